@@ -1,0 +1,108 @@
+"""Checks what a caller passes before anything is compiled or launched."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+import numpy as np
+
+from .errors import ArgumentError
+
+INT_MAX = 2**31 - 1  # the kernels take M, N and K as int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Checked operands of C ← αAB + βC: what a back end may rely on."""
+
+    M: int
+    N: int
+    K: int
+    alpha: np.float32
+    A: Any
+    B: Any
+    beta: np.float32
+    C: Any
+    fresh_C: bool
+    """Whether C was made here and holds nothing yet."""
+    on_gpu: bool
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The kernel's arguments by name, in the order of the kernel contract."""
+        return {"M": np.int32(self.M), "N": np.int32(self.N), "K": np.int32(self.K), "alpha": self.alpha,
+                "A": self.A, "B": self.B, "beta": self.beta, "C": self.C}  # fmt: skip
+
+
+def check(A: Any, B: Any, C: Any, alpha: float, beta: float) -> Problem:
+    """Return the checked problem.
+
+    Raises
+    ------
+    ArgumentError
+        An array is of the wrong kind, dtype, rank, order or shape, C is missing where β ≠ 0 or shares
+        memory with A or B, or a scalar is not a real number.
+
+    """
+    kinds = {"A": _kind("A", A), "B": _kind("B", B)}
+    if C is not None:
+        kinds["C"] = _kind("C", C)
+    for name, kind in kinds.items():
+        if kind != kinds["A"]:
+            raise ArgumentError(name, f"a {kind} array", f"a {kinds['A']} array, as A is")
+    for name, array in (("A", A), ("B", B), ("C", C)):
+        if array is not None:
+            _check_layout(name, array)
+    (M, K), (depth, N) = A.shape, B.shape
+    if depth != K:
+        raise ArgumentError("B", f"shape {B.shape}", f"({K}, N), as A is {A.shape}")
+    alpha, beta = _scalar("alpha", alpha), _scalar("beta", beta)
+    on_gpu = kinds["A"] == "CuPy"
+    fresh_C = C is None
+    if fresh_C:
+        if beta != 0:
+            raise ArgumentError("C", "none", f"an array of shape ({M}, {N}), as beta is {beta}, not 0")
+        C = (cupy if on_gpu else np).empty((M, N), np.float32)
+    elif C.shape != (M, N):
+        raise ArgumentError("C", f"shape {C.shape}", f"({M}, {N}), as A is {A.shape} and B is {B.shape}")
+    else:
+        overlap = (cupy if on_gpu else np).may_share_memory
+        for name, array in (("A", A), ("B", B)):
+            if C.size and array.size and overlap(C, array):
+                raise ArgumentError("C", f"memory shared with {name}", "memory of its own")
+    return Problem(M, N, K, alpha, A, B, beta, C, fresh_C, on_gpu)
+
+
+def _kind(name: str, array: Any) -> str:
+    """Return "NumPy" or "CuPy"."""
+    if isinstance(array, np.ndarray):
+        return "NumPy"
+    if isinstance(array, cupy.ndarray):
+        return "CuPy"
+    raise ArgumentError(name, type(array).__name__, "a CuPy array (GPU) or a NumPy array (simulator)")
+
+
+def _check_layout(name: str, array: Any) -> None:
+    """Check dtype, rank, order and extent of one matrix."""
+    if array.dtype != np.float32 or not array.dtype.isnative:
+        raise ArgumentError(name, f"dtype {array.dtype.str}", f"float32: {name}.astype(np.float32)")
+    if array.ndim != 2:
+        raise ArgumentError(name, f"{array.ndim} dimension(s), shape {array.shape}", "2 dimensions, rows and columns")
+    if not array.flags.c_contiguous:
+        order = "Fortran (column-major) order" if array.flags.f_contiguous else f"strides {array.strides}"
+        raise ArgumentError(name, order, f"row-major contiguous memory: np.ascontiguousarray({name})")
+    if max(array.shape) > INT_MAX:
+        raise ArgumentError(name, f"shape {array.shape}", f"at most {INT_MAX} rows and columns")
+
+
+def _scalar(name: str, value: float) -> np.float32:
+    """Return the value rounded to float32; past float32's range it is an infinity, as in C."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if not isinstance(value, numbers.Real | np.floating):
+        raise ArgumentError(name, f"{type(value).__name__} {value!r}", "a real number")
+    with np.errstate(over="ignore"):
+        return np.float32(value)

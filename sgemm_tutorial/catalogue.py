@@ -1,0 +1,146 @@
+"""The catalogue of kernels, in ladder order. It drives launching, tests, benchmarks, tables and the book."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import arguments, gpu, simulator
+from .errors import ArgumentError
+
+KERNELS = Path(__file__).resolve().parent.parent / "kernels"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of the ladder: ``kernel(A, B, C=None, alpha=1.0, beta=0.0)`` computes C ← αAB + βC.
+
+    Attributes
+    ----------
+    name : str
+        Stem of its source file, for example ``"03_shared_tile"``.
+    idea : str
+        What it adds to the rung before, in one line.
+    parameters : dict of str to int
+        Template arguments in the source's order, with the field's names (BM, BN, BK, TM, TN, ...).
+        A block computes a BM × BN tile of C, a thread TM × TN elements of it (1 × 1 unless given).
+    least_capability : tuple of int
+        Oldest compute capability the source compiles for.
+    folder : Path
+        Where the source file is; the repository's ``kernels/`` unless you are breaking one on purpose.
+
+    """
+
+    name: str
+    idea: str
+    parameters: dict[str, int] = field(hash=False)
+    least_capability: tuple[int, int] = (7, 5)
+    folder: Path = KERNELS
+
+    @property
+    def path(self) -> Path:
+        """The source file."""
+        return self.folder / f"{self.name}.cu"
+
+    @property
+    def source(self) -> str:
+        """The text of the source file, read anew each time."""
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def function(self) -> str:
+        """Name of the ``__global__`` function: the file's stem without its number."""
+        return self.name.partition("_")[2]
+
+    @property
+    def expression(self) -> str:
+        """The template instance to compile, for example ``"shared_tile<32, 32, 32>"``."""
+        return f"{self.function}<{', '.join(map(str, self.parameters.values()))}>"
+
+    @property
+    def threads(self) -> int:
+        """Threads per block: the tile of C divided among threads of TM × TN elements each."""
+        of = self.parameters
+        return of["BM"] * of["BN"] // (of.get("TM", 1) * of.get("TN", 1))
+
+    def grid(self, M: int, N: int) -> int:
+        """Blocks for an M × N matrix C: one per BM × BN tile, in one dimension, row of tiles by row."""
+        return -(-M // self.parameters["BM"]) * -(-N // self.parameters["BN"])
+
+    def variant(self, **parameters: int) -> Kernel:
+        """Return this kernel with other template arguments, for example ``variant(BM=16, BN=16)``.
+
+        Raises
+        ------
+        ArgumentError
+            The kernel has no template parameter of that name.
+
+        """
+        for name in parameters:
+            if name not in self.parameters:
+                raise ArgumentError(name, "a parameter unknown to " + self.name, ", ".join(self.parameters))
+        return dataclasses.replace(self, parameters=self.parameters | parameters)
+
+    def __call__(self, A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """Compute C ← αAB + βC with BLAS's rules, on the GPU for CuPy arrays, simulated for NumPy arrays.
+
+        Parameters
+        ----------
+        A, B : array of float32, shapes (M, K) and (K, N)
+            Row-major (C-contiguous) CuPy or NumPy arrays, both of one kind.
+        C : array of float32, shape (M, N), optional
+            Updated in place. May be left out where β = 0; then a new array is made.
+        alpha, beta : float
+            Rounded to float32. β = 0 never reads C; α = 0 or K = 0 never reads A and B.
+
+        Returns
+        -------
+        array of float32, shape (M, N)
+            C itself if it was given.
+
+        Raises
+        ------
+        ArgumentError
+            Before anything is launched, naming the argument.
+        DeviceError
+            The GPU is older than `least_capability`, was lost, or is out of memory.
+        SimulationFault
+            The simulated kernel reads or writes where it must not.
+
+        """
+        problem = arguments.check(A, B, C, alpha, beta)
+        back_end = gpu if problem.on_gpu else simulator
+        back_end.run(self, problem)
+        return problem.C
+
+
+LADDER = (
+    Kernel("01_naive", "one thread per element of C, neighbouring threads on neighbouring rows",
+           {"BM": 32, "BN": 32}),
+    Kernel("02_coalesced", "neighbouring threads on neighbouring columns",
+           {"BM": 32, "BN": 32}),
+    Kernel("03_shared_tile", "the block stages tiles of A and B in shared memory",
+           {"BM": 32, "BN": 32, "BK": 32}),
+)  # fmt: skip
+
+
+def find(name: str) -> Kernel:
+    """Return the kernel of that name; its number alone ("03") or its name without it will do.
+
+    Raises
+    ------
+    ArgumentError
+        There is none; the message suggests the nearest name.
+
+    """
+    for kernel in LADDER:
+        if name in (kernel.name, kernel.function, kernel.name.partition("_")[0]):
+            return kernel
+    names = [kernel.name for kernel in LADDER]
+    words = {key: kernel.name for kernel in LADDER for key in (kernel.name, kernel.function)}
+    near = difflib.get_close_matches(name, words, n=1, cutoff=0.4)
+    hint = f"; did you mean {words[near[0]]!r}?" if near else ""
+    raise ArgumentError("name", repr(name), f"one of {', '.join(names)}{hint}")

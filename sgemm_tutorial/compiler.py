@@ -1,0 +1,101 @@
+"""NVRTC, from its pip wheel: a kernel's source file in, PTX and machine code out. Needs no GPU.
+
+Both back ends take what `build` returns: the GPU its cubin, the simulator its PTX.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from cupy.cuda import nvrtc
+
+from .errors import ArgumentError, CompileError
+
+if TYPE_CHECKING:
+    from .catalogue import Kernel
+
+ARCHITECTURE = "sm_90"
+"""What is compiled for unless something else is asked: the H100 of the recorded measurements."""
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A kernel compiled for one architecture.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel's name.
+    architecture : str
+        For example ``"sm_90"``.
+    entry : str
+        The mangled name of the function, which PTX and cubin know it by.
+    ptx : str
+        PTX with line information.
+    cubin : bytes
+        Machine code, an ELF file.
+    log : str
+        What NVRTC and ptxas said, with registers, shared memory and spills.
+
+    """
+
+    kernel: str
+    architecture: str
+    entry: str
+    ptx: str
+    cubin: bytes
+    log: str
+
+
+def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
+    """Compile a kernel's source file as it is now.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Its source is read anew.
+    architecture : str
+        A real architecture, ``"sm_75"`` or later.
+
+    Raises
+    ------
+    CompileError
+        The source does not compile; the message is NVRTC's log with the file's name and lines.
+    ArgumentError
+        The architecture is malformed or older than the kernel needs.
+
+    """
+    match = re.fullmatch(r"sm_(\d+)(\d)[af]?", architecture)
+    if not match:
+        raise ArgumentError("architecture", repr(architecture), "a real architecture such as 'sm_90'")
+    capability = (int(match[1]), int(match[2]))
+    if capability < kernel.least_capability:
+        major, minor = kernel.least_capability
+        raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {kernel.name}")
+    return _compile(kernel.name, kernel.path.name, kernel.source, kernel.expression, architecture)
+
+
+@lru_cache(maxsize=256)
+def _compile(kernel: str, file: str, source: str, expression: str, architecture: str) -> Binary:
+    program = nvrtc.createProgram(source, file, (), ())
+    try:
+        nvrtc.addNameExpression(program, expression)
+        options = (f"-arch={architecture}", "-std=c++17", "-lineinfo", "--ptxas-options=-v")
+        try:
+            nvrtc.compileProgram(program, options)
+        except nvrtc.NVRTCError as error:
+            raise CompileError(f"{file} does not compile for {architecture}:\n"
+                               f"{nvrtc.getProgramLog(program) or error}") from None
+        return Binary(
+            kernel=kernel,
+            architecture=architecture,
+            entry=nvrtc.getLoweredName(program, expression),
+            ptx=nvrtc.getPTX(program).decode(),
+            cubin=nvrtc.getCUBIN(program),
+            log=nvrtc.getProgramLog(program),
+        )
+    finally:
+        nvrtc.destroyProgram(program)

@@ -1,0 +1,382 @@
+"""Judges a kernel's result against float64, element by element, with an a-priori error bound.
+
+In float32, whatever the order of the sum and with or without fused multiply-adds,
+
+    |C − C_ref| ≤ γ(K+2) · (|α||A||B| + |β||C|),   γ(n) = n·u / (1 − n·u),   u = 2⁻²⁴
+
+(N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002, §3.5), where K
+roundings come from the sum, one from α and one from adding βC. Results below the normal range add
+at most 2⁻¹⁵⁰ per operation. A kernel that keeps inside the bound is as right as float32 allows; one
+wrong index exceeds it by orders of magnitude, and so does arithmetic in TF32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+import numpy as np
+
+from . import gpu
+from .catalogue import Kernel
+from .errors import ArgumentError, SimulationFault
+from .table import Table
+
+UNIT_ROUNDOFF = 2.0**-24
+HALF_LEAST_SUBNORMAL = 2.0**-150
+LARGEST = float(np.finfo(np.float32).max)
+ALIGNMENT = 128  # floats, 512 bytes: what CuPy aligns an allocation to
+GUARD_ROWS = 128
+GUARD_LIMITS = (1 << 12, 1 << 20)  # floats
+GUARD_OF_C = 0x7FA5C3E1  # a NaN with a payload that no arithmetic makes
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The verdict on one run of a kernel.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel's name.
+    M, N, K, alpha, beta, seed, shift, special
+        As given to `check`.
+    on_gpu : bool
+        Whether it ran on the GPU, not simulated.
+    worst_ratio : float
+        Largest error as a fraction of its bound; infinity where one is finite and the other is not.
+    worst_at : tuple of int or None
+        Row and column of that element; None where C has no elements.
+    max_abs_error : float
+        Largest absolute error among finite elements.
+    wrong : int
+        Elements whose error exceeds the bound.
+    guards_intact : bool
+        Whether A, B and the memory around all three matrices came out as they went in.
+    fault : str
+        What the simulator reported, if it stopped the kernel.
+    """
+
+    kernel: str
+    M: int
+    N: int
+    K: int
+    alpha: float
+    beta: float
+    seed: int
+    shift: int
+    special: bool
+    on_gpu: bool
+    worst_ratio: float = 0.0
+    worst_at: tuple[int, int] | None = None
+    max_abs_error: float = 0.0
+    wrong: int = 0
+    guards_intact: bool = True
+    fault: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every element is within its bound and nothing else was touched."""
+        return self.wrong == 0 and self.guards_intact and not self.fault
+
+    def table(self) -> Table:
+        """Return the verdict as a table of one row."""
+        return _table([self], f"{self.kernel} against float64")
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """The verdicts on all cases of a suite."""
+
+    results: tuple[CheckResult, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether all cases passed."""
+        return all(result.passed for result in self.results)
+
+    def table(self) -> Table:
+        """Return one row per case."""
+        good = sum(result.passed for result in self.results)
+        return _table(self.results, f"{self.results[0].kernel}: {good} of {len(self.results)} cases pass")
+
+
+def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None) -> tuple[Any, Any]:
+    """Return standard-normal A and B, the same values on any machine.
+
+    Parameters
+    ----------
+    M, N, K : int
+        A is M × K, B is K × N.
+    seed : int
+        Of NumPy's default generator.
+    on_gpu : bool, optional
+        CuPy arrays or NumPy arrays; CuPy where there is a GPU, unless given.
+
+    Returns
+    -------
+    A, B : array of float32
+    """
+    A, B, _ = _draw(M, N, K, seed)
+    if not _where(on_gpu):
+        return A, B
+    with gpu.reported("copying A and B to the GPU"):
+        return cupy.asarray(A), cupy.asarray(B)
+
+
+def excess(got: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+    """Return each element's error as a fraction of its bound: at most 1 is right.
+
+    Parameters
+    ----------
+    got : array of float32, shape (M, N)
+        The result to judge.
+    A, B, C : array of float32, shapes (M, K), (K, N) and (M, N)
+        What went in. C is not looked at where β = 0, nor A and B where α = 0.
+    alpha, beta : float
+        Exact in float32.
+
+    Returns
+    -------
+    array of float64, shape (M, N)
+        Infinity where one of result and reference is finite and the other is not, or both are not
+        and differ in kind (NaN, +∞, −∞). Where float32 itself may overflow on the way, any
+        non-finite result is as good as another.
+    """
+    error, bound, same = _compare(got, A, B, C, alpha, beta)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(error == 0, 0.0, error / bound)
+    return np.where(same, 0.0, np.where(np.isfinite(error), ratio, np.inf))
+
+
+def check(
+    kernel: Kernel | Callable[..., Any],
+    M: int,
+    N: int,
+    K: int,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    seed: int = 0,
+    on_gpu: bool | None = None,
+    *,
+    shift: int = 0,
+    special: bool = False,
+) -> CheckResult:
+    """Run a kernel on random matrices and judge the result.
+
+    A, B and C lie inside larger buffers: around A and B there are NaNs, so that reading past an edge
+    shows, and around C a pattern that must survive. Where β = 0, C itself is NaN before the run, and
+    where α = 0, A and B are: BLAS says they are not read.
+
+    Parameters
+    ----------
+    kernel : Kernel or callable
+        Anything that is called like a `Kernel`, for example `cublas.sgemm`.
+    M, N, K : int
+        Sizes, 0 allowed.
+    alpha, beta : float
+    seed : int
+        Of the random matrices.
+    on_gpu : bool, optional
+        On the GPU or simulated; on the GPU where there is one, unless given.
+    shift : int
+        Floats by which each matrix starts past a 512-byte boundary.
+    special : bool
+        Also put infinities, NaNs, zeros and subnormals into some rows of A and C and columns of B.
+
+    Returns
+    -------
+    CheckResult
+        A fault that the simulator reports is part of the verdict.
+
+    Raises
+    ------
+    ArgumentError
+        A size is negative, or K is past the bound's validity (K + 2 < 2²⁴).
+    DeviceError, CompileError, UnsupportedInstruction
+        The kernel could not be run.
+    """
+    for name, size in (("M", M), ("N", N), ("K", K)):
+        if size < 0:
+            raise ArgumentError(name, str(size), "0 or more")
+    if (K + 2) * UNIT_ROUNDOFF >= 1:
+        raise ArgumentError("K", str(K), "less than 2**24 - 2, where the error bound still holds")
+    on_gpu = _where(on_gpu)
+    alpha, beta = float(np.float32(alpha)), float(np.float32(beta))
+    A, B, C = _draw(M, N, K, seed)
+    if special:
+        _make_special(A, B, C, seed)
+    if alpha == 0:
+        A[:], B[:] = np.nan, np.nan
+    if beta == 0:
+        C[:] = np.nan
+    name = getattr(kernel, "name", None) or kernel.__name__
+    settings = (name, M, N, K, alpha, beta, seed, shift, special, on_gpu)
+
+    with gpu.reported(f"checking {name}"):
+        inside_A = _Guarded(A, np.nan, shift, on_gpu)
+        inside_B = _Guarded(B, np.nan, shift, on_gpu)
+        inside_C = _Guarded(C, np.uint32(GUARD_OF_C).view(np.float32), shift, on_gpu)
+        try:
+            kernel(inside_A.view, inside_B.view, inside_C.view, alpha, beta)
+        except SimulationFault as fault:
+            return CheckResult(*settings, fault=str(fault))
+        got = inside_C.contents()
+        intact = inside_A.intact(all_of_it=True) and inside_B.intact(all_of_it=True) and inside_C.intact()
+    return _verdict(settings, got, (A, B, C, alpha, beta), intact)
+
+
+def suite(kernel: Kernel, on_gpu: bool | None = None) -> SuiteResult:
+    """Check a kernel on the sizes, scalars and values where kernels go wrong.
+
+    Sizes 0 and 1, primes, tall, flat and deep shapes, multiples of the kernel's tile and one more or
+    less; general and trivial α and β; matrices that start off a 16-byte boundary; infinities and NaNs.
+    """
+    return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in cases(kernel)))
+
+
+def cases(kernel: Kernel) -> list[dict[str, Any]]:
+    """Return the arguments of `check` for each case of the suite."""
+    BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
+    BK = kernel.parameters.get("BK", 8)
+    shapes = [
+        (0, 0, 0), (0, 5, 3), (5, 0, 3), (5, 3, 0),
+        (1, 1, 1), (1, 1, 7), (1, 7, 1), (7, 1, 1),
+        (37, 41, 43), (131, 3, 5), (3, 131, 5), (3, 5, 131),
+        (BM, BN, BK), (BM + 1, BN + 1, BK + 1), (BM - 1, BN - 1, BK - 1), (2 * BM, 2 * BN, 2 * BK),
+        (BM + 1, BN - 1, 2 * BK - 1), (BM - 1, 2 * BN + 1, 3 * BK + 1),
+    ]  # fmt: skip
+    shapes = list(dict.fromkeys(shapes))  # a small tile makes some of them the same
+    scalars = ((1.0, 0.0), (-1.5, 0.75))
+    listed = [_case(shape, *pair) for shape in shapes for pair in scalars]
+    listed += [_case((37, 41, 43), *pair) for pair in ((1.0, 1.0), (0.0, 2.0), (0.0, 0.0), (0.1, -1e-3))]
+    listed += [_case((64, 48, 40), *pair, shift=1) for pair in scalars]
+    listed += [_case((37, 41, 43), *pair, special=True) for pair in (*scalars, (0.0, 2.0))]
+    return [case | {"seed": number} for number, case in enumerate(listed)]
+
+
+def _case(shape: tuple[int, int, int], alpha: float, beta: float, **more: Any) -> dict[str, Any]:
+    return dict(zip("MNK", shape, strict=True)) | {"alpha": alpha, "beta": beta} | more
+
+
+def _where(on_gpu: bool | None) -> bool:
+    """Return whether to use the GPU; raise DeviceError where it is asked for and missing."""
+    if on_gpu is None:
+        return gpu.available()
+    if on_gpu:
+        gpu.capability()
+    return on_gpu
+
+
+def _draw(M: int, N: int, K: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return standard-normal A, B and C in float32, drawn in this order."""
+    random = np.random.default_rng(seed)
+    return tuple(random.standard_normal(shape, np.float32) for shape in ((M, K), (K, N), (M, N)))
+
+
+def _make_special(A: np.ndarray, B: np.ndarray, C: np.ndarray, seed: int) -> None:
+    """Put special values into a few rows of A, columns of B and elements of C, and leave most finite."""
+    random = np.random.default_rng([seed, 1])
+    values = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-42, -1e-45, 1e38], np.float32)
+    for matrix in (A, B.T, C):
+        rows = random.choice(len(matrix), size=min(len(matrix), values.size), replace=False)
+        for row, value in zip(rows, values, strict=False):
+            matrix[row, random.integers(matrix.shape[1])] = value
+    A[random.integers(len(A))] = 0.0
+    A[random.integers(len(A))] *= np.float32(1e-41)  # products that vanish or turn subnormal
+
+
+class _Guarded:
+    """A matrix inside a larger buffer, on the host or on the GPU, with guard bands before and after it.
+
+    A band is as wide as `GUARD_ROWS` rows, so that a block that runs over an edge lands in it.
+    """
+
+    def __init__(self, matrix: np.ndarray, guard: float, shift: int, on_gpu: bool) -> None:
+        band = min(max(GUARD_ROWS * matrix.shape[1], GUARD_LIMITS[0]), GUARD_LIMITS[1])
+        start = -(-band // ALIGNMENT) * ALIGNMENT + shift
+        self.shape, self.place = matrix.shape, slice(start, start + matrix.size)
+        self.before = np.full(start + matrix.size + band, guard, np.float32)
+        self.before[self.place] = matrix.ravel()
+        self.buffer = cupy.empty(self.before.size, np.float32) if on_gpu else self.before.copy()
+        if on_gpu:
+            self.buffer.set(self.before)
+        self.view = self.buffer[self.place].reshape(self.shape)
+        """What the kernel is given."""
+
+    def contents(self) -> np.ndarray:
+        """Return a copy of the matrix as it is now, on the host."""
+        return self._now()[self.place].reshape(self.shape).copy()
+
+    def intact(self, all_of_it: bool = False) -> bool:
+        """Whether the guards are bit for bit as they were; with `all_of_it`, the matrix too."""
+        now, before = self._now().view(np.uint32), self.before.view(np.uint32)
+        if all_of_it:
+            return np.array_equal(now, before)
+        start, stop = self.place.start, self.place.stop
+        return np.array_equal(now[:start], before[:start]) and np.array_equal(now[stop:], before[stop:])
+
+    def _now(self) -> np.ndarray:
+        return self.buffer if isinstance(self.buffer, np.ndarray) else self.buffer.get()
+
+
+def _compare(
+    got: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, alpha: float, beta: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return |error|, its bound, and where both sides are non-finite and agree as far as they must."""
+    K = A.shape[1] if alpha != 0 else 0
+    reference, magnitude = np.zeros(got.shape), np.zeros(got.shape)
+    with np.errstate(all="ignore"):
+        if K:
+            wide_A, wide_B = A.astype(np.float64), B.astype(np.float64)
+            reference += alpha * (wide_A @ wide_B)
+            magnitude += abs(alpha) * (_finite_size(wide_A) @ _finite_size(wide_B))
+        if beta != 0:
+            wide_C = C.astype(np.float64)
+            reference += beta * wide_C
+            magnitude += abs(beta) * _finite_size(wide_C)
+        n = (K + 2) * UNIT_ROUNDOFF
+        bound = n / (1 - n) * magnitude + HALF_LEAST_SUBNORMAL * (2 * abs(alpha) * K + 2)
+        error = np.abs(got - reference)
+        both = ~np.isfinite(got) & ~np.isfinite(reference)
+        alike = both & ((got == reference) | (np.isnan(got) & np.isnan(reference)))
+        may_overflow = ~(magnitude * (1 + n) <= LARGEST)  # or is NaN
+        overflowed = may_overflow & ~np.isfinite(got)
+    return error, bound, alike | overflowed
+
+
+def _finite_size(matrix: np.ndarray) -> np.ndarray:
+    """Return |matrix| with 0 for what is not finite."""
+    return np.where(np.isfinite(matrix), np.abs(matrix), 0.0)
+
+
+def _verdict(settings: tuple, got: np.ndarray, inputs: tuple, intact: bool) -> CheckResult:
+    """Reduce the element-wise comparison to a result."""
+    if not got.size:
+        return CheckResult(*settings, guards_intact=intact)
+    ratio = excess(got, *inputs)
+    error, _, _ = _compare(got, *inputs)
+    worst = np.unravel_index(np.argmax(ratio), ratio.shape)
+    return CheckResult(
+        *settings,
+        worst_ratio=float(ratio[worst]),
+        worst_at=(int(worst[0]), int(worst[1])),
+        max_abs_error=float(np.max(error, where=np.isfinite(error), initial=0.0)),
+        wrong=int(np.count_nonzero(~(ratio <= 1))),
+        guards_intact=intact,
+    )
+
+
+def _table(results: Any, title: str) -> Table:
+    """Return the results as a table, one row each."""
+    rows = []
+    for r in results:
+        verdict = "passed" if r.passed else r.fault or ("WRONG" if r.wrong else "GUARD OVERWRITTEN")
+        values = ", ".join(word for word, on in (("special", r.special), (f"shifted by {r.shift}", r.shift)) if on)
+        at = "" if r.worst_at is None else f"{r.worst_at[0]}, {r.worst_at[1]}"
+        rows.append((r.M, r.N, r.K, f"{r.alpha:g}", f"{r.beta:g}", values, r.worst_ratio, at, r.wrong, verdict))
+    where = "on the GPU" if results[0].on_gpu else "simulated"
+    columns = ("M", "N", "K", "α", "β", "inputs", "error / bound", "at", "wrong", "verdict")
+    return Table(columns, rows, title, f"Run {where}; bound γ(K+2)·(|α||A||B| + |β||C|).")

@@ -1,0 +1,105 @@
+"""cuBLAS's SGEMM in true FP32, under the kernels' own contract: row-major C ← αAB + βC."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import cupy
+import numpy as np
+
+from . import arguments, gpu
+from .errors import ArgumentError, DeviceError
+
+
+def sgemm(A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
+    """Compute C ← αAB + βC with cuBLAS; parameters, result and errors are those of a `Kernel`.
+
+    Raises
+    ------
+    ArgumentError
+        As for a kernel, and for NumPy arrays: cuBLAS needs a GPU.
+    DeviceError
+        There is no GPU or no cuBLAS, or the GPU failed.
+    """
+    problem = arguments.check(A, B, C, alpha, beta)
+    launch(problem)()
+    return problem.C
+
+
+def launch(problem: arguments.Problem) -> Callable[[], None]:
+    """Return a function that queues this SGEMM on the current stream, with nothing left to prepare.
+
+    cuBLAS counts columns first. Read that way, row-major memory holds the transposes, and
+    Cᵀ = BᵀAᵀ: the operands change places and nothing is copied.
+    """
+    if not problem.on_gpu:
+        raise ArgumentError("A", "a NumPy array", "a CuPy array: cuBLAS runs on a GPU")
+    handle, library = _handle(), _library()
+    M, N, K = problem.M, problem.N, problem.K
+    scalars = np.array([problem.alpha, problem.beta], np.float32)
+    alpha, beta = scalars.ctypes.data, scalars.ctypes.data + scalars.itemsize
+    call = (handle, library.CUBLAS_OP_N, library.CUBLAS_OP_N, N, M, K,
+            alpha, problem.B.data.ptr, max(N, 1), problem.A.data.ptr, max(K, 1),
+            beta, problem.C.data.ptr, max(N, 1))  # fmt: skip
+
+    def queue() -> None:
+        with _reported():
+            library.sgemm(*call)
+
+    queue.keeps = (scalars, problem)  # the memory behind the pointers lives as long as the function
+    return queue
+
+
+def version() -> str:
+    """Version of the cuBLAS in use, for example ``"13.1.0"``.
+
+    Raises
+    ------
+    DeviceError
+        There is no GPU or no cuBLAS.
+    """
+    number = _library().getVersion(_handle())
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
+def _handle() -> int:
+    """Return our own handle on the current GPU."""
+    gpu.capability()  # says so where there is no GPU
+    with _reported():
+        return _handle_on(cupy.cuda.Device().id)
+
+
+@lru_cache(maxsize=8)
+def _handle_on(device: int) -> int:
+    """Create a handle in the default mode, where FP32 stays FP32; the device is the cache's key.
+
+    CuPy's own handle is left alone, so neither what others set on it nor CUPY_TF32 matters here.
+    """
+    library = _library()
+    handle = library.create()
+    library.setMathMode(handle, library.CUBLAS_DEFAULT_MATH)
+    return handle
+
+
+def _library() -> Any:
+    """Return CuPy's binding of cuBLAS, which loads the library when it is first asked for."""
+    try:
+        from cupy_backends.cuda.libs import cublas
+    except ImportError as error:
+        reason = str(error).splitlines()[0]
+        raise DeviceError(f"cuBLAS does not load: pip install nvidia-cublas ({reason})") from error
+    return cublas
+
+
+@contextlib.contextmanager
+def _reported() -> Iterator[None]:
+    """Turn cuBLAS's errors, like CuPy's, into a DeviceError."""
+    library = _library()
+    with gpu.reported("cuBLAS"):
+        try:
+            yield
+        except library.CUBLASError as error:
+            raise DeviceError(f"cuBLAS failed: {error}") from error

@@ -1,0 +1,55 @@
+"""The exceptions this package raises. Each message names what was wrong, what came and what is needed."""
+
+
+class TutorialError(Exception):
+    """The base of every exception this package raises on purpose."""
+
+
+class ArgumentError(TutorialError, ValueError):
+    """An argument cannot be used.
+
+    Parameters
+    ----------
+    argument : str
+        The argument's name, as the caller wrote it.
+    got, needs : str
+        What came, and what is needed instead.
+
+    """
+
+    def __init__(self, argument: str, got: str, needs: str) -> None:
+        super().__init__(f"{argument}: got {got}, needs {needs}")
+        self.argument, self.got, self.needs = argument, got, needs
+
+
+class CompileError(TutorialError):
+    """A CUDA source does not compile; the message is NVRTC's log, with the file's lines."""
+
+
+class DeviceError(TutorialError):
+    """There is no GPU, it is too old for the kernel, or it was lost or ran out of memory."""
+
+
+class UnsupportedInstruction(TutorialError):  # noqa: N818 - not an error of the kernel's, but a limit of ours
+    """The simulator does not know a PTX instruction and refuses to guess what it does."""
+
+
+class SimulationFault(TutorialError):  # noqa: N818 - the field's word
+    """A simulated kernel did what compute-sanitizer would report.
+
+    Attributes
+    ----------
+    kind : str
+        "out of bounds", "misaligned", "uninitialised", "race" or "barrier".
+    kernel : str
+        The kernel's name.
+    block, thread : int
+        Linear block index in the grid and linear thread index in the block of the first offender.
+    line : int
+        Line of the kernel's source file.
+
+    """
+
+    def __init__(self, kind: str, kernel: str, block: int, thread: int, line: int, detail: str) -> None:
+        super().__init__(f"{kind}: {kernel}, line {line}, block {block}, thread {thread}: {detail}")
+        self.kind, self.kernel, self.block, self.thread, self.line = kind, kernel, block, thread, line

@@ -1,0 +1,90 @@
+"""The GPU back end: loads a kernel's cubin through CuPy and launches it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import cupy
+
+from .compiler import Binary, build
+from .errors import ArgumentError, DeviceError
+
+if TYPE_CHECKING:
+    from .arguments import Problem
+    from .catalogue import Kernel
+
+GRID_MAX = 2**31 - 1  # blocks in the first dimension of a grid, every GPU since Kepler
+
+
+def available() -> bool:
+    """Whether CuPy sees a GPU."""
+    return cupy.cuda.is_available()
+
+
+def capability() -> tuple[int, int]:
+    """Compute capability of the current GPU, for example ``(9, 0)``.
+
+    Raises
+    ------
+    DeviceError
+        There is no GPU.
+
+    """
+    if not available():
+        raise DeviceError("no GPU: none is visible to CuPy; pass NumPy arrays to use the simulator")
+    digits = cupy.cuda.Device().compute_capability
+    return int(digits[:-1]), int(digits[-1])
+
+
+def architecture() -> str:
+    """Architecture of the current GPU, for example ``"sm_90"``."""
+    major, minor = capability()
+    return f"sm_{major}{minor}"
+
+
+def run(kernel: Kernel, problem: Problem) -> None:
+    """Launch the kernel on the current stream, updating ``problem.C``; returns without waiting."""
+    blocks = kernel.grid(problem.M, problem.N)
+    if blocks > GRID_MAX:
+        raise ArgumentError("C", f"shape {problem.C.shape}, {blocks} tiles", f"at most {GRID_MAX} tiles")
+    if blocks:
+        with reported(kernel.name):
+            launcher(kernel)((blocks,), (kernel.threads,), tuple(problem.arguments.values()))
+
+
+def launcher(kernel: Kernel) -> Callable[[tuple[int, ...], tuple[int, ...], tuple[Any, ...]], None]:
+    """Return the kernel loaded on the current GPU: call it with grid, block and arguments.
+
+    Raises
+    ------
+    DeviceError
+        The GPU is older than the kernel needs.
+
+    """
+    if capability() < kernel.least_capability:
+        raise DeviceError(
+            f"{kernel.name}: this GPU has compute capability {'.'.join(map(str, capability()))}, the kernel "
+            f"needs {'.'.join(map(str, kernel.least_capability))}; NumPy arrays run on the simulator"
+        )
+    return _load(build(kernel, architecture()), cupy.cuda.Device().id)
+
+
+@lru_cache(maxsize=256)
+def _load(binary: Binary, device: int) -> Any:
+    module = cupy.cuda.function.Module()
+    module.load(binary.cubin)
+    return module.get_function(binary.entry)
+
+
+@contextlib.contextmanager
+def reported(what: str) -> Iterator[None]:
+    """Turn CuPy's errors into a DeviceError that says what was running."""
+    try:
+        yield
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        raise DeviceError(f"{what}: the GPU is out of memory ({error})") from error
+    except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
+        raise DeviceError(f"{what}: the GPU failed ({error}); after a fault, restart the process") from error

@@ -1,0 +1,110 @@
+"""The simulator: runs the PTX that NVRTC makes of a kernel, on NumPy arrays, with no GPU.
+
+`ptx` reads the PTX, `instructions` knows its arithmetic, `memory` holds the data and checks every access,
+`counters` counts as the hardware does, and `machine` puts them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import arguments
+from ..compiler import ARCHITECTURE, build
+from ..errors import ArgumentError
+from .counters import Counts
+from .machine import Access, Machine
+from .ptx import parse
+
+if TYPE_CHECKING:
+    from ..arguments import Problem
+    from ..catalogue import Kernel
+
+__all__ = ["Access", "Counts", "Run", "run", "simulate"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a simulated run leaves.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    C : array of float32, shape (M, N)
+        The result.
+    lines : dict of int to Counts
+        What was counted, by line of the kernel's source.
+    total : Counts
+        The sum over all lines.
+    trace : list of Access
+        The traced blocks' accesses, in the order they were made.
+
+    """
+
+    kernel: Kernel
+    C: np.ndarray = field(repr=False)
+    lines: dict[int, Counts] = field(repr=False)
+    trace: list[Access] = field(repr=False)
+
+    @property
+    def total(self) -> Counts:
+        """What was counted in the whole run."""
+        return sum(self.lines.values(), Counts())
+
+
+def simulate(kernel: Kernel, A: np.ndarray, B: np.ndarray, C: np.ndarray | None = None, alpha: float = 1.0,
+             beta: float = 0.0, *, architecture: str = ARCHITECTURE, trace: Collection[int] = (),
+             blocks: Collection[int] | None = None) -> Run:  # fmt: skip
+    """Run a kernel on the simulator, counting.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What to run.
+    A, B, C, alpha, beta
+        As for calling the kernel, NumPy arrays. C is updated in place.
+    architecture : str
+        What to compile for; the PTX differs little.
+    trace : collection of int
+        Linear indices of the blocks whose accesses to keep.
+    blocks : collection of int, optional
+        Run only these blocks of the grid; the other tiles of C stay as they are, NaN if C is not given.
+
+    Raises
+    ------
+    ArgumentError, CompileError
+        As for calling the kernel.
+    SimulationFault
+        An access is out of bounds, misaligned, reads what was never written, or races with another thread's; or a
+        barrier is not reached by all threads of a block.
+    UnsupportedInstruction
+        The PTX holds something the simulator does not know.
+
+    """
+    problem = arguments.check(A, B, C, alpha, beta)
+    if problem.on_gpu:
+        raise ArgumentError("A", "a CuPy array", "a NumPy array: A.get()")
+    grid = kernel.grid(problem.M, problem.N)
+    for name, numbers in (("trace", trace), ("blocks", blocks or ())):
+        if any(not 0 <= number < grid for number in numbers):
+            raise ArgumentError(name, str(sorted(numbers)), f"blocks from 0 to {grid - 1}")
+    return _execute(kernel, problem, architecture, trace, blocks)
+
+
+def run(kernel: Kernel, problem: Problem) -> None:
+    """Run the kernel on a checked problem, updating ``problem.C``."""
+    _execute(kernel, problem, ARCHITECTURE, (), None)
+
+
+def _execute(kernel: Kernel, problem: Problem, architecture: str, trace: Collection[int],
+             blocks: Collection[int] | None) -> Run:  # fmt: skip
+    binary = build(kernel, architecture)
+    if problem.fresh_C:
+        problem.C.fill(np.nan)
+    machine = Machine(parse(binary.ptx, binary.entry), kernel.name, kernel.threads, problem.arguments,
+                      fresh={"C"} if problem.fresh_C else set(), trace=trace)  # fmt: skip
+    machine.run(kernel.grid(problem.M, problem.N), blocks)
+    return Run(kernel, problem.C, machine.counts(), machine.trace)

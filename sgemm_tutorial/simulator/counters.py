@@ -1,0 +1,140 @@
+"""Counts what the hardware's counters count, per instruction and per source line.
+
+A warp's access to memory is one request. A request to global memory touches 32-byte sectors. A request to
+shared memory takes wavefronts: one, unless lanes want different 4-byte words of the same of the 32 banks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+WARP = 32
+SECTOR = 32  # bytes
+BANKS = 32  # of 4 bytes
+
+
+@dataclass
+class Counts:
+    """What was counted, for one source line or for a whole run.
+
+    Attributes
+    ----------
+    instructions : int
+        PTX instructions executed, counted once per warp.
+    by_class : Counter of str
+        The same by class: "fma", "float", "integer", "convert", "compare", "move", "parameter", "branch",
+        "barrier", "global load", "global store", "shared load", "shared store".
+    thread_instructions : int
+        The same, counted once per active thread.
+    flops : int
+        Floating-point operations: two per thread and fused multiply-add, one per addition or multiplication.
+    global_load_requests, global_load_sectors, global_load_bytes : int
+        Warp-wide requests, the 32-byte sectors they touch, and the bytes all threads asked for together.
+    global_store_requests, global_store_sectors, global_store_bytes : int
+        The same for stores.
+    shared_load_requests, shared_load_wavefronts, shared_load_conflicts, shared_load_bytes : int
+        Requests, wavefronts they take, wavefronts above the fewest possible for their width, and bytes.
+    shared_store_requests, shared_store_wavefronts, shared_store_conflicts, shared_store_bytes : int
+        The same for stores.
+
+    """
+
+    instructions: int = 0
+    by_class: Counter[str] = field(default_factory=Counter)
+    thread_instructions: int = 0
+    flops: int = 0
+    global_load_requests: int = 0
+    global_load_sectors: int = 0
+    global_load_bytes: int = 0
+    global_store_requests: int = 0
+    global_store_sectors: int = 0
+    global_store_bytes: int = 0
+    shared_load_requests: int = 0
+    shared_load_wavefronts: int = 0
+    shared_load_conflicts: int = 0
+    shared_load_bytes: int = 0
+    shared_store_requests: int = 0
+    shared_store_wavefronts: int = 0
+    shared_store_conflicts: int = 0
+    shared_store_bytes: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+def sectors(addresses: np.ndarray) -> int:
+    """Count the 32-byte sectors that warps touch.
+
+    Parameters
+    ----------
+    addresses : array of int64, shape (warps, 32)
+        Byte address of each lane's access. Accesses are aligned and at most 16 bytes wide, so that each is
+        inside one sector. A lane that takes no part repeats the address of one that does.
+
+    """
+    sector = addresses // SECTOR
+    before, after = sector[:, :-1], sector[:, 1:]
+    if not (before <= after).all():
+        sector = np.sort(sector, axis=1)
+        before, after = sector[:, :-1], sector[:, 1:]
+    return len(sector) + int(np.count_nonzero(before != after))
+
+
+def wavefronts(addresses: np.ndarray, width: int) -> int:
+    """Count the wavefronts that warps' accesses to shared memory take.
+
+    A wavefront serves each bank one 4-byte word, to any number of lanes. Accesses of 8 bytes are served half a
+    warp at a time, of 16 bytes a quarter: 32 banks are 128 bytes.
+
+    Parameters
+    ----------
+    addresses : array of int64, shape (warps, 32)
+        Byte address of each lane's access; a lane that takes no part repeats the address of one that does.
+    width : int
+        Bytes per lane.
+
+    """
+    words_per_lane = max(width // 4, 1)
+    groups = (addresses // 4).reshape(-1, WARP // words_per_lane)
+    span = groups.max(axis=1) - groups.min(axis=1) + words_per_lane
+    easy = span <= BANKS  # consecutive words lie in different banks
+    hard = groups[~easy]
+    total = int(np.count_nonzero(easy))
+    if len(hard):
+        words = np.sort((hard[:, :, None] + np.arange(words_per_lane)).reshape(len(hard), -1), axis=1)
+        distinct = np.ones(words.shape, bool)
+        distinct[:, 1:] = words[:, 1:] != words[:, :-1]
+        place = np.arange(len(words))[:, None] * BANKS + words % BANKS
+        degree = np.bincount(place[distinct], minlength=len(words) * BANKS).reshape(-1, BANKS)
+        total += int(degree.max(axis=1).sum())
+    return total
+
+
+def by_warp(slots: np.ndarray | None, values: np.ndarray, warps: int) -> np.ndarray:
+    """Arrange one value per active lane as rows of 32, a row per warp that has an active lane.
+
+    Parameters
+    ----------
+    slots : array of int64, optional
+        Each active lane's place: its warp times 32 plus its place in the warp. None if every lane of every
+        warp is active.
+    values : array of int64
+        Not negative. One per active lane, or a single one for all.
+    warps : int
+        Warps there are.
+
+    Returns
+    -------
+    array of int64, shape (active warps, 32)
+        Inactive lanes repeat the largest value of their warp.
+
+    """
+    if slots is None:
+        return np.broadcast_to(values, warps * WARP).reshape(warps, WARP)
+    rows, row = np.unique(slots // WARP, return_inverse=True)
+    table = np.full((len(rows), WARP), -1, np.int64)
+    table[row, slots % WARP] = values
+    return np.where(table < 0, table.max(axis=1, keepdims=True), table)

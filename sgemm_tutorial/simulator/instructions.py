@@ -1,0 +1,180 @@
+"""What each arithmetic PTX instruction computes, as a NumPy function of whole arrays of lanes.
+
+`OPERATIONS` is the complete list: an opcode that is not in it is refused, never guessed. Arithmetic on float32 is
+IEEE 754's, round to nearest even, subnormals kept, as NVRTC compiles by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+DTYPES = {
+    "pred": np.dtype(bool),
+    "b16": np.dtype(np.uint16), "u16": np.dtype(np.uint16), "s16": np.dtype(np.int16),
+    "b32": np.dtype(np.uint32), "u32": np.dtype(np.uint32), "s32": np.dtype(np.int32), "f32": np.dtype(np.float32),
+    "b64": np.dtype(np.uint64), "u64": np.dtype(np.uint64), "s64": np.dtype(np.int64), "f64": np.dtype(np.float64),
+    "b8": np.dtype(np.uint8), "u8": np.dtype(np.uint8), "s8": np.dtype(np.int8),
+}  # fmt: skip
+"""The NumPy type of each of PTX's types."""
+
+NAN = np.uint32(0x7FFFFFFF).view(np.float32)  # the only NaN that the GPU's float32 arithmetic produces
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A function of arrays: its operands' types, its result's type, and its class for the counters.
+
+    `flops` is the floating-point operations per thread.
+    """
+
+    function: Callable[..., np.ndarray]
+    operands: tuple[str, ...]
+    result: str
+    kind: str
+    flops: int = 0
+
+
+def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Return a·b + c in float32, rounded once, bit for bit as the hardware does.
+
+    The product of two float32 is exact in float64. Their sum with c is rounded to 53 bits and then to 24; that
+    differs from rounding once only where the first rounding lands on a tie of the second, or where the result
+    is subnormal and has fewer bits. There the sum is made again, rounded to odd, which a second rounding cannot
+    spoil: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding
+    to odd", IEEE Transactions on Computers 57(4), 2008.
+    """
+    product = np.multiply(a, b, dtype=np.float64)
+    total = product + c
+    result = total.astype(np.float32)
+    doubtful = (total.view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
+    doubtful |= np.abs(total) < 2.0**-125
+    if doubtful.any():
+        where = np.flatnonzero(doubtful & (total != 0))  # a sum of zero is exact
+        result[where] = _round_to_odd(
+            np.broadcast_to(product, total.shape)[where], np.broadcast_to(c, total.shape)[where].astype(np.float64)
+        )
+    return _canonical(result)
+
+
+def _round_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return x + y in float64, rounded to odd: if inexact, to the neighbour whose last bit is 1."""
+    total = x + y
+    back = total - x
+    error = (x - (total - back)) + (y - back)  # Knuth's TwoSum: total + error is exactly x + y
+    even = total.view(np.uint64) & np.uint64(1) == 0
+    away = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
+    return np.where((error != 0) & even, away, total)
+
+
+def _canonical(result: np.ndarray) -> np.ndarray:
+    invalid = np.isnan(result)
+    if invalid.any():
+        result = np.where(invalid, NAN, result)
+    return result
+
+
+def _float(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    return lambda *operands: _canonical(function(*operands))
+
+
+def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Integer quotient towards zero, as C and PTX have it."""
+    if a.dtype.kind == "u":
+        return a // b
+    return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+
+
+def _shift_left(a: np.ndarray, count: np.ndarray) -> np.ndarray:
+    bits = a.dtype.itemsize * 8
+    return np.where(count < bits, a << np.minimum(count, bits - 1).astype(a.dtype), a.dtype.type(0))
+
+
+def _shift_right(a: np.ndarray, count: np.ndarray) -> np.ndarray:
+    bits = a.dtype.itemsize * 8
+    shifted = a >> np.minimum(count, bits - 1).astype(a.dtype)
+    return shifted if a.dtype.kind == "i" else np.where(count < bits, shifted, a.dtype.type(0))
+
+
+def _bit_field_insert(a: np.ndarray, b: np.ndarray, position: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Return b with its `length` bits from `position` on replaced by the lowest bits of a."""
+    bits = a.dtype.itemsize * 8
+    one = a.dtype.type(1)
+    position, length = position & np.uint32(0xFF), length & np.uint32(0xFF)
+    ones = np.where(length < bits, _shift_left(one, length) - one, ~a.dtype.type(0))
+    mask = _shift_left(ones, position)
+    return (b & ~mask) | (_shift_left(a, position) & mask)
+
+
+def _operations() -> dict[str, Operation]:
+    table: dict[str, Operation] = {}
+    two = {"add": np.add, "sub": np.subtract, "mul.lo": np.multiply, "div": _divide,
+           "min": np.minimum, "max": np.maximum}  # fmt: skip
+    for t in ("u16", "s16", "u32", "s32", "u64", "s64"):
+        for name, function in two.items():
+            table[f"{name}.{t}"] = Operation(function, (t, t), t, "integer")
+        table[f"rem.{t}"] = Operation(lambda a, b: a - b * _divide(a, b), (t, t), t, "integer")
+        table[f"mad.lo.{t}"] = Operation(lambda a, b, c: a * b + c, (t, t, t), t, "integer")
+        table[f"shr.{t}"] = Operation(_shift_right, (t, "u32"), t, "integer")
+    for t in ("s16", "s32", "s64"):
+        table[f"neg.{t}"] = Operation(np.negative, (t,), t, "integer")
+        table[f"abs.{t}"] = Operation(np.abs, (t,), t, "integer")
+    for t, wide in (("u16", "u32"), ("s16", "s32"), ("u32", "u64"), ("s32", "s64")):
+        table[f"mul.wide.{t}"] = Operation(
+            lambda a, b, to=DTYPES[wide]: np.multiply(a, b, dtype=to), (t, t), wide, "integer")
+        table[f"mad.wide.{t}"] = Operation(
+            lambda a, b, c, to=DTYPES[wide]: np.multiply(a, b, dtype=to) + c, (t, t, wide), wide, "integer")
+    for t, wide in (("u32", "u64"), ("s32", "s64")):
+        table[f"mul.hi.{t}"] = Operation(
+            lambda a, b, of=DTYPES[t], to=DTYPES[wide]: (np.multiply(a, b, dtype=to) >> 32).astype(of),
+            (t, t), t, "integer")  # fmt: skip
+
+    for t in ("b16", "b32", "b64", "pred"):
+        for name, function in {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}.items():
+            table[f"{name}.{t}"] = Operation(function, (t, t), t, "integer")
+        table[f"not.{t}"] = Operation(np.invert, (t,), t, "integer")
+    for t in ("b16", "b32", "b64"):
+        table[f"shl.{t}"] = Operation(_shift_left, (t, "u32"), t, "integer")
+        table[f"shr.{t}"] = Operation(_shift_right, (t, "u32"), t, "integer")
+    for t in ("b32", "b64"):
+        table[f"bfi.{t}"] = Operation(_bit_field_insert, (t, t, "u32", "u32"), t, "integer")
+
+    compare = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+               "ge": np.greater_equal}  # fmt: skip
+    for t in ("b16", "u16", "s16", "b32", "u32", "s32", "b64", "u64", "s64"):
+        for name, function in compare.items():
+            if t[0] != "b" or name in ("eq", "ne"):
+                table[f"setp.{name}.{t}"] = Operation(function, (t, t), "pred", "compare")
+    for t in ("f32", "f64"):
+        for name, function in compare.items():
+            unordered = lambda a, b: np.isnan(a) | np.isnan(b)  # noqa: E731
+            table[f"setp.{name}.{t}"] = Operation(
+                lambda a, b, f=function, u=unordered: f(a, b) & ~u(a, b), (t, t), "pred", "compare")
+            table[f"setp.{name}u.{t}"] = Operation(
+                lambda a, b, f=function, u=unordered: f(a, b) | u(a, b), (t, t), "pred", "compare")
+    for t in ("b16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64"):
+        table[f"selp.{t}"] = Operation(lambda a, b, p: np.where(p, a, b), (t, t, "pred"), t, "move")
+    for t in ("b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64", "pred"):
+        table[f"mov.{t}"] = Operation(lambda a: a, (t,), t, "move")
+
+    integers = ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64")
+    for source in integers:
+        for target in integers:
+            table[f"cvt.{target}.{source}"] = Operation(
+                lambda a, to=DTYPES[target]: a.astype(to), (source,), target, "convert")
+    for t in ("u64", "u32"):
+        table[f"cvta.to.global.{t}"] = Operation(lambda a: a, (t,), t, "convert")
+
+    table["fma.rn.f32"] = Operation(fma, ("f32", "f32", "f32"), "f32", "fma", flops=2)
+    for name, function in {"add": np.add, "sub": np.subtract, "mul": np.multiply}.items():
+        for rounding in ("", ".rn"):
+            table[f"{name}{rounding}.f32"] = Operation(_float(function), ("f32", "f32"), "f32", "float", flops=1)
+    table["neg.f32"] = Operation(np.negative, ("f32",), "f32", "float")
+    table["abs.f32"] = Operation(np.abs, ("f32",), "f32", "float")
+    return table
+
+
+OPERATIONS = _operations()
+"""Every arithmetic opcode that the simulator knows."""

@@ -1,0 +1,225 @@
+"""Simulated memories. They hold the data and do a compute-sanitizer's checks on every access.
+
+Addresses and data come as arrays with one element per active lane. A failed check raises `Violation`, which
+says which lane and why; the machine adds kernel, block, thread and source line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+SEVERAL = 2047  # stands for "several threads" where a thread's number (at most 1023) would be
+STAMP_BITS = 11  # bits of a stamp that hold the thread; the barrier interval is above them
+
+
+class Violation(Exception):  # noqa: N818 - caught and completed by the machine, never seen outside
+    """A check failed: its kind, the first offending lane's place among the active ones, and details."""
+
+    def __init__(self, kind: str, lane: int, detail: str) -> None:
+        super().__init__(kind, lane, detail)
+        self.kind, self.lane, self.detail = kind, int(lane), detail
+
+
+def require_aligned(addresses: np.ndarray, width: int) -> None:
+    """Raise Violation unless every address is a multiple of the access width in bytes."""
+    stray = addresses & np.uint64(width - 1)
+    if stray.any():
+        lane = np.flatnonzero(stray)[0]
+        raise Violation("misaligned", lane, f"a {width}-byte access at address {int(addresses[lane]):#x}")
+
+
+@dataclass
+class Buffer:
+    """One array in global memory: its name, address, bytes, and which 4-byte words have been written."""
+
+    name: str
+    base: int
+    data: np.ndarray
+    written: np.ndarray | None
+
+
+class GlobalMemory:
+    """The kernel's arrays, each at an address of its own far from the others.
+
+    Arrays are used in place: what the kernel stores is in them afterwards.
+    """
+
+    def __init__(self) -> None:
+        self.buffers: list[Buffer] = []
+
+    def add(self, name: str, array: np.ndarray, written: bool = True) -> int:
+        """Place an array and return its address; `written` is False where it holds nothing yet."""
+        base = (len(self.buffers) + 1) << 40
+        data = array.reshape(-1).view(np.uint8)
+        self.buffers.append(Buffer(name, base, data, None if written else np.zeros(-(-data.size // 4), bool)))
+        return base
+
+    def locate(self, addresses: np.ndarray, width: int) -> list[tuple[Buffer, np.ndarray | None, np.ndarray]]:
+        """Return (buffer, which lanes or None for all, byte offsets) for each array that is accessed."""
+        require_aligned(addresses, width)
+        for buffer in self.buffers:  # nearly always, one instruction walks one array
+            offsets = addresses - np.uint64(buffer.base)
+            if int(offsets.max()) <= buffer.data.size - width:
+                return [(buffer, None, offsets)]
+        found = []
+        homeless = np.ones(addresses.size, bool)
+        for buffer in self.buffers:
+            offsets = addresses - np.uint64(buffer.base)
+            inside = offsets < np.uint64(max(buffer.data.size - width + 1, 0))
+            if inside.any():
+                found.append((buffer, np.flatnonzero(inside), offsets[inside]))
+                homeless &= ~inside
+        if homeless.any():
+            lane = np.flatnonzero(homeless)[0]
+            raise Violation("out of bounds", lane, self._describe(int(addresses[lane]), width))
+        return found
+
+    def load(self, addresses: np.ndarray, dtype: np.dtype, count: int) -> list[np.ndarray]:
+        """Return `count` arrays: the elements at each lane's address and behind it."""
+        width = dtype.itemsize * count
+        parts = []
+        for buffer, lanes, offsets in self.locate(addresses, width):
+            if buffer.written is not None:
+                self._require_written(buffer, lanes, offsets, width)
+            elements = buffer.data[: buffer.data.size // dtype.itemsize * dtype.itemsize].view(dtype)
+            first = (offsets // np.uint64(dtype.itemsize)).astype(np.int64)
+            parts.append((lanes, [elements[first + i] for i in range(count)]))
+        if parts[0][0] is None:
+            return parts[0][1]
+        values = [np.empty(addresses.size, dtype) for _ in range(count)]
+        for lanes, part in parts:
+            for value, piece in zip(values, part, strict=True):
+                value[lanes] = piece
+        return values
+
+    def store(self, addresses: np.ndarray, values: list[np.ndarray]) -> None:
+        """Store one element per lane and value; the values' dtype gives the width."""
+        dtype = values[0].dtype
+        for buffer, lanes, offsets in self.locate(addresses, dtype.itemsize * len(values)):
+            elements = buffer.data[: buffer.data.size // dtype.itemsize * dtype.itemsize].view(dtype)
+            first = (offsets // np.uint64(dtype.itemsize)).astype(np.int64)
+            for i, value in enumerate(values):
+                elements[first + i] = value if lanes is None or value.size == 1 else value[lanes]
+                if buffer.written is not None:
+                    buffer.written[(first + i) * dtype.itemsize // 4] = True
+
+    def name(self, address: int) -> tuple[str, int]:
+        """Return the array an address points into, and the offset in bytes."""
+        buffer = self.buffers[(address >> 40) - 1]
+        return buffer.name, address - buffer.base
+
+    @staticmethod
+    def _require_written(buffer: Buffer, lanes: np.ndarray | None, offsets: np.ndarray, width: int) -> None:
+        for start in range(0, width, 4):
+            fresh = ~buffer.written[(offsets.astype(np.int64) + start) // 4]
+            if fresh.any():
+                lane = np.flatnonzero(fresh)[0]
+                place = int(offsets[lane]) + start
+                lane = lane if lanes is None else lanes[lane]
+                raise Violation("uninitialised", lane, f"reads {buffer.name} at byte {place}, never written")
+
+    def _describe(self, address: int, width: int) -> str:
+        for buffer in self.buffers:
+            offset = address - buffer.base
+            if -(1 << 39) <= offset < 1 << 39:
+                size = buffer.data.size
+                where = f"{-offset} bytes before its start" if offset < 0 else f"{offset - size} bytes past its end"
+                if offset < size and offset >= 0:
+                    where = "across its end"
+                return f"a {width}-byte access to {buffer.name} ({size:,} bytes), {where}, address {address:#x}"
+        return f"a {width}-byte access at address {address:#x}, in no array"
+
+
+class SharedMemory:
+    """The shared memories of a batch of blocks, side by side in one array.
+
+    Two shadow arrays hold, per granule of memory, a stamp of its last write and of its reads. A stamp is
+    ``interval << STAMP_BITS | thread``, where a block's interval goes up at each barrier: two accesses with the
+    same interval, by different threads, at least one a write, are a race.
+
+    Parameters
+    ----------
+    size : int
+        Bytes per block.
+    blocks : int
+        Blocks in the batch.
+    granule : int
+        Bytes per shadow element: the narrowest access in the program, at most 4.
+
+    """
+
+    def __init__(self, size: int, blocks: int, granule: int) -> None:
+        self.size = size
+        self.pitch = -(-size // 16) * 16
+        self.granule = granule
+        self.data = np.zeros(self.pitch * blocks, np.uint8)
+        self.interval = np.ones(blocks, np.int64)
+        self.wrote = np.zeros(self.pitch * blocks // granule, np.int64)
+        self.read = np.zeros_like(self.wrote)
+
+    def load(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, dtype: np.dtype, count: int
+             ) -> list[np.ndarray]:  # fmt: skip
+        """Return `count` arrays: the elements at each lane's address and behind it.
+
+        `block` is each lane's block within the batch, `thread` its number in the block.
+        """
+        width = dtype.itemsize * count
+        offsets = self._offsets(addresses, block, width)
+        stamp = (self.interval[block] << STAMP_BITS) | thread
+        for granule in self._granules(offsets, width):
+            wrote = self.wrote[granule]
+            if not wrote.all():
+                lane = np.flatnonzero(wrote == 0)[0]
+                raise Violation("uninitialised", lane, f"reads shared memory at byte {int(addresses[lane])}, "
+                                "never written")  # fmt: skip
+            self._require_same(wrote, stamp, addresses, "reads", "wrote")
+            before = self.read[granule]
+            other = ((before ^ stamp) >> STAMP_BITS == 0) & (before != stamp)
+            self.read[granule] = np.where(other, stamp | SEVERAL, stamp)
+            overlapping = self.read[granule] != stamp  # lanes of this access that read the same granule
+            self.read[granule[overlapping]] = stamp[overlapping] | SEVERAL
+        elements = self.data.view(dtype)
+        first = offsets // dtype.itemsize
+        return [elements[first + i] for i in range(count)]
+
+    def store(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, values: list[np.ndarray]) -> None:
+        """Store one element per lane and value; the values' dtype gives the width."""
+        dtype = values[0].dtype
+        width = dtype.itemsize * len(values)
+        offsets = self._offsets(addresses, block, width)
+        stamp = (self.interval[block] << STAMP_BITS) | thread
+        for granule in self._granules(offsets, width):
+            self._require_same(self.wrote[granule], stamp, addresses, "writes", "wrote")
+            self._require_same(self.read[granule], stamp, addresses, "writes", "read")
+            self.wrote[granule] = stamp
+            self._require_same(self.wrote[granule], stamp, addresses, "writes", "wrote")
+        elements = self.data.view(dtype)
+        first = offsets // dtype.itemsize
+        for i, value in enumerate(values):
+            elements[first + i] = value
+
+    def _offsets(self, addresses: np.ndarray, block: np.ndarray, width: int) -> np.ndarray:
+        require_aligned(addresses, width)
+        outside = addresses > np.uint64(self.size - width) if self.size >= width else np.ones(addresses.size, bool)
+        if outside.any():
+            lane = np.flatnonzero(outside)[0]
+            raise Violation("out of bounds", lane, f"a {width}-byte access to shared memory at byte "
+                            f"{int(addresses[lane].view(np.int64))} of {self.size}")  # fmt: skip
+        return block * self.pitch + addresses.astype(np.int64)
+
+    def _granules(self, offsets: np.ndarray, width: int) -> list[np.ndarray]:
+        first = offsets // self.granule
+        return [first + i for i in range(max(width // self.granule, 1))]
+
+    @staticmethod
+    def _require_same(before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str) -> None:
+        """Raise Violation where another thread's stamp of the same barrier interval is already there."""
+        race = ((before ^ stamp) >> STAMP_BITS == 0) & (before != stamp)
+        if race.any():
+            lane = np.flatnonzero(race)[0]
+            other = int(before[lane]) & SEVERAL
+            who = "several threads" if other == SEVERAL else f"thread {other}"
+            raise Violation("race", lane, f"{does} shared memory at byte {int(addresses[lane])}, which {who} {did} "
+                            "since the last barrier")  # fmt: skip

@@ -1,0 +1,245 @@
+"""Reads the PTX that NVRTC writes: text in, instructions and basic blocks out.
+
+Only what a kernel of this book can contain is read; anything else raises UnsupportedInstruction with the
+line of the kernel's source. The grammar is that of NVIDIA's "Parallel Thread Execution ISA", chapters 4 to 9.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..errors import UnsupportedInstruction
+
+WIDTHS = {"b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "b32": 4, "u32": 4, "s32": 4,
+          "f32": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8}  # fmt: skip
+"""Bytes of each of PTX's fundamental types."""
+
+
+@dataclass(frozen=True)
+class Register:
+    """A register or special register, for example ``%f12`` or ``%tid.x``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Immediate:
+    """A constant: an integer, or the bits of a floating-point number."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """The address of a variable, or a branch target."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Address:
+    """``[base + offset]``; the offset is in bytes."""
+
+    base: Register | Symbol | None
+    offset: int
+
+
+Operand = Register | Immediate | Symbol | Address | tuple["Operand", ...]
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One PTX instruction.
+
+    Attributes
+    ----------
+    index : int
+        Its place in the program.
+    opcode : str
+        With all modifiers, for example ``"ld.global.f32"``.
+    operands : tuple
+        Destination first, as written; a vector ``{a, b}`` is a tuple.
+    guard : tuple of (str, bool), optional
+        Predicate register and the value it must have for a lane to take part.
+    line : int
+        Line of the kernel's source file, 0 where the compiler names none.
+    text : str
+        As written.
+
+    """
+
+    index: int
+    opcode: str
+    operands: tuple[Operand, ...]
+    guard: tuple[str, bool] | None
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A ``.shared`` array: its name in the source, its offset and size in bytes."""
+
+    name: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel's PTX, read.
+
+    Attributes
+    ----------
+    parameters : dict of str to str
+        Types of the kernel's parameters by their mangled names, in order.
+    shared : dict of str to Variable
+        Shared variables by their mangled names.
+    shared_bytes : int
+        Static shared memory per block.
+    register_types : dict of str to str
+        Declared type by register prefix, for example ``{"%rd": "b64"}``.
+    blocks : list of list of Instruction
+        Basic blocks in program order: control enters at the first instruction and leaves at the last.
+        A barrier ends a block.
+    targets : dict of str to int
+        Basic block by label.
+
+    """
+
+    parameters: dict[str, str]
+    shared: dict[str, Variable]
+    shared_bytes: int
+    register_types: dict[str, str]
+    blocks: list[list[Instruction]]
+    targets: dict[str, int]
+
+
+LEAVES = ("bra", "ret", "exit", "bar")  # what ends a basic block
+
+PARAMETER = re.compile(r"\.param\s+\.(\w+)\s+([\w$]+)")
+SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?$")
+STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
+IGNORED = (".version", ".target", ".address_size", ".maxntid", ".minnctapersm", ".pragma", ".file", ".section")
+
+
+@lru_cache(maxsize=256)
+def parse(ptx: str, entry: str) -> Program:
+    """Read one entry point of a PTX module.
+
+    Parameters
+    ----------
+    ptx : str
+        The module, as NVRTC returns it.
+    entry : str
+        The mangled name of the kernel.
+
+    Raises
+    ------
+    UnsupportedInstruction
+        Something is not understood.
+
+    """
+    ptx = re.sub(r"//[^\n]*", "", ptx)
+    _, _, rest = ptx.partition(f".entry {entry}(")
+    signature, _, rest = rest.partition(")")
+    parameters = {name: kind for kind, name in PARAMETER.findall(signature)}
+    body = rest[rest.index("{") + 1 : _closing_brace(rest)]
+
+    shared: dict[str, Variable] = {}
+    shared_bytes = 0
+    register_types: dict[str, str] = {}
+    blocks: list[list[Instruction]] = [[]]
+    targets: dict[str, int] = {}
+    line = index = 0
+    for statement in _statements(body):
+        if label := re.fullmatch(r"([\w$]+):", statement):
+            if blocks[-1]:
+                blocks.append([])
+            targets[label[1]] = len(blocks) - 1
+        elif statement.startswith(".loc"):
+            line = int(statement.split()[2]) or line
+        elif statement.startswith(".reg"):
+            _, kind, name = statement.split()
+            register_types[name.partition("<")[0]] = kind[1:]
+        elif variable := SHARED.fullmatch(statement):
+            align, kind, name, count = variable.groups()
+            shared_bytes = -(-shared_bytes // int(align)) * int(align)
+            size = WIDTHS[kind] * int(count or 1)
+            shared[name] = Variable(_source_name(name), shared_bytes, size)
+            shared_bytes += size
+        elif statement.startswith(IGNORED):
+            pass
+        elif statement.startswith("."):
+            raise UnsupportedInstruction(f"line {line}: the simulator does not know the directive: {statement}")
+        else:
+            instruction = _instruction(index, statement, line)
+            blocks[-1].append(instruction)
+            index += 1
+            if instruction.opcode.startswith(LEAVES):
+                blocks.append([])
+    if not blocks[-1]:
+        blocks.pop()
+    return Program(parameters, shared, shared_bytes, register_types, blocks, targets)
+
+
+def _closing_brace(text: str) -> int:
+    depth = 0
+    for brace in re.finditer(r"[{}]", text):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.start()
+    raise UnsupportedInstruction("the PTX ends inside a function")
+
+
+def _statements(text: str) -> list[str]:
+    """Split at semicolons, and at the ends of the lines that take none: labels and some directives."""
+    unterminated = re.compile(r"^\s*((?:[\w$]+:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*))\s*$",
+                              re.MULTILINE)  # fmt: skip
+    parts = unterminated.sub(r"\1;", text).split(";")
+    return [" ".join(part.split()) for part in parts if part.strip()]
+
+
+def _instruction(index: int, statement: str, line: int) -> Instruction:
+    match = STATEMENT.fullmatch(statement)
+    if not match:
+        raise UnsupportedInstruction(f"line {line}: the simulator cannot read: {statement}")
+    negated, predicate, opcode, operands = match.groups()
+    guard = (predicate, not negated) if predicate else None
+    try:
+        parsed = tuple(_operand(text) for text in _split(operands))
+    except ValueError:
+        raise UnsupportedInstruction(f"line {line}: the simulator cannot read: {statement}") from None
+    return Instruction(index, opcode, parsed, guard, line, statement)
+
+
+def _split(operands: str) -> list[str]:
+    """Split at the commas that are not inside brackets."""
+    return [part.strip() for part in re.split(r",(?![^{\[]*[}\]])", operands) if part.strip()]
+
+
+def _operand(text: str) -> Operand:
+    if text.startswith("{"):
+        return tuple(_operand(part) for part in _split(text[1:-1]))
+    if text.startswith("["):
+        base, _, offset = text[1:-1].partition("+")
+        if base[0].isdigit():
+            return Address(None, int(base, 0))
+        return Address(_operand(base.strip()), int(offset or "0", 0))
+    if text.startswith("%"):
+        return Register(text)
+    if re.fullmatch(r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}", text):
+        return Immediate(int(text[2:], 16))
+    if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", text):
+        return Immediate(int(text.rstrip("U"), 0))
+    if re.fullmatch(r"[A-Za-z_$][\w$]*", text):
+        return Symbol(text)
+    raise ValueError(text)
+
+
+def _source_name(mangled: str) -> str:
+    """Name of a function's local variable from its Itanium mangling: ``_ZZ...E2As`` is As."""
+    match = re.search(r"E(\d+)([A-Za-z_]\w*?)(?:_\d+)?$", mangled)
+    return match[2][: int(match[1])] if match else mangled
