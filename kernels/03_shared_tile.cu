@@ -16,8 +16,8 @@ shared_tile(int M, int N, int K, float alpha, const float* A, const float* B, fl
     __shared__ float Bs[BK][BN];
 
     const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
-    const unsigned tileRow = threadIdx.x / BN;             // this thread's place in every tile
-    const unsigned tileCol = threadIdx.x % BN;
+    const int tileRow = threadIdx.x / BN;                  // this thread's place in every tile
+    const int tileCol = threadIdx.x % BN;
     const size_t row = size_t(blockIdx.x / tilesN) * BM + tileRow;
     const size_t col = size_t(blockIdx.x % tilesN) * BN + tileCol;
 
@@ -28,8 +28,10 @@ shared_tile(int M, int N, int K, float alpha, const float* A, const float* B, fl
         // Outside the matrices the tiles hold zeros, so the sum below needs no guard.
         const bool inA = row < M && tileCol < K - k0;
         const bool inB = col < N && tileRow < K - k0;
-        As[tileRow][tileCol] = inA ? A[row * K + k0 + tileCol] : 0.0f;
-        Bs[tileRow][tileCol] = inB ? B[size_t(k0 + tileRow) * N + col] : 0.0f;
+        const float a = inA ? A[row * K + k0 + tileCol] : 0.0f;
+        const float b = inB ? B[size_t(k0 + tileRow) * N + col] : 0.0f;
+        As[tileRow][tileCol] = a;
+        Bs[tileRow][tileCol] = b;
         __syncthreads();                                   // the tiles are complete
 
         for (int k = 0; k < BK; ++k)

@@ -66,6 +66,8 @@ def check(A: Any, B: Any, C: Any, alpha: float, beta: float) -> Problem:
         if beta != 0:
             raise ArgumentError("C", "none", f"an array of shape ({M}, {N}), as beta is {beta}, not 0")
         C = (cupy if on_gpu else np).empty((M, N), np.float32)
+    elif not on_gpu and not C.flags.writeable:
+        raise ArgumentError("C", "a read-only array", "an array to write to: C.copy()")
     elif C.shape != (M, N):
         raise ArgumentError("C", f"shape {C.shape}", f"({M}, {N}), as A is {A.shape} and B is {B.shape}")
     else:
@@ -105,4 +107,7 @@ def _scalar(name: str, value: float) -> np.float32:
     if not isinstance(value, numbers.Real | np.floating):
         raise ArgumentError(name, f"{type(value).__name__} {value!r}", "a real number")
     with np.errstate(over="ignore"):
-        return np.float32(value)
+        try:
+            return np.float32(value)
+        except OverflowError:  # an integer past even float64's range
+            return np.float32(np.inf if value > 0 else -np.inf)

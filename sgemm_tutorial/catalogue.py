@@ -119,9 +119,9 @@ class Kernel:
 
 LADDER = (
     Kernel("01_naive", "one thread per element of C, neighbouring threads on neighbouring rows",
-           {"BM": 32, "BN": 32}),
+           {"BM": 32, "BN": 8}),
     Kernel("02_coalesced", "neighbouring threads on neighbouring columns",
-           {"BM": 32, "BN": 32}),
+           {"BM": 8, "BN": 32}),
     Kernel("03_shared_tile", "the block stages tiles of A and B in shared memory",
            {"BM": 32, "BN": 32, "BK": 32}),
 )  # fmt: skip
@@ -141,6 +141,6 @@ def find(name: str) -> Kernel:
             return kernel
     names = [kernel.name for kernel in LADDER]
     words = {key: kernel.name for kernel in LADDER for key in (kernel.name, kernel.function)}
-    near = difflib.get_close_matches(name, words, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(str(name), words, n=1, cutoff=0.4)
     hint = f"; did you mean {words[near[0]]!r}?" if near else ""
     raise ArgumentError("name", repr(name), f"one of {', '.join(names)}{hint}")

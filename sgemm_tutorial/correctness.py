@@ -12,7 +12,7 @@ wrong index exceeds it by orders of magnitude, and so does arithmetic in TF32.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +30,11 @@ LARGEST = float(np.finfo(np.float32).max)
 ALIGNMENT = 128  # floats, 512 bytes: what CuPy aligns an allocation to
 GUARD_ROWS = 128
 GUARD_LIMITS = (1 << 12, 1 << 20)  # floats
-GUARD_OF_C = 0x7FA5C3E1  # a NaN with a payload that no arithmetic makes
+GUARD_OF_INPUT = 0x7FC00000  # NaN
+GUARD_OF_C = 0x7FC5A3E1  # a NaN with bits that no arithmetic makes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckResult:
     """The verdict on one run of a kernel.
 
@@ -48,7 +49,7 @@ class CheckResult:
     worst_ratio : float
         Largest error as a fraction of its bound; infinity where one is finite and the other is not.
     worst_at : tuple of int or None
-        Row and column of that element; None where C has no elements.
+        Row and column of that element; None where there is no error at all.
     max_abs_error : float
         Largest absolute error among finite elements.
     wrong : int
@@ -85,8 +86,14 @@ class CheckResult:
         """Return the verdict as a table of one row."""
         return _table([self], f"{self.kernel} against float64")
 
+    def __repr__(self) -> str:
+        return str(self.table())
 
-@dataclass(frozen=True)
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+@dataclass(frozen=True, repr=False)
 class SuiteResult:
     """The verdicts on all cases of a suite."""
 
@@ -101,6 +108,12 @@ class SuiteResult:
         """Return one row per case."""
         good = sum(result.passed for result in self.results)
         return _table(self.results, f"{self.results[0].kernel}: {good} of {len(self.results)} cases pass")
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None) -> tuple[Any, Any]:
@@ -126,7 +139,9 @@ def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None) 
         return cupy.asarray(A), cupy.asarray(B)
 
 
-def excess(got: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+def excess(
+    got: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, alpha: float, beta: float
+) -> np.ndarray:
     """Return each element's error as a fraction of its bound: at most 1 is right.
 
     Parameters
@@ -145,10 +160,7 @@ def excess(got: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, alpha: 
         and differ in kind (NaN, +∞, −∞). Where float32 itself may overflow on the way, any
         non-finite result is as good as another.
     """
-    error, bound, same = _compare(got, A, B, C, alpha, beta)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(error == 0, 0.0, error / bound)
-    return np.where(same, 0.0, np.where(np.isfinite(error), ratio, np.inf))
+    return _compare(got, A, B, C, alpha, beta)[1]
 
 
 def check(
@@ -177,6 +189,7 @@ def check(
     M, N, K : int
         Sizes, 0 allowed.
     alpha, beta : float
+        Rounded to float32.
     seed : int
         Of the random matrices.
     on_gpu : bool, optional
@@ -216,9 +229,9 @@ def check(
     settings = (name, M, N, K, alpha, beta, seed, shift, special, on_gpu)
 
     with gpu.reported(f"checking {name}"):
-        inside_A = _Guarded(A, np.nan, shift, on_gpu)
-        inside_B = _Guarded(B, np.nan, shift, on_gpu)
-        inside_C = _Guarded(C, np.uint32(GUARD_OF_C).view(np.float32), shift, on_gpu)
+        inside_A = _Guarded(A, GUARD_OF_INPUT, shift, on_gpu)
+        inside_B = _Guarded(B, GUARD_OF_INPUT, shift, on_gpu)
+        inside_C = _Guarded(C, GUARD_OF_C, shift, on_gpu)
         try:
             kernel(inside_A.view, inside_B.view, inside_C.view, alpha, beta)
         except SimulationFault as fault:
@@ -281,11 +294,13 @@ def _make_special(A: np.ndarray, B: np.ndarray, C: np.ndarray, seed: int) -> Non
     random = np.random.default_rng([seed, 1])
     values = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-42, -1e-45, 1e38], np.float32)
     for matrix in (A, B.T, C):
-        rows = random.choice(len(matrix), size=min(len(matrix), values.size), replace=False)
-        for row, value in zip(rows, values, strict=False):
-            matrix[row, random.integers(matrix.shape[1])] = value
-    A[random.integers(len(A))] = 0.0
-    A[random.integers(len(A))] *= np.float32(1e-41)  # products that vanish or turn subnormal
+        if matrix.size:
+            rows = random.permutation(len(matrix))[: values.size]
+            matrix[rows, random.integers(matrix.shape[1], size=rows.size)] = values[: rows.size]
+    if len(A) > 1:
+        zero, tiny = random.permutation(len(A))[:2]
+        A[zero] = 0.0
+        A[tiny] *= np.float32(1e-41)  # products that vanish or turn subnormal
 
 
 class _Guarded:
@@ -294,11 +309,11 @@ class _Guarded:
     A band is as wide as `GUARD_ROWS` rows, so that a block that runs over an edge lands in it.
     """
 
-    def __init__(self, matrix: np.ndarray, guard: float, shift: int, on_gpu: bool) -> None:
+    def __init__(self, matrix: np.ndarray, guard: int, shift: int, on_gpu: bool) -> None:
         band = min(max(GUARD_ROWS * matrix.shape[1], GUARD_LIMITS[0]), GUARD_LIMITS[1])
         start = -(-band // ALIGNMENT) * ALIGNMENT + shift
         self.shape, self.place = matrix.shape, slice(start, start + matrix.size)
-        self.before = np.full(start + matrix.size + band, guard, np.float32)
+        self.before = np.full(start + matrix.size + band, guard, np.uint32).view(np.float32)
         self.before[self.place] = matrix.ravel()
         self.buffer = cupy.empty(self.before.size, np.float32) if on_gpu else self.before.copy()
         if on_gpu:
@@ -324,27 +339,29 @@ class _Guarded:
 
 def _compare(
     got: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, alpha: float, beta: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return |error|, its bound, and where both sides are non-finite and agree as far as they must."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the absolute error of each element, and the error as a fraction of its bound (see `excess`)."""
     K = A.shape[1] if alpha != 0 else 0
-    reference, magnitude = np.zeros(got.shape), np.zeros(got.shape)
+    n = (K + 2) * UNIT_ROUNDOFF
+    reference, product, rest = np.zeros(got.shape), np.zeros(got.shape), np.zeros(got.shape)
     with np.errstate(all="ignore"):
         if K:
             wide_A, wide_B = A.astype(np.float64), B.astype(np.float64)
             reference += alpha * (wide_A @ wide_B)
-            magnitude += abs(alpha) * (_finite_size(wide_A) @ _finite_size(wide_B))
+            product += _finite_size(wide_A) @ _finite_size(wide_B)
         if beta != 0:
             wide_C = C.astype(np.float64)
             reference += beta * wide_C
-            magnitude += abs(beta) * _finite_size(wide_C)
-        n = (K + 2) * UNIT_ROUNDOFF
-        bound = n / (1 - n) * magnitude + HALF_LEAST_SUBNORMAL * (2 * abs(alpha) * K + 2)
+            rest += abs(beta) * _finite_size(wide_C)
+        magnitude = abs(alpha) * product + rest if K else rest
+        bound = n / (1 - n) * magnitude + HALF_LEAST_SUBNORMAL * (2 * K * abs(alpha) + 2)
         error = np.abs(got - reference)
-        both = ~np.isfinite(got) & ~np.isfinite(reference)
-        alike = both & ((got == reference) | (np.isnan(got) & np.isnan(reference)))
-        may_overflow = ~(magnitude * (1 + n) <= LARGEST)  # or is NaN
-        overflowed = may_overflow & ~np.isfinite(got)
-    return error, bound, alike | overflowed
+        ratio = np.where(np.isfinite(error), error / bound, np.inf)
+
+        alike = (got == reference) | (np.isnan(got) & np.isnan(reference))
+        may_overflow = ~(np.maximum(magnitude, product) * (1 + n) <= LARGEST)  # or is NaN
+        excused = ~np.isfinite(got) & (may_overflow | alike)
+    return error, np.where(excused, 0.0, ratio)
 
 
 def _finite_size(matrix: np.ndarray) -> np.ndarray:
@@ -356,27 +373,40 @@ def _verdict(settings: tuple, got: np.ndarray, inputs: tuple, intact: bool) -> C
     """Reduce the element-wise comparison to a result."""
     if not got.size:
         return CheckResult(*settings, guards_intact=intact)
-    ratio = excess(got, *inputs)
-    error, _, _ = _compare(got, *inputs)
+    error, ratio = _compare(got, *inputs)
     worst = np.unravel_index(np.argmax(ratio), ratio.shape)
     return CheckResult(
         *settings,
         worst_ratio=float(ratio[worst]),
-        worst_at=(int(worst[0]), int(worst[1])),
+        worst_at=(int(worst[0]), int(worst[1])) if ratio[worst] > 0 else None,
         max_abs_error=float(np.max(error, where=np.isfinite(error), initial=0.0)),
         wrong=int(np.count_nonzero(~(ratio <= 1))),
         guards_intact=intact,
     )
 
 
-def _table(results: Any, title: str) -> Table:
+def _table(results: Sequence[CheckResult], title: str) -> Table:
     """Return the results as a table, one row each."""
-    rows = []
-    for r in results:
-        verdict = "passed" if r.passed else r.fault or ("WRONG" if r.wrong else "GUARD OVERWRITTEN")
-        values = ", ".join(word for word, on in (("special", r.special), (f"shifted by {r.shift}", r.shift)) if on)
-        at = "" if r.worst_at is None else f"{r.worst_at[0]}, {r.worst_at[1]}"
-        rows.append((r.M, r.N, r.K, f"{r.alpha:g}", f"{r.beta:g}", values, r.worst_ratio, at, r.wrong, verdict))
-    where = "on the GPU" if results[0].on_gpu else "simulated"
     columns = ("M", "N", "K", "α", "β", "inputs", "error / bound", "at", "wrong", "verdict")
-    return Table(columns, rows, title, f"Run {where}; bound γ(K+2)·(|α||A||B| + |β||C|).")
+    rows = [
+        (
+            *(result.M, result.N, result.K, f"{result.alpha:g}", f"{result.beta:g}"),
+            "special values" if result.special else f"shifted by {result.shift}" if result.shift else "",
+            result.worst_ratio,
+            "" if result.worst_at is None else "{}, {}".format(*result.worst_at),
+            result.wrong,
+            _words(result),
+        )
+        for result in results
+    ]
+    where = "Run on the GPU" if results[0].on_gpu else "Simulated"
+    return Table(columns, rows, title, f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element.")
+
+
+def _words(result: CheckResult) -> str:
+    """Return the verdict in words."""
+    if result.fault:
+        return result.fault
+    if result.wrong:
+        return "wrong values"
+    return "passed" if result.guards_intact else "wrote outside C"

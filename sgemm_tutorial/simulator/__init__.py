@@ -15,6 +15,7 @@ import numpy as np
 from .. import arguments
 from ..compiler import ARCHITECTURE, build
 from ..errors import ArgumentError
+from ..table import Table
 from .counters import Counts
 from .machine import Access, Machine
 from .ptx import parse
@@ -53,6 +54,33 @@ class Run:
     def total(self) -> Counts:
         """What was counted in the whole run."""
         return sum(self.lines.values(), Counts())
+
+    def table(self) -> Table:
+        """Return what was counted by source line; lines without memory access, FMA or barrier share a row."""
+        source = self.kernel.source.splitlines()
+        rows, other = [], Counts()
+        for line, counts in self.lines.items():
+            if {"fma", "barrier", *MEMORY} & counts.by_class.keys():
+                rows.append((line, source[line - 1].partition("//")[0].strip(), *_row(counts)))
+            else:
+                other += counts
+        rows += [("", "all other lines", *_row(other)), ("", "sum", *_row(self.total))]
+        M, N = self.C.shape
+        columns = ("line", "source", "instructions", "FMA", "global requests", "sectors", "shared requests", "wavefronts")
+        return Table(columns, rows, f"{self.kernel.name}, C of {M} × {N}: counts per warp, by source line",
+                     "Instructions are PTX's. A request is one warp's access.")  # fmt: skip
+
+
+MEMORY = ("global load", "global store", "shared load", "shared store")
+
+
+def _row(c: Counts) -> tuple[int | None, ...]:
+    """Return the cells of one row, None for zero."""
+    return (c.instructions, c.by_class["fma"] or None,
+            c.global_load_requests + c.global_store_requests or None,
+            c.global_load_sectors + c.global_store_sectors or None,
+            c.shared_load_requests + c.shared_store_requests or None,
+            c.shared_load_wavefronts + c.shared_store_wavefronts or None)  # fmt: skip
 
 
 def simulate(kernel: Kernel, A: np.ndarray, B: np.ndarray, C: np.ndarray | None = None, alpha: float = 1.0,

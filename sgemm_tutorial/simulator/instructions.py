@@ -82,9 +82,9 @@ def _float(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Integer quotient towards zero, as C and PTX have it."""
-    if a.dtype.kind == "u":
-        return a // b
-    return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+    quotient = a // b  # towards minus infinity, as Python has it
+    inexact = quotient * b != a
+    return quotient + (inexact & ((a < 0) != (b < 0)))
 
 
 def _shift_left(a: np.ndarray, count: np.ndarray) -> np.ndarray:
@@ -171,8 +171,8 @@ def _operations() -> dict[str, Operation]:
     for name, function in {"add": np.add, "sub": np.subtract, "mul": np.multiply}.items():
         for rounding in ("", ".rn"):
             table[f"{name}{rounding}.f32"] = Operation(_float(function), ("f32", "f32"), "f32", "float", flops=1)
-    table["neg.f32"] = Operation(np.negative, ("f32",), "f32", "float")
-    table["abs.f32"] = Operation(np.abs, ("f32",), "f32", "float")
+    table["neg.f32"] = Operation(_float(np.negative), ("f32",), "f32", "float")
+    table["abs.f32"] = Operation(_float(np.abs), ("f32",), "f32", "float")
     return table
 
 

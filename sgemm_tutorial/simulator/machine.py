@@ -17,13 +17,19 @@ from . import counters
 from .counters import WARP, Counts
 from .instructions import DTYPES, OPERATIONS
 from .memory import GlobalMemory, SharedMemory, Violation
-from .ptx import WIDTHS, Address, Immediate, Instruction, Operand, Program, Register, Symbol
+from .ptx import LEAVES, WIDTHS, Address, Immediate, Instruction, Operand, Program, Register, Symbol
 
 LANES = 1 << 15
 """Lanes executed together: enough to spread Python's cost per instruction, few enough for the caches."""
 
+THREADS_MAX = 1024  # per block, on every GPU
+
 Lanes = np.ndarray | None
 """Active lanes of a batch: their places in ascending order, or None for all."""
+
+
+SPECIAL = frozenset(f"%{name}.{axis}" for name in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz") | {"%laneid"}
+"""The special registers that a kernel may read."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,8 @@ class Machine:
 
     def __init__(self, program: Program, name: str, threads: int, arguments: Mapping[str, np.ndarray | np.generic],
                  fresh: Collection[str] = (), trace: Collection[int] = ()) -> None:  # fmt: skip
+        if threads > THREADS_MAX:
+            raise ArgumentError("parameters", f"{threads} threads per block", f"at most {THREADS_MAX}")
         if len(arguments) != len(program.parameters):
             raise ArgumentError("arguments", str(len(arguments)), f"{len(program.parameters)}, as {name} takes")
         self.program, self.name, self.threads = program, name, threads
@@ -97,10 +105,11 @@ class Machine:
         self.tallies = [Counts() for _ in instructions]
         self.warps_through = np.zeros(len(program.blocks), np.int64)
         self.threads_through = np.zeros(len(program.blocks), np.int64)
-        self.granule = min([4, *(_access(i)[2].itemsize for i in instructions if ".shared." in i.opcode)])
-        self.steps = [[partial(self._guarded, i, self._decode(i)) if i.guard else self._decode(i)
-                       for i in block if not i.opcode.startswith(("bra", "ret", "exit", "bar"))]
-                      for block in program.blocks]  # fmt: skip
+        self.granule = min([4, *(_access(i)[2].itemsize for i in instructions
+                                 if i.opcode.startswith(("ld.shared.", "st.shared.")))])  # fmt: skip
+        decoded = [[(i, self._decode(i)) for i in block] for block in program.blocks]
+        self.steps = [[partial(self._guarded, i, step) if i.guard else step for i, step in block if step]
+                      for block in decoded]  # fmt: skip
 
     def run(self, blocks: int, only: Collection[int] | None = None) -> None:
         """Execute a grid of that many blocks, or only some blocks of it.
@@ -111,7 +120,7 @@ class Machine:
             A check failed.
 
         """
-        todo = np.arange(blocks) if only is None else np.array(sorted(only))
+        todo = np.arange(blocks) if only is None else np.array(sorted(set(only)))
         at_once = max(LANES // self.threads, 1)
         with np.errstate(all="ignore"):
             for start in range(0, len(todo), at_once):
@@ -135,7 +144,8 @@ class Machine:
 
     # Decoding: an instruction becomes a function of the batch and its active lanes.
 
-    def _decode(self, instruction: Instruction) -> Callable[[_Batch, Lanes], None]:
+    def _decode(self, instruction: Instruction) -> Callable[[_Batch, Lanes], None] | None:
+        """Return None for what only ends a basic block: that is the batch's business."""
         opcode = instruction.opcode
         if opcode in OPERATIONS:
             return self._arithmetic(instruction)
@@ -143,13 +153,10 @@ class Machine:
             return self._load_parameter(instruction)
         if opcode.startswith(("ld.", "st.")):
             return self._memory(instruction)
-        if opcode.startswith(("bra", "ret", "exit", "bar")):
-            if opcode not in ("bra", "bra.uni", "ret", "exit", "bar.sync"):
-                raise _unsupported(instruction)
-            if opcode == "bar.sync" and instruction.operands != (Immediate(0),):
-                raise _unsupported(instruction)
-            return lambda batch, lanes: None
-        raise _unsupported(instruction)
+        partly = opcode == "bar.sync" and (instruction.operands != (Immediate(0),) or instruction.guard)
+        if opcode not in LEAVES or partly:  # of the barriers, only __syncthreads()
+            raise _unsupported(instruction)
+        return None
 
     def _arithmetic(self, instruction: Instruction) -> Callable[[_Batch, Lanes], None]:
         operation = OPERATIONS[instruction.opcode]
@@ -159,19 +166,28 @@ class Machine:
         reads = [self._reader(source, kind, instruction) for source, kind in
                  zip(sources, operation.operands, strict=True)]  # fmt: skip
         function, name = operation.function, target.name
-        widened = self._widener(target, DTYPES[operation.result])
+        widened = self._widener(target, DTYPES[operation.result], instruction)
 
         def execute(batch: _Batch, lanes: Lanes) -> None:
             batch.write(name, widened(function(*[read(batch, lanes) for read in reads])), lanes)
 
-        return execute
+        def divide(batch: _Batch, lanes: Lanes) -> None:
+            divisor = reads[1](batch, lanes)
+            if not divisor.all():
+                lane = np.flatnonzero(divisor == 0)[0]
+                raise batch.fault(Violation("division by zero", lane, instruction.text), instruction, lanes)
+            execute(batch, lanes)
+
+        return divide if instruction.opcode.startswith(("div.", "rem.")) else execute
 
     def _reader(self, operand: Operand, kind: str, instruction: Instruction) -> Callable[[_Batch, Lanes], np.ndarray]:
         """Return a function that fetches an operand as an array: one element, or one per active lane."""
         dtype = DTYPES[kind]
         if isinstance(operand, Register):
             name = operand.name
-            return lambda batch, lanes: batch.read(name, dtype, lanes)
+            if self._declared(name) is None and name not in SPECIAL:
+                raise _unsupported(instruction)
+            return lambda batch, lanes: batch.read(name, dtype, lanes, instruction)
         if isinstance(operand, Immediate):
             if dtype.kind == "b":
                 constant = np.array([operand.value != 0])
@@ -190,12 +206,19 @@ class Machine:
         value = self.parameters[source.base.name].view(dtype)
         if source.offset:
             raise _unsupported(instruction)
-        value = self._widener(target, dtype)(value)
+        value = self._widener(target, dtype, instruction)(value)
         return lambda batch, lanes: batch.write(target.name, value, lanes)
 
-    def _widener(self, target: Register, dtype: np.dtype) -> Callable[[np.ndarray], np.ndarray]:
+    def _declared(self, register: str) -> np.dtype | None:
+        """Return a register's declared type, None if there is none."""
+        return DTYPES.get(self.program.register_types.get(register.rstrip("0123456789")))
+
+    def _widener(self, target: Operand, dtype: np.dtype, instruction: Instruction
+                 ) -> Callable[[np.ndarray], np.ndarray]:  # fmt: skip
         """Return the function that extends a value to the register's width, with the sign if the type has one."""
-        declared = DTYPES[self.program.register_types[target.name.rstrip("0123456789")]]
+        declared = self._declared(target.name) if isinstance(target, Register) else None
+        if declared is None or declared.itemsize < dtype.itemsize:
+            raise _unsupported(instruction)
         if declared.itemsize == dtype.itemsize:
             return lambda value: value
         wide = np.dtype(f"{dtype.kind}{declared.itemsize}")
@@ -208,10 +231,12 @@ class Machine:
         if not isinstance(address, Address) or len(values) != count:
             raise _unsupported(instruction)
         width = dtype.itemsize * count
-        base = self._reader(Immediate(0) if address.base is None else address.base, "u64", instruction)
+        narrow = isinstance(address.base, Register) and self._declared(address.base.name) == np.uint32
+        base = self._reader(Immediate(0) if address.base is None else address.base, "u32" if narrow else "u64",
+                            instruction)  # fmt: skip
         offset = np.uint64(address.offset & (2**64 - 1))
         reads = [self._reader(value, instruction.opcode.rpartition(".")[2], instruction) for value in values]
-        targets = [(value.name, self._widener(value, dtype)) for value in values] if kind == "load" else []
+        targets = [(value.name, self._widener(value, dtype, instruction)) for value in values] if kind == "load" else []
         tally = self.tallies[instruction.index]
 
         def execute(batch: _Batch, lanes: Lanes) -> None:
@@ -331,7 +356,7 @@ class _Batch:
     def split(self, instruction: Instruction, lanes: Lanes) -> tuple[Lanes, Lanes]:
         """Return the lanes whose guard holds, and the others."""
         name, wanted = instruction.guard
-        holds = self.read(name, DTYPES["pred"], lanes) == wanted
+        holds = self.read(name, DTYPES["pred"], lanes, instruction) == wanted
         none = np.empty(0, np.int64)
         if holds.all():
             return lanes, none
@@ -340,11 +365,11 @@ class _Batch:
         lanes = np.arange(self.size) if lanes is None else lanes
         return lanes[holds], lanes[~holds]
 
-    def read(self, name: str, dtype: np.dtype, lanes: Lanes) -> np.ndarray:
-        """Return a register's value as that type."""
+    def read(self, name: str, dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> np.ndarray:
+        """Return the value of a register that the instruction reads, as that type."""
         value = self.registers.get(name)
         if value is None:
-            raise UnsupportedInstruction(f"{self.machine.name}: the simulator finds no value in register {name}")
+            raise UnsupportedInstruction(f"line {instruction.line}: reads {name}, which nothing wrote: {instruction.text}")
         if value.dtype is not dtype:
             if value.dtype.itemsize > dtype.itemsize:  # PTX takes the low bits of a wider register
                 value = value.astype(f"u{dtype.itemsize}")
@@ -371,10 +396,10 @@ class _Batch:
 
     def store(self, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray]) -> None:
         """Store one element per value behind each address."""
+        addresses, block, thread = self._spread(addresses, lanes)
         if space == "global":
             self.machine.memory.store(addresses, values)
         else:
-            addresses, block, thread = self._spread(addresses, lanes)
             self.shared.store(addresses, block, thread, values)
 
     def tally(self, tally: Counts, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int) -> None:
@@ -386,8 +411,7 @@ class _Batch:
         if space == "global":
             count["sectors"] = counters.sectors(rows)
         else:
-            count["wavefronts"] = counters.wavefronts(rows, width)
-            count["conflicts"] = count["wavefronts"] - len(rows) * max(width // 4, 1)
+            count["wavefronts"], count["conflicts"] = counters.wavefronts(rows, width, kind)
         for what, number in count.items():
             name = f"{space}_{kind}_{what}"
             setattr(tally, name, getattr(tally, name) + number)
@@ -433,7 +457,7 @@ class _Batch:
 def _access(instruction: Instruction) -> tuple[str, str, np.dtype, int]:
     """Return space, kind, element type and elements per lane of a load or store."""
     head, *modifiers, kind = instruction.opcode.split(".")
-    space = modifiers.pop(0)
+    space = modifiers.pop(0) if modifiers else "generic"
     if space == "global" and modifiers[:1] == ["nc"]:
         modifiers.pop(0)
     count = {(): 1, ("v2",): 2, ("v4",): 4}.get(tuple(modifiers))

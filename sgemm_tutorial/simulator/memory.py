@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 SEVERAL = 2047  # stands for "several threads" where a thread's number (at most 1023) would be
+ALIGNMENT = 512  # bytes
 STAMP_BITS = 11  # bits of a stamp that hold the thread; the barrier interval is above them
 
 
@@ -50,9 +51,15 @@ class GlobalMemory:
         self.buffers: list[Buffer] = []
 
     def add(self, name: str, array: np.ndarray, written: bool = True) -> int:
-        """Place an array and return its address; `written` is False where it holds nothing yet."""
-        base = (len(self.buffers) + 1) << 40
-        data = array.reshape(-1).view(np.uint8)
+        """Place an array and return its address; `written` is False where it holds nothing yet.
+
+        As CuPy does, memory is aligned to 512 bytes, and a view keeps its distance from the start of that memory.
+        """
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        base = ((len(self.buffers) + 1) << 40) + (array.ctypes.data - owner.ctypes.data) % ALIGNMENT
+        data = np.asarray(array).reshape(-1).view(np.uint8)
         self.buffers.append(Buffer(name, base, data, None if written else np.zeros(-(-data.size // 4), bool)))
         return base
 

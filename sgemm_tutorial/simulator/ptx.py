@@ -117,12 +117,16 @@ class Program:
     targets: dict[str, int]
 
 
-LEAVES = ("bra", "ret", "exit", "bar")  # what ends a basic block
+LEAVES = ("bra", "bra.uni", "ret", "exit", "bar.sync")
+"""The opcodes that end a basic block: all the control flow there is."""
 
 PARAMETER = re.compile(r"\.param\s+\.(\w+)\s+([\w$]+)")
 SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?$")
+LOCATION = re.compile(r"\.loc (\d+) (\d+) \d+(?:.* inlined_at (\d+) (\d+) \d+)?")
+ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
-IGNORED = (".version", ".target", ".address_size", ".maxntid", ".minnctapersm", ".pragma", ".file", ".section")
+IGNORED = (".version", ".target", ".address_size", ".maxntid", ".minnctapersm", ".pragma", ".file", ".section",
+           ".local")  # fmt: skip  # what uses local memory is refused where it does
 
 
 @lru_cache(maxsize=256)
@@ -154,13 +158,19 @@ def parse(ptx: str, entry: str) -> Program:
     blocks: list[list[Instruction]] = [[]]
     targets: dict[str, int] = {}
     line = index = 0
+    home = ""  # the number of the kernel's own file, which the first location is in
     for statement in _statements(body):
         if label := re.fullmatch(r"([\w$]+):", statement):
             if blocks[-1]:
                 blocks.append([])
             targets[label[1]] = len(blocks) - 1
-        elif statement.startswith(".loc"):
-            line = int(statement.split()[2]) or line
+        elif location := LOCATION.match(statement):
+            file, inner, outer_file, outer = location.groups()
+            home = home or file
+            if file == home:
+                line = int(inner) or line
+            elif outer_file == home:  # a header's function, inlined
+                line = int(outer)
         elif statement.startswith(".reg"):
             _, kind, name = statement.split()
             register_types[name.partition("<")[0]] = kind[1:]
@@ -178,7 +188,7 @@ def parse(ptx: str, entry: str) -> Program:
             instruction = _instruction(index, statement, line)
             blocks[-1].append(instruction)
             index += 1
-            if instruction.opcode.startswith(LEAVES):
+            if instruction.opcode in LEAVES:
                 blocks.append([])
     if not blocks[-1]:
         blocks.pop()
@@ -224,10 +234,13 @@ def _operand(text: str) -> Operand:
     if text.startswith("{"):
         return tuple(_operand(part) for part in _split(text[1:-1]))
     if text.startswith("["):
-        base, _, offset = text[1:-1].partition("+")
+        match = ADDRESS.fullmatch(text)
+        if not match:
+            raise ValueError(text)
+        base, offset = match.groups(default="0")
         if base[0].isdigit():
             return Address(None, int(base, 0))
-        return Address(_operand(base.strip()), int(offset or "0", 0))
+        return Address(_operand(base), int(offset))
     if text.startswith("%"):
         return Register(text)
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}", text):

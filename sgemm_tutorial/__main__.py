@@ -1,0 +1,248 @@
+"""The command line: ``python -m sgemm_tutorial``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import rich.console
+
+from . import gpu, report, source
+from .bench import bench, no_gpu, parse_sizes, recorded
+from .catalogue import LADDER, Kernel, find
+from .compiler import ARCHITECTURE
+from .correctness import SuiteResult, cases, check, matrices
+from .errors import ArgumentError, TutorialError
+from .gpus import limits_of
+from .progress import bar
+from .simulator import simulate
+from .table import Table
+
+PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+
+DESCRIPTION = """\
+The kernels of the book "Fast matrix multiplication in CUDA", from the command line: list them, read
+them, check them, time them against cuBLAS, and count what they do to memory.
+
+A kernel is named by its number (03), its name (shared_tile) or both (03_shared_tile). Where there is
+no GPU, kernels run on the simulator and timings are shown from the recording."""
+
+EPILOG = """\
+examples:
+  python -m sgemm_tutorial list
+  python -m sgemm_tutorial show 03 --diff 02
+  python -m sgemm_tutorial check all
+  python -m sgemm_tutorial bench 02 03 --sizes 256:4096:256 --output mine.json
+  python -m sgemm_tutorial trace naive --size 64,64,64 --json | jq .total.global_load_sectors
+
+exit status:
+  0 all went well   1 a check failed   2 bad usage, or it could not be done   130 interrupted
+
+Every command has its own --help."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        status = options.run(options)
+        sys.stdout.flush()
+        return status
+    except TutorialError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return REFUSED
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, for example `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PASSED
+
+
+def _list(options: argparse.Namespace) -> int:
+    rows = [_summary(kernel) | _compiled(kernel, options.architecture) for kernel in LADDER]
+    if options.json:
+        _print_json(rows)
+        return PASSED
+    columns = ("kernel", "parameters", "threads", "registers", "shared bytes", "occupancy", "idea")
+    cells = []
+    for row in rows:
+        used, fit = row["resources"], row["occupancy"]
+        cells.append((row["name"], ", ".join(f"{name} {value}" for name, value in row["parameters"].items()),
+                      row["threads"], used and used.registers, used and used.shared_bytes,
+                      fit and f"{fit.fraction:.0%}", row["idea"]))  # fmt: skip
+    _print(Table(columns, cells, "The ladder", f"Registers per thread, shared memory per block; {options.architecture}."))
+    return PASSED
+
+
+def _show(options: argparse.Namespace) -> int:
+    kernel = find(options.name)
+    text = source.diff(find(options.diff), kernel) if options.diff else source.show(kernel)
+    if options.json:
+        data = _summary(kernel) | {"diff" if options.diff else "source": text.text}
+        if options.report:
+            data |= _compiled(kernel, options.architecture)
+            data["instructions"] = report.sass_mix(kernel, options.architecture)
+        _print_json(data)
+        return PASSED
+    _print(text)
+    if options.report:
+        _print(report.resources_table([kernel], options.architecture))
+        _print(report.kernel_occupancy(kernel, limits_of(options.architecture)).table())
+        _print(report.sass_table(kernel, options.architecture))
+    return PASSED
+
+
+def _check(options: argparse.Namespace) -> int:
+    on_gpu = False if options.simulate else None
+    suites = []
+    for kernel in LADDER if options.name == "all" else [find(options.name)]:
+        chosen = cases(kernel)
+        if options.sizes:
+            sizes = parse_sizes(options.sizes, least=0)
+            chosen = [{"M": M, "N": N, "K": K, "alpha": options.alpha, "beta": options.beta} for M, N, K in sizes]
+        with bar(chosen, unit="case") as work:
+            work.set_description(kernel.name)
+            suites.append(SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in work)))
+        if not options.json:
+            _print(suites[-1].table())
+    passed = all(suite.passed for suite in suites)
+    if options.json:
+        results = [result for suite in suites for result in suite.results]
+        _print_json({"passed": passed, "cases": [_plain(result) | {"passed": result.passed} for result in results]})
+    return PASSED if passed else FAILED
+
+
+def _bench(options: argparse.Namespace) -> int:
+    kernels, sizes = options.names or LADDER, parse_sizes(options.sizes) if options.sizes else None
+    here = gpu.available()
+    if here:
+        record = bench(kernels, sizes or (4096,), flush_l2=options.flush_l2, path=options.output, progress=None)
+    else:
+        record = recorded(kernels, sizes, options.recording)
+        print(no_gpu(record), file=sys.stderr if options.json else sys.stdout)
+    if options.json:
+        _print_json(record.as_dict() | {"measured_here": here})
+    else:
+        _print(record.table())
+    return INTERRUPTED if here and not record.complete else PASSED
+
+
+def _trace(options: argparse.Namespace) -> int:
+    kernel = find(options.name)
+    sizes = parse_sizes(options.size.replace(",", "x"))
+    if len(sizes) != 1:
+        raise ArgumentError("size", repr(options.size), "one size: M,N,K or a single number")
+    M, N, K = sizes[0]
+    A, B = matrices(M, N, K, on_gpu=False)
+    run = simulate(kernel, A, B, architecture=options.architecture)
+    if options.json:
+        _print_json({"kernel": kernel.name, "M": M, "N": N, "K": K, "architecture": options.architecture,
+                     "total": run.total, "lines": run.lines})  # fmt: skip
+    else:
+        _print(run.table())
+    return PASSED
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        "python -m sgemm_tutorial", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], short: str, more: str) -> Callable[..., Any]:
+        added = commands.add_parser(name, help=short, description=f"{short[0].upper()}{short[1:]}. {more}")
+        added.set_defaults(run=run)
+        added.add_argument("--json", action="store_true", help="print JSON, and nothing else, on stdout")
+        return added.add_argument
+
+    architecture = {"default": ARCHITECTURE, "metavar": "SM",
+                    "help": "what to compile for, such as sm_86 (default: %(default)s); needs no GPU"}  # fmt: skip
+
+    add = command("list", _list, "list the ladder of kernels", "Says what the compiler gives each.")
+    add("--architecture", **architecture)
+
+    add = command("show", _show, "show a kernel's source", "Needs no GPU, with --report neither.")
+    add("name", metavar="NAME", help="which kernel")
+    add("--diff", metavar="OTHER", help="show what changed since this kernel instead")
+    add("--report", action="store_true", help="add registers, shared memory, occupancy, machine instructions")
+    add("--architecture", **architecture)
+
+    add = command("check", _check, "compare a kernel with float64",
+                  "Every element must be within the error bound of float32 arithmetic, and nothing outside C may "
+                  "change. Runs a suite of difficult cases, on the GPU if there is one.")  # fmt: skip
+    add("name", metavar="NAME", nargs="?", default="all", help="which kernel; all unless given")
+    add("--sizes", metavar="SIZES", help="these instead of the suite: such as 64,300x200x100,8:64:8")
+    add("--alpha", type=float, default=1.0, help="with --sizes (default: 1)")
+    add("--beta", type=float, default=0.0, help="with --sizes (default: 0)")
+    add("--simulate", action="store_true", help="use the simulator even if there is a GPU")
+
+    add = command("bench", _bench, "time kernels against cuBLAS",
+                  "Median device times, kernel and cuBLAS interleaved. Without a GPU, shows the recording.")  # fmt: skip
+    add("names", metavar="NAME", nargs="*", help="which kernels; all unless given")
+    add("--sizes", metavar="SIZES", help="N, MxNxK or first:last:step, with commas between several, such as "
+        "256:4096:128,300x200x100 (default: 4096, or all that was recorded)")  # fmt: skip
+    add("--flush-l2", action="store_true", help="start every launch with a cold L2 cache")
+    add("--output", metavar="FILE", help="save each point here once measured; run again to continue")
+    add("--recording", metavar="NAME", default="ladder",
+        help="what to show without a GPU: a name in book/results or a file (default: %(default)s)")  # fmt: skip
+
+    add = command("trace", _trace, "count what a kernel does to memory, line by line",
+                  "Simulates a run and counts warp instructions, requests, sectors and wavefronts, as the "
+                  "hardware does.")  # fmt: skip
+    add("name", metavar="NAME", help="which kernel")
+    add("--size", metavar="M,N,K", default="128", help="or one number; 128 takes a second (default: %(default)s)")
+    add("--architecture", **architecture)
+    return parser
+
+
+def _summary(kernel: Kernel) -> dict[str, Any]:
+    return {"name": kernel.name, "idea": kernel.idea, "parameters": kernel.parameters, "threads": kernel.threads}
+
+
+def _compiled(kernel: Kernel, architecture: str) -> dict[str, Any]:
+    """Return a kernel's resources and occupancy, None where it does not exist for the architecture."""
+    limits = limits_of(architecture)
+    try:
+        used, fit = report.resources(kernel, architecture), report.kernel_occupancy(kernel, limits)
+    except ArgumentError:
+        used = fit = None
+    return {"architecture": architecture, "resources": used, "occupancy": fit}
+
+
+def _print(what: Any) -> None:
+    """Print a table or a source, in colour where stdout is a terminal."""
+    console = rich.console.Console()
+    if console.is_terminal:
+        console.print(what.rich())
+    else:
+        print(what)
+
+
+def _print_json(data: Any) -> None:
+    print(json.dumps(_plain(data), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """Return the value as JSON can hold it; what is not a finite number becomes null."""
+    if dataclasses.is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""Pictures of A, B and C to scale: what one warp touches, and how a kernel cuts them into tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..catalogue import Kernel
+from ..errors import ArgumentError
+from ..simulator import Run
+from ..simulator.counters import SECTOR
+from ..trace import Request, request
+from .figure import BLUE, BODY, GREEN, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, WIDTH, Box, Figure, Page, page
+from .warp import in_words, key, lane_colour, shared_words
+
+GAP = 44  # pixels between matrices
+LARGEST_CELL, TALLEST = 24.0, 900  # pixels
+LEGIBLE = 1.0  # pixels an element needs to be seen
+COLOURS = {"A": BLUE, "B": ORANGE, "C": GREEN}
+
+
+def access_map(run: Run, line: int | None = None, warp: int = 0, step: int = 0, block: int | None = None) -> Figure:
+    """Draw which elements of A, B and C the lanes of one warp touch, and the 32-byte sectors they lie in.
+
+    Parameters
+    ----------
+    run : Run
+        Simulated with ``trace=[block]``.
+    line : int, optional
+        Draw only the accesses of this source line. Left out: the first line that loads from A, the first that
+        loads from B, and the first that stores to C.
+    warp, step, block
+        As for `request`. Stores to C, unless `line` is given, are those of step 0.
+
+    Raises
+    ------
+    ArgumentError
+        The run holds no such access, or the matrices have so many elements that none could be seen.
+    """
+    wanted = [("A", "load", step), ("B", "load", step), ("C", "store", 0)]
+    if line is not None:
+        found = {(access.array, access.kind) for access in run.trace if (access.line, access.space) == (line, "global")}
+        wanted = [(array, kind, step) for array, kind in sorted(found)] or wanted
+    requests = [request(run, line, kind, array, warp, at, block) for array, kind, at in wanted]
+    (M, N), K, block = run.C.shape, depth(run), requests[0].block
+    notes = [f"block {block}, warp {warp}, step {step}"]
+    notes += [f"{r.array} {r.kind}, line {r.line}: {r.cost}" for r in requests]
+    place = Operands(M, N, K, 1 + len(notes) + 3)
+    if place.cell < LEGIBLE:
+        raise ArgumentError("run", f"M, N, K = {M}, {N}, {K}", "matrices small enough to see elements, as 64 × 64")
+    with page(place.height) as sheet:
+        for matrix, tile in zip(place.matrices.values(), block_reads(run.kernel, M, N, K, block), strict=True):
+            sheet.boxes([matrix.box(*tile)], (INK, 0.08))
+            if matrix.cell >= 4:
+                sheet.lines(matrix.grid(1, 1), (INK, 0.12), linewidth=0.5)
+        for r in requests:
+            _touch(sheet, place.matrices[r.array], r)
+        place.draw(sheet)
+        key(sheet, place.left, place.write(sheet, run.kernel.name, notes))
+        return sheet.finish(
+            f"Matrices A ({M} × {K}), B ({K} × {N}) and C ({M} × {N}) and the elements that warp {warp} of block "
+            f"{block} of {run.kernel.name} touches in step {step}. " + " ".join(map(in_words, requests)))  # fmt: skip
+
+
+def tiles(kernel: Kernel, M: int, N: int, K: int, block: int | None = None) -> Figure:
+    """Draw how a kernel cuts C into tiles, and what of A and B one block reads for its tile.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Its BM, BN and, if it has one, BK are drawn.
+    M, N, K : int
+        Sizes of the matrices, at least 1.
+    block : int, optional
+        The block whose tile is lit; one near the middle if left out.
+
+    Raises
+    ------
+    ArgumentError
+        A size is not positive, or there is no such block.
+    """
+    for name, size in (("M", M), ("N", N), ("K", K)):
+        if size < 1:
+            raise ArgumentError(name, str(size), "at least 1")
+    BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
+    BK = kernel.parameters.get("BK", 1)
+    down, across, steps = -(-M // BM), -(-N // BN), -(-K // BK)
+    block = down // 2 * across + across // 2 if block is None else block
+    if not 0 <= block < down * across:
+        raise ArgumentError("block", str(block), f"0 to {down * across - 1}")
+    slab_A, slab_B, tile = block_reads(kernel, M, N, K, block)
+    k = steps // 3 * BK  # a step in the first half, so that the way still to go is seen
+    step_A, step_B = (slab_A[0], k, BM, BK), (k, slab_B[1], BK, BN)
+    notes = [f"C: {down} × {across} tiles of {BM} × {BN}", f"block {block} computes one of them",
+             f"in {steps:,} steps along K"]  # fmt: skip
+    place = Operands(M, N, K, 1 + len(notes))
+    A, B, C = place.matrices.values()
+    with page(place.height) as sheet:
+        sheet.lines(A.grid(BM, K) + B.grid(K, BN) + C.grid(BM, BN), (INK, 0.35), linewidth=0.7)
+        for matrix, lit, strong in ((A, slab_A, step_A), (B, slab_B, step_B), (C, tile, tile)):
+            sheet.boxes([matrix.box(*lit)], (COLOURS[matrix.name], 0.3))
+            sheet.boxes([matrix.box(*strong)], COLOURS[matrix.name])
+        _walk(sheet, A.box(*step_A), A.whole, 0)
+        _walk(sheet, B.box(*step_B), B.whole, 1)
+        place.draw(sheet)
+        place.write(sheet, kernel.name, notes)
+        _measure(sheet, C, tile, f"BM = {BM}", f"BN = {BN}")
+        if "BK" in kernel.parameters:
+            _measure(sheet, A, step_A, "", f"BK = {BK}")
+            _measure(sheet, B, step_B, f"BK = {BK}", "")
+        return sheet.finish(
+            f"{kernel.name} cuts C ({M} × {N}) into {down} × {across} tiles of {BM} × {BN}. Block {block} computes one "
+            f"of them from {BM} rows of A ({M} × {K}) and {BN} columns of B ({K} × {N}), in {steps:,} steps of {BK} "
+            f"along K.")  # fmt: skip
+
+
+def block_reads(kernel: Kernel, M: int, N: int, K: int, block: int) -> list[tuple[int, int, int, int]]:
+    """Return (row, column, height, width) of a block's rows of A, its columns of B and its tile of C."""
+    BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
+    down, across = divmod(block, -(-N // BN))
+    return [(down * BM, 0, BM, K), (0, across * BN, K, BN), (down * BM, across * BN, BM, BN)]
+
+
+def depth(run: Run) -> int:
+    """Return K: a block reads every row of B, the last one too."""
+    N = run.C.shape[1]
+    return 1 + max((int(a.offsets.max()) // (4 * N) for a in run.trace if a.array == "B" and a.kind == "load"), default=0)
+
+
+class Matrix:
+    """A matrix of so many rows and columns, drawn at (x, y) with elements `cell` pixels wide."""
+
+    def __init__(self, rows: int, columns: int, x: float, y: float, cell: float) -> None:
+        self.rows, self.columns, self.x, self.y, self.cell = rows, columns, x, y, cell
+
+    @property
+    def whole(self) -> Box:
+        """The whole matrix."""
+        return self.box(0, 0, self.rows, self.columns)
+
+    def box(self, row: int, column: int, height: int, width: int) -> Box:
+        """Return a rectangle of elements, cut off at the matrix's edges."""
+        height, width = min(height, self.rows - row), min(width, self.columns - column)
+        return self.x + column * self.cell, self.y + row * self.cell, width * self.cell, height * self.cell
+
+    def strips(self, start: int, count: int) -> list[Box]:
+        """Return the rectangles, one per row, that `count` elements in memory from index `start` on fill."""
+        found, end = [], min(start + count, self.rows * self.columns)
+        while start < end:
+            row, column = divmod(start, self.columns)
+            width = min(end - start, self.columns - column)
+            found.append(self.box(row, column, 1, width))
+            start += width
+        return found
+
+    def grid(self, rows: int, columns: int) -> list[list[tuple[float, float]]]:
+        """Return lines after every so many rows and columns, or none where they would run together."""
+        x, y, width, height = self.whole
+        lines = []
+        if rows * self.cell >= 3:
+            lines += [[(x, y + i * self.cell), (x + width, y + i * self.cell)] for i in range(rows, self.rows, rows)]
+        if columns * self.cell >= 3:
+            lines += [[(x + i * self.cell, y), (x + i * self.cell, y + height)]
+                      for i in range(columns, self.columns, columns)]  # fmt: skip
+        return lines
+
+
+class Operands:
+    """A, B and C to one scale: A's rows in line with C's, B's columns above C's.
+
+    `lines` of text stand in the free corner, or above everything if the corner is too small.
+    """
+
+    def __init__(self, M: int, N: int, K: int, lines: int) -> None:
+        self.M, self.N, self.K = M, N, K
+        self.cell = cell = min(LARGEST_CELL, (WIDTH - 2 * MARGIN - GAP) / (K + N), TALLEST / (K + M))
+        left = (WIDTH - GAP - (K + N) * cell) / 2
+        fits = K * cell >= 270 and K * cell >= lines * LINE
+        self.left = left if fits else MARGIN
+        top = LINE + (0 if fits else (lines + 1) * LINE)
+        x, y = left + K * cell + GAP, top + 10 + K * cell + GAP
+        self.matrices = {"A": Matrix(M, K, left, y, cell), "B": Matrix(K, N, x, top + 10, cell),
+                         "C": Matrix(M, N, x, y, cell)}  # fmt: skip
+        self.height = y + M * cell + LINE + 12
+
+    def draw(self, sheet: Page) -> None:
+        """Draw the frames, and the name and size of each matrix."""
+        sheet.boxes([matrix.whole for matrix in self.matrices.values()], edgecolor=INK)
+        for name, shape in (("A", "M × K"), ("B", "K × N"), ("C", "M × N")):
+            matrix = self.matrices[name]
+            text = f"{name}: {shape} = {matrix.rows:,} × {matrix.columns:,}"
+            x, y, width, height = matrix.whole
+            y += height + 19 if name == "C" else -8
+            if x + 200 > WIDTH:
+                sheet.text(x + width, y, text, BODY, "right")
+            else:
+                sheet.text(x, y, text)
+
+    def write(self, sheet: Page, title: str, notes: Sequence[str]) -> float:
+        """Write the title and the notes; return the baseline of the next line."""
+        sheet.text(self.left, LINE, title, TITLE, weight="bold")
+        for i, note in enumerate(notes, 2):
+            sheet.text(self.left, i * LINE, note)
+        return (len(notes) + 2) * LINE
+
+
+def _touch(sheet: Page, matrix: Matrix, r: Request) -> None:
+    """Colour the elements a request touches by lane, and outline its sectors."""
+    per_sector = SECTOR // 4
+    sectors = [box for sector in np.unique(r.offsets // SECTOR)
+               for box in matrix.strips(int(sector) * per_sector, per_sector)]  # fmt: skip
+    sheet.boxes(sectors, PALE)
+    for lane, words in zip(r.lanes, r.words, strict=True):
+        sheet.boxes(matrix.strips(int(words[0]), len(words)), lane_colour(lane))
+    shared_words(sheet, r, lambda word: matrix.strips(word, 1))
+    sheet.boxes(sectors, edgecolor=INK, linewidth=0.8)

@@ -1,0 +1,112 @@
+"""Records the hardware's own counters with Nsight Compute, to hold the simulator's against.
+
+``python -m sgemm_tutorial.nsight book/results/counters.json`` on a machine with a GPU and ncu, which must be allowed
+to read counters there. Names of metrics: NVIDIA, Nsight Compute documentation, "Metrics Structure".
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from . import records
+from .catalogue import LADDER
+from .correctness import matrices
+from .errors import DeviceError
+
+METRICS = {
+    "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "global_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "global_store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "global_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "shared_load_requests": "smsp__inst_executed_op_shared_ld.sum",
+    "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared_load_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "shared_store_requests": "smsp__inst_executed_op_shared_st.sum",
+    "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "instructions": "smsp__inst_executed.sum",
+    "fma_thread_instructions": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+    "dram_bytes": "dram__bytes.sum",
+    "l2_sectors": "lts__t_sectors_op_read.sum",
+}
+"""Our name of each counter and Nsight Compute's. The names that `Counts` has too mean the same there."""
+
+SHAPES = ((256, 256, 256), (131, 67, 70))
+"""Problems (M, N, K) that are counted: one of whole tiles, one with ragged edges and unaligned rows."""
+
+
+def record(path: Path) -> None:
+    """Count every kernel of the ladder on every one of `SHAPES` and save the record.
+
+    Raises
+    ------
+    DeviceError
+        There is no GPU or no ncu, or ncu may not read the counters.
+    """
+    launches = [(kernel, *shape) for kernel in LADDER for shape in SHAPES]
+    rows = counted(["-m", "sgemm_tutorial.nsight", "--launch"], [kernel.function for kernel, *_ in launches], METRICS)
+    points = [{"kernel": kernel.name, "parameters": kernel.parameters, "M": M, "N": N, "K": K, **row}
+              for (kernel, M, N, K), row in zip(launches, rows, strict=True)]  # fmt: skip
+    records.write(path, {"provenance": records.provenance() | {"ncu": version()}, "metrics": METRICS, "points": points})
+
+
+def counted(python: list[str], functions: list[str], metrics: dict[str, str]) -> list[dict[str, int]]:
+    """Run a Python program under ncu and return the metrics of its launches.
+
+    Parameters
+    ----------
+    python : list of str
+        Arguments of the interpreter.
+    functions : list of str
+        Names of the kernels it launches, in order; its launches of others are not looked at.
+    metrics : dict of str to str
+        Our names and Nsight Compute's.
+
+    Returns
+    -------
+    list of dict of str to int
+        For each launch, the metrics by our names.
+
+    Raises
+    ------
+    DeviceError
+        There is no ncu, it failed, or it saw other launches.
+    """
+    if not shutil.which("ncu"):
+        raise DeviceError("ncu, Nsight Compute's command line, is not on the PATH")
+    command = ["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--metrics", ",".join(metrics.values()),
+               "--kernel-name", f"regex:^({'|'.join(sorted(set(functions)))})$", sys.executable, *python]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    start = done.stdout.find('"ID"')
+    if done.returncode or start < 0:
+        raise DeviceError(f"ncu failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    rows = list(csv.DictReader(io.StringIO(done.stdout[start:])))[1:]  # the first row holds the units
+    seen = [re.search(r"(\w+)(<.*>)?\(", row["Kernel Name"])[1] for row in rows]
+    if seen != functions:
+        raise DeviceError(f"ncu saw the launches {seen}, not {functions}")
+    return [{ours: int(float(row[theirs].replace(",", ""))) for ours, theirs in metrics.items()} for row in rows]
+
+
+def version() -> str:
+    """Version of Nsight Compute's command line."""
+    return re.search(r"Version ([\d.]+)", subprocess.check_output(["ncu", "--version"], text=True))[1]
+
+
+def launch_all() -> None:
+    """Launch what `record` counts, in its order."""
+    for kernel in LADDER:
+        for M, N, K in SHAPES:
+            kernel(*matrices(M, N, K))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--launch"]:
+        launch_all()
+    else:
+        record(Path(sys.argv[1]))

@@ -1,0 +1,29 @@
+"""A progress bar for long work, in a terminal or a notebook."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+
+def bar(work: Iterable[Any] | None = None, *, total: int | None = None, show: bool | None = None, unit: str) -> Any:
+    """Return a tqdm bar on stderr that disappears when it is done.
+
+    Parameters
+    ----------
+    work : iterable, optional
+        What to go through; without it, call ``update`` on the bar.
+    total : int, optional
+        How much work there is, if `work` does not tell.
+    show : bool, optional
+        Whether to show it; None shows it where stderr is a terminal.
+    unit : str
+        What is counted.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tqdm complains where ipywidgets is missing, and falls back to text
+        from tqdm.auto import tqdm
+    disable = None if show is None else not show
+    return tqdm(work, total=total, disable=disable, leave=False, file=sys.stderr, unit=unit)

@@ -1,0 +1,93 @@
+"""Shows a kernel's source file, highlighted by Pygments: in the book, in Jupyter and in a terminal."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pygments
+import pygments.lexers
+import rich.syntax
+from pygments.formatters import HtmlFormatter
+
+from .errors import ArgumentError
+
+if TYPE_CHECKING:
+    from .catalogue import Kernel
+
+# The book's theme and JupyterLab colour Pygments' classes themselves, light and dark, where IPython.display.Code would
+# bring fixed light colours. What both lack: room after line numbers, and added and removed lines told apart.
+_STYLE = """<style>
+div.highlight-cuda div.highlight pre span.linenos { padding: 0 1em 0 0; user-select: none }
+div.highlight-diff div.highlight pre .gi { color: var(--pst-color-success, var(--jp-success-color1)) }
+div.highlight-diff div.highlight pre .gd { color: var(--pst-color-danger, var(--jp-error-color1)) }
+</style>"""
+
+
+@dataclass(frozen=True, repr=False)
+class Source:
+    """Source text that every front end shows in its own way.
+
+    Attributes
+    ----------
+    text : str
+        What is shown.
+    caption : str
+        Where it comes from.
+    language : str
+        A Pygments lexer: ``"cuda"`` or ``"diff"``.
+    first_line : int or None
+        Number of the first line; None for no line numbers.
+    """
+
+    text: str
+    caption: str
+    language: str
+    first_line: int | None
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        formatter = HtmlFormatter(linenos="inline" if self.first_line else False, linenostart=self.first_line or 1)
+        lexer = pygments.lexers.get_lexer_by_name(self.language, stripnl=False)
+        code = pygments.highlight(self.text, lexer, formatter)
+        # The same elements as Sphinx puts round a code block, so that the theme's rules apply.
+        return (f'{_STYLE}<div class="literal-block-wrapper docutils container"><div class="code-block-caption">'
+                f'<span class="caption-text">{self.caption}</span></div>'
+                f'<div class="highlight-{self.language} notranslate">{code}</div></div>')  # fmt: skip
+
+    def rich(self) -> rich.syntax.Syntax:
+        """Return the source for a terminal, in the terminal's own colours: ``rich.print(source.rich())``."""
+        return rich.syntax.Syntax(self.text, self.language, theme="ansi_dark", background_color="default",
+                                  line_numbers=bool(self.first_line), start_line=self.first_line or 1,
+                                  word_wrap=True)  # fmt: skip
+
+
+def show(kernel: Kernel, lines: tuple[int, int] | None = None) -> Source:
+    """Show the kernel's source file, read anew.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    lines : (int, int), optional
+        First and last line to show, counted from 1.
+
+    Raises
+    ------
+    ArgumentError
+        The file has no such lines.
+    """
+    text = kernel.source.splitlines()
+    first, last = lines or (1, len(text))
+    if not 1 <= first <= last <= len(text):
+        raise ArgumentError("lines", str(lines), f"first and last line within 1 to {len(text)} of {kernel.path.name}")
+    return Source("\n".join(text[first - 1 : last]), f"kernels/{kernel.path.name}", "cuda", first)
+
+
+def diff(before: Kernel, after: Kernel) -> Source:
+    """Show what changed from one kernel's source file to another's, as a unified diff."""
+    changes = difflib.unified_diff(before.source.splitlines(), after.source.splitlines(),
+                                   before.path.name, after.path.name, lineterm="")  # fmt: skip
+    return Source("\n".join(changes), f"{before.path.name} → {after.path.name}", "diff", None)

@@ -1,0 +1,141 @@
+"""A warp's request to memory, picked out of a simulated run's trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import ArgumentError
+from .simulator import Access, Run, counters
+from .simulator.counters import WARP
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """One execution of one load or store by one warp; unpacks into ``lanes, offsets, width``.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel's name.
+    line : int
+        Line of its source.
+    space, kind : str
+        "global" or "shared"; "load" or "store".
+    array : str
+        The kernel's parameter, or the shared variable, that is accessed.
+    block, warp : int
+        Linear index of the block in the grid, and of the warp in the block.
+    lanes : array of int64
+        The lanes that take part, 0 to 31, ascending.
+    offsets : array of int64
+        Each such lane's byte offset in `array`.
+    width : int
+        Bytes per lane.
+
+    """
+
+    kernel: str
+    line: int
+    space: str
+    kind: str
+    array: str
+    block: int
+    warp: int
+    lanes: np.ndarray
+    offsets: np.ndarray
+    width: int
+
+    def __iter__(self) -> Iterator[np.ndarray | int]:
+        yield from (self.lanes, self.offsets, self.width)
+
+    @property
+    def sectors(self) -> int:
+        """The 32-byte sectors touched."""
+        return counters.sectors(counters.by_warp(self.lanes, self.offsets, 1))
+
+    @property
+    def wavefronts(self) -> int:
+        """The wavefronts that a request to shared memory takes."""
+        return counters.wavefronts(counters.by_warp(self.lanes, self.offsets, 1), self.width)
+
+    @property
+    def words(self) -> np.ndarray:
+        """The 4-byte words of each lane, counted from the start of the array: shape (lanes, width // 4)."""
+        return self.offsets[:, None] // 4 + np.arange(max(self.width // 4, 1))
+
+    @property
+    def cost(self) -> str:
+        """What the request costs, in words: "4 sectors", or "1 wavefront" in shared memory."""
+        number, unit = (self.sectors, "sector") if self.space == "global" else (self.wavefronts, "wavefront")
+        return f"{number} {unit}{'s' * (number != 1)}"
+
+    def __str__(self) -> str:
+        few = [str(offset) for offset in self.offsets]
+        if len(few) > 5:
+            few[3:-1] = ["…"]
+        return (f"{self.array} {self.kind}, line {self.line} of {self.kernel}, block {self.block}, warp {self.warp}: "
+                f"{len(self.lanes)} lanes × {self.width} bytes at {', '.join(few)}: {self.cost}")
+
+
+def request(run: Run, line: int | None = None, kind: str = "load", array: str = "A", warp: int = 0, step: int = 0,
+            block: int | None = None) -> Request:  # fmt: skip
+    """Return what one warp asks of memory in one execution of an access.
+
+    Parameters
+    ----------
+    run : Run
+        Simulated with ``trace=[block]``.
+    line : int, optional
+        Line of the kernel's source; the first that accesses the array in that way if left out.
+    kind : str
+        "load" or "store".
+    array : str
+        "A", "B", "C", or a variable in shared memory.
+    warp : int
+        Which warp of the block.
+    step : int
+        Which execution, counted from 0 in the order the warp made them.
+    block : int, optional
+        Which traced block; the first if left out.
+
+    Raises
+    ------
+    ArgumentError
+        The run holds no such access.
+
+    """
+    if not run.trace:
+        raise ArgumentError("run", "one without a trace", "accesses to show: simulate(..., trace=[0])")
+    block = run.trace[0].block if block is None else block
+    mine = [access for access in run.trace if access.block == block]
+    if not mine:
+        raise ArgumentError("block", str(block), f"a traced one: {_choice({a.block for a in run.trace})}")
+    found = [access for access in mine if (access.array, access.kind) == (array, kind)
+             and line in (None, access.line)]  # fmt: skip
+    if not found:
+        asked = f"a {kind} of {array}" + ("" if line is None else f" at line {line}")
+        raise ArgumentError("line" if line else "array", asked,
+                            _choice({f"a {a.kind} of {a.array} at line {a.line}" for a in mine}))  # fmt: skip
+    found = [access for access in found if access.line == found[0].line]
+    by_warp = [access for access in found if (access.threads // WARP == warp).any()]
+    if not by_warp:
+        warps = {int(number) for access in found for number in np.unique(access.threads // WARP)}
+        raise ArgumentError("warp", str(warp), f"one that takes part: {_choice(warps)}")
+    if not 0 <= step < len(by_warp):
+        raise ArgumentError("step", str(step), f"0 to {len(by_warp) - 1}: line {found[0].line} runs {len(by_warp)} "
+                                               f"time{'s' * (len(by_warp) != 1)}")  # fmt: skip
+    return _of_warp(run.kernel.name, by_warp[step], warp)
+
+
+def _of_warp(kernel: str, access: Access, warp: int) -> Request:
+    mine = access.threads // WARP == warp
+    order = np.argsort(access.threads[mine])
+    return Request(kernel, access.line, access.space, access.kind, access.array, access.block, warp,
+                   access.threads[mine][order] % WARP, access.offsets[mine][order], access.width)  # fmt: skip
+
+
+def _choice(options: set) -> str:
+    return " or ".join(map(str, sorted(options)))
