@@ -1,8 +1,10 @@
 """Launch, check, simulate, time and draw the kernels of the book."""
 
+from . import cublas, draw, gpu, nsight, records, timing
+from .bench import bench_or_recording, recorded
 from .catalogue import LADDER, Kernel, find
 from .compiler import build
-from .correctness import check, matrices, suite
+from .correctness import check, matrices, suite, summary
 from .errors import (
     ArgumentError,
     CompileError,
@@ -11,12 +13,13 @@ from .errors import (
     TutorialError,
     UnsupportedInstruction,
 )
-from .gpus import find_gpu
+from .gpus import find_gpu, gpus_table, limits_of, limits_table
 from .occupancy import occupancy
-from .report import kernel_occupancy, resources, resources_table, sass, sass_mix, sass_table
+from .report import hot_loop, kernel_occupancy, resources, resources_table, sass, sass_mix, sass_table
 from .simulator import simulate
 from .source import diff, show
 from .table import Table
+from .trace import request
 
 __all__ = [
     "LADDER",
@@ -28,14 +31,26 @@ __all__ = [
     "Table",
     "TutorialError",
     "UnsupportedInstruction",
+    "bench_or_recording",
     "build",
     "check",
+    "cublas",
     "diff",
+    "draw",
     "find",
     "find_gpu",
+    "gpu",
+    "gpus_table",
+    "hot_loop",
     "kernel_occupancy",
+    "limits_of",
+    "limits_table",
     "matrices",
+    "nsight",
     "occupancy",
+    "recorded",
+    "records",
+    "request",
     "resources",
     "resources_table",
     "sass",
@@ -44,4 +59,6 @@ __all__ = [
     "show",
     "simulate",
     "suite",
+    "summary",
+    "timing",
 ]

@@ -15,10 +15,10 @@ import numpy as np
 import rich.console
 
 from . import gpu, report, source
-from .bench import bench, no_gpu, parse_sizes, recorded
+from .bench import BenchError, bench, no_gpu, parse_sizes, recorded
 from .catalogue import LADDER, Kernel, find
 from .compiler import ARCHITECTURE
-from .correctness import SuiteResult, cases, check, matrices
+from .correctness import SuiteResult, cases, check, matrices, summary
 from .errors import ArgumentError, TutorialError
 from .gpus import limits_of
 from .progress import bar
@@ -78,7 +78,8 @@ def _list(options: argparse.Namespace) -> int:
         cells.append((row["name"], ", ".join(f"{name} {value}" for name, value in row["parameters"].items()),
                       row["threads"], used and used.registers, used and used.shared_bytes,
                       fit and f"{fit.fraction:.0%}", row["idea"]))  # fmt: skip
-    _print(Table(columns, cells, "The ladder", f"Registers per thread, shared memory per block; {options.architecture}."))
+    note = f"Registers per thread, shared memory per block, compiled for {options.architecture}."
+    _print(Table(columns, cells, "The ladder", note))
     return PASSED
 
 
@@ -102,29 +103,33 @@ def _show(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     on_gpu = False if options.simulate else None
+    sizes = parse_sizes(options.sizes, least=0) if options.sizes else ()
+    given = [{"M": M, "N": N, "K": K, "alpha": options.alpha, "beta": options.beta} for M, N, K in sizes]
     suites = []
     for kernel in LADDER if options.name == "all" else [find(options.name)]:
-        chosen = cases(kernel)
-        if options.sizes:
-            sizes = parse_sizes(options.sizes, least=0)
-            chosen = [{"M": M, "N": N, "K": K, "alpha": options.alpha, "beta": options.beta} for M, N, K in sizes]
-        with bar(chosen, unit="case") as work:
+        with bar(given or cases(kernel), unit="case") as work:
             work.set_description(kernel.name)
             suites.append(SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in work)))
-        if not options.json:
-            _print(suites[-1].table())
     passed = all(suite.passed for suite in suites)
     if options.json:
         results = [result for suite in suites for result in suite.results]
         _print_json({"passed": passed, "cases": [_plain(result) | {"passed": result.passed} for result in results]})
+        return PASSED if passed else FAILED
+    for suite in suites:
+        if options.verbose or given or not suite.passed:
+            _print((suite if options.verbose or given else suite.failures()).table())
+    _print(summary(suites))
     return PASSED if passed else FAILED
 
 
 def _bench(options: argparse.Namespace) -> int:
     kernels, sizes = options.names or LADDER, parse_sizes(options.sizes) if options.sizes else None
-    here = gpu.available()
+    here, failure = gpu.available(), None
     if here:
-        record = bench(kernels, sizes or (4096,), flush_l2=options.flush_l2, path=options.output, progress=None)
+        try:
+            record = bench(kernels, sizes or (4096,), flush_l2=options.flush_l2, path=options.output, progress=None)
+        except BenchError as error:
+            record, failure = error.record, error  # what was measured is shown all the same
     else:
         record = recorded(kernels, sizes, options.recording)
         print(no_gpu(record), file=sys.stderr if options.json else sys.stdout)
@@ -132,6 +137,8 @@ def _bench(options: argparse.Namespace) -> int:
         _print_json(record.as_dict() | {"measured_here": here})
     else:
         _print(record.table())
+    if failure:
+        raise failure
     return INTERRUPTED if here and not record.complete else PASSED
 
 
@@ -184,9 +191,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--alpha", type=float, default=1.0, help="with --sizes (default: 1)")
     add("--beta", type=float, default=0.0, help="with --sizes (default: 0)")
     add("--simulate", action="store_true", help="use the simulator even if there is a GPU")
+    add("--verbose", action="store_true", help="show every case, not only what fails")
 
     add = command("bench", _bench, "time kernels against cuBLAS",
-                  "Median device times, kernel and cuBLAS interleaved. Without a GPU, shows the recording.")  # fmt: skip
+                  "Median device times, kernel and cuBLAS in turn. Without a GPU, shows the recording.")  # fmt: skip
     add("names", metavar="NAME", nargs="*", help="which kernels; all unless given")
     add("--sizes", metavar="SIZES", help="N, MxNxK or first:last:step, with commas between several, such as "
         "256:4096:128,300x200x100 (default: 4096, or all that was recorded)")  # fmt: skip

@@ -103,7 +103,7 @@ def bench(
             records.save(path, record)
 
     plan = [(size, missing(size)) for size in wanted]
-    kept = f" and saved in {path}" if path is not None else ", in this error's `record`"
+    kept = f"saved in {path}" if path is not None else "kept but not saved, as no path was given"
     with bar(total=sum(len(todo) for _, todo in plan), show=progress, unit="point") as counter:
         try:
             for size, todo in plan:
@@ -113,11 +113,9 @@ def bench(
                     keep()
                     counter.update()
         except KeyboardInterrupt:
-            keep()
             return record
         except DeviceError as error:
-            keep()
-            raise BenchError(f"{error}; {len(record.points)} measured points are kept{kept}", record) from error
+            raise BenchError(f"{error}; points measured before: {len(record.points)}, {kept}", record) from error
     record.complete = True
     keep()
     return record
@@ -166,15 +164,16 @@ def recorded(
     ArgumentError
         As for `records.load`, or it holds none of them.
     """
-    names, wanted = [kernel.name for kernel in _kernels(kernels)], None if sizes is None else _sizes(sizes)
+    chosen, wanted = _kernels(kernels), None if sizes is None else _sizes(sizes)
     record = records.load(recording)
-    chosen = record.select(names, wanted)
-    if not chosen.points:
-        asked = ", ".join(names) + ("" if wanted is None else " at " + ", ".join(map(_times, wanted)))
+    found = record.select(chosen, wanted)
+    if not found.points:
+        asked = ", ".join(kernel.expression for kernel in chosen)
+        asked += "" if wanted is None else " at " + ", ".join(map(_times, wanted))
         has = sorted({point.kernel for point in record.points}), sorted({point.size for point in record.points})
         raise ArgumentError("kernels, sizes", f"{asked}: not in the recording {recording}",
                             f"some of {', '.join(has[0])} at {', '.join(map(_times, has[1]))}")  # fmt: skip
-    return chosen
+    return found
 
 
 def no_gpu(record: Record) -> str:
@@ -202,19 +201,23 @@ def on_gpu(kernels: Sequence[Kernel], size: Size, flush_l2: bool) -> Iterator[tu
         A spot check of C failed.
     """
     gpu.capability()
-    A, B = correctness.matrices(*size, seed=SEED, on_gpu=False)
-    with gpu.reported("copying A and B to the GPU"):
-        on_device = cupy.asarray(A), cupy.asarray(B)
-        C, reference_C = (cupy.empty(size[:2], np.float32) for _ in range(2))
-    reference = cublas.launch(arguments.check(*on_device, reference_C, 1.0, 0.0))
-    problem = arguments.check(*on_device, C, 1.0, 0.0)
+    M, N, K = size
+    with gpu.reported("making room for A, B and C"):
+        A, B, C, reference_C = (cupy.empty(shape, np.float32) for shape in ((M, K), (K, N), (M, N), (M, N)))
+    problem = arguments.check(A, B, C, 1.0, 0.0)
     launches = [timing.prepared(kernel, problem) for kernel in kernels]
+    reference = cublas.launch(arguments.check(A, B, reference_C, 1.0, 0.0))
+    inputs = correctness.matrices(M, N, K, seed=SEED, on_gpu=False)
+    with gpu.reported("copying A and B to the GPU"):
+        A.set(inputs[0])
+        B.set(inputs[1])
     for kernel, own in zip(kernels, launches, strict=True):
         with gpu.reported(kernel.name):
-            C.set(np.full(size[:2], np.nan, np.float32))
+            C.data.memset_async(0xFF, C.nbytes)  # NaN
+            reference_C.data.memset_async(0xFF, C.nbytes)
         times = timing.time_interleaved({kernel.name: own, "cuBLAS": reference}, flush_l2=flush_l2)
         for name, result in ((kernel.name, C), ("cuBLAS", reference_C)):
-            _spot_check(name, result, A, B)
+            _spot_check(name, result, *inputs)
         yield kernel, times[kernel.name], times["cuBLAS"]
 
 

@@ -123,7 +123,7 @@ LADDER = (
     Kernel("02_coalesced", "neighbouring threads on neighbouring columns",
            {"BM": 8, "BN": 32}),
     Kernel("03_shared_tile", "the block stages tiles of A and B in shared memory",
-           {"BM": 32, "BN": 32, "BK": 32}),
+           {"BM": 32, "BN": 32, "BK": 128}),
 )  # fmt: skip
 
 

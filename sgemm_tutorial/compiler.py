@@ -94,7 +94,7 @@ def _compile(kernel: str, file: str, source: str, expression: str, architecture:
             architecture=architecture,
             entry=nvrtc.getLoweredName(program, expression),
             ptx=nvrtc.getPTX(program).decode(),
-            cubin=nvrtc.getCUBIN(program),
+            cubin=nvrtc.getCUBIN(program) + b"\0",  # CuPy 14 drops the last byte
             log=nvrtc.getProgramLog(program),
         )
     finally:

@@ -104,6 +104,10 @@ class SuiteResult:
         """Whether all cases passed."""
         return all(result.passed for result in self.results)
 
+    def failures(self) -> SuiteResult:
+        """Return the cases that did not pass."""
+        return SuiteResult(tuple(result for result in self.results if not result.passed))
+
     def table(self) -> Table:
         """Return one row per case."""
         good = sum(result.passed for result in self.results)
@@ -248,6 +252,18 @@ def suite(kernel: Kernel, on_gpu: bool | None = None) -> SuiteResult:
     less; general and trivial α and β; matrices that start off a 16-byte boundary; infinities and NaNs.
     """
     return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in cases(kernel)))
+
+
+def summary(suites: Sequence[SuiteResult]) -> Table:
+    """Return one row per suite."""
+    rows = []
+    for suite in suites:
+        worst = max(suite.results, key=lambda result: result.worst_ratio)
+        where = "GPU" if worst.on_gpu else "simulator"
+        passed = sum(result.passed for result in suite.results)
+        verdict = "passed" if suite.passed else "FAILED"
+        rows.append((worst.kernel, where, len(suite.results), passed, worst.worst_ratio, verdict))
+    return Table(("kernel", "ran on", "cases", "passed", "worst error / bound", "verdict"), rows)
 
 
 def cases(kernel: Kernel) -> list[dict[str, Any]]:

@@ -1,28 +1,49 @@
 """Re-execute the book's notebooks in place on this machine's GPU: ``make live``.
 
 A notebook is written only when all of it ran, so stopping in the middle loses the notebook in progress and nothing
-else. Nothing but outputs and execution counts ever changes: no timings, no version of this machine's Python.
+else. Nothing but outputs and execution counts ever changes: no timings, no version of this machine's Python, and of
+an error shown on purpose the message alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import copy
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbclient.exceptions import CellExecutionError
 from tqdm import tqdm
 
 from . import gpu
 
 BOOK = Path(__file__).resolve().parents[1] / "book"
 LIVE_TAG = "nbval-ignore-output"
+
+
+class Client(NotebookClient):
+    """nbclient's client, but Ctrl-C cancels what runs and the kernel is shut down once.
+
+    nbclient's own handler shuts the kernel down under the running cell, and fails when it then does so again.
+    """
+
+    @contextlib.asynccontextmanager
+    async def async_setup_kernel(self, **kwargs: Any) -> AsyncIterator[None]:
+        """Start a kernel, and shut it down whatever happens."""
+        self.create_kernel_manager()
+        try:
+            await self.async_start_new_kernel(**kwargs)
+            await self.async_start_new_kernel_client()
+            yield
+        finally:
+            await self._async_cleanup_kernel()
 
 
 def executed(
@@ -43,13 +64,13 @@ def executed(
     ------
     nbclient.exceptions.CellExecutionError
         A cell raised that is not tagged ``raises-exception``.
-    nbclient.exceptions.DeadKernelError
-        The kernel died, or Ctrl-C stopped it.
+    RuntimeError
+        The kernel did not start, or died.
 
     """
     notebook = nbformat.read(path, as_version=4)
     stored = copy.deepcopy(notebook)
-    NotebookClient(
+    client = Client(
         notebook,
         kernel_name="python3",
         extra_arguments=["--log-level=ERROR"],  # or each kernel warns, across the bar, that TCP is not encrypted
@@ -58,11 +79,15 @@ def executed(
         coalesce_streams=True,
         resources={"metadata": {"path": str(path.parent)}},
         on_cell_executed=lambda **_: after_cell(),
-    ).execute()
+    )
+    asyncio.run(client.async_execute())
     notebook.metadata = stored.metadata
     for cell, before in zip(notebook.cells, stored.cells, strict=True):
         if keep_live and LIVE_TAG in cell.metadata.get("tags", []) and before.outputs:
             cell.outputs = before.outputs
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                output.traceback = output.traceback[-1:]  # the message; the frames name this machine's folders
     return notebook
 
 
@@ -99,8 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except CellExecutionError as error:
             print(f"{error}\n{path.name} is as it was; the {number - 1} before it are written.", file=sys.stderr)
             return 1
-        except (DeadKernelError, KeyboardInterrupt):
-            print(f"\nStopped: {path.name} is as it was; the {number - 1} before it are written.", file=sys.stderr)
+        except (KeyboardInterrupt, RuntimeError) as error:
+            why = f" ({error})" if str(error) else ""
+            print(f"Stopped{why}: {path.name} is as it was; the {number - 1} before it are written.", file=sys.stderr)
             return 130
     return 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -17,7 +18,9 @@ from pathlib import Path
 from . import records
 from .catalogue import LADDER
 from .correctness import matrices
-from .errors import DeviceError
+from .errors import ArgumentError, DeviceError
+from .simulator import Run
+from .table import Table
 
 METRICS = {
     "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
@@ -54,6 +57,30 @@ def record(path: Path) -> None:
     points = [{"kernel": kernel.name, "parameters": kernel.parameters, "M": M, "N": N, "K": K, **row}
               for (kernel, M, N, K), row in zip(launches, rows, strict=True)]  # fmt: skip
     records.write(path, {"provenance": records.provenance() | {"ncu": version()}, "metrics": METRICS, "points": points})
+
+
+def comparison(run: Run) -> Table:
+    """Return a simulated run's counters beside the recorded ones of the same kernel and problem.
+
+    Raises
+    ------
+    ArgumentError
+        The recording in ``book/results`` has no such problem; it has `SHAPES`.
+    """
+    data = json.loads((records.RESULTS / "counters.json").read_text(encoding="utf-8"))
+    key = {"kernel": run.kernel.name, "parameters": run.kernel.parameters, "M": run.C.shape[0], "N": run.C.shape[1],
+           "K": run.K}  # fmt: skip
+    found = [point for point in data["points"] if point.items() >= key.items()]
+    if not found:
+        raise ArgumentError("run", str(key), f"one of the recorded problems, {SHAPES}, with the recorded parameters")
+    total, rows = run.total, []
+    for name in METRICS:
+        if hasattr(total, name) and (ours := getattr(total, name)) + (theirs := found[0][name]) > 0:
+            rows.append((name.replace("_", " "), ours, theirs, ours / theirs if theirs else None))
+    of = data["provenance"]
+    return Table(("counter", "simulated", "measured", "ratio"), rows, f"{run.kernel.name}: simulator and Nsight Compute",
+                 f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}. The simulator counts PTX "
+                 "instructions, the hardware machine instructions.")  # fmt: skip
 
 
 def counted(python: list[str], functions: list[str], metrics: dict[str, str]) -> list[dict[str, int]]:

@@ -9,7 +9,7 @@ import platform
 import re
 import subprocess
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,8 +20,9 @@ import numpy as np
 from cupy.cuda import nvrtc
 
 from . import cublas, gpu
+from .catalogue import Kernel
 from .errors import ArgumentError
-from .table import Table
+from .table import Table, shown
 
 RESULTS = Path(__file__).resolve().parent.parent / "book" / "results"
 DRIVER = Path("/proc/driver/nvidia/version")
@@ -101,35 +102,47 @@ class Record:
     points: list[Point] = field(default_factory=list)
     complete: bool = True
 
-    def select(self, kernels: Collection[str] | None = None, sizes: Collection[Size] | None = None) -> Record:
-        """Return a record of only these kernels, by name, and sizes; None means all."""
+    def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> Record:
+        """Return a record of only these kernels, with their parameters, and sizes; None means all."""
+        wanted = None if kernels is None else [(kernel.name, kernel.parameters) for kernel in kernels]
         points = [
             point
             for point in self.points
-            if (kernels is None or point.kernel in kernels) and (sizes is None or point.size in sizes)
+            if (wanted is None or (point.kernel, point.parameters) in wanted) and (sizes is None or point.size in sizes)
         ]
         return dataclasses.replace(self, points=points)
 
     def table(self) -> Table:
-        """Return the points as a table, by size, in the order measured."""
-        columns = ("kernel", "M×N×K", "ms", "10–90%", "cuBLAS ms", "TFLOP/s", "% of cuBLAS")
+        """Return the points as a table, by size, in the order measured.
+
+        It names the template parameters where a kernel was measured with several.
+        """
+        varied = len({(point.kernel, point.size) for point in self.points}) < len(self.points)
+        columns = ["kernel", "M×N×K", "ms", "10–90%", "cuBLAS ms", "TFLOP/s", "% of cuBLAS"]
         rows = [
-            (
+            [
                 point.kernel,
                 "×".join(map(str, point.size)),
                 point.ms,
-                f"{point.ms_p10:.3g}–{point.ms_p90:.3g}",
+                f"{shown(point.ms_p10)}–{shown(point.ms_p90)}",
                 point.cublas_ms,
                 point.tflops,
                 point.percent_of_cublas,
-            )
-            for point in sorted(self.points, key=lambda point: point.M * point.N * point.K)
+            ]
+            for point in self._by_size()
         ]
+        if varied:
+            columns.insert(1, "parameters")
+            for row, point in zip(rows, self._by_size(), strict=True):
+                row.insert(1, ", ".join(f"{name} {value}" for name, value in point.parameters.items()))
         of = self.provenance
         title = f"{of['gpu']}, {of['date'][:10]}" + ("" if self.complete else " (broken off)")
         note = (f"Medians of device time, cuBLAS measured in the same run. Driver {of['driver']}, "
                 f"NVRTC {of['nvrtc']}, cuBLAS {of['cublas']}, CuPy {of['cupy']}.")  # fmt: skip
         return Table(columns, rows, title, note)
+
+    def _by_size(self) -> list[Point]:
+        return sorted(self.points, key=lambda point: point.M * point.N * point.K)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as it is written to JSON, with each point's rates for other readers."""
@@ -179,15 +192,21 @@ def provenance() -> dict[str, Any]:
 
 
 def save(path: str | Path, record: Record) -> None:
-    """Write a record of timings; see `write`."""
+    """Write a record to a JSON file; see `write`."""
     write(path, record.as_dict())
 
 
-def write(path: str | Path, data: dict[str, Any]) -> None:
-    """Write JSON so that the file is at any time either the old or the new one, whole."""
+def write(path: str | Path, data: Mapping[str, Any]) -> None:
+    """Write a JSON file so that it is at any time either the old or the new one, whole.
+
+    Raises
+    ------
+    ValueError
+        A number is not finite, which JSON cannot hold; the file is left as it was.
+    """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

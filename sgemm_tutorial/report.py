@@ -163,7 +163,7 @@ def _disassemble(binary: Binary) -> tuple[SassInstruction, ...]:
         raise CompileError("nvdisasm is not installed: pip install -r requirements.txt")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "kernel.cubin")
-        file.write_bytes(binary.cubin + b"\0")  # CuPy 14 drops the last byte, as if it ended a string
+        file.write_bytes(binary.cubin)
         command = [nvdisasm, "--print-code", "--print-line-info", str(file)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     code = _parse_sass(result.stdout, binary.entry)

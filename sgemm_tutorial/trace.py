@@ -34,7 +34,6 @@ class Request:
         Each such lane's byte offset in `array`.
     width : int
         Bytes per lane.
-
     """
 
     kernel: str
@@ -59,7 +58,12 @@ class Request:
     @property
     def wavefronts(self) -> int:
         """The wavefronts that a request to shared memory takes."""
-        return counters.wavefronts(counters.by_warp(self.lanes, self.offsets, 1), self.width)
+        return counters.wavefronts(counters.by_warp(self.lanes, self.offsets, 1), self.width, self.kind)[0]
+
+    @property
+    def conflicts(self) -> int:
+        """Those of the wavefronts that bank conflicts cost."""
+        return counters.wavefronts(counters.by_warp(self.lanes, self.offsets, 1), self.width, self.kind)[1]
 
     @property
     def words(self) -> np.ndarray:
@@ -69,8 +73,9 @@ class Request:
     @property
     def cost(self) -> str:
         """What the request costs, in words: "4 sectors", or "1 wavefront" in shared memory."""
-        number, unit = (self.sectors, "sector") if self.space == "global" else (self.wavefronts, "wavefront")
-        return f"{number} {unit}{'s' * (number != 1)}"
+        if self.space == "global":
+            return plural(self.sectors, "sector")
+        return plural(self.wavefronts, "wavefront")
 
     def __str__(self) -> str:
         few = [str(offset) for offset in self.offsets]
@@ -105,7 +110,6 @@ def request(run: Run, line: int | None = None, kind: str = "load", array: str = 
     ------
     ArgumentError
         The run holds no such access.
-
     """
     if not run.trace:
         raise ArgumentError("run", "one without a trace", "accesses to show: simulate(..., trace=[0])")
@@ -125,9 +129,14 @@ def request(run: Run, line: int | None = None, kind: str = "load", array: str = 
         warps = {int(number) for access in found for number in np.unique(access.threads // WARP)}
         raise ArgumentError("warp", str(warp), f"one that takes part: {_choice(warps)}")
     if not 0 <= step < len(by_warp):
-        raise ArgumentError("step", str(step), f"0 to {len(by_warp) - 1}: line {found[0].line} runs {len(by_warp)} "
-                                               f"time{'s' * (len(by_warp) != 1)}")  # fmt: skip
+        raise ArgumentError("step", str(step), f"0 to {len(by_warp) - 1}, as warp {warp} comes to line {found[0].line} "
+                                               f"{plural(len(by_warp), 'time')}")  # fmt: skip
     return _of_warp(run.kernel.name, by_warp[step], warp)
+
+
+def plural(number: int, noun: str) -> str:
+    """Return "1 sector", "2 sectors"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _of_warp(kernel: str, access: Access, warp: int) -> Request:

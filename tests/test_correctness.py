@@ -84,10 +84,28 @@ def wrong_blas(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["reads C at beta = 0", "reads A at alpha = 0", "swaps alpha and beta", "ignores beta"]
+    ("name", "alpha", "beta"),
+    [
+        ("reads C at beta = 0", 1.0, 0.0),
+        ("reads A at alpha = 0", 0.0, 2.0),
+        ("swaps alpha and beta", -1.5, 0.75),
+        ("ignores beta", -1.5, 0.75),
+    ],
 )
-def test_wrong_blas_semantics_fail(name):
+def test_wrong_blas_semantics_fail(name, alpha, beta):
+    assert not check(wrong_blas(name), 37, 41, 43, alpha, beta, on_gpu=False).passed
     assert not suite(wrong_blas(name), on_gpu=False).passed
+
+
+@pytest.mark.parametrize(("factor", "wrong"), [(0.9, 0), (1.1, 1)])
+def test_check_counts_what_exceeds_the_bound(factor, wrong):
+    def spoil(A, B, C):
+        exact, size = (float(a.astype(np.float64) @ b) for a, b in ((A[3], B[:, 5]), (abs(A[3]), abs(B[:, 5]))))
+        C[3, 5] = exact + factor * 45 * U / (1 - 45 * U) * size
+
+    result = check(Imitation(spoil), 37, 41, 43, on_gpu=False)
+    assert (result.wrong, result.worst_at) == (wrong, (3, 5))
+    assert result.worst_ratio == pytest.approx(factor, rel=0.01)
 
 
 def test_tf32_inputs_fail():

@@ -49,6 +49,18 @@ def test_runs_in_order_and_twice_gives_the_same_file(written):
     assert os.listdir(path.parent) == ["a.ipynb"]
 
 
+def test_an_error_on_purpose_keeps_its_message_alone(written):
+    path = written("a.ipynb", "import json\njson.loads('?')")
+    shown = nbformat.read(path, as_version=4)
+    shown.cells[1].metadata["tags"] = ["raises-exception"]
+    nbformat.write(shown, path)
+    assert live.main(["--keep-live", str(path)]) == 0
+    (output,) = nbformat.read(path, as_version=4).cells[1].outputs
+    assert output.evalue.startswith("Expecting value")
+    (line,) = output.traceback
+    assert "JSONDecodeError" in line and "json/" not in line
+
+
 @pytest.mark.parametrize(("keep", "text"), [(True, "on a GPU\n"), (False, "here\n")])
 def test_live_cells_keep_their_outputs_only_when_asked(written, monkeypatch, keep, text):
     monkeypatch.setattr(gpu, "available", lambda: True)

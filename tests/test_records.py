@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from sgemm_tutorial import ArgumentError, DeviceError, gpu, records
+from sgemm_tutorial import ArgumentError, DeviceError, find, gpu, records
 from sgemm_tutorial.records import Point, Record, load, save
 
 PROVENANCE = {"gpu": "Imaginary GPU", "date": "2026-11-20T12:00:00+00:00", "driver": "580.1", "nvrtc": "13.0",
               "cublas": "13.1.0", "cupy": "14.2.0"}  # fmt: skip
-POINT = Point("02_coalesced", {"BM": 32, "BN": 32}, 4096, 4096, 2048, 10.0, 9.9, 10.4, 50, 1, 2.5, 2.4, 2.6, "abc")
+POINT = Point("02_coalesced", find("02").parameters, 4096, 4096, 2048, 10.0, 9.9, 10.4, 50, 1, 2.5, 2.4, 2.6, "abc")
 
 
 def record(*points, **more):
@@ -107,12 +107,22 @@ def test_the_table_names_the_gpu_and_orders_by_size():
     assert "25.0" in str(table) and "580.1" in table.note
 
 
+def test_the_table_tells_variants_apart():
+    variant = dataclasses.replace(POINT, parameters={"BM": 8, "BN": 16}, ms=1.0, ms_p10=0.98765, ms_p90=1.0)
+    table = record(POINT, variant).table()
+    assert table.columns[1] == "parameters"
+    assert [row[1] for row in table.rows] == ["BM 8, BN 32", "BM 8, BN 16"]
+    assert table.rows[1][4] == "0.988–1.00"
+    assert "parameters" not in record(variant).table().columns
+
+
 def test_select():
-    other = dataclasses.replace(POINT, kernel="01_naive", M=1)
+    other = dataclasses.replace(POINT, kernel="01_naive", parameters=find("01").parameters, M=1)
     both = record(POINT, other)
-    assert both.select(["01_naive"]).points == [other]
+    assert both.select([find("01")]).points == [other]
+    assert both.select([find("01").variant(BM=2)]).points == []
     assert both.select(sizes=[POINT.size]).points == [POINT]
-    assert both.select(["01_naive"], [POINT.size]).points == []
+    assert both.select([find("01")], [POINT.size]).points == []
     assert both.points == [POINT, other]
 
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+from xml.sax.saxutils import quoteattr
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure as Drawing
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
@@ -28,6 +28,10 @@ from matplotlib.path import Path as Outline
 WIDTH = 640
 TITLE, BODY, SMALL = 18, 16, 14
 """Font sizes in pixels of a figure 640 wide."""
+LINE = 23
+"""Pixels from one line of text to the next."""
+MARGIN = 8
+"""Pixels round a figure."""
 
 INK = "#010203"
 """Stands for the colour of the text around the figure."""
@@ -36,16 +40,16 @@ GREY = "#7b7f86"
 
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 """Told apart by colour-blind readers (Okabe and Ito 2008), at least 3 to 1 on white and on near-black."""
-_LANES = LinearSegmentedColormap.from_list("lanes", ["#0072b2", "#b565a7", "#e07b00"], 32)
+
+PALE = (INK, 0.14)
+"""Fills what is there but not in question."""
+
+Box = tuple[float, float, float, float]
+"""A rectangle in pixels: left, top, width and height."""
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _STYLE = {"svg.fonttype": "none", "svg.hashsalt": "sgemm-tutorial", "path.simplify": False,
           "font.family": "DejaVu Sans", "text.parse_math": False, "text.usetex": False}  # fmt: skip
-
-
-def lane_colour(lane: int) -> str:
-    """Return the colour of one of a warp's 32 lanes, from blue (0) to orange (31)."""
-    return to_hex(_LANES(int(lane)))
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,6 @@ class Figure:
         In pixels.
     body : str
         The SVG elements.
-
     """
 
     alt: str
@@ -72,7 +75,7 @@ class Figure:
         return f"<Figure: {self.alt}>"
 
     def _repr_html_(self) -> str:
-        return self._svg('class="sg-figure" style="max-width:100%;height:auto"')
+        return self._svg('class="sg-figure"')
 
     def save(self, path: str | Path, ink: str = GREY) -> None:
         """Write a stand-alone SVG file.
@@ -82,28 +85,27 @@ class Figure:
         path : str or Path
         ink : str
             Colour of text and axes, as a file cannot know the page it is shown on.
-
         """
         svg = self._svg('xmlns="http://www.w3.org/2000/svg" font-family="system-ui,Helvetica,Arial,sans-serif"')
         Path(path).write_text(svg.replace("currentColor", ink) + "\n", encoding="utf-8")
 
     def _svg(self, attributes: str) -> str:
-        label = ElementTree.tostring(ElementTree.Element("x", {"l": self.alt}), "unicode")[5:-4]
-        return (f'<svg {attributes} role="img" aria-label={label} viewBox="0 0 {self.width} {self.height}"'
-                f' width="{self.width}" height="{self.height}" stroke-linejoin="round">{self.body}</svg>')  # fmt: skip
+        size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
+        return (f'<svg {attributes} role="img" aria-label={quoteattr(self.alt)} {size} stroke-linejoin="round">'
+                f"{self.body}</svg>")  # fmt: skip
 
 
 class Page:
     """A blank figure to draw on, x to the right and y downwards in pixels. Made by `page`."""
 
-    def __init__(self, height: float, width: int = WIDTH) -> None:
-        self.width, self.height = width, round(height)
-        self._drawing = Drawing((self.width / 72, self.height / 72), dpi=72, frameon=False)
+    def __init__(self, height: float) -> None:
+        self.height = round(height)
+        self._drawing = Drawing((WIDTH / 72, self.height / 72), dpi=72, frameon=False)
         self._axes = self._drawing.add_axes((0, 0, 1, 1))
-        self._axes.set(xlim=(0, self.width), ylim=(self.height, 0))
+        self._axes.set(xlim=(0, WIDTH), ylim=(self.height, 0))
         self._axes.axis("off")
 
-    def boxes(self, boxes: Iterable[tuple[float, float, float, float]], fill: str = "none", **style: Any) -> None:
+    def boxes(self, boxes: Iterable[Box], fill: str = "none", **style: Any) -> None:
         """Draw rectangles (left, top, width, height) as one path; `style` is matplotlib's, no border by default."""
         corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes]
         self.shapes(corners, fill, **style)
@@ -111,7 +113,7 @@ class Page:
     def shapes(self, shapes: Iterable[Iterable[tuple[float, float]]], fill: str = "none", **style: Any) -> None:
         """Draw polygons, each a list of points, as one path."""
         outlines = [Outline([*points, points[0]], closed=True) for points in map(list, shapes)]
-        self._add(outlines, facecolor=fill, **({"linewidth": 0} | style))
+        self._add(outlines, facecolor=fill, **({"linewidth": int("edgecolor" in style)} | style))
 
     def lines(self, lines: Iterable[Iterable[tuple[float, float]]], colour: str = INK, **style: Any) -> None:
         """Draw open lines, each a list of points, as one path, 1 pixel wide by default."""
@@ -139,24 +141,28 @@ class Page:
         ----------
         alt : str
             What the figure shows, in words.
-
         """
         file = io.StringIO()
         self._drawing.savefig(file, format="svg", metadata={"Date": None})
-        return Figure(alt, self.width, self.height, _compact(file.getvalue()))
+        return Figure(alt, WIDTH, self.height, _compact(file.getvalue()))
 
     def _add(self, outlines: list[Outline], **style: Any) -> None:
         if outlines:
             self._axes.add_patch(PathPatch(Outline.make_compound_path(*outlines), clip_on=False, **style))
 
 
+def room(text: str, size: float = BODY) -> float:
+    """Return pixels enough for a text, whatever the page's font."""
+    return 0.62 * size * len(text)
+
+
 @contextmanager
-def page(height: float, width: int = WIDTH) -> Iterator[Page]:
+def page(height: float) -> Iterator[Page]:
     """Give a blank page, drawn with our settings and not the reader's."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
-        yield Page(height, width)
+        yield Page(height)
 
 
 def _compact(svg: str) -> str:
@@ -183,4 +189,5 @@ def _compact(svg: str) -> str:
 
 
 def _rounded(text: str) -> str:
+    """Round the decimal numbers in a text to 0.1."""
     return re.sub(r"-?\d+\.\d+", lambda number: f"{round(float(number[0]), 1) + 0:g}", text)

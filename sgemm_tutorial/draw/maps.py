@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,14 +10,13 @@ from ..catalogue import Kernel
 from ..errors import ArgumentError
 from ..simulator import Run
 from ..simulator.counters import SECTOR
-from ..trace import Request, request
-from .figure import BLUE, BODY, GREEN, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, WIDTH, Box, Figure, Page, page
-from .warp import in_words, key, lane_colour, shared_words
+from ..trace import Request, plural, request
+from .figure import BLUE, BODY, GREEN, INK, LINE, MARGIN, ORANGE, PALE, TITLE, WIDTH, Box, Figure, Page, page, room
+from .warp import in_words, key, paint
 
 GAP = 44  # pixels between matrices
 LARGEST_CELL, TALLEST = 24.0, 900  # pixels
 LEGIBLE = 1.0  # pixels an element needs to be seen
-COLOURS = {"A": BLUE, "B": ORANGE, "C": GREEN}
 
 
 def access_map(run: Run, line: int | None = None, warp: int = 0, step: int = 0, block: int | None = None) -> Figure:
@@ -43,7 +42,7 @@ def access_map(run: Run, line: int | None = None, warp: int = 0, step: int = 0, 
         found = {(access.array, access.kind) for access in run.trace if (access.line, access.space) == (line, "global")}
         wanted = [(array, kind, step) for array, kind in sorted(found)] or wanted
     requests = [request(run, line, kind, array, warp, at, block) for array, kind, at in wanted]
-    (M, N), K, block = run.C.shape, depth(run), requests[0].block
+    (M, N), K, block = run.C.shape, run.K, requests[0].block
     notes = [f"block {block}, warp {warp}, step {step}"]
     notes += [f"{r.array} {r.kind}, line {r.line}: {r.cost}" for r in requests]
     place = Operands(M, N, K, 1 + len(notes) + 3)
@@ -52,8 +51,7 @@ def access_map(run: Run, line: int | None = None, warp: int = 0, step: int = 0, 
     with page(place.height) as sheet:
         for matrix, tile in zip(place.matrices.values(), block_reads(run.kernel, M, N, K, block), strict=True):
             sheet.boxes([matrix.box(*tile)], (INK, 0.08))
-            if matrix.cell >= 4:
-                sheet.lines(matrix.grid(1, 1), (INK, 0.12), linewidth=0.5)
+            sheet.lines(matrix.grid(8, 8), (INK, 0.15), linewidth=0.7)
         for r in requests:
             _touch(sheet, place.matrices[r.array], r)
         place.draw(sheet)
@@ -71,48 +69,49 @@ def tiles(kernel: Kernel, M: int, N: int, K: int, block: int | None = None) -> F
     kernel : Kernel
         Its BM, BN and, if it has one, BK are drawn.
     M, N, K : int
-        Sizes of the matrices, at least 1.
+        Sizes of the matrices, such that tiles can be seen: not far apart, and not very many tiles.
     block : int, optional
         The block whose tile is lit; one near the middle if left out.
 
     Raises
     ------
     ArgumentError
-        A size is not positive, or there is no such block.
+        Some tile would be too small or too narrow to see, or there is no such block.
     """
-    for name, size in (("M", M), ("N", N), ("K", K)):
-        if size < 1:
-            raise ArgumentError(name, str(size), "at least 1")
     BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
     BK = kernel.parameters.get("BK", 1)
+    cell = Operands(M, N, K, 0).cell if min(M, N, K) > 0 else 0
+    if cell * min(M, N) < 100 or cell * K < 24 or cell * min(BM, BN) < 3:
+        raise ArgumentError("M, N, K", f"{M}, {N}, {K}", "sizes not far apart, and at most some 60 tiles a side")
     down, across, steps = -(-M // BM), -(-N // BN), -(-K // BK)
-    block = down // 2 * across + across // 2 if block is None else block
+    block = (down - 1) // 2 * across + (across - 1) // 2 if block is None else block
     if not 0 <= block < down * across:
         raise ArgumentError("block", str(block), f"0 to {down * across - 1}")
     slab_A, slab_B, tile = block_reads(kernel, M, N, K, block)
     k = steps // 3 * BK  # a step in the first half, so that the way still to go is seen
     step_A, step_B = (slab_A[0], k, BM, BK), (k, slab_B[1], BK, BN)
     notes = [f"C: {down} × {across} tiles of {BM} × {BN}", f"block {block} computes one of them",
-             f"in {steps:,} steps along K"]  # fmt: skip
+             f"in {plural(steps, 'step')} along K"]  # fmt: skip
     place = Operands(M, N, K, 1 + len(notes))
     A, B, C = place.matrices.values()
     with page(place.height) as sheet:
         sheet.lines(A.grid(BM, K) + B.grid(K, BN) + C.grid(BM, BN), (INK, 0.35), linewidth=0.7)
-        for matrix, lit, strong in ((A, slab_A, step_A), (B, slab_B, step_B), (C, tile, tile)):
-            sheet.boxes([matrix.box(*lit)], (COLOURS[matrix.name], 0.3))
-            sheet.boxes([matrix.box(*strong)], COLOURS[matrix.name])
+        lit = ((A, slab_A, step_A, BLUE), (B, slab_B, step_B, ORANGE), (C, tile, tile, GREEN))
+        for matrix, whole, now, colour in lit:
+            sheet.boxes([matrix.box(*whole)], (colour, 0.3))
+            sheet.boxes([matrix.box(*now)], colour)
         _walk(sheet, A.box(*step_A), A.whole, 0)
         _walk(sheet, B.box(*step_B), B.whole, 1)
         place.draw(sheet)
         place.write(sheet, kernel.name, notes)
-        _measure(sheet, C, tile, f"BM = {BM}", f"BN = {BN}")
+        _measure(sheet, C, tile, "BM", "BN")
         if "BK" in kernel.parameters:
-            _measure(sheet, A, step_A, "", f"BK = {BK}")
-            _measure(sheet, B, step_B, f"BK = {BK}", "")
+            _measure(sheet, A, step_A, "", "BK")
+            _measure(sheet, B, step_B, "BK", "")
         return sheet.finish(
             f"{kernel.name} cuts C ({M} × {N}) into {down} × {across} tiles of {BM} × {BN}. Block {block} computes one "
-            f"of them from {BM} rows of A ({M} × {K}) and {BN} columns of B ({K} × {N}), in {steps:,} steps of {BK} "
-            f"along K.")  # fmt: skip
+            f"of them from {BM} rows of A ({M} × {K}) and {BN} columns of B ({K} × {N}), in {plural(steps, 'step')} "
+            f"of {BK} along K.")  # fmt: skip
 
 
 def block_reads(kernel: Kernel, M: int, N: int, K: int, block: int) -> list[tuple[int, int, int, int]]:
@@ -120,12 +119,6 @@ def block_reads(kernel: Kernel, M: int, N: int, K: int, block: int) -> list[tupl
     BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
     down, across = divmod(block, -(-N // BN))
     return [(down * BM, 0, BM, K), (0, across * BN, K, BN), (down * BM, across * BN, BM, BN)]
-
-
-def depth(run: Run) -> int:
-    """Return K: a block reads every row of B, the last one too."""
-    N = run.C.shape[1]
-    return 1 + max((int(a.offsets.max()) // (4 * N) for a in run.trace if a.array == "B" and a.kind == "load"), default=0)
 
 
 class Matrix:
@@ -173,7 +166,6 @@ class Operands:
     """
 
     def __init__(self, M: int, N: int, K: int, lines: int) -> None:
-        self.M, self.N, self.K = M, N, K
         self.cell = cell = min(LARGEST_CELL, (WIDTH - 2 * MARGIN - GAP) / (K + N), TALLEST / (K + M))
         left = (WIDTH - GAP - (K + N) * cell) / 2
         fits = K * cell >= 270 and K * cell >= lines * LINE
@@ -192,7 +184,7 @@ class Operands:
             text = f"{name}: {shape} = {matrix.rows:,} × {matrix.columns:,}"
             x, y, width, height = matrix.whole
             y += height + 19 if name == "C" else -8
-            if x + 200 > WIDTH:
+            if x + room(text) > WIDTH:
                 sheet.text(x + width, y, text, BODY, "right")
             else:
                 sheet.text(x, y, text)
@@ -211,7 +203,44 @@ def _touch(sheet: Page, matrix: Matrix, r: Request) -> None:
     sectors = [box for sector in np.unique(r.offsets // SECTOR)
                for box in matrix.strips(int(sector) * per_sector, per_sector)]  # fmt: skip
     sheet.boxes(sectors, PALE)
-    for lane, words in zip(r.lanes, r.words, strict=True):
-        sheet.boxes(matrix.strips(int(words[0]), len(words)), lane_colour(lane))
-    shared_words(sheet, r, lambda word: matrix.strips(word, 1))
+    paint(sheet, r, matrix.strips)
     sheet.boxes(sectors, edgecolor=INK, linewidth=0.8)
+
+
+def _walk(sheet: Page, step: Box, matrix: Box, axis: int) -> None:
+    """Draw an arrow from a step along the slab to the end of the matrix; axis 0 is to the right, 1 downwards."""
+    start = [step[0] + step[2] / 2, step[1] + step[3] / 2]
+    start[axis] = step[axis] + step[2 + axis]
+    end = list(start)
+    end[axis] = matrix[axis] + matrix[2 + axis]
+    if end[axis] - start[axis] > 16:
+        sheet.arrow((start[0], start[1]), (end[0], end[1]))
+
+
+def _measure(sheet: Page, matrix: Matrix, area: tuple[int, int, int, int], height: str, width: str) -> None:
+    """Label the height of a tile on its right and the width below, or on the left and above near the edge.
+
+    `height` and `width` are names, "" for no label. A tile that the matrix's edge cuts off is labelled as such.
+    """
+    row, column, tall, wide = area
+    x, y, w, h = matrix.box(*area)
+    left, top, across, down = matrix.whole
+    if width:
+        label = _extent(width, wide, matrix.columns - column)
+        below = y + h + 24 <= top + down
+        line, base = (y + h + 5, y + h + 21) if below else (y - 5, y - 10)
+        sheet.lines([[(x, line), (x + w, line)]], linewidth=2)
+        if x + room(label) <= WIDTH:
+            sheet.text(x, base, label)
+        else:
+            sheet.text(x + w, base, label, align="right")
+    if height:
+        label = _extent(height, tall, matrix.rows - row)
+        right = x + w + 11 + room(label) <= left + across
+        line, start, align = (x + w + 5, x + w + 11, "left") if right else (x - 5, x - 11, "right")
+        sheet.lines([[(line, y), (line, y + h)]], linewidth=2)
+        sheet.text(start, y + h / 2 + 6, label, align=align)
+
+
+def _extent(name: str, size: int, there: int) -> str:
+    return f"{name} = {size}" if size <= there else f"{there} of {name} = {size}"

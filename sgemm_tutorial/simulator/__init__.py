@@ -34,6 +34,8 @@ class Run:
     Attributes
     ----------
     kernel : Kernel
+    K : int
+        Columns of A and rows of B.
     C : array of float32, shape (M, N)
         The result.
     lines : dict of int to Counts
@@ -42,10 +44,10 @@ class Run:
         The sum over all lines.
     trace : list of Access
         The traced blocks' accesses, in the order they were made.
-
     """
 
     kernel: Kernel
+    K: int
     C: np.ndarray = field(repr=False)
     lines: dict[int, Counts] = field(repr=False)
     trace: list[Access] = field(repr=False)
@@ -66,7 +68,8 @@ class Run:
                 other += counts
         rows += [("", "all other lines", *_row(other)), ("", "sum", *_row(self.total))]
         M, N = self.C.shape
-        columns = ("line", "source", "instructions", "FMA", "global requests", "sectors", "shared requests", "wavefronts")
+        columns = ("line", "source", "instructions", "FMA", "global requests", "sectors", "shared requests",
+                   "wavefronts")  # fmt: skip
         return Table(columns, rows, f"{self.kernel.name}, C of {M} × {N}: counts per warp, by source line",
                      "Instructions are PTX's. A request is one warp's access.")  # fmt: skip
 
@@ -135,4 +138,4 @@ def _execute(kernel: Kernel, problem: Problem, architecture: str, trace: Collect
     machine = Machine(parse(binary.ptx, binary.entry), kernel.name, kernel.threads, problem.arguments,
                       fresh={"C"} if problem.fresh_C else set(), trace=trace)  # fmt: skip
     machine.run(kernel.grid(problem.M, problem.N), blocks)
-    return Run(kernel, problem.C, machine.counts(), machine.trace)
+    return Run(kernel, problem.K, problem.C, machine.counts(), machine.trace)

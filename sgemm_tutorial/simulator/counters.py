@@ -72,10 +72,10 @@ def sectors(addresses: np.ndarray) -> int:
     ----------
     addresses : array of int64, shape (warps, 32)
         Byte address of each lane's access. Accesses are aligned and at most 16 bytes wide, so that each is
-        inside one sector. A lane that takes no part repeats the address of one that does.
+        inside one sector. -1 for a lane that takes no part; in each warp one does.
 
     """
-    sector = addresses // SECTOR
+    sector = _filled(addresses) // SECTOR
     before, after = sector[:, :-1], sector[:, 1:]
     if not (before <= after).all():
         sector = np.sort(sector, axis=1)
@@ -83,18 +83,18 @@ def sectors(addresses: np.ndarray) -> int:
     return len(sector) + int(np.count_nonzero(before != after))
 
 
-def wavefronts(addresses: np.ndarray, width: int, kind: str = "load") -> tuple[int, int]:
+def wavefronts(addresses: np.ndarray, width: int, kind: str) -> tuple[int, int]:
     """Count the wavefronts that warps' accesses to shared memory take, and those that bank conflicts cost.
 
     A wavefront serves each bank one 4-byte word, to any number of lanes. 32 banks hold 128 bytes, so accesses of 8
-    bytes are served half a warp at a time, of 16 bytes a quarter. A load takes groups of twice that size where each
-    lane wants the same as its neighbour, or each as the next lane but one. NVIDIA does not document these rules;
-    they are what Nsight Compute counts on an H100 for the patterns of ``tests/test_counters.py``.
+    bytes are served half a warp at a time, of 16 bytes a quarter. A load serves groups of twice that size if all over
+    the warp lanes want the same as their neighbour, or all over the warp the same as the next lane but one. NVIDIA
+    does not document these rules; an H100 counts so in all patterns of ``tests/wavefronts.py``.
 
     Parameters
     ----------
     addresses : array of int64, shape (warps, 32)
-        Byte address of each lane's access; a lane that takes no part repeats the address of one that does.
+        Byte address of each lane's access, -1 for a lane that takes no part; in each warp one does.
     width : int
         Bytes per lane.
     kind : str
@@ -106,25 +106,27 @@ def wavefronts(addresses: np.ndarray, width: int, kind: str = "load") -> tuple[i
         Conflicts are the wavefronts beyond one per group.
     """
     words_per_lane = max(width // 4, 1)
-    words = addresses // 4
+    words = addresses // 4  # -1 stays -1
+    lanes = WARP // words_per_lane
     if words_per_lane == 1 or kind == "store":
-        groups = words.reshape(-1, WARP // words_per_lane)
-        total = _degrees(groups, words_per_lane)
-        return total, total - len(groups)
-    pairs = words.reshape(-1, WARP // 4, 2, 2)
-    twice = (pairs[..., 0] == pairs[..., 1]).all(axis=(1, 2)) | (pairs[:, :, 0] == pairs[:, :, 1]).all(axis=(1, 2))
-    total = count = 0
-    for rows, size in ((words[twice], 2 * WARP // words_per_lane), (words[~twice], WARP // words_per_lane)):
-        groups = rows.reshape(-1, size)
-        total += _degrees(groups, words_per_lane)
-        count += len(groups)
-    return total, total - count
+        return _serve(words.reshape(-1, lanes), words_per_lane)
+    quads = words.reshape(-1, WARP // 4, 2, 2)
+    twice = _alike(quads[..., 0], quads[..., 1]) | _alike(quads[:, :, 0], quads[:, :, 1])
+    pairs = _serve(words[twice].reshape(-1, 2 * lanes), words_per_lane)
+    singles = _serve(words[~twice].reshape(-1, lanes), words_per_lane)
+    return pairs[0] + singles[0], pairs[1] + singles[1]
 
 
-def _degrees(groups: np.ndarray, words_per_lane: int) -> int:
-    """Add up, over groups of lanes, the most distinct words that any one bank must serve."""
+def _alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return for each warp whether its lanes in `one` want what those in `other` want, if both take part."""
+    return ((one == other) | (one < 0) | (other < 0)).all(axis=(1, 2))
+
+
+def _serve(groups: np.ndarray, words_per_lane: int) -> tuple[int, int]:
+    """Return wavefronts and conflicts of groups of lanes: as many as the busiest bank has distinct words."""
+    groups = _filled(groups)
     if not len(groups):
-        return 0
+        return 0, 0
     span = groups.max(axis=1) - groups.min(axis=1) + words_per_lane
     hard = groups[span > BANKS]  # consecutive words lie in different banks
     total = len(groups) - len(hard)
@@ -135,7 +137,15 @@ def _degrees(groups: np.ndarray, words_per_lane: int) -> int:
         place = np.arange(len(words))[:, None] * BANKS + words % BANKS
         degree = np.bincount(place[distinct], minlength=len(words) * BANKS).reshape(-1, BANKS)
         total += int(degree.max(axis=1).sum())
-    return total
+    return total, total - len(groups)
+
+
+def _filled(rows: np.ndarray) -> np.ndarray:
+    """Let lanes that take no part repeat the value of one that does; drop rows where none does."""
+    if not rows.size or rows.min() >= 0:
+        return rows
+    most = rows.max(axis=1, keepdims=True)
+    return np.where(rows < 0, most, rows)[most[:, 0] >= 0]
 
 
 def by_warp(slots: np.ndarray | None, values: np.ndarray, warps: int) -> np.ndarray:
@@ -154,7 +164,7 @@ def by_warp(slots: np.ndarray | None, values: np.ndarray, warps: int) -> np.ndar
     Returns
     -------
     array of int64, shape (active warps, 32)
-        Inactive lanes repeat the largest value of their warp.
+        -1 for inactive lanes.
 
     """
     if slots is None:
@@ -162,4 +172,4 @@ def by_warp(slots: np.ndarray | None, values: np.ndarray, warps: int) -> np.ndar
     rows, row = np.unique(slots // WARP, return_inverse=True)
     table = np.full((len(rows), WARP), -1, np.int64)
     table[row, slots % WARP] = values
-    return np.where(table < 0, table.max(axis=1, keepdims=True), table)
+    return table

@@ -120,7 +120,7 @@ class Program:
 LEAVES = ("bra", "bra.uni", "ret", "exit", "bar.sync")
 """The opcodes that end a basic block: all the control flow there is."""
 
-PARAMETER = re.compile(r"\.param\s+\.(\w+)\s+([\w$]+)")
+PARAMETER = re.compile(r"\.param\s+\.(\w+)(?:\s+\.ptr\s[^,]*?\.align\s+\d+)?\s+([\w$]+)")
 SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?$")
 LOCATION = re.compile(r"\.loc (\d+) (\d+) \d+(?:.* inlined_at (\d+) (\d+) \d+)?")
 ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")

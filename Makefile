@@ -1,0 +1,48 @@
+# Everything runs in .venv, which the first target makes, and again whenever a pin changes.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/installed
+BOOK := _build/html/index.html
+
+# Outputs must not hang on what the reader has set up elsewhere.
+unexport PYTHONPATH PYTHONSTARTUP
+export IPYTHONDIR := $(CURDIR)/.venv/ipython
+export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/jupyter
+export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
+
+.DEFAULT_GOAL := help
+.PHONY: help book test live clean
+
+help:
+	@echo 'make book   build the book and print where it starts'
+	@echo 'make test   lint, unit tests, and every notebook re-executed and compared with what it shows'
+	@echo 'make live   re-execute the notebooks in place on the GPU of this machine'
+	@echo 'make clean  remove what the others made'
+	@echo
+	@echo 'Each makes its own virtual environment first, in .venv, with $(PYTHON) (PYTHON=python3.12 picks another:'
+	@echo '3.11 to 3.13). No CUDA toolkit and no compiler is needed, and no GPU but for make live.'
+
+book: $(STAMP)
+	$(BIN)/jupyter-book build book --config _config.yml --all -W -n --keep-going --quiet
+	@echo
+	@echo 'The book starts at $(CURDIR)/$(BOOK)'
+
+test: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/pytest tests book/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 -n 2 --dist loadfile -ra -q
+
+live: $(STAMP)
+	$(BIN)/python -m sgemm_tutorial.live $(ARGS)
+
+clean:
+	rm -rf .venv _build
+
+$(STAMP): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null || \
+		{ echo "Python 3.11 to 3.13 is needed, and $(PYTHON) is not one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "$(PYTHON) has no venv or no pip to put in one (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python -c 'import matplotlib.font_manager'  # or the first figure may warn that it is building a cache of fonts
+	@touch $@

@@ -1,0 +1,313 @@
+"""Charts of numbers: recorded measurements, predictions beside counts, and how a time grows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from ..errors import ArgumentError
+from ..records import Point, Record
+from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, PINK, SMALL, TITLE, WIDTH, Figure, Page, page, room
+
+CUBLAS = "cuBLAS"
+COLOURS = (BLUE, ORANGE, GREEN, PINK)
+DASHES = ("-", (0, (6, 2)), (0, (2, 2)))
+Number = int | float
+
+
+def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
+    """Draw each kernel's speed at one size as a bar beside cuBLAS's.
+
+    Parameters
+    ----------
+    record : Record
+        Measurements with provenance, as `records.load` returns.
+    size : int, or tuple of M, N and K
+        Which of the recorded sizes; an int is M = N = K.
+
+    Raises
+    ------
+    ArgumentError
+        The record has no point of that size.
+    """
+    wanted = (size, size, size) if isinstance(size, int) else tuple(size)
+    points = sorted((p for p in record.points if wanted == (p.M, p.N, p.K)), key=lambda p: p.kernel)
+    if not points:
+        sizes = sorted({(p.M, p.N, p.K) for p in record.points})
+        raise ArgumentError("size", str(size), f"a recorded one: {', '.join(map(str, sizes)) or 'there is none'}")
+    middle, low, high = (float(np.median([getattr(p, f"cublas_{name}") for p in points]))
+                         for name in ("ms", "ms_p10", "ms_p90"))  # fmt: skip
+    rows = [(p.kernel, p.ms, p.ms_p10, p.ms_p90, p.percent_of_cublas) for p in points]
+    rows.append((CUBLAS, middle, low, high, 100.0))
+    rates = [[_tflops(wanted, ms) for ms in row[1:4]] for row in rows]
+    pitch, top = 32, 3 * LINE + 8
+    left, right = MARGIN + 8 + max(room(row[0]) for row in rows), WIDTH - MARGIN - 168
+    scale = (right - left) / max(rate for row in rates for rate in row)
+    bottom = top + pitch * len(rows)
+    with page(bottom + 2 * LINE + 10) as sheet:
+        sheet.text(MARGIN, LINE, f"Speed at {_shape(wanted)}", TITLE, weight="bold")
+        sheet.text(WIDTH - MARGIN - 88, top - 12, "TFLOP/s", SMALL, "right")
+        sheet.text(WIDTH - MARGIN, top - 12, "of cuBLAS", SMALL, "right")
+        for i, ((name, *_, percent), (rate, best, worst)) in enumerate(zip(rows, rates, strict=True)):
+            y = top + pitch * i
+            colour = (INK, 0.45) if name == CUBLAS else BLUE
+            sheet.text(left - 8, y + 19, name, align="right")
+            sheet.boxes([(left, y + 4, rate * scale, pitch - 12)], colour)
+            _whisker(sheet, left + worst * scale, left + best * scale, y + pitch / 2 - 2)
+            sheet.text(WIDTH - MARGIN - 88, y + 19, _short(rate), align="right")
+            sheet.text(WIDTH - MARGIN, y + 19, f"{percent:.1f}%", align="right")
+        goal = left + rates[-1][0] * scale
+        sheet.lines([[(goal, top - 4), (goal, bottom)]], linewidth=1.5, linestyle=DASHES[1])
+        sheet.lines([[(left, top - 4), (left, bottom)]])
+        sheet.text(MARGIN, bottom + LINE, "Bars: medians of device time. Whiskers: 10th to 90th percentile.", SMALL)
+        sheet.text(MARGIN, bottom + 2 * LINE, _source(record), SMALL)
+        each = (f"{name} {_short(rate)} TFLOP/s, {percent:.1f}% of cuBLAS"
+                for (name, *_, percent), (rate, *_) in zip(rows, rates, strict=True))  # fmt: skip
+        return sheet.finish(f"Bars, speed at {_shape(wanted)} on {_source(record)}: {'; '.join(each)}.")
+
+
+def speed_by_size(record: Record) -> Figure:
+    """Draw each kernel's and cuBLAS's speed against the size of square problems.
+
+    Parameters
+    ----------
+    record : Record
+        Measurements with provenance, as `records.load` returns; points that are not square are left out.
+
+    Raises
+    ------
+    ArgumentError
+        The record has no square problem.
+    """
+    points = [p for p in record.points if p.M == p.N == p.K]
+    if not points:
+        raise ArgumentError("record", "no square problems", "points with M = N = K")
+    series: dict[str, list[tuple[float, float, float, float]]] = {}
+    for name in sorted({p.kernel for p in points}):
+        series[name] = [(p.M, *_rates(p, "")) for p in sorted(points, key=lambda p: p.M) if p.kernel == name]
+    sizes = sorted({p.M for p in points})
+    series[CUBLAS] = [(n, *np.median([_rates(p, "cublas_") for p in points if n == p.M], axis=0)) for n in sizes]
+    most = max(best for line in series.values() for *_, best in line)
+    with page(Plot.height) as sheet:
+        plot = Plot(sheet, series, (sizes[0], sizes[-1]), (0, most), log_x=True)
+        plot.title("TFLOP/s by size, M = N = K")
+        plot.x_ticks(_some(sizes))
+        plot.y_ticks(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, most))
+        ends = {}
+        for i, (name, line) in enumerate(series.items()):
+            colour, dash = (INK, "-") if name == CUBLAS else (COLOURS[i % 4], DASHES[i // 4 % 3])
+            plot.band([(n, low, high) for n, _, low, high in line], colour)
+            plot.line([(n, rate) for n, rate, *_ in line], colour, dash)
+            ends[name] = (line[-1][1], colour)
+        plot.labels(ends)
+        plot.notes("Lines: medians of device time. Bands: 10th to 90th percentile.", _source(record))
+        each = (f"{name} from {_short(line[0][1])} at {line[0][0]} to {_short(line[-1][1])} at {line[-1][0]}"
+                for name, line in series.items())  # fmt: skip
+        return sheet.finish(f"TFLOP/s by size of square problems on {_source(record)}: {'; '.join(each)}.")
+
+
+def prediction(predicted: Mapping[str, Number], counted: Mapping[str, Number],
+               names: tuple[str, str] = ("predicted", "counted")) -> Figure:  # fmt: skip
+    """Draw pairs of bars, what a formula says above what was counted, each pair to a scale of its own.
+
+    Parameters
+    ----------
+    predicted, counted : mapping of str to number
+        Quantities, not negative, by what they are, for example ``"global load sectors"``; the same in both.
+    names : tuple of str
+        What to call the two.
+
+    Raises
+    ------
+    ArgumentError
+        They don't hold the same quantities, there is none, or one is negative.
+    """
+    if predicted.keys() != counted.keys() or not predicted:
+        needs = f"what predicted has: {', '.join(predicted)}" if predicted else "something to draw, in predicted too"
+        raise ArgumentError("counted", ", ".join(counted) or "nothing", needs)
+    for argument, values in (("predicted", predicted), ("counted", counted)):
+        for name, value in values.items():
+            if not value >= 0:
+                raise ArgumentError(f"{argument}[{name!r}]", str(value), "a number that is not negative")
+    pitch, longest = 76, 400
+    sentences = []
+    with page(pitch * len(predicted) + 4) as sheet:
+        for i, name in enumerate(predicted):
+            y, pair = i * pitch, (predicted[name], counted[name])
+            verdict = _compare(*pair)
+            sheet.text(MARGIN, y + LINE, name, weight="bold")
+            sheet.text(WIDTH - MARGIN, y + LINE, verdict, align="right")
+            for j, (value, who) in enumerate(zip(pair, names, strict=True)):
+                width, at = longest * value / (max(pair) or 1), y + 32 + 19 * j
+                if value and j == 0:
+                    sheet.boxes([(MARGIN, at, width, 14)], PALE, edgecolor=INK)
+                elif value:
+                    sheet.boxes([(MARGIN, at, width, 14)], BLUE)
+                sheet.text(MARGIN + width + 8, at + 12, f"{_short(value)} {who}", SMALL)
+            sentences.append(f"{name}: {_short(pair[0])} {names[0]}, {_short(pair[1])} {names[1]}, {verdict}")
+        return sheet.finish("; ".join(sentences) + ".")
+
+
+def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]] | Sequence[float], power: int = 3) -> Figure:
+    """Draw time against size, both logarithmic, with the slope of a power for comparison.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        M = N = K, ascending, at least two.
+    seconds : sequence of float, or mapping of str to sequence of float
+        A time for each size, for one thing or for several by name.
+    power : int
+        The slope to compare with; 3 is time proportional to the number of operations.
+
+    Raises
+    ------
+    ArgumentError
+        There are fewer than two sizes, they don't ascend, or a time is missing or not positive.
+    """
+    series = dict(seconds) if isinstance(seconds, Mapping) else {"": seconds}
+    if len(sizes) < 2 or sorted(set(sizes)) != list(sizes) or sizes[0] < 1:
+        raise ArgumentError("sizes", str(list(sizes)), "at least two, positive and ascending")
+    for name, times in series.items():
+        if len(times) != len(sizes) or not all(time > 0 for time in times):
+            raise ArgumentError("seconds", f"{name} {list(times)}".strip(), f"{len(sizes)} positive times")
+    every = [time for times in series.values() for time in times]
+    last = max(times[-1] for times in series.values())
+    slope = [(n, last * (n / sizes[-1]) ** power) for n in (sizes[0], sizes[-1])]
+    low, high = min(every), max(every)
+    with page(Plot.height) as sheet:
+        plot = Plot(sheet, series, (sizes[0], sizes[-1]), (low / 1.2, high * 1.2), log_x=True, log_y=True)
+        plot.title("Seconds by size, M = N = K")
+        plot.x_ticks(_some(sizes))
+        plot.y_ticks(_decades(low / 1.2, high * 1.2))
+        start = max(slope[0][0], sizes[-1] * (low / 1.2 / last) ** (1 / power))
+        plot.line([(start, last * (start / sizes[-1]) ** power), slope[1]], INK, DASHES[2])
+        ends = {}
+        for i, (name, times) in enumerate(series.items()):
+            colour = COLOURS[i % 4]
+            plot.line(list(zip(sizes, times, strict=True)), colour, DASHES[i // 4 % 3])
+            ends[name] = (times[-1], colour)
+        plot.labels(ends)
+        plot.notes(f"Dotted: time proportional to the size to the power of {power}.")
+        each = (f"{name or 'time'} from {_short(times[0])} s at {sizes[0]} to {_short(times[-1])} s at {sizes[-1]}"
+                for name, times in series.items())  # fmt: skip
+        return sheet.finish(f"Time by size on logarithmic axes: {'; '.join(each)}. A dotted line shows power {power}.")
+
+
+class Plot:
+    """Axes with lines, room for labels on their right, and values along them in data's units."""
+
+    left, top, bottom, height = 56, 52, 366, 452
+
+    def __init__(self, sheet: Page, names: Iterable[str], x: tuple[float, float], y: tuple[float, float],
+                 log_x: bool = False, log_y: bool = False) -> None:  # fmt: skip
+        self.sheet, self.right = sheet, WIDTH - MARGIN - 18 - max(map(room, names))
+        self.x = _scale(*x, self.left, self.right, log_x)
+        self.y = _scale(*y, self.bottom, self.top, log_y)
+
+    def title(self, text: str) -> None:
+        """Write the title."""
+        self.sheet.text(MARGIN, LINE, text, TITLE, weight="bold")
+
+    def notes(self, *lines: str) -> None:
+        """Write up to two lines below."""
+        for i, text in enumerate(lines):
+            self.sheet.text(MARGIN, self.bottom + 52 + LINE * i, text, SMALL)
+
+    def x_ticks(self, values: Iterable[float]) -> None:
+        """Label values along the x axis and draw the axis."""
+        for value in values:
+            self.sheet.lines([[(self.x(value), self.bottom), (self.x(value), self.bottom + 5)]])
+            self.sheet.text(self.x(value), self.bottom + 23, f"{value:g}", SMALL, "center")
+        self.sheet.lines([[(self.left, self.bottom), (self.right, self.bottom)]])
+
+    def y_ticks(self, values: Iterable[float]) -> None:
+        """Label values along the y axis that lie in its range, with a faint line across."""
+        for value in values:
+            if self.top - 1 <= self.y(value) <= self.bottom + 1:
+                self.sheet.lines([[(self.left, self.y(value)), (self.right, self.y(value))]], (INK, 0.18))
+                self.sheet.text(self.left - 8, self.y(value) + 5, f"{value:g}", SMALL, "right")
+
+    def line(self, points: Sequence[tuple[float, float]], colour: str, dash: object = "-") -> None:
+        """Draw a line through points."""
+        self.sheet.lines([[(self.x(x), self.y(y)) for x, y in points]], colour, linewidth=2.2, linestyle=dash)
+
+    def band(self, ranges: Sequence[tuple[float, float, float]], colour: str) -> None:
+        """Shade between low and high, given as (x, low, high)."""
+        there = [(self.x(x), self.y(low)) for x, low, _ in ranges]
+        back = [(self.x(x), self.y(high)) for x, _, high in reversed(ranges)]
+        self.sheet.shapes([there + back], (colour, 0.25))
+
+    def labels(self, ends: Mapping[str, tuple[float, str]]) -> None:
+        """Write the lines' names on their right, at their last value or as near as there is room."""
+        apart, y = 18, math.inf
+        places = {}
+        for name, (value, _) in sorted(ends.items(), key=lambda item: item[1][0]):
+            y = places[name] = min(self.y(value), y - apart)
+        lift = max(0.0, self.top - y)
+        for name, (value, colour) in ends.items():
+            at = min(places[name] + lift, self.bottom)
+            self.sheet.lines([[(self.right, self.y(value)), (self.right + 12, at)]], colour, linewidth=2.2)
+            self.sheet.text(self.right + 16, at + 5, name)
+
+
+def _scale(low: float, high: float, start: float, end: float, log: bool) -> Callable[[float], float]:
+    """Return the function from values to pixels."""
+    f = math.log if log else float
+    span = f(high) - f(low)
+    return lambda value: start + (end - start) * ((f(value) - f(low)) / span if span else 0.5)
+
+
+def _some(sizes: Sequence[int]) -> list[int]:
+    """Return the sizes to label: all if they are few, else the powers of two among them, and the ends."""
+    if len(sizes) <= 7:
+        return list(sizes)
+    return sorted({sizes[0], sizes[-1]} | {n for n in sizes if n & (n - 1) == 0})
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Return 1, 2 and 5 times powers of ten, or the powers alone where the range is wide."""
+    steps = (1,) if high / low > 1000 else (1, 2, 5)
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [value for e in exponents for s in steps if low <= (value := s * 10.0**e) <= high]
+
+
+def _whisker(sheet: Page, start: float, end: float, y: float) -> None:
+    sheet.lines([[(start, y), (end, y)], [(start, y - 4), (start, y + 4)], [(end, y - 4), (end, y + 4)]], linewidth=1.2)
+
+
+def _rates(point: Point, prefix: str) -> tuple[float, float, float]:
+    """Return median, low and high TFLOP/s of the kernel, or with "cublas_" of cuBLAS."""
+    return tuple(_tflops((point.M, point.N, point.K), getattr(point, f"{prefix}{name}"))
+                 for name in ("ms", "ms_p90", "ms_p10"))  # fmt: skip
+
+
+def _tflops(size: tuple[int, int, int], ms: float) -> float:
+    return 2 * math.prod(size) / ms / 1e9
+
+
+def _shape(size: tuple[int, int, int]) -> str:
+    return f"M = N = K = {size[0]}" if len(set(size)) == 1 else "M, N, K = {}, {}, {}".format(*size)
+
+
+def _source(record: Record) -> str:
+    return f"{record.provenance['gpu']}, {record.provenance['date'][:10]}"
+
+
+def _short(value: Number) -> str:
+    """Return an integer with its thousands apart, another number to three digits."""
+    if isinstance(value, int | np.integer) or 1000 <= abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}".rstrip(".")
+
+
+def _compare(predicted: Number, counted: Number) -> str:
+    """Say how far the count is from the prediction."""
+    if predicted == counted:
+        return "exact"
+    if predicted == 0 or counted >= 2 * predicted:
+        return "not predicted" if predicted == 0 else f"{counted / predicted:.3g} times as much"
+    return f"{100 * (counted / predicted - 1):+.1f}%".replace("-", "−")

@@ -1,0 +1,71 @@
+"""What pictures of a warp's requests have in common: lanes and their colours, and words for those who can't see."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, to_hex
+
+from ..simulator.counters import WARP
+from ..trace import Request, plural
+from .figure import INK, LINE, MARGIN, PALE, SMALL, WIDTH, Box, Page
+
+_COLOURS = LinearSegmentedColormap.from_list("lanes", ["#0072b2", "#b565a7", "#de7900"], WARP)
+"""From blue to orange, which colour-blind readers tell apart, at equal contrast to white and to near-black."""
+
+
+def lane_colour(lane: int) -> str:
+    """Return the colour of one of a warp's 32 lanes."""
+    return to_hex(_COLOURS(int(lane)))
+
+
+def lane_row(sheet: Page, bottom: float, r: Request) -> list[float]:
+    """Draw the 32 lanes as a row of boxes, empty where a lane takes no part; return the middles of those that do."""
+    pitch = (WIDTH - 2 * MARGIN) / WARP
+    boxes = [(MARGIN + pitch * lane + 2, bottom - 16, pitch - 4, 16) for lane in range(WARP)]
+    for lane in r.lanes:
+        sheet.boxes([boxes[lane]], lane_colour(lane))
+    sheet.boxes([boxes[lane] for lane in range(WARP) if lane not in r.lanes], edgecolor=INK, linewidth=0.8)
+    for lane in (8, 16, 24, 31):
+        sheet.text(boxes[lane][0] + pitch / 2 - 2, bottom - 23, str(lane), SMALL, "center")
+    sheet.text(boxes[0][0], bottom - 23, "lane 0", SMALL)
+    return [boxes[lane][0] + pitch / 2 - 2 for lane in r.lanes]
+
+
+def paint(sheet: Page, r: Request, place: Callable[[int, int], list[Box]]) -> None:
+    """Paint what each lane touches in its colour, and the words that several touch in the colour of text.
+
+    `place` says where so many consecutive words are, given the first and their number.
+    """
+    count = Counter(r.words.ravel().tolist())
+    several = {word for word, lanes in count.items() if lanes > 1}
+    for lane, words in zip(r.lanes, r.words.tolist(), strict=True):
+        if not several.issuperset(words):
+            sheet.boxes(place(words[0], len(words)), lane_colour(lane))
+    sheet.boxes([box for word in sorted(several) for box in place(word, 1)], INK)
+
+
+def key(sheet: Page, x: float, y: float) -> None:
+    """Explain the colours, in three lines of text from (x, y) on."""
+    sheet.text(x, y, "lane 0", SMALL)
+    for lane in range(WARP):
+        sheet.boxes([(x + 52 + 5 * lane, y - 11, 5.5, 12)], lane_colour(lane))
+    sheet.text(x + 56 + 5 * WARP, y, "31", SMALL)
+    key_to_shared(sheet, x, y + LINE)
+    sheet.boxes([(x, y + 2 * LINE - 11, 12, 12)], PALE, edgecolor=INK)
+    sheet.text(x + 20, y + 2 * LINE, "32-byte sector touched", SMALL)
+
+
+def key_to_shared(sheet: Page, x: float, y: float) -> None:
+    """Explain what `paint` does, in a line of text from (x, y) on."""
+    sheet.boxes([(x, y - 11, 12, 12)], INK)
+    sheet.text(x + 20, y, "touched by several lanes", SMALL)
+
+
+def in_words(r: Request) -> str:
+    """Say in a sentence how many lanes touch how much and what it costs."""
+    words = plural(len(np.unique(r.words)), "different element")
+    lanes = "1 lane touches" if len(r.lanes) == 1 else f"{len(r.lanes)} lanes touch"
+    return f"{r.array} {r.kind}, line {r.line}: {lanes} {words} in {r.cost}."

@@ -1,0 +1,41 @@
+"""Makes the recordings in ``book/results`` that the book is built from, on this machine's GPU.
+
+``python -m sgemm_tutorial.record [FOLDER]``, interrupted, continues where it was. Building the book afterwards shows
+the new GPU's figures everywhere.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from . import nsight, records
+from .bench import bench
+from .catalogue import LADDER, Kernel, find
+
+SIZES = (128, 256, 512, 1024, 2048, 4096)
+"""Square problems that every kernel is timed at."""
+
+
+def variants() -> list[Kernel]:
+    """Return the kernels with other template arguments that chapters compare, timed at 4096."""
+    return [
+        *(find("01").variant(BM=BM, BN=BN) for BM, BN in ((32, 8), (32, 32), (128, 2), (16, 16))),
+        *(find("02").variant(BM=BM, BN=BN) for BM, BN in ((8, 32), (32, 32), (2, 128), (16, 16), (32, 8))),
+        *(find("03").variant(BM=B, BN=B, BK=BK) for B, BK in ((32, 32), (32, 64), (32, 128), (16, 16), (8, 8))),
+    ]
+
+
+def main(folder: Path = records.RESULTS) -> None:
+    """Record timings, and counters where there is Nsight Compute."""
+    bench(LADDER, SIZES, path=folder / "ladder.json")
+    bench(variants(), (4096,), path=folder / "variants.json")
+    if shutil.which("ncu"):
+        nsight.record(folder / "counters.json")
+    else:
+        print("ncu is not on the PATH: counters.json stays as it was", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

@@ -1,0 +1,269 @@
+"""What only a GPU can show: right results there, at any size, and believable times."""
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+
+import cupy
+import numpy as np
+import pytest
+
+from sgemm_tutorial import LADDER, TutorialError, arguments, cublas, find, gpu, records, timing
+from sgemm_tutorial.bench import BenchError, bench
+from sgemm_tutorial.correctness import check, excess, suite
+
+pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
+each_kernel = pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+
+ROOT = records.RESULTS.parent.parent
+PATTERN_ROWS = 1009  # a prime, so that rows a power of two apart differ
+NORMAL = "A[row * K"  # in every kernel's source
+
+
+def broken(kernel, folder, old, new):
+    """Return the kernel with a changed source, in `folder`."""
+    assert old in kernel.source
+    copy = dataclasses.replace(kernel, folder=folder)
+    copy.path.write_text(kernel.source.replace(old, new), encoding="utf-8")
+    return copy
+
+
+# Right results
+
+
+@each_kernel
+def test_the_suite_passes(kernel):
+    result = suite(kernel, on_gpu=True)
+    assert result.passed, result.failures().table()
+
+
+@each_kernel
+@pytest.mark.parametrize("size", [(1024, 1024, 1024), (1023, 769, 1537), (4096, 4096, 4096)])
+def test_large_sizes(kernel, size):
+    result = check(kernel, *size, -1.5, 0.75, on_gpu=True)
+    assert result.passed, result
+
+
+@each_kernel
+@pytest.mark.parametrize("tall", [True, False])
+def test_more_rows_or_columns_of_tiles_than_65535(kernel, tall):
+    """The limit of the grid's second dimension, into which many kernels on the web run."""
+    tile = kernel.parameters["BM" if tall else "BN"]
+    size = (65_536 * tile + 3, 3, 2) if tall else (3, 65_536 * tile + 3, 2)
+    assert check(kernel, *size, 2.0, 1.0, on_gpu=True).passed
+
+
+def patterned(rows, columns, seed):
+    """Return a matrix on the GPU whose row r is row r % PATTERN_ROWS of the pattern, and the pattern."""
+    pattern = np.random.default_rng(seed).standard_normal((PATTERN_ROWS, columns), np.float32)
+    matrix = cupy.empty((rows, columns), np.float32)
+    for first in range(0, rows, PATTERN_ROWS):
+        part = matrix[first : first + PATTERN_ROWS]
+        part.set(pattern[: len(part)])
+    return matrix, pattern
+
+
+@pytest.fixture
+def room():
+    """Ask for 20 GB on the GPU, and give back what a test took."""
+    if cupy.cuda.Device().mem_info[0] < 20e9:
+        pytest.skip("needs 20 GB of GPU memory")
+    yield
+    cupy.get_default_memory_pool().free_all_blocks()
+
+
+def around(element, columns, rows):
+    """Return rows to look at: the first, those around the one that holds the element, and the last."""
+    middle = element // columns
+    return sorted({0, 1, middle - 1, middle, min(middle + 1, rows - 1), rows - 1})
+
+
+@each_kernel
+def test_offsets_past_2_31_in_a(kernel, room):
+    M, N, K = 65_537, 5, 32_771
+    assert M * K > 2**31
+    A, pattern = patterned(M, K, 1)
+    B = np.random.default_rng(2).standard_normal((K, N), np.float32)
+    got = kernel(A, cupy.asarray(B)).get()
+    rows = around(2**31, K, M)
+    assert (excess(got[rows], pattern[np.array(rows) % PATTERN_ROWS], B, got[rows], 1.0, 0.0) <= 1).all()
+
+
+@each_kernel
+def test_offsets_past_2_31_in_b(kernel, room):
+    M, N, K = 5, 46_351, 46_349
+    assert N * K > 2**31
+    B, pattern = patterned(K, N, 3)
+    A = np.random.default_rng(4).standard_normal((M, K), np.float32)
+    got = kernel(cupy.asarray(A), B).get()
+    columns = np.linspace(0, N - 1, 50).astype(int)
+    tall = pattern[:, columns][np.arange(K) % PATTERN_ROWS]
+    assert (excess(got[:, columns], A, tall, got[:, columns], 1.0, 0.0) <= 1).all()
+
+
+@each_kernel
+def test_offsets_past_2_31_in_c(kernel, room):
+    M, N, K = 46_349, 46_351, 3
+    assert M * N > 2**31
+    random = np.random.default_rng(5)
+    A, B = random.standard_normal((M, K), np.float32), random.standard_normal((K, N), np.float32)
+    C, pattern = patterned(M, N, 6)
+    kernel(cupy.asarray(A), cupy.asarray(B), C, -1.5, 0.75)
+    for row in around(2**31, N, M):
+        before = pattern[[row % PATTERN_ROWS]]
+        assert (excess(C[row].get()[None], A[[row]], B, before, -1.5, 0.75) <= 1).all(), row
+
+
+def test_the_guard_bands_catch_a_write_past_the_end(tmp_path):
+    kernel = broken(find("02"), tmp_path, "if (row >= M || col >= N) return;", "if (col >= N) return;")
+    BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
+    assert check(kernel, 2 * BM, BN, 16, on_gpu=True).passed
+    result = check(kernel, 2 * BM + 1, BN, 16, on_gpu=True)
+    assert not result.passed and not result.guards_intact
+
+
+def test_a_wrong_element_is_caught(tmp_path):
+    assert NORMAL in find("02").source
+    assert not check(broken(find("02"), tmp_path, NORMAL, "A[row * K + (k > 0)"), 64, 64, 64, on_gpu=True).passed
+
+
+# cuBLAS
+
+
+@pytest.mark.parametrize("size", [(64, 64, 64), (37, 41, 43), (1, 1, 1), (300, 200, 1), (5, 3, 0), (513, 255, 1023)])
+@pytest.mark.parametrize("scalars", [(1.0, 0.0), (-1.5, 0.75)])
+def test_cublas_follows_the_same_contract_in_true_fp32(size, scalars):
+    assert check(cublas.sgemm, *size, *scalars, on_gpu=True).passed
+
+
+def test_the_check_would_notice_tf32():
+    if gpu.capability() < (8, 0):
+        pytest.skip("this GPU has no TF32")
+    library, handle = cublas._library(), cublas._handle()
+    library.setMathMode(handle, 3)
+    try:
+        assert not check(cublas.sgemm, 256, 256, 256, on_gpu=True).passed
+    finally:
+        library.setMathMode(handle, library.CUBLAS_DEFAULT_MATH)
+    assert check(cublas.sgemm, 256, 256, 256, on_gpu=True).passed
+
+
+def test_cupys_environment_does_not_bring_tf32_in():
+    code = "from sgemm_tutorial import check, cublas; assert check(cublas.sgemm, 256, 256, 256).passed"
+    subprocess.run([sys.executable, "-c", code], env=os.environ | {"CUPY_TF32": "1"}, cwd=ROOT, check=True)
+
+
+# Times
+
+
+@pytest.fixture
+def launches():
+    """A function that prepares the kernels named, and cuBLAS, at one square size."""
+
+    def prepare(size, *names):
+        operands = [cupy.empty((size, size), np.float32) for _ in range(4)]
+        for operand, seed in zip(operands[:2], (1, 2), strict=True):
+            operand.set(np.random.default_rng(seed).standard_normal((size, size), np.float32))
+        A, B, C, D = operands
+        prepared = {name: timing.prepared(find(name), arguments.check(A, B, C, 1.0, 0.0)) for name in names}
+        return prepared | {"cuBLAS": cublas.launch(arguments.check(A, B, D, 1.0, 0.0))}
+
+    return prepare
+
+
+def test_at_256_the_time_is_the_gpus_and_not_the_hosts(launches):
+    times = timing.time_interleaved(launches(256, "03"))
+    assert 0.002 < times["cuBLAS"].median_ms < 0.030
+    assert 0.002 < times["03"].median_ms < 0.060
+    assert all(time.batch > 10 for time in times.values())
+
+
+@pytest.mark.parametrize("size", [256, 1024, 2048])
+def test_samples_agree_with_each_other(launches, size):
+    for name, time in timing.time_interleaved(launches(size, "03")).items():
+        assert time.p90_ms < 1.25 * time.p10_ms, (name, time)
+
+
+def test_two_runs_agree(launches):
+    pair = launches(1024, "02")
+    first, second = (timing.time_interleaved(pair) for _ in range(2))
+    for name in pair:
+        assert first[name].median_ms == pytest.approx(second[name].median_ms, rel=0.1)
+
+
+def test_a_long_kernel_takes_as_long_as_plain_events_say(launches):
+    launch = launches(2048, "02")["02"]
+    median = timing.time_interleaved({"02": launch})["02"].median_ms
+    begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+    begin.record()
+    for _ in range(10):
+        launch()
+    end.record()
+    end.synchronize()
+    assert median == pytest.approx(cupy.cuda.get_elapsed_time(begin, end) / 10, rel=0.1)
+
+
+def test_work_that_grows_eightfold_takes_about_eight_times_as_long(launches):
+    small, large = (timing.time_interleaved(launches(size, "02"))["02"].median_ms for size in (1024, 2048))
+    assert 5 < large / small < 12
+
+
+def test_a_flushed_l2_costs_time(launches):
+    pair = launches(512, "02")
+    warm, cold = (timing.time_interleaved(pair, flush_l2=flush) for flush in (False, True))
+    for name in pair:
+        assert warm[name].median_ms < cold[name].median_ms < warm[name].median_ms + 0.1
+
+
+def test_the_ladder_climbs_and_ratios_are_sane():
+    record = bench(LADDER, (2048,), progress=False)
+    percent = {point.kernel: point.percent_of_cublas for point in record.points}
+    assert 0.1 < percent["01_naive"] < percent["02_coalesced"] < percent["03_shared_tile"] < 60
+    references = [point.cublas_ms for point in record.points]
+    assert max(references) < 1.15 * min(references)
+
+
+# Records and failures
+
+
+def test_provenance_is_complete():
+    data = records.provenance()
+    assert re.fullmatch(r"\d+\.\d+(\.\d+)?", data["driver"])
+    for key in ("driver_cuda", "cuda_runtime", "nvrtc", "cublas"):
+        assert re.fullmatch(r"\d+\.\d+(\.\d+)*", data[key]), key
+    assert data["sm_clock_max_mhz"] > 500 and data["l2_bytes"] > 2**19 and data["multiprocessors"] > 0
+
+
+def test_out_of_memory_keeps_what_was_measured(tmp_path):
+    path = tmp_path / "r.json"
+    side = int((1.1 * cupy.cuda.Device().mem_info[1] / 4) ** 0.5)
+    with pytest.raises(BenchError, match=r"out of memory.*points measured before: 1, saved in .*r.json"):
+        bench("02", (64, (side, side, 1)), path=path, progress=False)
+    kept = records.load(path)
+    assert len(kept.points) == 1 and not kept.complete
+    assert bench("02", 64, path=path, progress=False).complete
+
+
+def test_a_gpu_lost_in_the_middle_keeps_what_was_measured(tmp_path):
+    """In a process of its own: after such a fault no call to CUDA succeeds any more."""
+    broken(find("02"), tmp_path, "C[row * N + col] = result;", "C[row * N + col + (size_t(1) << 45)] = result;")
+    code = f"""
+import dataclasses, pathlib
+from sgemm_tutorial import find
+from sgemm_tutorial.bench import BenchError, bench
+wrong = dataclasses.replace(find("02"), folder=pathlib.Path({str(tmp_path)!r}))
+try:
+    bench([find("01"), wrong], 64, path={str(tmp_path / "r.json")!r}, progress=False)
+except BenchError as error:
+    print(error)
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "points measured before: 1, saved in" in result.stdout, result.stderr
+    assert [point.kernel for point in records.load(tmp_path / "r.json").points] == ["01_naive"]
+
+
+def test_a_wrong_kernel_is_not_timed(tmp_path):
+    with pytest.raises(TutorialError, match="02_coalesced is wrong at"):
+        bench(broken(find("02"), tmp_path, NORMAL, "A[row * K + (k > 0)"), 128, progress=False)

@@ -1,0 +1,300 @@
+"""Breaks every kernel of the ladder in every way that a few small rules can, and counts the breaks that are noticed.
+
+``python -m tests.mutations [-v] [kernel ...]`` prints, per kernel and rule, how many were made and how many caught.
+A mutant that survives is either a hole in `verdict` or does nothing wrong; `EQUIVALENT` argues each of the latter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from sgemm_tutorial import LADDER, CompileError, Kernel, SimulationFault, Table, UnsupportedInstruction, find, simulate
+
+Edit = tuple[int, int, str]  # replace the text from one place to another
+
+PATIENCE = 20  # seconds that a verdict may take before a loop counts as endless; it takes well under one
+
+EQUIVALENT: dict[tuple[str, str, str], str] = {}
+"""Mutants that compute the same: (kernel, rule, changed line) and the argument why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """A kernel with one thing wrong.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The sound one.
+    rule : str
+        What was done to it.
+    line : int
+        Where.
+    text : str
+        The line, or what is left of it, afterwards.
+    source : str
+        The whole source.
+    """
+
+    kernel: Kernel
+    rule: str
+    line: int
+    text: str
+    source: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What `EQUIVALENT` knows it by: nothing that moves when lines are added elsewhere."""
+        return self.kernel.name, self.rule, self.text
+
+    def __str__(self) -> str:
+        return f"{self.kernel.name}, {self.rule}, line {self.line}: {self.text}"
+
+
+# Making mutants. Every rule reads the code with all else blanked out, so that places in it are places in the source.
+
+
+def blanked(source: str) -> str:
+    """Return the source with comments, template brackets, preprocessor lines and assertions blanked, same length."""
+    for pattern in (r"//[^\n]*", r"/\*.*?\*/", r"(?m)^\s*#[^\n]*", r"static_assert\([^;]*;", r"template\s*<[^>]*>",
+                    r"__launch_bounds__\([^\n]*\)", r"\b[\w:]+<[\w\s,*:&]+>(?=\s*[(\w:])"):  # fmt: skip
+        source = re.sub(pattern, lambda match: re.sub(r"[^\n]", " ", match[0]), source, flags=re.DOTALL)
+    return source
+
+
+def without_barrier(code: str) -> Iterator[Edit]:
+    """Remove a barrier."""
+    for match in re.finditer(r"__sync\w+\([^;]*\);", code):
+        yield *match.span(), ";"
+
+
+def with_index_shifted(code: str) -> Iterator[Edit]:
+    """Shift an array index by one."""
+    opened: list[int] = []
+    for match in re.finditer(r"[\[\]]", code):
+        if match[0] == "[":
+            opened.append(match.end())
+            continue
+        begin, end = opened.pop(), match.start()
+        if not _declares(code, begin):
+            yield begin, end, f"({code[begin:end]}) + 1"
+
+
+def _declares(code: str, place: int) -> bool:
+    """Whether a bracket belongs to an array's declaration: a type stands before the array's name."""
+    statement = re.split(r"[;{}()]", code[:place])[-1]
+    return bool(re.match(r"\s*(?!return\b|else\b)(?:[\w:]+[\s*&]+)+\w+\s*\[", statement))
+
+
+def with_condition_decided(code: str) -> Iterator[Edit]:
+    """Make a comparison always true, or always false: among others, drop one side of a guard."""
+    for begin, _, _, end in _comparisons(code):
+        yield begin, end, "true"
+        yield begin, end, "false"
+
+
+def with_boundary_moved(code: str) -> Iterator[Edit]:
+    """Let a comparison of order, in a guard or a loop, include its boundary, or exclude it."""
+    other = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+    for _, first, last, _ in _comparisons(code, loops=True):
+        if code[first:last] in other:
+            yield first, last, other[code[first:last]]
+
+
+def _comparisons(code: str, loops: bool = False) -> Iterator[tuple[int, int, int, int]]:
+    """Yield where each comparison begins, its operator begins and ends, and it ends; those of loops only if asked."""
+    headers = [(match.end(), _edge(code, match.end(), 1, ")")) for match in re.finditer(r"\bfor \(", code)]
+    for match in re.finditer(r"(?<![<>=!\-+*/])(?:<=|>=|==|!=|<|>)(?![<>=])", code):
+        if loops or not any(begin <= match.start() < end for begin, end in headers):
+            begin, end = _edge(code, match.start(), -1, ",;?:=&|{}"), _edge(code, match.end(), 1, ",;?:=&|{}")
+            skipped = re.match(r"\s*(?:return\b)?\s*", code[begin:end]).end()
+            yield begin + skipped, *match.span(), end
+
+
+def _edge(code: str, place: int, step: int, stops: str) -> int:
+    """Walk from a place to the first stop that is not inside brackets, or out of the brackets the place is in."""
+    opening, closing = ("([", ")]") if step > 0 else (")]", "([")
+    depth = 0
+    while 0 < place < len(code):
+        letter = code[place] if step > 0 else code[place - 1]
+        depth += (letter in opening) - (letter in closing)
+        if depth < 0 or (depth == 0 and letter in stops):
+            return place
+        place += step
+    return place
+
+
+def with_loop_changed(code: str) -> Iterator[Edit]:
+    """Begin a loop one later, end it one earlier, or make its stride one longer."""
+    for match in re.finditer(r"\bfor \([^;{}]*\b(\w+ = )([^;]+); ?([^;]+);([^;{}]*)\)", code):
+        yield *match.span(2), f"{match[2]} + 1"
+        yield match.end(3), match.end(3), " - 1"
+        for stride in re.finditer(r"\+\+(\w+)|(\w+)\+\+|(\w+) \+= ([^,]+)", match[4]):
+            name = stride[1] or stride[2] or stride[3]
+            begin, end = (match.start(4) + place for place in stride.span())
+            yield begin, end, f"{name} += {stride[4] or 1} + 1"
+
+
+def with_statement_dropped(code: str) -> Iterator[Edit]:
+    """Drop a whole statement that is not a declaration: a store, a sum, an early return, α = 0."""
+    for match in re.finditer(r"(?m)^[ ]*((?:if \(|return|[A-Za-z_][\w.]*(?:\[[^;]*\])? [-+*/]?= )[^;{}]*;)", code):
+        yield *match.span(1), ";"
+
+
+def with_scalars_swapped(code: str) -> Iterator[Edit]:
+    """Swap α and β throughout the body."""
+    body = code.index("{", code.index("__global__"))
+    swapped = re.sub(r"\b(alpha|beta)\b", lambda match: {"alpha": "beta", "beta": "alpha"}[match[1]], code[body:])
+    yield body, len(code), swapped
+
+
+def with_rows_for_columns(code: str) -> Iterator[Edit]:
+    """Take the remainder for the quotient, or the other way round."""
+    for match in re.finditer(r"(?<= )[/%](?= )", code):
+        yield *match.span(), {"/": "%", "%": "/"}[match[0]]
+
+
+RULES = {
+    "barrier removed": without_barrier,
+    "index shifted by one": with_index_shifted,
+    "condition decided": with_condition_decided,
+    "boundary moved": with_boundary_moved,
+    "loop changed": with_loop_changed,
+    "statement dropped": with_statement_dropped,
+    "alpha and beta swapped": with_scalars_swapped,
+    "quotient for remainder": with_rows_for_columns,
+}
+
+
+def mutants(kernel: Kernel) -> list[Mutant]:
+    """Return the kernel broken in every way the rules know, each way once."""
+    source = kernel.source
+    code = blanked(source)
+    found: dict[str, Mutant] = {}
+    for rule, edits in RULES.items():
+        for begin, end, replacement in edits(code):
+            broken = source[:begin] + replacement + source[end:]
+            line = source.count("\n", 0, begin) + 1
+            text = " ".join(broken.splitlines()[line - 1].partition("//")[0].split())
+            found.setdefault("".join(blanked(broken).split()), Mutant(kernel, rule, line, text, broken))
+    return list(found.values())
+
+
+# Judging them.
+
+
+class Endless(Exception):  # noqa: N818 - what is found, not an error of ours
+    """A simulated kernel does not come to an end."""
+
+
+@contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """Raise Endless if the body takes longer."""
+
+    def interrupt(*_: object) -> None:
+        raise Endless
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def integers(*shape: int, seed: int) -> np.ndarray:
+    """Return small integers other than 0: float32 adds and multiplies them exactly, in any order."""
+    random = np.random.default_rng(seed)
+    return random.integers(1, 8, shape).astype(np.float32) * random.choice(np.array([-1, 1], np.float32), shape)
+
+
+def cases(kernel: Kernel) -> Iterator[tuple[tuple[int, int, int], float, float]]:
+    """Yield shapes, α and β that between them show whatever can be wrong, the cheap and telling ones first."""
+    BM, BN, BK = (kernel.parameters.get(name, 8) for name in ("BM", "BN", "BK"))
+    yield (3, 5, 1), 1.0, 0.0
+    yield (BM + 1, BN + 1, BK + 1), 2.0, -3.0
+    yield (3, 5, 4), 0.0, 2.0
+    yield (3, 5, 4), 0.0, 0.0
+    yield (3, 5, 0), float("nan"), 2.0
+    yield (3, 5, 0), float("inf"), 0.0
+    yield (BM, BN, BK), 2.0, 0.0
+    yield (2 * BM, BN - 1, 2 * BK), -1.0, 1.0
+    yield (BM - 1, 2 * BN + 1, 3 * BK - 1), 1.0, 2.0
+
+
+def verdict(kernel: Kernel) -> str | None:
+    """Say what is wrong with a kernel, or None: a wrong result, a fault, a read of what BLAS does not read.
+
+    Results are exact, so that right means equal. What must not be read holds NaN: C where β = 0, A and B where α = 0.
+    """
+    try:
+        with patience(PATIENCE):
+            for (M, N, K), alpha, beta in cases(kernel):
+                A, B, C = integers(M, K, seed=1), integers(K, N, seed=2), integers(M, N, seed=3)
+                expected = (alpha * (A @ B) if K and alpha else 0 * C) + (beta * C if beta else 0)
+                for unread in ([A, B] if alpha == 0 else []) + ([C] if beta == 0 else []):
+                    unread[:] = np.nan
+                at = f"at M, N, K = {M}, {N}, {K}, α = {alpha:g}, β = {beta:g}"
+                for given in (C, None) if beta == 0 else (C,):
+                    run = simulate(kernel, A, B, given, alpha, beta)
+                    if not np.array_equal(run.C, expected):
+                        return f"wrong result {at}"
+                    read = run.total.global_load_bytes
+                    if (alpha == 0 or K == 0) and read != (C.nbytes if beta else 0):
+                        return f"reads {read} bytes {at}"
+    except (SimulationFault, UnsupportedInstruction) as refusal:
+        return str(refusal)
+    except Endless:
+        return "does not end"
+    return None
+
+
+def judge(mutant: Mutant, folder: Path) -> str | None:
+    """Return the verdict on a mutant, whose source is put into the folder."""
+    (folder / mutant.kernel.path.name).write_text(mutant.source, encoding="utf-8")
+    try:
+        return verdict(dataclasses.replace(mutant.kernel, folder=folder))
+    except CompileError as error:
+        return f"does not compile: {error}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge all mutants of some kernels and print what was found; return how many survive without an argument."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("kernels", nargs="*", type=find, help="all of the ladder if left out")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print every mutant and its verdict")
+    options = parser.parse_args(arguments)
+    rows, unexplained = [], 0
+    for kernel in options.kernels or LADDER:
+        made, caught = Counter(), Counter()
+        with tempfile.TemporaryDirectory() as folder:
+            for mutant in tqdm(mutants(kernel), desc=kernel.name, leave=False, disable=None):
+                found = judge(mutant, Path(folder))
+                made[mutant.rule] += 1
+                caught[mutant.rule] += found is not None
+                if found is None:
+                    reason = EQUIVALENT.get(mutant.key)
+                    unexplained += reason is None
+                    print(f"survives: {mutant}" + (f"\n    equivalent: {reason}" if reason else ""))
+                elif options.verbose:
+                    print(f"{mutant}\n    {found.partition(chr(10))[0]}")
+        rows += [(kernel.name, rule, made[rule], caught[rule]) for rule in RULES if made[rule]]
+        rows.append((kernel.name, "all", made.total(), caught.total()))
+    print(Table(("kernel", "what was broken", "mutants", "caught"), rows, "Mutants"))
+    return unexplained
+
+
+if __name__ == "__main__":
+    raise SystemExit(bool(main()))

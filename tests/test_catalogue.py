@@ -1,0 +1,108 @@
+"""The catalogue: finding kernels, their properties, and that each rung has its file and its chapter's number."""
+
+import re
+
+import numpy as np
+import pytest
+
+from sgemm_tutorial import LADDER, ArgumentError, Kernel, build, find
+from sgemm_tutorial.catalogue import KERNELS
+
+from .sources import floats
+
+every = pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+
+
+@every
+def test_find(kernel):
+    number, _, name = kernel.name.partition("_")
+    assert find(kernel.name) is find(number) is find(name) is kernel
+
+
+@pytest.mark.parametrize(("name", "nearest"), [
+    ("02_coalesed", "02_coalesced"), ("coalescd", "02_coalesced"), ("naive1", "01_naive"), ("Naive", "01_naive"),
+    ("03_shared_tiles", "03_shared_tile"), ("shared", "03_shared_tile"), ("1_naive", "01_naive"),
+])  # fmt: skip
+def test_an_unknown_name_suggests_the_nearest(name, nearest):
+    with pytest.raises(ArgumentError) as refused:
+        find(name)
+    listed = ", ".join(kernel.name for kernel in LADDER)
+    assert str(refused.value) == f"name: got {name!r}, needs one of {listed}; did you mean {nearest!r}?"
+
+
+@pytest.mark.parametrize("name", ["", "zzz", "99", 3])
+def test_a_name_like_no_other(name):
+    with pytest.raises(ArgumentError) as refused:
+        find(name)
+    assert str(refused.value).startswith(f"name: got {name!r}, needs one of 01_naive, ")
+    assert "did you mean" not in str(refused.value)
+
+
+def test_the_ladder_is_in_order_and_complete():
+    assert [kernel.name for kernel in LADDER] == sorted(path.stem for path in KERNELS.glob("[0-9][0-9]_*.cu"))
+    numbers = [int(kernel.name[:2]) for kernel in LADDER]
+    assert numbers == list(range(1, len(LADDER) + 1))
+
+
+@every
+def test_a_kernel_fits_its_source(kernel):
+    """Template parameters by name and order, the contract's signature, and a first line that says what it adds."""
+    number, _, name = kernel.name.partition("_")
+    assert kernel.path == KERNELS / f"{kernel.name}.cu"
+    assert kernel.function == name
+    assert re.match(rf"// {number} · [^\n]+\.\n", kernel.source)
+    parameters = re.search(r"template <([^>]*)>\s*__global__[^;{]*\b" + name, kernel.source)[1]
+    assert re.findall(r"int (\w+)", parameters) == list(kernel.parameters)
+    contract = f"{name}(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)"
+    assert contract in re.sub(r"\s+", " ", kernel.source)
+    assert kernel.expression == f"{name}<{', '.join(str(value) for value in kernel.parameters.values())}>"
+    assert 0 < kernel.threads <= 1024
+    assert kernel.threads % 32 == 0
+    assert kernel.idea
+    assert kernel.idea[-1] != "."
+
+
+@pytest.mark.parametrize(("parameters", "threads"), [
+    ({"BM": 32, "BN": 8}, 256), ({"BM": 64, "BN": 64, "BK": 8, "TM": 8}, 512),
+    ({"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}, 256),
+])  # fmt: skip
+def test_threads(parameters, threads):
+    assert Kernel("99_made_up", "", parameters).threads == threads
+
+
+@pytest.mark.parametrize(("shape", "blocks"), [
+    ((0, 0), 0), ((0, 9), 0), ((1, 1), 1), ((32, 8), 1), ((33, 8), 2), ((32, 9), 2), ((65, 25), 12),
+    ((2**31 - 1, 1), 2**26), ((2**31 - 1, 2**31 - 1), 2**26 * 2**28),
+])  # fmt: skip
+def test_grid(shape, blocks):
+    assert Kernel("99_made_up", "", {"BM": 32, "BN": 8}).grid(*shape) == blocks
+
+
+def test_variant():
+    kernel = find("03")
+    small = kernel.variant(BM=16, BN=16, BK=16)
+    assert (small.parameters, small.name, small.threads) == ({"BM": 16, "BN": 16, "BK": 16}, kernel.name, 256)
+    assert list(kernel.variant(BK=64).parameters) == list(kernel.parameters)
+    assert kernel.parameters != small.parameters  # the ladder's own stays as it is
+    A, B = floats(33, 40), floats(40, 35)
+    assert np.array_equal(small(A, B), kernel(A, B))  # the same sum in the same order
+    with pytest.raises(ArgumentError, match="TM: got a parameter unknown to 03_shared_tile, needs BM, BN, BK"):
+        kernel.variant(TM=8)
+
+
+def test_kernels_are_keys():
+    assert len({*LADDER, *LADDER}) == len(LADDER)
+    assert find("01").variant(BM=16) != find("01")
+
+
+def test_the_source_is_read_anew(tmp_path):
+    """Change a kernel's file, and the change is what runs."""
+    original = find("02")
+    (tmp_path / "02_coalesced.cu").write_text(original.source)
+    kernel = Kernel(original.name, original.idea, original.parameters, folder=tmp_path)
+    A, B = floats(8, 8), floats(8, 8)
+    before, binary = kernel(A, B), build(kernel)
+    assert build(kernel) is binary  # and compiled once
+    (tmp_path / "02_coalesced.cu").write_text(original.source.replace("= result;", "= 2 * result;"))
+    assert np.array_equal(kernel(A, B), 2 * before)
+    assert build(kernel) is not binary

@@ -1,0 +1,241 @@
+"""The command line says what it should, where it should, with the right exit status."""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from sgemm_tutorial import LADDER, DeviceError, __main__, find, gpu, records
+from sgemm_tutorial.__main__ import main
+from sgemm_tutorial.bench import BenchError
+
+from .test_records import POINT, record
+
+
+@pytest.fixture
+def run(capsys):
+    def command(*arguments):
+        status = main(arguments)
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return command
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(gpu, "available", lambda: False)
+
+
+@pytest.fixture
+def recording(tmp_path, monkeypatch, no_gpu):
+    monkeypatch.setattr(records, "RESULTS", tmp_path)
+    records.save(tmp_path / "ladder.json", record(POINT))
+
+
+@pytest.fixture
+def broken_ladder(tmp_path, monkeypatch):
+    """The ladder with a second kernel that is off by one column."""
+    wrong = dataclasses.replace(find("02"), folder=tmp_path)
+    shutil.copy(find("02").path, wrong.path)
+    wrong.path.write_text(wrong.source.replace("acc += A[row * K + k]", "acc += A[row * K]"), encoding="utf-8")
+    monkeypatch.setattr(__main__, "LADDER", (LADDER[0], wrong))
+
+
+def test_list(run):
+    status, out, err = run("list")
+    assert (status, err) == (0, "")
+    for kernel in LADDER:
+        assert kernel.name in out and kernel.idea in out and f"BM {kernel.parameters['BM']}" in out
+
+
+def test_list_as_json(run):
+    status, out, err = run("list", "--json", "--architecture", "sm_86")
+    rows = json.loads(out)
+    assert (status, err) == (0, "")
+    assert [row["name"] for row in rows] == [kernel.name for kernel in LADDER]
+    of = LADDER[2].parameters
+    assert rows[2]["resources"]["shared_bytes"] == 4 * of["BK"] * (of["BM"] + of["BN"])
+    assert 0 < rows[0]["occupancy"]["fraction"] <= 1 and rows[0]["architecture"] == "sm_86"
+
+
+def test_list_shows_dashes_where_a_kernel_does_not_exist(run, monkeypatch):
+    young = dataclasses.replace(LADDER[0], least_capability=(9, 0))
+    monkeypatch.setattr(__main__, "LADDER", (young, LADDER[1]))
+    status, out, _ = run("list", "--architecture", "sm_80", "--json")
+    assert status == 0
+    assert [row["resources"] is None for row in json.loads(out)] == [True, False]
+    assert "–" in run("list", "--architecture", "sm_80")[1]
+
+
+def test_show(run):
+    assert run("show", "03") == (0, find("03").source, "")
+    status, out, _ = run("show", "coalesced", "--diff", "naive")
+    assert status == 0 and "--- 01_naive.cu" in out and "+++ 02_coalesced.cu" in out
+
+
+def test_show_with_report(run):
+    status, out, _ = run("show", "03", "--report", "--architecture", "sm_80")
+    assert status == 0
+    assert "__global__" in out and "FFMA" in out and "sm_80" in out
+    status, out, _ = run("show", "03", "--report", "--json")
+    data = json.loads(out)
+    assert status == 0 and data["source"] == find("03").source.rstrip("\n")
+    assert data["instructions"]["kernel"]["FFMA"] > 0 and data["resources"]["registers"] > 0
+
+
+def test_check_passes(run):
+    status, out, err = run("check", "all", "--simulate")
+    assert status == 0 and err == ""
+    assert all(kernel.name in out for kernel in LADDER) and "FAILED" not in out
+
+
+def test_check_of_given_sizes_as_json(run):
+    status, out, _ = run("check", "01", "--sizes", "3x0x2,17", "--beta", "-1.5", "--simulate", "--json")
+    data = json.loads(out)
+    assert status == 0 and data["passed"] is True
+    assert [(c["M"], c["N"], c["K"], c["beta"]) for c in data["cases"]] == [(3, 0, 2, -1.5), (17, 17, 17, -1.5)]
+
+
+def test_check_fails_with_status_1_and_shows_what_failed(run, broken_ladder):
+    status, out, _ = run("check", "--simulate")
+    assert status == 1
+    assert "wrong values" in out and "FAILED" in out and "01_naive" in out
+    status, out, _ = run("check", "--simulate", "--json")
+    data = json.loads(out)
+    assert status == 1 and data["passed"] is False
+    assert {c["kernel"] for c in data["cases"] if not c["passed"]} == {"02_coalesced"}
+
+
+def test_an_infinite_error_is_null_in_json(run, broken_ladder, monkeypatch):
+    wrong = __main__.LADDER[1]
+    wrong.path.write_text(wrong.source.replace("if (row >= M || col >= N) return;", "if (row >= 0) return;"))
+    status, out, _ = run("check", "--sizes", "5", "--simulate", "--json")
+    assert status == 1
+    assert json.loads(out, parse_constant=pytest.fail)["cases"][1]["worst_ratio"] is None
+
+
+def test_bench_without_a_gpu_shows_the_recording(run, recording):
+    status, out, err = run("bench")
+    assert (status, err) == (0, "")
+    assert out.startswith("No GPU here: showing the recording made on Imaginary GPU on 2026-11-20.\n")
+    assert "02_coalesced" in out
+    status, out, err = run("bench", "02", "--sizes", "4096x4096x2048", "--json")
+    data = json.loads(out)
+    assert status == 0 and err.startswith("No GPU here") and data["measured_here"] is False
+    assert data["points"][0]["tflops"] == pytest.approx(POINT.tflops, rel=1e-3)
+
+
+def test_bench_on_a_gpu_measures(run, monkeypatch, tmp_path):
+    asked = {}
+
+    def measured(kernels, sizes, **more):
+        asked.update(more, kernels=kernels, sizes=sizes)
+        return record(POINT, complete="interrupt" not in asked)
+
+    monkeypatch.setattr(gpu, "available", lambda: True)
+    monkeypatch.setattr(__main__, "bench", measured)
+    status, out, _ = run("bench", "02", "--sizes", "64:128:64", "--flush-l2", "--output", str(tmp_path / "o"), "--json")
+    assert status == 0 and json.loads(out)["measured_here"] is True
+    assert asked["kernels"] == ["02"] and asked["sizes"] == ((64,) * 3, (128,) * 3)
+    assert asked["flush_l2"] is True and asked["path"] == str(tmp_path / "o")
+    asked["interrupt"] = True
+    status, out, _ = run("bench")
+    assert status == 130 and "broken off" in out and asked["sizes"] == (4096,)
+
+
+def test_trace(run):
+    status, out, err = run("trace", "03", "--size", "64,32,96")
+    assert (status, err) == (0, "")
+    assert "wavefronts" in out and "acc +=" in out
+    status, out, _ = run("trace", "02", "--size", "64", "--json")
+    total = json.loads(out)["total"]
+    assert status == 0 and total["flops"] >= 2 * 64**3
+    assert total["by_class"]["fma"] == 64**3 // 32 == 8192
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("show", "nonsense"), "error: name: got 'nonsense', needs one of 01_naive"),
+        (("show", "03_shared_tyle"), "did you mean '03_shared_tile'?"),
+        (("show", "01", "--diff", "x9"), "error: name"),
+        (("list", "--architecture", "sm_1"), "error: architecture"),
+        (("check", "01", "--sizes", "4x4", "--simulate"), "error: sizes"),
+        (("trace", "01", "--size", "1,2"), "error: sizes"),
+        (("trace", "01", "--size", "1:9:1"), "error: size: got '1:9:1', needs one size"),
+        (("bench", "--sizes", "0"), "error: sizes"),
+        (("bench", "--recording", "nothing"), "error: name: got nothing"),
+        (("bench", "--sizes", "77"), "77×77×77: not in the recording ladder"),
+    ],
+)
+def test_a_refusal_is_one_line_on_stderr_and_status_2(run, recording, arguments, message):
+    status, out, err = run(*arguments, "--json")
+    assert (status, out) == (2, "")
+    assert message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [(), ("fly",), ("show",), ("check", "--alpha", "x")])
+def test_bad_usage_is_status_2(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_a_lost_gpu_and_an_interrupt_leave_no_traceback(run, monkeypatch):
+    def broken(error):
+        def bench(*_, **__):
+            raise error
+
+        return bench
+
+    monkeypatch.setattr(gpu, "available", lambda: True)
+    monkeypatch.setattr(__main__, "bench", broken(DeviceError("the GPU fell off")))
+    assert run("bench") == (2, "", "error: the GPU fell off\n")
+    monkeypatch.setattr(__main__, "bench", broken(KeyboardInterrupt()))
+    assert run("bench") == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize("json_wanted", [False, True])
+def test_what_was_measured_before_the_gpu_was_lost_is_shown(run, monkeypatch, json_wanted):
+    def bench(*_, **__):
+        raise BenchError("the GPU fell off", record(POINT, complete=False))
+
+    monkeypatch.setattr(gpu, "available", lambda: True)
+    monkeypatch.setattr(__main__, "bench", bench)
+    status, out, err = run("bench", *(["--json"] if json_wanted else []))
+    assert (status, err) == (2, "error: the GPU fell off\n")
+    assert POINT.kernel in out
+    assert not json_wanted or json.loads(out)["complete"] is False
+
+
+def test_help_names_every_command_and_gives_examples(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    out = capsys.readouterr().out
+    assert caught.value.code == 0
+    assert all(word in out for word in ("list", "show", "check", "bench", "trace", "examples:", "exit status:"))
+
+
+MODULE = [sys.executable, "-m", "sgemm_tutorial"]
+
+
+def test_it_runs_as_a_module():
+    result = subprocess.run([*MODULE, "show", "01"], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, find("01").source, "")
+
+
+def test_a_closed_pipe_is_no_error():
+    """As in ``python -m sgemm_tutorial show 01 | head -n 0``."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        result = subprocess.run([*MODULE, "show", "01"], stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert (result.returncode, result.stderr) == (0, b"")

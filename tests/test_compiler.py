@@ -1,0 +1,86 @@
+"""NVRTC: what it is asked, what it returns, and what it says when a source does not compile."""
+
+import dataclasses
+import re
+
+import pytest
+
+from sgemm_tutorial import LADDER, ArgumentError, CompileError, Kernel, build, find, simulate
+from sgemm_tutorial.compiler import ARCHITECTURE
+
+from .sources import floats, line_of, probe
+
+
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+def test_build(kernel):
+    binary = build(kernel)
+    assert (binary.kernel, binary.architecture) == (kernel.name, ARCHITECTURE)
+    assert f".entry {binary.entry}(" in binary.ptx
+    assert f".target {ARCHITECTURE}" in binary.ptx
+    assert binary.cubin[:4] == b"\x7fELF"
+    assert binary.entry.encode() in binary.cubin
+    assert re.search(r"Used \d+ registers", binary.log)
+    assert ".loc" in binary.ptx
+    assert build(kernel) is binary
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"])
+def test_architectures(architecture):
+    assert f".target {architecture}" in build(find("01"), architecture).ptx
+
+
+@pytest.mark.parametrize("architecture", ["", "sm90", "compute_90", "sm_9", "SM_90", "sm_90 ", "sm_90x", "90"])
+def test_malformed_architectures(architecture):
+    with pytest.raises(ArgumentError) as refused:
+        build(find("01"), architecture)
+    assert str(refused.value) == f"architecture: got {architecture!r}, needs a real architecture such as 'sm_90'"
+
+
+def test_an_architecture_that_does_not_exist():
+    with pytest.raises(CompileError, match="01_naive.cu does not compile for sm_999"):
+        build(find("01"), "sm_999")
+
+
+def test_an_architecture_too_old_for_the_kernel():
+    with pytest.raises(ArgumentError, match="architecture: got sm_70, needs sm_75 or later for 01_naive"):
+        build(find("01"), "sm_70")
+    newer = dataclasses.replace(find("01"), least_capability=(9, 0))
+    with pytest.raises(ArgumentError, match="architecture: got sm_80, needs sm_90 or later for 01_naive"):
+        build(newer, "sm_80")
+    with pytest.raises(ArgumentError, match="needs sm_100 or later"):
+        build(dataclasses.replace(find("01"), least_capability=(10, 0)), "sm_90")
+
+
+def test_a_source_that_does_not_compile(tmp_path):
+    """The message is NVRTC's log, with the file's name and line."""
+    kernel = probe(tmp_path, "const float x = A[0]\nC[t] = x;  // here\nnonsense = 1;")
+    with pytest.raises(CompileError) as refused:
+        simulate(kernel, floats(1, 1), floats(1, 32))
+    text = str(refused.value)
+    assert text.startswith("00_probe.cu does not compile for sm_90:\n")
+    assert f'00_probe.cu({line_of(kernel, "// here")}): error: expected a ";"' in text
+    assert 'identifier "nonsense" is undefined' in text
+    assert str(tmp_path) not in text
+
+
+def test_parameters_that_the_source_refuses():
+    with pytest.raises(CompileError, match=r"03_shared_tile\.cu\(\d+\): error: static assertion failed"):
+        build(find("03").variant(BM=32, BN=32, BK=33))
+
+
+def test_too_much_shared_memory():
+    with pytest.raises(CompileError, match="shared"):
+        build(find("03").variant(BM=32, BN=32, BK=1024))
+
+
+def test_a_function_that_is_not_there(tmp_path):
+    (tmp_path / "00_other.cu").write_text(probe(tmp_path, "C[t] = 0;").source)
+    with pytest.raises(CompileError, match="other"):
+        build(Kernel("00_other", "", {"BM": 1, "BN": 32}, folder=tmp_path))
+
+
+def test_a_failed_compilation_is_not_remembered(tmp_path):
+    kernel = probe(tmp_path, "C[t] = ;")
+    with pytest.raises(CompileError):
+        build(kernel)
+    assert build(probe(tmp_path, "C[t] = 1;")).kernel == kernel.name

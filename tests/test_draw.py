@@ -1,0 +1,509 @@
+"""Pictures: the same bytes everywhere, legible on any page, and true to the data they are drawn from."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
+
+from sgemm_tutorial import Kernel, draw, find, simulate
+from sgemm_tutorial.draw import figure, maps, memory
+from sgemm_tutorial.draw.warp import lane_colour
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.records import Point, Record
+from sgemm_tutorial.simulator import Access, Run
+from sgemm_tutorial.trace import request
+
+from .sources import steady
+
+NAIVE = find("01").variant(BM=32, BN=8)
+COALESCED = find("02").variant(BM=8, BN=32)
+TILE = find("03").variant(BM=32, BN=32, BK=32)
+THREADS = np.arange(32)
+NAMES = ("01_naive", "06_register_fragments", "07_vectorized", "12_autotuned")
+PROVENANCE = {"gpu": "A GPU <with> \"marks\" & more", "date": "2020-02-02T02:02:02+00:00"}
+
+
+@cache
+def traced(kernel: Kernel, M: int = 64, N: int = 64, K: int = 64, block: int = 0) -> Run:
+    generator = np.random.default_rng(0)
+    A, B = (generator.standard_normal(shape).astype(np.float32) for shape in ((M, K), (K, N)))
+    return simulate(kernel, A, B, trace=[block])
+
+
+def made(offsets, width=4, space="shared", array="As", kind="load", threads=THREADS) -> Run:
+    """Return a run whose trace is one access."""
+    access = Access(7, space, kind, array, width, 0, np.asarray(threads), np.asarray(offsets))
+    return Run(TILE, K=64, C=np.zeros((64, 64), np.float32), lines={}, trace=[access])
+
+
+def recorded(names=NAMES, sizes=(256, 1024, 4096)) -> Record:
+    """Return a record in which cuBLAS takes 2 ms at every size, and the kernels 4 ms, 3 ms, 2 ms and so on."""
+    points = [Point(name, {}, n, n, n, ms, 0.9 * ms, 1.25 * ms, 10, 1, 2.0, 1.9, 2.1, "")
+              for n in sizes for name, ms in zip(names, range(len(names), 0, -1), strict=True)]  # fmt: skip
+    return Record(PROVENANCE, {}, points)
+
+
+def pictures() -> dict[str, draw.Figure]:
+    """Return one of each picture and of what may break it."""
+    four = made(THREADS * 16, 16, "global", "A")
+    many = [f"{i:02}_{'x' * 18}" for i in range(17)]
+    return {
+        "map naive": draw.access_map(traced(NAIVE)),
+        "map coalesced": draw.access_map(traced(COALESCED)),
+        "map tile": draw.access_map(traced(TILE), warp=3, step=1),
+        "map of a line": draw.access_map(traced(TILE), line=request(traced(TILE)).line),
+        "map odd": draw.access_map(traced(NAIVE, 40, 50, 17, 1), step=3),
+        "map tiny": draw.access_map(traced(COALESCED, 1, 1, 1)),
+        "map flat": draw.access_map(traced(COALESCED, 3, 90, 200)),
+        "line scattered": draw.address_line(traced(NAIVE)),
+        "line adjacent": draw.address_line(traced(COALESCED), array="B"),
+        "line broadcast": draw.address_line(traced(COALESCED)),
+        "line store": draw.address_line(traced(NAIVE), kind="store", array="C"),
+        "line of few lanes": draw.address_line(traced(COALESCED, 1, 1, 1)),
+        "line of vectors": draw.address_line(four),
+        "line in pieces": draw.address_line(made(THREADS // 16 * 512 + THREADS % 16 * 4, 4, "global", "A")),
+        "banks broadcast": draw.banks(traced(TILE)),
+        "banks free": draw.banks(traced(TILE), array="Bs"),
+        "banks stuck": draw.banks(made(THREADS * 128)),
+        "banks of vectors": draw.banks(made(THREADS * 32, 16)),
+        "tiles naive": draw.tiles(NAIVE, 128, 128, 128),
+        "tiles": draw.tiles(TILE, 128, 128, 128),
+        "tiles odd": draw.tiles(TILE, 100, 70, 50),
+        "tiles last": draw.tiles(TILE, 100, 70, 50, block=11),
+        "tiles shallow": draw.tiles(TILE.variant(BK=128), 100, 100, 100),
+        "ladder": draw.ladder(recorded()),
+        "ladder, full": draw.ladder(recorded(many)),
+        "speed": draw.speed_by_size(recorded()),
+        "speed, full": draw.speed_by_size(recorded(many, range(256, 4097, 128))),
+        "speed at one size": draw.speed_by_size(recorded(sizes=(512,))),
+        "prediction": draw.prediction({"sectors": 4096, "conflicts": 0, "a ratio": 0.5},
+                                      {"sectors": 5000, "conflicts": 0, "a ratio": 0.25}),
+        "scaling": draw.scaling([16, 32, 64, 128], {"one": [0.01, 0.02, 0.1, 0.8], "another": [0.1, 0.1, 0.2, 1.1]}),
+        "scaling of one": draw.scaling([16, 32], [1e-5, 2.0]),
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, draw.Figure]:
+    return pictures()
+
+
+def elements(picture: draw.Figure, tag: str = "*") -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(picture._repr_html_()).iter(tag))
+
+
+def words(picture: draw.Figure) -> list[str]:
+    return [text.text for text in elements(picture, "text")]
+
+
+def numbers(path: ElementTree.Element) -> list[float]:
+    """Return the coordinates of a path: x and y of each point."""
+    return [float(number) for number in re.findall(r"[-\d.]+", path.get("d"))]
+
+
+def boxes(picture: draw.Figure, fill: str) -> list[tuple[float, float, float, float]]:
+    """Return left, top, width and height of the rectangles filled with that colour."""
+    found = []
+    for path in elements(picture, "path"):
+        for outline in path.get("d").split("M")[1:] if path.get("fill") == fill else ():
+            points = np.array([float(number) for number in re.findall(r"[-\d.]+", outline)]).reshape(-1, 2)
+            left, top, width, height = *points.min(axis=0), *np.ptp(points, axis=0)
+            found.append((left, top, width, height))
+    return found
+
+
+def digests(drawn: dict[str, draw.Figure]) -> dict[str, str]:
+    return {name: hashlib.sha256(picture._repr_html_().encode()).hexdigest() for name, picture in drawn.items()}
+
+
+# What every picture promises
+
+
+def test_same_bytes_in_another_process_with_other_settings(drawn, tmp_path):
+    settings = ("font.size: 30", "lines.linewidth: 9", "svg.fonttype: path", "font.family: serif",
+                "axes.facecolor: red", "savefig.bbox: tight", "path.sketch: 5, 5, 5")  # fmt: skip
+    (tmp_path / "matplotlibrc").write_text("\n".join(settings))
+    program = "import json; from tests.test_draw import digests, pictures; print(json.dumps(digests(pictures())))"
+    environment = os.environ | {"MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "1", "LC_ALL": "C"}
+    root = Path(__file__).parent.parent
+    environment["PYTHONPATH"] = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run([sys.executable, "-c", program], env=environment, cwd=root, capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    assert json.loads(done.stdout) == digests(drawn)
+
+
+def test_pictures_cannot_interfere_on_one_page(drawn):
+    every = [element for picture in drawn.values() for element in elements(picture)]
+    assert {element.tag for element in every} == {"svg", "path", "text"}  # no style sheet, no definition
+    assert not any({"id", "class", "clip-path"} & set(element.keys()) for element in every if element.tag != "svg")
+    assert not any("url(" in value for element in every for value in element.attrib.values())
+
+
+def test_say_in_words_what_they_show(drawn):
+    for picture in drawn.values():
+        (svg,) = elements(picture, "svg")
+        assert svg.attrib.items() >= {"class": "sg-figure", "role": "img", "aria-label": picture.alt}.items()
+        assert len(picture.alt) > 40
+        assert picture.alt in repr(picture)
+
+
+def test_small(drawn):
+    assert {name: len(picture._repr_html_().encode()) for name, picture in drawn.items()
+            if len(picture._repr_html_().encode()) > 60_000} == {}  # fmt: skip
+
+
+def test_text_is_legible_and_on_the_page(drawn):
+    for name, picture in drawn.items():
+        for text in elements(picture, "text"):
+            size = float(text.get("font-size").removesuffix("px"))
+            font = FontProperties(family="DejaVu Sans", weight=text.get("font-weight", 400))  # a wide one
+            width = TextPath((0, 0), text.text, size, prop=font).get_extents().width
+            share = {"start": 0, "middle": 0.5, "end": 1}[text.get("text-anchor")]
+            left, y = float(text.get("x")) - share * width, float(text.get("y"))
+            assert size >= 11 * picture.width / 640, name
+            assert left >= 0, (name, text.text)
+            assert left + width <= picture.width, (name, text.text)
+            assert 0.7 * size <= y <= picture.height - 0.2 * size, (name, text.text)
+
+
+def test_shapes_are_on_the_page(drawn):
+    for name, picture in drawn.items():
+        for path in elements(picture, "path"):
+            points = np.reshape(numbers(path), (-1, 2))
+            assert (points >= 0).all(), name
+            assert (points <= (picture.width, picture.height)).all(), name
+
+
+def luminance(colour: str) -> float:
+    """Return relative luminance (WCAG 2.2)."""
+    parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("ground", ["#ffffff", "#14181e", "#0d1117"])
+def test_colours_stand_out_from_light_and_dark(drawn, ground):
+    used = {element.get(what) for picture in drawn.values() for element in elements(picture)
+            for what in ("fill", "stroke")}  # fmt: skip
+    colours = used - {None, "none", "currentColor"}
+    assert len(colours) > 30
+    assert {colour for colour in colours if contrast(colour, ground) < 3} == set()
+    assert contrast(figure.GREY, ground) > 3.9
+
+
+def test_text_takes_the_colour_of_the_page(drawn):
+    for picture in drawn.values():
+        assert {text.get("fill") for text in elements(picture, "text")} == {"currentColor"}
+
+
+def test_save(drawn, tmp_path):
+    drawn["ladder"].save(tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    svg = ElementTree.fromstring(text)
+    assert svg.tag == "{http://www.w3.org/2000/svg}svg"
+    assert svg.get("aria-label") == drawn["ladder"].alt
+    assert "currentColor" not in text
+    drawn["ladder"].save(tmp_path / "b.svg", ink="#abcdef")
+    assert (tmp_path / "b.svg").read_text(encoding="utf-8") == text.replace(figure.GREY, "#abcdef")
+
+
+# A request, picked from a trace
+
+
+def test_request_of_the_naive_kernel():
+    lanes, offsets, width = found = request(traced(NAIVE))
+    assert lanes.tolist() == list(range(32))
+    assert offsets.tolist() == [row * 64 * 4 for row in range(32)]  # a column of A
+    assert (width, found.sectors, found.cost) == (4, 32, "32 sectors")
+    assert "A[" in NAIVE.source.splitlines()[found.line - 1]
+    assert set(request(traced(NAIVE), array="B", step=5).offsets.tolist()) == {5 * 64 * 4}  # one element of B
+    assert request(traced(NAIVE), kind="store", array="C").sectors == 32
+
+
+def test_request_of_the_coalesced_kernel():
+    found = request(traced(COALESCED), array="B", step=9)
+    assert found.offsets.tolist() == [9 * 64 * 4 + 4 * lane for lane in range(32)]
+    assert found.sectors == 4
+    assert request(traced(COALESCED)).sectors == 1
+    assert request(traced(COALESCED), warp=5).offsets.tolist() == [5 * 64 * 4] * 32  # warp 5 computes row 5
+    assert str(found).endswith("32 lanes × 4 bytes at 2304, 2308, 2312, …, 2428: 4 sectors")
+
+
+def test_request_to_shared_memory():
+    found = request(traced(TILE), array="Bs")
+    assert (found.space, found.cost, found.conflicts) == ("shared", "1 wavefront", 0)
+
+
+def test_request_of_part_of_a_warp():
+    found = request(traced(COALESCED, 1, 3, 1), kind="store", array="C")
+    assert found.lanes.tolist() == [0, 1, 2]
+    assert found.sectors == 1
+
+
+def test_request_of_another_block():
+    run = traced(COALESCED, 16, 64, 4, block=3)
+    assert request(run, block=3).block == request(run).block == 3
+    assert request(run, array="B").offsets[0] == 32 * 4
+
+
+@pytest.mark.parametrize(
+    ("wrong", "needs"),
+    [({"array": "Z"}, "a load of A at line"), ({"kind": "store"}, "a store of C at line"), ({"line": 1}, "at line"),
+     ({"warp": 99}, "0 or 1"), ({"step": 64}, "0 to 63"), ({"step": -1}, "0 to 63"), ({"block": 1}, "a traced one: 0")],
+)  # fmt: skip
+def test_request_says_what_there_is(wrong, needs):
+    with pytest.raises(ArgumentError, match=needs):
+        request(traced(NAIVE), **wrong)
+
+
+def test_request_needs_a_trace():
+    run = dataclasses.replace(traced(NAIVE), trace=[])
+    for picture in (request, draw.access_map, draw.address_line, draw.banks):
+        with pytest.raises(ArgumentError, match=r"trace=\[0\]"):
+            picture(run)
+
+
+# Pictures of accesses
+
+
+def lane_boxes(picture: draw.Figure, lane: int) -> list[tuple[float, float, float, float]]:
+    return boxes(picture, lane_colour(lane))
+
+
+def drawn_at(picture: draw.Figure, fill: str, box: tuple[float, float, float, float]) -> bool:
+    return any(np.allclose(found, box, atol=0.11) for found in boxes(picture, fill))
+
+
+def test_map_colours_the_elements_touched(drawn):
+    picture = drawn["map naive"]
+    place = maps.Operands(64, 64, 64, 8)
+    for lane in range(32):
+        for matrix in ("A", "C"):  # lane by lane down the first column
+            assert drawn_at(picture, lane_colour(lane), place.matrices[matrix].box(lane, 0, 1, 1))
+        assert len(lane_boxes(picture, lane)) == 3  # these two, and the key
+    assert drawn_at(picture, "currentColor", place.matrices["B"].box(0, 0, 1, 1))  # all lanes one element
+    for lane in range(32):
+        for matrix in ("B", "C"):
+            assert drawn_at(drawn["map coalesced"], lane_colour(lane), place.matrices[matrix].box(0, lane, 1, 1))
+
+
+def test_map_of_another_step_and_block():
+    place = maps.Operands(40, 50, 17, 8)
+    picture = draw.access_map(traced(NAIVE, 40, 50, 17, block=8), step=3)  # tiles are 32 × 8: row of tiles 1, column 1
+    for lane in range(8):  # rows 40 and on are outside
+        assert drawn_at(picture, lane_colour(lane), place.matrices["A"].box(32 + lane, 3, 1, 1))
+        assert drawn_at(picture, lane_colour(lane), place.matrices["C"].box(32 + lane, 8, 1, 1))
+    assert len(lane_boxes(picture, 8)) == 1  # the key
+    assert drawn_at(picture, "currentColor", place.matrices["B"].box(3, 8, 1, 1))
+
+
+def test_map_says_what_each_request_costs(drawn):
+    load, store = (number for number, text in enumerate(NAIVE.source.splitlines(), 1)
+                   if re.search(r"acc \+= A\[|C\[row \* N \+ col\] = ", text))  # fmt: skip
+    assert words(drawn["map naive"])[4:8] == [
+        "block 0, warp 0, step 0", f"A load, line {load}: 32 sectors", f"B load, line {load}: 1 sector",
+        f"C store, line {store}: 32 sectors"]  # fmt: skip
+    assert re.findall(r"(\w) \w+, line \d+: 32 lanes touch (\d+) .*? in (\d+) sector", drawn["map coalesced"].alt) == [
+        ("A", "1", "1"), ("B", "32", "4"), ("C", "32", "4")]  # fmt: skip
+
+
+def test_map_of_a_wrong_kernel_differs(drawn, tmp_path):
+    wrong = dataclasses.replace(COALESCED, folder=tmp_path)
+    assert "A[row * K + k]" in COALESCED.source
+    wrong.path.write_text(COALESCED.source.replace("A[row * K + k]", "A[k * K + row]"))
+    picture = draw.access_map(traced(wrong), step=2)
+    assert picture._repr_html_() != draw.access_map(traced(COALESCED), step=2)._repr_html_()
+    transposed = maps.Operands(64, 64, 64, 8).matrices["A"].box(2, 0, 1, 1)
+    assert drawn_at(picture, "currentColor", transposed)
+
+
+def test_map_needs_elements_large_enough_to_see():
+    with pytest.raises(ArgumentError, match="small enough"):
+        draw.access_map(traced(COALESCED, 1, 640, 4))
+
+
+def test_address_line_shows_a_frame_per_sector(drawn):
+    def frames(name):
+        (path,) = [path for path in elements(drawn[name], "path") if path.get("fill-opacity") == "0.14"]
+        return path.get("d").count("M")
+
+    assert [frames(f"line {name}") for name in ("scattered", "adjacent", "broadcast", "of vectors", "in pieces")] == [
+        32, 4, 1, 16, 4]  # fmt: skip
+    assert "256 bytes apart" in words(drawn["line scattered"])  # a row of A
+    assert "128 bytes asked for, 1,024 bytes in the sectors touched" in words(drawn["line scattered"])
+    assert "4 bytes asked for, 32 bytes in the sectors touched" in words(drawn["line broadcast"])
+
+
+def test_address_line_leads_each_lane_to_its_bytes(drawn):
+    picture = drawn["line adjacent"]
+    for lane in range(32):
+        (line,) = [path for path in elements(picture, "path") if path.get("stroke") == lane_colour(lane)]
+        *_, x, y = numbers(line)
+        assert (x, y) == (pytest.approx(320 - 144 + 9 * lane + 4.5, abs=0.11), 233)  # 4 sectors of 72 pixels
+
+
+@pytest.mark.parametrize(("picture", "run"), [(draw.address_line, made(THREADS * 4, array="A")),
+                                              (draw.banks, made(THREADS * 4, space="global"))])  # fmt: skip
+def test_memory_pictures_want_their_kind_of_memory(picture, run):
+    with pytest.raises(ArgumentError, match="memory; see"):
+        picture(run)
+
+
+def test_banks_stack_words_that_conflict(drawn):
+    stuck = [[box for box in lane_boxes(drawn["banks stuck"], lane) if box[1] > 200] for lane in range(32)]
+    assert {boxes[0][0] for boxes in stuck} == {9.5}  # all in bank 0, whose column begins at 8
+    assert len({boxes[0][1] for boxes in stuck}) == 32
+    free = [[box for box in lane_boxes(drawn["banks free"], lane) if box[1] > 200] for lane in range(32)]
+    assert [box[0] for (box,) in free] == pytest.approx([9.5 + 19.5 * bank for bank in range(32)], abs=0.06)
+    assert len({box[1] for (box,) in free}) == 1
+    assert "32 words from 1 bank: 31 wavefronts lost to conflicts" in words(drawn["banks stuck"])
+    assert "32 words from 32 banks: no conflict" in words(drawn["banks free"])
+    assert "1 word from 1 bank: no conflict" in words(drawn["banks broadcast"])
+
+
+@steady
+@given(
+    width=st.sampled_from([4, 8, 16]),
+    kind=st.sampled_from(["load", "store"]),
+    blocks=st.lists(st.integers(0, 40), min_size=32, max_size=32),
+    lanes=st.sets(st.integers(0, 31), min_size=1),
+    paired=st.sampled_from([1, 2]),
+)
+def test_banks_have_a_row_for_each_wavefront_counted(width, kind, blocks, lanes, paired):
+    threads = np.array(sorted(lanes))
+    offsets = np.array(blocks)[threads // paired] * width
+    found = request(made(offsets, width, kind=kind, threads=threads), kind=kind, array="As")
+    served = memory.wavefronts(found)
+    assert 1 + max(row for row, _, _ in served) == found.wavefronts
+    assert len({(row, word % 32) for row, word, _ in served}) == len(served)  # a bank serves one word at a time
+    asked = {(lane, word) for lane, words in zip(found.lanes, found.words, strict=True) for word in words}
+    assert {(lane, word) for _, word, lanes in served for lane in lanes} == asked
+
+
+# Pictures of tiles
+
+
+def test_tiles_light_one_block(drawn):
+    assert drawn["tiles"].alt == (
+        "03_shared_tile cuts C (128 × 128) into 4 × 4 tiles of 32 × 32. Block 5 computes one of them from 32 rows of "
+        "A (128 × 128) and 32 columns of B (128 × 128), in 4 steps of 32 along K.")  # fmt: skip
+    place = maps.Operands(128, 128, 128, 4).matrices
+    A, B, C = (place[name] for name in "ABC")
+    for colour, wanted in ((figure.BLUE, [A.box(32, 0, 32, 128), A.box(32, 32, 32, 32)]),
+                           (figure.ORANGE, [B.box(0, 32, 128, 32), B.box(32, 32, 32, 32)]),
+                           (figure.GREEN, [C.box(32, 32, 32, 32)] * 2)):  # fmt: skip
+        np.testing.assert_allclose(boxes(drawn["tiles"], colour), wanted, atol=0.11)
+    assert {"BM = 32", "BN = 32", "BK = 32"} <= set(words(drawn["tiles"]))
+    assert {"4 of BM = 32", "6 of BN = 32", "BK = 32"} <= set(words(drawn["tiles last"]))
+    assert "100 of BK = 128" in words(drawn["tiles shallow"])
+
+
+def test_tiles_follow_the_parameters(drawn):
+    assert "BK = 32" not in words(drawn["tiles naive"])
+    assert "in 128 steps of 1" in drawn["tiles naive"].alt
+    (_, _, width, height), _ = boxes(draw.tiles(COALESCED.variant(BM=16, BN=64), 128, 128, 128), figure.GREEN)
+    assert width / height == pytest.approx(4, rel=0.02)
+
+
+@pytest.mark.parametrize("sizes", [(0, 64, 64), (64, 64, -1), (1, 1, 1), (4096, 64, 64), (64, 64, 4096),
+                                   (4096, 4096, 4096), (64, 64, 64, 4), (64, 64, 64, -1)])  # fmt: skip
+def test_tiles_refuse_what_cannot_be_seen(sizes):
+    with pytest.raises(ArgumentError):
+        draw.tiles(TILE, *sizes)
+
+
+# Charts
+
+
+def test_ladder_is_to_scale(drawn):
+    widths = [width for *_, width, height in boxes(drawn["ladder"], figure.BLUE)]
+    assert np.array(widths) / widths[-1] == pytest.approx([1 / 4, 1 / 3, 1 / 2, 1], abs=0.005)  # 4, 3, 2 and 1 ms
+    (cublas,) = [width for *_, width, height in boxes(drawn["ladder"], "currentColor")]
+    assert cublas / widths[-1] == pytest.approx(1 / 2, abs=0.005)
+    assert [text for text in words(drawn["ladder"]) if "%" in text] == ["50.0%", "66.7%", "100.0%", "200.0%", "100.0%"]
+    assert "68.7" in words(drawn["ladder"])  # 2 · 4096³ operations in 2 ms
+    assert "12_autotuned 137 TFLOP/s, 200.0% of cuBLAS" in drawn["ladder"].alt
+    assert 'A GPU <with> "marks" & more, 2020-02-02' in drawn["ladder"].alt
+
+
+def test_ladder_whiskers_span_the_spread(drawn):
+    bars = boxes(drawn["ladder"], figure.BLUE)
+    whiskers = [path for path in elements(drawn["ladder"], "path") if path.get("stroke-width") == "1.2"]
+    for (left, _, width, _), whisker in zip(bars, whiskers, strict=False):
+        start, _, end, *_ = numbers(whisker)
+        assert (start - left, end - left) == (pytest.approx(width / 1.25, abs=0.2), pytest.approx(width / 0.9, abs=0.2))
+    assert len(whiskers) == 5
+
+
+def test_ladder_at_a_size_not_recorded():
+    with pytest.raises(ArgumentError, match=r"256, 256, 256\), \(1024, 1024, 1024\), \(4096"):
+        draw.ladder(recorded(), 512)
+    assert "M, N, K = 1, 2, 3" in draw.ladder(dataclasses.replace(recorded(), points=[
+        dataclasses.replace(recorded().points[0], M=1, N=2, K=3)]), (1, 2, 3)).alt  # fmt: skip
+
+
+def test_speed_by_size_follows_the_record(drawn):
+    assert "06_register_fragments from 0.0112 at 256 to 45.8 at 4096" in drawn["speed"].alt
+    assert {"256", "1024", "4096", "cuBLAS", *NAMES} <= set(words(drawn["speed"]))
+    lines = [numbers(path) for path in elements(drawn["speed"], "path") if path.get("stroke-width") == "2.2"]
+    heights = np.array([366 - line[-1] for line in lines if len(line) == 6])  # three sizes, the axis at 366
+    assert heights / heights[3] == pytest.approx([1 / 4, 1 / 3, 1 / 2, 1, 1 / 2], abs=0.005)
+    with pytest.raises(ArgumentError, match="M = N = K"):
+        draw.speed_by_size(Record(PROVENANCE, {}, [dataclasses.replace(recorded().points[0], M=1)]))
+
+
+def test_labels_keep_apart(drawn):
+    names = [text for text in elements(drawn["speed, full"], "text") if "_xx" in text.text or text.text == "cuBLAS"]
+    heights = sorted(float(text.get("y")) for text in names)
+    assert len(heights) == 18
+    assert min(np.diff(heights)) > 16
+
+
+def test_prediction_pairs_bars(drawn):
+    picture = drawn["prediction"]
+    assert picture.alt == ("sectors: 4,096 predicted, 5,000 counted, +22.1%; conflicts: 0 predicted, 0 counted, exact; "
+                           "a ratio: 0.500 predicted, 0.250 counted, −50.0%.")  # fmt: skip
+    assert [width for *_, width, _ in boxes(picture, figure.BLUE)] == [400, 200]
+    assert [width for *_, width, _ in boxes(picture, "currentColor")] == pytest.approx([400 * 0.8192, 400], abs=0.1)
+    twice = draw.prediction({"a": 1, "b": 0}, {"a": 3, "b": 1}, ("formula", "measured"))
+    assert twice.alt == "a: 1 formula, 3 measured, 3 times as much; b: 0 formula, 1 measured, not predicted."
+
+
+@pytest.mark.parametrize(("predicted", "counted", "message"), [({"a": 1}, {"b": 1}, "what predicted has: a"),
+                                                               ({}, {}, "something"),
+                                                               ({"a": 1}, {"a": -1}, "counted")])  # fmt: skip
+def test_prediction_refuses_what_does_not_pair(predicted, counted, message):
+    with pytest.raises(ArgumentError, match=message):
+        draw.prediction(predicted, counted)
+
+
+def test_scaling_is_logarithmic():
+    picture = draw.scaling([10, 100, 1000], {"cubic": [1e-6, 1e-3, 1.0]})
+    dotted, cubic, _ = [numbers(path) for path in elements(picture, "path") if path.get("stroke-width") == "2.2"]
+    assert dotted == pytest.approx(cubic[:2] + cubic[4:], abs=0.1)
+    assert cubic[2:4] == pytest.approx([(cubic[0] + cubic[4]) / 2, (cubic[1] + cubic[5]) / 2], abs=0.1)
+
+
+@pytest.mark.parametrize(("sizes", "seconds"), [([1], [1.0]), ([2, 1], [1.0, 1.0]), ([1, 2], [1.0]),
+                                                ([1, 2], [0.0, 1.0])])  # fmt: skip
+def test_scaling_refuses_what_cannot_be_drawn(sizes, seconds):
+    with pytest.raises(ArgumentError):
+        draw.scaling(sizes, seconds)

@@ -1,0 +1,272 @@
+"""The simulator as a sanitizer: each fault is found and placed, and correct kernels raise no alarm."""
+
+import re
+
+import numpy as np
+import pytest
+
+from sgemm_tutorial import LADDER, SimulationFault, simulate
+
+from .sources import floats, line_of, probe, run_bits
+
+
+def fault(kernel, *, M=1, columns=None, depth=64, **more):
+    """Run a kernel that must fail and return the fault; its line must be the one marked "here"."""
+    with pytest.raises(SimulationFault) as caught:
+        simulate(kernel, floats(M, depth), floats(depth, columns or kernel.threads), **more)
+    found = caught.value
+    assert found.kernel == kernel.name
+    assert found.line == line_of(kernel, "// here")
+    assert str(found).startswith(
+        f"{found.kind}: {found.kernel}, line {found.line}, block {found.block}, thread {found.thread}: ")  # fmt: skip
+    return found
+
+
+def address_in(found):
+    return int(re.search(r"address (0x[0-9a-f]+)", str(found))[1], 16)
+
+
+# Global memory. A is 1 × 64, B is 64 × N, C is 1 × N; blocks of 32 threads take 32 columns each.
+
+ME = "const int me = blockIdx.x * 32 + t;\n"
+
+
+@pytest.mark.parametrize(("body", "block", "thread", "array", "where"), [
+    ("C[me] = A[me];  // here", 2, 0, "A (256 bytes)", "0 bytes past its end"),
+    ("C[me] = A[me + 3];  // here", 1, 29, "A (256 bytes)", "0 bytes past its end"),
+    ("C[me] = A[me - 2];  // here", 0, 0, "A (256 bytes)", "8 bytes before its start"),
+    ("C[me] = B[me + 64 * 96 - 90];  // here", 2, 26, "B (24,576 bytes)", "0 bytes past its end"),
+    ("C[me + 1] = 0;  // here", 2, 31, "C (384 bytes)", "0 bytes past its end"),
+    ("C[me - 5] = 0;  // here", 0, 0, "C (384 bytes)", "20 bytes before its start"),
+    ("C[me] = A[t == 7 ? 1000000 : 0];  // here", 0, 7, "A (256 bytes)", "3999744 bytes past its end"),
+    ("if (t > 8) C[me] = A[t == 9 ? -1 : 1];  // here", 0, 9, "A (256 bytes)", "4 bytes before its start"),
+])  # fmt: skip
+def test_out_of_bounds(tmp_path, body, block, thread, array, where):
+    found = fault(probe(tmp_path, ME + body), columns=96)
+    assert (found.kind, found.block, found.thread) == ("out of bounds", block, thread)
+    assert array in str(found)
+    assert where in str(found)
+    assert "4-byte access" in str(found)
+    base = {"A": 1, "B": 2, "C": 3}[array[0]] << 40
+    size = int(array.partition("(")[2].partition(" ")[0].replace(",", ""))
+    offset = int(where.split()[0])
+    assert address_in(found) == (base - offset if "before" in where else base + size + offset)
+
+
+def test_out_of_bounds_in_no_array(tmp_path):
+    found = fault(probe(tmp_path, "C[t] = A[t + (size_t(1) << 42)];  // here"))
+    assert (found.kind, found.thread) == ("out of bounds", 0)
+    assert "in no array" in str(found)
+
+
+def test_out_of_bounds_across_the_end(tmp_path):
+    kernel = probe(tmp_path, "if (t < 3) return;\nconst float4 x = reinterpret_cast<const float4*>(C)[1];  // here\n"
+                   "C[t] = x.x + x.y + x.z + x.w;", threads=7)  # fmt: skip
+    found = fault(kernel, C=floats(1, 7))
+    assert (found.kind, found.thread) == ("out of bounds", 3)
+    assert "C (28 bytes), across its end" in str(found)
+
+
+def test_the_first_row_of_threads_past_an_empty_matrix(tmp_path):
+    kernel = probe(tmp_path, "C[t] = A[t];  // here")
+    with pytest.raises(SimulationFault, match=r"out of bounds.*A \(0 bytes\), 0 bytes past its end"):
+        simulate(kernel, floats(1, 0), floats(0, 32))
+
+
+@pytest.mark.parametrize(("body", "width"), [
+    ("const float4 x = *reinterpret_cast<const float4*>(A + 3 * t);  // here\nC[t] = x.x + x.w;", 16),
+    ("const float2 x = *reinterpret_cast<const float2*>(A + t);  // here\nC[t] = x.x + x.y;", 8),
+    ("*reinterpret_cast<float4*>(C + (t & 16) + (t == 1)) = make_float4(1, 2, 3, 4);  // here", 16),
+])  # fmt: skip
+def test_misaligned(tmp_path, body, width):
+    found = fault(probe(tmp_path, body), depth=128)
+    assert (found.kind, found.block, found.thread) == ("misaligned", 0, 1)
+    assert f"a {width}-byte access at address" in str(found)
+    assert address_in(found) % width
+
+
+def test_misaligned_in_shared_memory(tmp_path):
+    found = fault(probe(tmp_path, """
+        __shared__ float s[64];
+        s[t] = s[t + 32] = 0;
+        __syncthreads();
+        const float4 x = *reinterpret_cast<const float4*>(s + 3 * (t % 2));  // here
+        C[t] = x.x + x.w;"""))  # fmt: skip
+    assert (found.kind, found.thread) == ("misaligned", 1)
+
+
+def test_a_view_keeps_its_alignment(tmp_path):
+    """A row that starts off a 16-byte boundary faults under float4 here as it does on a GPU."""
+    kernel = probe(tmp_path, "const float4 x = reinterpret_cast<const float4*>(A)[t];  // here\nC[t] = x.x + x.y + x.z + x.w;")
+    padded, B = floats(3, 128), floats(128, 32)
+    x, y, z, w = padded[1].reshape(32, 4).T
+    assert simulate(kernel, padded[1:2], B).C.tolist() == [(x + y + z + w).tolist()]
+    odd = floats(1 + 128)
+    with pytest.raises(SimulationFault, match=f"misaligned.*line {line_of(kernel, 'here')}, block 0, thread 0"):
+        simulate(kernel, odd[1:].reshape(1, 128), B)
+    sectors = [simulate(probe(tmp_path, "C[t] = A[t];"), odd[skip : skip + 128].reshape(1, 128), B)
+               .total.global_load_sectors for skip in (0, 1)]  # fmt: skip
+    assert sectors == [4, 5]
+
+
+def test_a_new_c_holds_nothing(tmp_path):
+    kernel = probe(tmp_path, ME + "if (t != 5) C[me] = 1;\nC[me] += A[0];  // here")
+    found = fault(kernel, columns=64)
+    assert (found.kind, found.block, found.thread) == ("uninitialised", 0, 5)
+    assert "reads C at byte 20" in str(found)
+    run = simulate(kernel, np.ones((1, 64), np.float32), floats(64, 64), np.zeros((1, 64), np.float32))
+    assert run.C.tolist() == [([2.0] * 5 + [1.0] + [2.0] * 26) * 2]
+
+
+def test_what_a_thread_left_out_stays_nan(tmp_path):
+    kernel = probe(tmp_path, "if (t % 2) C[t] = 1;")
+    assert np.isnan(simulate(kernel, floats(1, 1), floats(1, 32)).C[0]).tolist() == [True, False] * 16
+
+
+# Shared memory.
+
+@pytest.mark.parametrize(("body", "thread", "byte"), [
+    ("s[t] = 0;\n__syncthreads();\nC[t] = s[t + 16];  // here", 16, 128),  # s[32] to s[47] hold nothing
+    ("if (t != 9) s[t] = 0;\n__syncthreads();\nC[t] = s[31 - t];  // here", 22, 36),
+    ("if (blockIdx.x == 0) s[t] = 0;\n__syncthreads();\nC[t] = blockIdx.x ? s[t] : 0;  // here", 0, 0),
+])  # fmt: skip
+def test_uninitialised_shared_memory(tmp_path, body, thread, byte):
+    found = fault(probe(tmp_path, "__shared__ float s[48];\n" + body), columns=64)
+    assert (found.kind, found.block, found.thread) == ("uninitialised", int("blockIdx" in body), thread)
+    assert f"reads shared memory at byte {byte}, never written" in str(found)
+
+
+@pytest.mark.parametrize(("body", "thread", "byte"), [
+    ("s[t] = 0;\ns[t + 33] = A[t];  // here\n__syncthreads();\nC[t] = s[t];", 31, 256),
+    ("s[int(t) - 1] = 0;  // here\n__syncthreads();\nC[t] = s[t];", 0, -4),
+    ("s[t] = s[t + 32] = 0;\n__syncthreads();\nC[t] = s[t < 9 ? t : 7 * t];  // here", 10, 280),
+    ("const float4 x = reinterpret_cast<float4*>(s)[t];  // here\nC[t] = x.x;", 16, 256),
+])  # fmt: skip
+def test_out_of_bounds_of_shared_memory(tmp_path, body, thread, byte):
+    found = fault(probe(tmp_path, "__shared__ __align__(16) float s[64];\n" + body))
+    assert (found.kind, found.thread) == ("out of bounds", thread)
+    assert f"shared memory at byte {byte} of 256" in str(found)
+
+
+RACES = {
+    "write, read": ("s[t] = A[t];\nC[t] = s[31 - t];  // here", 0, "reads", 124, "thread 31 wrote"),
+    "write, read by one": ("s[t] = A[t];\nif (t == 6) C[t] = s[5];  // here", 6, "reads", 20, "thread 5 wrote"),
+    "read, write": ("s[t] = 0;\n__syncthreads();\nC[t] = s[31 - t];\ns[t] = 1;  // here",
+                    0, "writes", 0, "thread 31 read"),
+    "reads, write": ("s[t] = 0;\n__syncthreads();\nC[t] = s[3];\nif (t == 5) s[3] = 1;  // here",
+                     5, "writes", 12, "several threads read"),
+    "own read and others', write": ("s[t] = 0;\n__syncthreads();\nC[t] = s[3];\nif (t == 3) s[3] = 1;  // here",
+                                    3, "writes", 12, "several threads read"),
+    "reads one after the other, write": (
+        "s[t] = 0;\n__syncthreads();\nC[t] = 0;\nif (t == 1) C[t] = s[3];\nif (t == 2) C[t] = s[3];\n"
+        "if (t == 1) s[3] = 1;  // here", 1, "writes", 12, "several threads read"),
+    "write, write": ("s[t] = 1;\ns[31 - t] = 2;  // here\n__syncthreads();\nC[t] = s[t];", 0, "writes", 124, "thread 31 wrote"),
+    "write, write at once": ("s[t / 2] = A[t];  // here\n__syncthreads();\nC[t] = s[t / 2];", 0, "writes", 0, "thread 1 wrote"),
+    "write, wide read": ("s[t] = A[t];\nif (t > 3) return;\nconst float4 x = reinterpret_cast<float4*>(s)[t];  // here\n"
+                         "C[t] = x.x + x.y + x.z + x.w;", 1, "reads", 16, "thread 4 wrote"),
+    "wide write, read": ("if (t < 8) reinterpret_cast<float4*>(s)[t] = make_float4(1, 2, 3, 4);\nC[t] = s[t];  // here",
+                         1, "reads", 4, "thread 0 wrote"),
+    "write, read after a barrier and a write": (
+        "s[t] = 1;\n__syncthreads();\nif (t == 4) s[4] = 2;\nC[t] = s[t & 4];  // here", 5, "reads", 16, "thread 4 wrote"),
+    "across warps": ("s[t] = 1;\nC[t] = s[(t + 32) % 64];  // here", 0, "reads", 128, "thread 32 wrote"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "thread", "does", "byte", "did"), RACES.values(), ids=RACES)
+@pytest.mark.parametrize("block", [0, 2])
+def test_races(tmp_path, body, thread, does, byte, did, block):
+    """The fault is found in whichever block it is: the others leave before."""
+    threads = 64 if "64" in body else 32
+    body = body.replace("C[t]", f"C[blockIdx.x * {threads} + t]")
+    kernel = probe(tmp_path, f"__shared__ __align__(16) float s[64];\nif (blockIdx.x != {block}) return;\n{body}", threads)
+    found = fault(kernel, columns=3 * threads)
+    assert (found.kind, found.block, found.thread) == ("race", block, thread)
+    assert f"{does} shared memory at byte {byte}, which {did} since the last barrier" in str(found)
+
+
+@pytest.mark.parametrize(("body", "thread", "other"), [
+    ("if (t < 16)\n    __syncthreads();  // here\nC[t] = 1;", 0, "thread 16 of its block never reaches: that one has left"),
+    ("if (t == 3) return;\n__syncthreads();  // here\nC[t] = 1;", 0, "thread 3 of its block never reaches: that one has left"),
+    ("for (unsigned i = 0; i < t % K; ++i)\n    __syncthreads();  // here\nC[t] = 1;", 1, "thread 0 of its block never"),
+    ("if (A[t] > A[0])\n    __syncthreads();  // here\nelse\n    __syncthreads();\nC[t] = 1;", None, "that one waits at line"),
+])  # fmt: skip
+def test_a_barrier_that_not_all_threads_reach(tmp_path, body, thread, other):
+    A = np.arange(64, dtype=np.float32).reshape(1, 64)
+    kernel = probe(tmp_path, body)
+    with pytest.raises(SimulationFault, match=other) as caught:
+        simulate(kernel, A, floats(64, 64))
+    found = caught.value
+    assert (found.kind, found.block) == ("barrier", 0)
+    lines = [number for number, text in enumerate(kernel.source.splitlines(), 1) if "__syncthreads" in text]
+    assert found.line in lines
+    assert thread is None or (found.thread, found.line) == (thread, line_of(kernel, "// here"))
+
+
+def test_division_by_zero(tmp_path):
+    with pytest.raises(SimulationFault) as caught:
+        run_bits(probe(tmp_path, "c[t] = 1000000 / (a[t] ^ 5);  // here"), range(32))
+    assert (caught.value.kind, caught.value.thread, caught.value.line) == ("division by zero", 5, 10)
+
+
+# No false alarms: what is right runs, and gives what it should.
+
+RIGHT = {
+    "a thread reads what it wrote": ("s[t] = A[t];\nC[t] = s[t] + s[t];", lambda A: 2 * A[:32]),
+    "a thread writes again": ("s[t] = 1;\ns[t] = A[t];\nC[t] = s[t];", lambda A: A[:32]),
+    "a thread overwrites what only it read": (
+        "s[t] = A[t];\n__syncthreads();\nconst float x = s[31 - t];\ns[31 - t] = x;\n__syncthreads();\nC[t] = s[t];",
+        lambda A: A[:32]),
+    "everyone reads one word": ("s[t] = A[t];\n__syncthreads();\nC[t] = s[0] + s[t & 1];",
+                                lambda A: A[0] + A[np.arange(32) & 1]),
+    "memory is used again after a barrier": (
+        "float sum = 0;\nfor (int i = 0; i < 40; ++i) {\n    s[t] = A[(t + i) % 64];\n    __syncthreads();\n"
+        "    sum += s[(t + i) % 32];\n    __syncthreads();\n}\nC[t] = sum;",
+        lambda A: np.array([sum((A[((t + i) % 32 + i) % 64] for i in range(40)), np.float32(0)) for t in range(32)])),
+    "reads on both sides of a barrier": (
+        "s[t] = A[t];\n__syncthreads();\nfloat x = s[31 - t];\n__syncthreads();\nC[t] = x + s[(t + 1) % 32];",
+        lambda A: A[31::-1][:32] + A[(np.arange(32) + 1) % 32]),
+    "one writes, all read": ("if (t == 9) s[0] = A[9];\n__syncthreads();\nC[t] = s[0];", lambda A: A[[9] * 32]),
+    "wide and narrow": (
+        "if (t < 8) reinterpret_cast<float4*>(s)[t] = reinterpret_cast<const float4*>(A)[t];\n__syncthreads();\n"
+        "C[t] = s[t];", lambda A: A[:32]),
+    "neighbouring bytes": (
+        "unsigned char* p = reinterpret_cast<unsigned char*>(s);\np[t] = t;\n"
+        "C[t] = p[t] == t ? A[t] : 0;", lambda A: A[:32]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "expected"), RIGHT.values(), ids=RIGHT)
+def test_no_false_alarm(tmp_path, body, expected):
+    A = floats(1, 64)
+    kernel = probe(tmp_path, "__shared__ __align__(16) float s[32];\n" + body.replace("C[t]", "C[blockIdx.x * 32 + t]"))
+    C = simulate(kernel, A, floats(64, 96)).C
+    assert C.tolist() == [np.tile(expected(A[0]), 3).tolist()]  # every block has a shared memory of its own
+
+
+def test_a_branch_that_a_whole_block_takes_may_hold_a_barrier(tmp_path):
+    kernel = probe(tmp_path, """
+        __shared__ unsigned s[32];
+        if (a[blockIdx.x] == 1) {
+            s[t] = 3 * t;
+            __syncthreads();
+            c[blockIdx.x * 32 + t] = s[31 - t];
+        } else {
+            c[blockIdx.x * 32 + t] = 7;
+        }""")  # fmt: skip
+    up = list(range(93, -1, -3))
+    assert run_bits(kernel, [1, 0, 1], columns=96)[0].tolist() == up + [7] * 32 + up
+
+
+def test_threads_may_store_to_one_place_in_global_memory(tmp_path):
+    assert run_bits(probe(tmp_path, "c[0] = 5;"), columns=1)[0].tolist() == [5]
+    assert run_bits(probe(tmp_path, "c[0] = t | 32;"), columns=1)[0][0] in range(32, 64)
+
+
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 31, 65), (64, 64, 64)])
+def test_the_ladder_raises_no_alarm(kernel, shape):
+    M, N, K = shape
+    A, B = floats(M, K), floats(K, N)
+    simulate(kernel, A, B)
+    C = simulate(kernel, A, B, np.zeros((M, N), np.float32), 1.0, 1.0).C
+    assert np.allclose(C, A.astype(np.float64) @ B, atol=1e-4)

@@ -1,0 +1,77 @@
+import dataclasses
+import re
+from html import unescape
+
+import pytest
+import rich.console
+
+from sgemm_tutorial import catalogue
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.source import diff, show
+
+NAIVE, COALESCED, TILE = map(catalogue.find, ("01", "02", "03"))
+
+
+def text_of(html: str) -> str:
+    """The code that a browser would show and copy: no style, no caption, no line numbers."""
+    html = re.sub(r'<span class="linenos">.*?</span>', "", html)
+    code = re.search(r"<pre>(.*)</pre>", html, re.DOTALL)[1]
+    return unescape(re.sub(r"<[^>]*>", "", code))
+
+
+@pytest.mark.parametrize("kernel", catalogue.LADDER, ids=lambda kernel: kernel.name)
+def test_the_whole_file_is_shown(kernel):
+    assert repr(show(kernel)) == kernel.source.rstrip("\n")
+    assert text_of(show(kernel)._repr_html_()) == kernel.source
+
+
+def test_the_html_is_coloured_by_classes_and_numbered():
+    html = show(TILE)._repr_html_()
+    assert '<div class="highlight">' in html
+    assert re.search(r'<span class="k\w?">__shared__</span>', html)  # the CUDA lexer, not plain C++
+    assert "<span style=" not in html
+    numbers = re.findall(r'<span class="linenos"> *(\d+)</span>', html)
+    assert numbers == [str(1 + i) for i in range(len(TILE.source.splitlines()))]
+    assert "kernels/03_shared_tile.cu" in html
+
+
+def test_a_part_keeps_its_line_numbers():
+    part = show(TILE, lines=(15, 16))
+    assert repr(part).splitlines() == TILE.source.splitlines()[14:16]
+    assert re.findall(r'<span class="linenos"> *(\d+)</span>', part._repr_html_()) == ["15", "16"]
+
+
+def test_the_file_is_read_anew(tmp_path):
+    mine = dataclasses.replace(NAIVE, folder=tmp_path)
+    for text in ("// one", "// two"):
+        mine.path.write_text(text + "\n")
+        assert repr(show(mine)) == text
+
+
+@pytest.mark.parametrize("lines", [(0, 3), (5, 4), (1, 10_000)])
+def test_lines_that_are_not_there_are_refused(lines):
+    with pytest.raises(ArgumentError, match=r"^lines: got .* of 01_naive\.cu"):
+        show(NAIVE, lines=lines)
+
+
+def test_the_difference_of_two_rungs():
+    changes = diff(NAIVE, COALESCED)
+    lines = repr(changes).splitlines()
+    assert lines[:2] == ["--- 01_naive.cu", "+++ 02_coalesced.cu"]
+    removed = {line[1:] for line in lines[2:] if line.startswith("-")}
+    added = {line[1:] for line in lines[2:] if line.startswith("+")}
+    assert removed == set(NAIVE.source.splitlines()) - set(COALESCED.source.splitlines())
+    assert added == set(COALESCED.source.splitlines()) - set(NAIVE.source.splitlines())
+    html = changes._repr_html_()
+    assert text_of(html).rstrip("\n") == repr(changes)
+    assert html.count('class="gi"') == sum(line.startswith("+") for line in lines)
+    assert not repr(diff(NAIVE, NAIVE))
+
+
+@pytest.mark.parametrize("width", [200, 60])
+def test_a_terminal_shows_every_line_in_full(width):
+    console = rich.console.Console(width=width, file=open("/dev/null", "w"), record=True)  # noqa: SIM115
+    console.print(show(TILE).rich())
+    shown = "".join(console.export_text().split())  # a narrow terminal wraps
+    for number, line in enumerate(TILE.source.splitlines(), start=1):
+        assert str(number) + "".join(line.split()) in shown
