@@ -1,7 +1,8 @@
 // 01 · Naive: one thread computes one element of C.
 //
-// Neighbouring threads take neighbouring ROWS of C. The 32 threads of a warp therefore read 32 rows
-// of A at once, K floats apart: every load of A and every store to C touches 32 separate sectors.
+// Neighbouring threads take neighbouring ROWS of C. The 32 threads of a warp therefore read
+// 32 rows of A at once, K floats apart: every load of A and every store to C touches 32
+// separate sectors.
 //
 // BM, BN: rows and columns of C per block, one thread each.
 template <int BM, int BN>

@@ -1,8 +1,8 @@
 // 02 · Coalesced: one thread computes one element of C, neighbouring threads neighbouring COLUMNS.
 //
-// What changed: two lines, the ones that turn a thread's number into its row and column. A warp now
-// reads one element of A (a broadcast) and 32 consecutive elements of B, and stores 32 consecutive
-// elements of C: 4 sectors where there were 32.
+// What changed: two lines, the ones that turn a thread's number into its row and column. A
+// warp now reads one element of A (a broadcast) and 32 consecutive elements of B, and stores
+// 32 consecutive elements of C: 4 sectors where there were 32.
 //
 // BM, BN: rows and columns of C per block, one thread each.
 template <int BM, int BN>

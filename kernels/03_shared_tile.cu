@@ -1,8 +1,8 @@
 // 03 · Shared tile: the block stages a tile of A and a tile of B in shared memory.
 //
-// What changed: the walk along K goes in steps of BK. At each step the block fetches BM rows and BN
-// columns, BK deep, from global memory once; every element is then read from shared memory, an
-// element of A by BN threads, an element of B by BM.
+// What changed: the walk along K goes in steps of BK. At each step the block fetches BM rows
+// and BN columns, BK deep, from global memory once; every element is then read from shared
+// memory, an element of A by BN threads, an element of B by BM.
 //
 // BM, BN: rows and columns of C per block, one thread each. BK: the depth of the tiles.
 template <int BM, int BN, int BK>

@@ -45,7 +45,6 @@ def check(A: Any, B: Any, C: Any, alpha: float, beta: float) -> Problem:
     ArgumentError
         An array is of the wrong kind, dtype, rank, order or shape, C is missing where β ≠ 0 or shares
         memory with A or B, or a scalar is not a real number.
-
     """
     kinds = {"A": _kind("A", A), "B": _kind("B", B)}
     if C is not None:

@@ -31,7 +31,6 @@ class Kernel:
         Oldest compute capability the source compiles for.
     folder : Path
         Where the source file is; the repository's ``kernels/`` unless you are breaking one on purpose.
-
     """
 
     name: str
@@ -53,12 +52,13 @@ class Kernel:
     @property
     def function(self) -> str:
         """Name of the ``__global__`` function: the file's stem without its number."""
-        return self.name.partition("_")[2]
+        return self.name.lstrip("0123456789_")
 
     @property
     def expression(self) -> str:
         """The template instance to compile, for example ``"shared_tile<32, 32, 32>"``."""
-        return f"{self.function}<{', '.join(map(str, self.parameters.values()))}>"
+        values = ", ".join(map(str, self.parameters.values()))
+        return f"{self.function}<{values}>" if values else self.function
 
     @property
     def threads(self) -> int:
@@ -77,7 +77,6 @@ class Kernel:
         ------
         ArgumentError
             The kernel has no template parameter of that name.
-
         """
         for name in parameters:
             if name not in self.parameters:
@@ -109,7 +108,6 @@ class Kernel:
             The GPU is older than `least_capability`, was lost, or is out of memory.
         SimulationFault
             The simulated kernel reads or writes where it must not.
-
         """
         problem = arguments.check(A, B, C, alpha, beta)
         back_end = gpu if problem.on_gpu else simulator
@@ -134,7 +132,6 @@ def find(name: str) -> Kernel:
     ------
     ArgumentError
         There is none; the message suggests the nearest name.
-
     """
     for kernel in LADDER:
         if name in (kernel.name, kernel.function, kernel.name.partition("_")[0]):

@@ -39,7 +39,6 @@ class Binary:
         Machine code, an ELF file.
     log : str
         What NVRTC and ptxas said, with registers, shared memory and spills.
-
     """
 
     kernel: str
@@ -66,7 +65,6 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
         The source does not compile; the message is NVRTC's log with the file's name and lines.
     ArgumentError
         The architecture is malformed or older than the kernel needs.
-
     """
     match = re.fullmatch(r"sm_(\d+)(\d)[af]?", architecture)
     if not match:

@@ -14,7 +14,6 @@ class ArgumentError(TutorialError, ValueError):
         The argument's name, as the caller wrote it.
     got, needs : str
         What came, and what is needed instead.
-
     """
 
     def __init__(self, argument: str, got: str, needs: str) -> None:
@@ -47,7 +46,6 @@ class SimulationFault(TutorialError):  # noqa: N818 - the field's word
         Linear block index in the grid and linear thread index in the block of the first offender.
     line : int
         Line of the kernel's source file.
-
     """
 
     def __init__(self, kind: str, kernel: str, block: int, thread: int, line: int, detail: str) -> None:

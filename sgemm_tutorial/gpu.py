@@ -31,7 +31,6 @@ def capability() -> tuple[int, int]:
     ------
     DeviceError
         There is no GPU.
-
     """
     if not available():
         raise DeviceError("no GPU: none is visible to CuPy; pass NumPy arrays to use the simulator")
@@ -47,22 +46,37 @@ def architecture() -> str:
 
 def run(kernel: Kernel, problem: Problem) -> None:
     """Launch the kernel on the current stream, updating ``problem.C``; returns without waiting."""
+    with reported(kernel.name):
+        launcher(kernel, problem)()
+
+
+def launcher(kernel: Kernel, problem: Problem) -> Callable[[], None]:
+    """Return a function that launches a kernel on a problem, with nothing left to check, compile or load.
+
+    Raises
+    ------
+    ArgumentError
+        C has more tiles than a grid has blocks.
+    DeviceError
+        See `load`.
+    """
     blocks = kernel.grid(problem.M, problem.N)
     if blocks > GRID_MAX:
         raise ArgumentError("C", f"shape {problem.C.shape}, {blocks} tiles", f"at most {GRID_MAX} tiles")
-    if blocks:
-        with reported(kernel.name):
-            launcher(kernel)((blocks,), (kernel.threads,), tuple(problem.arguments.values()))
+    function = load(kernel)
+    if not blocks:
+        return lambda: None
+    grid, block, values = (blocks,), (kernel.threads,), tuple(problem.arguments.values())
+    return lambda: function(grid, block, values)
 
 
-def launcher(kernel: Kernel) -> Callable[[tuple[int, ...], tuple[int, ...], tuple[Any, ...]], None]:
-    """Return the kernel loaded on the current GPU: call it with grid, block and arguments.
+def load(kernel: Kernel) -> Any:
+    """Return the kernel loaded on the current GPU; it is called with grid, block and arguments, three tuples.
 
     Raises
     ------
     DeviceError
-        The GPU is older than the kernel needs.
-
+        There is no GPU, or it is older than the kernel needs.
     """
     if capability() < kernel.least_capability:
         raise DeviceError(

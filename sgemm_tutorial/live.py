@@ -66,7 +66,6 @@ def executed(
         A cell raised that is not tagged ``raises-exception``.
     RuntimeError
         The kernel did not start, or died.
-
     """
     notebook = nbformat.read(path, as_version=4)
     stored = copy.deepcopy(notebook)

@@ -78,7 +78,7 @@ def comparison(run: Run) -> Table:
         if hasattr(total, name) and (ours := getattr(total, name)) + (theirs := found[0][name]) > 0:
             rows.append((name.replace("_", " "), ours, theirs, ours / theirs if theirs else None))
     of = data["provenance"]
-    return Table(("counter", "simulated", "measured", "ratio"), rows, f"{run.kernel.name}: simulator and Nsight Compute",
+    return Table(("counter", "simulated", "measured", "ratio"), rows, f"{run.kernel.name}: simulated and measured",
                  f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}. The simulator counts PTX "
                  "instructions, the hardware machine instructions.")  # fmt: skip
 

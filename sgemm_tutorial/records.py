@@ -48,7 +48,7 @@ class Point:
     cublas_ms, cublas_ms_p10, cublas_ms_p90 : float
         The same of cuBLAS.
     source : str
-        The first digits of the SHA-256 of the kernel's source file.
+        The first digits of the SHA-256 of the kernel's code, as `bench.digest` gives it.
     """
 
     kernel: str

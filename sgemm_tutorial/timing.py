@@ -21,7 +21,6 @@ import cupy
 import numpy as np
 
 from . import gpu
-from .arguments import Problem
 from .catalogue import Kernel
 from .errors import ArgumentError, DeviceError
 
@@ -37,6 +36,8 @@ WARM_CACHE_MS = 10.0
 FIRST_SPIN_MS, LEAST_SPIN_MS, MOST_SPIN_MS = 5.0, 0.1, 500.0
 ATTEMPTS = 8
 """Samples thrown away in a row before giving up."""
+
+SPIN = Kernel("spin", "keeps the GPU busy while the host queues launches", {})
 
 Launch = Callable[[], None]
 """Queues work on the current stream and returns without waiting."""
@@ -156,15 +157,6 @@ def time_interleaved(
     return {name: Timing(tuple(taken[name]), sources[name].batch) for name in names}
 
 
-def prepared(kernel: Kernel, problem: Problem) -> Launch:
-    """Return a function that launches a kernel with nothing left to check, compile or load."""
-    blocks = kernel.grid(problem.M, problem.N)
-    if not problem.on_gpu or not 0 < blocks <= gpu.GRID_MAX:
-        raise ArgumentError("C", f"{blocks} tiles of a {type(problem.C).__name__}", "1 to 2**31 - 1 on a GPU")
-    function, shape, values = gpu.launcher(kernel), (kernel.threads,), tuple(problem.arguments.values())
-    return lambda: function((blocks,), shape, values)
-
-
 def batch_size(launch_ms: float, most: int = MOST_LAUNCHES) -> int:
     """Return how many launches of that length make a sample of `SAMPLE_MS`, at least 1 and at most `most`."""
     if launch_ms * most <= SAMPLE_MS:
@@ -217,14 +209,6 @@ def _warm_up(sources: list[_Source], clock: Clock, least_s: float = 0.25, most_s
             break
 
 
-class _Spin(Kernel):
-    """The spin kernel, which is no template."""
-
-    @property
-    def expression(self) -> str:
-        return self.name
-
-
 class DeviceClock:
     """Takes samples on the current GPU and stream.
 
@@ -235,7 +219,7 @@ class DeviceClock:
     """
 
     def __init__(self, flush_l2: bool = False) -> None:
-        self._spin = gpu.launcher(_Spin("spin", "keeps the GPU busy", {}))
+        self._spin = gpu.load(SPIN)
         runtime, device = cupy.cuda.runtime, cupy.cuda.Device().id
         rate = runtime.deviceGetAttribute(runtime.cudaDevAttrClockRate, device)  # kHz: cycles per millisecond
         self._cycles_per_ms = max(rate, 1_000_000)

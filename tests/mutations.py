@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from sgemm_tutorial import LADDER, CompileError, Kernel, SimulationFault, Table, UnsupportedInstruction, find, simulate
 
-Edit = tuple[int, int, str]  # replace the text from one place to another
+Edit = tuple[int, int, str]  # replace the text between two places
 
 PATIENCE = 20  # seconds that a verdict may take before a loop counts as endless; it takes well under one
 
@@ -62,7 +62,8 @@ class Mutant:
         return f"{self.kernel.name}, {self.rule}, line {self.line}: {self.text}"
 
 
-# Making mutants. Every rule reads the code with all else blanked out, so that places in it are places in the source.
+# Making mutants. Every rule reads the code with all else blanked out, so that places in it are places in the source,
+# and yields lists of edits that together make one mutant.
 
 
 def blanked(source: str) -> str:
@@ -73,13 +74,13 @@ def blanked(source: str) -> str:
     return source
 
 
-def without_barrier(code: str) -> Iterator[Edit]:
+def without_barrier(code: str) -> Iterator[list[Edit]]:
     """Remove a barrier."""
     for match in re.finditer(r"__sync\w+\([^;]*\);", code):
-        yield *match.span(), ";"
+        yield [(*match.span(), ";")]
 
 
-def with_index_shifted(code: str) -> Iterator[Edit]:
+def with_index_shifted(code: str) -> Iterator[list[Edit]]:
     """Shift an array index by one."""
     opened: list[int] = []
     for match in re.finditer(r"[\[\]]", code):
@@ -88,7 +89,7 @@ def with_index_shifted(code: str) -> Iterator[Edit]:
             continue
         begin, end = opened.pop(), match.start()
         if not _declares(code, begin):
-            yield begin, end, f"({code[begin:end]}) + 1"
+            yield [(begin, end, f"({code[begin:end]}) + 1")]
 
 
 def _declares(code: str, place: int) -> bool:
@@ -97,19 +98,19 @@ def _declares(code: str, place: int) -> bool:
     return bool(re.match(r"\s*(?!return\b|else\b)(?:[\w:]+[\s*&]+)+\w+\s*\[", statement))
 
 
-def with_condition_decided(code: str) -> Iterator[Edit]:
+def with_condition_decided(code: str) -> Iterator[list[Edit]]:
     """Make a comparison always true, or always false: among others, drop one side of a guard."""
     for begin, _, _, end in _comparisons(code):
-        yield begin, end, "true"
-        yield begin, end, "false"
+        yield [(begin, end, "true")]
+        yield [(begin, end, "false")]
 
 
-def with_boundary_moved(code: str) -> Iterator[Edit]:
+def with_boundary_moved(code: str) -> Iterator[list[Edit]]:
     """Let a comparison of order, in a guard or a loop, include its boundary, or exclude it."""
     other = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
     for _, first, last, _ in _comparisons(code, loops=True):
         if code[first:last] in other:
-            yield first, last, other[code[first:last]]
+            yield [(first, last, other[code[first:last]])]
 
 
 def _comparisons(code: str, loops: bool = False) -> Iterator[tuple[int, int, int, int]]:
@@ -119,7 +120,7 @@ def _comparisons(code: str, loops: bool = False) -> Iterator[tuple[int, int, int
         if loops or not any(begin <= match.start() < end for begin, end in headers):
             begin, end = _edge(code, match.start(), -1, ",;?:=&|{}"), _edge(code, match.end(), 1, ",;?:=&|{}")
             skipped = re.match(r"\s*(?:return\b)?\s*", code[begin:end]).end()
-            yield begin + skipped, *match.span(), end
+            yield begin + skipped, *match.span(), begin + len(code[begin:end].rstrip())
 
 
 def _edge(code: str, place: int, step: int, stops: str) -> int:
@@ -135,34 +136,41 @@ def _edge(code: str, place: int, step: int, stops: str) -> int:
     return place
 
 
-def with_loop_changed(code: str) -> Iterator[Edit]:
-    """Begin a loop one later, end it one earlier, or make its stride one longer."""
-    for match in re.finditer(r"\bfor \([^;{}]*\b(\w+ = )([^;]+); ?([^;]+);([^;{}]*)\)", code):
-        yield *match.span(2), f"{match[2]} + 1"
-        yield match.end(3), match.end(3), " - 1"
-        for stride in re.finditer(r"\+\+(\w+)|(\w+)\+\+|(\w+) \+= ([^,]+)", match[4]):
-            name = stride[1] or stride[2] or stride[3]
-            begin, end = (match.start(4) + place for place in stride.span())
-            yield begin, end, f"{name} += {stride[4] or 1} + 1"
+def with_loop_changed(code: str) -> Iterator[list[Edit]]:
+    """Begin a loop one later, end it one turn earlier, or make a stride of its one longer."""
+    for match in re.finditer(r"\bfor \(", code):
+        header = code[match.end() : _edge(code, match.end(), 1, ")")]
+        loop = re.fullmatch(r"[^;]*?(\w+) = ([^;]+);([^;]+);([^;]*)", header)
+        strides = list(re.finditer(r"\+\+(\w+)|(\w+)\+\+|(\w+) \+= ([^,]+)", loop[4])) if loop else []
+        lengths = {stride[1] or stride[2] or stride[3]: stride[4] or "1" for stride in strides}
+        counter = re.search(rf"\b{loop[1]}\b", loop[3]) if loop else None
+        if not counter or loop[1] not in lengths:
+            continue
+        yield [(match.end() + loop.end(2), match.end() + loop.end(2), " + 1")]
+        end = match.end() + loop.start(3) + counter.end()
+        yield [(end, end, f" + {lengths[loop[1]]}")]
+        for stride, (name, length) in zip(strides, lengths.items(), strict=True):
+            begin, end = (match.end() + loop.start(4) + place for place in stride.span())
+            yield [(begin, end, f"{name} += {length} + 1")]
 
 
-def with_statement_dropped(code: str) -> Iterator[Edit]:
+def with_statement_dropped(code: str) -> Iterator[list[Edit]]:
     """Drop a whole statement that is not a declaration: a store, a sum, an early return, α = 0."""
     for match in re.finditer(r"(?m)^[ ]*((?:if \(|return|[A-Za-z_][\w.]*(?:\[[^;]*\])? [-+*/]?= )[^;{}]*;)", code):
-        yield *match.span(1), ";"
+        yield [(*match.span(1), ";")]
 
 
-def with_scalars_swapped(code: str) -> Iterator[Edit]:
+def with_scalars_swapped(code: str) -> Iterator[list[Edit]]:
     """Swap α and β throughout the body."""
+    other = {"alpha": "beta", "beta": "alpha"}
     body = code.index("{", code.index("__global__"))
-    swapped = re.sub(r"\b(alpha|beta)\b", lambda match: {"alpha": "beta", "beta": "alpha"}[match[1]], code[body:])
-    yield body, len(code), swapped
+    yield [(*match.span(), other[match[0]]) for match in re.compile(r"\b(?:alpha|beta)\b").finditer(code, body)]
 
 
-def with_rows_for_columns(code: str) -> Iterator[Edit]:
+def with_rows_for_columns(code: str) -> Iterator[list[Edit]]:
     """Take the remainder for the quotient, or the other way round."""
     for match in re.finditer(r"(?<= )[/%](?= )", code):
-        yield *match.span(), {"/": "%", "%": "/"}[match[0]]
+        yield [(*match.span(), {"/": "%", "%": "/"}[match[0]])]
 
 
 RULES = {
@@ -182,10 +190,12 @@ def mutants(kernel: Kernel) -> list[Mutant]:
     source = kernel.source
     code = blanked(source)
     found: dict[str, Mutant] = {}
-    for rule, edits in RULES.items():
-        for begin, end, replacement in edits(code):
-            broken = source[:begin] + replacement + source[end:]
-            line = source.count("\n", 0, begin) + 1
+    for rule, breaks in RULES.items():
+        for edits in breaks(code):
+            broken = source
+            for begin, end, replacement in reversed(edits):
+                broken = broken[:begin] + replacement + broken[end:]
+            line = source.count("\n", 0, edits[0][0]) + 1
             text = " ".join(broken.splitlines()[line - 1].partition("//")[0].split())
             found.setdefault("".join(blanked(broken).split()), Mutant(kernel, rule, line, text, broken))
     return list(found.values())
@@ -235,7 +245,7 @@ def cases(kernel: Kernel) -> Iterator[tuple[tuple[int, int, int], float, float]]
 
 
 def verdict(kernel: Kernel) -> str | None:
-    """Say what is wrong with a kernel, or None: a wrong result, a fault, a read of what BLAS does not read.
+    """Say what is wrong with a kernel, or None: a wrong result, a fault, work or a read that BLAS does not do.
 
     Results are exact, so that right means equal. What must not be read holds NaN: C where β = 0, A and B where α = 0.
     """
@@ -254,6 +264,8 @@ def verdict(kernel: Kernel) -> str | None:
                     read = run.total.global_load_bytes
                     if (alpha == 0 or K == 0) and read != (C.nbytes if beta else 0):
                         return f"reads {read} bytes {at}"
+                    if (alpha == 0 or K == 0) and run.total.flops > 3 * M * N:  # α·acc and βC at most
+                        return f"multiplies A and B {at}"
     except (SimulationFault, UnsupportedInstruction) as refusal:
         return str(refusal)
     except Endless:

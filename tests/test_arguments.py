@@ -26,8 +26,9 @@ class FakeCupyArray:
 def fake_cupy(monkeypatch):
     """Let `arguments` take FakeCupyArray for CuPy's; return the function that makes one."""
     overlap = lambda one, other: np.may_share_memory(one.array, other.array)  # noqa: E731
-    monkeypatch.setattr(arguments, "cupy", SimpleNamespace(
-        ndarray=FakeCupyArray, may_share_memory=overlap, empty=lambda *what: FakeCupyArray(np.empty(*what))))  # fmt: skip
+    empty = lambda *what: FakeCupyArray(np.empty(*what))  # noqa: E731
+    monkeypatch.setattr(arguments, "cupy",
+                        SimpleNamespace(ndarray=FakeCupyArray, may_share_memory=overlap, empty=empty))  # fmt: skip
     return FakeCupyArray
 
 
@@ -153,7 +154,7 @@ def test_scalars_of_all_kinds(value):
     problem = arguments.check(A, B, C, value, value)
     for scalar in (problem.alpha, problem.beta):
         assert isinstance(scalar, np.float32)
-        assert scalar == float(value)
+        assert float(scalar) == float(value)
 
 
 @pytest.mark.parametrize(("value", "rounded"), [

@@ -37,7 +37,7 @@ def test_malformed_architectures(architecture):
 
 
 def test_an_architecture_that_does_not_exist():
-    with pytest.raises(CompileError, match="01_naive.cu does not compile for sm_999"):
+    with pytest.raises(CompileError, match=r"01_naive\.cu does not compile for sm_999"):
         build(find("01"), "sm_999")
 
 

@@ -114,11 +114,12 @@ def numbers(path: ElementTree.Element) -> list[float]:
     return [float(number) for number in re.findall(r"[-\d.]+", path.get("d"))]
 
 
-def boxes(picture: draw.Figure, fill: str) -> list[tuple[float, float, float, float]]:
-    """Return left, top, width and height of the rectangles filled with that colour."""
+def boxes(picture: draw.Figure, fill: str, opacity: str | None = None) -> list[tuple[float, float, float, float]]:
+    """Return left, top, width and height of the rectangles filled with that colour, and so opaque if given."""
     found = []
     for path in elements(picture, "path"):
-        for outline in path.get("d").split("M")[1:] if path.get("fill") == fill else ():
+        wanted = path.get("fill") == fill and opacity in (None, path.get("fill-opacity"))
+        for outline in path.get("d").split("M")[1:] if wanted else ():
             points = np.array([float(number) for number in re.findall(r"[-\d.]+", outline)]).reshape(-1, 2)
             left, top, width, height = *points.min(axis=0), *np.ptp(points, axis=0)
             found.append((left, top, width, height))
@@ -313,6 +314,26 @@ def test_map_of_another_step_and_block():
         assert drawn_at(picture, lane_colour(lane), place.matrices["C"].box(32 + lane, 8, 1, 1))
     assert len(lane_boxes(picture, 8)) == 1  # the key
     assert drawn_at(picture, "currentColor", place.matrices["B"].box(3, 8, 1, 1))
+
+
+def test_map_shades_sectors_and_what_the_block_reads():
+    picture = draw.access_map(traced(NAIVE, block=1), warp=2, step=17)  # the block's tile: columns 8 to 15
+    A, B, C = maps.Operands(64, 64, 64, 8).matrices.values()
+    sectors = [A.box(row, 16, 1, 8) for row in range(32)] + [B.box(17, 8, 1, 8)]
+    sectors += [C.box(row, 8, 1, 8) for row in range(32)]
+    *found, _ = boxes(picture, "currentColor", "0.14")  # the last is the key's
+    np.testing.assert_allclose(found, sectors, atol=0.11)
+    reads = [A.box(0, 0, 32, 64), B.box(0, 8, 64, 8), C.box(0, 8, 32, 8)]
+    np.testing.assert_allclose(boxes(picture, "currentColor", "0.08"), reads, atol=0.11)
+
+
+def test_map_shades_a_sector_that_goes_on_in_the_next_row():
+    picture = draw.access_map(traced(NAIVE, 40, 50, 17, block=8), step=3)
+    A, B, _ = maps.Operands(40, 50, 17, 8).matrices.values()
+    found = boxes(picture, "currentColor", "0.14")
+    first, second = [A.box(32, 0, 1, 8)], [A.box(32, 16, 1, 1), A.box(33, 0, 1, 7)]  # elements 544 to 551, 560 to 567
+    np.testing.assert_allclose(found[:3], first + second, atol=0.11)
+    assert drawn_at(picture, "currentColor", B.box(3, 2, 1, 8))  # elements 152 to 159, round B[3][8]
 
 
 def test_map_says_what_each_request_costs(drawn):

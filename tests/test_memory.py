@@ -97,7 +97,8 @@ def test_misaligned_in_shared_memory(tmp_path):
 
 def test_a_view_keeps_its_alignment(tmp_path):
     """A row that starts off a 16-byte boundary faults under float4 here as it does on a GPU."""
-    kernel = probe(tmp_path, "const float4 x = reinterpret_cast<const float4*>(A)[t];  // here\nC[t] = x.x + x.y + x.z + x.w;")
+    kernel = probe(tmp_path, "const float4 x = reinterpret_cast<const float4*>(A)[t];  // here\n"
+                   "C[t] = x.x + x.y + x.z + x.w;")  # fmt: skip
     padded, B = floats(3, 128), floats(128, 32)
     x, y, z, w = padded[1].reshape(32, 4).T
     assert simulate(kernel, padded[1:2], B).C.tolist() == [(x + y + z + w).tolist()]
@@ -149,57 +150,107 @@ def test_out_of_bounds_of_shared_memory(tmp_path, body, thread, byte):
 
 
 RACES = {
-    "write, read": ("s[t] = A[t];\nC[t] = s[31 - t];  // here", 0, "reads", 124, "thread 31 wrote"),
-    "write, read by one": ("s[t] = A[t];\nif (t == 6) C[t] = s[5];  // here", 6, "reads", 20, "thread 5 wrote"),
-    "read, write": ("s[t] = 0;\n__syncthreads();\nC[t] = s[31 - t];\ns[t] = 1;  // here",
-                    0, "writes", 0, "thread 31 read"),
-    "reads, write": ("s[t] = 0;\n__syncthreads();\nC[t] = s[3];\nif (t == 5) s[3] = 1;  // here",
-                     5, "writes", 12, "several threads read"),
-    "own read and others', write": ("s[t] = 0;\n__syncthreads();\nC[t] = s[3];\nif (t == 3) s[3] = 1;  // here",
-                                    3, "writes", 12, "several threads read"),
-    "reads one after the other, write": (
-        "s[t] = 0;\n__syncthreads();\nC[t] = 0;\nif (t == 1) C[t] = s[3];\nif (t == 2) C[t] = s[3];\n"
-        "if (t == 1) s[3] = 1;  // here", 1, "writes", 12, "several threads read"),
-    "write, write": ("s[t] = 1;\ns[31 - t] = 2;  // here\n__syncthreads();\nC[t] = s[t];", 0, "writes", 124, "thread 31 wrote"),
-    "write, write at once": ("s[t / 2] = A[t];  // here\n__syncthreads();\nC[t] = s[t / 2];", 0, "writes", 0, "thread 1 wrote"),
-    "write, wide read": ("s[t] = A[t];\nif (t > 3) return;\nconst float4 x = reinterpret_cast<float4*>(s)[t];  // here\n"
-                         "C[t] = x.x + x.y + x.z + x.w;", 1, "reads", 16, "thread 4 wrote"),
-    "wide write, read": ("if (t < 8) reinterpret_cast<float4*>(s)[t] = make_float4(1, 2, 3, 4);\nC[t] = s[t];  // here",
-                         1, "reads", 4, "thread 0 wrote"),
-    "write, read after a barrier and a write": (
-        "s[t] = 1;\n__syncthreads();\nif (t == 4) s[4] = 2;\nC[t] = s[t & 4];  // here", 5, "reads", 16, "thread 4 wrote"),
-    "across warps": ("s[t] = 1;\nC[t] = s[(t + 32) % 64];  // here", 0, "reads", 128, "thread 32 wrote"),
+    "write, read": (0, "reads shared memory at byte 124, which thread 31 wrote", """
+        s[t] = A[t];
+        C[t] = s[31 - t];  // here"""),
+    "write, read by one": (6, "reads shared memory at byte 20, which thread 5 wrote", """
+        s[t] = A[t];
+        if (t == 6) C[t] = s[5];  // here"""),
+    "write, read in another warp": (0, "reads shared memory at byte 128, which thread 32 wrote", """
+        s[t] = 1;
+        C[t] = s[(t + 32) % 64];  // here"""),
+    "write, wide read": (1, "reads shared memory at byte 16, which thread 4 wrote", """
+        s[t] = A[t];
+        if (t > 3) return;
+        const float4 x = reinterpret_cast<float4*>(s)[t];  // here
+        C[t] = x.x + x.y + x.z + x.w;"""),
+    "wide write, read": (1, "reads shared memory at byte 4, which thread 0 wrote", """
+        if (t < 8) reinterpret_cast<float4*>(s)[t] = make_float4(1, 2, 3, 4);
+        C[t] = s[t];  // here"""),
+    "write, read after a barrier and a write": (5, "reads shared memory at byte 16, which thread 4 wrote", """
+        s[t] = 1;
+        __syncthreads();
+        if (t == 4) s[4] = 2;
+        C[t] = s[t & 4];  // here"""),
+    "read, write": (0, "writes shared memory at byte 0, which thread 31 read", """
+        s[t] = 0;
+        __syncthreads();
+        C[t] = s[31 - t];
+        s[t] = 1;  // here"""),
+    "reads, write": (5, "writes shared memory at byte 12, which several threads read", """
+        s[t] = 0;
+        __syncthreads();
+        C[t] = s[3];
+        if (t == 5) s[3] = 1;  // here"""),
+    "own read and others', write": (3, "writes shared memory at byte 12, which several threads read", """
+        s[t] = 0;
+        __syncthreads();
+        C[t] = s[3];
+        if (t == 3) s[3] = 1;  // here"""),
+    "reads one after the other, write": (1, "writes shared memory at byte 12, which several threads read", """
+        s[t] = 0;
+        __syncthreads();
+        C[t] = 0;
+        if (t == 1) C[t] = s[3];
+        if (t == 2) C[t] = s[3];
+        if (t == 1) s[3] = 1;  // here"""),
+    "write, write": (0, "writes shared memory at byte 124, which thread 31 wrote", """
+        s[t] = 1;
+        s[31 - t] = 2;  // here
+        __syncthreads();
+        C[t] = s[t];"""),
+    "write, write at once": (0, "writes shared memory at byte 0, which thread 1 wrote", """
+        s[t / 2] = A[t];  // here
+        __syncthreads();
+        C[t] = s[t / 2];"""),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "thread", "does", "byte", "did"), RACES.values(), ids=RACES)
+@pytest.mark.parametrize(("thread", "what", "body"), RACES.values(), ids=RACES)
 @pytest.mark.parametrize("block", [0, 2])
-def test_races(tmp_path, body, thread, does, byte, did, block):
+def test_races(tmp_path, thread, what, body, block):
     """The fault is found in whichever block it is: the others leave before."""
     threads = 64 if "64" in body else 32
     body = body.replace("C[t]", f"C[blockIdx.x * {threads} + t]")
-    kernel = probe(tmp_path, f"__shared__ __align__(16) float s[64];\nif (blockIdx.x != {block}) return;\n{body}", threads)
-    found = fault(kernel, columns=3 * threads)
+    alone = f"__shared__ __align__(16) float s[64];\nif (blockIdx.x != {block}) return;"
+    found = fault(probe(tmp_path, alone + body, threads), columns=3 * threads)
     assert (found.kind, found.block, found.thread) == ("race", block, thread)
-    assert f"{does} shared memory at byte {byte}, which {did} since the last barrier" in str(found)
+    assert str(found).endswith(f"{what} since the last barrier")
 
 
-@pytest.mark.parametrize(("body", "thread", "other"), [
-    ("if (t < 16)\n    __syncthreads();  // here\nC[t] = 1;", 0, "thread 16 of its block never reaches: that one has left"),
-    ("if (t == 3) return;\n__syncthreads();  // here\nC[t] = 1;", 0, "thread 3 of its block never reaches: that one has left"),
-    ("for (unsigned i = 0; i < t % K; ++i)\n    __syncthreads();  // here\nC[t] = 1;", 1, "thread 0 of its block never"),
-    ("if (A[t] > A[0])\n    __syncthreads();  // here\nelse\n    __syncthreads();\nC[t] = 1;", None, "that one waits at line"),
-])  # fmt: skip
-def test_a_barrier_that_not_all_threads_reach(tmp_path, body, thread, other):
-    A = np.arange(64, dtype=np.float32).reshape(1, 64)
+STUCK = {
+    "half of the threads": (0, "thread 16 of its block never reaches: that one has left the kernel", """
+        if (t < 16)
+            __syncthreads();  // here
+        C[t] = 1;"""),
+    "all but one that left": (0, "thread 3 of its block never reaches: that one has left the kernel", """
+        if (t == 3) return;
+        __syncthreads();  // here
+        C[t] = 1;"""),
+    "some more often": (1, "thread 0 of its block never reaches: that one has left the kernel", """
+        for (unsigned i = 0; i < t % K; ++i)
+            __syncthreads();  // here
+        C[t] = 1;"""),
+    "either of two": (0, "that one waits at line", """
+        if (a[t] > a[9]) {
+            C[t] = 3;
+            __syncthreads();
+        } else {
+            C[t] = 4;
+            __syncthreads();  // here
+            C[t] = 5;
+        }"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("thread", "what", "body"), STUCK.values(), ids=STUCK)
+def test_a_barrier_that_not_all_threads_reach(tmp_path, thread, what, body):
     kernel = probe(tmp_path, body)
-    with pytest.raises(SimulationFault, match=other) as caught:
-        simulate(kernel, A, floats(64, 64))
+    with pytest.raises(SimulationFault, match=what) as caught:
+        run_bits(kernel, range(32))
     found = caught.value
-    assert (found.kind, found.block) == ("barrier", 0)
-    lines = [number for number, text in enumerate(kernel.source.splitlines(), 1) if "__syncthreads" in text]
-    assert found.line in lines
-    assert thread is None or (found.thread, found.line) == (thread, line_of(kernel, "// here"))
+    assert (found.kind, found.block, found.thread) == ("barrier", 0, thread)
+    assert found.line == line_of(kernel, "// here")
 
 
 def test_division_by_zero(tmp_path):

@@ -89,7 +89,8 @@ def test_declarations():
     """, ".param .u32 f_param_0,\n\t.param .u64 .ptr .align 1 f_param_1,\n\t.param .f32 f_param_2\n")  # fmt: skip
     assert read.parameters == {"f_param_0": "u32", "f_param_1": "u64", "f_param_2": "f32"}
     assert read.register_types == {"%p": "pred", "%rd": "b64"}
-    assert [(v.name, v.offset, v.size) for v in read.shared.values()] == [("As", 0, 36), ("tiles", 48, 64), ("n", 112, 4)]
+    places = [(variable.name, variable.offset, variable.size) for variable in read.shared.values()]
+    assert places == [("As", 0, 36), ("tiles", 48, 64), ("n", 112, 4)]
     assert read.shared_bytes == 116
 
 
@@ -123,7 +124,8 @@ def test_the_entry_is_found_among_others():
 
 @pytest.mark.parametrize("statement", [
     ".branchtargets $L1, $L2;", ".callprototype _ (.param .b32 _);", "ld.global.f32 %f1, [%rd1-4];",
-    "ld.global.f32 %f1, [%rd1+%rd2];", "selp.b32 %r1, %r2, %r3, !%p1;", "{ .reg .b32 t; mov.b32 t, 0; }", "mov.b32 %r1, <3>;",
+    "ld.global.f32 %f1, [%rd1+%rd2];", "selp.b32 %r1, %r2, %r3, !%p1;", "{ .reg .b32 t; mov.b32 t, 0; }",
+    "mov.b32 %r1, <3>;",
 ])  # fmt: skip
 def test_what_is_not_understood_is_refused_with_its_line(statement):
     with pytest.raises(UnsupportedInstruction, match="line 17.*" + re.escape(statement.strip("; ")[:12])):
@@ -134,9 +136,11 @@ def test_what_is_not_understood_is_refused_with_its_line(statement):
     "bar.warp.sync -1", "bar.sync 1, 64", "bar.red.popc.u32 %r1, 0, %p1", "barrier.sync 0", "@%p1 bar.sync 0",
     "brx.idx %r1, $L", "trap", "mul.rz.f32 %f1, %f2, %f3", "fma.rn.ftz.f32 %f1, %f2, %f3, %f4",
     "div.rn.f32 %f1, %f2, %f3", "shfl.sync.bfly.b32 %r1|%p1, %r2, 1, 31, -1", "atom.shared.add.u32 %r1, [%rd1], 1",
-    "ld.f32 %f1, [%rd1]", "ld.local.f32 %f1, [%rd1]", "ld.volatile.shared.f32 %f1, [%rd1]", "ld.global.pred %p1, [%rd1]",
+    "ld.f32 %f1, [%rd1]", "ld.local.f32 %f1, [%rd1]", "ld.volatile.shared.f32 %f1, [%rd1]",
+    "ld.global.pred %p1, [%rd1]",
     "ld.global.v3.f32 {%f1, %f2, %f3}, [%rd1]", "ld.global.v2.f32 {%f1, _}, [%rd1]", "ld.global.v4.f32 {%f1}, [%rd1]",
-    "ld.global.L1::no_allocate.f32 %f1, [%rd1]", "cvta.shared.u64 %rd1, %rd2", "cp.async.ca.shared.global [%r1], [%rd1], 4",
+    "ld.global.L1::no_allocate.f32 %f1, [%rd1]", "cvta.shared.u64 %rd1, %rd2",
+    "cp.async.ca.shared.global [%r1], [%rd1], 4",
     "mov.u32 %r1, %smid", "mov.u64 %rd1, elsewhere", "mov.b64 {%r1, %r2}, %rd1", "mov.b64 %rd1, {%r1, %r2}",
     "add.s32 %r1, %r2", "setp.lt.and.s32 %p1, %r1, %r2, %p2", "cvt.rn.f32.s32 %f1, %r1", "mov.u64 %r1, 0",
 ])  # fmt: skip

@@ -204,7 +204,7 @@ def _touch(sheet: Page, matrix: Matrix, r: Request) -> None:
                for box in matrix.strips(int(sector) * per_sector, per_sector)]  # fmt: skip
     sheet.boxes(sectors, PALE)
     paint(sheet, r, matrix.strips)
-    sheet.boxes(sectors, edgecolor=INK, linewidth=0.8)
+    sheet.boxes(sectors, edgecolor=INK, linewidth=0.6)
 
 
 def _walk(sheet: Page, step: Box, matrix: Box, axis: int) -> None:

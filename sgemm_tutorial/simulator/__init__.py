@@ -58,7 +58,10 @@ class Run:
         return sum(self.lines.values(), Counts())
 
     def table(self) -> Table:
-        """Return what was counted by source line; lines without memory access, FMA or barrier share a row."""
+        """Return what was counted by source line.
+
+        Lines without memory access, FMA or barrier share a row; what no line has is left out.
+        """
         source = self.kernel.source.splitlines()
         rows, other = [], Counts()
         for line, counts in self.lines.items():
@@ -70,6 +73,8 @@ class Run:
         M, N = self.C.shape
         columns = ("line", "source", "instructions", "FMA", "global requests", "sectors", "shared requests",
                    "wavefronts")  # fmt: skip
+        used = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
+        columns, *rows = [[row[i] for i in used] for row in (columns, *rows)]
         return Table(columns, rows, f"{self.kernel.name}, C of {M} × {N}: counts per warp, by source line",
                      "Instructions are PTX's. A request is one warp's access.")  # fmt: skip
 
@@ -113,7 +118,6 @@ def simulate(kernel: Kernel, A: np.ndarray, B: np.ndarray, C: np.ndarray | None 
         barrier is not reached by all threads of a block.
     UnsupportedInstruction
         The PTX holds something the simulator does not know.
-
     """
     problem = arguments.check(A, B, C, alpha, beta)
     if problem.on_gpu:

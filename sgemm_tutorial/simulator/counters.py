@@ -39,7 +39,6 @@ class Counts:
         Requests, wavefronts they take, those among them that bank conflicts cost, and bytes.
     shared_store_requests, shared_store_wavefronts, shared_store_conflicts, shared_store_bytes : int
         The same for stores.
-
     """
 
     instructions: int = 0
@@ -73,7 +72,6 @@ def sectors(addresses: np.ndarray) -> int:
     addresses : array of int64, shape (warps, 32)
         Byte address of each lane's access. Accesses are aligned and at most 16 bytes wide, so that each is
         inside one sector. -1 for a lane that takes no part; in each warp one does.
-
     """
     sector = _filled(addresses) // SECTOR
     before, after = sector[:, :-1], sector[:, 1:]
@@ -165,7 +163,6 @@ def by_warp(slots: np.ndarray | None, values: np.ndarray, warps: int) -> np.ndar
     -------
     array of int64, shape (active warps, 32)
         -1 for inactive lanes.
-
     """
     if slots is None:
         return np.broadcast_to(values, warps * WARP).reshape(warps, WARP)

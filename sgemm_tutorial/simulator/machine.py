@@ -52,7 +52,6 @@ class Access:
         Linear indices in the block of the threads that take part.
     offsets : array of int
         Each thread's byte offset in `array`.
-
     """
 
     line: int
@@ -81,7 +80,6 @@ class Machine:
         Names of the arrays that hold nothing yet.
     trace : collection of int
         Blocks whose accesses are kept.
-
     """
 
     def __init__(self, program: Program, name: str, threads: int, arguments: Mapping[str, np.ndarray | np.generic],
@@ -118,7 +116,6 @@ class Machine:
         ------
         SimulationFault
             A check failed.
-
         """
         todo = np.arange(blocks) if only is None else np.array(sorted(set(only)))
         at_once = max(LANES // self.threads, 1)
@@ -369,7 +366,8 @@ class _Batch:
         """Return the value of a register that the instruction reads, as that type."""
         value = self.registers.get(name)
         if value is None:
-            raise UnsupportedInstruction(f"line {instruction.line}: reads {name}, which nothing wrote: {instruction.text}")
+            raise UnsupportedInstruction(
+                f"line {instruction.line}: reads {name}, which nothing wrote: {instruction.text}")
         if value.dtype is not dtype:
             if value.dtype.itemsize > dtype.itemsize:  # PTX takes the low bits of a wider register
                 value = value.astype(f"u{dtype.itemsize}")

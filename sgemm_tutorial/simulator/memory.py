@@ -154,7 +154,6 @@ class SharedMemory:
         Blocks in the batch.
     granule : int
         Bytes per shadow element: the narrowest access in the program, at most 4.
-
     """
 
     def __init__(self, size: int, blocks: int, granule: int) -> None:

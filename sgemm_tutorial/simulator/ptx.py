@@ -67,7 +67,6 @@ class Instruction:
         Line of the kernel's source file, 0 where the compiler names none.
     text : str
         As written.
-
     """
 
     index: int
@@ -106,7 +105,6 @@ class Program:
         A barrier ends a block.
     targets : dict of str to int
         Basic block by label.
-
     """
 
     parameters: dict[str, str]
@@ -144,7 +142,6 @@ def parse(ptx: str, entry: str) -> Program:
     ------
     UnsupportedInstruction
         Something is not understood.
-
     """
     ptx = re.sub(r"//[^\n]*", "", ptx)
     _, _, rest = ptx.partition(f".entry {entry}(")

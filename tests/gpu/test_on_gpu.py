@@ -167,7 +167,7 @@ def launches():
         for operand, seed in zip(operands[:2], (1, 2), strict=True):
             operand.set(np.random.default_rng(seed).standard_normal((size, size), np.float32))
         A, B, C, D = operands
-        prepared = {name: timing.prepared(find(name), arguments.check(A, B, C, 1.0, 0.0)) for name in names}
+        prepared = {name: gpu.launcher(find(name), arguments.check(A, B, C, 1.0, 0.0)) for name in names}
         return prepared | {"cuBLAS": cublas.launch(arguments.check(A, B, D, 1.0, 0.0))}
 
     return prepare
