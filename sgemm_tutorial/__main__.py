@@ -28,7 +28,7 @@ from .table import Table
 PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
 DESCRIPTION = """\
-The kernels of the book "Fast matrix multiplication in CUDA", from the command line: list them, read
+The kernels of the book "Fast matrix multiplication on a GPU", from the command line: list them, read
 them, check them, time them against cuBLAS, and count what they do to memory.
 
 A kernel is named by its number (03), its name (shared_tile) or both (03_shared_tile). Where there is
@@ -149,7 +149,7 @@ def _trace(options: argparse.Namespace) -> int:
         raise ArgumentError("size", repr(options.size), "one size: M,N,K or a single number")
     M, N, K = sizes[0]
     A, B = matrices(M, N, K, on_gpu=False)
-    run = simulate(kernel, A, B, architecture=options.architecture)
+    run = simulate(kernel, A, B, architecture=options.architecture, progress=None)
     if options.json:
         _print_json({"kernel": kernel.name, "M": M, "N": N, "K": K, "architecture": options.architecture,
                      "total": run.total, "lines": run.lines})  # fmt: skip

@@ -88,7 +88,7 @@ def _kind(name: str, array: Any) -> str:
 
 def _check_layout(name: str, array: Any) -> None:
     """Check dtype, rank, order and extent of one matrix."""
-    if array.dtype != np.float32 or not array.dtype.isnative:
+    if array.dtype != np.float32:
         raise ArgumentError(name, f"dtype {array.dtype.str}", f"float32: {name}.astype(np.float32)")
     if array.ndim != 2:
         raise ArgumentError(name, f"{array.ndim} dimension(s), shape {array.shape}", "2 dimensions, rows and columns")

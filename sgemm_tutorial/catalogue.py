@@ -30,7 +30,9 @@ class Kernel:
     least_capability : tuple of int
         Oldest compute capability the source compiles for.
     folder : Path
-        Where the source file is; the repository's ``kernels/`` unless you are breaking one on purpose.
+        Where the source file is.
+    edits : tuple of (str, str)
+        Changes to the source file's text; see `edited`.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Kernel:
     parameters: dict[str, int] = field(hash=False)
     least_capability: tuple[int, int] = (7, 5)
     folder: Path = KERNELS
+    edits: tuple[tuple[str, str], ...] = ()
 
     @property
     def path(self) -> Path:
@@ -46,8 +49,13 @@ class Kernel:
 
     @property
     def source(self) -> str:
-        """The text of the source file, read anew each time."""
-        return self.path.read_text(encoding="utf-8")
+        """The text of the source file, read anew each time, with `edits` made."""
+        text = self.path.read_text(encoding="utf-8")
+        for old, new in self.edits:
+            if old not in text:
+                raise ArgumentError("edits", repr(old), f"text that {self.path.name} holds")
+            text = text.replace(old, new)
+        return text
 
     @property
     def function(self) -> str:
@@ -82,6 +90,23 @@ class Kernel:
             if name not in self.parameters:
                 raise ArgumentError(name, "a parameter unknown to " + self.name, ", ".join(self.parameters))
         return dataclasses.replace(self, parameters=self.parameters | parameters)
+
+    def edited(self, *changes: tuple[str, str]) -> Kernel:
+        """Return this kernel with its source changed, to break it on purpose; the file stays as it is.
+
+        Parameters
+        ----------
+        *changes : tuple of (str, str)
+            Text of the source, and what to put in its place, wherever it stands; made in this order.
+
+        Raises
+        ------
+        ArgumentError
+            The source does not hold the text.
+        """
+        kernel = dataclasses.replace(self, edits=self.edits + changes)
+        _ = kernel.source
+        return kernel
 
     def __call__(self, A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
         """Compute C ← αAB + βC with BLAS's rules, on the GPU for CuPy arrays, simulated for NumPy arrays.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cupy.cuda import nvrtc
 
@@ -85,15 +85,20 @@ def _compile(kernel: str, file: str, source: str, expression: str, architecture:
         try:
             nvrtc.compileProgram(program, options)
         except nvrtc.NVRTCError as error:
-            raise CompileError(f"{file} does not compile for {architecture}:\n"
-                               f"{nvrtc.getProgramLog(program) or error}") from None
+            raise CompileError(f"{file} does not compile for {architecture}:\n{_log(program) or error}") from None
         return Binary(
             kernel=kernel,
             architecture=architecture,
             entry=nvrtc.getLoweredName(program, expression),
             ptx=nvrtc.getPTX(program).decode(),
             cubin=nvrtc.getCUBIN(program) + b"\0",  # CuPy 14 drops the last byte
-            log=nvrtc.getProgramLog(program),
+            log=_log(program),
         )
     finally:
         nvrtc.destroyProgram(program)
+
+
+def _log(program: Any) -> str:
+    """Return what NVRTC said, the same at every run: without the time it took."""
+    log = nvrtc.getProgramLog(program).replace("\0", "")
+    return re.sub(r"(?m)^.*Compile time = .*\n?", "", log).strip()

@@ -71,13 +71,17 @@ class Costs:
         """
         points = [point for point in self.points if point.size == size]
         if not points:
-            sizes = sorted({point.size for point in self.points})
-            raise ArgumentError("size", str(size), f"one of {', '.join(map(str, sizes))}")
+            raise ArgumentError("size", str(size), f"one of {', '.join(map(str, self.sizes))}")
         rows = [(point.name, *(f"{point.us[way][0]:.1f}" for way in WAYS)) for point in points]
         title = f"One launch at M = N = K = {size}, in µs: {self.provenance['gpu']}, {self.provenance['date'][:10]}"
         note = ("Medians. Host clock and events: one launch at a time, with nothing left to prepare. Device: batches "
                 "behind a spin kernel.")  # fmt: skip
         return Table(("", *WAYS), rows, title, note)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The sizes measured, ascending."""
+        return sorted({point.size for point in self.points})
 
     def seconds(self, name: str) -> dict[str, list[float]]:
         """Return for each of `WAYS` the medians by size, in seconds, as `draw.scaling` takes them."""
@@ -180,7 +184,7 @@ def _at(size: int, kernel: Kernel) -> Iterator[Point]:
     with gpu.reported(f"timing single launches at {size}"):
         problem = arguments.check(A, B, cupy.empty((size, size), np.float32), 1.0, 0.0)
         launches: Mapping[str, Launch] = {"cuBLAS": cublas.launch(problem),
-                                          kernel.name: timing.prepared(kernel, problem)}  # fmt: skip
+                                          kernel.name: gpu.launcher(kernel, problem)}  # fmt: skip
         device = timing.time_interleaved(launches)
         for name, launch in launches.items():
             taken = (by_host_clock(launch), by_events(launch), device[name])

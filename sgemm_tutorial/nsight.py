@@ -14,9 +14,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from . import records
-from .catalogue import LADDER
+from .catalogue import LADDER, Kernel
 from .correctness import matrices
 from .errors import ArgumentError, DeviceError
 from .simulator import Run
@@ -33,6 +34,9 @@ METRICS = {
     "shared_store_requests": "smsp__inst_executed_op_shared_st.sum",
     "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "l1_tag_wavefronts": "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
+    "l1_data_wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
+    "l1_fill_sectors": "l1tex__m_xbar2l1tex_read_sectors.sum",
     "instructions": "smsp__inst_executed.sum",
     "fma_thread_instructions": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
     "dram_bytes": "dram__bytes.sum",
@@ -40,47 +44,58 @@ METRICS = {
 }
 """Our name of each counter and Nsight Compute's. The names that `Counts` has too mean the same there."""
 
-SHAPES = ((256, 256, 256), (131, 67, 70))
-"""Problems (M, N, K) that are counted: one of whole tiles, one with ragged edges and unaligned rows."""
+SHAPES = ((256, 256, 256), (256, 256, 257), (131, 67, 70))
+"""Problems (M, N, K) that are counted: of whole tiles; the same with unaligned rows of A; and ragged all round."""
+
+LARGE = (4096, 4096, 4096)
+"""Counted too, though too large to simulate: the size at which rungs are compared."""
 
 
 def record(path: Path) -> None:
-    """Count every kernel of the ladder on every one of `SHAPES` and save the record.
+    """Count every kernel of the ladder on every one of `SHAPES` and on `LARGE`, and save the record.
 
     Raises
     ------
     DeviceError
         There is no GPU or no ncu, or ncu may not read the counters.
     """
-    launches = [(kernel, *shape) for kernel in LADDER for shape in SHAPES]
+    launches = [(kernel, *shape) for kernel in LADDER for shape in (*SHAPES, LARGE)]
     rows = counted(["-m", "sgemm_tutorial.nsight", "--launch"], [kernel.function for kernel, *_ in launches], METRICS)
     points = [{"kernel": kernel.name, "parameters": kernel.parameters, "M": M, "N": N, "K": K, **row}
               for (kernel, M, N, K), row in zip(launches, rows, strict=True)]  # fmt: skip
     records.write(path, {"provenance": records.provenance() | {"ncu": version()}, "metrics": METRICS, "points": points})
 
 
-def comparison(run: Run) -> Table:
-    """Return a simulated run's counters beside the recorded ones of the same kernel and problem.
+def measured(kernel: Kernel, M: int, N: int, K: int) -> dict[str, Any]:
+    """Return the recorded counters of a kernel on a problem, by the names of `METRICS`.
 
     Raises
     ------
     ArgumentError
-        The recording in ``book/results`` has no such problem; it has `SHAPES`.
+        The recording in ``book/results`` has no such problem; it has `SHAPES` and `LARGE`.
     """
-    data = json.loads((records.RESULTS / "counters.json").read_text(encoding="utf-8"))
-    key = {"kernel": run.kernel.name, "parameters": run.kernel.parameters, "M": run.C.shape[0], "N": run.C.shape[1],
-           "K": run.K}  # fmt: skip
-    found = [point for point in data["points"] if point.items() >= key.items()]
-    if not found:
-        raise ArgumentError("run", str(key), f"one of the recorded problems, {SHAPES}, with the recorded parameters")
-    total, rows = run.total, []
+    key = {"kernel": kernel.name, "parameters": kernel.parameters, "M": M, "N": N, "K": K}
+    for point in _recording()["points"]:
+        if point.items() >= key.items():
+            return {name: point[name] for name in METRICS}
+    shapes = ", ".join(map(str, (*SHAPES, LARGE)))
+    raise ArgumentError("M, N, K", f"{M}, {N}, {K}", f"a problem recorded for {kernel.expression}, such as {shapes}")
+
+
+def comparison(run: Run) -> Table:
+    """Return a simulated run's counters beside the recorded ones of the same kernel and problem; see `measured`."""
+    theirs, total, rows = measured(run.kernel, *run.C.shape, run.K), run.total, []
     for name in METRICS:
-        if hasattr(total, name) and (ours := getattr(total, name)) + (theirs := found[0][name]) > 0:
-            rows.append((name.replace("_", " "), ours, theirs, ours / theirs if theirs else None))
-    of = data["provenance"]
+        if hasattr(total, name) and (ours := getattr(total, name)) + theirs[name] > 0:
+            rows.append((name.replace("_", " "), ours, theirs[name], ours / theirs[name] if theirs[name] else None))
+    of = _recording()["provenance"]
     return Table(("counter", "simulated", "measured", "ratio"), rows, f"{run.kernel.name}: simulated and measured",
                  f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}. The simulator counts PTX "
                  "instructions, the hardware machine instructions.")  # fmt: skip
+
+
+def _recording() -> dict[str, Any]:
+    return json.loads((records.RESULTS / "counters.json").read_text(encoding="utf-8"))
 
 
 def counted(python: list[str], functions: list[str], metrics: dict[str, str]) -> list[dict[str, int]]:
@@ -128,7 +143,7 @@ def version() -> str:
 def launch_all() -> None:
     """Launch what `record` counts, in its order."""
     for kernel in LADDER:
-        for M, N, K in SHAPES:
+        for M, N, K in (*SHAPES, LARGE):
             kernel(*matrices(M, N, K))
 
 

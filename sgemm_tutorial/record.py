@@ -1,7 +1,7 @@
 """Makes the recordings in ``book/results`` that the book is built from, on this machine's GPU.
 
 ``python -m sgemm_tutorial.record [FOLDER]``, interrupted, continues where it was. Building the book afterwards shows
-the new GPU's figures everywhere.
+the new GPU's figures everywhere; the README gets them at once.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import shutil
 import sys
 from pathlib import Path
 
-from . import nsight, records
+from . import launch_cost, nsight, readme, records
 from .bench import bench
 from .catalogue import LADDER, Kernel, find
 
 SIZES = (128, 256, 512, 1024, 2048, 4096)
 """Square problems that every kernel is timed at."""
+
+PITCHES = (*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), (2048, 2049, 2048))
+"""Problems whose rows start in other banks of the L1 cache, timed for the kernels without shared memory."""
 
 
 def variants() -> list[Kernel]:
@@ -31,6 +34,10 @@ def main(folder: Path = records.RESULTS) -> None:
     """Record timings, and counters where there is Nsight Compute."""
     bench(LADDER, SIZES, path=folder / "ladder.json")
     bench(variants(), (4096,), path=folder / "variants.json")
+    bench(("01", "02"), PITCHES, path=folder / "pitch.json")
+    launch_cost.record(folder / "launch_cost.json")
+    if folder == records.RESULTS:
+        readme.main()
     if shutil.which("ncu"):
         nsight.record(folder / "counters.json")
     else:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .errors import ArgumentError
 from .simulator import Access, Run, counters
-from .simulator.counters import WARP
+from .simulator.counters import BANKS, WARP
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +56,22 @@ class Request:
         return counters.sectors(counters.by_warp(self.lanes, self.offsets, 1))
 
     @property
+    def lines(self) -> int:
+        """The 128-byte lines touched, if the array starts at one."""
+        return len(np.unique(self.words // BANKS))
+
+    @property
+    def l1_cycles(self) -> int:
+        """Cycles that a request to global memory keeps the L1 cache busy if all of it hits: a model, not a counter.
+
+        L1 looks up the tags of at most 4 lines in a cycle, and its data lie in the 32 banks that shared memory has
+        too. The slower of the two counts. Chapter 01 holds the model against an H100's counters and times.
+        """
+        return max(-(-self.lines // 4), self.wavefronts)
+
+    @property
     def wavefronts(self) -> int:
-        """The wavefronts that a request to shared memory takes."""
+        """The wavefronts that a request takes in shared memory, or in the data banks of L1."""
         return counters.wavefronts(counters.by_warp(self.lanes, self.offsets, 1), self.width, self.kind)[0]
 
     @property

@@ -183,7 +183,7 @@ def test_what_a_back_end_gets():
 def test_empty_matrices_are_valid(shape):
     M, N, K = shape
     problem = arguments.check(floats(M, K), floats(K, N), floats(M, N), 1, 1)
-    assert (problem.M, problem.N, problem.K) == shape
+    assert shape == (problem.M, problem.N, problem.K)
 
 
 def test_subclasses_of_ndarray(monkeypatch):

@@ -178,7 +178,8 @@ def test_zero_is_a_size_where_it_is_allowed():
 def recording(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "RESULTS", tmp_path)
     monkeypatch.setattr(gpu, "available", lambda: False)
-    save(tmp_path / "ladder.json", record(POINT, dataclasses.replace(POINT, kernel="01_naive", parameters=find("01").parameters, ms=50.0)))
+    slow = dataclasses.replace(POINT, kernel="01_naive", parameters=find("01").parameters, ms=50.0)
+    save(tmp_path / "ladder.json", record(POINT, slow))
 
 
 def test_without_a_gpu_the_recording_is_shown(recording, capsys):

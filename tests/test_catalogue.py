@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from sgemm_tutorial import LADDER, ArgumentError, Kernel, build, find
+from sgemm_tutorial import LADDER, ArgumentError, Kernel, build, check, find
 from sgemm_tutorial.catalogue import KERNELS
 
 from .sources import floats
@@ -106,3 +106,13 @@ def test_the_source_is_read_anew(tmp_path):
     (tmp_path / "02_coalesced.cu").write_text(original.source.replace("= result;", "= 2 * result;"))
     assert np.array_equal(kernel(A, B), 2 * before)
     assert build(kernel) is not binary
+
+
+def test_edited_changes_the_source_and_not_the_file():
+    kernel = find("01")
+    before = kernel.path.read_text(encoding="utf-8")
+    wrong = kernel.edited(("A[row * K + k]", "A[row * K]"), ("A[row * K]", "A[0]"))
+    assert "A[0] * B" in wrong.source and kernel.source == before == kernel.path.read_text(encoding="utf-8")
+    assert check(kernel, 8, 8, 8, on_gpu=False).passed and not check(wrong, 8, 8, 8, on_gpu=False).passed
+    with pytest.raises(ArgumentError, match=r"edits: got 'no such text', needs text that 01_naive.cu holds"):
+        kernel.edited(("no such text", ""))

@@ -86,6 +86,13 @@ def test_wavefronts_of_whole_warps(case, kind):
     assert wavefronts(table(some), width, kind) == tuple(map(sum, zip(*expected, strict=True)))
 
 
+@pytest.mark.parametrize(("words", "expected"), [
+    ([0, 31], 1), ([0, 32], 2), ([1, 33, 65], 3), ([0, 33], 1), ([0, 32, 1, 33], 2), ([7, 7, 7], 1)])  # fmt: skip
+def test_words_of_one_bank(words, expected):
+    warp = {lane: 4 * word for lane, word in enumerate(words)}
+    assert wavefronts(table([warp]), 4, "load") == wavefronts_of(warp, 4, "load") == (expected, expected - 1)
+
+
 def test_warps_without_an_active_lane_do_not_count():
     slots = np.array([3, 5, 32 * 7, 32 * 7 + 31])
     rows = by_warp(slots, np.array([0, 64, 96, 96]), 9)

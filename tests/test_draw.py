@@ -93,6 +93,10 @@ def pictures() -> dict[str, draw.Figure]:
                                       {"sectors": 5000, "conflicts": 0, "a ratio": 0.25}),
         "scaling": draw.scaling([16, 32, 64, 128], {"one": [0.01, 0.02, 0.1, 0.8], "another": [0.1, 0.1, 0.2, 1.1]}),
         "scaling of one": draw.scaling([16, 32], [1e-5, 2.0]),
+        "scaling, short": draw.scaling([128, 1024], {"a": [1e-5, 2e-4], "b": [3e-6, 9e-4]}),
+        "timeline": draw.timeline(10, 5),
+        "timeline, long kernel": draw.timeline(3, 4000, 2),
+        "timeline, long launch": draw.timeline(40, 0.5, 20),
     }  # fmt: skip
 
 
@@ -234,7 +238,6 @@ def test_request_of_the_naive_kernel():
     assert lanes.tolist() == list(range(32))
     assert offsets.tolist() == [row * 64 * 4 for row in range(32)]  # a column of A
     assert (width, found.sectors, found.cost) == (4, 32, "32 sectors")
-    assert "A[" in NAIVE.source.splitlines()[found.line - 1]
     assert set(request(traced(NAIVE), array="B", step=5).offsets.tolist()) == {5 * 64 * 4}  # one element of B
     assert request(traced(NAIVE), kind="store", array="C").sectors == 32
 
@@ -337,8 +340,8 @@ def test_map_shades_a_sector_that_goes_on_in_the_next_row():
 
 
 def test_map_says_what_each_request_costs(drawn):
-    load, store = (number for number, text in enumerate(NAIVE.source.splitlines(), 1)
-                   if re.search(r"acc \+= A\[|C\[row \* N \+ col\] = ", text))  # fmt: skip
+    load, store = (request(traced(NAIVE), **which).line for which in ({}, {"kind": "store", "array": "C"}))
+    assert load < store
     assert words(drawn["map naive"])[4:8] == [
         "block 0, warp 0, step 0", f"A load, line {load}: 32 sectors", f"B load, line {load}: 1 sector",
         f"C store, line {store}: 32 sectors"]  # fmt: skip
@@ -348,12 +351,15 @@ def test_map_says_what_each_request_costs(drawn):
 
 def test_map_of_a_wrong_kernel_differs(drawn, tmp_path):
     wrong = dataclasses.replace(COALESCED, folder=tmp_path)
-    assert "A[row * K + k]" in COALESCED.source
-    wrong.path.write_text(COALESCED.source.replace("A[row * K + k]", "A[k * K + row]"))
-    picture = draw.access_map(traced(wrong), step=2)
-    assert picture._repr_html_() != draw.access_map(traced(COALESCED), step=2)._repr_html_()
-    transposed = maps.Operands(64, 64, 64, 8).matrices["A"].box(2, 0, 1, 1)
-    assert drawn_at(picture, "currentColor", transposed)
+    swapped = {"threadIdx.x / BN": "threadIdx.x % BM", "threadIdx.x % BN": "threadIdx.x / BM"}
+    wrong.path.write_text(re.sub(r"threadIdx\.x [/%] BN", lambda found: swapped[found[0]], COALESCED.source))
+    picture = draw.access_map(traced(wrong))
+    assert picture._repr_html_() != drawn["map coalesced"]._repr_html_()
+    A, _, C = maps.Operands(64, 64, 64, 8).matrices.values()
+    assert drawn_at(picture, lane_colour(9), C.box(1, 1, 1, 1))  # lanes go down columns of 8
+    assert drawn_at(picture, "currentColor", A.box(1, 0, 1, 1))
+    assert "A load" in picture.alt
+    assert "touch 8 different elements in 8 sectors" in picture.alt
 
 
 def test_map_needs_elements_large_enough_to_see():
@@ -487,6 +493,11 @@ def test_speed_by_size_follows_the_record(drawn):
     lines = [numbers(path) for path in elements(drawn["speed"], "path") if path.get("stroke-width") == "2.2"]
     heights = np.array([366 - line[-1] for line in lines if len(line) == 6])  # three sizes, the axis at 366
     assert heights / heights[3] == pytest.approx([1 / 4, 1 / 3, 1 / 2, 1, 1 / 2], abs=0.005)
+    bands = [path for path in elements(drawn["speed"], "path") if path.get("fill-opacity") == "0.25"]
+    for path, height in zip(bands[:4], heights, strict=False):  # sizes up along the slow edge, then back
+        slow, fast = (366 - numbers(path)[place] for place in (5, 7))
+        assert (slow, fast) == (pytest.approx(height / 1.25, abs=0.3), pytest.approx(height / 0.9, abs=0.3))
+    assert len(bands) == 5
     with pytest.raises(ArgumentError, match="M = N = K"):
         draw.speed_by_size(Record(PROVENANCE, {}, [dataclasses.replace(recorded().points[0], M=1)]))
 
@@ -521,6 +532,12 @@ def test_scaling_is_logarithmic():
     dotted, cubic, _ = [numbers(path) for path in elements(picture, "path") if path.get("stroke-width") == "2.2"]
     assert dotted == pytest.approx(cubic[:2] + cubic[4:], abs=0.1)
     assert cubic[2:4] == pytest.approx([(cubic[0] + cubic[4]) / 2, (cubic[1] + cubic[5]) / 2], abs=0.1)
+
+
+def test_scaling_of_short_times_is_in_microseconds(drawn):
+    assert words(drawn["scaling, short"])[0] == "Microseconds by size, M = N = K"
+    assert "a from 10.0 µs at 128 to 200 µs at 1024" in drawn["scaling, short"].alt
+    assert words(drawn["scaling"])[0] == "Seconds by size, M = N = K"
 
 
 @pytest.mark.parametrize(("sizes", "seconds"), [([1], [1.0]), ([2, 1], [1.0, 1.0]), ([1, 2], [1.0]),

@@ -134,7 +134,7 @@ def test_what_a_thread_left_out_stays_nan(tmp_path):
 def test_uninitialised_shared_memory(tmp_path, body, thread, byte):
     found = fault(probe(tmp_path, "__shared__ float s[48];\n" + body), columns=64)
     assert (found.kind, found.block, found.thread) == ("uninitialised", int("blockIdx" in body), thread)
-    assert f"reads shared memory at byte {byte}, never written" in str(found)
+    assert f"reads s at byte {byte}, never written" in str(found)
 
 
 @pytest.mark.parametrize(("body", "thread", "byte"), [
@@ -150,56 +150,56 @@ def test_out_of_bounds_of_shared_memory(tmp_path, body, thread, byte):
 
 
 RACES = {
-    "write, read": (0, "reads shared memory at byte 124, which thread 31 wrote", """
+    "write, read": (0, "reads s at byte 124, which thread 31 wrote", """
         s[t] = A[t];
         C[t] = s[31 - t];  // here"""),
-    "write, read by one": (6, "reads shared memory at byte 20, which thread 5 wrote", """
+    "write, read by one": (6, "reads s at byte 20, which thread 5 wrote", """
         s[t] = A[t];
         if (t == 6) C[t] = s[5];  // here"""),
-    "write, read in another warp": (0, "reads shared memory at byte 128, which thread 32 wrote", """
+    "write, read in another warp": (0, "reads s at byte 128, which thread 32 wrote", """
         s[t] = 1;
         C[t] = s[(t + 32) % 64];  // here"""),
-    "write, wide read": (1, "reads shared memory at byte 16, which thread 4 wrote", """
+    "write, wide read": (1, "reads s at byte 16, which thread 4 wrote", """
         s[t] = A[t];
         if (t > 3) return;
         const float4 x = reinterpret_cast<float4*>(s)[t];  // here
         C[t] = x.x + x.y + x.z + x.w;"""),
-    "wide write, read": (1, "reads shared memory at byte 4, which thread 0 wrote", """
+    "wide write, read": (1, "reads s at byte 4, which thread 0 wrote", """
         if (t < 8) reinterpret_cast<float4*>(s)[t] = make_float4(1, 2, 3, 4);
         C[t] = s[t];  // here"""),
-    "write, read after a barrier and a write": (5, "reads shared memory at byte 16, which thread 4 wrote", """
+    "write, read after a barrier and a write": (5, "reads s at byte 16, which thread 4 wrote", """
         s[t] = 1;
         __syncthreads();
         if (t == 4) s[4] = 2;
         C[t] = s[t & 4];  // here"""),
-    "read, write": (0, "writes shared memory at byte 0, which thread 31 read", """
+    "read, write": (0, "writes s at byte 0, which thread 31 read", """
         s[t] = 0;
         __syncthreads();
         C[t] = s[31 - t];
         s[t] = 1;  // here"""),
-    "reads, write": (5, "writes shared memory at byte 12, which several threads read", """
+    "reads, write": (5, "writes s at byte 12, which several threads read", """
         s[t] = 0;
         __syncthreads();
         C[t] = s[3];
         if (t == 5) s[3] = 1;  // here"""),
-    "own read and others', write": (3, "writes shared memory at byte 12, which several threads read", """
+    "own read and others', write": (3, "writes s at byte 12, which several threads read", """
         s[t] = 0;
         __syncthreads();
         C[t] = s[3];
         if (t == 3) s[3] = 1;  // here"""),
-    "reads one after the other, write": (1, "writes shared memory at byte 12, which several threads read", """
+    "reads one after the other, write": (1, "writes s at byte 12, which several threads read", """
         s[t] = 0;
         __syncthreads();
         C[t] = 0;
         if (t == 1) C[t] = s[3];
         if (t == 2) C[t] = s[3];
         if (t == 1) s[3] = 1;  // here"""),
-    "write, write": (0, "writes shared memory at byte 124, which thread 31 wrote", """
+    "write, write": (0, "writes s at byte 124, which thread 31 wrote", """
         s[t] = 1;
         s[31 - t] = 2;  // here
         __syncthreads();
         C[t] = s[t];"""),
-    "write, write at once": (0, "writes shared memory at byte 0, which thread 1 wrote", """
+    "write, write at once": (0, "writes s at byte 0, which thread 1 wrote", """
         s[t / 2] = A[t];  // here
         __syncthreads();
         C[t] = s[t / 2];"""),
@@ -216,6 +216,15 @@ def test_races(tmp_path, thread, what, body, block):
     found = fault(probe(tmp_path, alone + body, threads), columns=3 * threads)
     assert (found.kind, found.block, found.thread) == ("race", block, thread)
     assert str(found).endswith(f"{what} since the last barrier")
+
+
+def test_another_blocks_barrier_does_not_help(tmp_path):
+    found = fault(probe(tmp_path, """
+        __shared__ float s[32];
+        s[t] = A[t];
+        if (blockIdx.x == 0) __syncthreads();
+        C[blockIdx.x * 32 + t] = s[31 - t];  // here"""), columns=96)  # fmt: skip
+    assert (found.kind, found.block, found.thread) == ("race", 1, 0)
 
 
 STUCK = {

@@ -83,14 +83,14 @@ def check(kernel, A, B, C, alpha, beta):
 
 
 @every
-@settings(steady, max_examples=60)
+@settings(steady, max_examples=40)
 @given(problems(alphas=finite_scalars, betas=finite_scalars))
 def test_finite_numbers(kernel, problem):
     check(kernel, *problem)
 
 
 @every
-@settings(steady, max_examples=60)
+@settings(steady, max_examples=40)
 @given(problems(special=True))
 @example((np.ones((2, 0), np.float32), np.ones((0, 3), np.float32), np.ones((2, 3), np.float32), np.nan, 1.0))
 @example((np.ones((2, 0), np.float32), np.ones((0, 3), np.float32), np.ones((2, 3), np.float32), np.inf, 0.0))
@@ -105,7 +105,7 @@ def poison(*shape):
 
 
 @every
-@settings(steady, max_examples=25)
+@settings(steady, max_examples=20)
 @given(problems(alphas=finite_scalars, betas=st.sampled_from([0.0, -0.0])))
 def test_beta_zero_does_not_read_c(kernel, problem):
     A, B, C, alpha, beta = problem
@@ -118,7 +118,7 @@ def test_beta_zero_does_not_read_c(kernel, problem):
 
 
 @every
-@settings(steady, max_examples=25)
+@settings(steady, max_examples=20)
 @given(shapes(), scalars, st.sampled_from([0.0, -0.0]))
 def test_alpha_zero_does_not_read_a_and_b(kernel, shape, beta, alpha):
     M, N, K = shape
@@ -130,7 +130,7 @@ def test_alpha_zero_does_not_read_a_and_b(kernel, shape, beta, alpha):
 
 
 @every
-@settings(steady, max_examples=25)
+@settings(steady, max_examples=20)
 @given(sizes, sizes, scalars, scalars)
 def test_no_depth_gives_beta_c(kernel, M, N, alpha, beta):
     """With K = 0 there is nothing to multiply, and α plays no part, be it NaN."""

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from sgemm_tutorial import LADDER, ArgumentError, SimulationFault, build, find, simulate
+from sgemm_tutorial.simulator.machine import Machine
+from sgemm_tutorial.simulator.ptx import parse
 
 from . import benchmark_simulator
 from .random_programs import Program
@@ -103,6 +105,36 @@ def test_lanes_that_parted_meet_again(tmp_path):
     assert together.flops == 2 * 32
 
 
+def test_guards():
+    """NVRTC guards branches, and none with a negation; PTX may guard anything."""
+    program = parse(""".visible .entry f(.param .u64 f_param_0)
+        {
+            .reg .pred %p<3>; .reg .b32 %r<4>; .reg .b64 %rd<4>;
+            ld.param.u64 %rd1, [f_param_0];
+            mov.u32 %r1, %tid.x;
+            mul.wide.u32 %rd2, %r1, 4;
+            add.s64 %rd3, %rd1, %rd2;
+            setp.lt.u32 %p1, %r1, 5;
+            mov.u32 %r2, 1;
+            @%p1 add.s32 %r2, %r2, 10;
+            @!%p1 add.s32 %r2, %r2, 20;
+            st.global.u32 [%rd3], %r2;
+            setp.eq.s32 %p2, %r1, 7;
+            @%p2 ret;
+            @!%p1 bra $end;
+            add.s32 %r2, %r2, 100;
+        $end:
+            @%p1 st.global.u32 [%rd3], %r2;
+            @!%p1 st.global.u32 [%rd3], 3;
+            ret;
+        }""", "f")  # fmt: skip
+    out = np.zeros(9, np.uint32)
+    machine = Machine(program, "f", 9, {"out": out})
+    machine.run(1)
+    assert out.tolist() == [111] * 5 + [3, 3, 21, 3]
+    assert sum(counts.global_store_requests for counts in machine.counts().values()) == 3
+
+
 def test_many_blocks_in_several_batches(tmp_path):
     """More blocks than are executed together, the last batch not full."""
     kernel = probe(tmp_path, "__shared__ unsigned s[48];\ns[t] = a[t] + blockIdx.x;\n__syncthreads();\n"
@@ -143,9 +175,10 @@ def test_chosen_blocks(kernel):
         row, col = block // 2 * of["BM"], block % 2 * of["BN"]
         tile = np.zeros((M, N), bool)
         tile[row : row + of["BM"], col : col + of["BN"]] = True
-        part = simulate(kernel, A, B, C.copy(), 1.0, 1.0, blocks=[block, block]).C
-        assert np.array_equal(part[tile], whole[tile])
-        assert np.array_equal(part[~tile], C[~tile])
+        part = simulate(kernel, A, B, C.copy(), 1.0, 1.0, blocks=[block, block])
+        assert np.array_equal(part.C[tile], whole[tile])
+        assert np.array_equal(part.C[~tile], C[~tile])
+        assert part.total.global_store_bytes == 4 * np.count_nonzero(tile)
     assert np.isnan(simulate(kernel, A, B, blocks=[]).C).all()
 
 

@@ -175,16 +175,17 @@ def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]] | Seque
         if len(times) != len(sizes) or not all(time > 0 for time in times):
             raise ArgumentError("seconds", f"{name} {list(times)}".strip(), f"{len(sizes)} positive times")
     every = [time for times in series.values() for time in times]
+    unit, symbol, factor = ("Microseconds", "µs", 1e6) if max(every) < 1e-3 else ("Seconds", "s", 1)
+    series = {name: [factor * time for time in times] for name, times in series.items()}
     last = max(times[-1] for times in series.values())
-    slope = [(n, last * (n / sizes[-1]) ** power) for n in (sizes[0], sizes[-1])]
-    low, high = min(every), max(every)
+    low, high = factor * min(every), factor * max(every)
     with page(Plot.height) as sheet:
         plot = Plot(sheet, series, (sizes[0], sizes[-1]), (low / 1.2, high * 1.2), log_x=True, log_y=True)
-        plot.title("Seconds by size, M = N = K")
+        plot.title(f"{unit} by size, M = N = K")
         plot.x_ticks(_some(sizes))
         plot.y_ticks(_decades(low / 1.2, high * 1.2))
-        start = max(slope[0][0], sizes[-1] * (low / 1.2 / last) ** (1 / power))
-        plot.line([(start, last * (start / sizes[-1]) ** power), slope[1]], INK, DASHES[2])
+        start = max(sizes[0], sizes[-1] * (low / 1.2 / last) ** (1 / power))
+        plot.line([(start, last * (start / sizes[-1]) ** power), (sizes[-1], last)], INK, DASHES[2])
         ends = {}
         for i, (name, times) in enumerate(series.items()):
             colour = COLOURS[i % 4]
@@ -192,8 +193,8 @@ def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]] | Seque
             ends[name] = (times[-1], colour)
         plot.labels(ends)
         plot.notes(f"Dotted: time proportional to the size to the power of {power}.")
-        each = (f"{name or 'time'} from {_short(times[0])} s at {sizes[0]} to {_short(times[-1])} s at {sizes[-1]}"
-                for name, times in series.items())  # fmt: skip
+        each = (f"{name or 'time'} from {_short(times[0])} {symbol} at {sizes[0]} to {_short(times[-1])} {symbol} at "
+                f"{sizes[-1]}" for name, times in series.items())  # fmt: skip
         return sheet.finish(f"Time by size on logarithmic axes: {'; '.join(each)}. A dotted line shows power {power}.")
 
 

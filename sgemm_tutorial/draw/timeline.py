@@ -61,8 +61,8 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
         return sheet.finish(
             f"Two timelines of host and GPU, for a launch that costs the host {host_us:g} µs and a kernel of "
             f"{device_us:g} µs. One launch at a time: the kernel starts when the host has sent it, and the host's "
-            f"clock reads {single:g} µs. A batch behind a spin kernel: the host sends everything while the GPU "
-            f"spins, then {batch} kernels run back to back in {batch * device_us:g} µs, {device_us:g} µs each.")  # fmt: skip
+            f"clock reads {single:g} µs. A batch behind a spin kernel: the host sends everything while the GPU spins, "
+            f"then {batch} kernels run back to back in {batch * device_us:g} µs, {device_us:g} µs each.")  # fmt: skip
 
 
 class _Timeline:

@@ -93,7 +93,7 @@ def _row(c: Counts) -> tuple[int | None, ...]:
 
 def simulate(kernel: Kernel, A: np.ndarray, B: np.ndarray, C: np.ndarray | None = None, alpha: float = 1.0,
              beta: float = 0.0, *, architecture: str = ARCHITECTURE, trace: Collection[int] = (),
-             blocks: Collection[int] | None = None) -> Run:  # fmt: skip
+             blocks: Collection[int] | None = None, progress: bool | None = False) -> Run:  # fmt: skip
     """Run a kernel on the simulator, counting.
 
     Parameters
@@ -108,6 +108,8 @@ def simulate(kernel: Kernel, A: np.ndarray, B: np.ndarray, C: np.ndarray | None 
         Linear indices of the blocks whose accesses to keep.
     blocks : collection of int, optional
         Run only these blocks of the grid; the other tiles of C stay as they are, NaN if C is not given.
+    progress : bool, optional
+        Show a progress bar on stderr; None shows it in a terminal only.
 
     Raises
     ------
@@ -126,20 +128,20 @@ def simulate(kernel: Kernel, A: np.ndarray, B: np.ndarray, C: np.ndarray | None 
     for name, numbers in (("trace", trace), ("blocks", blocks or ())):
         if any(not 0 <= number < grid for number in numbers):
             raise ArgumentError(name, str(sorted(numbers)), f"blocks from 0 to {grid - 1}")
-    return _execute(kernel, problem, architecture, trace, blocks)
+    return _execute(kernel, problem, architecture, trace, blocks, progress)
 
 
 def run(kernel: Kernel, problem: Problem) -> None:
     """Run the kernel on a checked problem, updating ``problem.C``."""
-    _execute(kernel, problem, ARCHITECTURE, (), None)
+    _execute(kernel, problem, ARCHITECTURE, (), None, False)
 
 
 def _execute(kernel: Kernel, problem: Problem, architecture: str, trace: Collection[int],
-             blocks: Collection[int] | None) -> Run:  # fmt: skip
+             blocks: Collection[int] | None, progress: bool | None) -> Run:  # fmt: skip
     binary = build(kernel, architecture)
     if problem.fresh_C:
         problem.C.fill(np.nan)
     machine = Machine(parse(binary.ptx, binary.entry), kernel.name, kernel.threads, problem.arguments,
                       fresh={"C"} if problem.fresh_C else set(), trace=trace)  # fmt: skip
-    machine.run(kernel.grid(problem.M, problem.N), blocks)
+    machine.run(kernel.grid(problem.M, problem.N), blocks, progress)
     return Run(kernel, problem.K, problem.C, machine.counts(), machine.trace)

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from ..errors import ArgumentError, SimulationFault, UnsupportedInstruction
+from ..progress import bar
 from . import counters
 from .counters import WARP, Counts
 from .instructions import DTYPES, OPERATIONS
@@ -109,8 +110,8 @@ class Machine:
         self.steps = [[partial(self._guarded, i, step) if i.guard else step for i, step in block if step]
                       for block in decoded]  # fmt: skip
 
-    def run(self, blocks: int, only: Collection[int] | None = None) -> None:
-        """Execute a grid of that many blocks, or only some blocks of it.
+    def run(self, blocks: int, only: Collection[int] | None = None, progress: bool | None = False) -> None:
+        """Execute a grid of that many blocks, or only some blocks of it; see `bar` for `progress`.
 
         Raises
         ------
@@ -120,7 +121,7 @@ class Machine:
         todo = np.arange(blocks) if only is None else np.array(sorted(set(only)))
         at_once = max(LANES // self.threads, 1)
         with np.errstate(all="ignore"):
-            for start in range(0, len(todo), at_once):
+            for start in bar(range(0, len(todo), at_once), show=progress, unit="batch"):
                 _Batch(self, todo[start : start + at_once], blocks).run()
 
     def counts(self) -> dict[int, Counts]:
@@ -276,7 +277,8 @@ class _Batch:
         self.warps = len(blocks) * warps_per_block
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = threads % WARP == 0
-        self.shared = SharedMemory(machine.program.shared_bytes, len(blocks), machine.granule)
+        program = machine.program
+        self.shared = SharedMemory(program.shared.values(), program.shared_bytes, len(blocks), machine.granule)
         zero = np.zeros(1, np.uint32)
         self.registers: dict[str, np.ndarray] = {
             "%tid.x": self.thread.astype(np.uint32), "%tid.y": zero, "%tid.z": zero,

@@ -6,9 +6,12 @@ says which lane and why; the machine adds kernel, block, thread and source line.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
+
+from .ptx import Variable
 
 SEVERAL = 2047  # stands for "several threads" where a thread's number (at most 1023) would be
 ALIGNMENT = 512  # bytes
@@ -148,6 +151,8 @@ class SharedMemory:
 
     Parameters
     ----------
+    variables : collection of Variable
+        What lies there.
     size : int
         Bytes per block.
     blocks : int
@@ -156,8 +161,8 @@ class SharedMemory:
         Bytes per shadow element: the narrowest access in the program, at most 4.
     """
 
-    def __init__(self, size: int, blocks: int, granule: int) -> None:
-        self.size = size
+    def __init__(self, variables: Collection[Variable], size: int, blocks: int, granule: int) -> None:
+        self.variables, self.size = variables, size
         self.pitch = -(-size // 16) * 16
         self.granule = granule
         self.data = np.zeros(self.pitch * blocks, np.uint8)
@@ -178,8 +183,7 @@ class SharedMemory:
             wrote = self.wrote[granule]
             if not wrote.all():
                 lane = np.flatnonzero(wrote == 0)[0]
-                raise Violation("uninitialised", lane, f"reads shared memory at byte {int(addresses[lane])}, "
-                                "never written")  # fmt: skip
+                raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
             self._require_same(wrote, stamp, addresses, "reads", "wrote")
             before = self.read[granule]
             other = ((before ^ stamp) >> STAMP_BITS == 0) & (before != stamp)
@@ -219,13 +223,19 @@ class SharedMemory:
         first = offsets // self.granule
         return [first + i for i in range(max(width // self.granule, 1))]
 
-    @staticmethod
-    def _require_same(before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str) -> None:
+    def name(self, address: int) -> str:
+        """Return what lies at an address, in words."""
+        for variable in self.variables:
+            if variable.offset <= address < variable.offset + variable.size:
+                return f"{variable.name} at byte {address - variable.offset}"
+        return f"shared memory at byte {address}"
+
+    def _require_same(self, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str) -> None:
         """Raise Violation where another thread's stamp of the same barrier interval is already there."""
         race = ((before ^ stamp) >> STAMP_BITS == 0) & (before != stamp)
         if race.any():
             lane = np.flatnonzero(race)[0]
             other = int(before[lane]) & SEVERAL
             who = "several threads" if other == SEVERAL else f"thread {other}"
-            raise Violation("race", lane, f"{does} shared memory at byte {int(addresses[lane])}, which {who} {did} "
+            raise Violation("race", lane, f"{does} {self.name(int(addresses[lane]))}, which {who} {did} "
                             "since the last barrier")  # fmt: skip

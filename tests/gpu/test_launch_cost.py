@@ -1,0 +1,21 @@
+"""On a GPU, single launches seem to take longer than they do."""
+
+import pytest
+
+from sgemm_tutorial import gpu, launch_cost
+
+pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
+
+
+def test_single_launches_read_the_launch_too():
+    for point in launch_cost.measure([256]).points:
+        clock, events, device = (point.us[way][0] for way in launch_cost.WAYS)
+        assert 1 < device < 60
+        assert clock > device + 2, "a launch and a wait cost the host microseconds"
+        assert device < events < clock + 10
+
+
+def test_at_a_large_size_it_no_longer_matters():
+    for point in launch_cost.measure([2048]).points:
+        clock, _, device = (point.us[way][0] for way in launch_cost.WAYS)
+        assert clock == pytest.approx(device, rel=0.25)
