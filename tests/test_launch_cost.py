@@ -79,7 +79,6 @@ def test_without_a_gpu_the_recording_is_shown(tmp_path, monkeypatch, capsys):
         launch_cost.measure([128])
 
 
-@pytest.mark.skipif(not launch_cost.RECORDING.exists(), reason="not recorded yet")
 def test_the_recording_shows_the_trap():
     """What the book says of it: the naive ways read more, most where the kernel is short."""
     costs = launch_cost.load()
