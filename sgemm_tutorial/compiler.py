@@ -81,7 +81,8 @@ def _compile(kernel: str, file: str, source: str, expression: str, architecture:
     program = nvrtc.createProgram(source, file, (), ())
     try:
         nvrtc.addNameExpression(program, expression)
-        options = (f"-arch={architecture}", "-std=c++17", "-lineinfo", "--ptxas-options=-v")
+        # Where there is a driver, NVRTC keeps what it compiled on disk, and gives no log when it finds it there.
+        options = (f"-arch={architecture}", "-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
         try:
             nvrtc.compileProgram(program, options)
         except nvrtc.NVRTCError as error:

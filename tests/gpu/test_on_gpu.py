@@ -267,3 +267,10 @@ except BenchError as error:
 def test_a_wrong_kernel_is_not_timed(tmp_path):
     with pytest.raises(TutorialError, match="02_coalesced is wrong at"):
         bench(broken(find("02"), tmp_path, NORMAL, "A[row * K + (k > 0)"), 128, progress=False)
+
+
+def test_the_compilers_log_is_there_a_second_time():
+    """NVRTC caches on disk where there is a driver, and a cached program has no log to read registers from."""
+    code = "import sgemm_tutorial as sg; assert sg.resources(sg.LADDER[0]).registers > 0"
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
