@@ -11,12 +11,14 @@ export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/jupyter
 export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
 
 .DEFAULT_GOAL := help
-.PHONY: help book test live clean
+.PHONY: help book test live test-gpu record clean
 
 help:
 	@echo 'make book   build the book and print where it starts'
 	@echo 'make test   lint, unit tests, and every notebook re-executed and compared with what it shows'
 	@echo 'make live   re-execute the notebooks in place on the GPU of this machine'
+	@echo 'make test-gpu, make record'
+	@echo '            test the kernels on the GPU of this machine; record book/results anew on it'
 	@echo 'make clean  remove what the others made'
 	@echo
 	@echo 'Each makes its own virtual environment first, in .venv, with $(PYTHON) (PYTHON=python3.12 picks another:'
@@ -29,21 +31,27 @@ book: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/ruff check .
-	$(BIN)/pytest tests book/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 -n 2 --dist loadfile -ra -q
+	$(BIN)/pytest tests --ignore tests/gpu book/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 -n 2 --dist loadfile -ra -q
 
 live: $(STAMP)
 	$(BIN)/python -m sgemm_tutorial.live $(ARGS)
 
+test-gpu: $(STAMP)
+	$(BIN)/pytest tests/gpu -ra -q
+
+record: $(STAMP)
+	$(BIN)/python -m sgemm_tutorial.record
+
 clean:
 	rm -rf .venv _build
 
-$(STAMP): requirements.txt requirements-gpu.txt pyproject.toml
+$(STAMP): requirements.txt requirements-gpu.txt constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null || \
 		{ echo "Python 3.11 to 3.13 is needed, and $(PYTHON) is not one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 		{ echo "$(PYTHON) has no venv or no pip to put in one (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements.txt \
 		$$(command -v nvidia-smi >/dev/null && echo -r requirements-gpu.txt)
 	@$(BIN)/python -c 'import matplotlib.font_manager'  # or the first figure may warn that it is building a cache of fonts
 	@touch $@

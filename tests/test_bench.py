@@ -111,7 +111,11 @@ def test_a_changed_source_is_measured_again(tmp_path):
     kernel = dataclasses.replace(find("02"), folder=tmp_path)
     shutil.copy(find("02").path, kernel.path)
     run(Meter(), kernel, path=path)
-    kernel.path.write_text(kernel.source + "// changed\n", encoding="utf-8")
+    kernel.path.write_text(kernel.source + "\n\n// no other code\n", encoding="utf-8")
+    meter = Meter()
+    run(meter, kernel, path=path)
+    assert not meter.taken
+    kernel.path.write_text(kernel.source.replace("k < K", "k != K"), encoding="utf-8")
     meter = Meter()
     result = run(meter, kernel, path=path)
     assert len(meter.taken) == 2 and len(result.points) == 2
