@@ -22,7 +22,7 @@ help:
 	@echo 'make clean  remove what the others made'
 	@echo
 	@echo 'Each makes its own virtual environment first, in .venv, with $(PYTHON) (PYTHON=python3.12 picks another:'
-	@echo '3.11 to 3.13). No CUDA toolkit and no compiler is needed, and no GPU but for make live.'
+	@echo '3.11 to 3.13). No CUDA toolkit and no compiler is needed, and no GPU but for the three that say so.'
 
 book: $(STAMP)
 	$(BIN)/jupyter-book build book --config _config.yml --all -W -n --keep-going --quiet
