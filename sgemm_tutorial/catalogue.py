@@ -147,6 +147,10 @@ LADDER = (
            {"BM": 8, "BN": 32}),
     Kernel("03_shared_tile", "the block stages tiles of A and B in shared memory",
            {"BM": 32, "BN": 32, "BK": 128}),
+    Kernel("04_thread_tile_1d", "each thread computes a column of TM elements",
+           {"BM": 64, "BN": 64, "BK": 32, "TM": 16}),
+    Kernel("05_thread_tile_2d", "each thread computes a tile of TM × TN elements",
+           {"BM": 128, "BN": 64, "BK": 32, "TM": 8, "TN": 4}),
 )  # fmt: skip
 
 

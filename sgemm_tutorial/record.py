@@ -27,6 +27,9 @@ def variants() -> list[Kernel]:
         *(find("01").variant(BM=BM, BN=BN) for BM, BN in ((32, 8), (32, 32), (128, 2), (16, 16))),
         *(find("02").variant(BM=BM, BN=BN) for BM, BN in ((8, 32), (32, 32), (2, 128), (16, 16), (32, 8))),
         *(find("03").variant(BM=B, BN=B, BK=BK) for B, BK in ((32, 32), (32, 64), (32, 128), (16, 16), (8, 8))),
+        *(find("04").variant(BM=64, BN=64, BK=BK, TM=TM) for BK, TM in ((8, 8), (4, 16), (32, 4), (32, 8), (32, 16))),
+        *(find("05").variant(BM=BM, BN=BN, BK=BK, TM=TM, TN=TN) for BM, BN, BK, TM, TN in (
+            (64, 64, 8, 8, 8), (128, 128, 8, 8, 8), (64, 64, 32, 4, 4), (128, 128, 32, 8, 8), (128, 64, 32, 8, 4))),
     ]
 
 

@@ -25,7 +25,19 @@ Edit = tuple[int, int, str]  # replace the text between two places
 
 PATIENCE = 20  # seconds that a verdict may take before a loop counts as endless; it takes well under one
 
-EQUIVALENT: dict[tuple[str, str, str], str] = {}
+SPILLS_OVER = """\
+One more round writes row BM and those below it, past the end of As, which is the beginning of Bs. Each thread hits the
+word of Bs that it fills itself a moment later, before the barrier, so nothing reads what it wrote."""
+
+NO_SUCH_REGISTER = """\
+acc has TM rows, all in registers. What is added to one more is never stored, and the compiler drops it."""
+
+EQUIVALENT: dict[tuple[str, str, str], str] = {
+    ("04_thread_tile_1d", "boundary moved", "for (int i = 0; i <= BM; i += stepA)"): SPILLS_OVER,
+    ("05_thread_tile_2d", "boundary moved", "for (int i = 0; i <= BM; i += stepA)"): SPILLS_OVER,
+    ("04_thread_tile_1d", "boundary moved", "for (int m = 0; m <= TM; ++m)"): NO_SUCH_REGISTER,
+    ("05_thread_tile_2d", "boundary moved", "for (int m = 0; m <= TM; ++m)"): NO_SUCH_REGISTER,
+}
 """Mutants that compute the same: (kernel, rule, changed line) and the argument why."""
 
 
