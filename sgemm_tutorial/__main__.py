@@ -104,7 +104,12 @@ def _show(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     on_gpu = False if options.simulate else None
     sizes = parse_sizes(options.sizes, least=0) if options.sizes else ()
-    given = [{"M": M, "N": N, "K": K, "alpha": options.alpha, "beta": options.beta} for M, N, K in sizes]
+    if not sizes:
+        for name in ("alpha", "beta"):
+            if getattr(options, name) is not None:
+                raise ArgumentError(name, f"{getattr(options, name):g} alone", "--sizes too: the suite has its own")
+    alpha, beta = 1.0 if options.alpha is None else options.alpha, options.beta or 0.0
+    given = [{"M": M, "N": N, "K": K, "alpha": alpha, "beta": beta} for M, N, K in sizes]
     suites = []
     for kernel in LADDER if options.name == "all" else [find(options.name)]:
         with bar(given or cases(kernel), unit="case") as work:
@@ -144,10 +149,10 @@ def _bench(options: argparse.Namespace) -> int:
 
 def _trace(options: argparse.Namespace) -> int:
     kernel = find(options.name)
-    sizes = parse_sizes(options.size.replace(",", "x"))
-    if len(sizes) != 1:
-        raise ArgumentError("size", repr(options.size), "one size: M,N,K or a single number")
-    M, N, K = sizes[0]
+    try:
+        ((M, N, K),) = parse_sizes(options.size.replace(",", "x"))
+    except ValueError:  # an ArgumentError, or several
+        raise ArgumentError("size", repr(options.size), "one size, 1 or more: M,N,K or a single number") from None
     A, B = matrices(M, N, K, on_gpu=False)
     run = simulate(kernel, A, B, architecture=options.architecture, progress=None)
     if options.json:
@@ -188,8 +193,8 @@ def _parser() -> argparse.ArgumentParser:
                   "change. Runs a suite of difficult cases, on the GPU if there is one.")  # fmt: skip
     add("name", metavar="NAME", nargs="?", default="all", help="which kernel; all unless given")
     add("--sizes", metavar="SIZES", help="these instead of the suite: such as 64,300x200x100,8:64:8")
-    add("--alpha", type=float, default=1.0, help="with --sizes (default: 1)")
-    add("--beta", type=float, default=0.0, help="with --sizes (default: 0)")
+    add("--alpha", type=float, help="with --sizes (default: 1)")
+    add("--beta", type=float, help="with --sizes (default: 0)")
     add("--simulate", action="store_true", help="use the simulator even if there is a GPU")
     add("--verbose", action="store_true", help="show every case, not only what fails")
 

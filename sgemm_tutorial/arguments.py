@@ -58,7 +58,7 @@ def check(A: Any, B: Any, C: Any, alpha: float, beta: float) -> Problem:
     (M, K), (depth, N) = A.shape, B.shape
     if depth != K:
         raise ArgumentError("B", f"shape {B.shape}", f"({K}, N), as A is {A.shape}")
-    alpha, beta = _scalar("alpha", alpha), _scalar("beta", beta)
+    alpha, beta = scalar("alpha", alpha), scalar("beta", beta)
     on_gpu = kinds["A"] == "CuPy"
     fresh_C = C is None
     if fresh_C:
@@ -79,7 +79,7 @@ def check(A: Any, B: Any, C: Any, alpha: float, beta: float) -> Problem:
 
 def _kind(name: str, array: Any) -> str:
     """Return "NumPy" or "CuPy"."""
-    if isinstance(array, np.ndarray):
+    if isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray):
         return "NumPy"
     if isinstance(array, cupy.ndarray):
         return "CuPy"
@@ -95,11 +95,13 @@ def _check_layout(name: str, array: Any) -> None:
     if not array.flags.c_contiguous:
         order = "Fortran (column-major) order" if array.flags.f_contiguous else f"strides {array.strides}"
         raise ArgumentError(name, order, f"row-major contiguous memory: np.ascontiguousarray({name})")
+    if isinstance(array, np.ndarray) and not array.flags.aligned:
+        raise ArgumentError(name, "memory not at a multiple of 4 bytes", f"an aligned copy: {name}.copy()")
     if max(array.shape) > INT_MAX:
         raise ArgumentError(name, f"shape {array.shape}", f"at most {INT_MAX} rows and columns")
 
 
-def _scalar(name: str, value: float) -> np.float32:
+def scalar(name: str, value: float) -> np.float32:
     """Return the value rounded to float32; past float32's range it is an infinity, as in C."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -274,15 +275,15 @@ def _kernels(kernels: Kernel | str | Sequence[Kernel | str]) -> list[Kernel]:
 
 def _sizes(sizes: int | Sequence[int | Size]) -> list[Size]:
     """Return sizes as (M, N, K), each once."""
-    listed = [sizes] if isinstance(sizes, int) else list(sizes)
-    full = [(size,) * 3 if isinstance(size, int) else tuple(size) for size in listed]
+    listed = [sizes] if isinstance(sizes, Integral) else list(sizes)
+    full = [(size,) * 3 if isinstance(size, Integral) else tuple(size) for size in listed]
     for size in full:
-        whole = all(isinstance(extent, int) and not isinstance(extent, bool) for extent in size)
+        whole = all(isinstance(extent, Integral) and not isinstance(extent, bool) for extent in size)
         if len(size) != 3 or not whole or not 1 <= min(size) <= max(size) <= arguments.INT_MAX:
             raise ArgumentError("sizes", repr(size), "an int or (M, N, K), each 1 or more")
     if not full:
         raise ArgumentError("sizes", repr(sizes), "one or more sizes")
-    return list(dict.fromkeys(full))
+    return list(dict.fromkeys(tuple(map(int, size)) for size in full))
 
 
 def _points_to_keep(record: Record, path: Path) -> list[Point]:

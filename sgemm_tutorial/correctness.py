@@ -19,7 +19,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from . import gpu
+from . import arguments, gpu
 from .catalogue import Kernel
 from .errors import ArgumentError, SimulationFault
 from .table import Table
@@ -221,7 +221,7 @@ def check(
     if (K + 2) * UNIT_ROUNDOFF >= 1:
         raise ArgumentError("K", str(K), "less than 2**24 - 2, where the error bound still holds")
     on_gpu = _where(on_gpu)
-    alpha, beta = float(np.float32(alpha)), float(np.float32(beta))
+    alpha, beta = float(arguments.scalar("alpha", alpha)), float(arguments.scalar("beta", beta))
     A, B, C = _draw(M, N, K, seed)
     if special:
         _make_special(A, B, C, seed)

@@ -1,18 +1,21 @@
 """Makes the recordings in ``book/results`` that the book is built from, on this machine's GPU.
 
-``python -m sgemm_tutorial.record [FOLDER]``, interrupted, continues where it was. Building the book afterwards shows
-the new GPU's figures everywhere; the README gets them at once.
+``python -m sgemm_tutorial.record [FOLDER]``, interrupted, continues where it was: what is measured stands in
+``*.partial.json`` until a recording is whole. ``make live`` then shows the new figures in the notebooks; the README
+gets them at once.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import launch_cost, nsight, readme, records
 from .bench import bench
 from .catalogue import LADDER, Kernel, find
+from .records import Size
 
 SIZES = (128, 256, 512, 1024, 2048, 4096)
 """Square problems that every kernel is timed at."""
@@ -33,11 +36,19 @@ def variants() -> list[Kernel]:
     ]
 
 
+def timed(kernels: Sequence[Kernel | str], sizes: Sequence[int | Size], path: Path) -> None:
+    """Time anew, in a draft beside the recording; replace the recording once all of it is there."""
+    draft = path.with_suffix(".partial.json")
+    if not bench(kernels, sizes, path=draft).complete:
+        raise KeyboardInterrupt
+    draft.replace(path)
+
+
 def main(folder: Path = records.RESULTS) -> None:
     """Record timings, and counters where there is Nsight Compute."""
-    bench(LADDER, SIZES, path=folder / "ladder.json")
-    bench(variants(), (4096,), path=folder / "variants.json")
-    bench(("01", "02"), PITCHES, path=folder / "pitch.json")
+    timed(LADDER, SIZES, folder / "ladder.json")
+    timed(variants(), (4096,), folder / "variants.json")
+    timed(("01", "02"), PITCHES, folder / "pitch.json")
     launch_cost.record(folder / "launch_cost.json")
     if folder == records.RESULTS:
         readme.main()

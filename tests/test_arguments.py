@@ -192,3 +192,12 @@ def test_subclasses_of_ndarray(monkeypatch):
     with pytest.warns(PendingDeprecationWarning):
         matrix = np.asmatrix(A)
     assert np.array_equal(simulate(find("01"), matrix, B).C, simulate(find("01"), A, B).C)
+
+
+def test_masked_and_unaligned_arrays_are_refused():
+    good = np.ones((4, 4), np.float32)
+    with pytest.raises(ArgumentError, match="A: got MaskedArray"):
+        find("01")(np.ma.masked_array(good), good)
+    unaligned = np.frombuffer(bytearray(65), np.uint8)[1:].view(np.float32).reshape(4, 4)
+    with pytest.raises(ArgumentError, match=r"B: got memory not at a multiple of 4 bytes, needs .*B\.copy"):
+        find("01")(good, unaligned)

@@ -223,3 +223,24 @@ def test_the_spot_check_sees_wrong_corners(M, N):
 def test_without_a_gpu_bench_says_so():
     with pytest.raises(DeviceError, match="no GPU"):
         bench(LADDER, 64)
+
+
+def test_recording_starts_anew_and_replaces_the_old_when_it_is_whole(tmp_path, monkeypatch):
+    from sgemm_tutorial import record as recorder
+
+    whole = [True]
+
+    def measured(kernels, sizes, path):
+        save(path, record(POINT))
+        return dataclasses.replace(record(POINT), complete=whole[0])
+
+    monkeypatch.setattr(recorder, "bench", measured)
+    path = tmp_path / "ladder.json"
+    path.write_text("what another GPU left")
+    whole[0] = False
+    with pytest.raises(KeyboardInterrupt):
+        recorder.timed(["01"], [64], path)
+    assert path.read_text() == "what another GPU left"
+    whole[0] = True
+    recorder.timed(["01"], [64], path)
+    assert load(path).points == [POINT]

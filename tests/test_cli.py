@@ -166,7 +166,7 @@ def test_trace(run):
         (("show", "01", "--diff", "x9"), "error: name"),
         (("list", "--architecture", "sm_1"), "error: architecture"),
         (("check", "01", "--sizes", "4x4", "--simulate"), "error: sizes"),
-        (("trace", "01", "--size", "1,2"), "error: sizes"),
+        (("trace", "01", "--size", "1,2"), "error: size: got '1,2'"),
         (("trace", "01", "--size", "1:9:1"), "error: size: got '1:9:1', needs one size"),
         (("bench", "--sizes", "0"), "error: sizes"),
         (("bench", "--recording", "nothing"), "error: name: got nothing"),
@@ -239,3 +239,8 @@ def test_a_closed_pipe_is_no_error():
     finally:
         os.close(writer)
     assert (result.returncode, result.stderr) == (0, b"")
+
+
+def test_alpha_without_sizes_is_refused(capsys):
+    assert main(["check", "01", "--alpha", "2"]) == 2
+    assert "error: alpha: got 2 alone" in capsys.readouterr().err

@@ -125,7 +125,7 @@ def simulate(kernel: Kernel, A: np.ndarray, B: np.ndarray, C: np.ndarray | None 
     if problem.on_gpu:
         raise ArgumentError("A", "a CuPy array", "a NumPy array: A.get()")
     grid = kernel.grid(problem.M, problem.N)
-    for name, numbers in (("trace", trace), ("blocks", blocks or ())):
+    for name, numbers in (("trace", trace), ("blocks", () if blocks is None else blocks)):
         if any(not 0 <= number < grid for number in numbers):
             raise ArgumentError(name, str(sorted(numbers)), f"blocks from 0 to {grid - 1}")
     return _execute(kernel, problem, architecture, trace, blocks, progress)
