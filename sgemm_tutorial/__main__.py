@@ -136,6 +136,9 @@ def _bench(options: argparse.Namespace) -> int:
         except BenchError as error:
             record, failure = error.record, error  # what was measured is shown all the same
     else:
+        for name, given in (("flush_l2", options.flush_l2), ("output", options.output)):
+            if given:
+                raise ArgumentError(name, str(given), "a GPU: without one, a recording is shown")
         record = recorded(kernels, sizes, options.recording)
         print(no_gpu(record), file=sys.stderr if options.json else sys.stdout)
     if options.json:

@@ -1,7 +1,7 @@
 """Makes the recordings in ``book/results`` that the book is built from, on this machine's GPU.
 
 ``python -m sgemm_tutorial.record [FOLDER]``, interrupted, continues where it was: what is measured stands in
-``*.partial.json`` until a recording is whole. ``make live`` then shows the new figures in the notebooks; the README
+``*.partial.json`` until all timings are there. ``make live`` then shows the new figures in the notebooks; the README
 gets them at once.
 """
 
@@ -36,19 +36,19 @@ def variants() -> list[Kernel]:
     ]
 
 
-def timed(kernels: Sequence[Kernel | str], sizes: Sequence[int | Size], path: Path) -> None:
-    """Time anew, in a draft beside the recording; replace the recording once all of it is there."""
-    draft = path.with_suffix(".partial.json")
-    if not bench(kernels, sizes, path=draft).complete:
-        raise KeyboardInterrupt
-    draft.replace(path)
+def timed(plan: dict[str, tuple[Sequence[Kernel | str], Sequence[int | Size]]], folder: Path) -> None:
+    """Time kernels at sizes, anew, in drafts beside the recordings; replace these once all is measured."""
+    drafts = {name: folder / f"{name}.partial.json" for name in plan}
+    for name, (kernels, sizes) in plan.items():
+        if not bench(kernels, sizes, path=drafts[name]).complete:
+            raise KeyboardInterrupt
+    for name, draft in drafts.items():
+        draft.replace(folder / f"{name}.json")
 
 
 def main(folder: Path = records.RESULTS) -> None:
     """Record timings, and counters where there is Nsight Compute."""
-    timed(LADDER, SIZES, folder / "ladder.json")
-    timed(variants(), (4096,), folder / "variants.json")
-    timed(("01", "02"), PITCHES, folder / "pitch.json")
+    timed({"ladder": (LADDER, SIZES), "variants": (variants(), (4096,)), "pitch": (("01", "02"), PITCHES)}, folder)
     launch_cost.record(folder / "launch_cost.json")
     if folder == records.RESULTS:
         readme.main()

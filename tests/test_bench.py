@@ -237,10 +237,11 @@ def test_recording_starts_anew_and_replaces_the_old_when_it_is_whole(tmp_path, m
     monkeypatch.setattr(recorder, "bench", measured)
     path = tmp_path / "ladder.json"
     path.write_text("what another GPU left")
+    plan = {"ladder": (["01"], [64]), "variants": (["02"], [64])}
     whole[0] = False
     with pytest.raises(KeyboardInterrupt):
-        recorder.timed(["01"], [64], path)
+        recorder.timed(plan, tmp_path)
     assert path.read_text() == "what another GPU left"
     whole[0] = True
-    recorder.timed(["01"], [64], path)
+    recorder.timed(plan, tmp_path)
     assert load(path).points == [POINT]
