@@ -39,7 +39,7 @@ thread_tile_2d(int M, int N, int K, float alpha, const float* A, const float* B,
             Bs[rowB + i][colB] = k0 + rowB + i < K && col0 + colB < N ? b[size_t(i) * N] : 0.0f;
         __syncthreads();                                   // the tiles are complete
 
-        #pragma unroll 4                                   // more would keep more of A in registers
+        #pragma unroll 4                                   // so that four reads of a row of As merge
         for (int k = 0; k < BK; ++k)
             for (int m = 0; m < TM; ++m)
                 for (int n = 0; n < TN; ++n)
