@@ -39,7 +39,7 @@ class SimulationFault(TutorialError):  # noqa: N818 - the field's word
     Attributes
     ----------
     kind : str
-        "out of bounds", "misaligned", "uninitialised", "race", "barrier" or "division by zero".
+        "out of bounds", "misaligned", "uninitialised", "race", "in flight", "barrier" or "division by zero".
     kernel : str
         The kernel's name.
     block, thread : int

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 
 from sgemm_tutorial.simulator.instructions import DTYPES, OPERATIONS
+from sgemm_tutorial.simulator.memory import SHARED_WINDOW
 
 from .sources import steady
 
@@ -227,6 +228,13 @@ def insert_bits(a, b, position, length, bits):
     return b
 
 
+def extract_bits(a, position, length, kind):
+    """As PTX ISA, "bfe", writes it: bit by bit; what the field does not hold is its last bit, or a's, or 0."""
+    bits, position, length = 8 * DTYPES[kind].itemsize, position & 0xFF, length & 0xFF
+    sign = a >> min(position + length - 1, bits - 1) & 1 if kind[0] == "s" and length else 0
+    return sum((a >> position + i & 1 if i < length and position + i < bits else sign) << i for i in range(bits))
+
+
 def reference(opcode):
     """Return the opcode's meaning for Python integers, or None if it is not an integer operation."""
     name, *modifiers, kind = opcode.split(".")
@@ -237,6 +245,12 @@ def reference(opcode):
         return COMPARE[modifiers[0]]
     if kind == "pred" and name == "not":
         return operator.not_
+    if name == "cvta":
+        return {("to", "global"): lambda a: a, ("shared",): lambda a: a + SHARED_WINDOW,
+                ("to", "shared"): lambda a: a - SHARED_WINDOW}[tuple(modifiers)]  # fmt: skip
+    if name == "shf":
+        return {"l": lambda a, b, count: (b << 32 | a) << (count & 31) >> 32,
+                "r": lambda a, b, count: (b << 32 | a) >> (count & 31)}[modifiers[0]]  # fmt: skip
     return {
         "add": operator.add, "sub": operator.sub, "min": min, "max": max, "div": towards_zero,
         "rem": lambda a, b: a - b * towards_zero(a, b),
@@ -245,7 +259,8 @@ def reference(opcode):
         "and": operator.and_, "or": operator.or_, "xor": operator.xor, "not": operator.invert,
         "neg": operator.neg, "abs": abs, "shl": shift_left, "shr": shift_right,
         "bfi": lambda a, b, position, length: insert_bits(a, b, position, length, bits),
-        "selp": lambda a, b, p: a if p else b, "mov": lambda a: a, "cvt": lambda a: a, "cvta": lambda a: a,
+        "bfe": lambda a, position, length: extract_bits(a, position, length, kind),
+        "selp": lambda a, b, p: a if p else b, "mov": lambda a: a, "cvt": lambda a: a,
     }.get(name)  # fmt: skip
 
 
@@ -265,7 +280,7 @@ COUNTS = [0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 264, 1 << 31
 def operands_of(opcode):
     kinds = OPERATIONS[opcode].operands
     name = opcode.split(".")[0]
-    counts = {"shl": 1, "shr": 1, "bfi": 2}.get(name, 0)
+    counts = {"shl": 1, "shr": 1, "shf": 1, "bfi": 2, "bfe": 2}.get(name, 0)
     choices = [samples(kind) for kind in kinds[: len(kinds) - counts]] + [COUNTS] * counts
     if name in ("div", "rem"):
         choices[1] = [number for number in choices[1] if number]

@@ -2,9 +2,10 @@
 
 import re
 
+import numpy as np
 import pytest
 
-from sgemm_tutorial import LADDER, UnsupportedInstruction, build, simulate
+from sgemm_tutorial import LADDER, SimulationFault, UnsupportedInstruction, build, simulate
 from sgemm_tutorial.simulator.machine import Machine
 from sgemm_tutorial.simulator.ptx import Address, Immediate, Register, Symbol, parse
 
@@ -139,8 +140,16 @@ def test_what_is_not_understood_is_refused_with_its_line(statement):
     "ld.f32 %f1, [%rd1]", "ld.local.f32 %f1, [%rd1]", "ld.volatile.shared.f32 %f1, [%rd1]",
     "ld.global.pred %p1, [%rd1]",
     "ld.global.v3.f32 {%f1, %f2, %f3}, [%rd1]", "ld.global.v2.f32 {%f1, _}, [%rd1]", "ld.global.v4.f32 {%f1}, [%rd1]",
-    "ld.global.L1::no_allocate.f32 %f1, [%rd1]", "cvta.shared.u64 %rd1, %rd2",
-    "cp.async.ca.shared.global [%r1], [%rd1], 4",
+    "ld.global.L1::no_allocate.f32 %f1, [%rd1]", "cvta.local.u64 %rd1, %rd2",
+    "cp.async.cg.shared.global [%r1], [%rd1], 8", "cp.async.ca.shared.global [%r1], [%rd1], 12",
+    "cp.async.ca.shared.global [%r1], [%rd1], %r2", "cp.async.ca.shared.global [%r1], [%rd1]",
+    "cp.async.ca.shared.global [%r1], [%rd1], 4, %p1", "cp.async.ca.shared.global [%r1], [%rd1], 4, %rd2",
+    "cp.async.ca.shared.global [%r1], [%rd1], 4, 4, %rd2", "cp.async.ca.shared.global %r1, [%rd1], 4",
+    "cp.async.ca.shared.global.L2::128B [%r1], [%rd1], 4", "cp.async.ca.shared::cluster.global [%r1], [%rd1], 4",
+    "cp.async.ca.shared.global.L2::cache_hint [%r1], [%rd1], 4, %rd2", "cp.async.wait_group %r1",
+    "cp.async.wait_group -1", "cp.async.wait_group", "cp.async.wait_all 0", "cp.async.commit_group 1",
+    "cp.async.mbarrier.arrive.shared.b64 [%r1]", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group 0",
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 16, [%r2]",
     "mov.u32 %r1, %smid", "mov.u64 %rd1, elsewhere", "mov.b64 {%r1, %r2}, %rd1", "mov.b64 %rd1, {%r1, %r2}",
     "add.s32 %r1, %r2", "setp.lt.and.s32 %p1, %r1, %r2, %p2", "cvt.rn.f32.s32 %f1, %r1", "mov.u64 %r1, 0",
 ])  # fmt: skip
@@ -245,6 +254,72 @@ def test_shared_memory_by_a_32_bit_address(tmp_path):
     assert simulate(kernel, A, floats(32, 32)).C.tolist() == A.tolist()
 
 
+def test_generic_addresses_of_shared_memory(tmp_path):
+    """There and back they name the same place; taken for an address of shared or of global memory they name none."""
+    kernel = probe(tmp_path, """
+        __shared__ float s[64];
+        s[t] = s[t + 32] = A[t];
+        size_t address;
+        asm volatile("cvta.to.shared.u64 %0, %1;" : "=l"(address) : "l"(s + 4 + t));
+        asm volatile("ld.shared.f32 %0, [%1+-16];" : "=f"(C[t]) : "l"(address));""")  # fmt: skip
+    assert re.findall(r"cvta\.(?:to\.)?shared\.u64", build(kernel).ptx) == ["cvta.shared.u64", "cvta.to.shared.u64"]
+    A = floats(1, 32)
+    assert simulate(kernel, A, floats(32, 32)).C.tolist() == A.tolist()
+    for wrong in ('"ld.shared.f32 %0, [%1];" : "=f"(C[t]) : "l"(s + t)',
+                  '"ld.global.f32 %0, [%1];" : "=f"(C[t]) : "l"(s + t)',
+                  '"ld.shared.f32 %0, [%1];" : "=f"(C[t]) : "r"(unsigned(size_t(s + t)))'):  # fmt: skip
+        kernel = probe(tmp_path, f"__shared__ float s[32];\ns[t] = A[t];\nasm volatile({wrong});  // here")
+        with pytest.raises(SimulationFault, match="out of bounds") as caught:
+            simulate(kernel, A, floats(32, 32))
+        assert caught.value.line == line_of(kernel, "// here")
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("kind", ["f32", "b32", "u32", "s32"])
+@pytest.mark.parametrize("load", ["ld.global", "ld.global.nc"])
+def test_vectors_of_every_kind(tmp_path, load, kind, count):
+    """From A through shared memory, swizzled, to C: a vector's elements keep their order."""
+    letter = "f" if kind == "f32" else "r"
+    ctype = "float" if kind == "f32" else "unsigned"
+    outputs = ", ".join(f'"={letter}"(x[{i}])' for i in range(count))
+    inputs = ", ".join(f'"{letter}"(x[{i}])' for i in range(count))
+    vector = "{" + ", ".join(f"%{i}" for i in range(count)) + "}"
+    moved = "{" + ", ".join(f"%{i + 1}" for i in range(count)) + "}"
+    kernel = probe(tmp_path, f"""
+        if (t >= 32) return;
+        {ctype} x[{count}];
+        __shared__ __align__(16) float s[128];
+        const unsigned address = __cvta_generic_to_shared(s) + {4 * count} * (t ^ t >> 3);
+        asm volatile("{load}.v{count}.{kind} {vector}, [%{count}];" : {outputs} : "l"(A + {count} * t));
+        asm volatile("st.shared.v{count}.{kind} [%0], {moved};" :: "r"(address), {inputs});
+        asm volatile("ld.shared.v{count}.{kind} {vector}, [%{count}];" : {outputs} : "r"(address));
+        asm volatile("st.global.v{count}.{kind} [%0], {moved};" :: "l"(C + {count} * t), {inputs});
+        """, 128)  # fmt: skip
+    A = floats(1, 128)
+    C = simulate(kernel, A, floats(128, 128), np.zeros((1, 128), np.float32)).C
+    assert C[0, : 32 * count].tolist() == A[0, : 32 * count].tolist()
+
+
+def test_index_arithmetic_that_the_compiler_makes_instructions_of(tmp_path):
+    """Rotations and bit fields: NVRTC writes shf and, for some architectures, bfe."""
+    kernel = probe(tmp_path, """
+        const unsigned x = a[t], y = a[31 - t];
+        const unsigned rotated = (x << 7 | x >> 25) ^ __funnelshift_l(x, y, t) ^ __funnelshift_r(x, y, t);
+        int field;
+        asm("bfe.s32 %0, %1, 3, 6;" : "=r"(field) : "r"(x));
+        c[t] = rotated + 64 * field + (t >> 2 & 5 ^ (t & 7) << 4);""")  # fmt: skip
+    assert {"shf.l.wrap.b32", "shf.r.wrap.b32", "bfe.s32"} <= set(re.findall(r"shf[\w.]+|bfe[\w.]+", build(kernel).ptx))
+    a = np.random.default_rng(3).integers(0, 2**32, 32).tolist()
+
+    def expected(t):
+        x, wide = a[t], a[31 - t] << 32 | a[t]
+        field = x >> 3 & 63
+        rotated = (x << 7 | x >> 25) ^ (wide << t) >> 32 ^ wide >> t
+        return (rotated & 0xFFFFFFFF) + 64 * (field - 64 * (field >> 5)) + (t >> 2 & 5 ^ (t & 7) << 4) & 0xFFFFFFFF
+
+    assert run_bits(kernel, a)[0].tolist() == [expected(t) for t in range(32)]
+
+
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_the_ladder_is_read_in_full(kernel):
     binary = build(kernel)
@@ -252,5 +327,5 @@ def test_the_ladder_is_read_in_full(kernel):
     assert len(read.parameters) == 8
     opcodes = [i.opcode for block in read.blocks for i in block]
     body = binary.ptx.partition(f".entry {binary.entry}(")[2]
-    assert len(opcodes) == len(re.findall(r"^\t(?:@!?%\w+ )?[a-z][\w.:]*\s[^\n]*;$|^\tret;$", body, re.MULTILINE))
+    assert len(opcodes) == len(re.findall(r"^\t(?:@!?%\w+ )?[a-z][\w.:]*(?:\s[^\n]*)?;$", body, re.MULTILINE))
     assert all(1 <= i.line <= len(kernel.source.splitlines()) for block in read.blocks for i in block)

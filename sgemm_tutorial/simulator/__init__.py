@@ -1,7 +1,8 @@
 """The simulator: runs the PTX that NVRTC makes of a kernel, on NumPy arrays, with no GPU.
 
-`ptx` reads the PTX, `instructions` knows its arithmetic, `memory` holds the data and checks every access,
-`counters` counts as the hardware does, and `machine` puts them together.
+`ptx` reads the PTX, `instructions` knows its arithmetic, `memory` holds the data and checks every access, `copies`
+are the asynchronous ones, `counters` counts as the hardware does, `batch` is many blocks' threads on their way
+through the program, and `machine` makes of each instruction what it does to them.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from .. import arguments
 from ..compiler import ARCHITECTURE, build
 from ..errors import ArgumentError
 from ..table import Table
+from .batch import Access
 from .counters import Counts
-from .machine import Access, Machine
+from .machine import Machine
 from .ptx import parse
 
 if TYPE_CHECKING:
@@ -60,12 +62,12 @@ class Run:
     def table(self) -> Table:
         """Return what was counted by source line.
 
-        Lines without memory access, FMA or barrier share a row; what no line has is left out.
+        Lines without memory access, FMA, barrier or asynchronous copy share a row; what no line has is left out.
         """
         source = self.kernel.source.splitlines()
         rows, other = [], Counts()
         for line, counts in self.lines.items():
-            if {"fma", "barrier", *MEMORY} & counts.by_class.keys():
+            if {"fma", "barrier", "copy", "commit", "wait", *MEMORY} & counts.by_class.keys():
                 rows.append((line, source[line - 1].partition("//")[0].strip(), *_row(counts)))
             else:
                 other += counts
@@ -116,8 +118,8 @@ def simulate(kernel: Kernel, A: np.ndarray, B: np.ndarray, C: np.ndarray | None 
     ArgumentError, CompileError
         As for calling the kernel.
     SimulationFault
-        An access is out of bounds, misaligned, reads what was never written, or races with another thread's; or a
-        barrier is not reached by all threads of a block.
+        An access is out of bounds, misaligned, reads what was never written, races with another thread's, or meets
+        an asynchronous copy that was not waited for; or a barrier is not reached by all threads of a block.
     UnsupportedInstruction
         The PTX holds something the simulator does not know.
     """

@@ -26,7 +26,8 @@ class Counts:
         PTX instructions executed, counted once per warp.
     by_class : Counter of str
         The same by class: "fma", "float", "integer", "convert", "compare", "move", "parameter", "branch",
-        "barrier", "global load", "global store", "shared load", "shared store".
+        "barrier", "global load", "global store", "shared load", "shared store", "copy", "commit", "wait". A "copy"
+        is asynchronous, a load from global memory and a store to shared memory; "commit" and "wait" go with it.
     thread_instructions : int
         The same, counted once per active thread.
     flops : int

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .memory import SHARED_WINDOW
+
 DTYPES = {
     "pred": np.dtype(bool),
     "b16": np.dtype(np.uint16), "u16": np.dtype(np.uint16), "s16": np.dtype(np.int16),
@@ -98,6 +100,25 @@ def _shift_right(a: np.ndarray, count: np.ndarray) -> np.ndarray:
     return shifted if a.dtype.kind == "i" else np.where(count < bits, shifted, a.dtype.type(0))
 
 
+def _funnel_left(low: np.ndarray, high: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return the upper half of high:low shifted left by the count modulo 32: a rotation where both are the same."""
+    count = count & np.uint32(31)
+    return _shift_left(high, count) | _shift_right(low, np.uint32(32) - count)
+
+
+def _funnel_right(low: np.ndarray, high: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return the lower half of high:low shifted right by the count modulo 32."""
+    count = count & np.uint32(31)
+    return _shift_right(low, count) | _shift_left(high, np.uint32(32) - count)
+
+
+def _bit_field_extract(a: np.ndarray, position: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Return the `length` bits of a from `position` on, extended with the sign if the type has one."""
+    bits = np.uint32(a.dtype.itemsize * 8)
+    beyond = bits - np.minimum(length & np.uint32(0xFF), bits)
+    return _shift_right(_shift_left(_shift_right(a, position & np.uint32(0xFF)), beyond), beyond)
+
+
 def _bit_field_insert(a: np.ndarray, b: np.ndarray, position: np.ndarray, length: np.ndarray) -> np.ndarray:
     """Return b with its `length` bits from `position` on replaced by the lowest bits of a."""
     bits = a.dtype.itemsize * 8
@@ -138,6 +159,10 @@ def _operations() -> dict[str, Operation]:
     for t in ("b16", "b32", "b64"):
         table[f"shl.{t}"] = Operation(_shift_left, (t, "u32"), t, "integer")
         table[f"shr.{t}"] = Operation(_shift_right, (t, "u32"), t, "integer")
+    for direction, funnel in (("l", _funnel_left), ("r", _funnel_right)):
+        table[f"shf.{direction}.wrap.b32"] = Operation(funnel, ("b32", "b32", "u32"), "b32", "integer")
+    for t in ("u32", "s32", "u64", "s64"):
+        table[f"bfe.{t}"] = Operation(_bit_field_extract, (t, "u32", "u32"), t, "integer")
     for t in ("b32", "b64"):
         table[f"bfi.{t}"] = Operation(_bit_field_insert, (t, t, "u32", "u32"), t, "integer")
 
@@ -154,7 +179,7 @@ def _operations() -> dict[str, Operation]:
                 lambda a, b, f=function, u=unordered: f(a, b) & ~u(a, b), (t, t), "pred", "compare")
             table[f"setp.{name}u.{t}"] = Operation(
                 lambda a, b, f=function, u=unordered: f(a, b) | u(a, b), (t, t), "pred", "compare")
-    for t in ("b16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64"):
+    for t in ("b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64"):
         table[f"selp.{t}"] = Operation(lambda a, b, p: np.where(p, a, b), (t, t, "pred"), t, "move")
     for t in ("b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64", "pred"):
         table[f"mov.{t}"] = Operation(lambda a: a, (t,), t, "move")
@@ -166,6 +191,9 @@ def _operations() -> dict[str, Operation]:
                 lambda a, to=DTYPES[target]: a.astype(to), (source,), target, "convert")
     for t in ("u64", "u32"):
         table[f"cvta.to.global.{t}"] = Operation(lambda a: a, (t,), t, "convert")
+    window = np.uint64(SHARED_WINDOW)
+    table["cvta.shared.u64"] = Operation(lambda a: a + window, ("u64",), "u64", "convert")
+    table["cvta.to.shared.u64"] = Operation(lambda a: a - window, ("u64",), "u64", "convert")
 
     table["fma.rn.f32"] = Operation(fma, ("f32", "f32", "f32"), "f32", "fma", flops=2)
     for name, function in {"add": np.add, "sub": np.subtract, "mul": np.multiply}.items():

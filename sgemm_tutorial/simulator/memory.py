@@ -16,6 +16,7 @@ from .ptx import Variable
 SEVERAL = 2047  # stands for "several threads" where a thread's number (at most 1023) would be
 ALIGNMENT = 512  # bytes
 STAMP_BITS = 11  # bits of a stamp that hold the thread; the barrier interval is above them
+SHARED_WINDOW = 0x20_8000_0000  # where generic addresses of shared memory begin, far below those of the arrays
 
 
 class Violation(Exception):  # noqa: N818 - caught and completed by the machine, never seen outside
@@ -147,7 +148,8 @@ class SharedMemory:
 
     Two shadow arrays hold, per granule of memory, a stamp of its last write and of its reads. A stamp is
     ``interval << STAMP_BITS | thread``, where a block's interval goes up at each barrier: two accesses with the
-    same interval, by different threads, at least one a write, are a race.
+    same interval, by different threads, at least one a write, are a race. Where an asynchronous copy is on its way,
+    the last write is ``-1 - thread``.
 
     Parameters
     ----------
@@ -181,7 +183,8 @@ class SharedMemory:
         stamp = (self.interval[block] << STAMP_BITS) | thread
         for granule in self._granules(offsets, width):
             wrote = self.wrote[granule]
-            if not wrote.all():
+            if wrote.min() <= 0:
+                self._require_landed(wrote, addresses, "reads")
                 lane = np.flatnonzero(wrote == 0)[0]
                 raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
             self._require_same(wrote, stamp, addresses, "reads", "wrote")
@@ -201,14 +204,35 @@ class SharedMemory:
         offsets = self._offsets(addresses, block, width)
         stamp = (self.interval[block] << STAMP_BITS) | thread
         for granule in self._granules(offsets, width):
-            self._require_same(self.wrote[granule], stamp, addresses, "writes", "wrote")
-            self._require_same(self.read[granule], stamp, addresses, "writes", "read")
+            self._require_free(granule, stamp, addresses, "writes")
             self.wrote[granule] = stamp
             self._require_same(self.wrote[granule], stamp, addresses, "writes", "wrote")
         elements = self.data.view(dtype)
         first = offsets // dtype.itemsize
         for i, value in enumerate(values):
             elements[first + i] = value
+
+    def depart(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> np.ndarray:
+        """Let nobody touch the `width` bytes behind each lane's address until they `land`; return their offsets."""
+        offsets = self._offsets(addresses, block, width)
+        stamp = (self.interval[block] << STAMP_BITS) | thread
+        mark = -1 - thread
+        for granule in self._granules(offsets, width):
+            self._require_free(granule, stamp, addresses, "copies to")
+            self.wrote[granule] = mark
+            twice = np.where(self.wrote[granule] != mark, self.wrote[granule], 0)  # by another lane of this copy
+            self._require_landed(twice, addresses, "copies to")
+        return offsets
+
+    def land(self, offsets: np.ndarray, block: np.ndarray, thread: np.ndarray, words: np.ndarray) -> None:
+        """Store what was copied, an array of uint32 of shape (words, lanes), as a write that each thread makes now."""
+        stamp = (self.interval[block] << STAMP_BITS) | thread
+        for granule in self._granules(offsets, 4 * len(words)):
+            self.wrote[granule] = stamp
+        elements = self.data.view(np.uint32)
+        first = offsets // 4
+        for i, word in enumerate(words):
+            elements[first + i] = word
 
     def _offsets(self, addresses: np.ndarray, block: np.ndarray, width: int) -> np.ndarray:
         require_aligned(addresses, width)
@@ -229,6 +253,22 @@ class SharedMemory:
             if variable.offset <= address < variable.offset + variable.size:
                 return f"{variable.name} at byte {address - variable.offset}"
         return f"shared memory at byte {address}"
+
+    def _require_free(self, granule: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str) -> None:
+        """Raise Violation where another thread wrote or read since the last barrier, or a copy is on its way."""
+        wrote = self.wrote[granule]
+        if wrote.min() < 0:
+            self._require_landed(wrote, addresses, does)
+        self._require_same(wrote, stamp, addresses, does, "wrote")
+        self._require_same(self.read[granule], stamp, addresses, does, "read")
+
+    def _require_landed(self, wrote: np.ndarray, addresses: np.ndarray, does: str) -> None:
+        """Raise Violation where an asynchronous copy is on its way."""
+        flying = np.flatnonzero(wrote < 0)
+        if len(flying):
+            lane = flying[0]
+            raise Violation("in flight", lane, f"{does} {self.name(int(addresses[lane]))}, whose asynchronous copy "
+                            f"by thread {-1 - wrote[lane]} has not been waited for")  # fmt: skip
 
     def _require_same(self, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str) -> None:
         """Raise Violation where another thread's stamp of the same barrier interval is already there."""

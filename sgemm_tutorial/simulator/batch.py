@@ -1,0 +1,265 @@
+"""Some blocks' lanes on their way through a program: their registers and memories, where they part and where they wait.
+
+Lanes that wait at the same basic block run it together, the block that comes first in the program first, so that
+lanes that parted meet again where their paths join. A lane at a barrier waits for its block's other lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import SimulationFault, UnsupportedInstruction
+from . import counters
+from .copies import Copies
+from .counters import WARP, Counts
+from .instructions import DTYPES
+from .memory import SharedMemory, Violation
+from .ptx import Instruction, Program
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+Lanes = np.ndarray | None
+"""Active lanes of a batch: their places in ascending order, or None for all."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """One execution of one load or store by a traced block.
+
+    Attributes
+    ----------
+    line : int
+        Line of the kernel's source.
+    space, kind : str
+        "global" or "shared"; "load" or "store".
+    array : str
+        The kernel's parameter, or the shared variable, that is accessed.
+    width : int
+        Bytes per thread.
+    block : int
+        Linear block index.
+    threads : array of int
+        Linear indices in the block of the threads that take part.
+    offsets : array of int
+        Each thread's byte offset in `array`.
+    """
+
+    line: int
+    space: str
+    kind: str
+    array: str
+    width: int
+    block: int
+    threads: np.ndarray
+    offsets: np.ndarray
+
+
+class Batch:
+    """Some blocks' lanes on their way through the program.
+
+    A register is an array with an element per lane, or one element where all lanes hold the same.
+    """
+
+    def __init__(self, machine: Machine, blocks: np.ndarray, grid: int) -> None:
+        self.machine, self.blocks = machine, blocks
+        threads = machine.threads
+        self.size = len(blocks) * threads
+        self.block = np.repeat(np.arange(len(blocks)), threads)  # each lane's block within the batch
+        self.thread = np.tile(np.arange(threads), len(blocks))
+        warps_per_block = -(-threads // WARP)
+        self.warps = len(blocks) * warps_per_block
+        self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
+        self.full = threads % WARP == 0
+        program = machine.program
+        self.shared = SharedMemory(program.shared.values(), program.shared_bytes, len(blocks), machine.granule)
+        self.copies = Copies(self.shared, self.block, self.thread)
+        zero = np.zeros(1, np.uint32)
+        self.registers: dict[str, np.ndarray] = {
+            "%tid.x": self.thread.astype(np.uint32), "%tid.y": zero, "%tid.z": zero,
+            "%ctaid.x": blocks.astype(np.uint32)[self.block], "%ctaid.y": zero, "%ctaid.z": zero,
+            "%ntid.x": np.array([threads], np.uint32), "%ntid.y": zero + 1, "%ntid.z": zero + 1,
+            "%nctaid.x": np.array([grid], np.uint32), "%nctaid.y": zero + 1, "%nctaid.z": zero + 1,
+            "%laneid": (self.thread % WARP).astype(np.uint32),
+        }  # fmt: skip
+        self.waiting: dict[int, Lanes] = {0: None}  # lanes by the basic block they are to run next
+        self.barrier: np.ndarray | None = None  # where lanes stand at a barrier: its basic block, else -1
+
+    def run(self) -> None:
+        """Execute until every lane has left the kernel."""
+        program, steps = self.machine.program, self.machine.steps
+        while self.waiting:
+            here = min(self.waiting)
+            lanes = self.waiting.pop(here)
+            self.machine.warps_through[here] += self._count_warps(lanes)
+            self.machine.threads_through[here] += self.size if lanes is None else len(lanes)
+            for step in steps[here]:
+                step(self, lanes)
+            for target, going in self._leave(program, program.blocks[here][-1], here, lanes):
+                self._arrive(target, going)
+        if self.barrier is not None and (self.barrier >= 0).any():
+            self._report_stuck()
+
+    def _leave(self, program: Program, last: Instruction, here: int, lanes: Lanes) -> Iterator[tuple[int, Lanes]]:
+        """Yield where the lanes go from the end of a basic block, and which."""
+        if last.opcode == "bar.sync":
+            yield from self._meet(here, lanes)
+            return
+        taking, staying = (lanes, np.empty(0, np.int64))
+        if last.guard:
+            taking, staying = self.split(last, lanes)
+        if last.opcode.startswith("bra"):
+            yield program.targets[last.operands[0].name], taking
+        elif last.opcode not in ("ret", "exit"):
+            staying = lanes
+        yield here + 1, staying
+
+    def _arrive(self, target: int, lanes: Lanes) -> None:
+        if lanes is not None and len(lanes) == 0:
+            return
+        if target in self.waiting:
+            lanes = np.sort(np.concatenate([self.waiting[target], lanes]))
+        self.waiting[target] = None if lanes is None or len(lanes) == self.size else lanes
+
+    def _meet(self, here: int, lanes: Lanes) -> Iterator[tuple[int, Lanes]]:
+        """Take lanes into the barrier; yield on those whose block is complete."""
+        if lanes is None:
+            self.shared.interval += 1
+            yield here + 1, None
+            return
+        if self.barrier is None:
+            self.barrier = np.full(self.size, -1)
+        self.barrier[lanes] = here
+        complete = (self.barrier.reshape(len(self.blocks), -1) == here).all(axis=1)
+        self.shared.interval[complete] += 1
+        released = np.flatnonzero(complete[self.block])
+        self.barrier[released] = -1
+        yield here + 1, released
+
+    def _report_stuck(self) -> None:
+        lane = int(np.flatnonzero(self.barrier >= 0)[0])
+        mates = np.flatnonzero((self.block == self.block[lane]) & (self.barrier != self.barrier[lane]))
+        other = int(mates[0])
+        bar = self.machine.program.blocks[self.barrier[lane]][-1]
+        place = "has left the kernel"
+        if self.barrier[other] >= 0:
+            place = f"waits at line {self.machine.program.blocks[self.barrier[other]][-1].line}"
+        detail = f"waits at a barrier that thread {self.thread[other]} of its block never reaches: that one {place}"
+        raise self.fault(Violation("barrier", lane, detail), bar, None)
+
+    def split(self, instruction: Instruction, lanes: Lanes) -> tuple[Lanes, Lanes]:
+        """Return the lanes whose guard holds, and the others."""
+        name, wanted = instruction.guard
+        holds = self.read(name, DTYPES["pred"], lanes, instruction) == wanted
+        none = np.empty(0, np.int64)
+        if holds.all():
+            return lanes, none
+        if not holds.any():
+            return none, lanes
+        return self.among(lanes, holds), self.among(lanes, ~holds)
+
+    @staticmethod
+    def among(lanes: Lanes, holds: np.ndarray) -> Lanes:
+        """Return those of the active lanes for which it holds."""
+        if holds.all():
+            return lanes
+        return np.flatnonzero(holds) if lanes is None else lanes[holds]
+
+    def spread(self, values: np.ndarray, lanes: Lanes) -> np.ndarray:
+        """Return a value per active lane where there may be one for all."""
+        return np.broadcast_to(values, self.size if lanes is None else len(lanes))
+
+    def read(self, name: str, dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> np.ndarray:
+        """Return the value of a register that the instruction reads, as that type."""
+        value = self.registers.get(name)
+        if value is None:
+            raise UnsupportedInstruction(
+                f"line {instruction.line}: reads {name}, which nothing wrote: {instruction.text}")
+        if value.dtype is not dtype:
+            if value.dtype.itemsize > dtype.itemsize:  # PTX takes the low bits of a wider register
+                value = value.astype(f"u{dtype.itemsize}")
+            value = value.view(dtype)
+        return value if lanes is None or value.size == 1 else value[lanes]
+
+    def write(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
+        """Give a register a value in the active lanes."""
+        if lanes is not None:
+            before = self.registers.get(name)
+            if before is None:
+                before = np.zeros(1, value.dtype)
+            whole = np.array(np.broadcast_to(before.view(value.dtype), self.size))
+            whole[lanes] = value
+            value = whole
+        self.registers[name] = value
+
+    def load(self, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int) -> list[np.ndarray]:
+        """Load `count` elements behind each address."""
+        if space == "global":
+            return self.machine.memory.load(addresses, dtype, count)
+        addresses, block, thread = self._spread(addresses, lanes)
+        return self.shared.load(addresses, block, thread, dtype, count)
+
+    def store(self, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray]) -> None:
+        """Store one element per value behind each address."""
+        addresses, block, thread = self._spread(addresses, lanes)
+        if space == "global":
+            self.machine.memory.store(addresses, values)
+        else:
+            self.shared.store(addresses, block, thread, values)
+
+    def tally(self, tally: Counts, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int,
+              total: int | None = None) -> None:  # fmt: skip
+        """Count one access, of `total` bytes if not all lanes want `width`."""
+        slots = None if lanes is None and self.full else self._lanes(self.slot, lanes)
+        rows = counters.by_warp(slots, addresses.astype(np.int64), self.warps)
+        if total is None:
+            total = (self.size if lanes is None else len(lanes)) * width
+        count = {"requests": len(rows), "bytes": total}
+        if space == "global":
+            count["sectors"] = counters.sectors(rows)
+        else:
+            count["wavefronts"], count["conflicts"] = counters.wavefronts(rows, width, kind)
+        for what, number in count.items():
+            name = f"{space}_{kind}_{what}"
+            setattr(tally, name, getattr(tally, name) + number)
+
+    def traced(self, instruction: Instruction, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int
+               ) -> Iterator[Access]:  # fmt: skip
+        """Yield the access as each traced block made it."""
+        addresses, block, thread = self._spread(addresses, lanes)
+        for number in np.flatnonzero(np.isin(self.blocks, list(self.machine.traced))):
+            mine = block == number
+            if mine.any():
+                first = int(addresses[mine][0])
+                if space == "global":
+                    array, offset = self.machine.memory.name(first)
+                else:
+                    array, offset = next((v.name, first - v.offset) for v in self.machine.program.shared.values()
+                                         if v.offset <= first < v.offset + v.size)  # fmt: skip
+                yield Access(instruction.line, space, kind, array, width, int(self.blocks[number]), thread[mine],
+                             addresses[mine].astype(np.int64) - (first - offset))  # fmt: skip
+
+    def fault(self, violation: Violation, instruction: Instruction, lanes: Lanes) -> SimulationFault:
+        """Complete a violation with kernel, block, thread and source line."""
+        lane = violation.lane if lanes is None else lanes[violation.lane]
+        block, thread = int(self.blocks[self.block[lane]]), int(self.thread[lane])
+        return SimulationFault(violation.kind, self.machine.name, block, thread, instruction.line, violation.detail)
+
+    def _spread(self, addresses: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return address, block within the batch, and thread of each active lane."""
+        block = self._lanes(self.block, lanes)
+        return np.broadcast_to(addresses, block.shape), block, self._lanes(self.thread, lanes)
+
+    @staticmethod
+    def _lanes(values: np.ndarray, lanes: Lanes) -> np.ndarray:
+        return values if lanes is None else values[lanes]
+
+    def _count_warps(self, lanes: Lanes) -> int:
+        if lanes is None:
+            return self.warps
+        warp = self.slot[lanes] // WARP
+        return 1 + int(np.count_nonzero(warp[1:] != warp[:-1]))

@@ -1,0 +1,139 @@
+"""Asynchronous copies from global to shared memory, ``cp.async``: what is on its way, and what a wait brings in.
+
+A thread's copies are on their way until it waits for them. It commits those that it has issued as a group, and waits
+for all groups but the most recent few. Semantics: NVIDIA, "Parallel Thread Execution ISA", "cp.async",
+"cp.async.commit_group" and "cp.async.wait_group".
+
+The hardware may finish a copy at any time before its wait is over. Here all finish at the wait and no sooner, so that
+a kernel which waits too little never comes out right by luck. The source, which must not change meanwhile, is read
+when the copy is issued.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .memory import GlobalMemory, SharedMemory, Violation, require_aligned
+
+WIDTHS = {"cp.async.ca.shared.global": (4, 8, 16), "cp.async.cg.shared.global": (16,)}
+"""The copy instructions and the bytes that each may write: past L1 (cg), only 16."""
+
+GROUPS = {"cp.async.commit_group": "commit", "cp.async.wait_group": "wait", "cp.async.wait_all": "wait"}
+"""What ends a group of copies, or waits for groups, and its class for the counters."""
+
+
+@dataclass
+class Flight:
+    """One execution of one copy instruction, or what is left of it.
+
+    Attributes
+    ----------
+    lanes : array of int64, shape (n,), or slice
+        The lanes that issued it, by their place in the batch; a slice stands for all.
+    group : array of int64, shape (n,)
+        The number of the group that each lane will commit, or has committed, its copy to.
+    offsets : array of int64, shape (n,)
+        Where in the batch's shared memory each copy goes, in bytes.
+    words : array of uint32, shape (width // 4, n)
+        What was read.
+    """
+
+    lanes: np.ndarray | slice
+    group: np.ndarray
+    offsets: np.ndarray
+    words: np.ndarray
+
+    def part(self, which: np.ndarray) -> Flight:
+        """Return the copies where `which` holds, alone."""
+        lanes = np.flatnonzero(which) if isinstance(self.lanes, slice) else self.lanes[which]
+        return Flight(lanes, self.group[which], self.offsets[which], self.words[:, which])
+
+
+class Copies:
+    """The copies of a batch of lanes that are on their way.
+
+    Parameters
+    ----------
+    shared : SharedMemory
+        Where they go.
+    block, thread : array of int64
+        Each lane's block within the batch, and its number in the block.
+    """
+
+    def __init__(self, shared: SharedMemory, block: np.ndarray, thread: np.ndarray) -> None:
+        self.shared, self.block, self.thread = shared, block, thread
+        self.committed = np.zeros(len(block), np.int64)  # groups that each lane has committed
+        self.flights: list[Flight] = []
+
+    def issue(self, addresses: np.ndarray, lanes: np.ndarray | None, words: np.ndarray) -> None:
+        """Send words, of shape (width // 4, active lanes), on their way to each active lane's address."""
+        which = slice(None) if lanes is None else lanes
+        block, thread = self.block[which], self.thread[which]
+        addresses = np.broadcast_to(addresses, block.shape)
+        offsets = self.shared.depart(addresses, block, thread, 4 * len(words))
+        self.flights.append(Flight(which, self.committed[which].copy(), offsets, words))
+
+    def commit(self, lanes: np.ndarray | None) -> None:
+        """Make a group, for each active lane, of its copies that are in none yet; there may be no such copy."""
+        self.committed[slice(None) if lanes is None else lanes] += 1
+
+    def wait(self, lanes: np.ndarray | None, pending: int) -> None:
+        """Complete all groups that the active lanes have committed, but the `pending` most recent of each lane."""
+        which = slice(None) if lanes is None else lanes
+        first_pending = np.zeros_like(self.committed)  # groups are numbered from 0: of other lanes none is due
+        first_pending[which] = self.committed[which] - pending
+        still = []
+        for flight in self.flights:
+            due = flight.group < first_pending[flight.lanes]
+            if not due.any():
+                still.append(flight)
+                continue
+            if not due.all():
+                still.append(flight.part(~due))
+                flight = flight.part(due)
+            self.shared.land(flight.offsets, self.block[flight.lanes], self.thread[flight.lanes], flight.words)
+        self.flights = still
+
+
+def fetch(memory: GlobalMemory, addresses: np.ndarray, sizes: np.ndarray, width: int) -> np.ndarray:
+    """Read what lanes copy, filled up with zeros.
+
+    Parameters
+    ----------
+    memory : GlobalMemory
+    addresses : array of uint64, shape (n,)
+        Where each lane reads; of no account where it reads nothing.
+    sizes : array of uint32, shape (n,)
+        Bytes that each lane reads, 0 to `width`.
+    width : int
+        Bytes that each lane copies.
+
+    Returns
+    -------
+    array of uint32, shape (width // 4, n)
+
+    Raises
+    ------
+    Violation
+        What a lane reads is misaligned for `width` bytes, out of bounds or uninitialised, or more than `width` bytes.
+    """
+    if sizes.max() > width:
+        lane = np.flatnonzero(sizes > width)[0]
+        raise Violation("out of bounds", lane, f"copies {sizes[lane]} bytes to a place of {width}")
+    data = np.zeros((len(sizes), width), np.uint8)
+    for size in map(int, np.flatnonzero(np.bincount(sizes))):
+        if size == 0:
+            continue
+        lanes = np.flatnonzero(sizes == size)
+        dtype = np.dtype(np.uint8 if size % 4 else np.uint32)
+        elements = data.view(dtype)
+        try:
+            require_aligned(addresses[lanes], width)
+            loaded = memory.load(addresses[lanes], dtype, size // dtype.itemsize)
+        except Violation as violation:
+            raise Violation(violation.kind, lanes[violation.lane], violation.detail) from None
+        for i, element in enumerate(loaded):
+            elements[lanes, i] = element
+    return np.ascontiguousarray(data.view(np.uint32).T)
