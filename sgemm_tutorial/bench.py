@@ -94,10 +94,10 @@ def bench(
                                    "seed": SEED}, complete=False)  # fmt: skip
     if path is not None and Path(path).exists():
         record.points = _points_to_keep(record, Path(path))
-    done = {_key(point.kernel, point.parameters, point.size, point.source) for point in record.points}
+    done = {_key(point.kernel, point.label, point.parameters, point.size, point.source) for point in record.points}
 
     def missing(size: Size) -> list[Kernel]:
-        return [k for k in chosen if _key(k.name, k.parameters, size, digest(k)) not in done]
+        return [k for k in chosen if _key(k.name, k.label, k.parameters, size, digest(k)) not in done]
 
     def keep() -> None:
         if path is not None:
@@ -300,15 +300,15 @@ def _points_to_keep(record: Record, path: Path) -> list[Point]:
     return earlier.points
 
 
-def _key(kernel: str, parameters: dict[str, int], size: Size, source: str) -> tuple:
-    return kernel, tuple(parameters.items()), size, source
+def _key(kernel: str, label: str, parameters: dict[str, int], size: Size, source: str) -> tuple:
+    return kernel, label, tuple(parameters.items()), size, source
 
 
 def _point(kernel: Kernel, size: Size, own: Timing, reference: Timing) -> Point:
     return Point(
         kernel.name, kernel.parameters, *size,
         own.median_ms, own.p10_ms, own.p90_ms, len(own.samples), own.batch,
-        reference.median_ms, reference.p10_ms, reference.p90_ms, digest(kernel),
+        reference.median_ms, reference.p10_ms, reference.p90_ms, digest(kernel), kernel.label,
     )  # fmt: skip
 
 
@@ -318,8 +318,8 @@ def _times(size: Size) -> str:
 
 def _with(points: list[Point], new: Point) -> list[Point]:
     """Return the points with a new one, instead of those of older sources of the same kernel."""
-    what = _key(new.kernel, new.parameters, new.size, "")
-    return [old for old in points if _key(old.kernel, old.parameters, old.size, "") != what] + [new]
+    what = _key(new.kernel, new.label, new.parameters, new.size, "")
+    return [old for old in points if _key(old.kernel, old.label, old.parameters, old.size, "") != what] + [new]
 
 
 def _spot_check(name: str, C: Any, A: np.ndarray, B: np.ndarray) -> None:

@@ -33,6 +33,8 @@ class Kernel:
         Where the source file is.
     edits : tuple of (str, str)
         Changes to the source file's text; see `edited`.
+    label : str
+        What the edits do, in a few words; recordings tell kernels with edits apart by it.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Kernel:
     least_capability: tuple[int, int] = (7, 5)
     folder: Path = KERNELS
     edits: tuple[tuple[str, str], ...] = ()
+    label: str = ""
 
     @property
     def path(self) -> Path:
@@ -91,20 +94,22 @@ class Kernel:
                 raise ArgumentError(name, "a parameter unknown to " + self.name, ", ".join(self.parameters))
         return dataclasses.replace(self, parameters=self.parameters | parameters)
 
-    def edited(self, *changes: tuple[str, str]) -> Kernel:
-        """Return this kernel with its source changed, to break it on purpose; the file stays as it is.
+    def edited(self, *changes: tuple[str, str], label: str = "") -> Kernel:
+        """Return this kernel with its source changed, to compare or to break it; the file stays as it is.
 
         Parameters
         ----------
         *changes : tuple of (str, str)
             Text of the source, and what to put in its place, wherever it stands; made in this order.
+        label : str
+            What this does to the kernel, in a few words.
 
         Raises
         ------
         ArgumentError
             The source does not hold the text.
         """
-        kernel = dataclasses.replace(self, edits=self.edits + changes)
+        kernel = dataclasses.replace(self, edits=self.edits + changes, label=label)
         _ = kernel.source
         return kernel
 
@@ -151,6 +156,19 @@ LADDER = (
            {"BM": 64, "BN": 64, "BK": 32, "TM": 16}),
     Kernel("05_thread_tile_2d", "each thread computes a tile of TM × TN elements",
            {"BM": 128, "BN": 64, "BK": 32, "TM": 8, "TN": 4}),
+    Kernel("06_register_fragments", "what a thread needs at one k is read into registers first",
+           {"BM": 128, "BN": 64, "BK": 32, "TM": 8, "TN": 4}),
+    Kernel("07_vectorized", "four elements per access, and the tile of A transposed",
+           {"BM": 128, "BN": 64, "BK": 16, "TM": 8, "TN": 4, "BLOCKS": 3}),
+    Kernel("08_conflict_free", "no two lanes in different words of one bank",
+           {"BM": 64, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "BLOCKS": 3}),
+    Kernel("09_warp_tile", "a tile of C for the warp, between the block's and the thread's",
+           {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "TM": 8, "TN": 8, "BLOCKS": 2}),
+    Kernel("10_double_buffer", "the next tiles are fetched while these are multiplied",
+           {"BM": 128, "BN": 256, "BK": 8, "WM": 128, "WN": 32, "TM": 16, "TN": 8, "BLOCKS": 1}),
+    Kernel("11_async_pipeline", "asynchronous copies, several tiles ahead",
+           {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8, "STAGES": 3, "BLOCKS": 1},
+           (8, 0)),
 )  # fmt: skip
 
 

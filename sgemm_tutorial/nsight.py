@@ -22,6 +22,7 @@ from .correctness import matrices
 from .errors import ArgumentError, DeviceError
 from .simulator import Run
 from .table import Table
+from .variants import COUNTED
 
 METRICS = {
     "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
@@ -34,6 +35,11 @@ METRICS = {
     "shared_store_requests": "smsp__inst_executed_op_shared_st.sum",
     "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "copy_instructions": "smsp__inst_executed_op_ldgsts.sum",
+    "copy_requests": "sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts.sum",
+    "copy_sectors": "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts.sum",
+    "copy_wavefronts": "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
+    "copy_conflicts": "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
     "l1_tag_wavefronts": "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
     "l1_data_wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
     "l1_fill_sectors": "l1tex__m_xbar2l1tex_read_sectors.sum",
@@ -52,16 +58,16 @@ LARGE = (4096, 4096, 4096)
 
 
 def record(path: Path) -> None:
-    """Count every kernel of the ladder on every one of `SHAPES` and on `LARGE`, and save the record.
+    """Count every kernel of the ladder, and of `COUNTED`, on every one of `SHAPES` and on `LARGE`, and save the record.
 
     Raises
     ------
     DeviceError
         There is no GPU or no ncu, or ncu may not read the counters.
     """
-    launches = [(kernel, *shape) for kernel in LADDER for shape in (*SHAPES, LARGE)]
+    launches = _launches()
     rows = counted(["-m", "sgemm_tutorial.nsight", "--launch"], [kernel.function for kernel, *_ in launches], METRICS)
-    points = [{"kernel": kernel.name, "parameters": kernel.parameters, "M": M, "N": N, "K": K, **row}
+    points = [{"kernel": kernel.name, "label": kernel.label, "parameters": kernel.parameters, "M": M, "N": N, "K": K, **row}
               for (kernel, M, N, K), row in zip(launches, rows, strict=True)]  # fmt: skip
     records.write(path, {"provenance": records.provenance() | {"ncu": version()}, "metrics": METRICS, "points": points})
 
@@ -74,7 +80,7 @@ def measured(kernel: Kernel, M: int, N: int, K: int) -> dict[str, Any]:
     ArgumentError
         The recording in ``book/results`` has no such problem; it has `SHAPES` and `LARGE`.
     """
-    key = {"kernel": kernel.name, "parameters": kernel.parameters, "M": M, "N": N, "K": K}
+    key = {"kernel": kernel.name, "label": kernel.label, "parameters": kernel.parameters, "M": M, "N": N, "K": K}
     for point in _recording()["points"]:
         if point.items() >= key.items():
             return {name: point[name] for name in METRICS}
@@ -142,9 +148,12 @@ def version() -> str:
 
 def launch_all() -> None:
     """Launch what `record` counts, in its order."""
-    for kernel in LADDER:
-        for M, N, K in (*SHAPES, LARGE):
-            kernel(*matrices(M, N, K))
+    for kernel, M, N, K in _launches():
+        kernel(*matrices(M, N, K))
+
+
+def _launches() -> list[tuple[Kernel, int, int, int]]:
+    return [(kernel, *shape) for kernel in (*LADDER, *COUNTED) for shape in (*SHAPES, LARGE)]
 
 
 if __name__ == "__main__":

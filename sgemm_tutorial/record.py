@@ -14,26 +14,15 @@ from pathlib import Path
 
 from . import launch_cost, nsight, readme, records
 from .bench import bench
-from .catalogue import LADDER, Kernel, find
+from .catalogue import LADDER, Kernel
 from .records import Size
+from .variants import VARIANTS
 
 SIZES = (128, 256, 512, 1024, 2048, 4096)
 """Square problems that every kernel is timed at."""
 
 PITCHES = (*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), (2048, 2049, 2048))
 """Problems whose rows start in other banks of the L1 cache, timed for the kernels without shared memory."""
-
-
-def variants() -> list[Kernel]:
-    """Return the kernels with other template arguments that chapters compare, timed at 4096."""
-    return [
-        *(find("01").variant(BM=BM, BN=BN) for BM, BN in ((32, 8), (32, 32), (128, 2), (16, 16))),
-        *(find("02").variant(BM=BM, BN=BN) for BM, BN in ((8, 32), (32, 32), (2, 128), (16, 16), (32, 8))),
-        *(find("03").variant(BM=B, BN=B, BK=BK) for B, BK in ((32, 32), (32, 64), (32, 128), (16, 16), (8, 8))),
-        *(find("04").variant(BM=64, BN=64, BK=BK, TM=TM) for BK, TM in ((8, 8), (4, 16), (32, 4), (32, 8), (32, 16))),
-        *(find("05").variant(BM=BM, BN=BN, BK=BK, TM=TM, TN=TN) for BM, BN, BK, TM, TN in (
-            (64, 64, 8, 8, 8), (128, 128, 8, 8, 8), (64, 64, 32, 4, 4), (128, 128, 32, 8, 8), (128, 64, 32, 8, 4))),
-    ]
 
 
 def timed(plan: dict[str, tuple[Sequence[Kernel | str], Sequence[int | Size]]], folder: Path) -> None:
@@ -48,7 +37,7 @@ def timed(plan: dict[str, tuple[Sequence[Kernel | str], Sequence[int | Size]]], 
 
 def main(folder: Path = records.RESULTS) -> None:
     """Record timings, and counters where there is Nsight Compute."""
-    timed({"ladder": (LADDER, SIZES), "variants": (variants(), (4096,)), "pitch": (("01", "02"), PITCHES)}, folder)
+    timed({"ladder": (LADDER, SIZES), "variants": (VARIANTS, (4096,)), "pitch": (("01", "02"), PITCHES)}, folder)
     launch_cost.record(folder / "launch_cost.json")
     if folder == records.RESULTS:
         readme.main()

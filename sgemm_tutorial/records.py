@@ -49,6 +49,8 @@ class Point:
         The same of cuBLAS.
     source : str
         The first digits of the SHA-256 of the kernel's code, as `bench.digest` gives it.
+    label : str
+        What was changed in the kernel's source; nothing if empty.
     """
 
     kernel: str
@@ -65,6 +67,7 @@ class Point:
     cublas_ms_p10: float
     cublas_ms_p90: float
     source: str
+    label: str = ""
 
     @property
     def size(self) -> Size:
@@ -103,21 +106,21 @@ class Record:
     complete: bool = True
 
     def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> Record:
-        """Return a record of only these kernels, with their parameters, and sizes; None means all."""
-        wanted = None if kernels is None else [(kernel.name, kernel.parameters) for kernel in kernels]
+        """Return a record of only these kernels, with their parameters and labels, and sizes; None means all."""
+        wanted = None if kernels is None else [(kernel.name, kernel.parameters, kernel.label) for kernel in kernels]
         points = [
             point
             for point in self.points
-            if (wanted is None or (point.kernel, point.parameters) in wanted) and (sizes is None or point.size in sizes)
+            if (wanted is None or (point.kernel, point.parameters, point.label) in wanted) and (sizes is None or point.size in sizes)
         ]
         return dataclasses.replace(self, points=points)
 
     def table(self) -> Table:
         """Return the points as a table, by size, in the order measured.
 
-        It names the template parameters where a kernel was measured with several.
+        It names the template parameters where a kernel was measured with several, and what was changed in its source.
         """
-        varied = len({(point.kernel, point.size) for point in self.points}) < len(self.points)
+        varied = len({(point.kernel, point.size, point.label) for point in self.points}) < len(self.points)
         columns = ["kernel", "M×N×K", "ms", "10–90%", "cuBLAS ms", "TFLOP/s", "% of cuBLAS"]
         rows = [
             [
@@ -135,6 +138,10 @@ class Record:
             columns.insert(1, "parameters")
             for row, point in zip(rows, self._by_size(), strict=True):
                 row.insert(1, ", ".join(f"{name} {value}" for name, value in point.parameters.items()))
+        if any(point.label for point in self.points):
+            columns.insert(1, "change")
+            for row, point in zip(rows, self._by_size(), strict=True):
+                row.insert(1, point.label)
         of = self.provenance
         title = f"{of['gpu']}, {of['date'][:10]}" + ("" if self.complete else " (broken off)")
         note = (f"Medians of device time, cuBLAS measured in the same run. Driver {of['driver']}, "
@@ -258,7 +265,7 @@ def _point(path: Path, where: str, data: Any) -> Point:
     for name in ("ms", "cublas_ms"):
         if not 0 < values[name] < float("inf"):
             raise ArgumentError(f"{path}, {where}{name}", repr(values[name]), "a positive time")
-    return Point(**values)
+    return Point(**values, label=data.get("label", ""))
 
 
 def _fields(path: Path, where: str, data: Any, kinds: dict[str, Any]) -> dict[str, Any]:

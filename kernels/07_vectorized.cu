@@ -1,0 +1,119 @@
+// 07 · Vectorised: four elements per access, and the tile of A transposed.
+//
+// What changed: a thread fetches four neighbours of a row at once, and writes four of C at once.
+// The tile of A is transposed on its way into shared memory, so that the TM elements that a thread
+// needs of it at one k are neighbours too, as those of B are. Where a tile hangs over an edge, or
+// rows do not begin at multiples of 16 bytes, the elements go one by one.
+//
+// BM, BN: rows and columns of C per block. BK: the depth of the tiles. TM, TN: rows and columns
+// of C per thread. BLOCKS: blocks that one SM is to hold, which limits the registers of a thread.
+// Reads four neighbours of a row, of which `left` are inside the matrix; zeros stand for the others.
+// `whole` promises that all are, and that they begin at a multiple of 16 bytes.
+__device__ float4 load4(const float* from, int left, bool whole)
+{
+    if (whole) return *reinterpret_cast<const float4*>(from);
+    return {left > 0 ? from[0] : 0.0f, left > 1 ? from[1] : 0.0f, left > 2 ? from[2] : 0.0f, left > 3 ? from[3] : 0.0f};
+}
+
+// Writes those of four neighbours that are inside the matrix.
+__device__ void store4(float* to, float4 four, int left, bool whole)
+{
+    if (whole) {
+        *reinterpret_cast<float4*>(to) = four;
+    } else {
+        if (left > 0) to[0] = four.x;
+        if (left > 1) to[1] = four.y;
+        if (left > 2) to[2] = four.z;
+        if (left > 3) to[3] = four.w;
+    }
+}
+
+// Whether every row of a matrix begins at a multiple of 16 bytes.
+__device__ bool aligned(const float* matrix, int columns)
+{
+    return columns % 4 == 0 && size_t(matrix) % 16 == 0;
+}
+
+template <int BM, int BN, int BK, int TM, int TN, int BLOCKS>
+__global__ void __launch_bounds__(BM * BN / (TM * TN), BLOCKS)
+vectorized(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)
+{
+    constexpr int threads = BM * BN / (TM * TN);
+    constexpr int stepA = threads / (BK / 4);              // rows of a tile that are fetched at once
+    constexpr int stepB = threads / (BN / 4);
+    static_assert(BK % 4 == 0 && TM % 4 == 0 && TN % 4 == 0, "rows and fragments come in fours");
+    static_assert(threads % (BK / 4) == 0 && BM % stepA == 0, "the threads of a block fill the tile of A evenly");
+    static_assert(threads % (BN / 4) == 0 && BK % stepB == 0, "the threads of a block fill the tile of B evenly");
+    __shared__ __align__(16) float As[BK][BM];             // transposed: its rows are columns of A
+    __shared__ __align__(16) float Bs[BK][BN];
+
+    const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
+    const int tileRow = threadIdx.x / (BN / TN) * TM;      // this thread's first place in the tile of C
+    const int tileCol = threadIdx.x % (BN / TN) * TN;
+    const int rowA = threadIdx.x / (BK / 4), colA = threadIdx.x % (BK / 4) * 4;  // and in what is fetched at once
+    const int rowB = threadIdx.x / (BN / 4), colB = threadIdx.x % (BN / 4) * 4;
+    const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
+    const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
+    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+    const bool inside = rows >= BM && cols >= BN && aligned(A, K) && aligned(B, N) && aligned(C, N);
+
+    if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
+
+    const float* a = A + (row0 + rowA) * K + colA;         // where this thread starts to fetch
+    const float* b = B + size_t(rowB) * N + col0 + colB;
+
+    float acc[TM][TN] = {};
+    for (unsigned k0 = 0; k0 < K; k0 += BK, a += BK, b += size_t(BK) * N) {
+        const int depth = int(K - k0);                     // what is left of the sum
+        auto fetch = [&](bool whole) {
+            for (int i = 0; i < BM; i += stepA) {
+                const float4 four = load4(a + size_t(i) * K, rowA + i < rows ? depth - colA : 0, whole);
+                As[colA + 0][rowA + i] = four.x;
+                As[colA + 1][rowA + i] = four.y;
+                As[colA + 2][rowA + i] = four.z;
+                As[colA + 3][rowA + i] = four.w;
+            }
+            for (int i = 0; i < BK; i += stepB)
+                *reinterpret_cast<float4*>(&Bs[rowB + i][colB]) =
+                    load4(b + size_t(i) * N, rowB + i < depth ? cols - colB : 0, whole);
+        };
+        if (inside && depth >= BK) fetch(true);            // all known to be there: no guards are compiled
+        else fetch(false);
+        __syncthreads();                                   // the tiles are complete
+
+        #pragma unroll
+        for (int k = 0; k < BK; ++k) {
+            float fragA[TM], fragB[TN];                    // all that this k needs of the tiles
+            for (int m = 0; m < TM; ++m) fragA[m] = As[k][tileRow + m];
+            for (int n = 0; n < TN; ++n) fragB[n] = Bs[k][tileCol + n];
+            for (int m = 0; m < TM; ++m)
+                for (int n = 0; n < TN; ++n)
+                    acc[m][n] += fragA[m] * fragB[n];
+        }
+        __syncthreads();                                   // nobody reads them any more
+    }
+
+    const float scale = K > 0 ? alpha : 0.0f;
+    auto finish = [&](bool whole) {
+        #pragma unroll
+        for (int m = 0; m < TM; ++m)
+            #pragma unroll
+            for (int n = 0; n < TN; n += 4) {
+                const int row = tileRow + m, col = tileCol + n;
+                if (row >= rows) continue;
+                float* c = C + (row0 + row) * N + col0 + col;
+                const float* sum = &acc[m][n];
+                float4 result = {scale * sum[0], scale * sum[1], scale * sum[2], scale * sum[3]};
+                if (beta != 0.0f) {                        // BLAS: beta = 0 never reads C
+                    const float4 old = load4(c, cols - col, whole);
+                    result.x += beta * old.x;
+                    result.y += beta * old.y;
+                    result.z += beta * old.z;
+                    result.w += beta * old.w;
+                }
+                store4(c, result, cols - col, whole);
+            }
+    };
+    if (inside) finish(true);
+    else finish(false);
+}

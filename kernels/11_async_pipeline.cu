@@ -1,0 +1,154 @@
+// 11 · Asynchronous pipeline: the copies into shared memory run by themselves, several tiles ahead.
+//
+// What changed: cp.async copies from global to shared memory without passing through registers, and
+// nobody waits until the data are needed: STAGES - 1 tiles are under way at any time. A copy can
+// neither transpose nor swizzle what it moves, so that A goes word by word, with four words of
+// padding per row of its tile to keep eight k and four rows in different banks. For compute
+// capability 8.0 and later.
+//
+// BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
+// C per warp. TM, TN: per thread. STAGES: pairs of tiles. BLOCKS: blocks that one SM is to hold.
+// Reads four neighbours of a row, of which `left` are inside the matrix; zeros stand for the others.
+// `whole` promises that all are, and that they begin at a multiple of 16 bytes.
+__device__ float4 load4(const float* from, int left, bool whole)
+{
+    if (whole) return *reinterpret_cast<const float4*>(from);
+    return {left > 0 ? from[0] : 0.0f, left > 1 ? from[1] : 0.0f, left > 2 ? from[2] : 0.0f, left > 3 ? from[3] : 0.0f};
+}
+
+// Writes those of four neighbours that are inside the matrix.
+__device__ void store4(float* to, float4 four, int left, bool whole)
+{
+    if (whole) {
+        *reinterpret_cast<float4*>(to) = four;
+    } else {
+        if (left > 0) to[0] = four.x;
+        if (left > 1) to[1] = four.y;
+        if (left > 2) to[2] = four.z;
+        if (left > 3) to[3] = four.w;
+    }
+}
+
+// Whether every row of a matrix begins at a multiple of 16 bytes.
+__device__ bool aligned(const float* matrix, int columns)
+{
+    return columns % 4 == 0 && size_t(matrix) % 16 == 0;
+}
+
+// Starts to copy BYTES bytes into shared memory, or as many zeros where there is nothing to copy.
+template <int BYTES>
+__device__ void copy(float* to, const float* from, bool exists)
+{
+    const unsigned address = __cvta_generic_to_shared(to);
+    const int bytes = exists ? BYTES : 0;
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(bytes));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                     :: "r"(address), "l"(from), "n"(BYTES), "r"(bytes));
+}
+
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int BLOCKS>
+__global__ void __launch_bounds__(BM * BN / (TM * TN), BLOCKS)
+async_pipeline(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)
+{
+    constexpr int threads = BM * BN / (TM * TN);
+    constexpr int stepA = threads / BK;                    // rows of a tile that are fetched at once
+    constexpr int stepB = threads / (BN / 4);
+    static_assert(STAGES >= 2, "one to multiply, one under way");
+    static_assert(TM % 4 == 0 && TN % 4 == 0, "rows and fragments come in fours");
+    static_assert(threads % BK == 0 && BM % stepA == 0, "the threads of a block fill the tile of A evenly");
+    static_assert(threads % (BN / 4) == 0 && BK % stepB == 0, "the threads of a block fill the tile of B evenly");
+    constexpr int lanesM = WM / TM, lanesN = WN / TN;      // lanes down and across a warp's tile
+    static_assert(lanesM * lanesN == 32 && lanesM % 2 == 0 && lanesN % 2 == 0, "32 lanes share the tile of a warp");
+    static_assert(BM % WM == 0 && BN % WN == 0, "warps share the tile of a block");
+    constexpr int nextM = lanesM * 4, nextN = lanesN * 4;  // from one group of four to a thread's next
+    __shared__ __align__(16) float As[STAGES][BK][BM + 4];  // transposed: its rows are columns of A
+    __shared__ __align__(16) float Bs[STAGES][BK][BN];
+
+    const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int laneM = lane / 2 % 2 + lane / (2 * lanesN) * 2;  // its place among the lanes: by squares of 2 × 2
+    const int laneN = lane % 2 + lane / 4 % (lanesN / 2) * 2;
+    const int tileRow = warp / (BN / WN) * WM + laneM * 4;     // this thread's first place in the tile of C
+    const int tileCol = warp % (BN / WN) * WN + laneN * 4;
+    const int rowA = threadIdx.x / BK, colA = threadIdx.x % BK;  // and in what is fetched at once
+    const int rowB = threadIdx.x / (BN / 4), colB = threadIdx.x % (BN / 4) * 4;
+    const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
+    const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
+    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+    const bool inside = rows >= BM && cols >= BN && aligned(B, N) && aligned(C, N);
+
+    if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
+
+    const float* a = A + (row0 + rowA) * K + colA;         // where this thread starts to fetch
+    const float* b = B + size_t(rowB) * N + col0 + colB;
+
+    auto fetch = [&](unsigned k0, int stage) {
+        const int depth = int(K - k0);                     // what is left of the sum
+        auto start = [&](bool whole) {
+            for (int i = 0; i < BM; i += stepA)
+                copy<4>(&As[stage][colA][rowA + i], a + size_t(i) * K, whole || (rowA + i < rows && colA < depth));
+            for (int i = 0; i < BK; i += stepB)
+                if (whole)
+                    copy<16>(&Bs[stage][rowB + i][colB], b + size_t(i) * N, true);
+                else
+                    for (int n = 0; n < 4; ++n)
+                        copy<4>(&Bs[stage][rowB + i][colB + n], b + size_t(i) * N + n,
+                                rowB + i < depth && colB + n < cols);
+        };
+        if (inside && depth >= BK) start(true);            // all known to be there: no guards are compiled
+        else if (k0 < K) start(false);
+        asm volatile("cp.async.commit_group;");            // a group per tile, even where nothing is left
+        a += BK;
+        b += size_t(BK) * N;
+    };
+
+    float acc[TM][TN] = {};
+    int stage = 0, last = STAGES - 1;                      // the tiles to multiply, and those to fetch into
+    #pragma unroll
+    for (int s = 0; s < STAGES - 1; ++s) fetch(s * BK, s);
+    for (unsigned k0 = 0; k0 < K; k0 += BK) {
+        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");  // all groups but the newest
+        __syncthreads();                                   // complete for all; and nobody reads `last` any more
+
+        #pragma unroll
+        for (int k = 0; k < BK; ++k) {
+            float fragA[TM], fragB[TN];                    // all that this k needs of the tiles
+            for (int m = 0; m < TM; ++m) fragA[m] = As[stage][k][tileRow + m / 4 * nextM + m % 4];
+            for (int n = 0; n < TN; ++n) fragB[n] = Bs[stage][k][tileCol + n / 4 * nextN + n % 4];
+            if (k == 1) fetch(k0 + (STAGES - 1) * BK, last);  // once the first fragments are there
+            for (int m = 0; m < TM; ++m)
+                for (int i = 0; i < TN; ++i) {
+                    const int n = m % 2 ? TN - 1 - i : i;  // to and fro
+                    acc[m][n] += fragA[m] * fragB[n];
+                }
+        }
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
+        last = last + 1 < STAGES ? last + 1 : 0;
+    }
+
+    const float scale = K > 0 ? alpha : 0.0f;
+    auto finish = [&](bool whole) {
+        #pragma unroll
+        for (int m = 0; m < TM; ++m)
+            #pragma unroll
+            for (int n = 0; n < TN; n += 4) {
+                const int row = tileRow + m / 4 * nextM + m % 4, col = tileCol + n / 4 * nextN;
+                if (row >= rows) continue;
+                float* c = C + (row0 + row) * N + col0 + col;
+                const float* sum = &acc[m][n];
+                float4 result = {scale * sum[0], scale * sum[1], scale * sum[2], scale * sum[3]};
+                if (beta != 0.0f) {                        // BLAS: beta = 0 never reads C
+                    const float4 old = load4(c, cols - col, whole);
+                    result.x += beta * old.x;
+                    result.y += beta * old.y;
+                    result.z += beta * old.z;
+                    result.w += beta * old.w;
+                }
+                store4(c, result, cols - col, whole);
+            }
+    };
+    if (inside) finish(true);
+    else finish(false);
+}

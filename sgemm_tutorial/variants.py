@@ -1,0 +1,123 @@
+"""The kernels with other template arguments, or with another line here and there, that chapters compare.
+
+Timed at 4096, like the rungs themselves; those in `COUNTED` are also counted with Nsight Compute.
+"""
+
+from __future__ import annotations
+
+from .catalogue import Kernel, find
+from .errors import ArgumentError
+
+_ROWS = ("BM", "BN", "BK", "TM", "TN", "BLOCKS")
+_WARPS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "BLOCKS")
+_STAGES = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "STAGES", "BLOCKS")
+
+
+def _with(kernel: str, names: tuple[str, ...], *instances: tuple[int, ...]) -> list[Kernel]:
+    """Return one variant of a kernel per tuple of template arguments."""
+    return [find(kernel).variant(**dict(zip(names, values, strict=True))) for values in instances]
+
+
+UNGUARDED = (
+    ("if (inside && depth >= BK) fetch(true);            // all known to be there: no guards are compiled", "fetch(true);"),
+    ("        else fetch(false);\n", ""),
+    ("    if (inside) finish(true);\n    else finish(false);", "    finish(true);"),
+)
+"""Takes the guards out of 07 and 08: right only where every tile is whole."""
+
+TRANSPOSED = (
+    ("float As[BM][BK];", "float As[BK][BM];"),
+    ("As[rowA + i][colA] =", "As[colA][rowA + i] ="),
+    ("As[tileRow + m][k]", "As[k][tileRow + m]"),
+)
+"""Transposes the tile of A in 06, and changes nothing else."""
+
+NOT_TRANSPOSED = (
+    ("As[BK][BM]; ", "As[BM][BK]; "),
+    *((f"As[colA + {i}][rowA + i]", f"As[rowA + i][colA + {i}]") for i in range(4)),
+    ("As[k][tileRow + m]", "As[tileRow + m][k]"),
+)
+"""Leaves the tile of A in 07 as it lies in A."""
+
+UNSWIZZLED = (("return k / 4 * (128 / BK) % 32;", "return 0;"),)
+"""Takes the swizzle out of 08 and later rungs."""
+
+PADDED = (*UNSWIZZLED, ("As[BK][BM];", "As[BK][BM + 4];"))
+"""Pads the rows of the tile of A in 08 with four words, instead of swizzling them."""
+
+PADDED_BY_ONE = (*UNSWIZZLED, ("As[BK][BM];", "As[BK][BM + 1];"))
+"""Pads them with one word, so that they no longer begin at multiples of 16 bytes."""
+
+ROW_BY_ROW = (
+    ("lane / 2 % 2 + lane / (2 * lanesN) * 2", "lane / lanesN"),
+    ("lane % 2 + lane / 4 % (lanesN / 2) * 2", "lane % lanesN"),
+)
+"""Puts the lanes of 09 in rows instead of squares of 2 × 2."""
+
+ONE_WAY = (("m % 2 ? TN - 1 - i : i", "i"),)
+"""Lets the threads of 09 and later rungs walk every row of their tile from left to right."""
+
+VARIANTS: tuple[Kernel, ...] = (
+    *_with("01", ("BM", "BN"), (32, 8), (32, 32), (128, 2), (16, 16)),
+    *_with("02", ("BM", "BN"), (8, 32), (32, 32), (2, 128), (16, 16), (32, 8)),
+    *_with("03", ("BM", "BN", "BK"), (32, 32, 32), (32, 32, 64), (32, 32, 128), (16, 16, 16), (8, 8, 8)),
+    *_with("04", ("BM", "BN", "BK", "TM"),
+           (64, 64, 8, 8), (64, 64, 4, 16), (64, 64, 32, 4), (64, 64, 32, 8), (64, 64, 32, 16)),
+    *_with("05", ("BM", "BN", "BK", "TM", "TN"),
+           (64, 64, 8, 8, 8), (128, 128, 8, 8, 8), (64, 64, 32, 4, 4), (128, 128, 32, 8, 8), (128, 64, 32, 8, 4)),
+    *_with("06", ("BM", "BN", "BK", "TM", "TN"), (128, 64, 32, 8, 4), (128, 64, 16, 8, 4), (128, 128, 8, 8, 8)),
+    *(kernel.edited(*TRANSPOSED, label="A transposed")
+      for kernel in _with("06", ("BM", "BN", "BK", "TM", "TN"), (128, 64, 16, 8, 4), (128, 128, 8, 8, 8))),
+    *_with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 128, 8, 8, 8, 2), (64, 128, 32, 8, 8, 3)),
+    *(kernel.edited(*NOT_TRANSPOSED, label="A not transposed")
+      for kernel in _with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 128, 8, 8, 8, 2))),
+    find("07").edited(*UNGUARDED, label="no guards"),
+    find("08").edited(*UNGUARDED, label="no guards"),
+    *_with("08", _ROWS, (128, 64, 16, 8, 4, 3), (64, 128, 32, 8, 8, 3), (64, 128, 16, 8, 8, 3), (128, 128, 8, 8, 8, 2), (128, 128, 32, 8, 8, 2)),
+    *(kernel.edited(*change, label=label)
+      for kernel in _with("08", _ROWS, (64, 128, 32, 8, 8, 3), (64, 128, 16, 8, 8, 3), (128, 128, 8, 8, 8, 2))
+      for change, label in ((UNSWIZZLED, "not swizzled"), (PADDED, "padded by 4"), (PADDED_BY_ONE, "padded by 1"))),
+    *_with("09", _WARPS, (128, 128, 32, 64, 32, 8, 8, 2), (128, 128, 32, 128, 16, 8, 8, 2),
+           (128, 128, 16, 64, 32, 8, 8, 2), (128, 128, 8, 64, 32, 8, 8, 2), (128, 256, 8, 128, 32, 16, 8, 1)),
+    find("09").edited(*ROW_BY_ROW, label="lanes in rows"),
+    find("09").edited(*ONE_WAY, label="one way"),
+    *_with("10", _WARPS, (128, 256, 8, 128, 32, 16, 8, 1), (256, 128, 8, 128, 32, 16, 8, 1),
+           (128, 256, 16, 128, 32, 16, 8, 1), (128, 128, 16, 64, 32, 8, 8, 2)),
+    find("10").edited(*ONE_WAY, label="one way"),
+    *_with("11", _STAGES, (128, 256, 8, 64, 64, 16, 8, 3, 1), (128, 256, 8, 64, 64, 16, 8, 2, 1),
+           (128, 256, 8, 128, 32, 16, 8, 3, 1), (256, 128, 8, 64, 64, 16, 8, 3, 1), (128, 128, 16, 64, 32, 8, 8, 2, 2),
+           (128, 128, 8, 64, 32, 8, 8, 2, 2), (128, 128, 8, 64, 32, 8, 8, 3, 2), (128, 128, 8, 64, 32, 8, 8, 4, 2)),
+    find("11").edited(*ONE_WAY, label="one way"),
+)  # fmt: skip
+"""All of them; each rung's own parameters too, for they are timed again beside the others."""
+
+COUNTED: tuple[Kernel, ...] = tuple(
+    kernel for kernel in VARIANTS
+    if kernel.name in ("07_vectorized", "08_conflict_free", "09_warp_tile")
+    and kernel.label != "no guards" and (kernel.label or kernel.parameters["BK"] == 8)
+)  # fmt: skip
+"""Those whose bank conflicts chapters explain."""
+
+
+def find_variant(rung: str, label: str, **parameters: int) -> Kernel:
+    """Return the rung's variant whose source is changed as `label` says, for example ``("08", "padded by 4")``.
+
+    Parameters
+    ----------
+    rung : str
+        As for `find`.
+    label : str
+    **parameters : int
+        Template arguments; those of the rung itself unless given.
+
+    Raises
+    ------
+    ArgumentError
+        There is none.
+    """
+    kernel = find(rung).variant(**parameters)
+    for variant in VARIANTS:
+        if (variant.name, variant.label, variant.parameters) == (kernel.name, label, kernel.parameters):
+            return variant
+    labels = {variant.label for variant in VARIANTS if variant.name == kernel.name and variant.label}
+    raise ArgumentError("label", f"{label!r} of {kernel.expression}", f"one of {', '.join(sorted(labels)) or 'none'}")
