@@ -31,7 +31,7 @@ book: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/ruff check .
-	$(BIN)/pytest tests --ignore tests/gpu book/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 -n 2 --dist loadfile -ra -q
+	$(BIN)/pytest tests --ignore tests/gpu book/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 -n 2 --dist loadgroup -ra -q
 
 live: $(STAMP)
 	$(BIN)/python -m sgemm_tutorial.live $(ARGS)
@@ -41,6 +41,9 @@ test-gpu: $(STAMP)
 
 record: $(STAMP)
 	$(BIN)/python -m sgemm_tutorial.record
+	$(BIN)/python -m tests.checksums
+	$(BIN)/python -m tests.fuzz
+	@! command -v compute-sanitizer >/dev/null || $(BIN)/python -m tests.sanitizer
 
 clean:
 	rm -rf .venv _build

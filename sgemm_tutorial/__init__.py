@@ -20,6 +20,7 @@ from .simulator import simulate
 from .source import diff, show
 from .table import Table
 from .trace import request
+from .variants import find_variant
 
 __all__ = [
     "LADDER",
@@ -39,6 +40,7 @@ __all__ = [
     "draw",
     "find",
     "find_gpu",
+    "find_variant",
     "gpu",
     "gpus_table",
     "hot_loop",

@@ -50,6 +50,13 @@ METRICS = {
 }
 """Our name of each counter and Nsight Compute's. The names that `Counts` has too mean the same there."""
 
+COPIES = {
+    "shared_store_requests": "copy_instructions",
+    "shared_store_wavefronts": "copy_wavefronts",
+    "shared_store_conflicts": "copy_conflicts",
+}
+"""What the hardware counts of asynchronous copies apart from stores to shared memory."""
+
 SHAPES = ((256, 256, 256), (256, 256, 257), (131, 67, 70))
 """Problems (M, N, K) that are counted: of whole tiles; the same with unaligned rows of A; and ragged all round."""
 
@@ -58,7 +65,7 @@ LARGE = (4096, 4096, 4096)
 
 
 def record(path: Path) -> None:
-    """Count every kernel of the ladder, and of `COUNTED`, on every one of `SHAPES` and on `LARGE`, and save the record.
+    """Count the ladder's kernels and those of `COUNTED` on all of `SHAPES` and on `LARGE`, and save the record.
 
     Raises
     ------
@@ -67,8 +74,10 @@ def record(path: Path) -> None:
     """
     launches = _launches()
     rows = counted(["-m", "sgemm_tutorial.nsight", "--launch"], [kernel.function for kernel, *_ in launches], METRICS)
-    points = [{"kernel": kernel.name, "label": kernel.label, "parameters": kernel.parameters, "M": M, "N": N, "K": K, **row}
-              for (kernel, M, N, K), row in zip(launches, rows, strict=True)]  # fmt: skip
+    points = [
+        {"kernel": kernel.name, "label": kernel.label, "parameters": kernel.parameters, "M": M, "N": N, "K": K, **row}
+        for (kernel, M, N, K), row in zip(launches, rows, strict=True)
+    ]
     records.write(path, {"provenance": records.provenance() | {"ncu": version()}, "metrics": METRICS, "points": points})
 
 
@@ -91,6 +100,8 @@ def measured(kernel: Kernel, M: int, N: int, K: int) -> dict[str, Any]:
 def comparison(run: Run) -> Table:
     """Return a simulated run's counters beside the recorded ones of the same kernel and problem; see `measured`."""
     theirs, total, rows = measured(run.kernel, *run.C.shape, run.K), run.total, []
+    for name, copies in COPIES.items():  # the simulator counts an asynchronous copy as the store that it also is
+        theirs[name] += theirs[copies]
     for name in METRICS:
         if hasattr(total, name) and (ours := getattr(total, name)) + theirs[name] > 0:
             rows.append((name.replace("_", " "), ours, theirs[name], ours / theirs[name] if theirs[name] else None))

@@ -111,7 +111,8 @@ class Record:
         points = [
             point
             for point in self.points
-            if (wanted is None or (point.kernel, point.parameters, point.label) in wanted) and (sizes is None or point.size in sizes)
+            if (wanted is None or (point.kernel, point.parameters, point.label) in wanted)
+            and (sizes is None or point.size in sizes)
         ]
         return dataclasses.replace(self, points=points)
 

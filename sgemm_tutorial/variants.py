@@ -19,7 +19,7 @@ def _with(kernel: str, names: tuple[str, ...], *instances: tuple[int, ...]) -> l
 
 
 UNGUARDED = (
-    ("if (inside && depth >= BK) fetch(true);            // all known to be there: no guards are compiled", "fetch(true);"),
+    ("        if (inside && depth >= BK) fetch(true); ", "        fetch(true);"),
     ("        else fetch(false);\n", ""),
     ("    if (inside) finish(true);\n    else finish(false);", "    finish(true);"),
 )
@@ -73,7 +73,8 @@ VARIANTS: tuple[Kernel, ...] = (
       for kernel in _with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 128, 8, 8, 8, 2))),
     find("07").edited(*UNGUARDED, label="no guards"),
     find("08").edited(*UNGUARDED, label="no guards"),
-    *_with("08", _ROWS, (128, 64, 16, 8, 4, 3), (64, 128, 32, 8, 8, 3), (64, 128, 16, 8, 8, 3), (128, 128, 8, 8, 8, 2), (128, 128, 32, 8, 8, 2)),
+    *_with("08", _ROWS, (128, 64, 16, 8, 4, 3), (64, 128, 32, 8, 8, 3), (64, 128, 16, 8, 8, 3),
+           (128, 128, 8, 8, 8, 2), (128, 128, 32, 8, 8, 2)),
     *(kernel.edited(*change, label=label)
       for kernel in _with("08", _ROWS, (64, 128, 32, 8, 8, 3), (64, 128, 16, 8, 8, 3), (128, 128, 8, 8, 8, 2))
       for change, label in ((UNSWIZZLED, "not swizzled"), (PADDED, "padded by 4"), (PADDED_BY_ONE, "padded by 1"))),

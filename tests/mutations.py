@@ -23,6 +23,15 @@ from sgemm_tutorial import LADDER, CompileError, Kernel, SimulationFault, Table,
 
 Edit = tuple[int, int, str]  # replace the text between two places
 
+SMALL = {
+    "07_vectorized": {"BM": 64, "BN": 64, "BK": 8, "TM": 8, "TN": 8, "BLOCKS": 1},
+    "08_conflict_free": {"BM": 64, "BN": 64, "BK": 8, "TM": 8, "TN": 8, "BLOCKS": 1},
+    "09_warp_tile": {"BM": 64, "BN": 64, "BK": 8, "WM": 64, "WN": 32, "TM": 8, "TN": 8, "BLOCKS": 1},
+    "10_double_buffer": {"BM": 64, "BN": 64, "BK": 8, "WM": 64, "WN": 32, "TM": 8, "TN": 8, "BLOCKS": 1},
+    "11_async_pipeline": {"BM": 64, "BN": 64, "BK": 8, "WM": 64, "WN": 32, "TM": 8, "TN": 8, "STAGES": 3, "BLOCKS": 1},
+}
+"""Template arguments with which the later rungs are broken: they compile in a fraction of the time."""
+
 PATIENCE = 20  # seconds that a verdict may take before a loop counts as endless; it takes well under one
 
 SPILLS_OVER = """\
@@ -79,9 +88,10 @@ class Mutant:
 
 
 def blanked(source: str) -> str:
-    """Return the source with comments, template brackets, preprocessor lines and assertions blanked, same length."""
-    for pattern in (r"//[^\n]*", r"/\*.*?\*/", r"(?m)^\s*#[^\n]*", r"static_assert\([^;]*;", r"template\s*<[^>]*>",
-                    r"__launch_bounds__\([^\n]*\)", r"\b[\w:]+<[\w\s,*:&]+>(?=\s*[(\w:])"):  # fmt: skip
+    """Return the source with comments, strings, template brackets, assertions and the like blanked, same length."""
+    for pattern in (r"//[^\n]*", r'"[^"\n]*"', r"/\*.*?\*/", r"(?m)^\s*#[^\n]*", r"static_assert\([^;]*;",
+                    r"template\s*<[^>]*>", r"__launch_bounds__\([^\n]*\)",
+                    r"\b[\w:]+<[\w\s,*:&]+>(?=\s*[(\w:])"):  # fmt: skip
         source = re.sub(pattern, lambda match: re.sub(r"[^\n]", " ", match[0]), source, flags=re.DOTALL)
     return source
 
@@ -90,6 +100,14 @@ def without_barrier(code: str) -> Iterator[list[Edit]]:
     """Remove a barrier."""
     for match in re.finditer(r"__sync\w+\([^;]*\);", code):
         yield [(*match.span(), ";")]
+
+
+def without_copy_or_wait(code: str) -> Iterator[list[Edit]]:
+    """Remove a copy, a commit or a wait, or wait for one group less."""
+    for match in re.finditer(r"asm volatile\([^;]*\);", code):
+        yield [(*match.span(), ";")]
+    for match in re.finditer(r"\(STAGES - 2\)", code):
+        yield [(*match.span(), "(STAGES - 1)")]
 
 
 def with_index_shifted(code: str) -> Iterator[list[Edit]]:
@@ -187,6 +205,7 @@ def with_rows_for_columns(code: str) -> Iterator[list[Edit]]:
 
 RULES = {
     "barrier removed": without_barrier,
+    "copy or wait removed": without_copy_or_wait,
     "index shifted by one": with_index_shifted,
     "condition decided": with_condition_decided,
     "boundary moved": with_boundary_moved,
@@ -197,8 +216,14 @@ RULES = {
 }
 
 
+def small(kernel: Kernel) -> Kernel:
+    """Return the kernel with the template arguments that `SMALL` has for it."""
+    return kernel.variant(**SMALL.get(kernel.name, {}))
+
+
 def mutants(kernel: Kernel) -> list[Mutant]:
-    """Return the kernel broken in every way the rules know, each way once."""
+    """Return the kernel, with `SMALL` template arguments, broken in every way the rules know, each way once."""
+    kernel = small(kernel)
     source = kernel.source
     code = blanked(source)
     found: dict[str, Mutant] = {}
@@ -236,24 +261,35 @@ def patience(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def integers(*shape: int, seed: int) -> np.ndarray:
-    """Return small integers other than 0: float32 adds and multiplies them exactly, in any order."""
+def integers(rows: int, columns: int, seed: int, shift: bool) -> np.ndarray:
+    """Return small integers other than 0: float32 adds and multiplies them exactly, in any order.
+
+    Shifted, the matrix begins one element into its memory.
+    """
     random = np.random.default_rng(seed)
-    return random.integers(1, 8, shape).astype(np.float32) * random.choice(np.array([-1, 1], np.float32), shape)
+    count = rows * columns + shift
+    values = random.integers(1, 8, count).astype(np.float32) * random.choice(np.array([-1, 1], np.float32), count)
+    return values[int(shift) :].reshape(rows, columns)
 
 
-def cases(kernel: Kernel) -> Iterator[tuple[tuple[int, int, int], float, float]]:
-    """Yield shapes, α and β that between them show whatever can be wrong, the cheap and telling ones first."""
+def cases(kernel: Kernel) -> Iterator[tuple[tuple[int, int, int], float, float, str]]:
+    """Yield shapes, α, β and the matrices to shift.
+
+    Between them they show whatever can be wrong, the cheap and telling ones first.
+    """
     BM, BN, BK = (kernel.parameters.get(name, 8) for name in ("BM", "BN", "BK"))
-    yield (3, 5, 1), 1.0, 0.0
-    yield (BM + 1, BN + 1, BK + 1), 2.0, -3.0
-    yield (3, 5, 4), 0.0, 2.0
-    yield (3, 5, 4), 0.0, 0.0
-    yield (3, 5, 0), float("nan"), 2.0
-    yield (3, 5, 0), float("inf"), 0.0
-    yield (BM, BN, BK), 2.0, 0.0
-    yield (2 * BM, BN - 1, 2 * BK), -1.0, 1.0
-    yield (BM - 1, 2 * BN + 1, 3 * BK - 1), 1.0, 2.0
+    yield (3, 5, 1), 1.0, 0.0, ""
+    yield (BM + 1, BN + 1, BK + 1), 2.0, -3.0, ""
+    yield (3, 5, 4), 0.0, 2.0, ""
+    yield (3, 5, 4), 0.0, 0.0, ""
+    yield (3, 5, 0), float("nan"), 2.0, ""
+    yield (3, 5, 0), float("inf"), 0.0, ""
+    yield (BM, BN, BK), 2.0, 0.0, ""
+    yield (2 * BM, BN - 1, 2 * BK), -1.0, 1.0, ""
+    yield (BM - 1, 2 * BN + 1, 3 * BK - 1), 1.0, 2.0, ""
+    yield (BM + 4, 2 * BN + 4, 5 * BK + 4), 1.0, 2.0, ""
+    for shifted in "ABC":
+        yield (BM, BN, 2 * BK), 1.0, 2.0, shifted
 
 
 def verdict(kernel: Kernel) -> str | None:
@@ -263,8 +299,10 @@ def verdict(kernel: Kernel) -> str | None:
     """
     try:
         with patience(PATIENCE):
-            for (M, N, K), alpha, beta in cases(kernel):
-                A, B, C = integers(M, K, seed=1), integers(K, N, seed=2), integers(M, N, seed=3)
+            for (M, N, K), alpha, beta, shifted in cases(kernel):
+                A = integers(M, K, 1, "A" in shifted)
+                B = integers(K, N, 2, "B" in shifted)
+                C = integers(M, N, 3, "C" in shifted)
                 expected = (alpha * (A @ B) if K and alpha else 0 * C) + (beta * C if beta else 0)
                 for unread in ([A, B] if alpha == 0 else []) + ([C] if beta == 0 else []):
                     unread[:] = np.nan
