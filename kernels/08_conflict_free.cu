@@ -45,7 +45,7 @@ conflict_free(int M, int N, int K, float alpha, const float* A, const float* B, 
     static_assert(threads % (BK / 4) == 0 && BM % stepA == 0, "the threads of a block fill the tile of A evenly");
     static_assert(threads % (BN / 4) == 0 && BK % stepB == 0, "the threads of a block fill the tile of B evenly");
     constexpr int nextM = BM / TM * 4, nextN = BN / TN * 4;  // from one group of four to a thread's next
-    static_assert(TM == 4 || nextM % 32 == 0, "the swizzle, which stays within 32 words, leaves the groups in order");
+    static_assert(128 % BK == 0 && BK <= 32 && nextM % 32 == 0, "the swizzle moves fours within 32 words, no group");
     __shared__ __align__(16) float As[BK][BM];             // transposed: its rows are columns of A
     __shared__ __align__(16) float Bs[BK][BN];
     auto swizzle = [](int k) { return k / 4 * (128 / BK) % 32; };  // what row k's places are XORed with

@@ -47,7 +47,7 @@ double_buffer(int M, int N, int K, float alpha, const float* A, const float* B, 
     static_assert(lanesM * lanesN == 32 && lanesM % 2 == 0 && lanesN % 2 == 0, "32 lanes share the tile of a warp");
     static_assert(BM % WM == 0 && BN % WN == 0, "warps share the tile of a block");
     constexpr int nextM = lanesM * 4, nextN = lanesN * 4;  // from one group of four to a thread's next
-    static_assert(TM == 4 || nextM % 32 == 0, "the swizzle, which stays within 32 words, leaves the groups in order");
+    static_assert(128 % BK == 0 && BK <= 32 && nextM % 32 == 0, "the swizzle moves fours within 32 words, no group");
     __shared__ __align__(16) float As[2][BK][BM];          // transposed: its rows are columns of A
     __shared__ __align__(16) float Bs[2][BK][BN];
     auto swizzle = [](int k) { return k / 4 * (128 / BK) % 32; };  // what row k's places are XORed with

@@ -143,15 +143,13 @@ def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None) 
         return cupy.asarray(A), cupy.asarray(B)
 
 
-def excess(
-    got: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, alpha: float, beta: float
-) -> np.ndarray:
+def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float) -> Any:
     """Return each element's error as a fraction of its bound: at most 1 is right.
 
     Parameters
     ----------
     got : array of float32, shape (M, N)
-        The result to judge.
+        The result to judge: NumPy or CuPy, like the others, and judged where it lies.
     A, B, C : array of float32, shapes (M, K), (K, N) and (M, N)
         What went in. C is not looked at where β = 0, nor A and B where α = 0.
     alpha, beta : float
@@ -281,7 +279,7 @@ def cases(kernel: Kernel) -> list[dict[str, Any]]:
     scalars = ((1.0, 0.0), (-1.5, 0.75))
     listed = [_case(shape, *pair) for shape in shapes for pair in scalars]
     listed += [_case((37, 41, 43), *pair) for pair in ((1.0, 1.0), (0.0, 2.0), (0.0, 0.0), (0.1, -1e-3))]
-    listed += [_case((64, 48, 40), *pair, shift=1) for pair in scalars]
+    listed += [_case((BM, BN, 2 * BK), *pair, shift=1) for pair in scalars]
     listed += [_case((37, 41, 43), *pair, special=True) for pair in (*scalars, (0.0, 2.0))]
     return [case | {"seed": number} for number, case in enumerate(listed)]
 
@@ -359,7 +357,7 @@ def _compare(
     """Return the absolute error of each element, and the error as a fraction of its bound (see `excess`)."""
     K = A.shape[1] if alpha != 0 else 0
     n = (K + 2) * UNIT_ROUNDOFF
-    reference, product, rest = np.zeros(got.shape), np.zeros(got.shape), np.zeros(got.shape)
+    reference, product, rest = (np.zeros_like(got, dtype=np.float64) for _ in range(3))  # CuPy's if `got` is
     with np.errstate(all="ignore"):
         if K:
             wide_A, wide_B = A.astype(np.float64), B.astype(np.float64)
