@@ -275,8 +275,9 @@ def test_past_two_to_the_32_elements(tmp_path, kernel, matrix):
 @pytest.mark.parametrize("narrow", ["int", "unsigned"])
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_32_bit_offsets_are_caught(tmp_path, kernel, narrow):
-    assert "size_t" in kernel.source
-    (tmp_path / kernel.path.name).write_text(kernel.source.replace("size_t", narrow))
+    source, changes = re.subn(r"size_t(?!\(matrix)", narrow, kernel.source)  # but not of a pointer itself
+    assert changes
+    (tmp_path / kernel.path.name).write_text(source)
     broken = dataclasses.replace(kernel, folder=tmp_path)
     caught = []
     for matrix, shape in FAR.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
@@ -63,7 +64,7 @@ class Machine:
         self.traced = frozenset(trace)
         self.trace: list[Access] = []
         instructions = [instruction for block in program.blocks for instruction in block]
-        self.tallies = [Counts() for _ in instructions]
+        self.tallies: defaultdict[int, Counts] = defaultdict(Counts)  # by the index of an instruction
         self.warps_through = np.zeros(len(program.blocks), np.int64)
         self.threads_through = np.zeros(len(program.blocks), np.int64)
         self.granule = min([4, *(_access(i)[2].itemsize for i in instructions
@@ -92,16 +93,16 @@ class Machine:
         """Return what was counted, by source line."""
         lines: dict[int, Counts] = {}
         for i, block in enumerate(self.program.blocks):
+            warps, threads = int(self.warps_through[i]), int(self.threads_through[i])
             for instruction in block:
-                tally = self.tallies[instruction.index]
-                kind, flops = _class(instruction), _flops(instruction)
-                tally += Counts(
-                    instructions=int(self.warps_through[i]),
-                    thread_instructions=int(self.threads_through[i]),
-                    flops=flops * int(self.threads_through[i]),
-                )
-                tally.by_class[kind] = int(self.warps_through[i])
-                lines[instruction.line] = lines.get(instruction.line, Counts()) + tally
+                line = lines.setdefault(instruction.line, Counts())
+                if warps:
+                    line.instructions += warps
+                    line.by_class[_class(instruction)] += warps
+                    line.thread_instructions += threads
+                    line.flops += _flops(instruction) * threads
+                if instruction.index in self.tallies:
+                    lines[instruction.line] = line + self.tallies[instruction.index]
         return dict(sorted(lines.items()))
 
     def _decode(self, instruction: Instruction) -> Callable[[Batch, Lanes], None] | None:
