@@ -19,7 +19,7 @@ from .report import hot_loop, kernel_occupancy, resources, resources_table, sass
 from .simulator import simulate
 from .source import diff, show
 from .table import Table
-from .trace import request
+from .trace import owners, request
 from .variants import find_variant
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "matrices",
     "nsight",
     "occupancy",
+    "owners",
     "recorded",
     "records",
     "request",

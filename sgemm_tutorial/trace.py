@@ -1,4 +1,4 @@
-"""A warp's request to memory, picked out of a simulated run's trace."""
+"""What a simulated run's trace tells: one warp's request to memory, and which thread computes which element of C."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .catalogue import Kernel
 from .errors import ArgumentError
-from .simulator import Access, Run, counters
+from .simulator import Access, Run, counters, simulate
 from .simulator.counters import BANKS, WARP
 
 
@@ -146,6 +147,24 @@ def request(run: Run, line: int | None = None, kind: str = "load", array: str = 
         raise ArgumentError("step", str(step), f"0 to {len(by_warp) - 1}, as warp {warp} comes to line {found[0].line} "
                                                f"{plural(len(by_warp), 'time')}")  # fmt: skip
     return _of_warp(run.kernel.name, by_warp[step], warp)
+
+
+def owners(kernel: Kernel) -> np.ndarray:
+    """Return which thread of a block writes which element of the block's tile of C, as a simulated run shows it.
+
+    Returns
+    -------
+    array of int64, shape (BM, BN)
+        Linear index of the thread in the block.
+    """
+    BM, BN, BK = (kernel.parameters.get(name, 1) for name in ("BM", "BN", "BK"))
+    A, B = np.zeros((BM, BK), np.float32), np.zeros((BK, BN), np.float32)
+    owner = np.full(BM * BN, -1)
+    for access in simulate(kernel, A, B, trace=[0]).trace:
+        if (access.array, access.kind) == ("C", "store"):
+            for word in range(access.width // 4):
+                owner[access.offsets // 4 + word] = access.threads
+    return owner.reshape(BM, BN)
 
 
 def plural(number: int, noun: str) -> str:

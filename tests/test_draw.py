@@ -20,17 +20,19 @@ from matplotlib.textpath import TextPath
 
 from sgemm_tutorial import Kernel, draw, find, simulate
 from sgemm_tutorial.draw import figure, maps, memory
+from sgemm_tutorial.draw import owners as owners_picture
 from sgemm_tutorial.draw.warp import lane_colour
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.records import Point, Record
 from sgemm_tutorial.simulator import Access, Run
-from sgemm_tutorial.trace import request
+from sgemm_tutorial.trace import owners, request
 
 from .sources import steady
 
 NAIVE = find("01").variant(BM=32, BN=8)
 COALESCED = find("02").variant(BM=8, BN=32)
 TILE = find("03").variant(BM=32, BN=32, BK=32)
+WARPS, STRIPS = find("09"), find("08")
 THREADS = np.arange(32)
 NAMES = ("01_naive", "06_register_fragments", "07_vectorized", "12_autotuned")
 PROVENANCE = {"gpu": "A GPU <with> \"marks\" & more", "date": "2020-02-02T02:02:02+00:00"}
@@ -84,6 +86,9 @@ def pictures() -> dict[str, draw.Figure]:
         "tiles odd": draw.tiles(TILE, 100, 70, 50),
         "tiles last": draw.tiles(TILE, 100, 70, 50, block=11),
         "tiles shallow": draw.tiles(TILE.variant(BK=128), 100, 100, 100),
+        "hierarchy": draw.hierarchy(WARPS, warp=5),
+        "hierarchy of strips": draw.hierarchy(STRIPS),
+        "hierarchy of one warp": draw.hierarchy(NAIVE.variant(BM=32, BN=1)),
         "ladder": draw.ladder(recorded()),
         "ladder, full": draw.ladder(recorded(many)),
         "speed": draw.speed_by_size(recorded()),
@@ -458,6 +463,32 @@ def test_tiles_refuse_what_cannot_be_seen(sizes):
 
 
 # Charts
+
+
+def test_owners_of_a_warp_tile():
+    """Chapter 09: warps side by side in the block's tile, lanes in squares, and a thread's elements in fours."""
+    p = WARPS.parameters
+    row, column = np.indices((p["BM"], p["BN"]))
+    thread = owners(WARPS)
+    assert np.array_equal(thread // 32, row // p["WM"] * (p["BN"] // p["WN"]) + column // p["WN"])
+    assert (np.bincount(thread.ravel()) == p["TM"] * p["TN"]).all()
+    assert (thread[:, ::4] == thread[:, 3::4]).all()
+    assert np.array_equal(thread[0:8:4, 0:16:4], [[0, 1, 4, 5], [2, 3, 6, 7]])
+
+
+def test_hierarchy_shows_who_owns_what(drawn):
+    assert words(drawn["hierarchy"])[:3] == ["09_warp_tile", "Block: 128 × 128, 8 warps", "Warp 5: 64 × 32, 32 lanes"]
+    ((left, top, width, height),) = boxes(drawn["hierarchy"], draw.figure.BLUE, "0.4")
+    assert (left - figure.MARGIN, top - owners_picture.TOP) == (width, height)  # warp 5: the second of the second row
+    for lane in range(32):
+        assert len(boxes(drawn["hierarchy"], lane_colour(lane))) == 4 + (lane == 0), lane
+        assert words(drawn["hierarchy"]).count(str(lane)) == 4 + (lane < 8)  # and the warps' numbers
+
+
+def test_hierarchy_has_numbers_where_there_is_room(drawn):
+    assert words(drawn["hierarchy of one warp"]).count("31") == 0
+    with pytest.raises(ArgumentError, match="warp: got 8, needs 0 to 7"):
+        draw.hierarchy(WARPS, warp=8)
 
 
 def test_ladder_is_to_scale(drawn):

@@ -37,8 +37,9 @@ def test_the_rules_reach_everything(kernel):
     code = mutations.blanked(kernel.source)
     rules = [mutant.rule for mutant in made]
     assert rules.count("barrier removed") == code.count("__syncthreads()")
+    assert rules.count("copy or wait removed") == code.count("asm volatile(") + code.count("(STAGES - 2)")
     assert rules.count("alpha and beta swapped") == 1
-    for rule in set(RULES) - {"barrier removed"}:
+    for rule in set(RULES) - {"barrier removed", "copy or wait removed"}:
         assert rule in rules, rule
     body = code[code.index("{", code.index("__global__")) :]
     for array in "ABC":
@@ -62,6 +63,7 @@ sample(int M, int N, int K, float alpha, const float* A, const float* B, float b
     for (unsigned k0 = 0; k0 < K; k0 += BN) {
         As[0][k0 % 3] = alpha * reinterpret_cast<const float*>(A)[k0];
         __syncthreads();
+        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2));
     }
     if (M >= 7 || N - 1 < BM) return;
     C[0] = K == 0 ? beta : sums[As[0][1] > 2.0f];  // here
@@ -77,6 +79,7 @@ def sample(tmp_path):
 
 @pytest.mark.parametrize(("rule", "texts"), [
     ("barrier removed", [";"]),
+    ("copy or wait removed", [";", 'asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 1));']),
     ("index shifted by one", [
         "As[(0) + 1][k0 % 3] = alpha * reinterpret_cast<const float*>(A)[k0];",
         "As[0][(k0 % 3) + 1] = alpha * reinterpret_cast<const float*>(A)[k0];",

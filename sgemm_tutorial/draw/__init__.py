@@ -1,7 +1,7 @@
 """Pictures: of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
 
-`figure` makes the SVG, `maps` draws matrices, `memory` draws requests to memory, `timeline` draws what happens when,
-and `charts` draws numbers.
+`figure` makes the SVG, `maps` draws matrices, `owners` draws who computes what, `memory` draws requests to memory,
+`timeline` draws what happens when, and `charts` draws numbers.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
@@ -9,7 +9,8 @@ from .charts import ladder, prediction, scaling, speed_by_size
 from .figure import Figure
 from .maps import access_map, tiles
 from .memory import address_line, banks
+from .owners import hierarchy
 from .timeline import timeline
 
-__all__ = ["Figure", "access_map", "address_line", "banks", "ladder", "prediction", "scaling", "speed_by_size",
-           "tiles", "timeline"]  # fmt: skip
+__all__ = ["Figure", "access_map", "address_line", "banks", "hierarchy", "ladder", "prediction", "scaling",
+           "speed_by_size", "tiles", "timeline"]  # fmt: skip
