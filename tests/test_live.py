@@ -100,7 +100,7 @@ def test_ctrl_c_leaves_the_notebook_in_progress_and_keeps_those_before(written):
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=90)
     finally:
         process.kill()
     assert process.returncode == 130, errors

@@ -2,7 +2,7 @@
 
 `ptx` reads the PTX, `instructions` knows its arithmetic, `memory` holds the data and checks every access, `copies`
 are the asynchronous ones, `counters` counts as the hardware does, `batch` is many blocks' threads on their way
-through the program, and `machine` makes of each instruction what it does to them.
+through the program, `decode` makes of each instruction what it does to them, and `machine` runs a grid of them.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import SimulationFault, UnsupportedInstruction
 from . import counters
 from .copies import Copies
-from .counters import WARP, Counts
+from .counters import WARP
 from .instructions import DTYPES
 from .memory import SharedMemory, Violation
 from .ptx import Instruction, Program
@@ -75,8 +75,8 @@ class Batch:
         self.warps = len(blocks) * warps_per_block
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = threads % WARP == 0
-        program = machine.program
-        self.shared = SharedMemory(program.shared.values(), program.shared_bytes, len(blocks), machine.granule)
+        program = machine.code.program
+        self.shared = SharedMemory(program.shared.values(), program.shared_bytes, len(blocks), machine.code.granule)
         self.copies = Copies(self.shared, self.block, self.thread)
         zero = np.zeros(1, np.uint32)
         self.registers: dict[str, np.ndarray] = {
@@ -91,7 +91,7 @@ class Batch:
 
     def run(self) -> None:
         """Execute until every lane has left the kernel."""
-        program, steps = self.machine.program, self.machine.steps
+        program, steps = self.machine.code.program, self.machine.code.steps
         while self.waiting:
             here = min(self.waiting)
             lanes = self.waiting.pop(here)
@@ -144,10 +144,10 @@ class Batch:
         lane = int(np.flatnonzero(self.barrier >= 0)[0])
         mates = np.flatnonzero((self.block == self.block[lane]) & (self.barrier != self.barrier[lane]))
         other = int(mates[0])
-        bar = self.machine.program.blocks[self.barrier[lane]][-1]
+        bar = self.machine.code.program.blocks[self.barrier[lane]][-1]
         place = "has left the kernel"
         if self.barrier[other] >= 0:
-            place = f"waits at line {self.machine.program.blocks[self.barrier[other]][-1].line}"
+            place = f"waits at line {self.machine.code.program.blocks[self.barrier[other]][-1].line}"
         detail = f"waits at a barrier that thread {self.thread[other]} of its block never reaches: that one {place}"
         raise self.fault(Violation("barrier", lane, detail), bar, None)
 
@@ -211,9 +211,10 @@ class Batch:
         else:
             self.shared.store(addresses, block, thread, values)
 
-    def tally(self, tally: Counts, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int,
+    def tally(self, line: int, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int,
               total: int | None = None) -> None:  # fmt: skip
-        """Count one access, of `total` bytes if not all lanes want `width`."""
+        """Count one access of a source line, of `total` bytes if not all lanes want `width`."""
+        tally = self.machine.tallies[line]
         slots = None if lanes is None and self.full else self._lanes(self.slot, lanes)
         rows = counters.by_warp(slots, addresses.astype(np.int64), self.warps)
         if total is None:
@@ -227,9 +228,10 @@ class Batch:
             name = f"{space}_{kind}_{what}"
             setattr(tally, name, getattr(tally, name) + number)
 
-    def traced(self, instruction: Instruction, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int
-               ) -> Iterator[Access]:  # fmt: skip
-        """Yield the access as each traced block made it."""
+    def trace(self, line: int, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int) -> None:
+        """Keep the access as each traced block made it."""
+        if not self.machine.traced:
+            return
         addresses, block, thread = self._spread(addresses, lanes)
         for number in np.flatnonzero(np.isin(self.blocks, list(self.machine.traced))):
             mine = block == number
@@ -238,10 +240,10 @@ class Batch:
                 if space == "global":
                     array, offset = self.machine.memory.name(first)
                 else:
-                    array, offset = next((v.name, first - v.offset) for v in self.machine.program.shared.values()
+                    array, offset = next((v.name, first - v.offset) for v in self.machine.code.program.shared.values()
                                          if v.offset <= first < v.offset + v.size)  # fmt: skip
-                yield Access(instruction.line, space, kind, array, width, int(self.blocks[number]), thread[mine],
-                             addresses[mine].astype(np.int64) - (first - offset))  # fmt: skip
+                self.machine.trace.append(Access(line, space, kind, array, width, int(self.blocks[number]),
+                                                 thread[mine], addresses[mine].astype(np.int64) - (first - offset)))
 
     def fault(self, violation: Violation, instruction: Instruction, lanes: Lanes) -> SimulationFault:
         """Complete a violation with kernel, block, thread and source line."""

@@ -86,7 +86,7 @@ class Variable:
     size: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
     """A kernel's PTX, read.
 

@@ -1,0 +1,324 @@
+"""Makes of each instruction of a program a function of a batch of blocks and its active lanes, once for all runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+import numpy as np
+
+from ..errors import UnsupportedInstruction
+from . import copies
+from .batch import Batch, Lanes
+from .instructions import DTYPES, OPERATIONS
+from .memory import Violation
+from .ptx import LEAVES, Address, Immediate, Instruction, Operand, Program, Register, Symbol
+
+TOGETHER = 1 << 15
+"""Elements of several FMAs that are computed as one array at most: more would only miss the caches."""
+
+FMA = "fma.rn.f32"
+
+SPECIAL = frozenset(f"%{name}.{axis}" for name in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz") | {"%laneid"}
+"""The special registers that a kernel may read."""
+
+Step = Callable[[Batch, Lanes], None]
+
+
+class Code:
+    """A program, decoded.
+
+    Attributes
+    ----------
+    program : Program
+    steps : list of list of Step
+        What to do, by basic block.
+    mix : list of dict of int to (Counter, int)
+        By basic block and source line: how many instructions there are of each class, and the floating-point
+        operations of one thread.
+    granule : int
+        Bytes of the narrowest access to shared memory, 4 at most.
+
+    Raises
+    ------
+    UnsupportedInstruction
+        The simulator does not know an instruction.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        instructions = [instruction for block in program.blocks for instruction in block]
+        self.granule = min([4, *(_access(i)[2].itemsize for i in instructions
+                                 if i.opcode.startswith(("ld.shared.", "st.shared.")))])  # fmt: skip
+        decoded = [[(run[0], self._step(run[0]) if len(run) == 1 else self._multiply_adds(run)) for run in _runs(block)]
+                   for block in program.blocks]  # fmt: skip
+        self.steps = [[partial(_guarded, first, step) if first.guard else step for first, step in block if step]
+                      for block in decoded]  # fmt: skip
+        self.mix = [_mix(block) for block in program.blocks]
+
+    def _step(self, instruction: Instruction) -> Step | None:
+        """Return None for what only ends a basic block: that is the batch's business."""
+        opcode = instruction.opcode
+        if opcode in OPERATIONS:
+            return self._arithmetic(instruction)
+        if opcode.startswith("ld.param."):
+            return self._load_parameter(instruction)
+        if opcode.startswith(("ld.", "st.")):
+            return self._memory(instruction)
+        if opcode in copies.WIDTHS:
+            return self._copy(instruction)
+        if opcode in copies.GROUPS:
+            return self._copy_group(instruction)
+        partly = opcode == "bar.sync" and (instruction.operands != (Immediate(0),) or instruction.guard)
+        if opcode not in LEAVES or partly:  # of the barriers, only __syncthreads()
+            raise _unsupported(instruction)
+        return None
+
+    def _arithmetic(self, instruction: Instruction) -> Step:
+        operation = OPERATIONS[instruction.opcode]
+        target, *sources = instruction.operands
+        if len(sources) != len(operation.operands) or not isinstance(target, Register):
+            raise _unsupported(instruction)
+        reads = [self._reader(source, kind, instruction) for source, kind in
+                 zip(sources, operation.operands, strict=True)]  # fmt: skip
+        function, name = operation.function, target.name
+        widened = self._widener(target, DTYPES[operation.result], instruction)
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            batch.write(name, widened(function(*[read(batch, lanes) for read in reads])), lanes)
+
+        def divide(batch: Batch, lanes: Lanes) -> None:
+            divisor = reads[1](batch, lanes)
+            if not divisor.all():
+                lane = np.flatnonzero(divisor == 0)[0]
+                raise batch.fault(Violation("division by zero", lane, instruction.text), instruction, lanes)
+            execute(batch, lanes)
+
+        return divide if instruction.opcode.startswith(("div.", "rem.")) else execute
+
+    def _multiply_adds(self, run: list[Instruction]) -> Step:
+        """Execute several FMAs, none of which needs another's result, as one: for few lanes many times as fast."""
+        alone = [self._arithmetic(instruction) for instruction in run]
+        reads = [[self._reader(i.operands[place], "f32", i) for i in run] for place in (1, 2, 3)]
+        names = [instruction.operands[0].name for instruction in run]
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            width = batch.size if lanes is None else len(lanes)
+            if width * len(run) > TOGETHER:
+                for step in alone:
+                    step(batch, lanes)
+                return
+            sources = np.empty((3, len(run), width), np.float32)
+            for rows, operands in zip(sources, reads, strict=True):
+                for row, read in zip(rows, operands, strict=True):
+                    row[:] = read(batch, lanes)
+            results = OPERATIONS[FMA].function(*sources.reshape(3, -1)).reshape(len(run), width)
+            for name, result in zip(names, results, strict=True):
+                batch.write(name, result, lanes)
+
+        return execute
+
+    def _reader(self, operand: Operand, kind: str, instruction: Instruction) -> Callable[[Batch, Lanes], np.ndarray]:
+        """Return a function that fetches an operand as an array: one element, or one per active lane."""
+        dtype = DTYPES[kind]
+        if isinstance(operand, Register):
+            name = operand.name
+            if self._declared(name) is None and name not in SPECIAL:
+                raise _unsupported(instruction)
+            return lambda batch, lanes: batch.read(name, dtype, lanes, instruction)
+        if isinstance(operand, Immediate):
+            if dtype.kind == "b":
+                constant = np.array([operand.value != 0])
+            else:
+                bits = operand.value & ((1 << 8 * dtype.itemsize) - 1)
+                constant = np.array([bits], f"u{dtype.itemsize}").view(dtype)
+        elif isinstance(operand, Symbol) and operand.name in self.program.shared:
+            constant = np.array([self.program.shared[operand.name].offset], dtype)
+        else:
+            raise _unsupported(instruction)
+        return lambda batch, lanes: constant
+
+    def _load_parameter(self, instruction: Instruction) -> Step:
+        target, source = instruction.operands
+        dtype = DTYPES[instruction.opcode.rpartition(".")[2]]
+        parameter, widened = source.base.name, self._widener(target, dtype, instruction)
+        if source.offset:
+            raise _unsupported(instruction)
+        return lambda batch, lanes: batch.write(
+            target.name, widened(batch.machine.parameters[parameter].view(dtype)), lanes)
+
+    def _declared(self, register: str) -> np.dtype | None:
+        """Return a register's declared type, None if there is none."""
+        return DTYPES.get(self.program.register_types.get(register.rstrip("0123456789")))
+
+    def _widener(self, target: Operand, dtype: np.dtype, instruction: Instruction
+                 ) -> Callable[[np.ndarray], np.ndarray]:  # fmt: skip
+        """Return the function that extends a value to the register's width, with the sign if the type has one."""
+        declared = self._declared(target.name) if isinstance(target, Register) else None
+        if declared is None or declared.itemsize < dtype.itemsize:
+            raise _unsupported(instruction)
+        if declared.itemsize == dtype.itemsize:
+            return lambda value: value
+        wide = np.dtype(f"{dtype.kind}{declared.itemsize}")
+        return lambda value: value.astype(wide)
+
+    def _memory(self, instruction: Instruction) -> Step:
+        space, kind, dtype, count = _access(instruction)
+        address, values = instruction.operands if kind == "store" else instruction.operands[::-1]
+        values = values if isinstance(values, tuple) else (values,)
+        if len(values) != count:
+            raise _unsupported(instruction)
+        width, line = dtype.itemsize * count, instruction.line
+        locate = self._address(address, instruction)
+        reads = [self._reader(value, instruction.opcode.rpartition(".")[2], instruction) for value in values]
+        targets = [(value.name, self._widener(value, dtype, instruction)) for value in values] if kind == "load" else []
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            addresses = locate(batch, lanes)
+            try:
+                if kind == "load":
+                    loaded = batch.load(space, addresses, lanes, dtype, count)
+                    for (name, widened), value in zip(targets, loaded, strict=True):
+                        batch.write(name, widened(value), lanes)
+                else:
+                    batch.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
+            except Violation as violation:
+                raise batch.fault(violation, instruction, lanes) from None
+            batch.tally(line, space, kind, addresses, lanes, width)
+            batch.trace(line, space, kind, addresses, lanes, width)
+
+        return execute
+
+    def _address(self, operand: Operand, instruction: Instruction) -> Callable[[Batch, Lanes], np.ndarray]:
+        """Return a function that makes an address of ``[base + offset]``: one uint64, or one per active lane."""
+        if not isinstance(operand, Address):
+            raise _unsupported(instruction)
+        narrow = isinstance(operand.base, Register) and self._declared(operand.base.name) == np.uint32
+        base = self._reader(Immediate(0) if operand.base is None else operand.base, "u32" if narrow else "u64",
+                            instruction)  # fmt: skip
+        offset = np.uint64(operand.offset & (2**64 - 1))
+        return lambda batch, lanes: base(batch, lanes) + offset
+
+    def _copy(self, instruction: Instruction) -> Step:
+        """Decode ``cp.async [to], [from], width, size``, which reads `size` bytes, or all if it is not given."""
+        if len(instruction.operands) not in (3, 4):
+            raise _unsupported(instruction)
+        to, source, width, *sizes = instruction.operands
+        size = sizes[0] if sizes else width
+        if not isinstance(width, Immediate) or width.value not in copies.WIDTHS[instruction.opcode]:
+            raise _unsupported(instruction)
+        kind = self._declared(size.name) if isinstance(size, Register) else None
+        if not isinstance(size, Immediate) and kind != np.uint32:  # a predicate there means something else
+            raise _unsupported(instruction)
+        goes, comes = self._address(to, instruction), self._address(source, instruction)
+        read, width, line = self._reader(size, "u32", instruction), width.value, instruction.line
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            target, origin, sizes = (batch.spread(get(batch, lanes), lanes) for get in (goes, comes, read))
+            try:
+                words = copies.fetch(batch.machine.memory, origin, sizes, width)
+                batch.copies.issue(target, lanes, words)
+            except Violation as violation:
+                raise batch.fault(violation, instruction, lanes) from None
+            reading = batch.among(lanes, sizes > 0)
+            if reading is None or len(reading):
+                batch.tally(line, "global", "load", origin[sizes > 0], reading, width, int(sizes.sum()))
+            batch.tally(line, "shared", "store", target, lanes, width)
+            for size in np.unique(sizes[sizes > 0]).tolist():
+                alike = sizes == size
+                batch.trace(line, "global", "load", origin[alike], batch.among(lanes, alike), size)
+            batch.trace(line, "shared", "store", target, lanes, width)
+
+        return execute
+
+    def _copy_group(self, instruction: Instruction) -> Step:
+        """Decode the end of a group of asynchronous copies, or a wait for groups."""
+        operands = instruction.operands
+        if instruction.opcode == "cp.async.wait_group":
+            if len(operands) != 1 or not isinstance(operands[0], Immediate) or operands[0].value < 0:
+                raise _unsupported(instruction)
+            return lambda batch, lanes: batch.copies.wait(lanes, operands[0].value)
+        if operands:
+            raise _unsupported(instruction)
+        if instruction.opcode == "cp.async.commit_group":
+            return lambda batch, lanes: batch.copies.commit(lanes)
+
+        def wait_all(batch: Batch, lanes: Lanes) -> None:
+            batch.copies.commit(lanes)
+            batch.copies.wait(lanes, 0)
+
+        return wait_all
+
+
+@lru_cache(maxsize=256)
+def decode(program: Program) -> Code:
+    """Decode a program, or return what was made of it before."""
+    return Code(program)
+
+
+def _guarded(instruction: Instruction, step: Step, batch: Batch, lanes: Lanes) -> None:
+    taking, _ = batch.split(instruction, lanes)
+    if taking is None or len(taking):
+        step(batch, taking)
+
+
+def _mix(block: list[Instruction]) -> dict[int, tuple[Counter[str], int]]:
+    lines: dict[int, tuple[Counter[str], int]] = {}
+    for instruction in block:
+        classes, flops = lines.get(instruction.line, (Counter(), 0))
+        classes[_class(instruction)] += 1
+        lines[instruction.line] = classes, flops + _flops(instruction)
+    return lines
+
+
+def _access(instruction: Instruction) -> tuple[str, str, np.dtype, int]:
+    """Return space, kind, element type and elements per lane of a load or store."""
+    head, *modifiers, kind = instruction.opcode.split(".")
+    space = modifiers.pop(0) if modifiers else "generic"
+    if space == "global" and modifiers[:1] == ["nc"]:
+        modifiers.pop(0)
+    count = {(): 1, ("v2",): 2, ("v4",): 4}.get(tuple(modifiers))
+    if space not in ("global", "shared") or count is None or kind not in DTYPES or kind == "pred":
+        raise _unsupported(instruction)
+    return space, {"ld": "load", "st": "store"}[head], DTYPES[kind], count
+
+
+def _class(instruction: Instruction) -> str:
+    opcode = instruction.opcode
+    if opcode in OPERATIONS:
+        return OPERATIONS[opcode].kind
+    if opcode.startswith("ld.param"):
+        return "parameter"
+    if opcode.startswith(("ld.", "st.")):
+        return " ".join(_access(instruction)[:2])
+    if opcode in copies.GROUPS:
+        return copies.GROUPS[opcode]
+    if opcode in copies.WIDTHS:
+        return "copy"
+    return "barrier" if opcode.startswith("bar") else "branch"
+
+
+def _flops(instruction: Instruction) -> int:
+    return OPERATIONS[instruction.opcode].flops if instruction.opcode in OPERATIONS else 0
+
+
+def _unsupported(instruction: Instruction) -> UnsupportedInstruction:
+    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {instruction.text}")
+
+
+def _runs(block: list[Instruction]) -> list[list[Instruction]]:
+    """Split a basic block into runs: FMAs in a row of which none needs or overwrites another's result, or one each."""
+    runs: list[list[Instruction]] = []
+    written: set[str] = set()
+    for instruction in block:
+        names = {operand.name for operand in instruction.operands if isinstance(operand, Register)}
+        together = instruction.opcode == FMA and not instruction.guard and not names & written
+        if together and runs and runs[-1][0].opcode == FMA and not runs[-1][0].guard:
+            runs[-1].append(instruction)
+        else:
+            runs.append([instruction])
+            written = set()
+        if instruction.opcode == FMA:
+            written.add(instruction.operands[0].name)
+    return runs
