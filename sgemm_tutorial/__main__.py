@@ -9,19 +9,22 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import rich.console
 
-from . import gpu, report, source
+from . import draw, gpu, report, source
 from .bench import BenchError, bench, no_gpu, parse_sizes, recorded
 from .catalogue import LADDER, Kernel, find
+from .compare import compare
 from .compiler import ARCHITECTURE
 from .correctness import SuiteResult, cases, check, matrices, summary
 from .errors import ArgumentError, TutorialError
 from .gpus import limits_of
 from .progress import bar
+from .records import Record, load
 from .simulator import simulate
 from .table import Table
 
@@ -39,7 +42,8 @@ examples:
   python -m sgemm_tutorial list
   python -m sgemm_tutorial show 03 --diff 02
   python -m sgemm_tutorial check all
-  python -m sgemm_tutorial bench 02 03 --sizes 256:4096:256 --output mine.json
+  python -m sgemm_tutorial bench --kernels 02,03 --sizes 256:4096:256 --output mine.json
+  python -m sgemm_tutorial compare ladder mine.json
   python -m sgemm_tutorial trace naive --size 64,64,64 --json | jq .total.global_load_sectors
 
 exit status:
@@ -128,26 +132,50 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    kernels, sizes = options.names or LADDER, parse_sizes(options.sizes) if options.sizes else None
+    kernels = LADDER if options.kernels == "all" else [find(name.strip()) for name in options.kernels.split(",")]
     here, failure = gpu.available(), None
+    sizes = parse_sizes(options.sizes or "4096") if options.sizes or here else None
     if here:
         try:
-            record = bench(kernels, sizes or (4096,), flush_l2=options.flush_l2, path=options.output, progress=None)
+            record = bench(kernels, sizes, flush_l2=options.flush_l2, path=options.output, progress=None)
         except BenchError as error:
             record, failure = error.record, error  # what was measured is shown all the same
     else:
-        for name, given in (("flush_l2", options.flush_l2), ("output", options.output)):
-            if given:
-                raise ArgumentError(name, str(given), "a GPU: without one, a recording is shown")
+        if options.flush_l2:
+            raise ArgumentError("flush_l2", "True", "a GPU: without one, a recording is shown")
         record = recorded(kernels, sizes, options.recording)
         print(no_gpu(record), file=sys.stderr if options.json else sys.stdout)
     if options.json:
         _print_json(record.as_dict() | {"measured_here": here})
     else:
-        _print(record.table())
+        shown = record.select(kernels, sizes)
+        _print(shown.table())
+        for name, figure in _pictures(shown).items():
+            path = Path(options.output).with_suffix(f".{name}.svg")
+            figure.save(path)
+            print(f"drawn in {path}")
+    if here:
+        print(f"saved in {options.output}", file=sys.stderr if options.json else sys.stdout)
     if failure:
         raise failure
     return INTERRUPTED if here and not record.complete else PASSED
+
+
+def _pictures(record: Record) -> dict[str, draw.Figure]:
+    """Return what there is to draw, by the ending of its file's name."""
+    sizes = {point.size for point in record.points}
+    if len(sizes) == 1:
+        return {"ladder": draw.ladder(record, *sizes)}
+    return {"tflops": draw.by_size(record), "percent": draw.by_size(record, of_cublas=True)} if sizes else {}
+
+
+def _compare(options: argparse.Namespace) -> int:
+    table = compare(load(options.old), load(options.new))
+    if options.json:
+        _print_json({"title": table.title, "rows": [dict(zip(table.columns, row, strict=True)) for row in table.rows]})
+    else:
+        _print(table)
+    return PASSED
 
 
 def _trace(options: argparse.Namespace) -> int:
@@ -202,14 +230,21 @@ def _parser() -> argparse.ArgumentParser:
     add("--verbose", action="store_true", help="show every case, not only what fails")
 
     add = command("bench", _bench, "time kernels against cuBLAS",
-                  "Median device times, kernel and cuBLAS in turn. Without a GPU, shows the recording.")  # fmt: skip
-    add("names", metavar="NAME", nargs="*", help="which kernels; all unless given")
+                  "Median device times, kernel and cuBLAS in turn: a table, and drawings by size. Without a GPU, shows "
+                  "the recording.")  # fmt: skip
+    add("--kernels", metavar="NAMES", default="all", help="which, with commas between (default: %(default)s)")
     add("--sizes", metavar="SIZES", help="N, MxNxK or first:last:step, with commas between several, such as "
         "256:4096:128,300x200x100 (default: 4096, or all that was recorded)")  # fmt: skip
     add("--flush-l2", action="store_true", help="start every launch with a cold L2 cache")
-    add("--output", metavar="FILE", help="save each point here once measured; run again to continue")
+    add("--output", metavar="FILE", default="bench.json",
+        help="each point is saved here once measured, run again to continue; drawings go beside it (default: "
+             "%(default)s)")  # fmt: skip
     add("--recording", metavar="NAME", default="ladder",
         help="what to show without a GPU: a name in book/results or a file (default: %(default)s)")  # fmt: skip
+
+    add = command("compare", _compare, "hold two recordings against each other", "Both are files, or in book/results.")
+    add("old", metavar="OLD", help="a file that bench has saved, or a name in book/results such as ladder")
+    add("new", metavar="NEW", help="another")
 
     add = command("trace", _trace, "count what a kernel does to memory, line by line",
                   "Simulates a run and counts warp instructions, requests, sectors and wavefronts, as the "

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,9 @@ from .test_records import POINT, record
 
 
 @pytest.fixture
-def run(capsys):
+def run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
     def command(*arguments):
         status = main(arguments)
         out, err = capsys.readouterr()
@@ -124,7 +127,9 @@ def test_bench_without_a_gpu_shows_the_recording(run, recording):
     assert (status, err) == (0, "")
     assert out.startswith("No GPU here: showing the recording made on Imaginary GPU on 2026-11-20.\n")
     assert "02_coalesced" in out
-    status, out, err = run("bench", "02", "--sizes", "4096x4096x2048", "--json")
+    assert "drawn in bench.ladder.svg" in out and "<svg" in Path("bench.ladder.svg").read_text()
+    assert not Path("bench.json").exists()
+    status, out, err = run("bench", "--kernels", "02", "--sizes", "4096x4096x2048", "--json")
     data = json.loads(out)
     assert status == 0 and err.startswith("No GPU here") and data["measured_here"] is False
     assert data["points"][0]["tflops"] == pytest.approx(POINT.tflops, rel=1e-3)
@@ -135,17 +140,34 @@ def test_bench_on_a_gpu_measures(run, monkeypatch, tmp_path):
 
     def measured(kernels, sizes, **more):
         asked.update(more, kernels=kernels, sizes=sizes)
-        return record(POINT, complete="interrupt" not in asked)
+        points = [dataclasses.replace(POINT, M=size[0], N=size[1], K=size[2]) for size in sizes]
+        return record(*points, complete="interrupt" not in asked)
 
     monkeypatch.setattr(gpu, "available", lambda: True)
     monkeypatch.setattr(__main__, "bench", measured)
-    status, out, _ = run("bench", "02", "--sizes", "64:128:64", "--flush-l2", "--output", str(tmp_path / "o"), "--json")
+    command = ("bench", "--kernels", "02", "--sizes", "64:128:64", "--flush-l2", "--output", str(tmp_path / "o.json"))
+    status, out, _ = run(*command, "--json")
     assert status == 0 and json.loads(out)["measured_here"] is True
-    assert asked["kernels"] == ["02"] and asked["sizes"] == ((64,) * 3, (128,) * 3)
-    assert asked["flush_l2"] is True and asked["path"] == str(tmp_path / "o")
+    assert asked["kernels"] == [find("02")] and asked["sizes"] == ((64,) * 3, (128,) * 3)
+    assert asked["flush_l2"] is True and asked["path"] == str(tmp_path / "o.json")
+    status, out, _ = run(*command)
+    assert status == 0 and f"saved in {tmp_path / 'o.json'}" in out
+    assert "02_coalesced from" in (tmp_path / "o.tflops.svg").read_text()
+    assert "% of cuBLAS by size" in (tmp_path / "o.percent.svg").read_text()
     asked["interrupt"] = True
     status, out, _ = run("bench")
-    assert status == 130 and "broken off" in out and asked["sizes"] == (4096,)
+    assert status == 130 and "broken off" in out and asked["sizes"] == ((4096,) * 3,) and asked["path"] == "bench.json"
+
+
+def test_compare(run, tmp_path):
+    faster = dataclasses.replace(POINT, ms=POINT.ms / 2, ms_p10=POINT.ms_p10 / 2, ms_p90=POINT.ms_p90 / 2)
+    records.save(tmp_path / "old.json", record(POINT))
+    records.save(tmp_path / "new.json", record(faster))
+    status, out, _ = run("compare", str(tmp_path / "old.json"), str(tmp_path / "new.json"))
+    assert status == 0 and "+100.0%  faster" in out
+    status, out, _ = run("compare", str(tmp_path / "new.json"), str(tmp_path / "old.json"), "--json")
+    (row,) = json.loads(out)["rows"]
+    assert row["verdict"] == "slower" and row["speed"] == "-50.0%"
 
 
 def test_trace(run):
@@ -204,12 +226,12 @@ def test_a_lost_gpu_and_an_interrupt_leave_no_traceback(run, monkeypatch):
 @pytest.mark.parametrize("json_wanted", [False, True])
 def test_what_was_measured_before_the_gpu_was_lost_is_shown(run, monkeypatch, json_wanted):
     def bench(*_, **__):
-        raise BenchError("the GPU fell off", record(POINT, complete=False))
+        raise BenchError("the GPU fell off", record(dataclasses.replace(POINT, N=4096, K=4096), complete=False))
 
     monkeypatch.setattr(gpu, "available", lambda: True)
     monkeypatch.setattr(__main__, "bench", bench)
     status, out, err = run("bench", *(["--json"] if json_wanted else []))
-    assert (status, err) == (2, "error: the GPU fell off\n")
+    assert status == 2 and err.endswith("error: the GPU fell off\n")
     assert POINT.kernel in out
     assert not json_wanted or json.loads(out)["complete"] is False
 
@@ -219,7 +241,8 @@ def test_help_names_every_command_and_gives_examples(capsys):
         main(["--help"])
     out = capsys.readouterr().out
     assert caught.value.code == 0
-    assert all(word in out for word in ("list", "show", "check", "bench", "trace", "examples:", "exit status:"))
+    for word in ("list", "show", "check", "bench", "compare", "trace", "examples:", "exit status:"):
+        assert word in out
 
 
 MODULE = [sys.executable, "-m", "sgemm_tutorial"]

@@ -91,9 +91,9 @@ def pictures() -> dict[str, draw.Figure]:
         "hierarchy of one warp": draw.hierarchy(NAIVE.variant(BM=32, BN=1)),
         "ladder": draw.ladder(recorded()),
         "ladder, full": draw.ladder(recorded(many)),
-        "speed": draw.speed_by_size(recorded()),
-        "speed, full": draw.speed_by_size(recorded(many, range(256, 4097, 128))),
-        "speed at one size": draw.speed_by_size(recorded(sizes=(512,))),
+        "speed": draw.by_size(recorded()),
+        "speed, full": draw.by_size(recorded(many, range(256, 4097, 128))),
+        "share": draw.by_size(recorded(), of_cublas=True),
         "prediction": draw.prediction({"sectors": 4096, "conflicts": 0, "a ratio": 0.5},
                                       {"sectors": 5000, "conflicts": 0, "a ratio": 0.25}),
         "scaling": draw.scaling([16, 32, 64, 128], {"one": [0.01, 0.02, 0.1, 0.8], "another": [0.1, 0.1, 0.2, 1.1]}),
@@ -529,8 +529,25 @@ def test_speed_by_size_follows_the_record(drawn):
         slow, fast = (366 - numbers(path)[place] for place in (5, 7))
         assert (slow, fast) == (pytest.approx(height / 1.25, abs=0.3), pytest.approx(height / 0.9, abs=0.3))
     assert len(bands) == 5
-    with pytest.raises(ArgumentError, match="M = N = K"):
-        draw.speed_by_size(Record(PROVENANCE, {}, [dataclasses.replace(recorded().points[0], M=1)]))
+    with pytest.raises(ArgumentError, match="record: got 1 sizes, needs two or more"):
+        draw.by_size(recorded(sizes=(512,)))
+
+
+def test_by_size_as_a_share_of_cublas(drawn):
+    assert "06_register_fragments from 66.7 at 256 to 66.7 at 4096; " in drawn["share"].alt  # cuBLAS 2 ms, it 3 ms
+    assert "% of cuBLAS by size, M = N = K" in words(drawn["share"])
+
+
+def test_by_size_of_problems_that_are_not_square():
+    points = [dataclasses.replace(point, M=4 * point.M, N=2 * point.N) for point in recorded().points]
+    picture = draw.by_size(Record(PROVENANCE, {}, points))
+    assert "by size, the cube root of M·N·K" in picture.alt and " at 512 to " in picture.alt  # 1024 × 512 × 256
+
+
+def test_by_size_tells_arguments_apart():
+    points = [dataclasses.replace(point, kernel="05_one", parameters={"BM": BM}) for BM in (64, 128)
+              for point in recorded(NAMES[:1]).points]  # fmt: skip
+    assert {"05 64", "05 128", "cuBLAS"} <= set(words(draw.by_size(Record(PROVENANCE, {}, points))))
 
 
 def test_labels_keep_apart(drawn):

@@ -5,12 +5,12 @@
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
-from .charts import ladder, prediction, scaling, speed_by_size
+from .charts import by_size, ladder, prediction, scaling
 from .figure import Figure
 from .maps import access_map, tiles
 from .memory import address_line, banks
 from .owners import hierarchy
 from .timeline import timeline
 
-__all__ = ["Figure", "access_map", "address_line", "banks", "hierarchy", "ladder", "prediction", "scaling",
-           "speed_by_size", "tiles", "timeline"]  # fmt: skip
+__all__ = ["Figure", "access_map", "address_line", "banks", "by_size", "hierarchy", "ladder", "prediction", "scaling",
+           "tiles", "timeline"]  # fmt: skip

@@ -69,31 +69,41 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
         return sheet.finish(f"Bars, speed at {_shape(wanted)} on {_source(record)}: {'; '.join(each)}.")
 
 
-def speed_by_size(record: Record) -> Figure:
-    """Draw each kernel's and cuBLAS's speed against the size of square problems.
+def by_size(record: Record, of_cublas: bool = False) -> Figure:
+    """Draw each kernel's and cuBLAS's speed against the size of the problem.
 
     Parameters
     ----------
     record : Record
-        Measurements with provenance, as `records.load` returns; points that are not square are left out.
+        Measurements with provenance, as `records.load` returns. The size of a problem that is not square is the cube
+        root of M·N·K, the size of a square one with as much to do.
+    of_cublas : bool
+        Draw speeds as percentages of cuBLAS's, measured in the same run, instead of TFLOP/s.
 
     Raises
     ------
     ArgumentError
-        The record has no square problem.
+        The record holds fewer than two sizes.
     """
-    points = [p for p in record.points if p.M == p.N == p.K]
-    if not points:
-        raise ArgumentError("record", "no square problems", "points with M = N = K")
+    sizes = sorted({_extent(p) for p in record.points})
+    if len(sizes) < 2:
+        raise ArgumentError("record", f"{len(sizes)} sizes", "two or more, to draw a line")
     series: dict[str, list[tuple[float, float, float, float]]] = {}
-    for name in sorted({p.kernel for p in points}):
-        series[name] = [(p.M, *_rates(p, "")) for p in sorted(points, key=lambda p: p.M) if p.kernel == name]
-    sizes = sorted({p.M for p in points})
-    series[CUBLAS] = [(n, *np.median([_rates(p, "cublas_") for p in points if n == p.M], axis=0)) for n in sizes]
+    for point in sorted(record.points, key=lambda p: (p.kernel, _extent(p))):
+        rates = _percentages(point) if of_cublas else _rates(point, "")
+        series.setdefault(_name(point, record), []).append((_extent(point), *rates))
+    if of_cublas:
+        series[CUBLAS] = [(size, 100.0, 100.0, 100.0) for size in (sizes[0], sizes[-1])]
+    else:
+        series[CUBLAS] = [(n, *np.median([_rates(p, "cublas_") for p in record.points if n == _extent(p)], axis=0))
+                          for n in sizes]  # fmt: skip
+    unit = "% of cuBLAS" if of_cublas else "TFLOP/s"
+    square = all(p.M == p.N == p.K for p in record.points)
+    size = "M = N = K" if square else "the cube root of M·N·K"
     most = max(best for line in series.values() for *_, best in line)
     with page(Plot.height) as sheet:
         plot = Plot(sheet, series, (sizes[0], sizes[-1]), (0, most), log_x=True)
-        plot.title("TFLOP/s by size, M = N = K")
+        plot.title(f"{unit} by size, {size}")
         plot.x_ticks(_some(sizes))
         plot.y_ticks(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, most))
         ends = {}
@@ -104,9 +114,9 @@ def speed_by_size(record: Record) -> Figure:
             ends[name] = (line[-1][1], colour)
         plot.labels(ends)
         plot.notes("Lines: medians of device time. Bands: 10th to 90th percentile.", _source(record))
-        each = (f"{name} from {_short(line[0][1])} at {line[0][0]} to {_short(line[-1][1])} at {line[-1][0]}"
+        each = (f"{name} from {_short(line[0][1])} at {line[0][0]:g} to {_short(line[-1][1])} at {line[-1][0]:g}"
                 for name, line in series.items())  # fmt: skip
-        return sheet.finish(f"TFLOP/s by size of square problems on {_source(record)}: {'; '.join(each)}.")
+        return sheet.finish(f"{unit} by size, {size}, on {_source(record)}: {'; '.join(each)}.")
 
 
 def prediction(predicted: Mapping[str, Number], counted: Mapping[str, Number],
@@ -284,6 +294,23 @@ def _rates(point: Point, prefix: str) -> tuple[float, float, float]:
     """Return median, low and high TFLOP/s of the kernel, or with "cublas_" of cuBLAS."""
     return tuple(_tflops((point.M, point.N, point.K), getattr(point, f"{prefix}{name}"))
                  for name in ("ms", "ms_p90", "ms_p10"))  # fmt: skip
+
+
+def _percentages(point: Point) -> tuple[float, float, float]:
+    """Return median, low and high speed as percentages of cuBLAS's median."""
+    return tuple(100 * point.cublas_ms / ms for ms in (point.ms, point.ms_p90, point.ms_p10))
+
+
+def _extent(point: Point) -> float:
+    """Return the size of the square problem with as many multiplications."""
+    return point.M if point.M == point.N == point.K else round(math.cbrt(point.M * point.N * point.K), 1)
+
+
+def _name(point: Point, record: Record) -> str:
+    """Return the kernel's name, with what distinguishes it if the record has it with several arguments."""
+    if len({(p.label, *p.parameters.values()) for p in record.points if p.kernel == point.kernel}) == 1:
+        return point.kernel
+    return f"{point.kernel[:2]} {point.label or ','.join(map(str, point.parameters.values()))}"
 
 
 def _tflops(size: tuple[int, int, int], ms: float) -> float:
