@@ -31,7 +31,7 @@ book: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/ruff check .
-	$(BIN)/pytest tests --ignore tests/gpu book/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 -n 2 --dist loadgroup -ra -q
+	$(BIN)/pytest tests --ignore tests/gpu book/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 -n 2 --dist loadfile -ra -q
 
 live: $(STAMP)
 	$(BIN)/python -m sgemm_tutorial.live $(ARGS)

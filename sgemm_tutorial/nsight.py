@@ -115,7 +115,7 @@ def _recording() -> dict[str, Any]:
     return json.loads((records.RESULTS / "counters.json").read_text(encoding="utf-8"))
 
 
-def counted(python: list[str], functions: list[str], metrics: dict[str, str]) -> list[dict[str, int]]:
+def counted(python: list[str], functions: list[str], metrics: dict[str, str]) -> list[dict[str, int | float]]:
     """Run a Python program under ncu and return the metrics of its launches.
 
     Parameters
@@ -129,7 +129,7 @@ def counted(python: list[str], functions: list[str], metrics: dict[str, str]) ->
 
     Returns
     -------
-    list of dict of str to int
+    list of dict of str to int or float
         For each launch, the metrics by our names.
 
     Raises
@@ -149,7 +149,12 @@ def counted(python: list[str], functions: list[str], metrics: dict[str, str]) ->
     seen = [re.search(r"(\w+)(<.*>)?\(", row["Kernel Name"])[1] for row in rows]
     if seen != functions:
         raise DeviceError(f"ncu saw the launches {seen}, not {functions}")
-    return [{ours: int(float(row[theirs].replace(",", ""))) for ours, theirs in metrics.items()} for row in rows]
+    return [{ours: _number(row[theirs]) for ours, theirs in metrics.items()} for row in rows]
+
+
+def _number(text: str) -> int | float:
+    value = float(text.replace(",", ""))
+    return int(value) if value.is_integer() else value
 
 
 def version() -> str:

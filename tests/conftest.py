@@ -1,13 +1,21 @@
 """What all tests share."""
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 
-def pytest_collection_modifyitems(items):
-    """Keep the tests of a file, or the cells of a notebook, in one process; a kernel's mutants may have their own."""
-    for item in items:
-        mutated = item.callspec.id if item.name.startswith("test_every_mutant_is_caught") else ""
-        item.add_marker(pytest.mark.xdist_group(f"{item.path.name} {mutated}"))
+class ByFile(LoadScopeScheduling):
+    """Keeps the tests of a file, or the cells of a notebook, in one process; a kernel's mutants may have their own."""
+
+    def _split_scope(self, nodeid):
+        file, _, test = nodeid.partition("::")
+        return nodeid if test.startswith("test_every_mutant_is_caught") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give the tests out to processes by file. (xdist's own loadgroup does nothing under pytest 9.2.)"""
+    return ByFile(config, log)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,0 +1,132 @@
+"""Records what Nsight Compute says of each rung at full size: where the issue slots go, and what warps wait for.
+
+``python -m sgemm_tutorial.profile book/results/profile.json`` on a machine with a GPU and ncu, which must be allowed to
+read counters there. What the metrics mean: NVIDIA, Nsight Compute documentation, "Profiling Guide".
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import nsight, records
+from .catalogue import LADDER, Kernel
+from .correctness import matrices
+from .errors import ArgumentError
+from .table import Table
+
+SIZE = 4096
+"""M = N = K, the size at which rungs are compared."""
+
+INSTRUCTIONS = {
+    "FFMA": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+    "LDS": "smsp__inst_executed_op_shared_ld.sum",
+    "STS": "smsp__inst_executed_op_shared_st.sum",
+    "LDG": "smsp__inst_executed_op_global_ld.sum",
+    "STG": "smsp__inst_executed_op_global_st.sum",
+    "LDGSTS": "smsp__inst_executed_op_ldgsts.sum",
+    "all": "smsp__inst_executed.sum",
+}
+"""Machine instructions, per warp; FFMA counts threads, for which there is no other counter."""
+
+STALLS = {
+    "waits for L2 or DRAM": "long_scoreboard",
+    "waits for shared memory": "short_scoreboard",
+    "queue to shared memory full": "mio_throttle",
+    "queue to L1 full": "lg_throttle",
+    "barrier": "barrier",
+    "FP32 units busy": "math_pipe_throttle",
+    "fixed latency": "wait",
+    "dispatch": "dispatch_stall",
+    "next instruction not there": "no_instruction",
+    "another warp was chosen": "not_selected",
+    "issued": "selected",
+}
+"""What a warp is doing in a cycle, in our words and in Nsight Compute's: its "warp states"."""
+
+METRICS = (
+    INSTRUCTIONS
+    | {f"state: {ours}": f"smsp__average_warps_issue_stalled_{theirs}_per_issue_active.ratio"
+       for ours, theirs in STALLS.items()}
+    | {
+        "cycles between a warp's instructions": "smsp__average_warp_latency_per_inst_issued.ratio",
+        "issue slots used, %": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+        "FMA pipes used, %": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
+        "L1 and shared memory used, %": "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_active",
+        "warps resident, %": "sm__warps_active.avg.pct_of_peak_sustained_active",
+        "L2 sectors": "lts__t_sectors.sum",
+        "L2 hits, %": "lts__t_sector_hit_rate.pct",
+        "DRAM bytes": "dram__bytes.sum",
+        "nanoseconds": "gpu__time_duration.sum",
+        "SM cycles": "sm__cycles_elapsed.max",
+    }
+)  # fmt: skip
+"""Our name of each metric and Nsight Compute's."""
+
+
+def record(path: Path) -> None:
+    """Profile every rung at `SIZE` and save the record.
+
+    Raises
+    ------
+    DeviceError
+        There is no GPU or no ncu, or ncu may not read the counters.
+    """
+    rows = nsight.counted(["-m", "sgemm_tutorial.profile", "--launch"], [k.function for k in LADDER], METRICS)
+    points = [{"kernel": kernel.name, "parameters": kernel.parameters, "size": SIZE, **row}
+              for kernel, row in zip(LADDER, rows, strict=True)]  # fmt: skip
+    provenance = records.provenance() | {"ncu": nsight.version()}
+    records.write(path, {"provenance": provenance, "metrics": METRICS, "points": points})
+
+
+def measured(kernel: Kernel) -> dict[str, Any]:
+    """Return a rung's recorded profile, by the names of `METRICS`.
+
+    Raises
+    ------
+    ArgumentError
+        It is not in the recording.
+    """
+    for point in _recording()["points"]:
+        if (point["kernel"], point["parameters"]) == (kernel.name, kernel.parameters):
+            return {name: point[name] for name in METRICS}
+    raise ArgumentError("kernel", kernel.expression, "a rung of the ladder, with its own arguments")
+
+
+def states(kernel: Kernel) -> dict[str, float]:
+    """Return what share of its time a warp spends in each state of `STALLS`, and in the rest of them as "other"."""
+    of = measured(kernel)
+    all_of_it = of["cycles between a warp's instructions"]
+    shares = {state: of[f"state: {state}"] / all_of_it for state in STALLS}
+    return shares | {"other": 1 - sum(shares.values())}
+
+
+def _recording() -> dict[str, Any]:
+    return json.loads((records.RESULTS / "profile.json").read_text(encoding="utf-8"))
+
+
+def table(kernels: list[Kernel]) -> Table:
+    """Return how busy the recorded rungs keep the SM, and what their warps wait for most."""
+    of = _recording()["provenance"]
+    rows = []
+    for kernel in kernels:
+        point, waits = measured(kernel), states(kernel)
+        first, second = sorted((name for name in waits if name != "issued"), key=waits.get, reverse=True)[:2]
+        rows.append((kernel.name, f"{point['issue slots used, %']:.0f}%", f"{point['FMA pipes used, %']:.0f}%",
+                     f"{point['L1 and shared memory used, %']:.0f}%", f"{point['warps resident, %']:.0f}%",
+                     point["cycles between a warp's instructions"],
+                     f"{first} {waits[first]:.0%}, {second} {waits[second]:.0%}"))  # fmt: skip
+    columns = ("kernel", "issue slots", "FMA pipes", "L1 and shared", "warps", "cycles per instruction", "most time")
+    return Table(columns, rows, f"At M = N = K = {SIZE}",
+                 f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}. Shares of what is possible; "
+                 "cycles from one instruction of a warp to its next, and what they go into.")  # fmt: skip
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--launch"]:
+        for rung in LADDER:
+            rung(*matrices(SIZE, SIZE, SIZE))
+    else:
+        record(Path(sys.argv[1]))
