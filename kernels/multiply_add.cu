@@ -3,7 +3,7 @@ template <int CHAINS>
 __global__ void multiply_add(int steps, float a, float b, float* out)
 {
     float acc[CHAINS];
-    for (int chain = 0; chain < CHAINS; ++chain) acc[chain] = threadIdx.x + chain;
+    for (int chain = 0; chain < CHAINS; ++chain) acc[chain] = b * chain;
     #pragma unroll 16
     for (int step = 0; step < steps; ++step)
         for (int chain = 0; chain < CHAINS; ++chain) acc[chain] = a * acc[chain] + b;

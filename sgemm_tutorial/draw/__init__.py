@@ -5,12 +5,12 @@
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
-from .charts import by_size, ladder, prediction, scaling
+from .charts import by_size, ladder, lines, prediction, roofline, scaling
 from .figure import Figure
 from .maps import access_map, tiles
 from .memory import address_line, banks
 from .owners import hierarchy
 from .timeline import timeline
 
-__all__ = ["Figure", "access_map", "address_line", "banks", "by_size", "hierarchy", "ladder", "prediction", "scaling",
-           "tiles", "timeline"]  # fmt: skip
+__all__ = ["Figure", "access_map", "address_line", "banks", "by_size", "hierarchy", "ladder", "lines",
+           "prediction", "roofline", "scaling", "tiles", "timeline"]  # fmt: skip

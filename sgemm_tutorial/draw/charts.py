@@ -208,6 +208,104 @@ def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]] | Seque
         return sheet.finish(f"Time by size on logarithmic axes: {'; '.join(each)}. A dotted line shows power {power}.")
 
 
+def roofline(points: Mapping[str, tuple[float, float]], peak: float, rates: Mapping[str, float],
+             title: str = "Roofline") -> Figure:  # fmt: skip
+    """Draw speeds against arithmetic intensity, under the roofs that memory and arithmetic put over them.
+
+    Parameters
+    ----------
+    points : mapping of str to (float, float)
+        By a short name: FLOP per byte, and TFLOP/s.
+    peak : float
+        TFLOP/s that the arithmetic allows.
+    rates : mapping of str to float
+        By name, TB/s of one or more levels of memory: each is a slope, and what lies above one moves its bytes at
+        another level.
+    title : str
+
+    Raises
+    ------
+    ArgumentError
+        There is no point or no slope, or a value is not positive.
+    """
+    if not points or not rates:
+        raise ArgumentError("points, rates", f"{len(points)} points, {len(rates)} slopes", "at least one of each")
+    for name, values in (*points.items(), ("peak", (peak,)), *((name, (rate,)) for name, rate in rates.items())):
+        if not all(0 < value < math.inf for value in values):
+            raise ArgumentError(name, str(values), "positive numbers")
+    intensities, speeds = zip(*points.values(), strict=True)
+    ridges = [peak / rate for rate in rates.values()]
+    low, high = min(intensities) / 2, max(*intensities, *ridges) * 8  # room for labels on the right
+    least, most = min(speeds) / 2, peak * 2
+    with page(Plot.height) as sheet:
+        plot = Plot(sheet, [], (low, high), (least, most), log_x=True, log_y=True)
+        plot.title(title)
+        plot.x_ticks(_decades(low, high))
+        plot.y_ticks(_decades(least, most))
+        plot.line([(max(low, min(ridges)), peak), (high, peak)], INK)
+        sheet.text(plot.right, plot.y(peak) - 8, f"{_short(peak)} TFLOP/s", SMALL, "right")
+        for i, rate in enumerate(rates.values()):
+            start = max(low, least / rate)
+            plot.line([(start, start * rate), (peak / rate, peak)], INK, DASHES[i % 3])
+        groups: list[list[tuple[float, float, str]]] = []  # points so near to a first one that they share a label
+        for name, (intensity, speed) in sorted(points.items()):
+            x, y = plot.x(intensity), plot.y(speed)
+            sheet.boxes([(x - 4, y - 4, 8, 8)], BLUE)
+            near = [group for group in groups if abs(x - group[0][0]) < 16 and abs(y - group[0][1]) < 12]
+            (near[0] if near else groups.append([]) or groups[-1]).append((x, y, name))
+        for group in groups:
+            text, right = ", ".join(name for *_, name in group), max(x for x, *_ in group)
+            sheet.text(right + 8, group[0][1] + 5, text, SMALL)
+        dashes = ("solid", "dashed", "dotted")
+        slopes = (f"{dashes[i % 3]} {name}, {_short(rate)} TB/s" for i, (name, rate) in enumerate(rates.items()))
+        plot.notes("Across: FLOP per byte. Up: TFLOP/s. Both logarithmic.", f"Slopes: {'; '.join(slopes)}.")
+        each = (f"{name} {_short(intensity)} FLOP per byte, {_short(speed)} TFLOP/s"
+                for name, (intensity, speed) in points.items())  # fmt: skip
+        roofs = ", ".join(f"{name} at {_short(rate)} TB/s" for name, rate in rates.items())
+        return sheet.finish(f"{title}: {'; '.join(each)}. Roofs: {_short(peak)} TFLOP/s, {roofs}.")
+
+
+def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], note: str, unit: str = "") -> Figure:
+    """Draw a line through the points of each of a few series, from zero up.
+
+    Parameters
+    ----------
+    title, note : str
+        What is drawn; what is along the axes.
+    series : mapping of str to sequence of (float, float)
+        By name, points in ascending order of x.
+    unit : str
+        Follows the values of y in words.
+
+    Raises
+    ------
+    ArgumentError
+        There is no series, or one has no point.
+    """
+    if not series or not all(series.values()):
+        raise ArgumentError("series", str(dict(series)), "one or more, each with points")
+    across = [x for line in series.values() for x, _ in line]
+    most = max(y for line in series.values() for _, y in line)
+    with page(Plot.height) as sheet:
+        plot = Plot(sheet, series, (min(across), max(across)), (0, most))
+        plot.title(title)
+        plot.x_ticks(_within(min(across), max(across)))
+        plot.y_ticks(_within(0, most))
+        ends = {}
+        for i, (name, line) in enumerate(series.items()):
+            plot.line(line, COLOURS[i % 4], DASHES[i // 4 % 3])
+            ends[name] = (line[-1][1], COLOURS[i % 4])
+        plot.labels(ends)
+        plot.notes(note)
+        each = (f"{name} from {_short(line[0][1])}{unit} at {line[0][0]:g} to {_short(line[-1][1])}{unit} at "
+                f"{line[-1][0]:g}" for name, line in series.items())  # fmt: skip
+        return sheet.finish(f"{title}. {note} {'; '.join(each)}.")
+
+
+def _within(low: float, high: float) -> list[float]:
+    return [v for v in MaxNLocator(7, steps=[1, 2, 4, 5, 10]).tick_values(low, high) if low <= v <= high]
+
+
 class Plot:
     """Axes with lines, room for labels on their right, and values along them in data's units."""
 
@@ -215,7 +313,7 @@ class Plot:
 
     def __init__(self, sheet: Page, names: Iterable[str], x: tuple[float, float], y: tuple[float, float],
                  log_x: bool = False, log_y: bool = False) -> None:  # fmt: skip
-        self.sheet, self.right = sheet, WIDTH - MARGIN - 18 - max(map(room, names))
+        self.sheet, self.right = sheet, WIDTH - MARGIN - 18 - max(map(room, names), default=0)
         self.x = _scale(*x, self.left, self.right, log_x)
         self.y = _scale(*y, self.bottom, self.top, log_y)
 

@@ -1,0 +1,32 @@
+"""Records how many blocks of each kernel fit on an SM by CUDA's own count, to hold `occupancy` against.
+
+``python -m tests.driver_occupancy [FILE]`` on a machine with a GPU asks ``cuOccupancyMaxActiveBlocksPerMultiprocessor``
+of every kernel of the ladder and every variant.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from cupy.cuda import driver
+
+from sgemm_tutorial import LADDER, gpu, records
+from sgemm_tutorial.variants import VARIANTS
+
+RECORD = records.RESULTS / "occupancy.json"
+KERNELS = list(dict.fromkeys((*LADDER, *VARIANTS)))
+
+
+def main(path: Path = RECORD) -> None:
+    """Ask, and save what CUDA says."""
+    points = [
+        {"kernel": kernel.name, "label": kernel.label, "parameters": kernel.parameters,
+         "blocks_per_sm": driver.occupancyMaxActiveBlocksPerMultiprocessor(gpu.load(kernel).ptr, kernel.threads, 0)}
+        for kernel in KERNELS
+    ]  # fmt: skip
+    records.write(path, {"provenance": records.provenance(), "points": points})
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
