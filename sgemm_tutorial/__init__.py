@@ -1,6 +1,6 @@
 """Launch, check, simulate, time and draw the kernels of the book."""
 
-from . import cublas, draw, gpu, nsight, records, timing
+from . import ceilings, cublas, draw, gpu, gpus, nsight, profile, records, roofline, timing
 from .bench import bench_or_recording, recorded
 from .catalogue import LADDER, Kernel, find
 from .compiler import build
@@ -34,6 +34,7 @@ __all__ = [
     "UnsupportedInstruction",
     "bench_or_recording",
     "build",
+    "ceilings",
     "check",
     "cublas",
     "diff",
@@ -42,6 +43,7 @@ __all__ = [
     "find_gpu",
     "find_variant",
     "gpu",
+    "gpus",
     "gpus_table",
     "hot_loop",
     "kernel_occupancy",
@@ -51,11 +53,13 @@ __all__ = [
     "nsight",
     "occupancy",
     "owners",
+    "profile",
     "recorded",
     "records",
     "request",
     "resources",
     "resources_table",
+    "roofline",
     "sass",
     "sass_mix",
     "sass_table",

@@ -22,7 +22,7 @@ from .table import Table
 
 RECORDING = records.RESULTS / "ceilings.json"
 
-CHAINS, THREADS, STEPS = 8, 256, 4096
+CHAINS, THREADS, STEPS, TIMES = 8, 256, 16384, 100
 MULTIPLY_ADD = Kernel("multiply_add", "multiply-adds and nothing else", {"CHAINS": CHAINS})
 SHARED_READ = Kernel("shared_read", "reads of shared memory and nothing else", {"THREADS": THREADS})
 COPY = Kernel("copy", "copies an array", {})
@@ -102,8 +102,8 @@ def measure() -> Ceilings:
         FP32: ("FLOP", 2 * STEPS * CHAINS * threads,
                launch(MULTIPLY_ADD, np.int32(STEPS), np.float32(0.5), np.float32(1.0), out)),
         SHARED: ("byte", 16 * STEPS * threads, launch(SHARED_READ, np.int32(STEPS), out)),
-        L2: ("byte", 2 * small, launch(COPY, np.uint64(small // 16), *arrays[small])),
-        DRAM: ("byte", 2 * large, launch(COPY, np.uint64(large // 16), *arrays[large])),
+        L2: ("byte", 2 * TIMES * small, launch(COPY, np.int32(TIMES), np.uint64(small // 16), *arrays[small])),
+        DRAM: ("byte", 2 * large, launch(COPY, np.int32(1), np.uint64(large // 16), *arrays[large])),
     }  # fmt: skip
     taken = timing.time_interleaved({name: start for name, (_, _, start) in work.items()})
     found = {name: Ceiling(name, unit, amount, taken[name].median_ms, taken[name].p10_ms, taken[name].p90_ms)

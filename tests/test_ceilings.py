@@ -37,13 +37,13 @@ def test_most_of_its_loop_is_multiply_adds():
     assert loop["FFMA"] / sum(loop.values()) > 0.95
 
 
-def test_copy_copies_every_byte_once():
+def test_copy_copies_every_byte_as_often_as_is_said():
     source = np.arange(4 * 1000, dtype=np.float32)
     target = np.zeros_like(source)
-    total = run(COPY, 2, fours=np.uint64(1000), source=source, target=target)
+    total = run(COPY, 2, times=np.int32(3), fours=np.uint64(1000), source=source, target=target)
     assert (source == target).all()
-    assert total.global_load_bytes == total.global_store_bytes == 16_000
-    assert total.global_load_sectors == 500
+    assert total.global_load_bytes == total.global_store_bytes == 3 * 16_000
+    assert total.global_load_sectors == 3 * 500
 
 
 def test_shared_read_has_no_conflict():

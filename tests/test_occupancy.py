@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,8 @@ from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.gpus import GPUS, KIB, LIMITS, WARP, find_gpu, gpus_table, limits_of, limits_table
 from sgemm_tutorial.occupancy import occupancy
 from sgemm_tutorial.report import kernel_occupancy, resources
+
+from . import driver_occupancy
 
 
 def test_the_worked_example_of_the_shared_tile_on_an_rtx_3080():
@@ -116,3 +120,16 @@ def test_gpus_are_found_and_the_nearest_is_suggested():
 def test_tables_have_a_row_for_each():
     assert len(gpus_table().rows) == len(GPUS)
     assert len(limits_table().rows) == len(LIMITS)
+
+
+RECORDED = json.loads(driver_occupancy.RECORD.read_text(encoding="utf-8"))
+KERNELS = {(kernel.name, kernel.label, tuple(kernel.parameters.items())): kernel for kernel in driver_occupancy.KERNELS}
+
+
+@pytest.mark.parametrize("key", KERNELS, ids=lambda key: "-".join([*key[:2], *(str(value) for _, value in key[2])]))
+def test_cuda_s_own_calculator_agrees(key):
+    """As the driver of an H100 said of every kernel; a kernel that is not in the record must be asked about."""
+    said = {(point["kernel"], point["label"], tuple(point["parameters"].items())): point["blocks_per_sm"]
+            for point in RECORDED["points"]}  # fmt: skip
+    gpu = find_gpu(RECORDED["provenance"]["gpu"].split()[1])
+    assert kernel_occupancy(KERNELS[key], gpu).blocks_per_sm == said[key]
