@@ -1,6 +1,6 @@
 """Launch, check, simulate, time and draw the kernels of the book."""
 
-from . import ceilings, cublas, draw, gpu, gpus, nsight, profile, records, roofline, timing
+from . import ceilings, cublas, draw, gpu, gpus, nsight, profile, published, quantisation, records, roofline, timing
 from .bench import bench_or_recording, recorded
 from .catalogue import LADDER, Kernel, find
 from .compiler import build
@@ -54,6 +54,8 @@ __all__ = [
     "occupancy",
     "owners",
     "profile",
+    "published",
+    "quantisation",
     "recorded",
     "records",
     "request",
