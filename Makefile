@@ -42,6 +42,7 @@ test-gpu: $(STAMP)
 record: $(STAMP)
 	$(BIN)/python -m sgemm_tutorial.record
 	$(BIN)/python -m tests.checksums
+	$(BIN)/python -m tests.driver_occupancy
 	$(BIN)/python -m tests.fuzz
 	@! command -v compute-sanitizer >/dev/null || $(BIN)/python -m tests.sanitizer
 

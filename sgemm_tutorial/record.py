@@ -12,14 +12,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import launch_cost, nsight, readme, records
+from . import ceilings, launch_cost, nsight, profile, readme, records
 from .bench import bench
 from .catalogue import LADDER, Kernel
 from .records import Size
 from .variants import VARIANTS
 
-SIZES = (128, 256, 512, 1024, 2048, 4096)
-"""Square problems that every kernel is timed at."""
+SIZES = (128, *range(256, 4097, 128))
+"""Square problems that every kernel is timed at: those of the sweep in ``published-results.csv``, and a smaller one."""
 
 PITCHES = (*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), (2048, 2049, 2048))
 """Problems whose rows start in other banks of the L1 cache, timed for the kernels without shared memory."""
@@ -36,15 +36,17 @@ def timed(plan: dict[str, tuple[Sequence[Kernel | str], Sequence[int | Size]]], 
 
 
 def main(folder: Path = records.RESULTS) -> None:
-    """Record timings, and counters where there is Nsight Compute."""
+    """Record timings and ceilings, and counters where there is Nsight Compute."""
     timed({"ladder": (LADDER, SIZES), "variants": (VARIANTS, (4096,)), "pitch": (("01", "02"), PITCHES)}, folder)
     launch_cost.record(folder / "launch_cost.json")
+    ceilings.record(folder / "ceilings.json")
     if folder == records.RESULTS:
         readme.main()
     if shutil.which("ncu"):
         nsight.record(folder / "counters.json")
+        profile.record(folder / "profile.json")
     else:
-        print("ncu is not on the PATH: counters.json stays as it was", file=sys.stderr)
+        print("ncu is not on the PATH: counters.json and profile.json stay as they were", file=sys.stderr)
 
 
 if __name__ == "__main__":

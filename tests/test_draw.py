@@ -99,6 +99,12 @@ def pictures() -> dict[str, draw.Figure]:
         "scaling": draw.scaling([16, 32, 64, 128], {"one": [0.01, 0.02, 0.1, 0.8], "another": [0.1, 0.1, 0.2, 1.1]}),
         "scaling of one": draw.scaling([16, 32], [1e-5, 2.0]),
         "scaling, short": draw.scaling([128, 1024], {"a": [1e-5, 2e-4], "b": [3e-6, 9e-4]}),
+        "roofline": draw.roofline({"far": (0.1, 0.5), "near": (20.0, 30.0), "next": (21.0, 31.0)}, 60.0,
+                                  {"L2": 6.0, "DRAM": 3.0}),
+        "roofline, full": draw.roofline({f"{i:02}": (0.05 * 1.6**i, 0.4 * 1.5**i) for i in range(17)}, 990.0,
+                                        {"shared memory": 30.0, "L2": 6.0, "DRAM": 3.0}, "All of them"),
+        "lines": draw.lines("Three", {"up": [(1, 2), (5, 9)], "down": [(1, 9), (3, 4), (5, 0)], "one": [(2, 2)]},
+                            "Across: x. Up: y."),
         "timeline": draw.timeline(10, 5),
         "timeline, long kernel": draw.timeline(3, 4000, 2),
         "timeline, long launch": draw.timeline(40, 0.5, 20),
@@ -565,6 +571,44 @@ def test_prediction_pairs_bars(drawn):
     assert [width for *_, width, _ in boxes(picture, "currentColor")] == pytest.approx([400 * 0.8192, 400], abs=0.1)
     twice = draw.prediction({"a": 1, "b": 0}, {"a": 3, "b": 1}, ("formula", "measured"))
     assert twice.alt == "a: 1 formula, 3 measured, 3 times as much; b: 0 formula, 1 measured, not predicted."
+
+
+def test_roofline_is_to_scale(drawn):
+    """Both axes are logarithmic: equal factors are equal distances."""
+    assert len(boxes(drawn["roofline, full"], figure.BLUE)) == 17
+    picture = draw.roofline({"a": (1.0, 1.0), "b": (10.0, 2.0), "c": (100.0, 4.0)}, 50.0, {"DRAM": 5.0})
+    (ax, ay, *_), (bx, by, *_), (cx, cy, *_) = boxes(picture, figure.BLUE)
+    assert (bx - ax, ay - by) == (pytest.approx(cx - bx, abs=0.2), pytest.approx(by - cy, abs=0.2))
+    assert ax < bx and ay > by
+
+
+def test_roofline_labels_that_would_overlap_are_one(drawn):
+    assert "near, next" in words(drawn["roofline"])
+    assert "far" in words(drawn["roofline"])
+
+
+@pytest.mark.parametrize(("points", "peak", "rates", "name"), [
+    ({}, 1.0, {"DRAM": 1.0}, "points, rates"), ({"a": (1.0, 1.0)}, 1.0, {}, "points, rates"),
+    ({"a": (0.0, 1.0)}, 1.0, {"DRAM": 1.0}, "a"), ({"a": (1.0, 1.0)}, -1.0, {"DRAM": 1.0}, "peak"),
+    ({"a": (1.0, 1.0)}, 1.0, {"DRAM": float("inf")}, "DRAM"),
+])  # fmt: skip
+def test_roofline_refuses_what_has_no_logarithm(points, peak, rates, name):
+    with pytest.raises(ArgumentError, match=f"^{name}: got"):
+        draw.roofline(points, peak, rates)
+
+
+def test_lines_go_through_their_points():
+    picture = draw.lines("", {"a": [(0, 0), (1, 2), (2, 4)]}, "")
+    (line,) = [path for path in elements(picture, "path") if len(numbers(path)) == 6]
+    x0, y0, x1, y1, x2, y2 = numbers(line)
+    assert (x1 - x0, y0 - y1) == (pytest.approx(x2 - x1, abs=0.2), pytest.approx(y1 - y2, abs=0.2))
+    assert x0 < x1 and y0 > y1
+
+
+@pytest.mark.parametrize("series", [{}, {"a": []}])
+def test_lines_refuse_nothing(series):
+    with pytest.raises(ArgumentError, match=r"^series: got"):
+        draw.lines("", series, "")
 
 
 @pytest.mark.parametrize(("predicted", "counted", "message"), [({"a": 1}, {"b": 1}, "what predicted has: a"),

@@ -247,15 +247,15 @@ def roofline(points: Mapping[str, tuple[float, float]], peak: float, rates: Mapp
         for i, rate in enumerate(rates.values()):
             start = max(low, least / rate)
             plot.line([(start, start * rate), (peak / rate, peak)], INK, DASHES[i % 3])
-        groups: list[list[tuple[float, float, str]]] = []  # points so near to a first one that they share a label
-        for name, (intensity, speed) in sorted(points.items()):
+        groups: list[list[tuple[float, float, str]]] = []  # points whose labels would overlap share one
+        for name, (intensity, speed) in sorted(points.items(), key=lambda item: item[1]):
             x, y = plot.x(intensity), plot.y(speed)
             sheet.boxes([(x - 4, y - 4, 8, 8)], BLUE)
-            near = [group for group in groups if abs(x - group[0][0]) < 16 and abs(y - group[0][1]) < 12]
+            near = [group for group in groups if abs(y - group[0][1]) < LINE - 8
+                    and x - group[-1][0] < 16 + room(", ".join(label for *_, label in group))]  # fmt: skip
             (near[0] if near else groups.append([]) or groups[-1]).append((x, y, name))
         for group in groups:
-            text, right = ", ".join(name for *_, name in group), max(x for x, *_ in group)
-            sheet.text(right + 8, group[0][1] + 5, text, SMALL)
+            sheet.text(group[-1][0] + 8, group[0][1] + 5, ", ".join(sorted(name for *_, name in group)), SMALL)
         dashes = ("solid", "dashed", "dotted")
         slopes = (f"{dashes[i % 3]} {name}, {_short(rate)} TB/s" for i, (name, rate) in enumerate(rates.items()))
         plot.notes("Across: FLOP per byte. Up: TFLOP/s. Both logarithmic.", f"Slopes: {'; '.join(slopes)}.")
