@@ -192,6 +192,22 @@ LADDER = (
            {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8, "STAGES": 3, "BLOCKS": 1},
            (8, 0)),
 )  # fmt: skip
+"""The climb in FP32 on CUDA cores, towards cuBLAS's SGEMM."""
+
+
+def _register_l1_tiles(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 13's tiles of A and B, and what it wants beside them."""
+    element = named_in_cuda(of["T"]).operand.itemsize
+    return of["SHARED"] * of["BK"] * (of["BM"] + of["BN"]) * element + of["EXTRA"]
+
+
+CATALOGUE = (
+    *LADDER,
+    Kernel("13_register_l1", "no shared memory: what neighbouring threads share, L1 hands them",
+           {"T": "float", "BM": 16, "BN": 512, "BK": 32, "TM": 16, "TN": 4, "SHARED": 0, "C_LAST": 0, "FETCH": 1,
+            "READ": 1, "UNROLL": 1, "EXTRA": 0, "BLOCKS": 4}, dynamic_shared=_register_l1_tiles),
+)  # fmt: skip
+"""Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 
 
 def find(name: str) -> Kernel:
@@ -202,11 +218,11 @@ def find(name: str) -> Kernel:
     ArgumentError
         There is none; the message suggests the nearest name.
     """
-    for kernel in LADDER:
+    for kernel in CATALOGUE:
         if name in (kernel.name, kernel.function, kernel.name.partition("_")[0]):
             return kernel
-    names = [kernel.name for kernel in LADDER]
-    words = {key: kernel.name for kernel in LADDER for key in (kernel.name, kernel.function)}
+    names = [kernel.name for kernel in CATALOGUE]
+    words = {key: kernel.name for kernel in CATALOGUE for key in (kernel.name, kernel.function)}
     near = difflib.get_close_matches(str(name), words, n=1, cutoff=0.4)
     hint = f"; did you mean {words[near[0]]!r}?" if near else ""
     raise ArgumentError("name", repr(name), f"one of {', '.join(names)}{hint}")

@@ -30,9 +30,9 @@ import numpy as np
 
 from . import arguments, gpu
 from .catalogue import Kernel
+from .dtypes import FP16, FP32, FP64, Types, types_of
 from .errors import ArgumentError, SimulationFault
 from .table import Table
-from .dtypes import FP16, FP32, FP64, Types, types_of
 
 ALIGNMENT = 512  # bytes: what CuPy aligns an allocation to
 GUARD_ROWS = 128
@@ -40,8 +40,8 @@ GUARD_LIMITS = (1 << 12, 1 << 20)  # elements
 GUARD_OF_INPUT = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}  # NaN, by bytes of an element
 GUARD_OF_C = {4: 0x7FC5A3E1, 8: 0x7FF85A3E17C5A3E1}  # a NaN with bits that no arithmetic makes
 EXTREMES = {FP32: (1e-42, -1e-45, 1e38, 1e-41), FP64: (1e-310, -5e-324, 1e300, 1e-309), FP16: (3e-6, -6e-8, 6e4, 1e-6)}
-"""Of each type a subnormal number, the least one, a large one, and what makes of normal numbers such that their products
-vanish or turn subnormal; FP16's are exact in FP32 and do neither."""
+"""Of each type a subnormal number, the least one, a large one, and a factor that makes products vanish or turn
+subnormal; those of FP16, exact in FP32, do neither."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,9 +130,7 @@ class SuiteResult:
         return self.table()._repr_html_()
 
 
-def matrices(
-    M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, types: Types = FP32
-) -> tuple[Any, Any]:
+def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, types: Types = FP32) -> tuple[Any, Any]:
     """Return standard-normal A and B, the same values on any machine.
 
     Parameters
