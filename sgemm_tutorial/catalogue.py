@@ -38,7 +38,7 @@ class Kernel:
     edits : tuple of (str, str)
         Changes to the source file's text; see `edited`.
     label : str
-        What the edits do, in a few words; recordings tell kernels with edits apart by it.
+        What was changed, by edits or parameters, in a few words; recordings tell kernels apart by it too.
     types : Types
         Of the elements of A, B and C.
     dynamic_shared : callable

@@ -16,7 +16,7 @@ from . import ceilings, launch_cost, nsight, profile, readme, records
 from .bench import bench
 from .catalogue import LADDER, Kernel
 from .records import Size
-from .variants import VARIANTS
+from .variants import STEP_IN_FP64, STEPS, VARIANTS
 
 SIZES = (128, *range(256, 4097, 128))
 """Square problems that every kernel is timed at: those of the sweep in ``published-results.csv``, and a smaller one."""
@@ -37,7 +37,8 @@ def timed(plan: dict[str, tuple[Sequence[Kernel | str], Sequence[int | Size]]], 
 
 def main(folder: Path = records.RESULTS) -> None:
     """Record timings and ceilings, and counters where there is Nsight Compute."""
-    timed({"ladder": (LADDER, SIZES), "variants": (VARIANTS, (4096,)), "pitch": (("01", "02"), PITCHES)}, folder)
+    timed({"ladder": (LADDER, SIZES), "variants": (VARIANTS, (4096,)),
+           "steps": ((*STEPS, STEP_IN_FP64), (4096,)), "pitch": (("01", "02"), PITCHES)}, folder)
     launch_cost.record(folder / "launch_cost.json")
     ceilings.record(folder / "ceilings.json")
     if folder == records.RESULTS:

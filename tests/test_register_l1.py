@@ -10,6 +10,7 @@ import pytest
 from sgemm_tutorial import ArgumentError, build, check, find, published, resources, sass, sass_mix, simulate, suite
 from sgemm_tutorial.variants import STEP_IN_FP64, STEPS
 
+from . import sanitizer
 from .sources import floats
 
 BASE = find("13")
@@ -48,6 +49,21 @@ def test_the_suite_passes():
 def test_ragged_whole_and_unaligned(step):
     for M, N, K, more in ((19, 517, 35, {"special": True}), (16, 512, 64, {}), (16, 512, 32, {"shift": 1})):
         assert check(step, M, N, K, -1.5, 0.75, on_gpu=False, **more).passed
+
+
+@pytest.mark.parametrize("shape", [(16, 512, 20), (16, 512, 18), (13, 512, 16), (16, 508, 16), (16, 510, 16)])
+def test_wide_accesses_at_each_edge_alone(shape):
+    assert check(STEPS[5], *shape, -1.5, 0.75, on_gpu=False).passed
+
+
+def test_wide_accesses_to_matrices_of_which_one_is_unaligned():
+    sanitizer.launch([STEPS[5]], np)  # a misaligned access is a fault
+
+
+@each_step
+def test_without_k_alpha_does_not_matter(step):
+    C = floats(5, 7)
+    assert np.array_equal(step(floats(5, 0), floats(0, 7), C.copy(), float("inf"), 0.5), C / 2)
 
 
 @each_step
