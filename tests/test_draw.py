@@ -539,6 +539,16 @@ def test_speed_by_size_follows_the_record(drawn):
         draw.by_size(recorded(sizes=(512,)))
 
 
+def test_sizes_with_equal_steps_are_equally_far_apart(drawn):
+    lines = [numbers(path) for path in elements(drawn["speed, full"], "path") if path.get("stroke-width") == "2.2"]
+    across = max(lines, key=len)[::2]
+    assert len(across) == 31
+    assert np.diff(across) == pytest.approx([np.ptp(across) / 30] * 30, abs=0.2)
+    assert {"1000", "2000", "3000", "4000"} <= set(words(drawn["speed, full"]))
+    across = [numbers(path)[::2] for path in elements(drawn["speed"], "path") if path.get("stroke-width") == "2.2"][0]
+    assert across[1] - across[0] == pytest.approx(across[2] - across[1], abs=0.2)  # 256, 1024, 4096
+
+
 def test_by_size_as_a_share_of_cublas(drawn):
     assert "06_register_fragments from 66.7 at 256 to 66.7 at 4096; " in drawn["share"].alt  # cuBLAS 2 ms, it 3 ms
     assert "% of cuBLAS by size, M = N = K" in words(drawn["share"])

@@ -70,7 +70,7 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
 
 
 def by_size(record: Record, of_cublas: bool = False) -> Figure:
-    """Draw each kernel's and cuBLAS's speed against the size of the problem.
+    """Draw each kernel's and cuBLAS's speed against the size of the problem; sizes with equal steps on a linear axis.
 
     Parameters
     ----------
@@ -101,10 +101,11 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
     square = all(p.M == p.N == p.K for p in record.points)
     size = "M = N = K" if square else "the cube root of M·N·K"
     most = max(best for line in series.values() for *_, best in line)
+    even = len(sizes) > 2 and len(set(np.diff(sizes))) == 1
     with page(Plot.height) as sheet:
-        plot = Plot(sheet, series, (sizes[0], sizes[-1]), (0, most), log_x=True)
+        plot = Plot(sheet, series, (sizes[0], sizes[-1]), (0, most), log_x=not even)
         plot.title(f"{unit} by size, {size}")
-        plot.x_ticks(_some(sizes))
+        plot.x_ticks(_within(sizes[0], sizes[-1]) if even else _some(sizes))
         plot.y_ticks(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, most))
         ends = {}
         for i, (name, line) in enumerate(series.items()):
