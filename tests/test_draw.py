@@ -545,7 +545,7 @@ def test_sizes_with_equal_steps_are_equally_far_apart(drawn):
     assert len(across) == 31
     assert np.diff(across) == pytest.approx([np.ptp(across) / 30] * 30, abs=0.2)
     assert {"1000", "2000", "3000", "4000"} <= set(words(drawn["speed, full"]))
-    across = [numbers(path)[::2] for path in elements(drawn["speed"], "path") if path.get("stroke-width") == "2.2"][0]
+    across = next(numbers(path)[::2] for path in elements(drawn["speed"], "path") if path.get("stroke-width") == "2.2")
     assert across[1] - across[0] == pytest.approx(across[2] - across[1], abs=0.2)  # 256, 1024, 4096
 
 
