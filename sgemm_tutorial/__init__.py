@@ -2,7 +2,7 @@
 
 from . import ceilings, cublas, draw, gpu, gpus, nsight, profile, published, quantisation, records, roofline, timing
 from .bench import bench_or_recording, recorded
-from .catalogue import LADDER, Kernel, find
+from .catalogue import CATALOGUE, LADDER, Kernel, find
 from .compiler import build
 from .correctness import check, matrices, suite, summary
 from .errors import (
@@ -23,6 +23,7 @@ from .trace import owners, request
 from .variants import find_variant
 
 __all__ = [
+    "CATALOGUE",
     "LADDER",
     "ArgumentError",
     "CompileError",

@@ -9,6 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from .dtypes import FP32, Types
 from .errors import ArgumentError
 
 INT_MAX = 2**31 - 1  # the kernels take M, N and K as int
@@ -21,14 +22,15 @@ class Problem:
     M: int
     N: int
     K: int
-    alpha: np.float32
+    alpha: np.floating
     A: Any
     B: Any
-    beta: np.float32
+    beta: np.floating
     C: Any
     fresh_C: bool
     """Whether C was made here and holds nothing yet."""
     on_gpu: bool
+    types: Types = FP32
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -37,7 +39,7 @@ class Problem:
                 "A": self.A, "B": self.B, "beta": self.beta, "C": self.C}  # fmt: skip
 
 
-def check(A: Any, B: Any, C: Any, alpha: float, beta: float) -> Problem:
+def check(A: Any, B: Any, C: Any, alpha: float, beta: float, types: Types = FP32) -> Problem:
     """Return the checked problem.
 
     Raises
@@ -52,19 +54,19 @@ def check(A: Any, B: Any, C: Any, alpha: float, beta: float) -> Problem:
     for name, kind in kinds.items():
         if kind != kinds["A"]:
             raise ArgumentError(name, f"a {kind} array", f"a {kinds['A']} array, as A is")
-    for name, array in (("A", A), ("B", B), ("C", C)):
+    for name, array, dtype in (("A", A, types.operand), ("B", B, types.operand), ("C", C, types.result)):
         if array is not None:
-            _check_layout(name, array)
+            _check_layout(name, array, dtype)
     (M, K), (depth, N) = A.shape, B.shape
     if depth != K:
         raise ArgumentError("B", f"shape {B.shape}", f"({K}, N), as A is {A.shape}")
-    alpha, beta = scalar("alpha", alpha), scalar("beta", beta)
+    alpha, beta = scalar("alpha", alpha, types.result), scalar("beta", beta, types.result)
     on_gpu = kinds["A"] == "CuPy"
     fresh_C = C is None
     if fresh_C:
         if beta != 0:
             raise ArgumentError("C", "none", f"an array of shape ({M}, {N}), as beta is {beta}, not 0")
-        C = (cupy if on_gpu else np).empty((M, N), np.float32)
+        C = (cupy if on_gpu else np).empty((M, N), types.result)
     elif not on_gpu and not C.flags.writeable:
         raise ArgumentError("C", "a read-only array", "an array to write to: C.copy()")
     elif C.shape != (M, N):
@@ -74,7 +76,7 @@ def check(A: Any, B: Any, C: Any, alpha: float, beta: float) -> Problem:
         for name, array in (("A", A), ("B", B)):
             if C.size and array.size and overlap(C, array):
                 raise ArgumentError("C", f"memory shared with {name}", "memory of its own")
-    return Problem(M, N, K, alpha, A, B, beta, C, fresh_C, on_gpu)
+    return Problem(M, N, K, alpha, A, B, beta, C, fresh_C, on_gpu, types)
 
 
 def _kind(name: str, array: Any) -> str:
@@ -86,29 +88,30 @@ def _kind(name: str, array: Any) -> str:
     raise ArgumentError(name, type(array).__name__, "a CuPy array (GPU) or a NumPy array (simulator)")
 
 
-def _check_layout(name: str, array: Any) -> None:
+def _check_layout(name: str, array: Any, dtype: np.dtype) -> None:
     """Check dtype, rank, order and extent of one matrix."""
-    if array.dtype != np.float32:
-        raise ArgumentError(name, f"dtype {array.dtype.str}", f"float32: {name}.astype(np.float32)")
+    if array.dtype != dtype:
+        raise ArgumentError(name, f"dtype {array.dtype.str}", f"{dtype}: {name}.astype(np.{dtype})")
     if array.ndim != 2:
         raise ArgumentError(name, f"{array.ndim} dimension(s), shape {array.shape}", "2 dimensions, rows and columns")
     if not array.flags.c_contiguous:
         order = "Fortran (column-major) order" if array.flags.f_contiguous else f"strides {array.strides}"
         raise ArgumentError(name, order, f"row-major contiguous memory: np.ascontiguousarray({name})")
     if isinstance(array, np.ndarray) and not array.flags.aligned:
-        raise ArgumentError(name, "memory not at a multiple of 4 bytes", f"an aligned copy: {name}.copy()")
+        at = f"memory not at a multiple of {dtype.itemsize} bytes"
+        raise ArgumentError(name, at, f"an aligned copy: {name}.copy()")
     if max(array.shape) > INT_MAX:
         raise ArgumentError(name, f"shape {array.shape}", f"at most {INT_MAX} rows and columns")
 
 
-def scalar(name: str, value: float) -> np.float32:
-    """Return the value rounded to float32; past float32's range it is an infinity, as in C."""
+def scalar(name: str, value: float, dtype: np.dtype) -> np.floating:
+    """Return the value rounded to that type; past the type's range it is an infinity, as in C."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if not isinstance(value, numbers.Real | np.floating):
         raise ArgumentError(name, f"{type(value).__name__} {value!r}", "a real number")
     with np.errstate(over="ignore"):
         try:
-            return np.float32(value)
+            return dtype.type(value)
         except OverflowError:  # an integer past even float64's range
-            return np.float32(np.inf if value > 0 else -np.inf)
+            return dtype.type(np.inf if value > 0 else -np.inf)

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import arguments, correctness, cublas, gpu, records, timing
 from .catalogue import LADDER, Kernel, find
+from .dtypes import Types
 from .errors import ArgumentError, DeviceError, TutorialError
 from .progress import bar
 from .records import Point, Record, Size
@@ -186,6 +187,8 @@ def no_gpu(record: Record) -> str:
 def on_gpu(kernels: Sequence[Kernel], size: Size, flush_l2: bool) -> Iterator[tuple[Kernel, Timing, Timing]]:
     """Time each kernel and cuBLAS together at one size, on the current GPU, on the same random matrices.
 
+    cuBLAS computes with the kernel's types; kernels of one type come together.
+
     Yields
     ------
     kernel : Kernel
@@ -202,13 +205,23 @@ def on_gpu(kernels: Sequence[Kernel], size: Size, flush_l2: bool) -> Iterator[tu
         A spot check of C failed.
     """
     gpu.capability()
+    for kernel in kernels:
+        gpu.load(kernel)
+    for types in dict.fromkeys(kernel.types for kernel in kernels):
+        yield from _of_types(types, [kernel for kernel in kernels if kernel.types == types], size, flush_l2)
+
+
+def _of_types(types: Types, kernels: Sequence[Kernel], size: Size, flush_l2: bool
+              ) -> Iterator[tuple[Kernel, Timing, Timing]]:  # fmt: skip
+    """Time kernels that take the same types; see `on_gpu`."""
     M, N, K = size
     with gpu.reported("making room for A, B and C"):
-        A, B, C, reference_C = (cupy.empty(shape, np.float32) for shape in ((M, K), (K, N), (M, N), (M, N)))
-    problem = arguments.check(A, B, C, 1.0, 0.0)
+        A, B = cupy.empty((M, K), types.operand), cupy.empty((K, N), types.operand)
+        C, reference_C = (cupy.empty((M, N), types.result) for _ in range(2))
+    problem = arguments.check(A, B, C, 1.0, 0.0, types)
     launches = [gpu.launcher(kernel, problem) for kernel in kernels]
-    reference = cublas.launch(arguments.check(A, B, reference_C, 1.0, 0.0))
-    inputs = correctness.matrices(M, N, K, seed=SEED, on_gpu=False)
+    reference = cublas.launch(arguments.check(A, B, reference_C, 1.0, 0.0, types))
+    inputs = correctness.matrices(M, N, K, seed=SEED, on_gpu=False, types=types)
     with gpu.reported("copying A and B to the GPU"):
         A.set(inputs[0])
         B.set(inputs[1])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from . import arguments, gpu, simulator
+from .dtypes import FP32, Types, named_in_cuda
 from .errors import ArgumentError
+from .gpus import WARP
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 
@@ -24,9 +27,10 @@ class Kernel:
         Stem of its source file, for example ``"03_shared_tile"``.
     idea : str
         What it adds to the rung before, in one line.
-    parameters : dict of str to int
+    parameters : dict of str to int or str
         Template arguments in the source's order, with the field's names (BM, BN, BK, TM, TN, ...).
         A block computes a BM × BN tile of C, a thread TM × TN elements of it (1 × 1 unless given).
+        T, where there is one, is the C++ name of the element type.
     least_capability : tuple of int
         Oldest compute capability the source compiles for.
     folder : Path
@@ -35,15 +39,21 @@ class Kernel:
         Changes to the source file's text; see `edited`.
     label : str
         What the edits do, in a few words; recordings tell kernels with edits apart by it.
+    types : Types
+        Of the elements of A, B and C.
+    dynamic_shared : callable
+        Makes of the parameters the bytes of shared memory that a launch adds to what the source declares.
     """
 
     name: str
     idea: str
-    parameters: dict[str, int] = field(hash=False)
+    parameters: dict[str, int | str] = field(hash=False)
     least_capability: tuple[int, int] = (7, 5)
     folder: Path = KERNELS
     edits: tuple[tuple[str, str], ...] = ()
     label: str = ""
+    types: Types = FP32
+    dynamic_shared: Callable[[Mapping[str, Any]], int] = field(default=lambda of: 0, compare=False)
 
     @property
     def path(self) -> Path:
@@ -73,26 +83,37 @@ class Kernel:
 
     @property
     def threads(self) -> int:
-        """Threads per block: the tile of C divided among threads of TM × TN elements each."""
+        """Threads per block: the tile of C divided among threads of TM × TN elements each.
+
+        Where a warp has a tile of WM × WN and its threads have none, as on tensor cores, it is divided among warps.
+        """
         of = self.parameters
+        if "WM" in of and "TM" not in of:
+            return WARP * of["BM"] * of["BN"] // (of["WM"] * of["WN"])
         return of["BM"] * of["BN"] // (of.get("TM", 1) * of.get("TN", 1))
+
+    @property
+    def dynamic_shared_bytes(self) -> int:
+        """Bytes of shared memory per block that a launch adds to what the source declares."""
+        return self.dynamic_shared(self.parameters)
 
     def grid(self, M: int, N: int) -> int:
         """Blocks for an M × N matrix C: one per BM × BN tile, in one dimension, row of tiles by row."""
         return -(-M // self.parameters["BM"]) * -(-N // self.parameters["BN"])
 
-    def variant(self, **parameters: int) -> Kernel:
+    def variant(self, **parameters: int | str) -> Kernel:
         """Return this kernel with other template arguments, for example ``variant(BM=16, BN=16)``.
 
         Raises
         ------
         ArgumentError
-            The kernel has no template parameter of that name.
+            The kernel has no template parameter of that name, or T is no element type.
         """
         for name in parameters:
             if name not in self.parameters:
                 raise ArgumentError(name, "a parameter unknown to " + self.name, ", ".join(self.parameters))
-        return dataclasses.replace(self, parameters=self.parameters | parameters)
+        types = named_in_cuda(parameters["T"]) if "T" in parameters else self.types
+        return dataclasses.replace(self, parameters=self.parameters | parameters, types=types)
 
     def edited(self, *changes: tuple[str, str], label: str = "") -> Kernel:
         """Return this kernel with its source changed, to compare or to break it; the file stays as it is.
@@ -118,28 +139,29 @@ class Kernel:
 
         Parameters
         ----------
-        A, B : array of float32, shapes (M, K) and (K, N)
+        A, B : array of ``types.operand``, shapes (M, K) and (K, N)
             Row-major (C-contiguous) CuPy or NumPy arrays, both of one kind.
-        C : array of float32, shape (M, N), optional
+        C : array of ``types.result``, shape (M, N), optional
             Updated in place. May be left out where β = 0; then a new array is made.
         alpha, beta : float
-            Rounded to float32. β = 0 never reads C; α = 0 or K = 0 never reads A and B.
+            Rounded to ``types.result``. β = 0 never reads C; α = 0 or K = 0 never reads A and B.
 
         Returns
         -------
-        array of float32, shape (M, N)
+        array of ``types.result``, shape (M, N)
             C itself if it was given.
 
         Raises
         ------
         ArgumentError
-            Before anything is launched, naming the argument.
+            Before anything is launched, naming the argument; also where the kernel wants more shared memory
+            than there is.
         DeviceError
             The GPU is older than `least_capability`, was lost, or is out of memory.
         SimulationFault
             The simulated kernel reads or writes where it must not.
         """
-        problem = arguments.check(A, B, C, alpha, beta)
+        problem = arguments.check(A, B, C, alpha, beta, self.types)
         back_end = gpu if problem.on_gpu else simulator
         back_end.run(self, problem)
         return problem.C
@@ -170,6 +192,22 @@ LADDER = (
            {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8, "STAGES": 3, "BLOCKS": 1},
            (8, 0)),
 )  # fmt: skip
+"""The climb in FP32 on CUDA cores, towards cuBLAS's SGEMM."""
+
+
+def _register_l1_tiles(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 13's tiles of A and B, and what it wants beside them."""
+    element = named_in_cuda(of["T"]).operand.itemsize
+    return of["SHARED"] * of["BK"] * (of["BM"] + of["BN"]) * element + of["EXTRA"]
+
+
+CATALOGUE = (
+    *LADDER,
+    Kernel("13_register_l1", "no shared memory: what neighbouring threads share, L1 hands them",
+           {"T": "float", "BM": 16, "BN": 512, "BK": 32, "TM": 16, "TN": 4, "SHARED": 0, "C_LAST": 0, "FETCH": 1,
+            "READ": 1, "UNROLL": 1, "EXTRA": 0, "BLOCKS": 4}, dynamic_shared=_register_l1_tiles),
+)  # fmt: skip
+"""Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 
 
 def find(name: str) -> Kernel:
@@ -180,11 +218,11 @@ def find(name: str) -> Kernel:
     ArgumentError
         There is none; the message suggests the nearest name.
     """
-    for kernel in LADDER:
+    for kernel in CATALOGUE:
         if name in (kernel.name, kernel.function, kernel.name.partition("_")[0]):
             return kernel
-    names = [kernel.name for kernel in LADDER]
-    words = {key: kernel.name for kernel in LADDER for key in (kernel.name, kernel.function)}
+    names = [kernel.name for kernel in CATALOGUE]
+    words = {key: kernel.name for kernel in CATALOGUE for key in (kernel.name, kernel.function)}
     near = difflib.get_close_matches(str(name), words, n=1, cutoff=0.4)
     hint = f"; did you mean {words[near[0]]!r}?" if near else ""
     raise ArgumentError("name", repr(name), f"one of {', '.join(names)}{hint}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cupy.cuda import nvrtc
 
 from .errors import ArgumentError, CompileError
+from .gpus import limits_of
 
 if TYPE_CHECKING:
     from .catalogue import Kernel
@@ -64,7 +65,7 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     CompileError
         The source does not compile; the message is NVRTC's log with the file's name and lines.
     ArgumentError
-        The architecture is malformed or older than the kernel needs.
+        The architecture is malformed or older than the kernel needs, or has less shared memory than it adds.
     """
     match = re.fullmatch(r"sm_(\d+)(\d)[af]?", architecture)
     if not match:
@@ -73,7 +74,15 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     if capability < kernel.least_capability:
         major, minor = kernel.least_capability
         raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {kernel.name}")
-    return _compile(kernel.name, kernel.path.name, kernel.source, kernel.expression, architecture)
+    binary = _compile(kernel.name, kernel.path.name, kernel.source, kernel.expression, architecture)
+    if kernel.dynamic_shared_bytes:  # the rest ptxas sees to
+        static = re.search(r"(\d+) bytes smem", binary.log)
+        shared, most = kernel.dynamic_shared_bytes, limits_of(architecture).max_shared_per_block
+        shared += int(static[1]) if static else 0
+        if shared > most:
+            raise ArgumentError("dynamic_shared", f"{shared:,} bytes of shared memory per block of {kernel.expression}",
+                                f"at most {most:,} on {architecture}")  # fmt: skip
+    return binary
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,15 @@ In float32, whatever the order of the sum and with or without fused multiply-add
 roundings come from the sum, one from α and one from adding βC. Results below the normal range add
 at most 2⁻¹⁵⁰ per operation. A kernel that keeps inside the bound is as right as float32 allows; one
 wrong index exceeds it by orders of magnitude, and so does arithmetic in TF32.
+
+The theorem holds in any precision; other types have another u:
+
+- float64: 2⁻⁵², twice the unit roundoff. The reference is in float64 itself, so that it and the
+  |A||B| of the bound may be off by γ(n) too: 2γ(n) / (1 − γ(n)), which is γ(n) with u doubled.
+- float16 in, float32 out: 2⁻²³. The products are exact in float32, 11 bits times 11 bits, but PTX says
+  neither in what order tensor cores add them nor how they round, only that it is done with at least single
+  precision; they cut off where float32 rounds to nearest, which doubles u (PTX ISA, "wmma.mma"; M. Fasi,
+  N. J. Higham, M. Mikaitis, S. Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ CS 7:e330, 2021).
 """
 
 from __future__ import annotations
@@ -21,17 +30,18 @@ import numpy as np
 
 from . import arguments, gpu
 from .catalogue import Kernel
+from .dtypes import FP16, FP32, FP64, Types, types_of
 from .errors import ArgumentError, SimulationFault
 from .table import Table
 
-UNIT_ROUNDOFF = 2.0**-24
-HALF_LEAST_SUBNORMAL = 2.0**-150
-LARGEST = float(np.finfo(np.float32).max)
-ALIGNMENT = 128  # floats, 512 bytes: what CuPy aligns an allocation to
+ALIGNMENT = 512  # bytes: what CuPy aligns an allocation to
 GUARD_ROWS = 128
-GUARD_LIMITS = (1 << 12, 1 << 20)  # floats
-GUARD_OF_INPUT = 0x7FC00000  # NaN
-GUARD_OF_C = 0x7FC5A3E1  # a NaN with bits that no arithmetic makes
+GUARD_LIMITS = (1 << 12, 1 << 20)  # elements
+GUARD_OF_INPUT = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}  # NaN, by bytes of an element
+GUARD_OF_C = {4: 0x7FC5A3E1, 8: 0x7FF85A3E17C5A3E1}  # a NaN with bits that no arithmetic makes
+EXTREMES = {FP32: (1e-42, -1e-45, 1e38, 1e-41), FP64: (1e-310, -5e-324, 1e300, 1e-309), FP16: (3e-6, -6e-8, 6e4, 1e-6)}
+"""Of each type a subnormal number, the least one, a large one, and a factor that makes products vanish or turn
+subnormal; those of FP16, exact in FP32, do neither."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,7 +130,7 @@ class SuiteResult:
         return self.table()._repr_html_()
 
 
-def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None) -> tuple[Any, Any]:
+def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, types: Types = FP32) -> tuple[Any, Any]:
     """Return standard-normal A and B, the same values on any machine.
 
     Parameters
@@ -131,12 +141,14 @@ def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None) 
         Of NumPy's default generator.
     on_gpu : bool, optional
         CuPy arrays or NumPy arrays; CuPy where there is a GPU, unless given.
+    types : Types
+        Of a kernel that takes others than float32.
 
     Returns
     -------
-    A, B : array of float32
+    A, B : array of ``types.operand``
     """
-    A, B, _ = _draw(M, N, K, seed)
+    A, B, _ = _draw(M, N, K, seed, types)
     if not _where(on_gpu):
         return A, B
     with gpu.reported("copying A and B to the GPU"):
@@ -148,18 +160,18 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float) -> Any:
 
     Parameters
     ----------
-    got : array of float32, shape (M, N)
+    got : array, shape (M, N)
         The result to judge: NumPy or CuPy, like the others, and judged where it lies.
-    A, B, C : array of float32, shapes (M, K), (K, N) and (M, N)
-        What went in. C is not looked at where β = 0, nor A and B where α = 0.
+    A, B, C : array, shapes (M, K), (K, N) and (M, N)
+        What went in. C is not looked at where β = 0, nor A and B where α = 0. The dtype of A tells the `Types`.
     alpha, beta : float
-        Exact in float32.
+        Exact in the type of the result.
 
     Returns
     -------
     array of float64, shape (M, N)
         Infinity where one of result and reference is finite and the other is not, or both are not
-        and differ in kind (NaN, +∞, −∞). Where float32 itself may overflow on the way, any
+        and differ in kind (NaN, +∞, −∞). Where the result's type may overflow on the way, any
         non-finite result is as good as another.
     """
     return _compare(got, A, B, C, alpha, beta)[1]
@@ -187,17 +199,17 @@ def check(
     Parameters
     ----------
     kernel : Kernel or callable
-        Anything that is called like a `Kernel`, for example `cublas.sgemm`.
+        Anything that is called like a `Kernel`, for example `cublas.sgemm`; float32 unless it has `types`.
     M, N, K : int
         Sizes, 0 allowed.
     alpha, beta : float
-        Rounded to float32.
+        Rounded to the result's type.
     seed : int
         Of the random matrices.
     on_gpu : bool, optional
         On the GPU or simulated; on the GPU where there is one, unless given.
     shift : int
-        Floats by which each matrix starts past a 512-byte boundary.
+        Elements by which each matrix starts past a 512-byte boundary.
     special : bool
         Also put infinities, NaNs, zeros and subnormals into some rows of A and C and columns of B.
 
@@ -209,18 +221,20 @@ def check(
     Raises
     ------
     ArgumentError
-        A size is negative, or K is past the bound's validity (K + 2 < 2²⁴).
+        A size is negative, or K is past the bound's validity ((K + 2)·u < 1).
     DeviceError, CompileError, UnsupportedInstruction
         The kernel could not be run.
     """
     for name, size in (("M", M), ("N", N), ("K", K)):
         if size < 0:
             raise ArgumentError(name, str(size), "0 or more")
-    if (K + 2) * UNIT_ROUNDOFF >= 1:
-        raise ArgumentError("K", str(K), "less than 2**24 - 2, where the error bound still holds")
+    types = getattr(kernel, "types", FP32)
+    if (K + 2) * types.roundoff >= 1:
+        raise ArgumentError("K", str(K), f"less than {int(1 / types.roundoff) - 2}, where the error bound still holds")
     on_gpu = _where(on_gpu)
-    alpha, beta = float(arguments.scalar("alpha", alpha)), float(arguments.scalar("beta", beta))
-    A, B, C = _draw(M, N, K, seed)
+    alpha, beta = (float(arguments.scalar(name, value, types.result)) for name, value in
+                   (("alpha", alpha), ("beta", beta)))  # fmt: skip
+    A, B, C = _draw(M, N, K, seed, types)
     if special:
         _make_special(A, B, C, seed)
     if alpha == 0:
@@ -297,16 +311,18 @@ def _where(on_gpu: bool | None) -> bool:
     return on_gpu
 
 
-def _draw(M: int, N: int, K: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return standard-normal A, B and C in float32, drawn in this order."""
+def _draw(M: int, N: int, K: int, seed: int, types: Types) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return standard-normal A, B and C, drawn in this order and in the result's type."""
     random = np.random.default_rng(seed)
-    return tuple(random.standard_normal(shape, np.float32) for shape in ((M, K), (K, N), (M, N)))
+    A, B, C = (random.standard_normal(shape, types.result) for shape in ((M, K), (K, N), (M, N)))
+    return A.astype(types.operand, copy=False), B.astype(types.operand, copy=False), C
 
 
 def _make_special(A: np.ndarray, B: np.ndarray, C: np.ndarray, seed: int) -> None:
     """Put special values into a few rows of A, columns of B and elements of C, and leave most finite."""
     random = np.random.default_rng([seed, 1])
-    values = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-42, -1e-45, 1e38], np.float32)
+    *values, least = EXTREMES[types_of(A.dtype)]
+    values = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, *values])
     for matrix in (A, B.T, C):
         if matrix.size:
             rows = random.permutation(len(matrix))[: values.size]
@@ -314,22 +330,36 @@ def _make_special(A: np.ndarray, B: np.ndarray, C: np.ndarray, seed: int) -> Non
     if len(A) > 1:
         zero, tiny = random.permutation(len(A))[:2]
         A[zero] = 0.0
-        A[tiny] *= np.float32(1e-41)  # products that vanish or turn subnormal
+        A[tiny] *= A.dtype.type(least)
+
+
+def guard_band(columns: int, width: int) -> tuple[int, int]:
+    """Return the elements of a guard band, and where the matrix behind it begins: aligned as CuPy aligns memory.
+
+    A band is as wide as `GUARD_ROWS` rows, so that a block that runs over an edge lands in it.
+
+    Parameters
+    ----------
+    columns : int
+        Of the matrix.
+    width : int
+        Bytes of an element.
+    """
+    band = min(max(GUARD_ROWS * columns, GUARD_LIMITS[0]), GUARD_LIMITS[1])
+    return band, -(-band * width // ALIGNMENT) * ALIGNMENT // width
 
 
 class _Guarded:
-    """A matrix inside a larger buffer, on the host or on the GPU, with guard bands before and after it.
+    """A matrix inside a larger buffer, on the host or on the GPU, with guard bands before and after it."""
 
-    A band is as wide as `GUARD_ROWS` rows, so that a block that runs over an edge lands in it.
-    """
-
-    def __init__(self, matrix: np.ndarray, guard: int, shift: int, on_gpu: bool) -> None:
-        band = min(max(GUARD_ROWS * matrix.shape[1], GUARD_LIMITS[0]), GUARD_LIMITS[1])
-        start = -(-band // ALIGNMENT) * ALIGNMENT + shift
+    def __init__(self, matrix: np.ndarray, guards: dict[int, int], shift: int, on_gpu: bool) -> None:
+        width = matrix.itemsize
+        band, start = guard_band(matrix.shape[1], width)
+        start += shift
         self.shape, self.place = matrix.shape, slice(start, start + matrix.size)
-        self.before = np.full(start + matrix.size + band, guard, np.uint32).view(np.float32)
+        self.before = np.full(start + matrix.size + band, guards[width], f"u{width}").view(matrix.dtype)
         self.before[self.place] = matrix.ravel()
-        self.buffer = cupy.empty(self.before.size, np.float32) if on_gpu else self.before.copy()
+        self.buffer = cupy.empty(self.before.size, matrix.dtype) if on_gpu else self.before.copy()
         if on_gpu:
             self.buffer.set(self.before)
         self.view = self.buffer[self.place].reshape(self.shape)
@@ -341,7 +371,7 @@ class _Guarded:
 
     def intact(self, all_of_it: bool = False) -> bool:
         """Whether the guards are bit for bit as they were; with `all_of_it`, the matrix too."""
-        now, before = self._now().view(np.uint32), self.before.view(np.uint32)
+        now, before = (memory.view(f"u{memory.itemsize}") for memory in (self._now(), self.before))
         if all_of_it:
             return np.array_equal(now, before)
         start, stop = self.place.start, self.place.stop
@@ -356,7 +386,10 @@ def _compare(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the absolute error of each element, and the error as a fraction of its bound (see `excess`)."""
     K = A.shape[1] if alpha != 0 else 0
-    n = (K + 2) * UNIT_ROUNDOFF
+    types = types_of(A.dtype)
+    limits = np.finfo(types.result)
+    n = (K + 2) * types.roundoff
+    lost = float(limits.smallest_subnormal) * types.roundoff / float(limits.eps)  # by an operation that underflows
     reference, product, rest = (np.zeros_like(got, dtype=np.float64) for _ in range(3))  # CuPy's if `got` is
     with np.errstate(all="ignore"):
         if K:
@@ -368,12 +401,12 @@ def _compare(
             reference += beta * wide_C
             rest += abs(beta) * _finite_size(wide_C)
         magnitude = abs(alpha) * product + rest if K else rest
-        bound = n / (1 - n) * magnitude + HALF_LEAST_SUBNORMAL * (2 * K * abs(alpha) + 2)
+        bound = n / (1 - n) * magnitude + lost * (2 * K * abs(alpha) + 2)
         error = np.abs(got - reference)
         ratio = np.where(np.isfinite(error), error / bound, np.inf)
 
         alike = (got == reference) | (np.isnan(got) & np.isnan(reference))
-        may_overflow = ~(np.maximum(magnitude, product) * (1 + n) <= LARGEST)  # or is NaN
+        may_overflow = ~(np.maximum(magnitude, product) * (1 + n) <= float(limits.max))  # or is NaN
         excused = ~np.isfinite(got) & (may_overflow | alike)
     return error, np.where(excused, 0.0, ratio)
 

@@ -1,9 +1,13 @@
-"""cuBLAS's SGEMM in true FP32, under the kernels' own contract: row-major C ← αAB + βC."""
+"""cuBLAS's GEMMs under the kernels' own contract: row-major C ← αAB + βC.
+
+In true FP32, in FP64, and from FP16 to FP32, which runs on tensor cores.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,26 +15,47 @@ import cupy
 import numpy as np
 
 from . import arguments, gpu
+from .dtypes import FP16, FP32, FP64, Types
 from .errors import ArgumentError, DeviceError
 
 
-def sgemm(A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
-    """Compute C ← αAB + βC with cuBLAS; parameters, result and errors are those of a `Kernel`.
+@dataclass(frozen=True)
+class Gemm:
+    """One of cuBLAS's matrix multiplications; it is called like a `Kernel`.
 
-    Raises
-    ------
-    ArgumentError
-        As for a kernel, and for NumPy arrays: cuBLAS needs a GPU.
-    DeviceError
-        There is no GPU or no cuBLAS, or the GPU failed.
+    Attributes
+    ----------
+    name : str
+        As cuBLAS calls it.
+    types : Types
+        Of the elements of A, B and C.
     """
-    problem = arguments.check(A, B, C, alpha, beta)
-    launch(problem)()
-    return problem.C
+
+    name: str
+    types: Types
+
+    def __call__(self, A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """Compute C ← αAB + βC with cuBLAS; parameters, result and errors are those of a `Kernel`.
+
+        Raises
+        ------
+        ArgumentError
+            As for a kernel, and for NumPy arrays: cuBLAS needs a GPU.
+        DeviceError
+            There is no GPU or no cuBLAS, or the GPU failed.
+        """
+        problem = arguments.check(A, B, C, alpha, beta, self.types)
+        launch(problem)()
+        return problem.C
+
+
+sgemm = Gemm("sgemm", FP32)
+dgemm = Gemm("dgemm", FP64)
+gemm_ex = Gemm("gemmEx", FP16)
 
 
 def launch(problem: arguments.Problem) -> Callable[[], None]:
-    """Return a function that queues this SGEMM on the current stream, with nothing left to prepare.
+    """Return a function that queues this GEMM on the current stream, with nothing left to prepare.
 
     cuBLAS counts columns first. Read that way, row-major memory holds the transposes, and
     Cᵀ = BᵀAᵀ: the operands change places and nothing is copied.
@@ -39,15 +64,23 @@ def launch(problem: arguments.Problem) -> Callable[[], None]:
         raise ArgumentError("A", "a NumPy array", "a CuPy array: cuBLAS runs on a GPU")
     handle, library = _handle(), _library()
     M, N, K = problem.M, problem.N, problem.K
-    scalars = np.array([problem.alpha, problem.beta], np.float32)
+    scalars = np.array([problem.alpha, problem.beta], problem.types.result)
     alpha, beta = scalars.ctypes.data, scalars.ctypes.data + scalars.itemsize
-    call = (handle, library.CUBLAS_OP_N, library.CUBLAS_OP_N, N, M, K,
-            alpha, problem.B.data.ptr, max(N, 1), problem.A.data.ptr, max(K, 1),
-            beta, problem.C.data.ptr, max(N, 1))  # fmt: skip
+    sizes = (handle, library.CUBLAS_OP_N, library.CUBLAS_OP_N, N, M, K)
+    A, B, C = ((matrix.data.ptr, max(matrix.shape[1], 1)) for matrix in (problem.A, problem.B, problem.C))
+    if problem.types == FP16:
+        (a, lda), (b, ldb), (c, ldc) = A, B, C
+        half, single = cupy.cuda.runtime.CUDA_R_16F, cupy.cuda.runtime.CUDA_R_32F
+        function = library.gemmEx
+        call = (*sizes, alpha, b, half, ldb, a, half, lda, beta, c, single, ldc,
+                library.CUBLAS_COMPUTE_32F, library.CUBLAS_GEMM_DEFAULT)  # fmt: skip
+    else:
+        function = library.dgemm if problem.types == FP64 else library.sgemm
+        call = (*sizes, alpha, *B, *A, beta, *C)
 
     def queue() -> None:
         with _reported():
-            library.sgemm(*call)
+            function(*call)
 
     queue.keeps = (scalars, problem)  # the memory behind the pointers lives as long as the function
     return queue

@@ -67,11 +67,12 @@ def launcher(kernel: Kernel, problem: Problem) -> Callable[[], None]:
     if not blocks:
         return lambda: None
     grid, block, values = (blocks,), (kernel.threads,), tuple(problem.arguments.values())
-    return lambda: function(grid, block, values)
+    shared = kernel.dynamic_shared_bytes
+    return lambda: function(grid, block, values, shared)
 
 
 def load(kernel: Kernel) -> Any:
-    """Return the kernel loaded on the current GPU; it is called with grid, block and arguments, three tuples.
+    """Return the kernel loaded on the current GPU, for CuPy's ``function(grid, block, arguments, shared_bytes)``.
 
     Raises
     ------
@@ -83,14 +84,19 @@ def load(kernel: Kernel) -> Any:
             f"{kernel.name}: this GPU has compute capability {'.'.join(map(str, capability()))}, the kernel "
             f"needs {'.'.join(map(str, kernel.least_capability))}; NumPy arrays run on the simulator"
         )
-    return _load(build(kernel, architecture()), cupy.cuda.Device().id)
+    return _load(build(kernel, architecture()), kernel.dynamic_shared_bytes, cupy.cuda.Device().id)
 
 
 @lru_cache(maxsize=256)
-def _load(binary: Binary, device: int) -> Any:
+def _load(binary: Binary, dynamic_shared_bytes: int, device: int) -> Any:
     module = cupy.cuda.function.Module()
     module.load(binary.cubin)
-    return module.get_function(binary.entry)
+    function = module.get_function(binary.entry)
+    if dynamic_shared_bytes:  # without leave, no more than 48 KiB
+        driver = cupy.cuda.driver
+        attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        driver.funcSetAttribute(function.ptr, attribute, dynamic_shared_bytes)
+    return function
 
 
 @contextlib.contextmanager

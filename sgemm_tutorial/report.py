@@ -6,6 +6,7 @@ NVIDIA ships as a pip wheel. All counts are static: how often an instruction is 
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import tempfile
@@ -37,7 +38,7 @@ class Resources:
     registers : int
         Per thread, 32 bits each.
     shared_bytes : int
-        Static shared memory per block.
+        Shared memory per block, with what a launch adds.
     stack_bytes : int
         Local memory per thread, spills included.
     spill_store_bytes, spill_load_bytes : int
@@ -66,7 +67,8 @@ def resources(kernel: Kernel, architecture: str = ARCHITECTURE) -> Resources:
         The source does not compile, or ptxas's log lacks a figure.
     """
     binary = build(kernel, architecture)
-    return _parse_log(binary.log, binary.entry)
+    used = _parse_log(binary.log, binary.entry)
+    return dataclasses.replace(used, shared_bytes=used.shared_bytes + kernel.dynamic_shared_bytes)
 
 
 def _parse_log(log: str, entry: str) -> Resources:

@@ -5,8 +5,12 @@ Timed at 4096, like the rungs themselves; those in `COUNTED` are also counted wi
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
+
 from .catalogue import Kernel, find
 from .errors import ArgumentError
+from .gpus import KIB
 
 _ROWS = ("BM", "BN", "BK", "TM", "TN", "BLOCKS")
 _WARPS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "BLOCKS")
@@ -91,6 +95,37 @@ VARIANTS: tuple[Kernel, ...] = (
     find("11").edited(*ONE_WAY, label="one way"),
 )  # fmt: skip
 """All of them; each rung's own parameters too, for they are timed again beside the others."""
+
+_STEPS: tuple[tuple[str, dict[str, int]], ...] = (
+    ("base: rely on the L1 cache", {}),
+    ("use shared memory", {"SHARED": 1}),
+    ("read C last", {"C_LAST": 1}),
+    ("SharedMemBlockK 32 -> 16", {"BK": 16}),
+    ("float4 for global memory -> shared memory", {"FETCH": 4}),
+    ("float4 for shared memory -> registers", {"READ": 4}),
+    ("over-allocate shared memory", {"EXTRA": 15 * KIB}),
+    ("remove the innermost i3 loop", {"UNROLL": 4}),
+    ("compile with many registers", {"BLOCKS": 2}),
+)
+
+
+def _steps() -> Iterator[Kernel]:
+    """Yield 13 after each of its steps, labelled with the step's name."""
+    kernel = find("13")
+    for label, change in _STEPS:
+        kernel = dataclasses.replace(kernel.variant(**change), label=label)
+        yield kernel
+
+
+STEPS: tuple[Kernel, ...] = tuple(_steps())
+"""The nine steps of 13, each with all those before it, labelled as in ``published-results.csv``.
+
+With its `EXTRA` 15 KiB a block has 48 KiB of shared memory, and at four `UNROLL` passes of four k no innermost loop is
+left. The limit of 128 registers that comes with four `BLOCKS` per SM goes with the last step.
+"""
+
+STEP_IN_FP64 = dataclasses.replace(find("13").variant(T="double", BLOCKS=2), label="base in FP64")
+"""The first step as its source first had it, a DGEMM; a double takes two registers."""
 
 COUNTED: tuple[Kernel, ...] = tuple(
     kernel for kernel in VARIANTS

@@ -22,7 +22,8 @@ def main(path: Path = RECORD) -> None:
     """Ask, and save what CUDA says."""
     points = [
         {"kernel": kernel.name, "label": kernel.label, "parameters": kernel.parameters,
-         "blocks_per_sm": driver.occupancyMaxActiveBlocksPerMultiprocessor(gpu.load(kernel).ptr, kernel.threads, 0)}
+         "blocks_per_sm": driver.occupancyMaxActiveBlocksPerMultiprocessor(
+             gpu.load(kernel).ptr, kernel.threads, kernel.dynamic_shared_bytes)}
         for kernel in KERNELS
     ]  # fmt: skip
     records.write(path, {"provenance": records.provenance(), "points": points})

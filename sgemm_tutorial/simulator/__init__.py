@@ -38,7 +38,7 @@ class Run:
     kernel : Kernel
     K : int
         Columns of A and rows of B.
-    C : array of float32, shape (M, N)
+    C : array, shape (M, N)
         The result.
     lines : dict of int to Counts
         What was counted, by line of the kernel's source.
@@ -123,7 +123,7 @@ def simulate(kernel: Kernel, A: np.ndarray, B: np.ndarray, C: np.ndarray | None 
     UnsupportedInstruction
         The PTX holds something the simulator does not know.
     """
-    problem = arguments.check(A, B, C, alpha, beta)
+    problem = arguments.check(A, B, C, alpha, beta, kernel.types)
     if problem.on_gpu:
         raise ArgumentError("A", "a CuPy array", "a NumPy array: A.get()")
     grid = kernel.grid(problem.M, problem.N)
@@ -143,7 +143,8 @@ def _execute(kernel: Kernel, problem: Problem, architecture: str, trace: Collect
     binary = build(kernel, architecture)
     if problem.fresh_C:
         problem.C.fill(np.nan)
-    machine = Machine(parse(binary.ptx, binary.entry), kernel.name, kernel.threads, problem.arguments,
+    program = parse(binary.ptx, binary.entry, kernel.dynamic_shared_bytes)
+    machine = Machine(program, kernel.name, kernel.threads, problem.arguments,
                       fresh={"C"} if problem.fresh_C else set(), trace=trace)  # fmt: skip
     machine.run(kernel.grid(problem.M, problem.N), blocks, progress)
     return Run(kernel, problem.K, problem.C, machine.counts(), machine.trace)

@@ -97,7 +97,7 @@ class Program:
     shared : dict of str to Variable
         Shared variables by their mangled names.
     shared_bytes : int
-        Static shared memory per block.
+        Shared memory per block, static and dynamic.
     register_types : dict of str to str
         Declared type by register prefix, for example ``{"%rd": "b64"}``.
     blocks : list of list of Instruction
@@ -122,13 +122,14 @@ PARAMETER = re.compile(r"\.param\s+\.(\w+)(?:\s+\.ptr\s[^,]*?\.align\s+\d+)?\s+(
 SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?$")
 LOCATION = re.compile(r"\.loc (\d+) (\d+) \d+(?:.* inlined_at (\d+) (\d+) \d+)?")
 ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
+DYNAMIC = re.compile(r"\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)\[\]")
 STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
 IGNORED = (".version", ".target", ".address_size", ".maxntid", ".minnctapersm", ".pragma", ".file", ".section",
            ".local")  # fmt: skip  # what uses local memory is refused where it does
 
 
 @lru_cache(maxsize=256)
-def parse(ptx: str, entry: str) -> Program:
+def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     """Read one entry point of a PTX module.
 
     Parameters
@@ -137,6 +138,8 @@ def parse(ptx: str, entry: str) -> Program:
         The module, as NVRTC returns it.
     entry : str
         The mangled name of the kernel.
+    dynamic_shared_bytes : int
+        Shared memory that the launch adds to what the kernel declares; its ``extern`` array has as many bytes.
 
     Raises
     ------
@@ -144,7 +147,7 @@ def parse(ptx: str, entry: str) -> Program:
         Something is not understood.
     """
     ptx = re.sub(r"//[^\n]*", "", ptx)
-    _, _, rest = ptx.partition(f".entry {entry}(")
+    before, _, rest = ptx.partition(f".entry {entry}(")
     signature, _, rest = rest.partition(")")
     parameters = {name: kind for kind, name in PARAMETER.findall(signature)}
     body = rest[rest.index("{") + 1 : _closing_brace(rest)]
@@ -189,6 +192,11 @@ def parse(ptx: str, entry: str) -> Program:
                 blocks.append([])
     if not blocks[-1]:
         blocks.pop()
+    if dynamic := DYNAMIC.findall(before):  # one array, whatever its names
+        align = max(int(align) for align, _ in dynamic)
+        start = -(-shared_bytes // align) * align
+        shared |= {name: Variable(_source_name(name), start, dynamic_shared_bytes) for _, name in dynamic}
+        shared_bytes = start + dynamic_shared_bytes
     return Program(parameters, shared, shared_bytes, register_types, blocks, targets)
 
 
