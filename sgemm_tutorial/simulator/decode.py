@@ -62,6 +62,8 @@ class Code:
     def _step(self, instruction: Instruction) -> Step | None:
         """Return None for what only ends a basic block: that is the batch's business."""
         opcode = instruction.opcode
+        if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
+            return self._pack(instruction)
         if opcode in OPERATIONS:
             return self._arithmetic(instruction)
         if opcode.startswith("ld.param."):
@@ -101,6 +103,32 @@ class Code:
             execute(batch, lanes)
 
         return divide if instruction.opcode.startswith(("div.", "rem.")) else execute
+
+    def _pack(self, instruction: Instruction) -> Step:
+        """Decode ``mov whole, {parts}`` or ``mov {parts}, whole``; the first part has the lowest bits."""
+        target, source = instruction.operands
+        whole = DTYPES[instruction.opcode.rpartition(".")[2]]
+        count = len(target if isinstance(target, tuple) else source)
+        part = f"b{8 * whole.itemsize // count}"
+        if isinstance(target, tuple) == isinstance(source, tuple) or part not in DTYPES:
+            raise unsupported(instruction)
+        if isinstance(source, tuple):
+            reads = [self._reader(operand, part, instruction) for operand in source]
+            widened = self._widener(target, whole, instruction)
+
+            def execute(batch: Batch, lanes: Lanes) -> None:
+                parts = np.stack(np.broadcast_arrays(*[read(batch, lanes) for read in reads]), axis=-1)
+                batch.write(target.name, widened(parts.view(whole)[:, 0]), lanes)
+        else:
+            read = self._reader(source, instruction.opcode.rpartition(".")[2], instruction)
+            targets = [(operand.name, self._widener(operand, DTYPES[part], instruction)) for operand in target]
+
+            def execute(batch: Batch, lanes: Lanes) -> None:
+                parts = np.ascontiguousarray(read(batch, lanes)).view(DTYPES[part]).reshape(-1, count)
+                for (name, widened), value in zip(targets, parts.T, strict=True):
+                    batch.write(name, widened(np.ascontiguousarray(value)), lanes)
+
+        return execute
 
     def _multiply_adds(self, run: list[Instruction]) -> Step:
         """Execute several FMAs, none of which needs another's result, as one: for few lanes many times as fast."""
