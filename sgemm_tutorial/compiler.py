@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from cuda.pathfinder import find_nvidia_header_directory
 from cupy.cuda import nvrtc
 
 from .errors import ArgumentError, CompileError
@@ -91,7 +92,7 @@ def _compile(kernel: str, file: str, source: str, expression: str, architecture:
     try:
         nvrtc.addNameExpression(program, expression)
         # Where there is a driver, NVRTC keeps what it compiled on disk, and gives no log when it finds it there.
-        options = (f"-arch={architecture}", "-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
+        options = (f"-arch={architecture}", "-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache", *_headers())
         try:
             nvrtc.compileProgram(program, options)
         except nvrtc.NVRTCError as error:
@@ -106,6 +107,16 @@ def _compile(kernel: str, file: str, source: str, expression: str, architecture:
         )
     finally:
         nvrtc.destroyProgram(program)
+
+
+@lru_cache(maxsize=1)
+def _headers() -> tuple[str, ...]:
+    """Return the option that names the folder of CUDA's headers, ``mma.h`` and ``cuda_fp16.h`` among them.
+
+    Most kernels include none, and are compiled where there are none.
+    """
+    folder = find_nvidia_header_directory("cudart")
+    return (f"-I{folder}",) if folder else ()
 
 
 def _log(program: Any) -> str:
