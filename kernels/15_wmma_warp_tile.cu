@@ -45,9 +45,10 @@ wmma_warp_tile(int M, int N, int K, float alpha, const half* A, const half* B, f
     static_assert(BM % WM == 0 && BN % WN == 0, "warps share the tile of a block");
     static_assert(threads % (BK / 8) == 0 && BM % stepA == 0, "the threads of a block fill the tile of A evenly");
     static_assert(threads % (BN / 8) == 0 && BK % stepB == 0, "the threads of a block fill the tile of B evenly");
-    __shared__ __align__(32) half As[tiles][BM][BK + 8];
-    __shared__ __align__(32) half Bs[tiles][BK][BN + 8];
-    static_assert(sizeof(As) >= warps * 16 * 16 * sizeof(float), "at the end, each warp has a fragment there");
+    extern __shared__ __align__(32) unsigned char shared[];  // more than 48 KiB have to be asked for at the launch
+    half (&As)[tiles][BM][BK + 8] = *reinterpret_cast<half (*)[tiles][BM][BK + 8]>(shared);
+    half (&Bs)[tiles][BK][BN + 8] = *reinterpret_cast<half (*)[tiles][BK][BN + 8]>(shared + sizeof(As));
+    static_assert(sizeof(As) + sizeof(Bs) >= warps * 16 * 16 * sizeof(float), "in the end, each warp has a patch there");
 
     const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -121,7 +122,7 @@ wmma_warp_tile(int M, int N, int K, float alpha, const half* A, const half* B, f
     const float scale = K > 0 ? alpha : 0.0f;
     const bool direct = whole && aligned(C, N);
     if (!direct) __syncthreads();                          // nobody reads the tiles any more
-    float* patch = reinterpret_cast<float*>(As) + warp * 16 * 16;  // the warp's own
+    float* patch = reinterpret_cast<float*>(shared) + warp * 16 * 16;  // the warp's own
     #pragma unroll
     for (int m = 0; m < FM; ++m)
         #pragma unroll
