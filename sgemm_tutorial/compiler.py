@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING, Any
 
-from cuda.pathfinder import find_nvidia_header_directory
 from cupy.cuda import nvrtc
 
 from .errors import ArgumentError, CompileError
@@ -38,9 +38,9 @@ class Binary:
     ptx : str
         PTX with line information.
     cubin : bytes
-        Machine code, an ELF file.
+        Machine code, an ELF file; nothing for a virtual architecture.
     log : str
-        What NVRTC and ptxas said, with registers, shared memory and spills.
+        What NVRTC and ptxas said, with registers, shared memory and spills unless the architecture is virtual.
     """
 
     kernel: str
@@ -59,7 +59,8 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     kernel : Kernel
         Its source is read anew.
     architecture : str
-        A real architecture, ``"sm_75"`` or later.
+        A real architecture, ``"sm_75"`` or later. Or a virtual one such as ``"compute_90"``, for which there is the same
+        PTX in half the time and no machine code: enough to simulate.
 
     Raises
     ------
@@ -68,9 +69,9 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     ArgumentError
         The architecture is malformed or older than the kernel needs, or has less shared memory than it adds.
     """
-    match = re.fullmatch(r"sm_(\d+)(\d)[af]?", architecture)
+    match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", architecture)
     if not match:
-        raise ArgumentError("architecture", repr(architecture), "a real architecture such as 'sm_90'")
+        raise ArgumentError("architecture", repr(architecture), "one such as 'sm_90', or 'compute_90' for PTX alone")
     capability = (int(match[1]), int(match[2]))
     if capability < kernel.least_capability:
         major, minor = kernel.least_capability
@@ -78,7 +79,7 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     binary = _compile(kernel.name, kernel.path.name, kernel.source, kernel.expression, architecture)
     if kernel.dynamic_shared_bytes:  # the rest ptxas sees to
         static = re.search(r"(\d+) bytes smem", binary.log)
-        shared, most = kernel.dynamic_shared_bytes, limits_of(architecture).max_shared_per_block
+        shared, most = kernel.dynamic_shared_bytes, limits_of(architecture.replace("compute", "sm")).max_shared_per_block
         shared += int(static[1]) if static else 0
         if shared > most:
             raise ArgumentError("dynamic_shared", f"{shared:,} bytes of shared memory per block of {kernel.expression}",
@@ -102,7 +103,7 @@ def _compile(kernel: str, file: str, source: str, expression: str, architecture:
             architecture=architecture,
             entry=nvrtc.getLoweredName(program, expression),
             ptx=nvrtc.getPTX(program).decode(),
-            cubin=nvrtc.getCUBIN(program) + b"\0",  # CuPy 14 drops the last byte
+            cubin=nvrtc.getCUBIN(program) + b"\0" if architecture.startswith("sm_") else b"",  # CuPy 14 drops a byte
             log=_log(program),
         )
     finally:
@@ -115,8 +116,10 @@ def _headers() -> tuple[str, ...]:
 
     Most kernels include none, and are compiled where there are none.
     """
-    folder = find_nvidia_header_directory("cudart")
-    return (f"-I{folder}",) if folder else ()
+    try:
+        return (f"-I{distribution('nvidia-cuda-crt').locate_file('nvidia/cu13/include')}",)
+    except PackageNotFoundError:
+        return ()
 
 
 def _log(program: Any) -> str:

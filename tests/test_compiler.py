@@ -29,11 +29,20 @@ def test_architectures(architecture):
     assert f".target {architecture}" in build(find("01"), architecture).ptx
 
 
-@pytest.mark.parametrize("architecture", ["", "sm90", "compute_90", "sm_9", "SM_90", "sm_90 ", "sm_90x", "90"])
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+def test_a_virtual_architecture_gives_the_same_ptx_alone(kernel):
+    virtual = build(kernel, "compute_90")
+    assert (virtual.entry, virtual.ptx) == (build(kernel).entry, build(kernel).ptx)
+    assert virtual.cubin == b""
+    with pytest.raises(ArgumentError, match="needs sm_80 or later" if kernel.least_capability > (7, 5) else "sm_75"):
+        build(kernel, "compute_70")
+
+
+@pytest.mark.parametrize("architecture", ["", "sm90", "compute90", "sm_9", "SM_90", "sm_90 ", "sm_90x", "90"])
 def test_malformed_architectures(architecture):
     with pytest.raises(ArgumentError) as refused:
         build(find("01"), architecture)
-    assert str(refused.value) == f"architecture: got {architecture!r}, needs a real architecture such as 'sm_90'"
+    assert str(refused.value) == f"architecture: got {architecture!r}, needs one such as 'sm_90', or 'compute_90' for PTX alone"
 
 
 def test_an_architecture_that_does_not_exist():

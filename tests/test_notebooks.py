@@ -84,7 +84,7 @@ def test_nothing_went_to_stderr(path):
 
 
 def test_prose_takes_measured_figures_from_records(path):
-    """A figure with a unit is glued, or printed by a cell; what others have published is cited, in the same paragraph."""
+    """A figure with a unit is glued, or printed by a cell; what others have published is cited beside it."""
     prose = [cell.source for cell in read(path).cells if cell.cell_type == "markdown"]
     paragraphs = [paragraph for source in prose for paragraph in re.split(r"\n\s*\n", source)]
     assert not [paragraph for paragraph in paragraphs if FIGURE.search(paragraph) and not WHOSE.search(paragraph)]
