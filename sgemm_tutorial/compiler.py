@@ -59,8 +59,8 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     kernel : Kernel
         Its source is read anew.
     architecture : str
-        A real architecture, ``"sm_75"`` or later. Or a virtual one such as ``"compute_90"``, for which there is the same
-        PTX in half the time and no machine code: enough to simulate.
+        A real architecture, ``"sm_75"`` or later. Or a virtual one such as ``"compute_90"``, for which there is the
+        same PTX in half the time and no machine code: enough to simulate.
 
     Raises
     ------
@@ -79,8 +79,8 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     binary = _compile(kernel.name, kernel.path.name, kernel.source, kernel.expression, architecture)
     if kernel.dynamic_shared_bytes:  # the rest ptxas sees to
         static = re.search(r"(\d+) bytes smem", binary.log)
-        shared, most = kernel.dynamic_shared_bytes, limits_of(architecture.replace("compute", "sm")).max_shared_per_block
-        shared += int(static[1]) if static else 0
+        shared = kernel.dynamic_shared_bytes + (int(static[1]) if static else 0)
+        most = limits_of(architecture.replace("compute", "sm")).max_shared_per_block
         if shared > most:
             raise ArgumentError("dynamic_shared", f"{shared:,} bytes of shared memory per block of {kernel.expression}",
                                 f"at most {most:,} on {architecture}")  # fmt: skip

@@ -42,7 +42,8 @@ def test_a_virtual_architecture_gives_the_same_ptx_alone(kernel):
 def test_malformed_architectures(architecture):
     with pytest.raises(ArgumentError) as refused:
         build(find("01"), architecture)
-    assert str(refused.value) == f"architecture: got {architecture!r}, needs one such as 'sm_90', or 'compute_90' for PTX alone"
+    needs = "one such as 'sm_90', or 'compute_90' for PTX alone"
+    assert str(refused.value) == f"architecture: got {architecture!r}, needs {needs}"
 
 
 def test_an_architecture_that_does_not_exist():

@@ -266,8 +266,9 @@ def roofline(points: Mapping[str, tuple[float, float]], peak: float, rates: Mapp
         return sheet.finish(f"{title}: {'; '.join(each)}. Roofs: {_short(peak)} TFLOP/s, {roofs}.")
 
 
-def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], note: str, unit: str = "") -> Figure:
-    """Draw a line through the points of each of a few series, from zero up.
+def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], note: str, unit: str = "",
+          log_x: bool = False, log_y: bool = False) -> Figure:  # fmt: skip
+    """Draw a line through the points of each of a few series, from zero up unless logarithmic.
 
     Parameters
     ----------
@@ -277,21 +278,26 @@ def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], note:
         By name, points in ascending order of x.
     unit : str
         Follows the values of y in words.
+    log_x, log_y : bool
+        Which axes are logarithmic.
 
     Raises
     ------
     ArgumentError
-        There is no series, or one has no point.
+        There is no series, one has no point, or a value along a logarithmic axis is not positive.
     """
     if not series or not all(series.values()):
         raise ArgumentError("series", str(dict(series)), "one or more, each with points")
-    across = [x for line in series.values() for x, _ in line]
-    most = max(y for line in series.values() for _, y in line)
+    across, up = zip(*(point for line in series.values() for point in line), strict=True)
+    for name, log, values in (("x", log_x, across), ("y", log_y, up)):
+        if log and min(values) <= 0:
+            raise ArgumentError("series", f"{name} = {min(values)}", "positive values along a logarithmic axis")
+    low, high = (min(up) / 1.3, max(up) * 1.3) if log_y else (0, max(up))
     with page(Plot.height) as sheet:
-        plot = Plot(sheet, series, (min(across), max(across)), (0, most))
+        plot = Plot(sheet, series, (min(across), max(across)), (low, high), log_x, log_y)
         plot.title(title)
-        plot.x_ticks(_within(min(across), max(across)))
-        plot.y_ticks(_within(0, most))
+        plot.x_ticks(_some(sorted(set(across))) if log_x else _within(min(across), max(across)))
+        plot.y_ticks(_decades(low, high) if log_y else _within(low, high))
         ends = {}
         for i, (name, line) in enumerate(series.items()):
             plot.line(line, COLOURS[i % 4], DASHES[i // 4 % 3])
