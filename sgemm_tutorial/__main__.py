@@ -17,7 +17,7 @@ import rich.console
 
 from . import draw, gpu, report, source
 from .bench import BenchError, bench, no_gpu, parse_sizes, recorded
-from .catalogue import LADDER, Kernel, find
+from .catalogue import CATALOGUE, LADDER, Kernel, find
 from .compare import compare
 from .compiler import ARCHITECTURE
 from .correctness import SuiteResult, cases, check, matrices, summary
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    rows = [_summary(kernel) | _compiled(kernel, options.architecture) for kernel in LADDER]
+    rows = [_summary(kernel) | _compiled(kernel, options.architecture) for kernel in CATALOGUE]
     if options.json:
         _print_json(rows)
         return PASSED
@@ -83,7 +83,7 @@ def _list(options: argparse.Namespace) -> int:
                       row["threads"], used and used.registers, used and used.shared_bytes,
                       fit and f"{fit.fraction:.0%}", row["idea"]))  # fmt: skip
     note = f"Registers per thread, shared memory per block, compiled for {options.architecture}."
-    _print(Table(columns, cells, "The ladder", note))
+    _print(Table(columns, cells, "The kernels", note))
     return PASSED
 
 
@@ -115,7 +115,7 @@ def _check(options: argparse.Namespace) -> int:
     alpha, beta = 1.0 if options.alpha is None else options.alpha, options.beta or 0.0
     given = [{"M": M, "N": N, "K": K, "alpha": alpha, "beta": beta} for M, N, K in sizes]
     suites = []
-    for kernel in LADDER if options.name == "all" else [find(options.name)]:
+    for kernel in CATALOGUE if options.name == "all" else [find(options.name)]:
         with bar(given or cases(kernel), unit="case") as work:
             work.set_description(kernel.name)
             suites.append(SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in work)))

@@ -389,7 +389,7 @@ def _compare(
     types = types_of(A.dtype)
     limits = np.finfo(types.result)
     n = (K + 2) * types.roundoff
-    lost = float(limits.smallest_subnormal) * types.roundoff / float(limits.eps)  # by an operation that underflows
+    lost = float(limits.smallest_subnormal) * (types.roundoff / float(limits.eps))  # by an operation that underflows
     reference, product, rest = (np.zeros_like(got, dtype=np.float64) for _ in range(3))  # CuPy's if `got` is
     with np.errstate(all="ignore"):
         if K:

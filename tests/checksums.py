@@ -12,6 +12,7 @@ import numpy as np
 
 import sgemm_tutorial as sg
 from sgemm_tutorial import records
+from sgemm_tutorial.dtypes import FP32, Types
 
 RECORD = records.RESULTS / "checksums.json"
 
@@ -28,13 +29,13 @@ CASES: tuple[dict[str, Any], ...] = (
 )
 
 
-def operands(case: dict[str, Any], on_gpu: bool) -> tuple[Any, Any, Any]:
+def operands(case: dict[str, Any], on_gpu: bool, types: Types = FP32) -> tuple[Any, Any, Any]:
     """Return A, B and C of a case, the same on any machine."""
-    A, B = sg.matrices(case["M"], case["N"], case["K"], seed=7, on_gpu=False)
-    C = np.random.default_rng(8).standard_normal((case["M"], case["N"]), np.float32)
-    scale = np.float32(case.get("scale", 1.0))
+    A, B = sg.matrices(case["M"], case["N"], case["K"], seed=7, on_gpu=False, types=types)
+    C = np.random.default_rng(8).standard_normal((case["M"], case["N"]), types.result)
+    scale = types.operand.type(case.get("scale", 1.0))
     A, B = A * scale, B * scale
-    C *= np.float32(min(float(scale) ** 2, 1e37))
+    C *= types.result.type(min(float(scale) ** 2, 1e37))
     if case.get("special"):
         A[3, 5], A[7], A[9, 2], A[11, 4] = np.nan, 0.0, np.inf, -np.inf
         B[2, 8], B[:, 6], B[6, 3] = -np.inf, -0.0, 1e-42
@@ -48,7 +49,7 @@ def operands(case: dict[str, Any], on_gpu: bool) -> tuple[Any, Any, Any]:
 
 def digest(kernel: sg.Kernel, case: dict[str, Any], on_gpu: bool = False) -> str:
     """Return the SHA-256 of the bytes of C."""
-    A, B, C = operands(case, on_gpu)
+    A, B, C = operands(case, on_gpu, kernel.types)
     result = kernel(A, B, C, case["alpha"], case["beta"])
     return hashlib.sha256((result.get() if on_gpu else result).tobytes()).hexdigest()
 

@@ -1,6 +1,6 @@
 """Random problems on a GPU, every element of every result held against its error bound.
 
-``python -m tests.fuzz`` gives each kernel of the ladder 2,000 of them, and each of the variants that chapters compare
+``python -m tests.fuzz`` gives each kernel of the catalogue 2,000 of them, each of the variants that chapters compare
 a tenth of that, and records the outcome in ``book/results``, kernel by kernel. Everything stays on the GPU: the
 matrices come from one pool of random numbers, and the reference, in float64, is computed there too.
 """
@@ -17,11 +17,11 @@ from typing import Any
 import cupy
 import numpy as np
 
-from sgemm_tutorial import LADDER, DeviceError, Kernel, SimulationFault, Table, find, gpu, records
+from sgemm_tutorial import CATALOGUE, DeviceError, Kernel, SimulationFault, Table, find, gpu, records
 from sgemm_tutorial.bench import digest
-from sgemm_tutorial.correctness import ALIGNMENT, GUARD_LIMITS, GUARD_OF_C, GUARD_OF_INPUT, GUARD_ROWS, excess
+from sgemm_tutorial.correctness import GUARD_OF_C, GUARD_OF_INPUT, excess, guard_band
 from sgemm_tutorial.progress import bar
-from sgemm_tutorial.variants import VARIANTS
+from sgemm_tutorial.variants import STEP_IN_FP64, STEPS, VARIANTS
 
 RECORD = records.RESULTS / "fuzz.json"
 CASES = 2000
@@ -44,7 +44,7 @@ def case(kernel: Kernel, number: int, seed: int = SEED) -> dict[str, Any]:
     -------
     dict
         ``kind``, one of `KINDS`; the sizes ``M``, ``N``, ``K``; ``alpha`` and ``beta``, exact in float32; ``shifts``,
-        the floats past a multiple of 512 bytes that A, B and C begin at; ``places``, where in the pool their values
+        the elements past a multiple of 512 bytes that A, B and C begin at; ``places``, where in the pool their values
         begin, as fractions of what is left; and ``special``, a few of `VALUES` to put into a matrix: its index, the
         place as a fraction of its elements, and the value.
     """
@@ -80,10 +80,11 @@ def is_aligned(problem: dict[str, Any]) -> bool:
     return not any(problem["shifts"]) and problem["N"] % 4 == problem["K"] % 4 == 0
 
 
-@lru_cache(maxsize=2)
-def pool(xp: Any) -> Any:
+@lru_cache(maxsize=4)
+def pool(xp: Any, dtype: np.dtype) -> Any:
     """Return the same standard-normal numbers as a NumPy or, for CuPy, a CuPy array."""
-    return xp.asarray(np.random.default_rng(SEED).standard_normal(POOL, np.float32))
+    drawn = np.float64 if dtype == np.float64 else np.float32
+    return xp.asarray(np.random.default_rng(SEED).standard_normal(POOL, drawn).astype(dtype))
 
 
 def judge(kernel: Kernel, problem: dict[str, Any], xp: Any = cupy) -> tuple[float, bool]:
@@ -94,16 +95,19 @@ def judge(kernel: Kernel, problem: dict[str, Any], xp: Any = cupy) -> tuple[floa
     """
     M, N, K, alpha, beta = (problem[name] for name in ("M", "N", "K", "alpha", "beta"))
     shapes = ((M, K), (K, N), (M, N))
+    dtypes = (kernel.types.operand, kernel.types.operand, kernel.types.result)
     unread = (alpha == 0, alpha == 0, beta == 0)
     buffers, matrices = [], []
     for i, (rows, columns) in enumerate(shapes):
-        band = min(max(GUARD_ROWS * columns, GUARD_LIMITS[0]), GUARD_LIMITS[1])
-        start = -(-band // ALIGNMENT) * ALIGNMENT + problem["shifts"][i]
+        dtype = dtypes[i]
+        band, start = guard_band(columns, dtype.itemsize)
+        start += problem["shifts"][i]
         size = rows * columns
-        buffer = xp.full(start + size + band, GUARD_OF_C if i == 2 else GUARD_OF_INPUT, np.uint32)
-        matrix = buffer[start : start + size].view(np.float32)
+        guard = (GUARD_OF_C if i == 2 else GUARD_OF_INPUT)[dtype.itemsize]
+        buffer = xp.full(start + size + band, guard, f"u{dtype.itemsize}")
+        matrix = buffer[start : start + size].view(dtype)
         begin = int(problem["places"][i] * (POOL - size))
-        matrix[:] = np.nan if unread[i] else pool(xp)[begin : begin + size]
+        matrix[:] = np.nan if unread[i] else pool(xp, dtype)[begin : begin + size]
         for which, place, value in problem["special"]:
             if which == i and size and not unread[i]:
                 matrix[int(place * size)] = value
@@ -113,7 +117,7 @@ def judge(kernel: Kernel, problem: dict[str, Any], xp: Any = cupy) -> tuple[floa
     A, B, C = matrices
     old = C.copy()
     kernel(A, B, C, alpha, beta)
-    before[2][start : start + size] = C.ravel().view(np.uint32)  # C, the last of the three, is to change
+    before[2][start : start + size] = C.ravel().view(before[2].dtype)  # C, the last of the three, is to change
     touched = sum((now != then).any() for now, then in zip(buffers, before, strict=True))
     worst = excess(C, A, B, old, alpha, beta).max() if C.size else touched * 0.0
     worst, touched = xp.stack([worst, touched.astype(np.float64)]).tolist()
@@ -160,8 +164,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=CASES, help="problems per kernel; per variant a tenth of it")
     parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args(arguments)
-    everywhere = [kernel for kernel in VARIANTS if kernel.label != "no guards" and kernel not in LADDER]
-    plan = [(kernel, options.cases) for kernel in options.kernels or LADDER]
+    everywhere = [kernel for kernel in (*VARIANTS, *STEPS[1:], STEP_IN_FP64)
+                  if kernel.label != "no guards" and kernel not in CATALOGUE]  # fmt: skip
+    plan = [(kernel, options.cases) for kernel in options.kernels or CATALOGUE]
     plan += [] if options.kernels else [(kernel, options.cases // 10) for kernel in dict.fromkeys(everywhere)]
     points: list[dict[str, Any]] = []
     try:

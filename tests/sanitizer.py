@@ -39,7 +39,7 @@ CONTROLS: tuple[tuple[str, str, Kernel], ...] = (
 
 
 def shapes(kernel: Kernel) -> Iterator[tuple[int, int, int, tuple[int, int, int]]]:
-    """Yield M, N, K, and the floats by which A, B and C are shifted: tiles whole, ragged, one unaligned, and no K."""
+    """Yield M, N, K, and the elements by which A, B and C are shifted: tiles whole, ragged, one unaligned, and no K."""
     BM, BN, BK = (kernel.parameters.get(name, 8) for name in ("BM", "BN", "BK"))
     yield 2 * BM, BN, 4 * BK, (0, 0, 0)
     yield BM + 3, BN + 5, 3 * BK + 1, (0, 0, 0)
@@ -48,11 +48,11 @@ def shapes(kernel: Kernel) -> Iterator[tuple[int, int, int, tuple[int, int, int]
     yield 33, 17, 0, (0, 0, 0)
 
 
-def matrix(rows: int, columns: int, shift: int, written: bool, xp: Any = cupy) -> Any:
-    """Return a matrix that begins `shift` floats into an allocation of its own, of ones or never written."""
-    array = xp.empty(shift + rows * columns, np.float32)[shift:].reshape(rows, columns)
+def matrix(rows: int, columns: int, dtype: np.dtype, shift: int, written: bool, xp: Any = cupy) -> Any:
+    """Return a matrix that begins `shift` elements into an allocation of its own, of ones or never written."""
+    array = xp.empty(shift + rows * columns, dtype)[shift:].reshape(rows, columns)
     if written:
-        ones = np.ones((rows, columns), np.float32)
+        ones = np.ones((rows, columns), dtype)
         array.set(ones) if xp is cupy else np.copyto(array, ones)  # a copy: CuPy launches no kernel for it
     return array
 
@@ -63,9 +63,9 @@ def launch(kernels: Sequence[Kernel], xp: Any = cupy) -> int:
     for kernel in kernels:
         for M, N, K, shifts in shapes(kernel):
             for alpha, beta in SCALARS:
-                A = matrix(M, K, shifts[0], alpha != 0, xp)
-                B = matrix(K, N, shifts[1], alpha != 0, xp)
-                C = matrix(M, N, shifts[2], beta != 0, xp)
+                A = matrix(M, K, kernel.types.operand, shifts[0], alpha != 0, xp)
+                B = matrix(K, N, kernel.types.operand, shifts[1], alpha != 0, xp)
+                C = matrix(M, N, kernel.types.result, shifts[2], beta != 0, xp)
                 kernel(A, B, C, alpha, beta)
                 launches += 1
     return launches

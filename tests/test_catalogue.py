@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from sgemm_tutorial import LADDER, ArgumentError, Kernel, build, check, find
+from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError, Kernel, build, check, find
 from sgemm_tutorial.catalogue import KERNELS
 
 from .sources import floats
@@ -13,7 +13,7 @@ from .sources import floats
 every = pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 
 
-@every
+@pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 def test_find(kernel):
     number, _, name = kernel.name.partition("_")
     assert find(kernel.name) is find(number) is find(name) is kernel
@@ -26,7 +26,7 @@ def test_find(kernel):
 def test_an_unknown_name_suggests_the_nearest(name, nearest):
     with pytest.raises(ArgumentError) as refused:
         find(name)
-    listed = ", ".join(kernel.name for kernel in LADDER)
+    listed = ", ".join(kernel.name for kernel in CATALOGUE)
     assert str(refused.value) == f"name: got {name!r}, needs one of {listed}; did you mean {nearest!r}?"
 
 
@@ -38,10 +38,11 @@ def test_a_name_like_no_other(name):
     assert "did you mean" not in str(refused.value)
 
 
-def test_the_ladder_is_in_order_and_complete():
-    assert [kernel.name for kernel in LADDER] == sorted(path.stem for path in KERNELS.glob("[0-9][0-9]_*.cu"))
+def test_the_catalogue_is_in_order_and_complete():
+    assert [kernel.name for kernel in CATALOGUE] == sorted(path.stem for path in KERNELS.glob("[0-9][0-9]_*.cu"))
     numbers = [int(kernel.name[:2]) for kernel in LADDER]
     assert numbers == list(range(1, len(LADDER) + 1))
+    assert CATALOGUE[: len(LADDER)] == LADDER
 
 
 @every
@@ -65,6 +66,8 @@ def test_a_kernel_fits_its_source(kernel):
 @pytest.mark.parametrize(("parameters", "threads"), [
     ({"BM": 32, "BN": 8}, 256), ({"BM": 64, "BN": 64, "BK": 8, "TM": 8}, 512),
     ({"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}, 256),
+    ({"BM": 128, "BN": 128, "BK": 8, "WM": 64, "WN": 32, "TM": 8, "TN": 8}, 256),
+    ({"BM": 16, "BN": 16, "WM": 16, "WN": 16}, 32), ({"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32}, 256),
 ])  # fmt: skip
 def test_threads(parameters, threads):
     assert Kernel("99_made_up", "", parameters).threads == threads

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sgemm_tutorial import LADDER, DeviceError, __main__, find, gpu, records
+from sgemm_tutorial import CATALOGUE, LADDER, DeviceError, __main__, find, gpu, records
 from sgemm_tutorial.__main__ import main
 from sgemm_tutorial.bench import BenchError
 
@@ -46,13 +46,13 @@ def broken_ladder(tmp_path, monkeypatch):
     wrong = dataclasses.replace(find("02"), folder=tmp_path)
     shutil.copy(find("02").path, wrong.path)
     wrong.path.write_text(wrong.source.replace("acc += A[row * K + k]", "acc += A[row * K]"), encoding="utf-8")
-    monkeypatch.setattr(__main__, "LADDER", (LADDER[0], wrong))
+    monkeypatch.setattr(__main__, "CATALOGUE", (LADDER[0], wrong))
 
 
 def test_list(run):
     status, out, err = run("list")
     assert (status, err) == (0, "")
-    for kernel in LADDER:
+    for kernel in CATALOGUE:
         assert kernel.name in out and kernel.idea in out and f"BM {kernel.parameters['BM']}" in out
 
 
@@ -60,7 +60,7 @@ def test_list_as_json(run):
     status, out, err = run("list", "--json", "--architecture", "sm_86")
     rows = json.loads(out)
     assert (status, err) == (0, "")
-    assert [row["name"] for row in rows] == [kernel.name for kernel in LADDER]
+    assert [row["name"] for row in rows] == [kernel.name for kernel in CATALOGUE]
     of = LADDER[2].parameters
     assert rows[2]["resources"]["shared_bytes"] == 4 * of["BK"] * (of["BM"] + of["BN"])
     assert 0 < rows[0]["occupancy"]["fraction"] <= 1 and rows[0]["architecture"] == "sm_86"
@@ -68,7 +68,7 @@ def test_list_as_json(run):
 
 def test_list_shows_dashes_where_a_kernel_does_not_exist(run, monkeypatch):
     young = dataclasses.replace(LADDER[0], least_capability=(9, 0))
-    monkeypatch.setattr(__main__, "LADDER", (young, LADDER[1]))
+    monkeypatch.setattr(__main__, "CATALOGUE", (young, LADDER[1]))
     status, out, _ = run("list", "--architecture", "sm_80", "--json")
     assert status == 0
     assert [row["resources"] is None for row in json.loads(out)] == [True, False]
@@ -94,7 +94,7 @@ def test_show_with_report(run):
 def test_check_passes(run):
     status, out, err = run("check", "all", "--simulate")
     assert status == 0 and err == ""
-    assert all(kernel.name in out for kernel in LADDER) and "FAILED" not in out
+    assert all(kernel.name in out for kernel in CATALOGUE) and "FAILED" not in out
 
 
 def test_check_of_given_sizes_as_json(run):
@@ -115,7 +115,7 @@ def test_check_fails_with_status_1_and_shows_what_failed(run, broken_ladder):
 
 
 def test_an_infinite_error_is_null_in_json(run, broken_ladder, monkeypatch):
-    wrong = __main__.LADDER[1]
+    wrong = __main__.CATALOGUE[1]
     wrong.path.write_text(wrong.source.replace("if (row >= M || col >= N) return;", "if (row >= 0) return;"))
     status, out, _ = run("check", "--sizes", "5", "--simulate", "--json")
     assert status == 1

@@ -106,6 +106,7 @@ def test_a_write_outside_c_is_noticed(which, place):
         LADDER[1](*operands)
         operands[which].base[place] ^= 1
 
+    strays.types = LADDER[1].types
     ones = problems(LADDER[1], 3)
     assert [intact for _, intact in run(LADDER[1], ones)] == [True] * 3
     assert [intact for _, intact in run(strays, ones)] == [False] * 3

@@ -1,5 +1,6 @@
 """The simulator as a sanitizer: each fault is found and placed, and correct kernels raise no alarm."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -147,6 +148,41 @@ def test_out_of_bounds_of_shared_memory(tmp_path, body, thread, byte):
     found = fault(probe(tmp_path, "__shared__ __align__(16) float s[64];\n" + body))
     assert (found.kind, found.thread) == ("out of bounds", thread)
     assert f"shared memory at byte {byte} of 256" in str(found)
+
+
+def with_added(kernel, size):
+    """Return the kernel with so many bytes of shared memory that its launch adds."""
+    return dataclasses.replace(kernel, dynamic_shared=lambda of: size)
+
+
+def test_shared_memory_that_a_launch_adds(tmp_path):
+    """One array, whatever its names, behind what the kernel declares."""
+    kernel = with_added(probe(tmp_path, """
+        __shared__ unsigned s[3];
+        extern __shared__ __align__(16) float d[];
+        extern __shared__ unsigned e[];
+        if (t < 3) s[t] = 100 * t;
+        d[t] = __uint_as_float(t);
+        __syncthreads();
+        c[t] = e[31 - t] + s[t % 3];"""), 128)  # fmt: skip
+    bits, run = run_bits(kernel, trace=[0])
+    assert bits.tolist() == [31 - t + 100 * (t % 3) for t in range(32)]
+    stored = {access.array: access.offsets.tolist() for access in run.trace if access.kind == "store"}
+    assert stored["d"] == list(range(0, 128, 4)) and stored["s"] == [0, 4, 8]
+
+
+@pytest.mark.parametrize(("size", "thread", "byte"), [(100, 25, 116), (0, 0, 16)])
+def test_out_of_bounds_of_what_a_launch_adds(tmp_path, size, thread, byte):
+    kernel = with_added(probe(tmp_path, """
+        __shared__ float s[4];
+        extern __shared__ __align__(16) float d[];
+        if (t < 4) s[t] = 1.0f;
+        d[t] = 1.0f;  // here
+        __syncthreads();
+        C[t] = d[t ^ 1] + s[t % 4];"""), size)  # fmt: skip
+    found = fault(kernel)
+    assert (found.kind, found.thread) == ("out of bounds", thread)
+    assert f"shared memory at byte {byte} of {16 + size}" in str(found)
 
 
 RACES = {

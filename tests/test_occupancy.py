@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import pytest
@@ -82,6 +83,19 @@ def test_a_kernel_is_compiled_for_the_gpu_it_is_asked_about(kernel):
     gpu = find_gpu("H100")
     used = resources(kernel, "sm_90")
     assert kernel_occupancy(kernel, gpu) == occupancy(kernel.threads, used.registers, used.shared_bytes, gpu)
+
+
+def test_what_a_launch_adds_counts():
+    tile = catalogue.find("03")
+    more = dataclasses.replace(tile, dynamic_shared=lambda of: 100 * KIB)
+    static, gpu = resources(tile).shared_bytes, find_gpu("H100")
+    assert resources(more).shared_bytes == static + 100 * KIB
+    assert kernel_occupancy(more, gpu).needs["shared memory"] == static + 101 * KIB
+    assert kernel_occupancy(tile, gpu).needs["shared memory"] == static + 1 * KIB
+    with pytest.raises(ArgumentError) as refused:
+        resources(more, "sm_86")
+    assert str(refused.value) == (f"dynamic_shared: got {static + 100 * KIB:,} bytes of shared memory per block of "
+                                  f"{tile.expression}, needs at most {99 * KIB:,} on sm_86")  # fmt: skip
 
 
 def test_a_kernel_too_new_for_the_gpu_is_refused():
