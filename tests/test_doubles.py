@@ -84,7 +84,7 @@ def test_faults_of_eight_bytes(tmp_path):
     with pytest.raises(SimulationFault, match=r"out of bounds.*thread 16: a 8-byte access to A \(128 bytes\)"):
         run_bits(probe(tmp_path, here.format("t")), range(32))
     odd = "reinterpret_cast<const double*>(A + t)"
-    with pytest.raises(SimulationFault, match="misaligned.*thread 1: a 8-byte access"):
+    with pytest.raises(SimulationFault, match=r"misaligned.*thread 1: a 8-byte access"):
         run_bits(probe(tmp_path, here.format(0).replace("reinterpret_cast<const double*>(A)", odd)), range(64))
 
 
