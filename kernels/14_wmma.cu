@@ -89,7 +89,7 @@ wmma(int M, int N, int K, float alpha, const half* A, const half* B, float beta,
             const int row = i / 16, col = i % 16;
             if (row < rows && col < cols) {
                 float* to = c + size_t(row) * N + col;
-                *to = Cs[warp][row][col] + (beta != 0.0f ? beta * *to : 0.0f);
+                *to = beta != 0.0f ? Cs[warp][row][col] + beta * *to : Cs[warp][row][col];
             }
         }
     }

@@ -145,7 +145,7 @@ wmma_warp_tile(int M, int N, int K, float alpha, const half* A, const half* B, f
                 for (int i = lane; i < 16 * 16; i += 32)
                     if (row + i / 16 < rows && col + i % 16 < cols) {
                         float* to = c + size_t(i / 16) * N + i % 16;
-                        *to = patch[i] + (beta != 0.0f ? beta * *to : 0.0f);
+                        *to = beta != 0.0f ? patch[i] + beta * *to : patch[i];
                     }
             }
         }

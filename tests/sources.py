@@ -57,9 +57,9 @@ def floats(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
-def execute(kernel: Kernel, threads: int, blocks: int, arguments: dict, **more) -> Machine:
-    """Run a kernel of any signature on a grid and return the machine with its counts; `more` goes to the machine."""
+def execute(kernel: Kernel, threads: int, grid: int, arguments: dict, blocks=None, **more) -> Machine:
+    """Run a kernel of any signature, or some blocks of it, and return the machine; `more` is what that takes."""
     binary = build(kernel)
     machine = Machine(parse(binary.ptx, binary.entry), kernel.name, threads, arguments, **more)
-    machine.run(blocks)
+    machine.run(grid, blocks)
     return machine

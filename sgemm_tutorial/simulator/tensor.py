@@ -131,7 +131,7 @@ def accumulation_bound(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     Returns
     -------
     array of float64, shape (M, N)
-        A bound as long as nothing overflows, α = 1 and β = 0.
+        Of the sums themselves, before α and β, and as long as nothing overflows.
     """
     nu = 3 * A.shape[1] * UNIT_ROUNDOFF
     sizes = [np.where(X == 0, 0.0, np.maximum(np.abs(X.astype(np.float64)), 2.0**-14)) for X in (A, B)]
@@ -144,10 +144,9 @@ def _exponents(x: np.ndarray) -> np.ndarray:
 
 
 def _truncated(x: np.ndarray) -> np.ndarray:
-    """Return float64 cut off to float32, which overflows only from 2¹²⁸ on."""
+    """Return float64 cut off to float32."""
     result = x.astype(np.float32)
-    too_far = (np.abs(result) > np.abs(x)) & (np.abs(x) < 2.0**128)
-    return canonical(np.where(too_far, np.nextafter(result, np.float32(0)), result))
+    return canonical(np.where(np.abs(result) > np.abs(x), np.nextafter(result, np.float32(0)), result))
 
 
 def _accesses(kind: str, layout: str, space: str) -> np.ndarray:
@@ -182,13 +181,13 @@ def _transfer(instruction: Instruction, reader: Callable, address: Callable, act
         try:
             _require_whole(batch, lanes)
             base, stride = (_of_warps(get(batch, lanes), batch, lanes) for get in (locate, step_by))
-            _require_fit(base, stride.astype(np.uint64) * np.uint64(dtype.itemsize), dtype, action)
+            _require_fit(base, stride * np.uint64(dtype.itemsize), dtype, action)
             held = np.empty((len(base), SIZE**2), dtype)
             if action == "store":
                 fragment = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads], axis=1)
                 held[:, mine] = fragment.reshape(-1, WARP, 8)
             for places, offset in zip(accesses, offsets, strict=True):
-                steps = offset // SIZE * stride.astype(np.uint64)[:, None] + offset % SIZE
+                steps = offset // SIZE * stride[:, None] + offset % SIZE
                 addresses = (base[:, None] + steps * np.uint64(dtype.itemsize)).ravel()
                 if action == "load":
                     loaded = _load(batch, space, addresses, lanes, dtype, count)
