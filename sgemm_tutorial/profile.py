@@ -96,7 +96,7 @@ def measured(kernel: Kernel) -> dict[str, Any]:
     for point in _recording()["points"]:
         if (point["kernel"], point["parameters"]) == (kernel.name, kernel.parameters):
             return {name: point[name] for name in METRICS}
-    raise ArgumentError("kernel", kernel.expression, "a kernel of the catalogue, with its own arguments, or a step of 13")
+    raise ArgumentError("kernel", kernel.expression, "a kernel of the catalogue as it is, or a step of 13")
 
 
 def states(kernel: Kernel) -> dict[str, float]:

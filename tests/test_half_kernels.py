@@ -6,7 +6,7 @@ All of them add up blocks of 16 products in the order of k, zeros behind the las
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, Kernel, SimulationFault, resources
+from sgemm_tutorial import ArgumentError, SimulationFault, find, resources
 from sgemm_tutorial.simulator.counters import Counts
 from sgemm_tutorial.simulator.fma import fma32
 from sgemm_tutorial.simulator.tensor import accumulation_bound, multiply_accumulate
@@ -14,9 +14,8 @@ from sgemm_tutorial.simulator.tensor import accumulation_bound, multiply_accumul
 from .sources import execute
 from .test_spills import ARCHITECTURES
 
-WMMA = Kernel("14_wmma", "", {"BM": 32, "BN": 64, "WM": 16, "WN": 16})
-WARP_TILE = Kernel("15_wmma_warp_tile", "", {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 2,
-                                             "BLOCKS": 2}, (8, 0))  # fmt: skip
+WMMA = find("14").variant(BM=32, BN=64)
+WARP_TILE = find("15").variant(BM=128, BN=128, BK=32, WM=64, WN=32, STAGES=2, BLOCKS=2)
 SMALL = WARP_TILE.variant(BM=64, BN=64, BK=32, WM=32, WN=32)
 KERNELS = [WMMA, WARP_TILE, *(SMALL.variant(STAGES=stages) for stages in (0, 1, 2, 4)),
            SMALL.variant(BM=32, BN=64, WM=16, WN=64, BK=64, STAGES=3)]  # fmt: skip
