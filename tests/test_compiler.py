@@ -2,10 +2,12 @@
 
 import dataclasses
 import re
+from importlib import metadata
+from pathlib import Path
 
 import pytest
 
-from sgemm_tutorial import LADDER, ArgumentError, CompileError, Kernel, build, find, simulate
+from sgemm_tutorial import LADDER, ArgumentError, CompileError, Kernel, build, compiler, find, simulate
 from sgemm_tutorial.compiler import ARCHITECTURE
 
 from .sources import floats, line_of, probe
@@ -94,3 +96,20 @@ def test_a_failed_compilation_is_not_remembered(tmp_path):
     with pytest.raises(CompileError):
         build(kernel)
     assert build(probe(tmp_path, "C[t] = 1;")).kernel == kernel.name
+
+
+def test_headers_come_from_pip(tmp_path):
+    (option,) = compiler._headers()
+    folder = Path(option.removeprefix("-I"))
+    for wheel, header in (("nvidia-cuda-runtime", "mma.h"), ("nvidia-cuda-runtime", "cuda_fp16.h"),
+                          ("nvidia-cuda-crt", "crt/mma.h")):  # fmt: skip
+        assert folder / header in {Path(file.locate()) for file in metadata.files(wheel)}
+    kernel = probe(tmp_path, "C[t] = __half2float(*reinterpret_cast<const half*>(A));", before="#include <mma.h>")
+    assert "cvt.f32.f16" in build(kernel).ptx
+
+
+def test_headers_are_only_for_those_who_include_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiler, "_headers", lambda: ())
+    assert build(probe(tmp_path, "C[t] = 7;")).cubin
+    with pytest.raises(CompileError, match=r'could not open source file "mma\.h"'):
+        build(probe(tmp_path, "C[t] = 8;", before="#include <mma.h>"))

@@ -151,7 +151,8 @@ def test_what_is_not_understood_is_refused_with_its_line(statement):
     "cp.async.wait_group -1", "cp.async.wait_group", "cp.async.wait_all 0", "cp.async.commit_group 1",
     "cp.async.mbarrier.arrive.shared.b64 [%r1]", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group 0",
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 16, [%r2]",
-    "mov.u32 %r1, %smid", "mov.u64 %rd1, elsewhere", "mov.b64 {%r1, %r2}, %rd1", "mov.b64 %rd1, {%r1, %r2}",
+    "mov.u32 %r1, %smid", "mov.u64 %rd1, elsewhere", "mov.b64 {%r1, %r2, %r3}, %rd1", "mov.b64 {%r1, _}, %rd1",
+    "mov.b64 {%r1, %r2}, {%r3, %r4}",
     "add.s32 %r1, %r2", "setp.lt.and.s32 %p1, %r1, %r2, %p2", "cvt.rn.f32.s32 %f1, %r1", "mov.u64 %r1, 0",
 ])  # fmt: skip
 def test_what_the_simulator_does_not_know_is_refused_before_anything_runs(instruction):

@@ -11,9 +11,9 @@ of a matrix's sectors is touched; requests and wavefronts are those of that code
 lane counts as reading or writing the whole of the matrix when races are looked for.
 
 The sources are NVIDIA's: "Parallel Thread Execution ISA", "wmma.load", "wmma.store", "wmma.mma" and "Matrix Fragments
-for mma.m16n8k16"; and "CUDA Programming Guide", "Warp Matrix Functions", for what pointers and strides must be. (PTX
-wants each row of these matrices at a multiple of 32 bytes, the guide only the first, and the rows 16 apart: no
-code for FP16 and FP32 that the compiler makes needs more.)
+for mma.m16n8k16"; and "CUDA Programming Guide", "Warp Matrix Functions", for pointers and strides: a matrix begins at a
+multiple of 32 bytes, its rows a multiple of 16 bytes apart. (PTX asks that of each row which the guide asks of the
+first. The machine code needs 16 bytes of each at most.)
 """
 
 from __future__ import annotations
