@@ -1,20 +1,22 @@
 // 13 · Registers and L1: no shared memory; what neighbouring threads share, the L1 cache hands them.
 //
-// Another road. A block of few threads has a flat tile of C, and a thread all rows of it in TN columns:
-// an element of B, once in a register, is used for BM rows. All threads want the same element of A at
-// the same time, and neighbours want neighbouring elements of B; that both are read more than once, L1
-// is to make up for. A and B are const and __restrict__, which tells the compiler that nobody writes to
-// them, so that it may load them through L1's read-only path. The sums begin with βC, and add αB times A,
-// as the reference BLAS does.
-// From there, parameter by parameter, the road leads to tiles in shared memory, wide accesses and
-// straight-line code. An edge of C, or rows that do not begin where wide accesses may: one by one.
+// Another road. A block of few threads has a flat tile of C, and each thread all its rows in TN columns,
+// so that an element of B, once in a register, serves BM rows. At any time all threads want the same
+// element of A, and neighbours neighbouring elements of B, which warps and blocks after them want again:
+// that is left to L1. A and B are const and __restrict__: nobody writes to them meanwhile, the compiler
+// is told, so that it may read them through L1's read-only path. The sums begin with βC and add αAB to
+// it, α multiplied in beforehand, as the reference BLAS does.
+//
+// From there the parameters lead, step by step, to tiles in shared memory, wide accesses and
+// straight-line code. At the edges, and where rows do not begin at multiples of 16 bytes, elements go
+// one by one.
 //
 // T: type of the elements, float or double. BM, BN: rows and columns of C per block. BK: the depth of
-// the tiles. TM, TN: rows and columns of C per thread. SHARED: 1 for tiles of A and B in shared memory.
-// C_LAST: 1 to read C when the products are summed, 0 to begin with it. FETCH: elements per access when
-// tiles are fetched; READ: when they are read, and at C. UNROLL: passes of the innermost loop that are
-// written out one after the other. EXTRA: bytes of shared memory that a launch adds and nobody uses.
-// BLOCKS: blocks that one SM is to hold, which limits the registers of a thread.
+// the tiles, if there are any. TM, TN: rows and columns of C per thread. SHARED: 1 for tiles of A and B
+// in shared memory. C_LAST: 1 to read C when the products are summed, 0 to begin with it. FETCH:
+// elements per access when tiles are fetched; READ: when they are read, and at C. UNROLL: passes of the
+// innermost loop that are written out one after the other. EXTRA: bytes of shared memory that a launch
+// adds and nobody uses. BLOCKS: blocks that one SM is to hold, which limits the registers of a thread.
 
 // Neighbours in memory that one access, or two of 16 bytes, move.
 template <typename T, int COUNT>

@@ -316,7 +316,7 @@ def _points_to_keep(record: Record, path: Path) -> list[Point]:
     return earlier.points
 
 
-def _key(kernel: str, label: str, parameters: dict[str, int], size: Size, source: str) -> tuple:
+def _key(kernel: str, label: str, parameters: dict[str, int | str], size: Size, source: str) -> tuple:
     return kernel, label, tuple(parameters.items()), size, source
 
 

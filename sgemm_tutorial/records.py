@@ -38,7 +38,7 @@ class Point:
     Attributes
     ----------
     kernel : str
-    parameters : dict of str to int
+    parameters : dict of str to int or str
         Template arguments.
     M, N, K : int
     ms, ms_p10, ms_p90 : float
@@ -54,7 +54,7 @@ class Point:
     """
 
     kernel: str
-    parameters: dict[str, int] = field(hash=False)
+    parameters: dict[str, int | str] = field(hash=False)
     M: int
     N: int
     K: int

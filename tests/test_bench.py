@@ -9,6 +9,7 @@ import pytest
 from sgemm_tutorial import LADDER, ArgumentError, DeviceError, find, gpu, records
 from sgemm_tutorial import bench as bench_module
 from sgemm_tutorial.bench import BenchError, bench, bench_or_recording, parse_sizes
+from sgemm_tutorial.dtypes import FP32, FP64
 from sgemm_tutorial.records import load, save
 from sgemm_tutorial.timing import Timing
 
@@ -245,3 +246,16 @@ def test_recording_starts_anew_and_replaces_the_old_when_it_is_whole(tmp_path, m
     whole[0] = True
     recorder.timed(plan, tmp_path)
     assert load(path).points == [POINT]
+
+
+def test_kernels_of_one_type_are_timed_together(monkeypatch):
+    of = {name: dataclasses.replace(find("01"), types=types, label=name) for name, types in
+          (("single", FP32), ("double", FP64), ("another", FP32))}  # fmt: skip
+    timed = []
+    monkeypatch.setattr(gpu, "capability", lambda: (9, 0))
+    monkeypatch.setattr(gpu, "load", lambda kernel: None)
+    monkeypatch.setattr(bench_module, "_of_types", lambda types, kernels, size, flush: timed.append(
+        (types, [kernel.label for kernel in kernels], size, flush)) or iter(kernels))  # fmt: skip
+    assert [kernel.label for kernel in bench_module.on_gpu(list(of.values()), (1, 2, 3), True)] == [
+        "single", "another", "double"]  # fmt: skip
+    assert timed == [(FP32, ["single", "another"], (1, 2, 3), True), (FP64, ["double"], (1, 2, 3), True)]

@@ -10,12 +10,13 @@ import cupy
 import numpy as np
 import pytest
 
-from sgemm_tutorial import LADDER, TutorialError, arguments, cublas, find, gpu, records, timing
+from sgemm_tutorial import CATALOGUE, LADDER, TutorialError, arguments, cublas, find, gpu, records, timing
 from sgemm_tutorial.bench import BenchError, bench
 from sgemm_tutorial.correctness import check, excess, suite
+from sgemm_tutorial.variants import STEP_IN_FP64, STEPS
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
-each_kernel = pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+each_kernel = pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 
 ROOT = records.RESULTS.parent.parent
 PATTERN_ROWS = 1009  # a prime, so that rows a power of two apart differ
@@ -39,6 +40,12 @@ def test_the_suite_passes(kernel):
     assert result.passed, result.failures().table()
 
 
+@pytest.mark.parametrize("kernel", [*STEPS[1:], STEP_IN_FP64], ids=lambda kernel: kernel.label)
+def test_the_suite_passes_at_each_step_of_13(kernel):
+    result = suite(kernel, on_gpu=True)
+    assert result.passed, result.failures().table()
+
+
 @each_kernel
 @pytest.mark.parametrize("size", [(1024, 1024, 1024), (1023, 769, 1537), (4096, 4096, 4096)])
 def test_large_sizes(kernel, size):
@@ -55,10 +62,14 @@ def test_more_rows_or_columns_of_tiles_than_65535(kernel, tall):
     assert check(kernel, *size, 2.0, 1.0, on_gpu=True).passed
 
 
-def patterned(rows, columns, seed):
+def normal(rows, columns, seed, dtype):
+    return np.random.default_rng(seed).standard_normal((rows, columns), np.float32).astype(dtype)
+
+
+def patterned(rows, columns, seed, dtype):
     """Return a matrix on the GPU whose row r is row r % PATTERN_ROWS of the pattern, and the pattern."""
-    pattern = np.random.default_rng(seed).standard_normal((PATTERN_ROWS, columns), np.float32)
-    matrix = cupy.empty((rows, columns), np.float32)
+    pattern = normal(PATTERN_ROWS, columns, seed, dtype)
+    matrix = cupy.empty((rows, columns), dtype)
     for first in range(0, rows, PATTERN_ROWS):
         part = matrix[first : first + PATTERN_ROWS]
         part.set(pattern[: len(part)])
@@ -84,8 +95,8 @@ def around(element, columns, rows):
 def test_offsets_past_2_31_in_a(kernel, room):
     M, N, K = 65_537, 5, 32_771
     assert M * K > 2**31
-    A, pattern = patterned(M, K, 1)
-    B = np.random.default_rng(2).standard_normal((K, N), np.float32)
+    A, pattern = patterned(M, K, 1, kernel.types.operand)
+    B = normal(K, N, 2, kernel.types.operand)
     got = kernel(A, cupy.asarray(B)).get()
     rows = around(2**31, K, M)
     assert (excess(got[rows], pattern[np.array(rows) % PATTERN_ROWS], B, got[rows], 1.0, 0.0) <= 1).all()
@@ -95,8 +106,8 @@ def test_offsets_past_2_31_in_a(kernel, room):
 def test_offsets_past_2_31_in_b(kernel, room):
     M, N, K = 5, 46_351, 46_349
     assert N * K > 2**31
-    B, pattern = patterned(K, N, 3)
-    A = np.random.default_rng(4).standard_normal((M, K), np.float32)
+    B, pattern = patterned(K, N, 3, kernel.types.operand)
+    A = normal(M, K, 4, kernel.types.operand)
     got = kernel(cupy.asarray(A), B).get()
     columns = np.linspace(0, N - 1, 50).astype(int)
     tall = pattern[:, columns][np.arange(K) % PATTERN_ROWS]
@@ -107,9 +118,8 @@ def test_offsets_past_2_31_in_b(kernel, room):
 def test_offsets_past_2_31_in_c(kernel, room):
     M, N, K = 46_349, 46_351, 3
     assert M * N > 2**31
-    random = np.random.default_rng(5)
-    A, B = random.standard_normal((M, K), np.float32), random.standard_normal((K, N), np.float32)
-    C, pattern = patterned(M, N, 6)
+    A, B = normal(M, K, 5, kernel.types.operand), normal(K, N, 7, kernel.types.operand)
+    C, pattern = patterned(M, N, 6, kernel.types.result)
     kernel(cupy.asarray(A), cupy.asarray(B), C, -1.5, 0.75)
     for row in around(2**31, N, M):
         before = pattern[[row % PATTERN_ROWS]]
@@ -134,8 +144,15 @@ def test_a_wrong_element_is_caught(tmp_path):
 
 @pytest.mark.parametrize("size", [(64, 64, 64), (37, 41, 43), (1, 1, 1), (300, 200, 1), (5, 3, 0), (513, 255, 1023)])
 @pytest.mark.parametrize("scalars", [(1.0, 0.0), (-1.5, 0.75)])
-def test_cublas_follows_the_same_contract_in_true_fp32(size, scalars):
-    assert check(cublas.sgemm, *size, *scalars, on_gpu=True).passed
+@pytest.mark.parametrize("routine", [cublas.sgemm, cublas.dgemm, cublas.gemm_ex], ids=lambda routine: routine.name)
+def test_cublas_follows_the_same_contract(routine, size, scalars):
+    assert check(routine, *size, *scalars, on_gpu=True).passed
+
+
+def test_kernels_are_timed_beside_cublas_of_their_types():
+    points = bench([STEPS[-1], STEP_IN_FP64], 1024, progress=False).points
+    assert [point.label for point in points] == [STEPS[-1].label, STEP_IN_FP64.label]
+    assert all(1 < point.percent_of_cublas < 150 for point in points)
 
 
 def test_the_check_would_notice_tf32():
