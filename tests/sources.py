@@ -60,6 +60,7 @@ def floats(*shape: int, seed: int = 0) -> np.ndarray:
 def execute(kernel: Kernel, threads: int, grid: int, arguments: dict, blocks=None, **more) -> Machine:
     """Run a kernel of any signature, or some blocks of it, and return the machine; `more` is what that takes."""
     binary = build(kernel)
-    machine = Machine(parse(binary.ptx, binary.entry, kernel.dynamic_shared_bytes), kernel.name, threads, arguments, **more)
+    program = parse(binary.ptx, binary.entry, kernel.dynamic_shared_bytes)
+    machine = Machine(program, kernel.name, threads, arguments, **more)
     machine.run(grid, blocks)
     return machine
