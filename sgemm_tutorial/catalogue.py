@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import arguments, gpu, simulator
-from .dtypes import FP32, Types, named_in_cuda
+from .dtypes import FP16, FP32, Types, named_in_cuda
 from .errors import ArgumentError
 from .gpus import WARP
 
@@ -201,11 +201,21 @@ def _register_l1_tiles(of: Mapping[str, Any]) -> int:
     return of["SHARED"] * of["BK"] * (of["BM"] + of["BN"]) * element + of["EXTRA"]
 
 
+def _wmma_tiles(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 15's tiles of A and B, eight elements of padding to a row."""
+    return max(of["STAGES"], 1) * (of["BM"] * (of["BK"] + 8) + of["BK"] * (of["BN"] + 8)) * FP16.operand.itemsize
+
+
 CATALOGUE = (
     *LADDER,
     Kernel("13_register_l1", "no shared memory: what neighbouring threads share, L1 hands them",
            {"T": "float", "BM": 16, "BN": 512, "BK": 32, "TM": 16, "TN": 4, "SHARED": 0, "C_LAST": 0, "FETCH": 1,
             "READ": 1, "UNROLL": 1, "EXTRA": 0, "BLOCKS": 4}, dynamic_shared=_register_l1_tiles),
+    Kernel("14_wmma", "a warp multiplies 16 × 16 × 16 at once, on tensor cores",
+           {"BM": 64, "BN": 64, "WM": 16, "WN": 16}, types=FP16),
+    Kernel("15_wmma_warp_tile", "a warp has a tile of fragments, a block stages what its warps share",
+           {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 3, "BLOCKS": 2}, (8, 0),
+           types=FP16, dynamic_shared=_wmma_tiles),
 )  # fmt: skip
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 

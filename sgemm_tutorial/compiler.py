@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING, Any
 
 from cupy.cuda import nvrtc
@@ -37,9 +38,9 @@ class Binary:
     ptx : str
         PTX with line information.
     cubin : bytes
-        Machine code, an ELF file.
+        Machine code, an ELF file; nothing for a virtual architecture.
     log : str
-        What NVRTC and ptxas said, with registers, shared memory and spills.
+        What NVRTC and ptxas said, with registers, shared memory and spills unless the architecture is virtual.
     """
 
     kernel: str
@@ -58,7 +59,8 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     kernel : Kernel
         Its source is read anew.
     architecture : str
-        A real architecture, ``"sm_75"`` or later.
+        A real architecture, ``"sm_75"`` or later. Or a virtual one such as ``"compute_90"``, for which there is the
+        same PTX in half the time and no machine code: enough to simulate.
 
     Raises
     ------
@@ -67,9 +69,9 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     ArgumentError
         The architecture is malformed or older than the kernel needs, or has less shared memory than it adds.
     """
-    match = re.fullmatch(r"sm_(\d+)(\d)[af]?", architecture)
+    match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", architecture)
     if not match:
-        raise ArgumentError("architecture", repr(architecture), "a real architecture such as 'sm_90'")
+        raise ArgumentError("architecture", repr(architecture), "one such as 'sm_90', or 'compute_90' for PTX alone")
     capability = (int(match[1]), int(match[2]))
     if capability < kernel.least_capability:
         major, minor = kernel.least_capability
@@ -77,8 +79,8 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     binary = _compile(kernel.name, kernel.path.name, kernel.source, kernel.expression, architecture)
     if kernel.dynamic_shared_bytes:  # the rest ptxas sees to
         static = re.search(r"(\d+) bytes smem", binary.log)
-        shared, most = kernel.dynamic_shared_bytes, limits_of(architecture).max_shared_per_block
-        shared += int(static[1]) if static else 0
+        shared = kernel.dynamic_shared_bytes + (int(static[1]) if static else 0)
+        most = limits_of(architecture.replace("compute", "sm")).max_shared_per_block
         if shared > most:
             raise ArgumentError("dynamic_shared", f"{shared:,} bytes of shared memory per block of {kernel.expression}",
                                 f"at most {most:,} on {architecture}")  # fmt: skip
@@ -91,7 +93,7 @@ def _compile(kernel: str, file: str, source: str, expression: str, architecture:
     try:
         nvrtc.addNameExpression(program, expression)
         # Where there is a driver, NVRTC keeps what it compiled on disk, and gives no log when it finds it there.
-        options = (f"-arch={architecture}", "-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
+        options = (f"-arch={architecture}", "-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache", *_headers())
         try:
             nvrtc.compileProgram(program, options)
         except nvrtc.NVRTCError as error:
@@ -101,11 +103,23 @@ def _compile(kernel: str, file: str, source: str, expression: str, architecture:
             architecture=architecture,
             entry=nvrtc.getLoweredName(program, expression),
             ptx=nvrtc.getPTX(program).decode(),
-            cubin=nvrtc.getCUBIN(program) + b"\0",  # CuPy 14 drops the last byte
+            cubin=nvrtc.getCUBIN(program) + b"\0" if architecture.startswith("sm_") else b"",  # CuPy 14 drops a byte
             log=_log(program),
         )
     finally:
         nvrtc.destroyProgram(program)
+
+
+@lru_cache(maxsize=1)
+def _headers() -> tuple[str, ...]:
+    """Return the option that names the folder of CUDA's headers, ``mma.h`` and ``cuda_fp16.h`` among them.
+
+    Most kernels include none, and are compiled where there are none.
+    """
+    try:
+        return (f"-I{distribution('nvidia-cuda-crt').locate_file('nvidia/cu13/include')}",)
+    except PackageNotFoundError:
+        return ()
 
 
 def _log(program: Any) -> str:

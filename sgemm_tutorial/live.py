@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import copy
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -34,6 +35,33 @@ class Client(NotebookClient):
     nbclient's own handler shuts the kernel down under the running cell, and fails when it then does so again.
     """
 
+    ending = False
+    """Whether the kernel is being shut down."""
+
+    async def until_interrupted(self) -> None:
+        """Execute the notebook; raise KeyboardInterrupt at Ctrl-C.
+
+        A cancellation that comes just as a reply does is lost in Python 3.11, so it is repeated until it is heard.
+        """
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self.async_execute())
+        pressed = False
+
+        def cancel() -> None:
+            nonlocal pressed
+            pressed = True
+            if not self.ending:
+                task.cancel()
+                loop.call_later(1.0, cancel)
+
+        loop.add_signal_handler(signal.SIGINT, cancel)
+        try:
+            await task
+        except (asyncio.CancelledError, RuntimeError):
+            if not pressed:
+                raise
+        if pressed:
+            raise KeyboardInterrupt
+
     @contextlib.asynccontextmanager
     async def async_setup_kernel(self, **kwargs: Any) -> AsyncIterator[None]:
         """Start a kernel, and shut it down whatever happens."""
@@ -43,6 +71,7 @@ class Client(NotebookClient):
             await self.async_start_new_kernel_client()
             yield
         finally:
+            self.ending = True
             await self._async_cleanup_kernel()
 
 
@@ -66,6 +95,8 @@ def executed(
         A cell raised that is not tagged ``raises-exception``.
     RuntimeError
         The kernel did not start, or died.
+    KeyboardInterrupt
+        Ctrl-C was pressed.
     """
     notebook = nbformat.read(path, as_version=4)
     stored = copy.deepcopy(notebook)
@@ -79,7 +110,7 @@ def executed(
         resources={"metadata": {"path": str(path.parent)}},
         on_cell_executed=lambda **_: after_cell(),
     )
-    asyncio.run(client.async_execute())
+    asyncio.run(client.until_interrupted())
     notebook.metadata = stored.metadata
     for cell, before in zip(notebook.cells, stored.cells, strict=True):
         if keep_live and LIVE_TAG in cell.metadata.get("tags", []) and before.outputs:

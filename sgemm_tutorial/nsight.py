@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import records
-from .catalogue import LADDER, Kernel
+from .catalogue import CATALOGUE, Kernel
 from .correctness import matrices
 from .errors import ArgumentError, DeviceError
 from .simulator import Run
@@ -65,7 +65,7 @@ LARGE = (4096, 4096, 4096)
 
 
 def record(path: Path) -> None:
-    """Count the ladder's kernels and those of `COUNTED` on all of `SHAPES` and on `LARGE`, and save the record.
+    """Count the catalogue's kernels and those of `COUNTED` on all of `SHAPES` and on `LARGE`, and save the record.
 
     Raises
     ------
@@ -165,11 +165,11 @@ def version() -> str:
 def launch_all() -> None:
     """Launch what `record` counts, in its order."""
     for kernel, M, N, K in _launches():
-        kernel(*matrices(M, N, K))
+        kernel(*matrices(M, N, K, types=kernel.types))
 
 
 def _launches() -> list[tuple[Kernel, int, int, int]]:
-    return [(kernel, *shape) for kernel in (*LADDER, *COUNTED) for shape in (*SHAPES, LARGE)]
+    return [(kernel, *shape) for kernel in (*CATALOGUE, *COUNTED) for shape in (*SHAPES, LARGE)]
 
 
 if __name__ == "__main__":

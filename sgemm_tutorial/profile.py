@@ -1,4 +1,4 @@
-"""Records what Nsight Compute says of each rung at full size: where the issue slots go, and what warps wait for.
+"""Records what Nsight Compute says of each kernel at full size: where the issue slots go, and what warps wait for.
 
 ``python -m sgemm_tutorial.profile book/results/profile.json`` on a machine with a GPU and ncu, which must be allowed to
 read counters there. What the metrics mean: NVIDIA, Nsight Compute documentation, "Profiling Guide".
@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from . import nsight, records
-from .catalogue import LADDER, Kernel
+from .catalogue import CATALOGUE, Kernel
 from .correctness import matrices
 from .errors import ArgumentError
 from .table import Table
+from .variants import STEP_IN_FP64, STEPS
+
+PROFILED = (*CATALOGUE, *STEPS[1:], STEP_IN_FP64)
+"""Every kernel, and what 13 becomes step by step."""
 
 SIZE = 4096
 """M = N = K, the size at which rungs are compared."""
@@ -67,22 +71,22 @@ METRICS = (
 
 
 def record(path: Path) -> None:
-    """Profile every rung at `SIZE` and save the record.
+    """Profile all of `PROFILED` at `SIZE` and save the record.
 
     Raises
     ------
     DeviceError
         There is no GPU or no ncu, or ncu may not read the counters.
     """
-    rows = nsight.counted(["-m", "sgemm_tutorial.profile", "--launch"], [k.function for k in LADDER], METRICS)
+    rows = nsight.counted(["-m", "sgemm_tutorial.profile", "--launch"], [k.function for k in PROFILED], METRICS)
     points = [{"kernel": kernel.name, "parameters": kernel.parameters, "size": SIZE, **row}
-              for kernel, row in zip(LADDER, rows, strict=True)]  # fmt: skip
+              for kernel, row in zip(PROFILED, rows, strict=True)]  # fmt: skip
     provenance = records.provenance() | {"ncu": nsight.version()}
     records.write(path, {"provenance": provenance, "metrics": METRICS, "points": points})
 
 
 def measured(kernel: Kernel) -> dict[str, Any]:
-    """Return a rung's recorded profile, by the names of `METRICS`.
+    """Return a kernel's recorded profile, by the names of `METRICS`.
 
     Raises
     ------
@@ -92,7 +96,7 @@ def measured(kernel: Kernel) -> dict[str, Any]:
     for point in _recording()["points"]:
         if (point["kernel"], point["parameters"]) == (kernel.name, kernel.parameters):
             return {name: point[name] for name in METRICS}
-    raise ArgumentError("kernel", kernel.expression, "a rung of the ladder, with its own arguments")
+    raise ArgumentError("kernel", kernel.expression, "a kernel of the catalogue as it is, or a step of 13")
 
 
 def states(kernel: Kernel) -> dict[str, float]:
@@ -126,7 +130,7 @@ def table(kernels: list[Kernel]) -> Table:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--launch"]:
-        for rung in LADDER:
-            rung(*matrices(SIZE, SIZE, SIZE))
+        for launched in PROFILED:
+            launched(*matrices(SIZE, SIZE, SIZE, types=launched.types))
     else:
         record(Path(sys.argv[1]))

@@ -12,14 +12,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import ceilings, launch_cost, nsight, profile, readme, records
+from . import accuracy, ceilings, launch_cost, nsight, profile, readme, records
 from .bench import bench
-from .catalogue import LADDER, Kernel
+from .catalogue import CATALOGUE, LADDER, Kernel
 from .records import Size
-from .variants import STEP_IN_FP64, STEPS, VARIANTS
+from .variants import FRAGMENTS, STEP_IN_FP64, STEPS, VARIANTS
 
 SIZES = (128, *range(256, 4097, 128))
 """Square problems that every kernel is timed at: those of the sweep in ``published-results.csv``, and a smaller one."""
+
+OTHER_SIZES = (256, 512, 1024, 2048, 4096)
+"""Square problems that the kernels beside the ladder are timed at."""
 
 PITCHES = (*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), (2048, 2049, 2048))
 """Problems whose rows start in other banks of the L1 cache, timed for the kernels without shared memory."""
@@ -37,10 +40,14 @@ def timed(plan: dict[str, tuple[Sequence[Kernel | str], Sequence[int | Size]]], 
 
 def main(folder: Path = records.RESULTS) -> None:
     """Record timings and ceilings, and counters where there is Nsight Compute."""
-    timed({"ladder": (LADDER, SIZES), "variants": (VARIANTS, (4096,)),
-           "steps": ((*STEPS, STEP_IN_FP64), (4096,)), "pitch": (("01", "02"), PITCHES)}, folder)
+    timed({
+        "ladder": (LADDER, SIZES), "variants": (VARIANTS, (4096,)), "pitch": (("01", "02"), PITCHES),
+        "others": (CATALOGUE[len(LADDER) :], OTHER_SIZES), "steps": ((*STEPS, STEP_IN_FP64), (4096,)),
+        "fragments": (FRAGMENTS, (4096,)),
+    }, folder)  # fmt: skip
     launch_cost.record(folder / "launch_cost.json")
     ceilings.record(folder / "ceilings.json")
+    accuracy.record(folder / "accuracy.json")
     if folder == records.RESULTS:
         readme.main()
     if shutil.which("ncu"):

@@ -127,6 +127,17 @@ left. The limit of 128 registers that comes with four `BLOCKS` per SM goes with 
 STEP_IN_FP64 = dataclasses.replace(find("13").variant(T="double", BLOCKS=2), label="base in FP64")
 """The first step as its source first had it, a DGEMM; a double takes two registers."""
 
+FRAGMENTS: tuple[Kernel, ...] = (
+    *_with("14", ("BM", "BN"), (16, 16), (32, 32), (64, 64)),
+    *_with("15", ("BM", "BN", "BK", "WM", "WN", "STAGES", "BLOCKS"),
+           (64, 64, 32, 32, 32, 0, 2), (64, 64, 16, 64, 64, 0, 1),
+           (128, 128, 32, 64, 64, 0, 2), (128, 128, 32, 64, 64, 1, 2), (128, 128, 32, 64, 64, 2, 2),
+           (128, 128, 32, 64, 64, 3, 2), (128, 128, 32, 64, 64, 4, 2), (128, 128, 32, 64, 32, 3, 2),
+           (128, 128, 32, 32, 32, 3, 1), (128, 128, 64, 64, 64, 3, 2), (128, 256, 64, 64, 64, 3, 1)),
+)  # fmt: skip
+"""The kernels for tensor cores with other blocks, fragments per warp and stages; (64, 64, 16, 64, 64, 0) has the 4 × 4
+fragments per warp, without shared memory, of source S5."""
+
 COUNTED: tuple[Kernel, ...] = tuple(
     kernel for kernel in VARIANTS
     if kernel.name in ("07_vectorized", "08_conflict_free", "09_warp_tile")

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from cupy.cuda import driver
 
-from sgemm_tutorial import LADDER, gpu, records
-from sgemm_tutorial.variants import VARIANTS
+from sgemm_tutorial import CATALOGUE, gpu, records
+from sgemm_tutorial.variants import FRAGMENTS, STEP_IN_FP64, STEPS, VARIANTS
 
 RECORD = records.RESULTS / "occupancy.json"
-KERNELS = list(dict.fromkeys((*LADDER, *VARIANTS)))
+KERNELS = list(dict.fromkeys((*CATALOGUE, *VARIANTS, *STEPS, STEP_IN_FP64, *FRAGMENTS)))
 
 
 def main(path: Path = RECORD) -> None:

@@ -1,4 +1,4 @@
-"""Every kernel of the ladder under the four tools of compute-sanitizer, which must find nothing, and broken kernels,
+"""Every kernel under the four tools of compute-sanitizer, which must find nothing, and broken kernels,
 in which each must find something.
 
 ``python -m tests.sanitizer`` on a machine with a GPU and compute-sanitizer records the outcome in ``book/results``.
@@ -16,8 +16,9 @@ from typing import Any
 import cupy
 import numpy as np
 
-from sgemm_tutorial import LADDER, DeviceError, Kernel, TutorialError, find, gpu, records
+from sgemm_tutorial import CATALOGUE, DeviceError, Kernel, TutorialError, find, gpu, records
 from sgemm_tutorial.bench import digest
+from sgemm_tutorial.variants import STEP_IN_FP64, STEPS
 
 RECORD = records.RESULTS / "sanitizer.json"
 ROOT = records.RESULTS.parent.parent
@@ -28,6 +29,7 @@ FOUND = 99  # what compute-sanitizer returns if it found something and the progr
 LIMIT = 600  # seconds for one tool
 
 COMPLETE = "__syncthreads();                                   // the tiles are complete"
+KERNELS = (*CATALOGUE, STEPS[1], STEPS[-1], STEP_IN_FP64, find("15").variant(STAGES=0))
 CONTROLS: tuple[tuple[str, str, Kernel], ...] = (
     ("memcheck", "no bounds", find("02").edited(("if (row >= M || col >= N) return;", ""))),
     ("memcheck", "C's alignment not looked at", find("07").edited((" && aligned(C, N)", ""))),
@@ -86,7 +88,7 @@ def findings(output: str) -> int:
 
 
 def run(tool: str, what: str) -> tuple[int, int, str]:
-    """Run a tool over the ladder or over a control; return its findings, the launches it saw and its output.
+    """Run a tool over the kernels or over a control; return its findings, the launches it saw and its output.
 
     Raises
     ------
@@ -107,9 +109,9 @@ def run(tool: str, what: str) -> tuple[int, int, str]:
     return found, int(launches[1]) if launches else 0, output
 
 
-def of_ladder(tool: str) -> dict[str, Any]:
-    """Run a tool over the ladder and return what to record of it."""
-    errors, launches, output = run(tool, "ladder")
+def of_kernels(tool: str) -> dict[str, Any]:
+    """Run a tool over the kernels and return what to record of it."""
+    errors, launches, output = run(tool, "all")
     print(f"{tool}: {errors} errors in {launches} launches", flush=True)
     if errors:
         print(output[:8000], flush=True)
@@ -131,7 +133,7 @@ def main() -> int:
         gpu.capability()
         if not shutil.which("compute-sanitizer"):
             raise DeviceError("compute-sanitizer, of the CUDA toolkit, is not on the PATH")
-        tools = [of_ladder(tool) for tool in TOOLS]
+        tools = [of_kernels(tool) for tool in TOOLS]
         controls = [of_control(number) for number in range(len(CONTROLS))]
     except TutorialError as error:
         print(error, file=sys.stderr)
@@ -140,7 +142,7 @@ def main() -> int:
     match = re.search(r"Version ([\d.]+)", version)
     kernels = [{"kernel": kernel.name, "parameters": kernel.parameters, "source": digest(kernel),
                 "shapes": [[M, N, K, list(shifts)] for M, N, K, shifts in shapes(kernel)]}
-               for kernel in LADDER]  # fmt: skip
+               for kernel in KERNELS]  # fmt: skip
     records.write(RECORD, {
         "provenance": records.provenance() | {"compute_sanitizer": match[1] if match else version.strip()},
         "scalars": [list(pair) for pair in SCALARS], "tools": tools, "controls": controls, "kernels": kernels,
@@ -152,7 +154,7 @@ def main() -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--run"]:
         cupy.cuda.set_allocator(None)  # no pool: an access past the end is past the allocation's
-        count = launch(LADDER if sys.argv[2] == "ladder" else [CONTROLS[int(sys.argv[2])][2]])
+        count = launch(KERNELS if sys.argv[2] == "all" else [CONTROLS[int(sys.argv[2])][2]])
         cupy.cuda.Device().synchronize()
         print(count, "launches", flush=True)
     else:

@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 from hypothesis import settings
 
-from sgemm_tutorial import Kernel, simulate
+from sgemm_tutorial import Kernel, build, simulate
 from sgemm_tutorial.simulator import Run
+from sgemm_tutorial.simulator.machine import Machine
+from sgemm_tutorial.simulator.ptx import parse
 
 steady = settings(derandomize=True, deadline=None, database=None)
 """For hypothesis: the same examples every time, however slow the machine."""
@@ -53,3 +55,12 @@ def run_bits(kernel: Kernel, a=(0,), b=(0,), columns: int | None = None, **more)
 def floats(*shape: int, seed: int = 0) -> np.ndarray:
     """Return standard-normal float32."""
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def execute(kernel: Kernel, threads: int, grid: int, arguments: dict, blocks=None, **more) -> Machine:
+    """Run a kernel of any signature, or some blocks of it, and return the machine; `more` is what that takes."""
+    binary = build(kernel)
+    program = parse(binary.ptx, binary.entry, kernel.dynamic_shared_bytes)
+    machine = Machine(program, kernel.name, threads, arguments, **more)
+    machine.run(grid, blocks)
+    return machine

@@ -2,10 +2,12 @@
 
 import dataclasses
 import re
+from importlib import metadata
+from pathlib import Path
 
 import pytest
 
-from sgemm_tutorial import LADDER, ArgumentError, CompileError, Kernel, build, find, simulate
+from sgemm_tutorial import LADDER, ArgumentError, CompileError, Kernel, build, compiler, find, simulate
 from sgemm_tutorial.compiler import ARCHITECTURE
 
 from .sources import floats, line_of, probe
@@ -29,11 +31,21 @@ def test_architectures(architecture):
     assert f".target {architecture}" in build(find("01"), architecture).ptx
 
 
-@pytest.mark.parametrize("architecture", ["", "sm90", "compute_90", "sm_9", "SM_90", "sm_90 ", "sm_90x", "90"])
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+def test_a_virtual_architecture_gives_the_same_ptx_alone(kernel):
+    virtual = build(kernel, "compute_90")
+    assert (virtual.entry, virtual.ptx) == (build(kernel).entry, build(kernel).ptx)
+    assert virtual.cubin == b""
+    with pytest.raises(ArgumentError, match="needs sm_80 or later" if kernel.least_capability > (7, 5) else "sm_75"):
+        build(kernel, "compute_70")
+
+
+@pytest.mark.parametrize("architecture", ["", "sm90", "compute90", "sm_9", "SM_90", "sm_90 ", "sm_90x", "90"])
 def test_malformed_architectures(architecture):
     with pytest.raises(ArgumentError) as refused:
         build(find("01"), architecture)
-    assert str(refused.value) == f"architecture: got {architecture!r}, needs a real architecture such as 'sm_90'"
+    needs = "one such as 'sm_90', or 'compute_90' for PTX alone"
+    assert str(refused.value) == f"architecture: got {architecture!r}, needs {needs}"
 
 
 def test_an_architecture_that_does_not_exist():
@@ -84,3 +96,20 @@ def test_a_failed_compilation_is_not_remembered(tmp_path):
     with pytest.raises(CompileError):
         build(kernel)
     assert build(probe(tmp_path, "C[t] = 1;")).kernel == kernel.name
+
+
+def test_headers_come_from_pip(tmp_path):
+    (option,) = compiler._headers()
+    folder = Path(option.removeprefix("-I"))
+    for wheel, header in (("nvidia-cuda-runtime", "mma.h"), ("nvidia-cuda-runtime", "cuda_fp16.h"),
+                          ("nvidia-cuda-crt", "crt/mma.h")):  # fmt: skip
+        assert folder / header in {Path(file.locate()) for file in metadata.files(wheel)}
+    kernel = probe(tmp_path, "C[t] = __half2float(*reinterpret_cast<const half*>(A));", before="#include <mma.h>")
+    assert "cvt.f32.f16" in build(kernel).ptx
+
+
+def test_headers_are_only_for_those_who_include_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiler, "_headers", lambda: ())
+    assert build(probe(tmp_path, "C[t] = 7;")).cubin
+    with pytest.raises(CompileError, match=r'could not open source file "mma\.h"'):
+        build(probe(tmp_path, "C[t] = 8;", before="#include <mma.h>"))

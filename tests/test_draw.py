@@ -105,6 +105,8 @@ def pictures() -> dict[str, draw.Figure]:
                                         {"shared memory": 30.0, "L2": 6.0, "DRAM": 3.0}, "All of them"),
         "lines": draw.lines("Three", {"up": [(1, 2), (5, 9)], "down": [(1, 9), (3, 4), (5, 0)], "one": [(2, 2)]},
                             "Across: x. Up: y."),
+        "lines, logarithmic": draw.lines("Errors", {"a": [(16, 1e-7), (256, 2e-7), (4096, 9e-3)]}, "Across: K.", "",
+                                         log_x=True, log_y=True),
         "timeline": draw.timeline(10, 5),
         "timeline, long kernel": draw.timeline(3, 4000, 2),
         "timeline, long launch": draw.timeline(40, 0.5, 20),
@@ -539,6 +541,16 @@ def test_speed_by_size_follows_the_record(drawn):
         draw.by_size(recorded(sizes=(512,)))
 
 
+def test_sizes_with_equal_steps_are_equally_far_apart(drawn):
+    lines = [numbers(path) for path in elements(drawn["speed, full"], "path") if path.get("stroke-width") == "2.2"]
+    across = max(lines, key=len)[::2]
+    assert len(across) == 31
+    assert np.diff(across) == pytest.approx([np.ptp(across) / 30] * 30, abs=0.2)
+    assert {"1000", "2000", "3000", "4000"} <= set(words(drawn["speed, full"]))
+    across = next(numbers(path)[::2] for path in elements(drawn["speed"], "path") if path.get("stroke-width") == "2.2")
+    assert across[1] - across[0] == pytest.approx(across[2] - across[1], abs=0.2)  # 256, 1024, 4096
+
+
 def test_by_size_as_a_share_of_cublas(drawn):
     assert "06_register_fragments from 66.7 at 256 to 66.7 at 4096; " in drawn["share"].alt  # cuBLAS 2 ms, it 3 ms
     assert "% of cuBLAS by size, M = N = K" in words(drawn["share"])
@@ -603,6 +615,15 @@ def test_lines_go_through_their_points():
     x0, y0, x1, y1, x2, y2 = numbers(line)
     assert (x1 - x0, y0 - y1) == (pytest.approx(x2 - x1, abs=0.2), pytest.approx(y1 - y2, abs=0.2))
     assert x0 < x1 and y0 > y1
+
+
+def test_logarithmic_lines():
+    picture = draw.lines("", {"a": [(1, 0.001), (10, 0.1), (100, 10.0)]}, "", log_x=True, log_y=True)
+    (line,) = [path for path in elements(picture, "path") if len(numbers(path)) == 6]
+    x0, y0, x1, y1, x2, y2 = numbers(line)
+    assert (x1 - x0, y0 - y1) == (pytest.approx(x2 - x1, abs=0.2), pytest.approx(y1 - y2, abs=0.2))
+    with pytest.raises(ArgumentError, match="y = 0, needs positive values"):
+        draw.lines("", {"a": [(1, 0)]}, "", log_y=True)
 
 
 @pytest.mark.parametrize("series", [{}, {"a": []}])

@@ -4,79 +4,114 @@ import itertools
 import math
 import operator
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 
 from sgemm_tutorial.simulator.instructions import DTYPES, OPERATIONS
 from sgemm_tutorial.simulator.memory import SHARED_WINDOW
 
 from .sources import steady
 
-NAN = 0x7FFFFFFF  # the NaN that float32 arithmetic makes on the GPU
-SIGN, INFINITY = 1 << 31, 0x7F800000
+
+@dataclass(frozen=True)
+class Format:
+    """An independent floating point: bits to exact numbers and back, rounding to nearest, ties to even."""
+
+    kind: str  # PTX's type
+    width: int
+    mantissa: int  # bits that are stored
+    nan: int | None  # the NaN that arithmetic makes on the GPU; None where any may stand for any other
+
+    @property
+    def sign(self):
+        return 1 << self.width - 1
+
+    @property
+    def infinity(self):
+        return (1 << self.width - 1 - self.mantissa) - 1 << self.mantissa
+
+    @property
+    def bias(self):
+        return (1 << self.width - 2 - self.mantissa) - 1
+
+    def value(self, bits):
+        """Return what the bits stand for: a Fraction, or a float for infinities and NaNs."""
+        size = bits & ~self.sign
+        if size >= self.infinity:
+            return math.nan if size > self.infinity else -math.inf if bits & self.sign else math.inf
+        exponent, mantissa = size >> self.mantissa, size & (1 << self.mantissa) - 1
+        if exponent:
+            mantissa |= 1 << self.mantissa
+        size = mantissa * Fraction(2) ** (max(exponent, 1) - self.bias - self.mantissa)
+        return -size if bits & self.sign else size
+
+    def rounded(self, number):
+        """Return the bits of the nearest float to a Fraction other than 0."""
+        size = abs(number)
+        exponent = size.numerator.bit_length() - size.denominator.bit_length()
+        exponent -= size < Fraction(2) ** exponent
+        exponent = max(exponent, 1 - self.bias)  # below, subnormals keep this spacing
+        steps = round(size / Fraction(2) ** (exponent - self.mantissa))  # Python rounds ties to even
+        bits = (exponent + self.bias - 1 << self.mantissa) + steps  # a carry out of the mantissa goes where it should
+        return min(bits, self.infinity) | (self.sign if number < 0 else 0)
+
+    def added(self, x, x_sign, y, y_sign):
+        """Return the bits of x + y, given the signs that zeros have."""
+        if any(isinstance(number, float) for number in (x, y)):
+            total = float(x) + float(y) if not (x != x or y != y) else math.nan
+            return self.nan if math.isnan(total) else self.infinity | (self.sign if total < 0 else 0)
+        if x + y == 0:
+            both_negative = (x < 0 or x_sign) and (y < 0 or y_sign) and x == 0
+            return self.sign if both_negative else 0
+        return self.rounded(x + y)
+
+    def product(self, a, b):
+        """Return the exact product of two floats given by their bits: its value, and whether its sign is minus."""
+        x, y = self.value(a), self.value(b)
+        minus = bool((a ^ b) & self.sign)
+        if isinstance(x, float) or isinstance(y, float):
+            if x != x or y != y or x == 0 or y == 0:
+                return math.nan, minus
+            return (-math.inf if minus else math.inf), minus
+        return x * y, minus
+
+    def fma(self, a, b, c):
+        x, minus = self.product(a, b)
+        return self.added(x, minus, self.value(c), bool(c & self.sign))
+
+    def mul(self, a, b):
+        x, minus = self.product(a, b)
+        return self.added(x, minus, Fraction(0), minus)
+
+    def add(self, a, b):
+        return self.added(self.value(a), bool(a & self.sign), self.value(b), bool(b & self.sign))
+
+    def converted(self, bits, source):
+        """Return the bits of a float of another format in this one."""
+        x = source.value(bits)
+        minus = self.sign if bits & source.sign else 0
+        return self.added(x, minus, Fraction(0), minus) if isinstance(x, float) or x == 0 else self.rounded(x)
+
+    def agree(self, got, expected):
+        """Whether bits are what they should be; None stands for any NaN."""
+        return math.isnan(self.value(got)) if expected is None else got == expected
+
+    def bits(self):
+        """Draw any bits, and often those where things go wrong."""
+        one = self.bias << self.mantissa
+        special = (0, 1, 2, 3, (1 << self.mantissa) - 1, 1 << self.mantissa, (1 << self.mantissa) + 1, one, one - 1,
+                   one + 1, self.infinity - 1, self.infinity, self.infinity + 1, self.sign - 1)  # fmt: skip
+        return st.one_of(st.integers(0, 2**self.width - 1),
+                         st.sampled_from([sign | bits for sign in (0, self.sign) for bits in special]))  # fmt: skip
 
 
-# An independent float32: bits to exact numbers and back, rounding to nearest, ties to even.
-
-
-def value(bits):
-    """Return what the bits stand for: a Fraction, or a float for infinities and NaNs."""
-    exponent, mantissa = bits >> 23 & 0xFF, bits & 0x7FFFFF
-    if exponent == 0xFF:
-        return math.nan if mantissa else -math.inf if bits & SIGN else math.inf
-    size = mantissa * Fraction(2) ** -149 if exponent == 0 else (mantissa | 1 << 23) * Fraction(2) ** (exponent - 150)
-    return -size if bits & SIGN else size
-
-
-def rounded(number):
-    """Return the bits of the float32 nearest to a Fraction other than 0."""
-    size = abs(number)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    exponent -= size < Fraction(2) ** exponent
-    exponent = max(exponent, -126)  # below, subnormals keep this spacing
-    steps = round(size / Fraction(2) ** (exponent - 23))  # Python rounds ties to even
-    bits = (exponent + 126 << 23) + steps  # a carry out of the mantissa goes where it should
-    return min(bits, INFINITY) | (SIGN if number < 0 else 0)
-
-
-def added(x, x_sign, y, y_sign):
-    """Return the bits of x + y, given the signs that zeros have."""
-    if any(isinstance(number, float) for number in (x, y)):
-        total = float(x) + float(y) if not (x != x or y != y) else math.nan
-        return NAN if math.isnan(total) else INFINITY | (SIGN if total < 0 else 0)
-    if x + y == 0:
-        both_negative = (x < 0 or x_sign) and (y < 0 or y_sign) and x == 0
-        return SIGN if both_negative else 0
-    return rounded(x + y)
-
-
-def product(a, b):
-    """Return the exact product of two floats given by their bits: its value, and whether its sign is minus."""
-    x, y = value(a), value(b)
-    sign = bool((a ^ b) & SIGN)
-    if isinstance(x, float) or isinstance(y, float):
-        if x != x or y != y or x == 0 or y == 0:
-            return math.nan, sign
-        return (-math.inf if sign else math.inf), sign
-    return x * y, sign
-
-
-def exact_fma(a, b, c):
-    x, sign = product(a, b)
-    return added(x, sign, value(c), bool(c & SIGN))
-
-
-def exact_mul(a, b):
-    x, sign = product(a, b)
-    return added(x, sign, Fraction(0), sign)
-
-
-def exact_add(a, b):
-    return added(value(a), bool(a & SIGN), value(b), bool(b & SIGN))
+F16, F32, F64 = Format("f16", 16, 10, 0x7FFF), Format("f32", 32, 23, 0x7FFFFFFF), Format("f64", 64, 52, None)
+WIDE = pytest.mark.parametrize("of", [F32, F64], ids=lambda of: of.kind)
 
 
 def run(opcode, *columns):
@@ -91,63 +126,94 @@ def run(opcode, *columns):
     return result.view(f"u{result.dtype.itemsize}").tolist()
 
 
-def check_fma(triples):
-    a, b, c = zip(*triples, strict=True)
-    got = run("fma.rn.f32", a, b, c)
-    for triple, bits in zip(triples, got, strict=True):
-        assert bits == exact_fma(*triple), " ".join(f"{operand:#010x}" for operand in triple)
+def check(of, opcode, meaning, rows):
+    """Hold an opcode against the exact result of each row of operands."""
+    got = run(f"{opcode}.{of.kind}", *zip(*rows, strict=True))
+    for row, bits in zip(rows, got, strict=True):
+        assert of.agree(bits, meaning(*row)), (opcode, *map(hex, row), hex(bits))
 
 
 def test_the_reference_itself():
     for number in (1.0, -0.1, 1e-45, 1.5e-45, 1e-40, 3.4028235e38, 3.4028236e38, -1e39, 2.0**-126, 16777217.0):
         with np.errstate(over="ignore"):
-            assert rounded(Fraction(number)) == int(np.float32(number).view(np.uint32)), number
-    assert exact_fma(0x80000000, 0x3F800000, 0x80000000) == 0x80000000  # -0 · 1 + -0
-    assert exact_fma(0xBF800000, 0x3F800000, 0x3F800000) == 0  # -1 · 1 + 1
-    assert exact_fma(INFINITY, 0, 0) == NAN
+            assert F32.rounded(Fraction(number)) == int(np.float32(number).view(np.uint32)), number
+    for number in (1.0, -0.1, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308):
+        assert F64.rounded(Fraction(number)) == int(np.float64(number).view(np.uint64))
+        assert F64.value(int(np.float64(number).view(np.uint64))) == Fraction(number)
+    for number in (1.0, -0.1, 65519.9, 65520.0, 5.9e-8, 2.9e-8):
+        with np.errstate(over="ignore"):
+            assert F16.rounded(Fraction(number)) == int(np.float16(number).view(np.uint16)), number
+    one, minus = F32.bias << 23, F32.sign
+    assert F32.fma(minus, one, minus) == minus  # -0 · 1 + -0
+    assert F32.fma(minus | one, one, one) == 0  # -1 · 1 + 1
+    assert F32.fma(F32.infinity, 0, 0) == F32.nan
 
 
-bits32 = st.one_of(
-    st.integers(0, 2**32 - 1),
-    st.sampled_from([sign | special for sign in (0, SIGN) for special in
-                     (0, 1, 2, 0x7FFFFF, 0x800000, 0x800001, 0x3F800000, 0x3F7FFFFF, 0x3F800001, 0x7F7FFFFF,
-                      INFINITY, 0x7F800001, 0x7FC00000, 0x7FFFFFFF)]),
-)  # fmt: skip
-
-
+@WIDE
 @steady
-@given(st.lists(st.tuples(bits32, bits32, bits32), min_size=1, max_size=30))
-@example([(0x3F800001, 0x3F7FFFFF, 0x4C000000)])
-def test_fma_of_any_bits(triples):
-    check_fma(triples)
+@given(data=st.data())
+def test_fma_of_any_bits(of, data):
+    triples = data.draw(st.lists(st.tuples(of.bits(), of.bits(), of.bits()), min_size=1, max_size=30))
+    check(of, "fma.rn", of.fma, triples)
 
 
-def near_ties(lowest, highest):
-    """Yield triples whose sum misses a tie between two float32 by so little that float64 cannot see it.
+def near_ties(of, lowest, highest):
+    """Yield triples whose sum misses a tie between two floats by so little that twice the bits cannot see it.
 
     c lies between two bit patterns, and the product is, nearly, half a unit in its last place.
     """
     random = np.random.default_rng(5)
-    for c in map(int, random.integers(lowest, highest, 3000, endpoint=True)):
-        exponents = max(c >> 23, 1) - 24 + 127  # of a and b together: subnormals are spaced like the least normals
-        left = int(random.integers(max(1, exponents - 254), min(254, exponents - 1), endpoint=True))
-        a = (left << 23) + int(random.choice([0, 1, 2, 3, 1 << 22]))
-        b = (exponents - left << 23) + int(random.integers(-3, 3, endpoint=True))
+    top = 2 * of.bias
+    for c in random.integers(lowest, highest, 3000, np.uint64, endpoint=True).tolist():
+        exponents = max(c >> of.mantissa, 1) - of.mantissa - 1 + of.bias  # of a and b together: subnormals are spaced
+        left = int(random.integers(max(1, exponents - top), min(top, exponents - 1), endpoint=True))  # like normals
+        a = (left << of.mantissa) + int(random.choice([0, 1, 2, 3, 1 << of.mantissa - 1]))
+        b = (exponents - left << of.mantissa) + int(random.integers(-3, 3, endpoint=True))
         yield a, b, c
-        yield a | SIGN, b, c
-        yield a, b, c | SIGN
+        yield a | of.sign, b, c
+        yield a, b, c | of.sign
 
 
-@pytest.mark.parametrize("range_of_c", [(0, 0x00FFFFFF), (0x00800000, 0x7F000000), (0x7F7FFFF0, 0x7F7FFFFF)],
-                         ids=["subnormal", "normal", "largest"])  # fmt: skip
-def test_fma_where_rounding_twice_goes_wrong(range_of_c):
-    triples = list(near_ties(*range_of_c))
-    check_fma(triples)
-    a, b, c = (np.array(column, np.uint32).view(np.float32) for column in zip(*triples, strict=True))
-    with np.errstate(over="ignore"):
-        twice = (a.astype(np.float64) * b + c).astype(np.float32).view(np.uint32).tolist()
-    wrong = sum(bits != exact_fma(*triple) for bits, triple in zip(twice, triples, strict=True))
+@pytest.mark.parametrize("range_of_c", ["subnormal", "normal", "largest"])
+@WIDE
+def test_fma_where_rounding_twice_goes_wrong(of, range_of_c):
+    one = 1 << of.mantissa
+    lowest, highest = {"subnormal": (0, 2 * one - 1), "normal": (one, of.infinity - one),
+                       "largest": (of.infinity - 16, of.infinity - 1)}[range_of_c]  # fmt: skip
+    triples = list(near_ties(of, lowest, highest))
+    check(of, "fma.rn", of.fma, triples)
+    a, b, c = (np.array(column, f"u{of.width // 8}").view(DTYPES[of.kind]) for column in zip(*triples, strict=True))
+    with np.errstate(all="ignore"):
+        twice = ((a.astype(np.float64) * b + c) if of is F32 else a * b + c).astype(DTYPES[of.kind])
+    wrong = sum(not of.agree(bits, of.fma(*triple))
+                for bits, triple in zip(twice.view(f"u{of.width // 8}").tolist(), triples, strict=True))  # fmt: skip
     assert wrong > 100  # or these cases test nothing
+
+
+def test_fma_where_products_and_sums_cancel():
+    """What is left is far below the product, and what the product lost decides."""
+    random = np.random.default_rng(7)
+    rows = []
+    for _ in range(2000):
+        a, b = (int(random.integers(1, 2**52)) | 1023 + int(random.integers(-60, 60)) << 52 for _ in range(2))
+        c = F64.rounded(-F64.value(a) * F64.value(b)) + int(random.integers(-2, 3))
+        rows.append((a, b, c))
+    check(F64, "fma.rn", F64.fma, rows)
+    a, b, c = (np.array(column, np.uint64).view(np.float64) for column in zip(*rows, strict=True))
+    assert np.count_nonzero(a * b + c == 0) > 100
+
+
+@pytest.mark.parametrize("exponent", [-1074, -1022, -970, -960, -959, -530, 0, 480, 968, 969, 970, 1020])
+def test_fma_at_the_ends_of_float64(exponent):
+    """Where the exact way is taken and where not: products and factors near over- and underflow, alone or together."""
+    random = np.random.default_rng(abs(exponent))
+    rows = []
+    for _ in range(400):
+        left = int(random.integers(max(exponent - 1000, -1074), min(exponent + 1000, 1023)))
+        a, b, c = (F64.rounded(Fraction(int(random.integers(2**52, 2**53))) * Fraction(2) ** (power - 52))
+                   for power in (left, exponent - left, exponent + int(random.integers(-120, 120))))  # fmt: skip
+        rows.append((a, b, c | int(random.integers(2)) << 63))
+    check(F64, "fma.rn", F64.fma, rows)
 
 
 def test_fma_broadcasts():
@@ -158,24 +224,44 @@ def test_fma_broadcasts():
     tiny = np.array([2.0**-75], np.float32)
     assert fma(tiny, tiny, np.zeros(4, np.float32)).tolist() == [0, 0, 0, 0]
     assert fma(tiny, tiny * np.float32(1.5), np.zeros(4, np.float32)).tolist() == [2.0**-149] * 4
+    wide = OPERATIONS["fma.rn.f64"].function
+    assert wide(np.array([0.5]), np.array([4.0]), np.arange(8.0)).tolist() == [2 + c for c in range(8)]
+    assert wide(np.array([0.0, 2.0**-600]), np.array([2.0**-500]), np.array([3.0])).tolist() == [3, 3]
 
 
+@WIDE
 @steady
-@given(st.lists(st.tuples(bits32, bits32), min_size=1, max_size=30))
-def test_add_sub_and_mul_of_any_bits(pairs):
-    a, b = zip(*pairs, strict=True)
+@given(data=st.data())
+def test_add_sub_and_mul_of_any_bits(of, data):
+    pairs = data.draw(st.lists(st.tuples(of.bits(), of.bits()), min_size=1, max_size=30))
     for rounding in ("", ".rn"):
-        assert run(f"add{rounding}.f32", a, b) == [exact_add(x, y) for x, y in pairs]
-        assert run(f"sub{rounding}.f32", a, b) == [exact_add(x, y ^ SIGN) for x, y in pairs]
-        assert run(f"mul{rounding}.f32", a, b) == [exact_mul(x, y) for x, y in pairs]
+        check(of, f"add{rounding}", of.add, pairs)
+        check(of, f"sub{rounding}", lambda x, y: of.add(x, y ^ of.sign), pairs)
+        check(of, f"mul{rounding}", of.mul, pairs)
 
 
+@WIDE
 @steady
-@given(st.lists(bits32, min_size=1, max_size=30))
-def test_neg_and_abs_of_any_bits(bits):
-    nan = [math.isnan(value(x)) for x in bits]
-    assert run("neg.f32", bits) == [NAN if n else x ^ SIGN for x, n in zip(bits, nan, strict=True)]
-    assert run("abs.f32", bits) == [NAN if n else x & ~SIGN for x, n in zip(bits, nan, strict=True)]
+@given(data=st.data())
+def test_neg_and_abs_of_any_bits(of, data):
+    rows = data.draw(st.lists(st.tuples(of.bits()), min_size=1, max_size=30))
+    check(of, "neg", lambda x: of.nan if math.isnan(of.value(x)) else x ^ of.sign, rows)
+    check(of, "abs", lambda x: of.nan if math.isnan(of.value(x)) else x & ~of.sign, rows)
+
+
+@pytest.mark.parametrize(("opcode", "to", "of"), [
+    ("cvt.f64.f32", F64, F32), ("cvt.rn.f32.f64", F32, F64), ("cvt.f32.f16", F32, F16), ("cvt.rn.f16.f32", F16, F32),
+])  # fmt: skip
+@steady
+@given(data=st.data())
+def test_floats_as_floats_of_another_width(opcode, to, of, data):
+    drawn = data.draw(st.lists(of.bits(), min_size=1, max_size=30))
+    half = 1 << max(of.mantissa - to.mantissa - 1, 0)  # from a number of the narrower format to a tie
+    drawn += [of.converted(bits, to) or 0 for bits in data.draw(st.lists(to.bits(), max_size=9))]
+    steps = (-1, 1, half - 1, half, half + 1)
+    drawn += [bits + step for bits in drawn for step in steps if bits + step in range(2**of.width)]
+    for bits, got in zip(drawn, run(opcode, drawn), strict=True):
+        assert to.agree(got, to.converted(bits, of)), (hex(bits), hex(got))
 
 
 # Comparison: PTX ISA, "Comparison operators": eq … ge are false if an operand is NaN, equ … geu are true.
@@ -239,6 +325,8 @@ def reference(opcode):
     """Return the opcode's meaning for Python integers, or None if it is not an integer operation."""
     name, *modifiers, kind = opcode.split(".")
     bits = 8 * DTYPES[kind].itemsize
+    if name == "cvt" and "f" in (kind[0], modifiers[-1][0]):
+        return None
     if kind in ("f32", "f64") and name not in ("mov", "selp"):
         return None
     if name == "setp":
@@ -300,9 +388,13 @@ def test_integer_operation(opcode):
         assert number == int(meaning(*row)) & (1 << bits) - 1, (opcode, row)
 
 
+ARITHMETIC = [f"{name}{rounding}" for name in ("add", "sub", "mul") for rounding in ("", ".rn")]
+
+
 def test_every_opcode_is_tested():
-    floating = {f"{name}{rounding}.f32" for name in ("add", "sub", "mul") for rounding in ("", ".rn")}
-    floating |= {"fma.rn.f32", "neg.f32", "abs.f32"}
+    floating = {f"{name}.{kind}" for name in ARITHMETIC for kind in ("f32", "f64")}
+    floating |= {f"{name}.{kind}" for name in ("fma.rn", "neg", "abs") for kind in ("f32", "f64")}
+    floating |= {"cvt.f64.f32", "cvt.rn.f32.f64", "cvt.f32.f16", "cvt.rn.f16.f32"}
     floating |= {f"setp.{name}{u}.{kind}" for name in COMPARE for u in ("", "u") for kind in ("f32", "f64")}
     assert set(OPERATIONS) == floating | set(INTEGER)
 
@@ -326,8 +418,8 @@ def test_moves_keep_a_nan_as_it_is():
 
 def test_what_counts_as_floating_point_operations():
     flops = {opcode: operation.flops for opcode, operation in OPERATIONS.items() if operation.flops}
-    assert flops == {"fma.rn.f32": 2} | {f"{name}{rounding}.f32": 1 for name in ("add", "sub", "mul")
-                                        for rounding in ("", ".rn")}  # fmt: skip
+    assert flops == {f"{name}.{kind}": count for kind in ("f32", "f64")
+                     for name, count in [("fma.rn", 2), *((name, 1) for name in ARITHMETIC)]}  # fmt: skip
     classes = {"fma", "float", "integer", "compare", "move", "convert"}
     assert {operation.kind for operation in OPERATIONS.values()} == classes
     assert all(re.fullmatch(r"[a-z][\w.]*", opcode) for opcode in OPERATIONS)

@@ -18,6 +18,8 @@ assert NOTEBOOKS, "the book has no notebooks"
 LIVE, RAISES = "nbval-ignore-output", "raises-exception"
 LONGEST_CELL = 25  # lines
 LARGEST_OUTPUT = 200_000  # bytes
+FIGURE = re.compile(r"\d[\d.,]* ?(?:%|[TGM]FLOP/s|[TGM]B/s|ms\b|µs)")
+WHOSE = re.compile(r"\{cite|\bsources?\b|\bSuppose\b|^\*\*\d+\.\*\*")  # somebody's, supposed, or of an exercise
 MACHINE_PATH = re.compile(r"(?<![\w.:/])/(home|root|tmp|work|opt|usr|mnt|Users)/")
 
 pytestmark = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -79,6 +81,13 @@ def test_every_cell_is_compared_but_the_live_ones(path):
 
 def test_nothing_went_to_stderr(path):
     assert not [text for cell in code_cells(path) for kind, text in data(cell) if kind == "stderr"]
+
+
+def test_prose_takes_measured_figures_from_records(path):
+    """A figure with a unit is glued, or printed by a cell; what others have published is cited beside it."""
+    prose = [cell.source for cell in read(path).cells if cell.cell_type == "markdown"]
+    paragraphs = [paragraph for source in prose for paragraph in re.split(r"\n\s*\n", source)]
+    assert not [paragraph for paragraph in paragraphs if FIGURE.search(paragraph) and not WHOSE.search(paragraph)]
 
 
 def test_names_no_place_on_a_machine(path):

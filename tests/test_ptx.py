@@ -134,7 +134,8 @@ def test_what_is_not_understood_is_refused_with_its_line(statement):
 
 
 @pytest.mark.parametrize("instruction", [
-    "bar.warp.sync -1", "bar.sync 1, 64", "bar.red.popc.u32 %r1, 0, %p1", "barrier.sync 0", "@%p1 bar.sync 0",
+    "bar.warp.sync 3", "bar.warp.sync %r1", "@%p1 bar.warp.sync -1", "bar.sync 1, 64",
+    "bar.red.popc.u32 %r1, 0, %p1", "barrier.sync 0", "@%p1 bar.sync 0",
     "brx.idx %r1, $L", "trap", "mul.rz.f32 %f1, %f2, %f3", "fma.rn.ftz.f32 %f1, %f2, %f3, %f4",
     "div.rn.f32 %f1, %f2, %f3", "shfl.sync.bfly.b32 %r1|%p1, %r2, 1, 31, -1", "atom.shared.add.u32 %r1, [%rd1], 1",
     "ld.f32 %f1, [%rd1]", "ld.local.f32 %f1, [%rd1]", "ld.volatile.shared.f32 %f1, [%rd1]",
@@ -150,7 +151,8 @@ def test_what_is_not_understood_is_refused_with_its_line(statement):
     "cp.async.wait_group -1", "cp.async.wait_group", "cp.async.wait_all 0", "cp.async.commit_group 1",
     "cp.async.mbarrier.arrive.shared.b64 [%r1]", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group 0",
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 16, [%r2]",
-    "mov.u32 %r1, %smid", "mov.u64 %rd1, elsewhere", "mov.b64 {%r1, %r2}, %rd1", "mov.b64 %rd1, {%r1, %r2}",
+    "mov.u32 %r1, %smid", "mov.u64 %rd1, elsewhere", "mov.b64 {%r1, %r2, %r3}, %rd1", "mov.b64 {%r1, _}, %rd1",
+    "mov.b64 {%r1, %r2}, {%r3, %r4}",
     "add.s32 %r1, %r2", "setp.lt.and.s32 %p1, %r1, %r2, %p2", "cvt.rn.f32.s32 %f1, %r1", "mov.u64 %r1, 0",
 ])  # fmt: skip
 def test_what_the_simulator_does_not_know_is_refused_before_anything_runs(instruction):
@@ -172,9 +174,9 @@ REFUSED = {
     "local memory": "float x[16]; for (int i = 0; i < 16; ++i) x[i] = A[i];\nC[t] = x[K * t % 16];",
     "division": "C[t] = A[0] / A[1];",
     "square root": "C[t] = sqrtf(A[0]);",
-    "double": "C[t] = float(1e-9 + double(A[0]));",
+    "division of doubles": "C[t] = float(1e-9 / double(A[0]));",
     "shuffle": "C[t] = __shfl_xor_sync(-1, A[0], 1);",
-    "warp barrier": "__syncwarp();\nC[t] = 0;",
+    "part of a warp": "__syncwarp(3);\nC[t] = 0;",
     "counting barrier": "c[t] = __syncthreads_count(t < 3);",
     "atomic": "atomicAdd(C + t, 1.0f);",
     "generic address": "__shared__ float s[32]; s[t] = 0;\nfloat* p = t < K ? s + t : C + t; *p = 1;",

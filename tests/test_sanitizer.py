@@ -46,9 +46,9 @@ def says(tmp_path, monkeypatch):
 )
 def test_a_run_is_read(says, text, code, found, launches):
     asked = says(text, code)
-    assert sanitizer.run("memcheck", "ladder")[:2] == (found, launches)
+    assert sanitizer.run("memcheck", "all")[:2] == (found, launches)
     words = asked.read_text(encoding="utf-8").split()
-    assert words[:3] == ["--tool", "memcheck", "--error-exitcode=99"] and words[-2:] == ["--run", "ladder"]
+    assert words[:3] == ["--tool", "memcheck", "--error-exitcode=99"] and words[-2:] == ["--run", "all"]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_run_is_read(says, text, code, found, launches):
 def test_a_run_that_did_not_end_well_is_an_error(says, text, code, message):
     says(text, code)
     with pytest.raises(TutorialError, match=message):
-        sanitizer.run("memcheck", "ladder")
+        sanitizer.run("memcheck", "all")
 
 
 @pytest.mark.parametrize(("text", "code", "noticed"), [(ERRORS, 99, True), (CLEAN, 0, False), (RACES, 99, False)])
@@ -117,7 +117,7 @@ def test_every_kernel_as_it_is_was_clean_under_every_tool():
     """If not: ``python -m tests.sanitizer``."""
     record = json.loads(sanitizer.RECORD.read_text(encoding="utf-8"))
     assert [(one["kernel"], one["parameters"], one["source"]) for one in record["kernels"]] == [
-        (kernel.name, kernel.parameters, digest(kernel)) for kernel in LADDER
+        (kernel.name, kernel.parameters, digest(kernel)) for kernel in sanitizer.KERNELS
     ]
     launches = sum(len(kernel["shapes"]) for kernel in record["kernels"]) * len(sanitizer.SCALARS)
     assert record["tools"] == [{"tool": tool, "launches": launches, "errors": 0} for tool in sanitizer.TOOLS]

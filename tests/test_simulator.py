@@ -1,7 +1,6 @@
 """The machine: divergence, barriers, partial warps, chosen blocks, traces, huge matrices, and its speed."""
 
 import dataclasses
-import json
 import re
 
 import numpy as np
@@ -11,7 +10,7 @@ from sgemm_tutorial import LADDER, ArgumentError, SimulationFault, build, find, 
 from sgemm_tutorial.simulator.machine import Machine
 from sgemm_tutorial.simulator.ptx import parse
 
-from . import benchmark_simulator
+from . import cost
 from .random_programs import Program
 from .sources import floats, line_of, probe, run_bits
 
@@ -298,14 +297,4 @@ def test_32_bit_offsets_are_caught(tmp_path, kernel, narrow):
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize(("size", "limit"), [(128, 1.0), (256, 5.0)])
 def test_speed(kernel, size, limit):
-    assert benchmark_simulator.seconds(kernel, size) <= limit
-
-
-def test_the_benchmark_prints_a_table_and_json(capsys):
-    benchmark_simulator.main(["--sizes", "8", "16"])
-    table = capsys.readouterr().out
-    assert all(kernel.name in table for kernel in LADDER)
-    benchmark_simulator.main(["--sizes", "8", "--json"])
-    rows = json.loads(capsys.readouterr().out)
-    assert [(row["kernel"], row["size"]) for row in rows] == [(kernel.name, 8) for kernel in LADDER]
-    assert all(0 < row["seconds"] < 5 and row["fma_per_second"] > 0 for row in rows)
+    assert cost.seconds(kernel, size) <= limit

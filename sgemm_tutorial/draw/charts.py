@@ -70,7 +70,7 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
 
 
 def by_size(record: Record, of_cublas: bool = False) -> Figure:
-    """Draw each kernel's and cuBLAS's speed against the size of the problem.
+    """Draw each kernel's and cuBLAS's speed against the size of the problem; sizes with equal steps on a linear axis.
 
     Parameters
     ----------
@@ -101,10 +101,11 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
     square = all(p.M == p.N == p.K for p in record.points)
     size = "M = N = K" if square else "the cube root of M·N·K"
     most = max(best for line in series.values() for *_, best in line)
+    even = len(sizes) > 2 and len(set(np.diff(sizes))) == 1
     with page(Plot.height) as sheet:
-        plot = Plot(sheet, series, (sizes[0], sizes[-1]), (0, most), log_x=True)
+        plot = Plot(sheet, series, (sizes[0], sizes[-1]), (0, most), log_x=not even)
         plot.title(f"{unit} by size, {size}")
-        plot.x_ticks(_some(sizes))
+        plot.x_ticks(_within(sizes[0], sizes[-1]) if even else _some(sizes))
         plot.y_ticks(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, most))
         ends = {}
         for i, (name, line) in enumerate(series.items()):
@@ -265,8 +266,9 @@ def roofline(points: Mapping[str, tuple[float, float]], peak: float, rates: Mapp
         return sheet.finish(f"{title}: {'; '.join(each)}. Roofs: {_short(peak)} TFLOP/s, {roofs}.")
 
 
-def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], note: str, unit: str = "") -> Figure:
-    """Draw a line through the points of each of a few series, from zero up.
+def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], note: str, unit: str = "",
+          log_x: bool = False, log_y: bool = False) -> Figure:  # fmt: skip
+    """Draw a line through the points of each of a few series, from zero up unless logarithmic.
 
     Parameters
     ----------
@@ -276,21 +278,26 @@ def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], note:
         By name, points in ascending order of x.
     unit : str
         Follows the values of y in words.
+    log_x, log_y : bool
+        Which axes are logarithmic.
 
     Raises
     ------
     ArgumentError
-        There is no series, or one has no point.
+        There is no series, one has no point, or a value along a logarithmic axis is not positive.
     """
     if not series or not all(series.values()):
         raise ArgumentError("series", str(dict(series)), "one or more, each with points")
-    across = [x for line in series.values() for x, _ in line]
-    most = max(y for line in series.values() for _, y in line)
+    across, up = zip(*(point for line in series.values() for point in line), strict=True)
+    for name, log, values in (("x", log_x, across), ("y", log_y, up)):
+        if log and min(values) <= 0:
+            raise ArgumentError("series", f"{name} = {min(values)}", "positive values along a logarithmic axis")
+    low, high = (min(up) / 1.3, max(up) * 1.3) if log_y else (0, max(up))
     with page(Plot.height) as sheet:
-        plot = Plot(sheet, series, (min(across), max(across)), (0, most))
+        plot = Plot(sheet, series, (min(across), max(across)), (low, high), log_x, log_y)
         plot.title(title)
-        plot.x_ticks(_within(min(across), max(across)))
-        plot.y_ticks(_within(0, most))
+        plot.x_ticks(_some(sorted(set(across))) if log_x else _within(min(across), max(across)))
+        plot.y_ticks(_decades(low, high) if log_y else _within(low, high))
         ends = {}
         for i, (name, line) in enumerate(series.items()):
             plot.line(line, COLOURS[i % 4], DASHES[i // 4 % 3])

@@ -1,8 +1,9 @@
 """The simulator: runs the PTX that NVRTC makes of a kernel, on NumPy arrays, with no GPU.
 
-`ptx` reads the PTX, `instructions` knows its arithmetic, `memory` holds the data and checks every access, `copies`
-are the asynchronous ones, `counters` counts as the hardware does, `batch` is many blocks' threads on their way
-through the program, `decode` makes of each instruction what it does to them, and `machine` runs a grid of them.
+`ptx` reads the PTX, `instructions` and `fma` know its arithmetic, `memory` holds the data and checks every access,
+`copies` are the asynchronous ones, `tensor` is the tensor cores, `counters` counts as the hardware does, `batch` is
+many blocks' threads on their way through the program, `decode` makes of each instruction what it does to them, and
+`machine` runs a grid of them.
 """
 
 from __future__ import annotations
@@ -62,18 +63,19 @@ class Run:
     def table(self) -> Table:
         """Return what was counted by source line.
 
-        Lines without memory access, FMA, barrier or asynchronous copy share a row; what no line has is left out.
+        Lines without memory access, FMA, product on tensor cores, barrier or asynchronous copy share a row; what no
+        line has is left out.
         """
         source = self.kernel.source.splitlines()
         rows, other = [], Counts()
         for line, counts in self.lines.items():
-            if {"fma", "barrier", "copy", "commit", "wait", *MEMORY} & counts.by_class.keys():
+            if {"fma", "tensor", "barrier", "copy", "commit", "wait", *MEMORY} & counts.by_class.keys():
                 rows.append((line, source[line - 1].partition("//")[0].strip(), *_row(counts)))
             else:
                 other += counts
         rows += [("", "all other lines", *_row(other)), ("", "sum", *_row(self.total))]
         M, N = self.C.shape
-        columns = ("line", "source", "instructions", "FMA", "global requests", "sectors", "shared requests",
+        columns = ("line", "source", "instructions", "FMA", "MMA", "global requests", "sectors", "shared requests",
                    "wavefronts")  # fmt: skip
         used = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
         columns, *rows = [[row[i] for i in used] for row in (columns, *rows)]
@@ -86,7 +88,7 @@ MEMORY = ("global load", "global store", "shared load", "shared store")
 
 def _row(c: Counts) -> tuple[int | None, ...]:
     """Return the cells of one row, None for zero."""
-    return (c.instructions, c.by_class["fma"] or None,
+    return (c.instructions, c.by_class["fma"] or None, c.by_class["tensor"] or None,
             c.global_load_requests + c.global_store_requests or None,
             c.global_load_sectors + c.global_store_sectors or None,
             c.shared_load_requests + c.shared_store_requests or None,

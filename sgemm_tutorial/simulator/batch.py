@@ -1,12 +1,13 @@
 """Some blocks' lanes on their way through a program: their registers and memories, where they part and where they wait.
 
 Lanes that wait at the same basic block run it together, the block that comes first in the program first, so that
-lanes that parted meet again where their paths join. A lane at a barrier waits for its block's other lanes.
+lanes that parted meet again where their paths join. A lane at a barrier waits for its block's other lanes, or, at a
+warp's barrier, for its warp's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 Lanes = np.ndarray | None
 """Active lanes of a batch: their places in ascending order, or None for all."""
+
+
+Step = Callable[["Batch", Lanes], None]
+"""What an instruction does to the active lanes of a batch."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,8 @@ class Batch:
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = threads % WARP == 0
         program = machine.code.program
-        self.shared = SharedMemory(program.shared.values(), program.shared_bytes, len(blocks), machine.code.granule)
+        self.shared = SharedMemory(program.shared.values(), program.shared_bytes, len(blocks), machine.code.granule,
+                                   machine.code.warpwise)  # fmt: skip
         self.copies = Copies(self.shared, self.block, self.thread)
         zero = np.zeros(1, np.uint32)
         self.registers: dict[str, np.ndarray] = {
@@ -106,8 +112,8 @@ class Batch:
 
     def _leave(self, program: Program, last: Instruction, here: int, lanes: Lanes) -> Iterator[tuple[int, Lanes]]:
         """Yield where the lanes go from the end of a basic block, and which."""
-        if last.opcode == "bar.sync":
-            yield from self._meet(here, lanes)
+        if last.opcode in ("bar.sync", "bar.warp.sync"):
+            yield from self._meet(here, lanes, *self._party(last))
             return
         taking, staying = (lanes, np.empty(0, np.int64))
         if last.guard:
@@ -125,30 +131,38 @@ class Batch:
             lanes = np.sort(np.concatenate([self.waiting[target], lanes]))
         self.waiting[target] = None if lanes is None or len(lanes) == self.size else lanes
 
-    def _meet(self, here: int, lanes: Lanes) -> Iterator[tuple[int, Lanes]]:
-        """Take lanes into the barrier; yield on those whose block is complete."""
+    def _party(self, barrier: Instruction) -> tuple[np.ndarray, np.ndarray]:
+        """Return who meets at a barrier, as a number per lane, and their clock, which the barrier advances."""
+        if barrier.opcode == "bar.sync":
+            return self.block, self.shared.interval
+        return self.shared.warp(self.block, self.thread), self.shared.warp_interval
+
+    def _meet(self, here: int, lanes: Lanes, party: np.ndarray, clock: np.ndarray) -> Iterator[tuple[int, Lanes]]:
+        """Take lanes into the barrier; yield on those whose party is complete."""
         if lanes is None:
-            self.shared.interval += 1
+            clock += 1
             yield here + 1, None
             return
         if self.barrier is None:
             self.barrier = np.full(self.size, -1)
         self.barrier[lanes] = here
-        complete = (self.barrier.reshape(len(self.blocks), -1) == here).all(axis=1)
-        self.shared.interval[complete] += 1
-        released = np.flatnonzero(complete[self.block])
+        complete = np.ones(len(clock), bool)
+        complete[party[self.barrier != here]] = False
+        clock[complete] += 1
+        released = np.flatnonzero(complete[party])
         self.barrier[released] = -1
         yield here + 1, released
 
     def _report_stuck(self) -> None:
         lane = int(np.flatnonzero(self.barrier >= 0)[0])
-        mates = np.flatnonzero((self.block == self.block[lane]) & (self.barrier != self.barrier[lane]))
-        other = int(mates[0])
         bar = self.machine.code.program.blocks[self.barrier[lane]][-1]
+        party, _ = self._party(bar)
+        other = int(np.flatnonzero((party == party[lane]) & (self.barrier != self.barrier[lane]))[0])
         place = "has left the kernel"
         if self.barrier[other] >= 0:
             place = f"waits at line {self.machine.code.program.blocks[self.barrier[other]][-1].line}"
-        detail = f"waits at a barrier that thread {self.thread[other]} of its block never reaches: that one {place}"
+        whom = "block" if bar.opcode == "bar.sync" else "warp"
+        detail = f"waits at a barrier that thread {self.thread[other]} of its {whom} never reaches: that one {place}"
         raise self.fault(Violation("barrier", lane, detail), bar, None)
 
     def split(self, instruction: Instruction, lanes: Lanes) -> tuple[Lanes, Lanes]:

@@ -25,13 +25,15 @@ class Counts:
     instructions : int
         PTX instructions executed, counted once per warp.
     by_class : Counter of str
-        The same by class: "fma", "float", "integer", "convert", "compare", "move", "parameter", "branch",
-        "barrier", "global load", "global store", "shared load", "shared store", "copy", "commit", "wait". A "copy"
-        is asynchronous, a load from global memory and a store to shared memory; "commit" and "wait" go with it.
+        The same by class: "fma", "tensor", "float", "integer", "convert", "compare", "move", "parameter", "branch",
+        "barrier", "warp barrier", "global load", "global store", "shared load", "shared store", "copy", "commit",
+        "wait". A "copy" is asynchronous, a load from global memory and a store to shared memory; "commit" and "wait"
+        go with it. "tensor" is a product of matrices; what loads or stores them makes several requests.
     thread_instructions : int
         The same, counted once per active thread.
     flops : int
-        Floating-point operations: two per thread and fused multiply-add, one per addition or multiplication.
+        Floating-point operations: two per thread and fused multiply-add, one per addition or multiplication, and
+        2 · 16³ per warp and product of matrices.
     global_load_requests, global_load_sectors, global_load_bytes : int
         Warp-wide requests, the 32-byte sectors they touch, and the bytes all threads asked for together.
     global_store_requests, global_store_sectors, global_store_bytes : int

@@ -8,12 +8,11 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from ..errors import UnsupportedInstruction
-from . import copies
-from .batch import Batch, Lanes
+from . import copies, tensor
+from .batch import Batch, Lanes, Step
 from .instructions import DTYPES, OPERATIONS
 from .memory import Violation
-from .ptx import LEAVES, Address, Immediate, Instruction, Operand, Program, Register, Symbol
+from .ptx import LEAVES, Address, Immediate, Instruction, Operand, Program, Register, Symbol, unsupported
 
 TOGETHER = 1 << 15
 """Elements of several FMAs that are computed as one array at most: more would only miss the caches."""
@@ -25,9 +24,6 @@ SPECIAL = frozenset(f"%{name}.{axis}" for name in ("tid", "ctaid", "ntid", "ncta
 
 CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt")
 """What a load or a store says about caches, which the simulator does not have."""
-
-Step = Callable[[Batch, Lanes], None]
-
 
 class Code:
     """A program, decoded.
@@ -42,6 +38,8 @@ class Code:
         operations of one thread.
     granule : int
         Bytes of the narrowest access to shared memory, 4 at most.
+    warpwise : bool
+        Whether the lanes of a warp synchronise among themselves, so that an order of their accesses has to be kept.
 
     Raises
     ------
@@ -54,6 +52,7 @@ class Code:
         instructions = [instruction for block in program.blocks for instruction in block]
         self.granule = min([4, *(_access(i)[2].itemsize for i in instructions
                                  if i.opcode.startswith(("ld.shared.", "st.shared.")))])  # fmt: skip
+        self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.")) for i in instructions)
         decoded = [[(run[0], self._step(run[0]) if len(run) == 1 else self._multiply_adds(run)) for run in _runs(block)]
                    for block in program.blocks]  # fmt: skip
         self.steps = [[partial(_guarded, first, step) if first.guard else step for first, step in block if step]
@@ -63,26 +62,31 @@ class Code:
     def _step(self, instruction: Instruction) -> Step | None:
         """Return None for what only ends a basic block: that is the batch's business."""
         opcode = instruction.opcode
+        if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
+            return self._pack(instruction)
         if opcode in OPERATIONS:
             return self._arithmetic(instruction)
         if opcode.startswith("ld.param."):
             return self._load_parameter(instruction)
         if opcode.startswith(("ld.", "st.")):
             return self._memory(instruction)
+        if opcode.startswith("wmma."):
+            return tensor.step(instruction, self._reader, self._address)
         if opcode in copies.WIDTHS:
             return self._copy(instruction)
         if opcode in copies.GROUPS:
             return self._copy_group(instruction)
-        partly = opcode == "bar.sync" and (instruction.operands != (Immediate(0),) or instruction.guard)
-        if opcode not in LEAVES or partly:  # of the barriers, only __syncthreads()
-            raise _unsupported(instruction)
+        everyone = {"bar.sync": (Immediate(0),), "bar.warp.sync": (Immediate(-1),)}.get(opcode)
+        partly = everyone and (instruction.operands != everyone or instruction.guard)
+        if opcode not in LEAVES or partly:  # of the barriers, only __syncthreads() and __syncwarp()
+            raise unsupported(instruction)
         return None
 
     def _arithmetic(self, instruction: Instruction) -> Step:
         operation = OPERATIONS[instruction.opcode]
         target, *sources = instruction.operands
         if len(sources) != len(operation.operands) or not isinstance(target, Register):
-            raise _unsupported(instruction)
+            raise unsupported(instruction)
         reads = [self._reader(source, kind, instruction) for source, kind in
                  zip(sources, operation.operands, strict=True)]  # fmt: skip
         function, name = operation.function, target.name
@@ -99,6 +103,32 @@ class Code:
             execute(batch, lanes)
 
         return divide if instruction.opcode.startswith(("div.", "rem.")) else execute
+
+    def _pack(self, instruction: Instruction) -> Step:
+        """Decode ``mov whole, {parts}`` or ``mov {parts}, whole``; the first part has the lowest bits."""
+        target, source = instruction.operands
+        whole = DTYPES[instruction.opcode.rpartition(".")[2]]
+        count = len(target if isinstance(target, tuple) else source)
+        part = f"b{8 * whole.itemsize // count}"
+        if isinstance(target, tuple) == isinstance(source, tuple) or part not in DTYPES:
+            raise unsupported(instruction)
+        if isinstance(source, tuple):
+            reads = [self._reader(operand, part, instruction) for operand in source]
+            widened = self._widener(target, whole, instruction)
+
+            def execute(batch: Batch, lanes: Lanes) -> None:
+                parts = np.stack(np.broadcast_arrays(*[read(batch, lanes) for read in reads]), axis=-1)
+                batch.write(target.name, widened(parts.view(whole)[:, 0]), lanes)
+        else:
+            read = self._reader(source, instruction.opcode.rpartition(".")[2], instruction)
+            targets = [(operand.name, self._widener(operand, DTYPES[part], instruction)) for operand in target]
+
+            def execute(batch: Batch, lanes: Lanes) -> None:
+                parts = np.ascontiguousarray(read(batch, lanes)).view(DTYPES[part]).reshape(-1, count)
+                for (name, widened), value in zip(targets, parts.T, strict=True):
+                    batch.write(name, widened(np.ascontiguousarray(value)), lanes)
+
+        return execute
 
     def _multiply_adds(self, run: list[Instruction]) -> Step:
         """Execute several FMAs, none of which needs another's result, as one: for few lanes many times as fast."""
@@ -128,7 +158,7 @@ class Code:
         if isinstance(operand, Register):
             name = operand.name
             if self._declared(name) is None and name not in SPECIAL:
-                raise _unsupported(instruction)
+                raise unsupported(instruction)
             return lambda batch, lanes: batch.read(name, dtype, lanes, instruction)
         if isinstance(operand, Immediate):
             if dtype.kind == "b":
@@ -139,7 +169,7 @@ class Code:
         elif isinstance(operand, Symbol) and operand.name in self.program.shared:
             constant = np.array([self.program.shared[operand.name].offset], dtype)
         else:
-            raise _unsupported(instruction)
+            raise unsupported(instruction)
         return lambda batch, lanes: constant
 
     def _load_parameter(self, instruction: Instruction) -> Step:
@@ -147,7 +177,7 @@ class Code:
         dtype = DTYPES[instruction.opcode.rpartition(".")[2]]
         parameter, widened = source.base.name, self._widener(target, dtype, instruction)
         if source.offset:
-            raise _unsupported(instruction)
+            raise unsupported(instruction)
         return lambda batch, lanes: batch.write(
             target.name, widened(batch.machine.parameters[parameter].view(dtype)), lanes)
 
@@ -160,7 +190,7 @@ class Code:
         """Return the function that extends a value to the register's width, with the sign if the type has one."""
         declared = self._declared(target.name) if isinstance(target, Register) else None
         if declared is None or declared.itemsize < dtype.itemsize:
-            raise _unsupported(instruction)
+            raise unsupported(instruction)
         if declared.itemsize == dtype.itemsize:
             return lambda value: value
         wide = np.dtype(f"{dtype.kind}{declared.itemsize}")
@@ -171,7 +201,7 @@ class Code:
         address, values = instruction.operands if kind == "store" else instruction.operands[::-1]
         values = values if isinstance(values, tuple) else (values,)
         if len(values) != count:
-            raise _unsupported(instruction)
+            raise unsupported(instruction)
         width, line = dtype.itemsize * count, instruction.line
         locate = self._address(address, instruction)
         reads = [self._reader(value, instruction.opcode.rpartition(".")[2], instruction) for value in values]
@@ -196,7 +226,7 @@ class Code:
     def _address(self, operand: Operand, instruction: Instruction) -> Callable[[Batch, Lanes], np.ndarray]:
         """Return a function that makes an address of ``[base + offset]``: one uint64, or one per active lane."""
         if not isinstance(operand, Address):
-            raise _unsupported(instruction)
+            raise unsupported(instruction)
         narrow = isinstance(operand.base, Register) and self._declared(operand.base.name) == np.uint32
         base = self._reader(Immediate(0) if operand.base is None else operand.base, "u32" if narrow else "u64",
                             instruction)  # fmt: skip
@@ -206,14 +236,14 @@ class Code:
     def _copy(self, instruction: Instruction) -> Step:
         """Decode ``cp.async [to], [from], width, size``, which reads `size` bytes, or all if it is not given."""
         if len(instruction.operands) not in (3, 4):
-            raise _unsupported(instruction)
+            raise unsupported(instruction)
         to, source, width, *sizes = instruction.operands
         size = sizes[0] if sizes else width
         if not isinstance(width, Immediate) or width.value not in copies.WIDTHS[instruction.opcode]:
-            raise _unsupported(instruction)
+            raise unsupported(instruction)
         kind = self._declared(size.name) if isinstance(size, Register) else None
         if not isinstance(size, Immediate) and kind != np.uint32:  # a predicate there means something else
-            raise _unsupported(instruction)
+            raise unsupported(instruction)
         goes, comes = self._address(to, instruction), self._address(source, instruction)
         read, width, line = self._reader(size, "u32", instruction), width.value, instruction.line
 
@@ -240,10 +270,10 @@ class Code:
         operands = instruction.operands
         if instruction.opcode == "cp.async.wait_group":
             if len(operands) != 1 or not isinstance(operands[0], Immediate) or operands[0].value < 0:
-                raise _unsupported(instruction)
+                raise unsupported(instruction)
             return lambda batch, lanes: batch.copies.wait(lanes, operands[0].value)
         if operands:
-            raise _unsupported(instruction)
+            raise unsupported(instruction)
         if instruction.opcode == "cp.async.commit_group":
             return lambda batch, lanes: batch.copies.commit(lanes)
 
@@ -283,7 +313,7 @@ def _access(instruction: Instruction) -> tuple[str, str, np.dtype, int]:
         modifiers.pop(0)
     count = {(): 1, ("v2",): 2, ("v4",): 4}.get(tuple(modifiers))
     if space not in ("global", "shared") or count is None or kind not in DTYPES or kind == "pred":
-        raise _unsupported(instruction)
+        raise unsupported(instruction)
     return space, {"ld": "load", "st": "store"}[head], DTYPES[kind], count
 
 
@@ -295,19 +325,19 @@ def _class(instruction: Instruction) -> str:
         return "parameter"
     if opcode.startswith(("ld.", "st.")):
         return " ".join(_access(instruction)[:2])
+    if opcode.startswith("wmma."):
+        return tensor.kind(opcode)
     if opcode in copies.GROUPS:
         return copies.GROUPS[opcode]
     if opcode in copies.WIDTHS:
         return "copy"
-    return "barrier" if opcode.startswith("bar") else "branch"
+    return {"bar.sync": "barrier", "bar.warp.sync": "warp barrier"}.get(opcode, "branch")
 
 
 def _flops(instruction: Instruction) -> int:
+    if instruction.opcode.startswith("wmma.mma."):
+        return tensor.FLOPS
     return OPERATIONS[instruction.opcode].flops if instruction.opcode in OPERATIONS else 0
-
-
-def _unsupported(instruction: Instruction) -> UnsupportedInstruction:
-    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {instruction.text}")
 
 
 def _runs(block: list[Instruction]) -> list[list[Instruction]]:

@@ -1,7 +1,8 @@
 """What each arithmetic PTX instruction computes, as a NumPy function of whole arrays of lanes.
 
-`OPERATIONS` is the complete list: an opcode that is not in it is refused, never guessed. Arithmetic on float32 is
-IEEE 754's, round to nearest even, subnormals kept, as NVRTC compiles by default.
+`OPERATIONS` is the complete list: an opcode that is not in it is refused, never guessed. Arithmetic on float32 and
+float64 is IEEE 754's, round to nearest even, subnormals kept, as NVRTC compiles by default. NaNs of float64 are NaNs,
+but what they carry is not modelled.
 """
 
 from __future__ import annotations
@@ -11,18 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .fma import canonical, fma32, fma64
 from .memory import SHARED_WINDOW
 
 DTYPES = {
     "pred": np.dtype(bool),
-    "b16": np.dtype(np.uint16), "u16": np.dtype(np.uint16), "s16": np.dtype(np.int16),
+    "b16": np.dtype(np.uint16), "u16": np.dtype(np.uint16), "s16": np.dtype(np.int16), "f16": np.dtype(np.float16),
     "b32": np.dtype(np.uint32), "u32": np.dtype(np.uint32), "s32": np.dtype(np.int32), "f32": np.dtype(np.float32),
     "b64": np.dtype(np.uint64), "u64": np.dtype(np.uint64), "s64": np.dtype(np.int64), "f64": np.dtype(np.float64),
     "b8": np.dtype(np.uint8), "u8": np.dtype(np.uint8), "s8": np.dtype(np.int8),
 }  # fmt: skip
 """The NumPy type of each of PTX's types."""
-
-NAN = np.uint32(0x7FFFFFFF).view(np.float32)  # the only NaN that the GPU's float32 arithmetic produces
 
 
 @dataclass(frozen=True)
@@ -39,48 +39,16 @@ class Operation:
     flops: int = 0
 
 
-def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Return a·b + c in float32, rounded once, bit for bit as the hardware does.
-
-    The product of two float32 is exact in float64. Their sum with c is rounded to 53 bits and then to 24; that
-    differs from rounding once only where the first rounding lands on a tie of the second, or where the result
-    is subnormal and has fewer bits. There the sum is made again, rounded to odd, which a second rounding cannot
-    spoil: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding
-    to odd", IEEE Transactions on Computers 57(4), 2008.
-    """
-    product = np.multiply(a, b, dtype=np.float64)
-    total = product + c
-    result = total.astype(np.float32)
-    doubtful = (total.view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
-    doubtful |= np.abs(total) < 2.0**-125
-    doubtful &= total != 0  # a sum of zero is exact
-    if doubtful.any():
-        where = np.flatnonzero(doubtful)
-        result[where] = _round_to_odd(
-            np.broadcast_to(product, total.shape)[where], np.broadcast_to(c, total.shape)[where].astype(np.float64)
-        )
-    return _canonical(result)
-
-
-def _round_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return x + y in float64, rounded to odd: if inexact, to the neighbour whose last bit is 1."""
-    total = x + y
-    back = total - x
-    error = (x - (total - back)) + (y - back)  # Knuth's TwoSum: total + error is exactly x + y
-    even = total.view(np.uint64) & np.uint64(1) == 0
-    away = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
-    return np.where((error != 0) & even, away, total)
-
-
-def _canonical(result: np.ndarray) -> np.ndarray:
-    invalid = np.isnan(result)
-    if invalid.any():
-        result = np.where(invalid, NAN, result)
-    return result
-
-
 def _float(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    return lambda *operands: _canonical(function(*operands))
+    return lambda *operands: canonical(function(*operands))
+
+
+def _convert(a: np.ndarray, to: np.dtype) -> np.ndarray:
+    """Return floats as floats of another width, rounded to nearest even; NaNs of float16 and float32 as the GPU's."""
+    result = a.astype(to)
+    if to == np.float16:
+        return np.where(np.isnan(result), np.uint16(0x7FFF).view(np.float16), result)
+    return canonical(result) if to == np.float32 else result
 
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -196,12 +164,18 @@ def _operations() -> dict[str, Operation]:
     table["cvta.shared.u64"] = Operation(lambda a: a + window, ("u64",), "u64", "convert")
     table["cvta.to.shared.u64"] = Operation(lambda a: a - window, ("u64",), "u64", "convert")
 
-    table["fma.rn.f32"] = Operation(fma, ("f32", "f32", "f32"), "f32", "fma", flops=2)
-    for name, function in {"add": np.add, "sub": np.subtract, "mul": np.multiply}.items():
-        for rounding in ("", ".rn"):
-            table[f"{name}{rounding}.f32"] = Operation(_float(function), ("f32", "f32"), "f32", "float", flops=1)
-    table["neg.f32"] = Operation(_float(np.negative), ("f32",), "f32", "float")
-    table["abs.f32"] = Operation(_float(np.abs), ("f32",), "f32", "float")
+    table["fma.rn.f32"] = Operation(fma32, ("f32", "f32", "f32"), "f32", "fma", flops=2)
+    table["fma.rn.f64"] = Operation(fma64, ("f64", "f64", "f64"), "f64", "fma", flops=2)
+    for t, checked in (("f32", _float), ("f64", lambda function: function)):
+        for name, function in {"add": np.add, "sub": np.subtract, "mul": np.multiply}.items():
+            for rounding in ("", ".rn"):
+                table[f"{name}{rounding}.{t}"] = Operation(checked(function), (t, t), t, "float", flops=1)
+        table[f"neg.{t}"] = Operation(checked(np.negative), (t,), t, "float")
+        table[f"abs.{t}"] = Operation(checked(np.abs), (t,), t, "float")
+    for target, source in (("f64", "f32"), ("f32", "f64"), ("f32", "f16"), ("f16", "f32")):
+        rounding = "" if DTYPES[target].itemsize > DTYPES[source].itemsize else ".rn"
+        table[f"cvt{rounding}.{target}.{source}"] = Operation(
+            lambda a, to=DTYPES[target]: _convert(a, to), (source,), target, "convert")
     return table
 
 

@@ -13,9 +13,12 @@ import numpy as np
 
 from .ptx import Variable
 
-SEVERAL = 2047  # stands for "several threads" where a thread's number (at most 1023) would be
+WARP = 32
+WARPS_MAX = 32  # per block
+OF_WARP = 1024  # past all threads' numbers; with that of a warp's first thread: "several threads of this warp"
+SEVERAL = 2047  # in a thread's place: "threads of several warps"
 ALIGNMENT = 512  # bytes
-STAMP_BITS = 11  # bits of a stamp that hold the thread; the barrier interval is above them
+WARP_INTERVAL, INTERVAL = 11, 32  # where in a stamp the counts of barriers begin; the thread is below them
 SHARED_WINDOW = 0x20_8000_0000  # where generic addresses of shared memory begin, far below those of the arrays
 
 
@@ -147,9 +150,10 @@ class SharedMemory:
     """The shared memories of a batch of blocks, side by side in one array.
 
     Two shadow arrays hold, per granule of memory, a stamp of its last write and of its reads. A stamp is
-    ``interval << STAMP_BITS | thread``, where a block's interval goes up at each barrier: two accesses with the
-    same interval, by different threads, at least one a write, are a race. Where an asynchronous copy is on its way,
-    the last write is ``-1 - thread``.
+    ``interval << INTERVAL | warp's interval << WARP_INTERVAL | thread``, where a block's interval goes up at each
+    barrier of the block, and a warp's at each of the warp: two accesses by different threads in the same interval of
+    their block, at least one a write, are a race, unless both threads are of one warp and its intervals differ. Where
+    an asynchronous copy is on its way, the last write is ``-1 - thread``.
 
     Parameters
     ----------
@@ -161,14 +165,18 @@ class SharedMemory:
         Blocks in the batch.
     granule : int
         Bytes per shadow element: the narrowest access in the program, at most 4.
+    warpwise : bool
+        Whether the program has barriers of warps. If not, their intervals need no attention.
     """
 
-    def __init__(self, variables: Collection[Variable], size: int, blocks: int, granule: int) -> None:
+    def __init__(self, variables: Collection[Variable], size: int, blocks: int, granule: int,
+                 warpwise: bool = False) -> None:  # fmt: skip
         self.variables, self.size = variables, size
         self.pitch = -(-size // 16) * 16
-        self.granule = granule
+        self.granule, self.warpwise = granule, warpwise
         self.data = np.zeros(self.pitch * blocks, np.uint8)
         self.interval = np.ones(blocks, np.int64)
+        self.warp_interval = np.zeros(blocks * WARPS_MAX, np.int64)
         self.wrote = np.zeros(self.pitch * blocks // granule, np.int64)
         self.read = np.zeros_like(self.wrote)
 
@@ -180,7 +188,7 @@ class SharedMemory:
         """
         width = dtype.itemsize * count
         offsets = self._offsets(addresses, block, width)
-        stamp = (self.interval[block] << STAMP_BITS) | thread
+        stamp = self._stamp(block, thread)
         for granule in self._granules(offsets, width):
             wrote = self.wrote[granule]
             if wrote.min() <= 0:
@@ -189,10 +197,14 @@ class SharedMemory:
                 raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
             self._require_same(wrote, stamp, addresses, "reads", "wrote")
             before = self.read[granule]
-            other = ((before ^ stamp) >> STAMP_BITS == 0) & (before != stamp)
-            self.read[granule] = np.where(other, stamp | SEVERAL, stamp)
-            overlapping = self.read[granule] != stamp  # lanes of this access that read the same granule
-            self.read[granule[overlapping]] = stamp[overlapping] | SEVERAL
+            self.read[granule] = np.where(self._unordered(before, stamp), self._both(before, stamp), stamp)
+            kept = self.read[granule]
+            overlapping = kept != stamp  # lanes of this access that read the same granule
+            both, where = self._both(kept[overlapping], stamp[overlapping]), granule[overlapping]
+            self.read[where] = both
+            if self.warpwise:  # the widest must stay
+                widest = both & SEVERAL == SEVERAL
+                self.read[where[widest]] = both[widest]
         elements = self.data.view(dtype)
         first = offsets // dtype.itemsize
         return [elements[first + i] for i in range(count)]
@@ -202,7 +214,7 @@ class SharedMemory:
         dtype = values[0].dtype
         width = dtype.itemsize * len(values)
         offsets = self._offsets(addresses, block, width)
-        stamp = (self.interval[block] << STAMP_BITS) | thread
+        stamp = self._stamp(block, thread)
         for granule in self._granules(offsets, width):
             self._require_free(granule, stamp, addresses, "writes")
             self.wrote[granule] = stamp
@@ -215,7 +227,7 @@ class SharedMemory:
     def depart(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> np.ndarray:
         """Let nobody touch the `width` bytes behind each lane's address until they `land`; return their offsets."""
         offsets = self._offsets(addresses, block, width)
-        stamp = (self.interval[block] << STAMP_BITS) | thread
+        stamp = self._stamp(block, thread)
         mark = -1 - thread
         for granule in self._granules(offsets, width):
             self._require_free(granule, stamp, addresses, "copies to")
@@ -226,7 +238,7 @@ class SharedMemory:
 
     def land(self, offsets: np.ndarray, block: np.ndarray, thread: np.ndarray, words: np.ndarray) -> None:
         """Store what was copied, an array of uint32 of shape (words, lanes), as a write that each thread makes now."""
-        stamp = (self.interval[block] << STAMP_BITS) | thread
+        stamp = self._stamp(block, thread)
         for granule in self._granules(offsets, 4 * len(words)):
             self.wrote[granule] = stamp
         elements = self.data.view(np.uint32)
@@ -254,6 +266,29 @@ class SharedMemory:
                 return f"{variable.name} at byte {address - variable.offset}"
         return f"shared memory at byte {address}"
 
+    @staticmethod
+    def warp(block: np.ndarray, thread: np.ndarray) -> np.ndarray:
+        """Return a number for each thread's warp: where in `warp_interval` it is counted."""
+        return block * WARPS_MAX + thread % OF_WARP // WARP
+
+    def _stamp(self, block: np.ndarray, thread: np.ndarray) -> np.ndarray:
+        stamp = (self.interval[block] << INTERVAL) | thread
+        if self.warpwise:
+            stamp |= self.warp_interval[self.warp(block, thread)] << WARP_INTERVAL
+        return stamp
+
+    def _unordered(self, before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
+        """Return where two stamps are of different threads and no barrier lies between them."""
+        unordered = ((before ^ stamp) >> INTERVAL == 0) & (before != stamp)
+        if self.warpwise and unordered.any():
+            unordered &= ~_of_one_warp(before, stamp) | ((before ^ stamp) >> WARP_INTERVAL == 0)
+        return unordered
+
+    def _both(self, before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
+        """Return the stamps that stand for the threads of two stamps, which are of the same interval."""
+        both = stamp | SEVERAL
+        return np.where(_of_one_warp(before, stamp), stamp & -WARP | OF_WARP, both) if self.warpwise else both
+
     def _require_free(self, granule: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str) -> None:
         """Raise Violation where another thread wrote or read since the last barrier, or a copy is on its way."""
         wrote = self.wrote[granule]
@@ -271,11 +306,17 @@ class SharedMemory:
                             f"by thread {-1 - wrote[lane]} has not been waited for")  # fmt: skip
 
     def _require_same(self, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str) -> None:
-        """Raise Violation where another thread's stamp of the same barrier interval is already there."""
-        race = ((before ^ stamp) >> STAMP_BITS == 0) & (before != stamp)
+        """Raise Violation where another thread's stamp is already there and no barrier lies between."""
+        race = self._unordered(before, stamp)
         if race.any():
             lane = np.flatnonzero(race)[0]
             other = int(before[lane]) & SEVERAL
-            who = "several threads" if other == SEVERAL else f"thread {other}"
+            who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {other}"
+            who = "several threads" if other == SEVERAL else who
             raise Violation("race", lane, f"{does} {self.name(int(addresses[lane]))}, which {who} {did} "
                             "since the last barrier")  # fmt: skip
+
+
+def _of_one_warp(before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
+    """Return where all threads that two stamps stand for are of one warp."""
+    return ((before ^ stamp) & (OF_WARP - WARP) == 0) & (before & SEVERAL != SEVERAL)

@@ -102,7 +102,7 @@ class Program:
         Declared type by register prefix, for example ``{"%rd": "b64"}``.
     blocks : list of list of Instruction
         Basic blocks in program order: control enters at the first instruction and leaves at the last.
-        A barrier ends a block.
+        A barrier ends a block, be it a thread block's or a warp's.
     targets : dict of str to int
         Basic block by label.
     """
@@ -115,7 +115,12 @@ class Program:
     targets: dict[str, int]
 
 
-LEAVES = ("bra", "bra.uni", "ret", "exit", "bar.sync")
+def unsupported(instruction: Instruction) -> UnsupportedInstruction:
+    """Return the refusal of an instruction, with its line."""
+    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {instruction.text}")
+
+
+LEAVES = ("bra", "bra.uni", "ret", "exit", "bar.sync", "bar.warp.sync")
 """The opcodes that end a basic block: all the control flow there is."""
 
 PARAMETER = re.compile(r"\.param\s+\.(\w+)(?:\s+\.ptr\s[^,]*?\.align\s+\d+)?\s+([\w$]+)")
@@ -210,11 +215,15 @@ def _closing_brace(text: str) -> int:
 
 
 def _statements(text: str) -> list[str]:
-    """Split at semicolons, and at the ends of the lines that take none: labels and some directives."""
+    """Split at semicolons, and at the ends of the lines that take none: labels and some directives.
+
+    Braces that inline assembly puts round instructions go; before a declaration they stay, and nothing can read that.
+    """
     unterminated = re.compile(r"^\s*((?:[\w$]+:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*))\s*$",
                               re.MULTILINE)  # fmt: skip
     parts = unterminated.sub(r"\1;", text).split(";")
-    return [" ".join(part.split()) for part in parts if part.strip()]
+    statements = [re.sub(r"^[{} ]+(?![{} .])", "", " ".join(part.split())) for part in parts]
+    return [statement for statement in statements if statement]
 
 
 def _instruction(index: int, statement: str, line: int) -> Instruction:

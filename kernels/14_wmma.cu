@@ -1,0 +1,96 @@
+// 14 · WMMA: a warp multiplies 16 × 16 × 16 at once, on the tensor cores, through CUDA's own interface.
+//
+// What changed: A and B are FP16, the sum and C are FP32, and no thread has an element of C any more.
+// A fragment is a 16 × 16 matrix spread over the registers of a warp's 32 lanes, in an order that only
+// the hardware knows: a warp loads two, multiplies, and stores one, all lanes together. It loads from
+// global memory what lies whole in it, at multiples of 32 bytes. Any other 16 × 16 pass through shared
+// memory of the warp's own, filled up with zeros.
+//
+// BM, BN: rows and columns of C per block. WM, WN: rows and columns of C per warp, 16 of each.
+#include <mma.h>
+
+// Copies what exists of a 16 × 16 tile into shared memory, and zeros for the rest of it.
+__device__ void fill(half (&tile)[16][16], const half* from, size_t stride, int rows, int cols)
+{
+    __syncwarp();                                          // no lane is to read the last tile any more
+    for (int i = threadIdx.x % 32; i < 16 * 16; i += 32) {
+        const int row = i / 16, col = i % 16;
+        tile[row][col] = row < rows && col < cols ? from[row * stride + col] : half{};
+    }
+    __syncwarp();                                          // the tile is complete
+}
+
+// Whether the rows of tiles of 16 begin where a fragment may: at multiples of 32 bytes, `bytes` per element.
+template <typename T>
+__device__ bool aligned(const T* matrix, int columns)
+{
+    return columns * sizeof(T) % 16 == 0 && size_t(matrix) % 32 == 0;
+}
+
+template <int BM, int BN, int WM, int WN>
+__global__ void __launch_bounds__(BM * BN / (WM * WN) * 32)
+wmma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, float* C)
+{
+    using namespace nvcuda::wmma;
+    static_assert(WM == 16 && WN == 16, "a warp has one fragment");
+    static_assert(BM % WM == 0 && BN % WN == 0, "warps share the tile of a block");
+    constexpr int warps = BM * BN / (WM * WN);
+    __shared__ __align__(32) half As[warps][16][16], Bs[warps][16][16];
+    __shared__ __align__(32) float Cs[warps][16][16];
+
+    const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const size_t row0 = size_t(blockIdx.x / tilesN) * BM + warp / (BN / WN) * WM;  // where this warp's tile begins
+    const size_t col0 = size_t(blockIdx.x % tilesN) * BN + warp % (BN / WN) * WN;
+    if (row0 >= M || col0 >= N) return;                    // all lanes of the warp alike
+    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+    const bool wholeA = rows >= 16 && aligned(A, K), wholeB = cols >= 16 && aligned(B, N);
+
+    if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
+
+    const half* a = A + row0 * K;                          // where the warp's rows of A and columns of B begin
+    const half* b = B + col0;
+
+    fragment<accumulator, 16, 16, 16, float> acc;
+    fill_fragment(acc, 0.0f);
+    for (unsigned k0 = 0; k0 < K; k0 += 16, a += 16, b += size_t(16) * N) {
+        const int depth = int(K - k0);                     // what is left of the sum
+        fragment<matrix_a, 16, 16, 16, half, row_major> fragA;
+        fragment<matrix_b, 16, 16, 16, half, row_major> fragB;
+        if (wholeA && depth >= 16) {
+            load_matrix_sync(fragA, a, K);
+        } else {
+            fill(As[warp], a, K, rows, depth);
+            load_matrix_sync(fragA, As[warp][0], 16);
+        }
+        if (wholeB && depth >= 16) {
+            load_matrix_sync(fragB, b, N);
+        } else {
+            fill(Bs[warp], b, N, depth, cols);
+            load_matrix_sync(fragB, Bs[warp][0], 16);
+        }
+        mma_sync(acc, fragA, fragB, acc);
+    }
+
+    const float scale = K > 0 ? alpha : 0.0f;
+    for (int i = 0; i < acc.num_elements; ++i) acc.x[i] *= scale;  // whichever elements this lane has
+    float* c = C + row0 * N + col0;
+    if (rows >= 16 && cols >= 16 && aligned(C, N)) {
+        if (beta != 0.0f) {                                // BLAS: beta = 0 never reads C
+            fragment<accumulator, 16, 16, 16, float> old;
+            load_matrix_sync(old, c, N, mem_row_major);
+            for (int i = 0; i < acc.num_elements; ++i) acc.x[i] += beta * old.x[i];
+        }
+        store_matrix_sync(c, acc, N, mem_row_major);
+    } else {
+        store_matrix_sync(Cs[warp][0], acc, 16, mem_row_major);
+        __syncwarp();
+        for (int i = lane; i < 16 * 16; i += 32) {
+            const int row = i / 16, col = i % 16;
+            if (row < rows && col < cols) {
+                float* to = c + size_t(row) * N + col;
+                *to = beta != 0.0f ? Cs[warp][row][col] + beta * *to : Cs[warp][row][col];
+            }
+        }
+    }
+}

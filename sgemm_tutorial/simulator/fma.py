@@ -1,0 +1,106 @@
+"""Fused multiply-add, rounded once as the hardware rounds it, of whole NumPy arrays, which have no such operation.
+
+Both functions make the sum exactly, as two numbers or as one of more bits, and round only then. They use error-free
+transformations: Knuth's TwoSum and Dekker's product, with the factors split as Veltkamp does; J.-M. Muller et al.,
+"Handbook of Floating-Point Arithmetic", 2nd ed., Birkhäuser 2018, chapter 4. Rounding to odd, which a second rounding
+cannot spoil, is S. Boldo and G. Melquiond's: "Emulation of a FMA and correctly rounded sums: proved algorithms using
+rounding to odd", IEEE Transactions on Computers 57(4), 2008.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+NAN = np.uint32(0x7FFFFFFF).view(np.float32)  # the only NaN that the GPU's float32 arithmetic produces
+SPLIT = 2.0**27 + 1  # cuts a float64 into halves of 26 bits
+LARGE, SMALL = 2.0**970, 2.0**-960
+"""Between these nothing in `fma64` overflows or underflows: neither its halves nor the product's error."""
+
+
+def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Return a·b + c in float32, rounded once, bit for bit as the hardware does.
+
+    The product of two float32 is exact in float64. Their sum with c is rounded to 53 bits and then to 24; that
+    differs from rounding once only where the first rounding lands on a tie of the second, or where the result
+    is subnormal and has fewer bits. There the sum is made again, rounded to odd.
+    """
+    product = np.multiply(a, b, dtype=np.float64)
+    total = product + c
+    result = total.astype(np.float32)
+    doubtful = (total.view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
+    doubtful |= np.abs(total) < 2.0**-125
+    doubtful &= total != 0  # a sum of zero is exact
+    if doubtful.any():
+        where = np.flatnonzero(doubtful)
+        result[where] = _round_to_odd(
+            np.broadcast_to(product, total.shape)[where], np.broadcast_to(c, total.shape)[where].astype(np.float64)
+        )
+    return canonical(result)
+
+
+def fma64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Return a·b + c in float64, rounded once, bit for bit as the hardware does, but for what a NaN carries.
+
+    Boldo and Melquiond's algorithm, and exact fractions for the few elements that it might over- or underflow on.
+    """
+    product = a * b
+    result = product + c  # right where an operand is 0, infinite or NaN
+    a, b, c, product = np.broadcast_arrays(a, b, c, product)
+    size = np.abs(product)
+    safe = (size > SMALL) & (size < LARGE) & (np.abs(a) < LARGE) & (np.abs(b) < LARGE) & (np.abs(c) < LARGE)
+    if safe.all():
+        return _fused(a, b, c, product)
+    where = np.flatnonzero(safe)
+    result[where] = _fused(a[where], b[where], c[where], product[where])
+    for i in np.flatnonzero(~safe & np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & (a != 0) & (b != 0)):
+        result[i] = _rounded(Fraction(a[i]) * Fraction(b[i]) + Fraction(c[i]))
+    return result
+
+
+def canonical(result: np.ndarray) -> np.ndarray:
+    """Return float32 with every NaN as the GPU writes it."""
+    invalid = np.isnan(result)
+    if invalid.any():
+        result = np.where(invalid, NAN, result)
+    return result
+
+
+def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray, product: np.ndarray) -> np.ndarray:
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    high, low = _two_sum(c, error)
+    total, rest = _two_sum(product, high)
+    return total + _round_to_odd(low, rest)
+
+
+def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return two numbers of at most 26 bits whose sum is exactly x."""
+    scaled = SPLIT * x
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def _two_sum(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return x + y, rounded, and its error: together exactly the sum."""
+    total = x + y
+    back = total - x
+    return total, (x - (total - back)) + (y - back)
+
+
+def _round_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return x + y in float64, rounded to odd: if inexact, to the neighbour whose last bit is 1."""
+    total, error = _two_sum(x, y)
+    bits = total.view(np.int64)
+    odd = bits + np.where((error > 0) == (total > 0), 1, -1)  # away from 0, or towards it
+    return np.where((error != 0) & (bits & 1 == 0), odd, bits).view(np.float64)
+
+
+def _rounded(exact: Fraction) -> float:
+    """Return the nearest float64, ties to even: so Python divides integers."""
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf

@@ -1,0 +1,300 @@
+"""The tensor cores as ``nvcuda::wmma`` drives them: a warp loads, multiplies and stores matrices of 16 × 16.
+
+A matrix is spread over the registers of a warp's lanes, as a fragment. WMMA does not say which lane has which element,
+only that load, multiplication and store agree. Here it is as PTX documents for ``mma.m16n8k16``, which is what the
+compiler makes of it for compute capability 8.0 and later. No kernel may rely on it.
+
+Nor does WMMA say which lane accesses which address. Here it is as in the machine code for an H100: FP16 in shared
+memory takes one ``ldmatrix``, counted as a load of 16 bytes per lane; in global memory, four loads of 4 bytes; FP32
+takes four accesses of 8 bytes, or eight of 4 where columns are what is contiguous. The bytes are certain, and that each
+of a matrix's sectors is touched; requests and wavefronts are those of that code. For lack of anything certain, every
+lane counts as reading or writing the whole of the matrix when races are looked for.
+
+The sources are NVIDIA's: "Parallel Thread Execution ISA", "wmma.load", "wmma.store", "wmma.mma" and "Matrix Fragments
+for mma.m16n8k16"; and "CUDA Programming Guide", "Warp Matrix Functions", for pointers and strides: a matrix begins at a
+multiple of 32 bytes, its rows a multiple of 16 bytes apart. (PTX asks that of each row which the guide asks of the
+first. The machine code needs 16 bytes of each at most.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from ..errors import UnsupportedInstruction
+from .batch import Batch, Lanes, Step
+from .counters import WARP
+from .fma import canonical
+from .memory import OF_WARP, Violation
+from .ptx import Instruction, Operand, Register, unsupported
+
+SIZE = 16  # rows, columns and depth
+FLOPS = 2 * SIZE**3 // WARP  # of one multiplication, per thread
+ALIGNMENT = 32  # bytes, of a matrix
+STRIDE_STEP = 16  # bytes, of the distance between its rows
+CHUNK = 64  # warps that are multiplied as one array: more would only miss the caches
+
+FRACTION = 25  # bits behind the point to which the H100 aligns what it adds, two more than float32 has
+LEAST_EXPONENT = {np.dtype(np.float16): -14, np.dtype(np.float32): -126}  # subnormals have it too
+NO_EXPONENT = -200  # of zero: below that of any product or float32
+UNIT_ROUNDOFF = 2.0**-23  # of float32 when it is truncated
+
+TRANSFER = re.compile(r"wmma\.(load|store)\.([abcd])\.sync\.aligned\.(row|col)\.m16n16k16\.(global|shared)\.(f16|f32)")
+TRANSFERS = {("load", "a", "f16"), ("load", "b", "f16"), ("load", "c", "f32"), ("store", "d", "f32")}
+MULTIPLY = re.compile(r"wmma\.mma\.sync\.aligned\.(row|col)\.(row|col)\.m16n16k16\.f32\.f32")
+
+_lane, _element = np.arange(WARP)[:, None], np.arange(8)
+_group, _pair = _lane // 4, _lane % 4 * 2 + _element % 2  # in each 8 × 8, a group of four lanes has a row, or column
+_first, _second = _element // 2 % 2 * 8, _element // 4 * 8  # which 8 × 8 of the four
+PLACES = {"a": (_group + _first) * SIZE + _pair + _second, "b": (_pair + _first) * SIZE + _group + _second}
+PLACES |= {"c": PLACES["a"], "d": PLACES["a"]}
+"""Where in a matrix, counted row by row, each lane's eight elements are: shape (32, 8), by the matrix."""
+
+
+def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
+    """Decode a ``wmma`` instruction.
+
+    Parameters
+    ----------
+    instruction : Instruction
+    reader, address : callable
+        What makes functions of operands: `Code`'s methods.
+
+    Raises
+    ------
+    UnsupportedInstruction
+        Another shape or type than a kernel of this book uses.
+    """
+    if match := TRANSFER.fullmatch(instruction.opcode):
+        action, matrix, layout, space, kind = match.groups()
+        if (action, matrix, kind) in TRANSFERS and len(instruction.operands) == 3:
+            return _transfer(instruction, reader, address, action, matrix, layout, space, kind)
+    elif MULTIPLY.fullmatch(instruction.opcode) and len(instruction.operands) == 4:
+        return _multiply(instruction, reader)
+    raise unsupported(instruction)
+
+
+def kind(opcode: str) -> str:
+    """Return the class of a ``wmma`` instruction for the counters."""
+    match = TRANSFER.fullmatch(opcode)
+    return f"{match[4]} {match[1]}" if match else "tensor"
+
+
+def multiply_accumulate(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Return a·b + c as an H100's tensor cores compute it.
+
+    The products are exact. They and c are aligned to the largest exponent among them, where a product's is the sum of
+    its factors', and cut off 25 bits behind the point; their sum is exact, and is cut off to float32: F. A. Khattak
+    and M. Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv:2512.07004, 2025. NVIDIA documents none of it, and
+    other GPUs add fewer products at once or cut off elsewhere; see `accumulation_bound`.
+
+    Parameters
+    ----------
+    a, b : array of float16, shape (n, 16, 16)
+    c : array of float32, shape (n, 16, 16)
+
+    Returns
+    -------
+    array of float32, shape (n, 16, 16)
+    """
+    top, across, down = _exponents(c), _exponents(a), _exponents(b)
+    for k in range(SIZE):
+        top = np.maximum(top, across[:, :, k, None] + down[:, None, k])
+    a, b, unit = a.astype(np.float64), b.astype(np.float64), np.ldexp(1.0, FRACTION - top)
+    total = np.trunc(c * unit) + 0.0  # a sum of zeros is +0
+    for k in range(SIZE):
+        total += np.trunc(a[:, :, k, None] * b[:, None, k] * unit)
+    return _truncated(total / unit)
+
+
+def accumulation_bound(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return how far a matrix product on tensor cores may be from the exact one, and from another GPU's.
+
+    "Parallel Thread Execution ISA", "wmma.mma", promises products and sums of at least single precision, and leaves
+    order and rounding open. What that comes to was found out by M. Fasi, N. J. Higham, M. Mikaitis and S. Pranesh,
+    "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021: the terms of a block, a few
+    products and the sum so far, are aligned to the largest and cut off behind at least 23 bits, and so is their sum.
+    A block of t terms then loses less than t·2⁻²³ of Σ|a||b|: t − 1 terms by their alignment, and their sum. Over all
+    blocks t adds up to at most 2K, with blocks of one product each. So the error is at most γ(2K) Σ|a||b|, where
+    γ(n) = n·u / (1 − n·u) and u = 2⁻²³ (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM
+    2002, §3.1). What is returned is for 3K, since `multiply_accumulate`, with blocks of 17 terms and two more bits,
+    loses at most another K. Factors below float16's normal range, the handling of which PTX leaves open too, are
+    aligned as if they were its least, 2⁻¹⁴, and count so.
+
+    Parameters
+    ----------
+    A, B : array of float16, shapes (M, K) and (K, N)
+        Finite.
+
+    Returns
+    -------
+    array of float64, shape (M, N)
+        Of the sums themselves, before α and β, and as long as nothing overflows.
+    """
+    nu = 3 * A.shape[1] * UNIT_ROUNDOFF
+    sizes = [np.where(X == 0, 0.0, np.maximum(np.abs(X.astype(np.float64)), 2.0**-14)) for X in (A, B)]
+    return nu / (1 - nu) * (sizes[0] @ sizes[1])
+
+
+def _exponents(x: np.ndarray) -> np.ndarray:
+    _, exponents = np.frexp(x.astype(np.float64))
+    return np.where(x == 0, NO_EXPONENT, np.maximum(exponents - 1, LEAST_EXPONENT[x.dtype]))
+
+
+def _truncated(x: np.ndarray) -> np.ndarray:
+    """Return float64 cut off to float32."""
+    result = x.astype(np.float32)
+    return canonical(np.where(np.abs(result) > np.abs(x), np.nextafter(result, np.float32(0)), result))
+
+
+def _accesses(kind: str, layout: str, space: str) -> np.ndarray:
+    """Return where in a matrix, counted as it lies in memory, each access of each lane goes: (accesses, 32, count)."""
+    if (kind, space) == ("f16", "shared"):
+        return (_lane % SIZE * SIZE + _lane // SIZE * 8 + _element)[None]
+    if kind == "f16" or layout == "row":
+        return PLACES["a"].reshape(WARP, 4, 2).transpose(1, 0, 2)
+    return _turned(PLACES["c"]).T[:, :, None]
+
+
+def _turned(places: np.ndarray) -> np.ndarray:
+    """Return the same places counted column by column."""
+    return places % SIZE * SIZE + places // SIZE
+
+
+def _transfer(instruction: Instruction, reader: Callable, address: Callable, action: str, matrix: str, layout: str,
+              space: str, kind: str) -> Step:  # fmt: skip
+    """Decode ``load {registers}, [address], stride`` or ``store [address], {registers}, stride``."""
+    where, vector = instruction.operands[:2] if action == "store" else instruction.operands[1::-1]
+    registers = _registers(vector, instruction)
+    locate, step_by = address(where, instruction), reader(instruction.operands[2], "u32", instruction)
+    reads = [reader(register, "f32", instruction) for register in registers] if action == "store" else []
+    dtype = np.dtype({"f16": np.uint16, "f32": np.float32}[kind])
+    accesses = _accesses(kind, layout, space)
+    count = accesses.shape[2]
+    offsets = accesses[:, :, 0].astype(np.uint64)
+    mine = PLACES[matrix] if layout == "row" else _turned(PLACES[matrix])
+    line = instruction.line
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        try:
+            _require_whole(batch, lanes)
+            base, stride = (_of_warps(get(batch, lanes), batch, lanes) for get in (locate, step_by))
+            _require_fit(base, stride * np.uint64(dtype.itemsize), dtype, action)
+            held = np.empty((len(base), SIZE**2), dtype)
+            if action == "store":
+                fragment = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads], axis=1)
+                held[:, mine] = fragment.reshape(-1, WARP, 8)
+            for places, offset in zip(accesses, offsets, strict=True):
+                steps = offset // SIZE * stride[:, None] + offset % SIZE
+                addresses = (base[:, None] + steps * np.uint64(dtype.itemsize)).ravel()
+                if action == "load":
+                    loaded = _load(batch, space, addresses, lanes, dtype, count)
+                    for i, value in enumerate(loaded):
+                        held[:, places[:, i]] = value.reshape(-1, WARP)
+                else:
+                    _store(batch, space, addresses, lanes, [held[:, places[:, i]].ravel() for i in range(count)])
+                batch.tally(line, space, action, addresses, lanes, count * dtype.itemsize)
+                batch.trace(line, space, action, addresses, lanes, count * dtype.itemsize)
+        except Violation as violation:
+            raise batch.fault(violation, instruction, lanes) from None
+        if action == "load":
+            fragment = held[:, mine].reshape(-1, 8)
+            values = fragment.view(np.uint32) if kind == "f16" else fragment
+            for register, value in zip(registers, [*values.T] * (8 // values.shape[1]), strict=True):
+                batch.write(register.name, np.ascontiguousarray(value), lanes)
+
+    return execute
+
+
+def _multiply(instruction: Instruction, reader: Callable) -> Step:
+    """Decode ``mma d, a, b, c``. Four registers hold the FP16 of a fragment; the other four, a relic, repeat them."""
+    d, *sources = (_registers(operand, instruction) for operand in instruction.operands)
+    reads = [[reader(register, kind, instruction) for register in source]
+             for source, kind in zip(sources, ("b32", "b32", "f32"), strict=True)]  # fmt: skip
+
+    def matrix(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
+        words = [batch.spread(read(batch, lanes), lanes) for read in reads["abc".index(name)]]
+        if name != "c":
+            if any(not np.array_equal(*pair) for pair in zip(words[:4], words[4:], strict=True)):
+                raise UnsupportedInstruction(f"line {instruction.line}: the two copies that a fragment has of its "
+                                             f"elements differ: {instruction.text}")  # fmt: skip
+            words = words[:4]
+        elements = np.stack(words, axis=1).view(np.float16 if name != "c" else np.float32)
+        held = np.empty((len(elements) // WARP, SIZE**2), elements.dtype)
+        held[:, PLACES[name]] = elements.reshape(-1, WARP, 8)
+        return held.reshape(-1, SIZE, SIZE)
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        try:
+            _require_whole(batch, lanes)
+        except Violation as violation:
+            raise batch.fault(violation, instruction, lanes) from None
+        a, b, c = (matrix(batch, lanes, name) for name in "abc")
+        result = np.empty(c.shape, np.float32)
+        for first in range(0, len(c), CHUNK):
+            part = slice(first, first + CHUNK)
+            result[part] = multiply_accumulate(a[part], b[part], c[part])
+        elements = result.reshape(-1, SIZE**2)[:, PLACES["d"]].reshape(-1, 8)
+        for register, element in zip(d, elements.T, strict=True):
+            batch.write(register.name, np.ascontiguousarray(element), lanes)
+
+    return execute
+
+
+def _registers(operand: Operand, instruction: Instruction) -> tuple[Register, ...]:
+    if not isinstance(operand, tuple) or len(operand) != 8 or not all(isinstance(part, Register) for part in operand):
+        raise unsupported(instruction)
+    return operand
+
+
+def _require_whole(batch: Batch, lanes: Lanes) -> None:
+    """Raise Violation unless every warp is here with all its lanes."""
+    if lanes is None and batch.full:
+        return
+    warp = (batch.slot if lanes is None else batch.slot[lanes]) // WARP
+    lonely = np.flatnonzero(np.bincount(warp)[warp] < WARP)
+    if len(lonely):
+        raise Violation("divergence", lonely[0], "does without all of its warp what 32 lanes must do together")
+
+
+def _of_warps(values: np.ndarray, batch: Batch, lanes: Lanes) -> np.ndarray:
+    """Return one value per warp; raise Violation where its lanes do not agree."""
+    rows = batch.spread(values, lanes).reshape(-1, WARP)
+    differs = np.flatnonzero(rows != rows[:, :1])
+    if len(differs):
+        raise Violation("divergence", differs[0], "has another address or stride than its warp's first lane")
+    return rows[:, 0]
+
+
+def _require_fit(base: np.ndarray, pitch: np.ndarray, dtype: np.dtype, action: str) -> None:
+    """Raise Violation where a matrix or its rows, `pitch` bytes apart, are not aligned, or rows to store overlap."""
+    for stray, detail in ((base % ALIGNMENT, "a matrix at address {:#x}, not a multiple of 32"),
+                          (pitch % STRIDE_STEP, "a stride of {1} bytes, not a multiple of 16")):  # fmt: skip
+        if stray.any():
+            warp = np.flatnonzero(stray)[0]
+            raise Violation("misaligned", warp * WARP, detail.format(int(base[warp]), int(pitch[warp])))
+    close = np.flatnonzero(pitch < SIZE * dtype.itemsize)
+    if action == "store" and len(close):
+        raise Violation("race", close[0] * WARP, f"stores rows that overlap, {pitch[close[0]]} bytes apart")
+
+
+def _load(batch: Batch, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int
+          ) -> list[np.ndarray]:  # fmt: skip
+    if space == "global":
+        return batch.machine.memory.load(addresses, dtype, count)
+    return batch.shared.load(addresses, *_owners(batch, lanes), dtype, count)
+
+
+def _store(batch: Batch, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray]) -> None:
+    if space == "global":
+        batch.machine.memory.store(addresses, values)
+    else:
+        batch.shared.store(addresses, *_owners(batch, lanes), values)
+
+
+def _owners(batch: Batch, lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
+    """Return each lane's block, and, in the place of its thread, its whole warp."""
+    block, thread = (batch.block, batch.thread) if lanes is None else (batch.block[lanes], batch.thread[lanes])
+    return block, thread & -WARP | OF_WARP
