@@ -31,9 +31,11 @@ INSTRUCTIONS = {
     "LDG": "smsp__inst_executed_op_global_ld.sum",
     "STG": "smsp__inst_executed_op_global_st.sum",
     "LDGSTS": "smsp__inst_executed_op_ldgsts.sum",
+    "DFMA": "smsp__sass_thread_inst_executed_op_dfma_pred_on.sum",
+    "HMMA": "smsp__inst_executed_pipe_tensor_op_hmma.sum",
     "all": "smsp__inst_executed.sum",
 }
-"""Machine instructions, per warp; FFMA counts threads, for which there is no other counter."""
+"""Machine instructions, per warp; FFMA and DFMA count threads, for which there is no other counter."""
 
 STALLS = {
     "waits for L2 or DRAM": "long_scoreboard",
@@ -50,6 +52,9 @@ STALLS = {
 }
 """What a warp is doing in a cycle, in our words and in Nsight Compute's: its "warp states"."""
 
+PIPES = {"FP32": "FMA pipes", "FP64": "FP64 pipes", "FP16": "tensor cores"}
+"""What multiplies, by the name of a kernel's types."""
+
 METRICS = (
     INSTRUCTIONS
     | {f"state: {ours}": f"smsp__average_warps_issue_stalled_{theirs}_per_issue_active.ratio"
@@ -58,6 +63,8 @@ METRICS = (
         "cycles between a warp's instructions": "smsp__average_warp_latency_per_inst_issued.ratio",
         "issue slots used, %": "smsp__issue_active.avg.pct_of_peak_sustained_active",
         "FMA pipes used, %": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
+        "FP64 pipes used, %": "sm__inst_executed_pipe_fp64.avg.pct_of_peak_sustained_active",
+        "tensor cores used, %": "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
         "L1 and shared memory used, %": "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_active",
         "warps resident, %": "sm__warps_active.avg.pct_of_peak_sustained_active",
         "L2 sectors": "lts__t_sectors.sum",
@@ -114,15 +121,16 @@ def _recording() -> dict[str, Any]:
 def table(kernels: list[Kernel]) -> Table:
     """Return how busy the recorded rungs keep the SM, and what their warps wait for most."""
     of = _recording()["provenance"]
-    rows = []
+    used, rows = list(dict.fromkeys(PIPES[kernel.types.name] for kernel in kernels)), []
     for kernel in kernels:
         point, waits = measured(kernel), states(kernel)
         first, second = sorted((name for name in waits if name != "issued"), key=waits.get, reverse=True)[:2]
-        rows.append((kernel.name, f"{point['issue slots used, %']:.0f}%", f"{point['FMA pipes used, %']:.0f}%",
+        rows.append((kernel.label or kernel.name, f"{point['issue slots used, %']:.0f}%",
+                     *(f"{point[f'{pipes} used, %']:.0f}%" for pipes in used),
                      f"{point['L1 and shared memory used, %']:.0f}%", f"{point['warps resident, %']:.0f}%",
                      point["cycles between a warp's instructions"],
                      f"{first} {waits[first]:.0%}, {second} {waits[second]:.0%}"))  # fmt: skip
-    columns = ("kernel", "issue slots", "FMA pipes", "L1 and shared", "warps", "cycles per instruction", "most time")
+    columns = ("kernel", "issue slots", *used, "L1 and shared", "warps", "cycles per instruction", "most time")
     return Table(columns, rows, f"At M = N = K = {SIZE}",
                  f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}. Shares of what is possible; "
                  "cycles from one instruction of a warp to its next, and what they go into.")  # fmt: skip
