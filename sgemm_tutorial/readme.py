@@ -17,6 +17,7 @@ ROOT = records.RESULTS.parent.parent
 README = ROOT / "README.md"
 PICTURE = ROOT / "book" / "_static" / "ladder.svg"
 SIZE = 4096
+OTHERS = "others"
 START, END = "<!-- ladder: written by python -m sgemm_tutorial.readme -->", "<!-- end of ladder -->"
 
 
@@ -25,8 +26,14 @@ def picture(record: Record) -> Figure:
     return draw.ladder(record, SIZE)
 
 
-def block(record: Record) -> str:
-    """Return the README's Markdown between its marks: the picture, and the same in a table."""
+def block(record: Record, others: Record) -> str:
+    """Return the README's Markdown between its marks: the picture, the same in a table, and the other kernels.
+
+    Parameters
+    ----------
+    record, others : Record
+        Of the ladder, and of the kernels beside it.
+    """
     of = record.provenance
     lines = [f"![{picture(record).alt}]({PICTURE.relative_to(ROOT).as_posix()})", "",
              "| kernel | idea | TFLOP/s | of cuBLAS |", "|---|---|---:|---:|"]  # fmt: skip
@@ -38,12 +45,17 @@ def block(record: Record) -> str:
     cublas = 2 * SIZE**3 / float(np.median([point.cublas_ms for point in points])) / 1e9
     lines += [f"| cuBLAS {of['cublas']} | NVIDIA's library, in FP32 | {cublas:.2f} | 100.0% |", "",
               f"{of['gpu']}, driver {of['driver']}, {of['date'][:10]}; M = N = K = {SIZE}, FP32, device time, each "
-              "kernel beside cuBLAS in one run."]  # fmt: skip
+              "kernel beside cuBLAS in one run.", "", "Other roads, against the cuBLAS routine of the same types:", "",
+              "| kernel | idea | types | TFLOP/s | of cuBLAS |", "|---|---|---|---:|---:|"]  # fmt: skip
+    for point in others.select(sizes=[(SIZE,) * 3]).points:
+        kernel = find(point.kernel)
+        lines.append(f"| [{kernel.name}](kernels/{kernel.name}.cu) | {kernel.idea} | {kernel.types.name} | "
+                     f"{point.tflops:.2f} | {point.percent_of_cublas:.1f}% |")  # fmt: skip
     return "\n".join(lines)
 
 
-def written(text: str, record: Record) -> str:
-    """Return a README's text with the part between its marks written anew.
+def written(text: str, record: Record, others: Record) -> str:
+    """Return a README's text with the part between its marks written anew; see `block`.
 
     Raises
     ------
@@ -54,13 +66,14 @@ def written(text: str, record: Record) -> str:
     _, end, after = rest.partition(END)
     if not end or START in rest or END in before + after:
         raise ArgumentError("text", "other marks", f"one {START} and after it one {END}")
-    return f"{before}{start}\n{block(record)}\n{end}{after}"
+    return f"{before}{start}\n{block(record, others)}\n{end}{after}"
 
 
 def main(readme: Path = README, file: Path = PICTURE) -> None:
     """Write both anew from the recording in ``book/results``."""
     record = recorded()
-    readme.write_text(written(readme.read_text(encoding="utf-8"), record), encoding="utf-8")
+    text = written(readme.read_text(encoding="utf-8"), record, records.load(OTHERS))
+    readme.write_text(text, encoding="utf-8")
     picture(record).save(file)
 
 

@@ -6,19 +6,20 @@ import shlex
 
 import pytest
 
-from sgemm_tutorial import ArgumentError, readme
+from sgemm_tutorial import ArgumentError, readme, records
 from sgemm_tutorial.__main__ import _parser
 from sgemm_tutorial.bench import recorded
-from sgemm_tutorial.catalogue import LADDER
+from sgemm_tutorial.catalogue import CATALOGUE, LADDER
 
 STALE = "stale: run python -m sgemm_tutorial.readme"
 TEXT = readme.README.read_text(encoding="utf-8")
+OTHERS = records.load(readme.OTHERS)
 
 
 def test_the_table_is_the_recordings():
-    assert readme.written(TEXT, recorded()) == TEXT, STALE
+    assert readme.written(TEXT, recorded(), OTHERS) == TEXT, STALE
     rows = re.findall(r"^\| \[(\w+)\]\(\S+\) \| .+ \| [\d.]+ \| [\d.]+% \|$", TEXT, re.MULTILINE)
-    assert rows == [kernel.name for kernel in LADDER]
+    assert rows == [kernel.name for kernel in CATALOGUE]
 
 
 def test_the_picture_is_the_recordings(tmp_path):
@@ -31,7 +32,7 @@ def test_another_recording_makes_another_readme(tmp_path):
     (last,) = recorded(LADDER[-1], [readme.SIZE]).points
     others = [point for point in record.points if point != last]
     other = dataclasses.replace(record, points=[*others, dataclasses.replace(last, ms=last.cublas_ms)])
-    assert readme.written(TEXT, other).count("| 100.0% |") == 2
+    assert readme.written(TEXT, other, OTHERS).count("| 100.0% |") == 2
     assert TEXT.count("| 100.0% |") == 1
     readme.picture(other).save(tmp_path / "ladder.svg")
     assert (tmp_path / "ladder.svg").read_bytes() != readme.PICTURE.read_bytes()
@@ -48,7 +49,7 @@ def test_main_repairs_both(tmp_path):
 @pytest.mark.parametrize("text", ["", readme.START, f"{readme.END} {readme.START}", 2 * (readme.START + readme.END)])
 def test_marks_that_are_not_a_pair_are_refused(text):
     with pytest.raises(ArgumentError, match="one <!-- ladder"):
-        readme.written(text, recorded())
+        readme.written(text, recorded(), OTHERS)
 
 
 def test_its_commands_are_understood():
