@@ -17,7 +17,7 @@ import rich.console
 
 from . import draw, gpu, report, source
 from .bench import BenchError, bench, no_gpu, parse_sizes, recorded
-from .catalogue import CATALOGUE, LADDER, Kernel, find
+from .catalogue import CATALOGUE, Kernel, find
 from .compare import compare
 from .compiler import ARCHITECTURE
 from .correctness import SuiteResult, cases, check, matrices, summary
@@ -132,7 +132,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    kernels = LADDER if options.kernels == "all" else [find(name.strip()) for name in options.kernels.split(",")]
+    kernels = CATALOGUE if options.kernels == "all" else [find(name.strip()) for name in options.kernels.split(",")]
     here, failure = gpu.available(), None
     sizes = parse_sizes(options.sizes or "4096") if options.sizes or here else None
     if here:

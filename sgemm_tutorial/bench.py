@@ -325,6 +325,7 @@ def _point(kernel: Kernel, size: Size, own: Timing, reference: Timing) -> Point:
         kernel.name, kernel.parameters, *size,
         own.median_ms, own.p10_ms, own.p90_ms, len(own.samples), own.batch,
         reference.median_ms, reference.p10_ms, reference.p90_ms, digest(kernel), kernel.label,
+        kernel.types.name,
     )  # fmt: skip
 
 

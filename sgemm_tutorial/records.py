@@ -51,6 +51,8 @@ class Point:
         The first digits of the SHA-256 of the kernel's code, as `bench.digest` gives it.
     label : str
         What was changed in the kernel's source; nothing if empty.
+    types : str
+        The name of the kernel's element types, and of those that cuBLAS had; see `dtypes`.
     """
 
     kernel: str
@@ -68,6 +70,7 @@ class Point:
     cublas_ms_p90: float
     source: str
     label: str = ""
+    types: str = "FP32"
 
     @property
     def size(self) -> Size:
@@ -139,6 +142,10 @@ class Record:
             columns.insert(1, "parameters")
             for row, point in zip(rows, self._by_size(), strict=True):
                 row.insert(1, ", ".join(f"{name} {value}" for name, value in point.parameters.items()))
+        if len({point.types for point in self.points}) > 1:
+            columns.insert(1, "types")
+            for row, point in zip(rows, self._by_size(), strict=True):
+                row.insert(1, point.types)
         if any(point.label for point in self.points):
             columns.insert(1, "change")
             for row, point in zip(rows, self._by_size(), strict=True):
@@ -266,7 +273,7 @@ def _point(path: Path, where: str, data: Any) -> Point:
     for name in ("ms", "cublas_ms"):
         if not 0 < values[name] < float("inf"):
             raise ArgumentError(f"{path}, {where}{name}", repr(values[name]), "a positive time")
-    return Point(**values, label=data.get("label", ""))
+    return Point(**values, label=data.get("label", ""), types=data.get("types", "FP32"))
 
 
 def _fields(path: Path, where: str, data: Any, kinds: dict[str, Any]) -> dict[str, Any]:

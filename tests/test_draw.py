@@ -58,6 +58,14 @@ def recorded(names=NAMES, sizes=(256, 1024, 4096)) -> Record:
     return Record(PROVENANCE, {}, points)
 
 
+def two_types() -> Record:
+    """Return the same with the last kernel in FP16, where cuBLAS takes a quarter of the time."""
+    record = recorded()
+    points = [dataclasses.replace(point, types="FP16", cublas_ms=0.5, cublas_ms_p10=0.4, cublas_ms_p90=0.6)
+              if point.kernel == NAMES[-1] else point for point in record.points]  # fmt: skip
+    return dataclasses.replace(record, points=points)
+
+
 def pictures() -> dict[str, draw.Figure]:
     """Return one of each picture and of what may break it."""
     four = made(THREADS * 16, 16, "global", "A")
@@ -94,6 +102,8 @@ def pictures() -> dict[str, draw.Figure]:
         "speed": draw.by_size(recorded()),
         "speed, full": draw.by_size(recorded(many, range(256, 4097, 128))),
         "share": draw.by_size(recorded(), of_cublas=True),
+        "ladder of two types": draw.ladder(two_types()),
+        "speed of two types": draw.by_size(two_types()),
         "prediction": draw.prediction({"sectors": 4096, "conflicts": 0, "a ratio": 0.5},
                                       {"sectors": 5000, "conflicts": 0, "a ratio": 0.25}),
         "scaling": draw.scaling([16, 32, 64, 128], {"one": [0.01, 0.02, 0.1, 0.8], "another": [0.1, 0.1, 0.2, 1.1]}),
@@ -554,6 +564,13 @@ def test_sizes_with_equal_steps_are_equally_far_apart(drawn):
 def test_by_size_as_a_share_of_cublas(drawn):
     assert "06_register_fragments from 66.7 at 256 to 66.7 at 4096; " in drawn["share"].alt  # cuBLAS 2 ms, it 3 ms
     assert "% of cuBLAS by size, M = N = K" in words(drawn["share"])
+
+
+def test_cublas_of_each_type(drawn):
+    """One bar and one line for each, from the points of its type."""
+    assert "cuBLAS, FP32 68.7 TFLOP/s, 100.0% of cuBLAS; cuBLAS, FP16 275 TFLOP/s" in drawn["ladder of two types"].alt
+    assert f"{NAMES[-1]} 137 TFLOP/s, 50.0% of cuBLAS" in drawn["ladder of two types"].alt
+    assert "at 256 to 68.7 at 4096; cuBLAS, FP16 from" in drawn["speed of two types"].alt
 
 
 def test_by_size_of_problems_that_are_not_square():

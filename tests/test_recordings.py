@@ -1,5 +1,6 @@
 """The simulator against what an H100 did: results bit for bit, counters to the last request and sector."""
 
+import dataclasses
 import functools
 import json
 
@@ -53,6 +54,7 @@ def test_timings_are_of_the_kernels_as_they_are(name):
     points = records.load(name).points
     timed = {(point.kernel, point.label, tuple(point.parameters.items())): point.source for point in points}
     assert timed.items() <= {name: digest(kernel) for name, kernel in KERNELS.items()}.items()
+    assert all(point.types == KERNELS[of(dataclasses.asdict(point))].types.name for point in points)
     if name != "pitch":
         assert timed.keys() == {key(kernel) for kernel in TIMED[name]}
 

@@ -19,7 +19,7 @@ Number = int | float
 
 
 def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
-    """Draw each kernel's speed at one size as a bar beside cuBLAS's.
+    """Draw each kernel's speed at one size as a bar beside cuBLAS's, of the same types.
 
     Parameters
     ----------
@@ -38,10 +38,11 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
     if not points:
         sizes = sorted({(p.M, p.N, p.K) for p in record.points})
         raise ArgumentError("size", str(size), f"a recorded one: {', '.join(map(str, sizes)) or 'there is none'}")
-    middle, low, high = (float(np.median([getattr(p, f"cublas_{name}") for p in points]))
-                         for name in ("ms", "ms_p10", "ms_p90"))  # fmt: skip
     rows = [(p.kernel, p.ms, p.ms_p10, p.ms_p90, p.percent_of_cublas) for p in points]
-    rows.append((CUBLAS, middle, low, high, 100.0))
+    libraries = _libraries(points)
+    for name, beside in libraries.items():
+        rows.append((name, *(float(np.median([getattr(p, f"cublas_{what}") for p in beside]))
+                             for what in ("ms", "ms_p10", "ms_p90")), 100.0))  # fmt: skip
     rates = [[_tflops(wanted, ms) for ms in row[1:4]] for row in rows]
     pitch, top = 32, 3 * LINE + 8
     left, right = MARGIN + 8 + max(room(row[0]) for row in rows), WIDTH - MARGIN - 168
@@ -53,14 +54,15 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
         sheet.text(WIDTH - MARGIN, top - 12, "of cuBLAS", SMALL, "right")
         for i, ((name, *_, percent), (rate, best, worst)) in enumerate(zip(rows, rates, strict=True)):
             y = top + pitch * i
-            colour = (INK, 0.45) if name == CUBLAS else BLUE
+            colour = (INK, 0.45) if name in libraries else BLUE
             sheet.text(left - 8, y + 19, name, align="right")
             sheet.boxes([(left, y + 4, rate * scale, pitch - 12)], colour)
             _whisker(sheet, left + worst * scale, left + best * scale, y + pitch / 2 - 2)
             sheet.text(WIDTH - MARGIN - 88, y + 19, _short(rate), align="right")
             sheet.text(WIDTH - MARGIN, y + 19, f"{percent:.1f}%", align="right")
-        goal = left + rates[-1][0] * scale
-        sheet.lines([[(goal, top - 4), (goal, bottom)]], linewidth=1.5, linestyle=DASHES[1])
+        if len(libraries) == 1:
+            goal = left + rates[-1][0] * scale
+            sheet.lines([[(goal, top - 4), (goal, bottom)]], linewidth=1.5, linestyle=DASHES[1])
         sheet.lines([[(left, top - 4), (left, bottom)]])
         sheet.text(MARGIN, bottom + LINE, "Bars: medians of device time. Whiskers: 10th to 90th percentile.", SMALL)
         sheet.text(MARGIN, bottom + 2 * LINE, _source(record), SMALL)
@@ -92,11 +94,13 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
     for point in sorted(record.points, key=lambda p: (p.kernel, _extent(p))):
         rates = _percentages(point) if of_cublas else _rates(point, "")
         series.setdefault(_name(point, record), []).append((_extent(point), *rates))
+    libraries = {CUBLAS: record.points} if of_cublas else _libraries(record.points)
+    for name, beside in libraries.items():
+        extents = sorted({_extent(p) for p in beside})
+        series[name] = [(n, *np.median([_rates(p, "cublas_") for p in beside if n == _extent(p)], axis=0))
+                        for n in extents]  # fmt: skip
     if of_cublas:
         series[CUBLAS] = [(size, 100.0, 100.0, 100.0) for size in (sizes[0], sizes[-1])]
-    else:
-        series[CUBLAS] = [(n, *np.median([_rates(p, "cublas_") for p in record.points if n == _extent(p)], axis=0))
-                          for n in sizes]  # fmt: skip
     unit = "% of cuBLAS" if of_cublas else "TFLOP/s"
     square = all(p.M == p.N == p.K for p in record.points)
     size = "M = N = K" if square else "the cube root of M·N·K"
@@ -109,7 +113,8 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
         plot.y_ticks(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, most))
         ends = {}
         for i, (name, line) in enumerate(series.items()):
-            colour, dash = (INK, "-") if name == CUBLAS else (COLOURS[i % 4], DASHES[i // 4 % 3])
+            dash = DASHES[list(libraries).index(name) if name in libraries else i // 4 % 3]
+            colour = INK if name in libraries else COLOURS[i % 4]
             plot.band([(n, low, high) for n, _, low, high in line], colour)
             plot.line([(n, rate) for n, rate, *_ in line], colour, dash)
             ends[name] = (line[-1][1], colour)
@@ -393,6 +398,14 @@ def _decades(low: float, high: float) -> list[float]:
 
 def _whisker(sheet: Page, start: float, end: float, y: float) -> None:
     sheet.lines([[(start, y), (end, y)], [(start, y - 4), (start, y + 4)], [(end, y - 4), (end, y + 4)]], linewidth=1.2)
+
+
+def _libraries(points: Sequence[Point]) -> dict[str, list[Point]]:
+    """Return cuBLAS's names, one for each of the points' types, and the points that it was measured beside."""
+    found: dict[str, list[Point]] = {}
+    for point in points:
+        found.setdefault(point.types, []).append(point)
+    return {CUBLAS if len(found) == 1 else f"{CUBLAS}, {types}": beside for types, beside in found.items()}
 
 
 def _rates(point: Point, prefix: str) -> tuple[float, float, float]:
