@@ -23,7 +23,7 @@ from sgemm_tutorial import CATALOGUE, DeviceError, Kernel, SimulationFault, Tabl
 from sgemm_tutorial.bench import digest
 from sgemm_tutorial.correctness import GUARD_OF_C, GUARD_OF_INPUT, excess, guard_band
 from sgemm_tutorial.progress import bar
-from sgemm_tutorial.variants import STEP_IN_FP64, STEPS, VARIANTS
+from sgemm_tutorial.variants import FRAGMENTS, STEP_IN_FP64, STEPS, VARIANTS
 
 RECORD = records.RESULTS / "fuzz.json"
 CASES = 2000
@@ -183,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=CASES, help="problems per kernel; per variant a tenth of it")
     parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args(arguments)
-    everywhere = [kernel for kernel in (*VARIANTS, *STEPS[1:], STEP_IN_FP64)
+    everywhere = [kernel for kernel in (*VARIANTS, *STEPS[1:], STEP_IN_FP64, *FRAGMENTS)
                   if kernel.label != "no guards" and kernel not in CATALOGUE]  # fmt: skip
     plan = [(kernel, options.cases) for kernel in options.kernels or CATALOGUE]
     plan += [] if options.kernels else [(kernel, options.cases // 10) for kernel in dict.fromkeys(everywhere)]

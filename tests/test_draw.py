@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
-from sgemm_tutorial import Kernel, draw, find, simulate
+from sgemm_tutorial import Kernel, draw, find, matrices, simulate
 from sgemm_tutorial.draw import figure, maps, memory
 from sgemm_tutorial.draw import owners as owners_picture
 from sgemm_tutorial.draw.warp import lane_colour
@@ -43,6 +43,12 @@ def traced(kernel: Kernel, M: int = 64, N: int = 64, K: int = 64, block: int = 0
     generator = np.random.default_rng(0)
     A, B = (generator.standard_normal(shape).astype(np.float32) for shape in ((M, K), (K, N)))
     return simulate(kernel, A, B, trace=[block])
+
+
+@cache
+def traced_half() -> Run:
+    kernel = find("14")
+    return simulate(kernel, *matrices(64, 64, 32, on_gpu=False, types=kernel.types), trace=[0])
 
 
 def made(offsets, width=4, space="shared", array="As", kind="load", threads=THREADS) -> Run:
@@ -97,6 +103,9 @@ def pictures() -> dict[str, draw.Figure]:
         "hierarchy": draw.hierarchy(WARPS, warp=5),
         "hierarchy of strips": draw.hierarchy(STRIPS),
         "hierarchy of one warp": draw.hierarchy(NAIVE.variant(BM=32, BN=1)),
+        "fragment": draw.fragment(traced_half()),
+        "fragment of B": draw.fragment(traced_half(), "B", warp=1),
+        "fragment of C": draw.fragment(traced_half(), "C", "store"),
         "ladder": draw.ladder(recorded()),
         "ladder, full": draw.ladder(recorded(many)),
         "speed": draw.by_size(recorded()),
@@ -507,6 +516,19 @@ def test_hierarchy_has_numbers_where_there_is_room(drawn):
     assert words(drawn["hierarchy of one warp"]).count("31") == 0
     with pytest.raises(ArgumentError, match="warp: got 8, needs 0 to 7"):
         draw.hierarchy(WARPS, warp=8)
+
+
+def test_fragment_shows_every_element_once(drawn):
+    """Two FP16 neighbours to a box; of FP32, two as well. Eight elements to a lane."""
+    for name in ("fragment", "fragment of B", "fragment of C"):
+        numbers_written = [text for text in words(drawn[name]) if text.isdigit()]
+        assert sorted(numbers_written, key=int) == sorted([str(lane) for lane in range(32)] * 4, key=int)
+    assert "Lane 0 has row 0, columns 0–1 and 3 more such places, lane 1 row 0, columns 2–3" in drawn["fragment"].alt
+
+
+def test_fragment_wants_fragments():
+    with pytest.raises(ArgumentError, match="run: got one whose first loads of A are not of 16 × 16"):
+        draw.fragment(traced(COALESCED))
 
 
 def test_ladder_is_to_scale(drawn):

@@ -1,16 +1,18 @@
 """Pictures: of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
 
-`figure` makes the SVG, `maps` draws matrices, `owners` draws who computes what, `memory` draws requests to memory,
+`figure` makes the SVG, `maps` draws matrices, `owners` and
+`fragments` draw who has what, `memory` draws requests to memory,
 `timeline` draws what happens when, and `charts` draws numbers.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
 from .charts import by_size, ladder, lines, prediction, roofline, scaling
 from .figure import Figure
+from .fragments import fragment
 from .maps import access_map, tiles
 from .memory import address_line, banks
 from .owners import hierarchy
 from .timeline import timeline
 
-__all__ = ["Figure", "access_map", "address_line", "banks", "by_size", "hierarchy", "ladder", "lines",
+__all__ = ["Figure", "access_map", "address_line", "banks", "by_size", "fragment", "hierarchy", "ladder", "lines",
            "prediction", "roofline", "scaling", "tiles", "timeline"]  # fmt: skip
