@@ -61,6 +61,10 @@ ROW_BY_ROW = (
 ONE_WAY = (("m % 2 ? TN - 1 - i : i", "i"),)
 """Lets the threads of 09 and later rungs walk every row of their tile from left to right."""
 
+ROWS_APART = (("rowA = threadIdx.x / (BK / 8),",
+               "rowA8 = threadIdx.x / (BK / 8), rowA = rowA8 / 8 * 8 + rowA8 % 2 * 4 + rowA8 % 8 / 2,"),)  # fmt: skip
+"""Lets eight neighbouring lanes copy two rows of A in 15 that are four apart, and so in different banks at BK = 32."""
+
 VARIANTS: tuple[Kernel, ...] = (
     *_with("01", ("BM", "BN"), (32, 8), (32, 32), (128, 2), (16, 16)),
     *_with("02", ("BM", "BN"), (8, 32), (32, 32), (2, 128), (16, 16), (32, 8)),
@@ -134,16 +138,18 @@ FRAGMENTS: tuple[Kernel, ...] = (
            (128, 128, 32, 64, 64, 0, 2), (128, 128, 32, 64, 64, 1, 2), (128, 128, 32, 64, 64, 2, 2),
            (128, 128, 32, 64, 64, 3, 2), (128, 128, 32, 64, 64, 4, 2), (128, 128, 32, 64, 32, 3, 2),
            (128, 128, 32, 32, 32, 3, 1), (128, 128, 64, 64, 64, 3, 2), (128, 256, 64, 64, 64, 3, 1)),
+    find("15").edited(*ROWS_APART, label="rows four apart"),
 )  # fmt: skip
 """The kernels for tensor cores with other blocks, fragments per warp and stages; (64, 64, 16, 64, 64, 0) has the 4 × 4
 fragments per warp, without shared memory, of source S5."""
 
-COUNTED: tuple[Kernel, ...] = tuple(
-    kernel for kernel in VARIANTS
-    if kernel.name in ("07_vectorized", "08_conflict_free", "09_warp_tile")
-    and kernel.label != "no guards" and (kernel.label or kernel.parameters["BK"] == 8)
+COUNTED: tuple[Kernel, ...] = (
+    *(kernel for kernel in VARIANTS
+      if kernel.name in ("07_vectorized", "08_conflict_free", "09_warp_tile")
+      and kernel.label != "no guards" and (kernel.label or kernel.parameters["BK"] == 8)),
+    find("15").variant(BK=64), FRAGMENTS[-1],
 )  # fmt: skip
-"""Those whose bank conflicts chapters explain."""
+"""Those whose bank conflicts chapters explain, and whose copies."""
 
 
 def find_variant(rung: str, label: str, **parameters: int) -> Kernel:
@@ -163,8 +169,8 @@ def find_variant(rung: str, label: str, **parameters: int) -> Kernel:
         There is none.
     """
     kernel = find(rung).variant(**parameters)
-    for variant in VARIANTS:
+    for variant in (*VARIANTS, *FRAGMENTS):
         if (variant.name, variant.label, variant.parameters) == (kernel.name, label, kernel.parameters):
             return variant
-    labels = {variant.label for variant in VARIANTS if variant.name == kernel.name and variant.label}
+    labels = {variant.label for variant in (*VARIANTS, *FRAGMENTS) if variant.name == kernel.name and variant.label}
     raise ArgumentError("label", f"{label!r} of {kernel.expression}", f"one of {', '.join(sorted(labels)) or 'none'}")
