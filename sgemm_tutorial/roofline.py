@@ -82,7 +82,7 @@ def traffic(kernel: Kernel, M: int, N: int, K: int) -> Traffic:
 @lru_cache(maxsize=256)
 def _counts(kernel: Kernel, K: int) -> Counts:
     BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
-    return simulate(kernel, np.ones((BM, K), np.float32), np.ones((K, BN), np.float32)).total
+    return simulate(kernel, *(np.ones(shape, kernel.types.operand) for shape in ((BM, K), (K, BN)))).total
 
 
 def attainable(traffic: Traffic, ceilings: Ceilings) -> dict[str, float]:

@@ -158,12 +158,13 @@ def owners(kernel: Kernel) -> np.ndarray:
         Linear index of the thread in the block.
     """
     BM, BN, BK = (kernel.parameters.get(name, 1) for name in ("BM", "BN", "BK"))
-    A, B = np.zeros((BM, BK), np.float32), np.zeros((BK, BN), np.float32)
+    A, B = np.zeros((BM, BK), kernel.types.operand), np.zeros((BK, BN), kernel.types.operand)
     owner = np.full(BM * BN, -1)
     for access in simulate(kernel, A, B, trace=[0]).trace:
         if (access.array, access.kind) == ("C", "store"):
-            for word in range(access.width // 4):
-                owner[access.offsets // 4 + word] = access.threads
+            size = kernel.types.result.itemsize
+            for element in range(access.width // size):
+                owner[access.offsets // size + element] = access.threads
     return owner.reshape(BM, BN)
 
 
