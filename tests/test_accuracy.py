@@ -61,7 +61,9 @@ def test_the_plan_is_recorded_of_kernels_and_of_cublas():
 @pytest.mark.parametrize(("K", "exponent"), [(16, 0), (256, 0), (256, -20), (256, 14)])
 def test_the_gpu_had_the_simulators_errors(kernel, K, exponent):
     (recorded,) = [error for error in RECORD if (error.kernel, error.K, error.exponent) == (kernel.name, K, exponent)]
-    assert accuracy.error(kernel, K, exponent) == recorded
+    here = accuracy.error(kernel, K, exponent)
+    for what in ("total", "arithmetic", "lost"):  # NumPy's float64 product may differ in its last bits
+        assert getattr(here, what) == pytest.approx(getattr(recorded, what), rel=1e-9)
 
 
 @pytest.mark.parametrize("K", accuracy.DEPTHS)

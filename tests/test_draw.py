@@ -399,6 +399,11 @@ def test_map_needs_elements_large_enough_to_see():
         draw.access_map(traced(COALESCED, 1, 640, 4))
 
 
+def test_map_is_of_fp32():
+    with pytest.raises(ArgumentError, match=r"run: got one of 14_wmma, in FP16, needs one in FP32"):
+        draw.access_map(traced_half())
+
+
 def test_address_line_shows_a_frame_per_sector(drawn):
     def frames(name):
         (path,) = [path for path in elements(drawn[name], "path") if path.get("fill-opacity") == "0.14"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..catalogue import Kernel
+from ..dtypes import FP32
 from ..errors import ArgumentError
 from ..simulator import Run
 from ..simulator.counters import SECTOR
@@ -35,8 +36,10 @@ def access_map(run: Run, line: int | None = None, warp: int = 0, step: int = 0, 
     Raises
     ------
     ArgumentError
-        The run holds no such access, or the matrices have so many elements that none could be seen.
+        The run holds no such access, or the matrices are not of FP32 or have so many elements that none could be seen.
     """
+    if run.kernel.types != FP32:
+        raise ArgumentError("run", f"one of {run.kernel.name}, in {run.kernel.types.name}", "one in FP32")
     wanted = [("A", "load", step), ("B", "load", step), ("C", "store", 0)]
     if line is not None:
         found = {(access.array, access.kind) for access in run.trace if (access.line, access.space) == (line, "global")}
