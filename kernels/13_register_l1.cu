@@ -133,7 +133,9 @@ register_l1(int M, int N, int K, T alpha, const T* __restrict__ A, const T* __re
                 }
                 #pragma unroll 4
                 for (int row = 0; row < BK; ++row)
-                    for (int col = threadIdx.x * FETCH; col < BN; col += threads * FETCH) {
+                    #pragma unroll
+                    for (int i = 0; i < BN; i += threads * FETCH) {  // as many passes for all: they can be unrolled
+                        const int col = threadIdx.x * FETCH + i;
                         const T* b = B + size_t(k0 + row) * N + col0 + col;
                         const auto group = load<FETCH>(b, row < depth ? cols - col : 0, whole);
                         store<FETCH>(&Bs[row][col], group, FETCH, true);

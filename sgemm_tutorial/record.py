@@ -16,7 +16,7 @@ from . import accuracy, ceilings, launch_cost, nsight, profile, readme, records
 from .bench import bench
 from .catalogue import CATALOGUE, LADDER, Kernel
 from .records import Size
-from .variants import FRAGMENTS, STEP_IN_FP64, STEPS, VARIANTS
+from .variants import FRAGMENTS, STEP_IN_FP64, STEPS, STEPS_NOT_COUNTED, VARIANTS
 
 SIZES = (128, *range(256, 4097, 128))
 """Square problems that every kernel is timed at: those of the sweep in ``published-results.csv``, and a smaller one."""
@@ -42,8 +42,8 @@ def main(folder: Path = records.RESULTS) -> None:
     """Record timings and ceilings, and counters where there is Nsight Compute."""
     timed({
         "ladder": (LADDER, SIZES), "variants": (VARIANTS, (4096,)), "pitch": (("01", "02"), PITCHES),
-        "others": (CATALOGUE[len(LADDER) :], OTHER_SIZES), "steps": ((*STEPS, STEP_IN_FP64), (4096,)),
-        "fragments": (FRAGMENTS, (4096,)),
+        "others": (CATALOGUE[len(LADDER) :], OTHER_SIZES), "fragments": (FRAGMENTS, (4096,)),
+        "steps": ((*STEPS, STEP_IN_FP64, *STEPS_NOT_COUNTED), (4096,)),
     }, folder)  # fmt: skip
     launch_cost.record(folder / "launch_cost.json")
     ceilings.record(folder / "ceilings.json")

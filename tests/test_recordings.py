@@ -10,7 +10,7 @@ import pytest
 import sgemm_tutorial as sg
 from sgemm_tutorial import records
 from sgemm_tutorial.bench import digest
-from sgemm_tutorial.variants import COUNTED, FRAGMENTS, STEP_IN_FP64, STEPS, VARIANTS
+from sgemm_tutorial.variants import COUNTED, FRAGMENTS, STEP_IN_FP64, STEPS, STEPS_NOT_COUNTED, VARIANTS
 from tests import checksums
 
 RESULTS = json.loads(checksums.RECORD.read_text(encoding="utf-8"))
@@ -27,9 +27,10 @@ def of(point):
     return point["kernel"], point.get("label", ""), tuple(point["parameters"].items())
 
 
-KERNELS = {key(kernel): kernel for kernel in (*VARIANTS, *STEPS, STEP_IN_FP64, *FRAGMENTS, *sg.CATALOGUE)}
+KERNELS = {key(kernel): kernel for kernel in (
+    *VARIANTS, *STEPS, STEP_IN_FP64, *STEPS_NOT_COUNTED, *FRAGMENTS, *sg.CATALOGUE)}  # fmt: skip
 TIMED = {"ladder": sg.LADDER, "variants": VARIANTS, "others": sg.CATALOGUE[len(sg.LADDER) :],
-         "steps": (*STEPS, STEP_IN_FP64), "fragments": FRAGMENTS}  # fmt: skip
+         "steps": (*STEPS, STEP_IN_FP64, *STEPS_NOT_COUNTED), "fragments": FRAGMENTS}  # fmt: skip
 
 
 def test_every_kernel_and_case_is_recorded():
