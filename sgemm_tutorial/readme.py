@@ -47,7 +47,7 @@ def block(record: Record, others: Record) -> str:
               f"{of['gpu']}, driver {of['driver']}, {of['date'][:10]}; M = N = K = {SIZE}, FP32, device time, each "
               "kernel beside cuBLAS in one run.", "", "Other roads, against the cuBLAS routine of the same types:", "",
               "| kernel | idea | types | TFLOP/s | of cuBLAS |", "|---|---|---|---:|---:|"]  # fmt: skip
-    for point in others.select(sizes=[(SIZE,) * 3]).points:
+    for point in sorted(others.select(sizes=[(SIZE,) * 3]).points, key=lambda point: point.kernel):
         kernel = find(point.kernel)
         lines.append(f"| [{kernel.name}](kernels/{kernel.name}.cu) | {kernel.idea} | {kernel.types.name} | "
                      f"{point.tflops:.2f} | {point.percent_of_cublas:.1f}% |")  # fmt: skip
