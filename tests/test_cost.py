@@ -39,7 +39,7 @@ def test_records_both(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kernel", sg.LADDER, ids=lambda kernel: kernel.name)
 def test_recorded_time_grows_with_the_work_and_no_faster(kernel):
-    """Eight times the work takes at most twelve times the time, from size to doubled size; and in the end at least three."""
+    """Eight times the work takes at most twelve times the time, and in the end at least three."""
     times = {row["size"]: row["seconds"] for row in RECORD["simulator"] if row["kernel"] == kernel.name}
     sizes = sorted(times)
     assert sizes[-1] >= 1024
