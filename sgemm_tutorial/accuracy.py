@@ -6,9 +6,7 @@ rounding errors are relative to (N. J. Higham, Accuracy and Stability of Numeric
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from . import cublas, records
 from .catalogue import Kernel, find
 from .correctness import matrices
 from .cublas import Gemm
-from .errors import ArgumentError
 
 RECORDING = records.RESULTS / "accuracy.json"
 
@@ -109,12 +106,11 @@ def load(path: Path = RECORDING) -> list[Error]:
     ArgumentError
         It is missing or malformed.
     """
-    number: Callable[[Any], float] = lambda value: float("nan") if value is None else value  # noqa: E731
-    try:
-        points = json.loads(path.read_text(encoding="utf-8"))["points"]
-        return [Error(**(point | {name: number(point[name]) for name in ("total", "arithmetic")})) for point in points]
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise ArgumentError("path", f"{path} ({problem!r})", "a recording that `accuracy.record` made") from None
+    def parse(data: Any) -> list[Error]:
+        return [Error(**{name: float("nan") if value is None else value for name, value in point.items()})
+                for point in data["points"]]  # fmt: skip
+
+    return records.read(path, "accuracy.record", parse)
 
 
 if __name__ == "__main__":

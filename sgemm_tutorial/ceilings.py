@@ -6,7 +6,6 @@ are products of widths and clocks; these are what the same card does, at the clo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +16,6 @@ import numpy as np
 
 from . import gpu, records, timing
 from .catalogue import Kernel
-from .errors import ArgumentError
 from .table import Table
 
 RECORDING = records.RESULTS / "ceilings.json"
@@ -125,11 +123,8 @@ def load(path: Path = RECORDING) -> Ceilings:
     ArgumentError
         It is missing or malformed.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return Ceilings(data["provenance"], {point["name"]: Ceiling(**point) for point in data["points"]})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ArgumentError("path", f"{path} ({error!r})", "a recording that `ceilings.record` made") from None
+    return records.read(path, "ceilings.record", lambda data: Ceilings(
+        data["provenance"], {point["name"]: Ceiling(**point) for point in data["points"]}))  # fmt: skip
 
 
 if __name__ == "__main__":

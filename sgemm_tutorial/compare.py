@@ -36,7 +36,7 @@ def compare(old: Record, new: Record) -> Table:
         columns.insert(1, "arguments")
     changed = sum(then.source != now.source for then, now in both)
     left_out = f"{len(old.points) - len(both)} and {len(new.points) - len(both)} points are in one recording alone."
-    return Table(columns, rows, f"{_made(new)}, against {_made(old)}",
+    return Table(columns, rows, f"{new.made}, against {old.made}",
                  f"Of {len(both)} points in both, {changed} are of code that has changed. {left_out}")  # fmt: skip
 
 
@@ -49,7 +49,3 @@ def verdict(then: Point, now: Point) -> str:
 
 def _key(point: Point) -> tuple:
     return point.kernel, point.label, tuple(point.parameters.items()), point.size
-
-
-def _made(record: Record) -> str:
-    return f"{record.provenance['gpu']}, {record.provenance['date'][:10]}"

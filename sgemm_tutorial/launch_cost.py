@@ -7,7 +7,6 @@ check or prepare, so what the first two add is the least that launching from Pyt
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -170,13 +169,9 @@ def load(path: Path = RECORDING) -> Costs:
     ArgumentError
         It is missing or malformed.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        points = [Point(point["name"], point["size"], {way: tuple(point["us"][way]) for way in WAYS})
-                  for point in data["points"]]  # fmt: skip
-        return Costs(data["provenance"], points)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ArgumentError("path", f"{path} ({error!r})", "a recording that `launch_cost.record` made") from None
+    return records.read(path, "launch_cost.record", lambda data: Costs(data["provenance"], [
+        Point(point["name"], point["size"], {way: tuple(point["us"][way]) for way in WAYS})
+        for point in data["points"]]))  # fmt: skip
 
 
 def _at(size: int, kernel: Kernel) -> Iterator[Point]:

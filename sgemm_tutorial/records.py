@@ -9,11 +9,11 @@ import platform
 import re
 import subprocess
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import cupy
 import numpy as np
@@ -29,6 +29,8 @@ DRIVER = Path("/proc/driver/nvidia/version")
 
 Size = tuple[int, int, int]
 """M, N and K."""
+
+Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,11 @@ class Record:
     points: list[Point] = field(default_factory=list)
     complete: bool = True
 
+    @property
+    def made(self) -> str:
+        """The GPU and the date."""
+        return f"{self.provenance['gpu']}, {self.provenance['date'][:10]}"
+
     def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> Record:
         """Return a record of only these kernels, with their parameters and labels, and sizes; None means all."""
         wanted = None if kernels is None else [(kernel.name, kernel.parameters, kernel.label) for kernel in kernels]
@@ -151,7 +158,7 @@ class Record:
             for row, point in zip(rows, self._by_size(), strict=True):
                 row.insert(1, point.label)
         of = self.provenance
-        title = f"{of['gpu']}, {of['date'][:10]}" + ("" if self.complete else " (broken off)")
+        title = self.made + ("" if self.complete else " (broken off)")
         note = (f"Medians of device time, cuBLAS measured in the same run. Driver {of['driver']}, "
                 f"NVRTC {of['nvrtc']}, cuBLAS {of['cublas']}, CuPy {of['cupy']}.")  # fmt: skip
         return Table(columns, rows, title, note)
@@ -233,6 +240,28 @@ def write(path: str | Path, data: Mapping[str, Any]) -> None:
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
+
+
+def read(path: Path, made_by: str, parse: Callable[[Any], Parsed]) -> Parsed:
+    """Return what `parse` makes of a JSON file that another module has recorded.
+
+    Parameters
+    ----------
+    path : Path
+    made_by : str
+        The function that makes such files, for the message.
+    parse : callable
+        Takes the file's content. What it raises on a missing or strange field means that the file is malformed.
+
+    Raises
+    ------
+    ArgumentError
+        The file is missing or malformed.
+    """
+    try:
+        return parse(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ArgumentError("path", f"{path} ({error!r})", f"a recording that `{made_by}` made") from None
 
 
 def load(name: str | Path) -> Record:

@@ -24,12 +24,10 @@ EACH = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.expr
 
 def product(kernel, A, B, C, alpha=1.0, beta=0.0, fresh=(), blocks=None):
     """Compute C ← αAB + βC in place on the simulator; return what was counted."""
-    of = kernel.parameters
     (M, K), (_, N) = A.shape, B.shape
-    threads = of["BM"] * of["BN"] // (of["WM"] * of["WN"]) * 32
     arguments = {"M": np.int32(M), "N": np.int32(N), "K": np.int32(K), "alpha": np.float32(alpha), "A": A, "B": B,
                  "beta": np.float32(beta), "C": C}  # fmt: skip
-    machine = execute(kernel, threads, kernel.grid(M, N), arguments, blocks, fresh=set(fresh))
+    machine = execute(kernel, kernel.threads, kernel.grid(M, N), arguments, blocks, fresh=set(fresh))
     return sum(machine.counts().values(), Counts())
 
 

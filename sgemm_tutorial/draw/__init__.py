@@ -1,8 +1,7 @@
 """Pictures: of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
 
-`figure` makes the SVG, `maps` draws matrices, `owners` and
-`fragments` draw who has what, `memory` draws requests to memory,
-`timeline` draws what happens when, and `charts` draws numbers.
+`figure` makes the SVG, `maps` draws matrices, `owners` and `fragments` draw who has what, `memory` draws requests to
+memory, `timeline` draws what happens when, and `charts` draws numbers.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 

@@ -65,10 +65,10 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
             sheet.lines([[(goal, top - 4), (goal, bottom)]], linewidth=1.5, linestyle=DASHES[1])
         sheet.lines([[(left, top - 4), (left, bottom)]])
         sheet.text(MARGIN, bottom + LINE, "Bars: medians of device time. Whiskers: 10th to 90th percentile.", SMALL)
-        sheet.text(MARGIN, bottom + 2 * LINE, _source(record), SMALL)
+        sheet.text(MARGIN, bottom + 2 * LINE, record.made, SMALL)
         each = (f"{name} {_short(rate)} TFLOP/s, {percent:.1f}% of cuBLAS"
                 for (name, *_, percent), (rate, *_) in zip(rows, rates, strict=True))  # fmt: skip
-        return sheet.finish(f"Bars, speed at {_shape(wanted)} on {_source(record)}: {'; '.join(each)}.")
+        return sheet.finish(f"Bars, speed at {_shape(wanted)} on {record.made}: {'; '.join(each)}.")
 
 
 def by_size(record: Record, of_cublas: bool = False) -> Figure:
@@ -94,13 +94,13 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
     for point in sorted(record.points, key=lambda p: (p.kernel, _extent(p))):
         rates = _percentages(point) if of_cublas else _rates(point, "")
         series.setdefault(_name(point, record), []).append((_extent(point), *rates))
-    libraries = {CUBLAS: record.points} if of_cublas else _libraries(record.points)
-    for name, beside in libraries.items():
-        extents = sorted({_extent(p) for p in beside})
-        series[name] = [(n, *np.median([_rates(p, "cublas_") for p in beside if n == _extent(p)], axis=0))
-                        for n in extents]  # fmt: skip
     if of_cublas:
-        series[CUBLAS] = [(size, 100.0, 100.0, 100.0) for size in (sizes[0], sizes[-1])]
+        libraries = {CUBLAS: [(size, 100.0, 100.0, 100.0) for size in (sizes[0], sizes[-1])]}
+    else:
+        libraries = {name: [(n, *np.median([_rates(p, "cublas_") for p in beside if n == _extent(p)], axis=0))
+                            for n in sorted({_extent(p) for p in beside})]
+                     for name, beside in _libraries(record.points).items()}  # fmt: skip
+    series |= libraries
     unit = "% of cuBLAS" if of_cublas else "TFLOP/s"
     square = all(p.M == p.N == p.K for p in record.points)
     size = "M = N = K" if square else "the cube root of M·N·K"
@@ -119,10 +119,10 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
             plot.line([(n, rate) for n, rate, *_ in line], colour, dash)
             ends[name] = (line[-1][1], colour)
         plot.labels(ends)
-        plot.notes("Lines: medians of device time. Bands: 10th to 90th percentile.", _source(record))
+        plot.notes("Lines: medians of device time. Bands: 10th to 90th percentile.", record.made)
         each = (f"{name} from {_short(line[0][1])} at {line[0][0]:g} to {_short(line[-1][1])} at {line[-1][0]:g}"
                 for name, line in series.items())  # fmt: skip
-        return sheet.finish(f"{unit} by size, {size}, on {_source(record)}: {'; '.join(each)}.")
+        return sheet.finish(f"{unit} by size, {size}, on {record.made}: {'; '.join(each)}.")
 
 
 def prediction(predicted: Mapping[str, Number], counted: Mapping[str, Number],
@@ -437,10 +437,6 @@ def _tflops(size: tuple[int, int, int], ms: float) -> float:
 
 def _shape(size: tuple[int, int, int]) -> str:
     return f"M = N = K = {size[0]}" if len(set(size)) == 1 else "M, N, K = {}, {}, {}".format(*size)
-
-
-def _source(record: Record) -> str:
-    return f"{record.provenance['gpu']}, {record.provenance['date'][:10]}"
 
 
 def _short(value: Number) -> str:
