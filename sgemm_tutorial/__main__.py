@@ -79,9 +79,17 @@ def _list(options: argparse.Namespace) -> int:
     cells = []
     for row in rows:
         used, fit = row["resources"], row["occupancy"]
-        cells.append((row["name"], ", ".join(f"{name} {value}" for name, value in row["parameters"].items()),
-                      row["threads"], used and used.registers, used and used.shared_bytes,
-                      fit and f"{fit.fraction:.0%}", row["idea"]))  # fmt: skip
+        cells.append(
+            (
+                row["name"],
+                ", ".join(f"{name} {value}" for name, value in row["parameters"].items()),
+                row["threads"],
+                used and used.registers,
+                used and used.shared_bytes,
+                fit and f"{fit.fraction:.0%}",
+                row["idea"],
+            )
+        )
     note = f"Registers per thread, shared memory per block, compiled for {options.architecture}."
     _print(Table(columns, cells, "The kernels", note))
     return PASSED
@@ -187,8 +195,17 @@ def _trace(options: argparse.Namespace) -> int:
     A, B = matrices(M, N, K, on_gpu=False)
     run = simulate(kernel, A, B, architecture=options.architecture, progress=None)
     if options.json:
-        _print_json({"kernel": kernel.name, "M": M, "N": N, "K": K, "architecture": options.architecture,
-                     "total": run.total, "lines": run.lines})  # fmt: skip
+        _print_json(
+            {
+                "kernel": kernel.name,
+                "M": M,
+                "N": N,
+                "K": K,
+                "architecture": options.architecture,
+                "total": run.total,
+                "lines": run.lines,
+            }
+        )
     else:
         _print(run.table())
     return PASSED
@@ -207,8 +224,11 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--json", action="store_true", help="print JSON, and nothing else, on stdout")
         return added.add_argument
 
-    architecture = {"default": ARCHITECTURE, "metavar": "SM",
-                    "help": "what to compile for, such as sm_86 (default: %(default)s); needs no GPU"}  # fmt: skip
+    architecture = {
+        "default": ARCHITECTURE,
+        "metavar": "SM",
+        "help": "what to compile for, such as sm_86 (default: %(default)s); needs no GPU",
+    }
 
     add = command("list", _list, "list the ladder of kernels", "Says what the compiler gives each.")
     add("--architecture", **architecture)
@@ -219,9 +239,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--report", action="store_true", help="add registers, shared memory, occupancy, machine instructions")
     add("--architecture", **architecture)
 
-    add = command("check", _check, "compare a kernel with float64",
-                  "Every element must be within the error bound of float32 arithmetic, and nothing outside C may "
-                  "change. Runs a suite of difficult cases, on the GPU if there is one.")  # fmt: skip
+    add = command(
+        "check",
+        _check,
+        "compare a kernel with float64",
+        "Every element must be within the error bound of float32 arithmetic, and nothing outside C may "
+        "change. Runs a suite of difficult cases, on the GPU if there is one.",
+    )
     add("name", metavar="NAME", nargs="?", default="all", help="which kernel; all unless given")
     add("--sizes", metavar="SIZES", help="these instead of the suite: such as 64,300x200x100,8:64:8")
     add("--alpha", type=float, help="with --sizes (default: 1)")
@@ -229,26 +253,45 @@ def _parser() -> argparse.ArgumentParser:
     add("--simulate", action="store_true", help="use the simulator even if there is a GPU")
     add("--verbose", action="store_true", help="show every case, not only what fails")
 
-    add = command("bench", _bench, "time kernels against cuBLAS",
-                  "Median device times, kernel and cuBLAS in turn: a table, and drawings by size. Without a GPU, shows "
-                  "the recording.")  # fmt: skip
+    add = command(
+        "bench",
+        _bench,
+        "time kernels against cuBLAS",
+        "Median device times, kernel and cuBLAS in turn: a table, and drawings by size. Without a GPU, shows "
+        "the recording.",
+    )
     add("--kernels", metavar="NAMES", default="all", help="which, with commas between (default: %(default)s)")
-    add("--sizes", metavar="SIZES", help="N, MxNxK or first:last:step, with commas between several, such as "
-        "256:4096:128,300x200x100 (default: 4096, or all that was recorded)")  # fmt: skip
+    add(
+        "--sizes",
+        metavar="SIZES",
+        help="N, MxNxK or first:last:step, with commas between several, such as "
+        "256:4096:128,300x200x100 (default: 4096, or all that was recorded)",
+    )
     add("--flush-l2", action="store_true", help="start every launch with a cold L2 cache")
-    add("--output", metavar="FILE", default="bench.json",
+    add(
+        "--output",
+        metavar="FILE",
+        default="bench.json",
         help="each point is saved here once measured, run again to continue; drawings go beside it (default: "
-             "%(default)s)")  # fmt: skip
-    add("--recording", metavar="NAME", default="ladder",
-        help="what to show without a GPU: a name in book/results or a file (default: %(default)s)")  # fmt: skip
+        "%(default)s)",
+    )
+    add(
+        "--recording",
+        metavar="NAME",
+        default="ladder",
+        help="what to show without a GPU: a name in book/results or a file (default: %(default)s)",
+    )
 
     add = command("compare", _compare, "hold two recordings against each other", "Both are files, or in book/results.")
     add("old", metavar="OLD", help="a file that bench has saved, or a name in book/results such as ladder")
     add("new", metavar="NEW", help="another")
 
-    add = command("trace", _trace, "count what a kernel does to memory, line by line",
-                  "Simulates a run and counts warp instructions, requests, sectors and wavefronts, as the "
-                  "hardware does.")  # fmt: skip
+    add = command(
+        "trace",
+        _trace,
+        "count what a kernel does to memory, line by line",
+        "Simulates a run and counts warp instructions, requests, sectors and wavefronts, as the hardware does.",
+    )
     add("name", metavar="NAME", help="which kernel")
     add("--size", metavar="M,N,K", default="128", help="or one number; 128 takes a second (default: %(default)s)")
     add("--architecture", **architecture)

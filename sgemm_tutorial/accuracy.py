@@ -106,9 +106,12 @@ def load(path: Path = RECORDING) -> list[Error]:
     ArgumentError
         It is missing or malformed.
     """
+
     def parse(data: Any) -> list[Error]:
-        return [Error(**{name: float("nan") if value is None else value for name, value in point.items()})
-                for point in data["points"]]  # fmt: skip
+        return [
+            Error(**{name: float("nan") if value is None else value for name, value in point.items()})
+            for point in data["points"]
+        ]
 
     return records.read(path, "accuracy.record", parse)
 

@@ -35,8 +35,16 @@ class Problem:
     @property
     def arguments(self) -> dict[str, Any]:
         """The kernel's arguments by name, in the order of the kernel contract."""
-        return {"M": np.int32(self.M), "N": np.int32(self.N), "K": np.int32(self.K), "alpha": self.alpha,
-                "A": self.A, "B": self.B, "beta": self.beta, "C": self.C}  # fmt: skip
+        return {
+            "M": np.int32(self.M),
+            "N": np.int32(self.N),
+            "K": np.int32(self.K),
+            "alpha": self.alpha,
+            "A": self.A,
+            "B": self.B,
+            "beta": self.beta,
+            "C": self.C,
+        }
 
 
 def check(A: Any, B: Any, C: Any, alpha: float, beta: float, types: Types = FP32) -> Problem:

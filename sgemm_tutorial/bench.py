@@ -91,8 +91,11 @@ def bench(
     """
     chosen, wanted = _kernels(kernels), _sizes(sizes)
     measure = measure or on_gpu
-    record = Record(provenance(), {"flush_l2": flush_l2, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal",
-                                   "seed": SEED}, complete=False)  # fmt: skip
+    record = Record(
+        provenance(),
+        {"flush_l2": flush_l2, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal", "seed": SEED},
+        complete=False,
+    )
     if path is not None and Path(path).exists():
         record.points = _points_to_keep(record, Path(path))
     done = {_key(point.kernel, point.label, point.parameters, point.size, point.source) for point in record.points}
@@ -173,8 +176,11 @@ def recorded(
         asked = ", ".join(kernel.expression for kernel in chosen)
         asked += "" if wanted is None else " at " + ", ".join(map(_times, wanted))
         has = sorted({point.kernel for point in record.points}), sorted({point.size for point in record.points})
-        raise ArgumentError("kernels, sizes", f"{asked}: not in the recording {recording}",
-                            f"some of {', '.join(has[0])} at {', '.join(map(_times, has[1]))}")  # fmt: skip
+        raise ArgumentError(
+            "kernels, sizes",
+            f"{asked}: not in the recording {recording}",
+            f"some of {', '.join(has[0])} at {', '.join(map(_times, has[1]))}",
+        )
     return found
 
 
@@ -211,8 +217,9 @@ def on_gpu(kernels: Sequence[Kernel], size: Size, flush_l2: bool) -> Iterator[tu
         yield from _of_types(types, [kernel for kernel in kernels if kernel.types == types], size, flush_l2)
 
 
-def _of_types(types: Types, kernels: Sequence[Kernel], size: Size, flush_l2: bool
-              ) -> Iterator[tuple[Kernel, Timing, Timing]]:  # fmt: skip
+def _of_types(
+    types: Types, kernels: Sequence[Kernel], size: Size, flush_l2: bool
+) -> Iterator[tuple[Kernel, Timing, Timing]]:
     """Time kernels that take the same types; see `on_gpu`."""
     M, N, K = size
     with gpu.reported("making room for A, B and C"):
@@ -322,11 +329,21 @@ def _key(kernel: str, label: str, parameters: dict[str, int | str], size: Size, 
 
 def _point(kernel: Kernel, size: Size, own: Timing, reference: Timing) -> Point:
     return Point(
-        kernel.name, kernel.parameters, *size,
-        own.median_ms, own.p10_ms, own.p90_ms, len(own.samples), own.batch,
-        reference.median_ms, reference.p10_ms, reference.p90_ms, digest(kernel), kernel.label,
+        kernel.name,
+        kernel.parameters,
+        *size,
+        own.median_ms,
+        own.p10_ms,
+        own.p90_ms,
+        len(own.samples),
+        own.batch,
+        reference.median_ms,
+        reference.p10_ms,
+        reference.p90_ms,
+        digest(kernel),
+        kernel.label,
         kernel.types.name,
-    )  # fmt: skip
+    )
 
 
 def _times(size: Size) -> str:
@@ -347,6 +364,8 @@ def _spot_check(name: str, C: Any, A: np.ndarray, B: np.ndarray) -> None:
     ratio = correctness.excess(got, A[rows], B[:, columns], got, 1.0, 0.0)
     if not (ratio <= 1).all():
         row, column = np.unravel_index(np.argmax(ratio), ratio.shape)
-        raise TutorialError(f"{name} is wrong at M×N×K = {C.shape[0]}×{C.shape[1]}×{A.shape[1]}: element "
-                            f"({rows[row]}, {columns[column]}) is {ratio.max():.3g} times its error bound off; "
-                            "not timed")  # fmt: skip
+        raise TutorialError(
+            f"{name} is wrong at M×N×K = {C.shape[0]}×{C.shape[1]}×{A.shape[1]}: element "
+            f"({rows[row]}, {columns[column]}) is {ratio.max():.3g} times its error bound off; "
+            "not timed"
+        )

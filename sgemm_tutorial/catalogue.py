@@ -168,30 +168,49 @@ class Kernel:
 
 
 LADDER = (
-    Kernel("01_naive", "one thread per element of C, neighbouring threads on neighbouring rows",
-           {"BM": 32, "BN": 8}),
-    Kernel("02_coalesced", "neighbouring threads on neighbouring columns",
-           {"BM": 8, "BN": 32}),
-    Kernel("03_shared_tile", "the block stages tiles of A and B in shared memory",
-           {"BM": 32, "BN": 32, "BK": 128}),
-    Kernel("04_thread_tile_1d", "each thread computes a column of TM elements",
-           {"BM": 64, "BN": 64, "BK": 32, "TM": 16}),
-    Kernel("05_thread_tile_2d", "each thread computes a tile of TM × TN elements",
-           {"BM": 128, "BN": 64, "BK": 32, "TM": 8, "TN": 4}),
-    Kernel("06_register_fragments", "what a thread needs at one k is read into registers first",
-           {"BM": 128, "BN": 64, "BK": 32, "TM": 8, "TN": 4}),
-    Kernel("07_vectorized", "four elements per access, and the tile of A transposed",
-           {"BM": 128, "BN": 64, "BK": 16, "TM": 8, "TN": 4, "BLOCKS": 3}),
-    Kernel("08_conflict_free", "no two lanes in different words of one bank",
-           {"BM": 64, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "BLOCKS": 3}),
-    Kernel("09_warp_tile", "a tile of C for the warp, between the block's and the thread's",
-           {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "TM": 8, "TN": 8, "BLOCKS": 2}),
-    Kernel("10_double_buffer", "the next tiles are fetched while these are multiplied",
-           {"BM": 128, "BN": 256, "BK": 8, "WM": 128, "WN": 32, "TM": 16, "TN": 8, "BLOCKS": 1}),
-    Kernel("11_async_pipeline", "asynchronous copies, several tiles ahead",
-           {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8, "STAGES": 3, "BLOCKS": 1},
-           (8, 0)),
-)  # fmt: skip
+    Kernel("01_naive", "one thread per element of C, neighbouring threads on neighbouring rows", {"BM": 32, "BN": 8}),
+    Kernel("02_coalesced", "neighbouring threads on neighbouring columns", {"BM": 8, "BN": 32}),
+    Kernel("03_shared_tile", "the block stages tiles of A and B in shared memory", {"BM": 32, "BN": 32, "BK": 128}),
+    Kernel(
+        "04_thread_tile_1d", "each thread computes a column of TM elements", {"BM": 64, "BN": 64, "BK": 32, "TM": 16}
+    ),
+    Kernel(
+        "05_thread_tile_2d",
+        "each thread computes a tile of TM × TN elements",
+        {"BM": 128, "BN": 64, "BK": 32, "TM": 8, "TN": 4},
+    ),
+    Kernel(
+        "06_register_fragments",
+        "what a thread needs at one k is read into registers first",
+        {"BM": 128, "BN": 64, "BK": 32, "TM": 8, "TN": 4},
+    ),
+    Kernel(
+        "07_vectorized",
+        "four elements per access, and the tile of A transposed",
+        {"BM": 128, "BN": 64, "BK": 16, "TM": 8, "TN": 4, "BLOCKS": 3},
+    ),
+    Kernel(
+        "08_conflict_free",
+        "no two lanes in different words of one bank",
+        {"BM": 64, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "BLOCKS": 3},
+    ),
+    Kernel(
+        "09_warp_tile",
+        "a tile of C for the warp, between the block's and the thread's",
+        {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "TM": 8, "TN": 8, "BLOCKS": 2},
+    ),
+    Kernel(
+        "10_double_buffer",
+        "the next tiles are fetched while these are multiplied",
+        {"BM": 128, "BN": 256, "BK": 8, "WM": 128, "WN": 32, "TM": 16, "TN": 8, "BLOCKS": 1},
+    ),
+    Kernel(
+        "11_async_pipeline",
+        "asynchronous copies, several tiles ahead",
+        {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8, "STAGES": 3, "BLOCKS": 1},
+        (8, 0),
+    ),
+)
 """The climb in FP32 on CUDA cores, towards cuBLAS's SGEMM."""
 
 
@@ -208,15 +227,41 @@ def _wmma_tiles(of: Mapping[str, Any]) -> int:
 
 CATALOGUE = (
     *LADDER,
-    Kernel("13_register_l1", "no shared memory: what neighbouring threads share, L1 hands them",
-           {"T": "float", "BM": 16, "BN": 512, "BK": 32, "TM": 16, "TN": 4, "SHARED": 0, "C_LAST": 0, "FETCH": 1,
-            "READ": 1, "UNROLL": 1, "EXTRA": 0, "BLOCKS": 4}, dynamic_shared=_register_l1_tiles),
-    Kernel("14_wmma", "a warp multiplies 16 × 16 × 16 at once, on tensor cores",
-           {"BM": 64, "BN": 64, "WM": 16, "WN": 16}, types=FP16),
-    Kernel("15_wmma_warp_tile", "a warp has a tile of fragments, a block stages what its warps share",
-           {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 3, "BLOCKS": 2}, (8, 0),
-           types=FP16, dynamic_shared=_wmma_tiles),
-)  # fmt: skip
+    Kernel(
+        "13_register_l1",
+        "no shared memory: what neighbouring threads share, L1 hands them",
+        {
+            "T": "float",
+            "BM": 16,
+            "BN": 512,
+            "BK": 32,
+            "TM": 16,
+            "TN": 4,
+            "SHARED": 0,
+            "C_LAST": 0,
+            "FETCH": 1,
+            "READ": 1,
+            "UNROLL": 1,
+            "EXTRA": 0,
+            "BLOCKS": 4,
+        },
+        dynamic_shared=_register_l1_tiles,
+    ),
+    Kernel(
+        "14_wmma",
+        "a warp multiplies 16 × 16 × 16 at once, on tensor cores",
+        {"BM": 64, "BN": 64, "WM": 16, "WN": 16},
+        types=FP16,
+    ),
+    Kernel(
+        "15_wmma_warp_tile",
+        "a warp has a tile of fragments, a block stages what its warps share",
+        {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 3, "BLOCKS": 2},
+        (8, 0),
+        types=FP16,
+        dynamic_shared=_wmma_tiles,
+    ),
+)
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 
 

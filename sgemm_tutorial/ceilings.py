@@ -69,11 +69,16 @@ class Ceilings:
 
     def table(self) -> Table:
         """Return a row for each."""
-        rows = [(c.name, f"{c.tera_per_second:.3g} T{'FLOP' if c.unit == 'FLOP' else 'B'}/s", c.ms)
-                for c in self.by_name.values()]  # fmt: skip
-        return Table(("ceiling", "measured", "ms per launch"), rows,
-                     f"{self.provenance['gpu']}, {self.provenance['date'][:10]}",
-                     "Copies count bytes read and bytes written.")  # fmt: skip
+        rows = [
+            (c.name, f"{c.tera_per_second:.3g} T{'FLOP' if c.unit == 'FLOP' else 'B'}/s", c.ms)
+            for c in self.by_name.values()
+        ]
+        return Table(
+            ("ceiling", "measured", "ms per launch"),
+            rows,
+            f"{self.provenance['gpu']}, {self.provenance['date'][:10]}",
+            "Copies count bytes read and bytes written.",
+        )
 
 
 def measure() -> Ceilings:
@@ -97,15 +102,20 @@ def measure() -> Ceilings:
         return lambda: function((blocks,), (THREADS,), arguments)
 
     work = {
-        FP32: ("FLOP", 2 * STEPS * CHAINS * threads,
-               launch(MULTIPLY_ADD, np.int32(STEPS), np.float32(0.5), np.float32(1.0), out)),
+        FP32: (
+            "FLOP",
+            2 * STEPS * CHAINS * threads,
+            launch(MULTIPLY_ADD, np.int32(STEPS), np.float32(0.5), np.float32(1.0), out),
+        ),
         SHARED: ("byte", 16 * STEPS * threads, launch(SHARED_READ, np.int32(STEPS), out)),
         L2: ("byte", 2 * TIMES * small, launch(COPY, np.int32(TIMES), np.uint64(small // 16), *arrays[small])),
         DRAM: ("byte", 2 * large, launch(COPY, np.int32(1), np.uint64(large // 16), *arrays[large])),
-    }  # fmt: skip
+    }
     taken = timing.time_interleaved({name: start for name, (_, _, start) in work.items()})
-    found = {name: Ceiling(name, unit, amount, taken[name].median_ms, taken[name].p10_ms, taken[name].p90_ms)
-             for name, (unit, amount, _) in work.items()}  # fmt: skip
+    found = {
+        name: Ceiling(name, unit, amount, taken[name].median_ms, taken[name].p10_ms, taken[name].p90_ms)
+        for name, (unit, amount, _) in work.items()
+    }
     return Ceilings(provenance, found)
 
 
@@ -123,8 +133,11 @@ def load(path: Path = RECORDING) -> Ceilings:
     ArgumentError
         It is missing or malformed.
     """
-    return records.read(path, "ceilings.record", lambda data: Ceilings(
-        data["provenance"], {point["name"]: Ceiling(**point) for point in data["points"]}))  # fmt: skip
+    return records.read(
+        path,
+        "ceilings.record",
+        lambda data: Ceilings(data["provenance"], {point["name"]: Ceiling(**point) for point in data["points"]}),
+    )
 
 
 if __name__ == "__main__":

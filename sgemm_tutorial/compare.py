@@ -27,8 +27,16 @@ def compare(old: Record, new: Record) -> Table:
     columns = ["kernel", "M×N×K", "ms before", "ms now", "speed", "verdict", "% of cuBLAS before", "now"]
     rows = []
     for then, now in both:
-        row = [now.kernel, "×".join(map(str, now.size)), then.ms, now.ms, f"{100 * (then.ms / now.ms - 1):+.1f}%",
-               verdict(then, now), then.percent_of_cublas, now.percent_of_cublas]  # fmt: skip
+        row = [
+            now.kernel,
+            "×".join(map(str, now.size)),
+            then.ms,
+            now.ms,
+            f"{100 * (then.ms / now.ms - 1):+.1f}%",
+            verdict(then, now),
+            then.percent_of_cublas,
+            now.percent_of_cublas,
+        ]
         if varied:
             row.insert(1, ", ".join([*filter(None, [now.label]), *map(str, now.parameters.values())]))
         rows.append(row)
@@ -36,8 +44,12 @@ def compare(old: Record, new: Record) -> Table:
         columns.insert(1, "arguments")
     changed = sum(then.source != now.source for then, now in both)
     left_out = f"{len(old.points) - len(both)} and {len(new.points) - len(both)} points are in one recording alone."
-    return Table(columns, rows, f"{new.made}, against {old.made}",
-                 f"Of {len(both)} points in both, {changed} are of code that has changed. {left_out}")  # fmt: skip
+    return Table(
+        columns,
+        rows,
+        f"{new.made}, against {old.made}",
+        f"Of {len(both)} points in both, {changed} are of code that has changed. {left_out}",
+    )
 
 
 def verdict(then: Point, now: Point) -> str:

@@ -82,8 +82,11 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
         shared = kernel.dynamic_shared_bytes + (int(static[1]) if static else 0)
         most = limits_of(architecture.replace("compute", "sm")).max_shared_per_block
         if shared > most:
-            raise ArgumentError("dynamic_shared", f"{shared:,} bytes of shared memory per block of {kernel.expression}",
-                                f"at most {most:,} on {architecture}")  # fmt: skip
+            raise ArgumentError(
+                "dynamic_shared",
+                f"{shared:,} bytes of shared memory per block of {kernel.expression}",
+                f"at most {most:,} on {architecture}",
+            )
     return binary
 
 

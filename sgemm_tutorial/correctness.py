@@ -232,8 +232,9 @@ def check(
     if (K + 2) * types.roundoff >= 1:
         raise ArgumentError("K", str(K), f"less than {int(1 / types.roundoff) - 2}, where the error bound still holds")
     on_gpu = _where(on_gpu)
-    alpha, beta = (float(arguments.scalar(name, value, types.result)) for name, value in
-                   (("alpha", alpha), ("beta", beta)))  # fmt: skip
+    alpha, beta = (
+        float(arguments.scalar(name, value, types.result)) for name, value in (("alpha", alpha), ("beta", beta))
+    )
     A, B, C = _draw(M, N, K, seed, types)
     if special:
         _make_special(A, B, C, seed)
@@ -283,12 +284,25 @@ def cases(kernel: Kernel) -> list[dict[str, Any]]:
     BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
     BK = kernel.parameters.get("BK", 8)
     shapes = [
-        (0, 0, 0), (0, 5, 3), (5, 0, 3), (5, 3, 0),
-        (1, 1, 1), (1, 1, 7), (1, 7, 1), (7, 1, 1),
-        (37, 41, 43), (131, 3, 5), (3, 131, 5), (3, 5, 131),
-        (BM, BN, BK), (BM + 1, BN + 1, BK + 1), (BM - 1, BN - 1, BK - 1), (2 * BM, 2 * BN, 2 * BK),
-        (BM + 1, BN - 1, 2 * BK - 1), (BM - 1, 2 * BN + 1, 3 * BK + 1),
-    ]  # fmt: skip
+        (0, 0, 0),
+        (0, 5, 3),
+        (5, 0, 3),
+        (5, 3, 0),
+        (1, 1, 1),
+        (1, 1, 7),
+        (1, 7, 1),
+        (7, 1, 1),
+        (37, 41, 43),
+        (131, 3, 5),
+        (3, 131, 5),
+        (3, 5, 131),
+        (BM, BN, BK),
+        (BM + 1, BN + 1, BK + 1),
+        (BM - 1, BN - 1, BK - 1),
+        (2 * BM, 2 * BN, 2 * BK),
+        (BM + 1, BN - 1, 2 * BK - 1),
+        (BM - 1, 2 * BN + 1, 3 * BK + 1),
+    ]
     shapes = list(dict.fromkeys(shapes))  # a small tile makes some of them the same
     scalars = ((1.0, 0.0), (-1.5, 0.75))
     listed = [_case(shape, *pair) for shape in shapes for pair in scalars]

@@ -72,8 +72,22 @@ def launch(problem: arguments.Problem) -> Callable[[], None]:
         (a, lda), (b, ldb), (c, ldc) = A, B, C
         half, single = cupy.cuda.runtime.CUDA_R_16F, cupy.cuda.runtime.CUDA_R_32F
         function = library.gemmEx
-        call = (*sizes, alpha, b, half, ldb, a, half, lda, beta, c, single, ldc,
-                library.CUBLAS_COMPUTE_32F, library.CUBLAS_GEMM_DEFAULT)  # fmt: skip
+        call = (
+            *sizes,
+            alpha,
+            b,
+            half,
+            ldb,
+            a,
+            half,
+            lda,
+            beta,
+            c,
+            single,
+            ldc,
+            library.CUBLAS_COMPUTE_32F,
+            library.CUBLAS_GEMM_DEFAULT,
+        )
     else:
         function = library.dgemm if problem.types == FP64 else library.sgemm
         call = (*sizes, alpha, *B, *A, beta, *C)

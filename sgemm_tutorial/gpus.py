@@ -174,12 +174,19 @@ def gpus_table() -> Table:
     return Table(
         ("GPU", "Architecture", "SMs", "FP32 TFLOP/s", "GB/s", "FLOP per byte", "L2 MiB"),
         [
-            (gpu.name, gpu.architecture, gpu.sms, gpu.fp32_tflops, gpu.bandwidth_gbs,
-             1000 * gpu.fp32_tflops / gpu.bandwidth_gbs, gpu.l2_bytes / MIB)
+            (
+                gpu.name,
+                gpu.architecture,
+                gpu.sms,
+                gpu.fp32_tflops,
+                gpu.bandwidth_gbs,
+                1000 * gpu.fp32_tflops / gpu.bandwidth_gbs,
+                gpu.l2_bytes / MIB,
+            )
             for gpu in GPUS
         ],
         title="The GPUs of this book, from their data sheets",
-    )  # fmt: skip
+    )
 
 
 def limits_table() -> Table:
@@ -187,9 +194,16 @@ def limits_table() -> Table:
     return Table(
         ("Architecture", "Threads", "Blocks", "Registers", "Shared KiB", "Shared KiB per block", "FFMA per clock"),
         [
-            (limits.architecture, limits.max_threads_per_sm, limits.max_blocks_per_sm, limits.registers_per_sm,
-             limits.shared_per_sm // KIB, limits.max_shared_per_block // KIB, limits.fp32_lanes)
+            (
+                limits.architecture,
+                limits.max_threads_per_sm,
+                limits.max_blocks_per_sm,
+                limits.registers_per_sm,
+                limits.shared_per_sm // KIB,
+                limits.max_shared_per_block // KIB,
+                limits.fp32_lanes,
+            )
             for limits in LIMITS.values()
         ],
         title="What one SM holds",
-    )  # fmt: skip
+    )

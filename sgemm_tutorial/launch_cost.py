@@ -73,8 +73,10 @@ class Costs:
             raise ArgumentError("size", str(size), f"one of {', '.join(map(str, self.sizes))}")
         rows = [(point.name, *(f"{point.us[way][0]:.1f}" for way in WAYS)) for point in points]
         title = f"One launch at M = N = K = {size}, in µs: {self.provenance['gpu']}, {self.provenance['date'][:10]}"
-        note = ("Medians. Host clock and events: one launch at a time, with nothing left to prepare. Device: batches "
-                "behind a spin kernel.")  # fmt: skip
+        note = (
+            "Medians. Host clock and events: one launch at a time, with nothing left to prepare. Device: batches "
+            "behind a spin kernel."
+        )
         return Table(("", *WAYS), rows, title, note)
 
     @property
@@ -157,8 +159,10 @@ def record(path: Path = RECORDING) -> None:
     """Measure all of `SIZES` and save the recording."""
     costs = measure(progress=True)
     settings = {"calls": CALLS, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal", "ways": WAYS}
-    records.write(path, {"provenance": costs.provenance, "settings": settings,
-                         "points": [asdict(point) for point in costs.points]})  # fmt: skip
+    records.write(
+        path,
+        {"provenance": costs.provenance, "settings": settings, "points": [asdict(point) for point in costs.points]},
+    )
 
 
 def load(path: Path = RECORDING) -> Costs:
@@ -169,17 +173,24 @@ def load(path: Path = RECORDING) -> Costs:
     ArgumentError
         It is missing or malformed.
     """
-    return records.read(path, "launch_cost.record", lambda data: Costs(data["provenance"], [
-        Point(point["name"], point["size"], {way: tuple(point["us"][way]) for way in WAYS})
-        for point in data["points"]]))  # fmt: skip
+    return records.read(
+        path,
+        "launch_cost.record",
+        lambda data: Costs(
+            data["provenance"],
+            [
+                Point(point["name"], point["size"], {way: tuple(point["us"][way]) for way in WAYS})
+                for point in data["points"]
+            ],
+        ),
+    )
 
 
 def _at(size: int, kernel: Kernel) -> Iterator[Point]:
     A, B = correctness.matrices(size, size, size, on_gpu=True)
     with gpu.reported(f"timing single launches at {size}"):
         problem = arguments.check(A, B, cupy.empty((size, size), np.float32), 1.0, 0.0)
-        launches: Mapping[str, Launch] = {"cuBLAS": cublas.launch(problem),
-                                          kernel.name: gpu.launcher(kernel, problem)}  # fmt: skip
+        launches: Mapping[str, Launch] = {"cuBLAS": cublas.launch(problem), kernel.name: gpu.launcher(kernel, problem)}
         device = timing.time_interleaved(launches)
         for name, launch in launches.items():
             taken = (by_host_clock(launch), by_events(launch), device[name])

@@ -106,9 +106,13 @@ def comparison(run: Run) -> Table:
         if hasattr(total, name) and (ours := getattr(total, name)) + theirs[name] > 0:
             rows.append((name.replace("_", " "), ours, theirs[name], ours / theirs[name] if theirs[name] else None))
     of = _recording()["provenance"]
-    return Table(("counter", "simulated", "measured", "ratio"), rows, f"{run.kernel.name}: simulated and measured",
-                 f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}. The simulator counts PTX "
-                 "instructions, the hardware machine instructions.")  # fmt: skip
+    return Table(
+        ("counter", "simulated", "measured", "ratio"),
+        rows,
+        f"{run.kernel.name}: simulated and measured",
+        f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}. The simulator counts PTX "
+        "instructions, the hardware machine instructions.",
+    )
 
 
 def _recording() -> dict[str, Any]:
@@ -139,8 +143,20 @@ def counted(python: list[str], functions: list[str], metrics: dict[str, str]) ->
     """
     if not shutil.which("ncu"):
         raise DeviceError("ncu, Nsight Compute's command line, is not on the PATH")
-    command = ["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--metrics", ",".join(metrics.values()),
-               "--kernel-name", f"regex:^({'|'.join(sorted(set(functions)))})$", sys.executable, *python]  # fmt: skip
+    command = [
+        "ncu",
+        "--csv",
+        "--page",
+        "raw",
+        "--clock-control",
+        "none",
+        "--metrics",
+        ",".join(metrics.values()),
+        "--kernel-name",
+        f"regex:^({'|'.join(sorted(set(functions)))})$",
+        sys.executable,
+        *python,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     start = done.stdout.find('"ID"')
     if done.returncode or start < 0:

@@ -40,11 +40,13 @@ class Occupancy:
         """Return each limit in a row."""
         return Table(
             ("Resource", "A block takes", "An SM has", "Blocks"),
-            [(name + ", bytes" * (name == "shared memory"), self.needs[name], self.has[name], self.limits[name])
-             for name in self.limits],
+            [
+                (name + ", bytes" * (name == "shared memory"), self.needs[name], self.has[name], self.limits[name])
+                for name in self.limits
+            ],
             title="Occupancy: how many blocks fit on an SM",
             note=f"{self.warps} of {self.has['threads'] // WARP} warps: {self.fraction:.0%}, limited by {self.limiter}",
-        )  # fmt: skip
+        )
 
 
 def occupancy(threads: int, registers: int, shared_bytes: int, gpu: Gpu | Limits) -> Occupancy:
@@ -83,8 +85,12 @@ def occupancy(threads: int, registers: int, shared_bytes: int, gpu: Gpu | Limits
     warp_registers = _round_up(registers * WARP, limits.register_granularity)
     shared = _round_up(shared_bytes + limits.shared_reserved_per_block, limits.shared_granularity)
     needs = {"threads": warps * WARP, "registers": warps * warp_registers, "shared memory": shared, "block slots": 1}
-    has = {"threads": limits.max_threads_per_sm, "registers": limits.registers_per_sm,
-           "shared memory": limits.shared_per_sm, "block slots": limits.max_blocks_per_sm}  # fmt: skip
+    has = {
+        "threads": limits.max_threads_per_sm,
+        "registers": limits.registers_per_sm,
+        "shared memory": limits.shared_per_sm,
+        "block slots": limits.max_blocks_per_sm,
+    }
 
     allowed = {name: has[name] // needs[name] if needs[name] else has["block slots"] for name in needs}
     partition = limits.registers_per_sm // limits.warp_granularity

@@ -57,8 +57,10 @@ PIPES = {"FP32": "FMA pipes", "FP64": "FP64 pipes", "FP16": "tensor cores"}
 
 METRICS = (
     INSTRUCTIONS
-    | {f"state: {ours}": f"smsp__average_warps_issue_stalled_{theirs}_per_issue_active.ratio"
-       for ours, theirs in STALLS.items()}
+    | {
+        f"state: {ours}": f"smsp__average_warps_issue_stalled_{theirs}_per_issue_active.ratio"
+        for ours, theirs in STALLS.items()
+    }
     | {
         "cycles between a warp's instructions": "smsp__average_warp_latency_per_inst_issued.ratio",
         "issue slots used, %": "smsp__issue_active.avg.pct_of_peak_sustained_active",
@@ -73,7 +75,7 @@ METRICS = (
         "nanoseconds": "gpu__time_duration.sum",
         "SM cycles": "sm__cycles_elapsed.max",
     }
-)  # fmt: skip
+)
 """Our name of each metric and Nsight Compute's."""
 
 
@@ -86,8 +88,10 @@ def record(path: Path) -> None:
         There is no GPU or no ncu, or ncu may not read the counters.
     """
     rows = nsight.counted(["-m", "sgemm_tutorial.profile", "--launch"], [k.function for k in PROFILED], METRICS)
-    points = [{"kernel": kernel.name, "parameters": kernel.parameters, "size": SIZE, **row}
-              for kernel, row in zip(PROFILED, rows, strict=True)]  # fmt: skip
+    points = [
+        {"kernel": kernel.name, "parameters": kernel.parameters, "size": SIZE, **row}
+        for kernel, row in zip(PROFILED, rows, strict=True)
+    ]
     provenance = records.provenance() | {"ncu": nsight.version()}
     records.write(path, {"provenance": provenance, "metrics": METRICS, "points": points})
 
@@ -125,15 +129,25 @@ def table(kernels: list[Kernel]) -> Table:
     for kernel in kernels:
         point, waits = measured(kernel), states(kernel)
         first, second = sorted((name for name in waits if name != "issued"), key=waits.get, reverse=True)[:2]
-        rows.append((kernel.label or kernel.name, f"{point['issue slots used, %']:.0f}%",
-                     *(f"{point[f'{pipes} used, %']:.0f}%" for pipes in used),
-                     f"{point['L1 and shared memory used, %']:.0f}%", f"{point['warps resident, %']:.0f}%",
-                     point["cycles between a warp's instructions"],
-                     f"{first} {waits[first]:.0%}, {second} {waits[second]:.0%}"))  # fmt: skip
+        rows.append(
+            (
+                kernel.label or kernel.name,
+                f"{point['issue slots used, %']:.0f}%",
+                *(f"{point[f'{pipes} used, %']:.0f}%" for pipes in used),
+                f"{point['L1 and shared memory used, %']:.0f}%",
+                f"{point['warps resident, %']:.0f}%",
+                point["cycles between a warp's instructions"],
+                f"{first} {waits[first]:.0%}, {second} {waits[second]:.0%}",
+            )
+        )
     columns = ("kernel", "issue slots", *used, "L1 and shared", "warps", "cycles per instruction", "most time")
-    return Table(columns, rows, f"At M = N = K = {SIZE}",
-                 f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}. Shares of what is possible; "
-                 "cycles from one instruction of a warp to its next, and what they go into.")  # fmt: skip
+    return Table(
+        columns,
+        rows,
+        f"At M = N = K = {SIZE}",
+        f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}. Shares of what is possible; "
+        "cycles from one instruction of a warp to its next, and what they go into.",
+    )
 
 
 if __name__ == "__main__":

@@ -21,17 +21,35 @@ FILE = records.RESULTS / "published-results.csv"
 SIZE = 4096
 CUBLAS = "cuBLAS"
 
-BOEHM = {"1: Naive": "01", "2: GMEM Coalescing": "02", "3: SMEM Caching": "03", "4: 1D Blocktiling": "04",
-         "5: 2D Blocktiling": "05", "6: Vectorized Mem Access": "07", "10: Warptiling": "09"}  # fmt: skip
+BOEHM = {
+    "1: Naive": "01",
+    "2: GMEM Coalescing": "02",
+    "3: SMEM Caching": "03",
+    "4: 1D Blocktiling": "04",
+    "5: 2D Blocktiling": "05",
+    "6: Vectorized Mem Access": "07",
+    "10: Warptiling": "09",
+}
 RUNGS = {
-    "junstar92": {"Naive SGEMM": "02", "SMEM SGEMM": "03", "1D BlockTile SGEMM": "04", "2D BlockTile SGEMM": "05",
-                  "Vectorize SGEMM": "07", "Warptiling SGEMM": "09"},
-    "optimization-procedure": {"Naive": "02", "Tiling": "03", "1D thread-tiling": "04", "2D thread-tiling": "05",
-                               "Vectorized Mem Access": "07"},
+    "junstar92": {
+        "Naive SGEMM": "02",
+        "SMEM SGEMM": "03",
+        "1D BlockTile SGEMM": "04",
+        "2D BlockTile SGEMM": "05",
+        "Vectorize SGEMM": "07",
+        "Warptiling SGEMM": "09",
+    },
+    "optimization-procedure": {
+        "Naive": "02",
+        "Tiling": "03",
+        "1D thread-tiling": "04",
+        "2D thread-tiling": "05",
+        "Vectorized Mem Access": "07",
+    },
     "vantaa89": {"Naive": "01", "Block Tiling": "03", "Thread Tiling": "04", "2D Thread Tiling": "05"},
     "siboehm": BOEHM,
     "siboehm code, measured on H100": BOEHM,
-}  # fmt: skip
+}
 """By source, its kernels' names and the numbers of the rungs that do the same."""
 
 
@@ -78,13 +96,24 @@ def load(path: Path = FILE) -> list[Result]:
     ArgumentError
         The file is missing or malformed.
     """
+
     def number(text: str) -> float | None:
         return float(text) if text else None
 
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            return [Result(row["source"], row["gpu"], row["table"], row["kernel"], int(row["size_mnk"]),
-                           number(row["time_ms"]), number(row["gflops"])) for row in csv.DictReader(file)]  # fmt: skip
+            return [
+                Result(
+                    row["source"],
+                    row["gpu"],
+                    row["table"],
+                    row["kernel"],
+                    int(row["size_mnk"]),
+                    number(row["time_ms"]),
+                    number(row["gflops"]),
+                )
+                for row in csv.DictReader(file)
+            ]
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise ArgumentError("path", f"{path} ({error!r})", "a table of published results") from None
 

@@ -35,22 +35,37 @@ def block(record: Record, others: Record) -> str:
         Of the ladder, and of the kernels beside it.
     """
     of = record.provenance
-    lines = [f"![{picture(record).alt}]({PICTURE.relative_to(ROOT).as_posix()})", "",
-             "| kernel | idea | TFLOP/s | of cuBLAS |", "|---|---|---:|---:|"]  # fmt: skip
+    lines = [
+        f"![{picture(record).alt}]({PICTURE.relative_to(ROOT).as_posix()})",
+        "",
+        "| kernel | idea | TFLOP/s | of cuBLAS |",
+        "|---|---|---:|---:|",
+    ]
     points = record.select(sizes=[(SIZE,) * 3]).points
     for point in points:
         idea = find(point.kernel).idea
-        lines.append(f"| [{point.kernel}](kernels/{point.kernel}.cu) | {idea} | {point.tflops:.2f} | "
-                     f"{point.percent_of_cublas:.1f}% |")  # fmt: skip
+        lines.append(
+            f"| [{point.kernel}](kernels/{point.kernel}.cu) | {idea} | {point.tflops:.2f} | "
+            f"{point.percent_of_cublas:.1f}% |"
+        )
     cublas = 2 * SIZE**3 / float(np.median([point.cublas_ms for point in points])) / 1e9
-    lines += [f"| cuBLAS {of['cublas']} | NVIDIA's library, in FP32 | {cublas:.2f} | 100.0% |", "",
-              f"{of['gpu']}, driver {of['driver']}, {of['date'][:10]}; M = N = K = {SIZE}, FP32, device time, each "
-              "kernel beside cuBLAS in one run.", "", "Other roads, against the cuBLAS routine of the same types:", "",
-              "| kernel | idea | types | TFLOP/s | of cuBLAS |", "|---|---|---|---:|---:|"]  # fmt: skip
+    lines += [
+        f"| cuBLAS {of['cublas']} | NVIDIA's library, in FP32 | {cublas:.2f} | 100.0% |",
+        "",
+        f"{of['gpu']}, driver {of['driver']}, {of['date'][:10]}; M = N = K = {SIZE}, FP32, device time, each "
+        "kernel beside cuBLAS in one run.",
+        "",
+        "Other roads, against the cuBLAS routine of the same types:",
+        "",
+        "| kernel | idea | types | TFLOP/s | of cuBLAS |",
+        "|---|---|---|---:|---:|",
+    ]
     for point in sorted(others.select(sizes=[(SIZE,) * 3]).points, key=lambda point: point.kernel):
         kernel = find(point.kernel)
-        lines.append(f"| [{kernel.name}](kernels/{kernel.name}.cu) | {kernel.idea} | {kernel.types.name} | "
-                     f"{point.tflops:.2f} | {point.percent_of_cublas:.1f}% |")  # fmt: skip
+        lines.append(
+            f"| [{kernel.name}](kernels/{kernel.name}.cu) | {kernel.idea} | {kernel.types.name} | "
+            f"{point.tflops:.2f} | {point.percent_of_cublas:.1f}% |"
+        )
     return "\n".join(lines)
 
 

@@ -40,11 +40,17 @@ def timed(plan: dict[str, tuple[Sequence[Kernel | str], Sequence[int | Size]]], 
 
 def main(folder: Path = records.RESULTS) -> None:
     """Record timings and ceilings, and counters where there is Nsight Compute."""
-    timed({
-        "ladder": (LADDER, SIZES), "variants": (VARIANTS, (4096,)), "pitch": (("01", "02"), PITCHES),
-        "others": (CATALOGUE[len(LADDER) :], OTHER_SIZES), "fragments": (FRAGMENTS, (4096,)),
-        "steps": ((*STEPS, STEP_IN_FP64, *STEPS_NOT_COUNTED), (4096,)),
-    }, folder)  # fmt: skip
+    timed(
+        {
+            "ladder": (LADDER, SIZES),
+            "variants": (VARIANTS, (4096,)),
+            "pitch": (("01", "02"), PITCHES),
+            "others": (CATALOGUE[len(LADDER) :], OTHER_SIZES),
+            "fragments": (FRAGMENTS, (4096,)),
+            "steps": ((*STEPS, STEP_IN_FP64, *STEPS_NOT_COUNTED), (4096,)),
+        },
+        folder,
+    )
     launch_cost.record(folder / "launch_cost.json")
     ceilings.record(folder / "ceilings.json")
     accuracy.record(folder / "accuracy.json")

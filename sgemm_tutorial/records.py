@@ -159,8 +159,10 @@ class Record:
                 row.insert(1, point.label)
         of = self.provenance
         title = self.made + ("" if self.complete else " (broken off)")
-        note = (f"Medians of device time, cuBLAS measured in the same run. Driver {of['driver']}, "
-                f"NVRTC {of['nvrtc']}, cuBLAS {of['cublas']}, CuPy {of['cupy']}.")  # fmt: skip
+        note = (
+            f"Medians of device time, cuBLAS measured in the same run. Driver {of['driver']}, "
+            f"NVRTC {of['nvrtc']}, cuBLAS {of['cublas']}, CuPy {of['cupy']}."
+        )
         return Table(columns, rows, title, note)
 
     def _by_size(self) -> list[Point]:
@@ -173,8 +175,7 @@ class Record:
             | {"tflops": round(point.tflops, 4), "percent_of_cublas": round(point.percent_of_cublas, 3)}
             for point in self.points
         ]
-        return {"provenance": self.provenance, "settings": self.settings, "complete": self.complete,
-                "points": points}  # fmt: skip
+        return {"provenance": self.provenance, "settings": self.settings, "complete": self.complete, "points": points}
 
 
 def provenance() -> dict[str, Any]:
@@ -286,8 +287,12 @@ def load(name: str | Path) -> Record:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ArgumentError(str(path), f"malformed JSON ({error})", "a recording") from None
     top = _fields(path, "", data, {"provenance": dict, "settings": dict, "points": list})
-    _fields(path, "provenance.", top["provenance"], {"gpu": str, "date": str, "driver": str, "nvrtc": str,
-                                                      "cublas": str, "cupy": str})  # fmt: skip
+    _fields(
+        path,
+        "provenance.",
+        top["provenance"],
+        {"gpu": str, "date": str, "driver": str, "nvrtc": str, "cublas": str, "cupy": str},
+    )
     points = [_point(path, f"points[{i}].", point) for i, point in enumerate(top["points"])]
     return Record(top["provenance"], top["settings"], points, bool(data.get("complete", True)))
 
@@ -295,8 +300,16 @@ def load(name: str | Path) -> Record:
 def _point(path: Path, where: str, data: Any) -> Point:
     """Check and return one point; the rates are computed, so what the file says of them is not read."""
     number = (int, float)
-    kinds = {"kernel": str, "parameters": dict, "M": int, "N": int, "K": int, "samples": int, "batch": int,
-             "source": str}  # fmt: skip
+    kinds = {
+        "kernel": str,
+        "parameters": dict,
+        "M": int,
+        "N": int,
+        "K": int,
+        "samples": int,
+        "batch": int,
+        "source": str,
+    }
     kinds |= {item.name: number for item in dataclasses.fields(Point) if "ms" in item.name.split("_")}
     values = _fields(path, where, data, kinds)
     for name in ("ms", "cublas_ms"):

@@ -81,9 +81,13 @@ def _parse_log(log: str, entry: str) -> Resources:
             raise CompileError(f"ptxas's log does not give the {what} of {entry}:\n{log}")
         return match.groups()
 
-    stack, stores, loads = figures("spills", (
-        rf"Function properties for {re.escape(entry)}\n"
-        r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"))  # fmt: skip
+    stack, stores, loads = figures(
+        "spills",
+        (
+            rf"Function properties for {re.escape(entry)}\n"
+            r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+        ),
+    )
     registers, barriers, memories = figures("registers", r"Used (\d+) registers, used (\d+) barriers(.*)")
     shared = re.search(r"(\d+) bytes smem", memories)  # left out where it is 0
     constants = re.findall(r"(\d+) bytes cmem\[\d+\]", memories)
@@ -111,11 +115,14 @@ def resources_table(kernels: Iterable[Kernel], architecture: str = ARCHITECTURE)
         used = resources(kernel, architecture)
         fit = kernel_occupancy(kernel, limits_of(architecture))
         spilled = used.spill_store_bytes + used.spill_load_bytes
-        rows.append((kernel.name, used.registers, used.shared_bytes, spilled,
-                     fit.blocks_per_sm, f"{fit.fraction:.0%}"))  # fmt: skip
+        rows.append((kernel.name, used.registers, used.shared_bytes, spilled, fit.blocks_per_sm, f"{fit.fraction:.0%}"))
     columns = ("Kernel", "Registers", "Shared bytes", "Spilled bytes", "Blocks per SM", "Occupancy")
-    return Table(columns, rows, title=f"What the compiler allots for {architecture}",
-                 note="Registers and spilled bytes are per thread, shared bytes per block.")  # fmt: skip
+    return Table(
+        columns,
+        rows,
+        title=f"What the compiler allots for {architecture}",
+        note="Registers and spilled bytes are per thread, shared bytes per block.",
+    )
 
 
 @dataclass(frozen=True)
@@ -216,16 +223,22 @@ _CLASSES = {
     "FP16": "HFMA2 HADD2 HMUL2 HMNMX2",
     "conversion, special function": "MUFU I2F I2FP F2I F2F F2FP I2I I2IP FRND",
     "integer, address": "IADD IADD3 IADD32I IMAD IMAD32I LEA LOP LOP3 LOP32I SHF SHL SHR VIADD VIADDMNMX VIMNMX "
-                        "VIMNMX3 IABS IMNMX POPC FLO BREV BMSK SGXT PRMT IDP",
+    "VIMNMX3 IABS IMNMX POPC FLO BREV BMSK SGXT PRMT IDP",
     "predicate": "ISETP FSETP DSETP HSETP2 PLOP3 PSETP P2R R2P",
     "move, select": "MOV MOV32I SEL FSEL S2R CS2R S2UR R2UR",
     "LDC": "LDC LDCU",
-    "LDG": "LDG", "STG": "STG", "LDGSTS": "LDGSTS", "LDS": "LDS", "STS": "STS", "LDSM": "LDSM",
-    "LDL": "LDL", "STL": "STL",
+    "LDG": "LDG",
+    "STG": "STG",
+    "LDGSTS": "LDGSTS",
+    "LDS": "LDS",
+    "STS": "STS",
+    "LDSM": "LDSM",
+    "LDL": "LDL",
+    "STL": "STL",
     "shuffle, vote": "SHFL VOTE VOTEU MATCH REDUX",
     "barrier": "BAR DEPBAR LDGDEPBAR MEMBAR ERRBAR FENCE SYNCS ARRIVES",
     "branch, control": "BRA BRX JMP EXIT RET CALL BSSY BSYNC BREAK BMOV WARPSYNC YIELD NANOSLEEP NOP",
-}  # fmt: skip
+}
 _CLASS_OF = {opcode: name for name, opcodes in _CLASSES.items() for opcode in opcodes.split()}
 _ORDER = list(_CLASSES)
 _MULTIPLY_ADDS = ("FFMA", "FFMA2", "DFMA", "HFMA2", "HMMA", "HGMMA")
@@ -285,6 +298,7 @@ def sass_mix(kernel: Kernel, architecture: str = ARCHITECTURE) -> dict[str, dict
 
 def _count(code: Iterable[SassInstruction]) -> dict[str, int]:
     """Count instructions by class, in the order of `_CLASSES`, narrow before wide, unknown ones last."""
+
     def rank(name: str) -> tuple[int, int, str]:
         base, _, width = name.partition(".")
         digits = re.sub(r"\D", "", width)
@@ -307,5 +321,9 @@ def sass_table(kernel: Kernel, architecture: str = ARCHITECTURE) -> Table:
     code = hot_loop(sass(kernel, architecture))
     lines = Counter(instruction.line for instruction in code if _is_multiply_add(instruction)).most_common(1)
     note = f"The hot loop is the one round line {lines[0][0]} of {kernel.path.name}." if lines else ""
-    return Table(("Instructions", "Whole kernel", "Hot loop", "Per FFMA of the loop"), rows,
-                 title=f"{kernel.name} for {architecture}: machine instructions by class", note=note)  # fmt: skip
+    return Table(
+        ("Instructions", "Whole kernel", "Hot loop", "Per FFMA of the loop"),
+        rows,
+        title=f"{kernel.name} for {architecture}: machine instructions by class",
+        note=note,
+    )

@@ -74,8 +74,12 @@ def traffic(kernel: Kernel, M: int, N: int, K: int) -> Traffic:
 
     sectors = total("global_load_sectors", "global_store_sectors")
     wavefronts = total("shared_load_wavefronts", "shared_store_wavefronts")
-    moved = {OPERANDS: 3 * 4 * M * N * K, SHARED: 4 * BANKS * wavefronts + SECTOR * sectors, L2: SECTOR * sectors,
-             DRAM: 4 * (M * K + K * N + M * N)}  # fmt: skip
+    moved = {
+        OPERANDS: 3 * 4 * M * N * K,
+        SHARED: 4 * BANKS * wavefronts + SECTOR * sectors,
+        L2: SECTOR * sectors,
+        DRAM: 4 * (M * K + K * N + M * N),
+    }
     return Traffic(2 * M * N * K, moved)
 
 
@@ -105,7 +109,17 @@ def bounds_table(gpus: tuple[Gpu, ...], M: int, N: int, K: int) -> Table:
     rows = []
     for gpu in gpus:
         arithmetic, memory = bounds(gpu, M, N, K)
-        rows.append((gpu.name, arithmetic, memory, f"{arithmetic / memory:.0f}",
-                     "arithmetic" if arithmetic > memory else "memory"))  # fmt: skip
-    return Table(("GPU", "arithmetic, ms", "memory, ms", "ratio", "bound by"), rows,
-                 f"The least time for M, N, K = {M:,}, {N:,}, {K:,}, from data sheets")  # fmt: skip
+        rows.append(
+            (
+                gpu.name,
+                arithmetic,
+                memory,
+                f"{arithmetic / memory:.0f}",
+                "arithmetic" if arithmetic > memory else "memory",
+            )
+        )
+    return Table(
+        ("GPU", "arithmetic, ms", "memory, ms", "ratio", "bound by"),
+        rows,
+        f"The least time for M, N, K = {M:,}, {N:,}, {K:,}, from data sheets",
+    )

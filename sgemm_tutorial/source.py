@@ -54,15 +54,23 @@ class Source:
         lexer = pygments.lexers.get_lexer_by_name(self.language, stripnl=False)
         code = pygments.highlight(self.text, lexer, formatter)
         # The same elements as Sphinx puts round a code block, so that the theme's rules apply.
-        return (f'{_STYLE}<div class="literal-block-wrapper docutils container"><div class="code-block-caption">'
-                f'<span class="caption-text">{self.caption}</span></div>'
-                f'<div class="highlight-{self.language} notranslate">{code}</div></div>')  # fmt: skip
+        return (
+            f'{_STYLE}<div class="literal-block-wrapper docutils container"><div class="code-block-caption">'
+            f'<span class="caption-text">{self.caption}</span></div>'
+            f'<div class="highlight-{self.language} notranslate">{code}</div></div>'
+        )
 
     def rich(self) -> rich.syntax.Syntax:
         """Return the source for a terminal, in the terminal's own colours: ``rich.print(source.rich())``."""
-        return rich.syntax.Syntax(self.text, self.language, theme="ansi_dark", background_color="default",
-                                  line_numbers=bool(self.first_line), start_line=self.first_line or 1,
-                                  word_wrap=True)  # fmt: skip
+        return rich.syntax.Syntax(
+            self.text,
+            self.language,
+            theme="ansi_dark",
+            background_color="default",
+            line_numbers=bool(self.first_line),
+            start_line=self.first_line or 1,
+            word_wrap=True,
+        )
 
 
 def show(kernel: Kernel, lines: tuple[int, int] | None = None) -> Source:
@@ -88,6 +96,7 @@ def show(kernel: Kernel, lines: tuple[int, int] | None = None) -> Source:
 
 def diff(before: Kernel, after: Kernel) -> Source:
     """Show what changed from one kernel's source file to another's, as a unified diff."""
-    changes = difflib.unified_diff(before.source.splitlines(), after.source.splitlines(),
-                                   before.path.name, after.path.name, lineterm="")  # fmt: skip
+    changes = difflib.unified_diff(
+        before.source.splitlines(), after.source.splitlines(), before.path.name, after.path.name, lineterm=""
+    )
     return Source("\n".join(changes), f"{before.path.name} → {after.path.name}", "diff", None)

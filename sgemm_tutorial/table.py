@@ -58,9 +58,11 @@ class Table:
         body = "\n".join(f"<tr>{row}</tr>" for row in rows)
         caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
         note = f"<p>{escape(self.note)}</p>" if self.note else ""
-        return ('<div class="pst-scrollable-table-container">'  # the book's theme styles these two classes
-                f'<table class="table">{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
-                f"{note}</div>")  # fmt: skip
+        return (
+            '<div class="pst-scrollable-table-container">'  # the book's theme styles these two classes
+            f'<table class="table">{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
+            f"{note}</div>"
+        )
 
     def rich(self) -> rich.table.Table:
         """Return the table for a terminal: ``rich.print(table.rich())``."""

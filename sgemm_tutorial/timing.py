@@ -193,8 +193,10 @@ class _Source:
                 self.spin_ms = max(LEAST_SPIN_MS, 1.5 * reading.host_ms)
                 return reading.ms
             self.spin_ms = min(MOST_SPIN_MS, 2 * max(self.spin_ms, reading.host_ms))
-        raise DeviceError(f"timing {self.name}: the host did not queue {self.batch} launches while the GPU spun for "
-                          f"{self.spin_ms:.3g} ms; do they wait for the GPU?")  # fmt: skip
+        raise DeviceError(
+            f"timing {self.name}: the host did not queue {self.batch} launches while the GPU spun for "
+            f"{self.spin_ms:.3g} ms; do they wait for the GPU?"
+        )
 
 
 def _warm_up(sources: list[_Source], clock: Clock, least_s: float = 0.25, most_s: float = 3.0) -> None:

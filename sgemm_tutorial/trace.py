@@ -96,12 +96,21 @@ class Request:
         few = [str(offset) for offset in self.offsets]
         if len(few) > 5:
             few[3:-1] = ["…"]
-        return (f"{self.array} {self.kind}, line {self.line} of {self.kernel}, block {self.block}, warp {self.warp}: "
-                f"{len(self.lanes)} lanes × {self.width} bytes at {', '.join(few)}: {self.cost}")
+        return (
+            f"{self.array} {self.kind}, line {self.line} of {self.kernel}, block {self.block}, warp {self.warp}: "
+            f"{len(self.lanes)} lanes × {self.width} bytes at {', '.join(few)}: {self.cost}"
+        )
 
 
-def request(run: Run, line: int | None = None, kind: str = "load", array: str = "A", warp: int = 0, step: int = 0,
-            block: int | None = None) -> Request:  # fmt: skip
+def request(
+    run: Run,
+    line: int | None = None,
+    kind: str = "load",
+    array: str = "A",
+    warp: int = 0,
+    step: int = 0,
+    block: int | None = None,
+) -> Request:
     """Return what one warp asks of memory in one execution of an access.
 
     Parameters
@@ -132,20 +141,23 @@ def request(run: Run, line: int | None = None, kind: str = "load", array: str = 
     mine = [access for access in run.trace if access.block == block]
     if not mine:
         raise ArgumentError("block", str(block), f"a traced one: {_choice({a.block for a in run.trace})}")
-    found = [access for access in mine if (access.array, access.kind) == (array, kind)
-             and line in (None, access.line)]  # fmt: skip
+    found = [access for access in mine if (access.array, access.kind) == (array, kind) and line in (None, access.line)]
     if not found:
         asked = f"a {kind} of {array}" + ("" if line is None else f" at line {line}")
-        raise ArgumentError("line" if line else "array", asked,
-                            _choice({f"a {a.kind} of {a.array} at line {a.line}" for a in mine}))  # fmt: skip
+        raise ArgumentError(
+            "line" if line else "array", asked, _choice({f"a {a.kind} of {a.array} at line {a.line}" for a in mine})
+        )
     found = [access for access in found if access.line == found[0].line]
     by_warp = [access for access in found if (access.threads // WARP == warp).any()]
     if not by_warp:
         warps = {int(number) for access in found for number in np.unique(access.threads // WARP)}
         raise ArgumentError("warp", str(warp), f"one that takes part: {_choice(warps)}")
     if not 0 <= step < len(by_warp):
-        raise ArgumentError("step", str(step), f"0 to {len(by_warp) - 1}, as warp {warp} comes to line {found[0].line} "
-                                               f"{plural(len(by_warp), 'time')}")  # fmt: skip
+        raise ArgumentError(
+            "step",
+            str(step),
+            f"0 to {len(by_warp) - 1}, as warp {warp} comes to line {found[0].line} {plural(len(by_warp), 'time')}",
+        )
     return _of_warp(run.kernel.name, by_warp[step], warp)
 
 
@@ -176,8 +188,18 @@ def plural(number: int, noun: str) -> str:
 def _of_warp(kernel: str, access: Access, warp: int) -> Request:
     mine = access.threads // WARP == warp
     order = np.argsort(access.threads[mine])
-    return Request(kernel, access.line, access.space, access.kind, access.array, access.block, warp,
-                   access.threads[mine][order] % WARP, access.offsets[mine][order], access.width)  # fmt: skip
+    return Request(
+        kernel,
+        access.line,
+        access.space,
+        access.kind,
+        access.array,
+        access.block,
+        warp,
+        access.threads[mine][order] % WARP,
+        access.offsets[mine][order],
+        access.width,
+    )
 
 
 def _choice(options: set) -> str:

@@ -61,43 +61,96 @@ ROW_BY_ROW = (
 ONE_WAY = (("m % 2 ? TN - 1 - i : i", "i"),)
 """Lets the threads of 09 and later rungs walk every row of their tile from left to right."""
 
-ROWS_APART = (("rowA = threadIdx.x / (BK / 8),",
-               "rowA8 = threadIdx.x / (BK / 8), rowA = rowA8 / 8 * 8 + rowA8 % 2 * 4 + rowA8 % 8 / 2,"),)  # fmt: skip
+ROWS_APART = (
+    (
+        "rowA = threadIdx.x / (BK / 8),",
+        "rowA8 = threadIdx.x / (BK / 8), rowA = rowA8 / 8 * 8 + rowA8 % 2 * 4 + rowA8 % 8 / 2,",
+    ),
+)
 """Lets eight neighbouring lanes copy two rows of A in 15 that are four apart, and so in different banks at BK = 32."""
 
 VARIANTS: tuple[Kernel, ...] = (
     *_with("01", ("BM", "BN"), (32, 8), (32, 32), (128, 2), (16, 16)),
     *_with("02", ("BM", "BN"), (8, 32), (32, 32), (2, 128), (16, 16), (32, 8)),
     *_with("03", ("BM", "BN", "BK"), (32, 32, 32), (32, 32, 64), (32, 32, 128), (16, 16, 16), (8, 8, 8)),
-    *_with("04", ("BM", "BN", "BK", "TM"),
-           (64, 64, 8, 8), (64, 64, 4, 16), (64, 64, 32, 4), (64, 64, 32, 8), (64, 64, 32, 16)),
-    *_with("05", ("BM", "BN", "BK", "TM", "TN"),
-           (64, 64, 8, 8, 8), (128, 128, 8, 8, 8), (64, 64, 32, 4, 4), (128, 128, 32, 8, 8), (128, 64, 32, 8, 4)),
+    *_with(
+        "04",
+        ("BM", "BN", "BK", "TM"),
+        (64, 64, 8, 8),
+        (64, 64, 4, 16),
+        (64, 64, 32, 4),
+        (64, 64, 32, 8),
+        (64, 64, 32, 16),
+    ),
+    *_with(
+        "05",
+        ("BM", "BN", "BK", "TM", "TN"),
+        (64, 64, 8, 8, 8),
+        (128, 128, 8, 8, 8),
+        (64, 64, 32, 4, 4),
+        (128, 128, 32, 8, 8),
+        (128, 64, 32, 8, 4),
+    ),
     *_with("06", ("BM", "BN", "BK", "TM", "TN"), (128, 64, 32, 8, 4), (128, 64, 16, 8, 4), (128, 128, 8, 8, 8)),
-    *(kernel.edited(*TRANSPOSED, label="A transposed")
-      for kernel in _with("06", ("BM", "BN", "BK", "TM", "TN"), (128, 64, 16, 8, 4), (128, 128, 8, 8, 8))),
+    *(
+        kernel.edited(*TRANSPOSED, label="A transposed")
+        for kernel in _with("06", ("BM", "BN", "BK", "TM", "TN"), (128, 64, 16, 8, 4), (128, 128, 8, 8, 8))
+    ),
     *_with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 128, 8, 8, 8, 2), (64, 128, 32, 8, 8, 3)),
-    *(kernel.edited(*NOT_TRANSPOSED, label="A not transposed")
-      for kernel in _with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 128, 8, 8, 8, 2))),
+    *(
+        kernel.edited(*NOT_TRANSPOSED, label="A not transposed")
+        for kernel in _with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 128, 8, 8, 8, 2))
+    ),
     find("07").edited(*UNGUARDED, label="no guards"),
     find("08").edited(*UNGUARDED, label="no guards"),
-    *_with("08", _ROWS, (128, 64, 16, 8, 4, 3), (64, 128, 32, 8, 8, 3), (64, 128, 16, 8, 8, 3),
-           (128, 128, 8, 8, 8, 2), (128, 128, 32, 8, 8, 2)),
-    *(kernel.edited(*change, label=label)
-      for kernel in _with("08", _ROWS, (64, 128, 32, 8, 8, 3), (64, 128, 16, 8, 8, 3), (128, 128, 8, 8, 8, 2))
-      for change, label in ((UNSWIZZLED, "not swizzled"), (PADDED, "padded by 4"), (PADDED_BY_ONE, "padded by 1"))),
-    *_with("09", _WARPS, (128, 128, 32, 64, 32, 8, 8, 2), (128, 128, 32, 128, 16, 8, 8, 2),
-           (128, 128, 16, 64, 32, 8, 8, 2), (128, 128, 8, 64, 32, 8, 8, 2), (128, 256, 8, 128, 32, 16, 8, 1)),
+    *_with(
+        "08",
+        _ROWS,
+        (128, 64, 16, 8, 4, 3),
+        (64, 128, 32, 8, 8, 3),
+        (64, 128, 16, 8, 8, 3),
+        (128, 128, 8, 8, 8, 2),
+        (128, 128, 32, 8, 8, 2),
+    ),
+    *(
+        kernel.edited(*change, label=label)
+        for kernel in _with("08", _ROWS, (64, 128, 32, 8, 8, 3), (64, 128, 16, 8, 8, 3), (128, 128, 8, 8, 8, 2))
+        for change, label in ((UNSWIZZLED, "not swizzled"), (PADDED, "padded by 4"), (PADDED_BY_ONE, "padded by 1"))
+    ),
+    *_with(
+        "09",
+        _WARPS,
+        (128, 128, 32, 64, 32, 8, 8, 2),
+        (128, 128, 32, 128, 16, 8, 8, 2),
+        (128, 128, 16, 64, 32, 8, 8, 2),
+        (128, 128, 8, 64, 32, 8, 8, 2),
+        (128, 256, 8, 128, 32, 16, 8, 1),
+    ),
     find("09").edited(*ROW_BY_ROW, label="lanes in rows"),
     find("09").edited(*ONE_WAY, label="one way"),
-    *_with("10", _WARPS, (128, 256, 8, 128, 32, 16, 8, 1), (256, 128, 8, 128, 32, 16, 8, 1),
-           (128, 256, 16, 128, 32, 16, 8, 1), (128, 128, 16, 64, 32, 8, 8, 2)),
+    *_with(
+        "10",
+        _WARPS,
+        (128, 256, 8, 128, 32, 16, 8, 1),
+        (256, 128, 8, 128, 32, 16, 8, 1),
+        (128, 256, 16, 128, 32, 16, 8, 1),
+        (128, 128, 16, 64, 32, 8, 8, 2),
+    ),
     find("10").edited(*ONE_WAY, label="one way"),
-    *_with("11", _STAGES, (128, 256, 8, 64, 64, 16, 8, 3, 1), (128, 256, 8, 64, 64, 16, 8, 2, 1),
-           (128, 256, 8, 128, 32, 16, 8, 3, 1), (256, 128, 8, 64, 64, 16, 8, 3, 1), (128, 128, 16, 64, 32, 8, 8, 2, 2),
-           (128, 128, 8, 64, 32, 8, 8, 2, 2), (128, 128, 8, 64, 32, 8, 8, 3, 2), (128, 128, 8, 64, 32, 8, 8, 4, 2)),
+    *_with(
+        "11",
+        _STAGES,
+        (128, 256, 8, 64, 64, 16, 8, 3, 1),
+        (128, 256, 8, 64, 64, 16, 8, 2, 1),
+        (128, 256, 8, 128, 32, 16, 8, 3, 1),
+        (256, 128, 8, 64, 64, 16, 8, 3, 1),
+        (128, 128, 16, 64, 32, 8, 8, 2, 2),
+        (128, 128, 8, 64, 32, 8, 8, 2, 2),
+        (128, 128, 8, 64, 32, 8, 8, 3, 2),
+        (128, 128, 8, 64, 32, 8, 8, 4, 2),
+    ),
     find("11").edited(*ONE_WAY, label="one way"),
-)  # fmt: skip
+)
 """All of them; each rung's own parameters too, for they are timed again beside the others."""
 
 _STEPS: tuple[tuple[str, dict[str, int]], ...] = (
@@ -128,11 +181,13 @@ With its `EXTRA` 15 KiB a block has 48 KiB of shared memory, and at four `UNROLL
 left. The limit of 128 registers that comes with four `BLOCKS` per SM goes with the last step.
 """
 
-NOT_COUNTED = ((
-    "for (int i = 0; i < BN; i += threads * FETCH) {  // as many passes for all: they can be unrolled\n"
-    "                        const int col = threadIdx.x * FETCH + i;",
-    "for (int col = threadIdx.x * FETCH; col < BN; col += threads * FETCH) {",
-),)  # fmt: skip
+NOT_COUNTED = (
+    (
+        "for (int i = 0; i < BN; i += threads * FETCH) {  // as many passes for all: they can be unrolled\n"
+        "                        const int col = threadIdx.x * FETCH + i;",
+        "for (int col = threadIdx.x * FETCH; col < BN; col += threads * FETCH) {",
+    ),
+)
 """Lets the loop in which 13 fetches a row of B begin at a place of each thread's own, so that the compiler cannot tell
 how many passes there are."""
 
@@ -146,22 +201,37 @@ STEP_IN_FP64 = dataclasses.replace(find("13").variant(T="double", BLOCKS=2), lab
 
 FRAGMENTS: tuple[Kernel, ...] = (
     *_with("14", ("BM", "BN"), (16, 16), (32, 32), (64, 64)),
-    *_with("15", ("BM", "BN", "BK", "WM", "WN", "STAGES", "BLOCKS"),
-           (64, 64, 32, 32, 32, 0, 2), (64, 64, 16, 64, 64, 0, 1),
-           (128, 128, 32, 64, 64, 0, 2), (128, 128, 32, 64, 64, 1, 2), (128, 128, 32, 64, 64, 2, 2),
-           (128, 128, 32, 64, 64, 3, 2), (128, 128, 32, 64, 64, 4, 2), (128, 128, 32, 64, 32, 3, 2),
-           (128, 128, 32, 32, 32, 3, 1), (128, 128, 64, 64, 64, 3, 2), (128, 256, 64, 64, 64, 3, 1)),
+    *_with(
+        "15",
+        ("BM", "BN", "BK", "WM", "WN", "STAGES", "BLOCKS"),
+        (64, 64, 32, 32, 32, 0, 2),
+        (64, 64, 16, 64, 64, 0, 1),
+        (128, 128, 32, 64, 64, 0, 2),
+        (128, 128, 32, 64, 64, 1, 2),
+        (128, 128, 32, 64, 64, 2, 2),
+        (128, 128, 32, 64, 64, 3, 2),
+        (128, 128, 32, 64, 64, 4, 2),
+        (128, 128, 32, 64, 32, 3, 2),
+        (128, 128, 32, 32, 32, 3, 1),
+        (128, 128, 64, 64, 64, 3, 2),
+        (128, 256, 64, 64, 64, 3, 1),
+    ),
     find("15").edited(*ROWS_APART, label="rows four apart"),
-)  # fmt: skip
+)
 """The kernels for tensor cores with other blocks, fragments per warp and stages; (64, 64, 16, 64, 64, 0) has the 4 × 4
 fragments per warp, without shared memory, of source S5."""
 
 COUNTED: tuple[Kernel, ...] = (
-    *(kernel for kernel in VARIANTS
-      if kernel.name in ("07_vectorized", "08_conflict_free", "09_warp_tile")
-      and kernel.label != "no guards" and (kernel.label or kernel.parameters["BK"] == 8)),
-    find("15").variant(BK=64), FRAGMENTS[-1],
-)  # fmt: skip
+    *(
+        kernel
+        for kernel in VARIANTS
+        if kernel.name in ("07_vectorized", "08_conflict_free", "09_warp_tile")
+        and kernel.label != "no guards"
+        and (kernel.label or kernel.parameters["BK"] == 8)
+    ),
+    find("15").variant(BK=64),
+    FRAGMENTS[-1],
+)
 """Those whose bank conflicts chapters explain, and whose copies."""
 
 

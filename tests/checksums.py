@@ -59,9 +59,11 @@ def digest(kernel: sg.Kernel, case: dict[str, Any], on_gpu: bool = False) -> str
 
 def main() -> None:
     """Record on the GPU of this machine."""
-    points = [{"kernel": kernel.name, "parameters": kernel.parameters, "case": number,
-               "sha256": digest(kernel, case, True)}
-              for kernel in KERNELS for number, case in enumerate(CASES)]  # fmt: skip
+    points = [
+        {"kernel": kernel.name, "parameters": kernel.parameters, "case": number, "sha256": digest(kernel, case, True)}
+        for kernel in KERNELS
+        for number, case in enumerate(CASES)
+    ]
     records.write(RECORD, {"provenance": records.provenance(), "points": points})
 
 

@@ -58,9 +58,13 @@ def suite(report: Path) -> list[dict[str, Any]]:
 
 def provenance() -> dict[str, Any]:
     """Return what the times depend on, as far as it can be told without naming a machine."""
-    return {"python": platform.python_version(), "numpy": np.__version__, "processors": os.cpu_count(),
-            "system": f"{platform.system()} {platform.machine()}",
-            "date": datetime.now(UTC).isoformat(timespec="seconds")}  # fmt: skip
+    return {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "processors": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -21,11 +21,16 @@ KERNELS = list(dict.fromkeys((*CATALOGUE, *VARIANTS, *STEPS, STEP_IN_FP64, *FRAG
 def main(path: Path = RECORD) -> None:
     """Ask, and save what CUDA says."""
     points = [
-        {"kernel": kernel.name, "label": kernel.label, "parameters": kernel.parameters,
-         "blocks_per_sm": driver.occupancyMaxActiveBlocksPerMultiprocessor(
-             gpu.load(kernel).ptr, kernel.threads, kernel.dynamic_shared_bytes)}
+        {
+            "kernel": kernel.name,
+            "label": kernel.label,
+            "parameters": kernel.parameters,
+            "blocks_per_sm": driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                gpu.load(kernel).ptr, kernel.threads, kernel.dynamic_shared_bytes
+            ),
+        }
         for kernel in KERNELS
-    ]  # fmt: skip
+    ]
     records.write(path, {"provenance": records.provenance(), "points": points})
 
 

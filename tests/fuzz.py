@@ -73,8 +73,15 @@ def case(kernel: Kernel, number: int, seed: int = SEED) -> dict[str, Any]:
         shifts = [draw.randint(0, 3) for _ in shifts]
     alpha, beta = draw.choice((*SCALARS, *[(draw.randint(-512, 512) / 256, draw.randint(-512, 512) / 256)] * 3))
     special = [(draw.randrange(3), draw.random(), draw.choice(VALUES)) for _ in range(4 * (draw.random() < 0.1))]
-    return {"kind": kind, **dict(zip("MNK", shape, strict=True)), "alpha": alpha, "beta": beta,
-            "shifts": tuple(shifts), "places": tuple(draw.random() for _ in shape), "special": special}  # fmt: skip
+    return {
+        "kind": kind,
+        **dict(zip("MNK", shape, strict=True)),
+        "alpha": alpha,
+        "beta": beta,
+        "shifts": tuple(shifts),
+        "places": tuple(draw.random() for _ in shape),
+        "special": special,
+    }
 
 
 def is_aligned(problem: dict[str, Any]) -> bool:
@@ -152,11 +159,16 @@ def fuzz(kernel: Kernel, cases: int, seed: int = SEED, xp: Any = cupy) -> dict[s
         worst = max(worst, ratio)
         aligned += is_aligned(problem)
     return {
-        "kernel": kernel.name, "label": kernel.label, "parameters": kernel.parameters, "source": digest(kernel),
-        "cases": cases, "failures": failures,
+        "kernel": kernel.name,
+        "label": kernel.label,
+        "parameters": kernel.parameters,
+        "source": digest(kernel),
+        "cases": cases,
+        "failures": failures,
         "worst_error_over_bound": worst if worst < float("inf") else None,  # which JSON cannot hold
-        "aligned": aligned, "seed": seed,
-    }  # fmt: skip
+        "aligned": aligned,
+        "seed": seed,
+    }
 
 
 def identity(kernel: Kernel, cases: int, seed: int) -> tuple:
@@ -172,8 +184,11 @@ def earlier(provenance: dict[str, Any]) -> dict[tuple, dict[str, Any]]:
         return {}
     if record["provenance"] | {"date": ""} != provenance | {"date": ""}:
         return {}
-    return {(p["kernel"], p["label"], tuple(p["parameters"].items()), p["source"], p["cases"], p["seed"]): p
-            for p in record["points"] if not p["failures"]}  # fmt: skip
+    return {
+        (p["kernel"], p["label"], tuple(p["parameters"].items()), p["source"], p["cases"], p["seed"]): p
+        for p in record["points"]
+        if not p["failures"]
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -183,8 +198,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=CASES, help="problems per kernel; per variant a tenth of it")
     parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args(arguments)
-    everywhere = [kernel for kernel in (*VARIANTS, *STEPS[1:], STEP_IN_FP64, *FRAGMENTS)
-                  if kernel.label != "no guards" and kernel not in CATALOGUE]  # fmt: skip
+    everywhere = [
+        kernel
+        for kernel in (*VARIANTS, *STEPS[1:], STEP_IN_FP64, *FRAGMENTS)
+        if kernel.label != "no guards" and kernel not in CATALOGUE
+    ]
     plan = [(kernel, options.cases) for kernel in options.kernels or CATALOGUE]
     plan += [] if options.kernels else [(kernel, options.cases // 10) for kernel in dict.fromkeys(everywhere)]
     points: list[dict[str, Any]] = []

@@ -54,17 +54,37 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         (NO_SUCH_REGISTER, "boundary moved", "04 05 06 07 08 09 10 11", "for (int m = 0; m <= TM; ++m)"),
         (NO_SUCH_REGISTER, "boundary moved", "06", "for (int m = 0; m <= TM; ++m) fragA[m] = As[tileRow + m][k];"),
         (NO_SUCH_REGISTER, "boundary moved", "07", "for (int m = 0; m <= TM; ++m) fragA[m] = As[k][tileRow + m];"),
-        (NO_SUCH_REGISTER, "boundary moved", "08 09",
-         "for (int m = 0; m <= TM; ++m) fragA[m] = As[k][(tileRow ^ swizzle(k)) + m / 4 * nextM + m % 4];"),
-        (NO_SUCH_REGISTER, "boundary moved", "10",
-         "for (int m = 0; m <= TM; ++m) fragA[m] = As[stage][k][(tileRow ^ swizzle(k)) + m / 4 * nextM + m % 4];"),
-        (NO_SUCH_REGISTER, "boundary moved", "11",
-         "for (int m = 0; m <= TM; ++m) fragA[m] = As[stage][k][tileRow + m / 4 * nextM + m % 4];"),
+        (
+            NO_SUCH_REGISTER,
+            "boundary moved",
+            "08 09",
+            "for (int m = 0; m <= TM; ++m) fragA[m] = As[k][(tileRow ^ swizzle(k)) + m / 4 * nextM + m % 4];",
+        ),
+        (
+            NO_SUCH_REGISTER,
+            "boundary moved",
+            "10",
+            "for (int m = 0; m <= TM; ++m) fragA[m] = As[stage][k][(tileRow ^ swizzle(k)) + m / 4 * nextM + m % 4];",
+        ),
+        (
+            NO_SUCH_REGISTER,
+            "boundary moved",
+            "11",
+            "for (int m = 0; m <= TM; ++m) fragA[m] = As[stage][k][tileRow + m / 4 * nextM + m % 4];",
+        ),
         (NO_SUCH_REGISTER, "boundary moved", "06 07", "for (int n = 0; n <= TN; ++n) fragB[n] = Bs[k][tileCol + n];"),
-        (NO_SUCH_REGISTER, "boundary moved", "08 09",
-         "for (int n = 0; n <= TN; ++n) fragB[n] = Bs[k][tileCol + n / 4 * nextN + n % 4];"),
-        (NO_SUCH_REGISTER, "boundary moved", "10 11",
-         "for (int n = 0; n <= TN; ++n) fragB[n] = Bs[stage][k][tileCol + n / 4 * nextN + n % 4];"),
+        (
+            NO_SUCH_REGISTER,
+            "boundary moved",
+            "08 09",
+            "for (int n = 0; n <= TN; ++n) fragB[n] = Bs[k][tileCol + n / 4 * nextN + n % 4];",
+        ),
+        (
+            NO_SUCH_REGISTER,
+            "boundary moved",
+            "10 11",
+            "for (int n = 0; n <= TN; ++n) fragB[n] = Bs[stage][k][tileCol + n / 4 * nextN + n % 4];",
+        ),
         (NO_SUCH_REGISTER, "boundary moved", "10", "for (int i = 0; i <= BM / stepA; ++i)"),
         (NO_SUCH_REGISTER, "boundary moved", "10", "for (int i = 0; i <= BM / stepA; ++i) {"),
         (NO_SUCH_REGISTER, "boundary moved", "10", "for (int i = 0; i <= BK / stepB; ++i)"),
@@ -115,9 +135,16 @@ class Mutant:
 
 def blanked(source: str) -> str:
     """Return the source with comments, strings, template brackets, assertions and the like blanked, same length."""
-    for pattern in (r"//[^\n]*", r'"[^"\n]*"', r"/\*.*?\*/", r"(?m)^\s*#[^\n]*", r"static_assert\([^;]*;",
-                    r"template\s*<[^>]*>", r"__launch_bounds__\([^\n]*\)",
-                    r"\b[\w:]+<[\w\s,*:&]+>(?=\s*[(\w:])"):  # fmt: skip
+    for pattern in (
+        r"//[^\n]*",
+        r'"[^"\n]*"',
+        r"/\*.*?\*/",
+        r"(?m)^\s*#[^\n]*",
+        r"static_assert\([^;]*;",
+        r"template\s*<[^>]*>",
+        r"__launch_bounds__\([^\n]*\)",
+        r"\b[\w:]+<[\w\s,*:&]+>(?=\s*[(\w:])",
+    ):
         source = re.sub(pattern, lambda match: re.sub(r"[^\n]", " ", match[0]), source, flags=re.DOTALL)
     return source
 

@@ -27,9 +27,18 @@ def _wrapping(function):
     return lambda a, b: U32(function(int(a), int(b)))
 
 
-for _name, _function in {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.floordiv,
-                         "mod": operator.mod, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
-                         "lshift": operator.lshift, "rshift": operator.rshift}.items():  # fmt: skip
+for _name, _function in {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.floordiv,
+    "mod": operator.mod,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "lshift": operator.lshift,
+    "rshift": operator.rshift,
+}.items():
     setattr(U32, f"__{_name}__", _wrapping(_function))
 
 
@@ -111,8 +120,10 @@ class Program:
         """Write a loop that all threads of a block go through alike, with barriers in it."""
         self.loops += 1
         i, turns = f"i{self.loops}", self.random.randint(1, 3)
-        self.both(f"for (unsigned {i} = 0; {i} < {turns} + blockIdx.x; ++{i}) {{",
-                  f"for {i} in map(U32, range({turns} + block)):")  # fmt: skip
+        self.both(
+            f"for (unsigned {i} = 0; {i} < {turns} + blockIdx.x; ++{i}) {{",
+            f"for {i} in map(U32, range({turns} + block)):",
+        )
         self.depth += 1
         self.statements(1)
         self.exchange()
@@ -122,8 +133,10 @@ class Program:
     def exchange(self) -> None:
         name, right = self.random.choice(NAMES), self.expression(2)
         other = f"(t * {self.random.randint(1, 9)} + {self.random.randint(0, 40)}) % {self.threads}"
-        self.both(f"s[t] = {right}; __syncthreads(); {name} = s[{other}]; __syncthreads();",
-                  f"{name} = (yield {right})[{other}]")  # fmt: skip
+        self.both(
+            f"s[t] = {right}; __syncthreads(); {name} = s[{other}]; __syncthreads();",
+            f"{name} = (yield {right})[{other}]",
+        )
 
     def leave(self, result: str) -> None:
         self.both(f"{{ c[me] = {result}; return; }}", f"return {result}")
@@ -141,11 +154,21 @@ class Program:
         if depth == 0 or self.random.random() < 0.15:
             return self.random.choice([*NAMES, *NAMES, "t", "me"])
         left, right = self.expression(depth - 1), self.expression(depth - 1)
-        return self.random.choice([
-            f"({left} + {right})", f"({left} - {right})", f"({left} * {right})", f"({left} ^ {right})",
-            f"({left} & {right})", f"({left} | ~{right})", f"({left} << ({right} & 31))", f"({left} >> ({right} & 31))",
-            f"({left} / ({right} | 1))", f"({left} % ({right} | 1))", f"({left} + {self.random.randint(0, 99)})",
-        ])  # fmt: skip
+        return self.random.choice(
+            [
+                f"({left} + {right})",
+                f"({left} - {right})",
+                f"({left} * {right})",
+                f"({left} ^ {right})",
+                f"({left} & {right})",
+                f"({left} | ~{right})",
+                f"({left} << ({right} & 31))",
+                f"({left} >> ({right} & 31))",
+                f"({left} / ({right} | 1))",
+                f"({left} % ({right} | 1))",
+                f"({left} + {self.random.randint(0, 99)})",
+            ]
+        )
 
     def expected(self, a: list[int], blocks: int) -> list[int]:
         """Return what every thread stores, one block after the other."""

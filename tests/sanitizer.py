@@ -95,8 +95,17 @@ def run(tool: str, what: str) -> tuple[int, int, str]:
     TutorialError
         The tool did not come to a summary, took longer than `LIMIT`, or found nothing though the program failed.
     """
-    command = ["compute-sanitizer", "--tool", tool, f"--error-exitcode={FOUND}",
-               sys.executable, "-m", "tests.sanitizer", "--run", what]  # fmt: skip
+    command = [
+        "compute-sanitizer",
+        "--tool",
+        tool,
+        f"--error-exitcode={FOUND}",
+        sys.executable,
+        "-m",
+        "tests.sanitizer",
+        "--run",
+        what,
+    ]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired:
@@ -140,13 +149,25 @@ def main() -> int:
         return 1
     version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True, check=True).stdout
     match = re.search(r"Version ([\d.]+)", version)
-    kernels = [{"kernel": kernel.name, "parameters": kernel.parameters, "source": digest(kernel),
-                "shapes": [[M, N, K, list(shifts)] for M, N, K, shifts in shapes(kernel)]}
-               for kernel in KERNELS]  # fmt: skip
-    records.write(RECORD, {
-        "provenance": records.provenance() | {"compute_sanitizer": match[1] if match else version.strip()},
-        "scalars": [list(pair) for pair in SCALARS], "tools": tools, "controls": controls, "kernels": kernels,
-    })  # fmt: skip
+    kernels = [
+        {
+            "kernel": kernel.name,
+            "parameters": kernel.parameters,
+            "source": digest(kernel),
+            "shapes": [[M, N, K, list(shifts)] for M, N, K, shifts in shapes(kernel)],
+        }
+        for kernel in KERNELS
+    ]
+    records.write(
+        RECORD,
+        {
+            "provenance": records.provenance() | {"compute_sanitizer": match[1] if match else version.strip()},
+            "scalars": [list(pair) for pair in SCALARS],
+            "tools": tools,
+            "controls": controls,
+            "kernels": kernels,
+        },
+    )
     clean = all(one["errors"] == 0 and one["launches"] for one in tools) and all(one["noticed"] for one in controls)
     return int(not clean)
 

@@ -27,8 +27,9 @@ def fake_cupy(monkeypatch):
     """Let `arguments` take FakeCupyArray for CuPy's; return the function that makes one."""
     overlap = lambda one, other: np.may_share_memory(one.array, other.array)  # noqa: E731
     empty = lambda *what: FakeCupyArray(np.empty(*what))  # noqa: E731
-    monkeypatch.setattr(arguments, "cupy",
-                        SimpleNamespace(ndarray=FakeCupyArray, may_share_memory=overlap, empty=empty))  # fmt: skip
+    monkeypatch.setattr(
+        arguments, "cupy", SimpleNamespace(ndarray=FakeCupyArray, may_share_memory=overlap, empty=empty)
+    )
     return FakeCupyArray
 
 
@@ -57,35 +58,45 @@ def message(*operands, **more):
 A, B, C = floats(3, 4), floats(4, 5), floats(3, 5)
 
 
-@pytest.mark.parametrize(("operands", "text"), [
-    ((A.astype(np.float64), B), "A: got dtype <f8, needs float32: A.astype(np.float32)"),
-    ((A, B.astype(np.float16)), "B: got dtype <f2, needs float32: B.astype(np.float32)"),
-    ((A, B.astype(int)), "B: got dtype <i8, needs float32: B.astype(np.float32)"),
-    ((A.astype(">f4"), B), "A: got dtype >f4, needs float32: A.astype(np.float32)"),
-    ((A, B, C.astype(complex)), "C: got dtype <c16, needs float32: C.astype(np.float32)"),
-    ((A[0], B), "A: got 1 dimension(s), shape (4,), needs 2 dimensions, rows and columns"),
-    ((A, B[None]), "B: got 3 dimension(s), shape (1, 4, 5), needs 2 dimensions, rows and columns"),
-    ((A, B, C[0, 0, ...]), "C: got 0 dimension(s), shape (), needs 2 dimensions, rows and columns"),
-    ((np.asfortranarray(A), B), "A: got Fortran (column-major) order, needs row-major contiguous memory: "
-                                "np.ascontiguousarray(A)"),
-    ((B.T, A.T), "A: got Fortran (column-major) order, needs row-major contiguous memory: np.ascontiguousarray(A)"),
-    ((A, floats(4, 10)[:, ::2]), "B: got strides (40, 8), needs row-major contiguous memory: np.ascontiguousarray(B)"),
-    ((A, B, C[::-1]), "C: got strides (-20, 4), needs row-major contiguous memory: np.ascontiguousarray(C)"),
-    ((A, floats(3, 5)), "B: got shape (3, 5), needs (4, N), as A is (3, 4)"),
-    ((A, B, floats(5, 3)), "C: got shape (5, 3), needs (3, 5), as A is (3, 4) and B is (4, 5)"),
-    ((A.tolist(), B), "A: got list, needs a CuPy array (GPU) or a NumPy array (simulator)"),
-    ((A, None), "B: got NoneType, needs a CuPy array (GPU) or a NumPy array (simulator)"),
-    ((A, B, 0), "C: got int, needs a CuPy array (GPU) or a NumPy array (simulator)"),
-    ((A, B, None, 1.0, 0.5), "C: got none, needs an array of shape (3, 5), as beta is 0.5, not 0"),
-    ((A, B, None, 1.0, float("nan")), "C: got none, needs an array of shape (3, 5), as beta is nan, not 0"),
-    ((A, B, C, 1j), "alpha: got complex 1j, needs a real number"),
-    ((A, B, C, 1.0, "0"), "beta: got str '0', needs a real number"),
-    ((A, B, C, None), "alpha: got NoneType None, needs a real number"),
-    ((A, B, C, np.ones(1)), "alpha: got ndarray array([1.]), needs a real number"),
-    ((A, B, C, decimal.Decimal(1)), "alpha: got Decimal Decimal('1'), needs a real number"),
-    ((np.broadcast_to(np.float32(0), (1, 2**31)), np.broadcast_to(np.float32(0), (2**31, 1))),
-     "A: got strides (0, 0), needs row-major contiguous memory: np.ascontiguousarray(A)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("operands", "text"),
+    [
+        ((A.astype(np.float64), B), "A: got dtype <f8, needs float32: A.astype(np.float32)"),
+        ((A, B.astype(np.float16)), "B: got dtype <f2, needs float32: B.astype(np.float32)"),
+        ((A, B.astype(int)), "B: got dtype <i8, needs float32: B.astype(np.float32)"),
+        ((A.astype(">f4"), B), "A: got dtype >f4, needs float32: A.astype(np.float32)"),
+        ((A, B, C.astype(complex)), "C: got dtype <c16, needs float32: C.astype(np.float32)"),
+        ((A[0], B), "A: got 1 dimension(s), shape (4,), needs 2 dimensions, rows and columns"),
+        ((A, B[None]), "B: got 3 dimension(s), shape (1, 4, 5), needs 2 dimensions, rows and columns"),
+        ((A, B, C[0, 0, ...]), "C: got 0 dimension(s), shape (), needs 2 dimensions, rows and columns"),
+        (
+            (np.asfortranarray(A), B),
+            "A: got Fortran (column-major) order, needs row-major contiguous memory: np.ascontiguousarray(A)",
+        ),
+        ((B.T, A.T), "A: got Fortran (column-major) order, needs row-major contiguous memory: np.ascontiguousarray(A)"),
+        (
+            (A, floats(4, 10)[:, ::2]),
+            "B: got strides (40, 8), needs row-major contiguous memory: np.ascontiguousarray(B)",
+        ),
+        ((A, B, C[::-1]), "C: got strides (-20, 4), needs row-major contiguous memory: np.ascontiguousarray(C)"),
+        ((A, floats(3, 5)), "B: got shape (3, 5), needs (4, N), as A is (3, 4)"),
+        ((A, B, floats(5, 3)), "C: got shape (5, 3), needs (3, 5), as A is (3, 4) and B is (4, 5)"),
+        ((A.tolist(), B), "A: got list, needs a CuPy array (GPU) or a NumPy array (simulator)"),
+        ((A, None), "B: got NoneType, needs a CuPy array (GPU) or a NumPy array (simulator)"),
+        ((A, B, 0), "C: got int, needs a CuPy array (GPU) or a NumPy array (simulator)"),
+        ((A, B, None, 1.0, 0.5), "C: got none, needs an array of shape (3, 5), as beta is 0.5, not 0"),
+        ((A, B, None, 1.0, float("nan")), "C: got none, needs an array of shape (3, 5), as beta is nan, not 0"),
+        ((A, B, C, 1j), "alpha: got complex 1j, needs a real number"),
+        ((A, B, C, 1.0, "0"), "beta: got str '0', needs a real number"),
+        ((A, B, C, None), "alpha: got NoneType None, needs a real number"),
+        ((A, B, C, np.ones(1)), "alpha: got ndarray array([1.]), needs a real number"),
+        ((A, B, C, decimal.Decimal(1)), "alpha: got Decimal Decimal('1'), needs a real number"),
+        (
+            (np.broadcast_to(np.float32(0), (1, 2**31)), np.broadcast_to(np.float32(0), (2**31, 1))),
+            "A: got strides (0, 0), needs row-major contiguous memory: np.ascontiguousarray(A)",
+        ),
+    ],
+)
 def test_refused(operands, text):
     assert message(*operands) == text
 
@@ -142,14 +153,37 @@ def test_no_gpu(fake_cupy, monkeypatch):
 def test_more_tiles_than_a_grid_holds(fake_cupy):
     flat = fake_cupy(np.empty((2**31 - 1, 0), np.float32))
     wide = fake_cupy(np.empty((0, 2**31 - 1), np.float32))
-    problem = arguments.Problem(2**31 - 1, 2**31 - 1, 0, np.float32(1), flat, wide, np.float32(0),
-                                SimpleNamespace(shape=(2**31 - 1, 2**31 - 1)), False, True)  # fmt: skip
+    problem = arguments.Problem(
+        2**31 - 1,
+        2**31 - 1,
+        0,
+        np.float32(1),
+        flat,
+        wide,
+        np.float32(0),
+        SimpleNamespace(shape=(2**31 - 1, 2**31 - 1)),
+        False,
+        True,
+    )
     with pytest.raises(ArgumentError, match=r"C: got shape .* tiles, needs at most 2147483647 tiles"):
         gpu.run(find("01"), problem)
 
 
-@pytest.mark.parametrize("value", [2, 0.5, True, np.float64(0.5), np.int8(3), np.array(0.25), np.float16(2),
-                                   fractions.Fraction(1, 2), float("inf"), -0.0])  # fmt: skip
+@pytest.mark.parametrize(
+    "value",
+    [
+        2,
+        0.5,
+        True,
+        np.float64(0.5),
+        np.int8(3),
+        np.array(0.25),
+        np.float16(2),
+        fractions.Fraction(1, 2),
+        float("inf"),
+        -0.0,
+    ],
+)
 def test_scalars_of_all_kinds(value):
     problem = arguments.check(A, B, C, value, value)
     for scalar in (problem.alpha, problem.beta):
@@ -157,8 +191,10 @@ def test_scalars_of_all_kinds(value):
         assert float(scalar) == float(value)
 
 
-@pytest.mark.parametrize(("value", "rounded"), [
-    (1e39, np.inf), (-1e39, -np.inf), (10**400, np.inf), (-(10**400), -np.inf), (0.1, np.float32(0.1)), (1e-46, 0.0)])
+@pytest.mark.parametrize(
+    ("value", "rounded"),
+    [(1e39, np.inf), (-1e39, -np.inf), (10**400, np.inf), (-(10**400), -np.inf), (0.1, np.float32(0.1)), (1e-46, 0.0)],
+)
 def test_scalars_are_rounded(value, rounded):
     problem = arguments.check(A, B, C, value, value)
     assert problem.alpha == problem.beta == rounded

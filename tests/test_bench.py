@@ -167,9 +167,26 @@ def test_parse_sizes(text, sizes):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "4096x", "1x2", "1x2x3x4", "-4", "4.5", "1:2", "5:1:1", "1:5:0", "1:5:-1", "0", "1x0x3", "64,",
-     "2147483648", "1:2147483647:1", "٣"],
-)  # fmt: skip
+    [
+        "",
+        "x",
+        "4096x",
+        "1x2",
+        "1x2x3x4",
+        "-4",
+        "4.5",
+        "1:2",
+        "5:1:1",
+        "1:5:0",
+        "1:5:-1",
+        "0",
+        "1x0x3",
+        "64,",
+        "2147483648",
+        "1:2147483647:1",
+        "٣",
+    ],
+)
 def test_nonsense_sizes_are_refused(text):
     with pytest.raises(ArgumentError, match="sizes: got"):
         parse_sizes(text)
@@ -189,9 +206,7 @@ def recording(tmp_path, monkeypatch):
 
 def test_without_a_gpu_the_recording_is_shown(recording, capsys):
     table = bench_or_recording(sizes=[POINT.size])
-    assert capsys.readouterr().out == (
-        "No GPU here: showing the recording made on Imaginary GPU on 2026-11-20.\n"
-    )
+    assert capsys.readouterr().out == ("No GPU here: showing the recording made on Imaginary GPU on 2026-11-20.\n")
     assert [row[0] for row in table.rows] == ["02_coalesced", "01_naive"]
     assert len(bench_or_recording("01", [POINT.size]).rows) == 1
 
@@ -249,13 +264,23 @@ def test_recording_starts_anew_and_replaces_the_old_when_it_is_whole(tmp_path, m
 
 
 def test_kernels_of_one_type_are_timed_together(monkeypatch):
-    of = {name: dataclasses.replace(find("01"), types=types, label=name) for name, types in
-          (("single", FP32), ("double", FP64), ("another", FP32))}  # fmt: skip
+    of = {
+        name: dataclasses.replace(find("01"), types=types, label=name)
+        for name, types in (("single", FP32), ("double", FP64), ("another", FP32))
+    }
     timed = []
     monkeypatch.setattr(gpu, "capability", lambda: (9, 0))
     monkeypatch.setattr(gpu, "load", lambda kernel: None)
-    monkeypatch.setattr(bench_module, "_of_types", lambda types, kernels, size, flush: timed.append(
-        (types, [kernel.label for kernel in kernels], size, flush)) or iter(kernels))  # fmt: skip
+    monkeypatch.setattr(
+        bench_module,
+        "_of_types",
+        lambda types, kernels, size, flush: (
+            timed.append((types, [kernel.label for kernel in kernels], size, flush)) or iter(kernels)
+        ),
+    )
     assert [kernel.label for kernel in bench_module.on_gpu(list(of.values()), (1, 2, 3), True)] == [
-        "single", "another", "double"]  # fmt: skip
+        "single",
+        "another",
+        "double",
+    ]
     assert timed == [(FP32, ["single", "another"], (1, 2, 3), True), (FP64, ["double"], (1, 2, 3), True)]

@@ -18,17 +18,35 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # What a browser fetches to show a page, by element: anything named here must come with the book.
 FETCHED = {
-    "script": ["src"], "link": ["href"], "img": ["src", "srcset"], "source": ["src", "srcset"], "iframe": ["src"],
-    "video": ["src", "poster"], "audio": ["src"], "track": ["src"], "embed": ["src"], "object": ["data"],
-    "input": ["src"], "use": ["href", "xlink:href"], "image": ["href", "xlink:href"],
-}  # fmt: skip
+    "script": ["src"],
+    "link": ["href"],
+    "img": ["src", "srcset"],
+    "source": ["src", "srcset"],
+    "iframe": ["src"],
+    "video": ["src", "poster"],
+    "audio": ["src"],
+    "track": ["src"],
+    "embed": ["src"],
+    "object": ["data"],
+    "input": ["src"],
+    "use": ["href", "xlink:href"],
+    "image": ["href", "xlink:href"],
+}
 IN_CSS = re.compile(r"""url\(\s*(?:"([^"]*)"|'([^']*)'|([^)"'\s]*))\s*\)|@import\s+(?:"([^"]*)"|'([^']*)')""")
 IN_SCRIPT = re.compile(r"""["'`]((?:https?:)?//[\w-]+(?:\.[\w-]+)+[^"'`]*)""")
 CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
 FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-component-update",
-    "--disable-background-networking", "--disable-sync", "--virtual-time-budget=120000", "--dump-dom",
-]  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-component-update",
+    "--disable-background-networking",
+    "--disable-sync",
+    "--virtual-time-budget=120000",
+    "--dump-dom",
+]
 
 
 class Page(html.parser.HTMLParser):

@@ -19,10 +19,18 @@ def test_find(kernel):
     assert find(kernel.name) is find(number) is find(name) is kernel
 
 
-@pytest.mark.parametrize(("name", "nearest"), [
-    ("02_coalesed", "02_coalesced"), ("coalescd", "02_coalesced"), ("naive1", "01_naive"), ("Naive", "01_naive"),
-    ("03_shared_tiles", "03_shared_tile"), ("shared", "03_shared_tile"), ("1_naive", "01_naive"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("02_coalesed", "02_coalesced"),
+        ("coalescd", "02_coalesced"),
+        ("naive1", "01_naive"),
+        ("Naive", "01_naive"),
+        ("03_shared_tiles", "03_shared_tile"),
+        ("shared", "03_shared_tile"),
+        ("1_naive", "01_naive"),
+    ],
+)
 def test_an_unknown_name_suggests_the_nearest(name, nearest):
     with pytest.raises(ArgumentError) as refused:
         find(name)
@@ -63,20 +71,35 @@ def test_a_kernel_fits_its_source(kernel):
     assert kernel.idea[-1] != "."
 
 
-@pytest.mark.parametrize(("parameters", "threads"), [
-    ({"BM": 32, "BN": 8}, 256), ({"BM": 64, "BN": 64, "BK": 8, "TM": 8}, 512),
-    ({"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}, 256),
-    ({"BM": 128, "BN": 128, "BK": 8, "WM": 64, "WN": 32, "TM": 8, "TN": 8}, 256),
-    ({"BM": 16, "BN": 16, "WM": 16, "WN": 16}, 32), ({"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32}, 256),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("parameters", "threads"),
+    [
+        ({"BM": 32, "BN": 8}, 256),
+        ({"BM": 64, "BN": 64, "BK": 8, "TM": 8}, 512),
+        ({"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}, 256),
+        ({"BM": 128, "BN": 128, "BK": 8, "WM": 64, "WN": 32, "TM": 8, "TN": 8}, 256),
+        ({"BM": 16, "BN": 16, "WM": 16, "WN": 16}, 32),
+        ({"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32}, 256),
+    ],
+)
 def test_threads(parameters, threads):
     assert Kernel("99_made_up", "", parameters).threads == threads
 
 
-@pytest.mark.parametrize(("shape", "blocks"), [
-    ((0, 0), 0), ((0, 9), 0), ((1, 1), 1), ((32, 8), 1), ((33, 8), 2), ((32, 9), 2), ((65, 25), 12),
-    ((2**31 - 1, 1), 2**26), ((2**31 - 1, 2**31 - 1), 2**26 * 2**28),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("shape", "blocks"),
+    [
+        ((0, 0), 0),
+        ((0, 9), 0),
+        ((1, 1), 1),
+        ((32, 8), 1),
+        ((33, 8), 2),
+        ((32, 9), 2),
+        ((65, 25), 12),
+        ((2**31 - 1, 1), 2**26),
+        ((2**31 - 1, 2**31 - 1), 2**26 * 2**28),
+    ],
+)
 def test_grid(shape, blocks):
     assert Kernel("99_made_up", "", {"BM": 32, "BN": 8}).grid(*shape) == blocks
 

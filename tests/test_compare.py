@@ -14,11 +14,17 @@ def timed(ms, spread=0.01, **more):
     return dataclasses.replace(POINT, ms=ms, ms_p10=ms * (1 - spread), ms_p90=ms * (1 + spread), **more)
 
 
-@pytest.mark.parametrize(("before", "now", "said"), [
-    (timed(2.0), timed(1.0), "faster"), (timed(1.0), timed(2.0), "slower"),
-    (timed(1.0), timed(1.01), "within the spread"), (timed(1.01), timed(1.0), "within the spread"),
-    (timed(1.0, 0.5), timed(0.6, 0.0), "within the spread"), (timed(1.0, 0.5), timed(0.4, 0.0), "faster"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (timed(2.0), timed(1.0), "faster"),
+        (timed(1.0), timed(2.0), "slower"),
+        (timed(1.0), timed(1.01), "within the spread"),
+        (timed(1.01), timed(1.0), "within the spread"),
+        (timed(1.0, 0.5), timed(0.6, 0.0), "within the spread"),
+        (timed(1.0, 0.5), timed(0.4, 0.0), "faster"),
+    ],
+)
 def test_a_change_is_one_only_beyond_the_spread(before, now, said):
     assert verdict(before, now) == said
 
@@ -28,8 +34,9 @@ def test_each_point_meets_its_own():
     new = record(timed(1.0, M=128, N=128, K=128, source="other"), timed(2.0), timed(3.0, kernel="03_shared_tile"))
     table = compare(old, new)
     assert [row[:5] for row in table.rows] == [
-        ["02_coalesced", "128×128×128", 1.0, 1.0, "+0.0%"], ["02_coalesced", "4096×4096×2048", 4.0, 2.0, "+100.0%"],
-    ]  # fmt: skip
+        ["02_coalesced", "128×128×128", 1.0, 1.0, "+0.0%"],
+        ["02_coalesced", "4096×4096×2048", 4.0, 2.0, "+100.0%"],
+    ]
     assert "Of 2 points in both, 1 are of code that has changed." in table.note
     assert "1 and 1 points are in one recording alone" in table.note
 

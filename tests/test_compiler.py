@@ -101,8 +101,11 @@ def test_a_failed_compilation_is_not_remembered(tmp_path):
 def test_headers_come_from_pip(tmp_path):
     (option,) = compiler._headers()
     folder = Path(option.removeprefix("-I"))
-    for wheel, header in (("nvidia-cuda-runtime", "mma.h"), ("nvidia-cuda-runtime", "cuda_fp16.h"),
-                          ("nvidia-cuda-crt", "crt/mma.h")):  # fmt: skip
+    for wheel, header in (
+        ("nvidia-cuda-runtime", "mma.h"),
+        ("nvidia-cuda-runtime", "cuda_fp16.h"),
+        ("nvidia-cuda-crt", "crt/mma.h"),
+    ):
         assert folder / header in {Path(file.locate()) for file in metadata.files(wheel)}
     kernel = probe(tmp_path, "C[t] = __half2float(*reinterpret_cast<const half*>(A));", before="#include <mma.h>")
     assert "cvt.f32.f16" in build(kernel).ptx

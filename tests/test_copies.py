@@ -73,8 +73,10 @@ def summed(a, threads=64):
     """What the pipeline computes, in Python's integers."""
     a = a + [0] * (-len(a) % 64)
     weights = [(i + 1, i) for i in range(64)]
-    return [sum(w * a[tile + (t + i) % 64] for tile in range(0, len(a), 64) for w, i in weights) % 2**32
-            for t in range(threads)]  # fmt: skip
+    return [
+        sum(w * a[tile + (t + i) % 64] for tile in range(0, len(a), 64) for w, i in weights) % 2**32
+        for t in range(threads)
+    ]
 
 
 @stages
@@ -100,17 +102,24 @@ BROKEN = {
     "no commit before the loop": ("commit();  // before", "", "in flight", "// read", "reads s at byte"),
     "no commit in the loop": ("commit();  // in the loop", "", "in flight", "// read", "reads s at byte"),
     "no barrier": ("__syncthreads();", "", "race", "// read", "wrote since the last barrier"),
-    "the barrier before the wait": ("wait<STAGES - 2>();\n        __syncthreads();",
-                                    "__syncthreads();\n        wait<STAGES - 2>();", "race", "// read",
-                                    "wrote since the last barrier"),
+    "the barrier before the wait": (
+        "wait<STAGES - 2>();\n        __syncthreads();",
+        "__syncthreads();\n        wait<STAGES - 2>();",
+        "race",
+        "// read",
+        "wrote since the last barrier",
+    ),
     "into the stage being read": ("s[next % STAGES]", "s[tile % STAGES]", "in flight", "// read", "reads s at byte"),
     "into the stage read before, without a barrier": (
         "__syncthreads();\n        const int next = tile + STAGES - 1, k = next * TILE + t;\n"
         "        copy<4>(&s[next % STAGES][t], a + k, k < K ? 4 : 0);",
         "const int next = tile + STAGES - 1, k = next * TILE + t;\n"
         "        copy<4>(&s[next % STAGES][t], a + k, k < K ? 4 : 0);\n__syncthreads();",
-        "race", "// by 4", "copies to s at byte"),
-}  # fmt: skip
+        "race",
+        "// by 4",
+        "copies to s at byte",
+    ),
+}
 
 
 @stages
@@ -155,10 +164,14 @@ class Thread:
 
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["copy", "copy", "commit", "wait", "wait_all"]), st.sampled_from(GUARDS),
-              st.sampled_from([0, 0, 1, 2, 3])),
-    min_size=1, max_size=14,
-)  # fmt: skip
+    st.tuples(
+        st.sampled_from(["copy", "copy", "commit", "wait", "wait_all"]),
+        st.sampled_from(GUARDS),
+        st.sampled_from([0, 0, 1, 2, 3]),
+    ),
+    min_size=1,
+    max_size=14,
+)
 
 
 @steady
@@ -167,17 +180,26 @@ def test_groups(program):
     text, threads, slot = [], [Thread() for _ in range(THREADS)], 0
     for action, guard, pending in program:
         where = 4 * THREADS * slot
-        text.append(guard + {"copy": f"cp.async.ca.shared.global [%r2+{where}], [%rd2+{where}], 4;",
-                             "commit": "cp.async.commit_group;", "wait": f"cp.async.wait_group {pending};",
-                             "wait_all": "cp.async.wait_all;"}[action])  # fmt: skip
+        text.append(
+            guard
+            + {
+                "copy": f"cp.async.ca.shared.global [%r2+{where}], [%rd2+{where}], 4;",
+                "commit": "cp.async.commit_group;",
+                "wait": f"cp.async.wait_group {pending};",
+                "wait_all": "cp.async.wait_all;",
+            }[action]
+        )
         for t, thread in enumerate(threads):
             if takes_part(guard, t):
                 thread.do(action, slot, pending)
         slot += action == "copy"
     source = np.arange(1, THREADS * (slot + 1) + 1, dtype=np.uint32)
     for which in range(slot):
-        waiting = [t for t, thread in enumerate(threads) if any(which in slots for slots in
-                   (thread.issued, *thread.groups)) and which not in thread.complete]  # fmt: skip
+        waiting = [
+            t
+            for t, thread in enumerate(threads)
+            if any(which in slots for slots in (thread.issued, *thread.groups)) and which not in thread.complete
+        ]
         copied = [t for t, thread in enumerate(threads) if which in thread.complete]
         got, found = read_back(text, which, source, waiting or copied)
         if waiting:
@@ -193,7 +215,8 @@ def test_groups(program):
 def read_back(text, slot, source, readers):
     """Run the program, then let some threads read what they copied to a slot; return it, or the fault."""
     mask = sum(1 << t for t in readers)
-    program = parse(f""".visible .entry f(.param .u64 f_param_0, .param .u64 f_param_1)
+    program = parse(
+        f""".visible .entry f(.param .u64 f_param_0, .param .u64 f_param_1)
         {{
             .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
             .shared .align 16 .b8 _ZZ1fvE1s[4096];
@@ -214,7 +237,9 @@ def read_back(text, slot, source, readers):
             @%p3 ld.shared.u32 %r6, [%r2+{4 * THREADS * slot}];
             @%p3 st.global.u32 [%rd5], %r6;
             ret;
-        }}""", "f")  # fmt: skip
+        }}""",
+        "f",
+    )
     out = np.zeros(THREADS, np.uint32)
     try:
         Machine(program, "f", THREADS, {"source": source, "out": out}).run(1)
@@ -229,7 +254,9 @@ def read_back(text, slot, source, readers):
 @pytest.mark.parametrize(("width", "cache"), [(4, "ca"), (8, "ca"), (16, "ca"), (16, "cg")])
 def test_sizes(tmp_path, width, cache):
     """Thread t copies t % (width + 1) bytes; what is left of its place becomes zero, whatever was there."""
-    kernel = copying(tmp_path, f"""
+    kernel = copying(
+        tmp_path,
+        f"""
         s[t] = 0xFFFFFFFF;
         __syncthreads();
         if (t < 32) {{
@@ -239,7 +266,9 @@ def test_sizes(tmp_path, width, cache):
             asm volatile("cp.async.wait_all;");
         }}
         __syncthreads();
-        c[t] = s[t];""", threads=128)  # fmt: skip
+        c[t] = s[t];""",
+        threads=128,
+    )
     a = words[:128]
     raw = np.array(a, np.uint32).tobytes()
     places = [raw[width * t : width * t + t % (width + 1)].ljust(width, b"\0") for t in range(32)]
@@ -249,17 +278,21 @@ def test_sizes(tmp_path, width, cache):
     assert run.total.global_load_bytes == sum(t % (width + 1) for t in range(32))
     loads = [access for access in run.trace if (access.array, access.kind) == ("A", "load")]
     assert {t: access.width for access in loads for t in access.threads.tolist()} == {
-        t: t % (width + 1) for t in range(32) if t % (width + 1)}  # fmt: skip
+        t: t % (width + 1) for t in range(32) if t % (width + 1)
+    }
 
 
 @pytest.mark.parametrize(("operands", "bytes_read"), [("4", 4), ("4, 4", 4), ("4, 2", 2), ("4, 0", 0), ("16", 16)])
 def test_a_size_may_be_left_out_or_constant(tmp_path, operands, bytes_read):
     width = int(operands.partition(",")[0])
-    kernel = copying(tmp_path, f"""
+    kernel = copying(
+        tmp_path,
+        f"""
         asm volatile("cp.async.ca.shared.global [%0], [%1], {operands};"
                      :: "r"(unsigned(__cvta_generic_to_shared(s)) + {width} * t), "l"(a + {width // 4} * t));
         wait_all();
-        c[t] = s[{width // 4} * t];""")  # fmt: skip
+        c[t] = s[{width // 4} * t];""",
+    )
     got, run = run_bits(kernel, words[:128])
     keep = (1 << 8 * min(bytes_read, 4)) - 1
     assert got.tolist() == [word & keep for word in words[:128][:: width // 4][:32]]
@@ -267,11 +300,14 @@ def test_a_size_may_be_left_out_or_constant(tmp_path, operands, bytes_read):
 
 
 def test_offsets_in_the_addresses(tmp_path):
-    kernel = copying(tmp_path, """
+    kernel = copying(
+        tmp_path,
+        """
         asm volatile("cp.async.cg.shared.global [%0+32], [%1+-16], 16;"
                      :: "r"(unsigned(__cvta_generic_to_shared(s)) + 16 * t), "l"(a + 4 * t + 4));
         wait_all();
-        c[t] = s[8 + 4 * t + 3];""")  # fmt: skip
+        c[t] = s[8 + 4 * t + 3];""",
+    )
     assert run_bits(kernel, words[:128])[0].tolist() == words[3:128:4]
 
 
@@ -289,7 +325,9 @@ def test_a_wait_comes_into_force_for_the_thread_alone(tmp_path):
 
 def test_threads_may_copy_different_things(tmp_path):
     """Half of them in another order, a few not at all, some in a loop; each waits for its own."""
-    kernel = copying(tmp_path, """
+    kernel = copying(
+        tmp_path,
+        """
         s[t] = s[t + 32] = 7;
         __syncthreads();
         if (t % 2) {
@@ -302,13 +340,15 @@ def test_threads_may_copy_different_things(tmp_path):
             for (unsigned i = 0; i < 2; ++i) { copy<4>(s + t + 32 * (1 - i), a + t + 32 * (1 - i)); commit(); }
             wait<0>();
         }
-        c[t] = s[t];""")  # fmt: skip
-    assert run_bits(kernel, words[:64])[0].tolist() == [
-        words[t] if t % 2 or t > 6 else 7 for t in range(32)]  # fmt: skip
+        c[t] = s[t];""",
+    )
+    assert run_bits(kernel, words[:64])[0].tolist() == [words[t] if t % 2 or t > 6 else 7 for t in range(32)]
 
 
 def test_a_place_is_used_again_after_the_wait(tmp_path):
-    kernel = copying(tmp_path, """
+    kernel = copying(
+        tmp_path,
+        """
         unsigned sum = 0;
         for (int i = 0; i < K; i += 32) {
             copy<4>(s + t, a + i + t);
@@ -316,9 +356,11 @@ def test_a_place_is_used_again_after_the_wait(tmp_path):
             sum += s[t] * (i + 1);
             s[t] = i;
         }
-        c[t] = sum;""")  # fmt: skip
+        c[t] = sum;""",
+    )
     assert run_bits(kernel, words[:96])[0].tolist() == [
-        sum(words[i + t] * (i + 1) for i in (0, 32, 64)) % 2**32 for t in range(32)]  # fmt: skip
+        sum(words[i + t] * (i + 1) for i in (0, 32, 64)) % 2**32 for t in range(32)
+    ]
 
 
 # Faults.
@@ -326,20 +368,32 @@ def test_a_place_is_used_again_after_the_wait(tmp_path):
 IN_FLIGHT = {
     "its own": ("c[t] = s[t];  // here", 0, "reads s at byte 0, whose asynchronous copy by thread 0"),
     "another's": ("c[t] = s[t + 1];  // here", 0, "reads s at byte 4, whose asynchronous copy by thread 1"),
-    "after a barrier": ("__syncthreads();\nc[t] = s[9];  // here", 0,
-                        "reads s at byte 36, whose asynchronous copy by thread 9"),
-    "by one thread": ("if (t == 5) c[t] = s[3];  // here", 5,
-                      "reads s at byte 12, whose asynchronous copy by thread 3"),
+    "after a barrier": (
+        "__syncthreads();\nc[t] = s[9];  // here",
+        0,
+        "reads s at byte 36, whose asynchronous copy by thread 9",
+    ),
+    "by one thread": (
+        "if (t == 5) c[t] = s[3];  // here",
+        5,
+        "reads s at byte 12, whose asynchronous copy by thread 3",
+    ),
     "committed": ("commit();\n__syncthreads();\nc[t] = s[t];  // here", 0, "copy by thread 0"),
-    "not all waited": ("if (t != 20) wait_all();\n__syncthreads();\nc[t] = s[31 - t];  // here", 11,
-                       "reads s at byte 80, whose asynchronous copy by thread 20"),
+    "not all waited": (
+        "if (t != 20) wait_all();\n__syncthreads();\nc[t] = s[31 - t];  // here",
+        11,
+        "reads s at byte 80, whose asynchronous copy by thread 20",
+    ),
     "wait without commit": ("wait<0>();\nc[t] = s[t];  // here", 0, "reads s at byte 0, whose"),
-    "a wide read": ("wait_all();\n__syncthreads();\nif (t < 8) copy<4>(s + 4 * t + 2, a);\n"
-                    "const uint4 x = reinterpret_cast<uint4*>(s)[t / 4];  // here\nc[t] = x.x + x.y + x.z + x.w;",
-                    0, "reads s at byte 0, whose asynchronous copy by thread 0"),
+    "a wide read": (
+        "wait_all();\n__syncthreads();\nif (t < 8) copy<4>(s + 4 * t + 2, a);\n"
+        "const uint4 x = reinterpret_cast<uint4*>(s)[t / 4];  // here\nc[t] = x.x + x.y + x.z + x.w;",
+        0,
+        "reads s at byte 0, whose asynchronous copy by thread 0",
+    ),
     "a store": ("s[t] = 1;  // here", 0, "writes s at byte 0, whose asynchronous copy by thread 0"),
     "a store of another's": ("s[t ^ 1] = 1;  // here", 0, "writes s at byte 4, whose asynchronous copy by thread 1"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("body", "thread", "text"), IN_FLIGHT.values(), ids=IN_FLIGHT)
@@ -354,19 +408,43 @@ def test_what_is_in_flight_may_not_be_touched(tmp_path, body, thread, text, bloc
 
 
 ONTO = {
-    "a copy in flight": ("copy<4>(s + t, a + t);\ncopy<4>(s + t, a + t);", "in flight", 0,
-                         "copies to s at byte 0, whose asynchronous copy by thread 0 has not been waited for"),
-    "part of one": ("copy<16>(s + 4 * t, a);\ncopy<4>(s + 3, a + t);", "in flight", 0,
-                    "copies to s at byte 12, whose asynchronous copy by thread 0"),
-    "another lane's": ("copy<4>(s + t / 2, a + t);", "in flight", 0,
-                       "copies to s at byte 0, whose asynchronous copy by thread 1"),
-    "what another reads": ("s[t] = 0;\n__syncthreads();\nc[t] = s[31 - t];\ncopy<4>(s + t, a + t);", "race", 0,
-                           "copies to s at byte 0, which thread 31 read since the last barrier"),
-    "what another wrote": ("s[31 - t] = 0;\ncopy<4>(s + t, a + t);", "race", 0,
-                           "copies to s at byte 0, which thread 31 wrote since the last barrier"),
-    "what another copied": ("copy<4>(s + 31 - t, a);\nwait_all();\ncopy<4>(s + t, a);", "race", 0,
-                            "copies to s at byte 0, which thread 31 wrote since the last barrier"),
-}  # fmt: skip
+    "a copy in flight": (
+        "copy<4>(s + t, a + t);\ncopy<4>(s + t, a + t);",
+        "in flight",
+        0,
+        "copies to s at byte 0, whose asynchronous copy by thread 0 has not been waited for",
+    ),
+    "part of one": (
+        "copy<16>(s + 4 * t, a);\ncopy<4>(s + 3, a + t);",
+        "in flight",
+        0,
+        "copies to s at byte 12, whose asynchronous copy by thread 0",
+    ),
+    "another lane's": (
+        "copy<4>(s + t / 2, a + t);",
+        "in flight",
+        0,
+        "copies to s at byte 0, whose asynchronous copy by thread 1",
+    ),
+    "what another reads": (
+        "s[t] = 0;\n__syncthreads();\nc[t] = s[31 - t];\ncopy<4>(s + t, a + t);",
+        "race",
+        0,
+        "copies to s at byte 0, which thread 31 read since the last barrier",
+    ),
+    "what another wrote": (
+        "s[31 - t] = 0;\ncopy<4>(s + t, a + t);",
+        "race",
+        0,
+        "copies to s at byte 0, which thread 31 wrote since the last barrier",
+    ),
+    "what another copied": (
+        "copy<4>(s + 31 - t, a);\nwait_all();\ncopy<4>(s + t, a);",
+        "race",
+        0,
+        "copies to s at byte 0, which thread 31 wrote since the last barrier",
+    ),
+}
 
 
 @pytest.mark.parametrize(("body", "kind", "thread", "text"), ONTO.values(), ids=ONTO)
@@ -384,23 +462,48 @@ def test_a_thread_may_copy_onto_what_it_alone_used(tmp_path):
 SOURCES = {
     "past the end": ("copy<4>(s + t, a + t + 40);", "// by 4", "out of bounds", 24, "0 bytes past its end"),
     "before the start": ("copy<4>(s + t, a + t - 1);", "// by 4", "out of bounds", 0, "4 bytes before its start"),
-    "part past the end": ("copy<16>(s + 4 * t, a + 4 * t, t < 16 ? 16 : t - 15);", "// by 16", "out of bounds", 16,
-                          "a 1-byte access to A (256 bytes), 0 bytes past its end"),
+    "part past the end": (
+        "copy<16>(s + 4 * t, a + 4 * t, t < 16 ? 16 : t - 15);",
+        "// by 16",
+        "out of bounds",
+        16,
+        "a 1-byte access to A (256 bytes), 0 bytes past its end",
+    ),
     "misaligned": ("copy<16>(s + 4 * t, a + t);", "// by 16", "misaligned", 1, "a 16-byte access at address"),
     "misaligned, part": ("copy<16>(s + 4 * t, a + t, 4);", "// by 16", "misaligned", 1, "a 16-byte access at address"),
-    "misaligned place": ("copy<16>(s + t, a + 4 * (t & 7));", "// by 16", "misaligned", 1,
-                         "a 16-byte access at address 0x4"),
+    "misaligned place": (
+        "copy<16>(s + t, a + 4 * (t & 7));",
+        "// by 16",
+        "misaligned",
+        1,
+        "a 16-byte access at address 0x4",
+    ),
     "misaligned place of nothing": ("copy<16>(s + t, a + 4 * t, 0);", "// by 16", "misaligned", 1, "address 0x4"),
-    "place past the end": ("copy<4>(s + t + 240, a + t, 0);", "// by 4", "out of bounds", 16,
-                           "a 4-byte access to shared memory at byte 1024 of 1024"),
-    "too large a size": ("copy<4>(s + t, a + t, t == 9 ? 8 : 4);", "// by 4", "out of bounds", 9,
-                         "copies 8 bytes to a place of 4"),
+    "place past the end": (
+        "copy<4>(s + t + 240, a + t, 0);",
+        "// by 4",
+        "out of bounds",
+        16,
+        "a 4-byte access to shared memory at byte 1024 of 1024",
+    ),
+    "too large a size": (
+        "copy<4>(s + t, a + t, t == 9 ? 8 : 4);",
+        "// by 4",
+        "out of bounds",
+        9,
+        "copies 8 bytes to a place of 4",
+    ),
     "a negative size": ("copy<4>(s + t, a + t, -(t == 9));", "// by 4", "out of bounds", 9, "to a place of 4"),
     "never written": ("copy<4>(s + t, c + t);", "// by 4", "uninitialised", 0, "reads C at byte 0, never written"),
-    "never written, part": ("c[8 * t] = 0;\ncopy<8>(s + 2 * t, c + 8 * (t / 2), t % 2 ? 4 : 8);", "// by 8",
-                            "uninitialised", 0, "reads C at byte 4, never written"),
+    "never written, part": (
+        "c[8 * t] = 0;\ncopy<8>(s + 2 * t, c + 8 * (t / 2), t % 2 ? 4 : 8);",
+        "// by 8",
+        "uninitialised",
+        0,
+        "reads C at byte 4, never written",
+    ),
     "shared memory": ("copy<4>(s + t, s + t + 32);", "// by 4", "out of bounds", 0, "in no array"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("body", "mark", "kind", "thread", "text"), SOURCES.values(), ids=SOURCES)
@@ -413,8 +516,10 @@ def test_sources_and_places(tmp_path, body, mark, kind, thread, text):
 @pytest.mark.parametrize("source", ["a + t + 40", "a + (size_t(1) << 50)", "c + t", "(char*)a + 1"])
 def test_where_nothing_is_read_nothing_is_checked(tmp_path, source):
     """A source out of bounds, never written or misaligned does no harm as long as no byte of it is read."""
-    kernel = copying(tmp_path, f"copy<4>(s + t, t < 9 ? (void*)(a + t) : (void*)({source}), t < 9 ? 4 : 0);\n"
-                     "wait_all();\nc[t] = s[t];")  # fmt: skip
+    kernel = copying(
+        tmp_path,
+        f"copy<4>(s + t, t < 9 ? (void*)(a + t) : (void*)({source}), t < 9 ? 4 : 0);\nwait_all();\nc[t] = s[t];",
+    )
     assert run_bits(kernel, words[:64])[0].tolist() == words[:9] + [0] * 23
 
 
@@ -423,12 +528,16 @@ def test_where_nothing_is_read_nothing_is_checked(tmp_path, source):
 
 def test_copies_counted_by_hand(tmp_path):
     """A copy is a request and its sectors in global memory, and a store of its width in shared memory."""
-    kernel = copying(tmp_path, """
+    kernel = copying(
+        tmp_path,
+        """
         copy<4>(s + t, a + 2 * t, t < 40 ? 4 : 0);  // every other word
         if (t < 16) copy<16>(s + 64 + 8 * t, a + 4 * t);  // every other quad
         commit();
         wait<0>();
-        c[t] = s[t];""", threads=64)  # fmt: skip
+        c[t] = s[t];""",
+        threads=64,
+    )
     run = run_bits(kernel, range(128), trace=[0])[1]
     four, sixteen = run.lines[line_of(kernel, "// by 4")], run.lines[line_of(kernel, "// by 16")]
     assert (four.by_class["copy"], sixteen.by_class["copy"]) == (2, 1)
@@ -442,10 +551,16 @@ def test_copies_counted_by_hand(tmp_path):
     assert total.by_class["global load"] == total.by_class["shared store"] == 0
     assert total.instructions == sum(total.by_class.values())
     by_four, by_sixteen = line_of(kernel, "// by 4"), line_of(kernel, "// by 16")
-    assert [(access.line, access.space, access.kind, access.array, access.width, len(access.threads))
-            for access in run.trace if access.line in (by_four, by_sixteen)] == [
-        (by_four, "global", "load", "A", 4, 40), (by_four, "shared", "store", "s", 4, 64),
-        (by_sixteen, "global", "load", "A", 16, 16), (by_sixteen, "shared", "store", "s", 16, 16)]  # fmt: skip
+    assert [
+        (access.line, access.space, access.kind, access.array, access.width, len(access.threads))
+        for access in run.trace
+        if access.line in (by_four, by_sixteen)
+    ] == [
+        (by_four, "global", "load", "A", 4, 40),
+        (by_four, "shared", "store", "s", 4, 64),
+        (by_sixteen, "global", "load", "A", 16, 16),
+        (by_sixteen, "shared", "store", "s", 16, 16),
+    ]
     assert run.trace[0].offsets.tolist() == [8 * t for t in range(40)]
     assert run.trace[1].offsets.tolist() == [4 * t for t in range(64)]
 

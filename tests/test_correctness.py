@@ -144,11 +144,18 @@ def test_any_order_of_summation_passes(K, seed, scale):
 @pytest.mark.parametrize(
     ("got", "a", "right"),
     [
-        (np.inf, np.inf, True), (-np.inf, -np.inf, True), (np.nan, np.nan, True),
-        (np.inf, -np.inf, False), (np.nan, np.inf, False), (np.inf, np.nan, False),
-        (LARGEST, np.inf, False), (1.0, np.nan, False), (np.nan, 1.0, False), (np.inf, 1.0, False),
+        (np.inf, np.inf, True),
+        (-np.inf, -np.inf, True),
+        (np.nan, np.nan, True),
+        (np.inf, -np.inf, False),
+        (np.nan, np.inf, False),
+        (np.inf, np.nan, False),
+        (LARGEST, np.inf, False),
+        (1.0, np.nan, False),
+        (np.nan, 1.0, False),
+        (np.inf, 1.0, False),
     ],
-)  # fmt: skip
+)
 def test_non_finite_values_match_in_kind(got, a, right):
     A, B, got = (np.array([[x]], np.float32) for x in (a, 1.0, got))
     assert (excess(got, A, B, got, 1.0, 0.0) <= 1).all() == right

@@ -25,14 +25,19 @@ def test_prints_a_table_and_json(capsys):
 
 def test_records_both(tmp_path, monkeypatch):
     report = tmp_path / "report.xml"
-    report.write_text('<testsuites><testsuite><testcase classname="tests.test_a" time="1.5"/><testcase '
-                      'classname="tests.test_a" time="0.25"/><testcase classname="book/x.ipynb" time="4"/>'
-                      "</testsuite></testsuites>", encoding="utf-8")  # fmt: skip
+    report.write_text(
+        '<testsuites><testsuite><testcase classname="tests.test_a" time="1.5"/><testcase '
+        'classname="tests.test_a" time="0.25"/><testcase classname="book/x.ipynb" time="4"/>'
+        "</testsuite></testsuites>",
+        encoding="utf-8",
+    )
     monkeypatch.setattr(cost, "RECORD", tmp_path / "cost.json")
     cost.main(["--sizes", "8", "--record", str(report)])
     found = json.loads(cost.RECORD.read_text(encoding="utf-8"))
-    assert found["suite"] == [{"file": "book/x.ipynb", "tests": 1, "seconds": 4.0},
-                              {"file": "tests.test_a", "tests": 2, "seconds": 1.75}]  # fmt: skip
+    assert found["suite"] == [
+        {"file": "book/x.ipynb", "tests": 1, "seconds": 4.0},
+        {"file": "tests.test_a", "tests": 2, "seconds": 1.75},
+    ]
     assert len(found["simulator"]) == len(sg.LADDER)
     assert found["provenance"]["numpy"] == np.__version__
 

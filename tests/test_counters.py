@@ -86,8 +86,10 @@ def test_wavefronts_of_whole_warps(case, kind):
     assert wavefronts(table(some), width, kind) == tuple(map(sum, zip(*expected, strict=True)))
 
 
-@pytest.mark.parametrize(("words", "expected"), [
-    ([0, 31], 1), ([0, 32], 2), ([1, 33, 65], 3), ([0, 33], 1), ([0, 32, 1, 33], 2), ([7, 7, 7], 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [([0, 31], 1), ([0, 32], 2), ([1, 33, 65], 3), ([0, 33], 1), ([0, 32, 1, 33], 2), ([7, 7, 7], 1)],
+)
 def test_words_of_one_bank(words, expected):
     warp = {lane: 4 * word for lane, word in enumerate(words)}
     assert wavefronts(table([warp]), 4, "load") == wavefronts_of(warp, 4, "load") == (expected, expected - 1)
@@ -119,11 +121,15 @@ def test_the_rules_hold_for_everything_an_h100_counted():
 
 def test_instructions_of_a_kernel_counted_by_hand(tmp_path):
     """50 threads are two warps; 10 threads take the branch, all in the first."""
-    kernel = probe(tmp_path, """
+    kernel = probe(
+        tmp_path,
+        """
         float x = A[t];         // load
         if (t < 10)             // branch
             x = x * B[t] + x;   // in the branch
-        C[t] = x;               // store""", threads=50)  # fmt: skip
+        C[t] = x;               // store""",
+        threads=50,
+    )
     run = simulate(kernel, floats(1, 50), floats(50, 50))
     total, load = run.total, run.lines[line_of(kernel, "// load")]
     inside, store = run.lines[line_of(kernel, "// in the branch")], run.lines[line_of(kernel, "// store")]
@@ -141,12 +147,16 @@ def test_instructions_of_a_kernel_counted_by_hand(tmp_path):
 
 def test_a_loop_counts_each_turn(tmp_path):
     """Thread t goes round t // 32 + 1 times: two warps once, two twice. K is 1, and its loop stays one."""
-    kernel = probe(tmp_path, """
+    kernel = probe(
+        tmp_path,
+        """
         float x = 0;
         #pragma unroll 1
         for (int i = 0; i <= int(t) / 64; ++i)
             x = x * A[i] + B[i];  // body
-        C[t] = x;""", threads=128)  # fmt: skip
+        C[t] = x;""",
+        threads=128,
+    )
     run = simulate(kernel, floats(1, 2), floats(2, 128))
     body = run.lines[line_of(kernel, "// body")]
     assert body.by_class["fma"] == 2 + 4
@@ -163,7 +173,9 @@ def test_predicated_lanes_make_no_request(tmp_path):
 
 
 def test_shared_memory_counted_by_hand(tmp_path):
-    kernel = probe(tmp_path, """
+    kernel = probe(
+        tmp_path,
+        """
         __shared__ float s[32 * 33];
         for (int i = t; i < 32 * 33; i += 32) s[i] = 0;
         __syncthreads();
@@ -171,7 +183,8 @@ def test_shared_memory_counted_by_hand(tmp_path):
         s[32 + 32 * t] = 1;      // a column
         __syncthreads();
         C[t] = s[t / 2] + s[0];  // broadcasts
-        C[t] += s[33 * t];       // a diagonal""")  # fmt: skip
+        C[t] += s[33 * t];       // a diagonal""",
+    )
     run = simulate(kernel, floats(1, 32), floats(32, 32), np.zeros((1, 32), np.float32))
     marks = ("a row", "a column", "broadcasts", "a diagonal")
     lines = {mark: run.lines[line_of(kernel, "// " + mark)] for mark in marks}

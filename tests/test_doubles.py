@@ -39,8 +39,16 @@ def test_a_matrix_product_in_float64(tmp_path, beta):
     A, B = random.standard_normal((M, K)), random.standard_normal((K, N))
     C = random.standard_normal((M, N)) if beta else np.full((M, N), np.nan)
     before = C.copy()
-    arguments = {"M": np.int32(M), "N": np.int32(N), "K": np.int32(K), "alpha": np.float64(alpha), "A": A, "B": B,
-                 "beta": np.float64(beta), "C": C}  # fmt: skip
+    arguments = {
+        "M": np.int32(M),
+        "N": np.int32(N),
+        "K": np.int32(K),
+        "alpha": np.float64(alpha),
+        "A": A,
+        "B": B,
+        "beta": np.float64(beta),
+        "C": C,
+    }
     counts = sum(execute(dgemm(tmp_path), M * N, 1, arguments).counts().values(), Counts())
     for row, col in np.ndindex(M, N):
         acc = 0.0
@@ -93,14 +101,18 @@ HALF = "#include <cuda_fp16.h>\n"
 
 def test_halves(tmp_path):
     """Conversions, which the headers write as inline assembly, loads and stores of two bytes and of eight at once."""
-    kernel = probe(tmp_path, """
+    kernel = probe(
+        tmp_path,
+        """
         __shared__ __align__(16) half s[256];
         const half* h = reinterpret_cast<const half*>(A);
         *reinterpret_cast<int4*>(s + 8 * t) = reinterpret_cast<const int4*>(A)[t];
         __syncwarp();
         const float x = __half2float(s[8 * t + 3]) * __half2float(h[t]);
         reinterpret_cast<half*>(C)[2 * t] = __float2half(x);
-        reinterpret_cast<half*>(C)[2 * t + 1] = s[t];""", before=HALF)  # fmt: skip
+        reinterpret_cast<half*>(C)[2 * t + 1] = s[t];""",
+        before=HALF,
+    )
     numbers = np.random.default_rng(9).standard_normal(256).astype(np.float16)
     bits, run = run_bits(kernel, numbers.view(np.uint32).tolist())
     got = bits.view(np.float16).reshape(32, 2)
@@ -112,7 +124,9 @@ def test_halves(tmp_path):
 
 
 def test_registers_in_parts(tmp_path):
-    kernel = probe(tmp_path, """
+    kernel = probe(
+        tmp_path,
+        """
         unsigned short low, high;
         unsigned whole, upper, lower;
         unsigned long long wide;
@@ -120,7 +134,8 @@ def test_registers_in_parts(tmp_path):
         asm("mov.b32 %0, {%1, %2};" : "=r"(whole) : "h"(high), "h"(low));
         asm("mov.b64 %0, {%1, %2};" : "=l"(wide) : "r"(whole), "r"(7));
         asm("mov.b64 {%0, %1}, %2;" : "=r"(lower), "=r"(upper) : "l"(wide + 1));
-        c[t] = lower * upper + (low == high);""")  # fmt: skip
+        c[t] = lower * upper + (low == high);""",
+    )
     a = [0x12345678 + 0x01010003 * i for i in range(31)] + [0x55555555]
     swapped = [(x >> 16 | x << 16) & 0xFFFFFFFF for x in a]
     expected = [((x + 1) * 7 + (x >> 16 == x & 0xFFFF)) & 0xFFFFFFFF for x in swapped]

@@ -35,7 +35,7 @@ TILE = find("03").variant(BM=32, BN=32, BK=32)
 WARPS, STRIPS = find("09"), find("08")
 THREADS = np.arange(32)
 NAMES = ("01_naive", "06_register_fragments", "07_vectorized", "12_autotuned")
-PROVENANCE = {"gpu": "A GPU <with> \"marks\" & more", "date": "2020-02-02T02:02:02+00:00"}
+PROVENANCE = {"gpu": 'A GPU <with> "marks" & more', "date": "2020-02-02T02:02:02+00:00"}
 
 
 @cache
@@ -59,16 +59,23 @@ def made(offsets, width=4, space="shared", array="As", kind="load", threads=THRE
 
 def recorded(names=NAMES, sizes=(256, 1024, 4096)) -> Record:
     """Return a record in which cuBLAS takes 2 ms at every size, and the kernels 4 ms, 3 ms, 2 ms and so on."""
-    points = [Point(name, {}, n, n, n, ms, 0.9 * ms, 1.25 * ms, 10, 1, 2.0, 1.9, 2.1, "")
-              for n in sizes for name, ms in zip(names, range(len(names), 0, -1), strict=True)]  # fmt: skip
+    points = [
+        Point(name, {}, n, n, n, ms, 0.9 * ms, 1.25 * ms, 10, 1, 2.0, 1.9, 2.1, "")
+        for n in sizes
+        for name, ms in zip(names, range(len(names), 0, -1), strict=True)
+    ]
     return Record(PROVENANCE, {}, points)
 
 
 def two_types() -> Record:
     """Return the same with the last kernel in FP16, where cuBLAS takes a quarter of the time."""
     record = recorded()
-    points = [dataclasses.replace(point, types="FP16", cublas_ms=0.5, cublas_ms_p10=0.4, cublas_ms_p90=0.6)
-              if point.kernel == NAMES[-1] else point for point in record.points]  # fmt: skip
+    points = [
+        dataclasses.replace(point, types="FP16", cublas_ms=0.5, cublas_ms_p10=0.4, cublas_ms_p90=0.6)
+        if point.kernel == NAMES[-1]
+        else point
+        for point in record.points
+    ]
     return dataclasses.replace(record, points=points)
 
 
@@ -113,23 +120,31 @@ def pictures() -> dict[str, draw.Figure]:
         "share": draw.by_size(recorded(), of_cublas=True),
         "ladder of two types": draw.ladder(two_types()),
         "speed of two types": draw.by_size(two_types()),
-        "prediction": draw.prediction({"sectors": 4096, "conflicts": 0, "a ratio": 0.5},
-                                      {"sectors": 5000, "conflicts": 0, "a ratio": 0.25}),
+        "prediction": draw.prediction(
+            {"sectors": 4096, "conflicts": 0, "a ratio": 0.5}, {"sectors": 5000, "conflicts": 0, "a ratio": 0.25}
+        ),
         "scaling": draw.scaling([16, 32, 64, 128], {"one": [0.01, 0.02, 0.1, 0.8], "another": [0.1, 0.1, 0.2, 1.1]}),
         "scaling of one": draw.scaling([16, 32], [1e-5, 2.0]),
         "scaling, short": draw.scaling([128, 1024], {"a": [1e-5, 2e-4], "b": [3e-6, 9e-4]}),
-        "roofline": draw.roofline({"far": (0.1, 0.5), "near": (20.0, 30.0), "next": (21.0, 31.0)}, 60.0,
-                                  {"L2": 6.0, "DRAM": 3.0}),
-        "roofline, full": draw.roofline({f"{i:02}": (0.05 * 1.6**i, 0.4 * 1.5**i) for i in range(17)}, 990.0,
-                                        {"shared memory": 30.0, "L2": 6.0, "DRAM": 3.0}, "All of them"),
-        "lines": draw.lines("Three", {"up": [(1, 2), (5, 9)], "down": [(1, 9), (3, 4), (5, 0)], "one": [(2, 2)]},
-                            "Across: x. Up: y."),
-        "lines, logarithmic": draw.lines("Errors", {"a": [(16, 1e-7), (256, 2e-7), (4096, 9e-3)]}, "Across: K.", "",
-                                         log_x=True, log_y=True),
+        "roofline": draw.roofline(
+            {"far": (0.1, 0.5), "near": (20.0, 30.0), "next": (21.0, 31.0)}, 60.0, {"L2": 6.0, "DRAM": 3.0}
+        ),
+        "roofline, full": draw.roofline(
+            {f"{i:02}": (0.05 * 1.6**i, 0.4 * 1.5**i) for i in range(17)},
+            990.0,
+            {"shared memory": 30.0, "L2": 6.0, "DRAM": 3.0},
+            "All of them",
+        ),
+        "lines": draw.lines(
+            "Three", {"up": [(1, 2), (5, 9)], "down": [(1, 9), (3, 4), (5, 0)], "one": [(2, 2)]}, "Across: x. Up: y."
+        ),
+        "lines, logarithmic": draw.lines(
+            "Errors", {"a": [(16, 1e-7), (256, 2e-7), (4096, 9e-3)]}, "Across: K.", "", log_x=True, log_y=True
+        ),
         "timeline": draw.timeline(10, 5),
         "timeline, long kernel": draw.timeline(3, 4000, 2),
         "timeline, long launch": draw.timeline(40, 0.5, 20),
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture(scope="module")
@@ -170,15 +185,23 @@ def digests(drawn: dict[str, draw.Figure]) -> dict[str, str]:
 
 
 def test_same_bytes_in_another_process_with_other_settings(drawn, tmp_path):
-    settings = ("font.size: 30", "lines.linewidth: 9", "svg.fonttype: path", "font.family: serif",
-                "axes.facecolor: red", "savefig.bbox: tight", "path.sketch: 5, 5, 5")  # fmt: skip
+    settings = (
+        "font.size: 30",
+        "lines.linewidth: 9",
+        "svg.fonttype: path",
+        "font.family: serif",
+        "axes.facecolor: red",
+        "savefig.bbox: tight",
+        "path.sketch: 5, 5, 5",
+    )
     (tmp_path / "matplotlibrc").write_text("\n".join(settings))
     program = "import json; from tests.test_draw import digests, pictures; print(json.dumps(digests(pictures())))"
     environment = os.environ | {"MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "1", "LC_ALL": "C"}
     root = Path(__file__).parent.parent
     environment["PYTHONPATH"] = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run([sys.executable, "-c", program], env=environment, cwd=root, capture_output=True, text=True,
-                          check=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=root, capture_output=True, text=True, check=True
+    )
     assert json.loads(done.stdout) == digests(drawn)
 
 
@@ -198,8 +221,11 @@ def test_say_in_words_what_they_show(drawn):
 
 
 def test_small(drawn):
-    assert {name: len(picture._repr_html_().encode()) for name, picture in drawn.items()
-            if len(picture._repr_html_().encode()) > 60_000} == {}  # fmt: skip
+    assert {
+        name: len(picture._repr_html_().encode())
+        for name, picture in drawn.items()
+        if len(picture._repr_html_().encode()) > 60_000
+    } == {}
 
 
 def test_text_is_legible_and_on_the_page(drawn):
@@ -238,8 +264,9 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("ground", ["#ffffff", "#14181e", "#0d1117"])
 def test_colours_stand_out_from_light_and_dark(drawn, ground):
-    used = {element.get(what) for picture in drawn.values() for element in elements(picture)
-            for what in ("fill", "stroke")}  # fmt: skip
+    used = {
+        element.get(what) for picture in drawn.values() for element in elements(picture) for what in ("fill", "stroke")
+    }
     colours = used - {None, "none", "currentColor"}
     assert len(colours) > 30
     assert {colour for colour in colours if contrast(colour, ground) < 3} == set()
@@ -302,9 +329,16 @@ def test_request_of_another_block():
 
 @pytest.mark.parametrize(
     ("wrong", "needs"),
-    [({"array": "Z"}, "a load of A at line"), ({"kind": "store"}, "a store of C at line"), ({"line": 1}, "at line"),
-     ({"warp": 99}, "0 or 1"), ({"step": 64}, "0 to 63"), ({"step": -1}, "0 to 63"), ({"block": 1}, "a traced one: 0")],
-)  # fmt: skip
+    [
+        ({"array": "Z"}, "a load of A at line"),
+        ({"kind": "store"}, "a store of C at line"),
+        ({"line": 1}, "at line"),
+        ({"warp": 99}, "0 or 1"),
+        ({"step": 64}, "0 to 63"),
+        ({"step": -1}, "0 to 63"),
+        ({"block": 1}, "a traced one: 0"),
+    ],
+)
 def test_request_says_what_there_is(wrong, needs):
     with pytest.raises(ArgumentError, match=needs):
         request(traced(NAIVE), **wrong)
@@ -375,10 +409,16 @@ def test_map_says_what_each_request_costs(drawn):
     load, store = (request(traced(NAIVE), **which).line for which in ({}, {"kind": "store", "array": "C"}))
     assert load < store
     assert words(drawn["map naive"])[4:8] == [
-        "block 0, warp 0, step 0", f"A load, line {load}: 32 sectors", f"B load, line {load}: 1 sector",
-        f"C store, line {store}: 32 sectors"]  # fmt: skip
+        "block 0, warp 0, step 0",
+        f"A load, line {load}: 32 sectors",
+        f"B load, line {load}: 1 sector",
+        f"C store, line {store}: 32 sectors",
+    ]
     assert re.findall(r"(\w) \w+, line \d+: 32 lanes touch (\d+) .*? in (\d+) sector", drawn["map coalesced"].alt) == [
-        ("A", "1", "1"), ("B", "32", "4"), ("C", "32", "4")]  # fmt: skip
+        ("A", "1", "1"),
+        ("B", "32", "4"),
+        ("C", "32", "4"),
+    ]
 
 
 def test_map_of_a_wrong_kernel_differs(drawn, tmp_path):
@@ -410,7 +450,12 @@ def test_address_line_shows_a_frame_per_sector(drawn):
         return path.get("d").count("M")
 
     assert [frames(f"line {name}") for name in ("scattered", "adjacent", "broadcast", "of vectors", "in pieces")] == [
-        32, 4, 1, 16, 4]  # fmt: skip
+        32,
+        4,
+        1,
+        16,
+        4,
+    ]
     assert "256 bytes apart" in words(drawn["line scattered"])  # a row of A
     assert "128 bytes asked for, 1,024 bytes in the sectors touched" in words(drawn["line scattered"])
     assert "4 bytes asked for, 32 bytes in the sectors touched" in words(drawn["line broadcast"])
@@ -424,8 +469,10 @@ def test_address_line_leads_each_lane_to_its_bytes(drawn):
         assert (x, y) == (pytest.approx(320 - 144 + 9 * lane + 4.5, abs=0.11), 233)  # 4 sectors of 72 pixels
 
 
-@pytest.mark.parametrize(("picture", "run"), [(draw.address_line, made(THREADS * 4, array="A")),
-                                              (draw.banks, made(THREADS * 4, space="global"))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("picture", "run"),
+    [(draw.address_line, made(THREADS * 4, array="A")), (draw.banks, made(THREADS * 4, space="global"))],
+)
 def test_memory_pictures_want_their_kind_of_memory(picture, run):
     with pytest.raises(ArgumentError, match="memory; see"):
         picture(run)
@@ -468,12 +515,15 @@ def test_banks_have_a_row_for_each_wavefront_counted(width, kind, blocks, lanes,
 def test_tiles_light_one_block(drawn):
     assert drawn["tiles"].alt == (
         "03_shared_tile cuts C (128 × 128) into 4 × 4 tiles of 32 × 32. Block 5 computes one of them from 32 rows of "
-        "A (128 × 128) and 32 columns of B (128 × 128), in 4 steps of 32 along K.")  # fmt: skip
+        "A (128 × 128) and 32 columns of B (128 × 128), in 4 steps of 32 along K."
+    )
     place = maps.Operands(128, 128, 128, 4).matrices
     A, B, C = (place[name] for name in "ABC")
-    for colour, wanted in ((figure.BLUE, [A.box(32, 0, 32, 128), A.box(32, 32, 32, 32)]),
-                           (figure.ORANGE, [B.box(0, 32, 128, 32), B.box(32, 32, 32, 32)]),
-                           (figure.GREEN, [C.box(32, 32, 32, 32)] * 2)):  # fmt: skip
+    for colour, wanted in (
+        (figure.BLUE, [A.box(32, 0, 32, 128), A.box(32, 32, 32, 32)]),
+        (figure.ORANGE, [B.box(0, 32, 128, 32), B.box(32, 32, 32, 32)]),
+        (figure.GREEN, [C.box(32, 32, 32, 32)] * 2),
+    ):
         np.testing.assert_allclose(boxes(drawn["tiles"], colour), wanted, atol=0.11)
     assert {"BM = 32", "BN = 32", "BK = 32"} <= set(words(drawn["tiles"]))
     assert {"4 of BM = 32", "6 of BN = 32", "BK = 32"} <= set(words(drawn["tiles last"]))
@@ -487,8 +537,19 @@ def test_tiles_follow_the_parameters(drawn):
     assert width / height == pytest.approx(4, rel=0.02)
 
 
-@pytest.mark.parametrize("sizes", [(0, 64, 64), (64, 64, -1), (1, 1, 1), (4096, 64, 64), (64, 64, 4096),
-                                   (4096, 4096, 4096), (64, 64, 64, 4), (64, 64, 64, -1)])  # fmt: skip
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (0, 64, 64),
+        (64, 64, -1),
+        (1, 1, 1),
+        (4096, 64, 64),
+        (64, 64, 4096),
+        (4096, 4096, 4096),
+        (64, 64, 64, 4),
+        (64, 64, 64, -1),
+    ],
+)
 def test_tiles_refuse_what_cannot_be_seen(sizes):
     with pytest.raises(ArgumentError):
         draw.tiles(TILE, *sizes)
@@ -559,8 +620,13 @@ def test_ladder_whiskers_span_the_spread(drawn):
 def test_ladder_at_a_size_not_recorded():
     with pytest.raises(ArgumentError, match=r"256, 256, 256\), \(1024, 1024, 1024\), \(4096"):
         draw.ladder(recorded(), 512)
-    assert "M, N, K = 1, 2, 3" in draw.ladder(dataclasses.replace(recorded(), points=[
-        dataclasses.replace(recorded().points[0], M=1, N=2, K=3)]), (1, 2, 3)).alt  # fmt: skip
+    assert (
+        "M, N, K = 1, 2, 3"
+        in draw.ladder(
+            dataclasses.replace(recorded(), points=[dataclasses.replace(recorded().points[0], M=1, N=2, K=3)]),
+            (1, 2, 3),
+        ).alt
+    )
 
 
 def test_speed_by_size_follows_the_record(drawn):
@@ -607,8 +673,11 @@ def test_by_size_of_problems_that_are_not_square():
 
 
 def test_by_size_tells_arguments_apart():
-    points = [dataclasses.replace(point, kernel="05_one", parameters={"BM": BM}) for BM in (64, 128)
-              for point in recorded(NAMES[:1]).points]  # fmt: skip
+    points = [
+        dataclasses.replace(point, kernel="05_one", parameters={"BM": BM})
+        for BM in (64, 128)
+        for point in recorded(NAMES[:1]).points
+    ]
     assert {"05 64", "05 128", "cuBLAS"} <= set(words(draw.by_size(Record(PROVENANCE, {}, points))))
 
 
@@ -621,8 +690,10 @@ def test_labels_keep_apart(drawn):
 
 def test_prediction_pairs_bars(drawn):
     picture = drawn["prediction"]
-    assert picture.alt == ("sectors: 4,096 predicted, 5,000 counted, +22.1%; conflicts: 0 predicted, 0 counted, exact; "
-                           "a ratio: 0.500 predicted, 0.250 counted, −50.0%.")  # fmt: skip
+    assert picture.alt == (
+        "sectors: 4,096 predicted, 5,000 counted, +22.1%; conflicts: 0 predicted, 0 counted, exact; "
+        "a ratio: 0.500 predicted, 0.250 counted, −50.0%."
+    )
     assert [width for *_, width, _ in boxes(picture, figure.BLUE)] == [400, 200]
     assert [width for *_, width, _ in boxes(picture, "currentColor")] == pytest.approx([400 * 0.8192, 400], abs=0.1)
     twice = draw.prediction({"a": 1, "b": 0}, {"a": 3, "b": 1}, ("formula", "measured"))
@@ -643,11 +714,16 @@ def test_roofline_labels_that_would_overlap_are_one(drawn):
     assert "far" in words(drawn["roofline"])
 
 
-@pytest.mark.parametrize(("points", "peak", "rates", "name"), [
-    ({}, 1.0, {"DRAM": 1.0}, "points, rates"), ({"a": (1.0, 1.0)}, 1.0, {}, "points, rates"),
-    ({"a": (0.0, 1.0)}, 1.0, {"DRAM": 1.0}, "a"), ({"a": (1.0, 1.0)}, -1.0, {"DRAM": 1.0}, "peak"),
-    ({"a": (1.0, 1.0)}, 1.0, {"DRAM": float("inf")}, "DRAM"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("points", "peak", "rates", "name"),
+    [
+        ({}, 1.0, {"DRAM": 1.0}, "points, rates"),
+        ({"a": (1.0, 1.0)}, 1.0, {}, "points, rates"),
+        ({"a": (0.0, 1.0)}, 1.0, {"DRAM": 1.0}, "a"),
+        ({"a": (1.0, 1.0)}, -1.0, {"DRAM": 1.0}, "peak"),
+        ({"a": (1.0, 1.0)}, 1.0, {"DRAM": float("inf")}, "DRAM"),
+    ],
+)
 def test_roofline_refuses_what_has_no_logarithm(points, peak, rates, name):
     with pytest.raises(ArgumentError, match=f"^{name}: got"):
         draw.roofline(points, peak, rates)
@@ -676,9 +752,10 @@ def test_lines_refuse_nothing(series):
         draw.lines("", series, "")
 
 
-@pytest.mark.parametrize(("predicted", "counted", "message"), [({"a": 1}, {"b": 1}, "what predicted has: a"),
-                                                               ({}, {}, "something"),
-                                                               ({"a": 1}, {"a": -1}, "counted")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("predicted", "counted", "message"),
+    [({"a": 1}, {"b": 1}, "what predicted has: a"), ({}, {}, "something"), ({"a": 1}, {"a": -1}, "counted")],
+)
 def test_prediction_refuses_what_does_not_pair(predicted, counted, message):
     with pytest.raises(ArgumentError, match=message):
         draw.prediction(predicted, counted)
@@ -697,8 +774,9 @@ def test_scaling_of_short_times_is_in_microseconds(drawn):
     assert words(drawn["scaling"])[0] == "Seconds by size, M = N = K"
 
 
-@pytest.mark.parametrize(("sizes", "seconds"), [([1], [1.0]), ([2, 1], [1.0, 1.0]), ([1, 2], [1.0]),
-                                                ([1, 2], [0.0, 1.0])])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sizes", "seconds"), [([1], [1.0]), ([2, 1], [1.0, 1.0]), ([1, 2], [1.0]), ([1, 2], [0.0, 1.0])]
+)
 def test_scaling_refuses_what_cannot_be_drawn(sizes, seconds):
     with pytest.raises(ArgumentError):
         draw.scaling(sizes, seconds)

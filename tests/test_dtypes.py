@@ -35,12 +35,15 @@ def test_what_a_kernel_takes(types):
     assert arguments.check(A, B, None, 1, 0, types).C.dtype == types.result
 
 
-@pytest.mark.parametrize(("types", "wrong", "dtype", "text"), [
-    (FP64, 0, np.float32, "A: got dtype <f4, needs float64: A.astype(np.float64)"),
-    (FP64, 2, np.float32, "C: got dtype <f4, needs float64: C.astype(np.float64)"),
-    (FP16, 1, np.float32, "B: got dtype <f4, needs float16: B.astype(np.float16)"),
-    (FP16, 2, np.float16, "C: got dtype <f2, needs float32: C.astype(np.float32)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("types", "wrong", "dtype", "text"),
+    [
+        (FP64, 0, np.float32, "A: got dtype <f4, needs float64: A.astype(np.float64)"),
+        (FP64, 2, np.float32, "C: got dtype <f4, needs float64: C.astype(np.float64)"),
+        (FP16, 1, np.float32, "B: got dtype <f4, needs float16: B.astype(np.float16)"),
+        (FP16, 2, np.float16, "C: got dtype <f2, needs float32: C.astype(np.float32)"),
+    ],
+)
 def test_other_types_are_refused(types, wrong, dtype, text):
     kernel = dataclasses.replace(find("01"), types=types)
     matrices = list(operands(3, 5, 4, types))

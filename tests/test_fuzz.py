@@ -123,8 +123,11 @@ def test_without_a_gpu_it_says_so(capsys):
 def test_every_kernel_as_it_is_has_passed(kernel):
     """If not: ``python -m tests.fuzz``."""
     points = json.loads(fuzz.RECORD.read_text(encoding="utf-8"))["points"]
-    (point,) = (one for one in points if (one["kernel"], one["label"], one["parameters"])
-                == (kernel.name, "", kernel.parameters))  # fmt: skip
+    (point,) = (
+        one
+        for one in points
+        if (one["kernel"], one["label"], one["parameters"]) == (kernel.name, "", kernel.parameters)
+    )
     assert point["source"] == digest(kernel)
     assert point["cases"] >= 2000
     assert point["failures"] == 0

@@ -17,16 +17,28 @@ from .test_spills import ARCHITECTURES
 WMMA = find("14").variant(BM=32, BN=64)
 WARP_TILE = find("15").variant(BM=128, BN=128, BK=32, WM=64, WN=32, STAGES=2, BLOCKS=2)
 SMALL = WARP_TILE.variant(BM=64, BN=64, BK=32, WM=32, WN=32)
-KERNELS = [WMMA, WARP_TILE, *(SMALL.variant(STAGES=stages) for stages in (0, 1, 2, 4)),
-           SMALL.variant(BM=32, BN=64, WM=16, WN=64, BK=64, STAGES=3)]  # fmt: skip
+KERNELS = [
+    WMMA,
+    WARP_TILE,
+    *(SMALL.variant(STAGES=stages) for stages in (0, 1, 2, 4)),
+    SMALL.variant(BM=32, BN=64, WM=16, WN=64, BK=64, STAGES=3),
+]
 EACH = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.expression)
 
 
 def product(kernel, A, B, C, alpha=1.0, beta=0.0, fresh=(), blocks=None):
     """Compute C ← αAB + βC in place on the simulator; return what was counted."""
     (M, K), (_, N) = A.shape, B.shape
-    arguments = {"M": np.int32(M), "N": np.int32(N), "K": np.int32(K), "alpha": np.float32(alpha), "A": A, "B": B,
-                 "beta": np.float32(beta), "C": C}  # fmt: skip
+    arguments = {
+        "M": np.int32(M),
+        "N": np.int32(N),
+        "K": np.int32(K),
+        "alpha": np.float32(alpha),
+        "A": A,
+        "B": B,
+        "beta": np.float32(beta),
+        "C": C,
+    }
     machine = execute(kernel, kernel.threads, kernel.grid(M, N), arguments, blocks, fresh=set(fresh))
     return sum(machine.counts().values(), Counts())
 
@@ -47,14 +59,18 @@ def drawn(M, N, K, shift=0):
 def expected(A, B, C, alpha, beta):
     """Return the one right result, from the tensor cores' model, and hold it against float64."""
     (M, K), (_, N) = A.shape, B.shape
-    a, b = np.zeros((-(-M // 16) * 16, -(-K // 16) * 16), np.float16), np.zeros((-(-K // 16) * 16, -(-N // 16) * 16),
-                                                                               np.float16)  # fmt: skip
+    a, b = (
+        np.zeros((-(-M // 16) * 16, -(-K // 16) * 16), np.float16),
+        np.zeros((-(-K // 16) * 16, -(-N // 16) * 16), np.float16),
+    )
     a[:M, :K], b[:K, :N] = A, B
     acc = np.zeros((len(a), b.shape[1]), np.float32)
     tiles = [(slice(i, i + 16), slice(j, j + 16)) for i in range(0, len(a), 16) for j in range(0, b.shape[1], 16)]
     for k in range(0, a.shape[1] if alpha else 0, 16):
-        left, right = (np.stack([a[rows, k : k + 16] for rows, _ in tiles]),
-                       np.stack([b[k : k + 16, cols] for _, cols in tiles]))  # fmt: skip
+        left, right = (
+            np.stack([a[rows, k : k + 16] for rows, _ in tiles]),
+            np.stack([b[k : k + 16, cols] for _, cols in tiles]),
+        )
         sums = multiply_accumulate(left, right, np.stack([acc[tile] for tile in tiles]))
         for tile, part in zip(tiles, sums, strict=True):
             acc[tile] = part
@@ -67,8 +83,17 @@ def expected(A, B, C, alpha, beta):
     return fma32(factor, C.ravel(), scaled.ravel()).reshape(M, N) if beta else scaled
 
 
-SHAPES = [(128, 128, 64), (64, 128, 96), (136, 72, 40), (129, 131, 33), (1, 1, 1), (17, 200, 7), (200, 16, 16),
-          (64, 64, 0), (70, 65, 130)]  # fmt: skip
+SHAPES = [
+    (128, 128, 64),
+    (64, 128, 96),
+    (136, 72, 40),
+    (129, 131, 33),
+    (1, 1, 1),
+    (17, 200, 7),
+    (200, 16, 16),
+    (64, 64, 0),
+    (70, 65, 130),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -125,20 +150,29 @@ def test_infinities_and_overflow():
 @pytest.mark.parametrize("matrix", ["A", "A, aligned", "B", "B, aligned", "C"])
 @pytest.mark.parametrize("kernel", [WMMA, SMALL, SMALL.variant(STAGES=0)], ids=lambda kernel: kernel.expression)
 def test_past_two_to_the_32_elements(tmp_path, kernel, matrix):
-    M, N, K = {"A": (2**30, 1, 5), "A, aligned": (2**27, 64, 48), "B": (1, 2**30, 5), "B, aligned": (64, 2**27, 48),
-               "C": (2**17 - 8, 2**16, 3)}[matrix]  # fmt: skip
+    M, N, K = {
+        "A": (2**30, 1, 5),
+        "A, aligned": (2**27, 64, 48),
+        "B": (1, 2**30, 5),
+        "B, aligned": (64, 2**27, 48),
+        "C": (2**17 - 8, 2**16, 3),
+    }[matrix]
     assert {"A": M * K, "B": K * N, "C": M * N}[matrix[0]] > 2**32
     try:
-        A, B, C = (np.memmap(tmp_path / name, dtype, "w+", shape=shape) for name, dtype, shape in
-                   (("A", np.float16, (M, K)), ("B", np.float16, (K, N)), ("C", np.float32, (M, N))))  # fmt: skip
+        A, B, C = (
+            np.memmap(tmp_path / name, dtype, "w+", shape=shape)
+            for name, dtype, shape in (("A", np.float16, (M, K)), ("B", np.float16, (K, N)), ("C", np.float32, (M, N)))
+        )
     except OSError as error:
         pytest.skip(f"no files with holes here: {error}")
     rows, cols = slice(max(M - 64, 0), M), slice(max(N - 64, 0), N)
     a, b, c = drawn(rows.stop - rows.start, cols.stop - cols.start, K)
     A[rows], B[:, cols], C[rows, cols] = a, b, c
     product(kernel, A, B, C, 1.0, 1.0, blocks=[kernel.grid(M, N) - 1])
-    ours = [slice((size - 1) // tile * tile - size, None)
-            for size, tile in ((M, kernel.parameters["BM"]), (N, kernel.parameters["BN"]))]  # fmt: skip
+    ours = [
+        slice((size - 1) // tile * tile - size, None)
+        for size, tile in ((M, kernel.parameters["BM"]), (N, kernel.parameters["BN"]))
+    ]
     want = expected(a, b, c, 1.0, 1.0)[tuple(ours)]
     assert np.array_equal(C[rows, cols][tuple(ours)], want)
 
@@ -160,8 +194,11 @@ def test_multiplications_and_bytes(kernel):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kernel", [WMMA, WARP_TILE, WARP_TILE.variant(WN=64), WARP_TILE.variant(WN=64, STAGES=0)],
-                         ids=lambda kernel: kernel.expression)  # fmt: skip
+@pytest.mark.parametrize(
+    "kernel",
+    [WMMA, WARP_TILE, WARP_TILE.variant(WN=64), WARP_TILE.variant(WN=64, STAGES=0)],
+    ids=lambda kernel: kernel.expression,
+)
 def test_nothing_spills(kernel, architecture):
     if ARCHITECTURES[architecture] < kernel.least_capability:
         with pytest.raises(ArgumentError, match="sm_80 or later for 15_wmma_warp_tile"):
@@ -172,16 +209,19 @@ def test_nothing_spills(kernel, architecture):
     assert used.shared_bytes <= 48 * 1024
 
 
-@pytest.mark.parametrize(("kernel", "barrier", "kinds"), [
-    (WMMA, "__syncwarp();                                          // no lane is to read", {"race"}),
-    (WMMA, "__syncwarp();                                          // the tile", {"race"}),
-    (WMMA, "__syncwarp();\n        for", {"race"}),
-    (SMALL, "__syncthreads();                                   // complete", {"race"}),
-    (SMALL, "__syncthreads();                          // nobody", {"race"}),
-    (SMALL, "__syncwarp();                              // no lane", {"race"}),
-    (SMALL, "__syncwarp();\n                for", {"race"}),
-    (SMALL.variant(STAGES=1), "__syncthreads();                               // nobody", {"race", "in flight"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kernel", "barrier", "kinds"),
+    [
+        (WMMA, "__syncwarp();                                          // no lane is to read", {"race"}),
+        (WMMA, "__syncwarp();                                          // the tile", {"race"}),
+        (WMMA, "__syncwarp();\n        for", {"race"}),
+        (SMALL, "__syncthreads();                                   // complete", {"race"}),
+        (SMALL, "__syncthreads();                          // nobody", {"race"}),
+        (SMALL, "__syncwarp();                              // no lane", {"race"}),
+        (SMALL, "__syncwarp();\n                for", {"race"}),
+        (SMALL.variant(STAGES=1), "__syncthreads();                               // nobody", {"race", "in flight"}),
+    ],
+)
 def test_no_barrier_is_too_many(kernel, barrier, kinds):
     broken = kernel.edited((barrier, barrier.replace(barrier.partition(";")[0], "")))
     with pytest.raises(SimulationFault) as caught:

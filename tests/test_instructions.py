@@ -104,10 +104,26 @@ class Format:
     def bits(self):
         """Draw any bits, and often those where things go wrong."""
         one = self.bias << self.mantissa
-        special = (0, 1, 2, 3, (1 << self.mantissa) - 1, 1 << self.mantissa, (1 << self.mantissa) + 1, one, one - 1,
-                   one + 1, self.infinity - 1, self.infinity, self.infinity + 1, self.sign - 1)  # fmt: skip
-        return st.one_of(st.integers(0, 2**self.width - 1),
-                         st.sampled_from([sign | bits for sign in (0, self.sign) for bits in special]))  # fmt: skip
+        special = (
+            0,
+            1,
+            2,
+            3,
+            (1 << self.mantissa) - 1,
+            1 << self.mantissa,
+            (1 << self.mantissa) + 1,
+            one,
+            one - 1,
+            one + 1,
+            self.infinity - 1,
+            self.infinity,
+            self.infinity + 1,
+            self.sign - 1,
+        )
+        return st.one_of(
+            st.integers(0, 2**self.width - 1),
+            st.sampled_from([sign | bits for sign in (0, self.sign) for bits in special]),
+        )
 
 
 F16, F32, F64 = Format("f16", 16, 10, 0x7FFF), Format("f32", 32, 23, 0x7FFFFFFF), Format("f64", 64, 52, None)
@@ -117,9 +133,12 @@ WIDE = pytest.mark.parametrize("of", [F32, F64], ids=lambda of: of.kind)
 def run(opcode, *columns):
     """Apply an opcode to lists of bits or integers; return a list of the same."""
     operation = OPERATIONS[opcode]
-    arrays = [np.array([number & (1 << 8 * DTYPES[kind].itemsize) - 1 for number in column],
-                       f"u{DTYPES[kind].itemsize}").view(DTYPES[kind])
-              for kind, column in zip(operation.operands, columns, strict=True)]  # fmt: skip
+    arrays = [
+        np.array(
+            [number & (1 << 8 * DTYPES[kind].itemsize) - 1 for number in column], f"u{DTYPES[kind].itemsize}"
+        ).view(DTYPES[kind])
+        for kind, column in zip(operation.operands, columns, strict=True)
+    ]
     with np.errstate(all="ignore"):
         result = np.broadcast_to(operation.function(*arrays), len(columns[0]))
     assert result.dtype == DTYPES[operation.result]
@@ -178,15 +197,20 @@ def near_ties(of, lowest, highest):
 @WIDE
 def test_fma_where_rounding_twice_goes_wrong(of, range_of_c):
     one = 1 << of.mantissa
-    lowest, highest = {"subnormal": (0, 2 * one - 1), "normal": (one, of.infinity - one),
-                       "largest": (of.infinity - 16, of.infinity - 1)}[range_of_c]  # fmt: skip
+    lowest, highest = {
+        "subnormal": (0, 2 * one - 1),
+        "normal": (one, of.infinity - one),
+        "largest": (of.infinity - 16, of.infinity - 1),
+    }[range_of_c]
     triples = list(near_ties(of, lowest, highest))
     check(of, "fma.rn", of.fma, triples)
     a, b, c = (np.array(column, f"u{of.width // 8}").view(DTYPES[of.kind]) for column in zip(*triples, strict=True))
     with np.errstate(all="ignore"):
         twice = ((a.astype(np.float64) * b + c) if of is F32 else a * b + c).astype(DTYPES[of.kind])
-    wrong = sum(not of.agree(bits, of.fma(*triple))
-                for bits, triple in zip(twice.view(f"u{of.width // 8}").tolist(), triples, strict=True))  # fmt: skip
+    wrong = sum(
+        not of.agree(bits, of.fma(*triple))
+        for bits, triple in zip(twice.view(f"u{of.width // 8}").tolist(), triples, strict=True)
+    )
     assert wrong > 100  # or these cases test nothing
 
 
@@ -210,8 +234,10 @@ def test_fma_at_the_ends_of_float64(exponent):
     rows = []
     for _ in range(400):
         left = int(random.integers(max(exponent - 1000, -1074), min(exponent + 1000, 1023)))
-        a, b, c = (F64.rounded(Fraction(int(random.integers(2**52, 2**53))) * Fraction(2) ** (power - 52))
-                   for power in (left, exponent - left, exponent + int(random.integers(-120, 120))))  # fmt: skip
+        a, b, c = (
+            F64.rounded(Fraction(int(random.integers(2**52, 2**53))) * Fraction(2) ** (power - 52))
+            for power in (left, exponent - left, exponent + int(random.integers(-120, 120)))
+        )
         rows.append((a, b, c | int(random.integers(2)) << 63))
     check(F64, "fma.rn", F64.fma, rows)
 
@@ -249,9 +275,15 @@ def test_neg_and_abs_of_any_bits(of, data):
     check(of, "abs", lambda x: of.nan if math.isnan(of.value(x)) else x & ~of.sign, rows)
 
 
-@pytest.mark.parametrize(("opcode", "to", "of"), [
-    ("cvt.f64.f32", F64, F32), ("cvt.rn.f32.f64", F32, F64), ("cvt.f32.f16", F32, F16), ("cvt.rn.f16.f32", F16, F32),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("opcode", "to", "of"),
+    [
+        ("cvt.f64.f32", F64, F32),
+        ("cvt.rn.f32.f64", F32, F64),
+        ("cvt.f32.f16", F32, F16),
+        ("cvt.rn.f16.f32", F16, F32),
+    ],
+)
 @steady
 @given(data=st.data())
 def test_floats_as_floats_of_another_width(opcode, to, of, data):
@@ -274,8 +306,10 @@ COMPARE = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "g
 def test_floating_point_comparison(name, kind):
     numbers = [0.0, -0.0, 1.0, -1.0, 2.0**-149, math.inf, -math.inf, math.nan]
     pairs = list(itertools.product(numbers, repeat=2))
-    bits = [[int(np.array(x, DTYPES[kind]).view(f"u{DTYPES[kind].itemsize}")) for x in column]
-            for column in zip(*pairs, strict=True)]  # fmt: skip
+    bits = [
+        [int(np.array(x, DTYPES[kind]).view(f"u{DTYPES[kind].itemsize}")) for x in column]
+        for column in zip(*pairs, strict=True)
+    ]
     unordered = [x != x or y != y for x, y in pairs]
     plain = [COMPARE[name](x, y) for x, y in pairs]
     expected = [p and not u for p, u in zip(plain, unordered, strict=True)]
@@ -334,22 +368,39 @@ def reference(opcode):
     if kind == "pred" and name == "not":
         return operator.not_
     if name == "cvta":
-        return {("to", "global"): lambda a: a, ("shared",): lambda a: a + SHARED_WINDOW,
-                ("to", "shared"): lambda a: a - SHARED_WINDOW}[tuple(modifiers)]  # fmt: skip
+        return {
+            ("to", "global"): lambda a: a,
+            ("shared",): lambda a: a + SHARED_WINDOW,
+            ("to", "shared"): lambda a: a - SHARED_WINDOW,
+        }[tuple(modifiers)]
     if name == "shf":
-        return {"l": lambda a, b, count: (b << 32 | a) << (count & 31) >> 32,
-                "r": lambda a, b, count: (b << 32 | a) >> (count & 31)}[modifiers[0]]  # fmt: skip
+        return {
+            "l": lambda a, b, count: (b << 32 | a) << (count & 31) >> 32,
+            "r": lambda a, b, count: (b << 32 | a) >> (count & 31),
+        }[modifiers[0]]
     return {
-        "add": operator.add, "sub": operator.sub, "min": min, "max": max, "div": towards_zero,
+        "add": operator.add,
+        "sub": operator.sub,
+        "min": min,
+        "max": max,
+        "div": towards_zero,
         "rem": lambda a, b: a - b * towards_zero(a, b),
         "mul": lambda a, b: a * b >> bits if modifiers == ["hi"] else a * b,
         "mad": lambda a, b, c: a * b + c,
-        "and": operator.and_, "or": operator.or_, "xor": operator.xor, "not": operator.invert,
-        "neg": operator.neg, "abs": abs, "shl": shift_left, "shr": shift_right,
+        "and": operator.and_,
+        "or": operator.or_,
+        "xor": operator.xor,
+        "not": operator.invert,
+        "neg": operator.neg,
+        "abs": abs,
+        "shl": shift_left,
+        "shr": shift_right,
         "bfi": lambda a, b, position, length: insert_bits(a, b, position, length, bits),
         "bfe": lambda a, position, length: extract_bits(a, position, length, kind),
-        "selp": lambda a, b, p: a if p else b, "mov": lambda a: a, "cvt": lambda a: a,
-    }.get(name)  # fmt: skip
+        "selp": lambda a, b, p: a if p else b,
+        "mov": lambda a: a,
+        "cvt": lambda a: a,
+    }.get(name)
 
 
 def samples(kind):
@@ -357,8 +408,23 @@ def samples(kind):
     if kind == "pred":
         return [0, 1]
     bits = 8 * DTYPES[kind].itemsize
-    patterns = [0, 1, 2, 3, 5, 7, 0x55555555_55555555, 0x12345678_9ABCDEF0, (1 << bits // 2) - 1, 1 << bits // 2,
-                (1 << bits - 1) - 1, 1 << bits - 1, (1 << bits - 1) + 1, -2, -1]  # fmt: skip
+    patterns = [
+        0,
+        1,
+        2,
+        3,
+        5,
+        7,
+        0x55555555_55555555,
+        0x12345678_9ABCDEF0,
+        (1 << bits // 2) - 1,
+        1 << bits // 2,
+        (1 << bits - 1) - 1,
+        1 << bits - 1,
+        (1 << bits - 1) + 1,
+        -2,
+        -1,
+    ]
     return sorted({wrap(pattern, kind) for pattern in patterns})
 
 
@@ -400,8 +466,10 @@ def test_every_opcode_is_tested():
 
 
 @steady
-@given(st.integers(0, 2**64 - 1), st.lists(st.sampled_from(["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"]),
-                                           min_size=2, max_size=6))  # fmt: skip
+@given(
+    st.integers(0, 2**64 - 1),
+    st.lists(st.sampled_from(["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"]), min_size=2, max_size=6),
+)
 def test_chains_of_conversions(number, kinds):
     expected, array = wrap(number, kinds[0]), np.array([number], np.uint64).astype(DTYPES[kinds[0]])
     for source, target in itertools.pairwise(kinds):
@@ -418,8 +486,11 @@ def test_moves_keep_a_nan_as_it_is():
 
 def test_what_counts_as_floating_point_operations():
     flops = {opcode: operation.flops for opcode, operation in OPERATIONS.items() if operation.flops}
-    assert flops == {f"{name}.{kind}": count for kind in ("f32", "f64")
-                     for name, count in [("fma.rn", 2), *((name, 1) for name in ARITHMETIC)]}  # fmt: skip
+    assert flops == {
+        f"{name}.{kind}": count
+        for kind in ("f32", "f64")
+        for name, count in [("fma.rn", 2), *((name, 1) for name in ARITHMETIC)]
+    }
     classes = {"fma", "float", "integer", "compare", "move", "convert"}
     assert {operation.kind for operation in OPERATIONS.values()} == classes
     assert all(re.fullmatch(r"[a-z][\w.]*", opcode) for opcode in OPERATIONS)

@@ -9,9 +9,18 @@ from sgemm_tutorial import ArgumentError, DeviceError, draw, gpu, launch_cost, r
 from sgemm_tutorial.launch_cost import WAYS, Costs, Point
 
 PROVENANCE = {"gpu": "Imaginary GPU", "date": "2026-11-20T12:00:00+00:00"}
-COSTS = Costs(PROVENANCE, [Point(name, size, {way: (us * size, us * size - 1, us * size + 1)
-                                              for way, us in zip(WAYS, (0.5, 0.25, 0.125), strict=True)})
-                           for size in (256, 128) for name in ("cuBLAS", "03_shared_tile")])  # fmt: skip
+COSTS = Costs(
+    PROVENANCE,
+    [
+        Point(
+            name,
+            size,
+            {way: (us * size, us * size - 1, us * size + 1) for way, us in zip(WAYS, (0.5, 0.25, 0.125), strict=True)},
+        )
+        for size in (256, 128)
+        for name in ("cuBLAS", "03_shared_tile")
+    ],
+)
 
 
 class Machine:
@@ -51,8 +60,9 @@ def test_table_of_one_size():
 
 def test_seconds_by_size_can_be_drawn():
     seconds = COSTS.seconds("cuBLAS")
-    assert seconds == {way: pytest.approx([128e-6 * us, 256e-6 * us]) for way, us in
-                       zip(WAYS, (0.5, 0.25, 0.125), strict=True)}  # fmt: skip
+    assert seconds == {
+        way: pytest.approx([128e-6 * us, 256e-6 * us]) for way, us in zip(WAYS, (0.5, 0.25, 0.125), strict=True)
+    }
     assert "host clock" in draw.scaling([128, 256], seconds).alt
 
 

@@ -77,32 +77,58 @@ def sample(tmp_path):
     return Kernel("00_sample", "", {"BM": 1, "BN": 32}, folder=tmp_path)
 
 
-@pytest.mark.parametrize(("rule", "texts"), [
-    ("barrier removed", [";"]),
-    ("copy or wait removed", [";", 'asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 1));']),
-    ("index shifted by one", [
-        "As[(0) + 1][k0 % 3] = alpha * reinterpret_cast<const float*>(A)[k0];",
-        "As[0][(k0 % 3) + 1] = alpha * reinterpret_cast<const float*>(A)[k0];",
-        "As[0][k0 % 3] = alpha * reinterpret_cast<const float*>(A)[(k0) + 1];",
-        "C[(0) + 1] = K == 0 ? beta : sums[As[0][1] > 2.0f];",
-        "C[0] = K == 0 ? beta : sums[As[(0) + 1][1] > 2.0f];",
-        "C[0] = K == 0 ? beta : sums[As[0][(1) + 1] > 2.0f];",
-        "C[0] = K == 0 ? beta : sums[(As[0][1] > 2.0f) + 1];"]),
-    ("condition decided", [
-        "if (true || N - 1 < BM) return;", "if (false || N - 1 < BM) return;",
-        "if (M >= 7 || true) return;", "if (M >= 7 || false) return;",
-        "C[0] = true ? beta : sums[As[0][1] > 2.0f];", "C[0] = false ? beta : sums[As[0][1] > 2.0f];",
-        "C[0] = K == 0 ? beta : sums[true];", "C[0] = K == 0 ? beta : sums[false];"]),
-    ("boundary moved", [
-        "for (unsigned k0 = 0; k0 <= K; k0 += BN) {", "if (M > 7 || N - 1 < BM) return;",
-        "if (M >= 7 || N - 1 <= BM) return;", "C[0] = K == 0 ? beta : sums[As[0][1] >= 2.0f];"]),
-    ("loop changed", [
-        "for (unsigned k0 = 0 + 1; k0 < K; k0 += BN) {", "for (unsigned k0 = 0; k0 + BN < K; k0 += BN) {",
-        "for (unsigned k0 = 0; k0 < K; k0 += BN + 1) {"]),
-    ("statement dropped", [";", ";", ";"]),
-    ("alpha and beta swapped", ["As[0][k0 % 3] = beta * reinterpret_cast<const float*>(A)[k0];"]),
-    ("quotient for remainder", ["As[0][k0 / 3] = alpha * reinterpret_cast<const float*>(A)[k0];"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rule", "texts"),
+    [
+        ("barrier removed", [";"]),
+        ("copy or wait removed", [";", 'asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 1));']),
+        (
+            "index shifted by one",
+            [
+                "As[(0) + 1][k0 % 3] = alpha * reinterpret_cast<const float*>(A)[k0];",
+                "As[0][(k0 % 3) + 1] = alpha * reinterpret_cast<const float*>(A)[k0];",
+                "As[0][k0 % 3] = alpha * reinterpret_cast<const float*>(A)[(k0) + 1];",
+                "C[(0) + 1] = K == 0 ? beta : sums[As[0][1] > 2.0f];",
+                "C[0] = K == 0 ? beta : sums[As[(0) + 1][1] > 2.0f];",
+                "C[0] = K == 0 ? beta : sums[As[0][(1) + 1] > 2.0f];",
+                "C[0] = K == 0 ? beta : sums[(As[0][1] > 2.0f) + 1];",
+            ],
+        ),
+        (
+            "condition decided",
+            [
+                "if (true || N - 1 < BM) return;",
+                "if (false || N - 1 < BM) return;",
+                "if (M >= 7 || true) return;",
+                "if (M >= 7 || false) return;",
+                "C[0] = true ? beta : sums[As[0][1] > 2.0f];",
+                "C[0] = false ? beta : sums[As[0][1] > 2.0f];",
+                "C[0] = K == 0 ? beta : sums[true];",
+                "C[0] = K == 0 ? beta : sums[false];",
+            ],
+        ),
+        (
+            "boundary moved",
+            [
+                "for (unsigned k0 = 0; k0 <= K; k0 += BN) {",
+                "if (M > 7 || N - 1 < BM) return;",
+                "if (M >= 7 || N - 1 <= BM) return;",
+                "C[0] = K == 0 ? beta : sums[As[0][1] >= 2.0f];",
+            ],
+        ),
+        (
+            "loop changed",
+            [
+                "for (unsigned k0 = 0 + 1; k0 < K; k0 += BN) {",
+                "for (unsigned k0 = 0; k0 + BN < K; k0 += BN) {",
+                "for (unsigned k0 = 0; k0 < K; k0 += BN + 1) {",
+            ],
+        ),
+        ("statement dropped", [";", ";", ";"]),
+        ("alpha and beta swapped", ["As[0][k0 % 3] = beta * reinterpret_cast<const float*>(A)[k0];"]),
+        ("quotient for remainder", ["As[0][k0 / 3] = alpha * reinterpret_cast<const float*>(A)[k0];"]),
+    ],
+)
 def test_a_rule(sample, rule, texts):
     assert [mutant.text for mutant in mutants(sample) if mutant.rule == rule] == texts
 
@@ -117,16 +143,22 @@ def test_alpha_and_beta_are_swapped_in_the_body_alone(sample):
 # The verdict itself: it names what is wrong.
 
 
-@pytest.mark.parametrize(("before", "after", "found"), [
-    ("= result;", "= result + 1;", "wrong result at M, N, K = 3, 5, 1, α = 1, β = 0"),
-    ("if (alpha == 0.0f) K = 0;", "", "wrong result at M, N, K = 3, 5, 4, α = 0, β = 2"),
-    ("if (alpha == 0.0f) K = 0;", "if (alpha == 0.0f) { K = 0; beta += 0 * A[0]; }", "wrong result .* α = 0"),
-    ("if (alpha == 0.0f) K = 0;", "if (alpha == 0.0f) { K = 0; beta += A[0] > 99; }",
-     "reads 120 bytes .* α = 0, β = 2"),
-    ("if (row >= M || col >= N) return;", "", "out of bounds: 02_coalesced"),
-    ("float acc = 0.0f;", "float acc = sqrtf(0.0f * alpha);", "line 19: the simulator does not know: "),
-    ("float acc = 0.0f;", "float acc = 0.0f", "does not compile: .*expected"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ("= result;", "= result + 1;", "wrong result at M, N, K = 3, 5, 1, α = 1, β = 0"),
+        ("if (alpha == 0.0f) K = 0;", "", "wrong result at M, N, K = 3, 5, 4, α = 0, β = 2"),
+        ("if (alpha == 0.0f) K = 0;", "if (alpha == 0.0f) { K = 0; beta += 0 * A[0]; }", "wrong result .* α = 0"),
+        (
+            "if (alpha == 0.0f) K = 0;",
+            "if (alpha == 0.0f) { K = 0; beta += A[0] > 99; }",
+            "reads 120 bytes .* α = 0, β = 2",
+        ),
+        ("if (row >= M || col >= N) return;", "", "out of bounds: 02_coalesced"),
+        ("float acc = 0.0f;", "float acc = sqrtf(0.0f * alpha);", "line 19: the simulator does not know: "),
+        ("float acc = 0.0f;", "float acc = 0.0f", "does not compile: .*expected"),
+    ],
+)
 def test_a_verdict(tmp_path, before, after, found):
     assert re.match(found, judge(changed(before, after), tmp_path), re.DOTALL)
 

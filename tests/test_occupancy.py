@@ -70,9 +70,15 @@ def test_what_is_resident_fits_and_one_block_more_would_not(limits, threads, reg
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
-    [((0, 32, 0), "threads"), ((1025, 32, 0), "threads"), ((32, 0, 0), "registers"), ((32, 256, 0), "registers"),
-     ((32, 32, -1), "shared_bytes"), ((32, 32, 100 * KIB), "shared_bytes")],
-)  # fmt: skip
+    [
+        ((0, 32, 0), "threads"),
+        ((1025, 32, 0), "threads"),
+        ((32, 0, 0), "registers"),
+        ((32, 256, 0), "registers"),
+        ((32, 32, -1), "shared_bytes"),
+        ((32, 32, 100 * KIB), "shared_bytes"),
+    ],
+)
 def test_more_than_a_block_may_have_is_refused(arguments, name):
     with pytest.raises(ArgumentError, match=f"^{name}: got .*, needs .* on sm_86"):
         occupancy(*arguments, find_gpu("RTX 3080"))
@@ -94,8 +100,10 @@ def test_what_a_launch_adds_counts():
     assert kernel_occupancy(tile, gpu).needs["shared memory"] == static + 1 * KIB
     with pytest.raises(ArgumentError) as refused:
         resources(more, "sm_86")
-    assert str(refused.value) == (f"dynamic_shared: got {static + 100 * KIB:,} bytes of shared memory per block of "
-                                  f"{tile.expression}, needs at most {99 * KIB:,} on sm_86")  # fmt: skip
+    assert str(refused.value) == (
+        f"dynamic_shared: got {static + 100 * KIB:,} bytes of shared memory per block of "
+        f"{tile.expression}, needs at most {99 * KIB:,} on sm_86"
+    )
 
 
 def test_a_kernel_too_new_for_the_gpu_is_refused():
@@ -143,7 +151,9 @@ KERNELS = {(kernel.name, kernel.label, tuple(kernel.parameters.items())): kernel
 @pytest.mark.parametrize("key", KERNELS, ids=lambda key: "-".join([*key[:2], *(str(value) for _, value in key[2])]))
 def test_cuda_s_own_calculator_agrees(key):
     """As the driver of an H100 said of every kernel; a kernel that is not in the record must be asked about."""
-    said = {(point["kernel"], point["label"], tuple(point["parameters"].items())): point["blocks_per_sm"]
-            for point in RECORDED["points"]}  # fmt: skip
+    said = {
+        (point["kernel"], point["label"], tuple(point["parameters"].items())): point["blocks_per_sm"]
+        for point in RECORDED["points"]
+    }
     gpu = find_gpu(RECORDED["provenance"]["gpu"].split()[1])
     assert kernel_occupancy(KERNELS[key], gpu).blocks_per_sm == said[key]

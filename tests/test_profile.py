@@ -13,8 +13,13 @@ every = pytest.mark.parametrize("kernel", sg.LADDER, ids=lambda kernel: kernel.n
 def test_counters_are_those_of_the_other_recording(kernel):
     """Two runs under the profiler, of the same code: what does not depend on timing is the same."""
     here, there = profile.measured(kernel), nsight.measured(kernel, *[profile.SIZE] * 3)
-    same = {"FFMA": "fma_thread_instructions", "all": "instructions", "LDS": "shared_load_requests",
-            "STS": "shared_store_requests", "LDGSTS": "copy_instructions"}  # fmt: skip
+    same = {
+        "FFMA": "fma_thread_instructions",
+        "all": "instructions",
+        "LDS": "shared_load_requests",
+        "STS": "shared_store_requests",
+        "LDGSTS": "copy_instructions",
+    }
     assert {ours: here[ours] for ours in same} == {ours: there[theirs] for ours, theirs in same.items()}
     unread = here["LDG"] - (there["global_load_requests"] - there["copy_requests"])
     assert 0 <= unread <= profile.SIZE**2 // 32  # loads of C that no thread takes part in, as β = 0

@@ -19,11 +19,14 @@ def test_every_rung_named_is_in_the_ladder():
 
 def test_a_share_is_of_the_same_sources_cublas():
     ours = Result("junstar92", "card", "ladder", "SMEM SGEMM", 4096, 40.0, None)
-    results = [ours, Result("junstar92", "card", "ladder", "cuBLAS", 4096, 10.0, None),
-               Result("siboehm", "other", "ladder", "cuBLAS", 4096, None, 200.0),
-               Result("siboehm", "other", "ladder", "1: Naive", 4096, None, 3.0),
-               Result("vantaa89", "third", "ladder", "Naive", 4096, None, 3.0),
-               Result("junstar92", "card", "sweep", "SMEM SGEMM", 4096, 1.0, None)]  # fmt: skip
+    results = [
+        ours,
+        Result("junstar92", "card", "ladder", "cuBLAS", 4096, 10.0, None),
+        Result("siboehm", "other", "ladder", "cuBLAS", 4096, None, 200.0),
+        Result("siboehm", "other", "ladder", "1: Naive", 4096, None, 3.0),
+        Result("vantaa89", "third", "ladder", "Naive", 4096, None, 3.0),
+        Result("junstar92", "card", "sweep", "SMEM SGEMM", 4096, 1.0, None),
+    ]
     assert published.shares(results) == {"junstar92": {"03": 25.0}, "siboehm": {"01": 1.5}}
 
 

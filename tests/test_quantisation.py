@@ -24,10 +24,15 @@ def test_shares_are_what_a_count_says():
             assert wave_share(blocks, places) == pytest.approx(blocks / (places * rounds))
 
 
-@pytest.mark.parametrize(("name", "call"), [
-    ("M", lambda: tile_share(TILE, 0, 1)), ("N", lambda: tile_share(TILE, 1, -1)),
-    ("blocks", lambda: wave_share(0, 1)), ("places", lambda: wave_share(1, 0)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("M", lambda: tile_share(TILE, 0, 1)),
+        ("N", lambda: tile_share(TILE, 1, -1)),
+        ("blocks", lambda: wave_share(0, 1)),
+        ("places", lambda: wave_share(1, 0)),
+    ],
+)
 def test_nothing_to_share(name, call):
     with pytest.raises(ArgumentError, match=f"^{name}: got"):
         call()
@@ -40,8 +45,10 @@ def test_the_busiest_sm_explains_the_recorded_saw_tooth(kernel):
     points = [point for point in record.points if point.M >= 1024]
     assert len(points) > 20
     speeds = np.array([point.tflops for point in points])
-    shares = [tile_share(kernel, p.M, p.N) * wave_share(kernel.grid(p.M, p.N), record.provenance["multiprocessors"])
-              for p in points]  # fmt: skip
+    shares = [
+        tile_share(kernel, p.M, p.N) * wave_share(kernel.grid(p.M, p.N), record.provenance["multiprocessors"])
+        for p in points
+    ]
     level = speeds / shares
     assert speeds.max() / speeds.min() > 2
     assert np.std(level) / np.mean(level) < 0.06

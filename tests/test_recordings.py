@@ -27,10 +27,16 @@ def of(point):
     return point["kernel"], point.get("label", ""), tuple(point["parameters"].items())
 
 
-KERNELS = {key(kernel): kernel for kernel in (
-    *VARIANTS, *STEPS, STEP_IN_FP64, *STEPS_NOT_COUNTED, *FRAGMENTS, *sg.CATALOGUE)}  # fmt: skip
-TIMED = {"ladder": sg.LADDER, "variants": VARIANTS, "others": sg.CATALOGUE[len(sg.LADDER) :],
-         "steps": (*STEPS, STEP_IN_FP64, *STEPS_NOT_COUNTED), "fragments": FRAGMENTS}  # fmt: skip
+KERNELS = {
+    key(kernel): kernel for kernel in (*VARIANTS, *STEPS, STEP_IN_FP64, *STEPS_NOT_COUNTED, *FRAGMENTS, *sg.CATALOGUE)
+}
+TIMED = {
+    "ladder": sg.LADDER,
+    "variants": VARIANTS,
+    "others": sg.CATALOGUE[len(sg.LADDER) :],
+    "steps": (*STEPS, STEP_IN_FP64, *STEPS_NOT_COUNTED),
+    "fragments": FRAGMENTS,
+}
 
 
 def test_every_kernel_and_case_is_recorded():
@@ -41,8 +47,9 @@ def test_every_kernel_and_case_is_recorded():
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")  # a case's scale may be past FP16's range
-@pytest.mark.parametrize("place", range(len(RESULTS["points"])),
-                         ids=lambda place: "{kernel}-{case}".format(**RESULTS["points"][place]))  # fmt: skip
+@pytest.mark.parametrize(
+    "place", range(len(RESULTS["points"])), ids=lambda place: "{kernel}-{case}".format(**RESULTS["points"][place])
+)
 def test_results_are_bit_identical(place):
     """Of tensor cores too, whose additions are documented by measurement alone; see `simulator.tensor`."""
     kernel, point = checksums.KERNELS[place // len(checksums.CASES)], RESULTS["points"][place]
@@ -156,8 +163,11 @@ def test_shared_loads_agree_unless_the_compiler_merged_them(counted):
     made = sum(instruction.opcode.startswith("LDS") for instruction in sg.sass(kernel))
     if kernel.types.name == "FP16":  # fragments come by LDSM, which the hardware counts among wavefronts only
         assert measured["shared_load_requests"] < total.shared_load_requests or not total.shared_load_requests
-        assert 0 <= measured["shared_load_wavefronts"] - total.shared_load_wavefronts <= 0.05 * (
-            total.shared_load_wavefronts)  # a few more, as with stores: lines from L2 are written meanwhile
+        assert (
+            0
+            <= measured["shared_load_wavefronts"] - total.shared_load_wavefronts
+            <= 0.05 * (total.shared_load_wavefronts)
+        )  # a few more, as with stores: lines from L2 are written meanwhile
     elif measured["copy_instructions"]:  # before copies ptxas puts loads that no thread executes: chapter 11
         assert measured["shared_load_requests"] > total.shared_load_requests
         assert measured["shared_load_wavefronts"] == total.shared_load_wavefronts

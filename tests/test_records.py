@@ -9,8 +9,14 @@ import pytest
 from sgemm_tutorial import ArgumentError, DeviceError, find, gpu, records
 from sgemm_tutorial.records import Point, Record, load, save
 
-PROVENANCE = {"gpu": "Imaginary GPU", "date": "2026-11-20T12:00:00+00:00", "driver": "580.1", "nvrtc": "13.0",
-              "cublas": "13.1.0", "cupy": "14.2.0"}  # fmt: skip
+PROVENANCE = {
+    "gpu": "Imaginary GPU",
+    "date": "2026-11-20T12:00:00+00:00",
+    "driver": "580.1",
+    "nvrtc": "13.0",
+    "cublas": "13.1.0",
+    "cupy": "14.2.0",
+}
 POINT = Point("02_coalesced", find("02").parameters, 4096, 4096, 2048, 10.0, 9.9, 10.4, 50, 1, 2.5, 2.4, 2.6, "abc")
 
 

@@ -22,8 +22,10 @@ def test_the_source_keeps_the_contract():
     assert re.match(r"// 13 · [^\n]+\.\n", BASE.source)
     listed = re.search(r"template <([^>]*)>\s*__global__", BASE.source)[1]
     assert re.findall(r"(?:int|typename) (\w+)", listed) == list(BASE.parameters)
-    contract = ("register_l1(int M, int N, int K, T alpha, const T* __restrict__ A, const T* __restrict__ B, "
-                "T beta, T* __restrict__ C)")  # fmt: skip
+    contract = (
+        "register_l1(int M, int N, int K, T alpha, const T* __restrict__ A, const T* __restrict__ B, "
+        "T beta, T* __restrict__ C)"
+    )
     assert contract in re.sub(r"\s+", " ", BASE.source)
     assert BASE.threads == 128
 

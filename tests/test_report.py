@@ -75,12 +75,15 @@ naive(int M, int N, int K, float alpha, const float* A, const float* B, float be
 
 def test_spills_are_reported(tmp_path):
     """100 sums that are alive at once do not fit in the 64 registers of one of 1,024 threads."""
-    kernel = write(tmp_path, """float sum[100] = {};
+    kernel = write(
+        tmp_path,
+        """float sum[100] = {};
     for (int k = 0; k < K; ++k)
         #pragma unroll
         for (int i = 0; i < 100; ++i) sum[i] += A[k * 100 + i] * B[k];
     #pragma unroll
-    for (int i = 0; i < 100; ++i) C[threadIdx.x * 100 + i] = sum[i];""")  # fmt: skip
+    for (int i = 0; i < 100; ++i) C[threadIdx.x * 100 + i] = sum[i];""",
+    )
     used = resources(kernel)
     assert used.registers == 64
     assert used.spill_store_bytes > 0 and used.spill_load_bytes > 0 and used.stack_bytes > 0

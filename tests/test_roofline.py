@@ -10,10 +10,15 @@ from sgemm_tutorial.gpus import find_gpu
 from sgemm_tutorial.roofline import OPERANDS, Traffic, attainable, bounds, bounds_table, traffic
 
 every = pytest.mark.parametrize("kernel", sg.LADDER, ids=lambda kernel: kernel.name)
-IMAGINARY = Ceilings({}, {FP32: Ceiling(FP32, "FLOP", 60 * 10**12, 1e3, 1, 1),
-                          SHARED: Ceiling(SHARED, "byte", 30 * 10**12, 1e3, 1, 1),
-                          L2: Ceiling(L2, "byte", 6 * 10**12, 1e3, 1, 1),
-                          DRAM: Ceiling(DRAM, "byte", 3 * 10**12, 1e3, 1, 1)})  # fmt: skip
+IMAGINARY = Ceilings(
+    {},
+    {
+        FP32: Ceiling(FP32, "FLOP", 60 * 10**12, 1e3, 1, 1),
+        SHARED: Ceiling(SHARED, "byte", 30 * 10**12, 1e3, 1, 1),
+        L2: Ceiling(L2, "byte", 6 * 10**12, 1e3, 1, 1),
+        DRAM: Ceiling(DRAM, "byte", 3 * 10**12, 1e3, 1, 1),
+    },
+)
 
 
 @every
@@ -38,8 +43,9 @@ def test_what_is_extrapolated_is_what_a_whole_run_counts(kernel):
     assert found.bytes[OPERANDS] == 12 * M * N * K
 
 
-@pytest.mark.parametrize(("sizes", "name"), [((100, 128, 128), "M"), ((128, 100, 128), "N"), ((128, 128, 64), "K"),
-                                             ((0, 128, 128), "M")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sizes", "name"), [((100, 128, 128), "M"), ((128, 100, 128), "N"), ((128, 128, 64), "K"), ((0, 128, 128), "M")]
+)
 def test_only_whole_tiles(sizes, name):
     with pytest.raises(ArgumentError, match=f"{name}: got "):
         traffic(sg.find("07"), *sizes)

@@ -101,8 +101,7 @@ def test_what_is_launched_is_whole_ragged_and_unaligned():
     for kernel in LADDER:
         drawn = list(sanitizer.shapes(kernel))
         of = kernel.parameters
-        whole = [shifts for M, N, K, shifts in drawn
-                 if K and not (M % of["BM"] or N % of["BN"] or K % of.get("BK", 1))]  # fmt: skip
+        whole = [shifts for M, N, K, shifts in drawn if K and not (M % of["BM"] or N % of["BN"] or K % of.get("BK", 1))]
         assert set(whole) == {(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)}
         assert any(M % of["BM"] and N % of["BN"] and K % of.get("BK", 8) for M, N, K, _ in drawn)
         assert any(K == 0 for _, _, K, _ in drawn)

@@ -39,13 +39,16 @@ def test_random_programs_diverge(tmp_path):
 
 
 def test_nested_branches_and_an_early_return(tmp_path):
-    kernel = probe(tmp_path, """
+    kernel = probe(
+        tmp_path,
+        """
         if (t == 7) return;
         unsigned x = a[t];
         if (t % 2) {
             if (t % 3) x = x * 3; else { c[t] = 1000 + a[31 - t]; return; }
         } else if (t > 20) x = a[x % 32] + 5;
-        c[t] = x;""")  # fmt: skip
+        c[t] = x;""",
+    )
     a = [3 * i + 1 for i in range(32)]
     C = np.full((1, 32), 9, np.uint32).view(np.float32)
 
@@ -60,7 +63,9 @@ def test_nested_branches_and_an_early_return(tmp_path):
 
 
 def test_loops_of_different_lengths_with_break_and_continue(tmp_path):
-    kernel = probe(tmp_path, """
+    kernel = probe(
+        tmp_path,
+        """
         unsigned x = 0;
         for (unsigned i = 0; i < a[t]; ++i) {
             if (i % 5 == 3) continue;
@@ -71,7 +76,9 @@ def test_loops_of_different_lengths_with_break_and_continue(tmp_path):
             if (x % 97 == 1) break;
             x ^= i;
         }
-        c[t] = x;""", threads=45)  # fmt: skip
+        c[t] = x;""",
+        threads=45,
+    )
     a = [7 * i % 61 for i in range(45)]
 
     def expected(t):
@@ -93,12 +100,15 @@ def test_loops_of_different_lengths_with_break_and_continue(tmp_path):
 
 def test_lanes_that_parted_meet_again(tmp_path):
     """After the branch a warp is one again: the line behind it runs once per warp, not once per path."""
-    kernel = probe(tmp_path, """
+    kernel = probe(
+        tmp_path,
+        """
         float x = A[t];
         if (x > 0) { for (int i = 0; i < K; ++i) x = x * x + A[i]; }
         else if (x > -1) { for (int i = 0; i < K; ++i) x = x + A[i] * A[i + 1 - 1]; }
         else { x = A[31 - t]; }
-        C[t] = x + A[0] * x;  // together""")  # fmt: skip
+        C[t] = x + A[0] * x;  // together""",
+    )
     together = simulate(kernel, floats(1, 32), floats(32, 32)).lines[line_of(kernel, "// together")]
     assert together.by_class["fma"] == together.global_store_requests == 1
     assert together.flops == 2 * 32
@@ -106,7 +116,8 @@ def test_lanes_that_parted_meet_again(tmp_path):
 
 def test_guards():
     """NVRTC guards branches, and none with a negation; PTX may guard anything."""
-    program = parse(""".visible .entry f(.param .u64 f_param_0)
+    program = parse(
+        """.visible .entry f(.param .u64 f_param_0)
         {
             .reg .pred %p<3>; .reg .b32 %r<4>; .reg .b64 %rd<4>;
             ld.param.u64 %rd1, [f_param_0];
@@ -126,7 +137,9 @@ def test_guards():
             @%p1 st.global.u32 [%rd3], %r2;
             @!%p1 st.global.u32 [%rd3], 3;
             ret;
-        }""", "f")  # fmt: skip
+        }""",
+        "f",
+    )
     out = np.zeros(9, np.uint32)
     machine = Machine(program, "f", 9, {"out": out})
     machine.run(1)
@@ -136,8 +149,12 @@ def test_guards():
 
 def test_many_blocks_in_several_batches(tmp_path):
     """More blocks than are executed together, the last batch not full."""
-    kernel = probe(tmp_path, "__shared__ unsigned s[48];\ns[t] = a[t] + blockIdx.x;\n__syncthreads();\n"
-                   "c[blockIdx.x * 48 + t] = s[47 - t] * gridDim.x;", threads=48)  # fmt: skip
+    kernel = probe(
+        tmp_path,
+        "__shared__ unsigned s[48];\ns[t] = a[t] + blockIdx.x;\n__syncthreads();\n"
+        "c[blockIdx.x * 48 + t] = s[47 - t] * gridDim.x;",
+        threads=48,
+    )
     got, run = run_bits(kernel, range(48), columns=48 * 1500)
     expected = (np.arange(47, -1, -1) + np.arange(1500)[:, None]) * 1500
     assert got.tolist() == expected.ravel().tolist()
@@ -145,14 +162,19 @@ def test_many_blocks_in_several_batches(tmp_path):
 
 
 def test_special_registers(tmp_path):
-    kernel = probe(tmp_path, """
+    kernel = probe(
+        tmp_path,
+        """
         unsigned lane;
         asm("mov.u32 %0, %%laneid;" : "=r"(lane));
         c[blockIdx.x * blockDim.x + t] = gridDim.x * 1000000 + blockDim.x * 10000 + blockIdx.x * 100 + lane
             + (threadIdx.y + threadIdx.z + blockIdx.y + blockIdx.z) + (gridDim.y + gridDim.z - 2)
-            + (blockDim.y + blockDim.z - 2);""", threads=40)  # fmt: skip
+            + (blockDim.y + blockDim.z - 2);""",
+        threads=40,
+    )
     assert run_bits(kernel, columns=80)[0].tolist() == [
-        2 * 1000000 + 40 * 10000 + block * 100 + t % 32 for block in range(2) for t in range(40)]  # fmt: skip
+        2 * 1000000 + 40 * 10000 + block * 100 + t % 32 for block in range(2) for t in range(40)
+    ]
 
 
 def test_a_block_has_at_most_1024_threads(tmp_path):
@@ -248,8 +270,10 @@ FAR = {"A": (2**30, 1, 5), "B": (1, 2**30, 5), "C": (2**17 - 8, 2**16, 3)}
 def far_tile(folder, kernel, M, N, K):
     """Compute the last tile of C; return it and what it should be."""
     try:
-        A, B, C = (np.memmap(folder / name, np.float32, "w+", shape=shape)
-                   for name, shape in (("A", (M, K)), ("B", (K, N)), ("C", (M, N))))  # fmt: skip
+        A, B, C = (
+            np.memmap(folder / name, np.float32, "w+", shape=shape)
+            for name, shape in (("A", (M, K)), ("B", (K, N)), ("C", (M, N)))
+        )
     except OSError as error:
         pytest.skip(f"no files with holes of {4 * max(M * K, K * N, M * N):,} bytes here: {error}")
     rows = slice((M - 1) // kernel.parameters["BM"] * kernel.parameters["BM"], M)

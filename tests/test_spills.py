@@ -4,8 +4,15 @@ import pytest
 
 from sgemm_tutorial import CATALOGUE, ArgumentError, limits_of, resources
 
-ARCHITECTURES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_86": (8, 6), "sm_89": (8, 9), "sm_90": (9, 0), "sm_100": (10, 0),
-                 "sm_120": (12, 0)}  # fmt: skip
+ARCHITECTURES = {
+    "sm_75": (7, 5),
+    "sm_80": (8, 0),
+    "sm_86": (8, 6),
+    "sm_89": (8, 9),
+    "sm_90": (9, 0),
+    "sm_100": (10, 0),
+    "sm_120": (12, 0),
+}
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

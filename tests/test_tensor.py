@@ -39,7 +39,9 @@ def run(kernel, halves=(), **more):
 @pytest.mark.parametrize("layouts", ["row row row", "col row row", "row col row", "row row col", "col col col"])
 def test_a_product_of_matrices_in_any_layout(tmp_path, layouts, space):
     of_a, of_b, of_c = layouts.split()
-    kernel = probe(tmp_path, f"""
+    kernel = probe(
+        tmp_path,
+        f"""
         __shared__ __align__(32) half sa[16 * 24], sb[16 * 40];
         __shared__ __align__(32) float sc[16 * 20];
         const half* h = reinterpret_cast<const half*>(A);
@@ -58,7 +60,9 @@ def test_a_product_of_matrices_in_any_layout(tmp_path, layouts, space):
         store_matrix_sync({"sc" if space == "shared" else "C"}, z, 20, mem_{of_c}_major);
         __syncthreads();
         if ({int(space == "shared")}) for (int i = t; i < 16 * 20; i += 32) C[i] = sc[i];
-    """, before=WMMA)  # fmt: skip
+    """,
+        before=WMMA,
+    )
     numbers = np.random.default_rng(3).integers(-8, 9, 2048)
     a, b = numbers[:384].reshape(16, 24)[:, :16], numbers[512 : 512 + 640].reshape(16, 40)[:, :16]
     memory = numbers[1200 : 1200 + 320].reshape(16, 20).copy()
@@ -70,7 +74,10 @@ def test_a_product_of_matrices_in_any_layout(tmp_path, layouts, space):
 
 def test_an_element_of_a_fragment_is_the_same_in_all(tmp_path):
     """What accumulators have in common: to add them element by element is to add the matrices."""
-    kernel = probe(tmp_path, FRAGMENTS + """
+    kernel = probe(
+        tmp_path,
+        FRAGMENTS
+        + """
         fragment<accumulator, 16, 16, 16, float> w;
         load_matrix_sync(x, h, 16);
         load_matrix_sync(y, h + 256, 16);
@@ -80,7 +87,9 @@ def test_an_element_of_a_fragment_is_the_same_in_all(tmp_path):
         load_matrix_sync(z, C, 16, mem_row_major);
         for (int i = 0; i < z.num_elements; ++i) z.x[i] = 2.0f * z.x[i] + w.x[i];
         store_matrix_sync(C + 256, z, 16, mem_row_major);
-    """, before=WMMA)  # fmt: skip
+    """,
+        before=WMMA,
+    )
     numbers = np.random.default_rng(4).integers(-8, 9, 512)
     C = run(kernel, numbers).C[0]
     product = numbers[:256].reshape(16, 16) @ numbers[256:].reshape(16, 16)
@@ -89,7 +98,10 @@ def test_an_element_of_a_fragment_is_the_same_in_all(tmp_path):
 
 
 def test_warps_and_blocks_have_their_own(tmp_path):
-    kernel = probe(tmp_path, FRAGMENTS + """
+    kernel = probe(
+        tmp_path,
+        FRAGMENTS
+        + """
         load_matrix_sync(x, h + 256 * (t / 32), 16);
         load_matrix_sync(y, h + 1024, 16);
         if (t / 32 != 1) {  // a whole warp leaves this out
@@ -97,7 +109,10 @@ def test_warps_and_blocks_have_their_own(tmp_path):
             mma_sync(z, x, y, z);
             store_matrix_sync(C + 256 * (t / 32), z, 16, mem_row_major);
         }
-    """, threads=96, before=WMMA)  # fmt: skip
+    """,
+        threads=96,
+        before=WMMA,
+    )
     numbers = np.random.default_rng(5).integers(-8, 9, 1024)
     C = run(kernel, [*numbers, *np.eye(16).ravel()], C=np.full((1, 1024), 7, np.float32)).C[0]
     assert np.array_equal(C[:256], numbers[:256])
@@ -127,8 +142,11 @@ def truncated(x):
 
 def sum_of_block(a, b, c, bits=25):
     """Return c plus the products, added as the model says, for finite numbers."""
-    terms = [(Fraction(float(x)) * Fraction(float(y)), exponent_of(x, -14) + exponent_of(y, -14))
-             for x, y in zip(a, b, strict=True) if x and y]  # fmt: skip
+    terms = [
+        (Fraction(float(x)) * Fraction(float(y)), exponent_of(x, -14) + exponent_of(y, -14))
+        for x, y in zip(a, b, strict=True)
+        if x and y
+    ]
     terms += [(Fraction(float(c)), exponent_of(c, -126))] if c else []
     if not terms:
         return Fraction(0)
@@ -224,7 +242,10 @@ def test_the_bound_takes_subnormal_factors_for_larger():
 
 
 def counted(tmp_path, statement, before=""):
-    kernel = probe(tmp_path, FRAGMENTS + f"""
+    kernel = probe(
+        tmp_path,
+        FRAGMENTS
+        + f"""
         __shared__ __align__(32) half sh[2048];
         __shared__ __align__(32) float sf[1024];
         for (int i = t; i < 2048; i += 32) sh[i] = h[i];
@@ -237,33 +258,44 @@ def counted(tmp_path, statement, before=""):
         {statement}  // here
         store_matrix_sync(C, z, 16, mem_row_major);
         for (int i = 0; i < x.num_elements; ++i) c[i] = __half_as_ushort(x.x[i]) + __half_as_ushort(y.x[i]);
-    """, before=WMMA)  # fmt: skip
+    """,
+        before=WMMA,
+    )
     return run(kernel).lines[line_of(kernel, "// here")]
 
 
-@pytest.mark.parametrize(("statement", "requests", "sectors", "size"), [
-    ("load_matrix_sync(x, h, 16)", 4, 4 * 8, 512),  # 8 rows of 32 bytes, of which each request touches a half
-    ("load_matrix_sync(x, h, 24)", 4, 4 * 8, 512),
-    ("load_matrix_sync(y, h, 64)", 4, 4 * 8, 512),
-    ("load_matrix_sync(z, C, 16, mem_row_major)", 4, 4 * 8, 1024),
-    ("load_matrix_sync(z, C, 32, mem_col_major)", 8, 8 * 4, 1024),  # 4 columns, 8 neighbours of each
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("statement", "requests", "sectors", "size"),
+    [
+        ("load_matrix_sync(x, h, 16)", 4, 4 * 8, 512),  # 8 rows of 32 bytes, of which each request touches a half
+        ("load_matrix_sync(x, h, 24)", 4, 4 * 8, 512),
+        ("load_matrix_sync(y, h, 64)", 4, 4 * 8, 512),
+        ("load_matrix_sync(z, C, 16, mem_row_major)", 4, 4 * 8, 1024),
+        ("load_matrix_sync(z, C, 32, mem_col_major)", 8, 8 * 4, 1024),  # 4 columns, 8 neighbours of each
+    ],
+)
 def test_loads_from_global_memory(tmp_path, statement, requests, sectors, size):
     counts = counted(tmp_path, statement + ";")
     assert (counts.global_load_requests, counts.global_load_sectors, counts.global_load_bytes) == (
-        requests, sectors, size)  # fmt: skip
+        requests,
+        sectors,
+        size,
+    )
     assert counts.by_class["global load"] == 1  # an instruction is one, whatever it takes
 
 
-@pytest.mark.parametrize(("statement", "requests", "wavefronts"), [
-    ("load_matrix_sync(x, sh, 16)", 1, 8),  # eight rows of 16 bytes, 32 apart: each bank has two
-    ("load_matrix_sync(x, sh, 24)", 1, 4),  # 48 apart: each bank has one
-    ("load_matrix_sync(y, sh, 72)", 1, 4),
-    ("load_matrix_sync(y, sh, 64)", 1, 32),  # 128 apart: all in the same banks
-    ("load_matrix_sync(z, sf, 16, mem_row_major)", 4, 16),
-    ("load_matrix_sync(z, sf, 20, mem_row_major)", 4, 16),
-    ("load_matrix_sync(z, sf, 24, mem_row_major)", 4, 8),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("statement", "requests", "wavefronts"),
+    [
+        ("load_matrix_sync(x, sh, 16)", 1, 8),  # eight rows of 16 bytes, 32 apart: each bank has two
+        ("load_matrix_sync(x, sh, 24)", 1, 4),  # 48 apart: each bank has one
+        ("load_matrix_sync(y, sh, 72)", 1, 4),
+        ("load_matrix_sync(y, sh, 64)", 1, 32),  # 128 apart: all in the same banks
+        ("load_matrix_sync(z, sf, 16, mem_row_major)", 4, 16),
+        ("load_matrix_sync(z, sf, 20, mem_row_major)", 4, 16),
+        ("load_matrix_sync(z, sf, 24, mem_row_major)", 4, 8),
+    ],
+)
 def test_loads_from_shared_memory(tmp_path, statement, requests, wavefronts):
     counts = counted(tmp_path, statement + ";")
     assert (counts.shared_load_requests, counts.shared_load_wavefronts) == (requests, wavefronts)
@@ -281,9 +313,12 @@ def test_stores_and_products(tmp_path):
 
 
 def test_a_trace_has_every_access(tmp_path):
-    kernel = probe(tmp_path, FRAGMENTS + "load_matrix_sync(x, h, 16);\nload_matrix_sync(y, h, 16);\n"
-                   "fill_fragment(z, 0.0f);\nmma_sync(z, x, y, z);\nstore_matrix_sync(C, z, 16, mem_row_major);",
-                   before=WMMA)  # fmt: skip
+    kernel = probe(
+        tmp_path,
+        FRAGMENTS + "load_matrix_sync(x, h, 16);\nload_matrix_sync(y, h, 16);\n"
+        "fill_fragment(z, 0.0f);\nmma_sync(z, x, y, z);\nstore_matrix_sync(C, z, 16, mem_row_major);",
+        before=WMMA,
+    )
     loads = [access for access in run(kernel, trace=[0]).trace if access.array == "A"]
     assert len(loads) == 8
     touched = np.sort(np.concatenate([access.offsets for access in loads[:4]]))
@@ -301,8 +336,12 @@ FAULTS = {
     "a pointer off 32 bytes": ("load_matrix_sync(x, h + 8, 16);  // here", "misaligned", 0, "not a multiple of 32"),
     "a stride off 16 bytes": ("load_matrix_sync(x, h, 20);  // here", "misaligned", 0, "a stride of 40 bytes"),
     "past the end": ("load_matrix_sync(x, h + 3856, 16);  // here", "out of bounds", 28, "A (8,192 bytes), 0 bytes"),
-    "past the end of shared memory": ("__syncwarp(); load_matrix_sync(x, s + 272, 136);  // here",
-                                      "out of bounds", 2, "shared memory at byte 1088 of 1024"),
+    "past the end of shared memory": (
+        "__syncwarp(); load_matrix_sync(x, s + 272, 136);  // here",
+        "out of bounds",
+        2,
+        "shared memory at byte 1088 of 1024",
+    ),
     "never written": ("__syncwarp(); load_matrix_sync(x, s + 16, 16);  // here", "uninitialised", 15, "s at byte 512"),
     "C, never written": ("load_matrix_sync(z, C, 16, mem_row_major);  // here", "uninitialised", 0, "reads C at byte"),
     "too few lanes": ("if (t < 16) load_matrix_sync(x, h, 16);  // here", "divergence", 0, "without all of its warp"),
@@ -310,21 +349,35 @@ FAULTS = {
     "lanes that disagree": ("load_matrix_sync(x, h + (t == 5 ? 256 : 0), 16);  // here", "divergence", 5, "another"),
     "strides that disagree": ("load_matrix_sync(x, h, 16 + t / 31 * 8);  // here", "divergence", 31, "another"),
     "a load too early": ("load_matrix_sync(x, s, 16);  // here", "race", 0, "reads s at byte 0, which thread 0 wrote"),
-    "a store too early": ("__syncwarp(); load_matrix_sync(x, s, 16); s[t] = h[0];  // here",
-                          "race", 0, "writes s at byte 0, which warp 0 read"),
-    "a read too early": ("store_matrix_sync(f, z, 16, mem_row_major); C[t] = f[t];  // here",
-                         "race", 0, "reads f at byte 0, which warp 0 wrote"),
+    "a store too early": (
+        "__syncwarp(); load_matrix_sync(x, s, 16); s[t] = h[0];  // here",
+        "race",
+        0,
+        "writes s at byte 0, which warp 0 read",
+    ),
+    "a read too early": (
+        "store_matrix_sync(f, z, 16, mem_row_major); C[t] = f[t];  // here",
+        "race",
+        0,
+        "reads f at byte 0, which warp 0 wrote",
+    ),
     "rows that overlap": ("store_matrix_sync(f, z, 12, mem_row_major);  // here", "race", 0, "48 bytes apart"),
-}  # fmt: skip
-END = "\nfor (int i = 0; i < 16; ++i) z.x[i % 8] += float(x.x[i]) * float(y.x[i]);\n" \
-      "store_matrix_sync(C, z, 16, mem_row_major);"  # fmt: skip
+}
+END = (
+    "\nfor (int i = 0; i < 16; ++i) z.x[i % 8] += float(x.x[i]) * float(y.x[i]);\n"
+    "store_matrix_sync(C, z, 16, mem_row_major);"
+)
 
 
 @pytest.mark.parametrize("body", FAULTS.values(), ids=FAULTS)
 def test_faults(tmp_path, body):
     statement, kind, thread, words = body
-    kernel = probe(tmp_path, FRAGMENTS + SHARED + "fill_fragment(x, half{}); fill_fragment(y, half{});\n"
-                   "fill_fragment(z, 0.0f);\n" + statement + END, before=WMMA)  # fmt: skip
+    kernel = probe(
+        tmp_path,
+        FRAGMENTS + SHARED + "fill_fragment(x, half{}); fill_fragment(y, half{});\n"
+        "fill_fragment(z, 0.0f);\n" + statement + END,
+        before=WMMA,
+    )
     with pytest.raises(SimulationFault) as caught:
         run(kernel)
     assert (caught.value.kind, caught.value.thread) == (kind, thread)
@@ -339,18 +392,21 @@ def test_a_warp_of_fewer_than_32_threads(tmp_path):
         run(kernel)
 
 
-@pytest.mark.parametrize("body", [
-    "fragment<matrix_a, 32, 8, 16, half, row_major> w; load_matrix_sync(w, h, 16);  // here\n"
-    "for (int i = 0; i < 16; ++i) C[t] += float(w.x[i]);",
-    "fragment<accumulator, 16, 16, 16, half> w; load_matrix_sync(w, h, 16, mem_row_major);  // here\n"
-    "for (int i = 0; i < 8; ++i) C[t] += float(w.x[i]);",
-    "fragment<accumulator, 16, 16, 16, half> w; fill_fragment(w, half{}); fill_fragment(x, half{});\n"
-    "fill_fragment(y, half{}); mma_sync(w, x, y, w);  // here\nC[t] = float(w.x[0]);",
-    "fragment<matrix_a, 16, 16, 8, precision::tf32, row_major> w; load_matrix_sync(w, A, 8);  // here\n"
-    "C[t] = w.x[0] + w.x[1] + w.x[2] + w.x[3];",
-    "__shared__ __align__(32) float s[256]; s[t] = 0; fill_fragment(z, 0.0f);\n"
-    "store_matrix_sync(K < 3 ? s : C, z, 16, mem_row_major);  // here",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        "fragment<matrix_a, 32, 8, 16, half, row_major> w; load_matrix_sync(w, h, 16);  // here\n"
+        "for (int i = 0; i < 16; ++i) C[t] += float(w.x[i]);",
+        "fragment<accumulator, 16, 16, 16, half> w; load_matrix_sync(w, h, 16, mem_row_major);  // here\n"
+        "for (int i = 0; i < 8; ++i) C[t] += float(w.x[i]);",
+        "fragment<accumulator, 16, 16, 16, half> w; fill_fragment(w, half{}); fill_fragment(x, half{});\n"
+        "fill_fragment(y, half{}); mma_sync(w, x, y, w);  // here\nC[t] = float(w.x[0]);",
+        "fragment<matrix_a, 16, 16, 8, precision::tf32, row_major> w; load_matrix_sync(w, A, 8);  // here\n"
+        "C[t] = w.x[0] + w.x[1] + w.x[2] + w.x[3];",
+        "__shared__ __align__(32) float s[256]; s[t] = 0; fill_fragment(z, 0.0f);\n"
+        "store_matrix_sync(K < 3 ? s : C, z, 16, mem_row_major);  // here",
+    ],
+)
 def test_what_is_not_known_is_refused(tmp_path, body):
     kernel = probe(tmp_path, FRAGMENTS + body, before=WMMA)
     with pytest.raises(UnsupportedInstruction, match=rf"line {line_of(kernel, '// here')}: .*wmma"):
@@ -359,13 +415,18 @@ def test_what_is_not_known_is_refused(tmp_path, body):
 
 def test_a_fragment_whose_copies_differ_is_refused(tmp_path):
     """Its registers hold each element twice; a program that changes one by its place does what nobody defines."""
-    kernel = probe(tmp_path, FRAGMENTS + """
+    kernel = probe(
+        tmp_path,
+        FRAGMENTS
+        + """
         load_matrix_sync(x, h, 16);
         load_matrix_sync(y, h, 16);
         fill_fragment(z, 0.0f);
         x.x[3] = y.x[5];
         mma_sync(z, x, y, z);  // here
-        store_matrix_sync(C, z, 16, mem_row_major);""", before=WMMA)  # fmt: skip
+        store_matrix_sync(C, z, 16, mem_row_major);""",
+        before=WMMA,
+    )
     run(kernel)  # nothing differs yet: all are 0
     with pytest.raises(UnsupportedInstruction, match=rf"line {line_of(kernel, '// here')}: the two copies"):
         run(kernel, np.arange(512))

@@ -23,9 +23,15 @@ def test_a_warp_shares_after_its_barrier(tmp_path):
     assert run.total.by_class["barrier"] == 0
 
 
-@pytest.mark.parametrize(("barrier", "read", "thread", "other"), [
-    ("", "t ^ 31", 0, 31), ("__syncwarp();", "t ^ 32", 0, 32), ("__syncwarp();", "(t + 1) % 64", 31, 32),
-    ("if (t < 32) __syncwarp();", "t ^ 1", 32, 33)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("barrier", "read", "thread", "other"),
+    [
+        ("", "t ^ 31", 0, 31),
+        ("__syncwarp();", "t ^ 32", 0, 32),
+        ("__syncwarp();", "(t + 1) % 64", 31, 32),
+        ("if (t < 32) __syncwarp();", "t ^ 1", 32, 33),
+    ],
+)
 def test_what_no_barrier_keeps_apart_is_a_race(tmp_path, barrier, read, thread, other):
     kernel = probe(tmp_path, EXCHANGE.format(barrier, read), threads=64)
     with pytest.raises(SimulationFault, match=rf"race.*thread {thread}: reads .* which thread {other} wrote") as caught:
@@ -33,12 +39,20 @@ def test_what_no_barrier_keeps_apart_is_a_race(tmp_path, barrier, read, thread, 
     assert caught.value.line == line_of(kernel, "// here")
 
 
-@pytest.mark.parametrize(("read", "barrier", "writer", "words"), [
-    ("t / 32", "", 3, "warp 0 read"), ("t / 32", "", 35, "warp 0 read"), ("t / 64", "", 3, "several threads read"),
-    ("t / 32 ", "__syncwarp();", 35, "warp 0 read"), ("t / 64", "__syncwarp();", 3, "several threads read"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("read", "barrier", "writer", "words"),
+    [
+        ("t / 32", "", 3, "warp 0 read"),
+        ("t / 32", "", 35, "warp 0 read"),
+        ("t / 64", "", 3, "several threads read"),
+        ("t / 32 ", "__syncwarp();", 35, "warp 0 read"),
+        ("t / 64", "__syncwarp();", 3, "several threads read"),
+    ],
+)
 def test_writes_to_what_others_read(tmp_path, read, barrier, writer, words):
-    kernel = probe(tmp_path, f"""
+    kernel = probe(
+        tmp_path,
+        f"""
         __shared__ unsigned s[64];
         s[t] = a[0];
         __syncthreads();
@@ -46,26 +60,33 @@ def test_writes_to_what_others_read(tmp_path, read, barrier, writer, words):
         {barrier}
         if (t == {writer}) s[0] = 1;  // here
         c[t] = x + s[63 - t % 2];
-        __syncwarp();""", threads=64)  # fmt: skip
+        __syncwarp();""",
+        threads=64,
+    )
     with pytest.raises(SimulationFault, match=f"race.*thread {writer}: writes s at byte 0, which {words}") as caught:
         run_bits(kernel)
     assert caught.value.line == line_of(kernel, "// here")
 
 
 def test_a_write_after_the_barrier_of_the_warp_that_read(tmp_path):
-    kernel = probe(tmp_path, """
+    kernel = probe(
+        tmp_path,
+        """
         __shared__ unsigned s[64];
         s[t] = a[t % 32];
         __syncwarp();
         const unsigned x = s[t / 32 * 32 + 5];
         __syncwarp();
         s[t ^ 5] = 3;
-        c[t] = x;""", threads=64)  # fmt: skip
+        c[t] = x;""",
+        threads=64,
+    )
     assert run_bits(kernel, range(10, 42))[0].tolist() == [15] * 64
 
 
 def test_lanes_wait_at_the_barrier_for_those_that_come_later():
-    program = parse(""".visible .entry f(.param .u64 f_param_0)
+    program = parse(
+        """.visible .entry f(.param .u64 f_param_0)
         {
             .reg .pred %p<3>; .reg .b32 %r<6>; .reg .b64 %rd<4>;
             .shared .align 4 .b8 s[256];
@@ -90,7 +111,9 @@ def test_lanes_wait_at_the_barrier_for_those_that_come_later():
             st.shared.u32 [%r2], %r1;
             sub.s32 %r1, %r1, 100;
             bra.uni $meet;
-        }""", "f")  # fmt: skip
+        }""",
+        "f",
+    )
     out = np.zeros(48, np.uint32)  # the second warp has 16 lanes
     machine = Machine(program, "f", 48, {"out": out})
     machine.run(1)
@@ -126,10 +149,13 @@ class Pairs:
         warp = thread // 32
         mine = (kind, thread, place, self.time, self.warp_time[warp])
         found = any(
-            place == where and "store" in (kind, what) and thread != who and self.time == when
+            place == where
+            and "store" in (kind, what)
+            and thread != who
+            and self.time == when
             and not (warp == who // 32 and self.warp_time[warp] != warp_when)
             for what, who, where, when, warp_when in self.accesses
-        )  # fmt: skip
+        )
         self.accesses.append(mine)
         return found
 

@@ -50,19 +50,49 @@ def patterns() -> list[list[int]]:
     """Return, for each pattern, the element that each of the 32 lanes accesses; -1 for a lane that takes no part."""
     lane = np.arange(32)
     random = np.random.default_rng(5)
-    regular = [lane, 0 * lane, lane // 2, lane // 4, lane // 8, lane // 16, lane % 8, lane % 16, 2 * lane, 3 * lane,
-               4 * lane, 8 * lane, 31 - lane, lane ^ 1, 4 * (lane % 8), 8 * (lane % 4), 2 * (lane % 16),
-               5 * lane % 32, 8 * (lane // 8), 8 * (lane // 16), 8 * (lane % 2), 16 * (lane % 2) + lane // 2,
-               16 * (lane // 16) + lane % 2, 8 * (lane // 8) + lane % 2]  # fmt: skip
+    regular = [
+        lane,
+        0 * lane,
+        lane // 2,
+        lane // 4,
+        lane // 8,
+        lane // 16,
+        lane % 8,
+        lane % 16,
+        2 * lane,
+        3 * lane,
+        4 * lane,
+        8 * lane,
+        31 - lane,
+        lane ^ 1,
+        4 * (lane % 8),
+        8 * (lane % 4),
+        2 * (lane % 16),
+        5 * lane % 32,
+        8 * (lane // 8),
+        8 * (lane // 16),
+        8 * (lane % 2),
+        16 * (lane % 2) + lane // 2,
+        16 * (lane // 16) + lane % 2,
+        8 * (lane // 8) + lane % 2,
+    ]
     half = lane < 16
     quarter = lane % 16 < 8
-    mixed = [np.where(where, one, other)
-             for where in (half, ~half, quarter, ~quarter)
-             for one, other in ((lane // 2, lane), (lane % 2 + 2 * (lane // 4), lane),
-                                (lane // 2, lane % 2 + 2 * (lane // 4)), (0 * lane, lane))]  # fmt: skip
-    partial = [np.where(where, element, -1)
-               for where in (half, quarter, lane % 2 == 0, lane != 5, lane < 3)
-               for element in (lane, lane // 2, 4 * lane, 0 * lane)]  # fmt: skip
+    mixed = [
+        np.where(where, one, other)
+        for where in (half, ~half, quarter, ~quarter)
+        for one, other in (
+            (lane // 2, lane),
+            (lane % 2 + 2 * (lane // 4), lane),
+            (lane // 2, lane % 2 + 2 * (lane // 4)),
+            (0 * lane, lane),
+        )
+    ]
+    partial = [
+        np.where(where, element, -1)
+        for where in (half, quarter, lane % 2 == 0, lane != 5, lane < 3)
+        for element in (lane, lane // 2, 4 * lane, 0 * lane)
+    ]
     drawn = [random.integers(0, high, 32) for high in (2, 4, 8, 16, 32, 64, 128, 256) for _ in range(4)]
     drawn += [random.permutation(32) for _ in range(4)]
     return [pattern.tolist() for pattern in regular + mixed + partial + drawn]
@@ -88,9 +118,16 @@ def launch_all() -> None:
 def main() -> None:
     """Record on the GPU of this machine."""
     rows = nsight.counted(["-m", "tests.wavefronts", "--launch"], [FUNCTIONS[kind] for kind, *_ in launches()], METRICS)
-    points = [{"kind": kind, "width": width, "elements": pattern, "wavefronts": row[f"{kind}_wavefronts"],
-               "conflicts": row[f"{kind}_conflicts"]}
-              for (kind, width, pattern), row in zip(launches(), rows, strict=True)]  # fmt: skip
+    points = [
+        {
+            "kind": kind,
+            "width": width,
+            "elements": pattern,
+            "wavefronts": row[f"{kind}_wavefronts"],
+            "conflicts": row[f"{kind}_conflicts"],
+        }
+        for (kind, width, pattern), row in zip(launches(), rows, strict=True)
+    ]
     records.write(RECORD, {"provenance": records.provenance() | {"ncu": nsight.version()}, "points": points})
 
 

@@ -13,5 +13,19 @@ from .memory import address_line, banks
 from .owners import hierarchy
 from .timeline import timeline
 
-__all__ = ["Figure", "access_map", "address_line", "banks", "by_size", "fragment", "hierarchy", "ladder", "lines",
-           "prediction", "roofline", "scaling", "tiles", "timeline"]  # fmt: skip
+__all__ = [
+    "Figure",
+    "access_map",
+    "address_line",
+    "banks",
+    "by_size",
+    "fragment",
+    "hierarchy",
+    "ladder",
+    "lines",
+    "prediction",
+    "roofline",
+    "scaling",
+    "tiles",
+    "timeline",
+]

@@ -41,8 +41,16 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
     rows = [(p.kernel, p.ms, p.ms_p10, p.ms_p90, p.percent_of_cublas) for p in points]
     libraries = _libraries(points)
     for name, beside in libraries.items():
-        rows.append((name, *(float(np.median([getattr(p, f"cublas_{what}") for p in beside]))
-                             for what in ("ms", "ms_p10", "ms_p90")), 100.0))  # fmt: skip
+        rows.append(
+            (
+                name,
+                *(
+                    float(np.median([getattr(p, f"cublas_{what}") for p in beside]))
+                    for what in ("ms", "ms_p10", "ms_p90")
+                ),
+                100.0,
+            )
+        )
     rates = [[_tflops(wanted, ms) for ms in row[1:4]] for row in rows]
     pitch, top = 32, 3 * LINE + 8
     left, right = MARGIN + 8 + max(room(row[0]) for row in rows), WIDTH - MARGIN - 168
@@ -66,8 +74,10 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
         sheet.lines([[(left, top - 4), (left, bottom)]])
         sheet.text(MARGIN, bottom + LINE, "Bars: medians of device time. Whiskers: 10th to 90th percentile.", SMALL)
         sheet.text(MARGIN, bottom + 2 * LINE, record.made, SMALL)
-        each = (f"{name} {_short(rate)} TFLOP/s, {percent:.1f}% of cuBLAS"
-                for (name, *_, percent), (rate, *_) in zip(rows, rates, strict=True))  # fmt: skip
+        each = (
+            f"{name} {_short(rate)} TFLOP/s, {percent:.1f}% of cuBLAS"
+            for (name, *_, percent), (rate, *_) in zip(rows, rates, strict=True)
+        )
         return sheet.finish(f"Bars, speed at {_shape(wanted)} on {record.made}: {'; '.join(each)}.")
 
 
@@ -97,9 +107,13 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
     if of_cublas:
         libraries = {CUBLAS: [(size, 100.0, 100.0, 100.0) for size in (sizes[0], sizes[-1])]}
     else:
-        libraries = {name: [(n, *np.median([_rates(p, "cublas_") for p in beside if n == _extent(p)], axis=0))
-                            for n in sorted({_extent(p) for p in beside})]
-                     for name, beside in _libraries(record.points).items()}  # fmt: skip
+        libraries = {
+            name: [
+                (n, *np.median([_rates(p, "cublas_") for p in beside if n == _extent(p)], axis=0))
+                for n in sorted({_extent(p) for p in beside})
+            ]
+            for name, beside in _libraries(record.points).items()
+        }
     series |= libraries
     unit = "% of cuBLAS" if of_cublas else "TFLOP/s"
     square = all(p.M == p.N == p.K for p in record.points)
@@ -120,13 +134,16 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
             ends[name] = (line[-1][1], colour)
         plot.labels(ends)
         plot.notes("Lines: medians of device time. Bands: 10th to 90th percentile.", record.made)
-        each = (f"{name} from {_short(line[0][1])} at {line[0][0]:g} to {_short(line[-1][1])} at {line[-1][0]:g}"
-                for name, line in series.items())  # fmt: skip
+        each = (
+            f"{name} from {_short(line[0][1])} at {line[0][0]:g} to {_short(line[-1][1])} at {line[-1][0]:g}"
+            for name, line in series.items()
+        )
         return sheet.finish(f"{unit} by size, {size}, on {record.made}: {'; '.join(each)}.")
 
 
-def prediction(predicted: Mapping[str, Number], counted: Mapping[str, Number],
-               names: tuple[str, str] = ("predicted", "counted")) -> Figure:  # fmt: skip
+def prediction(
+    predicted: Mapping[str, Number], counted: Mapping[str, Number], names: tuple[str, str] = ("predicted", "counted")
+) -> Figure:
     """Draw pairs of bars, what a formula says above what was counted, each pair to a scale of its own.
 
     Parameters
@@ -209,13 +226,17 @@ def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]] | Seque
             ends[name] = (times[-1], colour)
         plot.labels(ends)
         plot.notes(f"Dotted: time proportional to the size to the power of {power}.")
-        each = (f"{name or 'time'} from {_short(times[0])} {symbol} at {sizes[0]} to {_short(times[-1])} {symbol} at "
-                f"{sizes[-1]}" for name, times in series.items())  # fmt: skip
+        each = (
+            f"{name or 'time'} from {_short(times[0])} {symbol} at {sizes[0]} to {_short(times[-1])} {symbol} at "
+            f"{sizes[-1]}"
+            for name, times in series.items()
+        )
         return sheet.finish(f"Time by size on logarithmic axes: {'; '.join(each)}. A dotted line shows power {power}.")
 
 
-def roofline(points: Mapping[str, tuple[float, float]], peak: float, rates: Mapping[str, float],
-             title: str = "Roofline") -> Figure:  # fmt: skip
+def roofline(
+    points: Mapping[str, tuple[float, float]], peak: float, rates: Mapping[str, float], title: str = "Roofline"
+) -> Figure:
     """Draw speeds against arithmetic intensity, under the roofs that memory and arithmetic put over them.
 
     Parameters
@@ -257,22 +278,34 @@ def roofline(points: Mapping[str, tuple[float, float]], peak: float, rates: Mapp
         for name, (intensity, speed) in sorted(points.items(), key=lambda item: item[1]):
             x, y = plot.x(intensity), plot.y(speed)
             sheet.boxes([(x - 4, y - 4, 8, 8)], BLUE)
-            near = [group for group in groups if abs(y - group[0][1]) < LINE - 8
-                    and x - group[-1][0] < 16 + room(", ".join(label for *_, label in group))]  # fmt: skip
+            near = [
+                group
+                for group in groups
+                if abs(y - group[0][1]) < LINE - 8
+                and x - group[-1][0] < 16 + room(", ".join(label for *_, label in group))
+            ]
             (near[0] if near else groups.append([]) or groups[-1]).append((x, y, name))
         for group in groups:
             sheet.text(group[-1][0] + 8, group[0][1] + 5, ", ".join(sorted(name for *_, name in group)), SMALL)
         dashes = ("solid", "dashed", "dotted")
         slopes = (f"{dashes[i % 3]} {name}, {_short(rate)} TB/s" for i, (name, rate) in enumerate(rates.items()))
         plot.notes("Across: FLOP per byte. Up: TFLOP/s. Both logarithmic.", f"Slopes: {'; '.join(slopes)}.")
-        each = (f"{name} {_short(intensity)} FLOP per byte, {_short(speed)} TFLOP/s"
-                for name, (intensity, speed) in points.items())  # fmt: skip
+        each = (
+            f"{name} {_short(intensity)} FLOP per byte, {_short(speed)} TFLOP/s"
+            for name, (intensity, speed) in points.items()
+        )
         roofs = ", ".join(f"{name} at {_short(rate)} TB/s" for name, rate in rates.items())
         return sheet.finish(f"{title}: {'; '.join(each)}. Roofs: {_short(peak)} TFLOP/s, {roofs}.")
 
 
-def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], note: str, unit: str = "",
-          log_x: bool = False, log_y: bool = False) -> Figure:  # fmt: skip
+def lines(
+    title: str,
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    note: str,
+    unit: str = "",
+    log_x: bool = False,
+    log_y: bool = False,
+) -> Figure:
     """Draw a line through the points of each of a few series, from zero up unless logarithmic.
 
     Parameters
@@ -309,8 +342,11 @@ def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], note:
             ends[name] = (line[-1][1], COLOURS[i % 4])
         plot.labels(ends)
         plot.notes(note)
-        each = (f"{name} from {_short(line[0][1])}{unit} at {line[0][0]:g} to {_short(line[-1][1])}{unit} at "
-                f"{line[-1][0]:g}" for name, line in series.items())  # fmt: skip
+        each = (
+            f"{name} from {_short(line[0][1])}{unit} at {line[0][0]:g} to {_short(line[-1][1])}{unit} at "
+            f"{line[-1][0]:g}"
+            for name, line in series.items()
+        )
         return sheet.finish(f"{title}. {note} {'; '.join(each)}.")
 
 
@@ -323,8 +359,15 @@ class Plot:
 
     left, top, bottom, height = 56, 52, 366, 452
 
-    def __init__(self, sheet: Page, names: Iterable[str], x: tuple[float, float], y: tuple[float, float],
-                 log_x: bool = False, log_y: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        sheet: Page,
+        names: Iterable[str],
+        x: tuple[float, float],
+        y: tuple[float, float],
+        log_x: bool = False,
+        log_y: bool = False,
+    ) -> None:
         self.sheet, self.right = sheet, WIDTH - MARGIN - 18 - max(map(room, names), default=0)
         self.x = _scale(*x, self.left, self.right, log_x)
         self.y = _scale(*y, self.bottom, self.top, log_y)
@@ -410,8 +453,9 @@ def _libraries(points: Sequence[Point]) -> dict[str, list[Point]]:
 
 def _rates(point: Point, prefix: str) -> tuple[float, float, float]:
     """Return median, low and high TFLOP/s of the kernel, or with "cublas_" of cuBLAS."""
-    return tuple(_tflops((point.M, point.N, point.K), getattr(point, f"{prefix}{name}"))
-                 for name in ("ms", "ms_p90", "ms_p10"))  # fmt: skip
+    return tuple(
+        _tflops((point.M, point.N, point.K), getattr(point, f"{prefix}{name}")) for name in ("ms", "ms_p90", "ms_p10")
+    )
 
 
 def _percentages(point: Point) -> tuple[float, float, float]:

@@ -48,8 +48,14 @@ Box = tuple[float, float, float, float]
 """A rectangle in pixels: left, top, width and height."""
 
 _SVG = "{http://www.w3.org/2000/svg}"
-_STYLE = {"svg.fonttype": "none", "svg.hashsalt": "sgemm-tutorial", "path.simplify": False,
-          "font.family": "DejaVu Sans", "text.parse_math": False, "text.usetex": False}  # fmt: skip
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "sgemm-tutorial",
+    "path.simplify": False,
+    "font.family": "DejaVu Sans",
+    "text.parse_math": False,
+    "text.usetex": False,
+}
 
 
 @dataclass(frozen=True)
@@ -91,8 +97,10 @@ class Figure:
 
     def _svg(self, attributes: str) -> str:
         size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
-        return (f'<svg {attributes} role="img" aria-label={quoteattr(self.alt)} {size} stroke-linejoin="round">'
-                f"{self.body}</svg>")  # fmt: skip
+        return (
+            f'<svg {attributes} role="img" aria-label={quoteattr(self.alt)} {size} stroke-linejoin="round">'
+            f"{self.body}</svg>"
+        )
 
 
 class Page:
@@ -125,14 +133,26 @@ class Page:
         (x, y), (u, v) = start, end
         dx, dy = np.array([u - x, v - y]) / np.hypot(u - x, v - y)
         self.lines([[start, (u - 6 * dx, v - 6 * dy)]], colour, linewidth=1.5)
-        self.shapes([[end, (u - 9 * dx - 4 * dy, v - 9 * dy + 4 * dx), (u - 9 * dx + 4 * dy, v - 9 * dy - 4 * dx)]],
-                    colour)  # fmt: skip
+        self.shapes(
+            [[end, (u - 9 * dx - 4 * dy, v - 9 * dy + 4 * dx), (u - 9 * dx + 4 * dy, v - 9 * dy - 4 * dx)]], colour
+        )
 
-    def text(self, x: float, y: float, text: str, size: float = BODY, align: str = "left", colour: str = INK,
-             **style: Any) -> None:  # fmt: skip
+    def text(
+        self, x: float, y: float, text: str, size: float = BODY, align: str = "left", colour: str = INK, **style: Any
+    ) -> None:
         """Write one line of text with its baseline at y; `align` is "left", "center" or "right" of x."""
-        self._axes.text(x, y, text, fontsize=size, ha=align, va="baseline", color=colour, rotation_mode="anchor",
-                        clip_on=False, **style)  # fmt: skip
+        self._axes.text(
+            x,
+            y,
+            text,
+            fontsize=size,
+            ha=align,
+            va="baseline",
+            color=colour,
+            rotation_mode="anchor",
+            clip_on=False,
+            **style,
+        )
 
     def finish(self, alt: str) -> Figure:
         """Return the figure.

@@ -32,8 +32,11 @@ def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> F
         As for `request`, or the warp's first accesses are not a 16 × 16 matrix's.
     """
     types = run.kernel.types
-    size, columns = ((types.result.itemsize, run.C.shape[1]) if array == "C"
-                     else (types.operand.itemsize, run.K if array == "A" else run.C.shape[1]))  # fmt: skip
+    size, columns = (
+        (types.result.itemsize, run.C.shape[1])
+        if array == "C"
+        else (types.operand.itemsize, run.K if array == "A" else run.C.shape[1])
+    )
     places: dict[tuple[int, int], int] = {}
     for step in range(SIDE**2 // WARP):
         asked = request(run, array=array, kind=kind, warp=warp, step=step)
@@ -58,11 +61,20 @@ def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> F
         for column in (0, 8):
             sheet.text(x0 + column * cell, y0 - 8, f"column {column}", SMALL)
         half = SIDE // 2
-        sheet.boxes([(x0 + i * half * cell, y0 + j * half * HEIGHT, half * cell, half * HEIGHT)
-                     for i in (0, 1) for j in (0, 1)], edgecolor=INK, linewidth=2)  # fmt: skip
-        return sheet.finish(f"{run.kernel.name}, warp {warp}: which lane has which elements of a 16 × 16 matrix of "
-                            f"{array}. Lane 0 has {_listed(places, 0, top, left, together)}, lane 1 "
-                            f"{_listed(places, 1, top, left, together)}.")  # fmt: skip
+        sheet.boxes(
+            [
+                (x0 + i * half * cell, y0 + j * half * HEIGHT, half * cell, half * HEIGHT)
+                for i in (0, 1)
+                for j in (0, 1)
+            ],
+            edgecolor=INK,
+            linewidth=2,
+        )
+        return sheet.finish(
+            f"{run.kernel.name}, warp {warp}: which lane has which elements of a 16 × 16 matrix of "
+            f"{array}. Lane 0 has {_listed(places, 0, top, left, together)}, lane 1 "
+            f"{_listed(places, 1, top, left, together)}."
+        )
 
 
 def _listed(places: dict[tuple[int, int], int], lane: int, top: int, left: int, together: int) -> str:

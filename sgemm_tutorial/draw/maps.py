@@ -61,7 +61,8 @@ def access_map(run: Run, line: int | None = None, warp: int = 0, step: int = 0, 
         key(sheet, place.left, place.write(sheet, run.kernel.name, notes))
         return sheet.finish(
             f"Matrices A ({M} × {K}), B ({K} × {N}) and C ({M} × {N}) and the elements that warp {warp} of block "
-            f"{block} of {run.kernel.name} touches in step {step}. " + " ".join(map(in_words, requests)))  # fmt: skip
+            f"{block} of {run.kernel.name} touches in step {step}. " + " ".join(map(in_words, requests))
+        )
 
 
 def tiles(kernel: Kernel, M: int, N: int, K: int, block: int | None = None) -> Figure:
@@ -93,8 +94,11 @@ def tiles(kernel: Kernel, M: int, N: int, K: int, block: int | None = None) -> F
     slab_A, slab_B, tile = block_reads(kernel, M, N, K, block)
     k = steps // 3 * BK  # a step in the first half, so that the way still to go is seen
     step_A, step_B = (slab_A[0], k, BM, BK), (k, slab_B[1], BK, BN)
-    notes = [f"C: {down} × {across} tiles of {BM} × {BN}", f"block {block} computes one of them",
-             f"in {plural(steps, 'step')} along K"]  # fmt: skip
+    notes = [
+        f"C: {down} × {across} tiles of {BM} × {BN}",
+        f"block {block} computes one of them",
+        f"in {plural(steps, 'step')} along K",
+    ]
     place = Operands(M, N, K, 1 + len(notes))
     A, B, C = place.matrices.values()
     with page(place.height) as sheet:
@@ -114,7 +118,8 @@ def tiles(kernel: Kernel, M: int, N: int, K: int, block: int | None = None) -> F
         return sheet.finish(
             f"{kernel.name} cuts C ({M} × {N}) into {down} × {across} tiles of {BM} × {BN}. Block {block} computes one "
             f"of them from {BM} rows of A ({M} × {K}) and {BN} columns of B ({K} × {N}), in {plural(steps, 'step')} "
-            f"of {BK} along K.")  # fmt: skip
+            f"of {BK} along K."
+        )
 
 
 def block_reads(kernel: Kernel, M: int, N: int, K: int, block: int) -> list[tuple[int, int, int, int]]:
@@ -157,8 +162,9 @@ class Matrix:
         if rows * self.cell >= 3:
             lines += [[(x, y + i * self.cell), (x + width, y + i * self.cell)] for i in range(rows, self.rows, rows)]
         if columns * self.cell >= 3:
-            lines += [[(x + i * self.cell, y), (x + i * self.cell, y + height)]
-                      for i in range(columns, self.columns, columns)]  # fmt: skip
+            lines += [
+                [(x + i * self.cell, y), (x + i * self.cell, y + height)] for i in range(columns, self.columns, columns)
+            ]
         return lines
 
 
@@ -175,8 +181,11 @@ class Operands:
         self.left = left if fits else MARGIN
         top = LINE + (0 if fits else (lines + 1) * LINE)
         x, y = left + K * cell + GAP, top + 10 + K * cell + GAP
-        self.matrices = {"A": Matrix(M, K, left, y, cell), "B": Matrix(K, N, x, top + 10, cell),
-                         "C": Matrix(M, N, x, y, cell)}  # fmt: skip
+        self.matrices = {
+            "A": Matrix(M, K, left, y, cell),
+            "B": Matrix(K, N, x, top + 10, cell),
+            "C": Matrix(M, N, x, y, cell),
+        }
         self.height = y + M * cell + LINE + 12
 
     def draw(self, sheet: Page) -> None:
@@ -203,8 +212,9 @@ class Operands:
 def _touch(sheet: Page, matrix: Matrix, r: Request) -> None:
     """Colour the elements a request touches by lane, and outline its sectors."""
     per_sector = SECTOR // 4
-    sectors = [box for sector in np.unique(r.offsets // SECTOR)
-               for box in matrix.strips(int(sector) * per_sector, per_sector)]  # fmt: skip
+    sectors = [
+        box for sector in np.unique(r.offsets // SECTOR) for box in matrix.strips(int(sector) * per_sector, per_sector)
+    ]
     sheet.boxes(sectors, PALE)
     paint(sheet, r, matrix.strips)
     sheet.boxes(sectors, edgecolor=INK, linewidth=0.6)

@@ -19,8 +19,15 @@ WORD = 4  # bytes
 LANES_AT = 5 * LINE  # pixels from the top
 
 
-def address_line(run: Run, line: int | None = None, kind: str = "load", array: str = "A", warp: int = 0,
-                 step: int = 0, block: int | None = None) -> Figure:  # fmt: skip
+def address_line(
+    run: Run,
+    line: int | None = None,
+    kind: str = "load",
+    array: str = "A",
+    warp: int = 0,
+    step: int = 0,
+    block: int | None = None,
+) -> Figure:
     """Draw one request to global memory: lines from the lanes to the bytes they want, in 32-byte sectors.
 
     Untouched memory between sectors is left out. Parameters are those of `request`.
@@ -66,8 +73,15 @@ def address_line(run: Run, line: int | None = None, kind: str = "load", array: s
         return sheet.finish(f"{r.kernel}, block {r.block}, warp {warp}, step {step}. {in_words(r)} {sum_up}.")
 
 
-def banks(run: Run, line: int | None = None, kind: str = "load", array: str = "As", warp: int = 0, step: int = 0,
-          block: int | None = None) -> Figure:  # fmt: skip
+def banks(
+    run: Run,
+    line: int | None = None,
+    kind: str = "load",
+    array: str = "As",
+    warp: int = 0,
+    step: int = 0,
+    block: int | None = None,
+) -> Figure:
     """Draw which words one request to shared memory wants from each of the 32 banks.
 
     The words wanted of a bank stand below it, a row for each wavefront: a bank with two words is a two-way

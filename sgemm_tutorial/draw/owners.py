@@ -46,9 +46,11 @@ def hierarchy(kernel: Kernel, warp: int = 0) -> Figure:
     block_tile = _place(warps, MARGIN)
     warp_tile = _place(lanes, 3 * MARGIN + WIDEST)
     framed = _boxes(warp_tile, lanes, 0)
-    notes = (f"Block: {len(warps)} × {len(warps.T)}, {plural(kernel.threads // WARP, 'warp')}",
-             f"Warp {warp}: {len(rows)} × {len(columns)}, 32 lanes",
-             f"Lane 0: {np.count_nonzero(lanes == 0)} elements in {plural(len(framed), 'piece')}")  # fmt: skip
+    notes = (
+        f"Block: {len(warps)} × {len(warps.T)}, {plural(kernel.threads // WARP, 'warp')}",
+        f"Warp {warp}: {len(rows)} × {len(columns)}, 32 lanes",
+        f"Lane 0: {np.count_nonzero(lanes == 0)} elements in {plural(len(framed), 'piece')}",
+    )
     height = max(tile.rows * tile.cell for tile in (block_tile, warp_tile))
     with page(TOP + height + MARGIN) as sheet:
         sheet.text(MARGIN, LINE, kernel.name, TITLE, weight="bold")

@@ -62,7 +62,8 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
             f"Two timelines of host and GPU, for a launch that costs the host {host_us:g} µs and a kernel of "
             f"{device_us:g} µs. One launch at a time: the kernel starts when the host has sent it, and the host's "
             f"clock reads {single:g} µs. A batch behind a spin kernel: the host sends everything while the GPU spins, "
-            f"then {batch} kernels run back to back in {batch * device_us:g} µs, {device_us:g} µs each.")  # fmt: skip
+            f"then {batch} kernels run back to back in {batch * device_us:g} µs, {device_us:g} µs each."
+        )
 
 
 class _Timeline:
@@ -88,8 +89,10 @@ class _Timeline:
         """Draw what a clock, or two events, take in."""
         for span in spans:
             start, end = map(self._x, span)
-            self.sheet.lines([[(start + 1.5, self.y), (start + 1.5, self.y + 8), (end - 1.5, self.y + 8),
-                               (end - 1.5, self.y)]], linewidth=1.5)  # fmt: skip
+            self.sheet.lines(
+                [[(start + 1.5, self.y), (start + 1.5, self.y + 8), (end - 1.5, self.y + 8), (end - 1.5, self.y)]],
+                linewidth=1.5,
+            )
         self._end = self._x(spans[-1][1])
 
     def note(self, text: str) -> None:
@@ -105,8 +108,12 @@ class _Timeline:
 
 def _key(sheet: Page, y: float) -> None:
     x = LEFT
-    for fill, text, room in ((ORANGE, "host sends", 118), (BLUE, "kernel", 86), (PALE, "spin kernel", 118),
-                             (None, "what is read", 0)):  # fmt: skip
+    for fill, text, room in (
+        (ORANGE, "host sends", 118),
+        (BLUE, "kernel", 86),
+        (PALE, "spin kernel", 118),
+        (None, "what is read", 0),
+    ):
         if fill:
             sheet.boxes([(x, y - 12, 14, 14)], fill)
         else:

@@ -75,12 +75,25 @@ class Run:
                 other += counts
         rows += [("", "all other lines", *_row(other)), ("", "sum", *_row(self.total))]
         M, N = self.C.shape
-        columns = ("line", "source", "instructions", "FMA", "MMA", "global requests", "sectors", "shared requests",
-                   "wavefronts")  # fmt: skip
+        columns = (
+            "line",
+            "source",
+            "instructions",
+            "FMA",
+            "MMA",
+            "global requests",
+            "sectors",
+            "shared requests",
+            "wavefronts",
+        )
         used = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
         columns, *rows = [[row[i] for i in used] for row in (columns, *rows)]
-        return Table(columns, rows, f"{self.kernel.name}, C of {M} × {N}: counts per warp, by source line",
-                     "Instructions are PTX's. A request is one warp's access.")  # fmt: skip
+        return Table(
+            columns,
+            rows,
+            f"{self.kernel.name}, C of {M} × {N}: counts per warp, by source line",
+            "Instructions are PTX's. A request is one warp's access.",
+        )
 
 
 MEMORY = ("global load", "global store", "shared load", "shared store")
@@ -88,16 +101,30 @@ MEMORY = ("global load", "global store", "shared load", "shared store")
 
 def _row(c: Counts) -> tuple[int | None, ...]:
     """Return the cells of one row, None for zero."""
-    return (c.instructions, c.by_class["fma"] or None, c.by_class["tensor"] or None,
-            c.global_load_requests + c.global_store_requests or None,
-            c.global_load_sectors + c.global_store_sectors or None,
-            c.shared_load_requests + c.shared_store_requests or None,
-            c.shared_load_wavefronts + c.shared_store_wavefronts or None)  # fmt: skip
+    return (
+        c.instructions,
+        c.by_class["fma"] or None,
+        c.by_class["tensor"] or None,
+        c.global_load_requests + c.global_store_requests or None,
+        c.global_load_sectors + c.global_store_sectors or None,
+        c.shared_load_requests + c.shared_store_requests or None,
+        c.shared_load_wavefronts + c.shared_store_wavefronts or None,
+    )
 
 
-def simulate(kernel: Kernel, A: np.ndarray, B: np.ndarray, C: np.ndarray | None = None, alpha: float = 1.0,
-             beta: float = 0.0, *, architecture: str = ARCHITECTURE, trace: Collection[int] = (),
-             blocks: Collection[int] | None = None, progress: bool | None = False) -> Run:  # fmt: skip
+def simulate(
+    kernel: Kernel,
+    A: np.ndarray,
+    B: np.ndarray,
+    C: np.ndarray | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    *,
+    architecture: str = ARCHITECTURE,
+    trace: Collection[int] = (),
+    blocks: Collection[int] | None = None,
+    progress: bool | None = False,
+) -> Run:
     """Run a kernel on the simulator, counting.
 
     Parameters
@@ -140,13 +167,20 @@ def run(kernel: Kernel, problem: Problem) -> None:
     _execute(kernel, problem, ARCHITECTURE, (), None, False)
 
 
-def _execute(kernel: Kernel, problem: Problem, architecture: str, trace: Collection[int],
-             blocks: Collection[int] | None, progress: bool | None) -> Run:  # fmt: skip
+def _execute(
+    kernel: Kernel,
+    problem: Problem,
+    architecture: str,
+    trace: Collection[int],
+    blocks: Collection[int] | None,
+    progress: bool | None,
+) -> Run:
     binary = build(kernel, architecture)
     if problem.fresh_C:
         problem.C.fill(np.nan)
     program = parse(binary.ptx, binary.entry, kernel.dynamic_shared_bytes)
-    machine = Machine(program, kernel.name, kernel.threads, problem.arguments,
-                      fresh={"C"} if problem.fresh_C else set(), trace=trace)  # fmt: skip
+    machine = Machine(
+        program, kernel.name, kernel.threads, problem.arguments, fresh={"C"} if problem.fresh_C else set(), trace=trace
+    )
     machine.run(kernel.grid(problem.M, problem.N), blocks, progress)
     return Run(kernel, problem.K, problem.C, machine.counts(), machine.trace)

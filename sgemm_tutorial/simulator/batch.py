@@ -81,17 +81,26 @@ class Batch:
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = threads % WARP == 0
         program = machine.code.program
-        self.shared = SharedMemory(program.shared.values(), program.shared_bytes, len(blocks), machine.code.granule,
-                                   machine.code.warpwise)  # fmt: skip
+        self.shared = SharedMemory(
+            program.shared.values(), program.shared_bytes, len(blocks), machine.code.granule, machine.code.warpwise
+        )
         self.copies = Copies(self.shared, self.block, self.thread)
         zero = np.zeros(1, np.uint32)
         self.registers: dict[str, np.ndarray] = {
-            "%tid.x": self.thread.astype(np.uint32), "%tid.y": zero, "%tid.z": zero,
-            "%ctaid.x": blocks.astype(np.uint32)[self.block], "%ctaid.y": zero, "%ctaid.z": zero,
-            "%ntid.x": np.array([threads], np.uint32), "%ntid.y": zero + 1, "%ntid.z": zero + 1,
-            "%nctaid.x": np.array([grid], np.uint32), "%nctaid.y": zero + 1, "%nctaid.z": zero + 1,
+            "%tid.x": self.thread.astype(np.uint32),
+            "%tid.y": zero,
+            "%tid.z": zero,
+            "%ctaid.x": blocks.astype(np.uint32)[self.block],
+            "%ctaid.y": zero,
+            "%ctaid.z": zero,
+            "%ntid.x": np.array([threads], np.uint32),
+            "%ntid.y": zero + 1,
+            "%ntid.z": zero + 1,
+            "%nctaid.x": np.array([grid], np.uint32),
+            "%nctaid.y": zero + 1,
+            "%nctaid.z": zero + 1,
             "%laneid": (self.thread % WARP).astype(np.uint32),
-        }  # fmt: skip
+        }
         self.waiting: dict[int, Lanes] = {0: None}  # lanes by the basic block they are to run next
         self.barrier: np.ndarray | None = None  # where lanes stand at a barrier: its basic block, else -1
 
@@ -192,7 +201,8 @@ class Batch:
         value = self.registers.get(name)
         if value is None:
             raise UnsupportedInstruction(
-                f"line {instruction.line}: reads {name}, which nothing wrote: {instruction.text}")
+                f"line {instruction.line}: reads {name}, which nothing wrote: {instruction.text}"
+            )
         if value.dtype is not dtype:
             if value.dtype.itemsize > dtype.itemsize:  # PTX takes the low bits of a wider register
                 value = value.astype(f"u{dtype.itemsize}")
@@ -225,8 +235,16 @@ class Batch:
         else:
             self.shared.store(addresses, block, thread, values)
 
-    def tally(self, line: int, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int,
-              total: int | None = None) -> None:  # fmt: skip
+    def tally(
+        self,
+        line: int,
+        space: str,
+        kind: str,
+        addresses: np.ndarray,
+        lanes: Lanes,
+        width: int,
+        total: int | None = None,
+    ) -> None:
         """Count one access of a source line, of `total` bytes if not all lanes want `width`."""
         tally = self.machine.tallies[line]
         slots = None if lanes is None and self.full else self._lanes(self.slot, lanes)
@@ -254,10 +272,23 @@ class Batch:
                 if space == "global":
                     array, offset = self.machine.memory.name(first)
                 else:
-                    array, offset = next((v.name, first - v.offset) for v in self.machine.code.program.shared.values()
-                                         if v.offset <= first < v.offset + v.size)  # fmt: skip
-                self.machine.trace.append(Access(line, space, kind, array, width, int(self.blocks[number]),
-                                                 thread[mine], addresses[mine].astype(np.int64) - (first - offset)))
+                    array, offset = next(
+                        (v.name, first - v.offset)
+                        for v in self.machine.code.program.shared.values()
+                        if v.offset <= first < v.offset + v.size
+                    )
+                self.machine.trace.append(
+                    Access(
+                        line,
+                        space,
+                        kind,
+                        array,
+                        width,
+                        int(self.blocks[number]),
+                        thread[mine],
+                        addresses[mine].astype(np.int64) - (first - offset),
+                    )
+                )
 
     def fault(self, violation: Violation, instruction: Instruction, lanes: Lanes) -> SimulationFault:
         """Complete a violation with kernel, block, thread and source line."""

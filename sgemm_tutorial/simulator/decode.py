@@ -25,6 +25,7 @@ SPECIAL = frozenset(f"%{name}.{axis}" for name in ("tid", "ctaid", "ntid", "ncta
 CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt")
 """What a load or a store says about caches, which the simulator does not have."""
 
+
 class Code:
     """A program, decoded.
 
@@ -50,13 +51,18 @@ class Code:
     def __init__(self, program: Program) -> None:
         self.program = program
         instructions = [instruction for block in program.blocks for instruction in block]
-        self.granule = min([4, *(_access(i)[2].itemsize for i in instructions
-                                 if i.opcode.startswith(("ld.shared.", "st.shared.")))])  # fmt: skip
+        self.granule = min(
+            [4, *(_access(i)[2].itemsize for i in instructions if i.opcode.startswith(("ld.shared.", "st.shared.")))]
+        )
         self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.")) for i in instructions)
-        decoded = [[(run[0], self._step(run[0]) if len(run) == 1 else self._multiply_adds(run)) for run in _runs(block)]
-                   for block in program.blocks]  # fmt: skip
-        self.steps = [[partial(_guarded, first, step) if first.guard else step for first, step in block if step]
-                      for block in decoded]  # fmt: skip
+        decoded = [
+            [(run[0], self._step(run[0]) if len(run) == 1 else self._multiply_adds(run)) for run in _runs(block)]
+            for block in program.blocks
+        ]
+        self.steps = [
+            [partial(_guarded, first, step) if first.guard else step for first, step in block if step]
+            for block in decoded
+        ]
         self.mix = [_mix(block) for block in program.blocks]
 
     def _step(self, instruction: Instruction) -> Step | None:
@@ -87,8 +93,9 @@ class Code:
         target, *sources = instruction.operands
         if len(sources) != len(operation.operands) or not isinstance(target, Register):
             raise unsupported(instruction)
-        reads = [self._reader(source, kind, instruction) for source, kind in
-                 zip(sources, operation.operands, strict=True)]  # fmt: skip
+        reads = [
+            self._reader(source, kind, instruction) for source, kind in zip(sources, operation.operands, strict=True)
+        ]
         function, name = operation.function, target.name
         widened = self._widener(target, DTYPES[operation.result], instruction)
 
@@ -179,14 +186,16 @@ class Code:
         if source.offset:
             raise unsupported(instruction)
         return lambda batch, lanes: batch.write(
-            target.name, widened(batch.machine.parameters[parameter].view(dtype)), lanes)
+            target.name, widened(batch.machine.parameters[parameter].view(dtype)), lanes
+        )
 
     def _declared(self, register: str) -> np.dtype | None:
         """Return a register's declared type, None if there is none."""
         return DTYPES.get(self.program.register_types.get(register.rstrip("0123456789")))
 
-    def _widener(self, target: Operand, dtype: np.dtype, instruction: Instruction
-                 ) -> Callable[[np.ndarray], np.ndarray]:  # fmt: skip
+    def _widener(
+        self, target: Operand, dtype: np.dtype, instruction: Instruction
+    ) -> Callable[[np.ndarray], np.ndarray]:
         """Return the function that extends a value to the register's width, with the sign if the type has one."""
         declared = self._declared(target.name) if isinstance(target, Register) else None
         if declared is None or declared.itemsize < dtype.itemsize:
@@ -228,8 +237,9 @@ class Code:
         if not isinstance(operand, Address):
             raise unsupported(instruction)
         narrow = isinstance(operand.base, Register) and self._declared(operand.base.name) == np.uint32
-        base = self._reader(Immediate(0) if operand.base is None else operand.base, "u32" if narrow else "u64",
-                            instruction)  # fmt: skip
+        base = self._reader(
+            Immediate(0) if operand.base is None else operand.base, "u32" if narrow else "u64", instruction
+        )
         offset = np.uint64(operand.offset & (2**64 - 1))
         return lambda batch, lanes: base(batch, lanes) + offset
 

@@ -17,11 +17,22 @@ from .memory import SHARED_WINDOW
 
 DTYPES = {
     "pred": np.dtype(bool),
-    "b16": np.dtype(np.uint16), "u16": np.dtype(np.uint16), "s16": np.dtype(np.int16), "f16": np.dtype(np.float16),
-    "b32": np.dtype(np.uint32), "u32": np.dtype(np.uint32), "s32": np.dtype(np.int32), "f32": np.dtype(np.float32),
-    "b64": np.dtype(np.uint64), "u64": np.dtype(np.uint64), "s64": np.dtype(np.int64), "f64": np.dtype(np.float64),
-    "b8": np.dtype(np.uint8), "u8": np.dtype(np.uint8), "s8": np.dtype(np.int8),
-}  # fmt: skip
+    "b16": np.dtype(np.uint16),
+    "u16": np.dtype(np.uint16),
+    "s16": np.dtype(np.int16),
+    "f16": np.dtype(np.float16),
+    "b32": np.dtype(np.uint32),
+    "u32": np.dtype(np.uint32),
+    "s32": np.dtype(np.int32),
+    "f32": np.dtype(np.float32),
+    "b64": np.dtype(np.uint64),
+    "u64": np.dtype(np.uint64),
+    "s64": np.dtype(np.int64),
+    "f64": np.dtype(np.float64),
+    "b8": np.dtype(np.uint8),
+    "u8": np.dtype(np.uint8),
+    "s8": np.dtype(np.int8),
+}
 """The NumPy type of each of PTX's types."""
 
 
@@ -100,8 +111,14 @@ def _bit_field_insert(a: np.ndarray, b: np.ndarray, position: np.ndarray, length
 
 def _operations() -> dict[str, Operation]:
     table: dict[str, Operation] = {}
-    two = {"add": np.add, "sub": np.subtract, "mul.lo": np.multiply, "div": _divide,
-           "min": np.minimum, "max": np.maximum}  # fmt: skip
+    two = {
+        "add": np.add,
+        "sub": np.subtract,
+        "mul.lo": np.multiply,
+        "div": _divide,
+        "min": np.minimum,
+        "max": np.maximum,
+    }
     for t in ("u16", "s16", "u32", "s32", "u64", "s64"):
         for name, function in two.items():
             table[f"{name}.{t}"] = Operation(function, (t, t), t, "integer")
@@ -113,13 +130,18 @@ def _operations() -> dict[str, Operation]:
         table[f"abs.{t}"] = Operation(np.abs, (t,), t, "integer")
     for t, wide in (("u16", "u32"), ("s16", "s32"), ("u32", "u64"), ("s32", "s64")):
         table[f"mul.wide.{t}"] = Operation(
-            lambda a, b, to=DTYPES[wide]: np.multiply(a, b, dtype=to), (t, t), wide, "integer")
+            lambda a, b, to=DTYPES[wide]: np.multiply(a, b, dtype=to), (t, t), wide, "integer"
+        )
         table[f"mad.wide.{t}"] = Operation(
-            lambda a, b, c, to=DTYPES[wide]: np.multiply(a, b, dtype=to) + c, (t, t, wide), wide, "integer")
+            lambda a, b, c, to=DTYPES[wide]: np.multiply(a, b, dtype=to) + c, (t, t, wide), wide, "integer"
+        )
     for t, wide in (("u32", "u64"), ("s32", "s64")):
         table[f"mul.hi.{t}"] = Operation(
             lambda a, b, of=DTYPES[t], to=DTYPES[wide]: (np.multiply(a, b, dtype=to) >> 32).astype(of),
-            (t, t), t, "integer")  # fmt: skip
+            (t, t),
+            t,
+            "integer",
+        )
 
     for t in ("b16", "b32", "b64", "pred"):
         for name, function in {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}.items():
@@ -135,8 +157,14 @@ def _operations() -> dict[str, Operation]:
     for t in ("b32", "b64"):
         table[f"bfi.{t}"] = Operation(_bit_field_insert, (t, t, "u32", "u32"), t, "integer")
 
-    compare = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-               "ge": np.greater_equal}  # fmt: skip
+    compare = {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+    }
     for t in ("b16", "u16", "s16", "b32", "u32", "s32", "b64", "u64", "s64"):
         for name, function in compare.items():
             if t[0] != "b" or name in ("eq", "ne"):
@@ -145,9 +173,11 @@ def _operations() -> dict[str, Operation]:
         for name, function in compare.items():
             unordered = lambda a, b: np.isnan(a) | np.isnan(b)  # noqa: E731
             table[f"setp.{name}.{t}"] = Operation(
-                lambda a, b, f=function, u=unordered: f(a, b) & ~u(a, b), (t, t), "pred", "compare")
+                lambda a, b, f=function, u=unordered: f(a, b) & ~u(a, b), (t, t), "pred", "compare"
+            )
             table[f"setp.{name}u.{t}"] = Operation(
-                lambda a, b, f=function, u=unordered: f(a, b) | u(a, b), (t, t), "pred", "compare")
+                lambda a, b, f=function, u=unordered: f(a, b) | u(a, b), (t, t), "pred", "compare"
+            )
     for t in ("b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64"):
         table[f"selp.{t}"] = Operation(lambda a, b, p: np.where(p, a, b), (t, t, "pred"), t, "move")
     for t in ("b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64", "pred"):
@@ -157,7 +187,8 @@ def _operations() -> dict[str, Operation]:
     for source in integers:
         for target in integers:
             table[f"cvt.{target}.{source}"] = Operation(
-                lambda a, to=DTYPES[target]: a.astype(to), (source,), target, "convert")
+                lambda a, to=DTYPES[target]: a.astype(to), (source,), target, "convert"
+            )
     for t in ("u64", "u32"):
         table[f"cvta.to.global.{t}"] = Operation(lambda a: a, (t,), t, "convert")
     window = np.uint64(SHARED_WINDOW)
@@ -175,7 +206,8 @@ def _operations() -> dict[str, Operation]:
     for target, source in (("f64", "f32"), ("f32", "f64"), ("f32", "f16"), ("f16", "f32")):
         rounding = "" if DTYPES[target].itemsize > DTYPES[source].itemsize else ".rn"
         table[f"cvt{rounding}.{target}.{source}"] = Operation(
-            lambda a, to=DTYPES[target]: _convert(a, to), (source,), target, "convert")
+            lambda a, to=DTYPES[target]: _convert(a, to), (source,), target, "convert"
+        )
     return table
 
 

@@ -39,8 +39,15 @@ class Machine:
         Blocks whose accesses are kept.
     """
 
-    def __init__(self, program: Program, name: str, threads: int, arguments: Mapping[str, np.ndarray | np.generic],
-                 fresh: Collection[str] = (), trace: Collection[int] = ()) -> None:  # fmt: skip
+    def __init__(
+        self,
+        program: Program,
+        name: str,
+        threads: int,
+        arguments: Mapping[str, np.ndarray | np.generic],
+        fresh: Collection[str] = (),
+        trace: Collection[int] = (),
+    ) -> None:
         if threads > THREADS_MAX:
             raise ArgumentError("parameters", f"{threads} threads per block", f"at most {THREADS_MAX}")
         if len(arguments) != len(program.parameters):
@@ -77,8 +84,9 @@ class Machine:
     def counts(self) -> dict[int, Counts]:
         """Return what was counted, by source line."""
         lines = defaultdict(Counts)
-        for mix, warps, threads in zip(self.code.mix, self.warps_through.tolist(), self.threads_through.tolist(),
-                                       strict=True):  # fmt: skip
+        for mix, warps, threads in zip(
+            self.code.mix, self.warps_through.tolist(), self.threads_through.tolist(), strict=True
+        ):
             for number, (classes, flops) in mix.items():
                 line = lines[number]
                 if warps:

@@ -169,8 +169,9 @@ class SharedMemory:
         Whether the program has barriers of warps. If not, their intervals need no attention.
     """
 
-    def __init__(self, variables: Collection[Variable], size: int, blocks: int, granule: int,
-                 warpwise: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self, variables: Collection[Variable], size: int, blocks: int, granule: int, warpwise: bool = False
+    ) -> None:
         self.variables, self.size = variables, size
         self.pitch = -(-size // 16) * 16
         self.granule, self.warpwise = granule, warpwise
@@ -180,8 +181,9 @@ class SharedMemory:
         self.wrote = np.zeros(self.pitch * blocks // granule, np.int64)
         self.read = np.zeros_like(self.wrote)
 
-    def load(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, dtype: np.dtype, count: int
-             ) -> list[np.ndarray]:  # fmt: skip
+    def load(
+        self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, dtype: np.dtype, count: int
+    ) -> list[np.ndarray]:
         """Return `count` arrays: the elements at each lane's address and behind it.
 
         `block` is each lane's block within the batch, `thread` its number in the block.
@@ -251,8 +253,11 @@ class SharedMemory:
         outside = addresses > np.uint64(self.size - width) if self.size >= width else np.ones(addresses.size, bool)
         if outside.any():
             lane = np.flatnonzero(outside)[0]
-            raise Violation("out of bounds", lane, f"a {width}-byte access to shared memory at byte "
-                            f"{int(addresses[lane].view(np.int64))} of {self.size}")  # fmt: skip
+            raise Violation(
+                "out of bounds",
+                lane,
+                f"a {width}-byte access to shared memory at byte {int(addresses[lane].view(np.int64))} of {self.size}",
+            )
         return block * self.pitch + addresses.astype(np.int64)
 
     def _granules(self, offsets: np.ndarray, width: int) -> list[np.ndarray]:
@@ -302,8 +307,12 @@ class SharedMemory:
         flying = np.flatnonzero(wrote < 0)
         if len(flying):
             lane = flying[0]
-            raise Violation("in flight", lane, f"{does} {self.name(int(addresses[lane]))}, whose asynchronous copy "
-                            f"by thread {-1 - wrote[lane]} has not been waited for")  # fmt: skip
+            raise Violation(
+                "in flight",
+                lane,
+                f"{does} {self.name(int(addresses[lane]))}, whose asynchronous copy "
+                f"by thread {-1 - wrote[lane]} has not been waited for",
+            )
 
     def _require_same(self, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str) -> None:
         """Raise Violation where another thread's stamp is already there and no barrier lies between."""
@@ -313,8 +322,9 @@ class SharedMemory:
             other = int(before[lane]) & SEVERAL
             who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {other}"
             who = "several threads" if other == SEVERAL else who
-            raise Violation("race", lane, f"{does} {self.name(int(addresses[lane]))}, which {who} {did} "
-                            "since the last barrier")  # fmt: skip
+            raise Violation(
+                "race", lane, f"{does} {self.name(int(addresses[lane]))}, which {who} {did} since the last barrier"
+            )
 
 
 def _of_one_warp(before: np.ndarray, stamp: np.ndarray) -> np.ndarray:

@@ -12,8 +12,23 @@ from functools import lru_cache
 
 from ..errors import UnsupportedInstruction
 
-WIDTHS = {"b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "b32": 4, "u32": 4, "s32": 4,
-          "f32": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8}  # fmt: skip
+WIDTHS = {
+    "b8": 1,
+    "u8": 1,
+    "s8": 1,
+    "b16": 2,
+    "u16": 2,
+    "s16": 2,
+    "f16": 2,
+    "b32": 4,
+    "u32": 4,
+    "s32": 4,
+    "f32": 4,
+    "b64": 8,
+    "u64": 8,
+    "s64": 8,
+    "f64": 8,
+}
 """Bytes of each of PTX's fundamental types."""
 
 
@@ -129,8 +144,17 @@ LOCATION = re.compile(r"\.loc (\d+) (\d+) \d+(?:.* inlined_at (\d+) (\d+) \d+)?"
 ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 DYNAMIC = re.compile(r"\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)\[\]")
 STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
-IGNORED = (".version", ".target", ".address_size", ".maxntid", ".minnctapersm", ".pragma", ".file", ".section",
-           ".local")  # fmt: skip  # what uses local memory is refused where it does
+IGNORED = (
+    ".version",
+    ".target",
+    ".address_size",
+    ".maxntid",
+    ".minnctapersm",
+    ".pragma",
+    ".file",
+    ".section",
+    ".local",
+)  # what uses local memory is refused where it does
 
 
 @lru_cache(maxsize=256)
@@ -219,8 +243,9 @@ def _statements(text: str) -> list[str]:
 
     Braces that inline assembly puts round instructions go; before a declaration they stay, and nothing can read that.
     """
-    unterminated = re.compile(r"^\s*((?:[\w$]+:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*))\s*$",
-                              re.MULTILINE)  # fmt: skip
+    unterminated = re.compile(
+        r"^\s*((?:[\w$]+:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*))\s*$", re.MULTILINE
+    )
     parts = unterminated.sub(r"\1;", text).split(";")
     statements = [re.sub(r"^[{} ]+(?![{} .])", "", " ".join(part.split())) for part in parts]
     return [statement for statement in statements if statement]

@@ -163,8 +163,16 @@ def _turned(places: np.ndarray) -> np.ndarray:
     return places % SIZE * SIZE + places // SIZE
 
 
-def _transfer(instruction: Instruction, reader: Callable, address: Callable, action: str, matrix: str, layout: str,
-              space: str, kind: str) -> Step:  # fmt: skip
+def _transfer(
+    instruction: Instruction,
+    reader: Callable,
+    address: Callable,
+    action: str,
+    matrix: str,
+    layout: str,
+    space: str,
+    kind: str,
+) -> Step:
     """Decode ``load {registers}, [address], stride`` or ``store [address], {registers}, stride``."""
     where, vector = instruction.operands[:2] if action == "store" else instruction.operands[1::-1]
     registers = _registers(vector, instruction)
@@ -211,15 +219,19 @@ def _transfer(instruction: Instruction, reader: Callable, address: Callable, act
 def _multiply(instruction: Instruction, reader: Callable) -> Step:
     """Decode ``mma d, a, b, c``. Four registers hold the FP16 of a fragment; the other four, a relic, repeat them."""
     d, *sources = (_registers(operand, instruction) for operand in instruction.operands)
-    reads = [[reader(register, kind, instruction) for register in source]
-             for source, kind in zip(sources, ("b32", "b32", "f32"), strict=True)]  # fmt: skip
+    reads = [
+        [reader(register, kind, instruction) for register in source]
+        for source, kind in zip(sources, ("b32", "b32", "f32"), strict=True)
+    ]
 
     def matrix(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
         words = [batch.spread(read(batch, lanes), lanes) for read in reads["abc".index(name)]]
         if name != "c":
             if any(not np.array_equal(*pair) for pair in zip(words[:4], words[4:], strict=True)):
-                raise UnsupportedInstruction(f"line {instruction.line}: the two copies that a fragment has of its "
-                                             f"elements differ: {instruction.text}")  # fmt: skip
+                raise UnsupportedInstruction(
+                    f"line {instruction.line}: the two copies that a fragment has of its "
+                    f"elements differ: {instruction.text}"
+                )
             words = words[:4]
         elements = np.stack(words, axis=1).view(np.float16 if name != "c" else np.float32)
         held = np.empty((len(elements) // WARP, SIZE**2), elements.dtype)
@@ -270,8 +282,10 @@ def _of_warps(values: np.ndarray, batch: Batch, lanes: Lanes) -> np.ndarray:
 
 def _require_fit(base: np.ndarray, pitch: np.ndarray, dtype: np.dtype, action: str) -> None:
     """Raise Violation where a matrix or its rows, `pitch` bytes apart, are not aligned, or rows to store overlap."""
-    for stray, detail in ((base % ALIGNMENT, "a matrix at address {:#x}, not a multiple of 32"),
-                          (pitch % STRIDE_STEP, "a stride of {1} bytes, not a multiple of 16")):  # fmt: skip
+    for stray, detail in (
+        (base % ALIGNMENT, "a matrix at address {:#x}, not a multiple of 32"),
+        (pitch % STRIDE_STEP, "a stride of {1} bytes, not a multiple of 16"),
+    ):
         if stray.any():
             warp = np.flatnonzero(stray)[0]
             raise Violation("misaligned", warp * WARP, detail.format(int(base[warp]), int(pitch[warp])))
@@ -280,8 +294,9 @@ def _require_fit(base: np.ndarray, pitch: np.ndarray, dtype: np.dtype, action: s
         raise Violation("race", close[0] * WARP, f"stores rows that overlap, {pitch[close[0]]} bytes apart")
 
 
-def _load(batch: Batch, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int
-          ) -> list[np.ndarray]:  # fmt: skip
+def _load(
+    batch: Batch, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int
+) -> list[np.ndarray]:
     if space == "global":
         return batch.machine.memory.load(addresses, dtype, count)
     return batch.shared.load(addresses, *_owners(batch, lanes), dtype, count)
