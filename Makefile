@@ -34,17 +34,17 @@ test: $(STAMP)
 	$(BIN)/pytest tests --ignore tests/gpu book/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 -n 2 --dist loadfile -ra -q
 
 live: $(STAMP)
-	$(BIN)/python -m sgemm_tutorial.live $(ARGS)
+	$(BIN)/python -m sgemm_tutorial.tools.live $(ARGS)
 
 test-gpu: $(STAMP)
 	$(BIN)/pytest tests/gpu -ra -q
 
 record: $(STAMP)
-	$(BIN)/python -m sgemm_tutorial.record
-	$(BIN)/python -m tests.checksums
-	$(BIN)/python -m tests.driver_occupancy
-	$(BIN)/python -m tests.fuzz
-	@! command -v compute-sanitizer >/dev/null || $(BIN)/python -m tests.sanitizer
+	$(BIN)/python -m sgemm_tutorial.measure
+	$(BIN)/python -m sgemm_tutorial.measure.checksums
+	$(BIN)/python -m sgemm_tutorial.measure.occupancy
+	$(BIN)/python -m sgemm_tutorial.measure.fuzz
+	@! command -v compute-sanitizer >/dev/null || $(BIN)/python -m sgemm_tutorial.measure.sanitizer
 
 clean:
 	rm -rf .venv _build

@@ -1,9 +1,8 @@
 """Launch, check, simulate, time and draw the kernels of the book."""
 
-from . import ceilings, cublas, draw, gpu, gpus, nsight, profile, published, quantisation, records, roofline, timing
-from .bench import bench_or_recording, recorded
-from .catalogue import CATALOGUE, LADDER, Kernel, find
-from .compiler import build
+from . import correctness, cublas, draw, gpu, hardware, variants
+from .accesses import owners, request
+from .catalogue import CATALOGUE, LADDER, find
 from .correctness import check, matrices, suite, summary
 from .errors import (
     ArgumentError,
@@ -13,18 +12,26 @@ from .errors import (
     TutorialError,
     UnsupportedInstruction,
 )
-from .gpus import find_gpu, gpus_table, limits_of, limits_table
-from .occupancy import occupancy
-from .report import hot_loop, kernel_occupancy, resources, resources_table, sass, sass_mix, sass_table
-from .simulator import simulate
+from .hardware import find_gpu, gpus_table, limits_of, limits_table
+from .kernel import Kernel
+from .measure import timing
+from .measure.bench import bench_or_recording
+from .model import roofline, waves
+from .model.occupancy import occupancy
+from .model.resources import kernel_occupancy, resources, resources_table
+from .model.sass import hot_loop, sass, sass_mix, sass_table
+from .paths import RESULTS
+from .records import ceilings, counters, profiles, published
+from .records.timings import recorded
+from .simulation import simulate
 from .source import diff, show
 from .table import Table
-from .trace import owners, request
 from .variants import find_variant
 
 __all__ = [
     "CATALOGUE",
     "LADDER",
+    "RESULTS",
     "ArgumentError",
     "CompileError",
     "DeviceError",
@@ -34,9 +41,10 @@ __all__ = [
     "TutorialError",
     "UnsupportedInstruction",
     "bench_or_recording",
-    "build",
     "ceilings",
     "check",
+    "correctness",
+    "counters",
     "cublas",
     "diff",
     "draw",
@@ -44,21 +52,18 @@ __all__ = [
     "find_gpu",
     "find_variant",
     "gpu",
-    "gpus",
     "gpus_table",
+    "hardware",
     "hot_loop",
     "kernel_occupancy",
     "limits_of",
     "limits_table",
     "matrices",
-    "nsight",
     "occupancy",
     "owners",
-    "profile",
+    "profiles",
     "published",
-    "quantisation",
     "recorded",
-    "records",
     "request",
     "resources",
     "resources_table",
@@ -71,4 +76,6 @@ __all__ = [
     "suite",
     "summary",
     "timing",
+    "variants",
+    "waves",
 ]

@@ -15,17 +15,21 @@ from typing import Any
 import numpy as np
 import rich.console
 
-from . import draw, gpu, report, source
-from .bench import BenchError, bench, no_gpu, parse_sizes, recorded
-from .catalogue import CATALOGUE, Kernel, find
-from .compare import compare
+from . import draw, gpu, source
+from .catalogue import CATALOGUE, find
 from .compiler import ARCHITECTURE
 from .correctness import SuiteResult, cases, check, matrices, summary
 from .errors import ArgumentError, TutorialError
-from .gpus import limits_of
+from .hardware import limits_of
+from .kernel import Kernel
+from .measure.bench import BenchError, bench
+from .model.resources import kernel_occupancy, resources, resources_table
+from .model.sass import sass_mix, sass_table
 from .progress import bar
-from .records import Record, load
-from .simulator import simulate
+from .records import timings
+from .records.compare import compare
+from .records.timings import Record, no_gpu, parse_sizes, recorded
+from .simulation import simulate
 from .table import Table
 
 PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
@@ -102,14 +106,14 @@ def _show(options: argparse.Namespace) -> int:
         data = _summary(kernel) | {"diff" if options.diff else "source": text.text}
         if options.report:
             data |= _compiled(kernel, options.architecture)
-            data["instructions"] = report.sass_mix(kernel, options.architecture)
+            data["instructions"] = sass_mix(kernel, options.architecture)
         _print_json(data)
         return PASSED
     _print(text)
     if options.report:
-        _print(report.resources_table([kernel], options.architecture))
-        _print(report.kernel_occupancy(kernel, limits_of(options.architecture)).table())
-        _print(report.sass_table(kernel, options.architecture))
+        _print(resources_table([kernel], options.architecture))
+        _print(kernel_occupancy(kernel, limits_of(options.architecture)).table())
+        _print(sass_table(kernel, options.architecture))
     return PASSED
 
 
@@ -178,7 +182,7 @@ def _pictures(record: Record) -> dict[str, draw.Figure]:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    table = compare(load(options.old), load(options.new))
+    table = compare(timings.load(options.old), timings.load(options.new))
     if options.json:
         _print_json({"title": table.title, "rows": [dict(zip(table.columns, row, strict=True)) for row in table.rows]})
     else:
@@ -306,7 +310,7 @@ def _compiled(kernel: Kernel, architecture: str) -> dict[str, Any]:
     """Return a kernel's resources and occupancy, None where it does not exist for the architecture."""
     limits = limits_of(architecture)
     try:
-        used, fit = report.resources(kernel, architecture), report.kernel_occupancy(kernel, limits)
+        used, fit = resources(kernel, architecture), kernel_occupancy(kernel, limits)
     except ArgumentError:
         used = fit = None
     return {"architecture": architecture, "resources": used, "occupancy": fit}

@@ -1,4 +1,4 @@
-"""NVRTC, from its pip wheel: a kernel's source file in, PTX and machine code out. Needs no GPU.
+"""NVRTC, from its pip wheel: a kernel's source in, PTX and machine code out. Needs no GPU.
 
 Both back ends take what `build` returns: the GPU its cubin, the simulator its PTX.
 """
@@ -9,18 +9,46 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cupy.cuda import nvrtc
 
 from .errors import ArgumentError, CompileError
-from .gpus import limits_of
-
-if TYPE_CHECKING:
-    from .catalogue import Kernel
+from .hardware import limits_of
 
 ARCHITECTURE = "sm_90"
 """What is compiled for unless something else is asked: the H100 of the recorded measurements."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One template instance in a source text, and what its launches have in common.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel's name, for messages.
+    file : str
+        Name of the source file.
+    source : str
+        Its text.
+    expression : str
+        The instance, for example ``"shared_tile<32, 32, 32>"``.
+    threads : int
+        Per block.
+    least_capability : tuple of int
+        Oldest compute capability that the source compiles for.
+    dynamic_shared_bytes : int
+        Shared memory per block that a launch adds to what the source declares.
+    """
+
+    kernel: str
+    file: str
+    source: str
+    expression: str
+    threads: int
+    least_capability: tuple[int, int]
+    dynamic_shared_bytes: int
 
 
 @dataclass(frozen=True)
@@ -51,13 +79,12 @@ class Binary:
     log: str
 
 
-def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
-    """Compile a kernel's source file as it is now.
+def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
+    """Compile a template instance.
 
     Parameters
     ----------
-    kernel : Kernel
-        Its source is read anew.
+    instance : Instance
     architecture : str
         A real architecture, ``"sm_75"`` or later. Or a virtual one such as ``"compute_90"``, for which there is the
         same PTX in half the time and no machine code: enough to simulate.
@@ -69,22 +96,22 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     ArgumentError
         The architecture is malformed or older than the kernel needs, or has less shared memory than it adds.
     """
-    match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", architecture)
+    match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", str(architecture))
     if not match:
         raise ArgumentError("architecture", repr(architecture), "one such as 'sm_90', or 'compute_90' for PTX alone")
     capability = (int(match[1]), int(match[2]))
-    if capability < kernel.least_capability:
-        major, minor = kernel.least_capability
-        raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {kernel.name}")
-    binary = _compile(kernel.name, kernel.path.name, kernel.source, kernel.expression, architecture)
-    if kernel.dynamic_shared_bytes:  # the rest ptxas sees to
+    if capability < instance.least_capability:
+        major, minor = instance.least_capability
+        raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {instance.kernel}")
+    binary = _compile(instance.kernel, instance.file, instance.source, instance.expression, architecture)
+    if instance.dynamic_shared_bytes:  # the rest ptxas sees to
         static = re.search(r"(\d+) bytes smem", binary.log)
-        shared = kernel.dynamic_shared_bytes + (int(static[1]) if static else 0)
+        shared = instance.dynamic_shared_bytes + (int(static[1]) if static else 0)
         most = limits_of(architecture.replace("compute", "sm")).max_shared_per_block
         if shared > most:
             raise ArgumentError(
                 "dynamic_shared",
-                f"{shared:,} bytes of shared memory per block of {kernel.expression}",
+                f"{shared:,} bytes of shared memory per block of {instance.expression}",
                 f"at most {most:,} on {architecture}",
             )
     return binary

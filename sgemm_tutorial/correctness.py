@@ -28,10 +28,10 @@ from typing import Any
 import cupy
 import numpy as np
 
-from . import arguments, gpu
-from .catalogue import Kernel
-from .dtypes import FP16, FP32, FP64, Types, types_of
+from . import gpu, operands
 from .errors import ArgumentError, SimulationFault
+from .kernel import Kernel
+from .operands import FP16, FP32, FP64, Types, types_of
 from .table import Table
 
 ALIGNMENT = 512  # bytes: what CuPy aligns an allocation to
@@ -233,7 +233,7 @@ def check(
         raise ArgumentError("K", str(K), f"less than {int(1 / types.roundoff) - 2}, where the error bound still holds")
     on_gpu = _where(on_gpu)
     alpha, beta = (
-        float(arguments.scalar(name, value, types.result)) for name, value in (("alpha", alpha), ("beta", beta))
+        float(operands.scalar(name, value, types.result)) for name, value in (("alpha", alpha), ("beta", beta))
     )
     A, B, C = _draw(M, N, K, seed, types)
     if special:

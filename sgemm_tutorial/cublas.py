@@ -14,9 +14,9 @@ from typing import Any
 import cupy
 import numpy as np
 
-from . import arguments, gpu
-from .dtypes import FP16, FP32, FP64, Types
+from . import gpu, operands
 from .errors import ArgumentError, DeviceError
+from .operands import FP16, FP32, FP64, Types
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Gemm:
         DeviceError
             There is no GPU or no cuBLAS, or the GPU failed.
         """
-        problem = arguments.check(A, B, C, alpha, beta, self.types)
+        problem = operands.check(A, B, C, alpha, beta, self.types)
         launch(problem)()
         return problem.C
 
@@ -54,7 +54,7 @@ dgemm = Gemm("dgemm", FP64)
 gemm_ex = Gemm("gemmEx", FP16)
 
 
-def launch(problem: arguments.Problem) -> Callable[[], None]:
+def launch(problem: operands.Problem) -> Callable[[], None]:
     """Return a function that queues this GEMM on the current stream, with nothing left to prepare.
 
     cuBLAS counts columns first. Read that way, row-major memory holds the transposes, and

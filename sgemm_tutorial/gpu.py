@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cupy
 
-from .compiler import Binary, build
+from .compiler import Binary, Instance, build
 from .errors import ArgumentError, DeviceError
-
-if TYPE_CHECKING:
-    from .arguments import Problem
-    from .catalogue import Kernel
+from .operands import Problem
 
 GRID_MAX = 2**31 - 1  # blocks in the first dimension of a grid, every GPU since Kepler
 
@@ -44,14 +41,8 @@ def architecture() -> str:
     return f"sm_{major}{minor}"
 
 
-def run(kernel: Kernel, problem: Problem) -> None:
-    """Launch the kernel on the current stream, updating ``problem.C``; returns without waiting."""
-    with reported(kernel.name):
-        launcher(kernel, problem)()
-
-
-def launcher(kernel: Kernel, problem: Problem) -> Callable[[], None]:
-    """Return a function that launches a kernel on a problem, with nothing left to check, compile or load.
+def launcher(instance: Instance, blocks: int, problem: Problem) -> Callable[[], None]:
+    """Return a function that launches that many blocks on a problem, with nothing left to check, compile or load.
 
     Raises
     ------
@@ -60,31 +51,30 @@ def launcher(kernel: Kernel, problem: Problem) -> Callable[[], None]:
     DeviceError
         See `load`.
     """
-    blocks = kernel.grid(problem.M, problem.N)
     if blocks > GRID_MAX:
         raise ArgumentError("C", f"shape {problem.C.shape}, {blocks} tiles", f"at most {GRID_MAX} tiles")
-    function = load(kernel)
+    function = load(instance)
     if not blocks:
         return lambda: None
-    grid, block, values = (blocks,), (kernel.threads,), tuple(problem.arguments.values())
-    shared = kernel.dynamic_shared_bytes
+    grid, block, values = (blocks,), (instance.threads,), tuple(problem.arguments.values())
+    shared = instance.dynamic_shared_bytes
     return lambda: function(grid, block, values, shared)
 
 
-def load(kernel: Kernel) -> Any:
-    """Return the kernel loaded on the current GPU, for CuPy's ``function(grid, block, arguments, shared_bytes)``.
+def load(instance: Instance) -> Any:
+    """Return the instance loaded on the current GPU, for CuPy's ``function(grid, block, arguments, shared_bytes)``.
 
     Raises
     ------
     DeviceError
         There is no GPU, or it is older than the kernel needs.
     """
-    if capability() < kernel.least_capability:
+    if capability() < instance.least_capability:
         raise DeviceError(
-            f"{kernel.name}: this GPU has compute capability {'.'.join(map(str, capability()))}, the kernel "
-            f"needs {'.'.join(map(str, kernel.least_capability))}; NumPy arrays run on the simulator"
+            f"{instance.kernel}: this GPU has compute capability {'.'.join(map(str, capability()))}, the kernel "
+            f"needs {'.'.join(map(str, instance.least_capability))}; NumPy arrays run on the simulator"
         )
-    return _load(build(kernel, architecture()), kernel.dynamic_shared_bytes, cupy.cuda.Device().id)
+    return _load(build(instance, architecture()), instance.dynamic_shared_bytes, cupy.cuda.Device().id)
 
 
 @lru_cache(maxsize=256)

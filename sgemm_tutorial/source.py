@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pygments
 import pygments.lexers
 import rich.syntax
 from pygments.formatters import HtmlFormatter
 
+from .catalogue import find
 from .errors import ArgumentError
-
-if TYPE_CHECKING:
-    from .catalogue import Kernel
+from .kernel import Kernel
 
 # The book's theme and JupyterLab colour Pygments' classes themselves, light and dark, where IPython.display.Code would
 # bring fixed light colours. What both lack: room after line numbers, and added and removed lines told apart.
@@ -73,12 +71,12 @@ class Source:
         )
 
 
-def show(kernel: Kernel, lines: tuple[int, int] | None = None) -> Source:
+def show(kernel: Kernel | str, lines: tuple[int, int] | None = None) -> Source:
     """Show the kernel's source file, read anew.
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : Kernel or str
     lines : (int, int), optional
         First and last line to show, counted from 1.
 
@@ -87,6 +85,7 @@ def show(kernel: Kernel, lines: tuple[int, int] | None = None) -> Source:
     ArgumentError
         The file has no such lines.
     """
+    kernel = find(kernel)
     text = kernel.source.splitlines()
     first, last = lines or (1, len(text))
     if not 1 <= first <= last <= len(text):
@@ -94,8 +93,9 @@ def show(kernel: Kernel, lines: tuple[int, int] | None = None) -> Source:
     return Source("\n".join(text[first - 1 : last]), f"kernels/{kernel.path.name}", "cuda", first)
 
 
-def diff(before: Kernel, after: Kernel) -> Source:
+def diff(before: Kernel | str, after: Kernel | str) -> Source:
     """Show what changed from one kernel's source file to another's, as a unified diff."""
+    before, after = find(before), find(after)
     changes = difflib.unified_diff(
         before.source.splitlines(), after.source.splitlines(), before.path.name, after.path.name, lineterm=""
     )

@@ -8,9 +8,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from .catalogue import Kernel, find
+from .catalogue import find
 from .errors import ArgumentError
-from .gpus import KIB
+from .hardware import KIB
+from .kernel import Kernel
 
 _ROWS = ("BM", "BN", "BK", "TM", "TN", "BLOCKS")
 _WARPS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "BLOCKS")

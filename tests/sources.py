@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from hypothesis import settings
 
-from sgemm_tutorial import Kernel, build, simulate
-from sgemm_tutorial.simulator import Run
+from sgemm_tutorial import Kernel, simulate
+from sgemm_tutorial.simulation import Run
 from sgemm_tutorial.simulator.machine import Machine
 from sgemm_tutorial.simulator.ptx import parse
 
@@ -59,7 +59,7 @@ def floats(*shape: int, seed: int = 0) -> np.ndarray:
 
 def execute(kernel: Kernel, threads: int, grid: int, arguments: dict, blocks=None, **more) -> Machine:
     """Run a kernel of any signature, or some blocks of it, and return the machine; `more` is what that takes."""
-    binary = build(kernel)
+    binary = kernel.build()
     program = parse(binary.ptx, binary.entry, kernel.dynamic_shared_bytes)
     machine = Machine(program, kernel.name, threads, arguments, **more)
     machine.run(grid, blocks)

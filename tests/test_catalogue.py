@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError, Kernel, build, check, find
-from sgemm_tutorial.catalogue import KERNELS
+from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError, Kernel, check, find
+from sgemm_tutorial.paths import KERNELS
 
 from .sources import floats
 
@@ -127,11 +127,11 @@ def test_the_source_is_read_anew(tmp_path):
     (tmp_path / "02_coalesced.cu").write_text(original.source)
     kernel = Kernel(original.name, original.idea, original.parameters, folder=tmp_path)
     A, B = floats(8, 8), floats(8, 8)
-    before, binary = kernel(A, B), build(kernel)
-    assert build(kernel) is binary  # and compiled once
+    before, binary = kernel(A, B), kernel.build()
+    assert kernel.build() is binary  # and compiled once
     (tmp_path / "02_coalesced.cu").write_text(original.source.replace("= result;", "= 2 * result;"))
     assert np.array_equal(kernel(A, B), 2 * before)
-    assert build(kernel) is not binary
+    assert kernel.build() is not binary
 
 
 def test_edited_changes_the_source_and_not_the_file():

@@ -12,9 +12,10 @@ import pytest
 
 from sgemm_tutorial import CATALOGUE, LADDER, DeviceError, __main__, find, gpu, records
 from sgemm_tutorial.__main__ import main
-from sgemm_tutorial.bench import BenchError
+from sgemm_tutorial.measure.bench import BenchError
+from sgemm_tutorial.records import timings
 
-from .test_records import POINT, record
+from .records.test_timings import POINT, record
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def no_gpu(monkeypatch):
 @pytest.fixture
 def recording(tmp_path, monkeypatch, no_gpu):
     monkeypatch.setattr(records, "RESULTS", tmp_path)
-    records.save(tmp_path / "ladder.json", record(POINT))
+    timings.save(tmp_path / "ladder.json", record(POINT))
 
 
 @pytest.fixture
@@ -161,8 +162,8 @@ def test_bench_on_a_gpu_measures(run, monkeypatch, tmp_path):
 
 def test_compare(run, tmp_path):
     faster = dataclasses.replace(POINT, ms=POINT.ms / 2, ms_p10=POINT.ms_p10 / 2, ms_p90=POINT.ms_p90 / 2)
-    records.save(tmp_path / "old.json", record(POINT))
-    records.save(tmp_path / "new.json", record(faster))
+    timings.save(tmp_path / "old.json", record(POINT))
+    timings.save(tmp_path / "new.json", record(faster))
     status, out, _ = run("compare", str(tmp_path / "old.json"), str(tmp_path / "new.json"))
     assert status == 0 and "+100.0%  faster" in out
     status, out, _ = run("compare", str(tmp_path / "new.json"), str(tmp_path / "old.json"), "--json")

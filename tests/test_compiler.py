@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sgemm_tutorial import LADDER, ArgumentError, CompileError, Kernel, build, compiler, find, simulate
+from sgemm_tutorial import LADDER, ArgumentError, CompileError, Kernel, compiler, find, simulate
 from sgemm_tutorial.compiler import ARCHITECTURE
 
 from .sources import floats, line_of, probe
@@ -15,7 +15,7 @@ from .sources import floats, line_of, probe
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_build(kernel):
-    binary = build(kernel)
+    binary = kernel.build()
     assert (binary.kernel, binary.architecture) == (kernel.name, ARCHITECTURE)
     assert f".entry {binary.entry}(" in binary.ptx
     assert f".target {ARCHITECTURE}" in binary.ptx
@@ -23,44 +23,44 @@ def test_build(kernel):
     assert binary.entry.encode() in binary.cubin
     assert re.search(r"Used \d+ registers", binary.log)
     assert ".loc" in binary.ptx
-    assert build(kernel) is binary
+    assert kernel.build() is binary
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"])
 def test_architectures(architecture):
-    assert f".target {architecture}" in build(find("01"), architecture).ptx
+    assert f".target {architecture}" in find("01").build(architecture).ptx
 
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_a_virtual_architecture_gives_the_same_ptx_alone(kernel):
-    virtual = build(kernel, "compute_90")
-    assert (virtual.entry, virtual.ptx) == (build(kernel).entry, build(kernel).ptx)
+    virtual = kernel.build("compute_90")
+    assert (virtual.entry, virtual.ptx) == (kernel.build().entry, kernel.build().ptx)
     assert virtual.cubin == b""
     with pytest.raises(ArgumentError, match="needs sm_80 or later" if kernel.least_capability > (7, 5) else "sm_75"):
-        build(kernel, "compute_70")
+        kernel.build("compute_70")
 
 
 @pytest.mark.parametrize("architecture", ["", "sm90", "compute90", "sm_9", "SM_90", "sm_90 ", "sm_90x", "90"])
 def test_malformed_architectures(architecture):
     with pytest.raises(ArgumentError) as refused:
-        build(find("01"), architecture)
+        find("01").build(architecture)
     needs = "one such as 'sm_90', or 'compute_90' for PTX alone"
     assert str(refused.value) == f"architecture: got {architecture!r}, needs {needs}"
 
 
 def test_an_architecture_that_does_not_exist():
     with pytest.raises(CompileError, match=r"01_naive\.cu does not compile for sm_999"):
-        build(find("01"), "sm_999")
+        find("01").build("sm_999")
 
 
 def test_an_architecture_too_old_for_the_kernel():
     with pytest.raises(ArgumentError, match="architecture: got sm_70, needs sm_75 or later for 01_naive"):
-        build(find("01"), "sm_70")
+        find("01").build("sm_70")
     newer = dataclasses.replace(find("01"), least_capability=(9, 0))
     with pytest.raises(ArgumentError, match="architecture: got sm_80, needs sm_90 or later for 01_naive"):
-        build(newer, "sm_80")
+        newer.build("sm_80")
     with pytest.raises(ArgumentError, match="needs sm_100 or later"):
-        build(dataclasses.replace(find("01"), least_capability=(10, 0)), "sm_90")
+        dataclasses.replace(find("01"), least_capability=(10, 0)).build("sm_90")
 
 
 def test_a_source_that_does_not_compile(tmp_path):
@@ -77,25 +77,25 @@ def test_a_source_that_does_not_compile(tmp_path):
 
 def test_parameters_that_the_source_refuses():
     with pytest.raises(CompileError, match=r"03_shared_tile\.cu\(\d+\): error: static assertion failed"):
-        build(find("03").variant(BM=32, BN=32, BK=33))
+        find("03").variant(BM=32, BN=32, BK=33).build()
 
 
 def test_too_much_shared_memory():
     with pytest.raises(CompileError, match="shared"):
-        build(find("03").variant(BM=32, BN=32, BK=1024))
+        find("03").variant(BM=32, BN=32, BK=1024).build()
 
 
 def test_a_function_that_is_not_there(tmp_path):
     (tmp_path / "00_other.cu").write_text(probe(tmp_path, "C[t] = 0;").source)
     with pytest.raises(CompileError, match="other"):
-        build(Kernel("00_other", "", {"BM": 1, "BN": 32}, folder=tmp_path))
+        Kernel("00_other", "", {"BM": 1, "BN": 32}, folder=tmp_path).build()
 
 
 def test_a_failed_compilation_is_not_remembered(tmp_path):
     kernel = probe(tmp_path, "C[t] = ;")
     with pytest.raises(CompileError):
-        build(kernel)
-    assert build(probe(tmp_path, "C[t] = 1;")).kernel == kernel.name
+        kernel.build()
+    assert probe(tmp_path, "C[t] = 1;").build().kernel == kernel.name
 
 
 def test_headers_come_from_pip(tmp_path):
@@ -108,11 +108,11 @@ def test_headers_come_from_pip(tmp_path):
     ):
         assert folder / header in {Path(file.locate()) for file in metadata.files(wheel)}
     kernel = probe(tmp_path, "C[t] = __half2float(*reinterpret_cast<const half*>(A));", before="#include <mma.h>")
-    assert "cvt.f32.f16" in build(kernel).ptx
+    assert "cvt.f32.f16" in kernel.build().ptx
 
 
 def test_headers_are_only_for_those_who_include_them(tmp_path, monkeypatch):
     monkeypatch.setattr(compiler, "_headers", lambda: ())
-    assert build(probe(tmp_path, "C[t] = 7;")).cubin
+    assert probe(tmp_path, "C[t] = 7;").build().cubin
     with pytest.raises(CompileError, match=r'could not open source file "mma\.h"'):
-        build(probe(tmp_path, "C[t] = 8;", before="#include <mma.h>"))
+        probe(tmp_path, "C[t] = 8;", before="#include <mma.h>").build()

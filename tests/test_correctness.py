@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sgemm_tutorial import LADDER, ArgumentError, DeviceError, find, gpu
-from sgemm_tutorial.correctness import cases, check, excess, matrices, suite
+from sgemm_tutorial import LADDER, ArgumentError, DeviceError, check, find, gpu, matrices, suite
+from sgemm_tutorial.correctness import cases, excess
 
 U = 2.0**-24
 LARGEST = float(np.finfo(np.float32).max)

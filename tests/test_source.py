@@ -5,9 +5,7 @@ from html import unescape
 import pytest
 import rich.console
 
-from sgemm_tutorial import catalogue
-from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.source import diff, show
+from sgemm_tutorial import ArgumentError, catalogue, diff, show
 
 NAIVE, COALESCED, TILE = map(catalogue.find, ("01", "02", "03"))
 

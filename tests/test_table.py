@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import rich.console
 
-from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.table import Table, shown
+from sgemm_tutorial import ArgumentError, Table
+from sgemm_tutorial.table import shown
 
 TABLE = Table(("kernel", "bytes", "share"), [("01_naive", 1024, "67%"), ("<b>[red]", 2, None)], "A & B", "a note")
 

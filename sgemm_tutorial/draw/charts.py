@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from ..errors import ArgumentError
-from ..records import Point, Record
+from ..records.timings import Point, Record
 from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, PINK, SMALL, TITLE, WIDTH, Figure, Page, page, room
 
 CUBLAS = "cuBLAS"
@@ -24,7 +24,7 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
     Parameters
     ----------
     record : Record
-        Measurements with provenance, as `records.load` returns.
+        Measurements with provenance, as `timings.load` returns.
     size : int, or tuple of M, N and K
         Which of the recorded sizes; an int is M = N = K.
 
@@ -87,7 +87,7 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
     Parameters
     ----------
     record : Record
-        Measurements with provenance, as `records.load` returns. The size of a problem that is not square is the cube
+        Measurements with provenance, as `timings.load` returns. The size of a problem that is not square is the cube
         root of M·N·K, the size of a square one with as much to do.
     of_cublas : bool
         Draw speeds as percentages of cuBLAS's, measured in the same run, instead of TFLOP/s.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..accesses import request
 from ..errors import ArgumentError
-from ..simulator import Run
-from ..simulator.counters import WARP
-from ..trace import request
+from ..hardware import WARP
+from ..simulation import Run
 from .figure import INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Figure, page
 from .warp import lane_colour
 

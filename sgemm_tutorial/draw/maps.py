@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..catalogue import Kernel
-from ..dtypes import FP32
+from ..accesses import Request, plural, request
 from ..errors import ArgumentError
-from ..simulator import Run
-from ..simulator.counters import SECTOR
-from ..trace import Request, plural, request
+from ..kernel import Kernel
+from ..operands import FP32
+from ..simulation import Run
+from ..simulator.counting import SECTOR
 from .figure import BLUE, BODY, GREEN, INK, LINE, MARGIN, ORANGE, PALE, TITLE, WIDTH, Box, Figure, Page, page, room
 from .warp import in_words, key, paint
 

@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..accesses import Request, plural, request
 from ..errors import ArgumentError
-from ..simulator import Run
-from ..simulator.counters import BANKS, SECTOR, WARP
-from ..trace import Request, plural, request
+from ..hardware import WARP
+from ..simulation import Run
+from ..simulator.counting import BANKS, SECTOR
 from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, WIDTH, Box, Figure, Page, page
 from .warp import in_words, key_to_shared, lane_colour, lane_row, paint
 

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..catalogue import Kernel
+from ..accesses import owners, plural
 from ..errors import ArgumentError
-from ..simulator.counters import WARP
-from ..trace import owners, plural
+from ..hardware import WARP
+from ..kernel import Kernel
 from .figure import BLUE, INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Box, Figure, Page, page, room
 from .maps import Matrix
 from .warp import lane_colour

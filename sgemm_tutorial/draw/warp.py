@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 
-from ..simulator.counters import WARP
-from ..trace import Request, plural
+from ..accesses import Request, plural
+from ..hardware import WARP
 from .figure import INK, LINE, MARGIN, PALE, SMALL, WIDTH, Box, Page
 
 _COLOURS = LinearSegmentedColormap.from_list("lanes", ["#0072b2", "#b565a7", "#de7900"], WARP)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import SimulationFault, UnsupportedInstruction
-from . import counters
+from ..hardware import WARP
+from . import counting
 from .copies import Copies
-from .counters import WARP
 from .instructions import DTYPES
 from .memory import SharedMemory, Violation
 from .ptx import Instruction, Program
@@ -248,14 +248,14 @@ class Batch:
         """Count one access of a source line, of `total` bytes if not all lanes want `width`."""
         tally = self.machine.tallies[line]
         slots = None if lanes is None and self.full else self._lanes(self.slot, lanes)
-        rows = counters.by_warp(slots, addresses.astype(np.int64), self.warps)
+        rows = counting.by_warp(slots, addresses.astype(np.int64), self.warps)
         if total is None:
             total = (self.size if lanes is None else len(lanes)) * width
         count = {"requests": len(rows), "bytes": total}
         if space == "global":
-            count["sectors"] = counters.sectors(rows)
+            count["sectors"] = counting.sectors(rows)
         else:
-            count["wavefronts"], count["conflicts"] = counters.wavefronts(rows, width, kind)
+            count["wavefronts"], count["conflicts"] = counting.wavefronts(rows, width, kind)
         for what, number in count.items():
             name = f"{space}_{kind}_{what}"
             setattr(tally, name, getattr(tally, name) + number)

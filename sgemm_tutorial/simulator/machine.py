@@ -8,17 +8,16 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from ..errors import ArgumentError
+from ..hardware import THREADS_MAX
 from ..progress import bar
 from .batch import Access, Batch
-from .counters import Counts
+from .counting import Counts
 from .decode import decode
 from .memory import GlobalMemory
 from .ptx import WIDTHS, Program
 
 LANES = 1 << 15
 """Lanes executed together: enough to spread Python's cost per instruction, few enough for the caches."""
-
-THREADS_MAX = 1024  # per block, on every GPU
 
 
 class Machine:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..hardware import WARP
 from .ptx import Variable
 
-WARP = 32
 WARPS_MAX = 32  # per block
 OF_WARP = 1024  # past all threads' numbers; with that of a warp's first thread: "several threads of this warp"
 SEVERAL = 2047  # in a thread's place: "threads of several warps"

@@ -24,8 +24,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..errors import UnsupportedInstruction
+from ..hardware import WARP
 from .batch import Batch, Lanes, Step
-from .counters import WARP
 from .fma import canonical
 from .memory import OF_WARP, Violation
 from .ptx import Instruction, Operand, Register, unsupported

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sgemm_tutorial import gpu, launch_cost
+from sgemm_tutorial import gpu
+from sgemm_tutorial.measure import launch_cost
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
 

@@ -10,15 +10,17 @@ import cupy
 import numpy as np
 import pytest
 
-from sgemm_tutorial import CATALOGUE, LADDER, TutorialError, arguments, cublas, find, gpu, records, timing
-from sgemm_tutorial.bench import BenchError, bench
-from sgemm_tutorial.correctness import check, excess, suite
+from sgemm_tutorial import CATALOGUE, LADDER, RESULTS, TutorialError, check, cublas, find, gpu, suite, timing
+from sgemm_tutorial.correctness import excess
+from sgemm_tutorial.measure.bench import BenchError, bench
+from sgemm_tutorial.records import timings
+from sgemm_tutorial.records.provenance import provenance
 from sgemm_tutorial.variants import STEP_IN_FP64, STEPS
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
 each_kernel = pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 
-ROOT = records.RESULTS.parent.parent
+ROOT = RESULTS.parent.parent
 PATTERN_ROWS = 1009  # a prime, so that rows a power of two apart differ
 NORMAL = "A[row * K"  # in every kernel's source
 
@@ -184,8 +186,8 @@ def launches():
         for operand, seed in zip(operands[:2], (1, 2), strict=True):
             operand.set(np.random.default_rng(seed).standard_normal((size, size), np.float32))
         A, B, C, D = operands
-        prepared = {name: gpu.launcher(find(name), arguments.check(A, B, C, 1.0, 0.0)) for name in names}
-        return prepared | {"cuBLAS": cublas.launch(arguments.check(A, B, D, 1.0, 0.0))}
+        prepared = {name: gpu.launcher(find(name), operands.check(A, B, C, 1.0, 0.0)) for name in names}
+        return prepared | {"cuBLAS": cublas.launch(operands.check(A, B, D, 1.0, 0.0))}
 
     return prepare
 
@@ -246,7 +248,7 @@ def test_the_ladder_climbs_and_ratios_are_sane():
 
 
 def test_provenance_is_complete():
-    data = records.provenance()
+    data = provenance.provenance()
     assert re.fullmatch(r"\d+\.\d+(\.\d+)?", data["driver"])
     for key in ("driver_cuda", "cuda_runtime", "nvrtc", "cublas"):
         assert re.fullmatch(r"\d+\.\d+(\.\d+)*", data[key]), key
@@ -258,7 +260,7 @@ def test_out_of_memory_keeps_what_was_measured(tmp_path):
     side = int((1.1 * cupy.cuda.Device().mem_info[1] / 4) ** 0.5)
     with pytest.raises(BenchError, match=r"out of memory.*points measured before: 1, saved in .*r.json"):
         bench("02", (64, (side, side, 1)), path=path, progress=False)
-    kept = records.load(path)
+    kept = timings.load(path)
     assert len(kept.points) == 1 and not kept.complete
     assert bench("02", 64, path=path, progress=False).complete
 
@@ -278,7 +280,7 @@ except BenchError as error:
 """
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert "points measured before: 1, saved in" in result.stdout, result.stderr
-    assert [point.kernel for point in records.load(tmp_path / "r.json").points] == ["01_naive"]
+    assert [point.kernel for point in timings.load(tmp_path / "r.json").points] == ["01_naive"]
 
 
 def test_a_wrong_kernel_is_not_timed(tmp_path):

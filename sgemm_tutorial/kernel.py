@@ -1,0 +1,250 @@
+"""A kernel: its source file, the template arguments that make an instance of it, and the calling of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import compiler, gpu, operands
+from .compiler import ARCHITECTURE, Binary, Instance
+from .errors import ArgumentError
+from .hardware import THREADS_MAX, WARP
+from .operands import FP32, Problem, Types, named_in_cuda
+from .paths import KERNELS
+from .simulator.machine import Machine
+from .simulator.ptx import parse
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of the ladder: ``kernel(A, B, C=None, alpha=1.0, beta=0.0)`` computes C ← αAB + βC.
+
+    Attributes
+    ----------
+    name : str
+        Stem of its source file, for example ``"03_shared_tile"``.
+    idea : str
+        What it adds to the rung before, in one line.
+    parameters : dict of str to int or str
+        Template arguments in the source's order, with the field's names (BM, BN, BK, TM, TN, ...).
+        A block computes a BM × BN tile of C, a thread TM × TN elements of it (1 × 1 unless given).
+        T, where there is one, is the C++ name of the element type.
+    least_capability : tuple of int
+        Oldest compute capability the source compiles for.
+    folder : Path
+        Where the source file is.
+    edits : tuple of (str, str)
+        Changes to the source file's text; see `edited`.
+    label : str
+        What was changed, by edits or parameters, in a few words; recordings tell kernels apart by it too.
+    types : Types
+        Of the elements of A, B and C.
+    dynamic_shared : callable
+        Makes of the parameters the bytes of shared memory that a launch adds to what the source declares.
+    """
+
+    name: str
+    idea: str
+    parameters: dict[str, int | str] = field(hash=False)
+    least_capability: tuple[int, int] = (7, 5)
+    folder: Path = KERNELS
+    edits: tuple[tuple[str, str], ...] = ()
+    label: str = ""
+    types: Types = FP32
+    dynamic_shared: Callable[[Mapping[str, Any]], int] = field(default=lambda of: 0, compare=False)
+
+    @property
+    def path(self) -> Path:
+        """The source file."""
+        return self.folder / f"{self.name}.cu"
+
+    @property
+    def source(self) -> str:
+        """The text of the source file, read anew each time, with `edits` made."""
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ArgumentError(
+                "kernel", f"{self.name}, whose file {self.path.name} cannot be read ({error})", "its source"
+            ) from None
+        for old, new in self.edits:
+            if old not in text:
+                raise ArgumentError("edits", repr(old), f"text that {self.path.name} holds")
+            text = text.replace(old, new)
+        return text
+
+    @property
+    def function(self) -> str:
+        """Name of the ``__global__`` function: the file's stem without its number."""
+        return self.name.lstrip("0123456789_")
+
+    @property
+    def expression(self) -> str:
+        """The template instance to compile, for example ``"shared_tile<32, 32, 32>"``."""
+        values = ", ".join(map(str, self.parameters.values()))
+        return f"{self.function}<{values}>" if values else self.function
+
+    @property
+    def threads(self) -> int:
+        """Threads per block: the tile of C divided among threads of TM × TN elements each.
+
+        Where a warp has a tile of WM × WN and its threads have none, as on tensor cores, it is divided among warps.
+        """
+        of = self.parameters
+        if "WM" in of and "TM" not in of:
+            return WARP * of["BM"] * of["BN"] // (of["WM"] * of["WN"])
+        return of["BM"] * of["BN"] // (of.get("TM", 1) * of.get("TN", 1))
+
+    @property
+    def dynamic_shared_bytes(self) -> int:
+        """Bytes of shared memory per block that a launch adds to what the source declares."""
+        return self.dynamic_shared(self.parameters)
+
+    @property
+    def instance(self) -> Instance:
+        """What the compiler and the GPU need to know of it.
+
+        Raises
+        ------
+        ArgumentError
+            Its file cannot be read or no longer holds what `edits` change, or a block has too many threads.
+        """
+        if self.threads > THREADS_MAX:
+            raise ArgumentError(
+                "parameters", f"{self.threads:,} threads per block of {self.expression}", f"at most {THREADS_MAX:,}"
+            )
+        return Instance(
+            self.name,
+            self.path.name,
+            self.source,
+            self.expression,
+            self.threads,
+            self.least_capability,
+            self.dynamic_shared_bytes,
+        )
+
+    @property
+    def digest(self) -> str:
+        """What tells versions of the code apart, 12 digits of a SHA-256.
+
+        Comments, assertions at compile time and spacing are left out: they make no difference to what runs.
+        """
+        code = " ".join(re.sub(r"//[^\n]*|static_assert\([^;]*;", "", self.source).split())
+        return hashlib.sha256(code.encode()).hexdigest()[:12]
+
+    def build(self, architecture: str = ARCHITECTURE) -> Binary:
+        """Compile the source file as it is now; see `compiler.build`."""
+        return compiler.build(self.instance, architecture)
+
+    def grid(self, M: int, N: int) -> int:
+        """Blocks for an M × N matrix C: one per BM × BN tile, in one dimension, row of tiles by row."""
+        return -(-M // self.parameters["BM"]) * -(-N // self.parameters["BN"])
+
+    def variant(self, **parameters: int | str) -> Kernel:
+        """Return this kernel with other template arguments, for example ``variant(BM=16, BN=16)``.
+
+        Raises
+        ------
+        ArgumentError
+            The kernel has no template parameter of that name, or T is no element type.
+        """
+        for name in parameters:
+            if name not in self.parameters:
+                raise ArgumentError(name, "a parameter unknown to " + self.name, ", ".join(self.parameters))
+        types = named_in_cuda(parameters["T"]) if "T" in parameters else self.types
+        return dataclasses.replace(self, parameters=self.parameters | parameters, types=types)
+
+    def edited(self, *changes: tuple[str, str], label: str = "") -> Kernel:
+        """Return this kernel with its source changed, to compare or to break it; the file stays as it is.
+
+        Parameters
+        ----------
+        *changes : tuple of (str, str)
+            Text of the source, and what to put in its place, wherever it stands; made in this order.
+        label : str
+            What this does to the kernel, in a few words.
+
+        Raises
+        ------
+        ArgumentError
+            The source does not hold the text.
+        """
+        kernel = dataclasses.replace(self, edits=self.edits + changes, label=label)
+        _ = kernel.source
+        return kernel
+
+    def __call__(self, A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """Compute C ← αAB + βC with BLAS's rules, on the GPU for CuPy arrays, simulated for NumPy arrays.
+
+        Parameters
+        ----------
+        A, B : array of ``types.operand``, shapes (M, K) and (K, N)
+            Row-major (C-contiguous) CuPy or NumPy arrays, both of one kind.
+        C : array of ``types.result``, shape (M, N), optional
+            Updated in place. May be left out where β = 0; then a new array is made.
+        alpha, beta : float
+            Rounded to ``types.result``. β = 0 never reads C; α = 0 or K = 0 never reads A and B.
+
+        Returns
+        -------
+        array of ``types.result``, shape (M, N)
+            C itself if it was given.
+
+        Raises
+        ------
+        ArgumentError
+            Before anything is launched, naming the argument; also where the kernel wants more shared memory
+            than there is.
+        DeviceError
+            The GPU is older than `least_capability`, was lost, or is out of memory.
+        SimulationFault
+            The simulated kernel reads or writes where it must not.
+        """
+        problem = operands.check(A, B, C, alpha, beta, self.types)
+        if problem.on_gpu:
+            with gpu.reported(self.name):
+                self.launcher(problem)()
+        else:
+            self.simulated(problem)
+        return problem.C
+
+    def launcher(self, problem: Problem) -> Callable[[], None]:
+        """Return a function that launches the kernel on a problem, with nothing left to check, compile or load.
+
+        Raises
+        ------
+        ArgumentError, DeviceError
+            As for calling the kernel.
+        """
+        return gpu.launcher(self.instance, self.grid(problem.M, problem.N), problem)
+
+    def simulated(
+        self,
+        problem: Problem,
+        architecture: str = ARCHITECTURE,
+        trace: Collection[int] = (),
+        blocks: Collection[int] | None = None,
+        progress: bool | None = False,
+    ) -> Machine:
+        """Run the kernel on the simulator, updating ``problem.C``; see `simulate` for the parameters.
+
+        Returns
+        -------
+        Machine
+            With what was counted and traced.
+        """
+        instance, binary = self.instance, self.build(architecture)
+        if problem.fresh_C:
+            problem.C.fill(np.nan)
+        program = parse(binary.ptx, binary.entry, instance.dynamic_shared_bytes)
+        fresh = {"C"} if problem.fresh_C else set()
+        machine = Machine(program, self.name, self.threads, problem.arguments, fresh=fresh, trace=trace)
+        machine.run(self.grid(problem.M, problem.N), blocks, progress)
+        return machine

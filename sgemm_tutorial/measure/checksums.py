@@ -1,0 +1,75 @@
+"""Checksums of results on a GPU: the simulator must reproduce them bit for bit.
+
+``python -m tests.checksums`` records them on a machine with a GPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from ..catalogue import CATALOGUE
+from ..correctness import matrices
+from ..kernel import Kernel
+from ..operands import FP32, Types
+from ..paths import RESULTS
+from ..records import files
+from ..records.provenance import provenance
+from ..variants import STEP_IN_FP64
+
+RECORD = RESULTS / "checksums.json"
+
+KERNELS = (*CATALOGUE, STEP_IN_FP64)
+
+CASES: tuple[dict[str, Any], ...] = (
+    {"M": 128, "N": 128, "K": 128, "alpha": 1.0, "beta": 0.0},
+    {"M": 131, "N": 67, "K": 70, "alpha": -1.5, "beta": 0.75},
+    {"M": 33, "N": 129, "K": 257, "alpha": 0.1, "beta": 1.0},
+    {"M": 64, "N": 64, "K": 100, "alpha": 1.0, "beta": 0.5, "scale": 1e-20},  # products and sums are subnormal
+    {"M": 40, "N": 72, "K": 50, "alpha": 2.0, "beta": 1.0, "scale": 1e19},  # products near the largest float
+    {"M": 65, "N": 31, "K": 48, "alpha": 1.0, "beta": -1.0, "special": True},
+    {"M": 1, "N": 1, "K": 1000, "alpha": 1.0, "beta": 0.0},
+    {"M": 50, "N": 50, "K": 0, "alpha": float("inf"), "beta": 0.5},
+    {"M": 50, "N": 50, "K": 20, "alpha": 0.0, "beta": 0.5},
+)
+
+
+def matrices_of(case: dict[str, Any], on_gpu: bool, types: Types = FP32) -> tuple[Any, Any, Any]:
+    """Return A, B and C of a case, the same on any machine."""
+    A, B = matrices(case["M"], case["N"], case["K"], seed=7, on_gpu=False, types=types)
+    C = np.random.default_rng(8).standard_normal((case["M"], case["N"]), types.result)
+    scale = types.operand.type(case.get("scale", 1.0))
+    A, B = A * scale, B * scale
+    C *= types.result.type(min(float(scale) ** 2, 1e37))
+    if case.get("special"):
+        A[3, 5], A[7], A[9, 2], A[11, 4] = np.nan, 0.0, np.inf, -np.inf
+        B[2, 8], B[:, 6], B[6, 3] = -np.inf, -0.0, 1e-42
+        C[20, 20], C[21, 21], C[22, 22] = np.nan, np.inf, 1e-44
+    if not on_gpu:
+        return A, B, C
+    import cupy
+
+    return cupy.asarray(A), cupy.asarray(B), cupy.asarray(C)
+
+
+def digest(kernel: Kernel, case: dict[str, Any], on_gpu: bool = False) -> str:
+    """Return the SHA-256 of the bytes of C."""
+    A, B, C = matrices_of(case, on_gpu, kernel.types)
+    result = kernel(A, B, C, case["alpha"], case["beta"])
+    return hashlib.sha256((result.get() if on_gpu else result).tobytes()).hexdigest()
+
+
+def main() -> None:
+    """Record on the GPU of this machine."""
+    points = [
+        {"kernel": kernel.name, "parameters": kernel.parameters, "case": number, "sha256": digest(kernel, case, True)}
+        for kernel in KERNELS
+        for number, case in enumerate(CASES)
+    ]
+    files.write(RECORD, {"provenance": provenance(), "points": points})
+
+
+if __name__ == "__main__":
+    main()

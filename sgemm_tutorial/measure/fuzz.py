@@ -1,0 +1,236 @@
+"""Random problems on a GPU, every element of every result held against its error bound.
+
+``python -m tests.fuzz`` gives each kernel of the catalogue 2,000 of them, each of the variants that chapters compare
+a tenth of that, and records the outcome in ``book/results``, kernel by kernel; what is recorded there of the same code
+on the same GPU is not run again. Everything stays on the GPU: the
+matrices come from one pool of random numbers, and the reference, in float64, is computed there too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import cupy
+import numpy as np
+
+from .. import gpu
+from ..catalogue import CATALOGUE, find
+from ..correctness import GUARD_OF_C, GUARD_OF_INPUT, excess, guard_band
+from ..errors import DeviceError, SimulationFault
+from ..kernel import Kernel
+from ..paths import RESULTS
+from ..progress import bar
+from ..records import files
+from ..records.provenance import provenance
+from ..table import Table
+from ..variants import FRAGMENTS, STEP_IN_FP64, STEPS, VARIANTS
+
+RECORD = RESULTS / "fuzz.json"
+CASES = 2000
+SEED = 2026
+POOL = 1 << 22  # normal numbers
+SHOWN = 10  # failures per kernel
+KINDS = {"tiny": 10, "edges": 30, "tiles": 20, "fours": 15, "primes": 8, "skinny": 10, "medium": 7}
+"""How extents are drawn, and how often."""
+SCALARS = ((1.0, 0.0), (1.0, 1.0), (-1.5, 0.75), (0.0, 2.0), (0.0, 0.0), (1.0, -1.0), (-1.0, 0.0))
+VALUES = (float("inf"), float("-inf"), float("nan"), 0.0, -0.0, 1e-30, 1e38)
+"""No subnormals, which CuPy takes for 0 when it makes float64 of float32; `correctness.check` and the recorded
+checksums have them."""
+PRIMES = [n for n in range(2, 500) if all(n % divisor for divisor in range(2, n))]
+
+
+def case(kernel: Kernel, number: int, seed: int = SEED) -> dict[str, Any]:
+    """Return one problem; it depends on the kernel's name and parameters, its number and the seed alone.
+
+    Returns
+    -------
+    dict
+        ``kind``, one of `KINDS`; the sizes ``M``, ``N``, ``K``; ``alpha`` and ``beta``, exact in float32; ``shifts``,
+        the elements past a multiple of 512 bytes that A, B and C begin at; ``places``, where in the pool their values
+        begin, as fractions of what is left; and ``special``, a few of `VALUES` to put into a matrix: its index, the
+        place as a fraction of its elements, and the value.
+    """
+    draw = random.Random(f"{seed} {kernel.expression} {number}")
+    tile = [kernel.parameters.get(name, 8) for name in ("BM", "BN", "BK")]
+    (kind,) = draw.choices(list(KINDS), list(KINDS.values()))
+    extents = {
+        "tiny": lambda size: draw.randint(0, 8),
+        "edges": lambda size: max(draw.randint(0, 3) * size + draw.choice((-4, -2, -1, 0, 1, 2, 4)), 0),
+        "tiles": lambda size: draw.randint(1, 3) * size,
+        "fours": lambda size: 4 * draw.randint(1, 100),
+        "primes": lambda size: draw.choice(PRIMES),
+        "skinny": lambda size: draw.randint(1, 40),
+        "medium": lambda size: draw.randint(1, 700),
+    }
+    shape = [extents[kind](size) for size in tile]
+    if kind == "skinny":
+        shape[draw.randrange(3)] = draw.randint(1000, 5000)
+    shifts = [0, 0, 0]
+    aligned = draw.random()
+    if aligned < 0.25:  # one of them alone: a kernel may look at the other two
+        shifts[draw.randrange(3)] = draw.randint(1, 3)
+    elif aligned < 0.5:
+        shifts = [draw.randint(0, 3) for _ in shifts]
+    alpha, beta = draw.choice((*SCALARS, *[(draw.randint(-512, 512) / 256, draw.randint(-512, 512) / 256)] * 3))
+    special = [(draw.randrange(3), draw.random(), draw.choice(VALUES)) for _ in range(4 * (draw.random() < 0.1))]
+    return {
+        "kind": kind,
+        **dict(zip("MNK", shape, strict=True)),
+        "alpha": alpha,
+        "beta": beta,
+        "shifts": tuple(shifts),
+        "places": tuple(draw.random() for _ in shape),
+        "special": special,
+    }
+
+
+def is_aligned(problem: dict[str, Any]) -> bool:
+    """Whether all rows of all three matrices begin at multiples of 16 bytes."""
+    return not any(problem["shifts"]) and problem["N"] % 4 == problem["K"] % 4 == 0
+
+
+@lru_cache(maxsize=4)
+def pool(xp: Any, dtype: np.dtype) -> Any:
+    """Return the same standard-normal numbers as a NumPy or, for CuPy, a CuPy array."""
+    drawn = np.float64 if dtype == np.float64 else np.float32
+    return xp.asarray(np.random.default_rng(SEED).standard_normal(POOL, drawn).astype(dtype))
+
+
+def judge(kernel: Kernel, problem: dict[str, Any], xp: Any = cupy) -> tuple[float, bool]:
+    """Run a kernel on a problem, and return its worst error over its bound, and whether it wrote only C.
+
+    As in `correctness.check`, A, B and C lie in larger buffers, NaN where BLAS says that they are not read, between
+    guard bands as wide as a block: of NaN, and round C of a pattern that must survive.
+    """
+    M, N, K, alpha, beta = (problem[name] for name in ("M", "N", "K", "alpha", "beta"))
+    shapes = ((M, K), (K, N), (M, N))
+    dtypes = (kernel.types.operand, kernel.types.operand, kernel.types.result)
+    unread = (alpha == 0, alpha == 0, beta == 0)
+    buffers, matrices = [], []
+    for i, (rows, columns) in enumerate(shapes):
+        dtype = dtypes[i]
+        band, start = guard_band(columns, dtype.itemsize)
+        start += problem["shifts"][i]
+        size = rows * columns
+        guard = (GUARD_OF_C if i == 2 else GUARD_OF_INPUT)[dtype.itemsize]
+        buffer = xp.full(start + size + band, guard, f"u{dtype.itemsize}")
+        matrix = buffer[start : start + size].view(dtype)
+        begin = int(problem["places"][i] * (POOL - size))
+        matrix[:] = np.nan if unread[i] else pool(xp, dtype)[begin : begin + size]
+        for which, place, value in problem["special"]:
+            if which == i and size and not unread[i]:
+                matrix[int(place * size)] = value
+        buffers.append(buffer)
+        matrices.append(matrix.reshape(rows, columns))
+    before = [buffer.copy() for buffer in buffers]
+    A, B, C = matrices
+    old = C.copy()
+    kernel(A, B, C, alpha, beta)
+    before[2][start : start + size] = C.ravel().view(before[2].dtype)  # C, the last of the three, is to change
+    touched = sum((now != then).any() for now, then in zip(buffers, before, strict=True))
+    worst = excess(C, A, B, old, alpha, beta).max() if C.size else touched * 0.0
+    worst, touched = xp.stack([worst, touched.astype(np.float64)]).tolist()
+    return worst, not touched
+
+
+def fuzz(kernel: Kernel, cases: int, seed: int = SEED, xp: Any = cupy) -> dict[str, Any]:
+    """Run a kernel on that many problems, and return what to record of it.
+
+    Raises
+    ------
+    DeviceError
+        The GPU failed; the message says in which problem.
+    """
+    worst, failures, aligned = 0.0, 0, 0
+    for number in bar(range(cases), show=None, unit=f" problems of {kernel.expression}"):
+        problem = case(kernel, number, seed)
+        described = f"{kernel.expression} {kernel.label}".strip() + f", case {number} of seed {seed}: {problem}"
+        with gpu.reported(described):
+            try:
+                ratio, intact = judge(kernel, problem, xp)
+                wrong = "" if intact else "wrote outside C"
+            except SimulationFault as fault:
+                ratio, wrong = 0.0, str(fault)
+        if not ratio <= 1:
+            wrong = f"an element is {ratio:.3g} times its error bound off" + f", {wrong}" * bool(wrong)
+        if wrong and failures < SHOWN:
+            print(f"FAILED: {described}: {wrong}", flush=True)
+        failures += bool(wrong)
+        worst = max(worst, ratio)
+        aligned += is_aligned(problem)
+    return {
+        "kernel": kernel.name,
+        "label": kernel.label,
+        "parameters": kernel.parameters,
+        "source": kernel.digest,
+        "cases": cases,
+        "failures": failures,
+        "worst_error_over_bound": worst if worst < float("inf") else None,  # which JSON cannot hold
+        "aligned": aligned,
+        "seed": seed,
+    }
+
+
+def identity(kernel: Kernel, cases: int, seed: int) -> tuple:
+    """Return what an outcome depends on, besides the machine."""
+    return kernel.name, kernel.label, tuple(kernel.parameters.items()), kernel.digest, cases, seed
+
+
+def earlier(provenance: dict[str, Any]) -> dict[tuple, dict[str, Any]]:
+    """Return the recorded outcomes without a failure, by `identity`, if they come from a machine like this one."""
+    try:
+        record = json.loads(RECORD.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    if record["provenance"] | {"date": ""} != provenance | {"date": ""}:
+        return {}
+    return {
+        (p["kernel"], p["label"], tuple(p["parameters"].items()), p["source"], p["cases"], p["seed"]): p
+        for p in record["points"]
+        if not p["failures"]
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Fuzz kernels on the GPU of this machine; return how many problems failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__.partition("\n")[0])
+    parser.add_argument("kernels", nargs="*", type=find, help="these only, without recording the outcome")
+    parser.add_argument("--cases", type=int, default=CASES, help="problems per kernel; per variant a tenth of it")
+    parser.add_argument("--seed", type=int, default=SEED)
+    options = parser.parse_args(arguments)
+    everywhere = [
+        kernel
+        for kernel in (*VARIANTS, *STEPS[1:], STEP_IN_FP64, *FRAGMENTS)
+        if kernel.label != "no guards" and kernel not in CATALOGUE
+    ]
+    plan = [(kernel, options.cases) for kernel in options.kernels or CATALOGUE]
+    plan += [] if options.kernels else [(kernel, options.cases // 10) for kernel in dict.fromkeys(everywhere)]
+    points: list[dict[str, Any]] = []
+    try:
+        made = provenance()
+        kept = {} if options.kernels else earlier(made)
+        for kernel, cases in plan:
+            points.append(kept.get(identity(kernel, cases, options.seed)) or fuzz(kernel, cases, options.seed))
+            if not options.kernels:
+                files.write(RECORD, {"provenance": made, "points": points})
+    except DeviceError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"broken off: {len(points)} of {len(plan)} kernels done", file=sys.stderr)
+        return 1
+    finally:
+        if points:
+            columns = ("kernel", "label", "cases", "failures", "worst_error_over_bound")
+            print(Table(columns, [[point[name] for name in columns] for point in points], "Random problems"))
+    return sum(point["failures"] for point in points)
+
+
+if __name__ == "__main__":
+    raise SystemExit(bool(main()))

@@ -1,0 +1,113 @@
+"""What the compiler allots a kernel, for any architecture and without a GPU: ptxas's own log (``-v``) says it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..catalogue import find
+from ..compiler import ARCHITECTURE
+from ..errors import CompileError
+from ..hardware import Gpu, Limits, limits_of
+from ..kernel import Kernel
+from ..table import Table
+from .occupancy import Occupancy, occupancy
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes, as ptxas reports it.
+
+    Attributes
+    ----------
+    registers : int
+        Per thread, 32 bits each.
+    shared_bytes : int
+        Shared memory per block, with what a launch adds.
+    stack_bytes : int
+        Local memory per thread, spills included.
+    spill_store_bytes, spill_load_bytes : int
+        What the compiler's spill instructions move per thread, each counted once.
+    constant_bytes : int or None
+        Constant memory, kernel arguments included; None where ptxas does not tell (sm_90 and later).
+    barriers : int
+        Hardware barriers per block, of 16.
+    """
+
+    registers: int
+    shared_bytes: int
+    stack_bytes: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    constant_bytes: int | None
+    barriers: int
+
+
+def resources(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Resources:
+    """Return what the compiled kernel takes.
+
+    Raises
+    ------
+    CompileError
+        The source does not compile, or ptxas's log lacks a figure.
+    """
+    kernel = find(kernel)
+    binary = kernel.build(architecture)
+    used = _parse_log(binary.log, binary.entry)
+    return dataclasses.replace(used, shared_bytes=used.shared_bytes + kernel.dynamic_shared_bytes)
+
+
+def _parse_log(log: str, entry: str) -> Resources:
+    """Read the figures of one entry function from what ``ptxas -v`` printed."""
+    _, _, rest = log.partition(f"Compiling entry function '{entry}'")
+
+    def figures(what: str, pattern: str) -> tuple[str, ...]:
+        match = re.search(pattern, rest)
+        if not match:
+            raise CompileError(f"ptxas's log does not give the {what} of {entry}:\n{log}")
+        return match.groups()
+
+    stack, stores, loads = figures(
+        "spills",
+        (
+            rf"Function properties for {re.escape(entry)}\n"
+            r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+        ),
+    )
+    registers, barriers, memories = figures("registers", r"Used (\d+) registers, used (\d+) barriers(.*)")
+    shared = re.search(r"(\d+) bytes smem", memories)  # left out where it is 0
+    constants = re.findall(r"(\d+) bytes cmem\[\d+\]", memories)
+    return Resources(
+        registers=int(registers),
+        shared_bytes=int(shared[1]) if shared else 0,
+        stack_bytes=int(stack),
+        spill_store_bytes=int(stores),
+        spill_load_bytes=int(loads),
+        constant_bytes=sum(map(int, constants)) if constants else None,
+        barriers=int(barriers),
+    )
+
+
+def kernel_occupancy(kernel: Kernel | str, gpu: Gpu | Limits) -> Occupancy:
+    """Return how many blocks of the kernel, compiled for this GPU, fit on one of its SMs."""
+    used = resources(kernel, gpu.architecture)
+    return occupancy(kernel.threads, used.registers, used.shared_bytes, gpu)
+
+
+def resources_table(kernels: Iterable[Kernel], architecture: str = ARCHITECTURE) -> Table:
+    """Return a row of resources and occupancy for each kernel."""
+    rows = []
+    for kernel in kernels:
+        used = resources(kernel, architecture)
+        fit = kernel_occupancy(kernel, limits_of(architecture))
+        spilled = used.spill_store_bytes + used.spill_load_bytes
+        rows.append((kernel.name, used.registers, used.shared_bytes, spilled, fit.blocks_per_sm, f"{fit.fraction:.0%}"))
+    columns = ("Kernel", "Registers", "Shared bytes", "Spilled bytes", "Blocks per SM", "Occupancy")
+    return Table(
+        columns,
+        rows,
+        title=f"What the compiler allots for {architecture}",
+        note="Registers and spilled bytes are per thread, shared bytes per block.",
+    )

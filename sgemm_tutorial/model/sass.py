@@ -1,0 +1,227 @@
+"""A kernel's machine code, for any architecture and without a GPU, as nvdisasm from its pip wheel reads it.
+
+All counts are static: how often an instruction is written, not how often it runs.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from cuda.pathfinder import find_nvidia_binary_utility
+
+from ..catalogue import find
+from ..compiler import ARCHITECTURE, Binary
+from ..errors import CompileError
+from ..kernel import Kernel
+from ..table import Table
+
+
+@dataclass(frozen=True)
+class SassInstruction:
+    """One machine instruction.
+
+    Attributes
+    ----------
+    address : int
+        Byte offset in the function; an instruction is 16 bytes.
+    opcode : str
+        With its modifiers, for example ``"LDS.128"``.
+    text : str
+        The whole instruction: predicate, opcode and operands.
+    file, line : str and int
+        Where in the source it comes from; line 0 where the compiler does not tell.
+    target : int or None
+        The address a branch goes to.
+    """
+
+    address: int
+    opcode: str
+    text: str
+    file: str
+    line: int
+    target: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.address:04x}  {self.text}"
+
+
+def sass(kernel: Kernel, architecture: str = ARCHITECTURE) -> list[SassInstruction]:
+    """Return the kernel's machine code in order, without the padding after its end.
+
+    Raises
+    ------
+    CompileError
+        The source does not compile, or nvdisasm is missing or cannot read the result.
+    """
+    return list(_disassemble(find(kernel).build(architecture)))
+
+
+@lru_cache(maxsize=64)
+def _disassemble(binary: Binary) -> tuple[SassInstruction, ...]:
+    nvdisasm = find_nvidia_binary_utility("nvdisasm")
+    if nvdisasm is None:
+        raise CompileError("nvdisasm is not installed: pip install -r requirements.txt")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "kernel.cubin")
+        file.write_bytes(binary.cubin)
+        command = [nvdisasm, "--print-code", "--print-line-info", str(file)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    code = _parse_sass(result.stdout, binary.entry)
+    if result.returncode or not code:
+        raise CompileError(f"nvdisasm cannot read {binary.kernel} for {binary.architecture}: {result.stderr.strip()}")
+    return code
+
+
+_SOURCE = re.compile(r'\s*//## File "(.*)", line (\d+)')
+_LABEL = re.compile(r"(\.L_\w+):")
+_INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]+)\*/\s+((?:@!?\w+\s+)?([A-Z]\w*[\w.]*).*?)\s*;")
+
+
+def _parse_sass(text: str, entry: str) -> tuple[SassInstruction, ...]:
+    """Read nvdisasm's listing of one function, putting addresses for labels."""
+    _, _, text = text.partition(f"\n.text.{entry}:\n")
+    text, _, _ = text.partition("\t.section\t")
+    labels: dict[str, int] = {}
+    found: list[tuple[int, str, str, str, int]] = []
+    file, line = "", 0
+    for row in text.splitlines():
+        if match := _SOURCE.match(row):
+            file, line = Path(match[1]).name, int(match[2])
+        elif match := _LABEL.match(row):
+            labels[match[1]] = found[-1][0] + 16 if found else 0
+        elif match := _INSTRUCTION.match(row):
+            found.append((int(match[1], 16), match[3], match[2], file, line))
+
+    code = []
+    for address, opcode, instruction, file, line in found:
+        label = re.search(r"`\((\.L_\w+)\)", instruction)
+        target = labels.get(label[1]) if label else None
+        if target is not None:
+            instruction = instruction.replace(label[0], f"{target:#x}")
+        code.append(SassInstruction(address, opcode, instruction, file, line, target))
+    while code and (code[-1].opcode == "NOP" or code[-1].target == code[-1].address):
+        code.pop()  # after the last EXIT: a branch to itself and NOPs, a guard that never runs
+    return tuple(code)
+
+
+# Opcodes by class, without modifiers, in the order in which tables show them. NVIDIA lists the opcodes
+# in "CUDA Binary Utilities", chapter "Instruction Set Reference".
+_CLASSES = {
+    "FFMA": "FFMA FFMA32I",
+    "FFMA2": "FFMA2",
+    "other FP32": "FADD FADD2 FADD32I FMUL FMUL2 FMUL32I FMNMX FMNMX3 FCHK FSWZADD",
+    "FP64": "DFMA DADD DMUL",
+    "FP16": "HFMA2 HADD2 HMUL2 HMNMX2",
+    "conversion, special function": "MUFU I2F I2FP F2I F2F F2FP I2I I2IP FRND",
+    "integer, address": "IADD IADD3 IADD32I IMAD IMAD32I LEA LOP LOP3 LOP32I SHF SHL SHR VIADD VIADDMNMX VIMNMX "
+    "VIMNMX3 IABS IMNMX POPC FLO BREV BMSK SGXT PRMT IDP",
+    "predicate": "ISETP FSETP DSETP HSETP2 PLOP3 PSETP P2R R2P",
+    "move, select": "MOV MOV32I SEL FSEL S2R CS2R S2UR R2UR",
+    "LDC": "LDC LDCU",
+    "LDG": "LDG",
+    "STG": "STG",
+    "LDGSTS": "LDGSTS",
+    "LDS": "LDS",
+    "STS": "STS",
+    "LDSM": "LDSM",
+    "LDL": "LDL",
+    "STL": "STL",
+    "shuffle, vote": "SHFL VOTE VOTEU MATCH REDUX",
+    "barrier": "BAR DEPBAR LDGDEPBAR MEMBAR ERRBAR FENCE SYNCS ARRIVES",
+    "branch, control": "BRA BRX JMP EXIT RET CALL BSSY BSYNC BREAK BMOV WARPSYNC YIELD NANOSLEEP NOP",
+}
+_CLASS_OF = {opcode: name for name, opcodes in _CLASSES.items() for opcode in opcodes.split()}
+_ORDER = list(_CLASSES)
+_MULTIPLY_ADDS = ("FFMA", "FFMA2", "DFMA", "HFMA2", "HMMA", "HGMMA")
+
+
+def sass_class(instruction: SassInstruction) -> str:
+    """Return the class that an instruction is counted under; an unknown opcode is a class of its own.
+
+    Loads and stores carry their width where it is not 32 bits: ``"LDS.128"``. Constants and copies that
+    ptxas writes as arithmetic, to keep another pipe busy (``IMAD.MOV``, ``HFMA2 R2, -RZ, RZ, 0, 0``), are moves.
+    """
+    base, *modifiers = instruction.opcode.split(".")
+    if "MOV" in modifiers or (base == "HFMA2" and ", -RZ, RZ, " in instruction.text):
+        return "move, select"
+    name = _CLASS_OF.get(base) or (base[0] == "U" and _CLASS_OF.get(base[1:])) or base  # U: the uniform datapath
+    widths = [word for word in modifiers if word in ("U8", "S8", "U16", "S16", "64", "128", "256")]
+    return f"{name}.{widths[-1]}" if widths and base[:2] in ("LD", "ST") and name != "LDC" else name
+
+
+def _is_multiply_add(instruction: SassInstruction) -> bool:
+    return instruction.opcode.split(".")[0] in _MULTIPLY_ADDS and sass_class(instruction) != "move, select"
+
+
+def hot_loop(code: Sequence[SassInstruction]) -> list[SassInstruction]:
+    """Return the body of the innermost loop with the most multiply-adds; nothing if no loop has any.
+
+    A loop is what lies between a backward branch and its target, and a multiply-add counts for the
+    smallest loop round it.
+    """
+    ends: dict[int, int] = {}
+    for instruction in code:
+        if instruction.target is not None and instruction.target <= instruction.address:
+            ends[instruction.target] = instruction.address  # the last branch back closes the loop
+    weights = Counter()
+    for instruction in code:
+        if _is_multiply_add(instruction):
+            round_it = [(end - start, start) for start, end in ends.items() if start <= instruction.address <= end]
+            if round_it:
+                weights[min(round_it)] += 1
+    if not weights:
+        return []
+    size, start = min(weights, key=lambda loop: (-weights[loop], loop))
+    return [instruction for instruction in code if start <= instruction.address <= start + size]
+
+
+def sass_mix(kernel: Kernel, architecture: str = ARCHITECTURE) -> dict[str, dict[str, int]]:
+    """Count the kernel's machine instructions by class.
+
+    Returns
+    -------
+    dict
+        ``"kernel"``: class to count for all of it; ``"loop"``: the same for its hot loop (`hot_loop`).
+    """
+    code = sass(kernel, architecture)
+    return {"kernel": _count(code), "loop": _count(hot_loop(code))}
+
+
+def _count(code: Iterable[SassInstruction]) -> dict[str, int]:
+    """Count instructions by class, in the order of `_CLASSES`, narrow before wide, unknown ones last."""
+
+    def rank(name: str) -> tuple[int, int, str]:
+        base, _, width = name.partition(".")
+        digits = re.sub(r"\D", "", width)
+        return _ORDER.index(base) if base in _ORDER else len(_ORDER), int(digits or 32), name
+
+    counts = Counter(map(sass_class, code))
+    return {name: counts[name] for name in sorted(counts, key=rank)}
+
+
+def sass_table(kernel: Kernel, architecture: str = ARCHITECTURE) -> Table:
+    """Return the instruction mix: a row per class, for the kernel and for its hot loop (`hot_loop`)."""
+    mix = sass_mix(kernel, architecture)
+    loop = {**mix["loop"], "all": sum(mix["loop"].values())}
+    kernel_counts = {**mix["kernel"], "all": sum(mix["kernel"].values())}
+    ffmas = loop.get("FFMA", 0)
+    rows = [
+        (name, count, loop.get(name), f"{loop[name] / ffmas:.2f}" if ffmas and name in loop else None)
+        for name, count in kernel_counts.items()
+    ]
+    code = hot_loop(sass(kernel, architecture))
+    lines = Counter(instruction.line for instruction in code if _is_multiply_add(instruction)).most_common(1)
+    note = f"The hot loop is the one round line {lines[0][0]} of {kernel.path.name}." if lines else ""
+    return Table(
+        ("Instructions", "Whole kernel", "Hot loop", "Per FFMA of the loop"),
+        rows,
+        title=f"{kernel.name} for {architecture}: machine instructions by class",
+        note=note,
+    )

@@ -1,0 +1,171 @@
+"""What goes into a product: its element types, and the checking of what a caller passes before anything is launched."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+import numpy as np
+
+from .errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Types:
+    """The element types of C ← αAB + βC.
+
+    Attributes
+    ----------
+    name : str
+        Type of A and B as the field calls it, for example ``"FP16"``.
+    operand : dtype
+        Of A and B.
+    result : dtype
+        Of C, α and β, and of the sums.
+    roundoff : float
+        The u of the error bound that results must keep; `correctness` says why it is what it is.
+    """
+
+    name: str
+    operand: np.dtype
+    result: np.dtype
+    roundoff: float
+
+
+FP32 = Types("FP32", np.dtype(np.float32), np.dtype(np.float32), 2.0**-24)
+FP64 = Types("FP64", np.dtype(np.float64), np.dtype(np.float64), 2.0**-52)
+FP16 = Types("FP16", np.dtype(np.float16), np.dtype(np.float32), 2.0**-23)
+
+
+def types_of(operand: np.dtype) -> Types:
+    """Return the types whose A and B are of that dtype."""
+    return next(types for types in (FP32, FP64, FP16) if types.operand == operand)
+
+
+def named_in_cuda(name: str) -> Types:
+    """Return the types of a template over the element type T, as CUDA C++ calls it.
+
+    Raises
+    ------
+    ArgumentError
+        It is neither "float" nor "double".
+    """
+    known = {"float": FP32, "double": FP64}
+    if name not in known:
+        raise ArgumentError("T", repr(name), " or ".join(known))
+    return known[name]
+
+
+INT_MAX = 2**31 - 1  # the kernels take M, N and K as int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Checked operands of C ← αAB + βC: what a back end may rely on."""
+
+    M: int
+    N: int
+    K: int
+    alpha: np.floating
+    A: Any
+    B: Any
+    beta: np.floating
+    C: Any
+    fresh_C: bool
+    """Whether C was made here and holds nothing yet."""
+    on_gpu: bool
+    types: Types = FP32
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The kernel's arguments by name, in the order of the kernel contract."""
+        return {
+            "M": np.int32(self.M),
+            "N": np.int32(self.N),
+            "K": np.int32(self.K),
+            "alpha": self.alpha,
+            "A": self.A,
+            "B": self.B,
+            "beta": self.beta,
+            "C": self.C,
+        }
+
+
+def check(A: Any, B: Any, C: Any, alpha: float, beta: float, types: Types = FP32) -> Problem:
+    """Return the checked problem.
+
+    Raises
+    ------
+    ArgumentError
+        An array is of the wrong kind, dtype, rank, order or shape, C is missing where β ≠ 0 or shares
+        memory with A or B, or a scalar is not a real number.
+    """
+    kinds = {"A": _kind("A", A), "B": _kind("B", B)}
+    if C is not None:
+        kinds["C"] = _kind("C", C)
+    for name, kind in kinds.items():
+        if kind != kinds["A"]:
+            raise ArgumentError(name, f"a {kind} array", f"a {kinds['A']} array, as A is")
+    for name, array, dtype in (("A", A, types.operand), ("B", B, types.operand), ("C", C, types.result)):
+        if array is not None:
+            _check_layout(name, array, dtype)
+    (M, K), (depth, N) = A.shape, B.shape
+    if depth != K:
+        raise ArgumentError("B", f"shape {B.shape}", f"({K}, N), as A is {A.shape}")
+    alpha, beta = scalar("alpha", alpha, types.result), scalar("beta", beta, types.result)
+    on_gpu = kinds["A"] == "CuPy"
+    fresh_C = C is None
+    if fresh_C:
+        if beta != 0:
+            raise ArgumentError("C", "none", f"an array of shape ({M}, {N}), as beta is {beta}, not 0")
+        C = (cupy if on_gpu else np).empty((M, N), types.result)
+    elif not on_gpu and not C.flags.writeable:
+        raise ArgumentError("C", "a read-only array", "an array to write to: C.copy()")
+    elif C.shape != (M, N):
+        raise ArgumentError("C", f"shape {C.shape}", f"({M}, {N}), as A is {A.shape} and B is {B.shape}")
+    else:
+        overlap = (cupy if on_gpu else np).may_share_memory
+        for name, array in (("A", A), ("B", B)):
+            if C.size and array.size and overlap(C, array):
+                raise ArgumentError("C", f"memory shared with {name}", "memory of its own")
+    return Problem(M, N, K, alpha, A, B, beta, C, fresh_C, on_gpu, types)
+
+
+def _kind(name: str, array: Any) -> str:
+    """Return "NumPy" or "CuPy"."""
+    if isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray):
+        return "NumPy"
+    if isinstance(array, cupy.ndarray):
+        return "CuPy"
+    raise ArgumentError(name, type(array).__name__, "a CuPy array (GPU) or a NumPy array (simulator)")
+
+
+def _check_layout(name: str, array: Any, dtype: np.dtype) -> None:
+    """Check dtype, rank, order and extent of one matrix."""
+    if array.dtype != dtype:
+        raise ArgumentError(name, f"dtype {array.dtype.str}", f"{dtype}: {name}.astype(np.{dtype})")
+    if array.ndim != 2:
+        raise ArgumentError(name, f"{array.ndim} dimension(s), shape {array.shape}", "2 dimensions, rows and columns")
+    if not array.flags.c_contiguous:
+        order = "Fortran (column-major) order" if array.flags.f_contiguous else f"strides {array.strides}"
+        raise ArgumentError(name, order, f"row-major contiguous memory: np.ascontiguousarray({name})")
+    if isinstance(array, np.ndarray) and not array.flags.aligned:
+        at = f"memory not at a multiple of {dtype.itemsize} bytes"
+        raise ArgumentError(name, at, f"an aligned copy: {name}.copy()")
+    if max(array.shape) > INT_MAX:
+        raise ArgumentError(name, f"shape {array.shape}", f"at most {INT_MAX} rows and columns")
+
+
+def scalar(name: str, value: float, dtype: np.dtype) -> np.floating:
+    """Return the value rounded to that type; past the type's range it is an infinity, as in C."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if not isinstance(value, numbers.Real | np.floating):
+        raise ArgumentError(name, f"{type(value).__name__} {value!r}", "a real number")
+    with np.errstate(over="ignore"):
+        try:
+            return dtype.type(value)
+        except OverflowError:  # an integer past even float64's range
+            return dtype.type(np.inf if value > 0 else -np.inf)

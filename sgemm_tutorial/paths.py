@@ -1,0 +1,16 @@
+"""Where the kernels and the recordings are: in the checkout, or within the package where a wheel has put them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def _folder(installed: str, in_checkout: str) -> Path:
+    inside = PACKAGE / installed
+    return inside if inside.is_dir() else PACKAGE.parent / in_checkout
+
+
+KERNELS = _folder("kernels", "kernels")
+RESULTS = _folder("results", "book/results")

@@ -1,0 +1,1 @@
+"""Recordings: one format and one reader, for the figures that GPUs have given."""

@@ -1,0 +1,126 @@
+"""Records what Nsight Compute says of each kernel at full size: where the issue slots go, and what warps wait for.
+
+``python -m sgemm_tutorial.profile book/results/profile.json`` on a machine with a GPU and ncu, which must be allowed to
+read counters there. What the metrics mean: NVIDIA, Nsight Compute documentation, "Profiling Guide".
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ..errors import ArgumentError
+from ..kernel import Kernel
+from ..paths import RESULTS
+from ..table import Table
+
+SIZE = 4096
+"""M = N = K, the size at which rungs are compared."""
+
+INSTRUCTIONS = {
+    "FFMA": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+    "LDS": "smsp__inst_executed_op_shared_ld.sum",
+    "STS": "smsp__inst_executed_op_shared_st.sum",
+    "LDG": "smsp__inst_executed_op_global_ld.sum",
+    "STG": "smsp__inst_executed_op_global_st.sum",
+    "LDGSTS": "smsp__inst_executed_op_ldgsts.sum",
+    "DFMA": "smsp__sass_thread_inst_executed_op_dfma_pred_on.sum",
+    "HMMA": "smsp__inst_executed_pipe_tensor_op_hmma.sum",
+    "all": "smsp__inst_executed.sum",
+}
+"""Machine instructions, per warp; FFMA and DFMA count threads, for which there is no other counter."""
+
+STALLS = {
+    "waits for L2 or DRAM": "long_scoreboard",
+    "waits for shared memory": "short_scoreboard",
+    "queue to shared memory full": "mio_throttle",
+    "queue to L1 full": "lg_throttle",
+    "barrier": "barrier",
+    "FP32 units busy": "math_pipe_throttle",
+    "fixed latency": "wait",
+    "dispatch": "dispatch_stall",
+    "next instruction not there": "no_instruction",
+    "another warp was chosen": "not_selected",
+    "issued": "selected",
+}
+"""What a warp is doing in a cycle, in our words and in Nsight Compute's: its "warp states"."""
+
+PIPES = {"FP32": "FMA pipes", "FP64": "FP64 pipes", "FP16": "tensor cores"}
+"""What multiplies, by the name of a kernel's types."""
+
+METRICS = (
+    INSTRUCTIONS
+    | {
+        f"state: {ours}": f"smsp__average_warps_issue_stalled_{theirs}_per_issue_active.ratio"
+        for ours, theirs in STALLS.items()
+    }
+    | {
+        "cycles between a warp's instructions": "smsp__average_warp_latency_per_inst_issued.ratio",
+        "issue slots used, %": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+        "FMA pipes used, %": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
+        "FP64 pipes used, %": "sm__inst_executed_pipe_fp64.avg.pct_of_peak_sustained_active",
+        "tensor cores used, %": "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
+        "L1 and shared memory used, %": "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_active",
+        "warps resident, %": "sm__warps_active.avg.pct_of_peak_sustained_active",
+        "L2 sectors": "lts__t_sectors.sum",
+        "L2 hits, %": "lts__t_sector_hit_rate.pct",
+        "DRAM bytes": "dram__bytes.sum",
+        "nanoseconds": "gpu__time_duration.sum",
+        "SM cycles": "sm__cycles_elapsed.max",
+    }
+)
+"""Our name of each metric and Nsight Compute's."""
+
+
+def measured(kernel: Kernel) -> dict[str, Any]:
+    """Return a kernel's recorded profile, by the names of `METRICS`.
+
+    Raises
+    ------
+    ArgumentError
+        It is not in the recording.
+    """
+    for point in _recording()["points"]:
+        if (point["kernel"], point["parameters"]) == (kernel.name, kernel.parameters):
+            return {name: point[name] for name in METRICS}
+    raise ArgumentError("kernel", kernel.expression, "a kernel of the catalogue as it is, or a step of 13")
+
+
+def states(kernel: Kernel) -> dict[str, float]:
+    """Return what share of its time a warp spends in each state of `STALLS`, and in the rest of them as "other"."""
+    of = measured(kernel)
+    all_of_it = of["cycles between a warp's instructions"]
+    shares = {state: of[f"state: {state}"] / all_of_it for state in STALLS}
+    return shares | {"other": 1 - sum(shares.values())}
+
+
+def _recording() -> dict[str, Any]:
+    return json.loads((RESULTS / "profile.json").read_text(encoding="utf-8"))
+
+
+def table(kernels: list[Kernel]) -> Table:
+    """Return how busy the recorded rungs keep the SM, and what their warps wait for most."""
+    of = _recording()["provenance"]
+    used, rows = list(dict.fromkeys(PIPES[kernel.types.name] for kernel in kernels)), []
+    for kernel in kernels:
+        point, waits = measured(kernel), states(kernel)
+        first, second = sorted((name for name in waits if name != "issued"), key=waits.get, reverse=True)[:2]
+        rows.append(
+            (
+                kernel.label or kernel.name,
+                f"{point['issue slots used, %']:.0f}%",
+                *(f"{point[f'{pipes} used, %']:.0f}%" for pipes in used),
+                f"{point['L1 and shared memory used, %']:.0f}%",
+                f"{point['warps resident, %']:.0f}%",
+                point["cycles between a warp's instructions"],
+                f"{first} {waits[first]:.0%}, {second} {waits[second]:.0%}",
+            )
+        )
+    columns = ("kernel", "issue slots", *used, "L1 and shared", "warps", "cycles per instruction", "most time")
+    return Table(
+        columns,
+        rows,
+        f"At M = N = K = {SIZE}",
+        f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}. Shares of what is possible; "
+        "cycles from one instruction of a warp to its next, and what they go into.",
+    )

@@ -1,0 +1,151 @@
+"""The simulator's front door: runs a kernel on NumPy arrays, counting and tracing what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from . import operands
+from .catalogue import find
+from .compiler import ARCHITECTURE
+from .errors import ArgumentError
+from .kernel import Kernel
+from .simulator.batch import Access
+from .simulator.counting import Counts
+from .table import Table
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a simulated run leaves.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    K : int
+        Columns of A and rows of B.
+    C : array, shape (M, N)
+        The result.
+    lines : dict of int to Counts
+        What was counted, by line of the kernel's source.
+    total : Counts
+        The sum over all lines.
+    trace : list of Access
+        The traced blocks' accesses, in the order they were made.
+    """
+
+    kernel: Kernel
+    K: int
+    C: np.ndarray = field(repr=False)
+    lines: dict[int, Counts] = field(repr=False)
+    trace: list[Access] = field(repr=False)
+
+    @property
+    def total(self) -> Counts:
+        """What was counted in the whole run."""
+        return sum(self.lines.values(), Counts())
+
+    def table(self) -> Table:
+        """Return what was counted by source line.
+
+        Lines without memory access, FMA, product on tensor cores, barrier or asynchronous copy share a row; what no
+        line has is left out.
+        """
+        source = self.kernel.source.splitlines()
+        rows, other = [], Counts()
+        for line, counts in self.lines.items():
+            if {"fma", "tensor", "barrier", "copy", "commit", "wait", *MEMORY} & counts.by_class.keys():
+                rows.append((line, source[line - 1].partition("//")[0].strip(), *_row(counts)))
+            else:
+                other += counts
+        rows += [("", "all other lines", *_row(other)), ("", "sum", *_row(self.total))]
+        M, N = self.C.shape
+        columns = (
+            "line",
+            "source",
+            "instructions",
+            "FMA",
+            "MMA",
+            "global requests",
+            "sectors",
+            "shared requests",
+            "wavefronts",
+        )
+        used = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
+        columns, *rows = [[row[i] for i in used] for row in (columns, *rows)]
+        return Table(
+            columns,
+            rows,
+            f"{self.kernel.name}, C of {M} × {N}: counts per warp, by source line",
+            "Instructions are PTX's. A request is one warp's access.",
+        )
+
+
+MEMORY = ("global load", "global store", "shared load", "shared store")
+
+
+def _row(c: Counts) -> tuple[int | None, ...]:
+    """Return the cells of one row, None for zero."""
+    return (
+        c.instructions,
+        c.by_class["fma"] or None,
+        c.by_class["tensor"] or None,
+        c.global_load_requests + c.global_store_requests or None,
+        c.global_load_sectors + c.global_store_sectors or None,
+        c.shared_load_requests + c.shared_store_requests or None,
+        c.shared_load_wavefronts + c.shared_store_wavefronts or None,
+    )
+
+
+def simulate(
+    kernel: Kernel | str,
+    A: np.ndarray,
+    B: np.ndarray,
+    C: np.ndarray | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    *,
+    architecture: str = ARCHITECTURE,
+    trace: Collection[int] = (),
+    blocks: Collection[int] | None = None,
+    progress: bool | None = False,
+) -> Run:
+    """Run a kernel on the simulator, counting.
+
+    Parameters
+    ----------
+    kernel : Kernel or str
+        What to run, or its name.
+    A, B, C, alpha, beta
+        As for calling the kernel, NumPy arrays. C is updated in place.
+    architecture : str
+        What to compile for; the PTX differs little.
+    trace : collection of int
+        Linear indices of the blocks whose accesses to keep.
+    blocks : collection of int, optional
+        Run only these blocks of the grid; the other tiles of C stay as they are, NaN if C is not given.
+    progress : bool, optional
+        Show a progress bar on stderr; None shows it in a terminal only.
+
+    Raises
+    ------
+    ArgumentError, CompileError
+        As for calling the kernel.
+    SimulationFault
+        An access is out of bounds, misaligned, reads what was never written, races with another thread's, or meets
+        an asynchronous copy that was not waited for; or a barrier is not reached by all threads of a block.
+    UnsupportedInstruction
+        The PTX holds something the simulator does not know.
+    """
+    kernel = find(kernel)
+    problem = operands.check(A, B, C, alpha, beta, kernel.types)
+    if problem.on_gpu:
+        raise ArgumentError("A", "a CuPy array", "a NumPy array: A.get()")
+    grid = kernel.grid(problem.M, problem.N)
+    for name, numbers in (("trace", trace), ("blocks", () if blocks is None else blocks)):
+        if any(not 0 <= number < grid for number in numbers):
+            raise ArgumentError(name, str(sorted(numbers)), f"blocks from 0 to {grid - 1}")
+    machine = kernel.simulated(problem, architecture, trace, blocks, progress)
+    return Run(kernel, problem.K, problem.C, machine.counts(), machine.trace)

@@ -1,0 +1,1 @@
+"""Maintainers' commands."""

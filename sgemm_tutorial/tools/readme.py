@@ -1,0 +1,97 @@
+"""Writes what the README shows of the recorded ladder, picture and table: ``python -m sgemm_tutorial.readme``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from .. import draw
+from ..catalogue import find
+from ..draw.figure import Figure
+from ..errors import ArgumentError
+from ..paths import RESULTS
+from ..records import timings
+from ..records.timings import Record, recorded
+
+ROOT = RESULTS.parent.parent
+README = ROOT / "README.md"
+PICTURE = ROOT / "book" / "_static" / "ladder.svg"
+SIZE = 4096
+OTHERS = "others"
+START, END = "<!-- ladder: written by python -m sgemm_tutorial.readme -->", "<!-- end of ladder -->"
+
+
+def picture(record: Record) -> Figure:
+    """Return the ladder's picture."""
+    return draw.ladder(record, SIZE)
+
+
+def block(record: Record, others: Record) -> str:
+    """Return the README's Markdown between its marks: the picture, the same in a table, and the other kernels.
+
+    Parameters
+    ----------
+    record, others : Record
+        Of the ladder, and of the kernels beside it.
+    """
+    of = record.provenance
+    lines = [
+        f"![{picture(record).alt}]({PICTURE.relative_to(ROOT).as_posix()})",
+        "",
+        "| kernel | idea | TFLOP/s | of cuBLAS |",
+        "|---|---|---:|---:|",
+    ]
+    points = record.select(sizes=[(SIZE,) * 3]).points
+    for point in points:
+        idea = find(point.kernel).idea
+        lines.append(
+            f"| [{point.kernel}](kernels/{point.kernel}.cu) | {idea} | {point.tflops:.2f} | "
+            f"{point.percent_of_cublas:.1f}% |"
+        )
+    cublas = 2 * SIZE**3 / float(np.median([point.cublas_ms for point in points])) / 1e9
+    lines += [
+        f"| cuBLAS {of['cublas']} | NVIDIA's library, in FP32 | {cublas:.2f} | 100.0% |",
+        "",
+        f"{of['gpu']}, driver {of['driver']}, {of['date'][:10]}; M = N = K = {SIZE}, FP32, device time, each "
+        "kernel beside cuBLAS in one run.",
+        "",
+        "Other roads, against the cuBLAS routine of the same types:",
+        "",
+        "| kernel | idea | types | TFLOP/s | of cuBLAS |",
+        "|---|---|---|---:|---:|",
+    ]
+    for point in sorted(others.select(sizes=[(SIZE,) * 3]).points, key=lambda point: point.kernel):
+        kernel = find(point.kernel)
+        lines.append(
+            f"| [{kernel.name}](kernels/{kernel.name}.cu) | {kernel.idea} | {kernel.types.name} | "
+            f"{point.tflops:.2f} | {point.percent_of_cublas:.1f}% |"
+        )
+    return "\n".join(lines)
+
+
+def written(text: str, record: Record, others: Record) -> str:
+    """Return a README's text with the part between its marks written anew; see `block`.
+
+    Raises
+    ------
+    ArgumentError
+        The text does not have both marks, once each and in order.
+    """
+    before, start, rest = text.partition(START)
+    _, end, after = rest.partition(END)
+    if not end or START in rest or END in before + after:
+        raise ArgumentError("text", "other marks", f"one {START} and after it one {END}")
+    return f"{before}{start}\n{block(record, others)}\n{end}{after}"
+
+
+def main(readme: Path = README, file: Path = PICTURE) -> None:
+    """Write both anew from the recording in ``book/results``."""
+    record = recorded()
+    text = written(readme.read_text(encoding="utf-8"), record, timings.load(OTHERS))
+    readme.write_text(text, encoding="utf-8")
+    picture(record).save(file)
+
+
+if __name__ == "__main__":
+    main()

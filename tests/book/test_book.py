@@ -1,0 +1,274 @@
+"""Builds the book as ``make book`` does, then reads it as a browser without a network would."""
+
+import functools
+import html.parser
+import http.server
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What a browser fetches to show a page, by element: anything named here must come with the book.
+FETCHED = {
+    "script": ["src"],
+    "link": ["href"],
+    "img": ["src", "srcset"],
+    "source": ["src", "srcset"],
+    "iframe": ["src"],
+    "video": ["src", "poster"],
+    "audio": ["src"],
+    "track": ["src"],
+    "embed": ["src"],
+    "object": ["data"],
+    "input": ["src"],
+    "use": ["href", "xlink:href"],
+    "image": ["href", "xlink:href"],
+}
+IN_CSS = re.compile(r"""url\(\s*(?:"([^"]*)"|'([^']*)'|([^)"'\s]*))\s*\)|@import\s+(?:"([^"]*)"|'([^']*)')""")
+IN_SCRIPT = re.compile(r"""["'`]((?:https?:)?//[\w-]+(?:\.[\w-]+)+[^"'`]*)""")
+CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-component-update",
+    "--disable-background-networking",
+    "--disable-sync",
+    "--virtual-time-budget=120000",
+    "--dump-dom",
+]
+
+
+class Page(html.parser.HTMLParser):
+    """One HTML page: its elements in order, and the text of those whose text matters."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self._open = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, {name: value or "" for name, value in attributes}))
+        if tag in ("title", "script", "style"):
+            self._open = tag
+
+    def handle_data(self, data):
+        if self._open:
+            self.texts.append((self._open, data))
+
+    def handle_endtag(self, tag):
+        if tag == self._open:
+            self._open = ""
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def text(self, tag):
+        return "".join(text for name, text in self.texts if name == tag)
+
+    @property
+    def redirect(self):
+        return any(meta.get("http-equiv", "").lower() == "refresh" for meta in self.all("meta"))
+
+    @property
+    def anchors(self):
+        return {a[key] for _, a in self.elements for key in ("id", "name") if key in a}
+
+    @property
+    def fetched(self):
+        for tag, attributes in self.elements:
+            for name in FETCHED.get(tag, []):
+                if name == "srcset":
+                    yield from (part.split()[0] for part in attributes.get(name, "").split(",") if part.strip())
+                elif name in attributes and attributes.get("rel") != "canonical":
+                    yield attributes[name]
+            yield from css_addresses(attributes.get("style", ""))
+        yield from css_addresses(self.text("style"))
+        yield from IN_SCRIPT.findall(self.text("script"))
+
+
+def css_addresses(text):
+    return ["".join(groups) for groups in IN_CSS.findall(text)]
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """Folder of the built book's pages."""
+    out = tmp_path_factory.mktemp("book")
+    jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
+    options = ["--config", "_config.yml", "--path-output", str(out), "-W", "-n", "--keep-going", "--quiet"]
+    done = subprocess.run([*jupyter_book, "build", "book", *options], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out / "_build" / "html"
+
+
+@pytest.fixture(scope="module")
+def pages(book):
+    """Every page, by its name."""
+    found = {path.name: Page(path.read_text(encoding="utf-8")) for path in sorted(book.glob("*.html"))}
+    assert len(found) > 5
+    return found
+
+
+def resolve(book, page, address):
+    """Return the file in the book that a page's relative address means, and the anchor in it."""
+    address, anchor = urldefrag(urljoin(page, address))
+    return book / unquote(urlsplit(address).path), unquote(anchor)
+
+
+def missing(book, file, addresses):
+    """Return the addresses that do not lie in the book."""
+    relative = [address for address in addresses if not address.startswith(("data:", "#"))]
+    return [a for a in relative if urlsplit(a).scheme or a.startswith("/") or not resolve(book, file, a)[0].is_file()]
+
+
+def test_nothing_is_fetched_from_elsewhere(book, pages):
+    bad = {name: found for name, page in pages.items() if (found := missing(book, name, page.fetched))}
+    for sheet in book.rglob("*.css"):
+        name = sheet.relative_to(book).as_posix()
+        if found := missing(book, name, css_addresses(sheet.read_text(encoding="utf-8"))):
+            bad[name] = found
+    assert not bad
+
+
+def test_scripts_run_from_a_file(pages):
+    """Over file://, a browser refuses modules; classic scripts it runs."""
+    assert not [name for name, page in pages.items() for script in page.all("script") if script.get("type") == "module"]
+
+
+def test_links_within_the_book_lead_somewhere(book, pages):
+    bad = []
+    for name, page in pages.items():
+        for address in (link["href"] for link in page.all("a") if "href" in link):
+            if urlsplit(address).scheme in ("http", "https", "mailto"):
+                continue
+            file, anchor = resolve(book, name, address)
+            known = not anchor or (file.name in pages and anchor in pages[file.name].anchors)
+            if not file.is_file() or not known:
+                bad.append((name, address))
+    assert not bad
+
+
+def test_pages_have_titles_of_their_own(pages):
+    titles = [page.text("title").strip() for page in pages.values() if not page.redirect]
+    assert all(titles)
+    assert len(set(titles)) == len(titles)
+
+
+def test_pictures_are_described(pages):
+    bad = []
+    for name, page in pages.items():
+        for image in page.all("img"):
+            alt = image.get("alt", "")
+            if not alt.strip() or re.search(r"\.(png|svg|jpe?g|gif)$", alt):
+                bad.append((name, image))
+        for drawing in page.all("svg"):
+            hidden = drawing.get("aria-hidden") == "true"  # an icon beside its text
+            if not hidden and not (drawing.get("role") == "img" and drawing.get("aria-label", "").strip()):
+                bad.append((name, drawing))
+    assert not bad
+
+
+# Shows each page in a frame as wide as a phone, waits for its formulas, and reports what a reader would see.
+PROBE = """<!doctype html><meta charset="utf-8"><title>probe</title>
+<script id="report" type="application/json"></script>
+<script>
+const ERRORS = "mjx-merror, mjx-container [style*='color: red'], .problematic, .system-message";
+async function look(name) {
+  const frame = Object.assign(document.createElement("iframe"), {src: name, width: 400, height: 800});
+  const loaded = new Promise(done => frame.onload = done);
+  document.body.append(frame);
+  await loaded;
+  const page = frame.contentDocument, view = frame.contentWindow;
+  if (view.MathJax) await view.MathJax.startup.promise;
+  await page.fonts.ready;
+  const fetched = view.performance.getEntriesByType("resource");
+  const seen = {
+    formulas: page.querySelectorAll(".math").length,
+    typeset: page.querySelectorAll(".math mjx-container").length,
+    errors: [...page.querySelectorAll(ERRORS)].map(box => box.outerHTML.slice(0, 200)),
+    fonts: [...page.fonts].filter(font => font.status === "error").map(font => font.family),
+    width: page.documentElement.scrollWidth,
+    wide: [...page.querySelectorAll("article *")].filter(e => e.getBoundingClientRect().right > 401)
+      .map(e => e.tagName + "." + e.className).slice(0, 5),
+    foreign: fetched.map(e => e.name).filter(url => !url.startsWith(location.origin) && !url.startsWith("data:")),
+    failed: fetched.filter(e => e.responseStatus >= 400).map(e => e.name),
+  };
+  frame.remove();
+  return seen;
+}
+addEventListener("load", async () => {
+  const report = {};
+  for (const name of NAMES) report[name] = await look(name);
+  document.getElementById("report").textContent = JSON.stringify(report);
+});
+</script>"""
+
+
+def browse(profile, address):
+    """Return the page at the address as headless Chromium has it once all is quiet."""
+    isolated = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={profile}"]
+    done = subprocess.run([CHROMIUM, *FLAGS, *isolated, address], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def seen(book, pages, tmp_path_factory):
+    """What Chromium, with no network, shows of each page."""
+    if not CHROMIUM:
+        pytest.skip("no Chromium on this machine: install chromium to look at the pages in a browser")
+    probe = PROBE.replace("NAMES", json.dumps([name for name, page in pages.items() if not page.redirect]))
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self):
+            if self.path != "/probe":
+                return super().do_GET()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(probe.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=book)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        dom = browse(tmp_path_factory.mktemp("profile"), f"http://127.0.0.1:{server.server_port}/probe")
+        server.shutdown()
+    report = re.search(r'<script id="report"[^>]*>(.*?)</script>', dom, re.DOTALL)[1]
+    assert report, "Chromium gave up before it had seen every page"
+    return json.loads(report)
+
+
+def test_formulas_are_typeset(seen):
+    assert sum(page["formulas"] for page in seen.values()) > 0
+    assert {name: page["typeset"] for name, page in seen.items()} == {name: p["formulas"] for name, p in seen.items()}
+
+
+@pytest.mark.parametrize("trouble", ["errors", "fonts", "foreign", "failed"])
+def test_no_page_shows_or_fetches_what_it_should_not(seen, trouble):
+    assert not {name: page[trouble] for name, page in seen.items() if page[trouble]}
+
+
+def test_no_page_is_wider_than_a_phone(seen):
+    assert not {name: (page["width"], page["wide"]) for name, page in seen.items() if page["width"] > 400}
+
+
+def test_formulas_are_typeset_from_a_file(seen, book, tmp_path):
+    """The probe reads pages over HTTP; a reader opens a file."""
+    name = max(seen, key=lambda page: seen[page]["formulas"])
+    dom = browse(tmp_path, (book / name).as_uri())
+    assert dom.count("<mjx-container") == seen[name]["formulas"]

@@ -1,0 +1,115 @@
+"""What every notebook of the book must be before nbval re-executes it, and what nbval would let pass.
+
+nbval compares every stored output with a fresh one, HTML, SVG and stderr included, except PNG and JPEG, and except
+in cells without an execution count. So neither may occur outside the live cells.
+"""
+
+import functools
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+BOOK = Path(__file__).resolve().parents[2] / "book"
+NOTEBOOKS = sorted(BOOK.glob("*.ipynb"))
+assert NOTEBOOKS, "the book has no notebooks"
+LIVE, RAISES = "nbval-ignore-output", "raises-exception"
+LONGEST_CELL = 25  # lines
+LARGEST_OUTPUT = 200_000  # bytes
+FIGURE = re.compile(r"\d[\d.,]* ?(?:%|[TGM]FLOP/s|[TGM]B/s|ms\b|µs)")
+WHOSE = re.compile(r"\{cite|\bsources?\b|\bSuppose\b|^\*\*\d+\.\*\*")  # somebody's, supposed, or of an exercise
+MACHINE_PATH = re.compile(r"(?<![\w.:/])/(home|root|tmp|work|opt|usr|mnt|Users)/")
+
+pytestmark = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+@functools.cache
+def read(path):
+    return nbformat.read(path, as_version=nbformat.NO_CONVERT)
+
+
+def code_cells(path):
+    return [cell for cell in read(path).cells if cell.cell_type == "code"]
+
+
+def tags(cell):
+    return cell.metadata.get("tags", [])
+
+
+def data(cell):
+    """Every MIME type and text that a cell puts out."""
+    for output in cell.outputs:
+        if output.output_type == "stream":
+            yield output.name, output.text
+        elif output.output_type == "error":
+            yield "error", output.evalue + "\n".join(output.traceback)
+        else:
+            yield from output.data.items()
+
+
+def test_is_a_valid_notebook_of_the_table_of_contents(path):
+    nbformat.validate(read(path))
+    contents = yaml.safe_load((BOOK / "_toc.yml").read_text(encoding="utf-8"))
+    files = [contents["root"], *(chapter["file"] for part in contents["parts"] for chapter in part["chapters"])]
+    assert path.stem in files
+
+
+def test_ran_once_from_top_to_bottom(path):
+    cells = code_cells(path)
+    assert cells
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+
+
+def test_errors_are_on_purpose(path):
+    for cell in code_cells(path):
+        assert (RAISES in tags(cell)) == any(output.output_type == "error" for output in cell.outputs), cell.source
+
+
+def test_every_cell_is_compared_but_the_live_ones(path):
+    cells = code_cells(path)
+    known = {LIVE, RAISES}
+    for cell in cells:
+        assert not [tag for tag in tags(cell) if tag.startswith("nbval-") and tag not in known], cell.source
+        assert "NBVAL_" not in cell.source and "PYTEST_VALIDATE" not in cell.source, "tag the cell instead"
+        uncompared = {"image/png", "image/jpeg", "application/vnd.jupyter.widget-view+json"}
+        assert LIVE in tags(cell) or not uncompared & {kind for kind, _ in data(cell)}, cell.source
+    live = [cell for cell in cells if LIVE in tags(cell)]
+    assert 2 * len(live) <= len(cells)
+
+
+def test_nothing_went_to_stderr(path):
+    assert not [text for cell in code_cells(path) for kind, text in data(cell) if kind == "stderr"]
+
+
+def test_prose_takes_measured_figures_from_records(path):
+    """A figure with a unit is glued, or printed by a cell; what others have published is cited beside it."""
+    prose = [cell.source for cell in read(path).cells if cell.cell_type == "markdown"]
+    paragraphs = [paragraph for source in prose for paragraph in re.split(r"\n\s*\n", source)]
+    assert not [paragraph for paragraph in paragraphs if FIGURE.search(paragraph) and not WHOSE.search(paragraph)]
+
+
+def test_names_no_place_on_a_machine(path):
+    for cell in read(path).cells:
+        outputs = [str(value) for _, value in data(cell)] if cell.cell_type == "code" else []
+        for text in [cell.source, *outputs]:
+            assert not MACHINE_PATH.search(text), text[:300]
+
+
+def test_cells_and_outputs_are_short(path):
+    for cell in code_cells(path):
+        assert len(cell.source.splitlines()) <= LONGEST_CELL, cell.source
+        assert cell.source.strip(), "an empty cell"
+        for kind, value in data(cell):
+            assert len(str(value)) <= LARGEST_OUTPUT, f"{len(value):,} bytes of {kind} from {cell.source}"
+
+
+def test_holds_nothing_of_the_run(path):
+    """No timings, no version of somebody's Python: re-executing changes what changed and nothing else."""
+    notebook = read(path)
+    assert notebook.metadata.kernelspec == {"display_name": "Python 3", "language": "python", "name": "python3"}
+    assert set(notebook.metadata) <= {"kernelspec", "language_info"}
+    assert set(notebook.metadata.get("language_info", {})) <= {"name", "pygments_lexer", "file_extension", "mimetype"}
+    for cell in notebook.cells:
+        assert set(cell.metadata) <= {"tags", "mystnb"}, cell.metadata

@@ -1,0 +1,287 @@
+"""A benchmark keeps what it measured, continues where it stopped, and never mixes what differs."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+
+from sgemm_tutorial import LADDER, ArgumentError, DeviceError, bench_or_recording, find, gpu, records
+from sgemm_tutorial.measure import bench as bench_module
+from sgemm_tutorial.measure.bench import BenchError, bench
+from sgemm_tutorial.measure.timing import Timing
+from sgemm_tutorial.operands import FP32, FP64
+from sgemm_tutorial.records.timings import load, parse_sizes, save
+
+from ..draw.test_draw import PROVENANCE
+from ..records.test_timings import POINT, record
+
+KERNELS = [find("01"), find("02")]
+
+
+class Meter:
+    """Imitates measuring: the k-th measurement takes k ms against cuBLAS's 1 ms; `fault` is raised at one."""
+
+    def __init__(self, fault=None, at=None):
+        self.fault, self.at, self.taken = fault, at, []
+
+    def __call__(self, kernels, size, flush_l2):
+        for kernel in kernels:
+            if len(self.taken) == self.at:
+                raise self.fault
+            self.taken.append((kernel.name, size))
+            own = Timing((len(self.taken) - 0.1, float(len(self.taken)), len(self.taken) + 0.1), 3)
+            yield kernel, own, Timing((1.0,) * 3, 8)
+
+
+def run(meter, kernels=KERNELS, sizes=(256, (5, 6, 7)), provenance=None, **more):
+    provenance = provenance or dict(PROVENANCE)
+    return bench(kernels, sizes, progress=False, measure=meter, provenance=lambda: provenance, **more)
+
+
+def test_every_kernel_is_measured_at_every_size():
+    meter = Meter()
+    result = run(meter)
+    names = [kernel.name for kernel in KERNELS]
+    assert meter.taken == [(name, size) for size in ((256,) * 3, (5, 6, 7)) for name in names]
+    assert [(p.kernel, p.size) for p in result.points] == meter.taken
+    second = result.points[1]
+    assert (second.ms, second.cublas_ms, second.samples, second.batch) == (2.0, 1.0, 3, 3)
+    assert second.ms_p10 < second.ms < second.ms_p90
+    assert second.percent_of_cublas == 50
+    assert result.complete and result.settings["flush_l2"] is False
+
+
+@pytest.mark.parametrize("with_path", [True, False])
+def test_a_lost_gpu_keeps_what_was_measured(tmp_path, with_path):
+    path = tmp_path / "r.json" if with_path else None
+    with pytest.raises(BenchError, match="the GPU fell off; points measured before: 3,") as caught:
+        run(Meter(DeviceError("the GPU fell off"), at=3), path=path)
+    assert isinstance(caught.value, DeviceError)
+    assert len(caught.value.record.points) == 3 and not caught.value.record.complete
+    if with_path:
+        assert str(path) in str(caught.value)
+        assert load(path).points == caught.value.record.points
+
+
+def test_an_interrupt_returns_and_saves_what_was_measured(tmp_path):
+    result = run(Meter(KeyboardInterrupt(), at=1), path=tmp_path / "r.json")
+    assert len(result.points) == 1 and not result.complete
+    assert load(tmp_path / "r.json") == result
+
+
+def test_each_point_is_on_disk_before_the_next_is_measured(tmp_path):
+    class Watching(Meter):
+        def __call__(self, kernels, size, flush_l2):
+            for i, measured in enumerate(super().__call__(kernels, size, flush_l2)):
+                yield measured
+                assert len(load(tmp_path / "r.json").points) == len(self.taken), i
+
+    run(Watching(), path=tmp_path / "r.json")
+
+
+def test_it_continues_where_it_stopped(tmp_path):
+    path = tmp_path / "r.json"
+    run(Meter(KeyboardInterrupt(), at=3), path=path)
+    later = PROVENANCE | {"date": "2026-12-01T00:00:00+00:00"}
+    meter = Meter()
+    result = run(meter, path=path, provenance=later)
+    assert meter.taken == [("02_coalesced", (5, 6, 7))]
+    assert len(result.points) == 4 and result.complete
+    assert result.provenance["date"] == PROVENANCE["date"]
+    assert load(path) == result
+    more = Meter()
+    run(more, path=path, sizes=(256, 512))
+    assert [size for _, size in more.taken] == [(512,) * 3] * 2
+    assert len(load(path).points) == 6
+
+
+@pytest.mark.parametrize("key", ["gpu", "driver", "cublas"])
+def test_another_machine_or_software_is_refused_and_the_file_left_alone(tmp_path, key):
+    path = tmp_path / "r.json"
+    run(Meter(), path=path)
+    before = path.read_bytes()
+    with pytest.raises(ArgumentError, match=f"a recording with {key} '{PROVENANCE[key]}'.* another file"):
+        run(Meter(), path=path, provenance=PROVENANCE | {key: "other"})
+    with pytest.raises(ArgumentError, match="a recording with settings"):
+        run(Meter(), path=path, flush_l2=True)
+    assert path.read_bytes() == before
+
+
+def test_a_changed_source_is_measured_again(tmp_path):
+    path = tmp_path / "r.json"
+    kernel = dataclasses.replace(find("02"), folder=tmp_path)
+    shutil.copy(find("02").path, kernel.path)
+    run(Meter(), kernel, path=path)
+    kernel.path.write_text(kernel.source + "\n\n// no other code\n", encoding="utf-8")
+    meter = Meter()
+    run(meter, kernel, path=path)
+    assert not meter.taken
+    kernel.path.write_text(kernel.source.replace("k < K", "k != K"), encoding="utf-8")
+    meter = Meter()
+    result = run(meter, kernel, path=path)
+    assert len(meter.taken) == 2 and len(result.points) == 2
+    assert {p.source for p in result.points} == {bench_module.digest(kernel)}
+
+
+def test_other_parameters_are_other_points():
+    kernels = [find("02"), find("02").variant(BM=16, BN=16)]
+    result = run(Meter(), kernels, 64)
+    assert [p.parameters for p in result.points] == [find("02").parameters, {"BM": 16, "BN": 16}]
+
+
+def test_progress_is_on_stderr_only(capsys):
+    bench(KERNELS, 64, progress=True, measure=Meter(), provenance=lambda: dict(PROVENANCE))
+    out, err = capsys.readouterr()
+    assert out == "" and "64×64×64" in err
+
+
+@pytest.mark.parametrize("sizes", [(), 0, -4, (0, 5), [(1, 2)], [(1, 2, 0)], ["64"], [(1.5, 2, 3)], [True], 2**31])
+def test_bad_sizes_are_refused_before_anything_is_measured(sizes):
+    meter = Meter()
+    with pytest.raises(ArgumentError, match="sizes"):
+        run(meter, sizes=sizes)
+    assert not meter.taken
+
+
+@pytest.mark.parametrize("kernels", ["nonsense", [], [3]])
+def test_bad_kernels_are_refused(kernels):
+    with pytest.raises(ArgumentError):
+        run(Meter(), kernels)
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("4096", [(4096,) * 3]),
+        ("512,1024", [(512,) * 3, (1024,) * 3]),
+        ("256:1024:256", [(n, n, n) for n in (256, 512, 768, 1024)]),
+        ("256:1000:256", [(n, n, n) for n in (256, 512, 768)]),
+        ("7:7:1", [(7, 7, 7)]),
+        ("300x200x100", [(300, 200, 100)]),
+        ("1x2x3, 5:6:1", [(1, 2, 3), (5, 5, 5), (6, 6, 6)]),
+    ],
+)
+def test_parse_sizes(text, sizes):
+    assert list(parse_sizes(text)) == sizes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "4096x",
+        "1x2",
+        "1x2x3x4",
+        "-4",
+        "4.5",
+        "1:2",
+        "5:1:1",
+        "1:5:0",
+        "1:5:-1",
+        "0",
+        "1x0x3",
+        "64,",
+        "2147483648",
+        "1:2147483647:1",
+        "٣",
+    ],
+)
+def test_nonsense_sizes_are_refused(text):
+    with pytest.raises(ArgumentError, match="sizes: got"):
+        parse_sizes(text)
+
+
+def test_zero_is_a_size_where_it_is_allowed():
+    assert parse_sizes("0,0x5x0", least=0) == ((0, 0, 0), (0, 5, 0))
+
+
+@pytest.fixture
+def recording(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "RESULTS", tmp_path)
+    monkeypatch.setattr(gpu, "available", lambda: False)
+    slow = dataclasses.replace(POINT, kernel="01_naive", parameters=find("01").parameters, ms=50.0)
+    save(tmp_path / "ladder.json", record(POINT, slow))
+
+
+def test_without_a_gpu_the_recording_is_shown(recording, capsys):
+    table = bench_or_recording(sizes=[POINT.size])
+    assert capsys.readouterr().out == ("No GPU here: showing the recording made on Imaginary GPU on 2026-11-20.\n")
+    assert [row[0] for row in table.rows] == ["02_coalesced", "01_naive"]
+    assert len(bench_or_recording("01", [POINT.size]).rows) == 1
+
+
+def test_a_recording_without_what_is_asked_says_what_it_has(recording):
+    message = r"coalesced<8, 32> at 17×17×17: not in the recording ladder, needs some of .* at 4096×4096×2048"
+    with pytest.raises(ArgumentError, match=message):
+        bench_or_recording("02", sizes=[17])
+
+
+@pytest.mark.parametrize(("M", "N"), [(200, 300), (1, 1), (3, 70)])
+def test_the_spot_check_sees_wrong_corners(M, N):
+    random = np.random.default_rng(1)
+    A, B = (random.standard_normal(shape).astype(np.float32) for shape in ((M, 9), (9, N)))
+
+    class Rows(list):
+        shape = (M, N)
+
+    def on_device(C):
+        return Rows(type("Row", (), {"get": lambda self, row=row: row})() for row in C)
+
+    C = A @ B
+    bench_module._spot_check("k", on_device(C), A, B)
+    C[-1, -1] = np.nan
+    with pytest.raises(bench_module.TutorialError, match=rf"k is wrong .* \({M - 1}, {N - 1}\)"):
+        bench_module._spot_check("k", on_device(C), A, B)
+
+
+@pytest.mark.skipif(gpu.available(), reason="there is a GPU")
+def test_without_a_gpu_bench_says_so():
+    with pytest.raises(DeviceError, match="no GPU"):
+        bench(LADDER, 64)
+
+
+def test_recording_starts_anew_and_replaces_the_old_when_it_is_whole(tmp_path, monkeypatch):
+    from sgemm_tutorial import record as recorder
+
+    whole = [True]
+
+    def measured(kernels, sizes, path):
+        save(path, record(POINT))
+        return dataclasses.replace(record(POINT), complete=whole[0])
+
+    monkeypatch.setattr(recorder, "bench", measured)
+    path = tmp_path / "ladder.json"
+    path.write_text("what another GPU left")
+    plan = {"ladder": (["01"], [64]), "variants": (["02"], [64])}
+    whole[0] = False
+    with pytest.raises(KeyboardInterrupt):
+        recorder.timed(plan, tmp_path)
+    assert path.read_text() == "what another GPU left"
+    whole[0] = True
+    recorder.timed(plan, tmp_path)
+    assert load(path).points == [POINT]
+
+
+def test_kernels_of_one_type_are_timed_together(monkeypatch):
+    of = {
+        name: dataclasses.replace(find("01"), types=types, label=name)
+        for name, types in (("single", FP32), ("double", FP64), ("another", FP32))
+    }
+    timed = []
+    monkeypatch.setattr(gpu, "capability", lambda: (9, 0))
+    monkeypatch.setattr(gpu, "load", lambda kernel: None)
+    monkeypatch.setattr(
+        bench_module,
+        "_of_types",
+        lambda types, kernels, size, flush: (
+            timed.append((types, [kernel.label for kernel in kernels], size, flush)) or iter(kernels)
+        ),
+    )
+    assert [kernel.label for kernel in bench_module.on_gpu(list(of.values()), (1, 2, 3), True)] == [
+        "single",
+        "another",
+        "double",
+    ]
+    assert timed == [(FP32, ["single", "another"], (1, 2, 3), True), (FP64, ["double"], (1, 2, 3), True)]

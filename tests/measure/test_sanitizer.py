@@ -1,0 +1,122 @@
+"""compute-sanitizer's outputs are read rightly, and its record is of the kernels as they are and clean."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from sgemm_tutorial import LADDER, SimulationFault, TutorialError, check, gpu
+from sgemm_tutorial.measure import sanitizer
+
+HEAD = "========= COMPUTE-SANITIZER\n"
+INVALID = """========= Invalid __global__ write of size 4 bytes
+=========     at coalesced<(int)8, (int)32>(int, int, int, float, const float *, ...)+0x480 in 02_coalesced.cu:29
+=========     by thread (5,0,0) in block (3,0,0)
+"""
+CLEAN = HEAD + "64 launches\n========= ERROR SUMMARY: 0 errors\n"
+ERRORS = HEAD + INVALID + "========= ERROR SUMMARY: 12 errors\n"
+ABRIDGED = HEAD + INVALID + "========= ERROR SUMMARY: 978 errors were found. 878 were not printed\n"
+RACES = HEAD + "========= RACECHECK SUMMARY: 48 hazards displayed (48 errors, 0 warnings)\n"
+NO_RACES = HEAD + "64 launches\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n"
+CRASHED = HEAD + "========= Error: Target application terminated before first instrumented API call\n"
+RAISED = HEAD + "Traceback (most recent call last):\nImportError: cupy\n========= ERROR SUMMARY: 0 errors\n"
+
+
+@pytest.fixture
+def says(tmp_path, monkeypatch):
+    """A function that puts a compute-sanitizer on the PATH which only says something and exits."""
+
+    def install(text, code=0):
+        (tmp_path / "said").write_text(text, encoding="utf-8")
+        tool = tmp_path / "compute-sanitizer"
+        tool.write_text(f'#!/bin/sh\ncd {tmp_path}\necho "$@" > asked\ncat said\nexit {code}\n', encoding="utf-8")
+        tool.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        return tmp_path / "asked"
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "found", "launches"),
+    [(CLEAN, 0, 0, 64), (NO_RACES, 0, 0, 64), (ERRORS, 99, 12, 0), (ABRIDGED, 1, 978, 0), (RACES, 99, 48, 0)],
+)
+def test_a_run_is_read(says, text, code, found, launches):
+    asked = says(text, code)
+    assert sanitizer.run("memcheck", "all")[:2] == (found, launches)
+    words = asked.read_text(encoding="utf-8").split()
+    assert words[:3] == ["--tool", "memcheck", "--error-exitcode=99"] and words[-2:] == ["--run", "all"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [(CRASHED, 1, "no summary"), ("", 0, "no summary"), (RAISED, 1, "ended with 1"), (CLEAN, 99, "ended with 99")],
+)
+def test_a_run_that_did_not_end_well_is_an_error(says, text, code, message):
+    says(text, code)
+    with pytest.raises(TutorialError, match=message):
+        sanitizer.run("memcheck", "all")
+
+
+@pytest.mark.parametrize(("text", "code", "noticed"), [(ERRORS, 99, True), (CLEAN, 0, False), (RACES, 99, False)])
+def test_a_control_counts_if_its_own_kernel_is_reported(says, text, code, noticed):
+    says(text, code)
+    assert sanitizer.of_control(0)["noticed"] == noticed
+
+
+def test_without_a_gpu_it_says_so(says, capsys):
+    if gpu.available():
+        pytest.skip("there is a GPU")
+    says(CLEAN)
+    assert sanitizer.main() == 1
+    assert "no GPU" in capsys.readouterr().err
+
+
+def test_without_compute_sanitizer_it_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(gpu, "capability", lambda: (9, 0))
+    monkeypatch.setenv("PATH", "")
+    assert sanitizer.main() == 1
+    assert "compute-sanitizer, of the CUDA toolkit, is not on the PATH" in capsys.readouterr().err
+
+
+def test_every_tool_has_a_control():
+    assert {tool for tool, *_ in sanitizer.CONTROLS} == set(sanitizer.TOOLS)
+
+
+@pytest.mark.parametrize("number", range(len(sanitizer.CONTROLS)))
+def test_the_broken_kernels_are_broken(number):
+    tool, _, kernel = sanitizer.CONTROLS[number]
+    words = {"memcheck": "out of bounds|misaligned", "racecheck": "race", "synccheck": "barrier"}
+    if tool == "initcheck":  # a matrix of the caller's is not tracked; NaN stands for what was never written
+        assert check(kernel, 64, 64, 8, 1.0, 0.0, on_gpu=False).wrong
+    else:
+        with pytest.raises(SimulationFault, match=words[tool]):
+            sanitizer.launch([kernel], np)
+
+
+def test_what_is_launched_is_whole_ragged_and_unaligned():
+    for kernel in LADDER:
+        drawn = list(sanitizer.shapes(kernel))
+        of = kernel.parameters
+        whole = [shifts for M, N, K, shifts in drawn if K and not (M % of["BM"] or N % of["BN"] or K % of.get("BK", 1))]
+        assert set(whole) == {(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)}
+        assert any(M % of["BM"] and N % of["BN"] and K % of.get("BK", 8) for M, N, K, _ in drawn)
+        assert any(K == 0 for _, _, K, _ in drawn)
+    assert any(beta == 0 for _, beta in sanitizer.SCALARS) and any(alpha == 0 for alpha, _ in sanitizer.SCALARS)
+
+
+def test_launches_are_all_made_and_counted():
+    assert sanitizer.launch(LADDER[:2], np) == 2 * 6 * len(sanitizer.SCALARS)
+
+
+def test_every_kernel_as_it_is_was_clean_under_every_tool():
+    """If not: ``python -m tests.sanitizer``."""
+    record = json.loads(sanitizer.RECORD.read_text(encoding="utf-8"))
+    assert [(one["kernel"], one["parameters"], one["source"]) for one in record["kernels"]] == [
+        (kernel.name, kernel.parameters, kernel.digest) for kernel in sanitizer.KERNELS
+    ]
+    launches = sum(len(kernel["shapes"]) for kernel in record["kernels"]) * len(sanitizer.SCALARS)
+    assert record["tools"] == [{"tool": tool, "launches": launches, "errors": 0} for tool in sanitizer.TOOLS]
+    assert [(one["tool"], one["change"]) for one in record["controls"]] == [one[:2] for one in sanitizer.CONTROLS]
+    assert all(one["noticed"] and one["errors"] for one in record["controls"])

@@ -1,0 +1,265 @@
+"""Kernels of other types than float32: what their arguments must be, how they are judged, what cuBLAS is told."""
+
+import ctypes
+import dataclasses
+from fractions import Fraction
+from types import SimpleNamespace
+
+import cupy
+import numpy as np
+import pytest
+
+from sgemm_tutorial import ArgumentError, Kernel, check, cublas, find, gpu, matrices, suite
+from sgemm_tutorial.correctness import excess
+from sgemm_tutorial.operands import FP16, FP32, FP64
+
+each = pytest.mark.parametrize("types", [FP32, FP64, FP16], ids=lambda types: types.name)
+others = pytest.mark.parametrize("types", [FP64, FP16], ids=lambda types: types.name)
+
+
+def operands(M, N, K, types, seed=0):
+    random = np.random.default_rng(seed)
+    A, B, C = (random.standard_normal(shape) for shape in ((M, K), (K, N), (M, N)))
+    return A.astype(types.operand), B.astype(types.operand), C.astype(types.result)
+
+
+# Arguments
+
+
+@each
+def test_what_a_kernel_takes(types):
+    A, B, C = operands(3, 5, 4, types)
+    problem = operands.check(A, B, C, 0.1, 1e39, types)
+    assert problem.alpha == types.result.type(0.1) and problem.alpha.dtype == problem.beta.dtype == types.result
+    assert np.isinf(problem.beta) == (types is not FP64)
+    assert operands.check(A, B, None, 1, 0, types).C.dtype == types.result
+
+
+@pytest.mark.parametrize(
+    ("types", "wrong", "dtype", "text"),
+    [
+        (FP64, 0, np.float32, "A: got dtype <f4, needs float64: A.astype(np.float64)"),
+        (FP64, 2, np.float32, "C: got dtype <f4, needs float64: C.astype(np.float64)"),
+        (FP16, 1, np.float32, "B: got dtype <f4, needs float16: B.astype(np.float16)"),
+        (FP16, 2, np.float16, "C: got dtype <f2, needs float32: C.astype(np.float32)"),
+    ],
+)
+def test_other_types_are_refused(types, wrong, dtype, text):
+    kernel = dataclasses.replace(find("01"), types=types)
+    matrices = list(operands(3, 5, 4, types))
+    matrices[wrong] = matrices[wrong].astype(dtype)
+    with pytest.raises(ArgumentError) as refused:
+        kernel(*matrices)
+    assert str(refused.value) == text
+
+
+def test_memory_must_be_aligned_to_the_type():
+    memory = np.zeros(4 * 8 + 4, np.uint8)[4:].view(np.float64).reshape(2, 2)
+    with pytest.raises(ArgumentError, match="A: got memory not at a multiple of 8 bytes"):
+        operands.check(memory, memory, None, 1, 0, FP64)
+
+
+def test_a_template_over_the_type_takes_its_types_from_it():
+    kernel = Kernel("99_made_up", "", {"T": "float", "BM": 8, "BN": 32})
+    double = kernel.variant(T="double")
+    assert (kernel.types, double.types, double.expression) == (FP32, FP64, "made_up<double, 8, 32>")
+    assert double.variant(BM=16).types == FP64
+    with pytest.raises(ArgumentError, match="T: got 'int', needs float or double"):
+        kernel.variant(T="int")
+
+
+# Judging
+
+
+class Imitation:
+    """Stands for a kernel: the right answer, summed backwards in `arithmetic`, and what `spoil` does to it."""
+
+    name, parameters = "imitation", {"BM": 8, "BN": 8, "BK": 8}
+
+    def __init__(self, types, arithmetic=None, spoil=None):
+        self.types, self.arithmetic, self.spoil = types, arithmetic or types.result, spoil
+
+    def __call__(self, A, B, C, alpha, beta):
+        of, to = self.arithmetic.type, self.arithmetic
+        with np.errstate(all="ignore"):
+            result = np.zeros(C.shape, to)
+            if alpha != 0 and A.shape[1]:
+                result = of(alpha) * (A.astype(to)[:, ::-1] @ B.astype(to)[::-1])
+            if beta != 0:
+                result = result + of(beta) * C.astype(to)
+            C[:] = result
+        if self.spoil:
+            self.spoil(A, B, C)
+
+
+@others
+def test_a_right_result_passes_every_case(types):
+    result = suite(Imitation(types), on_gpu=False)
+    assert result.passed, result.failures().table()
+    assert 0 < max(one.worst_ratio for one in result.results) < 1
+
+
+@pytest.mark.parametrize(("types", "arithmetic"), [(FP64, np.float32), (FP16, np.float16)])
+def test_sums_in_a_lower_precision_fail(types, arithmetic):
+    assert not check(Imitation(types, np.dtype(arithmetic)), 37, 41, 43, on_gpu=False).passed
+
+
+SPOILERS = {
+    "one element wrong": lambda A, B, C: C.__setitem__((3, 5), C[3, 5] + 0.01),
+    "one element not written": lambda A, B, C: C.__setitem__((3, 5), np.nan),
+    "A overwritten": lambda A, B, C: A.__setitem__((3, 5), 7),
+    "before A": lambda A, B, C: A.base.__setitem__(0, 0),
+    "after C": lambda A, B, C: C.base.__setitem__(-1, 0),
+    "a guard's NaN made another": lambda A, B, C: C.base.__setitem__(-1, np.nan),
+}
+
+
+@others
+@pytest.mark.parametrize("spoiler", SPOILERS)
+def test_a_spoiled_result_fails(types, spoiler):
+    assert not check(Imitation(types, spoil=SPOILERS[spoiler]), 37, 41, 43, -1.5, 0.75, on_gpu=False).passed
+
+
+@others
+def test_guards_are_nan_and_matrices_begin_where_they_are_told(types):
+    def look(A, B, C):
+        assert all(np.isnan(matrix.base[[0, -1]]).all() for matrix in (A, B, C))
+        offsets = {(matrix.ctypes.data - matrix.base.ctypes.data) % 512 for matrix in (A, B)}
+        assert offsets == {3 * types.operand.itemsize}
+
+    assert check(Imitation(types, spoil=look), 9, 10, 11, on_gpu=False, shift=3).passed
+
+
+@pytest.mark.parametrize(("types", "u"), [(FP32, 2.0**-24), (FP64, 2.0**-52), (FP16, 2.0**-23)])
+@pytest.mark.parametrize(("factor", "right"), [(0.99, True), (1.01, False)])
+def test_the_bound_is_highams(types, u, factor, right):
+    K, alpha, beta = 6, 2.0, 3.0
+    A, B = np.ones((1, K), types.operand), np.ones((K, 1), types.operand)
+    C = np.full((1, 1), -4, types.result)
+    bound = (K + 2) * u / (1 - (K + 2) * u) * (alpha * K + beta * 4)
+    got = np.array([[alpha * K - beta * 4 + factor * bound]])  # about 0
+    assert (excess(got, A, B, C, alpha, beta) <= 1).all() == right
+
+
+def test_the_exact_result_is_right_though_the_reference_is_only_float64():
+    A, B, _ = operands(3, 3, 300, FP64)
+    exact = [[float(sum(map(lambda a, b: Fraction(a) * Fraction(b), row, column))) for column in B.T] for row in A]
+    assert (excess(np.array(exact), A, B, None, 1.0, 0.0) <= 0.5).all()
+
+
+@pytest.mark.parametrize(("got", "right"), [(0.0, True), (1.0, True), (2.0, True), (100.0, False)])
+def test_what_cancels_may_differ_from_the_reference(got, right):
+    A, B = np.array([[1e16, 1.0, -1e16]]), np.ones((3, 1))
+    assert (excess(np.array([[got]]), A, B, None, 1.0, 0.0) <= 1).all() == right
+
+
+def test_float64_below_its_normal_range():
+    A, B = np.full((1, 3), 1e-163), np.full((3, 1), 1e-163)
+    for got, right in ((0.0, True), (1e-322, False)):
+        assert (excess(np.array([[got]]), A, B, None, 1.0, 0.0) <= 1).all() == right
+
+
+def test_sums_that_are_cut_off_instead_of_rounded_are_right_from_float16_only():
+    """As on tensor cores: many addends just below the last bit of the first one all vanish."""
+    A, B = np.full((1, 65), 1.98 * 2.0**-12), np.full((65, 1), 2.0**-12)
+    A[0, 0] = B[0, 0] = 1.0
+    got = np.ones((1, 1), np.float32)
+    for types, right in ((FP16, True), (FP32, False)):
+        ratio = excess(got, A.astype(types.operand), B.astype(types.operand), None, 1.0, 0.0)
+        assert (ratio <= 1).all() == right
+
+
+@each
+def test_matrices_of_each_type(types):
+    A, B = matrices(50, 60, 70, seed=3, on_gpu=False, types=types)
+    assert (A.shape, B.shape, A.dtype, B.dtype) == ((50, 70), (70, 60), types.operand, types.operand)
+    assert abs(A.astype(float).mean()) < 0.1 and abs(A.astype(float).std() - 1) < 0.1
+    if types is FP16:
+        assert np.array_equal(A, matrices(50, 60, 70, seed=3, on_gpu=False)[0].astype(np.float16))
+    if types is FP64:
+        assert (A.astype(np.float32) != A).mean() > 0.99  # all 53 bits are used
+
+
+@pytest.mark.parametrize(("types", "limit"), [(FP32, 2**24 - 2), (FP16, 2**23 - 2), (FP64, 2**52 - 2)])
+def test_k_past_the_bound(types, limit):
+    with pytest.raises(ArgumentError, match=f"K: got {limit}, needs less than {limit}, where the error bound"):
+        check(Imitation(types), 1, 1, limit)
+
+
+# cuBLAS
+
+
+class FakeCublas:
+    """Multiplies column-major matrices in memory, as cuBLAS's documentation says of ?gemm and GemmEx."""
+
+    CUBLAS_OP_N, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT, CUBLASError = 0, 68, -1, RuntimeError
+
+    def __init__(self):
+        self.called = []
+
+    @staticmethod
+    def _gemm(sizes, scalar, alpha, a, lda, b, ldb, beta, c, ldc, operand, result):
+        def matrix(address, rows, columns, ld, dtype):
+            memory = np.ctypeslib.as_array((ctypes.c_uint8 * (ld * columns * dtype.itemsize)).from_address(address))
+            return memory.view(dtype).reshape(columns, ld)[:, :rows].T
+
+        handle, trans_a, trans_b, m, n, k = sizes
+        assert (handle, trans_a, trans_b) == ("handle", 0, 0)
+        alpha, beta = (matrix(address, 1, 1, 1, scalar)[0, 0] for address in (alpha, beta))
+        A, B, C = matrix(a, m, k, lda, operand), matrix(b, k, n, ldb, operand), matrix(c, m, n, ldc, result)
+        C[:] = alpha * (A.astype(result) @ B.astype(result)) + beta * C
+
+    def sgemm(self, *call):
+        self.called.append("sgemm")
+        self._gemm(call[:6], FP32.result, *call[6:], FP32.operand, FP32.result)
+
+    def dgemm(self, *call):
+        self.called.append("dgemm")
+        self._gemm(call[:6], FP64.result, *call[6:], FP64.operand, FP64.result)
+
+    def gemmEx(self, *call):
+        alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algorithm = call[6:]
+        half, single = cupy.cuda.runtime.CUDA_R_16F, cupy.cuda.runtime.CUDA_R_32F
+        assert (a_type, b_type, c_type, compute, algorithm) == (half, half, single, 68, -1)
+        self.called.append("gemmEx")
+        self._gemm(call[:6], FP32.result, alpha, a, lda, b, ldb, beta, c, ldc, FP16.operand, FP16.result)
+
+
+@pytest.mark.parametrize("routine", [cublas.sgemm, cublas.dgemm, cublas.gemm_ex], ids=lambda routine: routine.name)
+def test_cublas_is_asked_for_the_same_types(routine, monkeypatch):
+    library, types = FakeCublas(), routine.types
+    monkeypatch.setattr(cublas, "_library", lambda: library)
+    monkeypatch.setattr(cublas, "_handle", lambda: "handle")
+    A, B, C = operands(3, 5, 4, types)
+    held = [SimpleNamespace(data=SimpleNamespace(ptr=matrix.ctypes.data), shape=matrix.shape) for matrix in (A, B, C)]
+    scalars = types.result.type(-1.5), types.result.type(0.75)
+    before = C.copy()
+    cublas.launch(operands.Problem(3, 5, 4, scalars[0], *held[:2], scalars[1], held[2], False, True, types))()
+    assert library.called == [routine.name]
+    assert (excess(C, A, B, before, -1.5, 0.75) <= 1).all()
+
+
+# Launching
+
+
+def test_a_launch_asks_for_shared_memory(monkeypatch):
+    """What CuPy is told where a kernel adds shared memory: leave for it once, and its size at each launch."""
+    told = []
+
+    class Function:
+        ptr = 1234
+
+        def __call__(self, *call):
+            told.append(call)
+
+    module = SimpleNamespace(load=lambda cubin: None, get_function=lambda name: Function())
+    monkeypatch.setattr(cupy.cuda.function, "Module", lambda: module)
+    monkeypatch.setattr(cupy.cuda.driver, "funcSetAttribute", lambda *call: told.append(call))
+    monkeypatch.setattr(cupy.cuda, "Device", lambda: SimpleNamespace(id=99))
+    monkeypatch.setattr(gpu, "capability", lambda: (9, 0))
+    kernel = find("13").variant(SHARED=1)
+    problem = SimpleNamespace(M=17, N=513, K=3, C=None, arguments={"M": np.int32(17)})
+    launch = gpu.launcher(kernel, problem)
+    launch()
+    leave = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    assert told == [(1234, leave, 67_584), ((4,), (128,), (np.int32(17),), 67_584)]
