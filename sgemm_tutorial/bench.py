@@ -243,11 +243,12 @@ def _of_types(
 
 
 def digest(kernel: Kernel) -> str:
-    """Return what tells versions of a kernel's code apart, 12 digits of a SHA-256.
+    """Return what tells versions of a kernel's code apart, its headers included, 12 digits of a SHA-256.
 
     Comments, assertions at compile time and spacing are left out: they make no difference to what runs.
     """
-    code = " ".join(re.sub(r"//[^\n]*|static_assert\([^;]*;", "", kernel.source).split())
+    text = "\n".join(kernel.files.values())
+    code = " ".join(re.sub(r"//[^\n]*|static_assert\([^;]*;", "", text).split())
     return hashlib.sha256(code.encode()).hexdigest()[:12]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from .errors import ArgumentError
 from .gpus import WARP
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
+INCLUDED = re.compile(r'(?m)^\s*#\s*include\s*"([^"\n]+)"')
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Kernel:
     folder : Path
         Where the source file is.
     edits : tuple of (str, str)
-        Changes to the source file's text; see `edited`.
+        Changes to the text of the source file and its headers; see `edited`.
     label : str
         What was changed, by edits or parameters, in a few words; recordings tell kernels apart by it too.
     types : Types
@@ -63,12 +65,37 @@ class Kernel:
     @property
     def source(self) -> str:
         """The text of the source file, read anew each time, with `edits` made."""
-        text = self.path.read_text(encoding="utf-8")
-        for old, new in self.edits:
-            if old not in text:
-                raise ArgumentError("edits", repr(old), f"text that {self.path.name} holds")
-            text = text.replace(old, new)
-        return text
+        return self.files[self.path.name]
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The texts of the source file and then of its headers by name, read anew each time, with `edits` made.
+
+        Headers are what it includes between quotes, and they in their turn, from its folder or else from `KERNELS`.
+        """
+        files: dict[str, str] = {}
+        made: set[int] = set()  # which of the edits
+        names = [self.path.name]
+        while names:
+            name = names.pop(0)
+            path = self.path if name == self.path.name else self._header(name)
+            if path is None or name in files:
+                continue
+            text = path.read_text(encoding="utf-8")
+            for number, (old, new) in enumerate(self.edits):
+                if old in text:
+                    text = text.replace(old, new)
+                    made.add(number)
+            files[name] = text
+            names += INCLUDED.findall(text)
+        for number, (old, _) in enumerate(self.edits):
+            if number not in made:
+                raise ArgumentError("edits", repr(old), f"text that {' or '.join(files)} holds")
+        return files
+
+    def _header(self, name: str) -> Path | None:
+        """Return the path of a header, None if it is none of ours."""
+        return next((folder / name for folder in (self.folder, KERNELS) if (folder / name).is_file()), None)
 
     @property
     def function(self) -> str:
@@ -121,14 +148,15 @@ class Kernel:
         Parameters
         ----------
         *changes : tuple of (str, str)
-            Text of the source, and what to put in its place, wherever it stands; made in this order.
+            Text of the source file or of its headers, and what to put in its place, wherever it stands; made in this
+            order.
         label : str
             What this does to the kernel, in a few words.
 
         Raises
         ------
         ArgumentError
-            The source does not hold the text.
+            None of them holds the text.
         """
         kernel = dataclasses.replace(self, edits=self.edits + changes, label=label)
         _ = kernel.source

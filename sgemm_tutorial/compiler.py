@@ -57,7 +57,7 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     Parameters
     ----------
     kernel : Kernel
-        Its source is read anew.
+        Its source is read anew, with its headers.
     architecture : str
         A real architecture, ``"sm_75"`` or later. Or a virtual one such as ``"compute_90"``, for which there is the
         same PTX in half the time and no machine code: enough to simulate.
@@ -76,7 +76,7 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
     if capability < kernel.least_capability:
         major, minor = kernel.least_capability
         raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {kernel.name}")
-    binary = _compile(kernel.name, kernel.path.name, kernel.source, kernel.expression, architecture)
+    binary = _compile(kernel.name, tuple(kernel.files.items()), kernel.expression, architecture)
     if kernel.dynamic_shared_bytes:  # the rest ptxas sees to
         static = re.search(r"(\d+) bytes smem", binary.log)
         shared = kernel.dynamic_shared_bytes + (int(static[1]) if static else 0)
@@ -91,8 +91,10 @@ def build(kernel: Kernel, architecture: str = ARCHITECTURE) -> Binary:
 
 
 @lru_cache(maxsize=256)
-def _compile(kernel: str, file: str, source: str, expression: str, architecture: str) -> Binary:
-    program = nvrtc.createProgram(source, file, (), ())
+def _compile(kernel: str, files: tuple[tuple[str, str], ...], expression: str, architecture: str) -> Binary:
+    (file, source), *headers = files
+    names, texts = [name.encode() for name, _ in headers], [text.encode() for _, text in headers]
+    program = nvrtc.createProgram(source, file, texts, names)
     try:
         nvrtc.addNameExpression(program, expression)
         # Where there is a driver, NVRTC keeps what it compiled on disk, and gives no log when it finds it there.
