@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ import numpy as np
 
 from . import compiler, gpu, operands
 from .compiler import ARCHITECTURE, Binary, Instance
-from .errors import ArgumentError
+from .errors import ArgumentError, UnsupportedInstruction
 from .hardware import THREADS_MAX, WARP
 from .operands import FP32, Problem, Types, named_in_cuda
 from .paths import KERNELS
 from .simulator.machine import Machine
 from .simulator.ptx import parse
+
+EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
+"""Template parameters that are rows or columns of a tile."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,13 @@ class Kernel:
     types: Types = FP32
     dynamic_shared: Callable[[Mapping[str, Any]], int] = field(default=lambda of: 0, compare=False)
 
+    def __post_init__(self) -> None:
+        for name, value in self.parameters.items():
+            least = 1 if name in EXTENTS else 0
+            if name != "T" and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+                raise ArgumentError(name, repr(value), f"a whole number, {least} or more")
+        object.__setattr__(self, "parameters", {n: v if n == "T" else int(v) for n, v in self.parameters.items()})
+
     @property
     def path(self) -> Path:
         """The source file."""
@@ -67,7 +78,13 @@ class Kernel:
 
     @property
     def source(self) -> str:
-        """The text of the source file, read anew each time, with `edits` made."""
+        """The text of the source file, read anew each time, with `edits` made.
+
+        Raises
+        ------
+        ArgumentError
+            The file cannot be read, or does not hold what `edits` change.
+        """
         try:
             text = self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -116,9 +133,9 @@ class Kernel:
         ArgumentError
             Its file cannot be read or no longer holds what `edits` change, or a block has too many threads.
         """
-        if self.threads > THREADS_MAX:
+        if not 1 <= self.threads <= THREADS_MAX:
             raise ArgumentError(
-                "parameters", f"{self.threads:,} threads per block of {self.expression}", f"at most {THREADS_MAX:,}"
+                "parameters", f"{self.threads:,} threads per block of {self.expression}", f"1 to {THREADS_MAX:,}"
             )
         return Instance(
             self.name,
@@ -153,7 +170,8 @@ class Kernel:
         Raises
         ------
         ArgumentError
-            The kernel has no template parameter of that name, or T is no element type.
+            The kernel has no template parameter of that name, T is no element type, or another parameter is no whole
+            number, or 0 where that makes no tile.
         """
         for name in parameters:
             if name not in self.parameters:
@@ -171,14 +189,11 @@ class Kernel:
         label : str
             What this does to the kernel, in a few words.
 
-        Raises
-        ------
-        ArgumentError
-            The source does not hold the text.
+        Notes
+        -----
+        The file is read when the source is asked for, and not before; what it does not hold is an ArgumentError then.
         """
-        kernel = dataclasses.replace(self, edits=self.edits + changes, label=label)
-        _ = kernel.source
-        return kernel
+        return dataclasses.replace(self, edits=self.edits + changes, label=label)
 
     def __call__(self, A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
         """Compute C ← αAB + βC with BLAS's rules, on the GPU for CuPy arrays, simulated for NumPy arrays.
@@ -243,8 +258,11 @@ class Kernel:
         instance, binary = self.instance, self.build(architecture)
         if problem.fresh_C:
             problem.C.fill(np.nan)
-        program = parse(binary.ptx, binary.entry, instance.dynamic_shared_bytes)
         fresh = {"C"} if problem.fresh_C else set()
-        machine = Machine(program, self.name, self.threads, problem.arguments, fresh=fresh, trace=trace)
-        machine.run(self.grid(problem.M, problem.N), blocks, progress)
+        try:
+            program = parse(binary.ptx, binary.entry, instance.dynamic_shared_bytes)
+            machine = Machine(program, self.name, instance.threads, problem.arguments, fresh=fresh, trace=trace)
+            machine.run(self.grid(problem.M, problem.N), blocks, progress)
+        except UnsupportedInstruction as error:
+            raise UnsupportedInstruction(f"{instance.file}: {error}") from None
         return machine

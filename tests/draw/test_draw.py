@@ -19,12 +19,11 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
 from sgemm_tutorial import ArgumentError, Kernel, draw, find, matrices, owners, request, simulate
-from sgemm_tutorial.draw import figure, maps
+from sgemm_tutorial.draw import figure, maps, requests
 from sgemm_tutorial.draw import owners as owners_picture
 from sgemm_tutorial.draw.warp import lane_colour
 from sgemm_tutorial.records.timings import Point, Record
 from sgemm_tutorial.simulation import Run
-from sgemm_tutorial.simulator import memory
 from sgemm_tutorial.simulator.batch import Access
 
 from ..sources import steady
@@ -195,9 +194,9 @@ def test_same_bytes_in_another_process_with_other_settings(drawn, tmp_path):
         "path.sketch: 5, 5, 5",
     )
     (tmp_path / "matplotlibrc").write_text("\n".join(settings))
-    program = "import json; from tests.test_draw import digests, pictures; print(json.dumps(digests(pictures())))"
+    program = "import json; from tests.draw.test_draw import digests, pictures; print(json.dumps(digests(pictures())))"
     environment = os.environ | {"MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "1", "LC_ALL": "C"}
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parent.parent.parent
     environment["PYTHONPATH"] = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, cwd=root, capture_output=True, text=True, check=True
@@ -502,7 +501,7 @@ def test_banks_have_a_row_for_each_wavefront_counted(width, kind, blocks, lanes,
     threads = np.array(sorted(lanes))
     offsets = np.array(blocks)[threads // paired] * width
     found = request(made(offsets, width, kind=kind, threads=threads), kind=kind, array="As")
-    served = memory.wavefronts(found)
+    served = requests.served(found)
     assert 1 + max(row for row, _, _ in served) == found.wavefronts
     assert len({(row, word % 32) for row, word, _ in served}) == len(served)  # a bank serves one word at a time
     asked = {(lane, word) for lane, words in zip(found.lanes, found.words, strict=True) for word in words}

@@ -4,15 +4,14 @@ import pytest
 
 import sgemm_tutorial as sg
 from sgemm_tutorial import ArgumentError, counters, find_gpu
-from sgemm_tutorial.model.ceilings import DRAM, L2, SHARED, Ceiling, Ceilings
+from sgemm_tutorial.model.ceilings import ARITHMETIC, DRAM, L2, SHARED, Ceiling, Ceilings
 from sgemm_tutorial.model.roofline import OPERANDS, Traffic, attainable, bounds, bounds_table, traffic
-from sgemm_tutorial.operands import FP32
 
 every = pytest.mark.parametrize("kernel", sg.LADDER, ids=lambda kernel: kernel.name)
 IMAGINARY = Ceilings(
     {},
     {
-        FP32: Ceiling(FP32, "FLOP", 60 * 10**12, 1e3, 1, 1),
+        ARITHMETIC: Ceiling(ARITHMETIC, "FLOP", 60 * 10**12, 1e3, 1, 1),
         SHARED: Ceiling(SHARED, "byte", 30 * 10**12, 1e3, 1, 1),
         L2: Ceiling(L2, "byte", 6 * 10**12, 1e3, 1, 1),
         DRAM: Ceiling(DRAM, "byte", 3 * 10**12, 1e3, 1, 1),
@@ -53,7 +52,7 @@ def test_only_whole_tiles(sizes, name):
 def test_the_lowest_roof_of_each_level():
     one = Traffic(1000, {OPERANDS: 6000, SHARED: 500, L2: 100, DRAM: 1})
     assert one.intensity(L2) == 10
-    assert attainable(one, IMAGINARY) == {FP32: 60, SHARED: 2 * 30, L2: 10 * 6, DRAM: 1000 * 3}
+    assert attainable(one, IMAGINARY) == {ARITHMETIC: 60, SHARED: 2 * 30, L2: 10 * 6, DRAM: 1000 * 3}
 
 
 def test_bounds_of_the_first_source():
