@@ -1,5 +1,7 @@
 """What a kernel moves is counted on the simulator and agrees with what an H100 counted; roofs follow from it."""
 
+import dataclasses
+
 import pytest
 
 import sgemm_tutorial as sg
@@ -39,6 +41,29 @@ def test_what_is_extrapolated_is_what_a_whole_run_counts(kernel):
     assert found.bytes[SHARED] == 32 * sectors + 128 * wavefronts
     assert found.flops == 2 * M * N * K
     assert found.bytes[OPERANDS] == 12 * M * N * K
+
+
+@pytest.mark.parametrize(
+    ("kernel", "megabytes"), [("01", 201), ("14", 134), ("15", 134), (sg.find("13").variant(T="double", BLOCKS=2), 403)]
+)
+def test_elements_are_as_large_as_the_types_say(kernel, megabytes):
+    moved = traffic(kernel, 4096, 4096, 4096).bytes
+    assert round(moved[DRAM] / 1e6) == megabytes
+    types = sg.find(kernel).types
+    assert moved[OPERANDS] == (2 * types.operand.itemsize + types.result.itemsize) * 4096**3
+
+
+def test_a_changed_source_is_counted_anew(tmp_path):
+    """A file that reads less of A moves less, in the same process."""
+    kernel = dataclasses.replace(sg.find("02"), folder=tmp_path)
+    text = sg.find("02").source
+    kernel.path.write_text(text)
+    before = traffic(kernel, 128, 128, 128)
+    kernel.path.write_text(text.replace("acc += A[row * K + k]", "acc += A[row * K]"))
+    after = traffic(kernel, 128, 128, 128)
+    assert after.bytes[L2] < before.bytes[L2]
+    kernel.path.write_text(text)
+    assert traffic(kernel, 128, 128, 128) == before
 
 
 @pytest.mark.parametrize(
