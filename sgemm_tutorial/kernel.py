@@ -113,8 +113,15 @@ class Kernel:
         """Threads per block: the tile of C divided among threads of TM × TN elements each.
 
         Where a warp has a tile of WM × WN and its threads have none, as on tensor cores, it is divided among warps.
+
+        Raises
+        ------
+        ArgumentError
+            The parameters don't name that tile.
         """
         of = self.parameters
+        if not {"BM", "BN"} <= of.keys():
+            raise ArgumentError("parameters", ", ".join(of) or "none", "BM and BN, a block's rows and columns of C")
         if "WM" in of and "TM" not in of:
             return WARP * of["BM"] * of["BN"] // (of["WM"] * of["WN"])
         return of["BM"] * of["BN"] // (of.get("TM", 1) * of.get("TN", 1))
@@ -131,7 +138,7 @@ class Kernel:
         Raises
         ------
         ArgumentError
-            Its file cannot be read or no longer holds what `edits` change, or a block has too many threads.
+            Its file cannot be read or does not hold what `edits` change, or a block has too many threads or none.
         """
         if not 1 <= self.threads <= THREADS_MAX:
             raise ArgumentError(

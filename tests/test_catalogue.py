@@ -151,6 +151,11 @@ def test_a_variant_that_cannot_be(wrong, text):
     assert str(refused.value) == text
 
 
+def test_a_kernel_without_a_tile():
+    with pytest.raises(ArgumentError, match="parameters: got TILE, needs BM and BN"):
+        simulate(Kernel("99_made_up", "", {"TILE": 8}), A, B)
+
+
 def test_numpys_whole_numbers_are_whole_numbers():
     kernel = find("02").variant(BM=np.int64(16))
     assert type(kernel.parameters["BM"]) is int and kernel == find("02").variant(BM=16)
