@@ -113,18 +113,11 @@ class Kernel:
         """Threads per block: the tile of C divided among threads of TM × TN elements each.
 
         Where a warp has a tile of WM × WN and its threads have none, as on tensor cores, it is divided among warps.
-
-        Raises
-        ------
-        ArgumentError
-            The parameters don't name that tile.
         """
         of = self.parameters
-        if not {"BM", "BN"} <= of.keys():
-            raise ArgumentError("parameters", ", ".join(of) or "none", "BM and BN, a block's rows and columns of C")
         if "WM" in of and "TM" not in of:
             return WARP * of["BM"] * of["BN"] // (of["WM"] * of["WN"])
-        return of["BM"] * of["BN"] // (of.get("TM", 1) * of.get("TN", 1))
+        return of.get("BM", 1) * of.get("BN", 1) // (of.get("TM", 1) * of.get("TN", 1))
 
     @property
     def dynamic_shared_bytes(self) -> int:
@@ -168,8 +161,17 @@ class Kernel:
         return compiler.build(self.instance, architecture)
 
     def grid(self, M: int, N: int) -> int:
-        """Blocks for an M × N matrix C: one per BM × BN tile, in one dimension, row of tiles by row."""
-        return -(-M // self.parameters["BM"]) * -(-N // self.parameters["BN"])
+        """Blocks for an M × N matrix C: one per BM × BN tile, in one dimension, row of tiles by row.
+
+        Raises
+        ------
+        ArgumentError
+            The parameters don't name that tile.
+        """
+        of = self.parameters
+        if not {"BM", "BN"} <= of.keys():
+            raise ArgumentError("parameters", ", ".join(of) or "none", "BM and BN, a block's rows and columns of C")
+        return -(-M // of["BM"]) * -(-N // of["BN"])
 
     def variant(self, **parameters: int | str) -> Kernel:
         """Return this kernel with other template arguments, for example ``variant(BM=16, BN=16)``.

@@ -1,5 +1,6 @@
 """The catalogue: finding kernels, their properties, and that each rung has its file and its chapter's number."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -19,6 +20,7 @@ from sgemm_tutorial import (
     operands,
     resources,
     simulate,
+    timing,
 )
 from sgemm_tutorial.paths import KERNELS
 
@@ -154,6 +156,16 @@ def test_a_variant_that_cannot_be(wrong, text):
 def test_a_kernel_without_a_tile():
     with pytest.raises(ArgumentError, match="parameters: got TILE, needs BM and BN"):
         simulate(Kernel("99_made_up", "", {"TILE": 8}), A, B)
+
+
+@pytest.mark.parametrize("kernel", [timing.SPIN, Kernel("copy", "", {}), Kernel("sum", "", {"THREADS": 256})])
+def test_kernels_that_multiply_nothing_can_be_built(kernel, tmp_path):
+    """As those that keep a GPU busy, or measure what it can do."""
+    kernel = dataclasses.replace(kernel, folder=tmp_path)
+    kernel.path.write_text(
+        f"{'template <int T> ' * bool(kernel.parameters)}__global__ void {kernel.function}(int* out) {{ *out = 1; }}"
+    )
+    assert "st.global" in kernel.build("compute_90").ptx
 
 
 def test_numpys_whole_numbers_are_whole_numbers():
