@@ -24,6 +24,7 @@ from .simulator.ptx import parse
 
 EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
 """Template parameters that are rows or columns of a tile."""
+INCLUDED = re.compile(r'(?m)^\s*#\s*include\s*"([^"\n]+)"')
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Kernel:
     folder : Path
         Where the source file is.
     edits : tuple of (str, str)
-        Changes to the source file's text; see `edited`.
+        Changes to the text of the source file and its headers; see `edited`.
     label : str
         What was changed, by edits or parameters, in a few words; recordings tell kernels apart by it too.
     types : Types
@@ -78,24 +79,48 @@ class Kernel:
 
     @property
     def source(self) -> str:
-        """The text of the source file, read anew each time, with `edits` made.
+        """The text of the source file, read anew each time, with `edits` made."""
+        return self.files[self.path.name]
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The texts of the source file and then of its headers by name, read anew each time, with `edits` made.
+
+        Headers are what it includes between quotes, and they in their turn, from its folder or else from `KERNELS`.
 
         Raises
         ------
         ArgumentError
-            The file cannot be read, or does not hold what `edits` change.
+            A file cannot be read, or none of them holds what `edits` change.
         """
-        try:
-            text = self.path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ArgumentError(
-                "kernel", f"{self.name}, whose file {self.path.name} cannot be read ({error})", "its source"
-            ) from None
-        for old, new in self.edits:
-            if old not in text:
-                raise ArgumentError("edits", repr(old), f"text that {self.path.name} holds")
-            text = text.replace(old, new)
-        return text
+        files: dict[str, str] = {}
+        made: set[int] = set()  # which of the edits
+        names = [self.path.name]
+        while names:
+            name = names.pop(0)
+            path = self.path if name == self.path.name else self._header(name)
+            if path is None or name in files:
+                continue
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ArgumentError(
+                    "kernel", f"{self.name}, whose file {name} cannot be read ({error})", "its source"
+                ) from None
+            for number, (old, new) in enumerate(self.edits):
+                if old in text:
+                    text = text.replace(old, new)
+                    made.add(number)
+            files[name] = text
+            names += INCLUDED.findall(text)
+        for number, (old, _) in enumerate(self.edits):
+            if number not in made:
+                raise ArgumentError("edits", repr(old), f"text that {' or '.join(files)} holds")
+        return files
+
+    def _header(self, name: str) -> Path | None:
+        """Return the path of a header, None if it is none of ours."""
+        return next((folder / name for folder in (self.folder, KERNELS) if (folder / name).is_file()), None)
 
     @property
     def function(self) -> str:
@@ -139,8 +164,7 @@ class Kernel:
             )
         return Instance(
             self.name,
-            self.path.name,
-            self.source,
+            tuple(self.files.items()),
             self.expression,
             self.threads,
             self.least_capability,
@@ -149,11 +173,12 @@ class Kernel:
 
     @property
     def digest(self) -> str:
-        """What tells versions of the code apart, 12 digits of a SHA-256.
+        """What tells versions of the code apart, headers included, 12 digits of a SHA-256.
 
         Comments, assertions at compile time and spacing are left out: they make no difference to what runs.
         """
-        code = " ".join(re.sub(r"//[^\n]*|static_assert\([^;]*;", "", self.source).split())
+        text = "\n".join(self.files.values())
+        code = " ".join(re.sub(r"//[^\n]*|static_assert\([^;]*;", "", text).split())
         return hashlib.sha256(code.encode()).hexdigest()[:12]
 
     def build(self, architecture: str = ARCHITECTURE) -> Binary:
@@ -194,13 +219,15 @@ class Kernel:
         Parameters
         ----------
         *changes : tuple of (str, str)
-            Text of the source, and what to put in its place, wherever it stands; made in this order.
+            Text of the source file or of its headers, and what to put in its place, wherever it stands; made in this
+            order.
         label : str
             What this does to the kernel, in a few words.
 
         Notes
         -----
-        The file is read when the source is asked for, and not before; what it does not hold is an ArgumentError then.
+        The files are read when the source is asked for, and not before; text that none of them holds is an
+        ArgumentError then.
         """
         return dataclasses.replace(self, edits=self.edits + changes, label=label)
 
@@ -273,5 +300,5 @@ class Kernel:
             machine = Machine(program, self.name, instance.threads, problem.arguments, fresh=fresh, trace=trace)
             machine.run(self.grid(problem.M, problem.N), blocks, progress)
         except UnsupportedInstruction as error:
-            raise UnsupportedInstruction(f"{instance.file}: {error}") from None
+            raise UnsupportedInstruction(f"{self.path.name}: {error}") from None
         return machine

@@ -5,6 +5,7 @@ All counts are static: how often an instruction is written, not how often it run
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import tempfile
@@ -16,11 +17,15 @@ from pathlib import Path
 
 from cuda.pathfinder import find_nvidia_binary_utility
 
+from ..cache import cached
 from ..catalogue import find
 from ..compiler import ARCHITECTURE, Binary
 from ..errors import CompileError
 from ..kernel import Kernel
 from ..table import Table
+
+OPTIONS = ("--print-code", "--print-line-info-inline")
+"""What nvdisasm is asked for."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,8 @@ class SassInstruction:
     text : str
         The whole instruction: predicate, opcode and operands.
     file, line : str and int
-        Where in the source it comes from; line 0 where the compiler does not tell. What the kernel calls from other
-        files, such as CUDA's headers, comes from the line that calls it.
+        Where it is written, in the kernel's source or in a header; line 0 where the compiler does not tell. What is
+        written in CUDA's own headers comes from the line that calls it.
     target : int or None
         The address a branch goes to.
     """
@@ -61,23 +66,36 @@ def sass(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> list[SassIns
     CompileError
         The source does not compile, or nvdisasm is missing or cannot read the result.
     """
-    return list(_disassemble(find(kernel).build(architecture)))
+    kernel = find(kernel)
+    return list(_disassemble(kernel.build(architecture), tuple(kernel.files)))
 
 
-@lru_cache(maxsize=64)
-def _disassemble(binary: Binary) -> tuple[SassInstruction, ...]:
+@lru_cache(maxsize=32)
+def _disassemble(binary: Binary, files: tuple[str, ...]) -> tuple[SassInstruction, ...]:
     nvdisasm = find_nvidia_binary_utility("nvdisasm")
     if nvdisasm is None:
         raise CompileError("nvdisasm is not installed: pip install -r requirements.txt")
+    key = ("nvdisasm", _digest(Path(nvdisasm)), OPTIONS, binary.cubin.decode("latin-1"))
+    (listing,) = cached(key, lambda: (_listing(nvdisasm, binary),))
+    code = _parse_sass(listing, binary.entry, files)
+    if not code:
+        raise CompileError(f"nvdisasm finds no code in {binary.kernel} for {binary.architecture}")
+    return code
+
+
+def _listing(nvdisasm: str, binary: Binary) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "kernel.cubin")
         file.write_bytes(binary.cubin)
-        command = [nvdisasm, "--print-code", "--print-line-info-inline", str(file)]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-    code = _parse_sass(result.stdout, binary.entry, f"{binary.kernel}.cu")
-    if result.returncode or not code:
+        result = subprocess.run([nvdisasm, *OPTIONS, str(file)], capture_output=True, text=True, check=False)
+    if result.returncode:
         raise CompileError(f"nvdisasm cannot read {binary.kernel} for {binary.architecture}: {result.stderr.strip()}")
-    return code
+    return result.stdout
+
+
+@lru_cache(maxsize=1)
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 _SOURCE = re.compile(r'\s*//## File "([^"]*)", line (\d+)( inlined at)?')
@@ -85,10 +103,11 @@ _LABEL = re.compile(r"(\.L_\w+):")
 _INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]+)\*/\s+((?:@!?\w+\s+)?([A-Z]\w*[\w.]*).*?)\s*;")
 
 
-def _parse_sass(text: str, entry: str, own: str) -> tuple[SassInstruction, ...]:
-    """Read nvdisasm's listing of one function of the file `own`, putting addresses for labels.
+def _parse_sass(text: str, entry: str, files: tuple[str, ...]) -> tuple[SassInstruction, ...]:
+    """Read nvdisasm's listing of one function, putting addresses for labels.
 
-    Where code is inlined, the listing gives a line for each level, the innermost first. Taken is the first in `own`.
+    Where code is inlined, the listing gives a line for each level, the innermost first; the first in one of the
+    kernel's `files` is taken.
     """
     _, _, text = text.partition(f"\n.text.{entry}:\n")
     text, _, _ = text.partition("\t.section\t")
@@ -97,7 +116,7 @@ def _parse_sass(text: str, entry: str, own: str) -> tuple[SassInstruction, ...]:
     file, line, deeper = "", 0, False
     for row in text.splitlines():
         if match := _SOURCE.match(row):
-            if not (deeper and file == own):
+            if not (deeper and file in files):
                 file, line = Path(match[1]).name, int(match[2])
             deeper = bool(match[3])  # the next row says from where
         elif match := _LABEL.match(row):

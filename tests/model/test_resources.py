@@ -125,8 +125,9 @@ def test_every_instruction_is_known_and_comes_from_the_source(architecture):
         code = sass(kernel, architecture)
         assert [instruction.address for instruction in code] == list(range(0, 16 * len(code), 16))
         assert {sass_class(instruction).split(".")[0] for instruction in code} <= set(sass_module._CLASSES)
-        assert {instruction.file for instruction in code} == {kernel.path.name}
-        assert all(1 <= instruction.line <= len(kernel.source.splitlines()) for instruction in code)
+        assert {instruction.file for instruction in code} == kernel.files.keys()
+        lengths = {name: len(text.splitlines()) for name, text in kernel.files.items()}
+        assert all(1 <= instruction.line <= lengths[instruction.file] for instruction in code)
         assert code[-1].opcode == "EXIT"  # the padding is gone
         assert sum(sass_mix(kernel, architecture)["kernel"].values()) == len(code)
 
@@ -299,7 +300,7 @@ def test_errors_are_clear(tmp_path, monkeypatch):
         resources(NAIVE, "sm_61")
     broken = dataclasses.replace(NAIVE.build(), cubin=b"not an ELF file")
     with pytest.raises(CompileError, match="nvdisasm cannot read 01_naive for sm_90: nvdisasm"):
-        sass_module._disassemble(broken)
+        sass_module._disassemble(broken, ())
     monkeypatch.setattr(sass_module, "find_nvidia_binary_utility", lambda name: None)
     with pytest.raises(CompileError, match=r"pip install -r requirements\.txt"):
-        sass_module._disassemble(broken)
+        sass_module._disassemble(broken, ())
