@@ -144,7 +144,7 @@ def find_gpu(name: str) -> Gpu:
     ArgumentError
         There is none; the message suggests the nearest name.
     """
-    wanted = name.casefold().strip()
+    wanted = str(name).casefold().strip()
     boards = {gpu.name.casefold(): gpu for gpu in GPUS}
     if wanted in boards:
         return boards[wanted]
@@ -164,7 +164,7 @@ def limits_of(architecture: str) -> Limits:
     ArgumentError
         The architecture is not in the table.
     """
-    base = re.sub(r"(?<=\d)[af]$", "", architecture)
+    base = re.sub(r"(?<=\d)[af]$", "", str(architecture))
     if base not in LIMITS:
         raise ArgumentError("architecture", repr(architecture), f"one of {', '.join(LIMITS)}")
     return LIMITS[base]
