@@ -28,10 +28,8 @@ class Instance:
     ----------
     kernel : str
         The kernel's name, for messages.
-    file : str
-        Name of the source file.
-    source : str
-        Its text.
+    files : tuple of (str, str)
+        Name and text of the source file, and then of the headers that it includes.
     expression : str
         The instance, for example ``"shared_tile<32, 32, 32>"``.
     threads : int
@@ -43,8 +41,7 @@ class Instance:
     """
 
     kernel: str
-    file: str
-    source: str
+    files: tuple[tuple[str, str], ...]
     expression: str
     threads: int
     least_capability: tuple[int, int]
@@ -103,7 +100,7 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     if capability < instance.least_capability:
         major, minor = instance.least_capability
         raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {instance.kernel}")
-    binary = _compile(instance.kernel, instance.file, instance.source, instance.expression, architecture)
+    binary = _compile(instance.kernel, instance.files, instance.expression, architecture)
     if instance.dynamic_shared_bytes:  # the rest ptxas sees to
         static = re.search(r"(\d+) bytes smem", binary.log)
         shared = instance.dynamic_shared_bytes + (int(static[1]) if static else 0)
@@ -118,8 +115,10 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
 
 
 @lru_cache(maxsize=256)
-def _compile(kernel: str, file: str, source: str, expression: str, architecture: str) -> Binary:
-    program = nvrtc.createProgram(source, file, (), ())
+def _compile(kernel: str, files: tuple[tuple[str, str], ...], expression: str, architecture: str) -> Binary:
+    (file, source), *headers = files
+    names, texts = [name.encode() for name, _ in headers], [text.encode() for _, text in headers]
+    program = nvrtc.createProgram(source, file, texts, names)
     try:
         nvrtc.addNameExpression(program, expression)
         # Where there is a driver, NVRTC keeps what it compiled on disk, and gives no log when it finds it there.

@@ -36,7 +36,7 @@ class SassInstruction:
     text : str
         The whole instruction: predicate, opcode and operands.
     file, line : str and int
-        Where in the source it comes from; line 0 where the compiler does not tell.
+        Where it is written, in the kernel's source or in a header; line 0 where the compiler does not tell.
     target : int or None
         The address a branch goes to.
     """

@@ -188,6 +188,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     targets: dict[str, int] = {}
     line = index = 0
     home = ""  # the number of the kernel's own file, which the first location is in
+    callers: dict[tuple[str, str], int] = {}  # the line of that file which a header's line was last inlined at
     for statement in _statements(body):
         if label := re.fullmatch(r"([\w$]+):", statement):
             if blocks[-1]:
@@ -198,8 +199,9 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
             home = home or file
             if file == home:
                 line = int(inner) or line
-            elif outer_file == home:  # a header's function, inlined
-                line = int(outer)
+            elif outer_file:  # a header's function, inlined, maybe into another one
+                line = int(outer) if outer_file == home else callers.get((outer_file, outer), line)
+                callers[file, inner] = line
         elif statement.startswith(".reg"):
             _, kind, name = statement.split()
             register_types[name.partition("<")[0]] = kind[1:]

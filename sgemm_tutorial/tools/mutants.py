@@ -110,16 +110,19 @@ class Mutant:
         The sound one.
     rule : str
         What was done to it.
+    file : str
+        The kernel's source file, or a header that it includes.
     line : int
-        Where.
+        Where in it.
     text : str
         The line, or what is left of it, afterwards.
     source : str
-        The whole source.
+        The whole file.
     """
 
     kernel: Kernel
     rule: str
+    file: str
     line: int
     text: str
     source: str
@@ -130,7 +133,7 @@ class Mutant:
         return self.kernel.name, self.rule, self.text
 
     def __str__(self) -> str:
-        return f"{self.kernel.name}, {self.rule}, line {self.line}: {self.text}"
+        return f"{self.kernel.name}, {self.rule}, {self.file}, line {self.line}: {self.text}"
 
 
 # Making mutants. Every rule reads the code with all else blanked out, so that places in it are places in the source,
@@ -248,7 +251,9 @@ def with_statement_dropped(code: str) -> Iterator[list[Edit]]:
 
 
 def with_scalars_swapped(code: str) -> Iterator[list[Edit]]:
-    """Swap α and β throughout the body."""
+    """Swap α and β throughout the kernel's body."""
+    if "__global__" not in code:
+        return
     other = {"alpha": "beta", "beta": "alpha"}
     body = code.index("{", code.index("__global__"))
     yield [(*match.span(), other[match[0]]) for match in re.compile(r"\b(?:alpha|beta)\b").finditer(code, body)]
@@ -279,19 +284,22 @@ def small(kernel: Kernel) -> Kernel:
 
 
 def mutants(kernel: Kernel) -> list[Mutant]:
-    """Return the kernel, with `SMALL` template arguments, broken in every way the rules know, each way once."""
+    """Return the kernel, with `SMALL` template arguments, broken in every way the rules know, each way once.
+
+    Its source file is broken, and so are the headers that it includes, one file at a time.
+    """
     kernel = small(kernel)
-    source = kernel.source
-    code = blanked(source)
     found: dict[str, Mutant] = {}
-    for rule, breaks in RULES.items():
-        for edits in breaks(code):
-            broken = source
-            for begin, end, replacement in reversed(edits):
-                broken = broken[:begin] + replacement + broken[end:]
-            line = source.count("\n", 0, edits[0][0]) + 1
-            text = " ".join(broken.splitlines()[line - 1].partition("//")[0].split())
-            found.setdefault("".join(blanked(broken).split()), Mutant(kernel, rule, line, text, broken))
+    for file, source in kernel.files.items():
+        code = blanked(source)
+        for rule, breaks in RULES.items():
+            for edits in breaks(code):
+                broken = source
+                for begin, end, replacement in reversed(edits):
+                    broken = broken[:begin] + replacement + broken[end:]
+                line = source.count("\n", 0, edits[0][0]) + 1
+                text = " ".join(broken.splitlines()[line - 1].partition("//")[0].split())
+                found.setdefault("".join(blanked(broken).split()), Mutant(kernel, rule, file, line, text, broken))
     return list(found.values())
 
 
@@ -415,8 +423,9 @@ def verdict(kernel: Kernel) -> str | None:
 
 
 def judge(mutant: Mutant, folder: Path) -> str | None:
-    """Return the verdict on a mutant, whose source is put into the folder."""
-    (folder / mutant.kernel.path.name).write_text(mutant.source, encoding="utf-8")
+    """Return the verdict on a mutant, whose files are put into the folder."""
+    for file, source in (mutant.kernel.files | {mutant.file: mutant.source}).items():
+        (folder / file).write_text(source, encoding="utf-8")
     try:
         return verdict(dataclasses.replace(mutant.kernel, folder=folder))
     except CompileError as error:
