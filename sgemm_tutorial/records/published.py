@@ -15,6 +15,7 @@ from ..catalogue import LADDER
 from ..errors import ArgumentError
 from ..paths import RESULTS
 from ..table import Table
+from . import cards
 from .timings import Record, recorded
 
 FILE = RESULTS / "published-results.csv"
@@ -136,9 +137,8 @@ def shares(results: Iterable[Result]) -> dict[str, dict[str, float]]:
 
 def own() -> list[Record]:
     """Return the ladder at `SIZE` on every card that is recorded, the one that the book shows first."""
-    shown = recorded(sizes=[SIZE])
-    each = (recorded(sizes=[SIZE], recording=path) for path in sorted(RESULTS.glob("*/ladder.json")))
-    return [shown, *(record for record in each if record.provenance["gpu"] != shown.provenance["gpu"])]
+    order = sorted(cards.recorded(), key=lambda card: (card != cards.shown(), card))
+    return [recorded(sizes=[SIZE], recording=cards.folder(card) / "ladder.json") for card in order]
 
 
 def by_gpu(records: Iterable[Record], results: Iterable[Result]) -> dict[str, dict[str, float]]:
