@@ -22,7 +22,7 @@ from .model.resources import kernel_occupancy, resources, resources_table
 from .model.sass import hot_loop, sass, sass_mix, sass_table
 from .paths import RESULTS
 from .records import ceilings, counters, profiles, published
-from .records.card import card
+from .records.ceilings import card
 from .records.timings import recorded
 from .simulation import simulate
 from .source import diff, show
