@@ -323,11 +323,13 @@ def _parser() -> argparse.ArgumentParser:
         "--recording",
         metavar="NAME",
         default="ladder",
-        help="what to show without a GPU: a name in book/results or a file (default: %(default)s)",
+        help="what to show without a GPU: a recording of the book's card, or a file (default: %(default)s)",
     )
 
-    add = command("compare", _compare, "hold two recordings against each other", "Both are files, or in book/results.")
-    add("old", metavar="OLD", help="a file that bench has saved, or a name in book/results such as ladder")
+    add = command(
+        "compare", _compare, "hold two recordings against each other", "Both are files, or of the book's card."
+    )
+    add("old", metavar="OLD", help="a file that bench has saved, or a recording of the book's card such as ladder")
     add("new", metavar="NEW", help="another")
 
     add = command(
