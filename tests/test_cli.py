@@ -13,7 +13,7 @@ import pytest
 from sgemm_tutorial import CATALOGUE, LADDER, DeviceError, __main__, find, gpu
 from sgemm_tutorial.__main__ import main
 from sgemm_tutorial.measure.bench import BenchError
-from sgemm_tutorial.records import timings
+from sgemm_tutorial.records import cards, files
 
 from .records.test_timings import POINT, record
 
@@ -44,8 +44,9 @@ def a_gpu(monkeypatch):
 
 @pytest.fixture
 def recording(tmp_path, monkeypatch, no_gpu):
-    monkeypatch.setattr(timings, "RESULTS", tmp_path)
-    timings.save(tmp_path / "ladder.json", record(POINT))
+    monkeypatch.setattr(cards, "RESULTS", tmp_path)
+    monkeypatch.setenv(cards.VARIABLE, "imaginary")
+    files.write(tmp_path / "imaginary" / "ladder.json", record(POINT))
 
 
 @pytest.fixture
@@ -169,8 +170,8 @@ def test_bench_on_a_gpu_measures(run, a_gpu, monkeypatch, tmp_path):
 
 def test_compare(run, tmp_path):
     faster = dataclasses.replace(POINT, ms=POINT.ms / 2, ms_p10=POINT.ms_p10 / 2, ms_p90=POINT.ms_p90 / 2)
-    timings.save(tmp_path / "old.json", record(POINT))
-    timings.save(tmp_path / "new.json", record(faster))
+    files.write(tmp_path / "old.json", record(POINT))
+    files.write(tmp_path / "new.json", record(faster))
     status, out, _ = run("compare", str(tmp_path / "old.json"), str(tmp_path / "new.json"))
     assert status == 0 and "+100.0%  faster" in out
     status, out, _ = run("compare", str(tmp_path / "new.json"), str(tmp_path / "old.json"), "--json")
