@@ -59,11 +59,11 @@ def made(offsets, width=4, space="shared", array="As", kind="load", threads=THRE
 def recorded(names=NAMES, sizes=(256, 1024, 4096)) -> Record:
     """Return a record in which cuBLAS takes 2 ms at every size, and the kernels 4 ms, 3 ms, 2 ms and so on."""
     points = [
-        Point(name, {}, n, n, n, ms, 0.9 * ms, 1.25 * ms, 10, 1, 2.0, 1.9, 2.1, "")
+        Point(name, {}, "FP32", "", "", n, n, n, ms, 0.9 * ms, 1.25 * ms, 2.0, 1.9, 2.1, 10, 1)
         for n in sizes
         for name, ms in zip(names, range(len(names), 0, -1), strict=True)
     ]
-    return Record(PROVENANCE, {}, points)
+    return Record(PROVENANCE, {}, True, points)
 
 
 def two_types() -> Record:
@@ -700,7 +700,7 @@ def test_cublas_of_each_type(drawn):
 
 def test_by_size_of_problems_that_are_not_square():
     points = [dataclasses.replace(point, M=4 * point.M, N=2 * point.N) for point in recorded().points]
-    picture = draw.by_size(Record(PROVENANCE, {}, points))
+    picture = draw.by_size(Record(PROVENANCE, {}, True, points))
     assert "by size, the cube root of M·N·K" in picture.alt and " at 512 to " in picture.alt  # 1024 × 512 × 256
 
 
@@ -710,7 +710,7 @@ def test_by_size_tells_arguments_apart():
         for BM in (64, 128)
         for point in recorded(NAMES[:1]).points
     ]
-    assert {"05 64", "05 128", "cuBLAS"} <= set(words(draw.by_size(Record(PROVENANCE, {}, points))))
+    assert {"05 64", "05 128", "cuBLAS"} <= set(words(draw.by_size(Record(PROVENANCE, {}, True, points))))
 
 
 def test_labels_keep_apart(drawn):
