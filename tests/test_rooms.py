@@ -104,10 +104,10 @@ def test_annotations_are_imports_too():
 
 
 def test_a_modules_name_means_one_thing():
-    """Rooms share a name only for one subject: what predicts it, what measures it and what has recorded it."""
+    """Rooms share a name only for one subject: what predicts it, measures it, has recorded it and tends the record."""
     rooms = defaultdict(set)
     for module in MODULES:
         rooms[module.rpartition(".")[2]].add(room(module))
     assert not {stem for stem in rooms if stem in sys.stdlib_module_names}
     shared = {stem: found for stem, found in rooms.items() if len(found) > 1 and not stem.startswith("__")}
-    assert not {stem: found for stem, found in shared.items() if not found <= {"model", "measure", "records"}}
+    assert not {stem: found for stem, found in shared.items() if not found <= {"model", "measure", "records", "tools"}}

@@ -11,8 +11,8 @@ from sgemm_tutorial.simulator.counting import Counts
 from sgemm_tutorial.simulator.fma import fma32
 from sgemm_tutorial.simulator.tensor import accumulation_bound, multiply_accumulate
 
-from ..model.test_resources import ARCHITECTURES
 from ..sources import execute, probe
+from .test_spills import ARCHITECTURES
 
 WMMA = find("14").variant(BM=32, BN=64)
 WARP_TILE = find("15").variant(BM=128, BN=128, BK=32, WM=64, WN=32, STAGES=2, BLOCKS=2)
