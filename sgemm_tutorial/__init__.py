@@ -15,13 +15,14 @@ from .errors import (
 from .hardware import find_gpu, gpus_table, limits_of, limits_table
 from .kernel import Kernel
 from .measure import timing
-from .measure.bench import bench_or_recording
+from .measure.here import bench_or_recording
 from .model import roofline, waves
 from .model.occupancy import occupancy
 from .model.resources import kernel_occupancy, resources, resources_table
 from .model.sass import hot_loop, sass, sass_mix, sass_table
 from .paths import RESULTS
 from .records import ceilings, counters, profiles, published
+from .records.ceilings import card
 from .records.timings import recorded
 from .simulation import simulate
 from .source import diff, show
@@ -41,6 +42,7 @@ __all__ = [
     "TutorialError",
     "UnsupportedInstruction",
     "bench_or_recording",
+    "card",
     "ceilings",
     "check",
     "correctness",

@@ -1,26 +1,81 @@
-"""The recorded ceilings of a GPU."""
+"""The recorded ceilings of a GPU, and the kernels that they are measured with, each of which does one thing."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Hashable
+from dataclasses import dataclass
 from pathlib import Path
 
-from ..model.ceilings import Ceiling, Ceilings
-from ..paths import RESULTS
-from . import files
+from ..errors import ArgumentError
+from ..hardware import Gpu, find_gpu, limits_of
+from ..kernel import Kernel
+from ..model.ceilings import ARITHMETIC, DRAM, L2, SHARED, Ceiling, Ceilings
+from . import cards, files
+from .files import Measured, Recording
+from .timings import Ms
 
-RECORDING = RESULTS / "ceilings.json"
+CHAINS, THREADS = 8, 256
+MULTIPLY_ADD = Kernel("multiply_add", "multiply-adds and nothing else", {"CHAINS": CHAINS})
+SHARED_READ = Kernel("shared_read", "reads of shared memory and nothing else", {"THREADS": THREADS})
+COPY = Kernel("copy", "copies an array", {})
+KERNELS = {ARITHMETIC: MULTIPLY_ADD, SHARED: SHARED_READ, L2: COPY, DRAM: COPY}
 
 
-def load(path: Path = RECORDING) -> Ceilings:
+@dataclass(frozen=True)
+class Rate(Measured):
+    """One ceiling, with the kernel that reached it; see `model.ceilings.Ceiling`."""
+
+    name: str
+    unit: str
+    amount: int
+    ms: Ms
+    ms_p10: Ms
+    ms_p90: Ms
+
+    @property
+    def key(self) -> Hashable:
+        """Kernel and ceiling."""
+        return (self.identity, self.name)
+
+
+def load(path: str | Path = "ceilings") -> Ceilings:
     """Read the recording.
 
     Raises
     ------
     ArgumentError
-        It is missing or malformed.
+        It is missing or malformed, or of other code.
     """
-    return files.read(
-        path,
-        "ceilings.record",
-        lambda data: Ceilings(data["provenance"], {point["name"]: Ceiling(**point) for point in data["points"]}),
-    )
+    recording, names = files.load(path, Recording[Rate]), [field.name for field in dataclasses.fields(Ceiling)]
+    found = {}
+    for name, kernel in KERNELS.items():
+        for rate in files.find(recording.points, kernel, "ceilings"):
+            if rate.name == name:
+                found[name] = Ceiling(**{field: getattr(rate, field) for field in names})
+    return Ceilings(recording.provenance, found)
+
+
+def card() -> Gpu:
+    """Return the board whose recordings the book shows.
+
+    Its data sheet, if `hardware.GPUS` has it; else what CUDA says of it, with the bandwidth that was measured.
+
+    Raises
+    ------
+    ArgumentError
+        The recording is missing or malformed, or of an architecture that `hardware` doesn't know.
+    """
+    recorded = load()
+    of = recorded.provenance
+    try:
+        return find_gpu(cards.slug(of["gpu"]).replace("-", " "))
+    except ArgumentError:
+        return Gpu(
+            of["gpu"],
+            limits_of("sm_" + of["compute_capability"].replace(".", "")),
+            of["multiprocessors"],
+            of["sm_clock_max_mhz"],
+            round(1000 * recorded[DRAM].tera_per_second),
+            of["l2_bytes"],
+        )
