@@ -40,7 +40,7 @@ test: $(STAMP)
 
 quick: $(STAMP)
 	$(BIN)/ruff check .
-	$(BIN)/pytest $(QUICK) -n 2 --dist loadfile -x -q
+	$(BIN)/pytest tests --quick --ignore tests/gpu -n 2 --dist loadfile -x -q
 	@for file in $$(git diff --name-only HEAD -- 'kernels/[0-9]*.cu'); do \
 		$(BIN)/python -m sgemm_tutorial check $$(basename $$file .cu) --simulate || exit 1; done
 
