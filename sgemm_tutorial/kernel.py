@@ -232,8 +232,11 @@ class Kernel:
         trace: Collection[int] = (),
         blocks: Collection[int] | None = None,
         progress: bool | None = False,
+        unwritten: Collection[str] = (),
     ) -> Machine:
         """Run the kernel on the simulator, updating ``problem.C``; see `simulate` for the parameters.
+
+        Reading what `unwritten` names of A, B and C is a fault, until the kernel has written it.
 
         Returns
         -------
@@ -244,7 +247,7 @@ class Kernel:
         if problem.fresh_C:
             problem.C.fill(np.nan)
         program = parse(binary.ptx, binary.entry, instance.dynamic_shared_bytes)
-        fresh = {"C"} if problem.fresh_C else set()
+        fresh = {*unwritten, "C"} if problem.fresh_C else {*unwritten}
         machine = Machine(program, self.name, self.threads, problem.arguments, fresh=fresh, trace=trace)
         machine.run(self.grid(problem.M, problem.N), blocks, progress)
         return machine
