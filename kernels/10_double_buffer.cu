@@ -6,32 +6,7 @@
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. TM, TN: per thread. BLOCKS: blocks that one SM is to hold, which limits the registers.
-// Reads four neighbours of a row, of which `left` are inside the matrix; zeros stand for the others.
-// `whole` promises that all are, and that they begin at a multiple of 16 bytes.
-__device__ float4 load4(const float* from, int left, bool whole)
-{
-    if (whole) return *reinterpret_cast<const float4*>(from);
-    return {left > 0 ? from[0] : 0.0f, left > 1 ? from[1] : 0.0f, left > 2 ? from[2] : 0.0f, left > 3 ? from[3] : 0.0f};
-}
-
-// Writes those of four neighbours that are inside the matrix.
-__device__ void store4(float* to, float4 four, int left, bool whole)
-{
-    if (whole) {
-        *reinterpret_cast<float4*>(to) = four;
-    } else {
-        if (left > 0) to[0] = four.x;
-        if (left > 1) to[1] = four.y;
-        if (left > 2) to[2] = four.z;
-        if (left > 3) to[3] = four.w;
-    }
-}
-
-// Whether every row of a matrix begins at a multiple of 16 bytes.
-__device__ bool aligned(const float* matrix, int columns)
-{
-    return columns % 4 == 0 && size_t(matrix) % 16 == 0;
-}
+#include "edges.cuh"
 
 template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int BLOCKS>
 __global__ void __launch_bounds__(BM * BN / (TM * TN), BLOCKS)
@@ -121,27 +96,5 @@ double_buffer(int M, int N, int K, float alpha, const float* A, const float* B, 
         if (more) store(stage);
     }
 
-    const float scale = K > 0 ? alpha : 0.0f;
-    auto finish = [&](bool whole) {
-        #pragma unroll
-        for (int m = 0; m < TM; ++m)
-            #pragma unroll
-            for (int n = 0; n < TN; n += 4) {
-                const int row = tileRow + m / 4 * nextM + m % 4, col = tileCol + n / 4 * nextN;
-                if (row >= rows) continue;
-                float* c = C + (row0 + row) * N + col0 + col;
-                const float* sum = &acc[m][n];
-                float4 result = {scale * sum[0], scale * sum[1], scale * sum[2], scale * sum[3]};
-                if (beta != 0.0f) {                        // BLAS: beta = 0 never reads C
-                    const float4 old = load4(c, cols - col, whole);
-                    result.x += beta * old.x;
-                    result.y += beta * old.y;
-                    result.z += beta * old.z;
-                    result.w += beta * old.w;
-                }
-                store4(c, result, cols - col, whole);
-            }
-    };
-    if (inside) finish(true);
-    else finish(false);
+    finish<nextM, nextN>(acc, K > 0 ? alpha : 0.0f, beta, C, N, row0, col0, tileRow, tileCol, rows, cols, inside);
 }

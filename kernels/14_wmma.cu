@@ -8,6 +8,7 @@
 //
 // BM, BN: rows and columns of C per block. WM, WN: rows and columns of C per warp, 16 of each.
 #include <mma.h>
+#include "edges.cuh"
 
 // Copies what exists of a 16 × 16 tile into shared memory, and zeros for the rest of it.
 __device__ void fill(half (&tile)[16][16], const half* from, size_t stride, int rows, int cols)
@@ -18,13 +19,6 @@ __device__ void fill(half (&tile)[16][16], const half* from, size_t stride, int 
         tile[row][col] = row < rows && col < cols ? from[row * stride + col] : half{};
     }
     __syncwarp();                                          // the tile is complete
-}
-
-// Whether the rows of tiles of 16 begin where a fragment may: at multiples of 32 bytes, `bytes` per element.
-template <typename T>
-__device__ bool aligned(const T* matrix, int columns)
-{
-    return columns * sizeof(T) % 16 == 0 && size_t(matrix) % 32 == 0;
 }
 
 template <int BM, int BN, int WM, int WN>
@@ -44,7 +38,8 @@ wmma(int M, int N, int K, float alpha, const half* A, const half* B, float beta,
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN + warp % (BN / WN) * WN;
     if (row0 >= M || col0 >= N) return;                    // all lanes of the warp alike
     const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
-    const bool wholeA = rows >= 16 && aligned(A, K), wholeB = cols >= 16 && aligned(B, N);
+    // A fragment begins at a multiple of 32 bytes, and each of its rows at one of 16.
+    const bool wholeA = rows >= 16 && aligned<32>(A, K), wholeB = cols >= 16 && aligned<32>(B, N);
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
 
@@ -75,7 +70,7 @@ wmma(int M, int N, int K, float alpha, const half* A, const half* B, float beta,
     const float scale = K > 0 ? alpha : 0.0f;
     for (int i = 0; i < acc.num_elements; ++i) acc.x[i] *= scale;  // whichever elements this lane has
     float* c = C + row0 * N + col0;
-    if (rows >= 16 && cols >= 16 && aligned(C, N)) {
+    if (rows >= 16 && cols >= 16 && aligned<32>(C, N)) {
         if (beta != 0.0f) {                                // BLAS: beta = 0 never reads C
             fragment<accumulator, 16, 16, 16, float> old;
             load_matrix_sync(old, c, N, mem_row_major);

@@ -10,6 +10,7 @@
 // C per warp. STAGES: pairs of tiles; with 0, fragments come straight from global memory where they
 // can, as in 14. BLOCKS: blocks that one SM is to hold.
 #include <mma.h>
+#include "edges.cuh"
 
 // Starts to copy eight neighbours into shared memory, or as many zeros where there is nothing to copy.
 __device__ void copy8(half* to, const half* from, bool exists)
@@ -22,13 +23,6 @@ __device__ void copy8(half* to, const half* from, bool exists)
 __device__ void gather8(half* to, const half* from, int left)
 {
     for (int i = 0; i < 8; ++i) to[i] = i < left ? from[i] : half{};
-}
-
-// Whether each tile of 16 rows begins at a multiple of 32 bytes, as a fragment must, and each row of 16.
-template <typename T>
-__device__ bool aligned(const T* matrix, int columns)
-{
-    return columns * sizeof(T) % 16 == 0 && size_t(matrix) % 32 == 0;
 }
 
 template <int BM, int BN, int BK, int WM, int WN, int STAGES, int BLOCKS>
@@ -58,7 +52,8 @@ wmma_warp_tile(int M, int N, int K, float alpha, const half* A, const half* B, f
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
     const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
-    const bool whole = rows >= BM && cols >= BN, eights = aligned(A, K) && aligned(B, N);
+    // A fragment begins at a multiple of 32 bytes, and each of its rows at one of 16.
+    const bool whole = rows >= BM && cols >= BN, eights = aligned<32>(A, K) && aligned<32>(B, N);
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
 
@@ -120,7 +115,7 @@ wmma_warp_tile(int M, int N, int K, float alpha, const half* A, const half* B, f
     }
 
     const float scale = K > 0 ? alpha : 0.0f;
-    const bool direct = whole && aligned(C, N);
+    const bool direct = whole && aligned<32>(C, N);
     if (!direct) __syncthreads();                          // nobody reads the tiles any more
     float* patch = reinterpret_cast<float*>(shared) + warp * 16 * 16;  // the warp's own
     #pragma unroll

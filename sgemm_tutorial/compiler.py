@@ -5,14 +5,18 @@ Both back ends take what `build` returns: the GPU its cubin, the simulator its P
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import Any
 
+from cuda.pathfinder import load_nvidia_dynamic_lib
 from cupy.cuda import nvrtc
 
+from .cache import cached
 from .errors import ArgumentError, CompileError
 from .hardware import limits_of
 
@@ -28,10 +32,8 @@ class Instance:
     ----------
     kernel : str
         The kernel's name, for messages.
-    file : str
-        Name of the source file.
-    source : str
-        Its text.
+    files : tuple of (str, str)
+        Name and text of the source file, and then of the headers that it includes.
     expression : str
         The instance, for example ``"shared_tile<32, 32, 32>"``.
     threads : int
@@ -43,8 +45,7 @@ class Instance:
     """
 
     kernel: str
-    file: str
-    source: str
+    files: tuple[tuple[str, str], ...]
     expression: str
     threads: int
     least_capability: tuple[int, int]
@@ -103,7 +104,7 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     if capability < instance.least_capability:
         major, minor = instance.least_capability
         raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {instance.kernel}")
-    binary = _compile(instance.kernel, instance.file, instance.source, instance.expression, architecture)
+    binary = _compile(instance.kernel, instance.files, instance.expression, architecture)
     if instance.dynamic_shared_bytes:  # the rest ptxas sees to
         static = re.search(r"(\d+) bytes smem", binary.log)
         shared = instance.dynamic_shared_bytes + (int(static[1]) if static else 0)
@@ -117,27 +118,63 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     return binary
 
 
-@lru_cache(maxsize=256)
-def _compile(kernel: str, file: str, source: str, expression: str, architecture: str) -> Binary:
-    program = nvrtc.createProgram(source, file, (), ())
+@lru_cache(maxsize=64)
+def _compile(kernel: str, files: tuple[tuple[str, str], ...], expression: str, architecture: str) -> Binary:
+    """Compile the first of the files, which are names and texts; the others are headers that it includes."""
+    # Where there is a driver, NVRTC keeps what it compiled on disk, and gives no log when it finds it there.
+    options = (f"-arch={architecture}", "-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
+
+    def make() -> tuple[str, ...]:
+        return _nvrtc(files, expression, (*options, *_headers()))
+
+    included = {name for _, text in files for name in re.findall(r'#\s*include\s*"(.*)"', text)}
+    if included <= {name for name, _ in files}:
+        # NVRTC writes into the line information where it runs.
+        key = (os.getcwd(), files, expression, options, _toolchain())
+        entry, ptx, cubin, log = cached(key, make)
+    else:  # a file that is not known here, and may change
+        entry, ptx, cubin, log = make()
+    return Binary(kernel, architecture, entry, ptx, cubin.encode("latin-1"), log)
+
+
+def _nvrtc(files: tuple[tuple[str, str], ...], expression: str, options: tuple[str, ...]) -> tuple[str, str, str, str]:
+    """Return the function's mangled name, PTX, machine code with a character per byte, and the log."""
+    (file, source), *headers = files
+    names, texts = [name.encode() for name, _ in headers], [text.encode() for _, text in headers]
+    program = nvrtc.createProgram(source, file, texts, names)
     try:
         nvrtc.addNameExpression(program, expression)
-        # Where there is a driver, NVRTC keeps what it compiled on disk, and gives no log when it finds it there.
-        options = (f"-arch={architecture}", "-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache", *_headers())
         try:
             nvrtc.compileProgram(program, options)
         except nvrtc.NVRTCError as error:
+            architecture = options[0].removeprefix("-arch=")
             raise CompileError(f"{file} does not compile for {architecture}:\n{_log(program) or error}") from None
-        return Binary(
-            kernel=kernel,
-            architecture=architecture,
-            entry=nvrtc.getLoweredName(program, expression),
-            ptx=nvrtc.getPTX(program).decode(),
-            cubin=nvrtc.getCUBIN(program) + b"\0" if architecture.startswith("sm_") else b"",  # CuPy 14 drops a byte
-            log=_log(program),
+        virtual = options[0].startswith("-arch=compute_")
+        return (
+            nvrtc.getLoweredName(program, expression),
+            nvrtc.getPTX(program).decode(),
+            "" if virtual else nvrtc.getCUBIN(program).decode("latin-1") + "\0",  # CuPy 14 drops a byte
+            _log(program),
         )
     finally:
         nvrtc.destroyProgram(program)
+
+
+@lru_cache(maxsize=1)
+def _toolchain() -> tuple[str, ...]:
+    """Return what tells this compiler, its headers and what is made of its answers from any other."""
+    library = Path(load_nvidia_dynamic_lib("nvrtc").abs_path)  # the one that CuPy uses
+    with open(library, "rb") as file:
+        build = file.read(4096)  # holds the sizes of the file's parts, and the build's number
+    headers = [f"{name} {_version(name)}" for name in ("nvidia-cuda-crt", "nvidia-cuda-runtime", "cupy-cuda13x")]
+    return (build.hex(), str(library.stat().st_size), *headers, Path(__file__).read_text(encoding="utf-8"))
+
+
+def _version(package: str) -> str:
+    try:
+        return distribution(package).version
+    except PackageNotFoundError:
+        return "is not installed"
 
 
 @lru_cache(maxsize=1)

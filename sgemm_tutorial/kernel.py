@@ -21,6 +21,8 @@ from .paths import KERNELS
 from .simulator.machine import Machine
 from .simulator.ptx import parse
 
+INCLUDED = re.compile(r'(?m)^\s*#\s*include\s*"([^"\n]+)"')
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -41,7 +43,7 @@ class Kernel:
     folder : Path
         Where the source file is.
     edits : tuple of (str, str)
-        Changes to the source file's text; see `edited`.
+        Changes to the text of the source file and its headers; see `edited`.
     label : str
         What was changed, by edits or parameters, in a few words; recordings tell kernels apart by it too.
     types : Types
@@ -68,17 +70,42 @@ class Kernel:
     @property
     def source(self) -> str:
         """The text of the source file, read anew each time, with `edits` made."""
-        try:
-            text = self.path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ArgumentError(
-                "kernel", f"{self.name}, whose file {self.path.name} cannot be read ({error})", "its source"
-            ) from None
-        for old, new in self.edits:
-            if old not in text:
-                raise ArgumentError("edits", repr(old), f"text that {self.path.name} holds")
-            text = text.replace(old, new)
-        return text
+        return self.files[self.path.name]
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The texts of the source file and then of its headers by name, read anew each time, with `edits` made.
+
+        Headers are what it includes between quotes, and they in their turn, from its folder or else from `KERNELS`.
+        """
+        files: dict[str, str] = {}
+        made: set[int] = set()  # which of the edits
+        names = [self.path.name]
+        while names:
+            name = names.pop(0)
+            path = self.path if name == self.path.name else self._header(name)
+            if path is None or name in files:
+                continue
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ArgumentError(
+                    "kernel", f"{self.name}, whose file {name} cannot be read ({error})", "its source"
+                ) from None
+            for number, (old, new) in enumerate(self.edits):
+                if old in text:
+                    text = text.replace(old, new)
+                    made.add(number)
+            files[name] = text
+            names += INCLUDED.findall(text)
+        for number, (old, _) in enumerate(self.edits):
+            if number not in made:
+                raise ArgumentError("edits", repr(old), f"text that {' or '.join(files)} holds")
+        return files
+
+    def _header(self, name: str) -> Path | None:
+        """Return the path of a header, None if it is none of ours."""
+        return next((folder / name for folder in (self.folder, KERNELS) if (folder / name).is_file()), None)
 
     @property
     def function(self) -> str:
@@ -122,8 +149,7 @@ class Kernel:
             )
         return Instance(
             self.name,
-            self.path.name,
-            self.source,
+            tuple(self.files.items()),
             self.expression,
             self.threads,
             self.least_capability,
@@ -132,11 +158,12 @@ class Kernel:
 
     @property
     def digest(self) -> str:
-        """What tells versions of the code apart, 12 digits of a SHA-256.
+        """What tells versions of the code apart, headers included, 12 digits of a SHA-256.
 
         Comments, assertions at compile time and spacing are left out: they make no difference to what runs.
         """
-        code = " ".join(re.sub(r"//[^\n]*|static_assert\([^;]*;", "", self.source).split())
+        text = "\n".join(self.files.values())
+        code = " ".join(re.sub(r"//[^\n]*|static_assert\([^;]*;", "", text).split())
         return hashlib.sha256(code.encode()).hexdigest()[:12]
 
     def build(self, architecture: str = ARCHITECTURE) -> Binary:
@@ -167,14 +194,15 @@ class Kernel:
         Parameters
         ----------
         *changes : tuple of (str, str)
-            Text of the source, and what to put in its place, wherever it stands; made in this order.
+            Text of the source file or of its headers, and what to put in its place, wherever it stands; made in this
+            order.
         label : str
             What this does to the kernel, in a few words.
 
         Raises
         ------
         ArgumentError
-            The source does not hold the text.
+            None of them holds the text.
         """
         kernel = dataclasses.replace(self, edits=self.edits + changes, label=label)
         _ = kernel.source

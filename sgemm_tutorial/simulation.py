@@ -29,7 +29,7 @@ class Run:
     C : array, shape (M, N)
         The result.
     lines : dict of int to Counts
-        What was counted, by line of the kernel's source.
+        What was counted, by line of the kernel's source; what a header's functions do, by the line that calls them.
     total : Counts
         The sum over all lines.
     trace : list of Access

@@ -71,26 +71,31 @@ class Source:
         )
 
 
-def show(kernel: Kernel | str, lines: tuple[int, int] | None = None) -> Source:
-    """Show the kernel's source file, read anew.
+def show(kernel: Kernel | str, lines: tuple[int, int] | None = None, header: str | None = None) -> Source:
+    """Show the kernel's source file, or a header that it includes, read anew.
 
     Parameters
     ----------
     kernel : Kernel or str
     lines : (int, int), optional
         First and last line to show, counted from 1.
+    header : str, optional
+        The header to show instead, for example ``"edges.cuh"``.
 
     Raises
     ------
     ArgumentError
-        The file has no such lines.
+        The file has no such lines, or the kernel no such header.
     """
     kernel = find(kernel)
-    text = kernel.source.splitlines()
+    file, files = header or kernel.path.name, kernel.files
+    if file not in files:
+        raise ArgumentError("header", repr(header), f"one that {kernel.path.name} includes, of {', '.join(files)}")
+    text = files[file].splitlines()
     first, last = lines or (1, len(text))
     if not 1 <= first <= last <= len(text):
-        raise ArgumentError("lines", str(lines), f"first and last line within 1 to {len(text)} of {kernel.path.name}")
-    return Source("\n".join(text[first - 1 : last]), f"kernels/{kernel.path.name}", "cuda", first)
+        raise ArgumentError("lines", str(lines), f"first and last line within 1 to {len(text)} of {file}")
+    return Source("\n".join(text[first - 1 : last]), f"kernels/{file}", "cuda", first)
 
 
 def diff(before: Kernel | str, after: Kernel | str) -> Source:

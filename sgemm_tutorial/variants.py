@@ -26,7 +26,7 @@ def _with(kernel: str, names: tuple[str, ...], *instances: tuple[int, ...]) -> l
 UNGUARDED = (
     ("        if (inside && depth >= BK) fetch(true); ", "        fetch(true);"),
     ("        else fetch(false);\n", ""),
-    ("    if (inside) finish(true);\n    else finish(false);", "    finish(true);"),
+    ("rows, cols, inside);", "rows, cols, true);"),
 )
 """Takes the guards out of 07 and 08: right only where every tile is whole."""
 

@@ -1,11 +1,12 @@
 """The catalogue: finding kernels, their properties, and that each rung has its file and its chapter's number."""
 
+import dataclasses
 import re
 
 import numpy as np
 import pytest
 
-from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError, Kernel, check, find
+from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError, CompileError, Kernel, check, find
 from sgemm_tutorial.paths import KERNELS
 
 from .sources import floats
@@ -134,6 +135,38 @@ def test_the_source_is_read_anew(tmp_path):
     assert kernel.build() is not binary
 
 
+def test_headers_are_read_anew(tmp_path):
+    """From the kernel's folder or else from that of the book's kernels; the digest of the code tells them apart."""
+    kernel = dataclasses.replace(find("07").variant(BM=32, BN=32, BK=8, TM=4, TN=4), folder=tmp_path)
+    kernel.path.write_text(find("07").source)
+    A, B = floats(32, 8), floats(8, 32)
+    before, binary, code = kernel(A, B), kernel.build(), kernel.digest
+    assert list(kernel.files) == ["07_vectorized.cu", "edges.cuh"]
+    assert code == find("07").digest
+
+    header = kernel.files["edges.cuh"]
+    (tmp_path / "edges.cuh").write_text("// mine\n" + header)
+    assert kernel.digest == code
+    (tmp_path / "edges.cuh").write_text(header.replace("{scale * sum[0],", "{2 * scale * sum[0],"))
+    assert kernel.digest != code
+    assert kernel.build() is not binary
+    assert np.array_equal(kernel(A, B)[:, ::4], 2 * before[:, ::4])
+    (tmp_path / "edges.cuh").write_text(header.replace("if (whole) return", "if whole return"))
+    with pytest.raises(CompileError, match=r"\bedges\.cuh\(\d+\): error"):
+        kernel.build()
+
+
+def test_headers_of_headers(tmp_path):
+    kernel = dataclasses.replace(find("01"), folder=tmp_path)
+    kernel.path.write_text('#include "one.cuh"\n#include "none.cuh"\n' + find("01").source)
+    (tmp_path / "one.cuh").write_text('#pragma once\n#include "two.cuh"\n')
+    (tmp_path / "two.cuh").write_text('#pragma once\n#include "one.cuh"\n')
+    assert list(kernel.files) == ["01_naive.cu", "one.cuh", "two.cuh"]
+    with pytest.raises(CompileError, match=r'cannot open source file "none\.cuh"'):
+        kernel.build()
+    assert kernel.edited(('#include "none.cuh"\n', "")).build().cubin
+
+
 def test_edited_changes_the_source_and_not_the_file():
     kernel = find("01")
     before = kernel.path.read_text(encoding="utf-8")
@@ -142,3 +175,11 @@ def test_edited_changes_the_source_and_not_the_file():
     assert check(kernel, 8, 8, 8, on_gpu=False).passed and not check(wrong, 8, 8, 8, on_gpu=False).passed
     with pytest.raises(ArgumentError, match=r"edits: got 'no such text', needs text that 01_naive.cu holds"):
         kernel.edited(("no such text", ""))
+
+
+def test_edited_reaches_headers():
+    kernel = find("07").edited(("if (left > 0) to[0] = four.x;", ""))
+    assert kernel.source == find("07").source and kernel.files["edges.cuh"] != find("07").files["edges.cuh"]
+    assert not check(kernel, 3, 3, 3, on_gpu=False).passed
+    with pytest.raises(ArgumentError, match=r"needs text that 07_vectorized\.cu or edges\.cuh holds"):
+        kernel.edited(("if (left > 0) to[0] = four.x;", ""))

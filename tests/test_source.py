@@ -46,6 +46,17 @@ def test_the_file_is_read_anew(tmp_path):
         assert repr(show(mine)) == text
 
 
+def test_a_header_is_shown():
+    kernel = catalogue.find("07")
+    part = show(kernel, lines=(2, 4), header="edges.cuh")
+    assert repr(part).splitlines() == (catalogue.KERNELS / "edges.cuh").read_text().splitlines()[1:4]
+    assert "kernels/edges.cuh" in part._repr_html_()
+    with pytest.raises(
+        ArgumentError, match=r"^header: got 'no.cuh', needs one that 07_vectorized\.cu includes, of 07_"
+    ):
+        show(kernel, header="no.cuh")
+
+
 @pytest.mark.parametrize("lines", [(0, 3), (5, 4), (1, 10_000)])
 def test_lines_that_are_not_there_are_refused(lines):
     with pytest.raises(ArgumentError, match=r"^lines: got .* of 01_naive\.cu"):

@@ -5,6 +5,7 @@ All counts are static: how often an instruction is written, not how often it run
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import tempfile
@@ -16,11 +17,15 @@ from pathlib import Path
 
 from cuda.pathfinder import find_nvidia_binary_utility
 
+from ..cache import cached
 from ..catalogue import find
 from ..compiler import ARCHITECTURE, Binary
 from ..errors import CompileError
 from ..kernel import Kernel
 from ..table import Table
+
+OPTIONS = ("--print-code", "--print-line-info")
+"""What nvdisasm is asked for."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class SassInstruction:
     text : str
         The whole instruction: predicate, opcode and operands.
     file, line : str and int
-        Where in the source it comes from; line 0 where the compiler does not tell.
+        Where it is written, in the kernel's source or in a header; line 0 where the compiler does not tell.
     target : int or None
         The address a branch goes to.
     """
@@ -63,20 +68,32 @@ def sass(kernel: Kernel, architecture: str = ARCHITECTURE) -> list[SassInstructi
     return list(_disassemble(find(kernel).build(architecture)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _disassemble(binary: Binary) -> tuple[SassInstruction, ...]:
     nvdisasm = find_nvidia_binary_utility("nvdisasm")
     if nvdisasm is None:
         raise CompileError("nvdisasm is not installed: pip install -r requirements.txt")
+    key = ("nvdisasm", _digest(Path(nvdisasm)), OPTIONS, binary.cubin.decode("latin-1"))
+    (listing,) = cached(key, lambda: (_listing(nvdisasm, binary),))
+    code = _parse_sass(listing, binary.entry)
+    if not code:
+        raise CompileError(f"nvdisasm finds no code in {binary.kernel} for {binary.architecture}")
+    return code
+
+
+def _listing(nvdisasm: str, binary: Binary) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "kernel.cubin")
         file.write_bytes(binary.cubin)
-        command = [nvdisasm, "--print-code", "--print-line-info", str(file)]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-    code = _parse_sass(result.stdout, binary.entry)
-    if result.returncode or not code:
+        result = subprocess.run([nvdisasm, *OPTIONS, str(file)], capture_output=True, text=True, check=False)
+    if result.returncode:
         raise CompileError(f"nvdisasm cannot read {binary.kernel} for {binary.architecture}: {result.stderr.strip()}")
-    return code
+    return result.stdout
+
+
+@lru_cache(maxsize=1)
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 _SOURCE = re.compile(r'\s*//## File "(.*)", line (\d+)')

@@ -7,9 +7,9 @@ warp's barrier, for its warp's.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,12 +17,10 @@ from ..errors import SimulationFault, UnsupportedInstruction
 from ..hardware import WARP
 from . import counting
 from .copies import Copies
+from .counting import Counts
 from .instructions import DTYPES
-from .memory import SharedMemory, Violation
+from .memory import GlobalMemory, SharedMemory, Violation
 from .ptx import Instruction, Program
-
-if TYPE_CHECKING:
-    from .machine import Machine
 
 Lanes = np.ndarray | None
 """Active lanes of a batch: their places in ascending order, or None for all."""
@@ -64,15 +62,62 @@ class Access:
     offsets: np.ndarray
 
 
+@dataclass(eq=False)
+class Launch:
+    """What all batches of one launch share: what they run, on what, and what is counted and kept of it.
+
+    Attributes
+    ----------
+    name : str
+        The kernel's name, for messages.
+    program : Program
+    steps : list of list of Step
+        What to do, by basic block.
+    granule : int
+        Bytes of the narrowest access to shared memory, 4 at most.
+    warpwise : bool
+        Whether the order of accesses within a warp has to be kept.
+    threads : int
+        Per block.
+    memory : GlobalMemory
+    parameters : dict of str to array
+        The kernel's arguments by their mangled names, an element each.
+    traced : frozenset of int
+        Blocks whose accesses are kept.
+    trace : list of Access
+        Those accesses, in the order in which they are made.
+    tallies : dict of int to Counts
+        What accesses to memory take, by source line.
+    warps_through, threads_through : array of int64
+        How many come through each basic block.
+    """
+
+    name: str
+    program: Program
+    steps: list[list[Step]]
+    granule: int
+    warpwise: bool
+    threads: int
+    memory: GlobalMemory
+    parameters: dict[str, np.ndarray]
+    traced: frozenset[int]
+    trace: list[Access] = field(default_factory=list)
+    tallies: defaultdict[int, Counts] = field(default_factory=lambda: defaultdict(Counts))
+
+    def __post_init__(self) -> None:
+        self.warps_through = np.zeros(len(self.program.blocks), np.int64)
+        self.threads_through = np.zeros(len(self.program.blocks), np.int64)
+
+
 class Batch:
     """Some blocks' lanes on their way through the program.
 
     A register is an array with an element per lane, or one element where all lanes hold the same.
     """
 
-    def __init__(self, machine: Machine, blocks: np.ndarray, grid: int) -> None:
-        self.machine, self.blocks = machine, blocks
-        threads = machine.threads
+    def __init__(self, launch: Launch, blocks: np.ndarray, grid: int) -> None:
+        self.launch, self.blocks = launch, blocks
+        threads = launch.threads
         self.size = len(blocks) * threads
         self.block = np.repeat(np.arange(len(blocks)), threads)  # each lane's block within the batch
         self.thread = np.tile(np.arange(threads), len(blocks))
@@ -80,10 +125,8 @@ class Batch:
         self.warps = len(blocks) * warps_per_block
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = threads % WARP == 0
-        program = machine.code.program
-        self.shared = SharedMemory(
-            program.shared.values(), program.shared_bytes, len(blocks), machine.code.granule, machine.code.warpwise
-        )
+        shared = launch.program.shared.values()
+        self.shared = SharedMemory(shared, launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise)
         self.copies = Copies(self.shared, self.block, self.thread)
         zero = np.zeros(1, np.uint32)
         self.registers: dict[str, np.ndarray] = {
@@ -106,12 +149,12 @@ class Batch:
 
     def run(self) -> None:
         """Execute until every lane has left the kernel."""
-        program, steps = self.machine.code.program, self.machine.code.steps
+        program, steps = self.launch.program, self.launch.steps
         while self.waiting:
             here = min(self.waiting)
             lanes = self.waiting.pop(here)
-            self.machine.warps_through[here] += self._count_warps(lanes)
-            self.machine.threads_through[here] += self.size if lanes is None else len(lanes)
+            self.launch.warps_through[here] += self._count_warps(lanes)
+            self.launch.threads_through[here] += self.size if lanes is None else len(lanes)
             for step in steps[here]:
                 step(self, lanes)
             for target, going in self._leave(program, program.blocks[here][-1], here, lanes):
@@ -164,12 +207,12 @@ class Batch:
 
     def _report_stuck(self) -> None:
         lane = int(np.flatnonzero(self.barrier >= 0)[0])
-        bar = self.machine.code.program.blocks[self.barrier[lane]][-1]
+        bar = self.launch.program.blocks[self.barrier[lane]][-1]
         party, _ = self._party(bar)
         other = int(np.flatnonzero((party == party[lane]) & (self.barrier != self.barrier[lane]))[0])
         place = "has left the kernel"
         if self.barrier[other] >= 0:
-            place = f"waits at line {self.machine.code.program.blocks[self.barrier[other]][-1].line}"
+            place = f"waits at line {self.launch.program.blocks[self.barrier[other]][-1].line}"
         whom = "block" if bar.opcode == "bar.sync" else "warp"
         detail = f"waits at a barrier that thread {self.thread[other]} of its {whom} never reaches: that one {place}"
         raise self.fault(Violation("barrier", lane, detail), bar, None)
@@ -223,7 +266,7 @@ class Batch:
     def load(self, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int) -> list[np.ndarray]:
         """Load `count` elements behind each address."""
         if space == "global":
-            return self.machine.memory.load(addresses, dtype, count)
+            return self.launch.memory.load(addresses, dtype, count)
         addresses, block, thread = self._spread(addresses, lanes)
         return self.shared.load(addresses, block, thread, dtype, count)
 
@@ -231,7 +274,7 @@ class Batch:
         """Store one element per value behind each address."""
         addresses, block, thread = self._spread(addresses, lanes)
         if space == "global":
-            self.machine.memory.store(addresses, values)
+            self.launch.memory.store(addresses, values)
         else:
             self.shared.store(addresses, block, thread, values)
 
@@ -246,7 +289,7 @@ class Batch:
         total: int | None = None,
     ) -> None:
         """Count one access of a source line, of `total` bytes if not all lanes want `width`."""
-        tally = self.machine.tallies[line]
+        tally = self.launch.tallies[line]
         slots = None if lanes is None and self.full else self._lanes(self.slot, lanes)
         rows = counting.by_warp(slots, addresses.astype(np.int64), self.warps)
         if total is None:
@@ -262,22 +305,22 @@ class Batch:
 
     def trace(self, line: int, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int) -> None:
         """Keep the access as each traced block made it."""
-        if not self.machine.traced:
+        if not self.launch.traced:
             return
         addresses, block, thread = self._spread(addresses, lanes)
-        for number in np.flatnonzero(np.isin(self.blocks, list(self.machine.traced))):
+        for number in np.flatnonzero(np.isin(self.blocks, list(self.launch.traced))):
             mine = block == number
             if mine.any():
                 first = int(addresses[mine][0])
                 if space == "global":
-                    array, offset = self.machine.memory.name(first)
+                    array, offset = self.launch.memory.name(first)
                 else:
                     array, offset = next(
                         (v.name, first - v.offset)
-                        for v in self.machine.code.program.shared.values()
+                        for v in self.launch.program.shared.values()
                         if v.offset <= first < v.offset + v.size
                     )
-                self.machine.trace.append(
+                self.launch.trace.append(
                     Access(
                         line,
                         space,
@@ -294,7 +337,7 @@ class Batch:
         """Complete a violation with kernel, block, thread and source line."""
         lane = violation.lane if lanes is None else lanes[violation.lane]
         block, thread = int(self.blocks[self.block[lane]]), int(self.thread[lane])
-        return SimulationFault(violation.kind, self.machine.name, block, thread, instruction.line, violation.detail)
+        return SimulationFault(violation.kind, self.launch.name, block, thread, instruction.line, violation.detail)
 
     def _spread(self, addresses: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return address, block within the batch, and thread of each active lane."""

@@ -186,7 +186,7 @@ class Code:
         if source.offset:
             raise unsupported(instruction)
         return lambda batch, lanes: batch.write(
-            target.name, widened(batch.machine.parameters[parameter].view(dtype)), lanes
+            target.name, widened(batch.launch.parameters[parameter].view(dtype)), lanes
         )
 
     def _declared(self, register: str) -> np.dtype | None:
@@ -260,7 +260,7 @@ class Code:
         def execute(batch: Batch, lanes: Lanes) -> None:
             target, origin, sizes = (batch.spread(get(batch, lanes), lanes) for get in (goes, comes, read))
             try:
-                words = copies.fetch(batch.machine.memory, origin, sizes, width)
+                words = copies.fetch(batch.launch.memory, origin, sizes, width)
                 batch.copies.issue(target, lanes, words)
             except Violation as violation:
                 raise batch.fault(violation, instruction, lanes) from None
@@ -294,7 +294,7 @@ class Code:
         return wait_all
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def decode(program: Program) -> Code:
     """Decode a program, or return what was made of it before."""
     return Code(program)

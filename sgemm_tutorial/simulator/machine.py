@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ArgumentError
 from ..hardware import THREADS_MAX
 from ..progress import bar
-from .batch import Access, Batch
+from .batch import Access, Batch, Launch
 from .counting import Counts
 from .decode import decode
 from .memory import GlobalMemory
@@ -51,20 +51,29 @@ class Machine:
             raise ArgumentError("parameters", f"{threads} threads per block", f"at most {THREADS_MAX}")
         if len(arguments) != len(program.parameters):
             raise ArgumentError("arguments", str(len(arguments)), f"{len(program.parameters)}, as {name} takes")
-        self.code, self.name, self.threads = decode(program), name, threads
-        self.memory = GlobalMemory()
-        self.parameters: dict[str, np.ndarray] = {}
+        self.code, memory, parameters = decode(program), GlobalMemory(), {}
         for (mangled, kind), (argument, value) in zip(program.parameters.items(), arguments.items(), strict=True):
             if isinstance(value, np.ndarray):
-                value = np.uint64(self.memory.add(argument, value, argument not in fresh))
+                value = np.uint64(memory.add(argument, value, argument not in fresh))
             if value.dtype.itemsize != WIDTHS[kind]:
                 raise ArgumentError(argument, str(value.dtype), f"{WIDTHS[kind]} bytes, as the kernel declares")
-            self.parameters[mangled] = np.array([value])
-        self.traced = frozenset(trace)
-        self.trace: list[Access] = []
-        self.tallies: defaultdict[int, Counts] = defaultdict(Counts)  # of accesses to memory, by source line
-        self.warps_through = np.zeros(len(program.blocks), np.int64)
-        self.threads_through = np.zeros(len(program.blocks), np.int64)
+            parameters[mangled] = np.array([value])
+        self.launch = Launch(
+            name,
+            program,
+            self.code.steps,
+            self.code.granule,
+            self.code.warpwise,
+            threads,
+            memory,
+            parameters,
+            frozenset(trace),
+        )
+
+    @property
+    def trace(self) -> list[Access]:
+        """The traced blocks' accesses, in the order in which they were made."""
+        return self.launch.trace
 
     def run(self, blocks: int, only: Collection[int] | None = None, progress: bool | None = False) -> None:
         """Execute a grid of that many blocks, or only some blocks of it; see `bar` for `progress`.
@@ -75,17 +84,16 @@ class Machine:
             A check failed.
         """
         todo = np.arange(blocks) if only is None else np.array(sorted(set(only)))
-        at_once = max(LANES // self.threads, 1)
+        at_once = max(LANES // self.launch.threads, 1)
         with np.errstate(all="ignore"):
             for start in bar(range(0, len(todo), at_once), show=progress, unit="batch"):
-                Batch(self, todo[start : start + at_once], blocks).run()
+                Batch(self.launch, todo[start : start + at_once], blocks).run()
 
     def counts(self) -> dict[int, Counts]:
         """Return what was counted, by source line."""
         lines = defaultdict(Counts)
-        for mix, warps, threads in zip(
-            self.code.mix, self.warps_through.tolist(), self.threads_through.tolist(), strict=True
-        ):
+        through = self.launch.warps_through.tolist(), self.launch.threads_through.tolist()
+        for mix, warps, threads in zip(self.code.mix, *through, strict=True):
             for number, (classes, flops) in mix.items():
                 line = lines[number]
                 if warps:
@@ -93,6 +101,6 @@ class Machine:
                     line.by_class.update({name: count * warps for name, count in classes.items()})
                     line.thread_instructions += classes.total() * threads
                     line.flops += flops * threads
-        for number, tally in self.tallies.items():
+        for number, tally in self.launch.tallies.items():
             lines[number] += tally
         return dict(sorted(lines.items()))

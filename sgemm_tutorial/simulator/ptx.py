@@ -7,6 +7,7 @@ line of the kernel's source. The grammar is that of NVIDIA's "Parallel Thread Ex
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -32,28 +33,28 @@ WIDTHS = {
 """Bytes of each of PTX's fundamental types."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Register:
     """A register or special register, for example ``%f12`` or ``%tid.x``."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Immediate:
     """A constant: an integer, or the bits of a floating-point number."""
 
     value: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Symbol:
     """The address of a variable, or a branch target."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Address:
     """``[base + offset]``; the offset is in bytes."""
 
@@ -64,7 +65,7 @@ class Address:
 Operand = Register | Immediate | Symbol | Address | tuple["Operand", ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One PTX instruction.
 
@@ -157,7 +158,7 @@ IGNORED = (
 )  # what uses local memory is refused where it does
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     """Read one entry point of a PTX module.
 
@@ -188,6 +189,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     targets: dict[str, int] = {}
     line = index = 0
     home = ""  # the number of the kernel's own file, which the first location is in
+    callers: dict[tuple[str, str], int] = {}  # the line of that file which a header's line was last inlined at
     for statement in _statements(body):
         if label := re.fullmatch(r"([\w$]+):", statement):
             if blocks[-1]:
@@ -198,8 +200,9 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
             home = home or file
             if file == home:
                 line = int(inner) or line
-            elif outer_file == home:  # a header's function, inlined
-                line = int(outer)
+            elif outer_file:  # a header's function, inlined, maybe into another one
+                line = int(outer) if outer_file == home else callers.get((outer_file, outer), line)
+                callers[file, inner] = line
         elif statement.startswith(".reg"):
             _, kind, name = statement.split()
             register_types[name.partition("<")[0]] = kind[1:]
@@ -261,7 +264,7 @@ def _instruction(index: int, statement: str, line: int) -> Instruction:
         parsed = tuple(_operand(text) for text in _split(operands))
     except ValueError:
         raise UnsupportedInstruction(f"line {line}: the simulator cannot read: {statement}") from None
-    return Instruction(index, opcode, parsed, guard, line, statement)
+    return Instruction(index, sys.intern(opcode), parsed, guard, line, statement)
 
 
 def _split(operands: str) -> list[str]:
@@ -269,6 +272,7 @@ def _split(operands: str) -> list[str]:
     return [part.strip() for part in re.split(r",(?![^{\[]*[}\]])", operands) if part.strip()]
 
 
+@lru_cache(maxsize=4096)
 def _operand(text: str) -> Operand:
     if text.startswith("{"):
         return tuple(_operand(part) for part in _split(text[1:-1]))

@@ -298,13 +298,13 @@ def _load(
     batch: Batch, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int
 ) -> list[np.ndarray]:
     if space == "global":
-        return batch.machine.memory.load(addresses, dtype, count)
+        return batch.launch.memory.load(addresses, dtype, count)
     return batch.shared.load(addresses, *_owners(batch, lanes), dtype, count)
 
 
 def _store(batch: Batch, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray]) -> None:
     if space == "global":
-        batch.machine.memory.store(addresses, values)
+        batch.launch.memory.store(addresses, values)
     else:
         batch.shared.store(addresses, *_owners(batch, lanes), values)
 

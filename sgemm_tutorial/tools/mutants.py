@@ -16,6 +16,7 @@ import argparse
 import dataclasses
 import hashlib
 import multiprocessing
+import os
 import re
 import signal
 import tempfile
@@ -29,6 +30,7 @@ from typing import Any
 
 from cupy.cuda import nvrtc
 
+from .. import cache as disk
 from .. import correctness, simulator
 from ..catalogue import CATALOGUE, find
 from ..compiler import Binary
@@ -227,7 +229,9 @@ def with_statement_dropped(code: str) -> Iterator[list[Edit]]:
 
 
 def with_scalars_swapped(code: str) -> Iterator[list[Edit]]:
-    """Swap α and β throughout the body."""
+    """Swap α and β throughout the kernel's body."""
+    if "__global__" not in code:
+        return
     other = {"alpha": "beta", "beta": "alpha"}
     body = code.index("{", code.index("__global__"))
     yield [(*match.span(), other[match[0]]) for match in re.compile(r"\b(?:alpha|beta)\b").finditer(code, body)]
@@ -261,11 +265,6 @@ RULES = {
 }
 
 
-def texts(kernel: Kernel) -> dict[str, str]:
-    """Return the texts of a kernel's source file and of its headers by name."""
-    return {kernel.path.name: kernel.source}
-
-
 def instances(kernel: Kernel) -> list[Kernel]:
     """Return the kernel with each of the sets of template arguments that `INSTANCES` has for it."""
     return [kernel.variant(**arguments) for arguments in INSTANCES.get(kernel.name, ({},))]
@@ -275,7 +274,7 @@ def mutants(kernel: Kernel) -> list[Mutant]:
     """Return the kernel broken in every way the rules know, each way once, its headers' lines among them."""
     found: dict[tuple[str, str], Mutant] = {}
     keys: Counter[str] = Counter()
-    for file, source in texts(kernel).items():
+    for file, source in kernel.files.items():
         code = blanked(source)
         for rule, breaks in RULES.items():
             for edits in breaks(code):
@@ -369,7 +368,7 @@ def judge(mutant: Mutant, folder: Path, first: str = "") -> str | None:
 
     It is judged with each set of template arguments with which it differs from the sound kernel, until one shows it.
     """
-    for name, text in (texts(mutant.kernel) | {mutant.file: mutant.source}).items():
+    for name, text in (mutant.kernel.files | {mutant.file: mutant.source}).items():
         (folder / name).write_text(text, encoding="utf-8")
     different = False
     for sound in instances(mutant.kernel):
@@ -491,6 +490,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
     options = parser.parse_args(arguments)
     kernels = options.kernels or CATALOGUE
+    os.environ[disk.VARIABLE] = ""  # nobody asks for these thousands of binaries again
     try:
         known = record(kernels, options.jobs)
     except KeyboardInterrupt:

@@ -137,7 +137,15 @@ def test_lines_of_inlined_functions():
         ret;
         .loc 2 900 3, function_name $L__info_string2+8, inlined_at 2 812 3
         ret;
-    """) == [30, 20, 34, 34]
+        .loc 1 50 1
+        ret;
+        .loc 2 901 3, function_name $L__info_string2+8, inlined_at 2 812 3
+        ret;
+        .loc 2 0 3
+        ret;
+        .loc 2 902 3
+        ret;
+    """) == [30, 20, 34, 34, 50, 34, 34, 34]
 
 
 def test_the_entry_is_found_among_others():

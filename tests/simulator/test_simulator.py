@@ -245,6 +245,19 @@ def test_lines_are_the_sources_lines():
             assert "A[" in text[number - 1] or "+= beta * C[" in text[number - 1]
 
 
+def test_what_a_header_does_counts_for_the_line_that_calls_it():
+    kernel = find("07").variant(BM=32, BN=32, BK=8, TM=4, TN=4)
+    text = kernel.source.splitlines()
+    fetches = [number for number, line in enumerate(text, 1) if "load4(" in line or "float4*>(&Bs" in line]
+    (ends,) = [number for number, line in enumerate(text, 1) if "finish<" in line]
+    for K in (8, 7):  # in fours and one by one
+        lines = simulate(kernel, floats(32, K), floats(K, 32), np.ones((32, 32), np.float32), 1.0, 1.0).lines
+        assert {line for line, counts in lines.items() if counts.global_load_requests} <= {*fetches, ends}
+        assert [line for line, counts in lines.items() if counts.global_store_requests] == [ends]
+        assert lines[ends].global_store_bytes == lines[ends].global_load_bytes == 4 * 32 * 32
+        assert sum(lines[line].global_load_bytes for line in fetches) == 4 * 2 * 32 * K
+
+
 def test_the_result_is_c_itself():
     A, B, C = floats(5, 3), floats(3, 4), floats(5, 4)
     assert simulate(find("01"), A, B, C, 2.0, 0.5).C is C
@@ -298,9 +311,10 @@ def test_past_two_to_the_32_elements(tmp_path, kernel, matrix):
 @pytest.mark.parametrize("narrow", ["int", "unsigned"])
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_32_bit_offsets_are_caught(tmp_path, kernel, narrow):
-    source, changes = re.subn(r"size_t(?!\(matrix)", narrow, kernel.source)  # but not of a pointer itself
-    assert changes
-    (tmp_path / kernel.path.name).write_text(source)
+    for name, text in kernel.files.items():
+        source, changes = re.subn(r"size_t(?!\(matrix)", narrow, text)  # but not of a pointer itself
+        assert changes
+        (tmp_path / name).write_text(source)
     broken = dataclasses.replace(kernel, folder=tmp_path)
     caught = []
     for matrix, shape in FAR.items():

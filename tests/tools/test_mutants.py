@@ -44,7 +44,8 @@ def test_the_rules_reach_everything(kernel):
     for array in "ABC":
         shifted = [m for m in made if m.rule == "index shifted by one" and re.search(rf"\b{array}\[", m.text)]
         assert len(shifted) >= len(re.findall(rf"\b{array}\[", body))
-    assert all(mutant.source != kernel.source for mutant in made)
+    assert {mutant.file for mutant in made} == kernel.files.keys()
+    assert all(mutant.source != kernel.files[mutant.file] for mutant in made)
     assert len({mutant.source for mutant in made}) == len(made)
 
 
@@ -165,7 +166,7 @@ def test_a_verdict(tmp_path, before, after, found):
 def changed(before, after):
     kernel = find("02")
     assert before in kernel.source
-    return Mutant(kernel, "by hand", 1, "", kernel.source.replace(before, after))
+    return Mutant(kernel, "by hand", kernel.path.name, 1, "", kernel.source.replace(before, after))
 
 
 def test_a_kernel_that_does_not_end(tmp_path, monkeypatch):

@@ -1,0 +1,100 @@
+"""Keeps on disk what takes long to make, compiled kernels and listings of their machine code, for every process.
+
+An entry's name is the SHA-256 of all that it was made from, so whatever changes is made anew, and an entry that is
+damaged is too. Entries lie in ``$XDG_CACHE_HOME/sgemm-tutorial``, else ``~/.cache/sgemm-tutorial``, or where the
+environment variable SGEMM_TUTORIAL_CACHE says; if that is empty, nothing is kept. Nothing fails for want of a place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "SGEMM_TUTORIAL_CACHE"
+SUFFIX = ".sgemm"  # only such files are ever removed, whatever folder is named
+MOST = 256 << 20
+"""Bytes that all entries may have; the ones longest unused go first."""
+
+
+def cached(key: tuple[Any, ...], make: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+    """Return what was made of this key before, in whatever process, or make it and keep it.
+
+    Parameters
+    ----------
+    key : tuple of str or of such tuples
+        All that the result depends on.
+    make : callable
+        Called without arguments if need be; what it raises is raised.
+    """
+    folder = _folder()
+    if folder is None:
+        return make()
+    path = folder / (_digest(json.dumps(key).encode()) + SUFFIX)
+    found = _read(path)
+    if found is None:
+        found = make()
+        with contextlib.suppress(OSError):
+            _write(path, found)
+            _prune(folder)
+    return found
+
+
+def _folder() -> Path | None:
+    named = os.environ.get(VARIABLE)
+    if named == "":
+        return None
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        return Path(named).expanduser() if named else Path(home).expanduser() / "sgemm-tutorial"
+    except RuntimeError:  # there is no home
+        return None
+
+
+def _read(path: Path) -> tuple[str, ...] | None:
+    try:
+        digest, _, packed = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    if digest != _digest(packed).encode():
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # used just now
+    return tuple(json.loads(zlib.decompress(packed)))
+
+
+def _write(path: Path, value: tuple[str, ...]) -> None:
+    """Write in one step: whoever reads sees the whole entry or none."""
+    packed = zlib.compress(json.dumps(value).encode())
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, partial = tempfile.mkstemp(SUFFIX, dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(_digest(packed).encode() + b"\n" + packed)
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+
+
+def _prune(folder: Path) -> None:
+    entries = []
+    for path in folder.glob("*" + SUFFIX):
+        with contextlib.suppress(FileNotFoundError):  # another process was quicker
+            entries.append((path.stat().st_mtime, path.stat().st_size, path))
+    excess = sum(size for _, size, _ in entries) - MOST
+    for _, size, path in sorted(entries):
+        if excess <= 0:
+            break
+        path.unlink(missing_ok=True)
+        excess -= size
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,200 @@
+"""What is kept on disk for the next process: found when all is the same, never when anything is not."""
+
+import os
+
+import pytest
+
+from sgemm_tutorial import CompileError, cache, compiler, find
+from sgemm_tutorial.cache import cached
+from sgemm_tutorial.model import sass
+
+from .sources import probe
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A cache of its own, empty."""
+    place = tmp_path / "cache" / "of sgemm"
+    monkeypatch.setenv(cache.VARIABLE, str(place))
+    compiler._compile.cache_clear()
+    sass._disassemble.cache_clear()
+    yield place
+    compiler._compile.cache_clear()
+    sass._disassemble.cache_clear()
+
+
+class Maker:
+    """Makes what it is told to, and counts how often."""
+
+    def __init__(self, *value):
+        self.value, self.calls = value, 0
+
+    def __call__(self):
+        self.calls += 1
+        return self.value
+
+
+def entries(folder):
+    return sorted(folder.glob("*")) if folder.is_dir() else []
+
+
+TEXT = ("PTX é\n\0", "".join(map(chr, range(256))), "")
+
+
+def test_is_made_once(folder):
+    make = Maker(*TEXT)
+    assert cached(("a", ("b", "c")), make) == cached(("a", ("b", "c")), make) == TEXT
+    assert make.calls == 1
+    assert len(entries(folder)) == 1
+
+
+def test_another_key_is_another_entry(folder):
+    keys = [("a", "b"), ("ab",), ("a", "b", ""), (("a", "b"),), ("b", "a"), ("a",), ("a\n", "b")]
+    for number, key in enumerate(keys):
+        assert cached(key, Maker(str(number))) == (str(number),)
+    assert len(entries(folder)) == len(keys)
+    assert [cached(key, Maker("anew")) for key in keys] == [(str(number),) for number in range(len(keys))]
+
+
+@pytest.mark.parametrize("damage", ["empty", "shorter", "longer", "changed", "something else"])
+def test_a_damaged_entry_is_made_anew(folder, damage):
+    cached(("a",), Maker(*TEXT))
+    (entry,) = entries(folder)
+    whole = entry.read_bytes()
+    changed = bytearray(whole)
+    changed[-9] ^= 1
+    broken = {"empty": b"", "shorter": whole[:-7], "longer": whole + b"\n", "changed": bytes(changed)}
+    entry.write_bytes(broken.get(damage, b"<html>\n</html>"))
+    make = Maker("anew")
+    assert cached(("a",), make) == cached(("a",), make) == ("anew",)
+    assert make.calls == 1
+
+
+def test_what_fails_is_not_kept(folder):
+    def fail():
+        raise CompileError("no")
+
+    with pytest.raises(CompileError):
+        cached(("a",), fail)
+    assert cached(("a",), Maker("yes")) == ("yes",)
+
+
+def test_works_where_nothing_can_be_kept(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    for place in (str(tmp_path / "file"), str(tmp_path / "file" / "below"), "/proc/nowhere", "~nobody-at-all/x", ""):
+        monkeypatch.setenv(cache.VARIABLE, place)
+        make = Maker("made")
+        assert cached(("a",), make) == cached(("a",), make) == ("made",)
+        assert make.calls == 2
+
+
+def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert cached(("a",), Maker("made")) == ("made",)
+    assert not entries(folder)
+
+
+def test_lies_where_the_user_keeps_caches(tmp_path, monkeypatch):
+    monkeypatch.delenv(cache.VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    cached(("a",), Maker("made"))
+    assert len(entries(tmp_path / "xdg" / "sgemm-tutorial")) == 1
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    cached(("a",), Maker("made"))
+    assert len(entries(tmp_path / "home" / ".cache" / "sgemm-tutorial")) == 1
+
+
+def test_what_was_not_used_for_longest_goes_first(folder, monkeypatch):
+    incompressible = [os.urandom(1000).hex() for _ in range(4)]
+    for number in range(3):
+        cached((str(number),), Maker(incompressible[number]))
+    for age, entry in enumerate(entries(folder)):
+        os.utime(entry, (age, age))
+    oldest = entries(folder)[0]
+    (folder / "notes.txt").write_text("not ours" * 10_000)
+    kept = [number for number in range(3) if cached((str(number),), Maker("anew")) != ("anew",)]
+    assert kept == [0, 1, 2]  # and all used just now
+    os.utime(oldest, (1, 1))
+    monkeypatch.setattr(cache, "MOST", 3 * oldest.stat().st_size + 100)
+    cached(("3",), Maker(incompressible[3]))
+    assert not oldest.exists()
+    assert len(entries(folder)) == 3 + 1
+    assert (folder / "notes.txt").exists()
+
+
+# Compiled kernels.
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """What NVRTC was asked, each time it was."""
+    asked, nvrtc = [], compiler._nvrtc
+
+    def counting(*question):
+        asked.append(question)
+        return nvrtc(*question)
+
+    monkeypatch.setattr(compiler, "_nvrtc", counting)
+    return asked
+
+
+def built(kernel, architecture="sm_90"):
+    """Build as a new process would."""
+    compiler._compile.cache_clear()
+    return kernel.build(architecture)
+
+
+def test_the_same_kernel_is_compiled_once(compilations):
+    assert built(find("03")) == built(find("03"))
+    assert len(compilations) == 1
+
+
+def test_whatever_changes_is_compiled_anew(tmp_path, compilations, monkeypatch):
+    kernel = probe(tmp_path, "C[t] = 1;")
+    binaries = [built(kernel), built(kernel, "sm_80"), built(kernel, "compute_90"), built(kernel.variant(BN=64))]
+    binaries.append(built(probe(tmp_path, "C[t] = 2;")))
+    binaries.append(built(probe(tmp_path, "C[t] = 1;")))
+    assert len(compilations) == 5
+    assert binaries[-1] == binaries[0]
+    assert len({(binary.ptx, binary.cubin) for binary in binaries}) == 5
+    monkeypatch.setattr(compiler, "_toolchain", lambda: ("another",))
+    built(kernel)
+    monkeypatch.chdir(tmp_path)
+    assert str(tmp_path) in built(kernel).ptx
+    assert len(compilations) == 7
+
+
+def test_a_header_is_part_of_the_source(compilations):
+    source = '#include "value.cuh"\ntemplate <int N> __global__ void f(int* a) { a[0] = VALUE; }'
+    ptx = []
+    for value in (41, 42, 41):
+        compiler._compile.cache_clear()
+        files = (("f.cu", source), ("value.cuh", f"#define VALUE {value}\n"))
+        ptx.append(compiler._compile("f", files, "f<1>", "sm_90").ptx)
+    assert len(compilations) == 2
+    assert ptx[0] == ptx[2] != ptx[1]
+
+
+def test_what_includes_an_unknown_file_is_not_kept(tmp_path, monkeypatch, folder):
+    monkeypatch.chdir(tmp_path)
+    source = '#include "value.cuh"\ntemplate <int N> __global__ void f(int* a) { a[0] = VALUE; }'
+    ptx = []
+    for value in (41, 42):
+        (tmp_path / "value.cuh").write_text(f"#define VALUE {value}\n")
+        compiler._compile.cache_clear()
+        ptx.append(compiler._compile("f", (("f.cu", source),), "f<1>", "sm_90").ptx)
+    assert ptx[0] != ptx[1]
+    assert not entries(folder)
+
+
+def test_machine_code_is_disassembled_once(monkeypatch):
+    first = sass.sass(find("03"))
+    sass._disassemble.cache_clear()
+    monkeypatch.setattr(sass, "_listing", None)
+    assert sass.sass(find("03")) == first
+    with pytest.raises(TypeError):
+        sass.sass(find("02"))
