@@ -347,7 +347,7 @@ def cost(name: str, parameters: tuple[tuple[str, Any], ...], number: int) -> int
 def verdict(kernel: Kernel, first: str = "") -> str | None:
     """Say what is wrong with a kernel, or None; the case that `first` begins with is tried before the others."""
     listed = {said(case): case for case in correctness.cases(kernel, on_gpu=False)}
-    for words, case in sorted(listed.items(), key=lambda item: not first.startswith(item[0])):
+    for words, case in sorted(listed.items(), key=lambda item: not first.startswith(f"{item[0]}: ")):
         wrong, taken = attempt(kernel, case)
         enough = 0 if wrong else cost(kernel.name, tuple(kernel.parameters.items()), case["seed"])
         if not wrong and taken > enough:

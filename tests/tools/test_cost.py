@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sgemm_tutorial as sg
-from sgemm_tutorial.tools.mutants import cost
+from sgemm_tutorial.tools import cost
 
 RECORD = json.loads(cost.RECORD.read_text(encoding="utf-8"))
 
