@@ -360,6 +360,7 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
     - whole tiles, fewer and more of them along K than there are stages;
     - one edge at a time past or short of a tile, by one, and by what keeps rows at multiples of 16 bytes, or of 8,
       for a kernel takes other roads where it can, and only there;
+    - half a tile, which leaves warps without work;
     - all edges at once, several tiles in both directions;
     - each matrix alone off its 512-byte boundary, to one that is a multiple of 16 bytes, of 8, or of one element;
     - trivial and general α and β; α = 0 and K = 0, where A and B are not read; infinities and NaNs;
@@ -408,6 +409,8 @@ def _cases(kernel: Callable[..., Any]) -> Iterator[dict[str, Any]]:
     for by in (-1, 1):
         yield _case((BM + by, BN, BK), GENERAL)
         yield _case((BM + by, BN - wide, BK + wide), PLAIN)
+    for shape in ((BM // 2, BN, BK), (BM, BN // 2, BK)):
+        yield _case(shape, PLAIN)
     for matrix in range(3):
         for by in (wide, half, 1):
             yield _case((BM, BN, BK), GENERAL, shift=tuple(by * (matrix == which) for which in range(3)))

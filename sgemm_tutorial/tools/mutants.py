@@ -467,7 +467,8 @@ def _each(todo: Sequence[tuple[str, str, str]], jobs: int) -> Iterable[tuple[str
     if jobs == 1:
         yield from map(_judged, todo)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+    ignore = signal.signal, (signal.SIGINT, signal.SIG_IGN)  # this process alone is interrupted
+    with multiprocessing.get_context("spawn").Pool(jobs, *ignore) as pool:
         yield from pool.imap_unordered(_judged, todo, chunksize=4)
 
 
