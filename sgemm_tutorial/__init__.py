@@ -15,7 +15,7 @@ from .errors import (
 from .hardware import find_gpu, gpus_table, limits_of, limits_table
 from .kernel import Kernel
 from .measure import timing
-from .measure.bench import bench_or_recording
+from .measure.here import bench_or_recording
 from .model import roofline, waves
 from .model.occupancy import occupancy
 from .model.resources import kernel_occupancy, resources, resources_table

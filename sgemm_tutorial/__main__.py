@@ -28,7 +28,8 @@ from .model.sass import sass_mix, sass_table
 from .progress import bar
 from .records import timings
 from .records.compare import compare
-from .records.timings import Record, no_gpu, parse_sizes, recorded
+from .records.sizes import parse_sizes
+from .records.timings import Record, no_gpu, recorded
 from .simulation import simulate
 from .table import Table
 

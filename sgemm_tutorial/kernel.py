@@ -127,7 +127,7 @@ class Kernel:
         of = self.parameters
         if "WM" in of and "TM" not in of:
             return WARP * of["BM"] * of["BN"] // (of["WM"] * of["WN"])
-        return of["BM"] * of["BN"] // (of.get("TM", 1) * of.get("TN", 1))
+        return of.get("BM", 1) * of.get("BN", 1) // (of.get("TM", 1) * of.get("TN", 1))
 
     @property
     def dynamic_shared_bytes(self) -> int:

@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import os
+
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
@@ -16,6 +18,15 @@ class ByFile(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config, log):
     """Give the tests out to processes by file. (xdist's own loadgroup does nothing under pytest 9.2.)"""
     return ByFile(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """In continuous integration nothing is skipped: what cannot be tested there has failed."""
+    report = yield
+    if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
+        report.outcome, report.longrepr = "failed", f"skipped, which CI=true forbids: {report.longrepr[-1]}"
+    return report
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,70 +1,168 @@
-"""Makes the recordings in ``book/results`` that the book is built from, on this machine's GPU.
+"""Makes the recordings that the book is drawn from, on this machine's GPU: ``python -m sgemm_tutorial.measure``.
 
-``python -m sgemm_tutorial.record [FOLDER]``, interrupted, continues where it was: what is measured stands in
-``*.partial.json`` until all timings are there. ``make live`` then shows the new figures in the notebooks; the README
-gets them at once.
+Interrupted, it continues where it was when started again: what is recorded there of the present code, on this GPU,
+with this software, is not measured again. Without ``--folder`` the recordings go to the folder of this card in
+``book/results``, and this card becomes the one that the book shows.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
+import signal
+import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
-from ..catalogue import CATALOGUE, LADDER
-from ..kernel import Kernel
-from ..paths import RESULTS
-from ..records.timings import Size
-from ..tools import readme
-from ..variants import FRAGMENTS, STEP_IN_FP64, STEPS, STEPS_NOT_COUNTED, VARIANTS
-from . import accuracy, ceilings, launch_cost, nsight
-from .bench import bench
+from .. import gpu
+from ..errors import ArgumentError, DeviceError, TutorialError
+from ..records import cards
+from ..records.provenance import provenance
+from ..table import Table
+from . import driver
+from .recordings import COUNTS, GROUPS, NEEDS, RECORDINGS, TIMES, TOGETHER
 
-SIZES = (128, *range(256, 4097, 128))
-"""Square problems that every kernel is timed at: those of the sweep in ``published-results.csv``, and a smaller one."""
+WELL, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
-OTHER_SIZES = (256, 512, 1024, 2048, 4096)
-"""Square problems that the kernels beside the ladder are timed at."""
-
-PITCHES = (*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), (2048, 2049, 2048))
-"""Problems whose rows start in other banks of the L1 cache, timed for the kernels without shared memory."""
+Child = tuple[tuple[str, ...], int]
+"""The recordings that one process makes, and in which turn of their processes."""
 
 
-def timed(plan: dict[str, tuple[Sequence[Kernel | str], Sequence[int | Size]]], folder: Path) -> None:
-    """Time kernels at sizes, anew, in drafts beside the recordings; replace these once all is measured."""
-    drafts = {name: folder / f"{name}.partial.json" for name in plan}
-    for name, (kernels, sizes) in plan.items():
-        if not bench(kernels, sizes, path=drafts[name]).complete:
-            raise KeyboardInterrupt
-    for name, draft in drafts.items():
-        draft.replace(folder / f"{name}.json")
+def stages(names: Sequence[str], turns: dict[str, int]) -> list[list[Child]]:
+    """Return which processes make these recordings: stage after stage, those of one stage at once.
+
+    Parameters
+    ----------
+    names : sequence of str
+    turns : dict of str to int
+        In how many processes, one after the other, each of `TIMES` is measured.
+    """
+    times, counts = ([name for name in names if name in of] for of in (TIMES, COUNTS))
+    found = [
+        [(tuple(name for name in times if turns[name] > turn), turn + 1)]
+        for turn in range(max(turns.values(), default=0))
+    ]
+    found += [[((name,), 1)] for name in counts]
+    found += [[(tuple(name for name in group if name in names), 1) for group in TOGETHER]]
+    return [kept for stage in found if (kept := [child for child in stage if child[0]])]
 
 
-def main(folder: Path = RESULTS) -> None:
-    """Record timings and ceilings, and counters where there is Nsight Compute."""
-    timed(
-        {
-            "ladder": (LADDER, SIZES),
-            "variants": (VARIANTS, (4096,)),
-            "pitch": (("01", "02"), PITCHES),
-            "others": (CATALOGUE[len(LADDER) :], OTHER_SIZES),
-            "fragments": (FRAGMENTS, (4096,)),
-            "steps": ((*STEPS, STEP_IN_FP64, *STEPS_NOT_COUNTED), (4096,)),
-        },
-        folder,
+def run(stage: Sequence[Child], start: Callable[[Child], subprocess.Popen]) -> int:
+    """Run the processes of a stage and return the worst of their exit statuses; an interrupt ends them all."""
+    running = [start(child) for child in stage]
+    try:
+        return max(process.wait() for process in running)
+    except KeyboardInterrupt:
+        for process in running:
+            process.terminate()  # they save what they have
+        for process in running:
+            process.wait()
+        raise
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Make recordings and return the exit status."""
+    parser = argparse.ArgumentParser(
+        "python -m sgemm_tutorial.measure",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    launch_cost.record(folder / "launch_cost.json")
-    ceilings.record(folder / "ceilings.json")
-    accuracy.record(folder / "accuracy.json")
-    if folder == RESULTS:
-        readme.main()
-    if shutil.which("ncu"):
-        nsight.record_counters(folder / "counters.json")
-        nsight.record_profiles(folder / "profile.json")
-    else:
-        print("ncu is not on the PATH: counters.json and profile.json stay as they were", file=sys.stderr)
+    groups = "; ".join(f"{name}: {', '.join(of)}" for name, of in GROUPS.items())
+    parser.add_argument("--only", metavar="NAMES", help=f"some groups or recordings, with commas between: {groups}")
+    parser.add_argument("--folder", type=Path, help="where to put them")
+    parser.add_argument("--list", action="store_true", help="say what is missing, and how long it will take about")
+    parser.add_argument("--turn", type=int, help="make them in this process, as the first, second … to do so")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        names = _names(options.only)
+        if options.turn:
+            return _here(names, options.folder, options.turn)
+        folder = options.folder or cards.folder(cards.slug(provenance()["gpu"]))
+        plans = {name: driver.runnable(RECORDINGS[name]()) for name in names}
+        print(_left(plans, folder))
+        if options.list:
+            return WELL
+        return _all(plans, folder, show=options.folder is None)
+    except TutorialError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return REFUSED
+    except KeyboardInterrupt:
+        print("interrupted; start again to continue", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _names(only: str | None) -> list[str]:
+    """Return the recordings that are asked for and can be made here; say which can't."""
+    words = list(GROUPS) if only is None else [word.strip() for word in only.split(",")]
+    for word in words:
+        if word not in RECORDINGS and word not in GROUPS:
+            raise ArgumentError("only", repr(word), f"some of {', '.join((*GROUPS, *RECORDINGS))}")
+    asked = [name for word in words for name in GROUPS.get(word, (word,))]
+    if not gpu.available() and asked != ["cost"]:
+        raise DeviceError("no GPU: of all recordings, only cost is made without one")
+    names = [name for name in RECORDINGS if name in asked and (name not in NEEDS or shutil.which(NEEDS[name]))]
+    for name in asked:
+        if name not in names:
+            print(f"{name} is left out: {NEEDS[name]} is not on the PATH", file=sys.stderr)
+    return names
+
+
+def _left(plans: dict[str, driver.Plan], folder: Path) -> Table:
+    """Return what is missing of each recording, and how long it will take about."""
+    rows = []
+    for name, plan in plans.items():
+        earlier = driver.begun(plan, folder, plan.made_on())
+        there = earlier.points if earlier else []
+        missing = [item for turn in range(plan.processes) for item in plan.missing(there, turn + 1)]
+        rows.append((name, len(plan.items) * plan.processes, len(missing), round(sum(map(plan.takes, missing)))))
+    columns = ("recording", "points", "missing", "seconds")
+    return Table(columns, rows, f"Recordings in {folder}", "Those after wavefronts are made at the same time.")
+
+
+def _all(plans: dict[str, driver.Plan], folder: Path, show: bool) -> int:
+    """Make recordings, each in processes of its own."""
+    if gpu.available():
+        driver.compile_all(plans.values())
+
+    def start(child: Child) -> subprocess.Popen:
+        names, turn = child
+        command = [sys.executable, "-m", "sgemm_tutorial.measure", "--turn", str(turn)]
+        # In a group of its own, so that an interrupt from the keyboard reaches this process alone, which ends them all.
+        return subprocess.Popen([*command, "--only", ",".join(names), "--folder", str(folder)], process_group=0)
+
+    turns = {name: plan.processes for name, plan in plans.items() if name in TIMES}
+    begin, statuses = time.monotonic(), []
+    for stage in stages(list(plans), turns):
+        statuses.append(run(stage, start))
+        if INTERRUPTED in statuses:
+            raise KeyboardInterrupt
+    print(f"{time.monotonic() - begin:.0f} s; in {folder}")
+    if show:
+        cards.show(folder.name)
+    return max(statuses, default=WELL)
+
+
+def _here(names: Sequence[str], folder: Path, turn: int) -> int:
+    """Make recordings in this process."""
+    status = WELL
+    for name in names:
+        try:
+            if driver.record(driver.runnable(RECORDINGS[name]()), folder, turn):
+                status = FAILED
+        except TutorialError as error:
+            print(f"{name}: {error}", file=sys.stderr, flush=True)
+            status = FAILED
+    return status
+
+
+def _interrupt(signal: int, frame: FrameType | None) -> Any:
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    raise SystemExit(main())

@@ -1,14 +1,10 @@
-"""What FP16 costs in accuracy: errors against float64, by the length of the sums and by the range of the values.
-
-An error is given relative to |A||B|, element by element, the largest of all elements: what the a-priori bounds of
-rounding errors are relative to (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 2002, §3.5).
-"""
+"""Measures what FP16 costs in accuracy; see `records.accuracy`."""
 
 from __future__ import annotations
 
-import sys
-from dataclasses import asdict
-from pathlib import Path
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import cupy
 import numpy as np
@@ -18,18 +14,26 @@ from ..catalogue import find
 from ..correctness import matrices
 from ..cublas import Gemm
 from ..kernel import Kernel
-from ..paths import RESULTS
 from ..records import files
-from ..records.accuracy import Error
-from ..records.provenance import provenance
+from ..records.accuracy import DEPTHS, EXPONENTS, SIDE, Error
+from ..records.files import Recording
+from .driver import Item, Plan
 
-RECORDING = RESULTS / "accuracy.json"
 
-SIDE = 256  # M and N
-DEPTHS = (16, 64, 256, 1024, 4096, 16384)
-"""K of the sums, with standard-normal A and B."""
-EXPONENTS = tuple(range(-26, 17, 2))
-"""A and B are scaled by two to the power of these, with K = `SIDE`."""
+def plan() -> Plan:
+    """Return the plan of the recording: kernels, and cuBLAS."""
+    chosen = [find("11"), find("14"), find("15"), cublas.sgemm, cublas.gemm_ex]
+    where = [(K, 0) for K in DEPTHS] + [(SIDE, exponent) for exponent in EXPONENTS if exponent]
+    items = [(kernel, *at) for kernel in chosen for at in where]
+    return Plan("accuracy", Recording[Error], items, measure, {"side": SIDE})
+
+
+def measure(missing: Sequence[Item]) -> Iterator[Error]:
+    """Yield the errors on this machine's GPU, null for NaN, which JSON has not."""
+    for kernel, K, exponent in missing:
+        found = error(kernel, K, exponent, on_gpu=True)
+        storable = {name: None for name in ("total", "arithmetic") if math.isnan(getattr(found, name))}
+        yield replace(found, **storable)
 
 
 def error(kernel: Kernel | Gemm, K: int, exponent: int = 0, side: int = SIDE, on_gpu: bool = False) -> Error:
@@ -63,18 +67,5 @@ def error(kernel: Kernel | Gemm, K: int, exponent: int = 0, side: int = SIDE, on
             relative = np.divide(off, size, out=np.zeros_like(off), where=off != 0)
         return float(relative[finite].max()) if finite.any() else float("nan")
 
-    return Error(kernel.name, K, exponent, largest(A, B), largest(*given), float(1 - finite.mean()))
-
-
-def record(path: Path = RECORDING) -> None:
-    """Measure on this machine's GPU, kernels and cuBLAS, and save the recording."""
-    chosen: list[Kernel | Gemm] = [find("11"), find("14"), find("15"), cublas.sgemm, cublas.gemm_ex]
-    plan = [(K, 0) for K in DEPTHS] + [(SIDE, exponent) for exponent in EXPONENTS if exponent]
-    points = [asdict(error(kernel, *where, on_gpu=True)) for kernel in chosen for where in plan]
-    for point in points:  # JSON has no NaN
-        point |= {name: None for name in ("total", "arithmetic") if np.isnan(point[name])}
-    files.write(path, {"provenance": provenance(), "side": SIDE, "points": points})
-
-
-if __name__ == "__main__":
-    record(*map(Path, sys.argv[1:]))
+    lost = float(1 - finite.mean())
+    return Error(**files.of(kernel), K=K, exponent=exponent, total=largest(A, B), arithmetic=largest(*given), lost=lost)

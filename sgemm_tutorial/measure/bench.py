@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,19 @@ from ..catalogue import LADDER
 from ..errors import ArgumentError, DeviceError, TutorialError
 from ..kernel import Kernel
 from ..operands import Types
-from ..progress import bar
-from ..records import timings
+from ..records import files, timings
 from ..records.provenance import provenance
-from ..records.timings import Point, Record, Size, kernels_of, no_gpu, recorded, sizes_of, times_of
-from ..table import Table
+from ..records.sizes import Size, sizes_of
+from ..records.timings import Point, Process, Record, Samples, kernels_of
 from . import timing
+from .driver import Item, Plan, follow
 from .timing import Timing
 
 SEED = 0
 SPOTS = 61  # rows and columns of C whose crossings are checked after timing
 
-Measure = Callable[[Sequence[Kernel], Size, bool], Iterator[tuple[Kernel, Timing, Timing]]]
-"""Takes kernels, a size and whether to flush L2; yields each kernel with its timing and cuBLAS's."""
+Measure = Callable[..., Iterator[tuple[Kernel, Timing, Timing]]]
+"""Takes kernels, a size, whether to flush L2, and how to sample; yields each kernel with its timing and cuBLAS's."""
 
 
 class BenchError(DeviceError):
@@ -51,7 +52,7 @@ def bench(
     path: str | Path | None = None,
     progress: bool | None = True,
     measure: Measure | None = None,
-    provenance: Callable[[], dict[str, Any]] = provenance,
+    provenance: Callable[[], Any] = provenance,
 ) -> Record:
     """Measure kernels against cuBLAS.
 
@@ -89,75 +90,77 @@ def bench(
     TutorialError
         A kernel computed wrong values.
     """
-    chosen, wanted = kernels_of(kernels), sizes_of(sizes)
-    measure = measure or on_gpu
-    record = Record(
-        provenance(),
-        {"flush_l2": flush_l2, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal", "seed": SEED},
-        complete=False,
-    )
-    if path is not None and Path(path).exists():
-        record.points = _points_to_keep(record, Path(path))
-    done = {_key(point.kernel, point.label, point.parameters, point.size, point.source) for point in record.points}
+    items = [(kernel, size) for size in sizes_of(sizes) for kernel in kernels_of(kernels)]
+    wanted = plan("bench", items, flush_l2=flush_l2, measure=measure or on_gpu)
+    made, record = provenance(), None
+    made, kept = _continued(Path(path), wanted, made) if path is not None and Path(path).exists() else (made, [])
 
-    def missing(size: Size) -> list[Kernel]:
-        return [k for k in chosen if _key(k.name, k.label, k.parameters, size, k.digest) not in done]
-
-    def keep() -> None:
+    def save(now: Record) -> None:
+        nonlocal record
+        record = now
         if path is not None:
-            timings.save(path, record)
+            files.write(path, now)
 
-    plan = [(size, missing(size)) for size in wanted]
-    kept = f"saved in {path}" if path is not None else "kept but not saved, as no path was given"
-    with bar(total=sum(len(todo) for _, todo in plan), show=progress, unit="point") as counter:
-        try:
-            for size, todo in plan:
-                counter.set_description(times_of(size))
-                for kernel, own, reference in measure(todo, size, flush_l2) if todo else ():
-                    record.points = _with(record.points, _point(kernel, size, own, reference))
-                    keep()
-                    counter.update()
-        except KeyboardInterrupt:
-            return record
-        except DeviceError as error:
-            raise BenchError(f"{error}; points measured before: {len(record.points)}, {kept}", record) from error
-    record.complete = True
-    keep()
-    return record
+    try:
+        return follow(wanted, made, kept, save, progress=progress)
+    except KeyboardInterrupt:
+        return record
+    except DeviceError as error:
+        where = f"saved in {path}" if path is not None else "kept but not saved, as no path was given"
+        raise BenchError(f"{error}; points measured before: {len(record.points)}, {where}", record) from error
 
 
-def bench_or_recording(
-    kernels: Kernel | str | Sequence[Kernel | str] = LADDER,
-    sizes: int | Sequence[int | Size] = (4096,),
-    recording: str | Path = "ladder",
+def plan(
+    name: str,
+    items: Sequence[Item],
     *,
     flush_l2: bool = False,
-    progress: bool | None = None,
-) -> Table:
-    """Return the table of a benchmark on this GPU, or, where there is none, of the recorded one.
+    processes: int = 1,
+    measure: Measure | None = None,
+    takes: Callable[[Item], float] = lambda item: 1.0,
+    **sampling: Any,
+) -> Plan:
+    """Return the plan of a recording of times.
 
     Parameters
     ----------
-    kernels, sizes, flush_l2, progress
-        As for `bench`. Of a recording, those of these kernels and sizes that it holds are shown.
-    recording : str or Path
-        As for `timings.load`.
-
-    Raises
-    ------
-    ArgumentError
-        As for `bench` and `timings.load`, or the recording holds none of these kernels and sizes.
-    DeviceError, TutorialError
-        As for `bench`.
+    name : str
+    items : sequence of (Kernel, (M, N, K))
+        Those of one size together.
+    flush_l2, **sampling
+        As for `timing.time_interleaved`.
+    processes, takes
+        As for `Plan`.
+    measure : callable, optional
+        How to measure the kernels of one size: `on_gpu`, unless given.
     """
-    if gpu.available():
-        return bench(kernels, sizes, flush_l2=flush_l2, progress=progress).table()
-    record = recorded(kernels, sizes, recording)
-    print(no_gpu(record))
-    return record.table()
+    measure = measure or on_gpu
+
+    def points(missing: Iterable[Item]) -> Iterator[Point]:
+        for turn, (size, group) in enumerate(groupby(missing, key=lambda item: item[1])):
+            how = {name: value for name, value in sampling.items() if turn or name != "warm_s"}  # clocks settle first
+            for kernel, own, reference in measure([kernel for kernel, _ in group], size, flush_l2, **how):
+                process = Process(_samples(own), _samples(reference))
+                M, N, K = size
+                yield Point.summing(own.batch, [process], **files.of(kernel), M=M, N=N, K=K)
+
+    settings = {"flush_l2": flush_l2, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal", "seed": SEED}
+    return Plan(name, Record, items, points, settings, takes, processes)
 
 
-def on_gpu(kernels: Sequence[Kernel], size: Size, flush_l2: bool) -> Iterator[tuple[Kernel, Timing, Timing]]:
+def _samples(taken: Timing) -> Samples:
+    """Return the samples as they are recorded: times to six digits, more than they are good for."""
+    unknown = (None,) * len(taken.samples)
+    return Samples(
+        [float(f"{ms:.6g}") for ms in taken.samples],
+        list(taken.sm_mhz or unknown),
+        [None if watts is None else round(watts) for watts in taken.watts or unknown],
+    )
+
+
+def on_gpu(
+    kernels: Sequence[Kernel], size: Size, flush_l2: bool, **sampling: Any
+) -> Iterator[tuple[Kernel, Timing, Timing]]:
     """Time each kernel and cuBLAS together at one size, on the current GPU, on the same random matrices.
 
     cuBLAS computes with the kernel's types; kernels of one type come together.
@@ -181,11 +184,12 @@ def on_gpu(kernels: Sequence[Kernel], size: Size, flush_l2: bool) -> Iterator[tu
     for kernel in kernels:
         gpu.load(kernel.instance)
     for types in dict.fromkeys(kernel.types for kernel in kernels):
-        yield from _of_types(types, [kernel for kernel in kernels if kernel.types == types], size, flush_l2)
+        alike = [kernel for kernel in kernels if kernel.types == types]
+        yield from _of_types(types, alike, size, flush_l2=flush_l2, **sampling)
 
 
 def _of_types(
-    types: Types, kernels: Sequence[Kernel], size: Size, flush_l2: bool
+    types: Types, kernels: Sequence[Kernel], size: Size, **sampling: Any
 ) -> Iterator[tuple[Kernel, Timing, Timing]]:
     """Time kernels that take the same types; see `on_gpu`."""
     M, N, K = size
@@ -203,53 +207,28 @@ def _of_types(
         with gpu.reported(kernel.name):
             C.data.memset_async(0xFF, C.nbytes)  # NaN
             reference_C.data.memset_async(0xFF, C.nbytes)
-        times = timing.time_interleaved({kernel.name: own, "cuBLAS": reference}, flush_l2=flush_l2)
+        times = timing.time_interleaved({kernel.name: own, "cuBLAS": reference}, **sampling)
         for name, result in ((kernel.name, C), ("cuBLAS", reference_C)):
             _spot_check(name, result, *inputs)
         yield kernel, times[kernel.name], times["cuBLAS"]
 
 
-def _points_to_keep(record: Record, path: Path) -> list[Point]:
-    """Return the points of the recording at `path`, if `record` may continue it."""
+def _continued(path: Path, wanted: Plan, made: Any) -> tuple[Any, list[Point]]:
+    """Return the provenance and the points of the recording at `path`, if it can be continued on this machine.
+
+    Points of former code of what is to be measured are left out.
+    """
     earlier = timings.load(path)
-    same = {key: value for key, value in record.provenance.items() if key != "date"}
     for name, old, new in (
-        *((key, earlier.provenance.get(key), value) for key, value in same.items()),
-        ("settings", earlier.settings, record.settings),
+        *((key, earlier.provenance.get(key), value) for key, value in made.items() if key != "date"),
+        ("settings", earlier.settings, wanted.settings),
     ):
         if old != new:
             raise ArgumentError("path", f"{path}, a recording with {name} {old!r}", f"{new!r}, or another file")
-    record.provenance = earlier.provenance
-    return earlier.points
-
-
-def _key(kernel: str, label: str, parameters: dict[str, int | str], size: Size, source: str) -> tuple:
-    return kernel, label, tuple(parameters.items()), size, source
-
-
-def _point(kernel: Kernel, size: Size, own: Timing, reference: Timing) -> Point:
-    return Point(
-        kernel.name,
-        kernel.parameters,
-        *size,
-        own.median_ms,
-        own.p10_ms,
-        own.p90_ms,
-        len(own.samples),
-        own.batch,
-        reference.median_ms,
-        reference.p10_ms,
-        reference.p90_ms,
-        kernel.digest,
-        kernel.label,
-        kernel.types.name,
-    )
-
-
-def _with(points: list[Point], new: Point) -> list[Point]:
-    """Return the points with a new one, instead of those of older sources of the same kernel."""
-    what = _key(new.kernel, new.label, new.parameters, new.size, "")
-    return [old for old in points if _key(old.kernel, old.label, old.parameters, old.size, "") != what] + [new]
+    keys = wanted.keys()
+    named = {(identity.apart_from_code, size) for identity, size in keys}
+    kept = [p for p in earlier.points if p.key in keys or (p.identity.apart_from_code, p.size) not in named]
+    return earlier.provenance, kept
 
 
 def _spot_check(name: str, C: Any, A: np.ndarray, B: np.ndarray) -> None:

@@ -6,9 +6,7 @@ are products of widths and clocks; these are what the same card does, at the clo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cupy
@@ -16,22 +14,25 @@ import numpy as np
 
 from .. import gpu
 from ..kernel import Kernel
-from ..model.ceilings import ARITHMETIC, DRAM, L2, SHARED, Ceiling, Ceilings
-from ..paths import RESULTS
+from ..model.ceilings import ARITHMETIC, DRAM, L2, SHARED
 from ..records import files
+from ..records.ceilings import CHAINS, KERNELS, THREADS, Rate
+from ..records.files import Recording
 from ..records.provenance import provenance
 from . import timing
+from .driver import Item, Plan
 
-RECORDING = RESULTS / "ceilings.json"
-
-CHAINS, THREADS, STEPS, TIMES = 8, 256, 16384, 100
-MULTIPLY_ADD = Kernel("multiply_add", "multiply-adds and nothing else", {"CHAINS": CHAINS})
-SHARED_READ = Kernel("shared_read", "reads of shared memory and nothing else", {"THREADS": THREADS})
-COPY = Kernel("copy", "copies an array", {})
+STEPS, TIMES = 16384, 100
 
 
-def measure() -> Ceilings:
-    """Measure the ceilings of this machine's GPU, in one run.
+def plan() -> Plan:
+    """Return the plan of the recording."""
+    items = [(kernel, name) for name, kernel in KERNELS.items()]
+    return Plan("ceilings", Recording[Rate], items, measure, takes=lambda item: 1.0)
+
+
+def measure(missing: Sequence[Item]) -> Iterator[Rate]:
+    """Measure the ceilings of this machine's GPU, all in one run, and yield those that are missing.
 
     Raises
     ------
@@ -50,29 +51,22 @@ def measure() -> Ceilings:
         function = gpu.load(kernel.instance)
         return lambda: function((blocks,), (THREADS,), arguments)
 
-    work = {
-        ARITHMETIC: (
-            "FLOP",
-            2 * STEPS * CHAINS * threads,
-            launch(MULTIPLY_ADD, np.int32(STEPS), np.float32(0.5), np.float32(1.0), out),
-        ),
-        SHARED: ("byte", 16 * STEPS * threads, launch(SHARED_READ, np.int32(STEPS), out)),
-        L2: ("byte", 2 * TIMES * small, launch(COPY, np.int32(TIMES), np.uint64(small // 16), *arrays[small])),
-        DRAM: ("byte", 2 * large, launch(COPY, np.int32(1), np.uint64(large // 16), *arrays[large])),
+    arguments = {
+        ARITHMETIC: (np.int32(STEPS), np.float32(0.5), np.float32(1.0), out),
+        SHARED: (np.int32(STEPS), out),
+        L2: (np.int32(TIMES), np.uint64(small // 16), *arrays[small]),
+        DRAM: (np.int32(1), np.uint64(large // 16), *arrays[large]),
     }
-    taken = timing.time_interleaved({name: start for name, (_, _, start) in work.items()})
-    found = {
-        name: Ceiling(name, unit, amount, taken[name].median_ms, taken[name].p10_ms, taken[name].p90_ms)
-        for name, (unit, amount, _) in work.items()
+    amounts = {
+        ARITHMETIC: ("FLOP", 2 * STEPS * CHAINS * threads),
+        SHARED: ("byte", 16 * STEPS * threads),
+        L2: ("byte", 2 * TIMES * small),
+        DRAM: ("byte", 2 * large),
     }
-    return Ceilings(made, found)
-
-
-def record(path: Path = RECORDING) -> None:
-    """Measure and save the recording."""
-    found = measure()
-    files.write(path, {"provenance": found.provenance, "points": [asdict(c) for c in found.by_name.values()]})
-
-
-if __name__ == "__main__":
-    record()
+    taken = timing.time_interleaved({name: launch(KERNELS[name], *given) for name, given in arguments.items()})
+    for kernel, name in missing:
+        unit, amount = amounts[name]
+        of = taken[name]
+        yield Rate(
+            **files.of(kernel), name=name, unit=unit, amount=amount, ms=of.median_ms, ms_p10=of.p10_ms, ms_p90=of.p90_ms
+        )

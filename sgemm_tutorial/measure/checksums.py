@@ -1,27 +1,25 @@
 """Checksums of results on a GPU: the simulator must reproduce them bit for bit.
 
-``python -m tests.checksums`` records them on a machine with a GPU.
+They are recorded on a machine with a GPU.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from .. import variants
 from ..catalogue import CATALOGUE
 from ..correctness import matrices
 from ..kernel import Kernel
 from ..operands import FP32, Types
-from ..paths import RESULTS
 from ..records import files
-from ..records.provenance import provenance
-from ..variants import STEP_IN_FP64
-
-RECORD = RESULTS / "checksums.json"
-
-KERNELS = (*CATALOGUE, STEP_IN_FP64)
+from ..records.checks import Checksum
+from ..records.files import Recording
+from .driver import Item, Plan
 
 CASES: tuple[dict[str, Any], ...] = (
     {"M": 128, "N": 128, "K": 128, "alpha": 1.0, "beta": 0.0},
@@ -61,15 +59,13 @@ def digest(kernel: Kernel, case: dict[str, Any], on_gpu: bool = False) -> str:
     return hashlib.sha256((result.get() if on_gpu else result).tobytes()).hexdigest()
 
 
-def main() -> None:
-    """Record on the GPU of this machine."""
-    points = [
-        {"kernel": kernel.name, "parameters": kernel.parameters, "case": number, "sha256": digest(kernel, case, True)}
-        for kernel in KERNELS
-        for number, case in enumerate(CASES)
-    ]
-    files.write(RECORD, {"provenance": provenance(), "points": points})
+def plan() -> Plan:
+    """Return the plan of the recording."""
+    items = [(kernel, case) for kernel in (*CATALOGUE, variants.STEP_IN_FP64) for case in range(len(CASES))]
+    return Plan("checksums", Recording[Checksum], items, measure, {"cases": list(map(str, CASES))})
 
 
-if __name__ == "__main__":
-    main()
+def measure(missing: Sequence[Item]) -> Iterator[Checksum]:
+    """Yield the checksums of results on this machine's GPU."""
+    for kernel, case in missing:
+        yield Checksum(**files.of(kernel), case=case, sha256=digest(kernel, CASES[case], on_gpu=True))

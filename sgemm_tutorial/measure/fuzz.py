@@ -1,38 +1,33 @@
 """Random problems on a GPU, every element of every result held against its error bound.
 
-``python -m tests.fuzz`` gives each kernel of the catalogue 2,000 of them, each of the variants that chapters compare
-a tenth of that, and records the outcome in ``book/results``, kernel by kernel; what is recorded there of the same code
-on the same GPU is not run again. Everything stays on the GPU: the
-matrices come from one pool of random numbers, and the reference, in float64, is computed there too.
+Each kernel of the catalogue gets `PROBLEMS` of them, each of the variants that chapters compare a tenth of that.
+Everything stays on the GPU: the matrices come from one pool of random numbers, and the reference, in float64, is
+computed there too. ``python -m sgemm_tutorial.measure.fuzz 07`` gives some kernels their problems and records nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import cupy
 import numpy as np
 
-from .. import gpu
+from .. import gpu, variants
 from ..catalogue import CATALOGUE, find
 from ..correctness import GUARD_OF_C, GUARD_OF_INPUT, excess, guard_band
-from ..errors import DeviceError, SimulationFault
+from ..errors import SimulationFault
 from ..kernel import Kernel
-from ..paths import RESULTS
 from ..progress import bar
 from ..records import files
-from ..records.provenance import provenance
-from ..table import Table
-from ..variants import FRAGMENTS, STEP_IN_FP64, STEPS, VARIANTS
+from ..records.checks import Fuzzed
+from ..records.files import Recording
+from .driver import Item, Plan
 
-RECORD = RESULTS / "fuzz.json"
-CASES = 2000
+PROBLEMS = 2000
 SEED = 2026
 POOL = 1 << 22  # normal numbers
 SHOWN = 10  # failures per kernel
@@ -139,7 +134,7 @@ def judge(kernel: Kernel, problem: dict[str, Any], xp: Any = cupy) -> tuple[floa
     return worst, not touched
 
 
-def fuzz(kernel: Kernel, cases: int, seed: int = SEED, xp: Any = cupy) -> dict[str, Any]:
+def fuzz(kernel: Kernel, problems: int, seed: int = SEED, xp: Any = cupy) -> Fuzzed:
     """Run a kernel on that many problems, and return what to record of it.
 
     Raises
@@ -148,7 +143,7 @@ def fuzz(kernel: Kernel, cases: int, seed: int = SEED, xp: Any = cupy) -> dict[s
         The GPU failed; the message says in which problem.
     """
     worst, failures, aligned = 0.0, 0, 0
-    for number in bar(range(cases), show=None, unit=f" problems of {kernel.expression}"):
+    for number in bar(range(problems), show=None, unit=f" problems of {kernel.expression}"):
         problem = case(kernel, number, seed)
         described = f"{kernel.expression} {kernel.label}".strip() + f", case {number} of seed {seed}: {problem}"
         with gpu.reported(described):
@@ -164,72 +159,45 @@ def fuzz(kernel: Kernel, cases: int, seed: int = SEED, xp: Any = cupy) -> dict[s
         failures += bool(wrong)
         worst = max(worst, ratio)
         aligned += is_aligned(problem)
-    return {
-        "kernel": kernel.name,
-        "label": kernel.label,
-        "parameters": kernel.parameters,
-        "source": kernel.digest,
-        "cases": cases,
-        "failures": failures,
-        "worst_error_over_bound": worst if worst < float("inf") else None,  # which JSON cannot hold
-        "aligned": aligned,
-        "seed": seed,
-    }
+    finite = worst if worst < float("inf") else None  # JSON cannot hold the others
+    return Fuzzed(
+        **files.of(kernel), problems=problems, aligned=aligned, failures=failures, worst_error_over_bound=finite
+    )
 
 
-def identity(kernel: Kernel, cases: int, seed: int) -> tuple:
-    """Return what an outcome depends on, besides the machine."""
-    return kernel.name, kernel.label, tuple(kernel.parameters.items()), kernel.digest, cases, seed
+def plan() -> Plan:
+    """Return the plan of the recording."""
+    of = variants
+    others = (*of.VARIANTS, *of.STEPS[1:], of.STEP_IN_FP64, *of.FRAGMENTS)
+    right_everywhere = [kernel for kernel in others if kernel.label != "no guards"]
+    kernels = dict.fromkeys((*CATALOGUE, *right_everywhere))
+    settings = {"problems": PROBLEMS, "problems of a variant": PROBLEMS // 10, "seed": SEED}
+    return Plan("fuzz", Recording[Fuzzed], [(kernel,) for kernel in kernels], measure, settings, _takes)
 
 
-def earlier(provenance: dict[str, Any]) -> dict[tuple, dict[str, Any]]:
-    """Return the recorded outcomes without a failure, by `identity`, if they come from a machine like this one."""
-    try:
-        record = json.loads(RECORD.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    if record["provenance"] | {"date": ""} != provenance | {"date": ""}:
-        return {}
-    return {
-        (p["kernel"], p["label"], tuple(p["parameters"].items()), p["source"], p["cases"], p["seed"]): p
-        for p in record["points"]
-        if not p["failures"]
-    }
+def measure(missing: Sequence[Item]) -> Iterator[Fuzzed]:
+    """Fuzz kernels on the GPU of this machine."""
+    for (kernel,) in missing:
+        yield fuzz(kernel, PROBLEMS if kernel in CATALOGUE else PROBLEMS // 10)
+
+
+def _takes(item: Item) -> float:
+    return 0.004 * (PROBLEMS if item[0] in CATALOGUE else PROBLEMS // 10)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz kernels on the GPU of this machine; return how many problems failed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__.partition("\n")[0])
-    parser.add_argument("kernels", nargs="*", type=find, help="these only, without recording the outcome")
-    parser.add_argument("--cases", type=int, default=CASES, help="problems per kernel; per variant a tenth of it")
+    parser = argparse.ArgumentParser(
+        prog="python -m sgemm_tutorial.measure.fuzz", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("kernels", nargs="+", type=find)
+    parser.add_argument("--problems", type=int, default=PROBLEMS, help="for each kernel")
     parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args(arguments)
-    everywhere = [
-        kernel
-        for kernel in (*VARIANTS, *STEPS[1:], STEP_IN_FP64, *FRAGMENTS)
-        if kernel.label != "no guards" and kernel not in CATALOGUE
-    ]
-    plan = [(kernel, options.cases) for kernel in options.kernels or CATALOGUE]
-    plan += [] if options.kernels else [(kernel, options.cases // 10) for kernel in dict.fromkeys(everywhere)]
-    points: list[dict[str, Any]] = []
-    try:
-        made = provenance()
-        kept = {} if options.kernels else earlier(made)
-        for kernel, cases in plan:
-            points.append(kept.get(identity(kernel, cases, options.seed)) or fuzz(kernel, cases, options.seed))
-            if not options.kernels:
-                files.write(RECORD, {"provenance": made, "points": points})
-    except DeviceError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"broken off: {len(points)} of {len(plan)} kernels done", file=sys.stderr)
-        return 1
-    finally:
-        if points:
-            columns = ("kernel", "label", "cases", "failures", "worst_error_over_bound")
-            print(Table(columns, [[point[name] for name in columns] for point in points], "Random problems"))
-    return sum(point["failures"] for point in points)
+    found = [fuzz(kernel, options.problems, options.seed) for kernel in options.kernels]
+    for each in found:
+        print(f"{each.kernel}: {each.failures} of {each.problems} problems failed")
+    return sum(each.failures for each in found)
 
 
 if __name__ == "__main__":

@@ -8,29 +8,23 @@ check or prepare, so what the first two add is the least that launching from Pyt
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 
 import cupy
 import numpy as np
 
 from .. import correctness, cublas, gpu, operands
 from ..catalogue import find
-from ..kernel import Kernel
-from ..progress import bar
-from ..records import files, timings
-from ..records.launch_cost import RECORDING, WAYS, Costs, Launches, load
+from ..records import files
+from ..records.launch_cost import CUBLAS, KERNEL, WAYS, Costs, Launches
 from ..records.provenance import provenance
-from ..records.timings import no_gpu
-from ..table import Table
 from . import timing
+from .driver import Item, Plan
 from .timing import Launch, Timing
 
 SIZES = tuple(range(128, 1025, 128))
 """Square problems that are recorded."""
-KERNEL = "03_shared_tile"
-"""What is timed beside cuBLAS."""
 CALLS, WARM_UP = 200, 20
 """Launches that are timed one at a time, and launches before them that are not."""
 
@@ -78,7 +72,7 @@ def by_events(launch: Launch, calls: int = CALLS) -> Timing:
     return Timing(tuple(times[WARM_UP:]), 1)
 
 
-def measure(sizes: Sequence[int] = SIZES, kernel: Kernel | str = KERNEL, progress: bool | None = None) -> Costs:
+def measure(sizes: Sequence[int] = SIZES) -> Costs:
     """Time cuBLAS and a kernel in the three ways, on this machine's GPU, on random matrices.
 
     Raises
@@ -86,44 +80,28 @@ def measure(sizes: Sequence[int] = SIZES, kernel: Kernel | str = KERNEL, progres
     DeviceError
         There is no GPU, or it failed.
     """
-    kernel = find(kernel) if isinstance(kernel, str) else kernel
-    points = [point for size in bar(sizes, show=progress, unit="size") for point in _at(size, kernel)]
-    return Costs(provenance(), points)
+    return Costs(provenance(), {}, True, list(points([(CUBLAS, size) for size in sizes])))
 
 
-def measure_or_recording(size: int = 256) -> Table:
-    """Return the table of one size, measured on this GPU, or, where there is none, recorded."""
-    if gpu.available():
-        return measure([size]).table(size)
-    costs = load()
-    print(no_gpu(timings.Record(costs.provenance, {})))
-    return costs.table(size)
+def plan() -> Plan:
+    """Return the plan of the recording."""
+    settings = {"calls": CALLS, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal"}
+    items = [(what, size) for size in SIZES for what in (CUBLAS, find(KERNEL))]
+    return Plan("launch_cost", Costs, items, points, settings, lambda item: 0.6)
 
 
-def record(path: Path = RECORDING) -> None:
-    """Measure all of `SIZES` and save the recording."""
-    costs = measure(progress=True)
-    settings = {"calls": CALLS, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal", "ways": WAYS}
-    files.write(
-        path,
-        {"provenance": costs.provenance, "settings": settings, "points": [asdict(point) for point in costs.points]},
-    )
-
-
-def _at(size: int, kernel: Kernel) -> Iterator[Launches]:
-    A, B = correctness.matrices(size, size, size, on_gpu=True)
-    with gpu.reported(f"timing single launches at {size}"):
-        problem = operands.check(A, B, cupy.empty((size, size), np.float32), 1.0, 0.0)
-        launches: Mapping[str, Launch] = {"cuBLAS": cublas.launch(problem), kernel.name: kernel.launcher(problem)}
-        device = timing.time_interleaved(launches)
-        for name, launch in launches.items():
-            taken = (by_host_clock(launch), by_events(launch), device[name])
-            yield Launches(name, size, dict(zip(WAYS, map(_us, taken), strict=True)))
+def points(missing: Sequence[Item]) -> Iterator[Launches]:
+    """Measure cuBLAS and the kernel at each size of which one is missing."""
+    for size, _ in groupby(missing, key=lambda item: item[1]):
+        A, B = correctness.matrices(size, size, size, on_gpu=True)
+        with gpu.reported(f"timing single launches at {size}"):
+            problem = operands.check(A, B, cupy.empty((size, size), np.float32), 1.0, 0.0)
+            both = {CUBLAS: cublas.launch(problem), find(KERNEL): find(KERNEL).launcher(problem)}
+            device = timing.time_interleaved({what.name: launch for what, launch in both.items()}, seconds=0.5)
+            for what, launch in both.items():
+                taken = (by_host_clock(launch), by_events(launch), device[what.name])
+                yield Launches(**files.of(what), size=size, us=dict(zip(WAYS, map(_us, taken), strict=True)))
 
 
 def _us(taken: Timing) -> tuple[float, float, float]:
     return tuple(round(1e3 * ms, 3) for ms in (taken.median_ms, taken.p10_ms, taken.p90_ms))
-
-
-if __name__ == "__main__":
-    record()

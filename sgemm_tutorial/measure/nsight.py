@@ -11,57 +11,56 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
+from .. import variants
 from ..catalogue import CATALOGUE
 from ..correctness import matrices
 from ..errors import DeviceError
-from ..kernel import Kernel
 from ..records import counters, files, profiles
-from ..records.provenance import provenance
-from ..variants import COUNTED, STEP_IN_FP64, STEPS
+from ..records.counters import Counted
+from ..records.files import Recording
+from ..records.provenance import Provenance, provenance
+from .driver import Item, Plan, key_of
 
-PROFILED = (*CATALOGUE, *STEPS[1:], STEP_IN_FP64)
-"""Every kernel, and what 13 becomes step by step."""
-
-
-def record_counters(path: Path) -> None:
-    """Count the catalogue's kernels and those of `COUNTED` on all of `SHAPES` and on `LARGE`, and save the record.
-
-    Raises
-    ------
-    DeviceError
-        There is no GPU or no ncu, or ncu may not read the counters.
-    """
-    launches = _launches()
-    rows = counted(
-        ["-m", "sgemm_tutorial.measure.nsight", "counters"],
-        [kernel.function for kernel, *_ in launches],
-        counters.METRICS,
-    )
-    points = [
-        {"kernel": kernel.name, "label": kernel.label, "parameters": kernel.parameters, "M": M, "N": N, "K": K, **row}
-        for (kernel, M, N, K), row in zip(launches, rows, strict=True)
-    ]
-    files.write(path, {"provenance": provenance() | {"ncu": version()}, "metrics": counters.METRICS, "points": points})
+AT_ONCE = 24
+"""Launches in one run of ncu: what is lost if it is broken off."""
 
 
-def record_profiles(path: Path) -> None:
-    """Profile all of `PROFILED` at full size and save the record.
+def counters_plan() -> Plan:
+    """Return the plan that counts accesses: the catalogue and `COUNTED`, on all of `SHAPES` and on `LARGE`."""
+    sizes = (*counters.SHAPES, counters.LARGE)
+    return _plan("counters", [(k, size) for k in (*CATALOGUE, *variants.COUNTED) for size in sizes], counters.METRICS)
 
-    Raises
-    ------
-    DeviceError
-        There is no GPU or no ncu, or ncu may not read the counters.
-    """
-    rows = counted(
-        ["-m", "sgemm_tutorial.measure.nsight", "profiles"], [kernel.function for kernel in PROFILED], profiles.METRICS
-    )
-    points = [
-        {"kernel": kernel.name, "parameters": kernel.parameters, "size": profiles.SIZE, **row}
-        for kernel, row in zip(PROFILED, rows, strict=True)
-    ]
-    files.write(path, {"provenance": provenance() | {"ncu": version()}, "metrics": profiles.METRICS, "points": points})
+
+def profiles_plan() -> Plan:
+    """Return the plan of profiles at full size: the catalogue, and what 13 becomes step by step."""
+    kernels = (*CATALOGUE, *variants.STEPS[1:], variants.STEP_IN_FP64)
+    return _plan("profiles", [(kernel, (profiles.SIZE,) * 3) for kernel in kernels], profiles.METRICS)
+
+
+def _plan(name: str, items: list[Item], metrics: dict[str, str]) -> Plan:
+    place = {key_of(item): i for i, item in enumerate(items)}
+
+    def measure(missing: Sequence[Item]) -> Iterator[Counted]:
+        for first in range(0, len(missing), AT_ONCE):
+            now = missing[first : first + AT_ONCE]
+            command = ["-m", "sgemm_tutorial.measure.nsight", name, *(str(place[key_of(item)]) for item in now)]
+            rows = counted(command, [kernel.function for kernel, _ in now], metrics)
+            for (kernel, (M, N, K)), row in zip(now, rows, strict=True):
+                yield Counted(**files.of(kernel), M=M, N=N, K=K, counts=row)
+
+    return Plan(name, Recording[Counted], items, measure, {"metrics": metrics}, _takes, made_on=made_on)
+
+
+def _takes(item: Item) -> float:
+    return 3.0 if max(item[1]) > 1000 else 1.0
+
+
+def made_on() -> Provenance:
+    """Return the provenance, with ncu's version."""
+    return {**provenance(), "ncu": version()}
 
 
 def counted(python: list[str], functions: list[str], metrics: dict[str, str]) -> list[dict[str, int | float]]:
@@ -118,16 +117,19 @@ def _number(text: str) -> int | float:
     return int(value) if value.is_integer() else value
 
 
+@lru_cache(maxsize=1)
 def version() -> str:
     """Version of Nsight Compute's command line."""
     return re.search(r"Version ([\d.]+)", subprocess.check_output(["ncu", "--version"], text=True))[1]
 
 
-def _launches() -> list[tuple[Kernel, int, int, int]]:
-    return [(kernel, *shape) for kernel in (*CATALOGUE, *COUNTED) for shape in (*counters.SHAPES, counters.LARGE)]
+def main(name: str, *places: str) -> None:
+    """Launch these items of a plan: what ncu runs."""
+    items = {"counters": counters_plan, "profiles": profiles_plan}[name]().items
+    for place in map(int, places):
+        kernel, size = items[place]
+        kernel(*matrices(*size, types=kernel.types))
 
 
-if __name__ == "__main__":  # what ncu runs
-    PLANS = {"counters": _launches(), "profiles": [(kernel, *(profiles.SIZE,) * 3) for kernel in PROFILED]}
-    for launched, *size in PLANS[sys.argv[1]]:
-        launched(*matrices(*size, types=launched.types))
+if __name__ == "__main__":
+    main(*sys.argv[1:])

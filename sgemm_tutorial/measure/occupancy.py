@@ -1,42 +1,29 @@
-"""Records how many blocks of each kernel fit on an SM by CUDA's own count, to hold `occupancy` against.
-
-``python -m tests.driver_occupancy [FILE]`` on a machine with a GPU asks ``cuOccupancyMaxActiveBlocksPerMultiprocessor``
-of every kernel of the ladder and every variant.
-"""
+"""Records how many blocks of each kernel fit on an SM by CUDA's own count, to hold `model.occupancy` against."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from cupy.cuda import driver
 
-from .. import gpu
+from .. import gpu, variants
 from ..catalogue import CATALOGUE
-from ..paths import RESULTS
 from ..records import files
-from ..records.provenance import provenance
-from ..variants import FRAGMENTS, STEP_IN_FP64, STEPS, VARIANTS
-
-RECORD = RESULTS / "occupancy.json"
-KERNELS = list(dict.fromkeys((*CATALOGUE, *VARIANTS, *STEPS, STEP_IN_FP64, *FRAGMENTS)))
+from ..records.checks import Fit
+from ..records.files import Recording
+from .driver import Item, Plan
 
 
-def main(path: Path = RECORD) -> None:
-    """Ask, and save what CUDA says."""
-    points = [
-        {
-            "kernel": kernel.name,
-            "label": kernel.label,
-            "parameters": kernel.parameters,
-            "blocks_per_sm": driver.occupancyMaxActiveBlocksPerMultiprocessor(
-                gpu.load(kernel.instance).ptr, kernel.threads, kernel.dynamic_shared_bytes
-            ),
-        }
-        for kernel in KERNELS
-    ]
-    files.write(path, {"provenance": provenance(), "points": points})
+def plan() -> Plan:
+    """Return the plan of the recording: every kernel of the catalogue and every variant."""
+    of = variants
+    kernels = dict.fromkeys((*CATALOGUE, *of.VARIANTS, *of.STEPS, of.STEP_IN_FP64, *of.FRAGMENTS))
+    return Plan("occupancy", Recording[Fit], [(kernel,) for kernel in kernels], measure)
 
 
-if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+def measure(missing: Sequence[Item]) -> Iterator[Fit]:
+    """Ask ``cuOccupancyMaxActiveBlocksPerMultiprocessor`` of each kernel."""
+    for (kernel,) in missing:
+        function = gpu.load(kernel.instance).ptr
+        blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(function, kernel.threads, kernel.dynamic_shared_bytes)
+        yield Fit(**files.of(kernel), blocks_per_sm=blocks)

@@ -1,47 +1,90 @@
-"""Every kernel under compute-sanitizer, whose four tools must find nothing, but in broken kernels something each.
-
-``python -m sgemm_tutorial.measure.sanitizer`` records the outcome, on a machine with a GPU and compute-sanitizer.
-"""
+"""Every kernel under compute-sanitizer, whose four tools must find nothing, but in broken kernels something each."""
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 import cupy
 import numpy as np
 
-from .. import gpu
+from .. import variants
 from ..catalogue import CATALOGUE, find
-from ..errors import DeviceError, TutorialError
+from ..errors import TutorialError
 from ..kernel import Kernel
-from ..paths import RESULTS
+from ..paths import PACKAGE
 from ..records import files
-from ..records.provenance import provenance
-from ..variants import STEP_IN_FP64, STEPS
+from ..records.checks import Sanitized
+from ..records.files import Recording
+from ..records.provenance import Provenance, provenance
+from .driver import Item, Plan
 
-RECORD = RESULTS / "sanitizer.json"
-ROOT = RESULTS.parent.parent
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SCALARS = ((1.0, 0.0), (-1.5, 0.75), (0.0, 0.75))
 SUMMARY = re.compile(r"^=+ (?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)", re.MULTILINE)
 FOUND = 99  # what compute-sanitizer returns if it found something and the program itself ended well
-LIMIT = 600  # seconds for one tool
+LIMIT = 300  # seconds for one kernel
+AT_ONCE = 8  # processes at most
 
 COMPLETE = "__syncthreads();                                   // the tiles are complete"
-KERNELS = (*CATALOGUE, STEPS[1], STEPS[-1], STEP_IN_FP64, find("15").variant(STAGES=0))
-CONTROLS: tuple[tuple[str, str, Kernel], ...] = (
-    ("memcheck", "no bounds", find("02").edited(("if (row >= M || col >= N) return;", ""))),
-    ("memcheck", "C's alignment not looked at", find("07").edited((" && aligned(C, N)", ""))),
-    ("racecheck", "a barrier missing", find("03").edited((COMPLETE, ""))),
-    ("initcheck", "C read where β = 0", find("02").edited(("if (beta != 0.0f)", ""))),
-    ("synccheck", "a barrier for half of a warp", find("03").edited((COMPLETE, "if (threadIdx.x < 16) " + COMPLETE))),
-)
-"""A tool, and a kernel in which it must find something."""
+
+
+def kernels() -> tuple[Kernel, ...]:
+    """Return the kernels in which nothing must be found."""
+    return *CATALOGUE, variants.STEPS[1], variants.STEPS[-1], variants.STEP_IN_FP64, find("15").variant(STAGES=0)
+
+
+def controls() -> list[tuple[str, Kernel]]:
+    """Return tools, and with each a kernel in which it must find something."""
+    half = "if (threadIdx.x < 16) " + COMPLETE
+    return [
+        ("memcheck", find("02").edited(("if (row >= M || col >= N) return;", ""), label="no bounds")),
+        ("memcheck", find("07").edited((" && aligned(C, N)", ""), label="C's alignment not looked at")),
+        ("racecheck", find("03").edited((COMPLETE, ""), label="a barrier missing")),
+        ("initcheck", find("02").edited(("if (beta != 0.0f)", ""), label="C read where β = 0")),
+        ("synccheck", find("03").edited((COMPLETE, half), label="a barrier for half of a warp")),
+    ]
+
+
+def plan() -> Plan:
+    """Return the plan of the recording."""
+    items = [(kernel, tool, False) for tool in TOOLS for kernel in kernels()]
+    items += [(kernel, tool, True) for tool, kernel in controls()]
+    settings = {"scalars": [list(pair) for pair in SCALARS]}
+    return Plan("sanitizer", Recording[Sanitized], items, measure, settings, lambda item: 1.0, made_on=made_on)
+
+
+def measure(missing: Sequence[Item]) -> Iterator[Sanitized]:
+    """Yield what each tool finds in each kernel, several at once."""
+    places = {item: place for place, item in enumerate(plan().items)}
+    with ThreadPoolExecutor(min(AT_ONCE, os.cpu_count() or 1)) as pool:
+        try:
+            for done in as_completed([pool.submit(found, *item, places[item]) for item in missing]):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def found(kernel: Kernel, tool: str, broken: bool, place: int) -> Sanitized:
+    """Run a tool over one item of the plan and return what to record of it."""
+    errors, launches, output = run(tool, place)
+    if broken and kernel.function not in output:
+        errors = 0  # whatever it found, it was not in this kernel
+    if errors and not broken:
+        print(output[:8000], flush=True)
+    return Sanitized(**files.of(kernel), tool=tool, launches=launches, errors=errors, broken=broken)
+
+
+def made_on() -> Provenance:
+    """Return the provenance, with compute-sanitizer's version."""
+    text = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True, check=True).stdout
+    match = re.search(r"Version ([\d.]+)", text)
+    return {**provenance(), "compute_sanitizer": match[1] if match else text.strip()}
 
 
 def shapes(kernel: Kernel) -> Iterator[tuple[int, int, int, tuple[int, int, int]]]:
@@ -91,96 +134,36 @@ def findings(output: str) -> int:
     return sum(found)
 
 
-def run(tool: str, what: str) -> tuple[int, int, str]:
-    """Run a tool over the kernels or over a control; return its findings, the launches it saw and its output.
+def run(tool: str, place: int) -> tuple[int, int, str]:
+    """Run a tool over one item of the plan; return its findings, the launches it saw and its output.
 
     Raises
     ------
     TutorialError
         The tool did not come to a summary, took longer than `LIMIT`, or found nothing though the program failed.
     """
-    command = [
-        "compute-sanitizer",
-        "--tool",
-        tool,
-        f"--error-exitcode={FOUND}",
-        sys.executable,
-        "-m",
-        "tests.sanitizer",
-        "--run",
-        what,
-    ]
+    program = [sys.executable, "-m", "sgemm_tutorial.measure.sanitizer", str(place)]
+    command = ["compute-sanitizer", "--tool", tool, f"--error-exitcode={FOUND}", *program]
+    what = f"{tool} of item {place}"
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False)
+        done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired:
-        raise TutorialError(f"{tool} of {what}: not done within {LIMIT} s") from None
+        raise TutorialError(f"{what}: not done within {LIMIT} s") from None
     output = done.stdout + done.stderr
-    found = findings(output)
-    if not found and done.returncode:
-        raise TutorialError(f"{tool} of {what}: the program ended with {done.returncode}:\n{output[-2000:]}")
+    count = findings(output)
+    if not count and done.returncode:
+        raise TutorialError(f"{what}: the program ended with {done.returncode}:\n{output[-2000:]}")
     launches = re.search(r"^(\d+) launches$", done.stdout, re.MULTILINE)
-    return found, int(launches[1]) if launches else 0, output
+    return count, int(launches[1]) if launches else 0, output
 
 
-def of_kernels(tool: str) -> dict[str, Any]:
-    """Run a tool over the kernels and return what to record of it."""
-    errors, launches, output = run(tool, "all")
-    print(f"{tool}: {errors} errors in {launches} launches", flush=True)
-    if errors:
-        print(output[:8000], flush=True)
-    return {"tool": tool, "launches": launches, "errors": errors}
-
-
-def of_control(number: int) -> dict[str, Any]:
-    """Run a tool over its broken kernel and return what to record of it."""
-    tool, change, kernel = CONTROLS[number]
-    errors, _, output = run(tool, str(number))
-    noticed = errors > 0 and kernel.function in output
-    print(f"{tool}: {kernel.name}, {change}: {f'{errors} errors' if noticed else 'NOT NOTICED'}", flush=True)
-    return {"tool": tool, "kernel": kernel.name, "change": change, "errors": errors, "noticed": noticed}
-
-
-def main() -> int:
-    """Record on the GPU of this machine; return 1 if a tool finds something, or nothing in a broken kernel."""
-    try:
-        gpu.capability()
-        if not shutil.which("compute-sanitizer"):
-            raise DeviceError("compute-sanitizer, of the CUDA toolkit, is not on the PATH")
-        tools = [of_kernels(tool) for tool in TOOLS]
-        controls = [of_control(number) for number in range(len(CONTROLS))]
-    except TutorialError as error:
-        print(error, file=sys.stderr)
-        return 1
-    version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True, check=True).stdout
-    match = re.search(r"Version ([\d.]+)", version)
-    kernels = [
-        {
-            "kernel": kernel.name,
-            "parameters": kernel.parameters,
-            "source": kernel.digest,
-            "shapes": [[M, N, K, list(shifts)] for M, N, K, shifts in shapes(kernel)],
-        }
-        for kernel in KERNELS
-    ]
-    files.write(
-        RECORD,
-        {
-            "provenance": provenance() | {"compute_sanitizer": match[1] if match else version.strip()},
-            "scalars": [list(pair) for pair in SCALARS],
-            "tools": tools,
-            "controls": controls,
-            "kernels": kernels,
-        },
-    )
-    clean = all(one["errors"] == 0 and one["launches"] for one in tools) and all(one["noticed"] for one in controls)
-    return int(not clean)
+def main(place: str) -> None:
+    """Launch one item of the plan: what the tool runs."""
+    cupy.cuda.set_allocator(None)  # no pool: an access past the end is past the allocation's
+    count = launch([plan().items[int(place)][0]])
+    cupy.cuda.Device().synchronize()
+    print(count, "launches", flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--run"]:
-        cupy.cuda.set_allocator(None)  # no pool: an access past the end is past the allocation's
-        count = launch(KERNELS if sys.argv[2] == "all" else [CONTROLS[int(sys.argv[2])][2]])
-        cupy.cuda.Device().synchronize()
-        print(count, "launches", flush=True)
-    else:
-        raise SystemExit(main())
+    main(*sys.argv[1:])

@@ -23,6 +23,7 @@ import numpy as np
 from .. import gpu
 from ..errors import ArgumentError, DeviceError
 from ..kernel import Kernel
+from .sensors import sensors
 
 SAMPLE_MS = 2.0
 """Device time a sample should last: far above an event's resolution of about a microsecond."""
@@ -53,10 +54,15 @@ class Timing:
         Milliseconds per launch, each the mean over a batch.
     batch : int
         Launches per sample.
+    sm_mhz, watts : tuple
+        Of each sample, the clock of the multiprocessors and the card's power while it ran; None where NVML does not
+        tell. Empty where they were not looked at.
     """
 
     samples: tuple[float, ...]
     batch: int
+    sm_mhz: tuple[int | None, ...] = ()
+    watts: tuple[float | None, ...] = ()
 
     @property
     def median_ms(self) -> float:
@@ -86,11 +92,15 @@ class Reading:
         What the host needed to queue it all.
     queued : bool
         Whether all was queued before the first launch that counts began; else `ms` may hold host time.
+    sm_mhz, watts
+        The clock of the multiprocessors and the card's power, read while the launches ran.
     """
 
     ms: float
     host_ms: float
     queued: bool
+    sm_mhz: int | None = None
+    watts: float | None = None
 
 
 class Clock(Protocol):
@@ -111,6 +121,7 @@ def time_interleaved(
     samples: int = 50,
     least_samples: int = 7,
     seconds: float = 2.0,
+    warm_s: tuple[float, float] = (0.25, 3.0),
     flush_l2: bool = False,
     clock: Clock | None = None,
 ) -> dict[str, Timing]:
@@ -124,7 +135,10 @@ def time_interleaved(
         Samples of each: sampling ends after `samples`, or earlier, after `seconds`, if there are
         `least_samples` by then.
     seconds : float
-        See above; warming up comes on top and takes at most 3 s, unless launches are that slow.
+        See above; warming up comes on top.
+    warm_s : (float, float)
+        Seconds that warming up takes at least and, unless launches are that slow, at most: it ends when times have
+        stopped falling.
     flush_l2 : bool
         Write over the L2 cache before each launch and time each by itself. That adds the few
         microseconds between an event and a kernel's start, which batches hide.
@@ -145,8 +159,8 @@ def time_interleaved(
     with gpu.reported(f"timing {', '.join(launches)}"):
         clock = clock or DeviceClock(flush_l2)
         sources = {name: _Source(name, launch, clock) for name, launch in launches.items()}
-        _warm_up(list(sources.values()), clock)
-        taken: dict[str, list[float]] = {name: [] for name in launches}
+        _warm_up(list(sources.values()), clock, *warm_s)
+        taken: dict[str, list[Reading]] = {name: [] for name in launches}
         names, begin = list(launches), clock.now()
         for turn in range(samples):
             if turn >= least_samples and clock.now() - begin >= seconds:
@@ -154,7 +168,15 @@ def time_interleaved(
             first = turn % len(names)
             for name in names[first:] + names[:first]:
                 taken[name].append(sources[name].sample())
-    return {name: Timing(tuple(taken[name]), sources[name].batch) for name in names}
+    return {
+        name: Timing(
+            tuple(reading.ms for reading in readings),
+            sources[name].batch,
+            tuple(reading.sm_mhz for reading in readings),
+            tuple(reading.watts for reading in readings),
+        )
+        for name, readings in taken.items()
+    }
 
 
 def batch_size(launch_ms: float, most: int = MOST_LAUNCHES) -> int:
@@ -178,20 +200,20 @@ class _Source:
         self.name, self.launch, self.clock = name, launch, clock
         self.batch, self.spin_ms, self.warm_cache = 1, FIRST_SPIN_MS, False
         clock.read(launch, 1, self.spin_ms, False)  # the first launch may load code; it says nothing
-        self.fit(self.sample())
+        self.fit(self.sample().ms)
 
     def fit(self, launch_ms: float) -> None:
         """Choose the batch for launches of this length."""
         self.batch = batch_size(launch_ms, self.clock.most_launches)
         self.warm_cache = launch_ms <= WARM_CACHE_MS
 
-    def sample(self) -> float:
-        """Return one sample, in milliseconds per launch."""
+    def sample(self) -> Reading:
+        """Take one sample."""
         for _ in range(ATTEMPTS):
             reading = self.clock.read(self.launch, self.batch, self.spin_ms, self.warm_cache)
             if reading.queued:
                 self.spin_ms = max(LEAST_SPIN_MS, 1.5 * reading.host_ms)
-                return reading.ms
+                return reading
             self.spin_ms = min(MOST_SPIN_MS, 2 * max(self.spin_ms, reading.host_ms))
         raise DeviceError(
             f"timing {self.name}: the host did not queue {self.batch} launches while the GPU spun for "
@@ -199,11 +221,11 @@ class _Source:
         )
 
 
-def _warm_up(sources: list[_Source], clock: Clock, least_s: float = 0.25, most_s: float = 3.0) -> None:
+def _warm_up(sources: list[_Source], clock: Clock, least_s: float, most_s: float) -> None:
     """Sample all in turn until the clocks settle: until times stop falling, for at most `most_s`."""
     history, begin = [], clock.now()
     while clock.now() - begin < most_s:
-        times = [source.sample() for source in sources]
+        times = [source.sample().ms for source in sources]
         history.append(sum(times))
         for source, ms in zip(sources, times, strict=True):
             source.fit(ms)
@@ -226,7 +248,7 @@ class DeviceClock:
         rate = runtime.deviceGetAttribute(runtime.cudaDevAttrClockRate, device)  # kHz: cycles per millisecond
         self._cycles_per_ms = max(rate, 1_000_000)
         self.most_launches = MOST_FLUSHED if flush_l2 else MOST_LAUNCHES
-        self._flush_l2 = flush_l2
+        self._flush_l2, self._sensors = flush_l2, sensors(device)
         if flush_l2:
             self._bytes = 2 * runtime.deviceGetAttribute(runtime.cudaDevAttrL2CacheSize, device)
             self._buffer = cupy.cuda.alloc(self._bytes)
@@ -252,5 +274,7 @@ class DeviceClock:
             after.record()
         host_ms = 1e3 * (self.now() - begin)
         queued = not pairs[0][0].done
+        pairs[0][0].synchronize()  # the spin is over, and what is measured runs
+        seen = self._sensors.sm_mhz(), self._sensors.watts()
         pairs[-1][1].synchronize()
-        return Reading(sum(cupy.cuda.get_elapsed_time(*pair) for pair in pairs) / batch, host_ms, queued)
+        return Reading(sum(cupy.cuda.get_elapsed_time(*pair) for pair in pairs) / batch, host_ms, queued, *seen)

@@ -1,21 +1,19 @@
-"""Access patterns of shared memory, and what an H100's counters say of them.
+"""Access patterns of shared memory, and what the hardware counts of them, recorded with Nsight Compute.
 
-``python -m tests.wavefronts`` records them on a machine with a GPU and Nsight Compute. NVIDIA does not say how many
-wavefronts accesses of 8 and 16 bytes take; the simulator's rule is held against this recording.
+NVIDIA does not say how many wavefronts accesses of 8 and 16 bytes take; the simulator's rule is held against this
+recording.
 """
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..paths import RESULTS
-from ..records import files
-from ..records.provenance import provenance
+from ..records.counters import Pattern
+from ..records.files import Recording
 from . import nsight
-
-RECORD = RESULTS / "wavefronts.json"
+from .driver import Item, Plan
 
 SOURCE = r"""
 template <typename T> __global__ void reads(const int* element, float* out)
@@ -101,41 +99,32 @@ def patterns() -> list[list[int]]:
     return [pattern.tolist() for pattern in regular + mixed + partial + drawn]
 
 
-def launches() -> list[tuple[str, int, list[int]]]:
-    """Return kind, width in bytes and pattern of each launch."""
-    return [(kind, width, pattern) for kind in FUNCTIONS for width in TYPES for pattern in patterns()]
+def plan() -> Plan:
+    """Return the plan of the recording: loads and stores of all widths, in all patterns."""
+    items = [(kind, width, tuple(pattern)) for kind in FUNCTIONS for width in TYPES for pattern in patterns()]
+    return Plan("wavefronts", Recording[Pattern], list(dict.fromkeys(items)), measure, made_on=nsight.made_on)
 
 
-def launch_all() -> None:
-    """Launch one warp per pattern."""
+def measure(missing: Sequence[Item]) -> Iterator[Pattern]:
+    """Count them all in one run of ncu, and yield those that are missing."""
+    items = plan().items
+    rows = nsight.counted(["-m", "sgemm_tutorial.measure.wavefronts"], [FUNCTIONS[kind] for kind, *_ in items], METRICS)
+    for (kind, width, pattern), row in zip(items, rows, strict=True):
+        if (kind, width, pattern) in missing:
+            yield Pattern(kind, width, list(pattern), row[f"{kind}_wavefronts"], row[f"{kind}_conflicts"])
+
+
+def main() -> None:
+    """Launch one warp per pattern: what ncu runs."""
     import cupy
 
     names = {(kind, width): f"{FUNCTIONS[kind]}<{TYPES[width]}>" for kind in FUNCTIONS for width in TYPES}
     module = cupy.RawModule(code=SOURCE, options=("-std=c++17",), name_expressions=list(names.values()))
     out = cupy.zeros(32, np.float32)
-    for kind, width, pattern in launches():
+    for kind, width, pattern in plan().items:
         module.get_function(names[kind, width])((1,), (32,), (cupy.array(pattern, np.int32), out))
     cupy.cuda.Device().synchronize()
 
 
-def main() -> None:
-    """Record on the GPU of this machine."""
-    rows = nsight.counted(["-m", "tests.wavefronts", "--launch"], [FUNCTIONS[kind] for kind, *_ in launches()], METRICS)
-    points = [
-        {
-            "kind": kind,
-            "width": width,
-            "elements": pattern,
-            "wavefronts": row[f"{kind}_wavefronts"],
-            "conflicts": row[f"{kind}_conflicts"],
-        }
-        for (kind, width, pattern), row in zip(launches(), rows, strict=True)
-    ]
-    files.write(RECORD, {"provenance": provenance() | {"ncu": nsight.version()}, "points": points})
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--launch"]:
-        launch_all()
-    else:
-        main()
+    main()

@@ -6,23 +6,26 @@ rounding errors are relative to (N. J. Higham, Accuracy and Stability of Numeric
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from ..paths import RESULTS
 from . import files
+from .files import Measured, Recording
 
-RECORDING = RESULTS / "accuracy.json"
+SIDE = 256  # M and N
+DEPTHS = (16, 64, 256, 1024, 4096, 16384)
+"""K of the sums, with standard-normal A and B."""
+EXPONENTS = tuple(range(-26, 17, 2))
+"""A and B are scaled by two to the power of these, with K = `SIDE`."""
 
 
 @dataclass(frozen=True)
-class Error:
+class Error(Measured):
     """How far a result is from the product of the float32 matrices that it stands for.
 
     Attributes
     ----------
-    kernel : str
     K : int
     exponent : int
         A and B are standard normal times two to this power.
@@ -31,18 +34,23 @@ class Error:
     arithmetic : float
         The same against the product of the matrices as they were after rounding.
     lost : float
-        The share of C that is infinite or NaN. The errors are those of the rest, and NaN if there is none.
+        The share of C that is infinite or NaN. The errors are those of the rest, and NaN if there is none, in a file
+        null.
     """
 
-    kernel: str
     K: int
     exponent: int
-    total: float
-    arithmetic: float
+    total: float | None
+    arithmetic: float | None
     lost: float
 
+    @property
+    def key(self) -> Hashable:
+        """Kernel, K and exponent."""
+        return (self.identity, self.K, self.exponent)
 
-def load(path: Path = RECORDING) -> list[Error]:
+
+def load(path: str | Path = "accuracy") -> list[Error]:
     """Read the recording.
 
     Raises
@@ -50,11 +58,9 @@ def load(path: Path = RECORDING) -> list[Error]:
     ArgumentError
         It is missing or malformed.
     """
+    points = files.load(path, Recording[Error]).points
+    return [replace(p, total=_or_nan(p.total), arithmetic=_or_nan(p.arithmetic)) for p in points]
 
-    def parse(data: Any) -> list[Error]:
-        return [
-            Error(**{name: float("nan") if value is None else value for name, value in point.items()})
-            for point in data["points"]
-        ]
 
-    return files.read(path, "accuracy.record", parse)
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value

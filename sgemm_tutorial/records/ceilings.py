@@ -1,26 +1,54 @@
-"""The recorded ceilings of a GPU."""
+"""The recorded ceilings of a GPU, and the kernels that they are measured with, each of which does one thing."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Hashable
+from dataclasses import dataclass
 from pathlib import Path
 
-from ..model.ceilings import Ceiling, Ceilings
-from ..paths import RESULTS
+from ..kernel import Kernel
+from ..model.ceilings import ARITHMETIC, DRAM, L2, SHARED, Ceiling, Ceilings
 from . import files
+from .files import Measured, Recording
+from .timings import Ms
 
-RECORDING = RESULTS / "ceilings.json"
+CHAINS, THREADS = 8, 256
+MULTIPLY_ADD = Kernel("multiply_add", "multiply-adds and nothing else", {"CHAINS": CHAINS})
+SHARED_READ = Kernel("shared_read", "reads of shared memory and nothing else", {"THREADS": THREADS})
+COPY = Kernel("copy", "copies an array", {})
+KERNELS = {ARITHMETIC: MULTIPLY_ADD, SHARED: SHARED_READ, L2: COPY, DRAM: COPY}
 
 
-def load(path: Path = RECORDING) -> Ceilings:
+@dataclass(frozen=True)
+class Rate(Measured):
+    """One ceiling, with the kernel that reached it; see `model.ceilings.Ceiling`."""
+
+    name: str
+    unit: str
+    amount: int
+    ms: Ms
+    ms_p10: Ms
+    ms_p90: Ms
+
+    @property
+    def key(self) -> Hashable:
+        """Kernel and ceiling."""
+        return (self.identity, self.name)
+
+
+def load(path: str | Path = "ceilings") -> Ceilings:
     """Read the recording.
 
     Raises
     ------
     ArgumentError
-        It is missing or malformed.
+        It is missing or malformed, or of other code.
     """
-    return files.read(
-        path,
-        "ceilings.record",
-        lambda data: Ceilings(data["provenance"], {point["name"]: Ceiling(**point) for point in data["points"]}),
-    )
+    recording, names = files.load(path, Recording[Rate]), [field.name for field in dataclasses.fields(Ceiling)]
+    found = {}
+    for name, kernel in KERNELS.items():
+        for rate in files.find(recording.points, kernel, "ceilings"):
+            if rate.name == name:
+                found[name] = Ceiling(**{field: getattr(rate, field) for field in names})
+    return Ceilings(recording.provenance, found)

@@ -5,14 +5,16 @@ Names of metrics: NVIDIA, Nsight Compute documentation, "Metrics Structure".
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 
 from ..errors import ArgumentError
 from ..kernel import Kernel
-from ..paths import RESULTS
 from ..simulation import Run
 from ..table import Table
+from . import files
+from .files import Measured, Recording
+from .sizes import Size
 
 METRICS = {
     "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
@@ -54,20 +56,81 @@ LARGE = (4096, 4096, 4096)
 """Counted too, though too large to simulate: the size at which rungs are compared."""
 
 
-def measured(kernel: Kernel, M: int, N: int, K: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Counted(Measured):
+    """What Nsight Compute counted in one launch, by our names of its metrics."""
+
+    M: int
+    N: int
+    K: int
+    counts: dict[str, int | float] = field(hash=False)
+
+    @property
+    def key(self) -> Hashable:
+        """Kernel and size."""
+        return (self.identity, self.size)
+
+    @property
+    def size(self) -> Size:
+        """M, N and K."""
+        return self.M, self.N, self.K
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """An access of a warp to shared memory, and what the hardware counted of it.
+
+    Attributes
+    ----------
+    kind : str
+        "load" or "store".
+    width : int
+        Bytes for each lane.
+    elements : list of int
+        The element that each lane accesses; -1 for a lane that takes no part.
+    wavefronts, conflicts : int
+    """
+
+    kind: str
+    width: int
+    elements: list[int] = field(hash=False)
+    wavefronts: int
+    conflicts: int
+    times = 1
+    fault = ""
+
+    @property
+    def key(self) -> Hashable:
+        """The access."""
+        return (self.kind, self.width, tuple(self.elements))
+
+
+def counted(kernel: Kernel, size: Size, recording: str) -> dict[str, int | float]:
+    """Return what a recording of `Counted` holds of a kernel, as it is now, on a problem.
+
+    Raises
+    ------
+    ArgumentError
+        It has no such kernel, or only of other code, or no such problem of it.
+    """
+    points = files.find(files.load(recording, Recording[Counted]).points, kernel, recording)
+    for point in points:
+        if point.size == size:
+            return dict(point.counts)
+    M, N, K = size
+    has = ", ".join(str(point.size) for point in points)
+    raise ArgumentError("M, N, K", f"{M}, {N}, {K}", f"a problem recorded for {kernel.expression}, such as {has}")
+
+
+def measured(kernel: Kernel, M: int, N: int, K: int) -> dict[str, int | float]:
     """Return the recorded counters of a kernel on a problem, by the names of `METRICS`.
 
     Raises
     ------
     ArgumentError
-        The recording in ``book/results`` has no such problem; it has `SHAPES` and `LARGE`.
+        As for `counted`; of each kernel, `SHAPES` and `LARGE` are recorded.
     """
-    key = {"kernel": kernel.name, "label": kernel.label, "parameters": kernel.parameters, "M": M, "N": N, "K": K}
-    for point in _recording()["points"]:
-        if point.items() >= key.items():
-            return {name: point[name] for name in METRICS}
-    shapes = ", ".join(map(str, (*SHAPES, LARGE)))
-    raise ArgumentError("M, N, K", f"{M}, {N}, {K}", f"a problem recorded for {kernel.expression}, such as {shapes}")
+    return counted(kernel, (M, N, K), "counters")
 
 
 def comparison(run: Run) -> Table:
@@ -78,15 +141,20 @@ def comparison(run: Run) -> Table:
     for name in METRICS:
         if hasattr(total, name) and (ours := getattr(total, name)) + theirs[name] > 0:
             rows.append((name.replace("_", " "), ours, theirs[name], ours / theirs[name] if theirs[name] else None))
-    of = _recording()["provenance"]
     return Table(
         ("counter", "simulated", "measured", "ratio"),
         rows,
         f"{run.kernel.name}: simulated and measured",
-        f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}. The simulator counts PTX "
-        "instructions, the hardware machine instructions.",
+        f"{made('counters')}. The simulator counts PTX instructions, the hardware machine instructions.",
     )
 
 
-def _recording() -> dict[str, Any]:
-    return json.loads((RESULTS / "counters.json").read_text(encoding="utf-8"))
+def made(recording: str) -> str:
+    """Return on what and with what a recording of `Counted` was made."""
+    of = files.load(recording, Recording[Counted]).provenance
+    return f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}"
+
+
+def patterns() -> list[Pattern]:
+    """Return what was counted of accesses to shared memory."""
+    return files.load("wavefronts", Recording[Pattern]).points

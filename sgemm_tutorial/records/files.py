@@ -1,21 +1,217 @@
-"""Recordings as files: JSON, whole at any time, in ``book/results``."""
+"""Recordings: what all have in common, and the one reader and the one writer of their files.
+
+A file is JSON, checked field by field against the dataclass that its reader names. What was measured of a kernel
+carries the kernel's identity, down to the digest of its code, and is found by the whole of it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import msgspec
+
+from ..cublas import Gemm
 from ..errors import ArgumentError
+from ..kernel import Kernel
+from . import cards
+from .provenance import Provenance
 
-Parsed = TypeVar("Parsed")
+ANEW = "`make record`, or for times `bench`, measures it anew"
 
 
-def write(path: str | Path, data: Mapping[str, Any]) -> None:
-    """Write a JSON file so that it is at any time either the old or the new one, whole.
+class Identity(NamedTuple):
+    """What tells a kernel from every other, its own former code included."""
+
+    kernel: str
+    parameters: tuple[tuple[str, int | str], ...]
+    types: str
+    label: str
+    digest: str
+
+    @property
+    def apart_from_code(self) -> Identity:
+        """The same without the digest."""
+        return self._replace(digest="")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of one kernel, or of a routine of cuBLAS.
+
+    Attributes
+    ----------
+    kernel : str
+    parameters : dict of str to int or str
+        Template arguments.
+    types : str
+        The name of the types of its elements.
+    label : str
+        What was changed in the kernel, if anything.
+    digest : str
+        Of its code, as `Kernel.digest` gives it. Empty for cuBLAS, whose version the provenance has.
+    """
+
+    kernel: str
+    parameters: dict[str, int | str] = field(hash=False)
+    types: str
+    label: str
+    digest: str
+
+    @property
+    def identity(self) -> Identity:
+        """Of the kernel."""
+        return Identity(self.kernel, tuple(self.parameters.items()), self.types, self.label, self.digest)
+
+    @property
+    def key(self) -> Hashable:
+        """What was measured: the kernel's identity, and on which problem, if there are several."""
+        return (self.identity,)
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the kernel, if anything: then it is measured again."""
+        return ""
+
+    @property
+    def times(self) -> int:
+        """In how many processes it was measured."""
+        return 0 if self.fault else 1
+
+    def joined(self, other: Any) -> Any:
+        """Return this and another measurement of the same as one; here the newer replaces the older."""
+        return other
+
+
+FIELDS = tuple(item.name for item in dataclasses.fields(Measured))
+Point = TypeVar("Point")
+
+
+@dataclass(frozen=True)
+class Recording(Generic[Point]):
+    """Measurements, with what they were made on and how.
+
+    Attributes
+    ----------
+    provenance : dict
+        What `provenance.provenance` returned when the measuring began.
+    settings : dict
+        How it was measured.
+    complete : bool
+        False if measuring was broken off.
+    points : list
+        One for each thing measured, in the order of the plan.
+    """
+
+    provenance: Provenance
+    settings: dict[str, Any]
+    complete: bool
+    points: list[Point]
+
+    @property
+    def made(self) -> str:
+        """The GPU and the date."""
+        return f"{self.provenance['gpu']}, {self.provenance['date'][:10]}"
+
+
+Form = TypeVar("Form")
+
+
+def of(kernel: Kernel | Gemm) -> dict[str, Any]:
+    """Return the fields of `Measured` for a kernel as it is now."""
+    digest = kernel.digest if isinstance(kernel, Kernel) else ""
+    label, parameters = getattr(kernel, "label", ""), dict(getattr(kernel, "parameters", {}))
+    return {
+        "kernel": kernel.name,
+        "parameters": parameters,
+        "types": kernel.types.name,
+        "label": label,
+        "digest": digest,
+    }
+
+
+def identity(kernel: Kernel | Gemm) -> Identity:
+    """Return the identity of a kernel as it is now."""
+    return Measured(**of(kernel)).identity
+
+
+def find(points: Iterable[Measured], kernel: Kernel, recording: str) -> list[Any]:
+    """Return the points that are of a kernel as it is now.
+
+    Parameters
+    ----------
+    points : iterable of Measured
+    kernel : Kernel
+    recording : str
+        The recording's name, for the message.
+
+    Raises
+    ------
+    ArgumentError
+        There are none, or only of other code.
+    """
+    wanted, points = identity(kernel), list(points)
+    found = [point for point in points if point.identity == wanted]
+    if not found:
+        raise ArgumentError("kernel", *unknown(wanted, points, recording))
+    return found
+
+
+def unknown(wanted: Identity, points: Iterable[Measured], recording: str) -> tuple[str, str]:
+    """Return what to say of a kernel that is not among the points: what came, and what is needed."""
+    values = ", ".join(str(value) for _, value in wanted.parameters)
+    name = f"{wanted.kernel}<{values}>" + (f", {wanted.label}" if wanted.label else "")
+    if any(point.identity.apart_from_code == wanted.apart_from_code for point in points):
+        return f"{name}, in {recording} recorded of other code", f"the code that was recorded; {ANEW}"
+    return f"{name}, not in the recording {recording}", "a kernel that was recorded"
+
+
+def path_of(name: str | Path) -> Path:
+    """Return a recording's file: that of the shown card for a name such as ``"ladder"``, or the path itself."""
+    return Path(name) if Path(name).suffix == ".json" else cards.folder() / f"{name}.json"
+
+
+def load(name: str | Path, form: type[Form]) -> Form:
+    """Read a recording; a file that has not changed since is not read again.
+
+    Parameters
+    ----------
+    name : str or Path
+        As for `path_of`.
+    form : type
+        A `Recording` of some points, or another dataclass.
+
+    Raises
+    ------
+    ArgumentError
+        The file is missing or malformed; the message names the file and the field.
+    """
+    path = path_of(name)
+    try:
+        state = path.stat()
+        known = (state.st_mtime_ns, state.st_size, form)
+        if path not in _READ or _READ[path][0] != known:
+            _READ[path] = known, msgspec.json.decode(path.read_bytes(), type=form)
+        return _READ[path][1]
+    except FileNotFoundError:
+        stems = ", ".join(sorted(file.stem for file in path.parent.glob("*.json"))) or "none so far"
+        raise ArgumentError("name", f"{name}, no file {path}", f"a recording ({stems}) or a path of one") from None
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise ArgumentError(str(path), f"a malformed file ({error})", "a recording") from None
+
+
+_READ: dict[Path, tuple[tuple, Any]] = {}
+
+
+def write(path: str | Path, recording: Any) -> None:
+    """Write a recording so that the file is at any time either the old or the new one, whole.
 
     Raises
     ------
@@ -23,7 +219,8 @@ def write(path: str | Path, data: Mapping[str, Any]) -> None:
         A number is not finite, which JSON cannot hold; the file is left as it was.
     """
     path = Path(path)
-    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(msgspec.to_builtins(recording), ensure_ascii=False, allow_nan=False)
+    text = _OF_NUMBERS.sub(_on_a_line, msgspec.json.format(text, indent=1)) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -38,23 +235,9 @@ def write(path: str | Path, data: Mapping[str, Any]) -> None:
         raise
 
 
-def read(path: Path, made_by: str, parse: Callable[[Any], Parsed]) -> Parsed:
-    """Return what `parse` makes of a JSON file that another module has recorded.
+_OF_NUMBERS = re.compile(r'\[\n([^][{}"]+)\]')
+"""A list of numbers alone, which stands on one line."""
 
-    Parameters
-    ----------
-    path : Path
-    made_by : str
-        The function that makes such files, for the message.
-    parse : callable
-        Takes the file's content. What it raises on a missing or strange field means that the file is malformed.
 
-    Raises
-    ------
-    ArgumentError
-        The file is missing or malformed.
-    """
-    try:
-        return parse(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ArgumentError("path", f"{path} ({error!r})", f"a recording that `{made_by}` made") from None
+def _on_a_line(match: re.Match[str]) -> str:
+    return f"[{' '.join(match[1].split())}]"

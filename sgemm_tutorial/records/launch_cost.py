@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from ..cublas import Gemm
 from ..errors import ArgumentError
-from ..paths import RESULTS
+from ..operands import FP32
 from ..table import Table
 from . import files
+from .files import Measured, Recording
+from .timings import Ms
 
-RECORDING = RESULTS / "launch_cost.json"
 WAYS = ("host clock", "events", "device")
+CUBLAS = Gemm("cuBLAS", FP32)
+KERNEL = "03_shared_tile"
+"""What is timed beside cuBLAS."""
 
 
 @dataclass(frozen=True)
-class Launches:
+class Launches(Measured):
     """One launch at one size, timed in the three ways.
 
     Attributes
     ----------
-    name : str
-        "cuBLAS", or the kernel's name.
     size : int
         M = N = K.
     us : dict of str to tuple of float
         For each of `WAYS`, microseconds per launch: the median, the 10th and the 90th percentile.
     """
 
-    name: str
     size: int
-    us: dict[str, tuple[float, float, float]]
+    us: dict[str, tuple[Ms, Ms, Ms]] = field(hash=False)
+
+    @property
+    def key(self) -> Hashable:
+        """Kernel and size."""
+        return (self.identity, self.size)
 
 
 @dataclass(frozen=True)
-class Costs:
-    """Points with their provenance."""
-
-    provenance: dict[str, Any]
-    points: list[Launches]
+class Costs(Recording[Launches]):
+    """Launches with their provenance."""
 
     def table(self, size: int) -> Table:
         """Return the points of one size as a table.
@@ -52,26 +56,25 @@ class Costs:
         points = [point for point in self.points if point.size == size]
         if not points:
             raise ArgumentError("size", str(size), f"one of {', '.join(map(str, self.sizes))}")
-        rows = [(point.name, *(f"{point.us[way][0]:.1f}" for way in WAYS)) for point in points]
-        title = f"One launch at M = N = K = {size}, in µs: {self.provenance['gpu']}, {self.provenance['date'][:10]}"
+        rows = [(point.kernel, *(f"{point.us[way][0]:.1f}" for way in WAYS)) for point in points]
         note = (
             "Medians. Host clock and events: one launch at a time, with nothing left to prepare. Device: batches "
             "behind a spin kernel."
         )
-        return Table(("", *WAYS), rows, title, note)
+        return Table(("", *WAYS), rows, f"One launch at M = N = K = {size}, in µs: {self.made}", note)
 
     @property
     def sizes(self) -> list[int]:
         """The sizes measured, ascending."""
         return sorted({point.size for point in self.points})
 
-    def seconds(self, name: str) -> dict[str, list[float]]:
+    def seconds(self, kernel: str) -> dict[str, list[float]]:
         """Return for each of `WAYS` the medians by size, in seconds, as `draw.scaling` takes them."""
-        points = sorted((point for point in self.points if point.name == name), key=lambda point: point.size)
+        points = sorted((point for point in self.points if point.kernel == kernel), key=lambda point: point.size)
         return {way: [point.us[way][0] / 1e6 for point in points] for way in WAYS}
 
 
-def load(path: Path = RECORDING) -> Costs:
+def load(path: str | Path = "launch_cost") -> Costs:
     """Read the recording.
 
     Raises
@@ -79,14 +82,4 @@ def load(path: Path = RECORDING) -> Costs:
     ArgumentError
         It is missing or malformed.
     """
-    return files.read(
-        path,
-        "launch_cost.record",
-        lambda data: Costs(
-            data["provenance"],
-            [
-                Launches(point["name"], point["size"], {way: tuple(point["us"][way]) for way in WAYS})
-                for point in data["points"]
-            ],
-        ),
-    )
+    return files.load(path, Costs)

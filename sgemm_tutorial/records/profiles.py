@@ -1,18 +1,13 @@
-"""Records what Nsight Compute says of each kernel at full size: where the issue slots go, and what warps wait for.
+"""What Nsight Compute said of each kernel at full size: where the issue slots go, and what warps wait for.
 
-``python -m sgemm_tutorial.profile book/results/profile.json`` on a machine with a GPU and ncu, which must be allowed to
-read counters there. What the metrics mean: NVIDIA, Nsight Compute documentation, "Profiling Guide".
+What the metrics mean: NVIDIA, Nsight Compute documentation, "Profiling Guide".
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from ..errors import ArgumentError
 from ..kernel import Kernel
-from ..paths import RESULTS
 from ..table import Table
+from .counters import counted, made
 
 SIZE = 4096
 """M = N = K, the size at which rungs are compared."""
@@ -72,18 +67,15 @@ METRICS = (
 """Our name of each metric and Nsight Compute's."""
 
 
-def measured(kernel: Kernel) -> dict[str, Any]:
+def measured(kernel: Kernel) -> dict[str, int | float]:
     """Return a kernel's recorded profile, by the names of `METRICS`.
 
     Raises
     ------
     ArgumentError
-        It is not in the recording.
+        It is not in the recording, or only of other code.
     """
-    for point in _recording()["points"]:
-        if (point["kernel"], point["parameters"]) == (kernel.name, kernel.parameters):
-            return {name: point[name] for name in METRICS}
-    raise ArgumentError("kernel", kernel.expression, "a kernel of the catalogue as it is, or a step of 13")
+    return counted(kernel, (SIZE,) * 3, "profiles")
 
 
 def states(kernel: Kernel) -> dict[str, float]:
@@ -94,13 +86,8 @@ def states(kernel: Kernel) -> dict[str, float]:
     return shares | {"other": 1 - sum(shares.values())}
 
 
-def _recording() -> dict[str, Any]:
-    return json.loads((RESULTS / "profile.json").read_text(encoding="utf-8"))
-
-
 def table(kernels: list[Kernel]) -> Table:
     """Return how busy the recorded rungs keep the SM, and what their warps wait for most."""
-    of = _recording()["provenance"]
     used, rows = list(dict.fromkeys(PIPES[kernel.types.name] for kernel in kernels)), []
     for kernel in kernels:
         point, waits = measured(kernel), states(kernel)
@@ -121,6 +108,6 @@ def table(kernels: list[Kernel]) -> Table:
         columns,
         rows,
         f"At M = N = K = {SIZE}",
-        f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}. Shares of what is possible; "
-        "cycles from one instruction of a warp to its next, and what they go into.",
+        f"{made('profiles')}. Shares of what is possible; cycles from one instruction of a warp to its next, and what "
+        "they go into.",
     )

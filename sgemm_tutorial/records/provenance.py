@@ -5,9 +5,11 @@ from __future__ import annotations
 import platform
 import re
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import cupy
 import numpy as np
@@ -18,7 +20,51 @@ from .. import cublas, gpu
 DRIVER = Path("/proc/driver/nvidia/version")
 
 
-def provenance() -> dict[str, Any]:
+class Host(TypedDict):
+    """What ran on the host, and when."""
+
+    numpy: str
+    python: str
+    system: str
+    date: str
+
+
+class Provenance(Host):
+    """What identifies a measurement on a GPU."""
+
+    gpu: str
+    compute_capability: str
+    multiprocessors: int
+    memory_bytes: int
+    l2_bytes: int
+    sm_clock_max_mhz: int
+    memory_clock_max_mhz: int
+    driver: str
+    driver_cuda: str
+    cuda_runtime: str
+    nvrtc: str
+    cublas: str
+    cupy: str
+    ncu: NotRequired[str]
+    compute_sanitizer: NotRequired[str]
+
+
+def host() -> Host:
+    """Return what ran on the host, and when."""
+    return {
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two provenances differ in nothing but the date."""
+    return {**one, "date": ""} == {**other, "date": ""}
+
+
+def provenance() -> Provenance:
     """Return what identifies a measurement: the GPU, the versions of all that takes part, and the date.
 
     Raises
@@ -47,10 +93,7 @@ def provenance() -> dict[str, Any]:
         "nvrtc": ".".join(map(str, nvrtc.getVersion())),
         "cublas": cublas.version(),
         "cupy": cupy.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **host(),
     }
 
 
@@ -59,6 +102,7 @@ def _dotted(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
+@lru_cache(maxsize=1)
 def _driver() -> str:
     """Return the driver's version, which CUDA does not tell: from the kernel module, or else nvidia-smi."""
     command = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")

@@ -1,11 +1,15 @@
 """Builds the book as ``make book`` does, then reads it as a browser without a network would."""
 
+import contextlib
 import functools
 import html.parser
 import http.server
 import json
+import os
+import queue
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -34,8 +38,8 @@ FETCHED = {
 }
 IN_CSS = re.compile(r"""url\(\s*(?:"([^"]*)"|'([^']*)'|([^)"'\s]*))\s*\)|@import\s+(?:"([^"]*)"|'([^']*)')""")
 IN_SCRIPT = re.compile(r"""["'`]((?:https?:)?//[\w-]+(?:\.[\w-]+)+[^"'`]*)""")
-CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
-FLAGS = [
+BROWSERS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "firefox": ("firefox-esr", "firefox")}
+CHROMIUM = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -44,9 +48,16 @@ FLAGS = [
     "--disable-component-update",
     "--disable-background-networking",
     "--disable-sync",
-    "--virtual-time-budget=120000",
-    "--dump-dom",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
+FIREFOX = """
+user_pref("network.proxy.type", 1);
+user_pref("network.proxy.http", "127.0.0.1"); user_pref("network.proxy.http_port", 9);
+user_pref("network.proxy.ssl", "127.0.0.1"); user_pref("network.proxy.ssl_port", 9);
+user_pref("datareporting.policy.dataSubmissionEnabled", false);
+user_pref("browser.shell.checkDefaultBrowser", false);
+user_pref("browser.startup.homepage_override.mstone", "ignore");
+"""  # whatever is not on this machine is asked of a proxy that is not there
 
 
 class Page(html.parser.HTMLParser):
@@ -183,7 +194,6 @@ def test_pictures_are_described(pages):
 
 # Shows each page in a frame as wide as a phone, waits for its formulas, and reports what a reader would see.
 PROBE = """<!doctype html><meta charset="utf-8"><title>probe</title>
-<script id="report" type="application/json"></script>
 <script>
 const ERRORS = "mjx-merror, mjx-container [style*='color: red'], .problematic, .system-message";
 async function look(name) {
@@ -212,25 +222,29 @@ async function look(name) {
 addEventListener("load", async () => {
   const report = {};
   for (const name of NAMES) report[name] = await look(name);
-  document.getElementById("report").textContent = JSON.stringify(report);
+  await fetch("/report", {method: "POST", body: JSON.stringify(report)});
 });
 </script>"""
 
 
-def browse(profile, address):
-    """Return the page at the address as headless Chromium has it once all is quiet."""
-    isolated = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={profile}"]
-    done = subprocess.run([CHROMIUM, *FLAGS, *isolated, address], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def command(browser, profile):
+    """Return the command that starts a browser, headless and without a network, with a profile of its own."""
+    found = next(filter(None, map(shutil.which, BROWSERS[browser])), None)
+    if not found:
+        pytest.skip(f"no {browser} on this machine: install it to look at the pages in a browser")
+    if browser == "chromium":
+        return [found, *CHROMIUM, f"--user-data-dir={profile}"]
+    (profile / "user.js").write_text(FIREFOX)
+    return [found, "--headless", "--no-remote", "--profile", str(profile)]
 
 
-@pytest.fixture(scope="module")
-def seen(book, pages, tmp_path_factory):
-    """What Chromium, with no network, shows of each page."""
-    if not CHROMIUM:
-        pytest.skip("no Chromium on this machine: install chromium to look at the pages in a browser")
+@pytest.fixture(scope="module", params=BROWSERS)
+def seen(request, book, pages, tmp_path_factory):
+    """What a browser with no network shows of each page: the probe sends it back."""
+    profile = tmp_path_factory.mktemp("profile")
+    start = command(request.param, profile)
     probe = PROBE.replace("NAMES", json.dumps([name for name, page in pages.items() if not page.redirect]))
+    reports = queue.Queue()
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def do_GET(self):
@@ -241,16 +255,32 @@ def seen(book, pages, tmp_path_factory):
             self.end_headers()
             self.wfile.write(probe.encode())
 
+        def do_POST(self):
+            reports.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
         def log_message(self, *_):
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=book)) as server:
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=book)) as server,
+        open(profile / "log", "w+") as log,
+    ):
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        dom = browse(tmp_path_factory.mktemp("profile"), f"http://127.0.0.1:{server.server_port}/probe")
-        server.shutdown()
-    report = re.search(r'<script id="report"[^>]*>(.*?)</script>', dom, re.DOTALL)[1]
-    assert report, "Chromium gave up before it had seen every page"
-    return json.loads(report)
+        address = f"http://127.0.0.1:{server.server_port}/probe"
+        # TERM is for the whole group: a browser is several processes, and may be started by a script.
+        browser = subprocess.Popen([*start, address], stdout=log, stderr=log, start_new_session=True)
+        try:
+            return reports.get(timeout=300)
+        except queue.Empty:
+            log.seek(0)
+            pytest.fail(f"{request.param} reported nothing in five minutes: {log.read()[-2000:]}")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(browser.pid, signal.SIGTERM)
+            browser.wait(30)
+            server.shutdown()
 
 
 def test_formulas_are_typeset(seen):
@@ -267,8 +297,13 @@ def test_no_page_is_wider_than_a_phone(seen):
     assert not {name: (page["width"], page["wide"]) for name, page in seen.items() if page["width"] > 400}
 
 
-def test_formulas_are_typeset_from_a_file(seen, book, tmp_path):
+def test_formulas_are_typeset_from_a_file(book, pages, tmp_path):
     """The probe reads pages over HTTP; a reader opens a file."""
-    name = max(seen, key=lambda page: seen[page]["formulas"])
-    dom = browse(tmp_path, (book / name).as_uri())
-    assert dom.count("<mjx-container") == seen[name]["formulas"]
+    formulas = {
+        name: sum("math" in a.get("class", "").split() for _, a in page.elements) for name, page in pages.items()
+    }
+    name = max(formulas, key=formulas.get)
+    start = [*command("chromium", tmp_path), "--virtual-time-budget=120000", "--dump-dom", (book / name).as_uri()]
+    done = subprocess.run(start, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("<mjx-container") == formulas[name] > 0

@@ -7,8 +7,11 @@ import pytest
 
 import sgemm_tutorial as sg
 from sgemm_tutorial import ArgumentError, cublas
-from sgemm_tutorial.measure import accuracy
+from sgemm_tutorial.measure.accuracy import error, measure, plan
+from sgemm_tutorial.records import accuracy, files
 from sgemm_tutorial.simulator.tensor import accumulation_bound
+
+from .test_timings import PROVENANCE
 
 RECORD = accuracy.load()
 KERNELS = (sg.find("11"), sg.find("14"), sg.find("15"))
@@ -27,14 +30,14 @@ class Multiply:
 
 
 def test_rounding_of_the_inputs_is_told_from_the_arithmetic():
-    found = accuracy.error(Multiply(), 64, side=32)
+    found = error(Multiply(), 64, side=32)
     assert found.arithmetic < 2**-24
     assert 2**-14 < found.total < 2**-10
 
 
 def test_an_error_is_relative_to_what_was_added_up():
     A, B = (np.abs(matrix.astype(np.float16).astype(np.float64)) for matrix in sg.matrices(32, 32, 64, on_gpu=False))
-    off = accuracy.error(Multiply(lambda C: C + 0.001 * (A @ B)), 64, side=32)
+    off = error(Multiply(lambda C: C + 0.001 * (A @ B)), 64, side=32)
     assert off.arithmetic == pytest.approx(0.001, rel=1e-3)
 
 
@@ -43,25 +46,32 @@ def test_what_overflows_is_lost():
         C[:16] = np.inf
         return C
 
-    found = accuracy.error(Multiply(half), 16, side=32)
+    found = error(Multiply(half), 16, side=32)
     assert found.lost == 0.5
     assert found.arithmetic < 2**-24
-    assert accuracy.error(Multiply(), 16, exponent=20, side=32).lost == 1
-    assert math.isnan(accuracy.error(Multiply(), 16, exponent=20, side=32).total)
+    assert error(Multiply(), 16, exponent=20, side=32).lost == 1
+    assert math.isnan(error(Multiply(), 16, exponent=20, side=32).total)
 
 
 def test_the_plan_is_recorded_of_kernels_and_of_cublas():
-    names = [kernel.name for kernel in KERNELS] + [cublas.sgemm.name, cublas.gemm_ex.name]
-    plan = {(K, 0) for K in accuracy.DEPTHS} | {(accuracy.SIDE, exponent) for exponent in accuracy.EXPONENTS}
-    assert [error.kernel for error in RECORD] == [name for name in names for _ in plan]
-    assert {(error.K, error.exponent) for error in RECORD} == plan
+    assert [point.key for point in RECORD] == list(plan().keys())
+    assert {point.kernel for point in RECORD} > {cublas.sgemm.name, cublas.gemm_ex.name}
+
+
+def test_where_nothing_is_left_there_is_no_error_in_the_file_and_nan_in_python(monkeypatch, tmp_path):
+    monkeypatch.setattr("sgemm_tutorial.measure.accuracy.error", lambda *what, on_gpu: error(*what, side=32))
+    points = list(measure([(Multiply(), 16, 20), (Multiply(), 16, 0)]))
+    assert [point.total is None for point in points] == [True, False]
+    path = tmp_path / "accuracy.json"
+    files.write(path, files.Recording(dict(PROVENANCE), {}, True, points))
+    assert [math.isnan(point.total) for point in accuracy.load(path)] == [True, False]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize(("K", "exponent"), [(16, 0), (256, 0), (256, -20), (256, 14)])
 def test_the_gpu_had_the_simulators_errors(kernel, K, exponent):
-    (recorded,) = [error for error in RECORD if (error.kernel, error.K, error.exponent) == (kernel.name, K, exponent)]
-    here = accuracy.error(kernel, K, exponent)
+    (recorded,) = [point for point in RECORD if point.key == (files.identity(kernel), K, exponent)]
+    here = error(kernel, K, exponent)
     for what in ("total", "arithmetic", "lost"):  # NumPy's float64 product may differ in its last bits
         assert getattr(here, what) == pytest.approx(getattr(recorded, what), rel=1e-9)
 
@@ -72,7 +82,7 @@ def test_tensor_cores_keep_the_documented_bound(K):
     A, B = (matrix.astype(np.float16) for matrix in sg.matrices(32, 32, K, on_gpu=False))
     size = np.abs(A.astype(np.float64)) @ np.abs(B.astype(np.float64))
     bound = float((accumulation_bound(A, B) / size).max())
-    found = {error.kernel: error.arithmetic for error in RECORD if (error.K, error.exponent) == (K, 0)}
+    found = {point.kernel: point.arithmetic for point in RECORD if (point.K, point.exponent) == (K, 0)}
     for name in ("14_wmma", "15_wmma_warp_tile", cublas.gemm_ex.name):
         assert 0 < found[name] < bound
 

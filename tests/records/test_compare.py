@@ -4,10 +4,11 @@ import dataclasses
 
 import pytest
 
-from sgemm_tutorial import ArgumentError
+from sgemm_tutorial import ArgumentError, find
+from sgemm_tutorial.records import files
 from sgemm_tutorial.records.compare import compare, verdict
 
-from .test_timings import POINT, record
+from .test_timings import POINT, in_processes, record
 
 
 def timed(ms, spread=0.01, **more):
@@ -29,9 +30,18 @@ def test_a_change_is_one_only_beyond_the_spread(before, now, said):
     assert verdict(before, now) == said
 
 
+def test_a_change_is_one_only_beyond_the_noise():
+    assert verdict(timed(1.05), timed(1.0), noise=0.03) == "faster"
+    assert verdict(timed(1.05), timed(1.0), noise=0.06) == "within the spread"
+    assert verdict(timed(1.0), timed(1.05), noise=0.03) == "slower"
+    old, new = record(in_processes(1.03, 1.0, 1.06)), record(in_processes(1.0))
+    assert compare(old, new).rows[0][5] == "within the spread"
+    assert f"Between processes, {old.noise:.1%} is noise." in compare(old, new).note
+
+
 def test_each_point_meets_its_own():
     old = record(timed(4.0), timed(1.0, M=128, N=128, K=128), timed(9.0, label="changed"))
-    new = record(timed(1.0, M=128, N=128, K=128, source="other"), timed(2.0), timed(3.0, kernel="03_shared_tile"))
+    new = record(timed(1.0, M=128, N=128, K=128, digest="other"), timed(2.0), timed(3.0, **files.of(find("03"))))
     table = compare(old, new)
     assert [row[:5] for row in table.rows] == [
         ["02_coalesced", "128×128×128", 1.0, 1.0, "+0.0%"],

@@ -4,6 +4,7 @@ import pytest
 
 import sgemm_tutorial as sg
 from sgemm_tutorial import ArgumentError, counters, profiles
+from sgemm_tutorial.records import cards
 
 every = pytest.mark.parametrize("kernel", sg.LADDER, ids=lambda kernel: kernel.name)
 
@@ -43,7 +44,7 @@ def test_states_of_a_warp_add_up(kernel):
 
 @every
 def test_occupancy_achieved_is_not_above_what_fits(kernel):
-    fit = sg.kernel_occupancy(kernel, sg.find_gpu("H100"))
+    fit = sg.kernel_occupancy(kernel, sg.find_gpu(cards.shown()))
     assert 0.7 * 100 * fit.fraction < profiles.measured(kernel)["warps resident, %"] <= 100.5 * fit.fraction
 
 
@@ -55,8 +56,16 @@ def test_the_profiler_took_as_long_as_the_benchmark(kernel):
 
 
 def test_a_variant_has_no_profile():
-    with pytest.raises(ArgumentError, match="kernel: got shared_tile<16, 16, 16>"):
+    with pytest.raises(ArgumentError, match="kernel: got 03_shared_tile<16, 16, 16>, not in the recording profiles"):
         profiles.measured(sg.find("03").variant(BM=16, BN=16, BK=16))
+
+
+@pytest.mark.parametrize("read", [profiles.measured, lambda kernel: counters.measured(kernel, *[profiles.SIZE] * 3)])
+def test_an_edited_kernel_has_not_the_originals(read):
+    kernel = sg.find("08")
+    assert read(kernel)
+    with pytest.raises(ArgumentError, match="recorded of other code"):
+        read(kernel.edited(*sg.variants.UNSWIZZLED))
 
 
 def test_the_table_names_what_takes_longest():

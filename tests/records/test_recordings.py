@@ -1,70 +1,44 @@
 """The simulator against what an H100 did: results bit for bit, counters to the last request and sector."""
 
-import dataclasses
 import functools
-import json
 
 import numpy as np
 import pytest
 
 import sgemm_tutorial as sg
-from sgemm_tutorial.measure.checksums import digest
-from sgemm_tutorial.records import timings
-from sgemm_tutorial.variants import COUNTED, FRAGMENTS, STEP_IN_FP64, STEPS, STEPS_NOT_COUNTED, VARIANTS
-from tests import checksums
+from sgemm_tutorial.measure import checksums
+from sgemm_tutorial.measure.recordings import COUNTS, RECORDINGS
+from sgemm_tutorial.records import files
+from sgemm_tutorial.records.checks import Checksum
+from sgemm_tutorial.records.counters import Counted
+from sgemm_tutorial.records.files import Recording
 
-RESULTS = json.loads(checksums.RECORD.read_text(encoding="utf-8"))
-COUNTERS = json.loads((RESULTS / "counters.json").read_text(encoding="utf-8"))
+CHECKSUMS = files.load("checksums", Recording[Checksum]).points
+COUNTERS = files.load("counters", Recording[Counted]).points
 EQUAL = ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors")
+KERNELS = {files.identity(kernel): kernel for kernel, _ in COUNTS["counters"]().items}
 
 
-def key(kernel):
-    return kernel.name, kernel.label, tuple(kernel.parameters.items())
+def test_all_is_recorded():
+    """But for what was not yet measured when the H100 was at hand."""
+    assert {name for name in RECORDINGS if not files.path_of(name).exists()} <= {"cold"}
 
 
-def of(point):
-    """Return the same of a recorded point."""
-    return point["kernel"], point.get("label", ""), tuple(point["parameters"].items())
-
-
-KERNELS = {
-    key(kernel): kernel for kernel in (*VARIANTS, *STEPS, STEP_IN_FP64, *STEPS_NOT_COUNTED, *FRAGMENTS, *sg.CATALOGUE)
-}
-TIMED = {
-    "ladder": sg.LADDER,
-    "variants": VARIANTS,
-    "others": sg.CATALOGUE[len(sg.LADDER) :],
-    "steps": (*STEPS, STEP_IN_FP64, *STEPS_NOT_COUNTED),
-    "fragments": FRAGMENTS,
-}
-
-
-def test_every_kernel_and_case_is_recorded():
-    cases = range(len(checksums.CASES))
-    recorded = [(point["kernel"], point["parameters"], point["case"]) for point in RESULTS["points"]]
-    assert recorded == [(kernel.name, kernel.parameters, case) for kernel in checksums.KERNELS for case in cases]
-    assert {of(point) for point in COUNTERS["points"]} == {key(kernel) for kernel in (*sg.CATALOGUE, *COUNTED)}
+@pytest.mark.parametrize("name", [name for name in RECORDINGS if files.path_of(name).exists()])
+def test_recordings_are_whole_and_of_the_kernels_as_they_are(name):
+    """A kernel whose code changes must be measured again: ``make record``."""
+    plan = RECORDINGS[name]()
+    recording = files.load(name, plan.form)
+    assert recording.complete and not any(point.fault for point in recording.points)
+    assert {point.key for point in recording.points} == plan.keys().keys()
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")  # a case's scale may be past FP16's range
-@pytest.mark.parametrize(
-    "place", range(len(RESULTS["points"])), ids=lambda place: "{kernel}-{case}".format(**RESULTS["points"][place])
-)
-def test_results_are_bit_identical(place):
+@pytest.mark.parametrize("point", CHECKSUMS, ids=lambda point: f"{point.kernel}-{point.case}")
+def test_results_are_bit_identical(point):
     """Of tensor cores too, whose additions are documented by measurement alone; see `simulator.tensor`."""
-    kernel, point = checksums.KERNELS[place // len(checksums.CASES)], RESULTS["points"][place]
-    assert checksums.digest(kernel, checksums.CASES[point["case"]]) == point["sha256"]
-
-
-@pytest.mark.parametrize("name", [*TIMED, "pitch"])
-def test_timings_are_of_the_kernels_as_they_are(name):
-    """A kernel whose code changes must be timed again: ``python -m sgemm_tutorial.record``."""
-    points = timings.load(name).points
-    timed = {(point.kernel, point.label, tuple(point.parameters.items())): point.source for point in points}
-    assert timed.items() <= {name: digest(kernel) for name, kernel in KERNELS.items()}.items()
-    assert all(point.types == KERNELS[of(dataclasses.asdict(point))].types.name for point in points)
-    if name != "pitch":
-        assert timed.keys() == {key(kernel) for kernel in TIMED[name]}
+    kernels = {files.identity(kernel): kernel for kernel, _ in RECORDINGS["checksums"]().items}
+    assert checksums.digest(kernels[point.identity], checksums.CASES[point.case]) == point.sha256
 
 
 @functools.cache
@@ -73,19 +47,19 @@ def simulated(which, M, N, K):
     return sg.simulate(KERNELS[which], A, B).total
 
 
-SMALL = [point for point in COUNTERS["points"] if point["M"] < 1000]
+SMALL = [point for point in COUNTERS if point.M < 1000]
 
 
-@pytest.fixture(params=SMALL, ids=lambda point: "-".join(map(str, (*of(point)[:2], point["M"], point["K"]))))
+@pytest.fixture(params=SMALL, ids=lambda point: f"{point.kernel}-{point.label}-{point.M}-{point.K}")
 def counted(request):
-    """Return a recorded point, and what the simulator counts."""
+    """Return what was counted, with the point itself as "of", and what the simulator counts."""
     point = request.param
-    return point, simulated(of(point), point["M"], point["N"], point["K"])
+    return point.counts | {"of": point}, simulated(point.identity, *point.size)
 
 
 def copies_rows(measured):
     """Whether the kernel copied rows of tiles asynchronously, 16 bytes per lane, several rows to a request."""
-    return measured["copy_instructions"] and KERNELS[of(measured)].types.name == "FP16"
+    return measured["copy_instructions"] and KERNELS[measured["of"].identity].types.name == "FP16"
 
 
 @pytest.mark.parametrize("counter", EQUAL)
@@ -111,18 +85,19 @@ def test_multiply_adds_agree(counted):
     13 multiplies by α what it reads of B instead. On tensor cores FFMA adds nothing up.
     """
     measured, total = counted
-    M, N = measured["M"], measured["N"]
+    of = measured["of"]
+    M, N = of.M, of.N
     by_alpha = total.flops - 2 * measured["fma_thread_instructions"]
-    if measured["kernel"] == "13_register_l1":
+    if of.kernel == "13_register_l1":
         assert 0 < by_alpha <= 32 * total.by_class["float"]
         return
-    if KERNELS[of(measured)].types.name == "FP16":
+    if KERNELS[measured["of"].identity].types.name == "FP16":
         assert measured["fma_thread_instructions"] == 0
         by_alpha -= 2 * 16**3 * total.by_class["tensor"]
         assert M * N <= by_alpha == 32 * total.by_class["float"]
         return
-    padded = M * -(-N // measured["parameters"]["BN"]) * measured["parameters"]["BN"]
-    assert by_alpha == M * N or (measured["kernel"] >= "07" and M * N < by_alpha <= padded)
+    padded = M * -(-N // of.parameters["BN"]) * of.parameters["BN"]
+    assert by_alpha == M * N or (of.kernel >= "07" and M * N < by_alpha <= padded)
 
 
 def extra_wavefronts(measured, total):
@@ -146,8 +121,8 @@ def test_shared_stores_take_the_simulated_wavefronts(counted):
 
 def test_shared_stores_take_hardly_more_wavefronts_on_average():
     shares = []
-    for measured in SMALL:
-        total = simulated(of(measured), *(measured[size] for size in "MNK"))
+    for point in SMALL:
+        measured, total = point.counts, simulated(point.identity, *point.size)
         if measured["shared_store_requests"]:
             shares.append(extra_wavefronts(measured, total) / total.shared_store_wavefronts)
     assert len(shares) > 50
@@ -158,7 +133,7 @@ def test_shared_stores_take_hardly_more_wavefronts_on_average():
 def test_shared_loads_agree_unless_the_compiler_merged_them(counted):
     """Where ptxas makes one wide load of several, the machine code shows it, and fewer wavefronts are measured."""
     measured, total = counted
-    kernel = KERNELS[of(measured)]
+    kernel = KERNELS[measured["of"].identity]
     written = kernel.build().ptx.count("ld.shared.")
     made = sum(instruction.opcode.startswith("LDS") for instruction in sg.sass(kernel))
     if kernel.types.name == "FP16":  # fragments come by LDSM, which the hardware counts among wavefronts only

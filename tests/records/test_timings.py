@@ -6,24 +6,54 @@ import os
 
 import pytest
 
-from sgemm_tutorial import ArgumentError, DeviceError, find, gpu, records
-from sgemm_tutorial.records import timings
-from sgemm_tutorial.records.provenance import provenance
-from sgemm_tutorial.records.timings import Point, Record, load, save
+from sgemm_tutorial import ArgumentError, DeviceError, find, gpu
+from sgemm_tutorial.records import cards, files, provenance
+from sgemm_tutorial.records.timings import Point, Process, Record, Samples, load, recorded
 
 PROVENANCE = {
     "gpu": "Imaginary GPU",
-    "date": "2026-11-20T12:00:00+00:00",
+    "compute_capability": "9.0",
+    "multiprocessors": 100,
+    "memory_bytes": 2**34,
+    "l2_bytes": 2**25,
+    "sm_clock_max_mhz": 1980,
+    "memory_clock_max_mhz": 2619,
     "driver": "580.1",
+    "driver_cuda": "13.0",
+    "cuda_runtime": "13.2",
     "nvrtc": "13.0",
     "cublas": "13.1.0",
     "cupy": "14.2.0",
+    "numpy": "2.4.6",
+    "python": "3.12.3",
+    "system": "Linux x86_64",
+    "date": "2026-11-20T12:00:00+00:00",
 }
-POINT = Point("02_coalesced", find("02").parameters, 4096, 4096, 2048, 10.0, 9.9, 10.4, 50, 1, 2.5, 2.4, 2.6, "abc")
+POINT = Point(
+    **files.of(find("02")),
+    M=4096,
+    N=4096,
+    K=2048,
+    ms=10.0,
+    ms_p10=9.9,
+    ms_p90=10.4,
+    cublas_ms=2.5,
+    cublas_ms_p10=2.4,
+    cublas_ms_p90=2.6,
+    samples=50,
+    batch=1,
+)
 
 
-def record(*points, **more):
-    return Record(dict(PROVENANCE), {"flush_l2": False}, list(points), **more)
+def record(*points, complete=True):
+    return Record(dict(PROVENANCE), {"flush_l2": False}, complete, list(points))
+
+
+def in_processes(*medians, cublas=1.0, **more):
+    """Return a point of several processes, each of which took the same time in three samples."""
+    nothing = [None] * 3
+    parts = [Process(Samples([ms] * 3, nothing, nothing), Samples([cublas] * 3, nothing, nothing)) for ms in medians]
+    return Point.summing(1, parts, **files.of(find("02")) | {"M": 64, "N": 64, "K": 64} | more)
 
 
 def test_rates_follow_the_formulas():
@@ -33,35 +63,73 @@ def test_rates_follow_the_formulas():
 
 def test_a_record_survives_the_round_trip(tmp_path):
     path = tmp_path / "new" / "folder" / "ladder.json"
-    before = record(POINT, dataclasses.replace(POINT, M=1, ms=1e-3), complete=False)
-    save(path, before)
+    before = record(POINT, dataclasses.replace(POINT, M=1, ms=1e-3), in_processes(1.0, 1.25), complete=False)
+    files.write(path, before)
     assert load(path) == before
-    first = json.loads(path.read_text())["points"][0]
-    assert first["tflops"] == pytest.approx(POINT.tflops, rel=1e-4) and first["percent_of_cublas"] == 25
+    text = path.read_text(encoding="utf-8")
+    assert '"ms": [1.25, 1.25, 1.25]' in text and "null, null, null" in text, "a list of numbers is one line"
+    assert max(map(len, text.splitlines())) < 60
     assert [p.name for p in path.parent.iterdir()] == ["ladder.json"]
+
+
+def test_rates_are_in_what_the_command_line_prints():
+    (point,) = record(POINT).as_dict()["points"]
+    assert point["tflops"] == pytest.approx(POINT.tflops, rel=1e-4) and point["percent_of_cublas"] == 25
+
+
+def test_a_file_is_read_once_until_it_changes(tmp_path, monkeypatch):
+    path = tmp_path / "r.json"
+    files.write(path, record(POINT))
+    assert load(path) is load(path)
+    files.write(path, record(POINT, POINT))
+    assert len(load(path).points) == 2
 
 
 def test_a_failed_save_leaves_the_old_file_whole(tmp_path, monkeypatch):
     path = tmp_path / "r.json"
-    save(path, record(POINT))
+    files.write(path, record(POINT))
     whole = path.read_bytes()
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("no space")))
     with pytest.raises(OSError, match="no space"):
-        save(path, record(POINT, POINT))
+        files.write(path, record(POINT, POINT))
     with pytest.raises(ValueError, match="JSON"):
-        save(path, record(dataclasses.replace(POINT, ms=float("nan"))))
+        files.write(path, record(dataclasses.replace(POINT, ms=float("nan"))))
     assert path.read_bytes() == whole
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_load_by_stem(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "RESULTS", tmp_path)
+@pytest.fixture
+def shown(tmp_path, monkeypatch):
+    """The folder of the card that is shown."""
+    monkeypatch.setattr(cards, "RESULTS", tmp_path)
+    monkeypatch.setenv(cards.VARIABLE, "imaginary")
+    (tmp_path / "imaginary").mkdir()
+    return tmp_path / "imaginary"
+
+
+def test_load_by_name(shown):
     with pytest.raises(ArgumentError, match=r"nothing.json, needs a recording \(none so far\)"):
         load("nothing")
-    save(tmp_path / "ladder.json", record(POINT))
+    files.write(shown / "ladder.json", record(POINT))
     assert load("ladder").points == [POINT]
     with pytest.raises(ArgumentError, match=r"name: got lader, no file .*lader.json, needs a recording \(ladder\)"):
         load("lader")
+
+
+def test_what_was_recorded_of_other_code_is_not_shown_as_this_kernels(shown):
+    files.write(shown / "ladder.json", record(POINT))
+    edited = find("02").edited(("k < K", "k != K"))
+    assert recorded("02").points == [POINT]
+    with pytest.raises(
+        ArgumentError, match=r"02_coalesced<8, 32>, in ladder recorded of other code, .* measures it anew"
+    ):
+        recorded(edited)
+    with pytest.raises(ArgumentError, match="02_coalesced<8, 32>, in ladder recorded of other code"):
+        recorded(edited, [POINT.size])
+    with pytest.raises(ArgumentError, match="01_naive<32, 8>, not in the recording ladder, needs a kernel that was"):
+        recorded("01")
+    with pytest.raises(ArgumentError, match=r"sizes: got 64×64×64: not in .* ladder, needs some of 4096×4096×2048"):
+        recorded("02", 64)
 
 
 def malformed(data, path, value):
@@ -77,17 +145,18 @@ def malformed(data, path, value):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("points",), None, "points: got nothing"),
-        (("points",), {}, "points: got {}, needs a JSON value of type list"),
-        (("settings",), 3, "settings: got 3"),
-        (("provenance", "gpu"), None, "provenance.gpu: got nothing"),
-        (("points", 1), 5, r"points\[1\]: got int"),
-        (("points", 1, "ms"), None, r"points\[1\].ms: got nothing"),
-        (("points", 0, "ms"), "12", r"points\[0\].ms: got '12', needs a number"),
-        (("points", 0, "cublas_ms_p90"), True, r"points\[0\].cublas_ms_p90: got True, needs a number"),
-        (("points", 0, "M"), 4.5, r"points\[0\].M: got 4.5"),
-        (("points", 0, "cublas_ms"), -1, r"points\[0\].cublas_ms: got -1, needs a positive time"),
-        (("points", 0, "parameters"), [], r"points\[0\].parameters: got \[\]"),
+        (("points",), None, "missing required field `points`"),
+        (("points",), {}, r"Expected `array`, got `object` - at `\$.points`"),
+        (("settings",), 3, r"\$.settings"),
+        (("provenance", "gpu"), None, r"missing required field `gpu` - at `\$.provenance`"),
+        (("points", 1), 5, r"\$.points\[1\]"),
+        (("points", 1, "ms"), None, r"missing required field `ms` - at `\$.points\[1\]`"),
+        (("points", 0, "ms"), "12", r"Expected `float`, got `str` - at `\$.points\[0\].ms`"),
+        (("points", 0, "cublas_ms_p90"), True, r"\$.points\[0\].cublas_ms_p90"),
+        (("points", 0, "M"), 4.5, r"\$.points\[0\].M"),
+        (("points", 0, "cublas_ms"), -1, r"> 0.* - at `\$.points\[0\].cublas_ms`"),
+        (("points", 0, "parameters"), [], r"\$.points\[0\].parameters"),
+        (("points", 0, "digest"), None, r"missing required field `digest`"),
     ],
 )
 def test_a_malformed_file_is_named_with_its_field(tmp_path, path, value, message):
@@ -100,11 +169,27 @@ def test_a_malformed_file_is_named_with_its_field(tmp_path, path, value, message
     assert "bad.json" in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "message"), [("{", "malformed JSON"), ("[]", "top: got list"), ("", "malformed")])
-def test_not_json_at_all(tmp_path, text, message):
-    (tmp_path / "bad.json").write_text(text)
-    with pytest.raises(ArgumentError, match=message):
+@pytest.mark.parametrize("text", ["{", "[]", "", "\xff"])
+def test_not_a_recording_at_all(tmp_path, text):
+    (tmp_path / "bad.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ArgumentError, match=r"bad.json: got a malformed file \(.*\), needs a recording"):
         load(tmp_path / "bad.json")
+
+
+def test_a_points_samples_are_summed_over_processes():
+    point = in_processes(1.0, 3.0, 2.0, cublas=0.5)
+    assert (point.ms, point.ms_p10, point.ms_p90) == (2.0, 1.0, 3.0)
+    assert (point.medians, point.samples, point.times, point.cublas_ms) == ([1.0, 3.0, 2.0], 9, 3, 0.5)
+    assert in_processes(1.0, 3.0, cublas=0.5).joined(in_processes(2.0, cublas=0.5)) == point
+    assert POINT.medians == [10.0] and POINT.times == 0
+
+
+def test_noise_is_what_processes_differ_by():
+    assert record(POINT).noise is None
+    assert record(in_processes(2.0, 2.0, 2.0)).noise == 0
+    quiet, loud = (record(*[in_processes(1.0, 1.0 + d, 1.0 - d, K=k) for k in (1, 2)]).noise for d in (0.001, 0.01))
+    assert quiet == pytest.approx(2 * 0.001 * (2 / 3) ** 0.5, rel=0.01)
+    assert loud == pytest.approx(10 * quiet, rel=0.01)
 
 
 def test_the_table_names_the_gpu_and_orders_by_size():
@@ -125,7 +210,7 @@ def test_the_table_tells_variants_apart():
 
 
 def test_select():
-    other = dataclasses.replace(POINT, kernel="01_naive", parameters=find("01").parameters, M=1)
+    other = dataclasses.replace(POINT, **files.of(find("01")), M=1)
     both = record(POINT, other)
     assert both.select([find("01")]).points == [other]
     assert both.select([find("01").variant(BM=2)]).points == []
@@ -142,13 +227,13 @@ def test_select():
     ],
 )
 def test_the_drivers_version_is_read(tmp_path, monkeypatch, text):
-    monkeypatch.setattr(records, "DRIVER", tmp_path / "version")
+    monkeypatch.setattr(provenance, "DRIVER", tmp_path / "version")
     (tmp_path / "version").write_text(text)
-    assert timings._driver() == "580.159.04"
+    assert provenance._driver.__wrapped__() == "580.159.04"
 
 
 def test_versions_are_dotted():
-    assert [timings._dotted(v) for v in (13020, 12080, 13000)] == ["13.2", "12.8", "13.0"]
+    assert [provenance._dotted(v) for v in (13020, 12080, 13000)] == ["13.2", "12.8", "13.0"]
 
 
 @pytest.mark.skipif(gpu.available(), reason="there is a GPU")

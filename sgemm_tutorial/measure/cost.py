@@ -1,0 +1,47 @@
+"""Measures how long the simulator takes, by kernel and size; needs no GPU."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+
+from ..catalogue import LADDER
+from ..correctness import matrices
+from ..kernel import Kernel
+from ..records import files
+from ..records.cost import Computer, Cost, Simulated
+from ..records.provenance import host
+from ..simulation import simulate
+from .driver import Item, Plan
+
+SIZES = (32, 64, 128, 256, 512, 1024)
+
+
+def computer() -> Computer:
+    """Return what the times depend on, as far as it can be told without naming a machine."""
+    return {**host(), "processors": os.cpu_count() or 1}
+
+
+def seconds(kernel: Kernel, size: int) -> float:
+    """Return the shorter time of two simulated runs of size³, or the time of one from 512 on; without compilation."""
+    kernel.build()
+    A, B = matrices(size, size, size, on_gpu=False)
+    times = []
+    for _ in range(2 if size < 512 else 1):
+        begin = time.perf_counter()
+        simulate(kernel, A, B)
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def plan() -> Plan:
+    """Return the plan of the recording."""
+    items = [(kernel, size) for kernel in LADDER for size in SIZES]
+    return Plan("cost", Cost, items, measure, takes=lambda item: 16 * (item[1] / 1024) ** 2.7, made_on=computer)
+
+
+def measure(missing: Sequence[Item]) -> Iterator[Simulated]:
+    """Yield the simulator's times on this machine."""
+    for kernel, size in missing:
+        yield Simulated(**files.of(kernel), size=size, seconds=round(seconds(kernel, size), 6))

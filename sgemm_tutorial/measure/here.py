@@ -1,0 +1,56 @@
+"""What notebooks show live: measured on this GPU, or, where there is none, the recording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import gpu
+from ..catalogue import LADDER
+from ..kernel import Kernel
+from ..records import launch_cost
+from ..records.sizes import Size
+from ..records.timings import no_gpu, recorded
+from ..table import Table
+from .bench import bench
+from .launch_cost import measure
+
+
+def bench_or_recording(
+    kernels: Kernel | str | Sequence[Kernel | str] = LADDER,
+    sizes: int | Sequence[int | Size] = (4096,),
+    recording: str | Path = "ladder",
+    *,
+    flush_l2: bool = False,
+    progress: bool | None = None,
+) -> Table:
+    """Return the table of a benchmark on this GPU, or, where there is none, of the recorded one.
+
+    Parameters
+    ----------
+    kernels, sizes, flush_l2, progress
+        As for `bench`. Of a recording, those of these kernels and sizes that it holds are shown.
+    recording : str or Path
+        As for `timings.load`.
+
+    Raises
+    ------
+    ArgumentError
+        As for `bench` and `timings.load`, or the recording holds none of these kernels and sizes.
+    DeviceError, TutorialError
+        As for `bench`.
+    """
+    if gpu.available():
+        return bench(kernels, sizes, flush_l2=flush_l2, progress=progress).table()
+    record = recorded(kernels, sizes, recording)
+    print(no_gpu(record))
+    return record.table()
+
+
+def launches_or_recording(size: int = 256) -> Table:
+    """Return what single launches of one size seem to take, measured on this GPU, or, where there is none, recorded."""
+    if gpu.available():
+        return measure([size]).table(size)
+    costs = launch_cost.load()
+    print(no_gpu(costs))
+    return costs.table(size)

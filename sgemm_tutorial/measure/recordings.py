@@ -1,0 +1,92 @@
+"""All recordings: what each holds, and which may be made at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from .. import variants
+from ..catalogue import CATALOGUE, LADDER, find
+from ..errors import TutorialError
+from ..kernel import Kernel
+from ..records.sizes import Size, sizes_of
+from ..records.timings import load
+from . import accuracy, ceilings, checksums, cost, fuzz, launch_cost, nsight, occupancy, sanitizer, wavefronts
+from .bench import plan
+from .driver import Item, Plan
+
+SIZES = sizes_of((128, *range(256, 4097, 128)))
+"""Square problems that every rung is timed at: those of the sweep in ``published-results.csv``, and a smaller one."""
+
+COLD_SIZES = sizes_of((128, 256, 512, 1024, 1536, 2048))
+"""Square problems that every rung is timed at with a cold L2 cache."""
+
+OTHER_SIZES = sizes_of((256, 512, 1024, 2048, 4096))
+"""Square problems that the kernels beside the ladder are timed at."""
+
+PITCHES = sizes_of([*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), (2048, 2049, 2048)])
+"""Problems whose rows start in other banks of the L1 cache, timed for the kernels without shared memory."""
+
+SAMPLING: dict[str, Any] = {"samples": 15, "least_samples": 7, "seconds": 0.25, "warm_s": (0.05, 0.1)}
+IN_THREE: dict[str, Any] = {"samples": 11, "least_samples": 5, "seconds": 0.12, "warm_s": (0.05, 0.1)}
+"""How times are sampled where one process takes all samples, and where three take them together.
+
+The GPU is busy all the time, so that its clocks have settled once they have settled at the start of the process.
+"""
+
+
+def _timed(name: str, kernels: Iterable[Kernel], sizes: Sequence[Size], **more: Any) -> Plan:
+    def takes(item: Item) -> float:
+        kernel, size = item
+        return 0.2 + sampling["seconds"] + (sampling["least_samples"] + 3) * known.get((kernel.name, size), 0) / 1e3
+
+    sampling = IN_THREE if more.get("processes", 1) > 1 else SAMPLING
+    known = _known()
+    return plan(name, [(kernel, size) for size in sizes for kernel in kernels], takes=takes, **sampling, **more)
+
+
+def _known() -> dict[tuple[str, Size], float]:
+    """Return the times of the shown card's ladder, for estimates: of former code too."""
+    try:
+        return {(point.kernel, point.size): point.ms + point.cublas_ms for point in load("ladder").points}
+    except TutorialError:
+        return {}
+
+
+FULL = sizes_of(4096)
+TIMES: dict[str, Callable[[], Plan]] = {
+    "ladder": lambda: _timed("ladder", LADDER, SIZES, processes=3),
+    "cold": lambda: _timed("cold", LADDER, COLD_SIZES, flush_l2=True),
+    "variants": lambda: _timed("variants", dict.fromkeys(variants.VARIANTS), FULL),
+    "pitch": lambda: _timed("pitch", (find("01"), find("02")), PITCHES),
+    "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES),
+    "fragments": lambda: _timed("fragments", variants.FRAGMENTS, FULL),
+    "steps": lambda: _timed("steps", (*variants.STEPS, variants.STEP_IN_FP64, *variants.STEPS_NOT_COUNTED), FULL),
+    "launch_cost": launch_cost.plan,
+    "ceilings": ceilings.plan,
+}
+"""What only a GPU that does nothing else can tell."""
+
+COUNTS: dict[str, Callable[[], Plan]] = {
+    "counters": nsight.counters_plan,
+    "profiles": nsight.profiles_plan,
+    "wavefronts": wavefronts.plan,
+}
+"""What Nsight Compute counts, alone on the GPU too."""
+
+CHECKS: dict[str, Callable[[], Plan]] = {
+    "checksums": checksums.plan,
+    "occupancy": occupancy.plan,
+    "accuracy": accuracy.plan,
+    "fuzz": fuzz.plan,
+    "sanitizer": sanitizer.plan,
+    "cost": cost.plan,
+}
+"""What may be made at the same time."""
+
+RECORDINGS = TIMES | COUNTS | CHECKS
+GROUPS = {"times": TIMES, "counts": COUNTS, "checks": CHECKS}
+TOGETHER = (("checksums", "occupancy", "accuracy"), ("fuzz",), ("sanitizer",), ("cost",))
+"""Of `CHECKS`, what one process makes."""
+NEEDS = dict.fromkeys(COUNTS, "ncu") | {"sanitizer": "compute-sanitizer"}
+"""The programs without which a recording cannot be made."""

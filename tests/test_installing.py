@@ -1,0 +1,79 @@
+"""The wheel: what `pip install .` installs works far from the checkout."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+USE = """
+import numpy as np
+import sgemm_tutorial as sg
+
+assert "target" in sg.__file__, sg.__file__
+A, B = sg.matrices(33, 20, 17, on_gpu=False)
+assert np.allclose(sg.find("03")(A, B), A @ B, atol=1e-4)
+assert sg.find("09").path.with_name("edges.cuh").is_file()
+for kernel in sg.CATALOGUE:
+    assert kernel.build("compute_90").ptx
+assert sg.recorded().points
+assert sg.published.load()
+print(sg.show("01"))
+"""
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    """Folder into which a wheel is installed that was built from a copy of the checkout."""
+    folder = tmp_path_factory.mktemp("install")
+    source, wheels, target = folder / "source", folder / "wheels", folder / "target"
+    for name in ("sgemm_tutorial", "kernels", "book/results"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    pip(folder, "wheel", "--no-build-isolation", "--wheel-dir", wheels, source)
+    pip(folder, "install", "--target", target, *wheels.glob("*.whl"))
+    return target
+
+
+def pip(folder, command, *options):
+    start = [sys.executable, "-m", "pip", command, "--quiet", "--no-deps", "--no-index", *map(str, options)]
+    done = subprocess.run(start, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def run(target, folder, *arguments):
+    """Run Python in another folder with the installed package before all others."""
+    environment = {"PYTHONPATH": str(target), "PATH": "", "HOME": str(folder)}
+    return subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, env=environment)
+
+
+def test_works_from_another_folder(target, tmp_path):
+    done = run(target, tmp_path, "-c", USE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == (ROOT / "kernels" / "01_naive.cu").read_text().strip()
+
+
+def test_the_command_line_too(target, tmp_path):
+    done = run(target, tmp_path, "-m", "sgemm_tutorial", "trace", "01", "--size", "32")
+    assert done.returncode == 0, done.stderr
+    assert "01_naive" in done.stdout
+
+
+def test_carries_every_kernel_and_recording(target):
+    for folder, checkout in (("kernels", "kernels"), ("results", "book/results")):
+        names = {
+            path.relative_to(ROOT / checkout)
+            for path in (ROOT / checkout).rglob("*.*")
+            if path.suffix in (".cu", ".cuh", ".json", ".csv") and ".partial" not in path.suffixes
+        }
+        assert names
+        assert {name for name in names if not (target / "sgemm_tutorial" / folder / name).is_file()} == set()
+
+
+def test_all_parts_of_the_package_are_in_it(target):
+    parts = {path.relative_to(ROOT) for path in (ROOT / "sgemm_tutorial").rglob("*.py")}
+    assert {part for part in parts if not (target / part).is_file()} == set()
