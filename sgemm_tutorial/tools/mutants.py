@@ -392,15 +392,41 @@ def _code(binary: Binary) -> str:
 # Recording them.
 
 
-def digests(kernel: Kernel) -> dict[str, str]:
-    """Return what a verdict on a kernel's mutants hangs on: its code, the code that judges, and the compiler."""
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """The verdicts on a kernel's mutants, and what they hang on.
+
+    Attributes
+    ----------
+    code, judge : str
+        Digests of the kernel's code and of the code that judges.
+    nvrtc : str
+        The compiler's version.
+    verdicts : dict of str to str or None
+        What `judge` returned, by the mutants' keys.
+    """
+
+    code: str
+    judge: str
+    nvrtc: str
+    verdicts: dict[str, str | None] = dataclasses.field(default_factory=dict)
+
+
+def blank(kernel: Kernel) -> Judged:
+    """Return what verdicts on a kernel's mutants hang on now, without any."""
     judges = hashlib.sha256(b"".join(path.read_bytes() for path in JUDGES)).hexdigest()[:12]
-    return {"code": kernel.digest, "judge": judges, "nvrtc": ".".join(map(str, nvrtc.getVersion()))}
+    return Judged(kernel.digest, judges, ".".join(map(str, nvrtc.getVersion())))
 
 
-def load(path: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Return what is recorded of each kernel: its `digests`, and under "mutants" the verdicts by key."""
-    return files.read(path or RECORD, "sgemm_tutorial.tools.mutants", lambda data: data["kernels"])
+def load() -> dict[str, Judged]:
+    """Return what is recorded, by kernel.
+
+    Raises
+    ------
+    ArgumentError
+        The file is missing or malformed.
+    """
+    return files.load(RECORD, dict[str, Judged])
 
 
 def unexplained(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[str]:
@@ -429,37 +455,35 @@ def _judged(job: tuple[str, str, str]) -> tuple[str, str, str | None]:
         return name, key, judge(_made(name)[key], Path(folder), first)
 
 
-def record(kernels: Sequence[Kernel], jobs: int = 1, path: Path | None = None) -> dict[str, dict[str, Any]]:
+def record(kernels: Sequence[Kernel], jobs: int = 1) -> dict[str, Judged]:
     """Judge the mutants that the recording lacks, in so many processes, and return the recording."""
-    path = path or RECORD
-    known = load(path) if path.exists() else {}
+    known = dict(load()) if RECORD.exists() else {}
     todo: list[tuple[str, str, str]] = []
     for kernel in kernels:
-        made, before = _made(kernel.name), known.get(kernel.name, {"mutants": {}})
-        now = digests(kernel)
-        valid = all(before.get(name) == value for name, value in now.items())
-        kept = {key: found for key, found in before["mutants"].items() if valid and key in made}
-        known[kernel.name] = now | {"mutants": kept}
-        todo += [(kernel.name, key, before["mutants"].get(key) or "") for key in made if key not in kept]
+        made, now, before = _made(kernel.name), blank(kernel), known.get(kernel.name, blank(kernel))
+        if dataclasses.replace(before, verdicts={}) == now:
+            now.verdicts.update((key, found) for key, found in before.verdicts.items() if key in made)
+        known[kernel.name] = now
+        todo += [(kernel.name, key, before.verdicts.get(key) or "") for key in made if key not in now.verdicts]
 
-    def save() -> None:
-        order = [kernel.name for kernel in CATALOGUE if kernel.name in known]
-        for name in order:
-            found = known[name]["mutants"]
-            known[name]["mutants"] = {key: found[key] for key in _made(name) if key in found}
-        files.write(path, {"kernels": {name: known[name] for name in order}})
+    def in_order() -> dict[str, Judged]:
+        ordered = {}
+        for name in (kernel.name for kernel in CATALOGUE if kernel.name in known):
+            found = known[name].verdicts
+            verdicts = {key: found[key] for key in _made(name) if key in found}
+            ordered[name] = dataclasses.replace(known[name], verdicts=verdicts)
+        return ordered
 
     saved = time.monotonic()
     try:
         for name, key, found in bar(_each(todo, jobs), total=len(todo), unit="mutant"):
-            known[name]["mutants"][key] = found
+            known[name].verdicts[key] = found
             if time.monotonic() > saved + SAVE:
-                save()
+                files.write(RECORD, in_order())
                 saved = time.monotonic()
     finally:
-        if todo:
-            save()
-    return known
+        files.write(RECORD, in_order())
+    return in_order()
 
 
 def _each(todo: Sequence[tuple[str, str, str]], jobs: int) -> Iterable[tuple[str, str, str | None]]:
@@ -499,7 +523,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     rows, left = [], 0
     for kernel in kernels:
-        verdicts = known[kernel.name]["mutants"]
+        verdicts = known[kernel.name].verdicts
         for key in (key for key, found in verdicts.items() if found is None):
             print(f"survives: {kernel.name}, {key}\n    {EQUIVALENT.get((kernel.name, key), 'UNEXPLAINED')}")
         left += len(unexplained(kernel, verdicts))
