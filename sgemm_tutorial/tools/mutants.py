@@ -181,6 +181,14 @@ def with_boundary_moved(code: str) -> Iterator[list[Edit]]:
             yield [(first, last, other[code[first:last]])]
 
 
+def with_guard_off_by_one(code: str) -> Iterator[list[Edit]]:
+    """Move the boundary of a comparison of order by one the other way, in a guard."""
+    other = {"<": "< -1 +", "<=": "<= 1 +", ">": "> 1 +", ">=": ">= -1 +"}
+    for _, first, last, _ in _comparisons(code):
+        if code[first:last] in other:
+            yield [(first, last, other[code[first:last]])]
+
+
 def _comparisons(code: str, loops: bool = False) -> Iterator[tuple[int, int, int, int]]:
     """Yield where each comparison begins, its operator begins and ends, and it ends; those of loops only if asked."""
     headers = [(match.end(), _edge(code, match.end(), 1, ")")) for match in re.finditer(r"\bfor \(", code)]
@@ -257,6 +265,7 @@ RULES = {
     "index shifted by one": with_index_shifted,
     "condition decided": with_condition_decided,
     "boundary moved": with_boundary_moved,
+    "guard off by one": with_guard_off_by_one,
     "loop changed": with_loop_changed,
     "statement dropped": with_statement_dropped,
     "alpha and beta swapped": with_scalars_swapped,

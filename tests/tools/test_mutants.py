@@ -183,6 +183,14 @@ def sample(tmp_path):
             ],
         ),
         (
+            "guard off by one",
+            [
+                "if (M >= -1 + 7 || N - 1 < BM) return;",
+                "if (M >= 7 || N - 1 < -1 + BM) return;",
+                "C[0] = K == 0 ? beta : sums[As[0][1] > 1 + 2.0f];",
+            ],
+        ),
+        (
             "loop changed",
             [
                 "for (unsigned k0 = 0 + 1; k0 < K; k0 += BN) {",
