@@ -392,6 +392,7 @@ def _cases(kernel: Callable[..., Any]) -> Iterator[dict[str, Any]]:
     """Yield the cases that go through every block."""
     BM, BN, BK, stages, wide = _extents(kernel)
     half = wide // 2
+    deep = 2 * stages + 1  # tiles, so that each of the stages is used and filled again
     yield _case((3, 5, 1), PLAIN)
     yield _case((BM + 1, BN + 1, BK + 1), GENERAL)
     for scalars in ((0.0, 2.0), (0.0, 0.0)):
@@ -421,9 +422,9 @@ def _cases(kernel: Callable[..., Any]) -> Iterator[dict[str, Any]]:
     yield _case((3, 2 * BN + 5, 5), GENERAL)
     for tiles in range(2, stages + 1):
         yield _case((BM, BN, tiles * BK), PLAIN)
-    yield _case((2 * BM, 2 * BN, (stages + 2) * BK), PLAIN)
+    yield _case((2 * BM, 2 * BN, deep * BK), PLAIN)
     yield _case((2 * BM, BN - 1, 2 * BK - 1), GENERAL)
-    yield _case((BM - 1, 2 * BN + wide, (stages + 2) * BK - wide), GENERAL)
+    yield _case((BM - 1, 2 * BN + wide, deep * BK - wide), GENERAL)
     yield _case((BM - 1, 2 * BN + 1, (stages + 1) * BK + 1), GENERAL)
 
     yield _case((BM, BN, BK), (0.0, 2.0))
