@@ -9,13 +9,17 @@ unexport PYTHONPATH PYTHONSTARTUP
 export IPYTHONDIR := $(CURDIR)/.venv/ipython
 export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/jupyter
 export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
+export SGEMM_TUTORIAL_CACHE := $(CURDIR)/.venv/cache
 
 .DEFAULT_GOAL := help
-.PHONY: help book test live test-gpu record clean
+.PHONY: help book test quick mutants live test-gpu record clean
 
 help:
 	@echo 'make book   build the book and print where it starts'
 	@echo 'make test   lint, unit tests, and every notebook re-executed and compared with what it shows'
+	@echo 'make quick  lint, the tests of a minute, and a check of each kernel that differs from the last commit'
+	@echo 'make mutants'
+	@echo '            break every kernel in every known way, and see whether each mutant is caught: hours'
 	@echo 'make live   re-execute the notebooks in place on the GPU of this machine'
 	@echo 'make test-gpu, make record'
 	@echo '            test the kernels on the GPU of this machine; record book/results anew on it'
@@ -31,7 +35,17 @@ book: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/ruff check .
-	$(BIN)/pytest tests --ignore tests/gpu book/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 -n 2 --dist loadfile -ra -q
+	$(BIN)/pytest tests --ignore tests/gpu book/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 \
+		-n 2 --dist loadfile --no-loadscope-reorder -ra -q
+
+quick: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/pytest tests --quick --ignore tests/gpu -n 2 --dist loadfile -x -q
+	@for file in $$(git diff --name-only HEAD -- 'kernels/[0-9]*.cu'); do \
+		$(BIN)/python -m sgemm_tutorial check $$(basename $$file .cu) --simulate || exit 1; done
+
+mutants: $(STAMP)
+	$(BIN)/python -m sgemm_tutorial.tools.mutants $(ARGS)
 
 live: $(STAMP)
 	$(BIN)/python -m sgemm_tutorial.tools.live $(ARGS)
@@ -40,11 +54,7 @@ test-gpu: $(STAMP)
 	$(BIN)/pytest tests/gpu -ra -q
 
 record: $(STAMP)
-	$(BIN)/python -m sgemm_tutorial.measure
-	$(BIN)/python -m sgemm_tutorial.measure.checksums
-	$(BIN)/python -m sgemm_tutorial.measure.occupancy
-	$(BIN)/python -m sgemm_tutorial.measure.fuzz
-	@! command -v compute-sanitizer >/dev/null || $(BIN)/python -m sgemm_tutorial.measure.sanitizer
+	$(BIN)/python -m sgemm_tutorial.measure $(ARGS)
 
 clean:
 	rm -rf .venv _build

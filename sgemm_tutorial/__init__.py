@@ -22,6 +22,7 @@ from .model.resources import kernel_occupancy, resources, resources_table
 from .model.sass import hot_loop, sass, sass_mix, sass_table
 from .paths import RESULTS
 from .records import ceilings, counters, profiles, published
+from .records.ceilings import card
 from .records.timings import recorded
 from .simulation import simulate
 from .source import diff, show
@@ -41,6 +42,7 @@ __all__ = [
     "TutorialError",
     "UnsupportedInstruction",
     "bench_or_recording",
+    "card",
     "ceilings",
     "check",
     "correctness",

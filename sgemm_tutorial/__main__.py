@@ -8,9 +8,9 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import rich.console
@@ -34,6 +34,7 @@ from .simulation import simulate
 from .table import Table
 
 PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+T = TypeVar("T")
 
 DESCRIPTION = """\
 The kernels of the book "Fast matrix multiplication on a GPU", from the command line: list them, read
@@ -76,10 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    rows = [_summary(kernel) | _compiled(kernel, options.architecture) for kernel in CATALOGUE]
+    compiled, broken = _each(CATALOGUE, lambda kernel: _compiled(kernel, options.architecture))
+    nothing = {"architecture": options.architecture, "resources": None, "occupancy": None}
+    rows = [_summary(kernel) | compiled.get(kernel.name, nothing) for kernel in CATALOGUE]
     if options.json:
         _print_json(rows)
-        return PASSED
+        return _told(broken)
     columns = ("kernel", "parameters", "threads", "registers", "shared bytes", "occupancy", "idea")
     cells = []
     for row in rows:
@@ -97,7 +100,7 @@ def _list(options: argparse.Namespace) -> int:
         )
     note = f"Registers per thread, shared memory per block, compiled for {options.architecture}."
     _print(Table(columns, cells, "The kernels", note))
-    return PASSED
+    return _told(broken)
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -110,11 +113,16 @@ def _show(options: argparse.Namespace) -> int:
             data["instructions"] = sass_mix(kernel, options.architecture)
         _print_json(data)
         return PASSED
-    _print(text)
+    tables = []
     if options.report:
-        _print(resources_table([kernel], options.architecture))
-        _print(kernel_occupancy(kernel, limits_of(options.architecture)).table())
-        _print(sass_table(kernel, options.architecture))
+        fit = kernel_occupancy(kernel, limits_of(options.architecture))
+        tables = [
+            resources_table([kernel], options.architecture),
+            fit.table(),
+            sass_table(kernel, options.architecture),
+        ]
+    for part in (text, *tables):
+        _print(part)
     return PASSED
 
 
@@ -127,26 +135,32 @@ def _check(options: argparse.Namespace) -> int:
                 raise ArgumentError(name, f"{getattr(options, name):g} alone", "--sizes too: the suite has its own")
     alpha, beta = 1.0 if options.alpha is None else options.alpha, options.beta or 0.0
     given = [{"M": M, "N": N, "K": K, "alpha": alpha, "beta": beta} for M, N, K in sizes]
-    suites = []
-    for kernel in CATALOGUE if options.name == "all" else [find(options.name)]:
+
+    def checked(kernel: Kernel) -> SuiteResult:
         with bar(given or cases(kernel), unit="case") as work:
             work.set_description(kernel.name)
-            suites.append(SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in work)))
-    passed = all(suite.passed for suite in suites)
+            return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in work))
+
+    found, broken = _each(CATALOGUE if options.name == "all" else [find(options.name)], checked)
+    suites = list(found.values())
+    status = PASSED if all(suite.passed for suite in suites) else FAILED
     if options.json:
         results = [result for suite in suites for result in suite.results]
+        passed = not broken and status == PASSED
         _print_json({"passed": passed, "cases": [_plain(result) | {"passed": result.passed} for result in results]})
-        return PASSED if passed else FAILED
+        return _told(broken, status)
     for suite in suites:
         if options.verbose or given or not suite.passed:
             _print((suite if options.verbose or given else suite.failures()).table())
     _print(summary(suites))
-    return PASSED if passed else FAILED
+    return _told(broken, status)
 
 
 def _bench(options: argparse.Namespace) -> int:
     kernels = CATALOGUE if options.kernels == "all" else [find(name.strip()) for name in options.kernels.split(",")]
     here, failure = gpu.available(), None
+    usable, broken = _each(kernels, lambda kernel: gpu.load(kernel.instance) if here else kernel.digest)
+    kernels = [kernel for kernel in kernels if kernel.name in usable]
     sizes = parse_sizes(options.sizes or "4096") if options.sizes or here else None
     if here:
         try:
@@ -169,9 +183,34 @@ def _bench(options: argparse.Namespace) -> int:
             print(f"drawn in {path}")
     if here:
         print(f"saved in {options.output}", file=sys.stderr if options.json else sys.stdout)
+    status = _told(broken)
     if failure:
         raise failure
-    return INTERRUPTED if here and not record.complete else PASSED
+    return INTERRUPTED if here and not record.complete else status
+
+
+def _each(kernels: Iterable[Kernel], do: Callable[[Kernel], T]) -> tuple[dict[str, T], list[TutorialError]]:
+    """Do something with each kernel; return the results by the kernels' names, and the errors of the others.
+
+    A file is its reader's to change, so that any kernel may be broken; then the rest go on. Where none is left, the
+    first error is raised.
+    """
+    done, broken = {}, []
+    for kernel in kernels:
+        try:
+            done[kernel.name] = do(kernel)
+        except TutorialError as error:
+            broken.append(error)
+    if broken and not done:
+        raise broken[0]
+    return done, broken
+
+
+def _told(broken: Sequence[TutorialError], status: int = PASSED) -> int:
+    """Print what is wrong with kernels, and return the exit status: `status` if there is nothing."""
+    for error in broken:
+        print(f"error: {error}", file=sys.stderr)
+    return REFUSED if broken else status
 
 
 def _pictures(record: Record) -> dict[str, draw.Figure]:
@@ -197,7 +236,7 @@ def _trace(options: argparse.Namespace) -> int:
         ((M, N, K),) = parse_sizes(options.size.replace(",", "x"))
     except ValueError:  # an ArgumentError, or several
         raise ArgumentError("size", repr(options.size), "one size, 1 or more: M,N,K or a single number") from None
-    A, B = matrices(M, N, K, on_gpu=False)
+    A, B = matrices(M, N, K, on_gpu=False, types=kernel.types)
     run = simulate(kernel, A, B, architecture=options.architecture, progress=None)
     if options.json:
         _print_json(
@@ -284,11 +323,13 @@ def _parser() -> argparse.ArgumentParser:
         "--recording",
         metavar="NAME",
         default="ladder",
-        help="what to show without a GPU: a name in book/results or a file (default: %(default)s)",
+        help="what to show without a GPU: a recording of the book's card, or a file (default: %(default)s)",
     )
 
-    add = command("compare", _compare, "hold two recordings against each other", "Both are files, or in book/results.")
-    add("old", metavar="OLD", help="a file that bench has saved, or a name in book/results such as ladder")
+    add = command(
+        "compare", _compare, "hold two recordings against each other", "Both are files, or of the book's card."
+    )
+    add("old", metavar="OLD", help="a file that bench has saved, or a recording of the book's card such as ladder")
     add("new", metavar="NEW", help="another")
 
     add = command(
@@ -312,7 +353,9 @@ def _compiled(kernel: Kernel, architecture: str) -> dict[str, Any]:
     limits = limits_of(architecture)
     try:
         used, fit = resources(kernel, architecture), kernel_occupancy(kernel, limits)
-    except ArgumentError:
+    except ArgumentError as error:
+        if error.argument not in ("architecture", "dynamic_shared"):
+            raise
         used = fit = None
     return {"architecture": architecture, "resources": used, "occupancy": fit}
 

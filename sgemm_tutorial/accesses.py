@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .catalogue import find
 from .errors import ArgumentError
 from .hardware import WARP
 from .kernel import Kernel
@@ -14,6 +15,8 @@ from .simulation import Run, simulate
 from .simulator import counting
 from .simulator.batch import Access
 from .simulator.counting import BANKS
+
+WORD = 4  # bytes, what a bank serves at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,8 @@ class Request:
         Each such lane's byte offset in `array`.
     width : int
         Bytes per lane.
+    element : int
+        Bytes of an element of the matrix; in shared memory, of a bank's word.
     """
 
     kernel: str
@@ -50,6 +55,7 @@ class Request:
     lanes: np.ndarray
     offsets: np.ndarray
     width: int
+    element: int
 
     def __iter__(self) -> Iterator[np.ndarray | int]:
         yield from (self.lanes, self.offsets, self.width)
@@ -86,7 +92,12 @@ class Request:
     @property
     def words(self) -> np.ndarray:
         """The 4-byte words of each lane, counted from the start of the array: shape (lanes, width // 4)."""
-        return self.offsets[:, None] // 4 + np.arange(max(self.width // 4, 1))
+        return self.offsets[:, None] // WORD + np.arange(max(self.width // WORD, 1))
+
+    @property
+    def elements(self) -> np.ndarray:
+        """The elements of each lane, counted from the start of the array: shape (lanes, width // element)."""
+        return self.offsets[:, None] // self.element + np.arange(max(self.width // self.element, 1))
 
     @property
     def cost(self) -> str:
@@ -161,10 +172,10 @@ def request(
             str(step),
             f"0 to {len(by_warp) - 1}, as warp {warp} comes to line {found[0].line} {plural(len(by_warp), 'time')}",
         )
-    return _of_warp(run.kernel.name, by_warp[step], warp)
+    return _of_warp(run.kernel, by_warp[step], warp)
 
 
-def owners(kernel: Kernel) -> np.ndarray:
+def owners(kernel: Kernel | str) -> np.ndarray:
     """Return which thread of a block writes which element of the block's tile of C, as a simulated run shows it.
 
     Returns
@@ -172,6 +183,7 @@ def owners(kernel: Kernel) -> np.ndarray:
     array of int64, shape (BM, BN)
         Linear index of the thread in the block.
     """
+    kernel = find(kernel)
     BM, BN, BK = (kernel.parameters.get(name, 1) for name in ("BM", "BN", "BK"))
     A, B = np.zeros((BM, BK), kernel.types.operand), np.zeros((BK, BN), kernel.types.operand)
     owner = np.full(BM * BN, -1)
@@ -188,11 +200,12 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def _of_warp(kernel: str, access: Access, warp: int) -> Request:
+def _of_warp(kernel: Kernel, access: Access, warp: int) -> Request:
     mine = access.threads // WARP == warp
     order = np.argsort(access.threads[mine])
+    matrix = kernel.types.result if access.array == "C" else kernel.types.operand
     return Request(
-        kernel,
+        kernel.name,
         access.line,
         access.space,
         access.kind,
@@ -202,6 +215,7 @@ def _of_warp(kernel: str, access: Access, warp: int) -> Request:
         access.threads[mine][order] % WARP,
         access.offsets[mine][order],
         access.width,
+        matrix.itemsize if access.space == "global" else WORD,
     )
 
 

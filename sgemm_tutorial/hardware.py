@@ -131,6 +131,7 @@ GPUS = (
     Gpu("A100 SXM", LIMITS["sm_80"], 108, 1410, 2039, 40 * MIB),
     Gpu("RTX 4090", LIMITS["sm_89"], 128, 2520, 1008, 72 * MIB),
     Gpu("H100 SXM", LIMITS["sm_90"], 132, 1980, 3350, 50 * MIB),
+    Gpu("H200 SXM", LIMITS["sm_90"], 132, 1980, 4800, 60 * MIB),
     Gpu("B200", LIMITS["sm_100"], 148, 1965, 8000, 129_536 * KIB),
     Gpu("RTX 5090", LIMITS["sm_120"], 170, 2407, 1792, 96 * MIB),
 )
@@ -144,7 +145,7 @@ def find_gpu(name: str) -> Gpu:
     ArgumentError
         There is none; the message suggests the nearest name.
     """
-    wanted = name.casefold().strip()
+    wanted = str(name).casefold().strip()
     boards = {gpu.name.casefold(): gpu for gpu in GPUS}
     if wanted in boards:
         return boards[wanted]
@@ -164,7 +165,7 @@ def limits_of(architecture: str) -> Limits:
     ArgumentError
         The architecture is not in the table.
     """
-    base = re.sub(r"(?<=\d)[af]$", "", architecture)
+    base = re.sub(r"(?<=\d)[af]$", "", str(architecture))
     if base not in LIMITS:
         raise ArgumentError("architecture", repr(architecture), f"one of {', '.join(LIMITS)}")
     return LIMITS[base]

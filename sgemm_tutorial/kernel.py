@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ import numpy as np
 
 from . import compiler, gpu, operands
 from .compiler import ARCHITECTURE, Binary, Instance
-from .errors import ArgumentError
+from .errors import ArgumentError, UnsupportedInstruction
 from .hardware import THREADS_MAX, WARP
 from .operands import FP32, Problem, Types, named_in_cuda
 from .paths import KERNELS
 from .simulator.machine import Machine
 from .simulator.ptx import parse
 
+EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
+"""Template parameters that are rows or columns of a tile."""
 INCLUDED = re.compile(r'(?m)^\s*#\s*include\s*"([^"\n]+)"')
 
 
@@ -62,6 +65,13 @@ class Kernel:
     types: Types = FP32
     dynamic_shared: Callable[[Mapping[str, Any]], int] = field(default=lambda of: 0, compare=False)
 
+    def __post_init__(self) -> None:
+        for name, value in self.parameters.items():
+            least = 1 if name in EXTENTS else 0
+            if name != "T" and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+                raise ArgumentError(name, repr(value), f"a whole number, {least} or more")
+        object.__setattr__(self, "parameters", {n: v if n == "T" else int(v) for n, v in self.parameters.items()})
+
     @property
     def path(self) -> Path:
         """The source file."""
@@ -77,6 +87,11 @@ class Kernel:
         """The texts of the source file and then of its headers by name, read anew each time, with `edits` made.
 
         Headers are what it includes between quotes, and they in their turn, from its folder or else from `KERNELS`.
+
+        Raises
+        ------
+        ArgumentError
+            A file cannot be read, or none of them holds what `edits` change.
         """
         files: dict[str, str] = {}
         made: set[int] = set()  # which of the edits
@@ -141,11 +156,11 @@ class Kernel:
         Raises
         ------
         ArgumentError
-            Its file cannot be read or no longer holds what `edits` change, or a block has too many threads.
+            Its file cannot be read or does not hold what `edits` change, or a block has too many threads or none.
         """
-        if self.threads > THREADS_MAX:
+        if not 1 <= self.threads <= THREADS_MAX:
             raise ArgumentError(
-                "parameters", f"{self.threads:,} threads per block of {self.expression}", f"at most {THREADS_MAX:,}"
+                "parameters", f"{self.threads:,} threads per block of {self.expression}", f"1 to {THREADS_MAX:,}"
             )
         return Instance(
             self.name,
@@ -171,8 +186,17 @@ class Kernel:
         return compiler.build(self.instance, architecture)
 
     def grid(self, M: int, N: int) -> int:
-        """Blocks for an M × N matrix C: one per BM × BN tile, in one dimension, row of tiles by row."""
-        return -(-M // self.parameters["BM"]) * -(-N // self.parameters["BN"])
+        """Blocks for an M × N matrix C: one per BM × BN tile, in one dimension, row of tiles by row.
+
+        Raises
+        ------
+        ArgumentError
+            The parameters don't name that tile.
+        """
+        of = self.parameters
+        if not {"BM", "BN"} <= of.keys():
+            raise ArgumentError("parameters", ", ".join(of) or "none", "BM and BN, a block's rows and columns of C")
+        return -(-M // of["BM"]) * -(-N // of["BN"])
 
     def variant(self, **parameters: int | str) -> Kernel:
         """Return this kernel with other template arguments, for example ``variant(BM=16, BN=16)``.
@@ -180,7 +204,8 @@ class Kernel:
         Raises
         ------
         ArgumentError
-            The kernel has no template parameter of that name, or T is no element type.
+            The kernel has no template parameter of that name, T is no element type, or another parameter is no whole
+            number, or 0 where that makes no tile.
         """
         for name in parameters:
             if name not in self.parameters:
@@ -199,14 +224,12 @@ class Kernel:
         label : str
             What this does to the kernel, in a few words.
 
-        Raises
-        ------
-        ArgumentError
-            None of them holds the text.
+        Notes
+        -----
+        The files are read when the source is asked for, and not before; text that none of them holds is an
+        ArgumentError then.
         """
-        kernel = dataclasses.replace(self, edits=self.edits + changes, label=label)
-        _ = kernel.source
-        return kernel
+        return dataclasses.replace(self, edits=self.edits + changes, label=label)
 
     def __call__(self, A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
         """Compute C ← αAB + βC with BLAS's rules, on the GPU for CuPy arrays, simulated for NumPy arrays.
@@ -274,8 +297,11 @@ class Kernel:
         instance, binary = self.instance, self.build(architecture)
         if problem.fresh_C:
             problem.C.fill(np.nan)
-        program = parse(binary.ptx, binary.entry, instance.dynamic_shared_bytes)
         fresh = {*unwritten, "C"} if problem.fresh_C else {*unwritten}
-        machine = Machine(program, self.name, self.threads, problem.arguments, fresh=fresh, trace=trace)
-        machine.run(self.grid(problem.M, problem.N), blocks, progress)
+        try:
+            program = parse(binary.ptx, binary.entry, instance.dynamic_shared_bytes)
+            machine = Machine(program, self.name, instance.threads, problem.arguments, fresh=fresh, trace=trace)
+            machine.run(self.grid(problem.M, problem.N), blocks, progress)
+        except UnsupportedInstruction as error:
+            raise UnsupportedInstruction(f"{self.path.name}: {error}") from None
         return machine

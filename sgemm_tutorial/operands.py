@@ -53,7 +53,7 @@ def named_in_cuda(name: str) -> Types:
         It is neither "float" nor "double".
     """
     known = {"float": FP32, "double": FP64}
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise ArgumentError("T", repr(name), " or ".join(known))
     return known[name]
 

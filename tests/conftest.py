@@ -1,9 +1,55 @@
 """What all tests share."""
 
 import os
+from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+LONGEST = (
+    "tests/records/test_recordings.py",
+    "tests/simulator/test_properties.py",
+    "tests/simulator/test_simulator.py",
+    "tests/test_correctness.py",
+    "tests/kernels/test_half_kernels.py",
+    "tests/kernels/test_register_l1.py",
+    "tests/kernels/test_spills.py",
+    "tests/model/test_occupancy.py",
+    "tests/model/test_resources.py",
+    "tests/model/test_roofline.py",
+    "tests/measure/test_fuzz.py",
+    "tests/test_cli.py",
+    "tests/test_installing.py",
+    "tests/tools/test_live.py",
+    "tests/tools/test_mutants.py",
+    "tests/book/test_book.py",
+)
+"""The files that take longest: they come first, so that no process is left with one in the end."""
+
+
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="leave out the files that take longest")
+
+
+def _place(path, config):
+    return Path(os.path.relpath(path, config.rootpath)).as_posix()
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out the longest files if that is asked for."""
+    return True if config.getoption("--quick") and _place(collection_path, config) in LONGEST else None
+
+
+def pytest_collection_modifyitems(config, items):
+    """Put the longest files first, then the notebooks, then the rest."""
+
+    def order(item):
+        place = _place(item.path, config)
+        if place in LONGEST:
+            return LONGEST.index(place)
+        return len(LONGEST) + (not place.endswith(".ipynb"))
+
+    items.sort(key=order)
 
 
 class ByFile(LoadScopeScheduling):

@@ -6,7 +6,23 @@ import re
 import numpy as np
 import pytest
 
-from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError, CompileError, Kernel, check, find
+import sgemm_tutorial as sg
+from sgemm_tutorial import (
+    CATALOGUE,
+    LADDER,
+    ArgumentError,
+    CompileError,
+    Kernel,
+    check,
+    compiler,
+    find,
+    hardware,
+    matrices,
+    operands,
+    resources,
+    simulate,
+    timing,
+)
 from sgemm_tutorial.paths import KERNELS
 
 from .sources import floats
@@ -17,7 +33,7 @@ every = pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name
 @pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 def test_find(kernel):
     number, _, name = kernel.name.partition("_")
-    assert find(kernel.name) is find(number) is find(name) is kernel
+    assert find(kernel.name) is find(number) is find(name) is find(str(int(number))) is find(int(number)) is kernel
 
 
 @pytest.mark.parametrize(
@@ -39,7 +55,7 @@ def test_an_unknown_name_suggests_the_nearest(name, nearest):
     assert str(refused.value) == f"name: got {name!r}, needs one of {listed}; did you mean {nearest!r}?"
 
 
-@pytest.mark.parametrize("name", ["", "zzz", "99", 3])
+@pytest.mark.parametrize("name", ["", "zzz", "33", "99", 3.0])
 def test_a_name_like_no_other(name):
     with pytest.raises(ArgumentError) as refused:
         find(name)
@@ -117,6 +133,112 @@ def test_variant():
         kernel.variant(TM=8)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"BM": 0}, "BM: got 0, needs a whole number, 1 or more"),
+        ({"BM": -8}, "BM: got -8, needs a whole number, 1 or more"),
+        ({"BN": 32.0}, "BN: got 32.0, needs a whole number, 1 or more"),
+        ({"BN": "32"}, "BN: got '32', needs a whole number, 1 or more"),
+        ({"TM": True}, "TM: got True, needs a whole number, 1 or more"),
+        ({"TN": None}, "TN: got None, needs a whole number, 1 or more"),
+        ({"SHARED": -1}, "SHARED: got -1, needs a whole number, 0 or more"),
+        ({"T": "half"}, "T: got 'half', needs float or double"),
+        ({"T": ["float"]}, "T: got ['float'], needs float or double"),
+    ],
+    ids=str,
+)
+def test_a_variant_that_cannot_be(wrong, text):
+    with pytest.raises(ArgumentError) as refused:
+        find("13").variant(**wrong)
+    assert str(refused.value) == text
+
+
+def test_a_kernel_without_a_tile():
+    with pytest.raises(ArgumentError, match="parameters: got TILE, needs BM and BN"):
+        simulate(Kernel("99_made_up", "", {"TILE": 8}), A, B)
+
+
+@pytest.mark.parametrize("kernel", [timing.SPIN, Kernel("copy", "", {}), Kernel("sum", "", {"THREADS": 256})])
+def test_kernels_that_multiply_nothing_can_be_built(kernel, tmp_path):
+    """As those that keep a GPU busy, or measure what it can do."""
+    kernel = dataclasses.replace(kernel, folder=tmp_path)
+    kernel.path.write_text(
+        f"{'template <int T> ' * bool(kernel.parameters)}__global__ void {kernel.function}(int* out) {{ *out = 1; }}"
+    )
+    assert "st.global" in kernel.build("compute_90").ptx
+
+
+def test_numpys_whole_numbers_are_whole_numbers():
+    kernel = find("02").variant(BM=np.int64(16))
+    assert type(kernel.parameters["BM"]) is int and kernel == find("02").variant(BM=16)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "threads"),
+    [
+        (find("02").variant(BM=64), "2,048"),
+        (find("04").variant(TM=1), "4,096"),
+        (find("13").variant(T="double", BN=8192), "2,048"),
+        (find("14").variant(BM=128, BN=128), "2,048"),
+        (find("05").variant(BM=4, BN=4), "0"),
+    ],
+    ids=lambda value: getattr(value, "expression", str(value)),
+)
+def test_threads_are_counted_before_a_launch(kernel, threads, monkeypatch):
+    """On the GPU too, whatever the types; no compiler is asked."""
+    monkeypatch.setattr(compiler, "_compile", lambda *_: pytest.fail("compiled"))
+    text = re.escape(f"parameters: got {threads} threads per block of {kernel.expression}, needs 1 to 1,024")
+    A, B = matrices(8, 8, 8, on_gpu=False, types=kernel.types)
+    problem = operands.check(A, B, None, 1.0, 0.0, kernel.types)
+    for call in (
+        lambda: kernel(A, B),
+        lambda: simulate(kernel, A, B),
+        lambda: kernel.launcher(problem),
+        lambda: kernel.build(),
+        lambda: resources(kernel),
+    ):
+        with pytest.raises(ArgumentError, match=text):
+            call()
+
+
+@pytest.mark.parametrize("architecture", [90, "90", "sm90", None, "sm_", "compute_9x"])
+def test_an_architecture_that_is_none(architecture):
+    with pytest.raises(ArgumentError) as refused:
+        find("01").build(architecture)
+    assert (refused.value.argument, refused.value.got) == ("architecture", repr(architecture))
+    with pytest.raises(ArgumentError, match=r"^architecture: got "):
+        hardware.limits_of(architecture)
+
+
+A, B = matrices(32, 32, 128, on_gpu=False)
+TAKE_A_KERNEL = {
+    "simulate": lambda kernel: simulate(kernel, A, B).total,
+    "resources": resources,
+    "resources_table": lambda kernel: str(sg.resources_table([kernel])),
+    "kernel_occupancy": lambda kernel: sg.kernel_occupancy(kernel, sg.find_gpu("H100")),
+    "sass": sg.sass,
+    "sass_mix": sg.sass_mix,
+    "sass_table": lambda kernel: str(sg.sass_table(kernel)),
+    "owners": lambda kernel: sg.owners(kernel).tolist(),
+    "show": lambda kernel: str(sg.show(kernel)),
+    "diff": lambda kernel: str(sg.diff(kernel, kernel)),
+    "recorded": lambda kernel: sg.recorded(kernel).points,
+    "find_variant": lambda kernel: sg.find_variant(kernel, "").expression,
+    "roofline.traffic": lambda kernel: sg.roofline.traffic(kernel, 128, 128, 128),
+    "waves.tile_share": lambda kernel: sg.waves.tile_share(kernel, 5, 7),
+    "draw.tiles": lambda kernel: sg.draw.tiles(kernel, 64, 64, 64).alt,
+    "draw.hierarchy": lambda kernel: sg.draw.hierarchy(kernel).alt,
+}
+
+
+@pytest.mark.parametrize("call", TAKE_A_KERNEL.values(), ids=TAKE_A_KERNEL)
+def test_a_kernels_name_is_as_good_as_the_kernel(call):
+    assert call("02") == call("02_coalesced") == call(find("02"))
+    with pytest.raises(ArgumentError, match=r"^name: got 'no such', needs one of 01_naive"):
+        call("no such")
+
+
 def test_kernels_are_keys():
     assert len({*LADDER, *LADDER}) == len(LADDER)
     assert find("01").variant(BM=16) != find("01")
@@ -174,7 +296,7 @@ def test_edited_changes_the_source_and_not_the_file():
     assert "A[0] * B" in wrong.source and kernel.source == before == kernel.path.read_text(encoding="utf-8")
     assert check(kernel, 8, 8, 8, on_gpu=False).passed and not check(wrong, 8, 8, 8, on_gpu=False).passed
     with pytest.raises(ArgumentError, match=r"edits: got 'no such text', needs text that 01_naive.cu holds"):
-        kernel.edited(("no such text", ""))
+        _ = kernel.edited(("no such text", "")).source
 
 
 def test_edited_reaches_headers():
@@ -182,4 +304,4 @@ def test_edited_reaches_headers():
     assert kernel.source == find("07").source and kernel.files["edges.cuh"] != find("07").files["edges.cuh"]
     assert not check(kernel, 3, 3, 3, on_gpu=False).passed
     with pytest.raises(ArgumentError, match=r"needs text that 07_vectorized\.cu or edges\.cuh holds"):
-        kernel.edited(("if (left > 0) to[0] = four.x;", ""))
+        _ = kernel.edited(("if (left > 0) to[0] = four.x;", "")).files

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sgemm_tutorial import CATALOGUE, LADDER, DeviceError, __main__, find, gpu, records
+from sgemm_tutorial import CATALOGUE, LADDER, DeviceError, __main__, find, gpu
 from sgemm_tutorial.__main__ import main
 from sgemm_tutorial.measure.bench import BenchError
-from sgemm_tutorial.records import timings
+from sgemm_tutorial.records import cards, files
 
 from .records.test_timings import POINT, record
 
@@ -36,9 +36,17 @@ def no_gpu(monkeypatch):
 
 
 @pytest.fixture
+def a_gpu(monkeypatch):
+    """Stands for a GPU on which every kernel that is read can be loaded."""
+    monkeypatch.setattr(gpu, "available", lambda: True)
+    monkeypatch.setattr(gpu, "load", lambda instance: instance)
+
+
+@pytest.fixture
 def recording(tmp_path, monkeypatch, no_gpu):
-    monkeypatch.setattr(records, "RESULTS", tmp_path)
-    timings.save(tmp_path / "ladder.json", record(POINT))
+    monkeypatch.setattr(cards, "RESULTS", tmp_path)
+    monkeypatch.setenv(cards.VARIABLE, "imaginary")
+    files.write(tmp_path / "imaginary" / "ladder.json", record(POINT))
 
 
 @pytest.fixture
@@ -92,10 +100,11 @@ def test_show_with_report(run):
     assert data["instructions"]["kernel"]["FFMA"] > 0 and data["resources"]["registers"] > 0
 
 
-def test_check_passes(run):
-    status, out, err = run("check", "all", "--simulate")
-    assert status == 0 and err == ""
-    assert all(kernel.name in out for kernel in CATALOGUE) and "FAILED" not in out
+@pytest.mark.parametrize("arguments", [("all", "--sizes", "33"), ("01",)])
+def test_check_passes(run, arguments):
+    status, out, err = run("check", *arguments, "--simulate")
+    assert status == 0 and err == "" and "FAILED" not in out
+    assert all(kernel.name in out for kernel in (CATALOGUE if arguments[0] == "all" else LADDER[:1]))
 
 
 def test_check_of_given_sizes_as_json(run):
@@ -136,7 +145,7 @@ def test_bench_without_a_gpu_shows_the_recording(run, recording):
     assert data["points"][0]["tflops"] == pytest.approx(POINT.tflops, rel=1e-3)
 
 
-def test_bench_on_a_gpu_measures(run, monkeypatch, tmp_path):
+def test_bench_on_a_gpu_measures(run, a_gpu, monkeypatch, tmp_path):
     asked = {}
 
     def measured(kernels, sizes, **more):
@@ -144,7 +153,6 @@ def test_bench_on_a_gpu_measures(run, monkeypatch, tmp_path):
         points = [dataclasses.replace(POINT, M=size[0], N=size[1], K=size[2]) for size in sizes]
         return record(*points, complete="interrupt" not in asked)
 
-    monkeypatch.setattr(gpu, "available", lambda: True)
     monkeypatch.setattr(__main__, "bench", measured)
     command = ("bench", "--kernels", "02", "--sizes", "64:128:64", "--flush-l2", "--output", str(tmp_path / "o.json"))
     status, out, _ = run(*command, "--json")
@@ -162,13 +170,20 @@ def test_bench_on_a_gpu_measures(run, monkeypatch, tmp_path):
 
 def test_compare(run, tmp_path):
     faster = dataclasses.replace(POINT, ms=POINT.ms / 2, ms_p10=POINT.ms_p10 / 2, ms_p90=POINT.ms_p90 / 2)
-    timings.save(tmp_path / "old.json", record(POINT))
-    timings.save(tmp_path / "new.json", record(faster))
+    files.write(tmp_path / "old.json", record(POINT))
+    files.write(tmp_path / "new.json", record(faster))
     status, out, _ = run("compare", str(tmp_path / "old.json"), str(tmp_path / "new.json"))
     assert status == 0 and "+100.0%  faster" in out
     status, out, _ = run("compare", str(tmp_path / "new.json"), str(tmp_path / "old.json"), "--json")
     (row,) = json.loads(out)["rows"]
     assert row["verdict"] == "slower" and row["speed"] == "-50.0%"
+
+
+@pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
+def test_trace_of_every_kernel(run, kernel):
+    """Each with the types it takes."""
+    status, out, err = run("trace", kernel.name, "--size", "16", "--json")
+    assert (status, err) == (0, "") and json.loads(out)["total"]["flops"] > 0
 
 
 def test_trace(run):
@@ -210,14 +225,13 @@ def test_bad_usage_is_status_2(arguments, capsys):
     assert "usage" in capsys.readouterr().err
 
 
-def test_a_lost_gpu_and_an_interrupt_leave_no_traceback(run, monkeypatch):
+def test_a_lost_gpu_and_an_interrupt_leave_no_traceback(run, a_gpu, monkeypatch):
     def broken(error):
         def bench(*_, **__):
             raise error
 
         return bench
 
-    monkeypatch.setattr(gpu, "available", lambda: True)
     monkeypatch.setattr(__main__, "bench", broken(DeviceError("the GPU fell off")))
     assert run("bench") == (2, "", "error: the GPU fell off\n")
     monkeypatch.setattr(__main__, "bench", broken(KeyboardInterrupt()))
@@ -225,11 +239,10 @@ def test_a_lost_gpu_and_an_interrupt_leave_no_traceback(run, monkeypatch):
 
 
 @pytest.mark.parametrize("json_wanted", [False, True])
-def test_what_was_measured_before_the_gpu_was_lost_is_shown(run, monkeypatch, json_wanted):
+def test_what_was_measured_before_the_gpu_was_lost_is_shown(run, a_gpu, monkeypatch, json_wanted):
     def bench(*_, **__):
         raise BenchError("the GPU fell off", record(dataclasses.replace(POINT, N=4096, K=4096), complete=False))
 
-    monkeypatch.setattr(gpu, "available", lambda: True)
     monkeypatch.setattr(__main__, "bench", bench)
     status, out, err = run("bench", *(["--json"] if json_wanted else []))
     assert status == 2 and err.endswith("error: the GPU fell off\n")

@@ -1,8 +1,12 @@
 """The wheel: what `pip install .` installs works far from the checkout."""
 
+import ast
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -64,12 +68,8 @@ def test_the_command_line_too(target, tmp_path):
 
 
 def test_carries_every_kernel_and_recording(target):
-    for folder, checkout in (("kernels", "kernels"), ("results", "book/results")):
-        names = {
-            path.relative_to(ROOT / checkout)
-            for path in (ROOT / checkout).rglob("*.*")
-            if path.suffix in (".cu", ".cuh", ".json", ".csv") and ".partial" not in path.suffixes
-        }
+    for folder, checkout in (("kernels", ROOT / "kernels"), ("results", ROOT / "book" / "results")):
+        names = {path.relative_to(checkout) for path in checkout.rglob("*.*") if ".partial" not in path.suffixes}
         assert names
         assert {name for name in names if not (target / "sgemm_tutorial" / folder / name).is_file()} == set()
 
@@ -77,3 +77,27 @@ def test_carries_every_kernel_and_recording(target):
 def test_all_parts_of_the_package_are_in_it(target):
     parts = {path.relative_to(ROOT) for path in (ROOT / "sgemm_tutorial").rglob("*.py")}
     assert {part for part in parts if not (target / part).is_file()} == set()
+
+
+def test_asks_for_what_it_imports():
+    """But for maintainers' tools, which need a checkout and its requirements.txt besides."""
+
+    def plain(name):
+        return re.split(r"[^\w-]", name.lower().replace("_", "-"))[0]
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = {plain(name) for name in project["dependencies"]}
+    pinned = {plain(line) for line in (ROOT / "requirements.txt").read_text().splitlines() if re.match(r"\w", line)}
+    assert asked - pinned <= {"cuda-pathfinder"}  # which CuPy brings, at constraints.txt's version
+    imported = set()
+    for path in (ROOT / "sgemm_tutorial").rglob("*.py"):
+        if path.parent.name != "tools":
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    imported |= {alias.name.partition(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and not node.level:
+                    imported.add(node.module.partition(".")[0])
+    packages = packages_distributions()
+    assert {"numpy", "cupy"} <= imported
+    for name in imported - sys.stdlib_module_names:
+        assert asked & set(map(plain, packages.get(name, ()))), name

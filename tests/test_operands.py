@@ -167,7 +167,7 @@ def test_more_tiles_than_a_grid_holds(fake_cupy):
         True,
     )
     with pytest.raises(ArgumentError, match=r"C: got shape .* tiles, needs at most 2147483647 tiles"):
-        gpu.run(find("01"), problem)
+        find("01").launcher(problem)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, Kernel, check, cublas, find, gpu, matrices, suite
+from sgemm_tutorial import ArgumentError, Kernel, check, cublas, find, gpu, matrices, operands, suite
 from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.operands import FP16, FP32, FP64
 
@@ -17,7 +17,7 @@ each = pytest.mark.parametrize("types", [FP32, FP64, FP16], ids=lambda types: ty
 others = pytest.mark.parametrize("types", [FP64, FP16], ids=lambda types: types.name)
 
 
-def operands(M, N, K, types, seed=0):
+def drawn(M, N, K, types, seed=0):
     random = np.random.default_rng(seed)
     A, B, C = (random.standard_normal(shape) for shape in ((M, K), (K, N), (M, N)))
     return A.astype(types.operand), B.astype(types.operand), C.astype(types.result)
@@ -28,7 +28,7 @@ def operands(M, N, K, types, seed=0):
 
 @each
 def test_what_a_kernel_takes(types):
-    A, B, C = operands(3, 5, 4, types)
+    A, B, C = drawn(3, 5, 4, types)
     problem = operands.check(A, B, C, 0.1, 1e39, types)
     assert problem.alpha == types.result.type(0.1) and problem.alpha.dtype == problem.beta.dtype == types.result
     assert np.isinf(problem.beta) == (types is not FP64)
@@ -46,7 +46,7 @@ def test_what_a_kernel_takes(types):
 )
 def test_other_types_are_refused(types, wrong, dtype, text):
     kernel = dataclasses.replace(find("01"), types=types)
-    matrices = list(operands(3, 5, 4, types))
+    matrices = list(drawn(3, 5, 4, types))
     matrices[wrong] = matrices[wrong].astype(dtype)
     with pytest.raises(ArgumentError) as refused:
         kernel(*matrices)
@@ -142,7 +142,7 @@ def test_the_bound_is_highams(types, u, factor, right):
 
 
 def test_the_exact_result_is_right_though_the_reference_is_only_float64():
-    A, B, _ = operands(3, 3, 300, FP64)
+    A, B, _ = drawn(3, 3, 300, FP64)
     exact = [[float(sum(map(lambda a, b: Fraction(a) * Fraction(b), row, column))) for column in B.T] for row in A]
     assert (excess(np.array(exact), A, B, None, 1.0, 0.0) <= 0.5).all()
 
@@ -230,7 +230,7 @@ def test_cublas_is_asked_for_the_same_types(routine, monkeypatch):
     library, types = FakeCublas(), routine.types
     monkeypatch.setattr(cublas, "_library", lambda: library)
     monkeypatch.setattr(cublas, "_handle", lambda: "handle")
-    A, B, C = operands(3, 5, 4, types)
+    A, B, C = drawn(3, 5, 4, types)
     held = [SimpleNamespace(data=SimpleNamespace(ptr=matrix.ctypes.data), shape=matrix.shape) for matrix in (A, B, C)]
     scalars = types.result.type(-1.5), types.result.type(0.75)
     before = C.copy()
@@ -259,7 +259,7 @@ def test_a_launch_asks_for_shared_memory(monkeypatch):
     monkeypatch.setattr(gpu, "capability", lambda: (9, 0))
     kernel = find("13").variant(SHARED=1)
     problem = SimpleNamespace(M=17, N=513, K=3, C=None, arguments={"M": np.int32(17)})
-    launch = gpu.launcher(kernel, problem)
+    launch = kernel.launcher(problem)
     launch()
     leave = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     assert told == [(1234, leave, 67_584), ((4,), (128,), (np.int32(17),), 67_584)]

@@ -1,6 +1,6 @@
 """Pictures: of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
 
-`figure` makes the SVG, `maps` draws matrices, `owners` and `fragments` draw who has what, `memory` draws requests to
+`figure` makes the SVG, `maps` draws matrices, `owners` and `fragments` draw who has what, `requests` draws requests to
 memory, `timeline` draws what happens when, and `charts` draws numbers.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
@@ -9,8 +9,8 @@ from .charts import by_size, ladder, lines, prediction, roofline, scaling
 from .figure import Figure
 from .fragments import fragment
 from .maps import access_map, tiles
-from .memory import address_line, banks
 from .owners import hierarchy
+from .requests import address_line, banks
 from .timeline import timeline
 
 __all__ = [

@@ -31,18 +31,13 @@ def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> F
     ArgumentError
         As for `request`, or the warp's first accesses are not a 16 × 16 matrix's.
     """
-    types = run.kernel.types
-    size, columns = (
-        (types.result.itemsize, run.C.shape[1])
-        if array == "C"
-        else (types.operand.itemsize, run.K if array == "A" else run.C.shape[1])
-    )
+    columns = run.K if array == "A" else run.C.shape[1]
     places: dict[tuple[int, int], int] = {}
     for step in range(SIDE**2 // WARP):
         asked = request(run, array=array, kind=kind, warp=warp, step=step)
-        together = asked.width // size
+        together = asked.width // asked.element
         for lane, offset in zip(asked.lanes, asked.offsets, strict=True):
-            places[divmod(int(offset) // size, columns)] = int(lane)
+            places[divmod(int(offset) // asked.element, columns)] = int(lane)
         if len(places) * together >= SIDE**2:
             break
     top, left = (min(place[axis] for place in places) for axis in (0, 1))

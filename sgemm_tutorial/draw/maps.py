@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..accesses import Request, plural, request
+from ..catalogue import find
 from ..errors import ArgumentError
 from ..kernel import Kernel
-from ..operands import FP32
 from ..simulation import Run
 from ..simulator.counting import SECTOR
 from .figure import BLUE, BODY, GREEN, INK, LINE, MARGIN, ORANGE, PALE, TITLE, WIDTH, Box, Figure, Page, page, room
@@ -36,10 +36,8 @@ def access_map(run: Run, line: int | None = None, warp: int = 0, step: int = 0, 
     Raises
     ------
     ArgumentError
-        The run holds no such access, or the matrices are not of FP32 or have so many elements that none could be seen.
+        The run holds no such access, or the matrices have so many elements that none could be seen.
     """
-    if run.kernel.types != FP32:
-        raise ArgumentError("run", f"one of {run.kernel.name}, in {run.kernel.types.name}", "one in FP32")
     wanted = [("A", "load", step), ("B", "load", step), ("C", "store", 0)]
     if line is not None:
         found = {(access.array, access.kind) for access in run.trace if (access.line, access.space) == (line, "global")}
@@ -65,12 +63,12 @@ def access_map(run: Run, line: int | None = None, warp: int = 0, step: int = 0, 
         )
 
 
-def tiles(kernel: Kernel, M: int, N: int, K: int, block: int | None = None) -> Figure:
+def tiles(kernel: Kernel | str, M: int, N: int, K: int, block: int | None = None) -> Figure:
     """Draw how a kernel cuts C into tiles, and what of A and B one block reads for its tile.
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : Kernel or str
         Its BM, BN and, if it has one, BK are drawn.
     M, N, K : int
         Sizes of the matrices, such that tiles can be seen: not far apart, and not very many tiles.
@@ -82,6 +80,7 @@ def tiles(kernel: Kernel, M: int, N: int, K: int, block: int | None = None) -> F
     ArgumentError
         Some tile would be too small or too narrow to see, or there is no such block.
     """
+    kernel = find(kernel)
     BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
     BK = kernel.parameters.get("BK", 1)
     cell = Operands(M, N, K, 0).cell if min(M, N, K) > 0 else 0
@@ -211,7 +210,7 @@ class Operands:
 
 def _touch(sheet: Page, matrix: Matrix, r: Request) -> None:
     """Colour the elements a request touches by lane, and outline its sectors."""
-    per_sector = SECTOR // 4
+    per_sector = SECTOR // r.element
     sectors = [
         box for sector in np.unique(r.offsets // SECTOR) for box in matrix.strips(int(sector) * per_sector, per_sector)
     ]

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..accesses import owners, plural
+from ..catalogue import find
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..kernel import Kernel
@@ -19,7 +20,7 @@ WIDEST, TALLEST = (WIDTH - 4 * MARGIN) / 2, 440.0  # pixels for the tile of a bl
 TOP = 4 * LINE  # pixels above them
 
 
-def hierarchy(kernel: Kernel, warp: int = 0) -> Figure:
+def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
     """Draw which warp computes which part of a block's tile of C, and which lane which part of that warp's.
 
     All of it is taken from the stores of a simulated run. On the left is the block's tile, each part with the number
@@ -28,7 +29,7 @@ def hierarchy(kernel: Kernel, warp: int = 0) -> Figure:
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : Kernel or str
     warp : int
         The warp on the right.
 
@@ -37,6 +38,7 @@ def hierarchy(kernel: Kernel, warp: int = 0) -> Figure:
     ArgumentError
         The block has no such warp.
     """
+    kernel = find(kernel)
     thread = owners(kernel)
     warps = thread // WARP
     if not 0 <= warp <= warps.max():

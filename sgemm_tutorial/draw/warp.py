@@ -35,16 +35,16 @@ def lane_row(sheet: Page, bottom: float, r: Request) -> list[float]:
 
 
 def paint(sheet: Page, r: Request, place: Callable[[int, int], list[Box]]) -> None:
-    """Paint what each lane touches in its colour, and the words that several touch in the colour of text.
+    """Paint what each lane touches in its colour, and the elements that several touch in the colour of text.
 
-    `place` says where so many consecutive words are, given the first and their number.
+    `place` says where so many consecutive elements are, given the first and their number.
     """
-    count = Counter(r.words.ravel().tolist())
-    several = {word for word, lanes in count.items() if lanes > 1}
-    for lane, words in zip(r.lanes, r.words.tolist(), strict=True):
-        if not several.issuperset(words):
-            sheet.boxes(place(words[0], len(words)), lane_colour(lane))
-    sheet.boxes([box for word in sorted(several) for box in place(word, 1)], INK)
+    count = Counter(r.elements.ravel().tolist())
+    several = {element for element, lanes in count.items() if lanes > 1}
+    for lane, elements in zip(r.lanes, r.elements.tolist(), strict=True):
+        if not several.issuperset(elements):
+            sheet.boxes(place(elements[0], len(elements)), lane_colour(lane))
+    sheet.boxes([box for element in sorted(several) for box in place(element, 1)], INK)
 
 
 def key(sheet: Page, x: float, y: float) -> None:
@@ -66,6 +66,6 @@ def key_to_shared(sheet: Page, x: float, y: float) -> None:
 
 def in_words(r: Request) -> str:
     """Say in a sentence how many lanes touch how much and what it costs."""
-    words = plural(len(np.unique(r.words)), "different element")
+    what = plural(len(np.unique(r.elements)), f"different {'element' if r.space == 'global' else 'word'}")
     lanes = "1 lane touches" if len(r.lanes) == 1 else f"{len(r.lanes)} lanes touch"
-    return f"{r.array} {r.kind}, line {r.line}: {lanes} {words} in {r.cost}."
+    return f"{r.array} {r.kind}, line {r.line}: {lanes} {what} in {r.cost}."

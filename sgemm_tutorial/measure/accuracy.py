@@ -15,14 +15,14 @@ from ..correctness import matrices
 from ..cublas import Gemm
 from ..kernel import Kernel
 from ..records import files
-from ..records.accuracy import DEPTHS, EXPONENTS, SIDE, Error
+from ..records.accuracy import DEPTHS, EXPONENTS, KERNELS, SIDE, Error
 from ..records.files import Recording
 from .driver import Item, Plan
 
 
 def plan() -> Plan:
     """Return the plan of the recording: kernels, and cuBLAS."""
-    chosen = [find("11"), find("14"), find("15"), cublas.sgemm, cublas.gemm_ex]
+    chosen = [*map(find, KERNELS), cublas.sgemm, cublas.gemm_ex]
     where = [(K, 0) for K in DEPTHS] + [(SIDE, exponent) for exponent in EXPONENTS if exponent]
     items = [(kernel, *at) for kernel in chosen for at in where]
     return Plan("accuracy", Recording[Error], items, measure, {"side": SIDE})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..catalogue import find
 from ..compiler import ARCHITECTURE
-from ..errors import CompileError
+from ..errors import CompileError, TutorialError
 from ..hardware import Gpu, Limits, limits_of
 from ..kernel import Kernel
 from ..table import Table
@@ -92,16 +92,22 @@ def _parse_log(log: str, entry: str) -> Resources:
 
 def kernel_occupancy(kernel: Kernel | str, gpu: Gpu | Limits) -> Occupancy:
     """Return how many blocks of the kernel, compiled for this GPU, fit on one of its SMs."""
+    kernel = find(kernel)
     used = resources(kernel, gpu.architecture)
     return occupancy(kernel.threads, used.registers, used.shared_bytes, gpu)
 
 
-def resources_table(kernels: Iterable[Kernel], architecture: str = ARCHITECTURE) -> Table:
-    """Return a row of resources and occupancy for each kernel."""
-    rows = []
-    for kernel in kernels:
-        used = resources(kernel, architecture)
-        fit = kernel_occupancy(kernel, limits_of(architecture))
+def resources_table(kernels: Iterable[Kernel | str], architecture: str = ARCHITECTURE) -> Table:
+    """Return a row of resources and occupancy for each kernel; of one that does not compile, the note says so."""
+    limits, rows = limits_of(architecture), []
+    note = "Registers and spilled bytes are per thread, shared bytes per block."
+    for kernel in map(find, kernels):
+        try:
+            used, fit = resources(kernel, architecture), kernel_occupancy(kernel, limits)
+        except TutorialError as error:
+            rows.append((kernel.name, *[None] * 5))
+            note += f" {str(error).splitlines()[0].rstrip(':')}."
+            continue
         spilled = used.spill_store_bytes + used.spill_load_bytes
         rows.append((kernel.name, used.registers, used.shared_bytes, spilled, fit.blocks_per_sm, f"{fit.fraction:.0%}"))
     columns = ("Kernel", "Registers", "Shared bytes", "Spilled bytes", "Blocks per SM", "Occupancy")
@@ -109,5 +115,5 @@ def resources_table(kernels: Iterable[Kernel], architecture: str = ARCHITECTURE)
         columns,
         rows,
         title=f"What the compiler allots for {architecture}",
-        note="Registers and spilled bytes are per thread, shared bytes per block.",
+        note=note,
     )

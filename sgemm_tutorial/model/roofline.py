@@ -12,6 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..catalogue import find
+from ..compiler import Instance
 from ..errors import ArgumentError
 from ..hardware import Gpu
 from ..kernel import Kernel
@@ -36,9 +38,9 @@ class Traffic:
     flops : int
         2·M·N·K, as the field counts.
     bytes : dict of str to int
-        By level. Registers: three operands read for each multiply-add. Shared memory and L1: 128 for each wavefront in
-        shared memory, and 32 for each sector of global memory. L2: the sectors alone, as if L1 held nothing. DRAM: A,
-        B and C, each once.
+        By level, elements as large as the kernel's types. Registers: three operands read for each multiply-add. Shared
+        memory and L1: 128 for each wavefront in shared memory, and 32 for each sector of global memory. L2: the sectors
+        alone, as if L1 held nothing. DRAM: A, B and C, each once.
     """
 
     flops: int
@@ -49,7 +51,7 @@ class Traffic:
         return self.flops / self.bytes[level]
 
 
-def traffic(kernel: Kernel, M: int, N: int, K: int) -> Traffic:
+def traffic(kernel: Kernel | str, M: int, N: int, K: int) -> Traffic:
     """Count what a kernel moves, on the simulator, for a problem of whole tiles.
 
     All blocks do the same, and for each step along K the same again. So two small runs of one block give the counts of
@@ -60,11 +62,12 @@ def traffic(kernel: Kernel, M: int, N: int, K: int) -> Traffic:
     ArgumentError
         M or N is not a multiple of the tile, or K not of both depths that are simulated.
     """
+    kernel = find(kernel)
     BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
     for name, size, tile in (("M", M, BM), ("N", N, BN), ("K", K, DEPTHS[0])):
         if size < 1 or size % tile:
             raise ArgumentError(name, str(size), f"a multiple of {tile}, for {kernel.expression}")
-    few, more = (_counts(kernel, depth) for depth in DEPTHS)
+    few, more = (_counts(kernel, kernel.instance, depth) for depth in DEPTHS)
     steps = (K - DEPTHS[0]) // (DEPTHS[1] - DEPTHS[0])
     blocks = kernel.grid(M, N)
 
@@ -74,17 +77,19 @@ def traffic(kernel: Kernel, M: int, N: int, K: int) -> Traffic:
 
     sectors = total("global_load_sectors", "global_store_sectors")
     wavefronts = total("shared_load_wavefronts", "shared_store_wavefronts")
+    operand, result = kernel.types.operand.itemsize, kernel.types.result.itemsize
     moved = {
-        OPERANDS: 3 * 4 * M * N * K,
+        OPERANDS: (2 * operand + result) * M * N * K,
         SHARED: 4 * BANKS * wavefronts + SECTOR * sectors,
         L2: SECTOR * sectors,
-        DRAM: 4 * (M * K + K * N + M * N),
+        DRAM: operand * (M * K + K * N) + result * M * N,
     }
     return Traffic(2 * M * N * K, moved)
 
 
 @lru_cache(maxsize=256)
-def _counts(kernel: Kernel, K: int) -> Counts:
+def _counts(kernel: Kernel, instance: Instance, K: int) -> Counts:
+    """Count one block's work; `instance` says which source of the kernel's it is that is counted."""
     BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
     return simulate(kernel, *(np.ones(shape, kernel.types.operand) for shape in ((BM, K), (K, BN)))).total
 

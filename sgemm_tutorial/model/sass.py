@@ -24,7 +24,7 @@ from ..errors import CompileError
 from ..kernel import Kernel
 from ..table import Table
 
-OPTIONS = ("--print-code", "--print-line-info")
+OPTIONS = ("--print-code", "--print-line-info-inline")
 """What nvdisasm is asked for."""
 
 
@@ -41,7 +41,8 @@ class SassInstruction:
     text : str
         The whole instruction: predicate, opcode and operands.
     file, line : str and int
-        Where it is written, in the kernel's source or in a header; line 0 where the compiler does not tell.
+        Where it is written, in the kernel's source or in a header; line 0 where the compiler does not tell. What is
+        written in CUDA's own headers comes from the line that calls it.
     target : int or None
         The address a branch goes to.
     """
@@ -57,7 +58,7 @@ class SassInstruction:
         return f"{self.address:04x}  {self.text}"
 
 
-def sass(kernel: Kernel, architecture: str = ARCHITECTURE) -> list[SassInstruction]:
+def sass(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> list[SassInstruction]:
     """Return the kernel's machine code in order, without the padding after its end.
 
     Raises
@@ -65,17 +66,18 @@ def sass(kernel: Kernel, architecture: str = ARCHITECTURE) -> list[SassInstructi
     CompileError
         The source does not compile, or nvdisasm is missing or cannot read the result.
     """
-    return list(_disassemble(find(kernel).build(architecture)))
+    kernel = find(kernel)
+    return list(_disassemble(kernel.build(architecture), tuple(kernel.files)))
 
 
 @lru_cache(maxsize=32)
-def _disassemble(binary: Binary) -> tuple[SassInstruction, ...]:
+def _disassemble(binary: Binary, files: tuple[str, ...]) -> tuple[SassInstruction, ...]:
     nvdisasm = find_nvidia_binary_utility("nvdisasm")
     if nvdisasm is None:
         raise CompileError("nvdisasm is not installed: pip install -r requirements.txt")
     key = ("nvdisasm", _digest(Path(nvdisasm)), OPTIONS, binary.cubin.decode("latin-1"))
     (listing,) = cached(key, lambda: (_listing(nvdisasm, binary),))
-    code = _parse_sass(listing, binary.entry)
+    code = _parse_sass(listing, binary.entry, files)
     if not code:
         raise CompileError(f"nvdisasm finds no code in {binary.kernel} for {binary.architecture}")
     return code
@@ -96,21 +98,27 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-_SOURCE = re.compile(r'\s*//## File "(.*)", line (\d+)')
+_SOURCE = re.compile(r'\s*//## File "([^"]*)", line (\d+)( inlined at)?')
 _LABEL = re.compile(r"(\.L_\w+):")
 _INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]+)\*/\s+((?:@!?\w+\s+)?([A-Z]\w*[\w.]*).*?)\s*;")
 
 
-def _parse_sass(text: str, entry: str) -> tuple[SassInstruction, ...]:
-    """Read nvdisasm's listing of one function, putting addresses for labels."""
+def _parse_sass(text: str, entry: str, files: tuple[str, ...]) -> tuple[SassInstruction, ...]:
+    """Read nvdisasm's listing of one function, putting addresses for labels.
+
+    Where code is inlined, the listing gives a line for each level, the innermost first; the first in one of the
+    kernel's `files` is taken.
+    """
     _, _, text = text.partition(f"\n.text.{entry}:\n")
     text, _, _ = text.partition("\t.section\t")
     labels: dict[str, int] = {}
     found: list[tuple[int, str, str, str, int]] = []
-    file, line = "", 0
+    file, line, deeper = "", 0, False
     for row in text.splitlines():
         if match := _SOURCE.match(row):
-            file, line = Path(match[1]).name, int(match[2])
+            if not (deeper and file in files):
+                file, line = Path(match[1]).name, int(match[2])
+            deeper = bool(match[3])  # the next row says from where
         elif match := _LABEL.match(row):
             labels[match[1]] = found[-1][0] + 16 if found else 0
         elif match := _INSTRUCTION.match(row):
@@ -156,7 +164,8 @@ _CLASSES = {
 }
 _CLASS_OF = {opcode: name for name, opcodes in _CLASSES.items() for opcode in opcodes.split()}
 _ORDER = list(_CLASSES)
-_MULTIPLY_ADDS = ("FFMA", "FFMA2", "DFMA", "HFMA2", "HMMA", "HGMMA")
+_MULTIPLY_ADDS = {"FFMA": 1, "FFMA2": 2, "DFMA": 1, "HFMA2": 2, "HMMA": 32, "HGMMA": 512}
+"""What multiplies and adds, and how often per thread; tensor cores at least so often."""
 
 
 def sass_class(instruction: SassInstruction) -> str:
@@ -173,33 +182,52 @@ def sass_class(instruction: SassInstruction) -> str:
     return f"{name}.{widths[-1]}" if widths and base[:2] in ("LD", "ST") and name != "LDC" else name
 
 
-def _is_multiply_add(instruction: SassInstruction) -> bool:
-    return instruction.opcode.split(".")[0] in _MULTIPLY_ADDS and sass_class(instruction) != "move, select"
+def _multiply_adds(instruction: SassInstruction) -> int:
+    if sass_class(instruction) == "move, select":
+        return 0
+    return _MULTIPLY_ADDS.get(instruction.opcode.split(".")[0], 0)
 
 
 def hot_loop(code: Sequence[SassInstruction]) -> list[SassInstruction]:
     """Return the body of the innermost loop with the most multiply-adds; nothing if no loop has any.
 
-    A loop is what lies between a backward branch and its target, and a multiply-add counts for the
+    A loop is what lies between a backward branch and its target, if there is no way to the branch but through the
+    target: what the compiler moves behind the end of a kernel branches back too. A multiply-add counts for the
     smallest loop round it.
     """
     ends: dict[int, int] = {}
     for instruction in code:
-        if instruction.target is not None and instruction.target <= instruction.address:
-            ends[instruction.target] = instruction.address  # the last branch back closes the loop
+        start = instruction.target
+        if start is not None and start <= instruction.address and instruction.address not in _reached(code, start):
+            ends[start] = instruction.address  # the last branch back closes the loop
     weights = Counter()
     for instruction in code:
-        if _is_multiply_add(instruction):
+        if often := _multiply_adds(instruction):
             round_it = [(end - start, start) for start, end in ends.items() if start <= instruction.address <= end]
             if round_it:
-                weights[min(round_it)] += 1
+                weights[min(round_it)] += often
     if not weights:
         return []
     size, start = min(weights, key=lambda loop: (-weights[loop], loop))
     return [instruction for instruction in code if start <= instruction.address <= start + size]
 
 
-def sass_mix(kernel: Kernel, architecture: str = ARCHITECTURE) -> dict[str, dict[str, int]]:
+def _reached(code: Sequence[SassInstruction], barred: int) -> set[int]:
+    """Return the addresses that control can come to from the first instruction, but not through a barred one."""
+    at = {instruction.address: instruction for instruction in code}
+    reached, left = {barred}, [code[0].address]
+    while left:
+        address = left.pop()
+        if address in at and address not in reached:
+            reached.add(address)
+            instruction = at[address]
+            left += [instruction.target] if instruction.target is not None else []
+            if instruction.text.split()[0] not in ("EXIT", "BRA") or "," in instruction.text:  # or with a condition
+                left.append(address + 16)
+    return reached - {barred}
+
+
+def sass_mix(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> dict[str, dict[str, int]]:
     """Count the kernel's machine instructions by class.
 
     Returns
@@ -223,8 +251,9 @@ def _count(code: Iterable[SassInstruction]) -> dict[str, int]:
     return {name: counts[name] for name in sorted(counts, key=rank)}
 
 
-def sass_table(kernel: Kernel, architecture: str = ARCHITECTURE) -> Table:
+def sass_table(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Table:
     """Return the instruction mix: a row per class, for the kernel and for its hot loop (`hot_loop`)."""
+    kernel = find(kernel)
     mix = sass_mix(kernel, architecture)
     loop = {**mix["loop"], "all": sum(mix["loop"].values())}
     kernel_counts = {**mix["kernel"], "all": sum(mix["kernel"].values())}
@@ -234,7 +263,7 @@ def sass_table(kernel: Kernel, architecture: str = ARCHITECTURE) -> Table:
         for name, count in kernel_counts.items()
     ]
     code = hot_loop(sass(kernel, architecture))
-    lines = Counter(instruction.line for instruction in code if _is_multiply_add(instruction)).most_common(1)
+    lines = Counter(instruction.line for instruction in code if _multiply_adds(instruction)).most_common(1)
     note = f"The hot loop is the one round line {lines[0][0]} of {kernel.path.name}." if lines else ""
     return Table(
         ("Instructions", "Whole kernel", "Hot loop", "Per FFMA of the loop"),

@@ -7,11 +7,12 @@ to be multiplied with.
 
 from __future__ import annotations
 
+from ..catalogue import find
 from ..errors import ArgumentError
 from ..kernel import Kernel
 
 
-def tile_share(kernel: Kernel, M: int, N: int) -> float:
+def tile_share(kernel: Kernel | str, M: int, N: int) -> float:
     """Return the elements of C over those of all the tiles that cover it.
 
     Raises
@@ -22,6 +23,7 @@ def tile_share(kernel: Kernel, M: int, N: int) -> float:
     for name, size in (("M", M), ("N", N)):
         if size < 1:
             raise ArgumentError(name, str(size), "1 or more")
+    kernel = find(kernel)
     return M * N / (kernel.grid(M, N) * kernel.parameters["BM"] * kernel.parameters["BN"])
 
 

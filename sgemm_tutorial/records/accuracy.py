@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..catalogue import find
 from . import files
 from .files import Measured, Recording
 
@@ -18,6 +19,7 @@ DEPTHS = (16, 64, 256, 1024, 4096, 16384)
 """K of the sums, with standard-normal A and B."""
 EXPONENTS = tuple(range(-26, 17, 2))
 """A and B are scaled by two to the power of these, with K = `SIDE`."""
+KERNELS = ("11", "14", "15")
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,11 @@ def load(path: str | Path = "accuracy") -> list[Error]:
     Raises
     ------
     ArgumentError
-        It is missing or malformed.
+        It is missing or malformed, or what it holds of a kernel is of other code.
     """
     points = files.load(path, Recording[Error]).points
+    for name in KERNELS:
+        files.find(points, find(name), "accuracy")
     return [replace(p, total=_or_nan(p.total), arithmetic=_or_nan(p.arithmetic)) for p in points]
 
 

@@ -7,9 +7,11 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..errors import ArgumentError
+from ..hardware import Gpu, find_gpu, limits_of
 from ..kernel import Kernel
 from ..model.ceilings import ARITHMETIC, DRAM, L2, SHARED, Ceiling, Ceilings
-from . import files
+from . import cards, files
 from .files import Measured, Recording
 from .timings import Ms
 
@@ -52,3 +54,28 @@ def load(path: str | Path = "ceilings") -> Ceilings:
             if rate.name == name:
                 found[name] = Ceiling(**{field: getattr(rate, field) for field in names})
     return Ceilings(recording.provenance, found)
+
+
+def card() -> Gpu:
+    """Return the board whose recordings the book shows.
+
+    Its data sheet, if `hardware.GPUS` has it; else what CUDA says of it, with the bandwidth that was measured.
+
+    Raises
+    ------
+    ArgumentError
+        The recording is missing or malformed, or of an architecture that `hardware` doesn't know.
+    """
+    recorded = load()
+    of = recorded.provenance
+    try:
+        return find_gpu(cards.slug(of["gpu"]).replace("-", " "))
+    except ArgumentError:
+        return Gpu(
+            of["gpu"],
+            limits_of("sm_" + of["compute_capability"].replace(".", "")),
+            of["multiprocessors"],
+            of["sm_clock_max_mhz"],
+            round(1000 * recorded[DRAM].tera_per_second),
+            of["l2_bytes"],
+        )

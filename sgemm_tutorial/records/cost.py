@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
+from ..kernel import Kernel
 from . import files
 from .files import Measured, Recording
 from .provenance import Host
@@ -55,3 +56,15 @@ def load() -> Cost:
         It is missing or malformed.
     """
     return files.load("cost", Cost)
+
+
+def seconds(kernels: Iterable[Kernel]) -> dict[tuple[str, int], float]:
+    """Return the simulator's recorded seconds, by kernel and size.
+
+    Raises
+    ------
+    ArgumentError
+        Those of a kernel are not recorded, or of other code.
+    """
+    points = load().points
+    return {(p.kernel, p.size): p.seconds for kernel in kernels for p in files.find(points, kernel, "cost")}

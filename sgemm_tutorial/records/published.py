@@ -15,11 +15,13 @@ from ..catalogue import LADDER
 from ..errors import ArgumentError
 from ..paths import RESULTS
 from ..table import Table
-from .timings import Record
+from . import cards
+from .timings import Record, recorded
 
 FILE = RESULTS / "published-results.csv"
 SIZE = 4096
 CUBLAS = "cuBLAS"
+OURS = "this book"
 
 BOEHM = {
     "1: Naive": "01",
@@ -133,25 +135,34 @@ def shares(results: Iterable[Result]) -> dict[str, dict[str, float]]:
     return found
 
 
-def by_gpu(record: Record, results: Iterable[Result]) -> dict[str, dict[str, float]]:
-    """Return percentages of each card's cuBLAS at `SIZE`, by rung: the record's first, then the published ones.
+def own() -> list[Record]:
+    """Return the ladder at `SIZE` on every card that is recorded, the one that the book shows first."""
+    order = sorted(cards.recorded(), key=lambda card: (card != cards.shown(), card))
+    return [recorded(sizes=[SIZE], recording=cards.folder(card) / "ladder.json") for card in order]
+
+
+def by_gpu(records: Iterable[Record], results: Iterable[Result]) -> dict[str, dict[str, float]]:
+    """Return percentages of each card's cuBLAS at `SIZE`, by rung: the records' first, then the published ones.
 
     Parameters
     ----------
-    record : Record
-        As `timings.load` returns, with points at `SIZE`.
+    records : iterable of Record
+        One for each card, with points at `SIZE`, as `own` returns.
 
     Returns
     -------
     dict of str to dict of str to float
-        By a name of the column, such as "GeForce RTX 3080, junstar92".
+        By a name of the column, such as "GeForce RTX 3080, junstar92" or "NVIDIA H200, this book".
     """
     listed = list(results)
     gpus = {result.source: result.gpu for result in listed}
-    own = {point.kernel[:2]: point.percent_of_cublas for point in record.points if point.size == (SIZE,) * 3}
-    return {f"{record.provenance['gpu']}, this book": own} | {
-        f"{gpus[source]}, {source.partition(',')[0]}": rungs for source, rungs in shares(listed).items()
+    ours = {
+        f"{record.provenance['gpu']}, {OURS}": {
+            point.kernel[:2]: point.percent_of_cublas for point in record.points if point.size == (SIZE,) * 3
+        }
+        for record in records
     }
+    return ours | {f"{gpus[source]}, {source.partition(',')[0]}": rungs for source, rungs in shares(listed).items()}
 
 
 def table(columns: dict[str, dict[str, float]]) -> Table:

@@ -237,7 +237,7 @@ class Batch:
 
     def spread(self, values: np.ndarray, lanes: Lanes) -> np.ndarray:
         """Return a value per active lane where there may be one for all."""
-        return np.broadcast_to(values, self.size if lanes is None else len(lanes))
+        return _spread(values, self.size if lanes is None else len(lanes))
 
     def read(self, name: str, dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> np.ndarray:
         """Return the value of a register that the instruction reads, as that type."""
@@ -342,7 +342,7 @@ class Batch:
     def _spread(self, addresses: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return address, block within the batch, and thread of each active lane."""
         block = self._lanes(self.block, lanes)
-        return np.broadcast_to(addresses, block.shape), block, self._lanes(self.thread, lanes)
+        return _spread(addresses, block.size), block, self._lanes(self.thread, lanes)
 
     @staticmethod
     def _lanes(values: np.ndarray, lanes: Lanes) -> np.ndarray:
@@ -353,3 +353,7 @@ class Batch:
             return self.warps
         warp = self.slot[lanes] // WARP
         return 1 + int(np.count_nonzero(warp[1:] != warp[:-1]))
+
+
+def _spread(values: np.ndarray, size: int) -> np.ndarray:
+    return values if values.size == size else np.broadcast_to(values, size)  # which takes its time

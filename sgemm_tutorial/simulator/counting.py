@@ -6,6 +6,7 @@ shared memory takes wavefronts: one, unless lanes want different 4-byte words of
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from dataclasses import dataclass, field, fields
 
@@ -91,7 +92,7 @@ def wavefronts(addresses: np.ndarray, width: int, kind: str) -> tuple[int, int]:
     A wavefront serves each bank one 4-byte word, to any number of lanes. 32 banks hold 128 bytes, so accesses of 8
     bytes are served half a warp at a time, of 16 bytes a quarter. A load serves groups of twice that size if all over
     the warp lanes want the same as their neighbour, or all over the warp the same as the next lane but one. NVIDIA
-    does not document these rules; an H100 counts so in all patterns of ``tests/wavefronts.py``.
+    does not document these rules; an H100 counts so in all patterns of ``measure/wavefronts.py``.
 
     Parameters
     ----------
@@ -107,6 +108,21 @@ def wavefronts(addresses: np.ndarray, width: int, kind: str) -> tuple[int, int]:
     wavefronts, conflicts : int
         Conflicts are the wavefronts beyond one per group.
     """
+    key = hashlib.blake2b(np.ascontiguousarray(addresses), digest_size=16).digest(), width, kind
+    if key not in _counted:  # a loop asks for the same again and again
+        if len(_counted) >= REMEMBERED:
+            _counted.clear()
+        _counted[key] = _wavefronts(addresses, width, kind)
+    return _counted[key]
+
+
+REMEMBERED = 1 << 16
+"""Accesses to shared memory of which it is remembered what they take, some 20 MB."""
+
+_counted: dict[tuple[bytes, int, str], tuple[int, int]] = {}
+
+
+def _wavefronts(addresses: np.ndarray, width: int, kind: str) -> tuple[int, int]:
     words_per_lane = max(width // 4, 1)
     words = addresses // 4  # -1 stays -1
     lanes = WARP // words_per_lane
@@ -169,7 +185,7 @@ def by_warp(slots: np.ndarray | None, values: np.ndarray, warps: int) -> np.ndar
         -1 for inactive lanes.
     """
     if slots is None:
-        return np.broadcast_to(values, warps * WARP).reshape(warps, WARP)
+        return (values if values.size == warps * WARP else np.broadcast_to(values, warps * WARP)).reshape(warps, WARP)
     rows, row = np.unique(slots // WARP, return_inverse=True)
     table = np.full((len(rows), WARP), -1, np.int64)
     table[row, slots % WARP] = values

@@ -190,18 +190,19 @@ class SharedMemory:
         """
         width = dtype.itemsize * count
         offsets = self._offsets(addresses, block, width)
-        stamp = self._stamp(block, thread)
-        for granule in self._granules(offsets, width):
-            wrote = self.wrote[granule]
-            if wrote.min() <= 0:
-                self._require_landed(wrote, addresses, "reads")
-                lane = np.flatnonzero(wrote == 0)[0]
-                raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
-            self._require_same(wrote, stamp, addresses, "reads", "wrote")
-            before = self.read[granule]
-            self.read[granule] = np.where(self._unordered(before, stamp), self._both(before, stamp), stamp)
-            kept = self.read[granule]
-            overlapping = kept != stamp  # lanes of this access that read the same granule
+        granule, stamp = self._granules(offsets, width), self._stamps(block, thread, width)
+        wrote = self.wrote[granule]
+        if wrote.min() <= 0:
+            self._require_landed(wrote, addresses, "reads")
+            lane = np.flatnonzero(wrote == 0)[0] % addresses.size
+            raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
+        self._require_same(wrote, stamp, addresses, "reads", "wrote")
+        before = self.read[granule]
+        unordered = self._unordered(before, stamp)
+        self.read[granule] = np.where(unordered, self._both(before, stamp), stamp) if unordered.any() else stamp
+        kept = self.read[granule]
+        overlapping = kept != stamp  # lanes of this access that read the same granule
+        if overlapping.any():
             both, where = self._both(kept[overlapping], stamp[overlapping]), granule[overlapping]
             self.read[where] = both
             if self.warpwise:  # the widest must stay
@@ -216,11 +217,10 @@ class SharedMemory:
         dtype = values[0].dtype
         width = dtype.itemsize * len(values)
         offsets = self._offsets(addresses, block, width)
-        stamp = self._stamp(block, thread)
-        for granule in self._granules(offsets, width):
-            self._require_free(granule, stamp, addresses, "writes")
-            self.wrote[granule] = stamp
-            self._require_same(self.wrote[granule], stamp, addresses, "writes", "wrote")
+        granule, stamp = self._granules(offsets, width), self._stamps(block, thread, width)
+        self._require_free(granule, stamp, addresses, "writes")
+        self.wrote[granule] = stamp
+        self._require_same(self.wrote[granule], stamp, addresses, "writes", "wrote")
         elements = self.data.view(dtype)
         first = offsets // dtype.itemsize
         for i, value in enumerate(values):
@@ -229,20 +229,17 @@ class SharedMemory:
     def depart(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> np.ndarray:
         """Let nobody touch the `width` bytes behind each lane's address until they `land`; return their offsets."""
         offsets = self._offsets(addresses, block, width)
-        stamp = self._stamp(block, thread)
-        mark = -1 - thread
-        for granule in self._granules(offsets, width):
-            self._require_free(granule, stamp, addresses, "copies to")
-            self.wrote[granule] = mark
-            twice = np.where(self.wrote[granule] != mark, self.wrote[granule], 0)  # by another lane of this copy
-            self._require_landed(twice, addresses, "copies to")
+        granule, stamp = self._granules(offsets, width), self._stamps(block, thread, width)
+        self._require_free(granule, stamp, addresses, "copies to")
+        mark = -1 - (stamp & SEVERAL)
+        self.wrote[granule] = mark
+        twice = np.where(self.wrote[granule] != mark, self.wrote[granule], 0)  # by another lane of this copy
+        self._require_landed(twice, addresses, "copies to")
         return offsets
 
     def land(self, offsets: np.ndarray, block: np.ndarray, thread: np.ndarray, words: np.ndarray) -> None:
         """Store what was copied, an array of uint32 of shape (words, lanes), as a write that each thread makes now."""
-        stamp = self._stamp(block, thread)
-        for granule in self._granules(offsets, 4 * len(words)):
-            self.wrote[granule] = stamp
+        self.wrote[self._granules(offsets, 4 * len(words))] = self._stamps(block, thread, 4 * len(words))
         elements = self.data.view(np.uint32)
         first = offsets // 4
         for i, word in enumerate(words):
@@ -260,9 +257,12 @@ class SharedMemory:
             )
         return block * self.pitch + addresses.astype(np.int64)
 
-    def _granules(self, offsets: np.ndarray, width: int) -> list[np.ndarray]:
+    def _granules(self, offsets: np.ndarray, width: int) -> np.ndarray:
+        """Return the granules that lanes access: all lanes' first, then all lanes' second, and so on."""
         first = offsets // self.granule
-        return [first + i for i in range(max(width // self.granule, 1))]
+        if width <= self.granule:
+            return first
+        return (first + np.arange(width // self.granule)[:, None]).ravel()
 
     def name(self, address: int) -> str:
         """Return what lies at an address, in words."""
@@ -276,11 +276,12 @@ class SharedMemory:
         """Return a number for each thread's warp: where in `warp_interval` it is counted."""
         return block * WARPS_MAX + thread % OF_WARP // WARP
 
-    def _stamp(self, block: np.ndarray, thread: np.ndarray) -> np.ndarray:
+    def _stamps(self, block: np.ndarray, thread: np.ndarray, width: int) -> np.ndarray:
+        """Return the stamps that lanes leave on the granules that they access."""
         stamp = (self.interval[block] << INTERVAL) | thread
         if self.warpwise:
             stamp |= self.warp_interval[self.warp(block, thread)] << WARP_INTERVAL
-        return stamp
+        return stamp if width <= self.granule else np.tile(stamp, width // self.granule)
 
     def _unordered(self, before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
         """Return where two stamps are of different threads and no barrier lies between them."""
@@ -306,20 +307,20 @@ class SharedMemory:
         """Raise Violation where an asynchronous copy is on its way."""
         flying = np.flatnonzero(wrote < 0)
         if len(flying):
-            lane = flying[0]
+            lane = flying[0] % addresses.size
             raise Violation(
                 "in flight",
                 lane,
                 f"{does} {self.name(int(addresses[lane]))}, whose asynchronous copy "
-                f"by thread {-1 - wrote[lane]} has not been waited for",
+                f"by thread {-1 - wrote[flying[0]]} has not been waited for",
             )
 
     def _require_same(self, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str) -> None:
         """Raise Violation where another thread's stamp is already there and no barrier lies between."""
         race = self._unordered(before, stamp)
         if race.any():
-            lane = np.flatnonzero(race)[0]
-            other = int(before[lane]) & SEVERAL
+            first = np.flatnonzero(race)[0]
+            lane, other = first % addresses.size, int(before[first]) & SEVERAL
             who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {other}"
             who = "several threads" if other == SEVERAL else who
             raise Violation(

@@ -1,4 +1,4 @@
-"""Writes what the README shows of the recorded ladder, picture and table: ``python -m sgemm_tutorial.readme``."""
+"""Writes what the README shows of the recorded ladder, picture and table: ``python -m sgemm_tutorial.tools.readme``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ README = ROOT / "README.md"
 PICTURE = ROOT / "book" / "_static" / "ladder.svg"
 SIZE = 4096
 OTHERS = "others"
-START, END = "<!-- ladder: written by python -m sgemm_tutorial.readme -->", "<!-- end of ladder -->"
+START, END = "<!-- ladder: written by python -m sgemm_tutorial.tools.readme -->", "<!-- end of ladder -->"
 
 
 def picture(record: Record) -> Figure:

@@ -19,12 +19,11 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
 from sgemm_tutorial import ArgumentError, Kernel, draw, find, matrices, owners, request, simulate
-from sgemm_tutorial.draw import figure, maps
+from sgemm_tutorial.draw import figure, maps, requests
 from sgemm_tutorial.draw import owners as owners_picture
 from sgemm_tutorial.draw.warp import lane_colour
 from sgemm_tutorial.records.timings import Point, Record
 from sgemm_tutorial.simulation import Run
-from sgemm_tutorial.simulator import memory
 from sgemm_tutorial.simulator.batch import Access
 
 from ..sources import steady
@@ -60,11 +59,11 @@ def made(offsets, width=4, space="shared", array="As", kind="load", threads=THRE
 def recorded(names=NAMES, sizes=(256, 1024, 4096)) -> Record:
     """Return a record in which cuBLAS takes 2 ms at every size, and the kernels 4 ms, 3 ms, 2 ms and so on."""
     points = [
-        Point(name, {}, n, n, n, ms, 0.9 * ms, 1.25 * ms, 10, 1, 2.0, 1.9, 2.1, "")
+        Point(name, {}, "FP32", "", "", n, n, n, ms, 0.9 * ms, 1.25 * ms, 2.0, 1.9, 2.1, 10, 1)
         for n in sizes
         for name, ms in zip(names, range(len(names), 0, -1), strict=True)
     ]
-    return Record(PROVENANCE, {}, points)
+    return Record(PROVENANCE, {}, True, points)
 
 
 def two_types() -> Record:
@@ -195,9 +194,9 @@ def test_same_bytes_in_another_process_with_other_settings(drawn, tmp_path):
         "path.sketch: 5, 5, 5",
     )
     (tmp_path / "matplotlibrc").write_text("\n".join(settings))
-    program = "import json; from tests.test_draw import digests, pictures; print(json.dumps(digests(pictures())))"
+    program = "import json; from tests.draw.test_draw import digests, pictures; print(json.dumps(digests(pictures())))"
     environment = os.environ | {"MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "1", "LC_ALL": "C"}
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parent.parent.parent
     environment["PYTHONPATH"] = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, cwd=root, capture_output=True, text=True, check=True
@@ -439,9 +438,42 @@ def test_map_needs_elements_large_enough_to_see():
         draw.access_map(traced(COALESCED, 1, 640, 4))
 
 
-def test_map_is_of_fp32():
-    with pytest.raises(ArgumentError, match=r"run: got one of 14_wmma, in FP16, needs one in FP32"):
-        draw.access_map(traced_half())
+def doubled() -> Run:
+    kernel = find("13").variant(T="double", BN=128, BLOCKS=2)
+    return simulate(kernel, *matrices(32, 128, 32, on_gpu=False, types=kernel.types), trace=[0])
+
+
+@pytest.mark.parametrize("run", [traced_half, doubled, lambda: traced(TILE)], ids=["FP16", "FP64", "FP32"])
+def test_elements_are_as_large_as_the_types_say(run):
+    """What a request asks for in elements, in words, on the map and on the line of addresses: bytes over their size."""
+    run = run()
+    types = run.kernel.types
+    picture = draw.access_map(run, step=1)
+    shades = [box for opacity in ("0.08", "0.14") for box in boxes(picture, "currentColor", opacity)]
+    painted = [box for lane in range(32) for box in lane_boxes(picture, lane)]
+    painted += [box for box in boxes(picture, "currentColor") if box not in shades]
+    for array, kind, of, columns in (
+        ("A", "load", types.operand, run.K),
+        ("B", "load", types.operand, run.C.shape[1]),
+        ("C", "store", types.result, run.C.shape[1]),
+    ):
+        r = request(run, array=array, kind=kind, step=int(array != "C"))
+        touched = {int(byte) // of.itemsize for offset in r.offsets for byte in range(offset, offset + r.width)}
+        assert set(r.elements.ravel().tolist()) == touched
+        assert f"{array} {kind}, line {r.line}: " in picture.alt
+        assert f" {len(touched)} different element{'s' * (len(touched) > 1)} in {r.sectors} sector" in picture.alt
+        line = draw.address_line(run, array=array, kind=kind, step=int(array != "C"))
+        assert f"{len(touched) * of.itemsize:,} bytes asked for, {32 * r.sectors:,} bytes in the sectors" in line.alt
+        place = maps.Operands(*run.C.shape, run.K, 8).matrices[array]
+        for index in touched:
+            row, column = divmod(index, columns)
+            assert any(covers(box, place.box(row, column, 1, 1)) for box in painted)
+
+
+def covers(box, element) -> bool:
+    """Whether a drawn box holds an element's, to within a tenth of a pixel."""
+    (x, y, w, h), (left, top, width, height) = box, element
+    return x <= left + 0.1 and y <= top + 0.1 and x + w >= left + width - 0.1 and y + h >= top + height - 0.1
 
 
 def test_address_line_shows_a_frame_per_sector(drawn):
@@ -502,7 +534,7 @@ def test_banks_have_a_row_for_each_wavefront_counted(width, kind, blocks, lanes,
     threads = np.array(sorted(lanes))
     offsets = np.array(blocks)[threads // paired] * width
     found = request(made(offsets, width, kind=kind, threads=threads), kind=kind, array="As")
-    served = memory.wavefronts(found)
+    served = requests.served(found)
     assert 1 + max(row for row, _, _ in served) == found.wavefronts
     assert len({(row, word % 32) for row, word, _ in served}) == len(served)  # a bank serves one word at a time
     asked = {(lane, word) for lane, words in zip(found.lanes, found.words, strict=True) for word in words}
@@ -668,7 +700,7 @@ def test_cublas_of_each_type(drawn):
 
 def test_by_size_of_problems_that_are_not_square():
     points = [dataclasses.replace(point, M=4 * point.M, N=2 * point.N) for point in recorded().points]
-    picture = draw.by_size(Record(PROVENANCE, {}, points))
+    picture = draw.by_size(Record(PROVENANCE, {}, True, points))
     assert "by size, the cube root of M·N·K" in picture.alt and " at 512 to " in picture.alt  # 1024 × 512 × 256
 
 
@@ -678,7 +710,7 @@ def test_by_size_tells_arguments_apart():
         for BM in (64, 128)
         for point in recorded(NAMES[:1]).points
     ]
-    assert {"05 64", "05 128", "cuBLAS"} <= set(words(draw.by_size(Record(PROVENANCE, {}, points))))
+    assert {"05 64", "05 128", "cuBLAS"} <= set(words(draw.by_size(Record(PROVENANCE, {}, True, points))))
 
 
 def test_labels_keep_apart(drawn):

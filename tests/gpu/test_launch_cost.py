@@ -4,13 +4,14 @@ import pytest
 
 from sgemm_tutorial import gpu
 from sgemm_tutorial.measure import launch_cost
+from sgemm_tutorial.records.launch_cost import WAYS
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
 
 
 def test_single_launches_read_the_launch_too():
     for point in launch_cost.measure([256]).points:
-        clock, events, device = (point.us[way][0] for way in launch_cost.WAYS)
+        clock, events, device = (point.us[way][0] for way in WAYS)
         assert 1 < device < 60
         assert clock > device + 2, "a launch and a wait cost the host microseconds"
         assert device < events < clock + 10
@@ -18,5 +19,5 @@ def test_single_launches_read_the_launch_too():
 
 def test_at_a_large_size_it_no_longer_matters():
     for point in launch_cost.measure([2048]).points:
-        clock, _, device = (point.us[way][0] for way in launch_cost.WAYS)
+        clock, _, device = (point.us[way][0] for way in WAYS)
         assert clock == pytest.approx(device, rel=0.25)

@@ -248,7 +248,7 @@ def test_the_ladder_climbs_and_ratios_are_sane():
 
 
 def test_provenance_is_complete():
-    data = provenance.provenance()
+    data = provenance()
     assert re.fullmatch(r"\d+\.\d+(\.\d+)?", data["driver"])
     for key in ("driver_cuda", "cuda_runtime", "nvrtc", "cublas"):
         assert re.fullmatch(r"\d+\.\d+(\.\d+)*", data[key]), key
@@ -271,7 +271,7 @@ def test_a_gpu_lost_in_the_middle_keeps_what_was_measured(tmp_path):
     code = f"""
 import dataclasses, pathlib
 from sgemm_tutorial import find
-from sgemm_tutorial.bench import BenchError, bench
+from sgemm_tutorial.measure.bench import BenchError, bench
 wrong = dataclasses.replace(find("02"), folder=pathlib.Path({str(tmp_path)!r}))
 try:
     bench([find("01"), wrong], 64, path={str(tmp_path / "r.json")!r}, progress=False)

@@ -6,13 +6,13 @@ All of them add up blocks of 16 products in the order of k, zeros behind the las
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, SimulationFault, find, resources
+from sgemm_tutorial import ArgumentError, SimulationFault, find, resources, sass
 from sgemm_tutorial.simulator.counting import Counts
 from sgemm_tutorial.simulator.fma import fma32
 from sgemm_tutorial.simulator.tensor import accumulation_bound, multiply_accumulate
 
-from ..model.test_resources import ARCHITECTURES
-from ..sources import execute
+from ..sources import execute, probe
+from .test_spills import ARCHITECTURES
 
 WMMA = find("14").variant(BM=32, BN=64)
 WARP_TILE = find("15").variant(BM=128, BN=128, BK=32, WM=64, WN=32, STAGES=2, BLOCKS=2)
@@ -175,6 +175,60 @@ def test_past_two_to_the_32_elements(tmp_path, kernel, matrix):
     ]
     want = expected(a, b, c, 1.0, 1.0)[tuple(ours)]
     assert np.array_equal(C[rows, cols][tuple(ours)], want)
+
+
+# Rows that are so far apart that the distance of two of them, in elements or in bytes, takes more than 32 bits: what
+# load_matrix_sync and store_matrix_sync are given is an unsigned of 32 bits, and what they make of it has 64.
+
+
+@pytest.mark.parametrize("kernel", [WMMA, SMALL, SMALL.variant(STAGES=0)], ids=lambda kernel: kernel.expression)
+def test_rows_far_apart(tmp_path, kernel):
+    M, N, K = 64, 2**29, 48
+    assert 15 * N > 2**32
+    A, _, _ = drawn(M, 64, K)
+    try:
+        B, C = (
+            np.memmap(tmp_path / name, dtype, "w+", shape=shape)
+            for name, dtype, shape in (("B", np.float16, (K, N)), ("C", np.float32, (M, N)))
+        )
+    except OSError as error:
+        pytest.skip(f"no files with holes here: {error}")
+    _, b, c = drawn(M, 64, K)
+    B[:, -64:], C[:, -64:] = b, c
+    grid = kernel.grid(M, N)
+    product(kernel, A, B, C, 1.0, 1.0, blocks=[grid - 1] if kernel.parameters["BM"] == M else [grid // 2 - 1, grid - 1])
+    assert np.array_equal(C[:, -64:], expected(A, b, c, 1.0, 1.0))
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
+def test_distances_between_rows_have_64_bits_in_machine_code(tmp_path, architecture):
+    """Of a kernel that does nothing but load and store fragments, every multiplication is a wide one.
+
+    The simulator knows what PTX says of an instruction, and this is what ptxas makes of it.
+    """
+    kernel = probe(
+        tmp_path,
+        """
+    using namespace nvcuda::wmma;
+    fragment<matrix_a, 16, 16, 16, half, row_major> fragA;
+    fragment<matrix_b, 16, 16, 16, half, row_major> fragB;
+    fragment<accumulator, 16, 16, 16, float> acc;
+    load_matrix_sync(fragA, reinterpret_cast<const half*>(A), K);
+    load_matrix_sync(fragB, reinterpret_cast<const half*>(B), N);
+    load_matrix_sync(acc, C, N, mem_row_major);
+    mma_sync(acc, fragA, fragB, acc);
+    store_matrix_sync(C, acc, N, mem_row_major);""",
+        before="#include <mma.h>",
+    )
+    code = sass(kernel, architecture)
+    multiplications = [
+        i
+        for i in code
+        if i.opcode.lstrip("U").startswith("IMAD") and not {"MOV", "IADD", "SHL"} & set(i.opcode.split("."))
+    ]
+    multiplications = [i for i in multiplications if "RZ, RZ, " not in i.text]  # which would be a move
+    assert multiplications and all("WIDE" in i.opcode for i in multiplications), [i.text for i in multiplications]
+    assert sum(i.opcode.startswith("LDG") for i in code) >= 6 and any(i.opcode.startswith("STG") for i in code)
 
 
 # What they cost.

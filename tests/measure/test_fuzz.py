@@ -1,14 +1,16 @@
 """The fuzzer and its record: its problems are varied, it notices broken kernels, and every kernel has passed."""
 
-import json
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from sgemm_tutorial import LADDER, gpu
-from sgemm_tutorial.draw.figure import SMALL
-from sgemm_tutorial.measure.fuzz import fuzz
+from sgemm_tutorial import CATALOGUE, LADDER
+from sgemm_tutorial.measure import fuzz
+from sgemm_tutorial.records import files
+from sgemm_tutorial.records.checks import Fuzzed
+from sgemm_tutorial.records.files import Recording
+from sgemm_tutorial.tools.mutants import SMALL
 
 every = pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 
@@ -20,7 +22,7 @@ def quick(kernel):
 
 def problems(kernel, count, of=lambda problem: True):
     """Return the first problems that are small enough to simulate, and such as asked for."""
-    drawn = (fuzz.case(kernel, number) for number in range(fuzz.CASES))
+    drawn = (fuzz.case(kernel, number) for number in range(fuzz.PROBLEMS))
     small = (one for one in drawn if of(one) and 0 < one["M"] * one["N"] < 40_000 and one["K"] < 150)
     return [one for one, _ in zip(small, range(count), strict=False)]
 
@@ -32,8 +34,8 @@ def run(kernel, ones):
 
 @every
 def test_problems_are_varied(kernel):
-    drawn = [fuzz.case(kernel, number) for number in range(fuzz.CASES)]
-    assert str(drawn) == str([fuzz.case(kernel, number) for number in range(fuzz.CASES)])
+    drawn = [fuzz.case(kernel, number) for number in range(fuzz.PROBLEMS)]
+    assert str(drawn) == str([fuzz.case(kernel, number) for number in range(fuzz.PROBLEMS)])
     assert str(drawn[:50]) != str([fuzz.case(kernel, number, seed=1) for number in range(50)])
     tile = {"M": kernel.parameters["BM"], "N": kernel.parameters["BN"], "K": kernel.parameters.get("BK", 8)}
     for name, size in tile.items():
@@ -81,9 +83,9 @@ def test_a_few_problems_simulated(kernel):
 def test_a_pointer_whose_alignment_is_not_looked_at_is_noticed(operand, capsys, monkeypatch):
     ones = problems(SEVENTH, 2, one_alone(operand))
     monkeypatch.setattr(fuzz, "case", lambda kernel, number, seed: ones[number])
-    assert fuzz.fuzz(SEVENTH, 2, xp=np)["failures"] == 0
+    assert fuzz.fuzz(SEVENTH, 2, xp=np).failures == 0
     broken = SEVENTH.edited((f" && aligned({operand})", ""), label="broken")
-    assert fuzz.fuzz(broken, 2, xp=np)["failures"] == 2
+    assert fuzz.fuzz(broken, 2, xp=np).failures == 2
     said = capsys.readouterr().out
     assert said.count("FAILED: ") == 2 and "misaligned" in said
     assert "case 1 of seed 2026" in said and str(ones[1]) in said
@@ -110,24 +112,11 @@ def test_a_write_outside_c_is_noticed(which, place):
     assert [intact for _, intact in run(strays, ones)] == [False] * 3
 
 
-def test_without_a_gpu_it_says_so(capsys):
-    if gpu.available():
-        pytest.skip("there is a GPU")
-    assert fuzz.main(["02", "--cases", "3"]) == 1
-    assert "no GPU" in capsys.readouterr().err
-
-
-@every
-def test_every_kernel_as_it_is_has_passed(kernel):
-    """If not: ``python -m tests.fuzz``."""
-    points = json.loads(fuzz.RECORD.read_text(encoding="utf-8"))["points"]
-    (point,) = (
-        one
-        for one in points
-        if (one["kernel"], one["label"], one["parameters"]) == (kernel.name, "", kernel.parameters)
-    )
-    assert point["source"] == kernel.digest
-    assert point["cases"] >= 2000
-    assert point["failures"] == 0
-    assert 0 < point["worst_error_over_bound"] <= 1
-    assert 300 < point["aligned"] < 1700
+def test_every_kernel_as_it_is_has_passed():
+    """If not: ``make record``."""
+    points = files.load("fuzz", Recording[Fuzzed]).points
+    for kernel in CATALOGUE:
+        (point,) = files.find(points, kernel, "fuzz")
+        assert point.problems >= 2000 and not point.failures and not point.fault
+        assert 0 < point.worst_error_over_bound <= 1
+        assert 300 < point.aligned < 1700

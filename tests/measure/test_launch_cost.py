@@ -1,27 +1,27 @@
 """Timing single launches: the two naive ways read more than the GPU takes, and the recording says by how much."""
 
-import json
 import re
 
 import pytest
 
-from sgemm_tutorial import ArgumentError, DeviceError, draw, gpu
-from sgemm_tutorial.measure import launch_cost
-from sgemm_tutorial.records import timings
-from sgemm_tutorial.records.launch_cost import WAYS, Costs
-from sgemm_tutorial.records.timings import Point
+from sgemm_tutorial import ArgumentError, DeviceError, draw, find, gpu
+from sgemm_tutorial.measure import here, launch_cost
+from sgemm_tutorial.records import files
+from sgemm_tutorial.records.launch_cost import CUBLAS, KERNEL, WAYS, Costs, Launches, load
 
-PROVENANCE = {"gpu": "Imaginary GPU", "date": "2026-11-20T12:00:00+00:00"}
+from ..records.test_timings import PROVENANCE
+
+US = {WAYS[0]: 0.5, WAYS[1]: 0.25, WAYS[2]: 0.125}
 COSTS = Costs(
     PROVENANCE,
+    {},
+    True,
     [
-        Point(
-            name,
-            size,
-            {way: (us * size, us * size - 1, us * size + 1) for way, us in zip(WAYS, (0.5, 0.25, 0.125), strict=True)},
+        Launches(
+            **files.of(what), size=size, us={way: (us * size, us * size - 1, us * size + 1) for way, us in US.items()}
         )
         for size in (256, 128)
-        for name in ("cuBLAS", "03_shared_tile")
+        for what in (CUBLAS, find(KERNEL))
     ],
 )
 
@@ -63,30 +63,19 @@ def test_table_of_one_size():
 
 def test_seconds_by_size_can_be_drawn():
     seconds = COSTS.seconds("cuBLAS")
-    assert seconds == {
-        way: pytest.approx([128e-6 * us, 256e-6 * us]) for way, us in zip(WAYS, (0.5, 0.25, 0.125), strict=True)
-    }
+    assert seconds == {way: pytest.approx([128e-6 * us, 256e-6 * us]) for way, us in US.items()}
     assert "host clock" in draw.scaling([128, 256], seconds).alt
 
 
-def test_a_recording_survives_the_round_trip(tmp_path, monkeypatch):
-    monkeypatch.setattr(launch_cost, "measure", lambda progress: COSTS)
-    launch_cost.record(tmp_path / "r.json")
-    assert launch_cost.load(tmp_path / "r.json") == COSTS
-    assert json.loads((tmp_path / "r.json").read_text())["settings"]["calls"] == launch_cost.CALLS
+def test_a_recording_survives_the_round_trip(tmp_path):
+    files.write(tmp_path / "r.json", COSTS)
+    assert load(tmp_path / "r.json") == COSTS
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"points": [{"name": "cuBLAS"}], "provenance": {}}'])
-def test_a_malformed_recording_is_named(tmp_path, text):
-    (tmp_path / "r.json").write_text(text)
-    with pytest.raises(ArgumentError, match=r"r\.json .*needs a recording"):
-        launch_cost.load(tmp_path / "r.json")
-
-
-def test_without_a_gpu_the_recording_is_shown(tmp_path, monkeypatch, capsys):
+def test_without_a_gpu_the_recording_is_shown(monkeypatch, capsys):
     monkeypatch.setattr(gpu, "available", lambda: False)
-    monkeypatch.setattr(launch_cost, "load", lambda: COSTS)
-    assert str(launch_cost.measure_or_recording(128)) == str(COSTS.table(128))
+    monkeypatch.setattr(here.launch_cost, "load", lambda: COSTS)
+    assert str(here.launches_or_recording(128)) == str(COSTS.table(128))
     assert "No GPU here" in capsys.readouterr().out
     with pytest.raises(DeviceError, match="no GPU"):
         launch_cost.measure([128])
@@ -94,7 +83,7 @@ def test_without_a_gpu_the_recording_is_shown(tmp_path, monkeypatch, capsys):
 
 def test_the_recording_shows_the_trap():
     """What the book says of it: the naive ways read more, most where the kernel is short."""
-    costs = launch_cost.load()
+    costs = load()
     assert {point.size for point in costs.points} == set(launch_cost.SIZES)
     for point in costs.points:
         clock, events, device = (point.us[way] for way in WAYS)
@@ -102,4 +91,3 @@ def test_the_recording_shows_the_trap():
         assert all(p10 <= median <= p90 for median, p10, p90 in (clock, events, device))
     seconds = costs.seconds("cuBLAS")
     assert seconds["host clock"][0] > 2 * seconds["device"][0]
-    assert timings.load("ladder").provenance["gpu"] == costs.provenance["gpu"], "recorded on another GPU"

@@ -1,13 +1,17 @@
 """compute-sanitizer's outputs are read rightly, and its record is of the kernels as they are and clean."""
 
-import json
 import os
 
 import numpy as np
 import pytest
 
-from sgemm_tutorial import LADDER, SimulationFault, TutorialError, check, gpu
+from sgemm_tutorial import LADDER, SimulationFault, TutorialError, check
 from sgemm_tutorial.measure import sanitizer
+from sgemm_tutorial.records import files
+from sgemm_tutorial.records.checks import Sanitized
+from sgemm_tutorial.records.files import Recording
+
+CONTROLS = sanitizer.controls()
 
 HEAD = "========= COMPUTE-SANITIZER\n"
 INVALID = """========= Invalid __global__ write of size 4 bytes
@@ -44,9 +48,12 @@ def says(tmp_path, monkeypatch):
 )
 def test_a_run_is_read(says, text, code, found, launches):
     asked = says(text, code)
-    assert sanitizer.run("memcheck", "all")[:2] == (found, launches)
+    assert sanitizer.run("memcheck", 3)[:2] == (found, launches)
     words = asked.read_text(encoding="utf-8").split()
-    assert words[:3] == ["--tool", "memcheck", "--error-exitcode=99"] and words[-2:] == ["--run", "all"]
+    assert words[:3] == ["--tool", "memcheck", "--error-exitcode=99"] and words[-2:] == [
+        "sgemm_tutorial.measure.sanitizer",
+        "3",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -56,37 +63,35 @@ def test_a_run_is_read(says, text, code, found, launches):
 def test_a_run_that_did_not_end_well_is_an_error(says, text, code, message):
     says(text, code)
     with pytest.raises(TutorialError, match=message):
-        sanitizer.run("memcheck", "all")
+        sanitizer.run("memcheck", 3)
 
 
 @pytest.mark.parametrize(("text", "code", "noticed"), [(ERRORS, 99, True), (CLEAN, 0, False), (RACES, 99, False)])
 def test_a_control_counts_if_its_own_kernel_is_reported(says, text, code, noticed):
     says(text, code)
-    assert sanitizer.of_control(0)["noticed"] == noticed
+    tool, kernel = CONTROLS[0]
+    (point,) = sanitizer.measure([(kernel, tool, True)])
+    assert bool(point.errors) == noticed
+    assert point.fault == "" if noticed else "memcheck of 02_coalesced no bounds: not noticed"
 
 
-def test_without_a_gpu_it_says_so(says, capsys):
-    if gpu.available():
-        pytest.skip("there is a GPU")
-    says(CLEAN)
-    assert sanitizer.main() == 1
-    assert "no GPU" in capsys.readouterr().err
-
-
-def test_without_compute_sanitizer_it_says_so(monkeypatch, capsys):
-    monkeypatch.setattr(gpu, "capability", lambda: (9, 0))
-    monkeypatch.setenv("PATH", "")
-    assert sanitizer.main() == 1
-    assert "compute-sanitizer, of the CUDA toolkit, is not on the PATH" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("text", "code", "fault"), [(NO_RACES, 0, ""), (RACES, 99, "racecheck of 01_naive : 48 errors")]
+)
+def test_what_is_found_in_a_kernel_is_a_fault(says, text, code, fault):
+    says(text, code)
+    points = list(sanitizer.measure([(kernel, "racecheck", False) for kernel in LADDER[:3]]))
+    assert {point.kernel for point in points} == {kernel.name for kernel in LADDER[:3]}
+    assert all(bool(point.fault) == bool(fault) for point in points)
+    assert any(point.fault.startswith(fault) for point in points)
 
 
 def test_every_tool_has_a_control():
-    assert {tool for tool, *_ in sanitizer.CONTROLS} == set(sanitizer.TOOLS)
+    assert {tool for tool, _ in CONTROLS} == set(sanitizer.TOOLS)
 
 
-@pytest.mark.parametrize("number", range(len(sanitizer.CONTROLS)))
-def test_the_broken_kernels_are_broken(number):
-    tool, _, kernel = sanitizer.CONTROLS[number]
+@pytest.mark.parametrize(("tool", "kernel"), CONTROLS)
+def test_the_broken_kernels_are_broken(tool, kernel):
     words = {"memcheck": "out of bounds|misaligned", "racecheck": "race", "synccheck": "barrier"}
     if tool == "initcheck":  # a matrix of the caller's is not tracked; NaN stands for what was never written
         assert check(kernel, 64, 64, 8, 1.0, 0.0, on_gpu=False).wrong
@@ -111,12 +116,11 @@ def test_launches_are_all_made_and_counted():
 
 
 def test_every_kernel_as_it_is_was_clean_under_every_tool():
-    """If not: ``python -m tests.sanitizer``."""
-    record = json.loads(sanitizer.RECORD.read_text(encoding="utf-8"))
-    assert [(one["kernel"], one["parameters"], one["source"]) for one in record["kernels"]] == [
-        (kernel.name, kernel.parameters, kernel.digest) for kernel in sanitizer.KERNELS
-    ]
-    launches = sum(len(kernel["shapes"]) for kernel in record["kernels"]) * len(sanitizer.SCALARS)
-    assert record["tools"] == [{"tool": tool, "launches": launches, "errors": 0} for tool in sanitizer.TOOLS]
-    assert [(one["tool"], one["change"]) for one in record["controls"]] == [one[:2] for one in sanitizer.CONTROLS]
-    assert all(one["noticed"] and one["errors"] for one in record["controls"])
+    """If not: ``make record``."""
+    points = files.load("sanitizer", Recording[Sanitized]).points
+    for kernel in sanitizer.kernels():
+        launches = len(list(sanitizer.shapes(kernel))) * len(sanitizer.SCALARS)
+        found = files.find(points, kernel, "sanitizer")
+        assert [(p.tool, p.launches, p.errors) for p in found] == [(tool, launches, 0) for tool in sanitizer.TOOLS]
+    broken = [(point.tool, point.label) for point in points if point.broken and point.errors]
+    assert broken == [(tool, kernel.label) for tool, kernel in CONTROLS]

@@ -1,11 +1,15 @@
 """The timer's logic, on an imitation of a GPU with a queue, a slow host and clocks that need warming up."""
 
+import dataclasses
 import itertools
+import sys
+import types
 
 import numpy as np
 import pytest
 
 from sgemm_tutorial import ArgumentError, DeviceError, gpu, timing
+from sgemm_tutorial.measure.sensors import Sensors
 from sgemm_tutorial.measure.timing import Reading, Timing, batch_size, settled, time_interleaved
 
 
@@ -186,3 +190,67 @@ def test_the_spin_kernel_compiles_for_every_architecture_of_the_book():
 
     for architecture in ("sm_75", "sm_90", "sm_120"):
         assert "%clock64" in timing.SPIN.build(architecture).ptx
+
+
+# The card's sensors
+
+
+class Nvml:
+    """Imitates pynvml; `instant` says whether the card tells its power of this instant."""
+
+    NVML_SUCCESS, NVML_CLOCK_SM, NVML_FI_DEV_POWER_INSTANT = 0, 1, 186
+    NVMLError = type("NVMLError", (Exception,), {})
+
+    def __init__(self, instant=True, lost=False):
+        self.instant, self.lost = instant, lost
+
+    def nvmlInit(self):
+        pass
+
+    def nvmlDeviceGetHandleByPciBusId(self, place):
+        assert place == "0000:01:00.0"
+        return "card"
+
+    def nvmlDeviceGetClockInfo(self, card, which):
+        if self.lost:
+            raise self.NVMLError
+        return {1: 1980}[which]
+
+    def nvmlDeviceGetFieldValues(self, card, fields):
+        assert (card, fields) == ("card", [186])
+        value = types.SimpleNamespace(uiVal=612_345)
+        return [types.SimpleNamespace(nvmlReturn=0 if self.instant else 3, value=value)]
+
+    def nvmlDeviceGetPowerUsage(self, card):
+        return 500_000
+
+
+@pytest.mark.parametrize(
+    ("nvml", "seen"),
+    [
+        (Nvml(), (1980, 612.345)),
+        (Nvml(instant=False), (1980, 500.0)),
+        (Nvml(lost=True), (None, 612.345)),
+        (None, (None, None)),
+    ],
+)
+def test_sensors_are_read_where_there_are_any(monkeypatch, nvml, seen):
+    device = types.SimpleNamespace(pci_bus_id="0000:01:00.0")
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setattr("sgemm_tutorial.measure.sensors.cupy.cuda.Device", lambda: device)
+    sensors = Sensors()
+    assert (sensors.sm_mhz(), sensors.watts()) == seen
+
+
+def test_each_sample_keeps_what_the_sensors_said():
+    class Sensing(Machine):
+        def read(self, *what):
+            reading = super().read(*what)
+            return dataclasses.replace(reading, sm_mhz=round(self.host), watts=500.0)
+
+    times = time_interleaved({"k": Sensing().kernel("k", 0.5)}, samples=9, clock=Machine())["k"]
+    assert times.sm_mhz == (None,) * len(times.samples)
+    machine = Sensing()
+    times = time_interleaved({"k": machine.kernel("k", 0.5)}, samples=9, clock=machine)["k"]
+    assert len(times.sm_mhz) == len(times.watts) == len(times.samples)
+    assert list(times.sm_mhz) == sorted(set(times.sm_mhz)) and set(times.watts) == {500.0}

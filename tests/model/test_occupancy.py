@@ -1,5 +1,4 @@
 import dataclasses
-import json
 
 import pytest
 from hypothesis import given
@@ -17,7 +16,10 @@ from sgemm_tutorial import (
     resources,
 )
 from sgemm_tutorial.hardware import GPUS, KIB, LIMITS, WARP
-from sgemm_tutorial.measure import occupancy as driver_occupancy
+from sgemm_tutorial.measure.occupancy import plan as occupancy_plan
+from sgemm_tutorial.records import cards, files
+from sgemm_tutorial.records.checks import Fit
+from sgemm_tutorial.records.files import Recording
 
 
 def test_the_worked_example_of_the_shared_tile_on_an_rtx_3080():
@@ -150,16 +152,9 @@ def test_tables_have_a_row_for_each():
     assert len(limits_table().rows) == len(LIMITS)
 
 
-RECORDED = json.loads(driver_occupancy.RECORD.read_text(encoding="utf-8"))
-KERNELS = {(kernel.name, kernel.label, tuple(kernel.parameters.items())): kernel for kernel in driver_occupancy.KERNELS}
-
-
-@pytest.mark.parametrize("key", KERNELS, ids=lambda key: "-".join([*key[:2], *(str(value) for _, value in key[2])]))
-def test_cuda_s_own_calculator_agrees(key):
-    """As the driver of an H100 said of every kernel; a kernel that is not in the record must be asked about."""
-    said = {
-        (point["kernel"], point["label"], tuple(point["parameters"].items())): point["blocks_per_sm"]
-        for point in RECORDED["points"]
-    }
-    gpu = find_gpu(RECORDED["provenance"]["gpu"].split()[1])
-    assert kernel_occupancy(KERNELS[key], gpu).blocks_per_sm == said[key]
+@pytest.mark.parametrize("item", occupancy_plan().items, ids=lambda item: f"{item[0].expression} {item[0].label}")
+def test_cuda_s_own_calculator_agrees(item):
+    """As the driver of the shown card said of every kernel; a kernel that is not in the record must be asked about."""
+    (kernel,) = item
+    (said,) = files.find(files.load("occupancy", Recording[Fit]).points, kernel, "occupancy")
+    assert kernel_occupancy(kernel, find_gpu(cards.shown())).blocks_per_sm == said.blocks_per_sm

@@ -1,4 +1,5 @@
 import dataclasses
+from collections import Counter
 
 import pytest
 
@@ -210,6 +211,52 @@ def test_an_outer_loop_is_hot_where_its_own_body_does_the_work():
     assert [i.address for i in hot_loop(listing)] == [0x00, 0x10, 0x20, 0x30, 0x40]
 
 
+def test_code_behind_the_end_is_no_loop():
+    """Where lanes may be apart, ptxas puts a detour behind the EXIT, which comes back to where it left."""
+    listing = code(
+        "FFMA R0, R1, R2, R0",
+        "BRA.DIV UR4, 0x60",  # 0x10
+        "HMMA.16816.F32 R0, R1, R2, R0",
+        "FFMA R0, R1, R2, R0",  # 0x30
+        ("@P0 BRA 0x10", 0x10),
+        "EXIT",
+        "WARPSYNC.COLLECTIVE R1, 0x70",  # 0x60
+        ("BRA 0x20", 0x20),
+    )
+    listing[1] = dataclasses.replace(listing[1], target=0x60)
+    assert [i.address for i in hot_loop(listing)] == [0x10, 0x20, 0x30, 0x40]
+
+
+MULTIPLIED_AT = {
+    "01_naive": "acc += A",
+    "02_coalesced": "acc += A",
+    "03_shared_tile": "acc += As",
+    "14_wmma": "mma_sync(acc, fragA, fragB, acc);",
+    "15_wmma_warp_tile": "mma_sync(acc[m][n], fragA[m], fragB[n], acc[m][n]);",
+}
+"""What of a kernel's source multiplies A and B; in the others it is the sum into `acc[m][n]`, or `acc[m]`."""
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("kernel", catalogue.CATALOGUE, ids=lambda kernel: kernel.name)
+def test_the_hot_loop_is_where_a_and_b_are_multiplied(kernel, architecture):
+    """The epilogue multiplies too, but not in a loop, or less."""
+    loop = hot_loop(sass(kernel, architecture))
+    multiplied = [i for i in loop if sass_module._multiply_adds(i)]
+    assert {i.file for i in loop} <= kernel.files.keys()  # and not CUDA's own headers
+    assert {i.file for i in multiplied} == {kernel.path.name}
+    lines, source = {i.line for i in multiplied}, kernel.source.splitlines()
+    wanted = MULTIPLIED_AT.get(kernel.name, "acc[m")
+    assert lines and all(wanted in source[line - 1] for line in lines)
+    assert not {"STG", "EXIT"} & {i.opcode.split(".")[0] for i in loop}
+    if kernel.types.name == "FP16":
+        fragments = kernel.parameters["WM"] * kernel.parameters["WN"] // 256
+        steps = kernel.parameters.get("BK", 16) // 16
+        assert Counter(i.opcode.split(".")[0] for i in loop)["HMMA"] % (2 * fragments * steps) == 0
+    line = min(lines)
+    assert f"round line {line}" in sass_table(kernel, architecture).note or len(lines) > 1
+
+
 def test_no_multiply_add_no_hot_loop(tmp_path):
     assert hot_loop(code("LDG.E R1, [R2]", ("@P0 BRA 0x0", 0x0), "FFMA R0, R0, R0, R0", "EXIT")) == []
     copying = write(tmp_path, "C[threadIdx.x] = A[threadIdx.x];")
@@ -254,7 +301,7 @@ def test_errors_are_clear(tmp_path, monkeypatch):
         resources(NAIVE, "sm_61")
     broken = dataclasses.replace(NAIVE.build(), cubin=b"not an ELF file")
     with pytest.raises(CompileError, match="nvdisasm cannot read 01_naive for sm_90: nvdisasm"):
-        sass_module._disassemble(broken)
+        sass_module._disassemble(broken, ())
     monkeypatch.setattr(sass_module, "find_nvidia_binary_utility", lambda name: None)
     with pytest.raises(CompileError, match=r"pip install -r requirements\.txt"):
-        sass_module._disassemble(broken)
+        sass_module._disassemble(broken, ())

@@ -1,18 +1,19 @@
 """What a kernel moves is counted on the simulator and agrees with what an H100 counted; roofs follow from it."""
 
+import dataclasses
+
 import pytest
 
 import sgemm_tutorial as sg
 from sgemm_tutorial import ArgumentError, counters, find_gpu
-from sgemm_tutorial.model.ceilings import DRAM, L2, SHARED, Ceiling, Ceilings
+from sgemm_tutorial.model.ceilings import ARITHMETIC, DRAM, L2, SHARED, Ceiling, Ceilings
 from sgemm_tutorial.model.roofline import OPERANDS, Traffic, attainable, bounds, bounds_table, traffic
-from sgemm_tutorial.operands import FP32
 
 every = pytest.mark.parametrize("kernel", sg.LADDER, ids=lambda kernel: kernel.name)
 IMAGINARY = Ceilings(
     {},
     {
-        FP32: Ceiling(FP32, "FLOP", 60 * 10**12, 1e3, 1, 1),
+        ARITHMETIC: Ceiling(ARITHMETIC, "FLOP", 60 * 10**12, 1e3, 1, 1),
         SHARED: Ceiling(SHARED, "byte", 30 * 10**12, 1e3, 1, 1),
         L2: Ceiling(L2, "byte", 6 * 10**12, 1e3, 1, 1),
         DRAM: Ceiling(DRAM, "byte", 3 * 10**12, 1e3, 1, 1),
@@ -43,6 +44,29 @@ def test_what_is_extrapolated_is_what_a_whole_run_counts(kernel):
 
 
 @pytest.mark.parametrize(
+    ("kernel", "megabytes"), [("01", 201), ("14", 134), ("15", 134), (sg.find("13").variant(T="double", BLOCKS=2), 403)]
+)
+def test_elements_are_as_large_as_the_types_say(kernel, megabytes):
+    moved = traffic(kernel, 4096, 4096, 4096).bytes
+    assert round(moved[DRAM] / 1e6) == megabytes
+    types = sg.find(kernel).types
+    assert moved[OPERANDS] == (2 * types.operand.itemsize + types.result.itemsize) * 4096**3
+
+
+def test_a_changed_source_is_counted_anew(tmp_path):
+    """A file that reads less of A moves less, in the same process."""
+    kernel = dataclasses.replace(sg.find("02"), folder=tmp_path)
+    text = sg.find("02").source
+    kernel.path.write_text(text)
+    before = traffic(kernel, 128, 128, 128)
+    kernel.path.write_text(text.replace("acc += A[row * K + k]", "acc += A[row * K]"))
+    after = traffic(kernel, 128, 128, 128)
+    assert after.bytes[L2] < before.bytes[L2]
+    kernel.path.write_text(text)
+    assert traffic(kernel, 128, 128, 128) == before
+
+
+@pytest.mark.parametrize(
     ("sizes", "name"), [((100, 128, 128), "M"), ((128, 100, 128), "N"), ((128, 128, 64), "K"), ((0, 128, 128), "M")]
 )
 def test_only_whole_tiles(sizes, name):
@@ -53,7 +77,7 @@ def test_only_whole_tiles(sizes, name):
 def test_the_lowest_roof_of_each_level():
     one = Traffic(1000, {OPERANDS: 6000, SHARED: 500, L2: 100, DRAM: 1})
     assert one.intensity(L2) == 10
-    assert attainable(one, IMAGINARY) == {FP32: 60, SHARED: 2 * 30, L2: 10 * 6, DRAM: 1000 * 3}
+    assert attainable(one, IMAGINARY) == {ARITHMETIC: 60, SHARED: 2 * 30, L2: 10 * 6, DRAM: 1000 * 3}
 
 
 def test_bounds_of_the_first_source():

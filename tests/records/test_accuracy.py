@@ -1,5 +1,6 @@
 """Errors against float64 are what they are said to be, and the recording is what the simulator computes."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -63,8 +64,12 @@ def test_where_nothing_is_left_there_is_no_error_in_the_file_and_nan_in_python(m
     points = list(measure([(Multiply(), 16, 20), (Multiply(), 16, 0)]))
     assert [point.total is None for point in points] == [True, False]
     path = tmp_path / "accuracy.json"
+    points = [dataclasses.replace(point, **files.of(kernel)) for kernel in KERNELS for point in points]
     files.write(path, files.Recording(dict(PROVENANCE), {}, True, points))
-    assert [math.isnan(point.total) for point in accuracy.load(path)] == [True, False]
+    assert [math.isnan(point.total) for point in accuracy.load(path)] == 3 * [True, False]
+    files.write(path, files.Recording(dict(PROVENANCE), {}, True, [dataclasses.replace(p, digest="") for p in points]))
+    with pytest.raises(ArgumentError, match="recorded of other code"):
+        accuracy.load(path)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)

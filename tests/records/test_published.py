@@ -1,5 +1,7 @@
 """Published figures are read as they stand, and held against the right cuBLAS."""
 
+import dataclasses
+
 import pytest
 
 import sgemm_tutorial as sg
@@ -35,13 +37,25 @@ def test_the_source_whose_table_is_wrong_by_its_own_figures():
 
 
 def test_the_table_has_ours_first_and_every_rung_that_anyone_has():
-    columns = published.by_gpu(sg.recorded(sizes=[4096]), published.load())
-    assert [name.partition(", ")[2] for name in columns][:2] == ["this book", "junstar92"]
+    ours = published.own()
+    columns = published.by_gpu(ours, published.load())
+    sources = [name.partition(", ")[2] for name in columns]
+    assert sources[: len(ours) + 1] == ["this book"] * len(ours) + ["junstar92"]
     table = published.table(columns)
     assert [row[0] for row in table.rows] == [kernel.name for kernel in sg.LADDER]
     assert all(len(row) == 1 + len(columns) for row in table.rows)
     without = {name: of for name, of in columns.items() if "this book" not in name}
     assert {row[0][:2] for row in published.table(without).rows} == set().union(*without.values())
+
+
+def test_every_recorded_card_has_a_column_and_the_books_own_is_first():
+    shown, *others = published.own()
+    assert shown.provenance == sg.recorded().provenance
+    gpus = [shown.provenance["gpu"], "NVIDIA H20", *(record.provenance["gpu"] for record in others)]
+    twin = dataclasses.replace(shown, provenance=shown.provenance | {"gpu": gpus[1]})
+    columns = published.by_gpu([shown, twin, *others], [])
+    assert list(columns) == [f"{gpu}, this book" for gpu in gpus]
+    assert columns[f"{gpus[0]}, this book"] == columns[f"{gpus[1]}, this book"]
 
 
 def test_a_malformed_file_is_named(tmp_path):

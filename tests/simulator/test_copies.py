@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from sgemm_tutorial import SimulationFault, request, simulate
-from sgemm_tutorial.draw.memory import address_line, banks
+from sgemm_tutorial.draw.requests import address_line, banks
 from sgemm_tutorial.simulator.machine import Machine
 from sgemm_tutorial.simulator.ptx import parse
 

@@ -1,6 +1,5 @@
 """The counters against brute force, kernels counted by hand, the chapters' formulas, and an H100's wavefronts."""
 
-import json
 from collections import Counter
 
 import hypothesis.strategies as st
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from sgemm_tutorial import LADDER, find, simulate
-from sgemm_tutorial.measure.wavefronts import RECORD
+from sgemm_tutorial.records import counters
 from sgemm_tutorial.simulator.counting import Counts, by_warp, sectors, wavefronts
 
 from ..sources import floats, line_of, probe, steady
@@ -103,17 +102,15 @@ def test_warps_without_an_active_lane_do_not_count():
     assert by_warp(None, np.array([64]), 4).tolist() == [[64] * 32] * 4
 
 
-def test_the_rules_hold_for_everything_an_h100_counted():
+def test_the_rules_hold_for_everything_the_hardware_counted():
     """Shared-memory patterns of all widths, some with lanes missing: wavefronts and bank conflicts, to the last one."""
-    points = json.loads(RECORD.read_text(encoding="utf-8"))["points"]
-    kinds = {(point["kind"], point["width"]) for point in points}
-    assert kinds == {(kind, width) for kind in ("load", "store") for width in (4, 8, 16)}
+    points = counters.patterns()
+    assert {(p.kind, p.width) for p in points} == {(kind, width) for kind in ("load", "store") for width in (4, 8, 16)}
     for point in points:
-        width, kind = point["width"], point["kind"]
-        warp = {lane: width * element for lane, element in enumerate(point["elements"]) if element >= 0}
-        measured = (point["wavefronts"], point["conflicts"])
-        assert wavefronts(table([warp]), width, kind) == measured, point
-        assert wavefronts_of(warp, width, kind) == measured, point
+        warp = {lane: point.width * element for lane, element in enumerate(point.elements) if element >= 0}
+        measured = (point.wavefronts, point.conflicts)
+        assert wavefronts(table([warp]), point.width, point.kind) == measured, point
+        assert wavefronts_of(warp, point.width, point.kind) == measured, point
 
 
 # Counted by hand.

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from sgemm_tutorial import LADDER, ArgumentError, SimulationFault, find, simulate
+from sgemm_tutorial.measure import cost
 from sgemm_tutorial.simulator.machine import Machine
 from sgemm_tutorial.simulator.ptx import parse
-from sgemm_tutorial.tools import cost
 
 from ..sources import floats, line_of, probe, run_bits
 from .random_programs import Program

@@ -1,28 +1,17 @@
 """What the instruments cost is measured, read and recorded; and it grows as the work does."""
 
-import json
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
 import sgemm_tutorial as sg
+from sgemm_tutorial.records import cards, files
+from sgemm_tutorial.records import cost as recorded
+from sgemm_tutorial.records.cost import Cost, File
 from sgemm_tutorial.tools import cost
 
-RECORD = json.loads(cost.RECORD.read_text(encoding="utf-8"))
 
-
-def test_prints_a_table_and_json(capsys):
-    cost.main(["--sizes", "8", "16"])
-    table = capsys.readouterr().out
-    assert all(kernel.name in table for kernel in sg.LADDER)
-    cost.main(["--sizes", "8", "--json"])
-    rows = json.loads(capsys.readouterr().out)
-    assert [(row["kernel"], row["size"]) for row in rows] == [(kernel.name, 8) for kernel in sg.LADDER]
-    assert all(0 < row["seconds"] < 5 for row in rows)
-
-
-def test_records_both(tmp_path, monkeypatch):
+def test_the_suites_times_are_added_by_file(tmp_path, monkeypatch):
     report = tmp_path / "report.xml"
     report.write_text(
         '<testsuites><testsuite><testcase classname="tests.test_a" time="1.5"/><testcase '
@@ -30,21 +19,20 @@ def test_records_both(tmp_path, monkeypatch):
         "</testsuite></testsuites>",
         encoding="utf-8",
     )
-    monkeypatch.setattr(cost, "RECORD", tmp_path / "cost.json")
-    cost.main(["--sizes", "8", "--record", str(report)])
-    found = json.loads(cost.RECORD.read_text(encoding="utf-8"))
-    assert found["suite"] == [
-        {"file": "book/x.ipynb", "tests": 1, "seconds": 4.0},
-        {"file": "tests.test_a", "tests": 2, "seconds": 1.75},
-    ]
-    assert len(found["simulator"]) == len(sg.LADDER)
-    assert found["provenance"]["numpy"] == np.__version__
+    before = recorded.load()
+    monkeypatch.setattr(cards, "RESULTS", tmp_path)
+    monkeypatch.setenv(cards.VARIABLE, "mine")
+    files.write(tmp_path / "mine" / "cost.json", before)
+    cost.main(str(report))
+    after = files.load("cost", Cost)
+    assert after.suite == [File("book/x.ipynb", 1, 4.0), File("tests.test_a", 2, 1.75)]
+    assert after.points == before.points and after.provenance == before.provenance
 
 
 @pytest.mark.parametrize("kernel", sg.LADDER, ids=lambda kernel: kernel.name)
 def test_recorded_time_grows_with_the_work_and_no_faster(kernel):
     """Eight times the work takes at most twelve times the time, and in the end at least three."""
-    times = {row["size"]: row["seconds"] for row in RECORD["simulator"] if row["kernel"] == kernel.name}
+    times = {size: seconds for (_, size), seconds in recorded.seconds([kernel]).items()}
     sizes = sorted(times)
     assert sizes[-1] >= 1024
     growth = [times[large] / times[small] for small, large in pairwise(sizes)]

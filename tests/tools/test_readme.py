@@ -11,7 +11,7 @@ from sgemm_tutorial.__main__ import _parser
 from sgemm_tutorial.records import timings
 from sgemm_tutorial.tools import readme
 
-STALE = "stale: run python -m sgemm_tutorial.readme"
+STALE = "stale: run python -m sgemm_tutorial.tools.readme"
 TEXT = readme.README.read_text(encoding="utf-8")
 OTHERS = timings.load(readme.OTHERS)
 

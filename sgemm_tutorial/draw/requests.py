@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..accesses import Request, plural, request
+from ..accesses import WORD, Request, plural, request
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
@@ -16,7 +16,6 @@ from ..simulator.counting import BANKS, SECTOR
 from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, WIDTH, Box, Figure, Page, page
 from .warp import in_words, key_to_shared, lane_colour, lane_row, paint
 
-WORD = 4  # bytes
 LANES_AT = 5 * LINE  # pixels from the top
 
 
@@ -52,23 +51,23 @@ def address_line(
     top, height = LANES_AT + 118, 26
     scale = width / SECTOR
 
-    def place(word: int, count: int) -> list[Box]:
-        byte = word * WORD
-        return [(left[byte // SECTOR] + byte % SECTOR * scale, top, count * WORD * scale, height)]
+    def place(element: int, count: int) -> list[Box]:
+        byte = element * r.element
+        return [(left[byte // SECTOR] + byte % SECTOR * scale, top, count * r.element * scale, height)]
 
     with page(top + height + 3 * LINE + 8) as sheet:
         _head(sheet, r, step)
         middles = lane_row(sheet, LANES_AT, r)
         frames = [(x, top, width, height) for x in left.values()]
         sheet.boxes(frames, PALE)
-        for lane, words, middle in zip(r.lanes, r.words.tolist(), middles, strict=True):
-            ((x, _, across, _),) = place(words[0], len(words))
+        for lane, elements, middle in zip(r.lanes, r.elements.tolist(), middles, strict=True):
+            ((x, _, across, _),) = place(elements[0], len(elements))
             sheet.lines([[(middle, LANES_AT), (x + across / 2, top)]], lane_colour(lane), linewidth=1.2)
         paint(sheet, r, place)
         sheet.boxes(frames, edgecolor=INK)
         starts = [int(stretch[0]) * SECTOR for stretch in runs]
         _addresses(sheet, top + height + LINE, frames, starts, int(sectors[-1] + 1) * SECTOR - 1)
-        asked = len(np.unique(r.words)) * WORD
+        asked = len(np.unique(r.elements)) * r.element
         sum_up = f"{asked:,} bytes asked for, {len(sectors) * SECTOR:,} bytes in the sectors touched"
         sheet.text(WIDTH / 2, top + height + 2 * LINE + 8, sum_up, align="center")
         return sheet.finish(f"{r.kernel}, block {r.block}, warp {warp}, step {step}. {in_words(r)} {sum_up}.")
@@ -95,8 +94,8 @@ def banks(
         The run holds no such request, or it goes to global memory.
     """
     r = _in_space("shared", request(run, line, kind, array, warp, step, block))
-    served = wavefronts(r)
-    rows = 1 + max(row for row, _, _ in served)
+    wanted = served(r)
+    rows = 1 + max(row for row, _, _ in wanted)
     pitch, top, height = (WIDTH - 2 * MARGIN) / BANKS, LANES_AT + 120, 22 if rows <= 8 else 14
 
     def place(row: int, bank: int) -> Box:
@@ -110,30 +109,30 @@ def banks(
         sheet.text(MARGIN, top + rows * height + 17, "bank 0", SMALL)
         for bank in (8, 16, 24, 31):
             sheet.text(columns[bank][0] + pitch / 2, top + rows * height + 17, str(bank), SMALL, "center")
-        for row, word, lanes in served:
+        for row, word, lanes in wanted:
             x, y, *_ = place(row, word % BANKS)
             colour = lane_colour(lanes[0]) if len(lanes) == 1 else INK
             sheet.boxes([(x + 1.5, y + 1.5, pitch - 3, height - 3)], colour)
         for lane, middle, words in zip(r.lanes, middles, r.words, strict=True):
             x = MARGIN + pitch * (np.mean(words % BANKS) + 0.5)
             sheet.lines([[(middle, LANES_AT), (x, top)]], lane_colour(lane), linewidth=1.2)
-        words = plural(len(served), "word")
-        used = plural(len({word % BANKS for _, word, _ in served}), "bank")
+        words = plural(len(wanted), "word")
+        used = plural(len({word % BANKS for _, word, _ in wanted}), "bank")
         lost = plural(r.conflicts, "wavefront") + " lost to conflicts" if r.conflicts else "no conflict"
         sum_up = f"{words} from {used}: {lost}"
         sheet.text(WIDTH / 2, top + rows * height + 2 * LINE, sum_up, align="center")
         return sheet.finish(f"{r.kernel}, block {r.block}, warp {warp}, step {step}. {in_words(r)} {sum_up}.")
 
 
-def wavefronts(r: Request) -> list[tuple[int, int, list[int]]]:
+def served(r: Request) -> list[tuple[int, int, list[int]]]:
     """Return each word wanted, with its wavefront and the lanes that want it.
 
-    How many lanes are served together is `counters.wavefronts`'s to say: 32 for accesses of 4 bytes, else as
+    How many lanes are served together is `counting.wavefronts`'s to say: 32 for accesses of 4 bytes, else as
     many as give the number of wavefronts that it counts.
     """
     group = WARP // max(r.width // WORD, 1)
     found = [list(_by_group(r, size)) for size in (2 * group, group)]
-    return next((served for served in found if 1 + max(row for row, _, _ in served) == r.wavefronts), found[-1])
+    return next((words for words in found if 1 + max(row for row, _, _ in words) == r.wavefronts), found[-1])
 
 
 def _by_group(r: Request, group: int) -> Iterator[tuple[int, int, list[int]]]:
@@ -163,7 +162,7 @@ def _head(sheet: Page, r: Request, step: int) -> None:
     """Write which request this is and what it costs."""
     sheet.text(MARGIN, LINE, f"{r.kernel}: {r.array} {r.kind}, line {r.line}", TITLE, weight="bold")
     sheet.text(MARGIN, 2 * LINE + 2, f"block {r.block}, warp {r.warp}, step {step}: {r.cost}")
-    if len(np.unique(r.words)) < r.words.size:
+    if len(np.unique(r.elements)) < r.elements.size:
         key_to_shared(sheet, WIDTH - MARGIN - 196, 2 * LINE + 2)
 
 
