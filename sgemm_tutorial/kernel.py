@@ -283,8 +283,11 @@ class Kernel:
         trace: Collection[int] = (),
         blocks: Collection[int] | None = None,
         progress: bool | None = False,
+        unwritten: Collection[str] = (),
     ) -> Machine:
         """Run the kernel on the simulator, updating ``problem.C``; see `simulate` for the parameters.
+
+        Reading what `unwritten` names of A, B and C is a fault, until the kernel has written it.
 
         Returns
         -------
@@ -294,7 +297,7 @@ class Kernel:
         instance, binary = self.instance, self.build(architecture)
         if problem.fresh_C:
             problem.C.fill(np.nan)
-        fresh = {"C"} if problem.fresh_C else set()
+        fresh = {*unwritten, "C"} if problem.fresh_C else {*unwritten}
         try:
             program = parse(binary.ptx, binary.entry, instance.dynamic_shared_bytes)
             machine = Machine(program, self.name, instance.threads, problem.arguments, fresh=fresh, trace=trace)
