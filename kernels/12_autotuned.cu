@@ -103,19 +103,23 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             static_assert(TM == 1 && TN == 4 && WM == 4 && BK == 128 && SLICES == 1, "");
             const float* a[4];
             for (int i = 0; i < 4; ++i) a[i] = A + (row0 + (warp * 4 + i < rows ? warp * 4 + i : rows - 1)) * K;
-            #pragma unroll 4
-            for (unsigned step = begin; step < end; ++step)
+            auto multiply = [&](int k, bool guarded) {
                 #pragma unroll
                 for (int w = 0; w < 4; w += WORDSA) {
-                    const int k = firstK + int(step - begin) * BK + (WORDSA == 4 ? lane * 4 : lane + w * 32);
-                    const auto b = load<WORDSA>(B + k, k >= 0);
+                    const int mine = k + (WORDSA == 4 ? lane * 4 : lane + w * 32);
+                    const bool exists = !guarded || mine >= 0;
+                    const auto b = load<WORDSA>(B + mine, exists);
                     #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        const auto four = load<WORDSA>(a[i] + k, k >= 0);
+                        const auto of = load<WORDSA>(a[i] + mine, exists);
                         #pragma unroll
-                        for (int j = 0; j < WORDSA; ++j) acc[0][i] += four.word[j] * b.word[j];
+                        for (int j = 0; j < WORDSA; ++j) acc[0][i] += of.word[j] * b.word[j];
                     }
                 }
+            };
+            multiply(firstK, true);
+            #pragma unroll 4
+            for (unsigned step = begin + 1; step < end; ++step) multiply(firstK + int(step - begin) * BK, false);
             #pragma unroll
             for (int far = 16; far > 0; far /= 2)
                 #pragma unroll
@@ -127,17 +131,22 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             // A warp has 32 columns of B and four rows at a time.
             static_assert(TM == 1 && TN == 4 && WN == 32 && BK == 4 * SLICES, "");
             tileCol = warp * 32 + lane % 8 * 4;
-            #pragma unroll 8
-            for (unsigned step = begin; step < end; ++step) {
-                const int k = firstK + int(step - begin) * BK + slice * 4 + lane / 8;
-                const float a = load<1>(A + row0 * K + k, k >= 0).word[0];
+            const float* b[4];                             // what lies beyond the last column is never written
+            for (int w = 0; w < 4; w += WORDSB) b[w] = B + col0 + (tileCol + w < cols - WORDSB ? tileCol + w : cols - WORDSB);
+            auto multiply = [&](int k, bool guarded) {
+                const int mine = k + slice * 4 + lane / 8;
+                const bool exists = !guarded || mine >= 0;
+                const float a = load<1>(A + row0 * K + mine, exists).word[0];
                 #pragma unroll
                 for (int w = 0; w < 4; w += WORDSB) {
-                    const auto four = load<WORDSB>(B + (long long)k * N + col0 + tileCol + w, k >= 0 && tileCol + w < cols);
+                    const auto of = load<WORDSB>(b[w] + (long long)mine * N, exists);
                     #pragma unroll
-                    for (int j = 0; j < WORDSB; ++j) acc[0][w + j] += a * four.word[j];
+                    for (int j = 0; j < WORDSB; ++j) acc[0][w + j] += a * of.word[j];
                 }
-            }
+            };
+            multiply(firstK, true);
+            #pragma unroll 8
+            for (unsigned step = begin + 1; step < end; ++step) multiply(firstK + int(step - begin) * BK, false);
             #pragma unroll
             for (int far = 16; far > 4; far /= 2)
                 #pragma unroll
