@@ -129,28 +129,36 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             rows = 1;
         } else if constexpr (BM == 1) {
             // A warp has 32 columns of B and four rows at a time.
-            static_assert(TM == 1 && TN == 4 && WN == 32 && BK == 4 * SLICES, "");
+            static_assert(TM == 1 && TN == 4 && WN == 32 && BK == 4 * SLICES && WORDSB != 2, "");
             tileCol = warp * 32 + lane % 8 * 4;
-            const float* b[4];                             // what lies beyond the last column is never written
-            for (int w = 0; w < 4; w += WORDSB) b[w] = B + col0 + (tileCol + w < cols - WORDSB ? tileCol + w : cols - WORDSB);
+            // Unaligned, a lane has one column and all four rows.
+            constexpr int wide = WORDSB == 4 ? 1 : 4;
+            const int col = tileCol - (WORDSB == 4 ? 0 : lane % 8 * 4 - lane), most = cols - (WORDSB == 4 ? 4 : 1);
+            const float* b = B + col0 + (col < most ? col : most);  // what lies beyond the last column is never written
             auto multiply = [&](int k, bool guarded) {
-                const int mine = k + slice * 4 + lane / 8;
-                const bool exists = !guarded || mine >= 0;
-                const float a = load<1>(A + row0 * K + mine, exists).word[0];
                 #pragma unroll
-                for (int w = 0; w < 4; w += WORDSB) {
-                    const auto of = load<WORDSB>(b[w] + (long long)mine * N, exists);
+                for (int i = 0; i < wide; ++i) {
+                    const int mine = k + slice * 4 + (WORDSB == 4 ? lane / 8 : i);
+                    const bool exists = !guarded || mine >= 0;
+                    const float a = load<1>(A + row0 * K + mine, exists).word[0];
+                    const auto of = load<WORDSB>(b + (long long)mine * N, exists);
                     #pragma unroll
-                    for (int j = 0; j < WORDSB; ++j) acc[0][w + j] += a * of.word[j];
+                    for (int j = 0; j < WORDSB; ++j) acc[0][j] += a * of.word[j];
                 }
             };
             multiply(firstK, true);
             #pragma unroll 8
             for (unsigned step = begin + 1; step < end; ++step) multiply(firstK + int(step - begin) * BK, false);
-            #pragma unroll
-            for (int far = 16; far > 4; far /= 2)
+            if constexpr (WORDSB == 4) {
                 #pragma unroll
-                for (int i = 0; i < 4; ++i) acc[0][i] += __shfl_xor_sync(~0u, acc[0][i], far);
+                for (int far = 16; far > 4; far /= 2)
+                    #pragma unroll
+                    for (int i = 0; i < 4; ++i) acc[0][i] += __shfl_xor_sync(~0u, acc[0][i], far);
+            } else {
+                const float one = acc[0][0];
+                #pragma unroll
+                for (int i = 0; i < 4; ++i) acc[0][i] = __shfl_sync(~0u, one, lane % 8 * 4 + i);
+            }
             if (lane >= 8) cols = 0;                       // the others have the same
         } else {
             constexpr int buffers = STAGES ? STAGES : 3, ahead = buffers - 1;
@@ -259,7 +267,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                     fragB[k % 2][n + 2] = of.z;
                     fragB[k % 2][n + 3] = of.w;
                 }
-                if constexpr (turned)
+                if constexpr (turned) {
                     #pragma unroll
                     for (int m = 0; m < TM; m += 4) {
                         const float4 of = four(readA + 4 * (k * pitchA + m * lanesM));
@@ -268,6 +276,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                         turnedA[k % 2][m + 2] = of.z;
                         turnedA[k % 2][m + 3] = of.w;
                     }
+                }
             };
             readK(0);
             #pragma unroll
@@ -318,7 +327,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                                            : k % 4 == 0 ? of.x : k % 4 == 1 ? of.y : k % 4 == 2 ? of.z : of.w;
                         acc[m][n] += factor * fragB[k % 2][n];
                     };
-                    if constexpr (TM % 2 == 0 && WALK != 1) {  // by squares of 2 × 2, a side in common
+                    if constexpr (TM % 2 == 0 && WALK % 2 == 0) {  // by squares of 2 × 2, a side in common
                         #pragma unroll
                         for (int m = 0; m < TM; m += 2)
                             #pragma unroll
@@ -337,6 +346,11 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                                     multiply(m, n + 1 - near);
                                 }
                             }
+                    } else if constexpr (WALK == 3) {      // by rows, to and fro
+                        #pragma unroll
+                        for (int m = 0; m < TM; ++m)
+                            #pragma unroll
+                            for (int i = 0; i < TN; ++i) multiply(m, m % 2 ? TN - 1 - i : i);
                     } else {                               // by columns, down and up
                         #pragma unroll
                         for (int n = 0; n < TN; ++n)
@@ -413,9 +427,9 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                             #pragma unroll
                             for (int n = 0; n < TN; n += 4)
                                 place(part)[(m * (TN / 4) + n / 4) * apart] = {sum[m][n + 1], sum[m][n], sum[m][n + 3], sum[m][n + 2]};
-                    __threadfence();
                     __syncthreads();
                     if (threadIdx.x == 0) {
+                        __threadfence();                   // for all threads, whose writes the barrier puts before it
                         unsigned* ticket = arrived + first + leader + index + level;
                         isLast = atomicAdd(ticket, 1) == members - 1;
                         if (isLast) *ticket = 0;
@@ -428,8 +442,9 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                     for (int m = 0; m < rowsOut; ++m)
                         #pragma unroll
                         for (int n = 0; n < TN; ++n) sum[m][n] = 0.0f;
-                    #pragma unroll 1
-                    for (unsigned member = 0; slice < takers && member < members; ++member) {
+                    constexpr int atOnce = rowsOut * TN <= 32 ? 4 : 1;  // as many as the registers hold
+                    #pragma unroll atOnce
+                    for (unsigned member = 0; member < (slice < takers ? members : 0); ++member) {
                         const float4* one = place(leader + member * stride);
                         #pragma unroll
                         for (int m = 0; m < rowsOut; ++m)
