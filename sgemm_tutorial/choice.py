@@ -1,4 +1,4 @@
-"""Which template arguments 12 gets for a problem, and how a launch divides the work: by a model of what each would cost.
+"""Which template arguments 12 gets for a problem, and how a launch divides the work: by a model of what each costs.
 
 The model knows how fast an SM gets through multiply steps, full and with a single block on it, how fast tiles come from
 L2 and matrices from memory, and what it takes to launch and to add up parts of sums. It was fitted to some 4,000 times
@@ -63,8 +63,8 @@ def dynamic_shared(of: Mapping[str, Any]) -> int:
 def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
     """Return 12 with template arguments for a problem: those that the model finds quickest, or its own if settled.
 
-    What does not lie in fours of words is copied word by word. Before compute capability 8.0 tiles go through registers,
-    of which there must be more.
+    What does not lie in fours of words is copied word by word. Before compute capability 8.0 tiles go through
+    registers, of which there must be more.
     """
     shape, choices = (problem.M, problem.N, problem.K), []
     a, b = (array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B))

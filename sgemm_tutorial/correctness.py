@@ -21,7 +21,9 @@ The theorem holds in any precision; other types have another u:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +31,12 @@ import cupy
 import numpy as np
 
 from . import gpu, operands
-from .errors import ArgumentError, SimulationFault
+from .catalogue import find
+from .compiler import ARCHITECTURE
+from .errors import ArgumentError, DeviceError, SimulationFault
 from .kernel import Kernel
 from .operands import FP16, FP32, FP64, Types, types_of
+from .simulator.counting import Counts
 from .table import Table
 
 ALIGNMENT = 512  # bytes: what CuPy aligns an allocation to
@@ -52,8 +57,10 @@ class CheckResult:
     ----------
     kernel : str
         The kernel's name.
-    M, N, K, alpha, beta, seed, shift, special
+    M, N, K, alpha, beta, seed, special, last_tile
         As given to `check`.
+    shift : tuple of int
+        Elements by which A, B and C each start past a 512-byte boundary.
     on_gpu : bool
         Whether it ran on the GPU, not simulated.
     worst_ratio : float
@@ -77,8 +84,9 @@ class CheckResult:
     alpha: float
     beta: float
     seed: int
-    shift: int
+    shift: tuple[int, int, int]
     special: bool
+    last_tile: bool
     on_gpu: bool
     worst_ratio: float = 0.0
     worst_at: tuple[int, int] | None = None
@@ -91,6 +99,15 @@ class CheckResult:
     def passed(self) -> bool:
         """Whether every element is within its bound and nothing else was touched."""
         return self.wrong == 0 and self.guards_intact and not self.fault
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in words."""
+        if self.fault:
+            return self.fault
+        if self.wrong:
+            return "wrong values"
+        return "passed" if self.guards_intact else "wrote outside C"
 
     def table(self) -> Table:
         """Return the verdict as a table of one row."""
@@ -147,7 +164,17 @@ def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, 
     Returns
     -------
     A, B : array of ``types.operand``
+
+    Raises
+    ------
+    ArgumentError
+        A size or the seed is no whole number or negative, or `types` is none.
+    DeviceError
+        CuPy arrays are asked for where there is no GPU.
     """
+    if not isinstance(types, Types):
+        raise ArgumentError("types", repr(types), "Types: one of operands.FP32, FP64 and FP16")
+    M, N, K, seed = (_natural(name, n) for name, n in (("M", M), ("N", N), ("K", K), ("seed", seed)))
     A, B, _ = _draw(M, N, K, seed, types)
     if not _where(on_gpu):
         return A, B
@@ -178,7 +205,7 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float) -> Any:
 
 
 def check(
-    kernel: Kernel | Callable[..., Any],
+    kernel: Kernel | str | Callable[..., Any],
     M: int,
     N: int,
     K: int,
@@ -187,19 +214,22 @@ def check(
     seed: int = 0,
     on_gpu: bool | None = None,
     *,
-    shift: int = 0,
+    shift: int | Sequence[int] = 0,
     special: bool = False,
+    last_tile: bool = False,
 ) -> CheckResult:
     """Run a kernel on random matrices and judge the result.
 
     A, B and C lie inside larger buffers: around A and B there are NaNs, so that reading past an edge
     shows, and around C a pattern that must survive. Where β = 0, C itself is NaN before the run, and
-    where α = 0, A and B are: BLAS says they are not read.
+    where α = 0, A and B are: BLAS says they are not read. On the simulator any access outside a matrix
+    is a fault, and so is any read of what BLAS does not read, whatever becomes of the value.
 
     Parameters
     ----------
-    kernel : Kernel or callable
-        Anything that is called like a `Kernel`, for example `cublas.sgemm`; float32 unless it has `types`.
+    kernel : Kernel, str or callable
+        A kernel or its name, or anything that is called like one, for example `cublas.sgemm`; float32 unless it has
+        `types`.
     M, N, K : int
         Sizes, 0 allowed.
     alpha, beta : float
@@ -208,10 +238,13 @@ def check(
         Of the random matrices.
     on_gpu : bool, optional
         On the GPU or simulated; on the GPU where there is one, unless given.
-    shift : int
-        Elements by which each matrix starts past a 512-byte boundary.
+    shift : int or three of them
+        Elements by which each matrix, or A, B and C in turn, starts past a 512-byte boundary.
     special : bool
         Also put infinities, NaNs, zeros and subnormals into some rows of A and C and columns of B.
+    last_tile : bool
+        Compute the last tile of C alone, on the simulator. The matrices are files with holes, so that they may have
+        more than 2³² elements; what the tile does not need is zero, and there are no guards.
 
     Returns
     -------
@@ -221,20 +254,51 @@ def check(
     Raises
     ------
     ArgumentError
-        A size is negative, or K is past the bound's validity ((K + 2)·u < 1).
+        A size, a shift or the seed is no whole number or negative, a scalar no number, the kernel none, or K is past
+        the bound's validity ((K + 2)·u < 1). Or `last_tile` is asked for with a shift, special values, the GPU or
+        what is no `Kernel`.
     DeviceError, CompileError, UnsupportedInstruction
         The kernel could not be run.
     """
-    for name, size in (("M", M), ("N", N), ("K", K)):
-        if size < 0:
-            raise ArgumentError(name, str(size), "0 or more")
+    return counted(kernel, M, N, K, alpha, beta, seed, on_gpu, shift=shift, special=special, last_tile=last_tile)[0]
+
+
+def counted(
+    kernel: Kernel | str | Callable[..., Any],
+    M: int,
+    N: int,
+    K: int,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    seed: int = 0,
+    on_gpu: bool | None = None,
+    *,
+    shift: int | Sequence[int] = 0,
+    special: bool = False,
+    last_tile: bool = False,
+    architecture: str = ARCHITECTURE,
+) -> tuple[CheckResult, Counts]:
+    """Return what `check` does, and what the simulator counted meanwhile: nothing on the GPU, or at a fault.
+
+    What a kernel costs is no part of the verdict: a slow one is right too.
+    """
+    kernel = _callable(kernel)
+    M, N, K, seed = (_natural(name, n) for name, n in (("M", M), ("N", N), ("K", K), ("seed", seed)))
+    shift = _shifts(shift)
     types = getattr(kernel, "types", FP32)
     if (K + 2) * types.roundoff >= 1:
         raise ArgumentError("K", str(K), f"less than {int(1 / types.roundoff) - 2}, where the error bound still holds")
-    on_gpu = _where(on_gpu)
+    if last_tile and (on_gpu or special or any(shift) or not isinstance(kernel, Kernel)):
+        raise ArgumentError("last_tile", "True", "a Kernel on the simulator, no shift and no special values")
+    on_gpu = not last_tile and _where(on_gpu)
     alpha, beta = (
         float(operands.scalar(name, value, types.result)) for name, value in (("alpha", alpha), ("beta", beta))
     )
+    name = getattr(kernel, "name", None) or kernel.__name__
+    settings = (name, M, N, K, alpha, beta, seed, shift, special, last_tile, on_gpu)
+    if last_tile:
+        return _last_tile(kernel, settings, architecture)
+
     A, B, C = _draw(M, N, K, seed, types)
     if special:
         _make_special(A, B, C, seed)
@@ -242,29 +306,33 @@ def check(
         A[:], B[:] = np.nan, np.nan
     if beta == 0:
         C[:] = np.nan
-    name = getattr(kernel, "name", None) or kernel.__name__
-    settings = (name, M, N, K, alpha, beta, seed, shift, special, on_gpu)
-
     with gpu.reported(f"checking {name}"):
-        inside_A = _Guarded(A, GUARD_OF_INPUT, shift, on_gpu)
-        inside_B = _Guarded(B, GUARD_OF_INPUT, shift, on_gpu)
-        inside_C = _Guarded(C, GUARD_OF_C, shift, on_gpu)
+        guards = (GUARD_OF_INPUT, GUARD_OF_INPUT, GUARD_OF_C)
+        inside = [
+            _Guarded(matrix, guard, by, on_gpu) for matrix, guard, by in zip((A, B, C), guards, shift, strict=True)
+        ]
+        counts = Counts()
         try:
-            kernel(inside_A.view, inside_B.view, inside_C.view, alpha, beta)
+            if isinstance(kernel, Kernel) and not on_gpu:
+                counts = _simulate(kernel, [one.view for one in inside], alpha, beta, architecture)
+            else:
+                kernel(*(one.view for one in inside), alpha, beta)
         except SimulationFault as fault:
-            return CheckResult(*settings, fault=str(fault))
-        got = inside_C.contents()
-        intact = inside_A.intact(all_of_it=True) and inside_B.intact(all_of_it=True) and inside_C.intact()
-    return _verdict(settings, got, (A, B, C, alpha, beta), intact)
+            return CheckResult(*settings, fault=str(fault)), counts
+        got = inside[2].contents()
+        intact = inside[0].intact(all_of_it=True) and inside[1].intact(all_of_it=True) and inside[2].intact()
+    return _verdict(settings, got, (A, B, C, alpha, beta), intact), counts
 
 
-def suite(kernel: Kernel, on_gpu: bool | None = None) -> SuiteResult:
-    """Check a kernel on the sizes, scalars and values where kernels go wrong.
+def suite(kernel: Kernel | str, on_gpu: bool | None = None) -> SuiteResult:
+    """Check a kernel on the sizes, scalars and values where kernels go wrong; see `cases`.
 
-    Sizes 0 and 1, primes, tall, flat and deep shapes, multiples of the kernel's tile and one more or
-    less; general and trivial α and β; matrices that start off a 16-byte boundary; infinities and NaNs.
+    Raises
+    ------
+    ArgumentError, DeviceError, CompileError, UnsupportedInstruction
+        As for `check`.
     """
-    return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in cases(kernel)))
+    return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in cases(kernel, on_gpu)))
 
 
 def summary(suites: Sequence[SuiteResult]) -> Table:
@@ -279,41 +347,137 @@ def summary(suites: Sequence[SuiteResult]) -> Table:
     return Table(("kernel", "ran on", "cases", "passed", "worst error / bound", "verdict"), rows)
 
 
-def cases(kernel: Kernel) -> list[dict[str, Any]]:
-    """Return the arguments of `check` for each case of the suite."""
-    BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
-    BK = kernel.parameters.get("BK", 8)
-    shapes = [
-        (0, 0, 0),
-        (0, 5, 3),
-        (5, 0, 3),
-        (5, 3, 0),
-        (1, 1, 1),
-        (1, 1, 7),
-        (1, 7, 1),
-        (7, 1, 1),
-        (37, 41, 43),
-        (131, 3, 5),
-        (3, 131, 5),
-        (3, 5, 131),
-        (BM, BN, BK),
-        (BM + 1, BN + 1, BK + 1),
-        (BM - 1, BN - 1, BK - 1),
-        (2 * BM, 2 * BN, 2 * BK),
-        (BM + 1, BN - 1, 2 * BK - 1),
-        (BM - 1, 2 * BN + 1, 3 * BK + 1),
-    ]
-    shapes = list(dict.fromkeys(shapes))  # a small tile makes some of them the same
-    scalars = ((1.0, 0.0), (-1.5, 0.75))
-    listed = [_case(shape, *pair) for shape in shapes for pair in scalars]
-    listed += [_case((37, 41, 43), *pair) for pair in ((1.0, 1.0), (0.0, 2.0), (0.0, 0.0), (0.1, -1e-3))]
-    listed += [_case((BM, BN, 2 * BK), *pair, shift=1) for pair in scalars]
-    listed += [_case((37, 41, 43), *pair, special=True) for pair in (*scalars, (0.0, 2.0))]
-    return [case | {"seed": number} for number, case in enumerate(listed)]
+PLAIN, GENERAL = (1.0, 0.0), (-1.5, 0.75)
+"""α and β that leave nothing to do, and such that both are felt."""
 
 
-def _case(shape: tuple[int, int, int], alpha: float, beta: float, **more: Any) -> dict[str, Any]:
-    return dict(zip("MNK", shape, strict=True)) | {"alpha": alpha, "beta": beta} | more
+def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None) -> list[dict[str, Any]]:
+    """Return the arguments of `check` for each case of the suite, cheap and telling ones first.
+
+    They follow from the kernel's tile (BM × BN, BK deep), its STAGES, and how many elements 16 bytes hold:
+
+    - nothing, a single element, a row, a column;
+    - whole tiles, fewer and more of them along K than there are stages;
+    - one edge at a time past or short of a tile, by one, and by what keeps rows at multiples of 16 bytes, or of 8,
+      for a kernel takes other roads where it can, and only there;
+    - half a tile, which leaves warps without work;
+    - all edges at once, several tiles in both directions;
+    - each matrix alone off its 512-byte boundary, to one that is a multiple of 16 bytes, of 8, or of one element;
+    - trivial and general α and β; α = 0 and K = 0, where A and B are not read; infinities and NaNs;
+    - the last tile of matrices with more than 2³² elements, on the simulator.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable
+        A callable without `parameters` is taken to have a tile of 32 × 32.
+    on_gpu : bool, optional
+        As for `check`.
+    """
+    kernel = _callable(kernel)
+    listed = list(_cases(kernel))
+    if isinstance(kernel, Kernel) and not _where(on_gpu):
+        listed += _far_cases(kernel)
+    unique = {str(case): case for case in listed}  # a small tile makes some of them the same
+    return [case | {"seed": number} for number, case in enumerate(unique.values())]
+
+
+def _extents(kernel: Callable[..., Any]) -> tuple[int, int, int, int, int]:
+    """Return BM, BN and BK of a kernel, how many tiles of A and B it holds, and the elements in 16 bytes."""
+    of = getattr(kernel, "parameters", {})
+    wide = 16 // getattr(kernel, "types", FP32).operand.itemsize
+    return of.get("BM", 32), of.get("BN", 32), of.get("BK", 2 * wide), max(of.get("STAGES", 1), 1), wide
+
+
+def _cases(kernel: Callable[..., Any]) -> Iterator[dict[str, Any]]:
+    """Yield the cases that go through every block."""
+    BM, BN, BK, stages, wide = _extents(kernel)
+    half = wide // 2
+    deep = 2 * stages + 1  # tiles, so that each of the stages is used and filled again
+    yield _case((3, 5, 1), PLAIN)
+    yield _case((BM + 1, BN + 1, BK + 1), GENERAL)
+    for scalars in ((0.0, 2.0), (0.0, 0.0)):
+        yield _case((3, 5, 4), scalars)
+    for scalars in (PLAIN, GENERAL, (np.nan, 2.0), (np.inf, 0.0)):
+        yield _case((5, 3, 0), scalars)
+    yield _case((BM, BN, BK), PLAIN)
+    yield _case((BM, BN, BK), GENERAL)
+
+    for shape in ((0, 0, 0), (0, 5, 3), (5, 0, 3), (1, 1, 1), (1, 1, 7), (1, 7, 1), (7, 1, 1)):
+        yield _case(shape, GENERAL)
+    for by in (-wide, wide, -1, 1, half):
+        yield _case((BM, BN + by, BK), GENERAL)
+        yield _case((BM, BN, BK + by), GENERAL)
+    for by in (-1, 1):
+        yield _case((BM + by, BN, BK), GENERAL)
+        yield _case((BM + by, BN - wide, BK + wide), PLAIN)
+    for shape in ((BM // 2, BN, BK), (BM, BN // 2, BK)):
+        yield _case(shape, PLAIN)
+    for matrix in range(3):
+        for by in (wide, half, 1):
+            yield _case((BM, BN, BK), GENERAL, shift=tuple(by * (matrix == which) for which in range(3)))
+
+    yield _case((BM - 1, BN - 1, BK - 1), PLAIN)
+    yield _case((BM + 1, BN + 1, BK + 1), PLAIN, shift=1)
+    yield _case((2 * BM + 3, 3, 5), GENERAL)
+    yield _case((3, 2 * BN + 5, 5), GENERAL)
+    for tiles in range(2, stages + 1):
+        yield _case((BM, BN, tiles * BK), PLAIN)
+    yield _case((2 * BM, 2 * BN, deep * BK), PLAIN)
+    yield _case((2 * BM, BN - 1, 2 * BK - 1), GENERAL)
+    yield _case((BM - 1, 2 * BN + wide, deep * BK - wide), GENERAL)
+    yield _case((BM - 1, 2 * BN + 1, (stages + 1) * BK + 1), GENERAL)
+
+    yield _case((BM, BN, BK), (0.0, 2.0))
+    yield _case((37, 41, 2 * BK + 3), (1.0, 1.0))
+    yield _case((37, 41, 2 * BK + 3), (0.1, -1e-3))
+    for scalars in (PLAIN, GENERAL, (0.0, 2.0)):
+        yield _case((BM - 1, BN - 1, BK + 1), scalars, special=True)
+    yield _case((BM, BN, 2 * BK), GENERAL, special=True)
+
+
+def _far_cases(kernel: Kernel) -> Iterator[dict[str, Any]]:
+    """Yield the cases past 2³² elements: of A and C, and of B and C, with a last tile that is whole and one that isn't.
+
+    They have more than 65,535 tiles in a direction, too.
+    """
+    BM, BN, BK, _, _ = _extents(kernel)
+    many = 2**33  # so that the elements that one thread fetches may be as far apart
+    rows, cols = (
+        min(many // depth, operands.INT_MAX) // tile * tile for depth, tile in ((min(BK, BN), BM), (min(BK, BM), BN))
+    )
+    for shape in ((rows, BN, BK), (rows - 1, BN - 1, BK + 1), (BM, cols, BK), (BM - 1, cols - 1, BK + 1)):
+        yield _case(shape, GENERAL, last_tile=True)
+
+
+def _case(shape: tuple[int, int, int], scalars: tuple[float, float], **more: Any) -> dict[str, Any]:
+    return dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True)) | more
+
+
+def _callable(kernel: Kernel | str | Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel of a name, and anything that can be called as it is."""
+    if isinstance(kernel, str):
+        return find(kernel)
+    if not callable(kernel):
+        raise ArgumentError("kernel", repr(kernel), "a Kernel, its name, or a function that is called like one")
+    return kernel
+
+
+def _natural(name: str, value: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ArgumentError(name, f"{type(value).__name__} {value!r}", "a whole number, 0 or more") from None
+    if number < 0:
+        raise ArgumentError(name, str(number), "0 or more")
+    return number
+
+
+def _shifts(shift: int | Sequence[int]) -> tuple[int, int, int]:
+    """Return the shifts of A, B and C."""
+    by = tuple(shift) if isinstance(shift, Sequence) else (shift,) * 3
+    if len(by) != 3:
+        raise ArgumentError("shift", repr(shift), "a number, or one each for A, B and C")
+    return tuple(_natural("shift", number) for number in by)
 
 
 def _where(on_gpu: bool | None) -> bool:
@@ -323,6 +487,45 @@ def _where(on_gpu: bool | None) -> bool:
     if on_gpu:
         gpu.capability()
     return on_gpu
+
+
+def _simulate(
+    kernel: Kernel,
+    matrices: Sequence[np.ndarray],
+    alpha: float,
+    beta: float,
+    architecture: str,
+    blocks: Sequence[int] | None = None,
+) -> Counts:
+    """Run a kernel on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
+    problem = operands.check(*matrices, alpha, beta, kernel.types)
+    unread = {name for name, factor in (("A", alpha), ("B", alpha), ("C", beta)) if factor == 0}
+    machine = kernel.simulated(problem, architecture, blocks=blocks, unwritten=unread)
+    return sum(machine.counts().values(), Counts())
+
+
+def _last_tile(kernel: Kernel, settings: tuple, architecture: str) -> tuple[CheckResult, Counts]:
+    """Do what `counted` does for the last tile of C alone."""
+    _, M, N, K, alpha, beta, seed, *_ = settings
+    rows, cols = (
+        (size - 1) // kernel.parameters[tile] * kernel.parameters[tile] for size, tile in ((M, "BM"), (N, "BN"))
+    )
+    a, b, c = _draw(M - rows, N - cols, K, seed, kernel.types)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            A, B, C = (
+                np.memmap(f"{folder}/{name}", part.dtype, "w+", shape=shape)
+                for name, part, shape in (("A", a, (M, K)), ("B", b, (K, N)), ("C", c, (M, N)))
+            )
+        except OSError as error:
+            raise DeviceError(f"last_tile needs files with holes, and {folder} takes none so large: {error}") from None
+        A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
+        before = C[rows:, cols:].copy()
+        try:
+            counts = _simulate(kernel, (A, B, C), alpha, beta, architecture, [kernel.grid(M, N) - 1])
+        except SimulationFault as fault:
+            return CheckResult(*settings, fault=str(fault)), Counts()
+        return _verdict(settings, np.array(C[rows:, cols:]), (a, b, before, alpha, beta), True), counts
 
 
 def _draw(M: int, N: int, K: int, seed: int, types: Types) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -409,13 +612,13 @@ def _compare(
         if K:
             wide_A, wide_B = A.astype(np.float64), B.astype(np.float64)
             reference += alpha * (wide_A @ wide_B)
-            product += _finite_size(wide_A) @ _finite_size(wide_B)
+            product += _felt_size(wide_A, types) @ _felt_size(wide_B, types)
         if beta != 0:
             wide_C = C.astype(np.float64)
             reference += beta * wide_C
             rest += abs(beta) * _finite_size(wide_C)
         magnitude = abs(alpha) * product + rest if K else rest
-        bound = n / (1 - n) * magnitude + lost * (2 * K * abs(alpha) + 2)
+        bound = n / (1 - n) * magnitude + lost * (2 * K * abs(alpha) + 2 if K else 2)
         error = np.abs(got - reference)
         ratio = np.where(np.isfinite(error), error / bound, np.inf)
 
@@ -428,6 +631,12 @@ def _compare(
 def _finite_size(matrix: np.ndarray) -> np.ndarray:
     """Return |matrix| with 0 for what is not finite."""
     return np.where(np.isfinite(matrix), np.abs(matrix), 0.0)
+
+
+def _felt_size(matrix: np.ndarray, types: Types) -> np.ndarray:
+    """Return the size of factors as the bound counts it: of FP16 at least the least normal number, but for 0."""
+    size = _finite_size(matrix)
+    return np.where((size > 0) & (size < 2.0**-14), 2.0**-14, size) if types == FP16 else size
 
 
 def _verdict(settings: tuple, got: np.ndarray, inputs: tuple, intact: bool) -> CheckResult:
@@ -452,11 +661,11 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
     rows = [
         (
             *(result.M, result.N, result.K, f"{result.alpha:g}", f"{result.beta:g}"),
-            "special values" if result.special else f"shifted by {result.shift}" if result.shift else "",
+            _inputs(result),
             result.worst_ratio,
             "" if result.worst_at is None else "{}, {}".format(*result.worst_at),
             result.wrong,
-            _words(result),
+            result.verdict,
         )
         for result in results
     ]
@@ -464,10 +673,10 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
     return Table(columns, rows, title, f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element.")
 
 
-def _words(result: CheckResult) -> str:
-    """Return the verdict in words."""
-    if result.fault:
-        return result.fault
-    if result.wrong:
-        return "wrong values"
-    return "passed" if result.guards_intact else "wrote outside C"
+def _inputs(result: CheckResult) -> str:
+    """Return what is particular about the matrices, in words."""
+    shifted = [f"{name} shifted by {by}" for name, by in zip("ABC", result.shift, strict=True) if by]
+    if len(set(result.shift)) == 1:
+        shifted = [f"shifted by {by}" for by in set(result.shift) if by]
+    special = ["special values"] if result.special else []
+    return ", ".join(shifted + special + (["last tile"] if result.last_tile else []))

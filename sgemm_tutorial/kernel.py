@@ -324,8 +324,11 @@ class Kernel:
         blocks: Collection[int] | None = None,
         progress: bool | None = False,
         multiprocessors: int = MULTIPROCESSORS,
+        unwritten: Collection[str] = (),
     ) -> Machine:
         """Run the kernel on the simulator, updating ``problem.C``; see `simulate` for the parameters.
+
+        Reading what `unwritten` names of A, B and C is a fault, until the kernel has written it.
 
         Returns
         -------
@@ -337,7 +340,7 @@ class Kernel:
         division = kernel.division(problem, architecture, multiprocessors)
         if problem.fresh_C:
             problem.C.fill(np.nan)
-        fresh = {"C", "workspace"} if problem.fresh_C else {"workspace"}
+        fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C else set())
         arguments = problem.arguments
         if division.counts:
             arguments["workspace"] = np.full(division.workspace, np.nan, np.float32)

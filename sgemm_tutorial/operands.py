@@ -1,6 +1,4 @@
-"""What goes into a product: its element types, the checking of what a caller passes before anything is launched, and
-what a launch is given beside it.
-"""
+"""What goes into a product and its launch: element types, and what a caller passes, checked before anything starts."""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sgemm_tutorial import LADDER, ArgumentError, DeviceError, check, find, gpu, matrices, suite
-from sgemm_tutorial.correctness import cases, excess
+from sgemm_tutorial import CATALOGUE, ArgumentError, DeviceError, check, find, gpu, matrices, suite
+from sgemm_tutorial.correctness import cases, counted, excess
+from sgemm_tutorial.tools.mutants import instances
 
 U = 2.0**-24
 LARGEST = float(np.finfo(np.float32).max)
@@ -175,6 +176,17 @@ def test_underflow_is_excused():
     assert not (excess(got + np.float32(1e-40), A, B, got, 1.0, 0.0) <= 1).all()
 
 
+def test_subnormal_halfs_count_as_tensor_cores_align_them():
+    """Cut off where 2⁻¹⁴ times the other factor has its 23rd bit, which an H100 does; beyond that it is wrong."""
+    A, B = np.array([[6e-8]], np.float16), np.array([[1.5]], np.float16)
+    exact, bound = float(A[0, 0]) * 1.5, 3 * 2.0**-23 * 2.0**-14 * 1.5
+    for factor, right in ((0.99, True), (1.01, False)):
+        got = np.array([[exact + factor * bound]])
+        assert (excess(got, A, B, got, 1.0, 0.0) <= 1).all() == right
+    zero = np.zeros((1, 1), np.float16)
+    assert not (excess(np.array([[1e-12]]), zero, B, zero, 1.0, 0.0) <= 1).all()
+
+
 def test_matrices_are_normal_and_the_same_each_time():
     A, B = matrices(50, 60, 70, seed=3, on_gpu=False)
     again, _ = matrices(50, 60, 70, seed=3, on_gpu=False)
@@ -185,9 +197,103 @@ def test_matrices_are_normal_and_the_same_each_time():
     assert A[0, :2] == pytest.approx([2.41715, 0.14276257])
 
 
-@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
-def test_the_ladder_passes_its_suite(kernel):
-    assert suite(kernel, on_gpu=False).passed
+@pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
+def test_every_kernel_passes_its_suite(kernel):
+    result = suite(kernel, on_gpu=False)
+    assert result.passed, result.failures().table()
+
+
+A_ROW_SHORT, EIGHT_TOO_FAR = ("rows >= BM", "rows >= BM - 1"), ("colA < depth", "colA <= depth")
+
+
+@pytest.mark.parametrize(
+    ("rung", "change", "by"),
+    [
+        *((rung, A_ROW_SHORT, (-1, 0, 0)) for rung in ("07", "08", "09", "10", "11", "13", "15")),
+        ("07", ("cols >= BN", "cols >= BN - 4"), (0, -4, 0)),
+        ("07", ("depth >= BK", "depth >= BK - 4"), (0, 0, -4)),
+        ("14", ("rows >= 16", "rows >= 15"), (-1, 0, 0)),
+        ("15", EIGHT_TOO_FAR, (0, 0, -8)),
+        ("15", ("colB < cols", "colB <= cols"), (0, -8, 0)),
+    ],
+)
+def test_what_only_an_aligned_matrix_shows_is_found(rung, change, by):
+    """A kernel that takes wide accesses one row, or eight elements, too far does so only where the rest is aligned."""
+    kernel = instances(find(rung))[-1 if rung == "13" else 0]
+    broken = kernel.edited(change)
+    failed = next(case for case in cases(broken, on_gpu=False) if not check(broken, on_gpu=False, **case).passed)
+    tile = {"BK": 16} | kernel.parameters  # 14 has none
+    assert tuple(failed[size] - tile[name] for size, name in zip("MNK", ("BM", "BN", "BK"), strict=True)) == by
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shift"),
+    [
+        ("aligned(A, K)", "true", (2, 0, 0)),
+        ("aligned(B, N)", "true", (0, 2, 0)),
+        ("aligned(C, N)", "true", (0, 0, 2)),
+    ],
+)
+def test_each_matrix_alone_is_shifted(before, after, shift):
+    kernel = instances(find("07"))[0].edited((f" && {before}", ""))
+    assert check(kernel, 64, 64, 8, on_gpu=False).passed
+    assert "misaligned" in check(kernel, 64, 64, 8, -1.5, 0.75, on_gpu=False, shift=shift).verdict
+    assert {"shift": shift}.items() <= next(case for case in cases(kernel) if case.get("shift") == shift).items()
+
+
+@pytest.mark.parametrize("narrow", ["unsigned", "int"])
+def test_32_bit_offsets_are_found_in_the_last_tile(narrow):
+    kernel = find("03").edited(("size_t", narrow))
+    far = [case for case in cases(kernel, on_gpu=False) if case.get("last_tile")]
+    assert all(max(case["M"] * case["K"], case["K"] * case["N"]) > 2**32 for case in far)
+    assert all(case["M"] * case["N"] > 2**32 for case in far)
+    assert [check(find("03"), on_gpu=False, **case).passed for case in far] == [True] * len(far)
+    assert [check(kernel, on_gpu=False, **case).passed for case in far] == [False] * len(far)
+
+
+@pytest.mark.parametrize(("alpha", "beta", "array"), [(0.0, 1.0, "A"), (1.0, 0.0, "C")])
+def test_a_read_is_found_whatever_becomes_of_it(alpha, beta, array):
+    """The value may be compared with something, or multiplied with 0: BLAS does not even read it."""
+    harmless = find("02").edited(
+        ("if (alpha == 0.0f) K = 0;", f"if ({array}[0] > 1e30f) K = 0; if (alpha == 0.0f) K = 0;")
+    )
+    assert check(harmless, 9, 9, 9, 1.0, 1.0, on_gpu=False).passed
+    result = check(harmless, 9, 9, 9, alpha, beta, on_gpu=False)
+    assert f"uninitialised: 02_coalesced, line 17, block 0, thread 0: reads {array} at byte 0" in result.verdict
+
+
+def test_without_k_alpha_may_be_anything():
+    for alpha, beta in ((float("nan"), 2.0), (float("inf"), 0.0)):
+        assert check("02", 5, 3, 0, alpha, beta, on_gpu=False).passed
+        assert not check(Imitation(lambda A, B, C: change(C, 9)), 5, 3, 0, alpha, beta, on_gpu=False).passed
+
+
+def test_cases_follow_the_tile():
+    plain = cases(find("11"), on_gpu=False)
+    assert [case["seed"] for case in plain] == list(range(len(plain)))
+    depths = {case["K"] for case in plain if (case["M"], case["N"]) == (128, 256)}
+    assert {4, 7, 8, 9, 10, 12, 16, 24} <= depths and max(
+        case["K"] for case in plain
+    ) == 7 * 8  # BK = 8, three stages, fours
+    assert {case["N"] for case in plain if (case["M"], case["K"]) == (128, 8)} >= {252, 255, 256, 257, 258, 260}
+    shifts = {case["shift"] for case in plain if "shift" in case}
+    assert {(by, 0, 0) for by in (1, 2, 4)} | {(0, by, 0) for by in (1, 2, 4)} | {
+        (0, 0, by) for by in (1, 2, 4)
+    } < shifts
+    assert {(8, 0, 0), (4, 0, 0), (1, 0, 0)} < {case.get("shift") for case in cases("15", on_gpu=False)}
+    assert not any("last_tile" in case for case in cases(Imitation()))
+
+
+def test_a_kernels_name_is_enough():
+    assert check("02", 3, 4, 5, on_gpu=False) == check(find("02"), 3, 4, 5, on_gpu=False)
+    assert suite("01", on_gpu=False).passed
+    assert cases("3") == cases(find("03"))
+
+
+def test_what_is_counted():
+    result, counts = counted("02", 8, 32, 4, on_gpu=False)
+    assert (result.passed, counts.global_load_bytes) == (True, 2 * 4 * 8 * 32 * 4)
+    assert counted(Imitation(), 8, 32, 4, on_gpu=False)[1].instructions == 0
 
 
 BROKEN = {
@@ -211,12 +317,49 @@ def test_a_broken_kernel_fails_with_a_reason(name, tmp_path):
     assert (failed.fault or "wrong values") in str(result.table())
 
 
-def test_bad_arguments():
-    kernel = find("01")
-    with pytest.raises(ArgumentError, match="M: got -1"):
-        check(kernel, -1, 2, 3)
-    with pytest.raises(ArgumentError, match="K: got 16777214"):
-        check(kernel, 1, 1, 2**24 - 2)
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: check("01", -1, 2, 3), "M: got -1, needs 0 or more"),
+        (lambda: check("01", 1, 2.0, 3), "N: got float 2.0, needs a whole number, 0 or more"),
+        (lambda: check("01", 1, 1, 2**24 - 2), "K: got 16777214, needs less than 16777214"),
+        (lambda: check("01", 1, 1, 1, seed=-1), "seed: got -1, needs 0 or more"),
+        (lambda: check("01", 1, 1, 1, seed="a"), "seed: got str 'a', needs a whole number"),
+        (lambda: check("01", 1, 1, 1, "a"), "alpha: got str 'a', needs a real number"),
+        (lambda: check("01", 1, 1, 1, shift=-1), "shift: got -1, needs 0 or more"),
+        (
+            lambda: check("01", 1, 1, 1, shift=(1, 2)),
+            r"shift: got \(1, 2\), needs a number, or one each for A, B and C",
+        ),
+        (lambda: check("nonsense", 1, 1, 1), "name: got 'nonsense', needs one of"),
+        (lambda: check(3, 1, 1, 1), "kernel: got 3, needs a Kernel, its name, or a function"),
+        (lambda: suite(None), "kernel: got None, needs"),
+        (lambda: check("01", 1, 1, 1, last_tile=True, shift=1), "last_tile: got True, needs a Kernel on the simulator"),
+        (lambda: check("01", 1, 1, 1, on_gpu=True, last_tile=True), "last_tile: got True, needs a Kernel on the sim"),
+        (lambda: matrices(-1, 2, 3), "M: got -1, needs 0 or more"),
+        (lambda: matrices(1, 2, "3"), "K: got str '3', needs a whole number, 0 or more"),
+        (lambda: matrices(1, 2, 3, seed=-5), "seed: got -5, needs 0 or more"),
+        (
+            lambda: matrices(1, 2, 3, types="FP16"),
+            "types: got 'FP16', needs Types: one of operands.FP32, FP64 and FP16",
+        ),
+    ],
+)
+def test_bad_arguments(call, text):
+    with pytest.raises(ArgumentError, match=f"^{text}"):
+        call()
+
+
+def test_what_this_machine_lacks(monkeypatch):
     if not gpu.available():
         with pytest.raises(DeviceError, match="no GPU"):
             matrices(1, 1, 1, on_gpu=True)
+
+    def full(*_, **__):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(np, "memmap", full)
+    with pytest.raises(
+        DeviceError, match=r"last_tile needs files with holes, and .* takes none so large: no space left"
+    ):
+        check("01", 1, 1, 1, on_gpu=False, last_tile=True)

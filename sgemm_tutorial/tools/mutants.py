@@ -1,103 +1,83 @@
-"""Breaks every kernel of the ladder in every way that a few small rules can, and counts the breaks that are noticed.
+"""Breaks every kernel in every way that a few small rules can, and lets `correctness.suite` find out.
 
-``python -m tests.mutations [-v] [kernel ...]`` prints, per kernel and rule, how many were made and how many caught.
-A mutant that survives is either a hole in `verdict` or does nothing wrong; `EQUIVALENT` argues each of the latter.
+``python -m sgemm_tutorial.tools.mutants [--jobs 2] [kernel ...]`` judges the mutants that the recording lacks, or whose
+kernel or judge has changed since, records each in ``book/results/mutants.json`` and prints how many were made and how
+many caught. It may be interrupted, and goes on from there.
+
+A mutant is caught if a case of the suite fails, or if it takes more requests to memory and wavefronts than the kernel
+does. The latter is no part of `correctness.check`: a kernel that is slow for want of its fast path, or because of bank
+conflicts, is right all the same, and a reader's own has nothing to be held against. What the compiler makes the same
+PTX of is no mutant. One that survives is a hole in the suite, or `equivalent` argues why it is none.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
+import multiprocessing
+import os
 import re
 import signal
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-from tqdm import tqdm
+from cupy.cuda import nvrtc
 
-from ..catalogue import LADDER, find
-from ..errors import CompileError, SimulationFault, UnsupportedInstruction
+from .. import cache as disk
+from .. import correctness, simulator
+from ..catalogue import CATALOGUE, find
+from ..compiler import Binary
+from ..errors import CompileError, UnsupportedInstruction
 from ..kernel import Kernel
-from ..simulation import simulate
+from ..paths import RESULTS
+from ..progress import bar
+from ..records import files
 from ..table import Table
+from .equivalent import EQUIVALENT
+
+RECORD = RESULTS / "mutants.json"
+JUDGES = (*sorted(Path(simulator.__file__).parent.glob("*.py")), Path(correctness.__file__), Path(__file__))
 
 Edit = tuple[int, int, str]  # replace the text between two places
 
 STRIPS = {"BM": 64, "BN": 64, "BK": 8, "TM": 8, "TN": 8, "BLOCKS": 1}
 WARPS = {"BM": 128, "BN": 64, "BK": 16, "WM": 64, "WN": 32, "TM": 8, "TN": 8, "BLOCKS": 1}
-SMALL = {
-    "07_vectorized": STRIPS,
-    "08_conflict_free": STRIPS,
-    "09_warp_tile": WARPS,
-    "10_double_buffer": WARPS,
-    "11_async_pipeline": WARPS | {"STAGES": 3},
+ROWS = {"BM": 8, "BN": 128, "BK": 8, "TM": 8, "BLOCKS": 1}
+FRAGMENTS = {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32}
+INSTANCES: dict[str, tuple[dict[str, int], ...]] = {
+    "03_shared_tile": ({"BM": 16, "BN": 16, "BK": 32},),
+    "04_thread_tile_1d": ({"BM": 32, "BN": 32, "BK": 16, "TM": 4},),
+    "05_thread_tile_2d": ({"BM": 32, "BN": 32, "BK": 16, "TM": 4, "TN": 4},),
+    "06_register_fragments": ({"BM": 32, "BN": 32, "BK": 16, "TM": 4, "TN": 4},),
+    "07_vectorized": (STRIPS,),
+    "08_conflict_free": (STRIPS,),
+    "09_warp_tile": (WARPS,),
+    "10_double_buffer": (WARPS,),
+    "11_async_pipeline": (WARPS | {"STAGES": 3},),
+    "13_register_l1": (
+        ROWS,
+        ROWS | {"SHARED": 1},
+        ROWS | {"SHARED": 1, "C_LAST": 1, "FETCH": 4},
+        ROWS | {"SHARED": 1, "C_LAST": 1, "FETCH": 4, "READ": 4, "UNROLL": 2},
+    ),
+    "14_wmma": ({"BM": 32, "BN": 32},),
+    "15_wmma_warp_tile": tuple(FRAGMENTS | {"STAGES": stages} for stages in (3, 1, 0)),
 }
-"""Template arguments with which the later rungs are broken: they compile in a fraction of the time."""
+"""Template arguments with which kernels are broken: small tiles, which compile and run in a fraction of the time, and
+one set of them for each path that the arguments select."""
 
-PATIENCE = 20  # seconds that a verdict may take before a loop counts as endless; it takes well under one
-
-NO_SUCH_REGISTER = """\
-The array is in registers, and the round too many is about an element that it doesn't have. The compiler drops it."""
-
-SAME_SUMS = """\
-The columns of a row are walked in another order, but each product is still added to its own sum. It matters only to
-what can be reused of the registers read before, which the simulator doesn't know; chapter 09 counts it in SASS."""
-
-SAME_COPY = """\
-Sixteen bytes are copied by cp.async.ca instead of cp.async.cg: through L1 and not past it. That may cost time, but the
-simulator has no caches."""
-
-EQUIVALENT: dict[tuple[str, str, str], str] = {
-    (find(rung).name, rule, text): why
-    for why, rule, rungs, text in (
-        (NO_SUCH_REGISTER, "boundary moved", "04 05 06 07 08 09 10 11", "for (int m = 0; m <= TM; ++m)"),
-        (NO_SUCH_REGISTER, "boundary moved", "06", "for (int m = 0; m <= TM; ++m) fragA[m] = As[tileRow + m][k];"),
-        (NO_SUCH_REGISTER, "boundary moved", "07", "for (int m = 0; m <= TM; ++m) fragA[m] = As[k][tileRow + m];"),
-        (
-            NO_SUCH_REGISTER,
-            "boundary moved",
-            "08 09",
-            "for (int m = 0; m <= TM; ++m) fragA[m] = As[k][(tileRow ^ swizzle(k)) + m / 4 * nextM + m % 4];",
-        ),
-        (
-            NO_SUCH_REGISTER,
-            "boundary moved",
-            "10",
-            "for (int m = 0; m <= TM; ++m) fragA[m] = As[stage][k][(tileRow ^ swizzle(k)) + m / 4 * nextM + m % 4];",
-        ),
-        (
-            NO_SUCH_REGISTER,
-            "boundary moved",
-            "11",
-            "for (int m = 0; m <= TM; ++m) fragA[m] = As[stage][k][tileRow + m / 4 * nextM + m % 4];",
-        ),
-        (NO_SUCH_REGISTER, "boundary moved", "06 07", "for (int n = 0; n <= TN; ++n) fragB[n] = Bs[k][tileCol + n];"),
-        (
-            NO_SUCH_REGISTER,
-            "boundary moved",
-            "08 09",
-            "for (int n = 0; n <= TN; ++n) fragB[n] = Bs[k][tileCol + n / 4 * nextN + n % 4];",
-        ),
-        (
-            NO_SUCH_REGISTER,
-            "boundary moved",
-            "10 11",
-            "for (int n = 0; n <= TN; ++n) fragB[n] = Bs[stage][k][tileCol + n / 4 * nextN + n % 4];",
-        ),
-        (NO_SUCH_REGISTER, "boundary moved", "10", "for (int i = 0; i <= BM / stepA; ++i)"),
-        (NO_SUCH_REGISTER, "boundary moved", "10", "for (int i = 0; i <= BM / stepA; ++i) {"),
-        (NO_SUCH_REGISTER, "boundary moved", "10", "for (int i = 0; i <= BK / stepB; ++i)"),
-        (SAME_SUMS, "quotient for remainder", "09 10 11", "const int n = m / 2 ? TN - 1 - i : i;"),
-        (SAME_COPY, "condition decided", "11", "if constexpr (false)"),
-    )
-    for rung in rungs.split()
-}
-"""Mutants that compute the same: (kernel, rule, changed line) and the argument why."""
+PTX_ALONE = "compute_90"  # compiled in half the time
+PATIENCE = 5  # seconds of computing that a case may take before a loop counts as endless; it takes a tenth of one
+SAME = "compiles to the same PTX"
+LIMIT = 300  # mutants that the tests judge anew by themselves
+SAVE = 10  # seconds between two savings of the recording
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,32 +88,30 @@ class Mutant:
     ----------
     kernel : Kernel
         The sound one.
+    file : str
+        Which of its files is broken: its source or a header.
     rule : str
         What was done to it.
-    file : str
-        The kernel's source file, or a header that it includes.
     line : int
-        Where in it.
+        Where.
     text : str
         The line, or what is left of it, afterwards.
     source : str
         The whole file.
+    key : str
+        What the recording and `EQUIVALENT` know it by: nothing that moves when lines are added elsewhere.
     """
 
     kernel: Kernel
-    rule: str
     file: str
+    rule: str
     line: int
     text: str
     source: str
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What `EQUIVALENT` knows it by: nothing that moves when lines are added elsewhere."""
-        return self.kernel.name, self.rule, self.text
+    key: str
 
     def __str__(self) -> str:
-        return f"{self.kernel.name}, {self.rule}, {self.file}, line {self.line}: {self.text}"
+        return f"{self.kernel.name}, {self.file}, line {self.line}: {self.key}"
 
 
 # Making mutants. Every rule reads the code with all else blanked out, so that places in it are places in the source,
@@ -203,6 +181,14 @@ def with_boundary_moved(code: str) -> Iterator[list[Edit]]:
             yield [(first, last, other[code[first:last]])]
 
 
+def with_guard_off_by_one(code: str) -> Iterator[list[Edit]]:
+    """Move the boundary of a comparison of order by one the other way, in a guard."""
+    other = {"<": "< -1 +", "<=": "<= 1 +", ">": "> 1 +", ">=": ">= -1 +"}
+    for _, first, last, _ in _comparisons(code):
+        if code[first:last] in other:
+            yield [(first, last, other[code[first:last]])]
+
+
 def _comparisons(code: str, loops: bool = False) -> Iterator[tuple[int, int, int, int]]:
     """Yield where each comparison begins, its operator begins and ends, and it ends; those of loops only if asked."""
     headers = [(match.end(), _edge(code, match.end(), 1, ")")) for match in re.finditer(r"\bfor \(", code)]
@@ -259,6 +245,14 @@ def with_scalars_swapped(code: str) -> Iterator[list[Edit]]:
     yield [(*match.span(), other[match[0]]) for match in re.compile(r"\b(?:alpha|beta)\b").finditer(code, body)]
 
 
+def with_offsets_narrowed(code: str) -> Iterator[list[Edit]]:
+    """Compute offsets with 32 bits, but for those of a pointer, of which the low ones are looked at."""
+    places = [match.span() for match in re.finditer(r"\bsize_t\b(?!\(matrix)", code)]
+    if places:
+        yield [(*place, "unsigned") for place in places]
+        yield [(*place, "int") for place in places]
+
+
 def with_rows_for_columns(code: str) -> Iterator[list[Edit]]:
     """Take the remainder for the quotient, or the other way round."""
     for match in re.finditer(r"(?<= )[/%](?= )", code):
@@ -271,25 +265,24 @@ RULES = {
     "index shifted by one": with_index_shifted,
     "condition decided": with_condition_decided,
     "boundary moved": with_boundary_moved,
+    "guard off by one": with_guard_off_by_one,
     "loop changed": with_loop_changed,
     "statement dropped": with_statement_dropped,
     "alpha and beta swapped": with_scalars_swapped,
+    "offsets narrowed": with_offsets_narrowed,
     "quotient for remainder": with_rows_for_columns,
 }
 
 
-def small(kernel: Kernel) -> Kernel:
-    """Return the kernel with the template arguments that `SMALL` has for it."""
-    return kernel.variant(**SMALL.get(kernel.name, {}))
+def instances(kernel: Kernel) -> list[Kernel]:
+    """Return the kernel with each of the sets of template arguments that `INSTANCES` has for it."""
+    return [kernel.variant(**arguments) for arguments in INSTANCES.get(kernel.name, ({},))]
 
 
 def mutants(kernel: Kernel) -> list[Mutant]:
-    """Return the kernel, with `SMALL` template arguments, broken in every way the rules know, each way once.
-
-    Its source file is broken, and so are the headers that it includes, one file at a time.
-    """
-    kernel = small(kernel)
-    found: dict[str, Mutant] = {}
+    """Return the kernel broken in every way the rules know, each way once, its headers' lines among them."""
+    found: dict[tuple[str, str], Mutant] = {}
+    keys: Counter[str] = Counter()
     for file, source in kernel.files.items():
         code = blanked(source)
         for rule, breaks in RULES.items():
@@ -297,10 +290,22 @@ def mutants(kernel: Kernel) -> list[Mutant]:
                 broken = source
                 for begin, end, replacement in reversed(edits):
                     broken = broken[:begin] + replacement + broken[end:]
+                what = file, "".join(blanked(broken).split())
+                if what in found:
+                    continue
                 line = source.count("\n", 0, edits[0][0]) + 1
-                text = " ".join(broken.splitlines()[line - 1].partition("//")[0].split())
-                found.setdefault("".join(blanked(broken).split()), Mutant(kernel, rule, file, line, text, broken))
+                text, before = (_line(whole, line) for whole in (broken, source))
+                if text == ";":
+                    text = f"no {before}"
+                key = f"{rule}: {text}"
+                keys[key] += 1
+                key += f" #{keys[key]}" if keys[key] > 1 else ""
+                found[what] = Mutant(kernel, file, rule, line, text, broken, key)
     return list(found.values())
+
+
+def _line(source: str, number: int) -> str:
+    return " ".join(source.splitlines()[number - 1].partition("//")[0].split())
 
 
 # Judging them.
@@ -312,150 +317,228 @@ class Endless(Exception):  # noqa: N818 - what is found, not an error of ours
 
 @contextmanager
 def patience(seconds: float) -> Iterator[None]:
-    """Raise Endless if the body takes longer."""
+    """Raise Endless if the body computes for longer, however long it has to wait for a processor."""
 
     def interrupt(*_: object) -> None:
         raise Endless
 
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def integers(rows: int, columns: int, seed: int, shift: bool) -> np.ndarray:
-    """Return small integers other than 0: float32 adds and multiplies them exactly, in any order.
-
-    Shifted, the matrix begins one element into its memory.
-    """
-    random = np.random.default_rng(seed)
-    count = rows * columns + shift
-    values = random.integers(1, 8, count).astype(np.float32) * random.choice(np.array([-1, 1], np.float32), count)
-    return values[int(shift) :].reshape(rows, columns)
-
-
-def cases(kernel: Kernel) -> Iterator[tuple[tuple[int, int, int], float, float, str]]:
-    """Yield shapes, α, β and the matrices to shift.
-
-    Between them they show whatever can be wrong, the cheap and telling ones first.
-    """
-    BM, BN, BK = (kernel.parameters.get(name, 8) for name in ("BM", "BN", "BK"))
-    yield (3, 5, 1), 1.0, 0.0, ""
-    yield (BM + 1, BN + 1, BK + 1), 2.0, -3.0, ""
-    yield (3, 5, 4), 0.0, 2.0, ""
-    yield (3, 5, 4), 0.0, 0.0, ""
-    yield (3, 5, 0), float("nan"), 2.0, ""
-    yield (3, 5, 0), float("inf"), 0.0, ""
-    yield (BM, BN, BK), 2.0, 0.0, ""
-    yield (2 * BM, BN - 1, 2 * BK - 1), -1.0, 1.0, ""
-    yield (BM - 1, 2 * BN + 2, 3 * BK - 2), 1.0, 2.0, ""
-    yield (BM + 4, 2 * BN + 4, 5 * BK + 4), 1.0, 2.0, ""
-    for shifted in "ABC":
-        yield (BM, BN, 2 * BK), 1.0, 2.0, shifted
-
-
-PTX_ALONE = "compute_90"  # compiled in half the time
-
-
-class Wrong(Exception):  # noqa: N818 - what is found, not an error of ours
-    """A kernel does not do what BLAS does."""
-
-
-def attempts(kernel: Kernel) -> Iterator[tuple[str, int]]:
-    """Run a kernel in all cases; yield each, in words, and the requests to global memory and wavefronts it took.
-
-    Results are exact, so that right means equal. What must not be read holds NaN: C where β = 0, A and B where α = 0.
-
-    Raises
-    ------
-    Wrong, SimulationFault, UnsupportedInstruction
-        Something is wrong.
-    """
-    for (M, N, K), alpha, beta, shifted in cases(kernel):
-        A = integers(M, K, 1, "A" in shifted)
-        B = integers(K, N, 2, "B" in shifted)
-        C = integers(M, N, 3, "C" in shifted)
-        expected = (alpha * (A @ B) if K and alpha else 0 * C) + (beta * C if beta else 0)
-        for unread in ([A, B] if alpha == 0 else []) + ([C] if beta == 0 else []):
-            unread[:] = np.nan
-        at = f"at M, N, K = {M}, {N}, {K}, α = {alpha:g}, β = {beta:g}"
-        for given in (C, None) if beta == 0 else (C,):
-            run = simulate(kernel, A, B, given, alpha, beta, architecture=PTX_ALONE)
-            if not np.array_equal(run.C, expected):
-                raise Wrong(f"wrong result {at}")
-            read = run.total.global_load_bytes
-            if (alpha == 0 or K == 0) and read != (C.nbytes if beta else 0):
-                raise Wrong(f"reads {read} bytes {at}")
-            if (alpha == 0 or K == 0) and run.total.shared_load_requests:
-                raise Wrong(f"multiplies A and B {at}")
-            yield at, sum(getattr(run.total, name) for name in COSTS)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 COSTS = ("global_load_requests", "global_store_requests", "shared_load_wavefronts", "shared_store_wavefronts")
 
 
-@cache
-def cost(name: str, parameters: tuple[tuple[str, int], ...]) -> list[int]:
-    """Return what `attempts` counts for the kernel of the catalogue, by case."""
-    return [taken for _, taken in attempts(find(name).variant(**dict(parameters)))]
-
-
-def verdict(kernel: Kernel) -> str | None:
-    """Say what is wrong with a kernel, or None: a wrong result, a fault, work or a read that BLAS does not do.
-
-    Nor may it take more requests and wavefronts than the kernel of its name in the catalogue: the fast path must be
-    taken, and no bank conflict come back.
-    """
+def attempt(kernel: Kernel, case: Mapping[str, Any]) -> tuple[str, int]:
+    """Run a kernel in one case of the suite; return what is wrong, if anything, and what it took of memory."""
     try:
         with patience(PATIENCE):
-            needed = cost(kernel.name, tuple(kernel.parameters.items()))
-            for (at, taken), enough in zip(attempts(kernel), needed, strict=True):
-                if taken > enough:
-                    return f"takes {taken} requests and wavefronts where {enough} do {at}"
-    except (Wrong, SimulationFault, UnsupportedInstruction) as found:
-        return str(found)
+            result, counts = correctness.counted(kernel, **case, on_gpu=False, architecture=PTX_ALONE)
+    except UnsupportedInstruction:
+        return "an instruction that the simulator does not know", 0
     except Endless:
-        return "does not end"
+        return "does not end", 0
+    return "" if result.passed else result.verdict.partition(":")[0], sum(getattr(counts, name) for name in COSTS)
+
+
+@cache
+def cost(name: str, parameters: tuple[tuple[str, Any], ...], number: int) -> int:
+    """Return what a case of the suite takes of the kernel of the catalogue."""
+    kernel = find(name).variant(**dict(parameters))
+    return attempt(kernel, correctness.cases(kernel, on_gpu=False)[number])[1]
+
+
+def verdict(kernel: Kernel, first: str = "") -> str | None:
+    """Say what is wrong with a kernel, or None; the case that `first` begins with is tried before the others."""
+    listed = {said(case): case for case in correctness.cases(kernel, on_gpu=False)}
+    for words, case in sorted(listed.items(), key=lambda item: not first.startswith(f"{item[0]}: ")):
+        wrong, taken = attempt(kernel, case)
+        enough = 0 if wrong else cost(kernel.name, tuple(kernel.parameters.items()), case["seed"])
+        if not wrong and taken > enough:
+            wrong = f"{taken} requests and wavefronts instead of {enough}"
+        if wrong:
+            return f"{words}: {wrong}"
     return None
 
 
-def judge(mutant: Mutant, folder: Path) -> str | None:
-    """Return the verdict on a mutant, whose files are put into the folder."""
-    for file, source in (mutant.kernel.files | {mutant.file: mutant.source}).items():
-        (folder / file).write_text(source, encoding="utf-8")
+def said(case: Mapping[str, Any]) -> str:
+    """Return a case of the suite in words."""
+    words = "M, N, K = {M}, {N}, {K}, α = {alpha:g}, β = {beta:g}".format_map(case)
+    return "".join([words, *(f", {name} {case[name]}" for name in ("shift", "special", "last_tile") if name in case)])
+
+
+def judge(mutant: Mutant, folder: Path, first: str = "") -> str | None:
+    """Return the verdict on a mutant, whose files are put into the folder: what is wrong, `SAME`, or None.
+
+    It is judged with each set of template arguments with which it differs from the sound kernel, until one shows it.
+    """
+    for name, text in (mutant.kernel.files | {mutant.file: mutant.source}).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    different = False
+    for sound in instances(mutant.kernel):
+        broken = dataclasses.replace(sound, folder=folder)
+        try:
+            if _code(broken.build(PTX_ALONE)) == _code(sound.build(PTX_ALONE)):
+                continue
+        except CompileError:
+            return "does not compile"
+        different = True
+        if found := verdict(broken, first):
+            return found
+    return None if different else SAME
+
+
+def _code(binary: Binary) -> str:
+    """Return PTX without what only tells where in the source it comes from."""
+    return re.sub(r"(?m)^\s*(?:\.loc|\.file|//).*\n|\.section[^{]*\{[^}]*\}", "", binary.ptx)
+
+
+# Recording them.
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """The verdicts on a kernel's mutants, and what they hang on.
+
+    Attributes
+    ----------
+    code, judge : str
+        Digests of the kernel's code and of the code that judges.
+    nvrtc : str
+        The compiler's version.
+    verdicts : dict of str to str or None
+        What `judge` returned, by the mutants' keys.
+    """
+
+    code: str
+    judge: str
+    nvrtc: str
+    verdicts: dict[str, str | None] = dataclasses.field(default_factory=dict)
+
+
+def blank(kernel: Kernel) -> Judged:
+    """Return what verdicts on a kernel's mutants hang on now, without any."""
+    judges = hashlib.sha256(b"".join(path.read_bytes() for path in JUDGES)).hexdigest()[:12]
+    return Judged(kernel.digest, judges, ".".join(map(str, nvrtc.getVersion())))
+
+
+def load() -> dict[str, Judged]:
+    """Return what is recorded, by kernel.
+
+    Raises
+    ------
+    ArgumentError
+        The file is missing or malformed.
+    """
+    return files.load(RECORD, dict[str, Judged])
+
+
+def unexplained(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[str]:
+    """Return the keys of a kernel's mutants that survive without an argument."""
+    return [key for key, found in verdicts.items() if found is None and (kernel.name, key) not in EQUIVALENT]
+
+
+def sample(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[Mutant]:
+    """Return one caught mutant of each rule: that whose key has the least hash, and so the same one each time."""
+    caught = [mutant for mutant in mutants(kernel) if verdicts.get(mutant.key) not in (None, SAME)]
+    chosen: dict[str, Mutant] = {}
+    for mutant in sorted(caught, key=lambda mutant: hashlib.sha256(mutant.key.encode()).digest()):
+        chosen.setdefault(mutant.rule, mutant)
+    return list(chosen.values())
+
+
+@cache
+def _made(name: str) -> dict[str, Mutant]:
+    return {mutant.key: mutant for mutant in mutants(find(name))}
+
+
+def _judged(job: tuple[str, str, str]) -> tuple[str, str, str | None]:
+    """Judge one mutant, wherever: its kernel's name, its key, and what it was caught by last time."""
+    name, key, first = job
+    with tempfile.TemporaryDirectory() as folder:
+        return name, key, judge(_made(name)[key], Path(folder), first)
+
+
+def record(kernels: Sequence[Kernel], jobs: int = 1) -> dict[str, Judged]:
+    """Judge the mutants that the recording lacks, in so many processes, and return the recording."""
+    known = dict(load()) if RECORD.exists() else {}
+    todo: list[tuple[str, str, str]] = []
+    for kernel in kernels:
+        made, now, before = _made(kernel.name), blank(kernel), known.get(kernel.name, blank(kernel))
+        if dataclasses.replace(before, verdicts={}) == now:
+            now.verdicts.update((key, found) for key, found in before.verdicts.items() if key in made)
+        known[kernel.name] = now
+        todo += [(kernel.name, key, before.verdicts.get(key) or "") for key in made if key not in now.verdicts]
+
+    def in_order() -> dict[str, Judged]:
+        ordered = {}
+        for name in (kernel.name for kernel in CATALOGUE if kernel.name in known):
+            found = known[name].verdicts
+            verdicts = {key: found[key] for key in _made(name) if key in found}
+            ordered[name] = dataclasses.replace(known[name], verdicts=verdicts)
+        return ordered
+
+    saved = time.monotonic()
     try:
-        return verdict(dataclasses.replace(mutant.kernel, folder=folder))
-    except CompileError as error:
-        return f"does not compile: {error}"
+        for name, key, found in bar(_each(todo, jobs), total=len(todo), unit="mutant"):
+            known[name].verdicts[key] = found
+            if time.monotonic() > saved + SAVE:
+                files.write(RECORD, in_order())
+                saved = time.monotonic()
+    finally:
+        files.write(RECORD, in_order())
+    return in_order()
+
+
+def _each(todo: Sequence[tuple[str, str, str]], jobs: int) -> Iterable[tuple[str, str, str | None]]:
+    """Yield the verdicts on mutants, in any order."""
+    if jobs == 1:
+        yield from map(_judged, todo)
+        return
+    ignore = signal.signal, (signal.SIGINT, signal.SIG_IGN)  # this process alone is interrupted
+    with multiprocessing.get_context("spawn").Pool(jobs, *ignore) as pool:
+        yield from pool.imap_unordered(_judged, todo, chunksize=4)
+
+
+def summary(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[tuple[str, str, int, int, int, int]]:
+    """Return by rule how many mutants of a kernel there are, are caught, are the same code, and survive."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for key, found in verdicts.items():
+        what = "survives" if found is None else "same" if found == SAME else "caught"
+        for rule in (key.partition(":")[0], "all"):
+            counted[rule, what] += 1
+    columns = ("caught", "same", "survives")
+    rows = [(rule, *(counted[rule, what] for what in columns)) for rule in (*RULES, "all")]
+    return [(kernel.name, rule, sum(numbers), *numbers) for rule, *numbers in rows if any(numbers)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge all mutants of some kernels and print what was found; return how many survive without an argument."""
+    """Judge and record the mutants of some kernels, print what was found, and return how many are unexplained."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kernels", nargs="*", type=find, help="all of the ladder if left out")
-    parser.add_argument("-v", "--verbose", action="store_true", help="print every mutant and its verdict")
+    parser.add_argument("kernels", nargs="*", type=find, help="all of the catalogue if left out")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
     options = parser.parse_args(arguments)
-    rows, unexplained = [], 0
-    for kernel in options.kernels or LADDER:
-        made, caught = Counter(), Counter()
-        with tempfile.TemporaryDirectory() as folder:
-            for mutant in tqdm(mutants(kernel), desc=kernel.name, leave=False, disable=None):
-                found = judge(mutant, Path(folder))
-                made[mutant.rule] += 1
-                caught[mutant.rule] += found is not None
-                if found is None:
-                    reason = EQUIVALENT.get(mutant.key)
-                    unexplained += reason is None
-                    print(f"survives: {mutant}" + (f"\n    equivalent: {reason}" if reason else ""))
-                elif options.verbose:
-                    print(f"{mutant}\n    {found.partition(chr(10))[0]}")
-        rows += [(kernel.name, rule, made[rule], caught[rule]) for rule in RULES if made[rule]]
-        rows.append((kernel.name, "all", made.total(), caught.total()))
-    print(Table(("kernel", "what was broken", "mutants", "caught"), rows, "Mutants"))
-    return unexplained
+    kernels = options.kernels or CATALOGUE
+    os.environ[disk.VARIABLE] = ""  # nobody asks for these thousands of binaries again
+    try:
+        known = record(kernels, options.jobs)
+    except KeyboardInterrupt:
+        print(f"interrupted; what was found is in {RECORD.name}, and the same command goes on from there")
+        return 1
+    rows, left = [], 0
+    for kernel in kernels:
+        verdicts = known[kernel.name].verdicts
+        for key in (key for key, found in verdicts.items() if found is None):
+            print(f"survives: {kernel.name}, {key}\n    {EQUIVALENT.get((kernel.name, key), 'UNEXPLAINED')}")
+        left += len(unexplained(kernel, verdicts))
+        rows += summary(kernel, verdicts)
+    print(Table(("kernel", "what was broken", "mutants", "caught", "same PTX", "survive"), rows, "Mutants"))
+    return left
 
 
 if __name__ == "__main__":

@@ -182,10 +182,9 @@ def launches():
     """A function that prepares the kernels named, and cuBLAS, at one square size."""
 
     def prepare(size, *names):
-        operands = [cupy.empty((size, size), np.float32) for _ in range(4)]
-        for operand, seed in zip(operands[:2], (1, 2), strict=True):
+        A, B, C, D = (cupy.empty((size, size), np.float32) for _ in range(4))
+        for operand, seed in ((A, 1), (B, 2)):
             operand.set(np.random.default_rng(seed).standard_normal((size, size), np.float32))
-        A, B, C, D = operands
         prepared = {name: find(name).launcher(operands.check(A, B, C, 1.0, 0.0)) for name in names}
         return prepared | {"cuBLAS": cublas.launch(operands.check(A, B, D, 1.0, 0.0))}
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 
 from sgemm_tutorial import LADDER, simulate
-from sgemm_tutorial.tools.mutants import small
+from sgemm_tutorial.tools.mutants import instances
 
 from ..sources import steady
 
-every = pytest.mark.parametrize("kernel", [small(kernel) for kernel in LADDER], ids=lambda kernel: kernel.name)
+every = pytest.mark.parametrize("kernel", [instances(kernel)[0] for kernel in LADDER], ids=lambda kernel: kernel.name)
 
 UNIT_ROUNDOFF, TINY = 2.0**-24, 2.0**-150
 SPECIAL = (np.inf, -np.inf, np.nan, 0.0, -0.0, 2.0**-149, -(2.0**-140), 1000.0)

@@ -263,7 +263,7 @@ def test_unsupported_cuda_is_refused_by_line(tmp_path, body):
     kernel = probe(tmp_path, body)
     with pytest.raises(UnsupportedInstruction) as refusal:
         simulate(kernel, floats(1, 16), floats(16, 32))
-    line = int(re.match(r"line (\d+): the simulator ", str(refusal.value))[1])
+    line = int(re.search(r"\bline (\d+): the simulator ", str(refusal.value))[1])
     assert 2 <= line <= len(kernel.source.splitlines())
 
 

@@ -1,41 +1,100 @@
-"""Each way to break a kernel must be noticed without a GPU; this says how many were made and how many were caught."""
+"""Each way to break a kernel must be noticed without a GPU.
+
+All of them are judged by ``make mutants``; here, those whose kernel has changed since, and a few that stay the same.
+"""
 
 import dataclasses
 import re
+from collections import defaultdict
 
 import pytest
 
-from sgemm_tutorial import LADDER, Kernel, find
+from sgemm_tutorial import CATALOGUE, Kernel, find, suite
+from sgemm_tutorial.records import files
 from sgemm_tutorial.tools import mutants as mutations
-from sgemm_tutorial.tools.mutants import EQUIVALENT, RULES, Mutant, judge, mutants, patience, verdict
+from sgemm_tutorial.tools.mutants import (
+    EQUIVALENT,
+    LIMIT,
+    RULES,
+    SAME,
+    Mutant,
+    blank,
+    instances,
+    judge,
+    load,
+    mutants,
+)
 
-every = pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+RECORDED = load()
+every = pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
+
+
+@pytest.mark.parametrize(
+    "kernel", [instance for kernel in CATALOGUE for instance in instances(kernel)], ids=lambda kernel: kernel.expression
+)
+def test_what_is_broken_is_sound_before(kernel):
+    result = suite(kernel, on_gpu=False)
+    assert result.passed, result.failures().table()
+
+
+def has_changed(kernel):
+    return kernel.name not in RECORDED or RECORDED[kernel.name].code != kernel.digest
 
 
 @every
-def test_a_sound_kernel_is_found_sound(kernel):
-    assert verdict(kernel) is None
+def test_the_recording_has_every_mutant(kernel, record_property):
+    if has_changed(kernel):
+        return  # all of them are judged below
+    verdicts = RECORDED[kernel.name].verdicts
+    assert verdicts.keys() == {mutant.key for mutant in mutants(kernel)}, "make mutants"
+    *_, (_, _, made, caught, same, survive) = mutations.summary(kernel, verdicts)
+    told = f"{kernel.name}: {caught} of {made} mutants caught, {same} are the same code, {survive} equivalent"
+    stale = RECORDED[kernel.name].judge != blank(kernel).judge
+    record_property("summary", told + (", by an earlier judge" if stale else ""))
 
 
 @every
-def test_every_mutant_is_caught(kernel, tmp_path, record_property):
-    made = mutants(kernel)
-    survivors = [mutant for mutant in made if judge(mutant, tmp_path) is None]
-    caught = f"{kernel.name}: {len(made) - len(survivors)} of {len(made)} mutants caught"
-    record_property("summary", caught)
-    unexplained = [str(mutant) for mutant in survivors if mutant.key not in EQUIVALENT]
-    assert not unexplained, "\n".join([caught, *unexplained])
-    stale = {key for key in EQUIVALENT if key[0] == kernel.name} - {mutant.key for mutant in survivors}
-    assert not stale, f"argued to be equivalent, but caught or no longer made: {stale}"
+def test_what_survives_is_argued(kernel):
+    verdicts = RECORDED[kernel.name].verdicts
+    assert not mutations.unexplained(kernel, verdicts)
+    argued = {key for name, key in EQUIVALENT if name == kernel.name}
+    assert argued <= {key for key, found in verdicts.items() if found is None}, "argued, but caught or no longer made"
+
+
+def test_mutants_of_changed_code_are_caught(tmp_path):
+    changed = [mutant for kernel in CATALOGUE if has_changed(kernel) for mutant in mutants(kernel)]
+    assert len(changed) <= LIMIT, f"{len(changed)} mutants of changed kernels are to be judged: run `make mutants`"
+    survivors = [mutant for mutant in changed if judge(mutant, tmp_path) is None]
+    unexplained = [str(mutant) for mutant in survivors if (mutant.kernel.name, mutant.key) not in EQUIVALENT]
+    assert not unexplained, "\n".join(unexplained)
+
+
+@every
+def test_a_sample_is_caught_again(kernel, tmp_path):
+    verdicts = RECORDED[kernel.name].verdicts
+    chosen = mutations.sample(kernel, verdicts)
+    assert len(chosen) > 4
+    missed = [str(mutant) for mutant in chosen if judge(mutant, tmp_path, verdicts[mutant.key]) in (None, SAME)]
+    assert not missed, "\n".join(missed)
+
+
+def test_every_line_that_is_broken_is_reached():
+    """Else a path of a kernel that no set of template arguments selects would pass for the same code."""
+    caught = defaultdict(set)
+    for kernel in CATALOGUE:
+        for mutant in mutants(kernel):
+            caught[mutant.file, mutant.line].add(RECORDED[kernel.name].verdicts.get(mutant.key))
+    assert not [place for place, verdicts in caught.items() if verdicts <= {None, SAME}]
 
 
 @every
 def test_the_rules_reach_everything(kernel):
     """Every barrier, every index, every comparison and α and β of the source is broken by some mutant."""
     made = mutants(kernel)
-    code = mutations.blanked(kernel.source)
+    files = {name: mutations.blanked(text) for name, text in kernel.files.items()}
+    code = files[kernel.path.name]
     rules = [mutant.rule for mutant in made]
-    assert rules.count("barrier removed") == code.count("__syncthreads()")
+    assert rules.count("barrier removed") == sum(len(re.findall(r"__sync\w+\(\)", text)) for text in files.values())
     assert rules.count("copy or wait removed") == code.count("asm volatile(") + code.count("(STAGES - 2)")
     assert rules.count("alpha and beta swapped") == 1
     for rule in set(RULES) - {"barrier removed", "copy or wait removed"}:
@@ -46,7 +105,7 @@ def test_the_rules_reach_everything(kernel):
         assert len(shifted) >= len(re.findall(rf"\b{array}\[", body))
     assert {mutant.file for mutant in made} == kernel.files.keys()
     assert all(mutant.source != kernel.files[mutant.file] for mutant in made)
-    assert len({mutant.source for mutant in made}) == len(made)
+    assert len({mutant.source for mutant in made}) == len({mutant.key for mutant in made}) == len(made)
 
 
 # The rules themselves, on a kernel that has one of everything.
@@ -66,6 +125,7 @@ sample(int M, int N, int K, float alpha, const float* A, const float* B, float b
         asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2));
     }
     if (M >= 7 || N - 1 < BM) return;
+    const size_t place = size_t(K) * size_t(matrix);
     C[0] = K == 0 ? beta : sums[As[0][1] > 2.0f];  // here
 }
 """
@@ -80,8 +140,14 @@ def sample(tmp_path):
 @pytest.mark.parametrize(
     ("rule", "texts"),
     [
-        ("barrier removed", [";"]),
-        ("copy or wait removed", [";", 'asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 1));']),
+        ("barrier removed", ["no __syncthreads();"]),
+        (
+            "copy or wait removed",
+            [
+                'no asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2));',
+                'asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 1));',
+            ],
+        ),
         (
             "index shifted by one",
             [
@@ -117,6 +183,14 @@ def sample(tmp_path):
             ],
         ),
         (
+            "guard off by one",
+            [
+                "if (M >= -1 + 7 || N - 1 < BM) return;",
+                "if (M >= 7 || N - 1 < -1 + BM) return;",
+                "C[0] = K == 0 ? beta : sums[As[0][1] > 1 + 2.0f];",
+            ],
+        ),
+        (
             "loop changed",
             [
                 "for (unsigned k0 = 0 + 1; k0 < K; k0 += BN) {",
@@ -124,8 +198,19 @@ def sample(tmp_path):
                 "for (unsigned k0 = 0; k0 < K; k0 += BN + 1) {",
             ],
         ),
-        ("statement dropped", [";", ";", ";"]),
+        (
+            "statement dropped",
+            [
+                "no As[0][k0 % 3] = alpha * reinterpret_cast<const float*>(A)[k0];",
+                "no if (M >= 7 || N - 1 < BM) return;",
+                "no C[0] = K == 0 ? beta : sums[As[0][1] > 2.0f];",
+            ],
+        ),
         ("alpha and beta swapped", ["As[0][k0 % 3] = beta * reinterpret_cast<const float*>(A)[k0];"]),
+        (
+            "offsets narrowed",
+            ["const unsigned place = unsigned(K) * size_t(matrix);", "const int place = int(K) * size_t(matrix);"],
+        ),
         ("quotient for remainder", ["As[0][k0 / 3] = alpha * reinterpret_cast<const float*>(A)[k0];"]),
     ],
 )
@@ -140,60 +225,138 @@ def test_alpha_and_beta_are_swapped_in_the_body_alone(sample):
     assert "? alpha :" in swapped.source
 
 
-# The verdict itself: it names what is wrong.
+# The verdict itself: it names the case and what is wrong.
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "found"),
+    ("rung", "before", "after", "found"),
     [
-        ("= result;", "= result + 1;", "wrong result at M, N, K = 3, 5, 1, α = 1, β = 0"),
-        ("if (alpha == 0.0f) K = 0;", "", "wrong result at M, N, K = 3, 5, 4, α = 0, β = 2"),
-        ("if (alpha == 0.0f) K = 0;", "if (alpha == 0.0f) { K = 0; beta += 0 * A[0]; }", "wrong result .* α = 0"),
+        ("02", "= result;", "= result + 1;", "M, N, K = 3, 5, 1, α = 1, β = 0: wrong values"),
+        ("02", "if (alpha == 0.0f) K = 0;", "", "M, N, K = 3, 5, 4, α = 0, β = 2: uninitialised"),
         (
+            "02",
             "if (alpha == 0.0f) K = 0;",
             "if (alpha == 0.0f) { K = 0; beta += A[0] > 99; }",
-            "reads 120 bytes .* α = 0, β = 2",
+            "M, N, K = 3, 5, 4, α = 0, β = 2: uninitialised",
         ),
-        ("if (row >= M || col >= N) return;", "", "out of bounds: 02_coalesced"),
-        ("float acc = 0.0f;", "float acc = sqrtf(0.0f * alpha);", "line 19: the simulator does not know: "),
-        ("float acc = 0.0f;", "float acc = 0.0f", "does not compile: .*expected"),
+        ("02", "if (row >= M || col >= N) return;", "", "M, N, K = 3, 5, 1, α = 1, β = 0: out of bounds"),
+        (
+            "02",
+            "float acc = 0.0f;",
+            "float acc = sqrtf(0.0f * alpha);",
+            "M, N, K = 3, 5, 1, α = 1, β = 0: an instruction that the simulator does not know",
+        ),
+        (
+            "07",
+            "inside = rows >= BM",
+            "inside = M > 99999 && rows >= BM",
+            "M, N, K = 64, 64, 8, α = 1, β = 0: 528 requests and wavefronts instead of 408",
+        ),
+        ("02", "float acc = 0.0f;", "float acc = 0.0f", "does not compile"),
+        ("02", "float acc = 0.0f;", "float acc = 0.0f;  // as before", SAME),
     ],
 )
-def test_a_verdict(tmp_path, before, after, found):
-    assert re.match(found, judge(changed(before, after), tmp_path), re.DOTALL)
+def test_a_verdict(tmp_path, rung, before, after, found):
+    assert judge(changed(before, after, rung), tmp_path) == found
 
 
-def changed(before, after):
-    kernel = find("02")
+def changed(before, after, rung="02"):
+    kernel = find(rung)
     assert before in kernel.source
-    return Mutant(kernel, "by hand", kernel.path.name, 1, "", kernel.source.replace(before, after))
+    return Mutant(kernel, kernel.path.name, "by hand", 1, "", kernel.source.replace(before, after), "by hand: ")
 
 
 def test_a_kernel_that_does_not_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(mutations, "PATIENCE", 2)
+    monkeypatch.setattr(mutations, "PATIENCE", 1)
     mutant = changed("float acc = 0.0f;", 'float acc = 0.0f; while (K == 1) asm volatile("" ::: "memory");')
-    assert judge(mutant, tmp_path) == "does not end"
+    assert judge(mutant, tmp_path) == "M, N, K = 3, 5, 1, α = 1, β = 0: does not end"
 
 
 def test_patience_ends():
-    with pytest.raises(mutations.Endless), patience(0.01):
+    with pytest.raises(mutations.Endless), mutations.patience(0.01):
         while True:
             pass
-    with patience(5):
+    with mutations.patience(5):
         pass
 
 
-def test_the_command_line(monkeypatch, capsys, tmp_path):
-    """It prints survivors, explained or not, and a table, and its status tells whether all is explained."""
-    kernel = LADDER[0]
+def test_the_case_that_caught_it_before_is_tried_first(tmp_path):
+    mutant = changed("= result;", "= result + 1;")
+    before = "M, N, K = 5, 3, 0, α = -1.5, β = 0.75: wrong values"
+    assert judge(mutant, tmp_path, before) == before
+
+
+def test_a_path_that_only_other_arguments_select(tmp_path):
+    """Line by line, 13's tiles and 15's direct path are judged with the arguments that select them."""
+    for rung, before, after in (
+        ("13", "row < depth ? cols - col : 0", "row <= depth ? cols - col : 0"),
+        ("15", "A + (row0 + tileRow) * K + k0, K,", "A + (row0 + tileRow) * K + k0 + 1, K,"),
+    ):
+        assert judge(changed(before, after, rung), tmp_path) not in (None, SAME)
+
+
+# The recording.
+
+
+@pytest.fixture
+def three(monkeypatch, tmp_path):
+    """Three mutants of 01, of which the second does nothing wrong, and where to record them."""
+    kernel = find("01")
     some = mutants(kernel)[:3]
-    harmless = dataclasses.replace(some[0], source=kernel.source)
-    monkeypatch.setattr(mutations, "mutants", lambda _: [harmless, *some[1:]])
-    assert mutations.main(["01", "-v"]) == 1
+    some[1] = dataclasses.replace(some[1], source=kernel.source.replace("int k = 0;", "unsigned k = 0;"))
+    monkeypatch.setattr(mutations, "_made", lambda name: {mutant.key: mutant for mutant in some})
+    monkeypatch.setattr(mutations, "RECORD", tmp_path / "mutants.json")
+    return kernel, [mutant.key for mutant in some]
+
+
+def test_recording_goes_on_where_it_was_interrupted(three, monkeypatch):
+    kernel, keys = three
+    judged = []
+
+    def interrupted(mutant, folder, first):
+        if len(judged) == 2:
+            raise KeyboardInterrupt
+        judged.append(mutant.key)
+        return None if mutant.key == keys[1] else "case: wrong"
+
+    monkeypatch.setattr(mutations, "judge", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        mutations.record([kernel])
+    assert load()[kernel.name].verdicts == {keys[0]: "case: wrong", keys[1]: None}
+    monkeypatch.setattr(mutations, "judge", lambda mutant, folder, first: judged.append(mutant.key) or "later: wrong")
+    made = mutations.record([kernel])
+    assert judged == keys
+    assert made == load()
+    assert list(made[kernel.name].verdicts.items())[2:] == [(keys[2], "later: wrong")]
+
+
+@pytest.mark.parametrize("what", ["code", "judge", "nvrtc"])
+def test_all_is_judged_anew_when_something_has_changed(three, monkeypatch, what):
+    kernel, keys = three
+    monkeypatch.setattr(mutations, "judge", lambda mutant, folder, first: f"case: after {first}")
+    mutations.record([kernel])
+    files.write(mutations.RECORD, {kernel.name: dataclasses.replace(load()[kernel.name], **{what: "another"})})
+    again = mutations.record([kernel])[kernel.name]
+    assert again.verdicts == dict.fromkeys(keys, "case: after case: after ")
+    assert getattr(again, what) == getattr(blank(kernel), what)
+
+
+def test_the_command_line(three, monkeypatch, capsys):
+    """It prints survivors, explained or not, and a table, and its status tells whether all is explained."""
+    _, keys = three
+    monkeypatch.setenv(mutations.disk.VARIABLE, "")
+    assert mutations.main(["01"]) == 1
     printed = capsys.readouterr().out
-    assert f"survives: {harmless}" in printed
-    assert str(some[1]) in printed
-    assert re.search(r"01_naive +all +3 +2", printed)
-    monkeypatch.setattr(mutations, "EQUIVALENT", {harmless.key: "it is the kernel itself"})
+    assert f"survives: 01_naive, {keys[1]}\n    UNEXPLAINED" in printed
+    assert re.search(r"01_naive +all +3 +2 +0 +1", printed)
+    monkeypatch.setattr(mutations, "EQUIVALENT", {("01_naive", keys[1]): "k is never negative"})
     assert mutations.main(["01"]) == 0
-    assert "equivalent: it is the kernel itself" in capsys.readouterr().out
+    assert "k is never negative" in capsys.readouterr().out
+
+
+def test_the_sample_is_the_same_each_time(three):
+    kernel = find("07")
+    verdicts = RECORDED[kernel.name].verdicts
+    chosen = mutations.sample(kernel, verdicts)
+    assert chosen == mutations.sample(kernel, verdicts)
+    assert len({mutant.rule for mutant in chosen}) == len(chosen)
