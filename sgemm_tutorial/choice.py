@@ -87,17 +87,22 @@ def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors:
 def divide(
     parameters: Mapping[str, Any], shape: tuple[int, int, int], architecture: str, multiprocessors: int
 ) -> Division:
-    """Return how many tiles have a block each, and how many blocks share the others.
+    """Return the `division` that the model finds quickest.
 
     Raises
     ------
     ArgumentError
         A tile of one column is for a B of one column.
     """
-    M, N, _ = shape
-    if parameters["BN"] == 1 != N:
-        raise ArgumentError("B", f"{N} columns", "1 column, as BN is 1")
+    if parameters["BN"] == 1 != shape[1]:
+        raise ArgumentError("B", f"{shape[1]} columns", "1 column, as BN is 1")
     _, whole, shares = _cheapest(tuple(parameters.values()), shape, architecture, multiprocessors)
+    return division(parameters, shape, whole, shares)
+
+
+def division(parameters: Mapping[str, Any], shape: tuple[int, int, int], whole: int, shares: int) -> Division:
+    """Return what a launch is given so that `whole` tiles have a block each and `shares` blocks share the others."""
+    M, N, _ = shape
     down, across = -(-M // parameters["BM"]), -(-N // parameters["BN"])
     group = GROUP if GROUP * across < 2**32 else 1  # they are counted in 32 bits
     counts = {"whole": whole, "shares": shares, "group": group}

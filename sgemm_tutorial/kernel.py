@@ -74,10 +74,10 @@ class Kernel:
     label: str = ""
     types: Types = FP32
     dynamic_shared: Callable[[Mapping[str, Any]], int] = field(default=lambda of: 0, compare=False)
-    choose: Callable[[Kernel, Problem, str, int], Kernel] | None = field(default=None, compare=False)
+    choose: Callable[[Kernel, Problem, str, int], Kernel] | None = field(default=None, compare=False, repr=False)
     settled: bool = False
     divide: Callable[[Mapping[str, Any], tuple[int, int, int], str, int], Division] | None = field(
-        default=None, compare=False
+        default=None, compare=False, repr=False
     )
 
     def __post_init__(self) -> None:
