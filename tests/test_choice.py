@@ -85,7 +85,7 @@ def test_each_setting_is_the_best_somewhere():
 
 
 def test_what_pays():
-    """Depth is shared where C has too few tiles, a large C is not, and a vector is not multiplied by a matrix's tile."""
+    """Depth is shared where C has few tiles and not where it has many, and a vector has a way of its own."""
     of, division = chosen(64, 64, 65536)
     assert division.counts["whole"] == 0 and division.counts["shares"] >= 128
     of, division = chosen(128 * 12, 256 * 11, 4096)
