@@ -59,7 +59,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
     constexpr int rowsOut = TM / takers;
     constexpr int apart = sliceThreads * takers, slot = apart * rowsOut * TN;  // words of a part in the workspace: BM × BN
     extern __shared__ __align__(16) char tiles[];
-    __shared__ bool isLast;
+    __shared__ int isLast;
 
     const int slice = threadIdx.x / sliceThreads, inSlice = threadIdx.x % sliceThreads;
     const int warp = inSlice / 32, lane = threadIdx.x % 32;
