@@ -73,7 +73,7 @@ class Kernel:
     edits: tuple[tuple[str, str], ...] = ()
     label: str = ""
     types: Types = FP32
-    dynamic_shared: Callable[[Mapping[str, Any]], int] = field(default=lambda of: 0, compare=False)
+    dynamic_shared: Callable[[Mapping[str, Any]], int] = field(default=lambda of: 0, compare=False, repr=False)
     choose: Callable[[Kernel, Problem, str, int], Kernel] | None = field(default=None, compare=False, repr=False)
     settled: bool = False
     divide: Callable[[Mapping[str, Any], tuple[int, int, int], str, int], Division] | None = field(

@@ -79,7 +79,7 @@ def test_the_suite(kernel):
         (ROW, (3, 5, 129)),
         (ROW, (1, 32, 0)),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "expression", str(value)),
 )
 def test_vectors(kernel, shape):
     for shares, shift, (alpha, beta) in (
@@ -117,7 +117,7 @@ ORDERS = {
         ((16, 32, 1280), 40),  # three groups of parts
         ((20, 32, 1300), 35),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "expression", str(value)),
 )
 def test_the_same_bits_in_any_order(shape, shares, monkeypatch):
     """And every counter of those that have arrived is zero again, so that the next launch finds it so."""
@@ -201,7 +201,7 @@ def test_sums_in_parts_are_more_accurate():
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("setting", choice.SETTINGS, ids=str)
+@pytest.mark.parametrize("setting", choice.SETTINGS, ids=lambda value: getattr(value, "expression", str(value)))
 def test_nothing_spills(setting, architecture):
     """Of no setting that is chosen, whether rows lie in fours of words or not."""
     kernel = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, setting, strict=True)))
