@@ -1,10 +1,15 @@
 """What all tests share."""
 
+import atexit
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+from . import shared_runs
 
 LONGEST = (
     "tests/records/test_recordings.py",
@@ -25,6 +30,24 @@ LONGEST = (
     "tests/book/test_book.py",
 )
 """The files that take longest: they come before the rest, so that no process is left with one in the end."""
+
+
+def pytest_configure(config):
+    """Make the folder of the runs that are shared, and tell the notebooks' kernels, before there are any processes."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="sgemm-tutorial-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # last, after IPython has closed its history there
+        startup = Path(folder, "ipython", "profile_default", "startup", "shared_runs.py")
+        startup.parent.mkdir(parents=True)
+        startup.write_text(shared_runs.STARTUP)
+        os.environ |= {shared_runs.FOLDER: folder, "IPYTHONDIR": f"{folder}/ipython"}
+
+
+@pytest.fixture
+def share_runs():
+    """What the test simulates it shares with the notebooks."""
+    with shared_runs.sharing():
+        yield
 
 
 def pytest_addoption(parser):
@@ -53,11 +76,13 @@ def pytest_collection_modifyitems(config, items):
 
 
 class ByFile(LoadScopeScheduling):
-    """Keeps the tests of a file, or the cells of a notebook, in one process; a kernel's mutants may have their own."""
+    """Keeps the tests of a file, or the cells of a notebook, in one process, but for a few tests that are long."""
+
+    ALONE = ("test_every_mutant_is_caught", "test_its_claims_hold_for_another_card")
 
     def _split_scope(self, nodeid):
         file, _, test = nodeid.partition("::")
-        return nodeid if test.startswith("test_every_mutant_is_caught") else file
+        return nodeid if test.startswith(self.ALONE) else file
 
 
 @pytest.hookimpl(optionalhook=True)

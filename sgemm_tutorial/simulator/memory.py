@@ -302,7 +302,8 @@ class SharedMemory:
 
     def _unordered(self, before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
         """Return where two stamps are of different threads and no barrier lies between them."""
-        unordered = ((before ^ stamp) >> INTERVAL == 0) & (before != stamp)
+        differ = (before ^ stamp).view(np.uint64)
+        unordered = differ - np.uint64(1) < np.uint64((1 << INTERVAL) - 1)  # they do, and not in the interval
         if self.warpwise and unordered.any():
             unordered &= ~_of_one_warp(before, stamp) | ((before ^ stamp) >> WARP_INTERVAL == 0)
         return unordered

@@ -39,7 +39,7 @@ def failures(path, shell):
 
 @pytest.mark.parametrize("card", OTHERS)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_its_claims_hold_for_another_card(path, card, shell, monkeypatch):
+def test_its_claims_hold_for_another_card(path, card, shell, monkeypatch, share_runs):
     monkeypatch.setenv(cards.VARIABLE, card)
     assert not list(failures(path, shell))
 
