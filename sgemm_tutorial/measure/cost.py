@@ -24,7 +24,7 @@ def computer() -> Computer:
 
 
 def seconds(kernel: Kernel, size: int) -> float:
-    """Return the processor time of the shorter of two simulated runs of size³, or of one from 512 on; not of compiling."""
+    """Return the processor time of a simulated run of size³, the shorter of two below 512; without compilation."""
     kernel.build()
     A, B = matrices(size, size, size, on_gpu=False)
     times = []
