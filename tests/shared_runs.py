@@ -77,11 +77,16 @@ class SharedMachine(Machine):
         return self.left[1] if self.left else super().trace
 
 
+def share():
+    """Let kernels share their runs with whatever else pytest runs."""
+    sgemm_tutorial.kernel.Machine, sgemm_tutorial.kernel.parse = SharedMachine, parse
+
+
 @contextlib.contextmanager
 def sharing():
-    """Let kernels share their runs with whatever else pytest runs."""
+    """`share` for a while."""
     before = sgemm_tutorial.kernel.Machine, sgemm_tutorial.kernel.parse
-    sgemm_tutorial.kernel.Machine, sgemm_tutorial.kernel.parse = SharedMachine, parse
+    share()
     try:
         yield
     finally:
@@ -92,7 +97,7 @@ STARTUP = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from tests import shared_runs
-shared_runs.sharing().__enter__()
+shared_runs.share()
 sys.path.pop(0)
 del shared_runs, sys
 """

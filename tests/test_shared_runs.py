@@ -1,9 +1,12 @@
 """Runs that are shared within one run of the suite: the same bits as simulated, and only of the very same launch."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
-from sgemm_tutorial import SimulationFault, find, simulate
+from sgemm_tutorial import SimulationFault, find, matrices, simulate
 from sgemm_tutorial.simulator.machine import Machine
 
 from . import shared_runs
@@ -82,3 +85,16 @@ def test_a_fault_is_found_again(ran, tmp_path):
         with pytest.raises(SimulationFault, match="out of bounds"):
             simulate(kernel, floats(1, 1), floats(1, 32))
     assert len(ran) == 2
+
+
+def test_notebooks_share_theirs(tmp_path, monkeypatch):
+    """Where `conftest` says so, a kernel takes what another process has left."""
+    monkeypatch.setenv(shared_runs.FOLDER, str(tmp_path))
+    code = "import sgemm_tutorial as sg; sg.find('01')(*sg.matrices(8, 8, 8, on_gpu=False))"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-m", "IPython", "-c", code], capture_output=True, text=True)
+        assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+        (left,) = tmp_path.iterdir()
+    with shared_runs.sharing():
+        find("01")(*matrices(8, 8, 8, on_gpu=False))
+    assert list(tmp_path.iterdir()) == [left]
