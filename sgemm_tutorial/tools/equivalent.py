@@ -39,6 +39,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             "guard off by one: const bool inside = rows >= BM && cols >= -1 + BN && aligned(B, N) && aligned(C, N);",
         ),
         (WHOLE_GROUPS, "07 08 09", "guard off by one: if (inside && depth >= -1 + BK) fetch(true);"),
+        (WHOLE_GROUPS, "10", "guard off by one: if (inside && depth >= -1 + BK) load(true);"),
         (
             WHOLE_GROUPS,
             "14",
@@ -59,8 +60,16 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             "guard off by one: copy8(&Bs[stage][rowB + i][colB], b + size_t(i) * N, rowB + i < depth && "
             "colB < -1 + cols);",
         ),
+        (
+            WHOLE_GROUPS,
+            "15",
+            "guard off by one: copy8(&As[stage][rowA + i][colA], a + size_t(i) * K, rowA + i < rows && "
+            "colA < -1 + depth);",
+        ),
+        (WHOLE_GROUPS, "15", "guard off by one: if (STAGES == 0 && whole && eights && K - k0 >= -1 + BK) {"),
         (NO_SUCH_REGISTER, "13", "boundary moved: for (int g = 0; g <= groups; ++g)"),
         (SAME_SUMS, "09 10 11", "quotient for remainder: const int n = m / 2 ? TN - 1 - i : i;"),
+        (SAME_SUMS, "15", "quotient for remainder: const int n = m / 2 ? FN - 1 - i : i;"),
         (SAME_COPY, "11", "condition decided: if constexpr (false)"),
         (NOTHING_AHEAD, "15", "condition decided: constexpr int tiles = false ? STAGES : 1;"),
         (
