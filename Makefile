@@ -55,6 +55,7 @@ test-gpu: $(STAMP)
 
 record: $(STAMP)
 	$(BIN)/python -m sgemm_tutorial.measure $(ARGS)
+	$(BIN)/python -m sgemm_tutorial.tools.readme
 
 clean:
 	rm -rf .venv _build

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
+from . import choice
 from .errors import ArgumentError
 from .kernel import Kernel
 from .operands import FP16, named_in_cuda
@@ -107,6 +108,19 @@ CATALOGUE = (
 )
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 
+UNRECORDED = (
+    Kernel(
+        "12_autotuned",
+        "every multiprocessor has an equal share of the work, and the problem's shape says how",
+        dict(zip(choice.PARAMETERS, next(iter(choice.SETTINGS)), strict=True)),
+        (8, 0),
+        dynamic_shared=choice.dynamic_shared,
+        choose=choice.choose,
+        divide=choice.divide,
+    ),
+)
+"""Kernels that are called like the others, and of which nothing has been recorded yet."""
+
 
 def find(name: str | Kernel) -> Kernel:
     """Return the kernel of that name; its number alone ("03", "3") or its name without it will do.
@@ -121,11 +135,11 @@ def find(name: str | Kernel) -> Kernel:
     if isinstance(name, Kernel):
         return name
     wanted = str(name).zfill(2)
-    for kernel in CATALOGUE:
+    for kernel in (*CATALOGUE, *UNRECORDED):
         if wanted in (kernel.name, kernel.function, kernel.name.partition("_")[0]):
             return kernel
-    names = [kernel.name for kernel in CATALOGUE]
-    words = {key: kernel.name for kernel in CATALOGUE for key in (kernel.name, kernel.function)}
+    names = [kernel.name for kernel in (*CATALOGUE, *UNRECORDED)]
+    words = {key: kernel.name for kernel in (*CATALOGUE, *UNRECORDED) for key in (kernel.name, kernel.function)}
     near = difflib.get_close_matches(wanted, words, n=1, cutoff=0.4)
     hint = f"; did you mean {words[near[0]]!r}?" if near else ""
     raise ArgumentError("name", repr(name), f"one of {', '.join(names)}{hint}")

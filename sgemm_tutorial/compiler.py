@@ -5,7 +5,6 @@ Both back ends take what `build` returns: the GPU its cubin, the simulator its P
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +18,8 @@ from cupy.cuda import nvrtc
 from .cache import cached
 from .errors import ArgumentError, CompileError
 from .hardware import limits_of
+
+INCLUDE = re.compile(r'(?m)^(\s*#\s*include\s*)"([^"\n]+)"')
 
 ARCHITECTURE = "sm_90"
 """What is compiled for unless something else is asked: the H100 of the recorded measurements."""
@@ -127,19 +128,23 @@ def _compile(kernel: str, files: tuple[tuple[str, str], ...], expression: str, a
     def make() -> tuple[str, ...]:
         return _nvrtc(files, expression, (*options, *_headers()))
 
-    included = {name for _, text in files for name in re.findall(r'#\s*include\s*"(.*)"', text)}
-    if included <= {name for name, _ in files}:
-        # NVRTC writes into the line information where it runs.
-        key = (os.getcwd(), files, expression, options, _toolchain())
-        entry, ptx, cubin, log = cached(key, make)
-    else:  # a file that is not known here, and may change
-        entry, ptx, cubin, log = make()
+    entry, ptx, cubin, log = cached((files, expression, options, _toolchain()), make)
     return Binary(kernel, architecture, entry, ptx, cubin.encode("latin-1"), log)
 
 
 def _nvrtc(files: tuple[tuple[str, str], ...], expression: str, options: tuple[str, ...]) -> tuple[str, str, str, str]:
-    """Return the function's mangled name, PTX, machine code with a character per byte, and the log."""
-    (file, source), *headers = files
+    """Return the function's mangled name, PTX, machine code with a character per byte, and the log.
+
+    NVRTC writes the folder that it runs in into the line information, unless names begin with a slash. So all do here:
+    the same source gives the same binary wherever one works, and no file that happens to lie there is included.
+    """
+    known = {name for name, _ in files}
+
+    def placed(text: str) -> str:
+        """Return a file's text with a slash before the headers that are here."""
+        return INCLUDE.sub(lambda found: f'{found[1]}"/{found[2]}"' if found[2] in known else found[0], text)
+
+    (file, source), *headers = [(f"/{name}", placed(text)) for name, text in files]
     names, texts = [name.encode() for name, _ in headers], [text.encode() for _, text in headers]
     program = nvrtc.createProgram(source, file, texts, names)
     try:
@@ -148,7 +153,10 @@ def _nvrtc(files: tuple[tuple[str, str], ...], expression: str, options: tuple[s
             nvrtc.compileProgram(program, options)
         except nvrtc.NVRTCError as error:
             architecture = options[0].removeprefix("-arch=")
-            raise CompileError(f"{file} does not compile for {architecture}:\n{_log(program) or error}") from None
+            log = _log(program)
+            for name in known:
+                log = log.replace(f"/{name}", name)
+            raise CompileError(f"{files[0][0]} does not compile for {architecture}:\n{log or error}") from None
         virtual = options[0].startswith("-arch=compute_")
         return (
             nvrtc.getLoweredName(program, expression),

@@ -507,22 +507,31 @@ def _simulate(
 def _last_tile(kernel: Kernel, settings: tuple, architecture: str) -> tuple[CheckResult, Counts]:
     """Do what `counted` does for the last tile of C alone."""
     _, M, N, K, alpha, beta, seed, *_ = settings
-    rows, cols = (
-        (size - 1) // kernel.parameters[tile] * kernel.parameters[tile] for size, tile in ((M, "BM"), (N, "BN"))
-    )
-    a, b, c = _draw(M - rows, N - cols, K, seed, kernel.types)
+    types = kernel.types
     with tempfile.TemporaryDirectory() as folder:
         try:
             A, B, C = (
-                np.memmap(f"{folder}/{name}", part.dtype, "w+", shape=shape)
-                for name, part, shape in (("A", a, (M, K)), ("B", b, (K, N)), ("C", c, (M, N)))
+                np.memmap(f"{folder}/{name}", dtype, "w+", shape=shape)
+                for name, dtype, shape in (
+                    ("A", types.operand, (M, K)),
+                    ("B", types.operand, (K, N)),
+                    ("C", types.result, (M, N)),
+                )
             )
         except OSError as error:
             raise DeviceError(f"last_tile needs files with holes, and {folder} takes none so large: {error}") from None
+        problem = operands.check(A, B, C, alpha, beta, types)
+        kernel = kernel.chosen(problem, architecture)
+        division = kernel.division(problem, architecture)
+        blocks = range(division.blocks - max(division.counts.get("shares", 0), 1), division.blocks)
+        rows, cols = (
+            (size - 1) // kernel.parameters[tile] * kernel.parameters[tile] for size, tile in ((M, "BM"), (N, "BN"))
+        )
+        a, b, c = _draw(M - rows, N - cols, K, seed, types)
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
         before = C[rows:, cols:].copy()
         try:
-            counts = _simulate(kernel, (A, B, C), alpha, beta, architecture, [kernel.grid(M, N) - 1])
+            counts = _simulate(kernel, (A, B, C), alpha, beta, architecture, blocks)
         except SimulationFault as fault:
             return CheckResult(*settings, fault=str(fault)), Counts()
         return _verdict(settings, np.array(C[rows:, cols:]), (a, b, before, alpha, beta), True), counts

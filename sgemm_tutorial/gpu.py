@@ -1,17 +1,19 @@
-"""The GPU back end: loads a kernel's cubin through CuPy and launches it."""
+"""The GPU back end: loads a kernel's cubin through CuPy and launches it, with the memory that it wants beside C."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import cupy
+import numpy as np
 
 from .compiler import Binary, Instance, build
 from .errors import ArgumentError, DeviceError
-from .operands import Problem
+from .operands import Division, Problem
 
 GRID_MAX = 2**31 - 1  # blocks in the first dimension of a grid, every GPU since Kepler
 
@@ -41,8 +43,18 @@ def architecture() -> str:
     return f"sm_{major}{minor}"
 
 
-def launcher(instance: Instance, blocks: int, problem: Problem) -> Callable[[], None]:
-    """Return a function that launches that many blocks on a problem, with nothing left to check, compile or load.
+def place() -> tuple[str, int]:
+    """Architecture and number of multiprocessors of the current GPU, for example ``("sm_90", 132)``."""
+    return architecture(), _multiprocessors(cupy.cuda.Device().id)
+
+
+@lru_cache
+def _multiprocessors(device: int) -> int:
+    return int(cupy.cuda.Device(device).attributes["MultiProcessorCount"])
+
+
+def launcher(instance: Instance, division: Division, problem: Problem) -> Callable[[], None]:
+    """Return a function that launches a kernel on a problem, with nothing left to check, compile or load.
 
     Raises
     ------
@@ -51,6 +63,7 @@ def launcher(instance: Instance, blocks: int, problem: Problem) -> Callable[[], 
     DeviceError
         See `load`.
     """
+    blocks = division.blocks
     if blocks > GRID_MAX:
         raise ArgumentError("C", f"shape {problem.C.shape}, {blocks} tiles", f"at most {GRID_MAX} tiles")
     function = load(instance)
@@ -58,7 +71,29 @@ def launcher(instance: Instance, blocks: int, problem: Problem) -> Callable[[], 
         return lambda: None
     grid, block, values = (blocks,), (instance.threads,), tuple(problem.arguments.values())
     shared = instance.dynamic_shared_bytes
-    return lambda: function(grid, block, values, shared)
+    if not division.counts:
+        return lambda: function(grid, block, values, shared)
+    counts = tuple(map(np.uint32, division.counts.values()))
+    return lambda: function(grid, block, (*values, *_scratch(division), *counts), shared)
+
+
+_held = threading.local()  # each thread's own, as the default stream may be too
+
+
+def _scratch(division: Division) -> tuple[cupy.ndarray, cupy.ndarray]:
+    """Return workspace and arrival counters, the same at every launch on a stream, so that two streams share none.
+
+    A larger one replaces what was there; CuPy gives memory that is freed to the same stream alone.
+    """
+    held = _held.__dict__
+    key = cupy.cuda.Device().id, cupy.cuda.get_current_stream().ptr
+    workspace, arrived = held.get(key, (None, None))
+    if workspace is None or workspace.size < division.workspace:
+        workspace = cupy.empty(division.workspace, np.float32)
+    if arrived is None or arrived.size < division.arrived:
+        arrived = cupy.zeros(division.arrived, np.uint32)
+    held[key] = workspace, arrived
+    return workspace, arrived
 
 
 def load(instance: Instance) -> Any:

@@ -17,13 +17,15 @@ from . import compiler, gpu, operands
 from .compiler import ARCHITECTURE, Binary, Instance
 from .errors import ArgumentError, UnsupportedInstruction
 from .hardware import THREADS_MAX, WARP
-from .operands import FP32, Problem, Types, named_in_cuda
+from .operands import FP32, Division, Problem, Types, named_in_cuda
 from .paths import KERNELS
 from .simulator.machine import Machine
 from .simulator.ptx import parse
 
 EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
 """Template parameters that are rows or columns of a tile."""
+MULTIPROCESSORS = 132
+"""Among which the simulator divides the work where a kernel asks: those of the recorded measurements' cards."""
 INCLUDED = re.compile(r'(?m)^\s*#\s*include\s*"([^"\n]+)"')
 
 
@@ -53,6 +55,14 @@ class Kernel:
         Of the elements of A, B and C.
     dynamic_shared : callable
         Makes of the parameters the bytes of shared memory that a launch adds to what the source declares.
+    choose : callable, optional
+        Makes of the kernel, a problem, an architecture and a number of multiprocessors the kernel with the template
+        arguments for that problem.
+    settled : bool
+        Whether the parameters are more than a default, so that `choose` only fits them to a problem: a `variant` is.
+    divide : callable, optional
+        Makes of the parameters, (M, N, K), an architecture and a number of multiprocessors the `Division` of a launch,
+        where that is not a tile of C for each block.
     """
 
     name: str
@@ -63,7 +73,12 @@ class Kernel:
     edits: tuple[tuple[str, str], ...] = ()
     label: str = ""
     types: Types = FP32
-    dynamic_shared: Callable[[Mapping[str, Any]], int] = field(default=lambda of: 0, compare=False)
+    dynamic_shared: Callable[[Mapping[str, Any]], int] = field(default=lambda of: 0, compare=False, repr=False)
+    choose: Callable[[Kernel, Problem, str, int], Kernel] | None = field(default=None, compare=False, repr=False)
+    settled: bool = False
+    divide: Callable[[Mapping[str, Any], tuple[int, int, int], str, int], Division] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         for name, value in self.parameters.items():
@@ -137,11 +152,11 @@ class Kernel:
     def threads(self) -> int:
         """Threads per block: the tile of C divided among threads of TM × TN elements each.
 
-        Where a warp has a tile of WM × WN and its threads have none, as on tensor cores, it is divided among warps.
+        Where a warp has a tile of WM × WN, it is divided among warps, and there may be several SLICES of them.
         """
         of = self.parameters
-        if "WM" in of and "TM" not in of:
-            return WARP * of["BM"] * of["BN"] // (of["WM"] * of["WN"])
+        if "WM" in of:
+            return WARP * of["BM"] * of["BN"] // (of["WM"] * of["WN"]) * of.get("SLICES", 1)
         return of.get("BM", 1) * of.get("BN", 1) // (of.get("TM", 1) * of.get("TN", 1))
 
     @property
@@ -211,7 +226,30 @@ class Kernel:
             if name not in self.parameters:
                 raise ArgumentError(name, "a parameter unknown to " + self.name, ", ".join(self.parameters))
         types = named_in_cuda(parameters["T"]) if "T" in parameters else self.types
-        return dataclasses.replace(self, parameters=self.parameters | parameters, types=types)
+        return dataclasses.replace(
+            self, parameters=self.parameters | parameters, types=types, settled=self.choose is not None
+        )
+
+    def chosen(
+        self, problem: Problem, architecture: str = ARCHITECTURE, multiprocessors: int = MULTIPROCESSORS
+    ) -> Kernel:
+        """Return the variant that is launched for a problem: this kernel itself unless it has a choice."""
+        return self.choose(self, problem, architecture, multiprocessors) if self.choose else self
+
+    def division(
+        self, problem: Problem, architecture: str = ARCHITECTURE, multiprocessors: int = MULTIPROCESSORS
+    ) -> Division:
+        """Return how a launch divides a problem among blocks.
+
+        Raises
+        ------
+        ArgumentError
+            The parameters don't name a tile.
+        """
+        M, N, K = problem.M, problem.N, problem.K
+        if self.divide is None:
+            return Division(self.grid(M, N))
+        return self.divide(self.parameters, (M, N, K), architecture, multiprocessors)
 
     def edited(self, *changes: tuple[str, str], label: str = "") -> Kernel:
         """Return this kernel with its source changed, to compare or to break it; the file stays as it is.
@@ -274,7 +312,9 @@ class Kernel:
         ArgumentError, DeviceError
             As for calling the kernel.
         """
-        return gpu.launcher(self.instance, self.grid(problem.M, problem.N), problem)
+        where = gpu.place() if self.choose or self.divide else ()
+        kernel = self.chosen(problem, *where)
+        return gpu.launcher(kernel.instance, kernel.division(problem, *where), problem)
 
     def simulated(
         self,
@@ -283,6 +323,7 @@ class Kernel:
         trace: Collection[int] = (),
         blocks: Collection[int] | None = None,
         progress: bool | None = False,
+        multiprocessors: int = MULTIPROCESSORS,
         unwritten: Collection[str] = (),
     ) -> Machine:
         """Run the kernel on the simulator, updating ``problem.C``; see `simulate` for the parameters.
@@ -294,14 +335,21 @@ class Kernel:
         Machine
             With what was counted and traced.
         """
-        instance, binary = self.instance, self.build(architecture)
+        kernel = self.chosen(problem, architecture, multiprocessors)
+        instance, binary = kernel.instance, kernel.build(architecture)
+        division = kernel.division(problem, architecture, multiprocessors)
         if problem.fresh_C:
             problem.C.fill(np.nan)
-        fresh = {*unwritten, "C"} if problem.fresh_C else {*unwritten}
+        fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C else set())
+        arguments = problem.arguments
+        if division.counts:
+            arguments["workspace"] = np.full(division.workspace, np.nan, np.float32)
+            arguments["arrived"] = np.zeros(division.arrived, np.uint32)
+            arguments |= {name: np.uint32(count) for name, count in division.counts.items()}
         try:
             program = parse(binary.ptx, binary.entry, instance.dynamic_shared_bytes)
-            machine = Machine(program, self.name, instance.threads, problem.arguments, fresh=fresh, trace=trace)
-            machine.run(self.grid(problem.M, problem.N), blocks, progress)
+            machine = Machine(program, self.name, instance.threads, arguments, fresh=fresh, trace=trace)
+            machine.run(division.blocks, blocks, progress)
         except UnsupportedInstruction as error:
             raise UnsupportedInstruction(f"{self.path.name}: {error}") from None
         return machine

@@ -1,9 +1,9 @@
-"""What goes into a product: its element types, and the checking of what a caller passes before anything is launched."""
+"""What goes into a product and its launch: element types, and what a caller passes, checked before anything starts."""
 
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import cupy
@@ -91,6 +91,26 @@ class Problem:
             "beta": self.beta,
             "C": self.C,
         }
+
+
+@dataclass(frozen=True)
+class Division:
+    """How a launch divides a problem among blocks, and what it is given for that, after C.
+
+    Attributes
+    ----------
+    blocks : int
+    counts : dict of str to int
+        The kernel's last arguments, by name, unsigned. Where there are none, nor are there the arrays.
+    workspace, arrived : int
+        Words of the two arrays before them: of float32, in which nothing has been written, and of uint32, which are
+        zero and are left so.
+    """
+
+    blocks: int
+    counts: dict[str, int] = field(default_factory=dict)
+    workspace: int = 0
+    arrived: int = 0
 
 
 def check(A: Any, B: Any, C: Any, alpha: float, beta: float, types: Types = FP32) -> Problem:

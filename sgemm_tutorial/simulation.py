@@ -11,7 +11,7 @@ from . import operands
 from .catalogue import find
 from .compiler import ARCHITECTURE
 from .errors import ArgumentError
-from .kernel import Kernel
+from .kernel import MULTIPROCESSORS, Kernel
 from .simulator.batch import Access
 from .simulator.counting import Counts
 from .table import Table
@@ -111,6 +111,7 @@ def simulate(
     trace: Collection[int] = (),
     blocks: Collection[int] | None = None,
     progress: bool | None = False,
+    multiprocessors: int = MULTIPROCESSORS,
 ) -> Run:
     """Run a kernel on the simulator, counting.
 
@@ -128,6 +129,8 @@ def simulate(
         Run only these blocks of the grid; the other tiles of C stay as they are, NaN if C is not given.
     progress : bool, optional
         Show a progress bar on stderr; None shows it in a terminal only.
+    multiprocessors : int
+        Of the GPU that is simulated, where the kernel divides its work by them.
 
     Raises
     ------
@@ -143,9 +146,10 @@ def simulate(
     problem = operands.check(A, B, C, alpha, beta, kernel.types)
     if problem.on_gpu:
         raise ArgumentError("A", "a CuPy array", "a NumPy array: A.get()")
-    grid = kernel.grid(problem.M, problem.N)
+    kernel = kernel.chosen(problem, architecture, multiprocessors)
+    grid = kernel.division(problem, architecture, multiprocessors).blocks
     for name, numbers in (("trace", trace), ("blocks", () if blocks is None else blocks)):
         if any(not 0 <= number < grid for number in numbers):
             raise ArgumentError(name, str(sorted(numbers)), f"blocks from 0 to {grid - 1}")
-    machine = kernel.simulated(problem, architecture, trace, blocks, progress)
+    machine = kernel.simulated(problem, architecture, trace, blocks, progress, multiprocessors)
     return Run(kernel, problem.K, problem.C, machine.counts(), machine.trace)

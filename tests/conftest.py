@@ -24,7 +24,7 @@ LONGEST = (
     "tests/tools/test_mutants.py",
     "tests/book/test_book.py",
 )
-"""The files that take longest: they come first, so that no process is left with one in the end."""
+"""The files that take longest: they come before the rest, so that no process is left with one in the end."""
 
 
 def pytest_addoption(parser):
@@ -41,13 +41,13 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Put the longest files first, then the notebooks, then the rest."""
+    """Put the notebooks first, each of which needs a second process; then the longest files, then the rest."""
 
     def order(item):
         place = _place(item.path, config)
-        if place in LONGEST:
-            return LONGEST.index(place)
-        return len(LONGEST) + (not place.endswith(".ipynb"))
+        if place.endswith(".ipynb"):
+            return -1
+        return LONGEST.index(place) if place in LONGEST else len(LONGEST)
 
     items.sort(key=order)
 

@@ -59,7 +59,7 @@ def floats(*shape: int, seed: int = 0) -> np.ndarray:
 
 def execute(kernel: Kernel, threads: int, grid: int, arguments: dict, blocks=None, **more) -> Machine:
     """Run a kernel of any signature, or some blocks of it, and return the machine; `more` is what that takes."""
-    binary = kernel.build()
+    binary = kernel.build("compute_90")
     program = parse(binary.ptx, binary.entry, kernel.dynamic_shared_bytes)
     machine = Machine(program, kernel.name, threads, arguments, **more)
     machine.run(grid, blocks)

@@ -116,3 +116,20 @@ def test_headers_are_only_for_those_who_include_them(tmp_path, monkeypatch):
     assert probe(tmp_path, "C[t] = 7;").build().cubin
     with pytest.raises(CompileError, match=r'could not open source file "mma\.h"'):
         probe(tmp_path, "C[t] = 8;", before="#include <mma.h>").build()
+
+
+def test_an_error_in_a_header_names_it_alone(tmp_path):
+    (tmp_path / "part.cuh").write_text("\nnonsense\n")
+    kernel = probe(tmp_path, "C[t] = 1;", before='#include "part.cuh"\n')
+    with pytest.raises(CompileError) as refused:
+        kernel.build()
+    assert "\npart.cuh(2): error" in str(refused.value)
+    assert not re.search(r"/(part|00_probe)", str(refused.value))
+
+
+def test_a_file_of_the_folder_one_works_in_is_not_included(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    Path("here.cuh").write_text("#define ONE 1\n")
+    with pytest.raises(CompileError, match=r'cannot open source file "here\.cuh"'):
+        probe(tmp_path, "C[t] = ONE;", before='#include "here.cuh"\n').build()

@@ -6,6 +6,7 @@ import pytest
 import rich.console
 
 from sgemm_tutorial import ArgumentError, catalogue, diff, show
+from sgemm_tutorial.paths import KERNELS
 
 NAIVE, COALESCED, TILE = map(catalogue.find, ("01", "02", "03"))
 
@@ -49,7 +50,7 @@ def test_the_file_is_read_anew(tmp_path):
 def test_a_header_is_shown():
     kernel = catalogue.find("07")
     part = show(kernel, lines=(2, 4), header="edges.cuh")
-    assert repr(part).splitlines() == (catalogue.KERNELS / "edges.cuh").read_text().splitlines()[1:4]
+    assert repr(part).splitlines() == (KERNELS / "edges.cuh").read_text().splitlines()[1:4]
     assert "kernels/edges.cuh" in part._repr_html_()
     with pytest.raises(
         ArgumentError, match=r"^header: got 'no.cuh', needs one that 07_vectorized\.cu includes, of 07_"

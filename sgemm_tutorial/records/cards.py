@@ -60,3 +60,8 @@ def show(card: str) -> None:
 def folder(card: str | None = None) -> Path:
     """Return the folder of a card's recordings; of the shown one's unless given."""
     return RESULTS / (card or shown())
+
+
+def recordings(card: str | None = None) -> list[str]:
+    """Return the names of a card's recordings; of the shown one's unless given."""
+    return sorted(path.stem for path in folder(card).glob("*.json"))

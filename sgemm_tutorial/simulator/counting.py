@@ -29,8 +29,9 @@ class Counts:
     by_class : Counter of str
         The same by class: "fma", "tensor", "float", "integer", "convert", "compare", "move", "parameter", "branch",
         "barrier", "warp barrier", "global load", "global store", "shared load", "shared store", "copy", "commit",
-        "wait". A "copy" is asynchronous, a load from global memory and a store to shared memory; "commit" and "wait"
-        go with it. "tensor" is a product of matrices; what loads or stores them makes several requests.
+        "wait", "shuffle", "atomic", "fence". A "copy" is asynchronous, a load from global memory and a store to shared
+        memory; "commit" and "wait" go with it. "tensor" is a product of matrices; what loads or stores them makes
+        several requests. What an "atomic" does to memory is counted nowhere else.
     thread_instructions : int
         The same, counted once per active thread.
     flops : int

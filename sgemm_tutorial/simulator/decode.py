@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from . import copies, tensor
+from . import copies, exchange, tensor
 from .batch import Batch, Lanes, Step
 from .instructions import DTYPES, OPERATIONS
 from .memory import Violation
@@ -78,6 +78,8 @@ class Code:
             return self._memory(instruction)
         if opcode.startswith("wmma."):
             return tensor.step(instruction, self._reader, self._address)
+        if opcode in exchange.KINDS:
+            return exchange.step(instruction, self._reader, self._address)
         if opcode in copies.WIDTHS:
             return self._copy(instruction)
         if opcode in copies.GROUPS:
@@ -337,6 +339,8 @@ def _class(instruction: Instruction) -> str:
         return " ".join(_access(instruction)[:2])
     if opcode.startswith("wmma."):
         return tensor.kind(opcode)
+    if opcode in exchange.KINDS:
+        return exchange.KINDS[opcode]
     if opcode in copies.GROUPS:
         return copies.GROUPS[opcode]
     if opcode in copies.WIDTHS:

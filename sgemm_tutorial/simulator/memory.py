@@ -22,6 +22,17 @@ WARP_INTERVAL, INTERVAL = 11, 32  # where in a stamp the counts of barriers begi
 SHARED_WINDOW = 0x20_8000_0000  # where generic addresses of shared memory begin, far below those of the arrays
 
 
+def past_alignment(array: np.ndarray) -> int:
+    """Return the bytes between the last multiple of `ALIGNMENT` and where the simulator places an array.
+
+    As CuPy does, memory is aligned to 512 bytes, and a view keeps its distance from the start of that memory.
+    """
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    return (array.ctypes.data - owner.ctypes.data) % ALIGNMENT
+
+
 class Violation(Exception):  # noqa: N818 - caught and completed by the machine, never seen outside
     """A check failed: its kind, the first offending lane's place among the active ones, and details."""
 
@@ -58,14 +69,8 @@ class GlobalMemory:
         self.buffers: list[Buffer] = []
 
     def add(self, name: str, array: np.ndarray, written: bool = True) -> int:
-        """Place an array and return its address; `written` is False where it holds nothing yet.
-
-        As CuPy does, memory is aligned to 512 bytes, and a view keeps its distance from the start of that memory.
-        """
-        owner = array
-        while isinstance(owner.base, np.ndarray):
-            owner = owner.base
-        base = ((len(self.buffers) + 1) << 40) + (array.ctypes.data - owner.ctypes.data) % ALIGNMENT
+        """Place an array and return its address; `written` is False where it holds nothing yet."""
+        base = ((len(self.buffers) + 1) << 40) + past_alignment(array)
         data = np.asarray(array).reshape(-1).view(np.uint8)
         self.buffers.append(Buffer(name, base, data, None if written else np.zeros(-(-data.size // 4), bool)))
         return base
@@ -118,6 +123,18 @@ class GlobalMemory:
                 elements[first + i] = value if lanes is None or value.size == 1 else value[lanes]
                 if buffer.written is not None:
                     buffer.written[(first + i) * dtype.itemsize // 4] = True
+
+    def add_to(self, addresses: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Add a uint32 to the word at each lane's address, one lane after the other; return what each one found."""
+        found = np.empty(addresses.size, np.uint32)
+        for buffer, lanes, offsets in self.locate(addresses, 4):
+            if buffer.written is not None:
+                self._require_written(buffer, lanes, offsets, 4)
+            words = buffer.data[: buffer.data.size // 4 * 4].view(np.uint32)
+            for lane, word in zip(range(addresses.size) if lanes is None else lanes, offsets // 4, strict=True):
+                found[lane] = words[word]
+                words[word] += values[lane]
+        return found
 
     def name(self, address: int) -> tuple[str, int]:
         """Return the array an address points into, and the offset in bytes."""

@@ -76,7 +76,7 @@ class Instruction:
     opcode : str
         With all modifiers, for example ``"ld.global.f32"``.
     operands : tuple
-        Destination first, as written; a vector ``{a, b}`` is a tuple.
+        Destination first, as written; a vector ``{a, b}`` is a tuple, and so is a pair ``a|b``.
     guard : tuple of (str, bool), optional
         Predicate register and the value it must have for a lane to take part.
     line : int
@@ -285,7 +285,8 @@ def _operand(text: str) -> Operand:
             return Address(None, int(base, 0))
         return Address(_operand(base), int(offset))
     if text.startswith("%"):
-        return Register(text)
+        first, _, second = text.partition("|")  # a shuffle's result, and whether it is one
+        return (Register(first), Register(second)) if second else Register(text)
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}", text):
         return Immediate(int(text[2:], 16))
     if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", text):

@@ -134,7 +134,7 @@ def write(notebook: nbformat.NotebookNode, path: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m sgemm_tutorial.live", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m sgemm_tutorial.tools.live", description=__doc__)
     parser.add_argument("notebooks", nargs="*", type=Path, metavar="NOTEBOOK", help="default: every one in book/")
     parser.add_argument(
         "--keep-live",

@@ -10,7 +10,7 @@ import cupy
 import numpy as np
 import pytest
 
-from sgemm_tutorial import CATALOGUE, LADDER, RESULTS, TutorialError, check, cublas, find, gpu, suite, timing
+from sgemm_tutorial import CATALOGUE, LADDER, RESULTS, TutorialError, check, cublas, find, gpu, operands, suite, timing
 from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.measure.bench import BenchError, bench
 from sgemm_tutorial.records import timings
@@ -182,11 +182,10 @@ def launches():
     """A function that prepares the kernels named, and cuBLAS, at one square size."""
 
     def prepare(size, *names):
-        operands = [cupy.empty((size, size), np.float32) for _ in range(4)]
-        for operand, seed in zip(operands[:2], (1, 2), strict=True):
+        A, B, C, D = (cupy.empty((size, size), np.float32) for _ in range(4))
+        for operand, seed in ((A, 1), (B, 2)):
             operand.set(np.random.default_rng(seed).standard_normal((size, size), np.float32))
-        A, B, C, D = operands
-        prepared = {name: gpu.launcher(find(name), operands.check(A, B, C, 1.0, 0.0)) for name in names}
+        prepared = {name: find(name).launcher(operands.check(A, B, C, 1.0, 0.0)) for name in names}
         return prepared | {"cuBLAS": cublas.launch(operands.check(A, B, D, 1.0, 0.0))}
 
     return prepare

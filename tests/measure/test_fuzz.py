@@ -10,14 +10,14 @@ from sgemm_tutorial.measure import fuzz
 from sgemm_tutorial.records import files
 from sgemm_tutorial.records.checks import Fuzzed
 from sgemm_tutorial.records.files import Recording
-from sgemm_tutorial.tools.mutants import SMALL
+from sgemm_tutorial.tools.mutants import instances
 
 every = pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 
 
 def quick(kernel):
     """Return the kernel with template arguments that compile, and simulate, in no time."""
-    return kernel.variant(**SMALL.get(kernel.name, {}))
+    return instances(kernel)[0]
 
 
 def problems(kernel, count, of=lambda problem: True):

@@ -93,7 +93,7 @@ def test_ctrl_c_leaves_the_notebook_in_progress_and_keeps_those_before(written):
     good = written("a.ipynb", "1 + 1")
     slow = written("b.ipynb", "open('started', 'w').close()\nimport time\ntime.sleep(60)")
     before = slow.read_bytes()
-    command = [sys.executable, "-m", "sgemm_tutorial.live", "--keep-live", str(good), str(slow)]
+    command = [sys.executable, "-m", "sgemm_tutorial.tools.live", "--keep-live", str(good), str(slow)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 60

@@ -1,0 +1,496 @@
+// 12 · Autotuned: every multiprocessor gets an equal share of the work, whatever the shape.
+//
+// What changed: tiles that fill no whole round of the GPU are no longer computed by a block each.
+// Their multiply steps are laid end to end and cut into equal shares, one per block, so that a block
+// may begin in the middle of one tile's sum and end in the middle of the next one's. Partial sums
+// meet in a workspace; whoever brings the last one adds them all, in the order of k. Nobody waits
+// for anybody, and the same bits come out at every run. The loop is leaner too: what is left of K
+// beyond whole steps comes first, so that no later step needs guards; rows and columns beyond the
+// matrix repeat its last; the barrier comes before the last fragments of a pair are used up; and the
+// accumulators lie where a multiply-add never reads three registers of one bank.
+//
+// BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
+// C per warp. TM, TN: per thread. SLICES: groups of warps that share the depth of the tiles and add
+// up what they have. STAGES: pairs of tiles; 0 fetches through registers, for GPUs before 8.0.
+// WORDSA, WORDSB: words that are copied at once; A is turned where it goes word by word, and lies as
+// in memory otherwise. BLOCKS: blocks that one SM is to hold. MEET: the k of a step at which the
+// block meets. WALK: the way through a thread's tile. A tile of one row or column goes another way,
+// for vectors: nothing is used twice there, and nothing goes through shared memory.
+//
+// The grid is `whole` blocks with a tile each, and `shares` blocks that share the remaining tiles.
+// `workspace` holds BM × BN words for each share and each remaining tile, `arrived` a word, zero
+// before and after. `group` rows of tiles are walked column by column, for what L2 can hold.
+
+// So many words that are read and written at once.
+template <int WORDS>
+struct __align__(4 * WORDS) Words {
+    float word[WORDS];
+};
+
+// Reads neighbours, or zeros where there is nothing to read.
+template <int WORDS>
+__device__ Words<WORDS> load(const float* from, bool exists)
+{
+    return exists ? *reinterpret_cast<const Words<WORDS>*>(from) : Words<WORDS>{};
+}
+
+// Copies neighbours into shared memory, or as many zeros, by themselves.
+template <int WORDS>
+__device__ void copy(void* to, const float* from, bool exists)
+{
+    const unsigned address = __cvta_generic_to_shared(to);
+    const int bytes = exists ? 4 * WORDS : 0;
+    if constexpr (WORDS == 4)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(bytes));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                     :: "r"(address), "l"(from), "n"(4 * WORDS), "r"(bytes));
+}
+
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int SLICES, int STAGES, int WORDSA, int WORDSB,
+          int BLOCKS, int MEET, int WALK>
+__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32 * SLICES, BLOCKS)
+autotuned(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C,
+          float* workspace, unsigned* arrived, unsigned whole, unsigned shares, unsigned group)
+{
+    constexpr int sliceThreads = BM / WM * (BN / WN) * 32, threads = sliceThreads * SLICES;
+    constexpr int depth = BK / SLICES;                     // what a slice does of a step
+    constexpr int takers = TM % SLICES == 0 ? SLICES : 1;  // slices that are left with rows of the sum
+    constexpr int rowsOut = TM / takers;
+    constexpr int apart = sliceThreads * takers, slot = apart * rowsOut * TN;  // words of a part in the workspace: BM × BN
+    extern __shared__ __align__(16) char tiles[];
+    __shared__ int isLast;
+
+    const int slice = threadIdx.x / sliceThreads, inSlice = threadIdx.x % sliceThreads;
+    const int warp = inSlice / 32, lane = threadIdx.x % 32;
+
+    if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
+    const unsigned tilesM = (unsigned(M) + BM - 1) / BM, tilesN = (unsigned(N) + BN - 1) / BN;
+    const unsigned steps = K > 0 ? (unsigned(K) + BK - 1) / BK : 1;
+
+    // What this block has to do: multiply steps, counted through the tiles that are shared.
+    const bool sharing = blockIdx.x >= whole;
+    const unsigned share = blockIdx.x - whole;
+    size_t shared = 0, from = 0, to = steps;
+    if (sharing) {
+        shared = (size_t(tilesM) * tilesN - whole) * steps;
+        if (shares > shared) shares = unsigned(shared);
+        if (share >= shares) return;
+        from = share * shared / shares;
+        to = (share + 1) * shared / shares;
+    }
+
+    while (from < to) {
+        unsigned tile = blockIdx.x, begin = 0, end = steps, index = 0;
+        if (sharing) {
+            index = unsigned(from / steps);
+            tile = whole + index;
+            begin = unsigned(from - size_t(index) * steps);
+            end = to - from < steps - begin ? begin + unsigned(to - from) : steps;
+        }
+        from += end - begin;
+        const unsigned band = tile / (group * tilesN), inBand = tile % (group * tilesN);
+        const unsigned high = tilesM - band * group < group ? tilesM - band * group : group;
+        const size_t row0 = size_t(band * group + inBand % high) * BM, col0 = size_t(inBand / high) * BN;
+        int rows = int(M - row0), cols = int(N - col0);    // what is left of C from there
+        const int firstK = int(K - (long long)(steps - begin) * BK);  // negative where step 0 begins with zeros
+
+        int tileRow = 0, tileCol = 0, nextRow = 1, nextCol = 4, runRows = 1;  // where this thread's sums belong
+        float sum[rowsOut][TN];
+        float acc[TM][TN] = {};
+        if constexpr (BN == 1) {
+            // A warp has four rows of A, each lane a part of every one. C is a column, as good as a row.
+            static_assert(TM == 1 && TN == 4 && WM == 4 && BK == 128 && SLICES == 1, "");
+            const float* a[4];
+            for (int i = 0; i < 4; ++i) a[i] = A + (row0 + (warp * 4 + i < rows ? warp * 4 + i : rows - 1)) * K;
+            auto multiply = [&](int k, bool guarded) {
+                #pragma unroll
+                for (int w = 0; w < 4; w += WORDSA) {
+                    const int mine = k + (WORDSA == 4 ? lane * 4 : lane + w * 32);
+                    const bool exists = !guarded || mine >= 0;
+                    const auto b = load<WORDSA>(B + mine, exists);
+                    #pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        const auto of = load<WORDSA>(a[i] + mine, exists);
+                        #pragma unroll
+                        for (int j = 0; j < WORDSA; ++j) acc[0][i] += of.word[j] * b.word[j];
+                    }
+                }
+            };
+            multiply(firstK, true);
+            #pragma unroll 4
+            for (unsigned step = begin + 1; step < end; ++step) multiply(firstK + int(step - begin) * BK, false);
+            #pragma unroll
+            for (int far = 16; far > 0; far /= 2)
+                #pragma unroll
+                for (int i = 0; i < 4; ++i) acc[0][i] += __shfl_xor_sync(~0u, acc[0][i], far);
+            tileCol = warp * 4;
+            cols = lane == 0 ? rows : 0;                   // the others have the same
+            rows = 1;
+        } else if constexpr (BM == 1) {
+            // A warp has 32 columns of B and four rows at a time.
+            static_assert(TM == 1 && TN == 4 && WN == 32 && BK == 4 * SLICES && WORDSB != 2, "");
+            tileCol = warp * 32 + lane % 8 * 4;
+            // Unaligned, a lane has one column and all four rows.
+            constexpr int wide = WORDSB == 4 ? 1 : 4;
+            const int col = tileCol - (WORDSB == 4 ? 0 : lane % 8 * 4 - lane), most = cols - (WORDSB == 4 ? 4 : 1);
+            const float* b = B + col0 + (col < most ? col : most);  // what lies beyond the last column is never written
+            auto multiply = [&](int k, bool guarded) {
+                #pragma unroll
+                for (int i = 0; i < wide; ++i) {
+                    const int mine = k + slice * 4 + (WORDSB == 4 ? lane / 8 : i);
+                    const bool exists = !guarded || mine >= 0;
+                    const float a = load<1>(A + row0 * K + mine, exists).word[0];
+                    const auto of = load<WORDSB>(b + (long long)mine * N, exists);
+                    #pragma unroll
+                    for (int j = 0; j < WORDSB; ++j) acc[0][j] += a * of.word[j];
+                }
+            };
+            multiply(firstK, true);
+            #pragma unroll 8
+            for (unsigned step = begin + 1; step < end; ++step) multiply(firstK + int(step - begin) * BK, false);
+            if constexpr (WORDSB == 4) {
+                #pragma unroll
+                for (int far = 16; far > 4; far /= 2)
+                    #pragma unroll
+                    for (int i = 0; i < 4; ++i) acc[0][i] += __shfl_xor_sync(~0u, acc[0][i], far);
+            } else {
+                const float one = acc[0][0];
+                #pragma unroll
+                for (int i = 0; i < 4; ++i) acc[0][i] = __shfl_sync(~0u, one, lane % 8 * 4 + i);
+            }
+            if (lane >= 8) cols = 0;                       // the others have the same
+        } else {
+            constexpr int buffers = STAGES ? STAGES : 3, ahead = buffers - 1;
+            constexpr bool turned = WORDSA == 1;           // the tile of A: [BK][BM + 4], or [BM][BK], its fours swizzled
+            constexpr int pitchA = turned ? BM + 4 : BK, sizeA = (turned ? BK : BM) * pitchA;
+            constexpr int pair = 4 * (sizeA + BK * BN);    // bytes of one tile of A and one of B
+            constexpr int acrossA = !turned ? BK : threads / BM > 8 ? threads / BM : 8;  // columns that are fetched at once
+            constexpr int acrossB = threads * WORDSB < BN ? threads * WORDSB : BN;
+            constexpr int stepA = threads / (acrossA / WORDSA), stepB = threads / (acrossB / WORDSB);  // and rows
+            constexpr int downA = (BM + stepA - 1) / stepA, copiesA = downA * (BK / acrossA);
+            constexpr int downB = (BK + stepB - 1) / stepB, copiesB = downB * (BN / acrossB);
+            constexpr bool evenA = BM % stepA == 0, evenB = BK % stepB == 0;
+            static_assert(STAGES == 0 || STAGES > 2, "one to multiply, one complete, one under way");
+            static_assert(MEET < depth && (turned || MEET <= depth - 4), "the next pair is read at the end of a step");
+            static_assert(TN % 4 == 0 && depth % (turned ? 4 : 8) == 0 && (!turned || TM % 4 == 0), "fragments come in fours");
+            static_assert(BK % acrossA == 0 && threads % (acrossA / WORDSA) == 0, "");
+            static_assert(BN % acrossB == 0 && threads % (acrossB / WORDSB) == 0, "");
+            constexpr int lanesM = WM / TM, lanesN = WN / TN;  // lanes down and across a warp's tile
+            static_assert(lanesM * lanesN == 32 && BM % WM == 0 && BN % WN == 0, "32 lanes share the tile of a warp");
+            constexpr bool squares = lanesM % 2 == 0 && lanesN % 2 == 0;
+            constexpr int halfN = squares ? lanesN / 2 : 1;
+            const int laneM = squares ? lane / 2 % 2 + lane / (2 * lanesN) * 2 : lane / lanesN;
+            const int laneN = squares ? lane % 2 + lane / 4 % halfN * 2 : lane % lanesN;
+            runRows = turned ? 4 : 1;                      // neighbouring rows of a thread
+            nextRow = lanesM * runRows;
+            nextCol = lanesN * 4;
+            tileRow = warp / (BN / WN) * WM + laneM * runRows;
+            tileCol = warp % (BN / WN) * WN + laneN * 4;
+            const int rowA = turned ? threadIdx.x / 8 % BM : threadIdx.x / (BK / WORDSA);
+            const int colA = turned ? threadIdx.x % 8 + threadIdx.x / (8 * BM) * 8 : threadIdx.x % (BK / WORDSA) * WORDSA;
+            const int rowB = threadIdx.x / (acrossB / WORDSB), colB = threadIdx.x % (acrossB / WORDSB) * WORDSB;
+            auto swizzle = [](int row) { return row / (BK < 32 ? 32 / BK : 1) % (BK / 4) % 8 * 16; };  // in bytes
+
+            // Copies are numbered through both tiles.
+            const int lastA = rows > rowA ? (rows - 1 - rowA) / stepA : 0;  // the last copy within A's rows
+            auto within = [&](int col) { return col < cols - WORDSB ? col : cols - WORDSB; };
+            const float* a = A + (row0 + (rows > rowA ? rowA : rows - 1)) * K + firstK + colA;
+            const float* b = B + (long long)(firstK + rowB) * N + (long long)col0 + (acrossB == BN ? within(colB) : 0);
+            int readA = turned ? 4 * (slice * depth * pitchA + tileRow) : 4 * tileRow * BK + (4 * slice * depth ^ swizzle(tileRow));
+            int readB = 4 * (sizeA + slice * depth * BN + tileCol);
+            int writeA = turned ? 4 * (colA * pitchA + rowA) : 4 * rowA * BK + (4 * colA ^ swizzle(rowA));
+            int writeB = 4 * (sizeA + rowB * BN + colB);
+            Words<WORDSA> heldA[STAGES ? 1 : copiesA];
+            Words<WORDSB> heldB[STAGES ? 1 : copiesB];
+            auto toA = [&](int i) {
+                const int row = i % downA * stepA;
+                return &tiles[turned ? writeA + 4 * (i / downA * acrossA * pitchA + row) : (writeA ^ swizzle(row)) + 4 * row * BK];
+            };
+            auto toB = [&](int i) { return &tiles[writeB + 4 * (i % downB * stepB * BN + i / downB * acrossB)]; };
+            auto fetch = [&](int i, int k) {
+                if (i < copiesA) {
+                    if (!evenA && rowA + i % downA * stepA >= BM) return;
+                    const float* source = a + size_t(i % downA < lastA ? i % downA : lastA) * stepA * K + i / downA * acrossA;
+                    const bool exists = k + colA + i / downA * acrossA >= 0;
+                    if constexpr (STAGES > 0) copy<WORDSA>(toA(i), source, exists);
+                    else heldA[i] = load<WORDSA>(source, exists);
+                } else {
+                    i -= copiesA;
+                    const int row = i % downB * stepB;
+                    if (!evenB && rowB + row >= BK) return;
+                    const float* source = b + size_t(row) * N + (acrossB == BN ? 0 : within(colB + i / downB * acrossB));
+                    const bool exists = k + rowB + row >= 0;
+                    if constexpr (STAGES > 0) copy<WORDSB>(toB(i), source, exists);
+                    else heldB[i] = load<WORDSB>(source, exists);
+                }
+            };
+            auto keep = [&] {                              // what was fetched through registers
+                if constexpr (STAGES == 0) {
+                    for (int i = 0; i < copiesA; ++i)
+                        if (evenA || rowA + i % downA * stepA < BM) *reinterpret_cast<Words<WORDSA>*>(toA(i)) = heldA[i];
+                    for (int i = 0; i < copiesB; ++i)
+                        if (evenB || rowB + i % downB * stepB < BK) *reinterpret_cast<Words<WORDSB>*>(toB(i)) = heldB[i];
+                }
+            };
+            auto commit = [] { if constexpr (STAGES > 0) asm volatile("cp.async.commit_group;"); };
+
+            #pragma unroll 1
+            for (int s = 0; s < ahead; ++s) {
+                if (begin + s < end) {
+                    #pragma unroll
+                    for (int i = 0; i < copiesA + copiesB; ++i) fetch(i, firstK + s * BK);
+                    keep();
+                    a += BK;
+                    b += size_t(BK) * N;
+                }
+                commit();
+                writeA += pair;
+                writeB += pair;
+            }
+            if constexpr (STAGES > 0) asm volatile("cp.async.wait_group %0;" :: "n"(ahead - 1) : "memory");
+            __syncthreads();                               // the first pair is complete
+
+            float4 fragA[2][turned ? 1 : TM];              // four k of each row
+            float turnedA[2][turned ? TM : 1], fragB[2][TN];  // all rows and columns of one k
+            auto four = [&](int place) { return *reinterpret_cast<const float4*>(&tiles[place]); };
+            auto readRow = [&](int m, int k) {
+                if constexpr (!turned)
+                    fragA[k / 4 % 2][m] = four((readA ^ 4 * k ^ swizzle(m * lanesM)) + 4 * m * lanesM * BK);
+            };
+            auto readK = [&](int k) {
+                #pragma unroll
+                for (int n = 0; n < TN; n += 4) {
+                    const float4 of = four(readB + 4 * (k * BN + n * lanesN));
+                    fragB[k % 2][n + 0] = of.x;
+                    fragB[k % 2][n + 1] = of.y;
+                    fragB[k % 2][n + 2] = of.z;
+                    fragB[k % 2][n + 3] = of.w;
+                }
+                if constexpr (turned) {
+                    #pragma unroll
+                    for (int m = 0; m < TM; m += 4) {
+                        const float4 of = four(readA + 4 * (k * pitchA + m * lanesM));
+                        turnedA[k % 2][m + 0] = of.x;
+                        turnedA[k % 2][m + 1] = of.y;
+                        turnedA[k % 2][m + 2] = of.z;
+                        turnedA[k % 2][m + 3] = of.w;
+                    }
+                }
+            };
+            readK(0);
+            #pragma unroll
+            for (int m = 0; m < TM; ++m) readRow(m, 0);
+
+            int buffer = 0, hopWrite = -ahead * pair;
+            #pragma unroll 1
+            for (unsigned step = begin; step < end; ++step) {
+                const bool more = step + ahead < end;
+                const int hopRead = buffer == ahead ? -ahead * pair : pair;
+                buffer = buffer == ahead ? 0 : buffer + 1;
+                const int hop = buffer == ahead ? -ahead * pair : pair;
+                #pragma unroll
+                for (int k = 0; k < depth; ++k) {
+                    if (k == MEET) {
+                        if constexpr (STAGES > 0) {
+                            asm volatile("cp.async.wait_group %0;" :: "n"(ahead - 2) : "memory");
+                        } else if (step > begin) {
+                            if (step + ahead <= end) keep();  // fetched during the step before
+                            writeA += hop;
+                            writeB += hop;
+                        }
+                        __syncthreads();                   // the next pair is complete, and nobody reads the last one any more
+                    }
+                    if (k == MEET && more)
+                        #pragma unroll
+                        for (int i = 0; i < copiesA + copiesB; ++i) fetch(i, BK);
+                    if (k == depth - 1) {
+                        a += BK;
+                        b += size_t(BK) * N;
+                        if constexpr (STAGES > 0) {
+                            commit();
+                            writeA += hopWrite;
+                            writeB += hopWrite;
+                            hopWrite = hopRead;
+                        }
+                        readB += step + 1 < end ? hopRead : 0;
+                    }
+                    if (k == depth - (turned ? 1 : 4)) readA += step + 1 < end ? hopRead : 0;
+                    // What the next k needs; of A's rows, a few for the next four.
+                    readK((k + 1) % depth);
+                    #pragma unroll
+                    for (int m = 0; m < TM; ++m)
+                        if (m * 4 / TM == k % 4) readRow(m, (k / 4 * 4 + 4) % depth);
+                    auto multiply = [&](int m, int n) {
+                        const float4 of = fragA[k / 4 % 2][turned ? 0 : m];
+                        const float factor = turned ? turnedA[k % 2][turned ? m : 0]
+                                           : k % 4 == 0 ? of.x : k % 4 == 1 ? of.y : k % 4 == 2 ? of.z : of.w;
+                        acc[m][n] += factor * fragB[k % 2][n];
+                    };
+                    if constexpr (TM % 2 == 0 && WALK % 2 == 0) {  // by squares of 2 × 2, a side in common
+                        #pragma unroll
+                        for (int m = 0; m < TM; m += 2)
+                            #pragma unroll
+                            for (int i = 0; i < TN; i += 2) {
+                                const int n = m / 2 % 2 ? TN - 2 - i : i;
+                                if constexpr (WALK == 0) {
+                                    multiply(m, n);
+                                    multiply(m, n + 1);
+                                    multiply(m + 1, n + 1);
+                                    multiply(m + 1, n);
+                                } else {
+                                    const int near = m / 2 % 2;
+                                    multiply(m, n + near);
+                                    multiply(m + 1, n + near);
+                                    multiply(m + 1, n + 1 - near);
+                                    multiply(m, n + 1 - near);
+                                }
+                            }
+                    } else if constexpr (WALK == 3) {      // by rows, to and fro
+                        #pragma unroll
+                        for (int m = 0; m < TM; ++m)
+                            #pragma unroll
+                            for (int i = 0; i < TN; ++i) multiply(m, m % 2 ? TN - 1 - i : i);
+                    } else {                               // by columns, down and up
+                        #pragma unroll
+                        for (int n = 0; n < TN; ++n)
+                            #pragma unroll
+                            for (int i = 0; i < TM; ++i) multiply(n % 2 ? TM - 1 - i : i, n);
+                    }
+                }
+            }
+        }
+
+        // Neighbours change places on their way out of the registers. That is for the multiply-adds:
+        // what is written as four lies in four registers in a row, and so the sum of an even column
+        // gets an odd register, while the factor from B has an even one: three of one bank never meet.
+        if constexpr (SLICES == 1) {
+            #pragma unroll
+            for (int m = 0; m < TM; ++m)
+                #pragma unroll
+                for (int n = 0; n < TN; ++n) sum[m][n] = acc[m][n];
+        } else {
+            // The slices add up: each thread of a taker is left with the sums of some of its rows.
+            auto place = [&](int giver, int m, int n) {
+                return reinterpret_cast<float4*>(tiles) + ((giver * rowsOut + m) * (TN / 4) + n / 4) * sliceThreads + inSlice;
+            };
+            #pragma unroll
+            for (int taker = 0; taker < takers; ++taker) {
+                __syncthreads();
+                #pragma unroll
+                for (int m = 0; m < rowsOut; ++m)
+                    #pragma unroll
+                    for (int n = 0; n < TN; n += 4) {
+                        const float* of = &acc[taker * rowsOut + m][n];
+                        *place(slice, m, n) = {of[1], of[0], of[3], of[2]};
+                    }
+                __syncthreads();
+                if (slice == taker)
+                    #pragma unroll
+                    for (int m = 0; m < rowsOut; ++m)
+                        #pragma unroll
+                        for (int n = 0; n < TN; n += 4) {
+                            float4 total = *place(0, m, n);
+                            #pragma unroll
+                            for (int giver = 1; giver < SLICES; ++giver) {
+                                const float4 of = *place(giver, m, n);
+                                total.x += of.x;
+                                total.y += of.y;
+                                total.z += of.z;
+                                total.w += of.w;
+                            }
+                            sum[m][n + 1] = total.x;
+                            sum[m][n + 0] = total.y;
+                            sum[m][n + 3] = total.z;
+                            sum[m][n + 2] = total.w;
+                        }
+            }
+        }
+
+        // Parts of a sum meet in the workspace, 16 at a time; the last to arrive adds them, in order.
+        bool complete = true;
+        if (begin > 0 || end < steps) {
+            const size_t head = size_t(index) * steps;     // the first step of this tile
+            const unsigned first = unsigned(((head + 1) * shares - 1) / shared);  // and who has it
+            const unsigned parts = unsigned(((head + steps) * shares - 1) / shared) - first + 1;
+            unsigned part = share - first;
+            auto place = [&](unsigned of) {                // shares and tiles only ever grow: no two parts meet
+                return reinterpret_cast<float4*>(workspace + size_t(first + of + index) * slot) + threadIdx.x;
+            };
+            for (unsigned stride = 1, level = 0; stride < parts; stride *= 16, ++level) {
+                const unsigned leader = part / (stride * 16) * (stride * 16);
+                const unsigned left = (parts - leader + stride - 1) / stride, members = left < 16 ? left : 16;
+                if (members > 1) {
+                    if (slice < takers)
+                        #pragma unroll
+                        for (int m = 0; m < rowsOut; ++m)
+                            #pragma unroll
+                            for (int n = 0; n < TN; n += 4)
+                                place(part)[(m * (TN / 4) + n / 4) * apart] = {sum[m][n + 1], sum[m][n], sum[m][n + 3], sum[m][n + 2]};
+                    __syncthreads();
+                    if (threadIdx.x == 0) {
+                        __threadfence();                   // for all threads, whose writes the barrier puts before it
+                        unsigned* ticket = arrived + first + leader + index + level;
+                        isLast = atomicAdd(ticket, 1) == members - 1;
+                        if (isLast) *ticket = 0;
+                        __threadfence();
+                    }
+                    __syncthreads();
+                    complete = isLast;
+                    if (!complete) break;
+                    #pragma unroll
+                    for (int m = 0; m < rowsOut; ++m)
+                        #pragma unroll
+                        for (int n = 0; n < TN; ++n) sum[m][n] = 0.0f;
+                    constexpr int atOnce = rowsOut * TN <= 32 ? 4 : 1;  // as many as the registers hold
+                    #pragma unroll atOnce
+                    for (unsigned member = 0; member < (slice < takers ? members : 0); ++member) {
+                        const float4* one = place(leader + member * stride);
+                        #pragma unroll
+                        for (int m = 0; m < rowsOut; ++m)
+                            #pragma unroll
+                            for (int n = 0; n < TN; n += 4) {
+                                const float4 of = one[(m * (TN / 4) + n / 4) * apart];
+                                sum[m][n + 1] += of.x;
+                                sum[m][n + 0] += of.y;
+                                sum[m][n + 3] += of.z;
+                                sum[m][n + 2] += of.w;
+                            }
+                    }
+                }
+                part = leader;
+            }
+        }
+
+        if (complete && slice < takers) {
+            const float scale = K > 0 ? alpha : 0.0f;
+            const bool inFours = (BN == 1 ? M : N) % 4 == 0 && size_t(C) % 16 == 0;
+            float* const c0 = C + row0 * N + col0;
+            #pragma unroll
+            for (int m = 0; m < rowsOut; ++m)
+                #pragma unroll
+                for (int n = 0; n < TN; n += 4) {
+                    const int mine = slice * rowsOut + m;
+                    const int row = tileRow + mine / runRows * nextRow + mine % runRows, col = tileCol + n / 4 * nextCol;
+                    const int left = cols - col;
+                    if (row >= rows || left <= 0) continue;
+                    float* c = c0 + size_t(row) * N + col;
+                    float of[4] = {scale * sum[m][n], scale * sum[m][n + 1], scale * sum[m][n + 2], scale * sum[m][n + 3]};
+                    if (inFours) {
+                        if (beta != 0.0f) {                // BLAS: beta = 0 never reads C
+                            const float4 old = *reinterpret_cast<const float4*>(c);
+                            of[0] += beta * old.x;
+                            of[1] += beta * old.y;
+                            of[2] += beta * old.z;
+                            of[3] += beta * old.w;
+                        }
+                        *reinterpret_cast<float4*>(c) = {of[0], of[1], of[2], of[3]};
+                    } else {
+                        for (int i = 0; i < 4; ++i)
+                            if (i < left) c[i] = beta != 0.0f ? of[i] + beta * c[i] : of[i];
+                    }
+                }
+        }
+        __syncthreads();                                   // the buffers are free for the next tile
+    }
+}

@@ -1,0 +1,171 @@
+"""Which template arguments 12 gets for a problem, and how a launch divides the work: by a model of what each costs.
+
+The model knows how fast an SM gets through multiply steps, full and with a single block on it, how fast tiles come from
+L2 and matrices from memory, and what it takes to launch and to add up parts of sums. It was fitted to some 4,000 times
+on an H200; on another GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is
+always done in the same way on the same GPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from .errors import ArgumentError
+from .hardware import WARP, limits_of
+from .kernel import Kernel
+from .operands import Division, Problem
+from .simulator.memory import past_alignment
+
+PARAMETERS = (
+    *("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES"),
+    *("STAGES", "WORDSA", "WORDSB", "BLOCKS", "MEET", "WALK"),
+)
+"""12's template parameters, in the source's order."""
+
+SETTINGS = {
+    (128, 256, 8, 64, 64, 16, 8, 1, 4, 1, 4, 1, 7, 0): (1.34, 0.33),
+    (64, 128, 8, 32, 64, 8, 8, 1, 4, 1, 4, 3, 7, 0): (0.338, 0.753),
+    (64, 64, 8, 32, 64, 8, 8, 1, 4, 1, 4, 6, 7, 0): (0.172, 0.596),
+    (32, 32, 32, 32, 32, 8, 4, 4, 4, 1, 4, 4, 7, 2): (0.280, 0.305),
+    (16, 32, 32, 16, 32, 4, 4, 4, 4, 1, 4, 5, 7, 2): (0.035, 0.231),
+    (64, 16, 32, 64, 16, 4, 8, 4, 4, 1, 4, 4, 7, 0): (0.412, 0.460),
+    (16, 1, 128, 4, 1, 1, 4, 1, 1, 4, 1, 4, 0, 0): (0.089, 0.004),
+    (1, 32, 128, 1, 32, 1, 4, 32, 1, 1, 4, 1, 0, 0): (0.0023, 0.128),
+}
+"""Template arguments to choose among, and the µs of one multiply step of a block on an SM that is full, its share of
+them, and of a block that is alone there."""
+
+TILE = 8  # parameters that say what a multiply step is
+PACE = 5.2e-6  # µs per multiply-add of a step whose µs are not known
+LANES = 128  # of the SM that all these µs were measured on
+LAUNCH = 4.2  # µs
+FILL = 0.5  # steps that go by before a tile's first and after its last
+L2, MEMORY = 3.8e6, 3.5e6  # bytes per µs
+MEETING, ADDING = 3.1, 6.4e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
+TOGETHER = 16  # parts that one block adds up
+NARROW = 1.1  # times the µs where words are copied one by one
+GROUP = 8  # rows of tiles that are walked column by column
+
+
+def dynamic_shared(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 12's tiles, or of the sums that slices add up where the tiles were."""
+    tiles = 0
+    if min(of["BM"], of["BN"]) > 1:
+        turned = of["WORDSA"] == 1
+        tiles = (of["STAGES"] or 3) * of["BK"] * (of["BM"] + 4 * turned + of["BN"])
+    return 4 * max(tiles, _part(of) * of["SLICES"] // _takers(of) if of["SLICES"] > 1 else 0)
+
+
+def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
+    """Return 12 with template arguments for a problem: those that the model finds quickest, or its own if settled.
+
+    What does not lie in fours of words is copied word by word. Before compute capability 8.0 tiles go through
+    registers, of which there must be more.
+    """
+    shape, choices = (problem.M, problem.N, problem.K), []
+    a, b = (array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B))
+    for setting in [tuple(kernel.parameters.values())] if kernel.settled else SETTINGS:
+        of = dict(zip(PARAMETERS, setting, strict=True))
+        if of["BN"] == 1 != problem.N and not kernel.settled:
+            continue
+        if problem.K % 4 or a % 16 or (of["BN"] == 1 and b % 16):
+            of["WORDSA"] = 1
+        if problem.N % 4 or b % 16:
+            of["WORDSB"] = 1
+        if int(re.findall(r"\d+", architecture)[0]) < 80 and of["STAGES"]:
+            of |= {"STAGES": 0, "BLOCKS": max(of["BLOCKS"] * 2 // 3, 1)}
+        choices.append(of)
+    best = min(choices, key=lambda of: _cheapest(tuple(of.values()), shape, architecture, multiprocessors))
+    least = kernel.least_capability if best["STAGES"] else (7, 5)
+    return dataclasses.replace(kernel, parameters=best, least_capability=least, settled=True)
+
+
+def divide(
+    parameters: Mapping[str, Any], shape: tuple[int, int, int], architecture: str, multiprocessors: int
+) -> Division:
+    """Return the `division` that the model finds quickest.
+
+    Raises
+    ------
+    ArgumentError
+        A tile of one column is for a B of one column.
+    """
+    if parameters["BN"] == 1 != shape[1]:
+        raise ArgumentError("B", f"{shape[1]} columns", "1 column, as BN is 1")
+    _, whole, shares = _cheapest(tuple(parameters.values()), shape, architecture, multiprocessors)
+    return division(parameters, shape, whole, shares)
+
+
+def division(parameters: Mapping[str, Any], shape: tuple[int, int, int], whole: int, shares: int) -> Division:
+    """Return what a launch is given so that `whole` tiles have a block each and `shares` blocks share the others."""
+    M, N, _ = shape
+    down, across = -(-M // parameters["BM"]), -(-N // parameters["BN"])
+    group = GROUP if GROUP * across < 2**32 else 1  # they are counted in 32 bits
+    counts = {"whole": whole, "shares": shares, "group": group}
+    if not shares:
+        return Division(whole, counts)
+    rest = down * across - whole
+    return Division(whole + shares, counts, (shares + rest) * _part(parameters), shares + rest)
+
+
+def _takers(of: Mapping[str, Any]) -> int:
+    """Return how many slices are left with a part of the sum."""
+    return of["SLICES"] if of["TM"] % of["SLICES"] == 0 else 1
+
+
+def _part(of: Mapping[str, Any]) -> int:
+    """Return the words that one block adds to a sum: BM × BN, or more where several lanes have the same."""
+    return of["BM"] // of["WM"] * (of["BN"] // of["WN"]) * WARP * of["TM"] * of["TN"]
+
+
+@lru_cache(maxsize=4096)
+def _cheapest(
+    setting: tuple[int, ...], shape: tuple[int, int, int], architecture: str, multiprocessors: int
+) -> tuple[float, int, int]:
+    """Return the µs that the model expects, the blocks that have a whole tile, and the blocks that share the others."""
+    of, (M, N, K) = dict(zip(PARAMETERS, setting, strict=True)), shape
+    limits = limits_of(architecture.replace("compute", "sm"))
+    tiles, steps = -(-M // of["BM"]) * -(-N // of["BN"]), max(-(-K // of["BK"]), 1)
+    fitting = limits.shared_per_sm // (
+        dynamic_shared(of) + limits.shared_reserved_per_block + limits.shared_granularity
+    )
+    per_sm = max(min(of["BLOCKS"], fitting), 1)
+
+    known = {tile[:TILE]: paces for tile, paces in SETTINGS.items()}
+    full, alone = known.get(setting[:TILE], (PACE * of["BM"] * of["BN"] * of["BK"],) * 2)
+    slower = LANES / limits.fp32_lanes * (1 if 4 in (of["WORDSA"], of["WORDSB"]) else NARROW)
+    bytes_tiles, bytes_matrices = 4 * K * tiles * (of["BM"] + of["BN"]), 4 * (M * K + K * N + M * N)
+    fetching = max(bytes_tiles / L2, bytes_matrices / MEMORY)
+
+    def cost(whole: int, shares: int) -> float:
+        def pace(blocks: int) -> float:
+            return slower * max(full, alone / max(blocks, 1))
+
+        rounds, rest = divmod(whole, per_sm * multiprocessors)
+        last, sharing = -(-rest // multiprocessors), -(-shares // multiprocessors)
+        each = -(-(tiles - whole) * steps // max(shares, 1))
+        busy = rounds * per_sm * (steps + FILL) * pace(per_sm)
+        busy += (last * (steps + FILL) + sharing * (each + FILL)) * pace(min(last + sharing, per_sm))
+        parts = min(-(-steps // max(each, 1)) + 1, TOGETHER)
+        meeting = MEETING + ADDING * 4 * _part(of) * sharing * parts if shares else 0
+        return LAUNCH + max(busy, fetching) + meeting
+
+    return min((cost(*plan), *plan) for plan in _plans(tiles, steps, per_sm, multiprocessors))
+
+
+def _plans(tiles: int, steps: int, per_sm: int, multiprocessors: int) -> Iterator[tuple[int, int]]:
+    """Yield ways to divide tiles: blocks that have one each, and blocks that share the others."""
+    yield tiles, 0
+    rounds = tiles // (per_sm * multiprocessors)
+    wholes = {max(rounds - 1, 0) * per_sm * multiprocessors, rounds * per_sm * multiprocessors}
+    for whole in sorted(wholes | {tiles // multiprocessors * multiprocessors} - {tiles}):
+        rest = tiles - whole
+        for blocks in range(1, per_sm + 1):
+            shares = min(blocks * multiprocessors, rest * steps)
+            yield whole, shares
+            if shares > rest:
+                yield whole, shares // rest * rest  # each within one tile

@@ -1,0 +1,94 @@
+"""What threads tell each other otherwise than by loads and stores: shuffles within a warp, atomic additions, fences.
+
+Lanes that add to one word at once do so one after the other, in the order of their blocks in the batch and of their
+threads; the hardware promises no order, and a right kernel needs none. A fence orders a thread's accesses as other
+threads see them. Here everybody sees every access at once, so that it does nothing, and where one is missing nothing
+shows. Semantics: NVIDIA, "Parallel Thread Execution ISA", "shfl.sync", "atom" and "membar".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..hardware import WARP
+from .batch import Batch, Lanes, Step
+from .memory import Violation
+from .ptx import Instruction, Register, unsupported
+
+FROM = {"shfl.sync.bfly.b32": np.bitwise_xor, "shfl.sync.idx.b32": lambda lane, of: of % WARP}
+"""Of each shuffle, the lane whose value a lane gets: a function of its own number and the third operand."""
+
+KINDS = {"atom.global.add.u32": "atomic", "membar.gl": "fence"} | dict.fromkeys(FROM, "shuffle")
+"""The instructions and their classes for the counters."""
+
+
+def step(instruction: Instruction, reader: Callable, address: Callable) -> Step | None:
+    """Decode one of `KINDS`; None does nothing.
+
+    Parameters
+    ----------
+    instruction : Instruction
+    reader, address : callable
+        What makes functions of operands: `Code`'s methods.
+
+    Raises
+    ------
+    UnsupportedInstruction
+        Its operands are none that a kernel of this book uses.
+    """
+    if instruction.opcode in FROM:
+        return _shuffle(instruction, reader)
+    if instruction.opcode == "membar.gl":
+        return None
+    return _atomic(instruction, reader, address)
+
+
+def _shuffle(instruction: Instruction, reader: Callable) -> Step:
+    """Decode ``shfl.sync result|valid, value, of, clamp, mask`` of a whole warp: clamp is 31, mask all ones."""
+    if len(instruction.operands) != 5 or instruction.guard:
+        raise unsupported(instruction)
+    target, *sources = instruction.operands
+    result, valid = target if isinstance(target, tuple) else (target, None)
+    if not isinstance(result, Register):
+        raise unsupported(instruction)
+    value, of, clamp, mask = (reader(source, "b32", instruction) for source in sources)
+    source_of = FROM[instruction.opcode]
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        given, wanted = (batch.spread(read(batch, lanes), lanes) for read in (value, of))
+        slots = batch.slot if lanes is None else batch.slot[lanes]  # a warp's lanes in a row
+        warps, members = np.unique(slots // WARP, return_counts=True)
+        if (clamp(batch, lanes) != WARP - 1).any() or (mask(batch, lanes) != 2**WARP - 1).any():
+            raise unsupported(instruction)
+        if (members < WARP).any():
+            lane = np.flatnonzero(slots // WARP == warps[members < WARP][0])[0]
+            raise batch.fault(
+                Violation("shuffle", lane, "a shuffle of a warp whose lanes are not all there"), instruction, lanes
+            )
+        first = np.arange(slots.size) // WARP * WARP
+        batch.write(result.name, given[first + source_of(slots % WARP, wanted).astype(np.int64)], lanes)
+        if valid:
+            batch.write(valid.name, np.ones(1, bool), lanes)
+
+    return execute
+
+
+def _atomic(instruction: Instruction, reader: Callable, address: Callable) -> Step:
+    """Decode ``atom.global.add.u32 found, [address], value``."""
+    if len(instruction.operands) != 3 or not isinstance(instruction.operands[0], Register):
+        raise unsupported(instruction)
+    target, where, added = instruction.operands
+    locate, read = address(where, instruction), reader(added, "u32", instruction)
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        try:
+            found = batch.launch.memory.add_to(
+                batch.spread(locate(batch, lanes), lanes), batch.spread(read(batch, lanes), lanes)
+            )
+        except Violation as violation:
+            raise batch.fault(violation, instruction, lanes) from None
+        batch.write(target.name, found, lanes)
+
+    return execute

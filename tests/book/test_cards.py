@@ -1,0 +1,54 @@
+"""What a notebook says of measurements holds for every recorded card: its cells run, and their assertions hold."""
+
+import gc
+
+import matplotlib.pyplot
+import nbformat
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from sgemm_tutorial.records import cards
+
+from .test_notebooks import NOTEBOOKS, RAISES
+
+OTHERS = sorted(set(cards.recorded()) - {cards.shown()})
+
+
+@pytest.fixture
+def shell(monkeypatch):
+    """A shell of its own for each notebook, as if in the book's folder, where figures are drawn on nothing."""
+    monkeypatch.chdir(NOTEBOOKS[0].parent)
+    matplotlib.pyplot.switch_backend("agg")
+    InteractiveShell.clear_instance()
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+    gc.collect()  # what the notebook held
+
+
+def failures(path, shell):
+    """Run a notebook's cells and yield what goes wrong, with its cell."""
+    for cell in nbformat.read(path, as_version=nbformat.NO_CONVERT).cells:
+        if cell.cell_type == "code":
+            with capture_output():
+                result = shell.run_cell(cell.source)
+            error = result.error_before_exec or result.error_in_exec
+            if error and RAISES not in cell.metadata.get("tags", []):
+                yield f"{error!r} in\n{cell.source}"
+
+
+@pytest.mark.parametrize("card", OTHERS)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_its_claims_hold_for_another_card(path, card, shell, monkeypatch):
+    monkeypatch.setenv(cards.VARIABLE, card)
+    assert not list(failures(path, shell))
+
+
+def test_there_is_another_card():
+    assert OTHERS
+
+
+def test_a_claim_that_fails_is_noticed(tmp_path, shell):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in ("x = 1", "assert x == 2")])
+    nbformat.write(notebook, tmp_path / "false.ipynb")
+    assert list(failures(tmp_path / "false.ipynb", shell)) == ["AssertionError() in\nassert x == 2"]

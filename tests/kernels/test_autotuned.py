@@ -1,0 +1,211 @@
+"""Kernel 12, simulated: right for any shape, however the work is divided, and the same bits in any order of its blocks.
+
+What it gets for a problem is `choice`'s business; here divisions are made by hand too, so that small problems have all
+that large ones have: tiles that two blocks share, and three, and more than one block adds up at once.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from sgemm_tutorial import ArgumentError, SimulationFault, check, choice, find, operands, resources, simulate, suite
+from sgemm_tutorial.simulator import machine
+from sgemm_tutorial.simulator.batch import Batch
+
+from ..sources import floats
+from .test_spills import ARCHITECTURES
+
+AUTOTUNED = find("12")
+SMALL = AUTOTUNED.variant(BM=16, BN=32, BK=32, WM=16, WN=32, TM=4, TN=4, SLICES=4, STAGES=4, BLOCKS=5, MEET=7, WALK=2)
+LYING = SMALL.variant(BM=32, BN=32, BK=16, WM=32, WN=32, TM=8, SLICES=2, WORDSA=4, MEET=4, WALK=3)
+COLUMN = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, list(choice.SETTINGS)[6], strict=True)))
+ROW = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, list(choice.SETTINGS)[7], strict=True)))
+
+
+def shared(kernel, shares, whole=0):
+    """Return the kernel with its work divided so: `whole` tiles have blocks of their own, or all but the last fifty."""
+
+    def divide(of, shape, architecture, multiprocessors):
+        M, N, K = shape
+        tiles, steps = -(-M // of["BM"]) * -(-N // of["BN"]), max(-(-K // of["BK"]), 1)
+        alone = max(min(whole, tiles), tiles - 50)
+        return choice.division(of, shape, alone, min(shares, (tiles - alone) * steps))
+
+    return dataclasses.replace(kernel, divide=divide)
+
+
+def in_order(blocks, at_once):
+    """Return a `Machine.run` that runs the grid's blocks in that order, `blocks` being a function of their numbers."""
+
+    def run(self, grid, only=None, progress=False):
+        todo = blocks(np.arange(grid))
+        with np.errstate(all="ignore"):
+            for start in range(0, len(todo), at_once):
+                Batch(self.launch, todo[start : start + at_once], grid).run()
+
+    return run
+
+
+def arrived(ran):
+    """Return the arrival counters as the kernel left them."""
+    (found,) = (buffer.data.view(np.uint32) for buffer in ran.launch.memory.buffers if buffer.name == "arrived")
+    return found
+
+
+KERNELS = {
+    "as it chooses": AUTOTUNED,
+    "five shares": shared(SMALL, 5),
+    "through registers": shared(SMALL.variant(STAGES=0), 3, whole=1),
+    "A lying": shared(LYING, 7),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_the_suite(kernel):
+    result = suite(kernel, on_gpu=False)
+    assert result.passed, result.failures()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape"),
+    [
+        (COLUMN, (37, 1, 700)),
+        (COLUMN, (4, 1, 512)),
+        (COLUMN, (1, 1, 0)),
+        (COLUMN, (16, 1, 3)),
+        (ROW, (1, 41, 700)),
+        (ROW, (1, 64, 512)),
+        (ROW, (3, 5, 129)),
+        (ROW, (1, 32, 0)),
+    ],
+    ids=lambda value: getattr(value, "expression", str(value)),
+)
+def test_vectors(kernel, shape):
+    for shares, shift, (alpha, beta) in (
+        (0, 0, (1.0, 0.0)),
+        (0, 1, (-1.5, 0.5)),
+        (4, 0, (0.5, 2.0)),
+        (3, 1, (1.0, 0.0)),
+    ):
+        divided = shared(kernel, shares, whole=0 if shares else 99)
+        result = check(divided, *shape, alpha, beta, on_gpu=False, shift=shift)
+        assert result.passed, result
+
+
+def test_tiles_of_one_column_are_for_one_column():
+    with pytest.raises(ArgumentError, match=r"B: got 2 columns, needs 1 column, as BN is 1"):
+        COLUMN(floats(8, 8), floats(8, 2))
+
+
+ORDERS = {
+    "one after the other": (lambda blocks: blocks, 1),
+    "backwards": (lambda blocks: blocks[::-1], 1),
+    "backwards, seven together": (lambda blocks: blocks[::-1], 7),
+    "shuffled": (np.random.default_rng(0).permutation, 1),
+    "shuffled, five together": (np.random.default_rng(1).permutation, 5),
+}
+
+
+@pytest.mark.parametrize(
+    ("shape", "shares"),
+    [
+        ((16, 32, 320), 2),
+        ((16, 32, 330), 3),
+        ((40, 70, 300), 23),
+        ((33, 65, 97), 31),
+        ((16, 32, 1280), 40),  # three groups of parts
+        ((20, 32, 1300), 35),
+    ],
+    ids=lambda value: getattr(value, "expression", str(value)),
+)
+def test_the_same_bits_in_any_order(shape, shares, monkeypatch):
+    """And every counter of those that have arrived is zero again, so that the next launch finds it so."""
+    M, N, K = shape
+    A, B, C = floats(M, K), floats(K, N, seed=1), floats(M, N, seed=2)
+    kernel = shared(SMALL, shares)
+    want = kernel(A, B, C.copy(), 1.5, 0.5)
+    for blocks, at_once in ORDERS.values():
+        monkeypatch.setattr(machine.Machine, "run", in_order(blocks, at_once))
+        problem = operands.check(A, B, C.copy(), 1.5, 0.5)
+        ran = kernel.simulated(problem)
+        assert problem.C.tobytes() == want.tobytes()
+        assert arrived(ran).size and not arrived(ran).any()
+
+
+def test_more_than_two_levels():
+    """More than 16² parts of one sum."""
+    M, N, K = 3, 4, 32 * 300
+    kernel = shared(SMALL, 300)
+    assert check(kernel, M, N, K, on_gpu=False).passed
+    ran = kernel.simulated(operands.check(floats(M, K), floats(K, N), None, 1.0, 0.0))
+    assert not arrived(ran).any()
+
+
+@pytest.mark.parametrize("shares", [0, 1, 2, 3, 5, 9, 20])
+def test_beta_counts_once(shares):
+    """Whole numbers have one right result, to the bit."""
+    random = np.random.default_rng(shares)
+    A, B, C = (random.integers(-8, 9, shape).astype(np.float32) for shape in ((20, 170), (170, 40), (20, 40)))
+    want = 2 * (A @ B) - 3 * C
+    shared(SMALL, shares, whole=0 if shares else 99)(A, B, C, 2.0, -3.0)
+    assert np.array_equal(C, want)
+
+
+def test_nan_in_C_does_not_survive():
+    A, B, C = floats(20, 170), floats(170, 40, seed=1), np.full((20, 40), np.nan, np.float32)
+    assert np.isfinite(shared(SMALL, 9)(A, B, C)).all()
+
+
+def test_what_nobody_brought_is_not_added():
+    """Reading a part of the workspace that no block wrote is a fault."""
+    one_more = shared(SMALL, 2).edited(("member < (slice < takers ? members : 0)", "member <= members"))
+    with pytest.raises(SimulationFault, match=r"uninitialised.* reads workspace at byte \d+, never written"):
+        one_more(floats(16, 320), floats(320, 32))
+
+
+def test_a_counter_that_is_left_shows(monkeypatch):
+    left = shared(SMALL, 2).edited(("if (isLast) *ticket = 0;", ""))
+    ran = left.simulated(operands.check(floats(16, 320), floats(320, 32), None, 1.0, 0.0))
+    assert arrived(ran).tolist().count(2) == 1
+
+
+def test_the_multiprocessors_of_another_gpu():
+    A, B = floats(70, 300), floats(300, 90, seed=1)
+    exact = A.astype(np.float64) @ B
+    for multiprocessors in (1, 7, 40):
+        run = simulate("12", A, B, multiprocessors=multiprocessors)
+        assert np.abs(run.C - exact).max() < 1e-4
+
+
+def test_before_compute_capability_8():
+    A, B = floats(70, 300), floats(300, 90, seed=1)
+    run = simulate("12", A, B, architecture="sm_75", multiprocessors=40)
+    assert run.kernel.parameters["STAGES"] == 0
+    assert run.total.by_class["copy"] == 0
+    assert np.abs(run.C - A.astype(np.float64) @ B).max() < 1e-4
+
+
+def test_blocks_of_a_grid_that_K_decides():
+    A, B = floats(16, 320), floats(320, 32)
+    with pytest.raises(ArgumentError, match=r"blocks: got .*, needs blocks from 0 to 3"):
+        simulate(shared(SMALL, 4), A, B, blocks=[4])
+
+
+def test_sums_in_parts_are_more_accurate():
+    """The more parts, the shorter are the sums, and the less is lost by rounding."""
+    A, B = floats(16, 32 * 64), floats(32 * 64, 32, seed=1)
+    exact = A.astype(np.float64) @ B
+    errors = [np.sqrt(np.mean((shared(SMALL, shares)(A, B) - exact) ** 2)) for shares in (1, 4, 16)]
+    assert errors[0] > errors[1] > errors[2]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("setting", choice.SETTINGS, ids=lambda value: getattr(value, "expression", str(value)))
+def test_nothing_spills(setting, architecture):
+    """Of no setting that is chosen, whether rows lie in fours of words or not."""
+    kernel = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, setting, strict=True)))
+    for K, N in ((8, 1 if kernel.parameters["BN"] == 1 else 8), (7, 1 if kernel.parameters["BN"] == 1 else 7)):
+        problem = operands.check(np.empty((8, K), np.float32), np.empty((K, N), np.float32), None, 1.0, 0.0)
+        used = resources(kernel.chosen(problem, architecture), architecture)
+        assert (used.stack_bytes, used.spill_store_bytes, used.spill_load_bytes) == (0, 0, 0)
