@@ -79,11 +79,16 @@ def test_a_sample_is_caught_again(kernel, tmp_path):
 
 
 def test_every_line_that_is_broken_is_reached():
-    """Else a path of a kernel that no set of template arguments selects would pass for the same code."""
+    """Else a path of a kernel that no set of template arguments selects would pass for the same code.
+
+    What is argued to do nothing wrong says nothing of a path, nor do registers of which more are declared.
+    """
     caught = defaultdict(set)
     for kernel in CATALOGUE:
         for mutant in mutants(kernel):
-            caught[mutant.file, mutant.line].add(RECORDED[kernel.name].verdicts.get(mutant.key))
+            declares = re.match(r"(fragment|Group)<[^;(]*> \w+\[", mutant.text)
+            if not declares and (kernel.name, mutant.key) not in EQUIVALENT:
+                caught[mutant.file, mutant.line].add(RECORDED[kernel.name].verdicts.get(mutant.key))
     assert not [place for place, verdicts in caught.items() if verdicts <= {None, SAME}]
 
 
