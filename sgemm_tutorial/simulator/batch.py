@@ -255,10 +255,8 @@ class Batch:
     def write(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
         """Give a register a value in the active lanes."""
         if lanes is not None:
-            before = self.registers.get(name)
-            if before is None:
-                before = np.zeros(1, value.dtype)
-            whole = np.array(np.broadcast_to(before.view(value.dtype), self.size))
+            before, whole = self.registers.get(name), np.empty(self.size, value.dtype)
+            whole[:] = 0 if before is None else before.view(value.dtype)
             whole[lanes] = value
             value = whole
         self.registers[name] = value

@@ -147,17 +147,20 @@ class Code:
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             width = batch.size if lanes is None else len(lanes)
-            if width * len(run) > TOGETHER:
+            at_once = TOGETHER // width
+            if at_once < 2:
                 for step in alone:
                     step(batch, lanes)
                 return
-            sources = np.empty((3, len(run), width), np.float32)
-            for rows, operands in zip(sources, reads, strict=True):
-                for row, read in zip(rows, operands, strict=True):
-                    row[:] = read(batch, lanes)
-            results = OPERATIONS[FMA].function(*sources.reshape(3, -1)).reshape(len(run), width)
-            for name, result in zip(names, results, strict=True):
-                batch.write(name, result, lanes)
+            for start in range(0, len(run), at_once):
+                these = slice(start, start + at_once)
+                sources = [
+                    np.concatenate([batch.spread(read(batch, lanes), lanes) for read in operands[these]])
+                    for operands in reads
+                ]
+                results = OPERATIONS[FMA].function(*sources).reshape(-1, width)
+                for name, result in zip(names[these], results, strict=True):
+                    batch.write(name, result, lanes)
 
         return execute
 
@@ -168,7 +171,15 @@ class Code:
             name = operand.name
             if self._declared(name) is None and name not in SPECIAL:
                 raise unsupported(instruction)
-            return lambda batch, lanes: batch.read(name, dtype, lanes, instruction)
+
+            def fetch(batch: Batch, lanes: Lanes) -> np.ndarray:
+                if lanes is None:
+                    value = batch.registers.get(name)
+                    if value is not None and value.dtype is dtype:
+                        return value
+                return batch.read(name, dtype, lanes, instruction)
+
+            return fetch
         if isinstance(operand, Immediate):
             if dtype.kind == "b":
                 constant = np.array([operand.value != 0])
