@@ -23,6 +23,8 @@ INCLUDE = re.compile(r'(?m)^(\s*#\s*include\s*)"([^"\n]+)"')
 
 ARCHITECTURE = "sm_90"
 """What is compiled for unless something else is asked: the H100 of the recorded measurements."""
+DECLARED_MOST = 48 << 10
+"""Bytes of shared memory that a block's arrays of fixed size may take, on any GPU."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,13 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
         major, minor = instance.least_capability
         raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {instance.kernel}")
     binary = _compile(instance.kernel, instance.files, instance.expression, architecture)
-    if instance.dynamic_shared_bytes:  # the rest ptxas sees to
-        static = re.search(r"(\d+) bytes smem", binary.log)
-        shared = instance.dynamic_shared_bytes + (int(static[1]) if static else 0)
+    declared = sum(map(int, re.findall(r"\.shared .*\[(\d+)\];", binary.ptx)))
+    if declared > DECLARED_MOST:  # where ptxas has run, it has said so
+        raise CompileError(
+            f"{instance.expression} uses too much shared memory: {declared:,} bytes, {DECLARED_MOST:,} at most"
+        )
+    if instance.dynamic_shared_bytes:
+        shared = instance.dynamic_shared_bytes + declared
         most = limits_of(architecture.replace("compute", "sm")).max_shared_per_block
         if shared > most:
             raise ArgumentError(

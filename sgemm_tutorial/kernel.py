@@ -336,7 +336,7 @@ class Kernel:
             With what was counted and traced.
         """
         kernel = self.chosen(problem, architecture, multiprocessors)
-        instance, binary = kernel.instance, kernel.build(architecture)
+        instance, binary = kernel.instance, kernel.build(architecture.replace("sm_", "compute_"))  # PTX is enough
         division = kernel.division(problem, architecture, multiprocessors)
         if problem.fresh_C:
             problem.C.fill(np.nan)

@@ -2,9 +2,12 @@
 
 import atexit
 import os
+import resource
 import shutil
 import tempfile
 from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported: threads would wait, not help
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -100,11 +103,32 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-def pytest_terminal_summary(terminalreporter):
-    """Print what tests have recorded as their "summary": how many mutants were caught."""
+def _peaks():
+    """Return the most memory that this process has held at a time, and any that it started and waited for, in MB."""
+    return [resource.getrusage(who).ru_maxrss >> 10 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["peaks"] = _peaks()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """Keep what a process has told of itself."""
+    if not error:
+        node.config.stash.setdefault(PEAKS, {})[node.gateway.id] = node.workeroutput["peaks"]
+
+
+PEAKS = pytest.StashKey[dict[str, list[int]]]()
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Print what tests have recorded as their "summary", how many mutants were caught, and the memory they took."""
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
     lines = sorted({value for report in reports for name, value in report.user_properties if name == "summary"})
-    if lines:
-        terminalreporter.section("in numbers")
-        for line in lines:
-            terminalreporter.write_line(line)
+    for name, (own, others) in sorted(config.stash.get(PEAKS, {"this process": _peaks()}).items()):
+        lines.append(f"{name}: at most {own} MB, and {others} MB each that it started")
+    terminalreporter.section("in numbers")
+    for line in lines:
+        terminalreporter.write_line(line)
