@@ -126,7 +126,8 @@ class Batch:
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = threads % WARP == 0
         shared = launch.program.shared.values()
-        self.shared = SharedMemory(shared, launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise)
+        of = launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise, threads
+        self.shared = SharedMemory(shared, *of)
         self.copies = Copies(self.shared, self.block, self.thread)
         zero = np.zeros(1, np.uint32)
         self.registers: dict[str, np.ndarray] = {
@@ -296,7 +297,11 @@ class Batch:
         if space == "global":
             count["sectors"] = counting.sectors(rows)
         else:
-            count["wavefronts"], count["conflicts"] = counting.wavefronts(rows, width, kind)
+            alike, blocks = 1, rows.reshape(len(self.blocks) if slots is None else 1, -1, WARP)
+            if (blocks == blocks[0]).all():  # nearly always, as each block's shared memory begins at 0
+                alike, rows = len(blocks), blocks[0]
+            served = counting.wavefronts(rows, width, kind)
+            count["wavefronts"], count["conflicts"] = (alike * number for number in served)
         for what, number in count.items():
             name = f"{space}_{kind}_{what}"
             setattr(tally, name, getattr(tally, name) + number)
