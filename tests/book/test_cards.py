@@ -21,7 +21,9 @@ def shell(monkeypatch):
     monkeypatch.chdir(NOTEBOOKS[0].parent)
     matplotlib.pyplot.switch_backend("agg")
     InteractiveShell.clear_instance()
-    yield InteractiveShell.instance()
+    shell = InteractiveShell.instance()
+    yield shell
+    shell.reset(new_session=False)
     InteractiveShell.clear_instance()
     gc.collect()  # what the notebook held
 
