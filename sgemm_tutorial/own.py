@@ -10,6 +10,7 @@ from .kernel import Kernel
 from .operands import FP16, FP32, FP64, Types, named_in_cuda
 
 SUFFIX = ".cu"
+A_LINE = 7  # template parameters with defaults
 
 CONTRACT = """\
 the contract, which all kernels of the book keep:
@@ -22,7 +23,7 @@ the contract, which all kernels of the book keep:
   It computes C = alpha A B + beta C. A is M x K, B is K x N, C is M x N, row by row, without gaps.
   Sizes may be anything from 0 on, past 2^31 elements too, and a matrix may begin at any element.
   beta = 0 never reads C. K = 0 or alpha = 0 never read A and B.
-  A and B may be double or half instead; C, alpha and beta are double then, or float.
+  A and B may be double, and C, alpha and beta are too then; or half, and those stay float.
 
   The launch follows from template parameters, by name:
     BM, BN        A block computes BM x BN elements of C. The grid has one dimension and a block for each
@@ -90,8 +91,9 @@ def with_defaults(text: str, values: dict[str, int | str]) -> str:
     """Return a kernel's source with these values as the defaults of its template parameters."""
     found = _KERNEL.search(_code(text))
     start, end = found.span("template")
-    head = re.sub(r"(\w+)(?=\s*(?:,|$))", lambda name: f"{name[1]} = {values[name[1]]}", text[start:end])
-    return text[:start] + head + text[end:]
+    declared = [f"{' '.join(part.split())} = {values[part.split()[-1]]}" for part in text[start:end].split(",")]
+    lines = [", ".join(declared[i : i + A_LINE]) for i in range(0, len(declared), A_LINE)]
+    return text[:start] + ",\n          ".join(lines) + text[end:]
 
 
 def _code(text: str) -> str:
