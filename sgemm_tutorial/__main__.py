@@ -238,10 +238,11 @@ def _bench(options: argparse.Namespace) -> int:
         if options.flush_l2:
             raise ArgumentError("flush_l2", "True", "a GPU: without one, a recording is shown")
         record = recorded(kernels, sizes, options.recording)
-        print(no_gpu(record), file=sys.stderr if options.json else sys.stdout)
-        for kernel in kernels:
-            if not record.select([kernel]).points:
-                print(f"{kernel.name} is not in the recording: only a GPU can time it", file=sys.stderr)
+        said = [no_gpu(record)]
+        if options.kernels != "all":
+            missing = [kernel.name for kernel in kernels if not record.select([kernel]).points]
+            said += [f"{name} is not in the recording: only a GPU can time it." for name in missing]
+        print(*said, sep="\n", file=sys.stderr if options.json else sys.stdout)
     if options.json:
         _print_json(record.as_dict() | {"measured_here": here})
     else:

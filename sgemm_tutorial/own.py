@@ -13,27 +13,31 @@ SUFFIX = ".cu"
 A_LINE = 7  # template parameters with defaults
 
 CONTRACT = """\
-the contract, which all kernels of the book keep:
-  A file FILE.cu with one __global__ template, and whatever else it needs; it may include "edges.cuh".
+the contract, which the book's kernels keep:
+  A file NAME.cu with one __global__ template, and whatever that needs. It may include "edges.cuh".
 
     template <int BM, int BN, ...>
     __global__ void __launch_bounds__(threads)
-    any_name(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)
+    any_name(int M, int N, int K, float alpha, const float* A, const float* B,
+             float beta, float* C)
 
-  It computes C = alpha A B + beta C. A is M x K, B is K x N, C is M x N, row by row, without gaps.
-  Sizes may be anything from 0 on, past 2^31 elements too, and a matrix may begin at any element.
-  beta = 0 never reads C. K = 0 or alpha = 0 never read A and B.
+  It computes C = alpha A B + beta C. A is M x K, B is K x N and C is M x N, row by row.
+  Sizes are 0 or more, also past 2^31 elements, and a matrix may begin at any element.
+  beta = 0 never reads C; K = 0 and alpha = 0 never read A and B.
   A and B may be double, and C, alpha and beta are too then; or half, and those stay float.
 
   The launch follows from template parameters, by name:
-    BM, BN        A block computes BM x BN elements of C. The grid has one dimension and a block for each
-                  tile, row of tiles by row: tilesN = ceil(N / BN), blockIdx.x / tilesN, blockIdx.x % tilesN.
-    TM, TN        A thread computes TM x TN of them (1 unless given): BM BN / (TM TN) threads.
-    WM, WN        A warp computes WM x WN of them: 32 BM BN / (WM WN) threads, whatever TM and TN are.
-    THREADS       So many threads, whatever the others say.
-    SHARED_BYTES  Bytes of an extern __shared__ array; none unless given.
-    T             The type of the elements, float or double, where it is a parameter.
-  All others are the kernel's own. A value comes from --set NAME=VALUE, or from the file: int BM = 64."""
+    BM, BN        A block computes BM x BN elements of C. The grid is one-dimensional, a block
+                  for each tile: tile row blockIdx.x / tilesN, tile column blockIdx.x % tilesN,
+                  where tilesN is N / BN, rounded up.
+    TM, TN        A thread computes TM x TN of them, 1 each unless given, so that a block has
+                  BM BN / (TM TN) threads.
+    WM, WN        A warp computes WM x WN of them: 32 BM BN / (WM WN) threads, whatever TM, TN.
+    THREADS       So many threads, whatever the others say. At most 1,024 in any case.
+    SHARED_BYTES  The bytes of an extern __shared__ array; none unless given.
+    T             The type of the elements, float or double, where it is a typename.
+  Others are the kernel's own. Values come from --set NAME=VALUE or the file: int BM = 64.
+"""
 """In one screen, for the command line."""
 
 _NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)

@@ -196,4 +196,4 @@ def test_comments_are_no_code(mine):
 
 
 def test_the_contract_fits_on_a_screen():
-    assert len(CONTRACT.splitlines()) < 30 and max(map(len, CONTRACT.splitlines())) <= 120
+    assert len(CONTRACT.splitlines()) < 30 and max(map(len, CONTRACT.splitlines())) <= 100
