@@ -92,10 +92,11 @@ def unfinished(kernel: Kernel) -> list[int]:
 
 
 def with_defaults(text: str, values: dict[str, int | str]) -> str:
-    """Return a kernel's source with these values as the defaults of its template parameters."""
+    """Return a kernel's source whose template parameters have these defaults; those that it lacks are added."""
     found = _KERNEL.search(_code(text))
     start, end = found.span("template")
-    declared = [f"{' '.join(part.split())} = {values[part.split()[-1]]}" for part in text[start:end].split(",")]
+    types = {words[-1]: words[0] for words in map(str.split, text[start:end].split(","))}
+    declared = [f"{types.get(name, 'int')} {name} = {value}" for name, value in values.items()]
     lines = [", ".join(declared[i : i + A_LINE]) for i in range(0, len(declared), A_LINE)]
     return text[:start] + ",\n          ".join(lines) + text[end:]
 

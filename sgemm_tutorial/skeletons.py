@@ -182,12 +182,36 @@ GAPS: dict[str, tuple[Gap, ...]] = {
             "// TODO: multiply, and add to acc",
         ),
     ),
+    "15_wmma_warp_tile": (
+        Gap(
+            "for (int i = 0; i < BM; i += stepA)",
+            "rowB + i < depth && colB < cols);",
+            "// TODO: start copies of eight elements at once, with copy8, to As[stage] and Bs[stage]",
+        ),
+        Gap(
+            "load_matrix_sync(fragA[m]",
+            "}",
+            "// TODO: load FM fragments of A and FN of B, and add the product of each pair to acc",
+        ),
+        Gap(
+            "cp.async.wait_group",
+            "__syncthreads();",
+            "// TODO: wait until the oldest tiles are there, for all threads; one pair of tiles is the oldest too",
+        ),
+        Gap(
+            "if (tiles > 1) fetch",
+            "if (tiles > 1) fetch",
+            "// TODO: where there are several, start to fetch into `last`",
+        ),
+    ),
 }
 """What is the reader's in each rung that can be launched from a file alone."""
 
 
 def skeleton(kernel: Kernel | str, gaps: Sequence[Gap] | None = None) -> str:
     """Return the source of a rung, whose parameters are defaults now, with gaps for the reader to fill.
+
+    Where the launch adds shared memory, there is a parameter SHARED_BYTES, so that a file says so too.
 
     Parameters
     ----------
@@ -203,7 +227,8 @@ def skeleton(kernel: Kernel | str, gaps: Sequence[Gap] | None = None) -> str:
     kernel = find(kernel)
     if kernel.name not in GAPS:
         raise ArgumentError("rung", kernel.name, f"one with a skeleton: {', '.join(GAPS)}")
-    lines, at = with_defaults(kernel.source, kernel.parameters).splitlines(), 0
+    shared = {"SHARED_BYTES": kernel.dynamic_shared_bytes} if kernel.dynamic_shared_bytes else {}
+    lines, at = with_defaults(kernel.source, kernel.parameters | shared).splitlines(), 0
     for gap in GAPS[kernel.name] if gaps is None else gaps:
         first = _holding(lines, gap.first, at, kernel)
         last = _holding(lines, gap.last, first, kernel)
