@@ -20,6 +20,7 @@ from .model import roofline, waves
 from .model.occupancy import occupancy
 from .model.resources import kernel_occupancy, resources, resources_table
 from .model.sass import hot_loop, sass, sass_mix, sass_table
+from .own import kernel_from
 from .paths import RESULTS
 from .records import ceilings, counters, profiles, published
 from .records.ceilings import card
@@ -57,6 +58,7 @@ __all__ = [
     "gpus_table",
     "hardware",
     "hot_loop",
+    "kernel_from",
     "kernel_occupancy",
     "limits_of",
     "limits_table",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,17 @@ class Binary:
     cubin: bytes
     log: str
 
+    @cached_property
+    def most_threads(self) -> int | None:
+        """Threads per block that the source's ``__launch_bounds__`` allow; None where there are none."""
+        bounds = re.search(r"\.maxntid (\d+)", self.ptx)
+        return int(bounds[1]) if bounds else None
+
+    @cached_property
+    def extern_shared(self) -> bool:
+        """Whether it uses shared memory that the launch must add."""
+        return ".extern .shared" in self.ptx
+
 
 def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     """Compile a template instance.
@@ -98,7 +109,8 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     CompileError
         The source does not compile; the message is NVRTC's log with the file's name and lines.
     ArgumentError
-        The architecture is malformed or older than the kernel needs, or has less shared memory than it adds.
+        The architecture is malformed or older than the kernel needs, or has less shared memory than it adds. Or the
+        source is for fewer threads, or wants shared memory to be added and none is.
     """
     match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", str(architecture))
     if not match:
@@ -108,6 +120,18 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
         major, minor = instance.least_capability
         raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {instance.kernel}")
     binary = _compile(instance.kernel, instance.files, instance.expression, architecture)
+    if binary.most_threads and instance.threads > binary.most_threads:
+        raise ArgumentError(
+            "threads",
+            f"{instance.threads:,} per block of {instance.expression}",
+            f"at most {binary.most_threads:,}, as __launch_bounds__ says",
+        )
+    if binary.extern_shared and not instance.dynamic_shared_bytes:
+        raise ArgumentError(
+            "SHARED_BYTES",
+            f"none for {instance.expression}, which has an extern __shared__ array",
+            "a template parameter of that name, the array's bytes",
+        )
     declared = sum(map(int, re.findall(r"\.shared .*\[(\d+)\];", binary.ptx)))
     if declared > DECLARED_MOST:  # where ptxas has run, it has said so
         raise CompileError(

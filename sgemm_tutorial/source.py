@@ -13,6 +13,7 @@ from pygments.formatters import HtmlFormatter
 from .catalogue import find
 from .errors import ArgumentError
 from .kernel import Kernel
+from .paths import KERNELS
 
 # The book's theme and JupyterLab colour Pygments' classes themselves, light and dark, where IPython.display.Code would
 # bring fixed light colours. What both lack: room after line numbers, and added and removed lines told apart.
@@ -95,7 +96,8 @@ def show(kernel: Kernel | str, lines: tuple[int, int] | None = None, header: str
     first, last = lines or (1, len(text))
     if not 1 <= first <= last <= len(text):
         raise ArgumentError("lines", str(lines), f"first and last line within 1 to {len(text)} of {file}")
-    return Source("\n".join(text[first - 1 : last]), f"kernels/{file}", "cuda", first)
+    own = kernel.folder != KERNELS and (kernel.folder / file).is_file()
+    return Source("\n".join(text[first - 1 : last]), file if own else f"kernels/{file}", "cuda", first)
 
 
 def diff(before: Kernel | str, after: Kernel | str) -> Source:
