@@ -1,7 +1,7 @@
 """Pictures: of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
 
-`figure` makes the SVG, `maps` draws matrices, `owners` and `fragments` draw who has what, `requests` draws requests to
-memory, `timeline` draws what happens when, and `charts` draws numbers.
+`figure` makes the SVG, `maps` draws matrices, `owners`, `outer` and `fragments` draw who has what, `requests` draws
+requests to memory, `timeline` draws what happens when, and `charts` draws numbers.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
@@ -9,6 +9,7 @@ from .charts import by_size, ladder, lines, prediction, roofline, scaling
 from .figure import Figure
 from .fragments import fragment
 from .maps import access_map, tiles
+from .outer import outer_product
 from .owners import hierarchy
 from .requests import address_line, banks
 from .timeline import timeline
@@ -23,6 +24,7 @@ __all__ = [
     "hierarchy",
     "ladder",
     "lines",
+    "outer_product",
     "prediction",
     "roofline",
     "scaling",

@@ -109,6 +109,9 @@ def pictures() -> dict[str, draw.Figure]:
         "hierarchy": draw.hierarchy(WARPS, warp=5),
         "hierarchy of strips": draw.hierarchy(STRIPS),
         "hierarchy of one warp": draw.hierarchy(NAIVE.variant(BM=32, BN=1)),
+        "outer product": draw.outer_product("05", thread=70),
+        "outer product, one column": draw.outer_product("04"),
+        "outer product, in pieces": draw.outer_product("10", thread=255),
         "fragment": draw.fragment(traced_half()),
         "fragment of B": draw.fragment(traced_half(), "B", warp=1),
         "fragment of C": draw.fragment(traced_half(), "C", "store"),
@@ -614,6 +617,18 @@ def test_hierarchy_has_numbers_where_there_is_room(drawn):
     assert words(drawn["hierarchy of one warp"]).count("31") == 0
     with pytest.raises(ArgumentError, match="warp: got 8, needs 0 to 7"):
         draw.hierarchy(WARPS, warp=8)
+
+
+def test_outer_product_has_a_box_for_each_element(drawn):
+    kernel = find("05")
+    TM, TN = kernel.parameters["TM"], kernel.parameters["TN"]
+    picture = draw.outer_product(kernel, thread=70)
+    assert f"{TM} elements of As and {TN} elements of Bs" in picture.alt
+    assert f"{TM + TN} words for {TM * TN} multiply-adds" in picture.alt
+    places = np.argwhere(owners(kernel) == 70)
+    assert len(places) == TM * TN
+    assert picture.body != draw.outer_product(kernel, thread=0).body  # another place in the tile
+    assert "17 words for 16 multiply-adds" in draw.outer_product("04").alt
 
 
 def test_fragment_shows_every_element_once(drawn):
