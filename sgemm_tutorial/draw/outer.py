@@ -7,7 +7,7 @@ import numpy as np
 from ..accesses import owners, plural
 from ..catalogue import find
 from ..kernel import Kernel
-from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, WIDTH, Figure, page
+from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, page
 from .maps import Matrix
 
 GAP = 10
@@ -43,7 +43,7 @@ def outer_product(kernel: Kernel | str, thread: int = 0) -> Figure:
     k = BK // 3
     words, products = len(rows) + len(columns), len(rows) * len(columns)
     height = max(top + BM * cell, y + len(rows) * size) + LINE + MARGIN
-    note = f"{len(rows)} + {len(columns)} = {words} words read, {plural(products, 'multiply-add')}"
+    note = f"{len(rows)} + {len(columns)} words, {plural(products, 'multiply-add')}"
     with page(height) as sheet:
         sheet.text(MARGIN, LINE, f"{kernel.name}: thread {thread} at one k", TITLE, weight="bold")
         sheet.boxes([matrix.whole for matrix in (As, Bs, C)], PALE)

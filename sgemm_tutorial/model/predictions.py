@@ -38,32 +38,32 @@ def _read(of: Parameters, a: int, b: int) -> float:
 
 
 def _words(of: Parameters) -> float:
-    """Two reads for each multiply-add, and what fills the tiles."""
+    """Return two reads for each multiply-add, and what fills the tiles."""
     return 2 + max(1, WARP // of["BN"]) * (1 / of["BM"] + 1 / of["BN"]) + _stored(of)
 
 
 def _column(of: Parameters) -> float:
-    """An element of B for TM of A."""
+    """Return the same with an element of B for TM of A."""
     return 1 + 1 / of["TM"] + _fetched(of) + _stored(of)
 
 
 def _rectangle(of: Parameters) -> float:
-    """TM elements of A and TN of B for each other, by fours; a warp is two rows of threads."""
+    """Return the same with TM elements of A and TN of B for each other, by fours; a warp is two rows of threads."""
     return _read(of, 2, 4) + _fetched(of) + _stored(of)
 
 
 def _transposed(of: Parameters) -> float:
-    """The same, and stores of A of which BK / 4 meet in a bank."""
+    """Return the same, with stores of A of which BK / 4 meet in a bank."""
     return _rectangle(of) + (of["BK"] / FOUR - 1) / of["BN"]
 
 
 def _squares(of: Parameters) -> float:
-    """The same without conflicts, and lanes in squares of 2 × 2."""
+    """Return the same without conflicts, with lanes in squares of 2 × 2."""
     return _read(of, 2, 2) + _fetched(of) + _stored(of)
 
 
 def _copied(of: Parameters) -> float:
-    """The same without stores: copies take the wavefronts of their worse end, where they read."""
+    """Return the same without stores: copies take the wavefronts of their worse end, where they read."""
     return _squares(of) - _stored(of)
 
 
