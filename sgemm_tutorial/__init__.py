@@ -14,6 +14,7 @@ from .errors import (
 )
 from .hardware import find_gpu, gpus_table, limits_of, limits_table
 from .kernel import Kernel
+from .launching import launch
 from .measure import timing
 from .measure.here import bench_or_recording
 from .model import predictions, roofline, waves
@@ -59,6 +60,7 @@ __all__ = [
     "hardware",
     "hot_loop",
     "kernel_occupancy",
+    "launch",
     "limits_of",
     "limits_table",
     "matrices",

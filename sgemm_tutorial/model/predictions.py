@@ -33,7 +33,7 @@ def _stored(of: Parameters) -> float:
 
 
 def _read(of: Parameters, a: int, b: int) -> float:
-    """Return the wavefronts that read a thread's elements by fours, `a` to a four of A and `b` to a four of B."""
+    """Return the wavefronts that read a thread's elements four at a time, `a` to four of A and `b` to four of B."""
     return (of["TM"] / FOUR * a + of["TN"] / FOUR * b) / (of["TM"] * of["TN"])
 
 
@@ -48,7 +48,7 @@ def _column(of: Parameters) -> float:
 
 
 def _rectangle(of: Parameters) -> float:
-    """Return the same with TM elements of A and TN of B for each other, by fours; a warp is two rows of threads."""
+    """Return the same with TM elements of A and TN of B for each other, four at a time; a warp is two rows of threads."""
     return _read(of, 2, 4) + _fetched(of) + _stored(of)
 
 
