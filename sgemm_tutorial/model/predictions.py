@@ -48,7 +48,7 @@ def _column(of: Parameters) -> float:
 
 
 def _rectangle(of: Parameters) -> float:
-    """Return the same with TM elements of A and TN of B for each other, four at a time; a warp is two rows of threads."""
+    """Return the same with TM elements of A and TN of B, four at a time; a warp is two rows of threads."""
     return _read(of, 2, 4) + _fetched(of) + _stored(of)
 
 
