@@ -42,7 +42,7 @@ def grid(launched: Launched, array: str, gpu: Gpu, block: int = 0, warp: int = 0
             "array", f"{array!r}, block {block}, warp {warp}", "what that warp stores to, and is traced"
         )
     warps = -(-launched.threads // WARP)
-    with page(TOP + 4 * PITCH) as sheet:
+    with page(TOP + 3 * PITCH + 52) as sheet:
         sheet.text(MARGIN, LINE, f"One launch of {launched.name}", TITLE, weight="bold")
         blocks = _row(sheet, 0, f"grid: {launched.blocks} blocks", launched.blocks, block)
         of_block = _row(sheet, 1, f"block {block}: {launched.threads} threads in {warps} warps", warps, warp)
