@@ -40,7 +40,7 @@ def scoreboard(last: Kernel | str = LADDER[-1]) -> Table:
         busiest = max(PARTS, key=profile.get)
         rows.append(
             (
-                kernel.name,
+                kernel.name[:2],
                 predicted(kernel, gpu)[1] if kernel.name in WAVEFRONTS else None,
                 point.ms,
                 f"{point.percent_of_cublas:.1f}%",
