@@ -14,7 +14,7 @@ from .timings import recorded
 PARTS = {
     "issue slots used, %": "issue slots",
     "FMA pipes used, %": "FP32 units",
-    "L1 and shared memory used, %": "L1 and shared memory",
+    "L1 and shared memory used, %": "L1 and shared",
 }
 """What may be busiest, by the profile's names and by ours."""
 
