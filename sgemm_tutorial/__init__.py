@@ -14,9 +14,10 @@ from .errors import (
 )
 from .hardware import find_gpu, gpus_table, limits_of, limits_table
 from .kernel import Kernel
+from .launching import launch
 from .measure import timing
 from .measure.here import bench_or_recording
-from .model import roofline, waves
+from .model import predictions, roofline, waves
 from .model.occupancy import occupancy
 from .model.resources import kernel_occupancy, resources, resources_table
 from .model.sass import hot_loop, sass, sass_mix, sass_table
@@ -24,6 +25,7 @@ from .own import kernel_from
 from .paths import RESULTS
 from .records import ceilings, counters, profiles, published
 from .records.ceilings import card
+from .records.scoreboard import scoreboard
 from .records.timings import recorded
 from .simulation import simulate
 from .source import diff, show
@@ -60,11 +62,13 @@ __all__ = [
     "hot_loop",
     "kernel_from",
     "kernel_occupancy",
+    "launch",
     "limits_of",
     "limits_table",
     "matrices",
     "occupancy",
     "owners",
+    "predictions",
     "profiles",
     "published",
     "recorded",
@@ -75,6 +79,7 @@ __all__ = [
     "sass",
     "sass_mix",
     "sass_table",
+    "scoreboard",
     "show",
     "simulate",
     "suite",
