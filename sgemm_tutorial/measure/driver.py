@@ -181,13 +181,22 @@ def runnable(plan: Plan) -> Plan:
 def compile_all(plans: Iterable[Plan]) -> None:
     """Compile the kernels of some plans in as many processes as there are cores, for the compiler's cache on disk."""
     kernels = dict.fromkeys(_launched(item) for plan in plans for item in plan.items if isinstance(item[0], Kernel))
-    compile_kernels(kernels)
+    compile_kernels(kernels, gpu.architecture(), progress=False)
 
 
-def compile_kernels(kernels: Iterable[Kernel]) -> None:
+def compile_kernels(kernels: Iterable[Kernel], architecture: str, progress: bool | None = None) -> None:
     """Compile kernels in as many processes as there are cores, for the compiler's cache on disk."""
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(_compile, (kernel.instance for kernel in kernels), repeat(gpu.architecture())))
+    instances = []
+    for kernel in kernels:
+        with contextlib.suppress(TutorialError):  # as below
+            instances.append(kernel.instance)
+    with (
+        ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool,
+        bar(total=len(instances), show=progress, unit="kernel") as counter,
+    ):
+        counter.set_description("compiling")
+        for _ in pool.map(_compile, instances, repeat(architecture)):
+            counter.update()
 
 
 def _launched(item: Item) -> Kernel:

@@ -13,7 +13,7 @@ from ..kernel import Kernel
 from ..records.shapes import SHAPES, SQUARES
 from ..records.sizes import Size, sizes_of
 from ..records.timings import load
-from . import accuracy, ceilings, checksums, cost, fuzz, launch_cost, nsight, occupancy, sanitizer, wavefronts
+from . import accuracy, ceilings, checksums, cost, fuzz, launch_cost, nsight, occupancy, sanitizer, tune, wavefronts
 from .bench import plan
 from .driver import Item, Plan
 
@@ -66,6 +66,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "pitch": lambda: _timed("pitch", (find("01"), find("02")), PITCHES),
     "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES),
     "fragments": lambda: _timed("fragments", variants.FRAGMENTS, FULL),
+    "tune": lambda: tune.plan((*SQUARES, *SHAPES)),
     "squares": lambda: _timed("squares", (find("12"),), SQUARES, search=True),
     "shapes": lambda: _timed("shapes", (find("12"),), SHAPES, search=True),
     "steps": lambda: _timed("steps", (*variants.STEPS, variants.STEP_IN_FP64, *variants.STEPS_NOT_COUNTED), FULL),
