@@ -82,7 +82,7 @@ def settings() -> list[Setting]:
         share = REGISTERS / (32 * down * across * slices * (TM * TN + 2 * (TM + TN) + 40))
         tile = (down * WM, across * WN, 8 * slices, WM, WN, TM, TN, slices, 4, 1, 4)
         for blocks in sorted({max(int(share), 1), int(share) + 1}):
-            for meet, walk in ((7, 0), (7, 3), (0, 3)) if slices == 1 else ((7, 0), (7, 3)):
+            for meet, walk in ((7, 0), (7, 3), (0, 3)) if slices == 1 else ((7, 0),):
                 found.append((*tile, blocks, meet, walk))
     for side, (words, meet) in product((4, 8, 16), ((1, 7), (4, 4))):
         for blocks in (1, 2, 3):
