@@ -13,7 +13,20 @@ from ..kernel import Kernel
 from ..records.shapes import SHAPES, SQUARES
 from ..records.sizes import Size, sizes_of
 from ..records.timings import load
-from . import accuracy, ceilings, checksums, cost, fuzz, launch_cost, nsight, occupancy, sanitizer, tune, wavefronts
+from . import (
+    accuracy,
+    anatomy,
+    ceilings,
+    checksums,
+    cost,
+    fuzz,
+    launch_cost,
+    nsight,
+    occupancy,
+    sanitizer,
+    tune,
+    wavefronts,
+)
 from .bench import plan
 from .driver import Item, Plan
 
@@ -79,6 +92,7 @@ COUNTS: dict[str, Callable[[], Plan]] = {
     "counters": nsight.counters_plan,
     "profiles": nsight.profiles_plan,
     "wavefronts": wavefronts.plan,
+    "anatomy": anatomy.plan,
 }
 """What Nsight Compute counts, alone on the GPU too."""
 

@@ -7,6 +7,7 @@ those from which the model expects most first; the few quickest are then timed i
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,6 +45,8 @@ HOPEFUL = 2.5
 """Ways from which the model expects so many times the least time are not tried."""
 CLOSE = 1.25
 """A setting that takes so many times the least found so far is not tried with other divisions."""
+LOOKING = 5.0
+"""Seconds after which no other setting is looked at, at one size."""
 DIVISIONS = 6
 """Divisions that are tried of a setting at most."""
 SAMPLING: dict[str, Any] = {"samples": 9, "least_samples": 5, "seconds": 0.1, "warm_s": (0.01, 0.03)}
@@ -196,8 +199,8 @@ def plan(
 
 def takes(size: Size) -> float:
     """Return about how many seconds a size takes."""
-    M, N, K = size
-    return 0.7 + 500 * M * N * K * 2 / 40e12
+    launch = 2 * math.prod(size) / 40e12
+    return 0.7 + min(500 * launch, LOOKING) + 80 * launch
 
 
 class Search:
@@ -306,7 +309,9 @@ class Search:
 
 
 def brief_look(
-    ways: Sequence[tuple[float, int, list[Way]]], sample: Callable[[Way], float]
+    ways: Sequence[tuple[float, int, list[Way]]],
+    sample: Callable[[Way], float],
+    now: Callable[[], float] = time.monotonic,
 ) -> list[tuple[float, int, Way]]:
     """Return about how long settings take, each with its quickest division: milliseconds, number and way, in order.
 
@@ -316,10 +321,12 @@ def brief_look(
         For each setting the microseconds that the model expects, its number, and its divisions, the most hopeful first.
     sample : callable
         Returns about how many milliseconds a way takes.
+    now : callable
+        Returns the host's time in seconds.
     """
-    found, least = [], float("inf")
+    found, least, begin = [], float("inf"), now()
     for expected, number, divisions in ways:
-        if expected > HOPEFUL * ways[0][0]:
+        if expected > HOPEFUL * ways[0][0] or now() - begin > LOOKING:
             break
         mine = []
         for way in divisions:

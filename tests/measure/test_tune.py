@@ -95,6 +95,11 @@ def test_a_brief_look_tries_the_hopeful_and_stops_where_hope_ends():
     assert [(of, number, way.shares) for of, number, way in found] == [(0.9, 1, 1), (1.5, 0, 1), (3.0, 2, 0)]
 
 
+def test_a_brief_look_takes_no_longer_than_it_may():
+    ways = [(10.0, n, [Way((n,), 1, 0)]) for n in range(100)]
+    assert len(brief_look(ways, lambda way: 1.0, iter(range(100)).__next__)) == module.LOOKING
+
+
 class Gpu:
     """Computes with NumPy what a search launches, and gives each setting the time that it is told."""
 
