@@ -210,4 +210,5 @@ def profile_table(sizes: Sequence[Size] = CLOSELY) -> Table:
                 )
             )
     columns = ("M×N×K", "", "issue slots", "FMA pipes", "FFMA of all", "cycles per instruction", "most time")
-    return Table(columns, rows, "What keeps them busy", f"{made('anatomy', Recording[Dissected])}. The kernel that takes longest.")
+    note = f"{made('anatomy', Recording[Dissected])}. The kernel that takes longest."
+    return Table(columns, rows, "What keeps them busy", note)
