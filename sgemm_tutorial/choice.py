@@ -3,7 +3,8 @@
 The model knows how fast an SM gets through multiply steps, full and with a single block on it, how fast tiles come from
 L2 and matrices from memory, and what it takes to launch and to add up parts of sums. It was fitted to some 4,000 times
 on an H200; on another GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is
-always done in the same way on the same GPU.
+always done in the same way on the same GPU. Where ``python -m sgemm_tutorial tune`` has measured a size on a GPU, its
+table says what is quickest there, and the model is not asked; simulated, it always is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from . import gpu, tuned
 from .errors import ArgumentError
 from .hardware import WARP, limits_of
 from .kernel import Kernel
@@ -61,13 +63,18 @@ def dynamic_shared(of: Mapping[str, Any]) -> int:
 
 
 def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
-    """Return 12 with template arguments for a problem: those that the model finds quickest, or its own if settled.
+    """Return 12 with template arguments for a problem: its own if settled, else the quickest.
 
-    What does not lie in fours of words is copied word by word. Before compute capability 8.0 tiles go through
-    registers, of which there must be more.
+    That is what was measured to be quickest, with its division, or else what the model finds so. What does not lie in
+    fours of words is copied word by word. Before compute capability 8.0 tiles go through registers, of which there must
+    be more.
     """
     shape, choices = (problem.M, problem.N, problem.K), []
     a, b = (array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B))
+    if problem.on_gpu and not kernel.settled and a % 16 == b % 16 == 0:
+        way = tuned.best(kernel, gpu.name(), shape)
+        if way:
+            return divided(_settled(kernel, dict(zip(PARAMETERS, way.setting, strict=True))), way.whole, way.shares)
     for setting in [tuple(kernel.parameters.values())] if kernel.settled else SETTINGS:
         of = dict(zip(PARAMETERS, setting, strict=True))
         if of["BN"] == 1 != problem.N and not kernel.settled:
@@ -79,9 +86,20 @@ def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors:
         if int(re.findall(r"\d+", architecture)[0]) < 80 and of["STAGES"]:
             of |= {"STAGES": 0, "BLOCKS": max(of["BLOCKS"] * 2 // 3, 1)}
         choices.append(of)
-    best = min(choices, key=lambda of: _cheapest(tuple(of.values()), shape, architecture, multiprocessors))
-    least = kernel.least_capability if best["STAGES"] else (7, 5)
-    return dataclasses.replace(kernel, parameters=best, least_capability=least, settled=True)
+    return _settled(
+        kernel, min(choices, key=lambda of: ways(tuple(of.values()), shape, architecture, multiprocessors)[0])
+    )
+
+
+def _settled(kernel: Kernel, parameters: dict[str, int]) -> Kernel:
+    """Return 12 with these template arguments, for the GPUs that can do with them."""
+    least = kernel.least_capability if parameters["STAGES"] else (7, 5)
+    return dataclasses.replace(kernel, parameters=parameters, least_capability=least, settled=True)
+
+
+def divided(kernel: Kernel, whole: int, shares: int) -> Kernel:
+    """Return 12 with its work divided so, for a problem for which that adds up; see `division`."""
+    return dataclasses.replace(kernel, divide=lambda of, shape, *_: division(of, shape, whole, shares))
 
 
 def divide(
@@ -96,7 +114,7 @@ def divide(
     """
     if parameters["BN"] == 1 != shape[1]:
         raise ArgumentError("B", f"{shape[1]} columns", "1 column, as BN is 1")
-    _, whole, shares = _cheapest(tuple(parameters.values()), shape, architecture, multiprocessors)
+    _, whole, shares = ways(tuple(parameters.values()), shape, architecture, multiprocessors)[0]
     return division(parameters, shape, whole, shares)
 
 
@@ -123,10 +141,13 @@ def _part(of: Mapping[str, Any]) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _cheapest(
+def ways(
     setting: tuple[int, ...], shape: tuple[int, int, int], architecture: str, multiprocessors: int
-) -> tuple[float, int, int]:
-    """Return the µs that the model expects, the blocks that have a whole tile, and the blocks that share the others."""
+) -> list[tuple[float, int, int]]:
+    """Return each way to divide a problem, the quickest first.
+
+    Each is the µs that the model expects, the blocks that have a whole tile, and the blocks that share the others.
+    """
     of, (M, N, K) = dict(zip(PARAMETERS, setting, strict=True)), shape
     limits = limits_of(architecture.replace("compute", "sm"))
     tiles, steps = -(-M // of["BM"]) * -(-N // of["BN"]), max(-(-K // of["BK"]), 1)
@@ -154,7 +175,7 @@ def _cheapest(
         meeting = MEETING + ADDING * 4 * _part(of) * sharing * parts if shares else 0
         return LAUNCH + max(busy, fetching) + meeting
 
-    return min((cost(*plan), *plan) for plan in _plans(tiles, steps, per_sm, multiprocessors))
+    return sorted((cost(*plan), *plan) for plan in _plans(tiles, steps, per_sm, multiprocessors))
 
 
 def _plans(tiles: int, steps: int, per_sm: int, multiprocessors: int) -> Iterator[tuple[int, int]]:

@@ -1,16 +1,18 @@
 """Pictures: of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
 
 `figure` makes the SVG, `maps` draws matrices, `owners` and `fragments` draw who has what, `requests` draws requests to
-memory, `timeline` draws what happens when, and `charts` draws numbers.
+memory, `timeline` and `division` draw what happens when, `charts` and `spread` draw numbers.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
 from .charts import by_size, ladder, lines, prediction, roofline, scaling
+from .division import division, parts
 from .figure import Figure
 from .fragments import fragment
 from .maps import access_map, tiles
 from .owners import hierarchy
 from .requests import address_line, banks
+from .spread import spread
 from .timeline import timeline
 
 __all__ = [
@@ -19,13 +21,16 @@ __all__ = [
     "address_line",
     "banks",
     "by_size",
+    "division",
     "fragment",
     "hierarchy",
     "ladder",
     "lines",
+    "parts",
     "prediction",
     "roofline",
     "scaling",
+    "spread",
     "tiles",
     "timeline",
 ]
