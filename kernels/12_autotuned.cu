@@ -6,16 +6,16 @@
 // meet in a workspace; whoever brings the last one adds them all, in the order of k. Nobody waits
 // for anybody, and the same bits come out at every run. The loop is leaner too: what is left of K
 // beyond whole steps comes first, so that no later step needs guards; rows and columns beyond the
-// matrix repeat its last; the barrier comes before the last fragments of a pair are used up; and the
-// accumulators lie where a multiply-add never reads three registers of one bank.
+// matrix repeat its last; the barrier comes before the last fragments of a pair are used up; and
+// the multiply-adds come in an order, with sums in registers, that ask each register bank for one
+// number at a time.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. TM, TN: per thread. SLICES: groups of warps that share the depth of the tiles and add
 // up what they have. STAGES: pairs of tiles; 0 fetches through registers, for GPUs before 8.0.
-// WORDSA, WORDSB: words that are copied at once; A is turned where it goes word by word, and lies as
-// in memory otherwise. BLOCKS: blocks that one SM is to hold. MEET: the k of a step at which the
-// block meets. WALK: the way through a thread's tile. A tile of one row or column goes another way,
-// for vectors: nothing is used twice there, and nothing goes through shared memory.
+// WORDS: words of a row that are fetched at once. BLOCKS: blocks that one SM is to hold. A tile of
+// one row or column goes another way, for vectors: nothing is used twice there, and nothing goes
+// through shared memory.
 //
 // The grid is `whole` blocks with a tile each, and `shares` blocks that share the remaining tiles.
 // `workspace` holds BM × BN words for each share and each remaining tile, `arrived` a word, zero
@@ -46,8 +46,8 @@ __device__ void copy(unsigned to, const float* from, bool exists)
                      :: "r"(to), "l"(from), "n"(4 * WORDS), "r"(bytes));
 }
 
-template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int SLICES, int STAGES, int WORDSA, int WORDSB,
-          int BLOCKS>
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int SLICES, int STAGES,
+          int WORDS, int BLOCKS>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32 * SLICES, BLOCKS)
 autotuned(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C,
           float* workspace, unsigned* arrived, unsigned whole, unsigned shares, unsigned group)
@@ -104,15 +104,15 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             for (int i = 0; i < 4; ++i) a[i] = A + (row0 + (warp * 4 + i < rows ? warp * 4 + i : rows - 1)) * K;
             auto multiply = [&](int k, bool guarded) {
                 #pragma unroll
-                for (int w = 0; w < 4; w += WORDSA) {
-                    const int mine = k + (WORDSA == 4 ? lane * 4 : lane + w * 32);
+                for (int w = 0; w < 4; w += WORDS) {
+                    const int mine = k + (WORDS == 4 ? lane * 4 : lane + w * 32);
                     const bool exists = !guarded || mine >= 0;
-                    const auto b = load<WORDSA>(B + mine, exists);
+                    const auto b = load<WORDS>(B + mine, exists);
                     #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        const auto of = load<WORDSA>(a[i] + mine, exists);
+                        const auto of = load<WORDS>(a[i] + mine, exists);
                         #pragma unroll
-                        for (int j = 0; j < WORDSA; ++j) acc[0][i] += of.word[j] * b.word[j];
+                        for (int j = 0; j < WORDS; ++j) acc[0][i] += of.word[j] * b.word[j];
                     }
                 }
             };
@@ -128,27 +128,27 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             rows = 1;
         } else if constexpr (BM == 1) {
             // A warp has 32 columns of B and four rows at a time.
-            static_assert(TM == 1 && TN == 4 && WN == 32 && BK == 4 * SLICES && WORDSB != 2, "");
+            static_assert(TM == 1 && TN == 4 && WN == 32 && BK == 4 * SLICES && WORDS != 2, "");
             tileCol = warp * 32 + lane % 8 * 4;
             // Unaligned, a lane has one column and all four rows.
-            constexpr int wide = WORDSB == 4 ? 1 : 4;
-            const int col = tileCol - (WORDSB == 4 ? 0 : lane % 8 * 4 - lane), most = cols - (WORDSB == 4 ? 4 : 1);
+            constexpr int wide = WORDS == 4 ? 1 : 4;
+            const int col = tileCol - (WORDS == 4 ? 0 : lane % 8 * 4 - lane), most = cols - (WORDS == 4 ? 4 : 1);
             const float* b = B + col0 + (col < most ? col : most);  // what lies beyond the last column is never written
             auto multiply = [&](int k, bool guarded) {
                 #pragma unroll
                 for (int i = 0; i < wide; ++i) {
-                    const int mine = k + slice * 4 + (WORDSB == 4 ? lane / 8 : i);
+                    const int mine = k + slice * 4 + (WORDS == 4 ? lane / 8 : i);
                     const bool exists = !guarded || mine >= 0;
                     const float a = load<1>(A + row0 * K + mine, exists).word[0];
-                    const auto of = load<WORDSB>(b + (long long)mine * N, exists);
+                    const auto of = load<WORDS>(b + (long long)mine * N, exists);
                     #pragma unroll
-                    for (int j = 0; j < WORDSB; ++j) acc[0][j] += a * of.word[j];
+                    for (int j = 0; j < WORDS; ++j) acc[0][j] += a * of.word[j];
                 }
             };
             multiply(firstK, true);
             #pragma unroll 8
             for (unsigned step = begin + 1; step < end; ++step) multiply(firstK + int(step - begin) * BK, false);
-            if constexpr (WORDSB == 4) {
+            if constexpr (WORDS == 4) {
                 #pragma unroll
                 for (int far = 16; far > 4; far /= 2)
                     #pragma unroll
@@ -164,15 +164,15 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             constexpr int buffers = STAGES ? STAGES : 3, ahead = buffers - 1;
             constexpr int pitchA = BM + 4, pair = 4 * BK * (pitchA + BN);  // bytes of both
             constexpr int acrossA = threads / BM > 8 ? threads / BM : 8;  // columns that are fetched at once
-            constexpr int acrossB = threads * WORDSB < BN ? threads * WORDSB : BN;
-            constexpr int stepA = threads / acrossA, stepB = threads / (acrossB / WORDSB);  // and rows
+            constexpr int acrossB = threads * WORDS < BN ? threads * WORDS : BN;
+            constexpr int stepA = threads / acrossA, stepB = threads / (acrossB / WORDS);  // and rows
             constexpr int downA = (BM + stepA - 1) / stepA, copiesA = downA * (BK / acrossA);
             constexpr int downB = (BK + stepB - 1) / stepB, copiesB = downB * (BN / acrossB);
             constexpr bool evenA = BM % stepA == 0, evenB = BK % stepB == 0;
             static_assert(STAGES == 0 || STAGES > 2, "one to multiply, one complete, one under way");
             static_assert(TM % 4 == 0 && TN % 4 == 0 && depth % 2 == 0, "fragments come in fours, and in pairs");
             static_assert(BK % acrossA == 0 && threads % acrossA == 0, "");
-            static_assert(BN % acrossB == 0 && threads % (acrossB / WORDSB) == 0, "");
+            static_assert(BN % acrossB == 0 && threads % (acrossB / WORDS) == 0, "");
             constexpr int lanesM = WM / TM, lanesN = WN / TN;  // lanes down and across a warp's tile
             static_assert(lanesM * lanesN == 32 && BM % WM == 0 && BN % WN == 0, "32 lanes share the tile of a warp");
             constexpr bool squares = lanesM % 2 == 0 && lanesN % 2 == 0;
@@ -185,14 +185,14 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             tileRow = warp / (BN / WN) * WM + laneM * 4;
             tileCol = warp % (BN / WN) * WN + laneN * 4;
             const int rowA = threadIdx.x / 8 % BM, colA = threadIdx.x % 8 + threadIdx.x / (8 * BM) * 8;
-            const int rowB = threadIdx.x / (acrossB / WORDSB), colB = threadIdx.x % (acrossB / WORDSB) * WORDSB;
+            const int rowB = threadIdx.x / (acrossB / WORDS), colB = threadIdx.x % (acrossB / WORDS) * WORDS;
 
             // Copies are numbered through both tiles.
             const int lastA = rows > rowA ? (rows - 1 - rowA) / stepA : 0;  // the last copy within A's rows
             unsigned offsetA[downA];                       // of each copy: BM × K is below 2³²
             #pragma unroll
             for (int i = 0; i < downA; ++i) offsetA[i] = unsigned(i < lastA ? i : lastA) * stepA * K;
-            auto within = [&](int col) { return col < cols - WORDSB ? col : cols - WORDSB; };
+            auto within = [&](int col) { return col < cols - WORDS ? col : cols - WORDS; };
             const float* a = A + (row0 + (rows > rowA ? rowA : rows - 1)) * K + firstK + colA;
             const float* b = B + (long long)(firstK + rowB) * N + (long long)col0 + (acrossB == BN ? within(colB) : 0);
             const unsigned base = __cvta_generic_to_shared(tiles);
@@ -200,7 +200,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             unsigned readA = base + 4 * (slice * depth * pitchA + tileRow);
             unsigned readB = base + 4 * (BK * pitchA + slice * depth * BN + tileCol);
             Words<1> heldA[STAGES ? 1 : copiesA];
-            Words<WORDSB> heldB[STAGES ? 1 : copiesB];
+            Words<WORDS> heldB[STAGES ? 1 : copiesB];
             auto toA = [&](int i) { return writeA + 4 * (i / downA * acrossA * pitchA + i % downA * stepA); };
             auto toB = [&](int i) { return writeB + 4 * (i % downB * stepB * BN + i / downB * acrossB); };
             auto fetch = [&](int i, int k) {
@@ -216,8 +216,8 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                     if (!evenB && rowB + row >= BK) return;
                     const float* source = b + size_t(row) * N + (acrossB == BN ? 0 : within(colB + i / downB * acrossB));
                     const bool exists = k + rowB + row >= 0;
-                    if constexpr (STAGES > 0) copy<WORDSB>(toB(i), source, exists);
-                    else heldB[i] = load<WORDSB>(source, exists);
+                    if constexpr (STAGES > 0) copy<WORDS>(toB(i), source, exists);
+                    else heldB[i] = load<WORDS>(source, exists);
                 }
             };
             auto keep = [&] {                              // what was fetched through registers
@@ -226,7 +226,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                         if (evenA || rowA + i % downA * stepA < BM) *reinterpret_cast<Words<1>*>(tiles + (toA(i) - base)) = heldA[i];
                     for (int i = 0; i < copiesB; ++i)
                         if (evenB || rowB + i % downB * stepB < BK)
-                            *reinterpret_cast<Words<WORDSB>*>(tiles + (toB(i) - base)) = heldB[i];
+                            *reinterpret_cast<Words<WORDS>*>(tiles + (toB(i) - base)) = heldB[i];
                 }
             };
             auto commit = [] { if constexpr (STAGES > 0) asm volatile("cp.async.commit_group;"); };

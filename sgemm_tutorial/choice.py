@@ -24,19 +24,19 @@ from .simulator.memory import past_alignment
 
 PARAMETERS = (
     *("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES"),
-    *("STAGES", "WORDSA", "WORDSB", "BLOCKS", "MEET", "WALK"),
+    *("STAGES", "WORDS", "BLOCKS"),
 )
 """12's template parameters, in the source's order."""
 
 SETTINGS = {
-    (128, 256, 8, 64, 64, 16, 8, 1, 4, 1, 4, 1, 7, 0): (1.34, 0.33),
-    (64, 128, 8, 32, 64, 8, 8, 1, 4, 1, 4, 3, 7, 0): (0.338, 0.753),
-    (64, 64, 8, 32, 64, 8, 8, 1, 4, 1, 4, 6, 7, 0): (0.172, 0.596),
-    (32, 32, 32, 32, 32, 8, 4, 4, 4, 1, 4, 4, 7, 2): (0.280, 0.305),
-    (16, 32, 32, 16, 32, 4, 4, 4, 4, 1, 4, 5, 7, 2): (0.035, 0.231),
-    (64, 16, 32, 64, 16, 4, 8, 4, 4, 1, 4, 4, 7, 0): (0.412, 0.460),
-    (16, 1, 128, 4, 1, 1, 4, 1, 1, 4, 1, 4, 0, 0): (0.089, 0.004),
-    (1, 32, 128, 1, 32, 1, 4, 32, 1, 1, 4, 1, 0, 0): (0.0023, 0.128),
+    (128, 256, 8, 64, 64, 8, 16, 1, 4, 4, 1): (1.29, 0.33),
+    (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3): (0.338, 0.753),
+    (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6): (0.172, 0.596),
+    (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4): (0.280, 0.305),
+    (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5): (0.035, 0.231),
+    (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4): (0.412, 0.460),
+    (16, 1, 128, 4, 1, 1, 4, 1, 1, 4, 4): (0.089, 0.004),
+    (1, 32, 128, 1, 32, 1, 4, 32, 1, 4, 1): (0.0023, 0.128),
 }
 """Template arguments to choose among, and the µs of one multiply step of a block on an SM that is full, its share of
 them, and of a block that is alone there."""
@@ -57,8 +57,7 @@ def dynamic_shared(of: Mapping[str, Any]) -> int:
     """Return the bytes of 12's tiles, or of the sums that slices add up where the tiles were."""
     tiles = 0
     if min(of["BM"], of["BN"]) > 1:
-        turned = of["WORDSA"] == 1
-        tiles = (of["STAGES"] or 3) * of["BK"] * (of["BM"] + 4 * turned + of["BN"])
+        tiles = (of["STAGES"] or 3) * of["BK"] * (of["BM"] + 4 + of["BN"])
     return 4 * max(tiles, _part(of) * of["SLICES"] // _takers(of) if of["SLICES"] > 1 else 0)
 
 
@@ -77,12 +76,11 @@ def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors:
             return divided(_settled(kernel, dict(zip(PARAMETERS, way.setting, strict=True))), way.whole, way.shares)
     for setting in [tuple(kernel.parameters.values())] if kernel.settled else SETTINGS:
         of = dict(zip(PARAMETERS, setting, strict=True))
-        if of["BN"] == 1 != problem.N and not kernel.settled:
+        if not kernel.settled and _unsuited(of, shape):
             continue
-        if problem.K % 4 or a % 16 or (of["BN"] == 1 and b % 16):
-            of["WORDSA"] = 1
-        if problem.N % 4 or b % 16:
-            of["WORDSB"] = 1
+        row = problem.K if of["BN"] == 1 else problem.N
+        if row % 4 or b % 16 or (of["BN"] == 1 and a % 16):
+            of["WORDS"] = 1
         if int(re.findall(r"\d+", architecture)[0]) < 80 and of["STAGES"]:
             of |= {"STAGES": 0, "BLOCKS": max(of["BLOCKS"] * 2 // 3, 1)}
         choices.append(of)
@@ -110,10 +108,11 @@ def divide(
     Raises
     ------
     ArgumentError
-        A tile of one column is for a B of one column.
+        A tile of one column is for a B of one column, and a high one for a K that is not astronomical.
     """
-    if parameters["BN"] == 1 != shape[1]:
-        raise ArgumentError("B", f"{shape[1]} columns", "1 column, as BN is 1")
+    unsuited = _unsuited(parameters, shape)
+    if unsuited:
+        raise unsuited
     _, whole, shares = ways(tuple(parameters.values()), shape, architecture, multiprocessors)[0]
     return division(parameters, shape, whole, shares)
 
@@ -128,6 +127,16 @@ def division(parameters: Mapping[str, Any], shape: tuple[int, int, int], whole: 
         return Division(whole, counts)
     rest = down * across - whole
     return Division(whole + shares, counts, (shares + rest) * _part(parameters), shares + rest)
+
+
+def _unsuited(of: Mapping[str, Any], shape: tuple[int, int, int]) -> ArgumentError | None:
+    """Return what to raise if a problem is none for these template arguments."""
+    _, N, K = shape
+    if of["BN"] == 1 != N:
+        return ArgumentError("B", f"{N} columns", "1 column, as BN is 1")
+    if min(of["BM"], of["BN"]) > 1 and of["BM"] * K >= 2**32:
+        return ArgumentError("A", f"{K} columns", f"fewer than 2**32 / BM, which is {2**32 // of['BM']}")
+    return None
 
 
 def _takers(of: Mapping[str, Any]) -> int:
@@ -158,7 +167,7 @@ def ways(
 
     known = {tile[:TILE]: paces for tile, paces in SETTINGS.items()}
     full, alone = known.get(setting[:TILE], (PACE * of["BM"] * of["BN"] * of["BK"],) * 2)
-    slower = LANES / limits.fp32_lanes * (1 if 4 in (of["WORDSA"], of["WORDSB"]) else NARROW)
+    slower = LANES / limits.fp32_lanes * (1 if of["WORDS"] == 4 else NARROW)
     bytes_tiles, bytes_matrices = 4 * K * tiles * (of["BM"] + of["BN"]), 4 * (M * K + K * N + M * N)
     fetching = max(bytes_tiles / L2, bytes_matrices / MEMORY)
 

@@ -62,41 +62,42 @@ Setting = tuple[int, ...]
 def settings() -> list[Setting]:
     """Return the settings that take part: those of `choice.SETTINGS`, and combinations by a rule.
 
-    A thread's tile and how the lanes lie make a warp's tile. 4 or 8 warps make a block, and share its tile, its depth
+    A thread's tile and how the lanes lie make a warp's tile. Up to 8 warps make a block, and share its tile, its depth
     or both. Registers for the sums, two fragments and some 40 more say how many blocks an SM may hold: that many, and
     one more, if the compiler manages. Thin tiles and vectors have a few of their own.
     """
     found = list(choice.SETTINGS)
-    threads = ((16, 8, 4), (8, 16, 8), (8, 8, 4), (8, 8, 8), (12, 8, 8), (8, 4, 4), (4, 4, 4), (4, 8, 4))
+    threads = ((8, 16, 8), (8, 8, 4), (12, 8, 8), (8, 4, 4), (4, 8, 4), (4, 4, 4))
     warps = (
+        (1, 1, 1),
+        (1, 1, 2),
         (1, 1, 4),
         (1, 1, 8),
+        (1, 2, 1),
         (1, 2, 2),
+        (2, 1, 1),
         (2, 1, 2),
         (1, 2, 4),
         (2, 1, 4),
+        (1, 4, 1),
+        (1, 8, 1),
         (2, 2, 1),
         (2, 2, 2),
         (2, 4, 1),
-        (4, 2, 1),
     )
     for (TM, TN, lanes), (down, across, slices) in product(threads, warps):
         WM, WN = lanes * TM, 32 // lanes * TN
         share = REGISTERS / (32 * down * across * slices * (TM * TN + 2 * (TM + TN) + 40))
-        tile = (down * WM, across * WN, 8 * slices, WM, WN, TM, TN, slices, 4, 1, 4)
-        for blocks in sorted({max(int(share), 1), int(share) + 1}):
-            for meet, walk in ((7, 0), (7, 3), (0, 3)) if slices == 1 else ((7, 0),):
-                found.append((*tile, blocks, meet, walk))
-    for side, (words, meet) in product((4, 8, 16), ((1, 7), (4, 4))):
-        for blocks in (1, 2, 3):
-            found.append((side, 128, 32, side, 128, side, 4, 4, 4, words, 4, blocks, meet, 0))
-            found.append((128, side, 32, 128, side, 4, side, 4, 4, words, 4, blocks, meet, 0))
-    found += [(rows, 1, 128, 4, 1, 1, 4, 1, 1, 4, 1, 64 // rows, 0, 0) for rows in (8, 16, 32, 64)]
+        tile = (down * WM, across * WN, 8 * slices, WM, WN, TM, TN, slices, 4, 4)
+        found += [(*tile, blocks) for blocks in sorted({max(int(share), 1), int(share) + 1})]
+    for side, blocks in product((4, 8, 16), (1, 2, 3)):
+        found.append((side, 128, 32, side, 128, side, 4, 4, 4, 4, blocks))
+        found.append((128, side, 32, 128, side, 4, side, 4, 4, 1, 4, blocks))
+    found += [(rows, 1, 128, 4, 1, 1, 4, 1, 1, 4, 64 // rows) for rows in (8, 16, 32, 64)]
     for slices, columns in product((8, 16, 32), (32, 64)):
         if slices * columns <= 1024:
-            found.append(
-                (1, columns, 4 * slices, 1, 32, 1, 4, slices, 1, 1, 4, max(1024 // (slices * columns), 1), 0, 0)
-            )
+            blocks = max(1024 // (slices * columns), 1)
+            found.append((1, columns, 4 * slices, 1, 32, 1, 4, slices, 1, 4, blocks))
     return list(dict.fromkeys(found))
 
 

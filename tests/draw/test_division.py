@@ -6,7 +6,7 @@ from sgemm_tutorial import ArgumentError, choice, draw, find, matrices, simulate
 from sgemm_tutorial.draw.division import Part
 
 SMALL = {"BM": 16, "BN": 32, "BK": 32, "WM": 16, "WN": 32, "TM": 4, "TN": 4, "SLICES": 4, "STAGES": 4, "BLOCKS": 5}
-KERNEL = find("12").variant(**SMALL, MEET=7, WALK=2)
+KERNEL = find("12").variant(**SMALL)
 SIZE = (48, 64, 160)  # 6 tiles of 5 steps
 
 

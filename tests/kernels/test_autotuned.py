@@ -17,8 +17,8 @@ from ..sources import floats
 from .test_spills import ARCHITECTURES
 
 AUTOTUNED = find("12")
-SMALL = AUTOTUNED.variant(BM=16, BN=32, BK=32, WM=16, WN=32, TM=4, TN=4, SLICES=4, STAGES=4, BLOCKS=5, MEET=7, WALK=2)
-LYING = SMALL.variant(BM=32, BN=32, BK=16, WM=32, WN=32, TM=8, SLICES=2, WORDSA=4, MEET=4, WALK=3)
+SMALL = AUTOTUNED.variant(BM=16, BN=32, BK=32, WM=16, WN=32, TM=4, TN=4, SLICES=4, STAGES=4, BLOCKS=5)
+WIDE = SMALL.variant(BM=32, BN=32, BK=16, WM=32, WN=32, TM=8, SLICES=2)
 COLUMN = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, list(choice.SETTINGS)[6], strict=True)))
 ROW = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, list(choice.SETTINGS)[7], strict=True)))
 
@@ -57,7 +57,7 @@ KERNELS = {
     "as it chooses": AUTOTUNED,
     "five shares": shared(SMALL, 5),
     "through registers": shared(SMALL.variant(STAGES=0), 3, whole=1),
-    "A lying": shared(LYING, 7),
+    "two slices": shared(WIDE, 7),
 }
 
 
