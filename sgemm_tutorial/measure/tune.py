@@ -92,7 +92,7 @@ def settings() -> list[Setting]:
         found += [(*tile, blocks) for blocks in sorted({max(int(share), 1), int(share) + 1})]
     for side, blocks in product((4, 8, 16), (1, 2, 3)):
         found.append((side, 128, 32, side, 128, side, 4, 4, 4, 4, blocks))
-        found.append((128, side, 32, 128, side, 4, side, 4, 4, 1, 4, blocks))
+        found.append((128, side, 32, 128, side, 4, side, 4, 4, 4, blocks))
     found += [(rows, 1, 128, 4, 1, 1, 4, 1, 1, 4, 64 // rows) for rows in (8, 16, 32, 64)]
     for slices, columns in product((8, 16, 32), (32, 64)):
         if slices * columns <= 1024:
