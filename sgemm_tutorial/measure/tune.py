@@ -31,7 +31,7 @@ from ..operands import FP32, imagined
 from ..records import files
 from ..records.provenance import provenance, same
 from ..records.sizes import Size, times_of
-from ..records.tune import Timed, Tuned, Tuning
+from ..records.tune import Timed, Tuned, Tuning, tile_of
 from ..table import Table
 from ..tuned import Way
 from . import timing
@@ -254,11 +254,14 @@ class Search:
         )
         timed = [Timed(way, of.median_ms, of.p10_ms, of.p90_ms) for way in final for of in [times[str(way)]]]
         timed.sort(key=lambda one: one.ms)
-        kept = [(number, way.whole, way.shares, float(f"{1e3 * ms:.4g}")) for ms, number, way in tried]
+        kept: dict[str, tuple[int, int, int, float]] = {}
+        for ms, number, way in tried:
+            took = (number, way.whole, way.shares, float(f"{1e3 * ms:.4g}"))
+            kept.setdefault(tile_of(way.setting), took)
         median = times["cuBLAS"].median_ms
         return Tuned(
             **files.of(KERNEL), M=M, N=N, K=K, cublas_ms=median, best=timed[0].way, expected=expected, finalists=timed,
-            tried=kept,
+            tried=list(kept.values()),
         )  # fmt: skip
 
     def _fill(self, matrix: cupy.ndarray, begin: int) -> None:
