@@ -216,7 +216,7 @@ class Search:
     """
 
     def __init__(self, taking_part: Field, every: Sequence[Setting], place: tuple[str, int]) -> None:
-        self._field, self._every, self._place = taking_part, every, place
+        self._kernels, self._every, self._place = dict(taking_part.kernels), every, place
         self._loaded: dict[Setting, tuple[Instance, Any]] = {}
         pool, _ = correctness.matrices(1, 0, POOL, on_gpu=False)
         with gpu.reported("making room for random numbers"):
@@ -278,21 +278,22 @@ class Search:
         for number, setting in enumerate(self._every):
             kernel = fitted(setting, size, *self._place)
             key = kernel and tuple(kernel.parameters.values())
-            if key in self._field.kernels:
+            if key in self._kernels:
                 divisions = choice.ways(key, size, *self._place)[:DIVISIONS]
                 found.append((divisions[0][0], number, [Way(key, whole, shares) for _, whole, shares in divisions]))
         return sorted(found, key=lambda of: of[0])
 
     def _expected(self, size: Size) -> Way:
-        """Return what the model takes."""
+        """Return what the model takes; it is launched even if it was ruled out."""
         kernel = KERNEL.chosen(imagined(*size), *self._place)
         counts = kernel.division(imagined(*size), *self._place).counts
+        self._kernels.setdefault(tuple(kernel.parameters.values()), kernel)
         return Way(tuple(kernel.parameters.values()), counts["whole"], counts["shares"])
 
     def _function(self, setting: Setting) -> tuple[Instance, Any]:
         """Return what is launched, and the function as it is loaded on the GPU."""
         if setting not in self._loaded:
-            instance = KERNEL.variant(**dict(zip(PARAMETERS, setting, strict=True))).instance
+            instance = self._kernels[setting].instance
             self._loaded[setting] = instance, gpu.load(instance)
         return self._loaded[setting]
 
