@@ -251,7 +251,9 @@ def _tune(options: argparse.Namespace) -> int:
         _print(tunings.table(points, recording.made))
         series = tunings.by_tile(points, recording.settings["settings"])
         if series:
-            draw.lines(f"TFLOP/s by tile and M = N = K, {recording.made}", series, tunings.BY_TILE).save("tune.svg")
+            draw.lines(f"TFLOP/s by tile and M = N = K, {recording.made}", series, tunings.BY_TILE, log_x=True).save(
+                "tune.svg"
+            )
             print("drawn in tune.svg")
     if not here:
         return PASSED

@@ -17,7 +17,7 @@ from typing import Any
 
 import cupy
 import numpy as np
-from cuda.pathfinder import load_nvidia_dynamic_lib
+from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
 
 from . import cublas, gpu
 from .errors import ArgumentError, DeviceError
@@ -182,6 +182,10 @@ def _check(name: str, status: int) -> None:
 def _library() -> ctypes.CDLL:
     """Return the library: the one that CuPy's cuBLAS has loaded, as it needs it itself."""
     cublas.version()
-    library = ctypes.CDLL(load_nvidia_dynamic_lib("cublasLt").abs_path)
+    try:
+        library = ctypes.CDLL(load_nvidia_dynamic_lib("cublasLt").abs_path)
+    except (DynamicLibNotFoundError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise DeviceError(f"cuBLASLt does not load: pip install nvidia-cublas ({reason})") from error
     library.cublasLtGetStatusString.restype = ctypes.c_char_p
     return library

@@ -20,4 +20,4 @@ RESULTS = _folder("results", "book/results")
 def own() -> Path:
     """Return the folder for what the reader has measured: ``~/.local/share/sgemm-tutorial``, or in $XDG_DATA_HOME."""
     named = os.environ.get("XDG_DATA_HOME")
-    return (Path(named) if named else Path.home() / ".local" / "share") / "sgemm-tutorial"
+    return Path(named or os.path.expanduser("~/.local/share")) / "sgemm-tutorial"  # there may be no home

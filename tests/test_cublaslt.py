@@ -120,6 +120,17 @@ def test_what_it_is_not_for(library, of):
         cublaslt.candidates(problem(**of))
 
 
+def test_a_missing_library_is_said(monkeypatch):
+    def missing(name):
+        raise cublaslt.DynamicLibNotFoundError(f"no lib{name}\nanywhere")
+
+    monkeypatch.setattr(cublaslt.cublas, "version", lambda: "13.1.0")
+    monkeypatch.setattr(cublaslt, "load_nvidia_dynamic_lib", missing)
+    cublaslt._library.cache_clear()
+    with pytest.raises(DeviceError, match=r"cuBLASLt does not load: pip install nvidia-cublas \(no libcublasLt\)"):
+        cublaslt._library()
+
+
 def test_tiles_and_stages_have_their_numbers():
     """As cublasLt.h has them: sorted by size, more or less."""
     known = {8: "16x32", 15: "64x64", 20: "128x128", 24: "256x128", 28: "96x128", 32: "128x192", 35: "256x32"}

@@ -80,8 +80,8 @@ def parts(run: Run) -> list[Part]:
 def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int = 0) -> Figure:
     """Draw what each multiprocessor does in turn, if it takes a block at a time and every step takes as long.
 
-    Blocks go to the multiprocessors in order, each to the one that is free first. A part that another block completes
-    is hatched at its end.
+    Blocks go to the multiprocessors in order, each to the one that is free first. Tiles are numbered in the order of
+    the blocks; a part of a tile that another block completes is pale.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
         for part in group:
             bars.append((place, free[place], part))
             free[place] += part.end - part.begin
-    tiles = {tile: i for i, tile in enumerate(sorted({(part.row, part.column) for part in found}))}
+    tiles = {tile: i for i, tile in enumerate(dict.fromkeys((part.row, part.column) for part in found))}
     longest, work = max(free), sum(part.end - part.begin for part in found)
     used = work / (longest * multiprocessors)
     left, top = MARGIN + room("SM 00", SMALL) + 8, 2 * LINE + 8

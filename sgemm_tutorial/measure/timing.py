@@ -190,7 +190,7 @@ def brief(launch: Launch, clock: Clock) -> float:
     first = clock.read(launch, 1, LEAST_SPIN_MS, False)
     if first.ms < SAMPLE_MS:
         first = clock.read(launch, 1, LEAST_SPIN_MS, False)
-    batch = min(int(BRIEF_MS / first.ms), BRIEF_LAUNCHES)
+    batch = BRIEF_LAUNCHES if first.ms * BRIEF_LAUNCHES <= BRIEF_MS else int(BRIEF_MS / first.ms)
     if batch < 2:
         return first.ms
     reading = clock.read(launch, batch, LEAST_SPIN_MS, True)

@@ -31,7 +31,7 @@ from ..operands import FP32, imagined
 from ..records import files
 from ..records.provenance import provenance, same
 from ..records.sizes import Size, times_of
-from ..records.tune import Timed, Tuned, Tuning
+from ..records.tune import Timed, Tuned, Tuning, tile_of
 from ..table import Table
 from ..tuned import Way
 from . import timing
@@ -217,7 +217,7 @@ class Search:
     """
 
     def __init__(self, taking_part: Field, every: Sequence[Setting], place: tuple[str, int]) -> None:
-        self._field, self._every, self._place = taking_part, every, place
+        self._kernels, self._every, self._place = dict(taking_part.kernels), every, place
         self._loaded: dict[Setting, tuple[Instance, Any]] = {}
         pool, _ = correctness.matrices(1, 0, POOL, on_gpu=False)
         with gpu.reported("making room for random numbers"):
@@ -255,11 +255,14 @@ class Search:
         )
         timed = [Timed(way, of.median_ms, of.p10_ms, of.p90_ms) for way in final for of in [times[str(way)]]]
         timed.sort(key=lambda one: one.ms)
-        kept = [(number, way.whole, way.shares, float(f"{1e3 * ms:.4g}")) for ms, number, way in tried]
+        kept: dict[str, tuple[int, int, int, float]] = {}
+        for ms, number, way in tried:
+            took = (number, way.whole, way.shares, float(f"{1e3 * ms:.4g}"))
+            kept.setdefault(tile_of(way.setting), took)
         median = times["cuBLAS"].median_ms
         return Tuned(
             **files.of(KERNEL), M=M, N=N, K=K, cublas_ms=median, best=timed[0].way, expected=expected, finalists=timed,
-            tried=kept,
+            tried=list(kept.values()),
         )  # fmt: skip
 
     def _fill(self, matrix: cupy.ndarray, begin: int) -> None:
@@ -276,21 +279,22 @@ class Search:
         for number, setting in enumerate(self._every):
             kernel = fitted(setting, size, *self._place)
             key = kernel and tuple(kernel.parameters.values())
-            if key in self._field.kernels:
+            if key in self._kernels:
                 divisions = choice.ways(key, size, *self._place)[:DIVISIONS]
                 found.append((divisions[0][0], number, [Way(key, whole, shares) for _, whole, shares in divisions]))
         return sorted(found, key=lambda of: of[0])
 
     def _expected(self, size: Size) -> Way:
-        """Return what the model takes."""
+        """Return what the model takes; it is launched even if it was ruled out."""
         kernel = KERNEL.chosen(imagined(*size), *self._place)
         counts = kernel.division(imagined(*size), *self._place).counts
+        self._kernels.setdefault(tuple(kernel.parameters.values()), kernel)
         return Way(tuple(kernel.parameters.values()), counts["whole"], counts["shares"])
 
     def _function(self, setting: Setting) -> tuple[Instance, Any]:
         """Return what is launched, and the function as it is loaded on the GPU."""
         if setting not in self._loaded:
-            instance = KERNEL.variant(**dict(zip(PARAMETERS, setting, strict=True))).instance
+            instance = self._kernels[setting].instance
             self._loaded[setting] = instance, gpu.load(instance)
         return self._loaded[setting]
 

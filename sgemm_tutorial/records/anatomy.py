@@ -164,13 +164,18 @@ def of(what: Kernel | Gemm, size: Size) -> Dissected:
 
 
 def launches_table(sizes: Sequence[Size] = SIZES) -> Table:
-    """Return what cuBLAS launches, size by size; neighbouring sizes of the same kernels share a row.
+    """Return what cuBLAS launches, size by size; neighbouring squares of the same kernels share a row.
 
     Of a group the figures are those of its last.
     """
     rows = []
     points = [of(cublas.sgemm, size) for size in sizes]
-    for names, group in groupby(points, key=lambda point: tuple(short(launch.name) for launch in point.launches)):
+
+    def alike(point: Dissected) -> tuple:
+        square = point.M == point.N == point.K
+        return tuple(short(launch.name) for launch in point.launches), None if square else point.size
+
+    for (names, _), group in groupby(points, key=alike):
         same = list(group)
         main, tile = same[-1].main, tile_of(same[-1].main.name)
         rows.append(

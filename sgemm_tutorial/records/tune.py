@@ -51,8 +51,9 @@ class Tuned(Measured):
     finalists : list of Timed
         The quickest first.
     tried : list of list
-        Of each setting, by its number among those in the recording's settings, its quickest division and about how
-        many microseconds that took: [number, whole, shares, µs], the quickest first.
+        Of each tile, as `tile_of` names it, the quickest setting, by its number among those in the recording's
+        settings, its quickest division and about how many microseconds that took: [number, whole, shares, µs], the
+        quickest first.
     """
 
     M: int
@@ -155,7 +156,7 @@ def table(points: Sequence[Tuned], made: str) -> Table:
     return Table(columns, rows, f"What is quickest, {made}", note)
 
 
-BY_TILE = "The tiles that are quickest somewhere; after a stroke, the slices that share their depth. Brief samples."
+BY_TILE = "Tiles that are quickest somewhere; after a stroke, slices of their depth."
 
 
 def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], most: int = 6) -> dict[str, list]:
@@ -181,10 +182,7 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], most: in
     wins = Counter(tile_of(settings[point.tried[0][0]]) for point in squares)
     lines: dict[str, list] = {tile: [] for tile, _ in wins.most_common(most)}
     for point in squares:
-        seen = set()
         for number, _, _, us in point.tried:
-            tile = tile_of(settings[number])
-            if tile in lines and tile not in seen:
+            if (tile := tile_of(settings[number])) in lines:
                 lines[tile].append((point.M, point.tflops(us / 1e3)))
-                seen.add(tile)
     return lines | {"cuBLAS": [(point.M, point.tflops(point.cublas_ms)) for point in squares]}

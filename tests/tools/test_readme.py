@@ -54,7 +54,15 @@ def test_marks_that_are_not_a_pair_are_refused(text):
 
 def test_its_commands_are_understood():
     commands = re.findall(r"^\.venv/bin/python -m sgemm_tutorial (.*?)(?:#.*)?$", TEXT, re.MULTILINE)
-    assert {shlex.split(command)[0] for command in commands} == {"list", "show", "check", "trace", "bench", "compare"}
+    assert {shlex.split(command)[0] for command in commands} == {
+        "list",
+        "show",
+        "check",
+        "trace",
+        "bench",
+        "compare",
+        "tune",
+    }
     for command in commands:
         assert callable(_parser().parse_args(shlex.split(command)).run)
     targets = (readme.ROOT / "Makefile").read_text(encoding="utf-8")
