@@ -224,7 +224,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                     }
                     if (i % groupsB == groupsB - 1) {
                         b += size_t(evenB ? stepB : BK) * N;
-                        asm("" : "+l"(b));                 // or all rows' places are worked out first, in registers we lack
+                        if constexpr (STAGES > 0) asm("" : "+l"(b));  // or all places are worked out first, in registers we lack
                     }
                 }
                 a += BK;

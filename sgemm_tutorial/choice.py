@@ -49,7 +49,8 @@ FILL = 0.5  # steps that go by before a tile's first and after its last
 L2, MEMORY = 3.8e6, 3.5e6  # bytes per µs
 MEETING, ADDING = 3.1, 6.4e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
 TOGETHER = 16  # parts that one block adds up
-NARROW = 1.1  # times the µs where words are copied one by one
+NARROW = {4: 1.0, 2: 1.03, 1: 1.1}  # times the µs, by how many words are copied at once
+MOST_SUMS = 96  # of a thread whose registers hold what is under way too
 GROUP = 8  # rows of tiles that are walked column by column
 
 
@@ -65,8 +66,8 @@ def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors:
     """Return 12 with template arguments for a problem: its own if settled, else the quickest.
 
     That is what was measured to be quickest, with its division, or else what the model finds so. What does not lie in
-    fours of words is copied word by word. Before compute capability 8.0 tiles go through registers, of which there must
-    be more.
+    fours of words is copied by twos, or word by word. Before compute capability 8.0 tiles go through registers, of
+    which there must be more, and a thread has fewer sums.
     """
     shape, choices = (problem.M, problem.N, problem.K), []
     a, b = (array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B))
@@ -78,10 +79,10 @@ def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors:
         of = dict(zip(PARAMETERS, setting, strict=True))
         if not kernel.settled and _unsuited(of, shape):
             continue
-        row = problem.K if of["BN"] == 1 else problem.N
-        if row % 4 or b % 16 or (of["BN"] == 1 and a % 16):
-            of["WORDS"] = 1
+        of["WORDS"] = min(of["WORDS"], _words(of, problem.K * 4 | a | b if of["BN"] == 1 else problem.N * 4 | b))
         if int(re.findall(r"\d+", architecture)[0]) < 80 and of["STAGES"]:
+            if of["TM"] * of["TN"] > MOST_SUMS and not kernel.settled:
+                continue
             of |= {"STAGES": 0, "BLOCKS": max(of["BLOCKS"] * 2 // 3, 1)}
         choices.append(of)
     return _settled(
@@ -139,6 +140,11 @@ def _unsuited(of: Mapping[str, Any], shape: tuple[int, int, int]) -> ArgumentErr
     return None
 
 
+def _words(of: Mapping[str, Any], places: int) -> int:
+    """Return how many words can be fetched at once where rows begin at multiples of the lowest bit of `places`."""
+    return 4 if places % 16 == 0 else 2 if places % 8 == 0 and min(of["BM"], of["BN"]) > 1 else 1
+
+
 def _takers(of: Mapping[str, Any]) -> int:
     """Return how many slices are left with a part of the sum."""
     return of["SLICES"] if of["TM"] % of["SLICES"] == 0 else 1
@@ -167,7 +173,7 @@ def ways(
 
     known = {tile[:TILE]: paces for tile, paces in SETTINGS.items()}
     full, alone = known.get(setting[:TILE], (PACE * of["BM"] * of["BN"] * of["BK"],) * 2)
-    slower = LANES / limits.fp32_lanes * (1 if of["WORDS"] == 4 else NARROW)
+    slower = LANES / limits.fp32_lanes * NARROW[of["WORDS"]]
     bytes_tiles, bytes_matrices = 4 * K * tiles * (of["BM"] + of["BN"]), 4 * (M * K + K * N + M * N)
     fetching = max(bytes_tiles / L2, bytes_matrices / MEMORY)
 
