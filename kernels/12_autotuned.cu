@@ -169,6 +169,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             constexpr int stepA = threads / acrossA, stepB = threads / (acrossB / WORDS);  // and rows
             constexpr int downA = (BM + stepA - 1) / stepA, copiesA = downA * (BK / acrossA);
             constexpr int groupsB = BN / acrossB, copiesB = (BK + stepB - 1) / stepB * groupsB;
+            constexpr bool many = copiesB / groupsB > 2;   // rows that a thread fetches words from
             constexpr bool evenA = BM % stepA == 0, evenB = BK % stepB == 0;
             static_assert(STAGES == 0 || STAGES > 2, "one to multiply, one complete, one under way");
             static_assert(TM % 4 == 0 && TN % 4 == 0 && depth % 2 == 0, "fragments come in fours, and in pairs");
@@ -204,29 +205,30 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             Words<WORDS> heldB[STAGES ? 1 : copiesB];
             auto toA = [&](int i) { return writeA + 4 * (i / downA * acrossA * pitchA + i % downA * stepA); };
             auto toB = [&](int i) { return writeB + 4 * (i / groupsB * stepB * BN + i % groupsB * acrossB); };
-            auto fetch = [&](int k) {                      // the next pair, whose rows of B begin with k
+            auto fetch = [&](int k, bool wanted) {         // the next pair, whose rows of B begin with k
                 #pragma unroll
                 for (int i = 0; i < copiesA; ++i) {
                     if (!evenA && rowA + i % downA * stepA >= BM) continue;
                     const float* source = a + size_t(offsetA[i % downA]) + i / downA * acrossA;
                     const bool exists = k + colA + i / downA * acrossA >= 0;
-                    if constexpr (STAGES > 0) copy<1>(toA(i), source, exists);
-                    else heldA[i] = load<1>(source, exists);
+                    if constexpr (STAGES == 0) heldA[i] = load<1>(source, wanted && exists);
+                    else if (wanted) copy<1>(toA(i), source, exists);
                 }
                 #pragma unroll
                 for (int i = 0; i < copiesB; ++i) {
                     const int row = i / groupsB * stepB;
                     if (evenB || rowB + row < BK) {
-                        const float* source = b + (groupsB == 1 ? 0 : within(colB + i % groupsB * acrossB));
+                        const float* source = b + (many ? 0 : size_t(row) * N) + (groupsB == 1 ? 0 : within(colB + i % groupsB * acrossB));
                         const bool exists = k + rowB + row >= 0;
-                        if constexpr (STAGES > 0) copy<WORDS>(toB(i), source, exists);
-                        else heldB[i] = load<WORDS>(source, exists);
+                        if constexpr (STAGES == 0) heldB[i] = load<WORDS>(source, wanted && exists);
+                        else if (wanted) copy<WORDS>(toB(i), source, exists);
                     }
-                    if (i % groupsB == groupsB - 1) {
+                    if (many && i % groupsB == groupsB - 1) {
                         b += size_t(evenB ? stepB : BK) * N;
                         if constexpr (STAGES > 0) asm("" : "+l"(b));  // or all places are worked out first, in registers we lack
                     }
                 }
+                if (!many) b += size_t(BK) * N;
                 a += BK;
             };
             auto keep = [&] {                              // what was fetched through registers
@@ -243,7 +245,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             #pragma unroll 1
             for (int s = 0; s < ahead; ++s) {
                 if (begin + s < end) {
-                    fetch(firstK + s * BK);
+                    fetch(firstK + s * BK, true);
                     keep();
                 }
                 commit();
@@ -284,7 +286,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                             writeB += hopWrite;
                         }
                         __syncthreads();                   // the next pair is complete, and nobody reads this one any more
-                        if (more) fetch(BK);
+                        fetch(BK, more);
                         if constexpr (STAGES > 0) {
                             commit();
                             writeA += hopWrite;
