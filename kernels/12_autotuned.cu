@@ -56,7 +56,6 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
     constexpr int depth = BK / SLICES;                     // what a slice does of a step
     constexpr int takers = TM % SLICES == 0 ? SLICES : 1;  // slices that are left with rows of the sum
     constexpr int rowsOut = TM / takers;
-    constexpr bool vector = BM == 1 || BN == 1;
     constexpr int apart = sliceThreads * takers, slot = apart * rowsOut * TN;  // words of a part in the workspace: BM × BN
     extern __shared__ __align__(16) char tiles[];
     __shared__ int isLast;
@@ -168,13 +167,12 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             constexpr int acrossB = threads * WORDS < BN ? threads * WORDS : BN;
             constexpr int stepA = threads / acrossA, stepB = threads / (acrossB / WORDS);  // and rows
             constexpr int downA = (BM + stepA - 1) / stepA, copiesA = downA * (BK / acrossA);
-            constexpr int groupsB = BN / acrossB, copiesB = (BK + stepB - 1) / stepB * groupsB;
-            constexpr bool many = copiesB / groupsB > 2;   // rows that a thread fetches words from
+            constexpr int downB = (BK + stepB - 1) / stepB, copiesB = downB * (BN / acrossB);
             constexpr bool evenA = BM % stepA == 0, evenB = BK % stepB == 0;
             static_assert(STAGES == 0 || STAGES > 2, "one to multiply, one complete, one under way");
             static_assert(TM % 4 == 0 && TN % 4 == 0 && depth % 2 == 0, "fragments come in fours, and in pairs");
             static_assert(BK % acrossA == 0 && threads % acrossA == 0, "");
-            static_assert(BN % acrossB == 0 && threads % (acrossB / WORDS) == 0 && (evenB || stepB > BK), "");
+            static_assert(BN % acrossB == 0 && threads % (acrossB / WORDS) == 0, "");
             constexpr int lanesM = WM / TM, lanesN = WN / TN;  // lanes down and across a warp's tile
             static_assert(lanesM * lanesN == 32 && BM % WM == 0 && BN % WN == 0, "32 lanes share the tile of a warp");
             constexpr bool squares = lanesM % 2 == 0 && lanesN % 2 == 0;
@@ -196,7 +194,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             for (int i = 0; i < downA; ++i) offsetA[i] = unsigned(i < lastA ? i : lastA) * stepA * K;
             auto within = [&](int col) { return col < cols - WORDS ? col : cols - WORDS; };
             const float* a = A + (row0 + (rows > rowA ? rowA : rows - 1)) * K + firstK + colA;
-            const float* b = B + (long long)(firstK + rowB) * N + (long long)col0 + (groupsB == 1 ? within(colB) : 0);
+            const float* b = B + (long long)(firstK + rowB) * N + (long long)col0 + (acrossB == BN ? within(colB) : 0);
             const unsigned base = __cvta_generic_to_shared(tiles);
             unsigned writeA = base + 4 * (colA * pitchA + rowA), writeB = base + 4 * (BK * pitchA + rowB * BN + colB);
             unsigned readA = base + 4 * (slice * depth * pitchA + tileRow);
@@ -204,39 +202,30 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             Words<1> heldA[STAGES ? 1 : copiesA];
             Words<WORDS> heldB[STAGES ? 1 : copiesB];
             auto toA = [&](int i) { return writeA + 4 * (i / downA * acrossA * pitchA + i % downA * stepA); };
-            auto toB = [&](int i) { return writeB + 4 * (i / groupsB * stepB * BN + i % groupsB * acrossB); };
-            auto fetch = [&](int k, bool wanted) {         // the next pair, whose rows of B begin with k
-                #pragma unroll
-                for (int i = 0; i < copiesA; ++i) {
-                    if (!evenA && rowA + i % downA * stepA >= BM) continue;
+            auto toB = [&](int i) { return writeB + 4 * (i % downB * stepB * BN + i / downB * acrossB); };
+            auto fetch = [&](int i, int k) {
+                if (i < copiesA) {
+                    if (!evenA && rowA + i % downA * stepA >= BM) return;
                     const float* source = a + size_t(offsetA[i % downA]) + i / downA * acrossA;
                     const bool exists = k + colA + i / downA * acrossA >= 0;
-                    if constexpr (STAGES == 0) heldA[i] = load<1>(source, wanted && exists);
-                    else if (wanted) copy<1>(toA(i), source, exists);
+                    if constexpr (STAGES > 0) copy<1>(toA(i), source, exists);
+                    else heldA[i] = load<1>(source, exists);
+                } else {
+                    i -= copiesA;
+                    const int row = i % downB * stepB;
+                    if (!evenB && rowB + row >= BK) return;
+                    const float* source = b + size_t(row) * N + (acrossB == BN ? 0 : within(colB + i / downB * acrossB));
+                    const bool exists = k + rowB + row >= 0;
+                    if constexpr (STAGES > 0) copy<WORDS>(toB(i), source, exists);
+                    else heldB[i] = load<WORDS>(source, exists);
                 }
-                #pragma unroll
-                for (int i = 0; i < copiesB; ++i) {
-                    const int row = i / groupsB * stepB;
-                    if (evenB || rowB + row < BK) {
-                        const float* source = b + (many ? 0 : size_t(row) * N) + (groupsB == 1 ? 0 : within(colB + i % groupsB * acrossB));
-                        const bool exists = k + rowB + row >= 0;
-                        if constexpr (STAGES == 0) heldB[i] = load<WORDS>(source, wanted && exists);
-                        else if (wanted) copy<WORDS>(toB(i), source, exists);
-                    }
-                    if (many && i % groupsB == groupsB - 1) {
-                        b += size_t(evenB ? stepB : BK) * N;
-                        if constexpr (STAGES > 0) asm("" : "+l"(b));  // or all places are worked out first, in registers we lack
-                    }
-                }
-                if (!many) b += size_t(BK) * N;
-                a += BK;
             };
             auto keep = [&] {                              // what was fetched through registers
                 if constexpr (STAGES == 0) {
                     for (int i = 0; i < copiesA; ++i)
                         if (evenA || rowA + i % downA * stepA < BM) *reinterpret_cast<Words<1>*>(tiles + (toA(i) - base)) = heldA[i];
                     for (int i = 0; i < copiesB; ++i)
-                        if (evenB || rowB + i / groupsB * stepB < BK)
+                        if (evenB || rowB + i % downB * stepB < BK)
                             *reinterpret_cast<Words<WORDS>*>(tiles + (toB(i) - base)) = heldB[i];
                 }
             };
@@ -245,8 +234,11 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             #pragma unroll 1
             for (int s = 0; s < ahead; ++s) {
                 if (begin + s < end) {
-                    fetch(firstK + s * BK, true);
+                    #pragma unroll
+                    for (int i = 0; i < copiesA + copiesB; ++i) fetch(i, firstK + s * BK);
                     keep();
+                    a += BK;
+                    b += size_t(BK) * N;
                 }
                 commit();
                 writeA += pair;
@@ -286,7 +278,11 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                             writeB += hopWrite;
                         }
                         __syncthreads();                   // the next pair is complete, and nobody reads this one any more
-                        fetch(BK, more);
+                        if (more)
+                            #pragma unroll
+                            for (int i = 0; i < copiesA + copiesB; ++i) fetch(i, BK);
+                        a += BK;
+                        b += size_t(BK) * N;
                         if constexpr (STAGES > 0) {
                             commit();
                             writeA += hopWrite;
@@ -356,65 +352,9 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             }
         }
 
-        // What becomes of the sums in one of a thread's rows.
-        const float scale = K > 0 ? alpha : 0.0f;
-        float* const c0 = C + row0 * N + col0;
-        const bool inFours = (BN == 1 ? M : N) % 4 == 0 && size_t(C) % 16 == 0;
-        auto finish = [&](int mine, const float (&of)[TN]) {
-            const int row = tileRow + mine / runRows * nextRow + mine % runRows;
-            if (inFours || vector) {
-                #pragma unroll
-                for (int n = 0; n < TN; n += 4) {
-                    const int col = tileCol + n / 4 * nextCol, left = cols - col;
-                    if (row >= rows || left <= 0) continue;
-                    float* c = c0 + size_t(row) * N + col;
-                    float4 now = {scale * of[n], scale * of[n + 1], scale * of[n + 2], scale * of[n + 3]};
-                    if (inFours) {
-                        if (beta != 0.0f) {                // BLAS: beta = 0 never reads C
-                            const float4 old = *reinterpret_cast<const float4*>(c);
-                            now.x += beta * old.x;
-                            now.y += beta * old.y;
-                            now.z += beta * old.z;
-                            now.w += beta * old.w;
-                        }
-                        *reinterpret_cast<float4*>(c) = now;
-                    } else {
-                        const float each[4] = {now.x, now.y, now.z, now.w};
-                        for (int i = 0; i < 4; ++i)
-                            if (i < left) c[i] = beta != 0.0f ? each[i] + beta * c[i] : each[i];
-                    }
-                }
-            } else if constexpr (!vector) {
-                // Rows of C that begin anywhere: by way of shared memory, so that a warp writes neighbours.
-                constexpr int lanesM = WM / TM, pitch = WN + 4;
-                static_assert(threads / 32 * lanesM * pitch <= (STAGES ? STAGES : 3) * BK * (BM + 4 + BN), "");
-                float* const staged = reinterpret_cast<float*>(tiles) + threadIdx.x / 32 * lanesM * pitch;
-                const int laneM = tileRow % WM / 4, laneCol = tileCol % WN;
-                #pragma unroll
-                for (int n = 0; n < TN; n += 4)
-                    *reinterpret_cast<float4*>(staged + laneM * pitch + laneCol + n / 4 * nextCol) =
-                        {of[n + 1], of[n], of[n + 3], of[n + 2]};
-                __syncwarp();
-                #pragma unroll 4
-                for (int i = lane; i < lanesM * WN; i += 32) {
-                    const int down = row + (i / WN - laneM) * 4, col = tileCol - laneCol + i % WN;
-                    if (down >= rows || col >= cols) continue;
-                    float* c = c0 + size_t(down) * N + col;
-                    const float now = scale * staged[i / WN * pitch + (i % WN ^ 1)];
-                    *c = beta != 0.0f ? now + beta * *c : now;
-                }
-                __syncwarp();
-            }
-        };
-
-        const int rowsHere = slice < takers ? rowsOut : 0;
-        if (!inFours) __syncthreads();                     // nobody reads tiles any more
-        if (begin == 0 && end == steps) {
-            #pragma unroll
-            for (int m = 0; m < rowsOut; ++m)
-                if (m < rowsHere) finish(slice * rowsOut + m, sum[m]);
-        } else {
-            // Parts of a sum meet in the workspace, 16 at a time; the last to arrive adds them, in order.
+        // Parts of a sum meet in the workspace, 16 at a time; the last to arrive adds them, in order.
+        bool complete = true;
+        if (begin > 0 || end < steps) {
             const size_t head = size_t(index) * steps;     // the first step of this tile
             const unsigned first = unsigned(((head + 1) * shares - 1) / shared);  // and who has it
             const unsigned parts = unsigned(((head + steps) * shares - 1) / shared) - first + 1;
@@ -422,49 +362,79 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             auto place = [&](unsigned of) {                // shares and tiles only ever grow: no two parts meet
                 return reinterpret_cast<float4*>(workspace + size_t(first + of + index) * slot) + threadIdx.x;
             };
-            #pragma unroll
-            for (int m = 0; m < rowsOut; ++m)
-                #pragma unroll
-                for (int n = 0; n < TN; n += 4)
-                    if (m < rowsHere)
-                        place(part)[(m * (TN / 4) + n / 4) * apart] = {sum[m][n + 1], sum[m][n], sum[m][n + 3], sum[m][n + 2]};
             for (unsigned stride = 1, level = 0; stride < parts; stride *= 16, ++level) {
                 const unsigned leader = part / (stride * 16) * (stride * 16);
                 const unsigned left = (parts - leader + stride - 1) / stride, members = left < 16 ? left : 16;
-                part = leader;
-                if (members == 1) continue;
-                __syncthreads();
-                if (threadIdx.x == 0) {
-                    __threadfence();                       // for all threads, whose writes the barrier puts before it
-                    unsigned* ticket = arrived + first + leader + index + level;
-                    isLast = atomicAdd(ticket, 1) == members - 1;
-                    if (isLast) *ticket = 0;
-                    __threadfence();
-                }
-                __syncthreads();
-                if (!isLast) break;
-                #pragma unroll 1
-                for (int m = 0; m < rowsHere; ++m) {
-                    float total[TN] = {};
-                    #pragma unroll 4
-                    for (unsigned member = 0; member < members; ++member) {
+                if (members > 1) {
+                    if (slice < takers)
+                        #pragma unroll
+                        for (int m = 0; m < rowsOut; ++m)
+                            #pragma unroll
+                            for (int n = 0; n < TN; n += 4)
+                                place(part)[(m * (TN / 4) + n / 4) * apart] = {sum[m][n + 1], sum[m][n], sum[m][n + 3], sum[m][n + 2]};
+                    __syncthreads();
+                    if (threadIdx.x == 0) {
+                        __threadfence();                   // for all threads, whose writes the barrier puts before it
+                        unsigned* ticket = arrived + first + leader + index + level;
+                        isLast = atomicAdd(ticket, 1) == members - 1;
+                        if (isLast) *ticket = 0;
+                        __threadfence();
+                    }
+                    __syncthreads();
+                    complete = isLast;
+                    if (!complete) break;
+                    #pragma unroll
+                    for (int m = 0; m < rowsOut; ++m)
+                        #pragma unroll
+                        for (int n = 0; n < TN; ++n) sum[m][n] = 0.0f;
+                    constexpr int atOnce = rowsOut * TN <= 32 ? 4 : 1;  // as many as the registers hold
+                    #pragma unroll atOnce
+                    for (unsigned member = 0; member < (slice < takers ? members : 0); ++member) {
                         const float4* one = place(leader + member * stride);
                         #pragma unroll
-                        for (int n = 0; n < TN; n += 4) {
-                            const float4 of = one[(m * (TN / 4) + n / 4) * apart];
-                            total[n + 1] += of.x;
-                            total[n + 0] += of.y;
-                            total[n + 3] += of.z;
-                            total[n + 2] += of.w;
-                        }
+                        for (int m = 0; m < rowsOut; ++m)
+                            #pragma unroll
+                            for (int n = 0; n < TN; n += 4) {
+                                const float4 of = one[(m * (TN / 4) + n / 4) * apart];
+                                sum[m][n + 1] += of.x;
+                                sum[m][n + 0] += of.y;
+                                sum[m][n + 3] += of.z;
+                                sum[m][n + 2] += of.w;
+                            }
                     }
-                    if (stride * 16 >= parts) finish(slice * rowsOut + m, total);
-                    else
-                        #pragma unroll
-                        for (int n = 0; n < TN; n += 4)
-                            place(leader)[(m * (TN / 4) + n / 4) * apart] = {total[n + 1], total[n], total[n + 3], total[n + 2]};
                 }
+                part = leader;
             }
+        }
+
+        if (complete && slice < takers) {
+            const float scale = K > 0 ? alpha : 0.0f;
+            const bool inFours = (BN == 1 ? M : N) % 4 == 0 && size_t(C) % 16 == 0;
+            float* const c0 = C + row0 * N + col0;
+            #pragma unroll
+            for (int m = 0; m < rowsOut; ++m)
+                #pragma unroll
+                for (int n = 0; n < TN; n += 4) {
+                    const int mine = slice * rowsOut + m;
+                    const int row = tileRow + mine / runRows * nextRow + mine % runRows, col = tileCol + n / 4 * nextCol;
+                    const int left = cols - col;
+                    if (row >= rows || left <= 0) continue;
+                    float* c = c0 + size_t(row) * N + col;
+                    float of[4] = {scale * sum[m][n], scale * sum[m][n + 1], scale * sum[m][n + 2], scale * sum[m][n + 3]};
+                    if (inFours) {
+                        if (beta != 0.0f) {                // BLAS: beta = 0 never reads C
+                            const float4 old = *reinterpret_cast<const float4*>(c);
+                            of[0] += beta * old.x;
+                            of[1] += beta * old.y;
+                            of[2] += beta * old.z;
+                            of[3] += beta * old.w;
+                        }
+                        *reinterpret_cast<float4*>(c) = {of[0], of[1], of[2], of[3]};
+                    } else {
+                        for (int i = 0; i < 4; ++i)
+                            if (i < left) c[i] = beta != 0.0f ? of[i] + beta * c[i] : of[i];
+                    }
+                }
         }
         __syncthreads();                                   // the buffers are free for the next tile
     }
