@@ -1,10 +1,10 @@
 // 11 · Asynchronous pipeline: the copies into shared memory run by themselves, several tiles ahead.
 //
 // What changed: cp.async copies from global to shared memory without passing through registers, and
-// nobody waits until the data are needed: STAGES - 1 tiles are under way at any time. A copy can
-// neither transpose nor swizzle what it moves, so that A goes word by word, with four words of
-// padding per row of its tile to keep eight k and four rows in different banks. For compute
-// capability 8.0 and later.
+// nobody waits until the data are needed: STAGES - 1 tiles are under way at any time. A copy moves
+// its 4, 8 or 16 bytes as they lie, so that A, which is transposed, goes word by word, with four
+// words of padding per row of its tile to keep eight k and four rows in different banks. For
+// compute capability 8.0 and later.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. TM, TN: per thread. STAGES: pairs of tiles. BLOCKS: blocks that one SM is to hold.

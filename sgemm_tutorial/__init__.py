@@ -14,15 +14,18 @@ from .errors import (
 )
 from .hardware import find_gpu, gpus_table, limits_of, limits_table
 from .kernel import Kernel
+from .launching import launch
 from .measure import timing
 from .measure.here import bench_or_recording
-from .model import roofline, waves
+from .model import predictions, roofline, waves
 from .model.occupancy import occupancy
 from .model.resources import kernel_occupancy, resources, resources_table
 from .model.sass import hot_loop, sass, sass_mix, sass_table
+from .own import kernel_from
 from .paths import RESULTS
 from .records import ceilings, counters, profiles, published
 from .records.ceilings import card
+from .records.scoreboard import scoreboard
 from .records.timings import recorded
 from .simulation import simulate
 from .source import diff, show
@@ -57,12 +60,15 @@ __all__ = [
     "gpus_table",
     "hardware",
     "hot_loop",
+    "kernel_from",
     "kernel_occupancy",
+    "launch",
     "limits_of",
     "limits_table",
     "matrices",
     "occupancy",
     "owners",
+    "predictions",
     "profiles",
     "published",
     "recorded",
@@ -73,6 +79,7 @@ __all__ = [
     "sass",
     "sass_mix",
     "sass_table",
+    "scoreboard",
     "show",
     "simulate",
     "suite",

@@ -26,6 +26,7 @@ from .measure.bench import BenchError, bench
 from .measure.tune import tune
 from .model.resources import kernel_occupancy, resources, resources_table
 from .model.sass import sass_mix, sass_table
+from .own import CONTRACT, SUFFIX, kernel_from, unfinished
 from .progress import bar
 from .records import timings
 from .records import tune as tunings
@@ -33,25 +34,30 @@ from .records.compare import compare
 from .records.sizes import parse_sizes
 from .records.timings import Record, no_gpu, recorded
 from .simulation import simulate
+from .skeletons import GAPS, skeleton
 from .table import Table
 
 PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 TUNED = "256:4096:128,8192"
 """Sizes that are tuned unless others are named."""
+SHOWN = 5  # cases that fail, the cheap and telling ones first
 T = TypeVar("T")
 
 DESCRIPTION = """\
 The kernels of the book "Fast matrix multiplication on a GPU", from the command line: list them, read
 them, check them, time them against cuBLAS, tune the last, and count what they do to memory.
 
-A kernel is named by its number (03), its name (shared_tile) or both (03_shared_tile). Where there is
-no GPU, kernels run on the simulator and timings are shown from the recording."""
+A kernel is named by its number (03), its name (shared_tile) or both (03_shared_tile). The path of a file,
+my_kernel.cu, is as good as a name: `new --help` says what such a file must keep. Where there is no GPU,
+kernels run on the simulator and timings are shown from the recording."""
 
 EPILOG = """\
 examples:
   python -m sgemm_tutorial list
   python -m sgemm_tutorial show 03 --diff 02
   python -m sgemm_tutorial check all
+  python -m sgemm_tutorial new 03 my_kernel.cu
+  python -m sgemm_tutorial check my_kernel.cu --set BM=16 --set BN=16
   python -m sgemm_tutorial bench --kernels 02,03 --sizes 256:4096:256 --output mine.json
   python -m sgemm_tutorial compare ladder mine.json
   python -m sgemm_tutorial tune --sizes 1024,1x4096x4096 --budget 60
@@ -81,10 +87,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return PASSED
 
 
+def _kernels(names: Sequence[str | Kernel], settings: Sequence[str]) -> list[Kernel]:
+    """Return the kernels of names and files; settings, NAME=VALUE, are for the one file, or else the one kernel."""
+    values = {}
+    for name, _, value in (setting.partition("=") for setting in settings):
+        values[name] = int(value) if value.isdecimal() else value
+    files = [name for name in names if str(name).endswith(SUFFIX)]
+    theirs = files or names
+    if values and len(theirs) != 1:
+        raise ArgumentError(
+            "set", f"{', '.join(settings)} for {len(theirs)} kernels", "one kernel, or one file among them"
+        )
+    if not values:
+        return [find(name) for name in names]
+    return [
+        kernel_from(name, **values) if name in files else find(name).variant(**values) if name in theirs else find(name)
+        for name in names
+    ]
+
+
 def _list(options: argparse.Namespace) -> int:
     compiled, broken = _each(CATALOGUE, lambda kernel: _compiled(kernel, options.architecture))
     nothing = {"architecture": options.architecture, "resources": None, "occupancy": None}
-    rows = [_summary(kernel) | compiled.get(kernel.name, nothing) for kernel in CATALOGUE]
+    rows = [_summary(kernel) | compiled.get(kernel, nothing) for kernel in CATALOGUE]
     if options.json:
         _print_json(rows)
         return _told(broken)
@@ -108,8 +133,40 @@ def _list(options: argparse.Namespace) -> int:
     return _told(broken)
 
 
+def _new(options: argparse.Namespace) -> int:
+    kernel = find(options.rung)
+    path = Path(options.file or f"my_{kernel.function}{SUFFIX}")
+    if path.suffix != SUFFIX:
+        raise ArgumentError("file", str(path), f"a name that ends in {SUFFIX}")
+    text = skeleton(kernel)
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise ArgumentError(
+            "file", f"{path} ({error.strerror})", "a file that is not there yet, in a folder that is"
+        ) from None
+    mine = kernel_from(path)
+    todo = unfinished(mine)
+    if options.json:
+        _print_json({"file": str(path), "rung": kernel.name, "todo": todo, "parameters": mine.parameters})
+    else:
+        command = "python -m sgemm_tutorial"
+        verb = "leave" if len(todo) > 1 else "leaves"
+        print(f"{path} is {kernel.name} but for what {_lines(todo)} {verb} to you.")
+        print(f"{command} check {path}   grades it, as often as you like")
+        print(f"{command} show {path} --diff {kernel.name[:2]}   shows what it lacks: the solution")
+    return PASSED
+
+
+def _lines(numbers: Sequence[int]) -> str:
+    """Return line numbers in words."""
+    *some, last = map(str, numbers)
+    return f"lines {', '.join(some)} and {last}" if some else f"line {last}"
+
+
 def _show(options: argparse.Namespace) -> int:
-    kernel = find(options.name)
+    (kernel,) = _kernels([options.name], options.set)
     text = source.diff(find(options.diff), kernel) if options.diff else source.show(kernel)
     if options.json:
         data = _summary(kernel) | {"diff" if options.diff else "source": text.text}
@@ -146,7 +203,8 @@ def _check(options: argparse.Namespace) -> int:
             work.set_description(kernel.name)
             return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in work))
 
-    found, broken = _each(CATALOGUE if options.name == "all" else [find(options.name)], checked)
+    kernels = _kernels(CATALOGUE if options.name == "all" else [options.name], options.set)
+    found, broken = _each(kernels, checked)
     suites = list(found.values())
     status = PASSED if all(suite.passed for suite in suites) else FAILED
     if options.json:
@@ -155,17 +213,26 @@ def _check(options: argparse.Namespace) -> int:
         _print_json({"passed": passed, "cases": [_plain(result) | {"passed": result.passed} for result in results]})
         return _told(broken, status)
     for suite in suites:
-        if options.verbose or given or not suite.passed:
-            _print((suite if options.verbose or given else suite.failures()).table())
+        if options.verbose or given:
+            _print(suite.table())
+        elif not suite.passed:
+            failed = suite.failures().results
+            _print(SuiteResult(failed[:SHOWN]).table())
+            if len(failed) > SHOWN:
+                print(f"and {len(failed) - SHOWN} more; --verbose shows all")
     _print(summary(suites))
+    for kernel, suite in zip(found, suites, strict=True):
+        if not suite.passed and (todo := unfinished(kernel)):
+            print(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. Until then it cannot pass.")
     return _told(broken, status)
 
 
 def _bench(options: argparse.Namespace) -> int:
-    kernels = CATALOGUE if options.kernels == "all" else [find(name.strip()) for name in options.kernels.split(",")]
+    names = [name.strip() for name in options.kernels.split(",")]
+    kernels = _kernels(CATALOGUE if options.kernels == "all" else names, options.set)
     here, failure = gpu.available(), None
     usable, broken = _each(kernels, lambda kernel: gpu.load(kernel.instance) if here else kernel.digest)
-    kernels = [kernel for kernel in kernels if kernel.name in usable]
+    kernels = [kernel for kernel in kernels if kernel in usable]
     sizes = parse_sizes(options.sizes or "4096") if options.sizes or here else None
     if here:
         try:
@@ -176,7 +243,11 @@ def _bench(options: argparse.Namespace) -> int:
         if options.flush_l2:
             raise ArgumentError("flush_l2", "True", "a GPU: without one, a recording is shown")
         record = recorded(kernels, sizes, options.recording)
-        print(no_gpu(record), file=sys.stderr if options.json else sys.stdout)
+        said = [no_gpu(record)]
+        if options.kernels != "all":
+            missing = [kernel.name for kernel in kernels if not record.select([kernel]).points]
+            said += [f"{name} is not in the recording: only a GPU can time it." for name in missing]
+        print(*said, sep="\n", file=sys.stderr if options.json else sys.stdout)
     if options.json:
         _print_json(record.as_dict() | {"measured_here": here})
     else:
@@ -194,8 +265,8 @@ def _bench(options: argparse.Namespace) -> int:
     return INTERRUPTED if here and not record.complete else status
 
 
-def _each(kernels: Iterable[Kernel], do: Callable[[Kernel], T]) -> tuple[dict[str, T], list[TutorialError]]:
-    """Do something with each kernel; return the results by the kernels' names, and the errors of the others.
+def _each(kernels: Iterable[Kernel], do: Callable[[Kernel], T]) -> tuple[dict[Kernel, T], list[TutorialError]]:
+    """Do something with each kernel; return the results, and the errors of the others.
 
     A file is its reader's to change, so that any kernel may be broken; then the rest go on. Where none is left, the
     first error is raised.
@@ -203,7 +274,7 @@ def _each(kernels: Iterable[Kernel], do: Callable[[Kernel], T]) -> tuple[dict[st
     done, broken = {}, []
     for kernel in kernels:
         try:
-            done[kernel.name] = do(kernel)
+            done[kernel] = do(kernel)
         except TutorialError as error:
             broken.append(error)
     if broken and not done:
@@ -266,7 +337,7 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _trace(options: argparse.Namespace) -> int:
-    kernel = find(options.name)
+    (kernel,) = _kernels([options.name], options.set)
     try:
         ((M, N, K),) = parse_sizes(options.size.replace(",", "x"))
     except ValueError:  # an ArgumentError, or several
@@ -297,8 +368,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    def command(name: str, run: Callable[[argparse.Namespace], int], short: str, more: str) -> Callable[..., Any]:
-        added = commands.add_parser(name, help=short, description=f"{short[0].upper()}{short[1:]}. {more}")
+    def command(
+        name: str, run: Callable[[argparse.Namespace], int], short: str, more: str, epilog: str = ""
+    ) -> Callable[..., Any]:
+        description = f"{short[0].upper()}{short[1:]}. {more}"
+        form = raw if epilog else argparse.HelpFormatter
+        added = commands.add_parser(name, help=short, description=description, epilog=epilog, formatter_class=form)
         added.set_defaults(run=run)
         added.add_argument("--json", action="store_true", help="print JSON, and nothing else, on stdout")
         return added.add_argument
@@ -309,14 +384,32 @@ def _parser() -> argparse.ArgumentParser:
         "help": "what to compile for, such as sm_86 (default: %(default)s); needs no GPU",
     }
 
+    setting = {
+        "action": "append",
+        "default": [],
+        "metavar": "NAME=VALUE",
+        "help": "a template argument, such as BM=64; again for each",
+    }
+
     add = command("list", _list, "list the ladder of kernels", "Says what the compiler gives each.")
     add("--architecture", **architecture)
 
     add = command("show", _show, "show a kernel's source", "Needs no GPU, with --report neither.")
-    add("name", metavar="NAME", help="which kernel")
+    add("name", metavar="NAME", help="which kernel, or a file")
+    add("--set", **setting)
     add("--diff", metavar="OTHER", help="show what changed since this kernel instead")
     add("--report", action="store_true", help="add registers, shared memory, occupancy, machine instructions")
     add("--architecture", **architecture)
+
+    add = command(
+        "new",
+        _new,
+        "write a skeleton of a rung, for you to finish",
+        f"There is one of {', '.join(name[:2] for name in GAPS)}.",
+        CONTRACT,
+    )
+    add("rung", metavar="RUNG", help="which kernel")
+    add("file", metavar="FILE", nargs="?", help="where to write it (default: my_ and its name, here)")
 
     add = command(
         "check",
@@ -325,7 +418,8 @@ def _parser() -> argparse.ArgumentParser:
         "Every element must be within the error bound of float32 arithmetic, and nothing outside C may "
         "change. Runs a suite of difficult cases, on the GPU if there is one.",
     )
-    add("name", metavar="NAME", nargs="?", default="all", help="which kernel; all unless given")
+    add("name", metavar="NAME", nargs="?", default="all", help="which kernel, or a file; all unless given")
+    add("--set", **setting)
     add("--sizes", metavar="SIZES", help="these instead of the suite: such as 64,300x200x100,8:64:8")
     add("--alpha", type=float, help="with --sizes (default: 1)")
     add("--beta", type=float, help="with --sizes (default: 0)")
@@ -339,7 +433,8 @@ def _parser() -> argparse.ArgumentParser:
         "Median device times, kernel and cuBLAS in turn: a table, and drawings by size. Without a GPU, shows "
         "the recording.",
     )
-    add("--kernels", metavar="NAMES", default="all", help="which, with commas between (default: %(default)s)")
+    add("--kernels", metavar="NAMES", default="all", help="which, or files, with commas between (default: %(default)s)")
+    add("--set", **setting)
     add(
         "--sizes",
         metavar="SIZES",
@@ -384,7 +479,8 @@ def _parser() -> argparse.ArgumentParser:
         "count what a kernel does to memory, line by line",
         "Simulates a run and counts warp instructions, requests, sectors and wavefronts, as the hardware does.",
     )
-    add("name", metavar="NAME", help="which kernel")
+    add("name", metavar="NAME", help="which kernel, or a file")
+    add("--set", **setting)
     add("--size", metavar="M,N,K", default="128", help="or one number; 128 takes a second (default: %(default)s)")
     add("--architecture", **architecture)
     return parser

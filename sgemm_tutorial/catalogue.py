@@ -10,6 +10,7 @@ from . import choice
 from .errors import ArgumentError
 from .kernel import Kernel
 from .operands import FP16, named_in_cuda
+from .own import SUFFIX, kernel_from
 
 LADDER = (
     Kernel("01_naive", "one thread per element of C, neighbouring threads on neighbouring rows", {"BM": 32, "BN": 8}),
@@ -125,15 +126,18 @@ UNRECORDED = (
 def find(name: str | Kernel) -> Kernel:
     """Return the kernel of that name; its number alone ("03", "3") or its name without it will do.
 
-    A kernel instead of a name is returned as it is.
+    The path of a file, which ends in ``.cu``, is as good as a name; see `kernel_from`. A kernel instead of a name is
+    returned as it is.
 
     Raises
     ------
     ArgumentError
-        There is none; the message suggests the nearest name.
+        There is none; the message suggests the nearest name. Or the file breaks the contract.
     """
     if isinstance(name, Kernel):
         return name
+    if str(name).endswith(SUFFIX):
+        return kernel_from(name)
     wanted = str(name).zfill(2)
     for kernel in (*CATALOGUE, *UNRECORDED):
         if wanted in (kernel.name, kernel.function, kernel.name.partition("_")[0]):

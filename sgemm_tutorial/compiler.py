@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ INCLUDE = re.compile(r'(?m)^(\s*#\s*include\s*)"([^"\n]+)"')
 
 ARCHITECTURE = "sm_90"
 """What is compiled for unless something else is asked: the H100 of the recorded measurements."""
+DECLARED_MOST = 48 << 10
+"""Bytes of shared memory that a block's arrays of fixed size may take, on any GPU."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,17 @@ class Binary:
     cubin: bytes
     log: str
 
+    @cached_property
+    def most_threads(self) -> int | None:
+        """Threads per block that the source's ``__launch_bounds__`` allow; None where there are none."""
+        bounds = re.search(r"\.maxntid (\d+)", self.ptx)
+        return int(bounds[1]) if bounds else None
+
+    @cached_property
+    def extern_shared(self) -> bool:
+        """Whether it uses shared memory that the launch must add."""
+        return ".extern .shared" in self.ptx
+
 
 def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     """Compile a template instance.
@@ -96,7 +109,8 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     CompileError
         The source does not compile; the message is NVRTC's log with the file's name and lines.
     ArgumentError
-        The architecture is malformed or older than the kernel needs, or has less shared memory than it adds.
+        The architecture is malformed or older than the kernel needs, or has less shared memory than it adds. Or the
+        source is for fewer threads, or wants shared memory to be added and none is.
     """
     match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", str(architecture))
     if not match:
@@ -106,9 +120,25 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
         major, minor = instance.least_capability
         raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {instance.kernel}")
     binary = _compile(instance.kernel, instance.files, instance.expression, architecture)
-    if instance.dynamic_shared_bytes:  # the rest ptxas sees to
-        static = re.search(r"(\d+) bytes smem", binary.log)
-        shared = instance.dynamic_shared_bytes + (int(static[1]) if static else 0)
+    if binary.most_threads and instance.threads > binary.most_threads:
+        raise ArgumentError(
+            "threads",
+            f"{instance.threads:,} per block of {instance.expression}",
+            f"at most {binary.most_threads:,}, as __launch_bounds__ says",
+        )
+    if binary.extern_shared and not instance.dynamic_shared_bytes:
+        raise ArgumentError(
+            "SHARED_BYTES",
+            f"none for {instance.expression}, which has an extern __shared__ array",
+            "a template parameter of that name, the array's bytes",
+        )
+    declared = sum(map(int, re.findall(r"\.shared .*\[(\d+)\];", binary.ptx)))
+    if declared > DECLARED_MOST:  # where ptxas has run, it has said so
+        raise CompileError(
+            f"{instance.expression} uses too much shared memory: {declared:,} bytes, {DECLARED_MOST:,} at most"
+        )
+    if instance.dynamic_shared_bytes:
+        shared = instance.dynamic_shared_bytes + declared
         most = limits_of(architecture.replace("compute", "sm")).max_shared_per_block
         if shared > most:
             raise ArgumentError(

@@ -41,7 +41,7 @@ class Kernel:
         What it adds to the rung before, in one line.
     parameters : dict of str to int or str
         Template arguments in the source's order, with the field's names (BM, BN, BK, TM, TN, ...).
-        A block computes a BM × BN tile of C, a thread TM × TN elements of it (1 × 1 unless given).
+        A block computes a BM × BN tile of C, a thread TM × TN elements of it (1 × 1 unless given); `threads` says more.
         T, where there is one, is the C++ name of the element type.
     least_capability : tuple of int
         Oldest compute capability the source compiles for.
@@ -54,7 +54,10 @@ class Kernel:
     types : Types
         Of the elements of A, B and C.
     dynamic_shared : callable
-        Makes of the parameters the bytes of shared memory that a launch adds to what the source declares.
+        Makes of the parameters the bytes of shared memory that a launch adds to what the source declares: SHARED_BYTES,
+        unless given, or none.
+    entry : str
+        Name of the ``__global__`` function: the file's stem without its number, unless given.
     choose : callable, optional
         Makes of the kernel, a problem, an architecture and a number of multiprocessors the kernel with the template
         arguments for that problem.
@@ -73,7 +76,10 @@ class Kernel:
     edits: tuple[tuple[str, str], ...] = ()
     label: str = ""
     types: Types = FP32
-    dynamic_shared: Callable[[Mapping[str, Any]], int] = field(default=lambda of: 0, compare=False, repr=False)
+    dynamic_shared: Callable[[Mapping[str, Any]], int] = field(
+        default=lambda of: of.get("SHARED_BYTES", 0), compare=False, repr=False
+    )
+    entry: str = ""
     choose: Callable[[Kernel, Problem, str, int], Kernel] | None = field(default=None, compare=False, repr=False)
     settled: bool = False
     divide: Callable[[Mapping[str, Any], tuple[int, int, int], str, int], Division] | None = field(
@@ -139,8 +145,8 @@ class Kernel:
 
     @property
     def function(self) -> str:
-        """Name of the ``__global__`` function: the file's stem without its number."""
-        return self.name.lstrip("0123456789_")
+        """Name of the ``__global__`` function."""
+        return self.entry or self.name.lstrip("0123456789_")
 
     @property
     def expression(self) -> str:
@@ -152,9 +158,12 @@ class Kernel:
     def threads(self) -> int:
         """Threads per block: the tile of C divided among threads of TM × TN elements each.
 
-        Where a warp has a tile of WM × WN, it is divided among warps, and there may be several SLICES of them.
+        Where a warp has a tile of WM × WN, it is divided among warps, and there may be several SLICES of them. Where
+        there is a parameter THREADS, it says how many there are.
         """
         of = self.parameters
+        if "THREADS" in of:
+            return of["THREADS"]
         if "WM" in of:
             return WARP * of["BM"] * of["BN"] // (of["WM"] * of["WN"]) * of.get("SLICES", 1)
         return of.get("BM", 1) * of.get("BN", 1) // (of.get("TM", 1) * of.get("TN", 1))
@@ -336,7 +345,7 @@ class Kernel:
             With what was counted and traced.
         """
         kernel = self.chosen(problem, architecture, multiprocessors)
-        instance, binary = kernel.instance, kernel.build(architecture)
+        instance, binary = kernel.instance, kernel.build(architecture.replace("sm_", "compute_"))  # PTX is enough
         division = kernel.division(problem, architecture, multiprocessors)
         if problem.fresh_C:
             problem.C.fill(np.nan)

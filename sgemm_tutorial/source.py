@@ -13,6 +13,7 @@ from pygments.formatters import HtmlFormatter
 from .catalogue import find
 from .errors import ArgumentError
 from .kernel import Kernel
+from .paths import KERNELS
 
 # The book's theme and JupyterLab colour Pygments' classes themselves, light and dark, where IPython.display.Code would
 # bring fixed light colours. What both lack: room after line numbers, and added and removed lines told apart.
@@ -71,31 +72,48 @@ class Source:
         )
 
 
-def show(kernel: Kernel | str, lines: tuple[int, int] | None = None, header: str | None = None) -> Source:
+def show(kernel: Kernel | str, lines: tuple[int, int] | str | None = None, header: str | None = None) -> Source:
     """Show the kernel's source file, or a header that it includes, read anew.
 
     Parameters
     ----------
     kernel : Kernel or str
-    lines : (int, int), optional
-        First and last line to show, counted from 1.
+    lines : (int, int) or str, optional
+        First and last line to show, counted from 1; or what stands in the first line of one statement, which is shown
+        to its end, for example ``"for (int k = 0"``.
     header : str, optional
         The header to show instead, for example ``"edges.cuh"``.
 
     Raises
     ------
     ArgumentError
-        The file has no such lines, or the kernel no such header.
+        The file has no such lines or several such statements, or the kernel no such header.
     """
     kernel = find(kernel)
     file, files = header or kernel.path.name, kernel.files
     if file not in files:
         raise ArgumentError("header", repr(header), f"one that {kernel.path.name} includes, of {', '.join(files)}")
     text = files[file].splitlines()
-    first, last = lines or (1, len(text))
+    first, last = _statement(text, lines, file) if isinstance(lines, str) else lines or (1, len(text))
     if not 1 <= first <= last <= len(text):
         raise ArgumentError("lines", str(lines), f"first and last line within 1 to {len(text)} of {file}")
-    return Source("\n".join(text[first - 1 : last]), f"kernels/{file}", "cuda", first)
+    own = kernel.folder != KERNELS and (kernel.folder / file).is_file()
+    return Source("\n".join(text[first - 1 : last]), file if own else f"kernels/{file}", "cuda", first)
+
+
+def _statement(text: list[str], begins: str, file: str) -> tuple[int, int]:
+    """Return the first and last line of the one statement in whose first line this stands."""
+    found = [number for number, line in enumerate(text, start=1) if begins in line]
+    if len(found) != 1:
+        raise ArgumentError("lines", f"{begins!r}, in {len(found)} lines", f"what stands in one line of {file}")
+    depth = 0
+    for number, line in enumerate(text[found[0] - 1 :], start=found[0]):
+        code = line.partition("//")[0]
+        for sign in code if not code.lstrip().startswith("#") else "":
+            depth += (sign in "([{") - (sign in ")]}")
+            if depth == 0 and sign in ";}":
+                return found[0], number
+    return found[0], len(text)
 
 
 def diff(before: Kernel | str, after: Kernel | str) -> Source:

@@ -1,10 +1,18 @@
 """What all tests share."""
 
+import atexit
 import os
+import resource
+import shutil
+import tempfile
 from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported: threads would wait, not help
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+from . import shared_runs
 
 LONGEST = (
     "tests/records/test_recordings.py",
@@ -25,6 +33,24 @@ LONGEST = (
     "tests/book/test_book.py",
 )
 """The files that take longest: they come before the rest, so that no process is left with one in the end."""
+
+
+def pytest_configure(config):
+    """Make the folder of the runs that are shared, and tell the notebooks' kernels, before there are any processes."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="sgemm-tutorial-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # last, after IPython has closed its history there
+        startup = Path(folder, "ipython", "profile_default", "startup", "shared_runs.py")
+        startup.parent.mkdir(parents=True)
+        startup.write_text(shared_runs.STARTUP)
+        os.environ |= {shared_runs.FOLDER: folder, "IPYTHONDIR": f"{folder}/ipython"}
+
+
+@pytest.fixture
+def share_runs():
+    """What the test simulates it shares with the notebooks."""
+    with shared_runs.sharing():
+        yield
 
 
 def pytest_addoption(parser):
@@ -53,11 +79,13 @@ def pytest_collection_modifyitems(config, items):
 
 
 class ByFile(LoadScopeScheduling):
-    """Keeps the tests of a file, or the cells of a notebook, in one process; a kernel's mutants may have their own."""
+    """Keeps the tests of a file, or the cells of a notebook, in one process, but for a few tests that are long."""
+
+    ALONE = ("test_every_mutant_is_caught", "test_its_claims_hold_for_another_card")
 
     def _split_scope(self, nodeid):
         file, _, test = nodeid.partition("::")
-        return nodeid if test.startswith("test_every_mutant_is_caught") else file
+        return nodeid if test.startswith(self.ALONE) else file
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -75,11 +103,32 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-def pytest_terminal_summary(terminalreporter):
-    """Print what tests have recorded as their "summary": how many mutants were caught."""
+def _peaks():
+    """Return the most memory that this process has held at a time, and any that it started and waited for, in MB."""
+    return [resource.getrusage(who).ru_maxrss >> 10 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["peaks"] = _peaks()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """Keep what a process has told of itself."""
+    if not error:
+        node.config.stash.setdefault(PEAKS, {})[node.gateway.id] = node.workeroutput["peaks"]
+
+
+PEAKS = pytest.StashKey[dict[str, list[int]]]()
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Print what tests have recorded as their "summary", how many mutants were caught, and the memory they took."""
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
     lines = sorted({value for report in reports for name, value in report.user_properties if name == "summary"})
-    if lines:
-        terminalreporter.section("in numbers")
-        for line in lines:
-            terminalreporter.write_line(line)
+    for name, (own, others) in sorted(config.stash.get(PEAKS, {"this process": _peaks()}).items()):
+        lines.append(f"{name}: at most {own} MB, and {others} MB each that it started")
+    terminalreporter.section("in numbers")
+    for line in lines:
+        terminalreporter.write_line(line)

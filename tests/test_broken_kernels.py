@@ -9,6 +9,7 @@ import pytest
 
 from sgemm_tutorial import (
     CATALOGUE,
+    LADDER,
     ArgumentError,
     CompileError,
     Kernel,
@@ -17,6 +18,7 @@ from sgemm_tutorial import (
     find_variant,
     gpu,
     matrices,
+    recorded,
     resources_table,
     simulate,
     variants,
@@ -132,6 +134,14 @@ def test_what_needs_a_broken_kernel_gives_one_clear_error(kernel, folder, capsys
             assert out == "" and err.startswith("error: ") and kernel.path.name in err.splitlines()[0]
         assert len(resources_table([kernel, kernel]).rows) == 2
         assert kernel.path.name in resources_table([kernel]).note
+
+
+@pytest.mark.parametrize("breaks", [delete, fill_with_bytes])
+def test_the_recording_of_the_others_is_shown(breaks, folder):
+    breaks(find("05").path)
+    assert {point.kernel for point in recorded().points} == {kernel.name for kernel in LADDER} - {find("05").name}
+    with pytest.raises(ArgumentError, match="05_thread_tile_2d, whose file"):
+        recorded("05")
 
 
 @pytest.mark.parametrize("breaks", [take_an_argument, sleep])

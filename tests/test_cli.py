@@ -13,6 +13,7 @@ import pytest
 from sgemm_tutorial import CATALOGUE, LADDER, DeviceError, __main__, choice, find, gpu
 from sgemm_tutorial.__main__ import main
 from sgemm_tutorial.measure.bench import BenchError
+from sgemm_tutorial.own import CONTRACT
 from sgemm_tutorial.records import cards, files
 from sgemm_tutorial.records.tune import Tuning
 
@@ -257,8 +258,89 @@ def test_help_names_every_command_and_gives_examples(capsys):
         main(["--help"])
     out = capsys.readouterr().out
     assert caught.value.code == 0
-    for word in ("list", "show", "check", "bench", "compare", "tune", "trace", "examples:", "exit status:"):
+    for word in ("list", "show", "check", "bench", "compare", "tune", "trace", "new", "examples:", "exit status:"):
         assert word in out
+
+
+def test_a_kernel_of_ones_own(run, recording):
+    """Whatever a command does to the book's kernels it does to a file."""
+    status, out, err = run("new", "02", "mine.cu")
+    assert (status, err) == (0, "") and out.startswith("mine.cu is 02_coalesced but for what line 13 leaves to you.\n")
+    status, out, _ = run("check", "mine.cu", "--simulate")
+    assert status == 1 and "wrong values" in out and "FAILED" in out
+    assert "and 51 more; --verbose shows all\n" in out
+    assert out.endswith("mine.cu is not finished: TODO in line 13. Until then it cannot pass.\n")
+    status, out, _ = run("show", "mine.cu", "--diff", "02")
+    assert status == 0 and "+    // TODO: one element of C" in out and "-    const size_t row = " in out
+
+    Path("mine.cu").write_text(find("02").source)
+    assert run("check", "mine.cu", "--simulate")[2].startswith(
+        "error: BM: got no value, needs one, given (--set BM=64)"
+    )
+    size = ("--set", "BM=4", "--set", "BN=16")
+    assert run("check", "mine.cu", *size, "--simulate")[0] == 0
+    (row,) = json.loads(run("check", "mine.cu", *size, "--simulate", "--sizes", "9", "--json")[1])["cases"]
+    assert (row["kernel"], row["passed"]) == ("mine", True)
+    assert json.loads(run("trace", "mine.cu", *size, "--size", "16", "--json")[1])["total"]["by_class"]["fma"] == 128
+    data = json.loads(run("show", "mine.cu", *size, "--report", "--json")[1])
+    assert (data["threads"], data["parameters"]) == (64, {"BM": 4, "BN": 16}) and data["resources"]["registers"] > 0
+
+
+def test_set_is_for_one_kernel(run):
+    status, out, _ = run("show", "03", "--set", "BM=16", "--set", "BN=16", "--report", "--json")
+    assert status == 0 and json.loads(out)["parameters"] == {"BM": 16, "BN": 16, "BK": 128}
+    for wrong, message in (
+        (("check", "all", "--set", "BM=16"), "error: set: got BM=16 for"),
+        (
+            ("bench", "--kernels", "02,03", "--set", "BM=16"),
+            "error: set: got BM=16 for 2 kernels, needs one kernel, or",
+        ),
+        (("trace", "03", "--set", "TM=4"), "error: TM: got a parameter unknown to 03_shared_tile"),
+        (("trace", "03", "--set", "BM"), "error: BM: got '', needs a whole number"),
+        (("trace", "mine.cu"), "error: path: got mine.cu, which cannot be read"),
+    ):
+        status, out, err = run(*wrong)
+        assert (status, out) == (2, "") and err.startswith(message)
+
+
+def test_bench_of_a_file(run, recording, monkeypatch):
+    """Measured where there is a GPU; where there is none, no recording is shown as its own."""
+    Path("02_coalesced.cu").write_text(find("02").source.replace("acc += ", "acc += 1.0f * "))
+    size = ("--set", "BM=8", "--set", "BN=32")
+    status, out, err = run("bench", "--kernels", "02_coalesced.cu", *size)
+    assert (status, out) == (2, "") and "recorded of other code" in err
+    status, out, err = run("bench", "--kernels", "02,02_coalesced.cu", *size)
+    assert (status, err) == (0, "") and "\n02_coalesced is not in the recording: only a GPU can time it.\n" in out
+    assert out.count("02_coalesced") == 2  # and a row of the book's
+
+    asked = []
+    monkeypatch.setattr(gpu, "available", lambda: True)
+    monkeypatch.setattr(gpu, "load", lambda instance: instance)
+    monkeypatch.setattr(__main__, "bench", lambda kernels, *_, **__: asked.extend(kernels) or record(POINT))
+    assert run("bench", "--kernels", "02,02_coalesced.cu", *size)[0] == 0
+    assert asked[0] == find("02") and asked[1].path == Path("02_coalesced.cu").resolve()
+
+
+def test_new_overwrites_nothing(run):
+    assert run("new", "03")[0] == 0 and Path("my_shared_tile.cu").exists()
+    for arguments, message in (
+        (("03",), "error: file: got my_shared_tile.cu (File exists), needs a file that is not there yet"),
+        (("03", "no_folder/a.cu"), "error: file: got no_folder/a.cu (No such file or directory)"),
+        (("03", "a.txt"), "error: file: got a.txt, needs a name that ends in .cu"),
+        (("12",), "error: rung: got 12_autotuned, needs one with a skeleton"),
+    ):
+        status, out, err = run("new", *arguments)
+        assert (status, out) == (2, "") and err.startswith(message)
+    assert not Path("my_autotuned.cu").exists()
+    status, out, _ = run("new", "03", "b.cu", "--json")
+    assert json.loads(out)["todo"] == [32, 33, 34, 35]
+
+
+def test_new_states_the_contract(capsys):
+    with pytest.raises(SystemExit):
+        main(["new", "--help"])
+    out = capsys.readouterr().out
+    assert CONTRACT in out and "There is one of 01, 02, 03" in out
 
 
 MODULE = [sys.executable, "-m", "sgemm_tutorial"]

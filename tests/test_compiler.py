@@ -69,7 +69,7 @@ def test_a_source_that_does_not_compile(tmp_path):
     with pytest.raises(CompileError) as refused:
         simulate(kernel, floats(1, 1), floats(1, 32))
     text = str(refused.value)
-    assert text.startswith("00_probe.cu does not compile for sm_90:\n")
+    assert text.startswith("00_probe.cu does not compile for compute_90:\n")
     assert f'00_probe.cu({line_of(kernel, "// here")}): error: expected a ";"' in text
     assert 'identifier "nonsense" is undefined' in text
     assert str(tmp_path) not in text
@@ -83,6 +83,10 @@ def test_parameters_that_the_source_refuses():
 def test_too_much_shared_memory():
     with pytest.raises(CompileError, match="shared"):
         find("03").variant(BM=32, BN=32, BK=1024).build()
+    most = find("03").variant(BM=32, BN=32, BK=192)
+    assert most.build("compute_90").ptx == most.build().ptx
+    with pytest.raises(CompileError, match=r"shared memory: 57,344 bytes, 49,152 at most"):
+        most.variant(BK=224)(floats(3, 4), floats(4, 5))  # the simulator does without ptxas
 
 
 def test_a_function_that_is_not_there(tmp_path):

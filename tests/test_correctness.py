@@ -198,7 +198,7 @@ def test_matrices_are_normal_and_the_same_each_time():
 
 
 @pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
-def test_every_kernel_passes_its_suite(kernel):
+def test_every_kernel_passes_its_suite(kernel, share_runs):
     result = suite(kernel, on_gpu=False)
     assert result.passed, result.failures().table()
 

@@ -58,6 +58,29 @@ def test_a_header_is_shown():
         show(kernel, header="no.cuh")
 
 
+@pytest.mark.parametrize(
+    ("kernel", "begins", "first", "last"),
+    [
+        ("03", "for (int k = 0", "        for (int k = 0; k < BK; ++k)", "acc += As[tileRow][k] * Bs[k][tileCol];"),
+        ("04", "#pragma unroll 2", "        #pragma unroll 2", "        }"),
+        ("05", "float acc", "    float acc[TM][TN] = {};", "float acc[TM][TN] = {};"),
+        ("07", "auto fetch", "        auto fetch = [&](bool whole) {", "        };"),
+    ],
+)
+def test_a_statement_is_shown_to_its_end(kernel, begins, first, last):
+    part = repr(show(kernel, begins)).splitlines()
+    assert part[0].startswith(first)
+    assert part[-1].endswith(last)
+    assert all(line.startswith("   ") or not line for line in part)
+    assert sum(line.count("{") - line.count("}") for line in part) == 0
+
+
+@pytest.mark.parametrize("begins", ["float4 nowhere", "for ("])
+def test_a_statement_must_be_one(begins):
+    with pytest.raises(ArgumentError, match=r"^lines: got .* in \d+ lines, needs what stands in one line of 05_"):
+        show("05", begins)
+
+
 @pytest.mark.parametrize("lines", [(0, 3), (5, 4), (1, 10_000)])
 def test_lines_that_are_not_there_are_refused(lines):
     with pytest.raises(ArgumentError, match=r"^lines: got .* of 01_naive\.cu"):

@@ -1,7 +1,8 @@
 """Pictures: of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
 
-`figure` makes the SVG, `maps` draws matrices, `owners` and `fragments` draw who has what, `requests` draws requests to
-memory, `timeline` and `division` draw what happens when, `charts` and `spread` draw numbers.
+`figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer` and
+`fragments` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what happens when,
+and `charts` and `spread` draw numbers.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
@@ -9,7 +10,10 @@ from .charts import by_size, ladder, lines, prediction, roofline, scaling
 from .division import division, parts
 from .figure import Figure
 from .fragments import fragment
+from .grid import grid
 from .maps import access_map, tiles
+from .memories import memories
+from .outer import outer_product
 from .owners import hierarchy
 from .requests import address_line, banks
 from .spread import spread
@@ -23,9 +27,12 @@ __all__ = [
     "by_size",
     "division",
     "fragment",
+    "grid",
     "hierarchy",
     "ladder",
     "lines",
+    "memories",
+    "outer_product",
     "parts",
     "prediction",
     "roofline",

@@ -472,7 +472,8 @@ def _name(point: Point, record: Record) -> str:
     """Return the kernel's name, with what distinguishes it if the record has it with several arguments."""
     if len({(p.label, *p.parameters.values()) for p in record.points if p.kernel == point.kernel}) == 1:
         return point.kernel
-    return f"{point.kernel[:2]} {point.label or ','.join(map(str, point.parameters.values()))}"
+    number = point.kernel[:2] if point.kernel[:2].isdigit() else point.kernel
+    return f"{number} {point.label or ','.join(map(str, point.parameters.values()))}"
 
 
 def _tflops(size: tuple[int, int, int], ms: float) -> float:

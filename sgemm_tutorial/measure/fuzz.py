@@ -118,9 +118,10 @@ def judge(kernel: Kernel, problem: dict[str, Any], xp: Any = cupy) -> tuple[floa
         matrix = buffer[start : start + size].view(dtype)
         begin = int(problem["places"][i] * (POOL - size))
         matrix[:] = np.nan if unread[i] else pool(xp, dtype)[begin : begin + size]
-        for which, place, value in problem["special"]:
-            if which == i and size and not unread[i]:
-                matrix[int(place * size)] = value
+        with np.errstate(over="ignore"):  # FP16 has no 1e38
+            for which, place, value in problem["special"]:
+                if which == i and size and not unread[i]:
+                    matrix[int(place * size)] = value
         buffers.append(buffer)
         matrices.append(matrix.reshape(rows, columns))
     before = [buffer.copy() for buffer in buffers]

@@ -42,6 +42,22 @@ STALLS = {
 }
 """What a warp is doing in a cycle, in our words and in Nsight Compute's: its "warp states"."""
 
+MEANINGS = {
+    "waits for L2 or DRAM": "its next instruction needs what a load from global memory has not brought yet",
+    "waits for shared memory": "its next instruction needs what a read of shared memory has not brought yet",
+    "queue to shared memory full": "its next instruction goes to shared memory, whose queue has no place",
+    "queue to L1 full": "its next instruction goes to global memory, and the queue to L1 has no place",
+    "barrier": "it has reached a barrier, and other warps of its block have not",
+    "FP32 units busy": "its next instruction could start, but the units that execute it take none now",
+    "fixed latency": "its next instruction needs the result of arithmetic, which takes a known number of cycles",
+    "dispatch": "its next instruction is ready, and the dispatcher holds it back: for a conflict inside the SM",
+    "next instruction not there": "its next instruction has not come from the instruction cache yet",
+    "another warp was chosen": "its next instruction could start, and the scheduler issued another warp's: no wait",
+    "issued": "it issues its instruction",
+    "other": "the rest",
+}
+"""What a warp in each state of `STALLS` does, after NVIDIA's "Warp Stall Reasons" in the Profiling Guide."""
+
 PIPES = {"FP32": "FMA pipes", "FP64": "FP64 pipes", "FP16": "tensor cores"}
 """What multiplies, by the name of a kernel's types."""
 
@@ -96,6 +112,22 @@ def shares(of: Mapping[str, int | float]) -> dict[str, float]:
     all_of_it = of["cycles between a warp's instructions"]
     found = {state: of[f"state: {state}"] / all_of_it for state in STALLS}
     return found | {"other": 1 - sum(found.values())}
+
+
+def account(kernel: Kernel) -> Table:
+    """Return what a warp does from one instruction to its next, in cycles, and what each state means."""
+    between, shares = measured(kernel)["cycles between a warp's instructions"], states(kernel)
+    rows = [
+        (state, f"{between * shares[state]:.2f}", f"{shares[state]:.0%}", MEANINGS[state])
+        for state in sorted(shares, key=shares.get, reverse=True)
+        if shares[state] >= 0.0005
+    ]
+    return Table(
+        ("state", "cycles", "of the time", "what the warp does"),
+        rows,
+        f"{kernel.label or kernel.name}: {between:.2f} cycles from one instruction of a warp to its next",
+        f"{made('profiles')}.",
+    )
 
 
 def table(kernels: list[Kernel]) -> Table:

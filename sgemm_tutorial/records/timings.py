@@ -251,12 +251,15 @@ def recorded(
 ) -> Record:
     """Return what a recording holds of these kernels, as they are now, and sizes; all sizes unless given.
 
+    A kernel whose file cannot be read is left out, unless it is the only one.
+
     Raises
     ------
     ArgumentError
-        As for `load`, or it holds none of them.
+        As for `load`, or it holds none of them, or the files of none of them can be read.
     """
-    chosen, wanted = kernels_of(kernels), None if sizes is None else sizes_of(sizes)
+    listed, wanted = kernels_of(kernels), None if sizes is None else sizes_of(sizes)
+    chosen = list(filter(_readable, listed)) or listed
     record = load(recording)
     found = record.select(chosen, wanted)
     if found.points:
@@ -269,6 +272,13 @@ def recorded(
     raise ArgumentError(
         "sizes", f"{asked}: not in the recording {recording}", f"some of {', '.join(map(times_of, has))}"
     )
+
+
+def _readable(kernel: Kernel) -> bool:
+    try:
+        return bool(kernel.files)
+    except ArgumentError:
+        return False
 
 
 def no_gpu(recording: Recording) -> str:

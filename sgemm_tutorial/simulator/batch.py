@@ -126,7 +126,8 @@ class Batch:
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = threads % WARP == 0
         shared = launch.program.shared.values()
-        self.shared = SharedMemory(shared, launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise)
+        of = launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise, threads
+        self.shared = SharedMemory(shared, *of)
         self.copies = Copies(self.shared, self.block, self.thread)
         zero = np.zeros(1, np.uint32)
         self.registers: dict[str, np.ndarray] = {
@@ -255,10 +256,8 @@ class Batch:
     def write(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
         """Give a register a value in the active lanes."""
         if lanes is not None:
-            before = self.registers.get(name)
-            if before is None:
-                before = np.zeros(1, value.dtype)
-            whole = np.array(np.broadcast_to(before.view(value.dtype), self.size))
+            before, whole = self.registers.get(name), np.empty(self.size, value.dtype)
+            whole[:] = 0 if before is None else before.view(value.dtype)
             whole[lanes] = value
             value = whole
         self.registers[name] = value
@@ -298,7 +297,11 @@ class Batch:
         if space == "global":
             count["sectors"] = counting.sectors(rows)
         else:
-            count["wavefronts"], count["conflicts"] = counting.wavefronts(rows, width, kind)
+            alike, blocks = 1, rows.reshape(len(self.blocks) if slots is None else 1, -1, WARP)
+            if (blocks == blocks[0]).all():  # nearly always, as each block's shared memory begins at 0
+                alike, rows = len(blocks), blocks[0]
+            served = counting.wavefronts(rows, width, kind)
+            count["wavefronts"], count["conflicts"] = (alike * number for number in served)
         for what, number in count.items():
             name = f"{space}_{kind}_{what}"
             setattr(tally, name, getattr(tally, name) + number)

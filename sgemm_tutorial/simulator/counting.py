@@ -79,7 +79,7 @@ def sectors(addresses: np.ndarray) -> int:
         Byte address of each lane's access. Accesses are aligned and at most 16 bytes wide, so that each is
         inside one sector. -1 for a lane that takes no part; in each warp one does.
     """
-    sector = _filled(addresses) // SECTOR
+    sector = _filled(addresses) >> SECTOR.bit_length() - 1
     before, after = sector[:, :-1], sector[:, 1:]
     if not (before <= after).all():
         sector = np.sort(sector, axis=1)
@@ -173,8 +173,8 @@ def by_warp(slots: np.ndarray | None, values: np.ndarray, warps: int) -> np.ndar
     Parameters
     ----------
     slots : array of int64, optional
-        Each active lane's place: its warp times 32 plus its place in the warp. None if every lane of every
-        warp is active.
+        Each active lane's place, in ascending order: its warp times 32 plus its place in the warp. None if every lane
+        of every warp is active.
     values : array of int64
         Not negative. One per active lane, or a single one for all.
     warps : int
@@ -187,7 +187,9 @@ def by_warp(slots: np.ndarray | None, values: np.ndarray, warps: int) -> np.ndar
     """
     if slots is None:
         return (values if values.size == warps * WARP else np.broadcast_to(values, warps * WARP)).reshape(warps, WARP)
-    rows, row = np.unique(slots // WARP, return_inverse=True)
-    table = np.full((len(rows), WARP), -1, np.int64)
+    warp = slots // WARP
+    row = np.zeros(warp.size, np.int64)
+    np.cumsum(warp[1:] != warp[:-1], out=row[1:])
+    table = np.full((row[-1] + 1, WARP), -1, np.int64)
     table[row, slots % WARP] = values
     return table

@@ -50,6 +50,7 @@ class Code:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self._types: dict[str, np.dtype | None] = {}
         instructions = [instruction for block in program.blocks for instruction in block]
         self.granule = min(
             [4, *(_access(i)[2].itemsize for i in instructions if i.opcode.startswith(("ld.shared.", "st.shared.")))]
@@ -141,23 +142,32 @@ class Code:
 
     def _multiply_adds(self, run: list[Instruction]) -> Step:
         """Execute several FMAs, none of which needs another's result, as one: for few lanes many times as fast."""
-        alone = [self._arithmetic(instruction) for instruction in run]
+        alone: list[Step] = []  # made where they are needed
+        for instruction in run:
+            target, *sources = instruction.operands
+            kind = self._declared(target.name) if isinstance(target, Register) else None
+            if len(sources) != 3 or kind not in (DTYPES["f32"], DTYPES["b32"]):
+                raise unsupported(instruction)
         reads = [[self._reader(i.operands[place], "f32", i) for i in run] for place in (1, 2, 3)]
         names = [instruction.operands[0].name for instruction in run]
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             width = batch.size if lanes is None else len(lanes)
-            if width * len(run) > TOGETHER:
+            at_once = TOGETHER // width
+            if at_once < 2:
+                alone.extend(self._arithmetic(instruction) for instruction in run[len(alone) :])
                 for step in alone:
                     step(batch, lanes)
                 return
-            sources = np.empty((3, len(run), width), np.float32)
-            for rows, operands in zip(sources, reads, strict=True):
-                for row, read in zip(rows, operands, strict=True):
-                    row[:] = read(batch, lanes)
-            results = OPERATIONS[FMA].function(*sources.reshape(3, -1)).reshape(len(run), width)
-            for name, result in zip(names, results, strict=True):
-                batch.write(name, result, lanes)
+            for start in range(0, len(run), at_once):
+                these = slice(start, start + at_once)
+                sources = [
+                    np.concatenate([batch.spread(read(batch, lanes), lanes) for read in operands[these]])
+                    for operands in reads
+                ]
+                results = OPERATIONS[FMA].function(*sources).reshape(-1, width)
+                for name, result in zip(names[these], results, strict=True):
+                    batch.write(name, result, lanes)
 
         return execute
 
@@ -168,7 +178,15 @@ class Code:
             name = operand.name
             if self._declared(name) is None and name not in SPECIAL:
                 raise unsupported(instruction)
-            return lambda batch, lanes: batch.read(name, dtype, lanes, instruction)
+
+            def fetch(batch: Batch, lanes: Lanes) -> np.ndarray:
+                if lanes is None:
+                    value = batch.registers.get(name)
+                    if value is not None and value.dtype is dtype:
+                        return value
+                return batch.read(name, dtype, lanes, instruction)
+
+            return fetch
         if isinstance(operand, Immediate):
             if dtype.kind == "b":
                 constant = np.array([operand.value != 0])
@@ -193,7 +211,10 @@ class Code:
 
     def _declared(self, register: str) -> np.dtype | None:
         """Return a register's declared type, None if there is none."""
-        return DTYPES.get(self.program.register_types.get(register.rstrip("0123456789")))
+        if register not in self._types:
+            kind = self.program.register_types.get(register.rstrip("0123456789"))
+            self._types[register] = DTYPES.get(kind)
+        return self._types[register]
 
     def _widener(
         self, target: Operand, dtype: np.dtype, instruction: Instruction

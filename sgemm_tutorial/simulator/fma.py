@@ -31,14 +31,15 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     total = product + c
     result = total.astype(np.float32)
     doubtful = (total.view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
-    doubtful |= np.abs(total) < 2.0**-125
-    doubtful &= total != 0  # a sum of zero is exact
+    usual = np.abs(result).min(initial=np.inf) >= 2.0**-125  # nothing is subnormal, nor NaN
+    if not usual:
+        doubtful |= (np.abs(total) < 2.0**-125) & (total != 0)  # a sum of zero is exact
     if doubtful.any():
         where = np.flatnonzero(doubtful)
         result[where] = _round_to_odd(
             np.broadcast_to(product, total.shape)[where], np.broadcast_to(c, total.shape)[where].astype(np.float64)
         )
-    return canonical(result)
+    return result if usual else canonical(result)
 
 
 def fma64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:

@@ -170,7 +170,8 @@ class SharedMemory:
     ``interval << INTERVAL | warp's interval << WARP_INTERVAL | thread``, where a block's interval goes up at each
     barrier of the block, and a warp's at each of the warp: two accesses by different threads in the same interval of
     their block, at least one a write, are a race, unless both threads are of one warp and its intervals differ. Where
-    an asynchronous copy is on its way, the last write is ``-1 - thread``.
+    an asynchronous copy is on its way, the last write is ``-1 - thread``. As long as all blocks do the same, which most
+    do to their end, the first block's shadows stand for all, and no other is checked.
 
     Parameters
     ----------
@@ -184,19 +185,28 @@ class SharedMemory:
         Bytes per shadow element: the narrowest access in the program, at most 4.
     warpwise : bool
         Whether the program has barriers of warps. If not, their intervals need no attention.
+    threads : int
+        Per block.
     """
 
     def __init__(
-        self, variables: Collection[Variable], size: int, blocks: int, granule: int, warpwise: bool = False
+        self,
+        variables: Collection[Variable],
+        size: int,
+        blocks: int,
+        granule: int,
+        warpwise: bool = False,
+        threads: int = WARP,
     ) -> None:
         self.variables, self.size = variables, size
         self.pitch = -(-size // 16) * 16
-        self.granule, self.warpwise = granule, warpwise
+        self.granule, self.warpwise, self.threads = granule, warpwise, threads
         self.data = np.zeros(self.pitch * blocks, np.uint8)
         self.interval = np.ones(blocks, np.int64)
         self.warp_interval = np.zeros(blocks * WARPS_MAX, np.int64)
         self.wrote = np.zeros(self.pitch * blocks // granule, np.int64)
         self.read = np.zeros_like(self.wrote)
+        self.alike = blocks > 1  # whether the first block's shadows stand for all
 
     def load(
         self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, dtype: np.dtype, count: int
@@ -207,7 +217,7 @@ class SharedMemory:
         """
         width = dtype.itemsize * count
         offsets = self._offsets(addresses, block, width)
-        granule, stamp = self._granules(offsets, width), self._stamps(block, thread, width)
+        granule, stamp, addresses = self._checked(offsets, block, thread, width, addresses)
         wrote = self.wrote[granule]
         if wrote.min() <= 0:
             self._require_landed(wrote, addresses, "reads")
@@ -234,7 +244,7 @@ class SharedMemory:
         dtype = values[0].dtype
         width = dtype.itemsize * len(values)
         offsets = self._offsets(addresses, block, width)
-        granule, stamp = self._granules(offsets, width), self._stamps(block, thread, width)
+        granule, stamp, addresses = self._checked(offsets, block, thread, width, addresses)
         self._require_free(granule, stamp, addresses, "writes")
         self.wrote[granule] = stamp
         self._require_same(self.wrote[granule], stamp, addresses, "writes", "wrote")
@@ -246,7 +256,7 @@ class SharedMemory:
     def depart(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> np.ndarray:
         """Let nobody touch the `width` bytes behind each lane's address until they `land`; return their offsets."""
         offsets = self._offsets(addresses, block, width)
-        granule, stamp = self._granules(offsets, width), self._stamps(block, thread, width)
+        granule, stamp, addresses = self._checked(offsets, block, thread, width, addresses)
         self._require_free(granule, stamp, addresses, "copies to")
         mark = -1 - (stamp & SEVERAL)
         self.wrote[granule] = mark
@@ -256,7 +266,8 @@ class SharedMemory:
 
     def land(self, offsets: np.ndarray, block: np.ndarray, thread: np.ndarray, words: np.ndarray) -> None:
         """Store what was copied, an array of uint32 of shape (words, lanes), as a write that each thread makes now."""
-        self.wrote[self._granules(offsets, 4 * len(words))] = self._stamps(block, thread, 4 * len(words))
+        granule, stamp, _ = self._checked(offsets, block, thread, 4 * len(words), offsets)
+        self.wrote[granule] = stamp
         elements = self.data.view(np.uint32)
         first = offsets // 4
         for i, word in enumerate(words):
@@ -273,6 +284,32 @@ class SharedMemory:
                 f"a {width}-byte access to shared memory at byte {int(addresses[lane].view(np.int64))} of {self.size}",
             )
         return block * self.pitch + addresses.astype(np.int64)
+
+    def _checked(
+        self, offsets: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int, addresses: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the granules, stamps and addresses of the lanes to check: of blocks that do the same, the first's."""
+        if self.alike and not self._do_the_same(offsets):
+            self.alike = False
+            for shadow in (self.wrote, self.read):
+                of_blocks = shadow.reshape(len(self.interval), -1)
+                of_blocks[1:] = of_blocks[0]
+        lanes = slice(self.threads if self.alike else None)
+        granules, stamps = self._granules(offsets[lanes], width), self._stamps(block[lanes], thread[lanes], width)
+        return granules, stamps, addresses[lanes]
+
+    def _do_the_same(self, offsets: np.ndarray) -> bool:
+        """Whether all lanes of all blocks access, each block what the first does, after as many barriers."""
+        blocks = len(self.interval)
+        if len(offsets) != blocks * self.threads:
+            return False
+        of_blocks, clocks = offsets.reshape(blocks, -1), self.warp_interval.reshape(blocks, -1)
+        return bool(
+            (self.interval == self.interval[0]).all()
+            and (not self.warpwise or (clocks == clocks[0]).all())
+            and (of_blocks - of_blocks[:, :1] == of_blocks[0] - of_blocks[0, 0]).all()
+            and (of_blocks[:, 0] - of_blocks[0, 0] == self.pitch * np.arange(blocks)).all()
+        )
 
     def _granules(self, offsets: np.ndarray, width: int) -> np.ndarray:
         """Return the granules that lanes access: all lanes' first, then all lanes' second, and so on."""
@@ -302,7 +339,8 @@ class SharedMemory:
 
     def _unordered(self, before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
         """Return where two stamps are of different threads and no barrier lies between them."""
-        unordered = ((before ^ stamp) >> INTERVAL == 0) & (before != stamp)
+        differ = (before ^ stamp).view(np.uint64)
+        unordered = differ - np.uint64(1) < np.uint64((1 << INTERVAL) - 1)  # they do, and not in the interval
         if self.warpwise and unordered.any():
             unordered &= ~_of_one_warp(before, stamp) | ((before ^ stamp) >> WARP_INTERVAL == 0)
         return unordered

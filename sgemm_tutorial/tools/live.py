@@ -14,9 +14,10 @@ import copy
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -28,52 +29,6 @@ from ..paths import PACKAGE
 
 BOOK = PACKAGE.parent / "book"
 LIVE_TAG = "nbval-ignore-output"
-
-
-class Client(NotebookClient):
-    """nbclient's client, but Ctrl-C cancels what runs and the kernel is shut down once.
-
-    nbclient's own handler shuts the kernel down under the running cell, and fails when it then does so again.
-    """
-
-    ending = False
-    """Whether the kernel is being shut down."""
-
-    async def until_interrupted(self) -> None:
-        """Execute the notebook; raise KeyboardInterrupt at Ctrl-C.
-
-        A cancellation that comes just as a reply does is lost in Python 3.11, so it is repeated until it is heard.
-        """
-        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self.async_execute())
-        pressed = False
-
-        def cancel() -> None:
-            nonlocal pressed
-            pressed = True
-            if not self.ending:
-                task.cancel()
-                loop.call_later(1.0, cancel)
-
-        loop.add_signal_handler(signal.SIGINT, cancel)
-        try:
-            await task
-        except (asyncio.CancelledError, RuntimeError):
-            if not pressed:
-                raise
-        if pressed:
-            raise KeyboardInterrupt
-
-    @contextlib.asynccontextmanager
-    async def async_setup_kernel(self, **kwargs: Any) -> AsyncIterator[None]:
-        """Start a kernel, and shut it down whatever happens."""
-        self.create_kernel_manager()
-        try:
-            await self.async_start_new_kernel(**kwargs)
-            await self.async_start_new_kernel_client()
-            yield
-        finally:
-            self.ending = True
-            await self._async_cleanup_kernel()
 
 
 def executed(
@@ -101,7 +56,7 @@ def executed(
     """
     notebook = nbformat.read(path, as_version=4)
     stored = copy.deepcopy(notebook)
-    client = Client(
+    client = NotebookClient(
         notebook,
         kernel_name="python3",
         extra_arguments=["--log-level=ERROR"],  # or each kernel warns, across the bar, that TCP is not encrypted
@@ -111,7 +66,16 @@ def executed(
         resources={"metadata": {"path": str(path.parent)}},
         on_cell_executed=lambda **_: after_cell(),
     )
-    asyncio.run(client.until_interrupted())
+    with ThreadPoolExecutor(1) as thread:  # in the main thread nbclient would see to Ctrl-C itself, and fail
+        running = thread.submit(client.execute)
+        try:
+            running.result()
+        except KeyboardInterrupt:
+            while not running.done():
+                with contextlib.suppress(RuntimeError, AttributeError):  # no kernel has started yet
+                    asyncio.run(client.km.signal_kernel(signal.SIGKILL))
+                time.sleep(0.1)
+            raise
     notebook.metadata = stored.metadata
     for cell, before in zip(notebook.cells, stored.cells, strict=True):
         if keep_live and LIVE_TAG in cell.metadata.get("tags", []) and before.outputs:

@@ -213,6 +213,8 @@ async function look(name) {
     width: page.documentElement.scrollWidth,
     wide: [...page.querySelectorAll("article *")].filter(e => e.getBoundingClientRect().right > 401)
       .map(e => e.tagName + "." + e.className).slice(0, 5),
+    scrolling: [...page.querySelectorAll("article .highlight pre")].filter(e => e.scrollWidth > e.clientWidth + 1)
+      .map(e => e.textContent.slice(0, 80)),
     foreign: fetched.map(e => e.name).filter(url => !url.startsWith(location.origin) && !url.startsWith("data:")),
     failed: fetched.filter(e => e.responseStatus >= 400).map(e => e.name),
   };
@@ -288,7 +290,7 @@ def test_formulas_are_typeset(seen):
     assert {name: page["typeset"] for name, page in seen.items()} == {name: p["formulas"] for name, p in seen.items()}
 
 
-@pytest.mark.parametrize("trouble", ["errors", "fonts", "foreign", "failed"])
+@pytest.mark.parametrize("trouble", ["errors", "fonts", "foreign", "failed", "scrolling"])
 def test_no_page_shows_or_fetches_what_it_should_not(seen, trouble):
     assert not {name: page[trouble] for name, page in seen.items() if page[trouble]}
 

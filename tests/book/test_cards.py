@@ -21,7 +21,9 @@ def shell(monkeypatch):
     monkeypatch.chdir(NOTEBOOKS[0].parent)
     matplotlib.pyplot.switch_backend("agg")
     InteractiveShell.clear_instance()
-    yield InteractiveShell.instance()
+    shell = InteractiveShell.instance()
+    yield shell
+    shell.reset(new_session=False)
     InteractiveShell.clear_instance()
     gc.collect()  # what the notebook held
 
@@ -39,7 +41,7 @@ def failures(path, shell):
 
 @pytest.mark.parametrize("card", OTHERS)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_its_claims_hold_for_another_card(path, card, shell, monkeypatch):
+def test_its_claims_hold_for_another_card(path, card, shell, monkeypatch, share_runs):
     monkeypatch.setenv(cards.VARIABLE, card)
     assert not list(failures(path, shell))
 

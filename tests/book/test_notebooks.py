@@ -19,7 +19,8 @@ LIVE, RAISES = "nbval-ignore-output", "raises-exception"
 LONGEST_CELL = 25  # lines
 LARGEST_OUTPUT = 200_000  # bytes
 FIGURE = re.compile(r"\d[\d.,]* ?(?:%|[TGM]FLOP/s|[TGM]B/s|ms\b|µs)")
-WHOSE = re.compile(r"\{cite|\bsources?\b|\bSuppose\b|^\*\*\d+\.\*\*")  # somebody's, supposed, or of an exercise
+AUTHORS = "junstar92|T4 article|GTX 1050 notes|lpha-z|vantaa89|Boehm"
+WHOSE = re.compile(rf"\{{cite|\b({AUTHORS})\b|\bSuppose\b|^\*\*\d+\.\*\*")  # somebody's, supposed, or of an exercise
 MACHINE_PATH = re.compile(r"(?<![\w.:/])/(home|root|tmp|work|opt|usr|mnt|Users)/")
 
 pytestmark = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -88,6 +89,13 @@ def test_prose_takes_measured_figures_from_records(path):
     prose = [cell.source for cell in read(path).cells if cell.cell_type == "markdown"]
     paragraphs = [paragraph for source in prose for paragraph in re.split(r"\n\s*\n", source)]
     assert not [paragraph for paragraph in paragraphs if FIGURE.search(paragraph) and not WHOSE.search(paragraph)]
+
+
+def test_sources_go_by_their_names(path):
+    text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
+    assert not re.findall(
+        r"(?i)\b(?:one|two|some|several|four|first) of (?:our|the) (?:five )?sources\b|\bour .{0,8}sources?\b", text
+    )
 
 
 def test_names_no_place_on_a_machine(path):

@@ -18,10 +18,23 @@ from hypothesis import strategies as st
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
-from sgemm_tutorial import ArgumentError, Kernel, draw, find, matrices, owners, request, simulate
+from sgemm_tutorial import (
+    ArgumentError,
+    Kernel,
+    card,
+    ceilings,
+    draw,
+    find,
+    launch,
+    matrices,
+    owners,
+    request,
+    simulate,
+)
 from sgemm_tutorial.draw import figure, maps, requests
 from sgemm_tutorial.draw import owners as owners_picture
 from sgemm_tutorial.draw.warp import lane_colour
+from sgemm_tutorial.launching import Launched
 from sgemm_tutorial.records.timings import Point, Record
 from sgemm_tutorial.simulation import Run
 from sgemm_tutorial.simulator.batch import Access
@@ -78,6 +91,20 @@ def two_types() -> Record:
     return dataclasses.replace(record, points=points)
 
 
+@cache
+def launched(n: int = 1000) -> Launched:
+    """Return a launch in which thread i writes element i, and those past the end write nothing."""
+    source = """__global__ void copy(int n, const float* x, float* z)
+    {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) z[i] = x[i];
+    }"""
+    x, z, blocks = np.arange(n, dtype=np.float32), np.full(n, np.nan, np.float32), -(-n // 256)
+    run = launch(source, "copy", blocks, 256, {"n": np.int32(n), "x": x, "z": z}, trace=range(blocks))
+    assert (z == x).all()
+    return run
+
+
 def pictures() -> dict[str, draw.Figure]:
     """Return one of each picture and of what may break it."""
     four = made(THREADS * 16, 16, "global", "A")
@@ -109,6 +136,12 @@ def pictures() -> dict[str, draw.Figure]:
         "hierarchy": draw.hierarchy(WARPS, warp=5),
         "hierarchy of strips": draw.hierarchy(STRIPS),
         "hierarchy of one warp": draw.hierarchy(NAIVE.variant(BM=32, BN=1)),
+        "grid": draw.grid(launched(), "z", card(), block=1, warp=2),
+        "grid of 40": draw.grid(launched(10_000), "z", card(), block=39, warp=0),
+        "memories": draw.memories(card(), ceilings.load()),
+        "outer product": draw.outer_product("05", thread=70),
+        "outer product, one column": draw.outer_product("04"),
+        "outer product, in pieces": draw.outer_product("10", thread=255),
         "fragment": draw.fragment(traced_half()),
         "fragment of B": draw.fragment(traced_half(), "B", warp=1),
         "fragment of C": draw.fragment(traced_half(), "C", "store"),
@@ -614,6 +647,34 @@ def test_hierarchy_has_numbers_where_there_is_room(drawn):
     assert words(drawn["hierarchy of one warp"]).count("31") == 0
     with pytest.raises(ArgumentError, match="warp: got 8, needs 0 to 7"):
         draw.hierarchy(WARPS, warp=8)
+
+
+def test_grid_says_which_lane_has_which_element():
+    assert "lane 0 has element 320 to lane 31 element 351 of z" in draw.grid(launched(), "z", card(), 1, 2).alt
+    assert "lane 0 has element 992 to lane 7 element 999 of z" in draw.grid(launched(), "z", card(), 3, 7).alt
+    with pytest.raises(
+        ArgumentError, match=r"^array: got 'x', block 0, warp 0, needs what that warp stores to, and is traced"
+    ):
+        draw.grid(launched(), "x", card())
+
+
+def test_memories_have_the_rates_that_were_measured():
+    alt = draw.memories(card(), ceilings.load()).alt
+    for level in ("shared memory", "L2", "DRAM"):
+        assert f"{ceilings.load()[level].tera_per_second:.3g} TB/s" in alt
+    assert f"{card().l2_bytes // 2**20} MiB for all SMs" in alt
+
+
+def test_outer_product_has_a_box_for_each_element(drawn):
+    kernel = find("05")
+    TM, TN = kernel.parameters["TM"], kernel.parameters["TN"]
+    picture = draw.outer_product(kernel, thread=70)
+    assert f"{TM} elements of As and {TN} elements of Bs" in picture.alt
+    assert f"{TM + TN} words for {TM * TN} multiply-adds" in picture.alt
+    places = np.argwhere(owners(kernel) == 70)
+    assert len(places) == TM * TN
+    assert picture.body != draw.outer_product(kernel, thread=0).body  # another place in the tile
+    assert "17 words for 16 multiply-adds" in draw.outer_product("04").alt
 
 
 def test_fragment_shows_every_element_once(drawn):

@@ -56,6 +56,14 @@ def test_problems_are_varied(kernel):
         assert sum(tuple(map(bool, one["shifts"])) == alone for one in whole) > 10
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_float16_cannot_hold_is_infinite():
+    large = [one for one in problems(CATALOGUE[-1], 99) if one["alpha"]]
+    one = next(one for one in large if any(of < 2 and value == 1e38 for of, _, value in one["special"]))
+    ratio, intact = fuzz.judge(quick(CATALOGUE[-1]), one, np)
+    assert ratio <= 1 and intact
+
+
 SEVENTH = quick(LADDER[6])
 ONE_ALONE = {"A, K": (True, False, False), "B, N": (False, True, False), "C, N": (False, False, True)}
 

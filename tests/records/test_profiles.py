@@ -75,3 +75,14 @@ def test_the_table_names_what_takes_longest():
         longest = max(waits, key=waits.get)
         assert row[-1].startswith(f"{longest} {waits[longest]:.0%}, ")
     assert max(waits, key=waits.get) == "queue to shared memory full"
+
+
+@every
+def test_the_account_of_a_warp_is_complete(kernel):
+    table = profiles.account(kernel)
+    cycles = [float(row[1]) for row in table.rows]
+    assert cycles == sorted(cycles, reverse=True)
+    whole = profiles.measured(kernel)["cycles between a warp's instructions"]
+    assert sum(cycles) == pytest.approx(whole, abs=0.01 * len(cycles) + 0.0005 * whole * len(cycles))
+    assert set(profiles.MEANINGS) == {*profiles.STALLS, "other"}
+    assert all(profiles.MEANINGS[state] == meaning for state, *_, meaning in table.rows)

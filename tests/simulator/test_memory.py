@@ -340,6 +340,22 @@ def test_races(tmp_path, thread, what, body, block):
     assert str(found).endswith(f"{what} since the last barrier")
 
 
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("if (blockIdx.x == 1) s[t] = x;  // here", "race"),
+        ("s[(t + blockIdx.x / 2) % 32] = x; x = s[t];  // here", "race"),
+        ("__syncthreads(); if (blockIdx.x != 1) s[t + 32] = x; __syncthreads(); x = s[t + 32];  // here", "uninit"),
+    ],
+)
+def test_what_one_block_does_otherwise_after_all_did_the_same(tmp_path, body, kind):
+    begin = "__shared__ float s[64]; s[t] = A[t]; __syncthreads(); float x = s[31 - t];\n"
+    if "x / 2" in body:
+        begin += "__syncthreads();"
+    found = fault(probe(tmp_path, begin + body + "\nC[blockIdx.x * 32 + t] = x;"), columns=96)
+    assert found.kind.startswith(kind) and found.block == (2 if "x / 2" in body else 1)
+
+
 def test_another_blocks_barrier_does_not_help(tmp_path):
     found = fault(
         probe(

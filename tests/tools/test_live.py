@@ -23,6 +23,12 @@ def notebook(*sources, live_output=None):
     return new_notebook(cells=[new_markdown_cell("# Title", id="title"), *cells], metadata=metadata)
 
 
+@pytest.fixture(autouse=True)
+def plain_kernels(monkeypatch, tmp_path_factory):
+    """Kernels without what conftest.py has those of the book's notebooks run first."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
+
+
 @pytest.fixture
 def written(tmp_path):
     def write(name, *sources, **options):

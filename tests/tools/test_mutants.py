@@ -32,7 +32,7 @@ every = pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.n
 @pytest.mark.parametrize(
     "kernel", [instance for kernel in CATALOGUE for instance in instances(kernel)], ids=lambda kernel: kernel.expression
 )
-def test_what_is_broken_is_sound_before(kernel):
+def test_what_is_broken_is_sound_before(kernel, share_runs):
     result = suite(kernel, on_gpu=False)
     assert result.passed, result.failures().table()
 

@@ -62,6 +62,7 @@ def test_its_commands_are_understood():
         "bench",
         "compare",
         "tune",
+        "new",
     }
     for command in commands:
         assert callable(_parser().parse_args(shlex.split(command)).run)
