@@ -1,7 +1,7 @@
 """Which template arguments 12 gets for a problem, and how a launch divides the work: by a model of what each costs.
 
 The model knows how fast an SM gets through multiply steps, full and with a single block on it, how fast tiles come from
-L2 and matrices from memory, and what it takes to launch and to add up parts of sums. It was fitted to some 4,000 times
+L2 and matrices from memory, and what it takes to launch and to add up parts of sums. It was fitted to some 18,600 times
 on an H200; on another GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is
 always done in the same way on the same GPU. Where ``python -m sgemm_tutorial tune`` has measured a size on a GPU, its
 table says what is quickest there, and the model is not asked; simulated, it always is.
@@ -29,27 +29,31 @@ PARAMETERS = (
 """12's template parameters, in the source's order."""
 
 SETTINGS = {
-    (128, 256, 8, 64, 64, 8, 16, 1, 4, 4, 1): (1.29, 0.33),
-    (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3): (0.338, 0.753),
-    (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6): (0.172, 0.596),
-    (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4): (0.280, 0.305),
-    (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5): (0.035, 0.231),
-    (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4): (0.412, 0.460),
-    (16, 1, 128, 4, 1, 1, 4, 1, 1, 4, 4): (0.089, 0.004),
-    (1, 32, 128, 1, 32, 1, 4, 32, 1, 4, 1): (0.0023, 0.128),
+    (128, 256, 8, 64, 64, 8, 16, 1, 4, 4, 1): (0.447, 1.34),
+    (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3): (0.348, 0.385),
+    (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6): (0.182, 0.426),
+    (64, 64, 32, 32, 64, 8, 8, 4, 4, 4, 2): (0.765, 0.809),
+    (16, 128, 32, 16, 64, 4, 8, 4, 4, 4, 2): (0.516, 0.115),
+    (32, 64, 16, 16, 32, 4, 4, 2, 4, 4, 3): (0.246, 0.263),
+    (32, 64, 32, 16, 64, 4, 8, 4, 4, 4, 2): (0.438, 0.453),
+    (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4): (0.253, 0.0573),
+    (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4): (0.333, 0.0573),
+    (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5): (0.149, 0.0286),
+    (16, 1, 128, 4, 1, 1, 4, 1, 1, 4, 4): (0.00349, 0.00358),
+    (1, 32, 128, 1, 32, 1, 4, 32, 1, 4, 1): (0.00698, 0.00716),
 }
 """Template arguments to choose among, and the µs of one multiply step of a block on an SM that is full, its share of
 them, and of a block that is alone there."""
 
 TILE = 8  # parameters that say what a multiply step is
-PACE = 5.2e-6  # µs per multiply-add of a step whose µs are not known
+PACE = 5.4e-6  # µs per multiply-add of a step whose µs are not known
 LANES = 128  # of the SM that all these µs were measured on
-LAUNCH = 4.2  # µs
-FILL = 0.5  # steps that go by before a tile's first and after its last
-L2, MEMORY = 3.8e6, 3.5e6  # bytes per µs
-MEETING, ADDING = 3.1, 6.4e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
+LAUNCH = 3  # µs
+FILL = 1.5  # steps that go by before a tile's first and after its last
+L2, MEMORY = 4.8e6, 3.25e6  # bytes per µs
+MEETING, ADDING = 2.1, 10.2e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
 TOGETHER = 16  # parts that one block adds up
-NARROW = {4: 1.0, 2: 1.03, 1: 1.1}  # times the µs, by how many words are copied at once
+NARROW = {4: 1.0, 2: 1.07, 1: 1.14}  # times the µs, by how many words are copied at once; 2 is a guess
 MOST_SUMS = 96  # of a thread whose registers hold what is under way too
 GROUP = 8  # rows of tiles that are walked column by column
 

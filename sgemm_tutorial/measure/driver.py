@@ -13,7 +13,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from .. import gpu
+from .. import gpu, tuned
+from ..choice import PARAMETERS
 from ..compiler import Instance, build
 from ..errors import TutorialError
 from ..kernel import Kernel
@@ -203,6 +204,9 @@ def _launched(item: Item) -> Kernel:
     """Return the kernel that an item will launch: what its kernel chooses, where it does and the item tells a size."""
     kernel, *rest = item
     if kernel.choose and rest and isinstance(rest[0], tuple):
+        way = tuned.best(kernel, gpu.name(), rest[0])
+        if way:
+            return kernel.variant(**dict(zip(PARAMETERS, way.setting, strict=True)))
         return kernel.chosen(imagined(*rest[0]), *gpu.place())
     return kernel
 
