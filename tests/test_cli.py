@@ -273,9 +273,9 @@ def test_help_names_every_command_and_gives_examples(capsys):
 
 
 REFUSED = {
-    "an instruction that sm_90 lacks": '''double w, x, y, z;
+    "an instruction that sm_90 lacks": """double w, x, y, z;
         asm volatile("ld.global.v4.f64 {%0, %1, %2, %3}, [%4];" : "=d"(w), "=d"(x), "=d"(y), "=d"(z) : "l"(A));
-        C[t] = w + x + y + z;''',
+        C[t] = w + x + y + z;""",
     "too much shared memory": "__shared__ float As[12289]; As[t] = 0; if (K < 0) C[t] = As[K * K];",
 }
 
