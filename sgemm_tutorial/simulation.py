@@ -14,11 +14,11 @@ from .errors import ArgumentError
 from .kernel import MULTIPROCESSORS, Kernel
 from .simulator.batch import Access
 from .simulator.counting import Counts
-from .table import Table
+from .table import Table, Tabular
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(Tabular):
     """What a simulated run leaves.
 
     Attributes

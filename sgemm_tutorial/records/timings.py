@@ -17,7 +17,7 @@ from ..catalogue import LADDER
 from ..catalogue import find as kernel_named
 from ..errors import ArgumentError
 from ..kernel import Kernel
-from ..table import Table, shown
+from ..table import Table, Tabular, shown
 from . import files
 from .files import Measured, Recording
 from .sizes import Size, sizes_of, times_of
@@ -130,8 +130,8 @@ class Point(Measured):
         return [statistics.median(process.own.ms) for process in self.processes] or [self.ms]
 
 
-@dataclass(frozen=True)
-class Record(Recording[Point]):
+@dataclass(frozen=True, repr=False)
+class Record(Tabular, Recording[Point]):
     """Times with their provenance and settings."""
 
     def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> Record:
