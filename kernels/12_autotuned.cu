@@ -6,16 +6,16 @@
 // meet in a workspace; whoever brings the last one adds them all, in the order of k. Nobody waits
 // for anybody, and the same bits come out at every run. The loop is leaner too: what is left of K
 // beyond whole steps comes first, so that no later step needs guards; rows and columns beyond the
-// matrix repeat its last; the barrier comes before the last fragments of a pair are used up; and the
-// accumulators lie where a multiply-add never reads three registers of one bank.
+// matrix repeat its last; the barrier comes before the last fragments of a pair are used up; and
+// the multiply-adds come in an order, with sums in registers, that ask each register bank for one
+// number at a time.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. TM, TN: per thread. SLICES: groups of warps that share the depth of the tiles and add
 // up what they have. STAGES: pairs of tiles; 0 fetches through registers, for GPUs before 8.0.
-// WORDSA, WORDSB: words that are copied at once; A is turned where it goes word by word, and lies as
-// in memory otherwise. BLOCKS: blocks that one SM is to hold. MEET: the k of a step at which the
-// block meets. WALK: the way through a thread's tile. A tile of one row or column goes another way,
-// for vectors: nothing is used twice there, and nothing goes through shared memory.
+// WORDS: words of a row that are fetched at once. BLOCKS: blocks that one SM is to hold. A tile of
+// one row or column goes another way, for vectors: nothing is used twice there, and nothing goes
+// through shared memory.
 //
 // The grid is `whole` blocks with a tile each, and `shares` blocks that share the remaining tiles.
 // `workspace` holds BM × BN words for each share and each remaining tile, `arrived` a word, zero
@@ -36,19 +36,18 @@ __device__ Words<WORDS> load(const float* from, bool exists)
 
 // Copies neighbours into shared memory, or as many zeros, by themselves.
 template <int WORDS>
-__device__ void copy(void* to, const float* from, bool exists)
+__device__ void copy(unsigned to, const float* from, bool exists)
 {
-    const unsigned address = __cvta_generic_to_shared(to);
     const int bytes = exists ? 4 * WORDS : 0;
     if constexpr (WORDS == 4)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(bytes));
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes));
     else
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                     :: "r"(address), "l"(from), "n"(4 * WORDS), "r"(bytes));
+                     :: "r"(to), "l"(from), "n"(4 * WORDS), "r"(bytes));
 }
 
-template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int SLICES, int STAGES, int WORDSA, int WORDSB,
-          int BLOCKS, int MEET, int WALK>
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int SLICES, int STAGES,
+          int WORDS, int BLOCKS>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32 * SLICES, BLOCKS)
 autotuned(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C,
           float* workspace, unsigned* arrived, unsigned whole, unsigned shares, unsigned group)
@@ -105,15 +104,15 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             for (int i = 0; i < 4; ++i) a[i] = A + (row0 + (warp * 4 + i < rows ? warp * 4 + i : rows - 1)) * K;
             auto multiply = [&](int k, bool guarded) {
                 #pragma unroll
-                for (int w = 0; w < 4; w += WORDSA) {
-                    const int mine = k + (WORDSA == 4 ? lane * 4 : lane + w * 32);
+                for (int w = 0; w < 4; w += WORDS) {
+                    const int mine = k + (WORDS == 4 ? lane * 4 : lane + w * 32);
                     const bool exists = !guarded || mine >= 0;
-                    const auto b = load<WORDSA>(B + mine, exists);
+                    const auto b = load<WORDS>(B + mine, exists);
                     #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        const auto of = load<WORDSA>(a[i] + mine, exists);
+                        const auto of = load<WORDS>(a[i] + mine, exists);
                         #pragma unroll
-                        for (int j = 0; j < WORDSA; ++j) acc[0][i] += of.word[j] * b.word[j];
+                        for (int j = 0; j < WORDS; ++j) acc[0][i] += of.word[j] * b.word[j];
                     }
                 }
             };
@@ -129,27 +128,27 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             rows = 1;
         } else if constexpr (BM == 1) {
             // A warp has 32 columns of B and four rows at a time.
-            static_assert(TM == 1 && TN == 4 && WN == 32 && BK == 4 * SLICES && WORDSB != 2, "");
+            static_assert(TM == 1 && TN == 4 && WN == 32 && BK == 4 * SLICES && WORDS != 2, "");
             tileCol = warp * 32 + lane % 8 * 4;
             // Unaligned, a lane has one column and all four rows.
-            constexpr int wide = WORDSB == 4 ? 1 : 4;
-            const int col = tileCol - (WORDSB == 4 ? 0 : lane % 8 * 4 - lane), most = cols - (WORDSB == 4 ? 4 : 1);
+            constexpr int wide = WORDS == 4 ? 1 : 4;
+            const int col = tileCol - (WORDS == 4 ? 0 : lane % 8 * 4 - lane), most = cols - (WORDS == 4 ? 4 : 1);
             const float* b = B + col0 + (col < most ? col : most);  // what lies beyond the last column is never written
             auto multiply = [&](int k, bool guarded) {
                 #pragma unroll
                 for (int i = 0; i < wide; ++i) {
-                    const int mine = k + slice * 4 + (WORDSB == 4 ? lane / 8 : i);
+                    const int mine = k + slice * 4 + (WORDS == 4 ? lane / 8 : i);
                     const bool exists = !guarded || mine >= 0;
                     const float a = load<1>(A + row0 * K + mine, exists).word[0];
-                    const auto of = load<WORDSB>(b + (long long)mine * N, exists);
+                    const auto of = load<WORDS>(b + (long long)mine * N, exists);
                     #pragma unroll
-                    for (int j = 0; j < WORDSB; ++j) acc[0][j] += a * of.word[j];
+                    for (int j = 0; j < WORDS; ++j) acc[0][j] += a * of.word[j];
                 }
             };
             multiply(firstK, true);
             #pragma unroll 8
             for (unsigned step = begin + 1; step < end; ++step) multiply(firstK + int(step - begin) * BK, false);
-            if constexpr (WORDSB == 4) {
+            if constexpr (WORDS == 4) {
                 #pragma unroll
                 for (int far = 16; far > 4; far /= 2)
                     #pragma unroll
@@ -161,76 +160,73 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             }
             if (lane >= 8) cols = 0;                       // the others have the same
         } else {
+            // A tile of A, turned, [BK][BM + 4], and one of B, [BK][BN].
             constexpr int buffers = STAGES ? STAGES : 3, ahead = buffers - 1;
-            constexpr bool turned = WORDSA == 1;           // the tile of A: [BK][BM + 4], or [BM][BK], its fours swizzled
-            constexpr int pitchA = turned ? BM + 4 : BK, sizeA = (turned ? BK : BM) * pitchA;
-            constexpr int pair = 4 * (sizeA + BK * BN);    // bytes of one tile of A and one of B
-            constexpr int acrossA = !turned ? BK : threads / BM > 8 ? threads / BM : 8;  // columns that are fetched at once
-            constexpr int acrossB = threads * WORDSB < BN ? threads * WORDSB : BN;
-            constexpr int stepA = threads / (acrossA / WORDSA), stepB = threads / (acrossB / WORDSB);  // and rows
+            constexpr int pitchA = BM + 4, pair = 4 * BK * (pitchA + BN);  // bytes of both
+            constexpr int acrossA = threads / BM > 8 ? threads / BM : 8;  // columns that are fetched at once
+            constexpr int acrossB = threads * WORDS < BN ? threads * WORDS : BN;
+            constexpr int stepA = threads / acrossA, stepB = threads / (acrossB / WORDS);  // and rows
             constexpr int downA = (BM + stepA - 1) / stepA, copiesA = downA * (BK / acrossA);
             constexpr int downB = (BK + stepB - 1) / stepB, copiesB = downB * (BN / acrossB);
             constexpr bool evenA = BM % stepA == 0, evenB = BK % stepB == 0;
             static_assert(STAGES == 0 || STAGES > 2, "one to multiply, one complete, one under way");
-            static_assert(MEET < depth && (turned || MEET <= depth - 4), "the next pair is read at the end of a step");
-            static_assert(TN % 4 == 0 && depth % (turned ? 4 : 8) == 0 && (!turned || TM % 4 == 0), "fragments come in fours");
-            static_assert(BK % acrossA == 0 && threads % (acrossA / WORDSA) == 0, "");
-            static_assert(BN % acrossB == 0 && threads % (acrossB / WORDSB) == 0, "");
+            static_assert(TM % 4 == 0 && TN % 4 == 0 && depth % 2 == 0, "fragments come in fours, and in pairs");
+            static_assert(BK % acrossA == 0 && threads % acrossA == 0, "");
+            static_assert(BN % acrossB == 0 && threads % (acrossB / WORDS) == 0, "");
             constexpr int lanesM = WM / TM, lanesN = WN / TN;  // lanes down and across a warp's tile
             static_assert(lanesM * lanesN == 32 && BM % WM == 0 && BN % WN == 0, "32 lanes share the tile of a warp");
             constexpr bool squares = lanesM % 2 == 0 && lanesN % 2 == 0;
             constexpr int halfN = squares ? lanesN / 2 : 1;
             const int laneM = squares ? lane / 2 % 2 + lane / (2 * lanesN) * 2 : lane / lanesN;
             const int laneN = squares ? lane % 2 + lane / 4 % halfN * 2 : lane % lanesN;
-            runRows = turned ? 4 : 1;                      // neighbouring rows of a thread
-            nextRow = lanesM * runRows;
+            runRows = 4;                                   // neighbouring rows of a thread
+            nextRow = lanesM * 4;
             nextCol = lanesN * 4;
-            tileRow = warp / (BN / WN) * WM + laneM * runRows;
+            tileRow = warp / (BN / WN) * WM + laneM * 4;
             tileCol = warp % (BN / WN) * WN + laneN * 4;
-            const int rowA = turned ? threadIdx.x / 8 % BM : threadIdx.x / (BK / WORDSA);
-            const int colA = turned ? threadIdx.x % 8 + threadIdx.x / (8 * BM) * 8 : threadIdx.x % (BK / WORDSA) * WORDSA;
-            const int rowB = threadIdx.x / (acrossB / WORDSB), colB = threadIdx.x % (acrossB / WORDSB) * WORDSB;
-            auto swizzle = [](int row) { return row / (BK < 32 ? 32 / BK : 1) % (BK / 4) % 8 * 16; };  // in bytes
+            const int rowA = threadIdx.x / 8 % BM, colA = threadIdx.x % 8 + threadIdx.x / (8 * BM) * 8;
+            const int rowB = threadIdx.x / (acrossB / WORDS), colB = threadIdx.x % (acrossB / WORDS) * WORDS;
 
             // Copies are numbered through both tiles.
             const int lastA = rows > rowA ? (rows - 1 - rowA) / stepA : 0;  // the last copy within A's rows
-            auto within = [&](int col) { return col < cols - WORDSB ? col : cols - WORDSB; };
+            unsigned offsetA[downA];                       // of each copy: BM × K is below 2³²
+            #pragma unroll
+            for (int i = 0; i < downA; ++i) offsetA[i] = unsigned(i < lastA ? i : lastA) * stepA * K;
+            auto within = [&](int col) { return col < cols - WORDS ? col : cols - WORDS; };
             const float* a = A + (row0 + (rows > rowA ? rowA : rows - 1)) * K + firstK + colA;
             const float* b = B + (long long)(firstK + rowB) * N + (long long)col0 + (acrossB == BN ? within(colB) : 0);
-            int readA = turned ? 4 * (slice * depth * pitchA + tileRow) : 4 * tileRow * BK + (4 * slice * depth ^ swizzle(tileRow));
-            int readB = 4 * (sizeA + slice * depth * BN + tileCol);
-            int writeA = turned ? 4 * (colA * pitchA + rowA) : 4 * rowA * BK + (4 * colA ^ swizzle(rowA));
-            int writeB = 4 * (sizeA + rowB * BN + colB);
-            Words<WORDSA> heldA[STAGES ? 1 : copiesA];
-            Words<WORDSB> heldB[STAGES ? 1 : copiesB];
-            auto toA = [&](int i) {
-                const int row = i % downA * stepA;
-                return &tiles[turned ? writeA + 4 * (i / downA * acrossA * pitchA + row) : (writeA ^ swizzle(row)) + 4 * row * BK];
-            };
-            auto toB = [&](int i) { return &tiles[writeB + 4 * (i % downB * stepB * BN + i / downB * acrossB)]; };
+            const unsigned base = __cvta_generic_to_shared(tiles);
+            unsigned writeA = base + 4 * (colA * pitchA + rowA), writeB = base + 4 * (BK * pitchA + rowB * BN + colB);
+            unsigned readA = base + 4 * (slice * depth * pitchA + tileRow);
+            unsigned readB = base + 4 * (BK * pitchA + slice * depth * BN + tileCol);
+            Words<1> heldA[STAGES ? 1 : copiesA];
+            Words<WORDS> heldB[STAGES ? 1 : copiesB];
+            auto toA = [&](int i) { return writeA + 4 * (i / downA * acrossA * pitchA + i % downA * stepA); };
+            auto toB = [&](int i) { return writeB + 4 * (i % downB * stepB * BN + i / downB * acrossB); };
             auto fetch = [&](int i, int k) {
                 if (i < copiesA) {
                     if (!evenA && rowA + i % downA * stepA >= BM) return;
-                    const float* source = a + size_t(i % downA < lastA ? i % downA : lastA) * stepA * K + i / downA * acrossA;
+                    const float* source = a + size_t(offsetA[i % downA]) + i / downA * acrossA;
                     const bool exists = k + colA + i / downA * acrossA >= 0;
-                    if constexpr (STAGES > 0) copy<WORDSA>(toA(i), source, exists);
-                    else heldA[i] = load<WORDSA>(source, exists);
+                    if constexpr (STAGES > 0) copy<1>(toA(i), source, exists);
+                    else heldA[i] = load<1>(source, exists);
                 } else {
                     i -= copiesA;
                     const int row = i % downB * stepB;
                     if (!evenB && rowB + row >= BK) return;
                     const float* source = b + size_t(row) * N + (acrossB == BN ? 0 : within(colB + i / downB * acrossB));
                     const bool exists = k + rowB + row >= 0;
-                    if constexpr (STAGES > 0) copy<WORDSB>(toB(i), source, exists);
-                    else heldB[i] = load<WORDSB>(source, exists);
+                    if constexpr (STAGES > 0) copy<WORDS>(toB(i), source, exists);
+                    else heldB[i] = load<WORDS>(source, exists);
                 }
             };
             auto keep = [&] {                              // what was fetched through registers
                 if constexpr (STAGES == 0) {
                     for (int i = 0; i < copiesA; ++i)
-                        if (evenA || rowA + i % downA * stepA < BM) *reinterpret_cast<Words<WORDSA>*>(toA(i)) = heldA[i];
+                        if (evenA || rowA + i % downA * stepA < BM) *reinterpret_cast<Words<1>*>(tiles + (toA(i) - base)) = heldA[i];
                     for (int i = 0; i < copiesB; ++i)
-                        if (evenB || rowB + i % downB * stepB < BK) *reinterpret_cast<Words<WORDSB>*>(toB(i)) = heldB[i];
+                        if (evenB || rowB + i % downB * stepB < BK)
+                            *reinterpret_cast<Words<WORDS>*>(tiles + (toB(i) - base)) = heldB[i];
                 }
             };
             auto commit = [] { if constexpr (STAGES > 0) asm volatile("cp.async.commit_group;"); };
@@ -251,111 +247,60 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             if constexpr (STAGES > 0) asm volatile("cp.async.wait_group %0;" :: "n"(ahead - 1) : "memory");
             __syncthreads();                               // the first pair is complete
 
-            float4 fragA[2][turned ? 1 : TM];              // four k of each row
-            float turnedA[2][turned ? TM : 1], fragB[2][TN];  // all rows and columns of one k
-            auto four = [&](int place) { return *reinterpret_cast<const float4*>(&tiles[place]); };
-            auto readRow = [&](int m, int k) {
-                if constexpr (!turned)
-                    fragA[k / 4 % 2][m] = four((readA ^ 4 * k ^ swizzle(m * lanesM)) + 4 * m * lanesM * BK);
+            float fragA[2][TM], fragB[2][TN];              // of this k and of the next
+            auto read = [](float* into, unsigned from) {   // volatile: not put off until they are needed
+                asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                             : "=f"(into[0]), "=f"(into[1]), "=f"(into[2]), "=f"(into[3]) : "r"(from));
             };
-            auto readK = [&](int k) {
+            auto readBoth = [&](int k) {
                 #pragma unroll
-                for (int n = 0; n < TN; n += 4) {
-                    const float4 of = four(readB + 4 * (k * BN + n * lanesN));
-                    fragB[k % 2][n + 0] = of.x;
-                    fragB[k % 2][n + 1] = of.y;
-                    fragB[k % 2][n + 2] = of.z;
-                    fragB[k % 2][n + 3] = of.w;
-                }
-                if constexpr (turned) {
-                    #pragma unroll
-                    for (int m = 0; m < TM; m += 4) {
-                        const float4 of = four(readA + 4 * (k * pitchA + m * lanesM));
-                        turnedA[k % 2][m + 0] = of.x;
-                        turnedA[k % 2][m + 1] = of.y;
-                        turnedA[k % 2][m + 2] = of.z;
-                        turnedA[k % 2][m + 3] = of.w;
-                    }
-                }
+                for (int n = 0; n < TN; n += 4) read(&fragB[k % 2][n], readB + 4 * (k * BN + n * lanesN));
+                #pragma unroll
+                for (int m = 0; m < TM; m += 4) read(&fragA[k % 2][m], readA + 4 * (k * pitchA + m * lanesM));
             };
-            readK(0);
-            #pragma unroll
-            for (int m = 0; m < TM; ++m) readRow(m, 0);
+            readBoth(0);
 
-            int buffer = 0, hopWrite = -ahead * pair;
+            int buffer = 0;                                // which pair is multiplied
             #pragma unroll 1
             for (unsigned step = begin; step < end; ++step) {
                 const bool more = step + ahead < end;
                 const int hopRead = buffer == ahead ? -ahead * pair : pair;
+                const int hopWrite = buffer == (STAGES ? 0 : 1) ? -ahead * pair : pair;
                 buffer = buffer == ahead ? 0 : buffer + 1;
-                const int hop = buffer == ahead ? -ahead * pair : pair;
                 #pragma unroll
                 for (int k = 0; k < depth; ++k) {
-                    if (k == MEET) {
+                    if (k == depth - 1) {                  // the last fragments of this pair are there
                         if constexpr (STAGES > 0) {
                             asm volatile("cp.async.wait_group %0;" :: "n"(ahead - 2) : "memory");
                         } else if (step > begin) {
                             if (step + ahead <= end) keep();  // fetched during the step before
-                            writeA += hop;
-                            writeB += hop;
+                            writeA += hopWrite;
+                            writeB += hopWrite;
                         }
-                        __syncthreads();                   // the next pair is complete, and nobody reads the last one any more
-                    }
-                    if (k == MEET && more)
-                        #pragma unroll
-                        for (int i = 0; i < copiesA + copiesB; ++i) fetch(i, BK);
-                    if (k == depth - 1) {
+                        __syncthreads();                   // the next pair is complete, and nobody reads this one any more
+                        if (more)
+                            #pragma unroll
+                            for (int i = 0; i < copiesA + copiesB; ++i) fetch(i, BK);
                         a += BK;
                         b += size_t(BK) * N;
                         if constexpr (STAGES > 0) {
                             commit();
                             writeA += hopWrite;
                             writeB += hopWrite;
-                            hopWrite = hopRead;
                         }
-                        readB += step + 1 < end ? hopRead : 0;
+                        const int hop = step + 1 < end ? hopRead : 0;
+                        readA += hop;
+                        readB += hop;
                     }
-                    if (k == depth - (turned ? 1 : 4)) readA += step + 1 < end ? hopRead : 0;
-                    // What the next k needs; of A's rows, a few for the next four.
-                    readK((k + 1) % depth);
+                    readBoth((k + 1) % depth);
                     #pragma unroll
-                    for (int m = 0; m < TM; ++m)
-                        if (m * 4 / TM == k % 4) readRow(m, (k / 4 * 4 + 4) % depth);
-                    auto multiply = [&](int m, int n) {
-                        const float4 of = fragA[k / 4 % 2][turned ? 0 : m];
-                        const float factor = turned ? turnedA[k % 2][turned ? m : 0]
-                                           : k % 4 == 0 ? of.x : k % 4 == 1 ? of.y : k % 4 == 2 ? of.z : of.w;
-                        acc[m][n] += factor * fragB[k % 2][n];
-                    };
-                    if constexpr (TM % 2 == 0 && WALK % 2 == 0) {  // by squares of 2 × 2, a side in common
+                    for (int i = 0; i < TM; ++i) {
+                        const int m = (i + 4) % TM;        // the rows that were read first come last
                         #pragma unroll
-                        for (int m = 0; m < TM; m += 2)
-                            #pragma unroll
-                            for (int i = 0; i < TN; i += 2) {
-                                const int n = m / 2 % 2 ? TN - 2 - i : i;
-                                if constexpr (WALK == 0) {
-                                    multiply(m, n);
-                                    multiply(m, n + 1);
-                                    multiply(m + 1, n + 1);
-                                    multiply(m + 1, n);
-                                } else {
-                                    const int near = m / 2 % 2;
-                                    multiply(m, n + near);
-                                    multiply(m + 1, n + near);
-                                    multiply(m + 1, n + 1 - near);
-                                    multiply(m, n + 1 - near);
-                                }
-                            }
-                    } else if constexpr (WALK == 3) {      // by rows, to and fro
-                        #pragma unroll
-                        for (int m = 0; m < TM; ++m)
-                            #pragma unroll
-                            for (int i = 0; i < TN; ++i) multiply(m, m % 2 ? TN - 1 - i : i);
-                    } else {                               // by columns, down and up
-                        #pragma unroll
-                        for (int n = 0; n < TN; ++n)
-                            #pragma unroll
-                            for (int i = 0; i < TM; ++i) multiply(n % 2 ? TM - 1 - i : i, n);
+                        for (int j = 0; j < TN; ++j) {     // to and fro: from one to the next, a factor stays
+                            const int n = i % 2 ? TN - 1 - j : j;
+                            acc[m][n] += fragA[k % 2][m] * fragB[k % 2][n];
+                        }
                     }
                 }
             }

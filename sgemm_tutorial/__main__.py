@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import rich.console
 
-from . import draw, gpu, source
+from . import draw, gpu, source, tuned
 from .catalogue import CATALOGUE, find
 from .compiler import ARCHITECTURE
 from .correctness import SuiteResult, cases, check, matrices, summary
@@ -23,11 +23,13 @@ from .errors import ArgumentError, TutorialError
 from .hardware import limits_of
 from .kernel import Kernel
 from .measure.bench import BenchError, bench
+from .measure.tune import tune
 from .model.resources import kernel_occupancy, resources, resources_table
 from .model.sass import sass_mix, sass_table
 from .own import CONTRACT, SUFFIX, kernel_from, unfinished
 from .progress import bar
 from .records import timings
+from .records import tune as tunings
 from .records.compare import compare
 from .records.sizes import parse_sizes
 from .records.timings import Record, no_gpu, recorded
@@ -36,12 +38,14 @@ from .skeletons import GAPS, skeleton
 from .table import Table
 
 PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+TUNED = "256:4096:128,8192"
+"""Sizes that are tuned unless others are named."""
 SHOWN = 5  # cases that fail, the cheap and telling ones first
 T = TypeVar("T")
 
 DESCRIPTION = """\
 The kernels of the book "Fast matrix multiplication on a GPU", from the command line: list them, read
-them, check them, time them against cuBLAS, and count what they do to memory.
+them, check them, time them against cuBLAS, tune the last, and count what they do to memory.
 
 A kernel is named by its number (03), its name (shared_tile) or both (03_shared_tile). The path of a file,
 my_kernel.cu, is as good as a name: `new --help` says what such a file must keep. Where there is no GPU,
@@ -56,6 +60,7 @@ examples:
   python -m sgemm_tutorial check my_kernel.cu --set BM=16 --set BN=16
   python -m sgemm_tutorial bench --kernels 02,03 --sizes 256:4096:256 --output mine.json
   python -m sgemm_tutorial compare ladder mine.json
+  python -m sgemm_tutorial tune --sizes 1024,1x4096x4096 --budget 60
   python -m sgemm_tutorial trace naive --size 64,64,64 --json | jq .total.global_load_sectors
 
 exit status:
@@ -301,6 +306,36 @@ def _compare(options: argparse.Namespace) -> int:
     return PASSED
 
 
+def _tune(options: argparse.Namespace) -> int:
+    here, out = gpu.available(), sys.stderr if options.json else sys.stdout
+    sizes = parse_sizes(options.sizes or TUNED) if options.sizes or here else None
+    if here:
+        seconds = math.inf if options.budget is None else options.budget
+        recording = tune(sizes, seconds, ruled_out=lambda table: print(table, file=out, flush=True))
+    else:
+        recording = tunings.load()
+        print(no_gpu(recording), file=out)
+    points = tunings.select(recording, sizes)
+    if options.json:
+        _print_json({"measured_here": here, "complete": recording.complete, "points": points})
+    else:
+        _print(tunings.table(points, recording.made))
+        series = tunings.by_tile(points, recording.settings["settings"])
+        if series:
+            draw.lines(f"TFLOP/s by tile and M = N = K, {recording.made}", series, tunings.BY_TILE, log_x=True).save(
+                "tune.svg"
+            )
+            print("drawn in tune.svg")
+    if not here:
+        return PASSED
+    missing = len(set(sizes)) - len(points)
+    print(
+        f"in {tuned.path(gpu.name())}" + f"; {missing} sizes are left, start again to continue" * bool(missing),
+        file=out,
+    )
+    return INTERRUPTED if missing and options.budget is None else PASSED
+
+
 def _trace(options: argparse.Namespace) -> int:
     (kernel,) = _kernels([options.name], options.set)
     try:
@@ -420,6 +455,17 @@ def _parser() -> argparse.ArgumentParser:
         default="ladder",
         help="what to show without a GPU: a recording of the book's card, or a file (default: %(default)s)",
     )
+
+    add = command(
+        "tune",
+        _tune,
+        "find the quickest settings of kernel 12 on this GPU",
+        "Says which the compiler or the occupancy calculator rules out, and tries the others at each size. What is "
+        "quickest is what 12 runs from then on, at these sizes on GPUs of this name. Stopped at any time, it "
+        "loses nothing, and goes on when started again. Without a GPU, shows the recording.",
+    )
+    add("--sizes", metavar="SIZES", help=f"as for bench (default: {TUNED}, or all that was recorded)")
+    add("--budget", metavar="SECONDS", type=float, help="begin no other size after so long")
 
     add = command(
         "compare", _compare, "hold two recordings against each other", "Both are files, or of the book's card."

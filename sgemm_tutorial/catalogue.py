@@ -109,7 +109,7 @@ CATALOGUE = (
 )
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 
-UNRECORDED = (
+CHOOSING = (
     Kernel(
         "12_autotuned",
         "every multiprocessor has an equal share of the work, and the problem's shape says how",
@@ -120,7 +120,7 @@ UNRECORDED = (
         divide=choice.divide,
     ),
 )
-"""Kernels that are called like the others, and of which nothing has been recorded yet."""
+"""Kernels that choose their template arguments for each problem; recordings of their own tell of them."""
 
 
 def find(name: str | Kernel) -> Kernel:
@@ -139,11 +139,11 @@ def find(name: str | Kernel) -> Kernel:
     if str(name).endswith(SUFFIX):
         return kernel_from(name)
     wanted = str(name).zfill(2)
-    for kernel in (*CATALOGUE, *UNRECORDED):
+    for kernel in (*CATALOGUE, *CHOOSING):
         if wanted in (kernel.name, kernel.function, kernel.name.partition("_")[0]):
             return kernel
-    names = [kernel.name for kernel in (*CATALOGUE, *UNRECORDED)]
-    words = {key: kernel.name for kernel in (*CATALOGUE, *UNRECORDED) for key in (kernel.name, kernel.function)}
+    names = [kernel.name for kernel in (*CATALOGUE, *CHOOSING)]
+    words = {key: kernel.name for kernel in (*CATALOGUE, *CHOOSING) for key in (kernel.name, kernel.function)}
     near = difflib.get_close_matches(wanted, words, n=1, cutoff=0.4)
     hint = f"; did you mean {words[near[0]]!r}?" if near else ""
     raise ArgumentError("name", repr(name), f"one of {', '.join(names)}{hint}")

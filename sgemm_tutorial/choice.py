@@ -1,9 +1,10 @@
 """Which template arguments 12 gets for a problem, and how a launch divides the work: by a model of what each costs.
 
 The model knows how fast an SM gets through multiply steps, full and with a single block on it, how fast tiles come from
-L2 and matrices from memory, and what it takes to launch and to add up parts of sums. It was fitted to some 4,000 times
+L2 and matrices from memory, and what it takes to launch and to add up parts of sums. It was fitted to some 18,600 times
 on an H200; on another GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is
-always done in the same way on the same GPU.
+always done in the same way on the same GPU. Where ``python -m sgemm_tutorial tune`` has measured a size on a GPU, its
+table says what is quickest there, and the model is not asked; simulated, it always is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from . import gpu, tuned
 from .errors import ArgumentError
 from .hardware import WARP, limits_of
 from .kernel import Kernel
@@ -22,32 +24,35 @@ from .simulator.memory import past_alignment
 
 PARAMETERS = (
     *("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES"),
-    *("STAGES", "WORDSA", "WORDSB", "BLOCKS", "MEET", "WALK"),
+    *("STAGES", "WORDS", "BLOCKS"),
 )
 """12's template parameters, in the source's order."""
 
 SETTINGS = {
-    (128, 256, 8, 64, 64, 16, 8, 1, 4, 1, 4, 1, 7, 0): (1.34, 0.33),
-    (64, 128, 8, 32, 64, 8, 8, 1, 4, 1, 4, 3, 7, 0): (0.338, 0.753),
-    (64, 64, 8, 32, 64, 8, 8, 1, 4, 1, 4, 6, 7, 0): (0.172, 0.596),
-    (32, 32, 32, 32, 32, 8, 4, 4, 4, 1, 4, 4, 7, 2): (0.280, 0.305),
-    (16, 32, 32, 16, 32, 4, 4, 4, 4, 1, 4, 5, 7, 2): (0.035, 0.231),
-    (64, 16, 32, 64, 16, 4, 8, 4, 4, 1, 4, 4, 7, 0): (0.412, 0.460),
-    (16, 1, 128, 4, 1, 1, 4, 1, 1, 4, 1, 4, 0, 0): (0.089, 0.004),
-    (1, 32, 128, 1, 32, 1, 4, 32, 1, 1, 4, 1, 0, 0): (0.0023, 0.128),
+    (128, 256, 8, 64, 64, 8, 16, 1, 4, 4, 1): (0.447, 1.34),
+    (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3): (0.348, 0.385),
+    (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6): (0.182, 0.426),
+    (16, 128, 32, 16, 64, 4, 8, 4, 4, 4, 2): (0.516, 0.115),
+    (32, 64, 32, 16, 64, 4, 8, 4, 4, 4, 2): (0.438, 0.453),
+    (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4): (0.253, 0.0573),
+    (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4): (0.333, 0.0573),
+    (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5): (0.149, 0.0286),
+    (16, 1, 128, 4, 1, 1, 4, 1, 1, 4, 4): (0.00349, 0.00358),
+    (1, 32, 128, 1, 32, 1, 4, 32, 1, 4, 1): (0.00698, 0.00716),
 }
 """Template arguments to choose among, and the µs of one multiply step of a block on an SM that is full, its share of
 them, and of a block that is alone there."""
 
 TILE = 8  # parameters that say what a multiply step is
-PACE = 5.2e-6  # µs per multiply-add of a step whose µs are not known
+PACE = 5.4e-6  # µs per multiply-add of a step whose µs are not known
 LANES = 128  # of the SM that all these µs were measured on
-LAUNCH = 4.2  # µs
-FILL = 0.5  # steps that go by before a tile's first and after its last
-L2, MEMORY = 3.8e6, 3.5e6  # bytes per µs
-MEETING, ADDING = 3.1, 6.4e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
+LAUNCH = 3  # µs
+FILL = 1.5  # steps that go by before a tile's first and after its last
+L2, MEMORY = 4.8e6, 3.25e6  # bytes per µs
+MEETING, ADDING = 2.1, 10.2e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
 TOGETHER = 16  # parts that one block adds up
-NARROW = 1.1  # times the µs where words are copied one by one
+NARROW = {4: 1.0, 2: 1.07, 1: 1.14}  # times the µs, by how many words are copied at once; 2 is a guess
+MOST_SUMS = 96  # of a thread whose registers hold what is under way too
 GROUP = 8  # rows of tiles that are walked column by column
 
 
@@ -55,33 +60,47 @@ def dynamic_shared(of: Mapping[str, Any]) -> int:
     """Return the bytes of 12's tiles, or of the sums that slices add up where the tiles were."""
     tiles = 0
     if min(of["BM"], of["BN"]) > 1:
-        turned = of["WORDSA"] == 1
-        tiles = (of["STAGES"] or 3) * of["BK"] * (of["BM"] + 4 * turned + of["BN"])
+        tiles = (of["STAGES"] or 3) * of["BK"] * (of["BM"] + 4 + of["BN"])
     return 4 * max(tiles, _part(of) * of["SLICES"] // _takers(of) if of["SLICES"] > 1 else 0)
 
 
 def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
-    """Return 12 with template arguments for a problem: those that the model finds quickest, or its own if settled.
+    """Return 12 with template arguments for a problem: its own if settled, else the quickest.
 
-    What does not lie in fours of words is copied word by word. Before compute capability 8.0 tiles go through
-    registers, of which there must be more.
+    That is what was measured to be quickest, with its division, or else what the model finds so. What does not lie in
+    fours of words is copied by twos, or word by word. Before compute capability 8.0 tiles go through registers, of
+    which there must be more, and a thread has fewer sums.
     """
     shape, choices = (problem.M, problem.N, problem.K), []
     a, b = (array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B))
+    if problem.on_gpu and not kernel.settled and a % 16 == b % 16 == 0:
+        way = tuned.best(kernel, gpu.name(), shape)
+        if way:
+            return divided(_settled(kernel, dict(zip(PARAMETERS, way.setting, strict=True))), way.whole, way.shares)
     for setting in [tuple(kernel.parameters.values())] if kernel.settled else SETTINGS:
         of = dict(zip(PARAMETERS, setting, strict=True))
-        if of["BN"] == 1 != problem.N and not kernel.settled:
+        if not kernel.settled and _unsuited(of, shape):
             continue
-        if problem.K % 4 or a % 16 or (of["BN"] == 1 and b % 16):
-            of["WORDSA"] = 1
-        if problem.N % 4 or b % 16:
-            of["WORDSB"] = 1
+        of["WORDS"] = min(of["WORDS"], _words(of, problem.K * 4 | a | b if of["BN"] == 1 else problem.N * 4 | b))
         if int(re.findall(r"\d+", architecture)[0]) < 80 and of["STAGES"]:
+            if of["TM"] * of["TN"] > MOST_SUMS and not kernel.settled:
+                continue
             of |= {"STAGES": 0, "BLOCKS": max(of["BLOCKS"] * 2 // 3, 1)}
         choices.append(of)
-    best = min(choices, key=lambda of: _cheapest(tuple(of.values()), shape, architecture, multiprocessors))
-    least = kernel.least_capability if best["STAGES"] else (7, 5)
-    return dataclasses.replace(kernel, parameters=best, least_capability=least, settled=True)
+    return _settled(
+        kernel, min(choices, key=lambda of: ways(tuple(of.values()), shape, architecture, multiprocessors)[0])
+    )
+
+
+def _settled(kernel: Kernel, parameters: dict[str, int]) -> Kernel:
+    """Return 12 with these template arguments, for the GPUs that can do with them."""
+    least = kernel.least_capability if parameters["STAGES"] else (7, 5)
+    return dataclasses.replace(kernel, parameters=parameters, least_capability=least, settled=True)
+
+
+def divided(kernel: Kernel, whole: int, shares: int) -> Kernel:
+    """Return 12 with its work divided so, for a problem for which that adds up; see `division`."""
+    return dataclasses.replace(kernel, divide=lambda of, shape, *_: division(of, shape, whole, shares))
 
 
 def divide(
@@ -92,11 +111,12 @@ def divide(
     Raises
     ------
     ArgumentError
-        A tile of one column is for a B of one column.
+        A tile of one column is for a B of one column, and a high one for a K that is not astronomical.
     """
-    if parameters["BN"] == 1 != shape[1]:
-        raise ArgumentError("B", f"{shape[1]} columns", "1 column, as BN is 1")
-    _, whole, shares = _cheapest(tuple(parameters.values()), shape, architecture, multiprocessors)
+    unsuited = _unsuited(parameters, shape)
+    if unsuited:
+        raise unsuited
+    _, whole, shares = ways(tuple(parameters.values()), shape, architecture, multiprocessors)[0]
     return division(parameters, shape, whole, shares)
 
 
@@ -112,6 +132,21 @@ def division(parameters: Mapping[str, Any], shape: tuple[int, int, int], whole: 
     return Division(whole + shares, counts, (shares + rest) * _part(parameters), shares + rest)
 
 
+def _unsuited(of: Mapping[str, Any], shape: tuple[int, int, int]) -> ArgumentError | None:
+    """Return what to raise if a problem is none for these template arguments."""
+    _, N, K = shape
+    if of["BN"] == 1 != N:
+        return ArgumentError("B", f"{N} columns", "1 column, as BN is 1")
+    if min(of["BM"], of["BN"]) > 1 and of["BM"] * K >= 2**32:
+        return ArgumentError("A", f"{K} columns", f"fewer than 2**32 / BM, which is {2**32 // of['BM']}")
+    return None
+
+
+def _words(of: Mapping[str, Any], places: int) -> int:
+    """Return how many words can be fetched at once where rows begin at multiples of the lowest bit of `places`."""
+    return 4 if places % 16 == 0 else 2 if places % 8 == 0 and min(of["BM"], of["BN"]) > 1 else 1
+
+
 def _takers(of: Mapping[str, Any]) -> int:
     """Return how many slices are left with a part of the sum."""
     return of["SLICES"] if of["TM"] % of["SLICES"] == 0 else 1
@@ -123,10 +158,13 @@ def _part(of: Mapping[str, Any]) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _cheapest(
+def ways(
     setting: tuple[int, ...], shape: tuple[int, int, int], architecture: str, multiprocessors: int
-) -> tuple[float, int, int]:
-    """Return the µs that the model expects, the blocks that have a whole tile, and the blocks that share the others."""
+) -> list[tuple[float, int, int]]:
+    """Return each way to divide a problem, the quickest first.
+
+    Each is the µs that the model expects, the blocks that have a whole tile, and the blocks that share the others.
+    """
     of, (M, N, K) = dict(zip(PARAMETERS, setting, strict=True)), shape
     limits = limits_of(architecture.replace("compute", "sm"))
     tiles, steps = -(-M // of["BM"]) * -(-N // of["BN"]), max(-(-K // of["BK"]), 1)
@@ -137,7 +175,7 @@ def _cheapest(
 
     known = {tile[:TILE]: paces for tile, paces in SETTINGS.items()}
     full, alone = known.get(setting[:TILE], (PACE * of["BM"] * of["BN"] * of["BK"],) * 2)
-    slower = LANES / limits.fp32_lanes * (1 if 4 in (of["WORDSA"], of["WORDSB"]) else NARROW)
+    slower = LANES / limits.fp32_lanes * NARROW[of["WORDS"]]
     bytes_tiles, bytes_matrices = 4 * K * tiles * (of["BM"] + of["BN"]), 4 * (M * K + K * N + M * N)
     fetching = max(bytes_tiles / L2, bytes_matrices / MEMORY)
 
@@ -154,7 +192,7 @@ def _cheapest(
         meeting = MEETING + ADDING * 4 * _part(of) * sharing * parts if shares else 0
         return LAUNCH + max(busy, fetching) + meeting
 
-    return min((cost(*plan), *plan) for plan in _plans(tiles, steps, per_sm, multiprocessors))
+    return sorted((cost(*plan), *plan) for plan in _plans(tiles, steps, per_sm, multiprocessors))
 
 
 def _plans(tiles: int, steps: int, per_sm: int, multiprocessors: int) -> Iterator[tuple[int, int]]:

@@ -48,6 +48,16 @@ def place() -> tuple[str, int]:
     return architecture(), _multiprocessors(cupy.cuda.Device().id)
 
 
+def name() -> str:
+    """Name of the current GPU, for example ``"NVIDIA H200"``."""
+    return _name(cupy.cuda.Device().id)
+
+
+@lru_cache
+def _name(device: int) -> str:
+    return cupy.cuda.runtime.getDeviceProperties(device)["name"].decode()
+
+
 @lru_cache
 def _multiprocessors(device: int) -> int:
     return int(cupy.cuda.Device(device).attributes["MultiProcessorCount"])
@@ -66,10 +76,14 @@ def launcher(instance: Instance, division: Division, problem: Problem) -> Callab
     blocks = division.blocks
     if blocks > GRID_MAX:
         raise ArgumentError("C", f"shape {problem.C.shape}, {blocks} tiles", f"at most {GRID_MAX} tiles")
-    function = load(instance)
-    if not blocks:
+    return bound(load(instance), instance, division, problem)
+
+
+def bound(function: Any, instance: Instance, division: Division, problem: Problem) -> Callable[[], None]:
+    """Return a function that launches what `load` has returned."""
+    if not division.blocks:
         return lambda: None
-    grid, block, values = (blocks,), (instance.threads,), tuple(problem.arguments.values())
+    grid, block, values = (division.blocks,), (instance.threads,), tuple(problem.arguments.values())
     shared = instance.dynamic_shared_bytes
     if not division.counts:
         return lambda: function(grid, block, values, shared)

@@ -93,6 +93,15 @@ class Problem:
         }
 
 
+def imagined(M: int, N: int, K: int) -> Problem:
+    """Return a problem of that size whose matrices begin at multiples of 512 bytes and are left out.
+
+    It is for asking a kernel what it would do, and cannot be launched.
+    """
+    nothing = np.zeros(1, np.float32)
+    return Problem(M, N, K, np.float32(1), nothing, nothing, np.float32(0), nothing, fresh_C=True, on_gpu=False)
+
+
 @dataclass(frozen=True)
 class Division:
     """How a launch divides a problem among blocks, and what it is given for that, after C.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -14,3 +15,9 @@ def _folder(installed: str, in_checkout: str) -> Path:
 
 KERNELS = _folder("kernels", "kernels")
 RESULTS = _folder("results", "book/results")
+
+
+def own() -> Path:
+    """Return the folder for what the reader has measured: ``~/.local/share/sgemm-tutorial``, or in $XDG_DATA_HOME."""
+    named = os.environ.get("XDG_DATA_HOME")
+    return Path(named or os.path.expanduser("~/.local/share")) / "sgemm-tutorial"  # there may be no home

@@ -59,10 +59,10 @@ def test_what_a_launch_is_given_adds_up(M, N, K, card):
 )
 def test_words_are_copied_together_only_where_they_lie_together(M, N, K, shift, architecture):
     of, _ = chosen(M, N, K, shift, architecture)
-    assert of["WORDSA"] == 1 or (K % 4 == 0 and shift[0] % 4 == 0)
-    assert of["WORDSB"] == 1 or (N % 4 == 0 and shift[1] % 4 == 0)
+    row = K if of["BN"] == 1 else N
+    assert row % of["WORDS"] == 0 and shift[1] % of["WORDS"] == 0
     assert of["BN"] > 1 or N == 1
-    assert of["BN"] > 1 or of["WORDSA"] == 1 or shift[1] % 4 == 0, "a column goes along with a row"
+    assert of["BN"] > 1 or shift[0] % of["WORDS"] == 0, "a row goes along with the column"
     assert (of["STAGES"] == 0) == (architecture == "sm_75")
 
 
@@ -104,7 +104,7 @@ def test_a_variant_keeps_its_parameters():
         of = mine.chosen(problem(M, M, M), "sm_90", 132)
         assert of == mine and of.chosen(problem(M, M, M), "sm_90", 132) == mine
     ragged = mine.chosen(problem(63, 63, 63), "sm_90", 132)
-    assert ragged.parameters == mine.parameters | {"WORDSA": 1, "WORDSB": 1}
+    assert ragged.parameters == mine.parameters | {"WORDS": 1}
 
 
 def test_other_kernels_have_no_choice():

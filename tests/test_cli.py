@@ -18,6 +18,7 @@ from sgemm_tutorial import (
     __main__,
     cache,
     check,
+    choice,
     compiler,
     find,
     gpu,
@@ -26,8 +27,10 @@ from sgemm_tutorial.__main__ import main
 from sgemm_tutorial.measure.bench import BenchError
 from sgemm_tutorial.own import CONTRACT
 from sgemm_tutorial.records import cards, files
+from sgemm_tutorial.records.tune import Tuning
 
-from .records.test_timings import POINT, record
+from .measure.test_tune import point as tuned_point
+from .records.test_timings import POINT, PROVENANCE, record
 from .sources import probe
 
 
@@ -268,7 +271,7 @@ def test_help_names_every_command_and_gives_examples(capsys):
         main(["--help"])
     out = capsys.readouterr().out
     assert caught.value.code == 0
-    for word in ("list", "show", "check", "bench", "compare", "trace", "new", "examples:", "exit status:"):
+    for word in ("list", "show", "check", "bench", "compare", "tune", "trace", "new", "examples:", "exit status:"):
         assert word in out
 
 
@@ -400,3 +403,44 @@ def test_a_closed_pipe_is_no_error():
 def test_alpha_without_sizes_is_refused(capsys):
     assert main(["check", "01", "--alpha", "2"]) == 2
     assert "error: alpha: got 2 alone" in capsys.readouterr().err
+
+
+@pytest.fixture
+def tuning(tmp_path, monkeypatch):
+    """A recording of what was tuned, of three squares."""
+    points = [tuned_point((n, n, n), ms) for n, ms in ((256, 0.01), (512, 0.04), (1024, 0.2))]
+    settings = {"settings": [list(setting) for setting in list(choice.SETTINGS)[1:4:2]]}
+    return Tuning(dict(PROVENANCE), settings, True, points)
+
+
+def test_tune_without_a_gpu_shows_the_recording(run, recording, tuning):
+    assert run("tune")[0] == 2
+    files.write(cards.folder() / "tune.json", tuning)
+    status, out, err = run("tune")
+    assert (status, err) == (0, "")
+    assert out.startswith("No GPU here: showing the recording made on Imaginary GPU on 2026-11-20.\n")
+    assert "1024×1024×1024" in out and "drawn in tune.svg" in out and "<svg" in Path("tune.svg").read_text()
+    status, out, err = run("tune", "--sizes", "512", "--json")
+    data = json.loads(out)
+    assert status == 0 and [point["M"] for point in data["points"]] == [512] and data["measured_here"] is False
+    assert run("tune", "--sizes", "77")[2].startswith("error: sizes: got 77×77×77, needs some of 256×256×256")
+
+
+def test_tune_on_a_gpu(run, a_gpu, tuning, monkeypatch):
+    asked = []
+
+    def tune(sizes, seconds, ruled_out):
+        asked.append((sizes, seconds))
+        ruled_out("what was ruled out")
+        return dataclasses.replace(tuning, points=[point for point in tuning.points if point.size in sizes])
+
+    monkeypatch.setattr(__main__, "tune", tune)
+    monkeypatch.setattr(gpu, "name", lambda: "Imaginary GPU")
+    status, out, err = run("tune", "--sizes", "256:1024:256", "--budget", "5")
+    assert status == 0 and out.startswith("what was ruled out\n")
+    assert asked == [(tuple((n,) * 3 for n in (256, 512, 768, 1024)), 5)]
+    assert "tune-imaginary-gpu.json; 1 sizes are left, start again to continue" in out
+    status, out, err = run("tune", "--sizes", "256:1024:256", "--json")
+    assert status == 130 and err.startswith("what was ruled out\n") and len(json.loads(out)["points"]) == 3
+    status, out, err = run("tune", "--sizes", "512")
+    assert status == 0 and "left" not in out and "drawn" not in out

@@ -1,12 +1,13 @@
 """Pictures: of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
 
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer` and
-`fragments` draw who has what, `requests` draws requests to memory, `timeline` draws what happens when, and `charts`
-draws numbers.
+`fragments` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what happens when,
+and `charts` and `spread` draw numbers.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
 from .charts import by_size, ladder, lines, prediction, roofline, scaling
+from .division import division, parts
 from .figure import Figure
 from .fragments import fragment
 from .grid import grid
@@ -15,6 +16,7 @@ from .memories import memories
 from .outer import outer_product
 from .owners import hierarchy
 from .requests import address_line, banks
+from .spread import spread
 from .timeline import timeline
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "address_line",
     "banks",
     "by_size",
+    "division",
     "fragment",
     "grid",
     "hierarchy",
@@ -30,9 +33,11 @@ __all__ = [
     "lines",
     "memories",
     "outer_product",
+    "parts",
     "prediction",
     "roofline",
     "scaling",
+    "spread",
     "tiles",
     "timeline",
 ]

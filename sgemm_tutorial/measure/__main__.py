@@ -121,7 +121,7 @@ def _left(plans: dict[str, driver.Plan], folder: Path) -> Table:
         missing = [item for turn in range(plan.processes) for item in plan.missing(there, turn + 1)]
         rows.append((name, len(plan.items) * plan.processes, len(missing), round(sum(map(plan.takes, missing)))))
     columns = ("recording", "points", "missing", "seconds")
-    return Table(columns, rows, f"Recordings in {folder}", "Those after wavefronts are made at the same time.")
+    return Table(columns, rows, f"Recordings in {folder}", "Those after anatomy are made at the same time.")
 
 
 def _all(plans: dict[str, driver.Plan], folder: Path, show: bool) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from .. import correctness, cublas, gpu, operands
+from .. import correctness, cublas, cublaslt, gpu, operands
 from ..catalogue import LADDER
 from ..errors import ArgumentError, DeviceError, TutorialError
 from ..kernel import Kernel
@@ -26,8 +26,14 @@ from .timing import Timing
 SEED = 0
 SPOTS = 61  # rows and columns of C whose crossings are checked after timing
 
-Measure = Callable[..., Iterator[tuple[Kernel, Timing, Timing]]]
-"""Takes kernels, a size, whether to flush L2, and how to sample; yields each kernel with its timing and cuBLAS's."""
+Found = tuple[Timing, tuple[str, int]]
+"""The timing of the quickest algorithm of cuBLASLt, and which it is of how many."""
+
+Measure = Callable[..., Iterator[tuple[Kernel, Timing, Timing] | tuple[Kernel, Timing, Timing, Found]]]
+"""Takes kernels, a size, whether to flush L2, and how to sample; yields each kernel with its timing and cuBLAS's.
+
+Where it is told to search, what was found comes last.
+"""
 
 
 class BenchError(DeviceError):
@@ -115,6 +121,7 @@ def plan(
     items: Sequence[Item],
     *,
     flush_l2: bool = False,
+    search: bool = False,
     processes: int = 1,
     measure: Measure | None = None,
     takes: Callable[[Item], float] = lambda item: 1.0,
@@ -129,6 +136,8 @@ def plan(
         Those of one size together.
     flush_l2, **sampling
         As for `timing.time_interleaved`.
+    search : bool
+        Time the quickest algorithm of cuBLASLt too.
     processes, takes
         As for `Plan`.
     measure : callable, optional
@@ -139,12 +148,16 @@ def plan(
     def points(missing: Iterable[Item]) -> Iterator[Point]:
         for turn, (size, group) in enumerate(groupby(missing, key=lambda item: item[1])):
             how = {name: value for name, value in sampling.items() if turn or name != "warm_s"}  # clocks settle first
-            for kernel, own, reference in measure([kernel for kernel, _ in group], size, flush_l2, **how):
-                process = Process(_samples(own), _samples(reference))
+            how |= {"search": True} if search else {}
+            for kernel, own, reference, *found in measure([kernel for kernel, _ in group], size, flush_l2, **how):
+                (best, which) = found[0] if found else (None, None)
+                process = Process(_samples(own), _samples(reference), best and _samples(best))
                 M, N, K = size
-                yield Point.summing(own.batch, [process], **files.of(kernel), M=M, N=N, K=K)
+                yield Point.summing(own.batch, [process], which, **files.of(kernel), M=M, N=N, K=K)
 
     settings = {"flush_l2": flush_l2, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal", "seed": SEED}
+    if search:
+        settings["cublaslt"] = {"requested": cublaslt.REQUESTED, "workspace_bytes": cublaslt.WORKSPACE}
     return Plan(name, Record, items, points, settings, takes, processes)
 
 
@@ -159,8 +172,8 @@ def _samples(taken: Timing) -> Samples:
 
 
 def on_gpu(
-    kernels: Sequence[Kernel], size: Size, flush_l2: bool, **sampling: Any
-) -> Iterator[tuple[Kernel, Timing, Timing]]:
+    kernels: Sequence[Kernel], size: Size, flush_l2: bool, **how: Any
+) -> Iterator[tuple[Kernel, Timing, Timing] | tuple[Kernel, Timing, Timing, Found]]:
     """Time each kernel and cuBLAS together at one size, on the current GPU, on the same random matrices.
 
     cuBLAS computes with the kernel's types; kernels of one type come together.
@@ -170,6 +183,8 @@ def on_gpu(
     kernel : Kernel
     own, reference : Timing
         The kernel's and cuBLAS's.
+    found : Found
+        The quickest of what cuBLASLt offers, if there is any and ``search=True`` is given.
 
     Raises
     ------
@@ -185,12 +200,12 @@ def on_gpu(
         gpu.load(kernel.instance)
     for types in dict.fromkeys(kernel.types for kernel in kernels):
         alike = [kernel for kernel in kernels if kernel.types == types]
-        yield from _of_types(types, alike, size, flush_l2=flush_l2, **sampling)
+        yield from _of_types(types, alike, size, flush_l2=flush_l2, **how)
 
 
 def _of_types(
-    types: Types, kernels: Sequence[Kernel], size: Size, **sampling: Any
-) -> Iterator[tuple[Kernel, Timing, Timing]]:
+    types: Types, kernels: Sequence[Kernel], size: Size, search: bool = False, **sampling: Any
+) -> Iterator[tuple[Kernel, Timing, Timing] | tuple[Kernel, Timing, Timing, Found]]:
     """Time kernels that take the same types; see `on_gpu`."""
     M, N, K = size
     with gpu.reported("making room for A, B and C"):
@@ -198,19 +213,29 @@ def _of_types(
         C, reference_C = (cupy.empty((M, N), types.result) for _ in range(2))
     problem = operands.check(A, B, C, 1.0, 0.0, types)
     launches = [kernel.launcher(problem) for kernel in kernels]
-    reference = cublas.launch(operands.check(A, B, reference_C, 1.0, 0.0, types))
+    reference_problem = operands.check(A, B, reference_C, 1.0, 0.0, types)
+    reference = cublas.launch(reference_problem)
     inputs = correctness.matrices(M, N, K, seed=SEED, on_gpu=False, types=types)
     with gpu.reported("copying A and B to the GPU"):
         A.set(inputs[0])
         B.set(inputs[1])
+    candidates = cublaslt.candidates(reference_problem) if search else []
+    if candidates:
+        clock = timing.DeviceClock()
+        best = min(candidates, key=lambda candidate: timing.brief(candidate.launch, clock))
+        reference_C.data.memset_async(0xFF, reference_C.nbytes)  # NaN
+        best.launch()
+        _spot_check(f"cuBLASLt's {best.text}", reference_C, *inputs)
     for kernel, own in zip(kernels, launches, strict=True):
         with gpu.reported(kernel.name):
             C.data.memset_async(0xFF, C.nbytes)  # NaN
             reference_C.data.memset_async(0xFF, C.nbytes)
-        times = timing.time_interleaved({kernel.name: own, "cuBLAS": reference}, **sampling)
-        for name, result in ((kernel.name, C), ("cuBLAS", reference_C)):
+        rivals = {"cuBLAS": reference} | ({"cuBLASLt": best.launch} if candidates else {})
+        times = timing.time_interleaved({kernel.name: own} | rivals, **sampling)
+        for name, result in ((kernel.name, C), (" or ".join(rivals), reference_C)):
             _spot_check(name, result, *inputs)
-        yield kernel, times[kernel.name], times["cuBLAS"]
+        found = [(times["cuBLASLt"], (best.text, len(candidates)))] if candidates else []
+        yield kernel, times[kernel.name], times["cuBLAS"], *found
 
 
 def _continued(path: Path, wanted: Plan, made: Any) -> tuple[Any, list[Point]]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import variants
-from ..catalogue import CATALOGUE
+from ..catalogue import CATALOGUE, CHOOSING
 from ..correctness import matrices
 from ..kernel import Kernel
 from ..operands import FP32, Types
@@ -62,7 +62,7 @@ def digest(kernel: Kernel, case: dict[str, Any], on_gpu: bool = False) -> str:
 
 def plan() -> Plan:
     """Return the plan of the recording."""
-    items = [(kernel, case) for kernel in (*CATALOGUE, variants.STEP_IN_FP64) for case in range(len(CASES))]
+    items = [(kernel, case) for kernel in (*CATALOGUE, *CHOOSING, variants.STEP_IN_FP64) for case in range(len(CASES))]
     return Plan("checksums", Recording[Checksum], items, measure, {"cases": list(map(str, CASES))})
 
 

@@ -13,10 +13,12 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from .. import gpu
+from .. import gpu, tuned
+from ..choice import PARAMETERS
 from ..compiler import Instance, build
 from ..errors import TutorialError
 from ..kernel import Kernel
+from ..operands import imagined
 from ..progress import bar
 from ..records import files
 from ..records.files import Measured, Recording
@@ -179,9 +181,34 @@ def runnable(plan: Plan) -> Plan:
 
 def compile_all(plans: Iterable[Plan]) -> None:
     """Compile the kernels of some plans in as many processes as there are cores, for the compiler's cache on disk."""
-    kernels = dict.fromkeys(item[0] for plan in plans for item in plan.items if isinstance(item[0], Kernel))
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(_compile, (kernel.instance for kernel in kernels), repeat(gpu.architecture())))
+    kernels = dict.fromkeys(_launched(item) for plan in plans for item in plan.items if isinstance(item[0], Kernel))
+    compile_kernels(kernels, gpu.architecture(), progress=False)
+
+
+def compile_kernels(kernels: Iterable[Kernel], architecture: str, progress: bool | None = None) -> None:
+    """Compile kernels in as many processes as there are cores, for the compiler's cache on disk."""
+    instances = []
+    for kernel in kernels:
+        with contextlib.suppress(TutorialError):  # as below
+            instances.append(kernel.instance)
+    with (
+        ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool,
+        bar(total=len(instances), show=progress, unit="kernel") as counter,
+    ):
+        counter.set_description("compiling")
+        for _ in pool.map(_compile, instances, repeat(architecture)):
+            counter.update()
+
+
+def _launched(item: Item) -> Kernel:
+    """Return the kernel that an item will launch: what its kernel chooses, where it does and the item tells a size."""
+    kernel, *rest = item
+    if kernel.choose and rest and isinstance(rest[0], tuple):
+        way = tuned.best(kernel, gpu.name(), rest[0])
+        if way:
+            return kernel.variant(**dict(zip(PARAMETERS, way.setting, strict=True)))
+        return kernel.chosen(imagined(*rest[0]), *gpu.place())
+    return kernel
 
 
 def _compile(instance: Instance, architecture: str) -> None:

@@ -17,7 +17,7 @@ import cupy
 import numpy as np
 
 from .. import gpu, variants
-from ..catalogue import CATALOGUE, find
+from ..catalogue import CATALOGUE, CHOOSING, find
 from ..correctness import GUARD_OF_C, GUARD_OF_INPUT, excess, guard_band
 from ..errors import SimulationFault
 from ..kernel import Kernel
@@ -171,7 +171,7 @@ def plan() -> Plan:
     of = variants
     others = (*of.VARIANTS, *of.STEPS[1:], of.STEP_IN_FP64, *of.FRAGMENTS)
     right_everywhere = [kernel for kernel in others if kernel.label != "no guards"]
-    kernels = dict.fromkeys((*CATALOGUE, *right_everywhere))
+    kernels = dict.fromkeys((*CATALOGUE, *CHOOSING, *right_everywhere))
     settings = {"problems": PROBLEMS, "problems of a variant": PROBLEMS // 10, "seed": SEED}
     return Plan("fuzz", Recording[Fuzzed], [(kernel,) for kernel in kernels], measure, settings, _takes)
 
@@ -179,11 +179,16 @@ def plan() -> Plan:
 def measure(missing: Sequence[Item]) -> Iterator[Fuzzed]:
     """Fuzz kernels on the GPU of this machine."""
     for (kernel,) in missing:
-        yield fuzz(kernel, PROBLEMS if kernel in CATALOGUE else PROBLEMS // 10)
+        yield fuzz(kernel, _problems(kernel))
 
 
 def _takes(item: Item) -> float:
-    return 0.004 * (PROBLEMS if item[0] in CATALOGUE else PROBLEMS // 10)
+    return 0.004 * _problems(item[0])
+
+
+def _problems(kernel: Kernel) -> int:
+    """Return how many a kernel is given: those that have many ways get more, and variants fewer."""
+    return 5 * PROBLEMS if kernel in CHOOSING else PROBLEMS if kernel in CATALOGUE else PROBLEMS // 10
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -85,34 +85,34 @@ def counted(python: list[str], functions: list[str], metrics: dict[str, str]) ->
     DeviceError
         There is no ncu, it failed, or it saw other launches.
     """
+    rows = profiled(python, metrics, "--kernel-name", f"regex:^({'|'.join(sorted(set(functions)))})$")
+    seen = [re.search(r"(\w+)(<.*>)?\(", row["Kernel Name"])[1] for row in rows]
+    if seen != functions:
+        raise DeviceError(f"ncu saw the launches {seen}, not {functions}")
+    return [{ours: number(row[theirs]) for ours, theirs in metrics.items()} for row in rows]
+
+
+def profiled(python: list[str], metrics: dict[str, str], *options: str) -> list[dict[str, str]]:
+    """Run a Python program under ncu and return what it says of each launch, by Nsight Compute's names.
+
+    Raises
+    ------
+    DeviceError
+        There is no ncu, or it failed.
+    """
     if not shutil.which("ncu"):
         raise DeviceError("ncu, Nsight Compute's command line, is not on the PATH")
-    command = [
-        "ncu",
-        "--csv",
-        "--page",
-        "raw",
-        "--clock-control",
-        "none",
-        "--metrics",
-        ",".join(metrics.values()),
-        "--kernel-name",
-        f"regex:^({'|'.join(sorted(set(functions)))})$",
-        sys.executable,
-        *python,
-    ]
+    how = ("--csv", "--page", "raw", "--clock-control", "none", "--metrics", ",".join(metrics.values()))
+    command = ["ncu", *how, *options, sys.executable, *python]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     start = done.stdout.find('"ID"')
     if done.returncode or start < 0:
         raise DeviceError(f"ncu failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    rows = list(csv.DictReader(io.StringIO(done.stdout[start:])))[1:]  # the first row holds the units
-    seen = [re.search(r"(\w+)(<.*>)?\(", row["Kernel Name"])[1] for row in rows]
-    if seen != functions:
-        raise DeviceError(f"ncu saw the launches {seen}, not {functions}")
-    return [{ours: _number(row[theirs]) for ours, theirs in metrics.items()} for row in rows]
+    return list(csv.DictReader(io.StringIO(done.stdout[start:])))[1:]  # the first row holds the units
 
 
-def _number(text: str) -> int | float:
+def number(text: str) -> int | float:
+    """Return a number as ncu writes it."""
     value = float(text.replace(",", ""))
     return int(value) if value.is_integer() else value
 

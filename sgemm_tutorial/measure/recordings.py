@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -9,9 +10,23 @@ from .. import variants
 from ..catalogue import CATALOGUE, LADDER, find
 from ..errors import TutorialError
 from ..kernel import Kernel
+from ..records.shapes import SHAPES, SQUARES
 from ..records.sizes import Size, sizes_of
 from ..records.timings import load
-from . import accuracy, ceilings, checksums, cost, fuzz, launch_cost, nsight, occupancy, sanitizer, wavefronts
+from . import (
+    accuracy,
+    anatomy,
+    ceilings,
+    checksums,
+    cost,
+    fuzz,
+    launch_cost,
+    nsight,
+    occupancy,
+    sanitizer,
+    tune,
+    wavefronts,
+)
 from .bench import plan
 from .driver import Item, Plan
 
@@ -29,7 +44,8 @@ PITCHES = sizes_of([*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), 
 
 SAMPLING: dict[str, Any] = {"samples": 15, "least_samples": 7, "seconds": 0.25, "warm_s": (0.05, 0.1)}
 IN_THREE: dict[str, Any] = {"samples": 11, "least_samples": 5, "seconds": 0.12, "warm_s": (0.05, 0.1)}
-"""How times are sampled where one process takes all samples, and where three take them together.
+IN_SHORT: dict[str, Any] = {"samples": 7, "least_samples": 5, "seconds": 0.08, "warm_s": (0.02, 0.04)}
+"""How times are sampled where one process takes all samples, where three take them together, and where sizes are many.
 
 The GPU is busy all the time, so that its clocks have settled once they have settled at the start of the process.
 """
@@ -38,9 +54,11 @@ The GPU is busy all the time, so that its clocks have settled once they have set
 def _timed(name: str, kernels: Iterable[Kernel], sizes: Sequence[Size], **more: Any) -> Plan:
     def takes(item: Item) -> float:
         kernel, size = item
+        if more.get("search"):
+            return 0.4 + sampling["seconds"] + 60 * 2 * math.prod(size) / 50e12  # as often, at 50 TFLOP/s
         return 0.2 + sampling["seconds"] + (sampling["least_samples"] + 3) * known.get((kernel.name, size), 0) / 1e3
 
-    sampling = IN_THREE if more.get("processes", 1) > 1 else SAMPLING
+    sampling = IN_SHORT if more.get("search") else IN_THREE if more.get("processes", 1) > 1 else SAMPLING
     known = _known()
     return plan(name, [(kernel, size) for size in sizes for kernel in kernels], takes=takes, **sampling, **more)
 
@@ -61,6 +79,9 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "pitch": lambda: _timed("pitch", (find("01"), find("02")), PITCHES),
     "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES),
     "fragments": lambda: _timed("fragments", variants.FRAGMENTS, FULL),
+    "tune": lambda: tune.plan((*SQUARES, *SHAPES)),
+    "squares": lambda: _timed("squares", (find("12"),), SQUARES, search=True),
+    "shapes": lambda: _timed("shapes", (find("12"),), SHAPES, search=True),
     "steps": lambda: _timed("steps", (*variants.STEPS, variants.STEP_IN_FP64, *variants.STEPS_NOT_COUNTED), FULL),
     "launch_cost": launch_cost.plan,
     "ceilings": ceilings.plan,
@@ -71,6 +92,7 @@ COUNTS: dict[str, Callable[[], Plan]] = {
     "counters": nsight.counters_plan,
     "profiles": nsight.profiles_plan,
     "wavefronts": wavefronts.plan,
+    "anatomy": anatomy.plan,
 }
 """What Nsight Compute counts, alone on the GPU too."""
 

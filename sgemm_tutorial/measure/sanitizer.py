@@ -14,7 +14,7 @@ import cupy
 import numpy as np
 
 from .. import variants
-from ..catalogue import CATALOGUE, find
+from ..catalogue import CATALOGUE, CHOOSING, find
 from ..errors import TutorialError
 from ..kernel import Kernel
 from ..paths import PACKAGE
@@ -36,7 +36,14 @@ COMPLETE = "__syncthreads();                                   // the tiles are 
 
 def kernels() -> tuple[Kernel, ...]:
     """Return the kernels in which nothing must be found."""
-    return *CATALOGUE, variants.STEPS[1], variants.STEPS[-1], variants.STEP_IN_FP64, find("15").variant(STAGES=0)
+    return (
+        *CATALOGUE,
+        *CHOOSING,
+        variants.STEPS[1],
+        variants.STEPS[-1],
+        variants.STEP_IN_FP64,
+        find("15").variant(STAGES=0),
+    )
 
 
 def controls() -> list[tuple[str, Kernel]]:

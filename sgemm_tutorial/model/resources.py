@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..catalogue import find
 from ..compiler import ARCHITECTURE
-from ..errors import CompileError, TutorialError
+from ..errors import ArgumentError, CompileError, TutorialError
 from ..hardware import Gpu, Limits, limits_of
 from ..kernel import Kernel
 from ..table import Table
@@ -95,6 +95,26 @@ def kernel_occupancy(kernel: Kernel | str, gpu: Gpu | Limits) -> Occupancy:
     kernel = find(kernel)
     used = resources(kernel, gpu.architecture)
     return occupancy(kernel.threads, used.registers, used.shared_bytes, gpu)
+
+
+def obstacle(kernel: Kernel, gpu: Gpu | Limits) -> str:
+    """Return why a kernel cannot be what it was made for on a GPU, in a few words; nothing if it can.
+
+    It does not compile, has more threads or shared memory than a block may, spills registers, or fits on an SM fewer
+    times than its `BLOCKS` say.
+    """
+    try:
+        used, fit = resources(kernel, gpu.architecture), kernel_occupancy(kernel, gpu)
+    except ArgumentError as error:
+        return f"{error.got}, and may have {error.needs}"
+    except CompileError as error:
+        reasons = re.findall(r"error: (.*)", str(error)) or str(error).splitlines()
+        return f"does not compile: {reasons[0]}"
+    if used.spill_store_bytes:
+        return f"spills {used.spill_store_bytes} bytes per thread at {used.registers} registers"
+    if fit.blocks_per_sm < kernel.parameters.get("BLOCKS", 1):
+        return f"fits {fit.blocks_per_sm} times on an SM, not {kernel.parameters['BLOCKS']}, for {fit.limiter}"
+    return ""
 
 
 def resources_table(kernels: Iterable[Kernel | str], architecture: str = ARCHITECTURE) -> Table:

@@ -149,9 +149,9 @@ def comparison(run: Run) -> Table:
     )
 
 
-def made(recording: str) -> str:
-    """Return on what and with what a recording of `Counted` was made."""
-    of = files.load(recording, Recording[Counted]).provenance
+def made(recording: str, form: type[Recording] = Recording[Counted]) -> str:
+    """Return on what and with what a recording of Nsight Compute's counters was made."""
+    of = files.load(recording, form).provenance
     return f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}"
 
 

@@ -5,6 +5,8 @@ What the metrics mean: NVIDIA, Nsight Compute documentation, "Profiling Guide".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..kernel import Kernel
 from ..table import Table
 from .counters import counted, made
@@ -95,11 +97,21 @@ def measured(kernel: Kernel) -> dict[str, int | float]:
 
 
 def states(kernel: Kernel) -> dict[str, float]:
-    """Return what share of its time a warp spends in each state of `STALLS`, and in the rest of them as "other"."""
-    of = measured(kernel)
+    """Return what share of its time a warp of a recorded kernel spends in each state; see `shares`."""
+    return shares(measured(kernel))
+
+
+def shares(of: Mapping[str, int | float]) -> dict[str, float]:
+    """Return what share of its time a warp spends in each state of `STALLS`, and in the rest of them as "other".
+
+    Parameters
+    ----------
+    of : mapping of str to number
+        By the names of `METRICS`.
+    """
     all_of_it = of["cycles between a warp's instructions"]
-    shares = {state: of[f"state: {state}"] / all_of_it for state in STALLS}
-    return shares | {"other": 1 - sum(shares.values())}
+    found = {state: of[f"state: {state}"] / all_of_it for state in STALLS}
+    return found | {"other": 1 - sum(found.values())}
 
 
 def account(kernel: Kernel) -> Table:

@@ -46,10 +46,35 @@ class Samples:
 
 @dataclass(frozen=True)
 class Process:
-    """What one process, with a CUDA context of its own, measured: a kernel and cuBLAS, sampled in turn."""
+    """What one process, with a CUDA context of its own, measured: a kernel and cuBLAS, sampled in turn.
+
+    And the quickest algorithm of cuBLASLt, where it was searched for.
+    """
 
     own: Samples
     cublas: Samples
+    searched: Samples | None = None
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The quickest of the algorithms that cuBLASLt offers for a product.
+
+    Attributes
+    ----------
+    algorithm : str
+        As `cublaslt.Candidate.text` tells it from the others.
+    tried : int
+        How many there were.
+    ms, ms_p10, ms_p90 : float
+        Median, 10th and 90th percentile of the device time of one launch.
+    """
+
+    algorithm: str
+    tried: int
+    ms: Ms
+    ms_p10: Ms
+    ms_p90: Ms
 
 
 @dataclass(frozen=True)
@@ -67,6 +92,8 @@ class Point(Measured):
         Samples taken, and launches in each.
     processes : list of Process
         The samples themselves; none in recordings of one process that did not keep them.
+    searched : Searched, optional
+        The second opponent, where it was looked for and found.
     """
 
     M: int
@@ -81,18 +108,20 @@ class Point(Measured):
     samples: int
     batch: int
     processes: list[Process] = field(default_factory=list, hash=False)
+    searched: Searched | None = None
 
     @classmethod
-    def summing(cls, batch: int, processes: list[Process], **what: Any) -> Point:
-        """Return the point of these samples; `what` are the other fields."""
-        parts = {
-            "ms": [ms for process in processes for ms in process.own.ms],
-            "cublas_ms": [ms for process in processes for ms in process.cublas.ms],
-        }
-        for name, taken in parts.items():
-            low, middle, high = np.percentile(taken, (10, 50, 90))
-            what |= {name: float(middle), f"{name}_p10": float(low), f"{name}_p90": float(high)}
-        return cls(**what, samples=len(parts["ms"]), batch=batch, processes=processes)
+    def summing(cls, batch: int, processes: list[Process], found: tuple[str, int] | None = None, **what: Any) -> Point:
+        """Return the point of these samples; `what` are the other fields.
+
+        `found` are the algorithm and how many were tried, where all processes have samples of it.
+        """
+        what |= _summary("ms", [process.own for process in processes])
+        what |= _summary("cublas_ms", [process.cublas for process in processes])
+        if found:
+            what["searched"] = Searched(*found, **_summary("ms", [process.searched for process in processes]))
+        samples = sum(len(process.own.ms) for process in processes)
+        return cls(**what, samples=samples, batch=batch, processes=processes)
 
     @property
     def key(self) -> Hashable:
@@ -107,7 +136,8 @@ class Point(Measured):
     def joined(self, other: Point) -> Point:
         """Return the point of both points' samples."""
         what = {name: getattr(other, name) for name in (*files.FIELDS, "M", "N", "K")}
-        return Point.summing(other.batch, self.processes + other.processes, **what)
+        found = other.searched and (other.searched.algorithm, other.searched.tried)
+        return Point.summing(other.batch, self.processes + other.processes, found, **what)
 
     @property
     def size(self) -> Size:
@@ -125,9 +155,21 @@ class Point(Measured):
         return 100 * self.cublas_ms / self.ms
 
     @property
+    def percent_of_searched(self) -> float:
+        """The same of cuBLASLt's quickest, where that was searched for and is quicker, and of cuBLAS otherwise."""
+        best = min(self.cublas_ms, self.searched.ms) if self.searched else self.cublas_ms
+        return 100 * best / self.ms
+
+    @property
     def medians(self) -> list[float]:
         """Median times by process."""
         return [statistics.median(process.own.ms) for process in self.processes] or [self.ms]
+
+
+def _summary(name: str, taken: Sequence[Samples]) -> dict[str, float]:
+    """Return median, 10th and 90th percentile of all samples, as fields of that name."""
+    low, middle, high = np.percentile([ms for samples in taken for ms in samples.ms], (10, 50, 90))
+    return {name: float(middle), f"{name}_p10": float(low), f"{name}_p90": float(high)}
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,10 +17,10 @@ from ..sources import floats
 from .test_spills import ARCHITECTURES
 
 AUTOTUNED = find("12")
-SMALL = AUTOTUNED.variant(BM=16, BN=32, BK=32, WM=16, WN=32, TM=4, TN=4, SLICES=4, STAGES=4, BLOCKS=5, MEET=7, WALK=2)
-LYING = SMALL.variant(BM=32, BN=32, BK=16, WM=32, WN=32, TM=8, SLICES=2, WORDSA=4, MEET=4, WALK=3)
-COLUMN = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, list(choice.SETTINGS)[6], strict=True)))
-ROW = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, list(choice.SETTINGS)[7], strict=True)))
+SMALL = AUTOTUNED.variant(BM=16, BN=32, BK=32, WM=16, WN=32, TM=4, TN=4, SLICES=4, STAGES=4, BLOCKS=5)
+WIDE = SMALL.variant(BM=32, BN=32, BK=16, WM=32, WN=32, TM=8, SLICES=2)
+COLUMN = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, list(choice.SETTINGS)[-2], strict=True)))
+ROW = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, list(choice.SETTINGS)[-1], strict=True)))
 
 
 def shared(kernel, shares, whole=0):
@@ -57,7 +57,7 @@ KERNELS = {
     "as it chooses": AUTOTUNED,
     "five shares": shared(SMALL, 5),
     "through registers": shared(SMALL.variant(STAGES=0), 3, whole=1),
-    "A lying": shared(LYING, 7),
+    "two slices": shared(WIDE, 7),
 }
 
 
@@ -205,7 +205,8 @@ def test_sums_in_parts_are_more_accurate():
 def test_nothing_spills(setting, architecture):
     """Of no setting that is chosen, whether rows lie in fours of words or not."""
     kernel = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, setting, strict=True)))
-    for K, N in ((8, 1 if kernel.parameters["BN"] == 1 else 8), (7, 1 if kernel.parameters["BN"] == 1 else 7)):
+    for side in (8, 7):
+        K, N = side, 1 if kernel.parameters["BN"] == 1 else side
         problem = operands.check(np.empty((8, K), np.float32), np.empty((K, N), np.float32), None, 1.0, 0.0)
         used = resources(kernel.chosen(problem, architecture), architecture)
         assert (used.stack_bytes, used.spill_store_bytes, used.spill_load_bytes) == (0, 0, 0)

@@ -271,3 +271,31 @@ def test_kernels_of_one_type_are_timed_together(monkeypatch):
         "double",
     ]
     assert timed == [(FP32, ["single", "another"], (1, 2, 3), True), (FP64, ["double"], (1, 2, 3), True)]
+
+
+class Searching(Meter):
+    """Finds an algorithm of cuBLASLt that takes half as long as cuBLAS, but for one row, where there is none."""
+
+    def __call__(self, kernels, size, flush_l2, search):
+        assert search
+        for measured in super().__call__(kernels, size, flush_l2):
+            yield *measured, *([] if size[0] == 1 else [(Timing((0.5, 0.4, 0.6), 8), ("algorithm 1", 12))])
+
+
+def test_the_second_opponent_is_kept_beside_the_first():
+    of = bench_module.plan("both", [(KERNELS[1], (1, 6, 7)), (KERNELS[1], (5, 6, 7))], search=True, measure=Searching())
+    without, point = of.measure(of.items)
+    assert of.settings["cublaslt"] == {"requested": 64, "workspace_bytes": 2**25}
+    assert without.searched is None and without.percent_of_searched == without.percent_of_cublas == 100
+    assert (point.searched.algorithm, point.searched.tried, point.searched.ms) == ("algorithm 1", 12, 0.5)
+    assert (point.ms, point.percent_of_cublas, point.percent_of_searched) == (2.0, 50, 25)
+    twice = point.joined(point)
+    assert twice.searched.tried == 12 and len(twice.processes) == 2 and twice.samples == 6
+
+
+def test_what_is_recorded_of_it_survives_the_round_trip(tmp_path):
+    of = bench_module.plan("both", [(KERNELS[1], (1, 6, 7)), (KERNELS[1], (5, 6, 7))], search=True, measure=Searching())
+    driver.follow(of, dict(PROVENANCE), [], lambda now: files.write(tmp_path / "both.json", now))
+    read = load(tmp_path / "both.json")
+    assert [point.searched and point.searched.ms for point in read.points] == [None, 0.5]
+    assert read.points[1].processes[0].searched.ms == [0.5, 0.4, 0.6]

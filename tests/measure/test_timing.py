@@ -10,7 +10,7 @@ import pytest
 
 from sgemm_tutorial import ArgumentError, DeviceError, gpu, timing
 from sgemm_tutorial.measure.sensors import Sensors
-from sgemm_tutorial.measure.timing import Reading, Timing, batch_size, settled, time_interleaved
+from sgemm_tutorial.measure.timing import Reading, Timing, batch_size, brief, settled, time_interleaved
 
 
 class Machine:
@@ -254,3 +254,16 @@ def test_each_sample_keeps_what_the_sensors_said():
     times = time_interleaved({"k": machine.kernel("k", 0.5)}, samples=9, clock=machine)["k"]
     assert len(times.sm_mhz) == len(times.watts) == len(times.samples)
     assert list(times.sm_mhz) == sorted(set(times.sm_mhz)) and set(times.watts) == {500.0}
+
+
+@pytest.mark.parametrize(("ms", "launches"), [(0.003, 26), (0.05, 9), (0.25, 2), (1.0, 2), (30.0, 1)])
+def test_a_brief_look(ms, launches):
+    """Short launches are sampled in a batch, with one before it for the caches; long ones are not run often."""
+    machine = Machine(host_ms=0.001)
+    assert brief(machine.kernel("k", ms), machine) == pytest.approx(ms)
+    assert len(machine.order) in (launches, launches + 1)
+
+
+def test_a_brief_look_is_not_deceived_by_a_slow_host():
+    machine = Machine(host_ms=0.03)
+    assert brief(machine.kernel("k", 0.01), machine) == pytest.approx(0.01)

@@ -61,6 +61,7 @@ def test_its_commands_are_understood():
         "trace",
         "bench",
         "compare",
+        "tune",
         "new",
     }
     for command in commands:

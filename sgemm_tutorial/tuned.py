@@ -1,0 +1,87 @@
+"""What was found quickest for 12 on a GPU, by size: the reader's own table, or what the book has of such a card.
+
+A table counts for the GPU of its name, and for the code that it was measured with. Nothing is guessed from it: a size
+that is not in it is the model's, see `choice`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from . import paths
+from .kernel import Kernel
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to do a product: template arguments, and how the tiles are divided among blocks.
+
+    Attributes
+    ----------
+    setting : tuple of int
+        The template arguments in the source's order.
+    whole, shares : int
+        Blocks that have a tile each, and blocks that share the others.
+    """
+
+    setting: tuple[int, ...]
+    whole: int
+    shares: int
+
+
+@dataclass(frozen=True)
+class _Found:
+    M: int
+    N: int
+    K: int
+    digest: str
+    best: Way
+
+
+@dataclass(frozen=True)
+class _Gpu:
+    gpu: str
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What of a recording matters here; its whole form is in `records.tune`."""
+
+    provenance: _Gpu
+    points: list[_Found]
+
+
+def path(gpu: str) -> Path:
+    """Return the file of the reader's own table for a GPU of that name."""
+    return paths.own() / f"tune-{'-'.join(re.findall('[a-z0-9]+', gpu.casefold()))}.json"
+
+
+def best(kernel: Kernel, gpu: str, size: tuple[int, int, int]) -> Way | None:
+    """Return the quickest way for a size (M, N, K) on a GPU, if it was measured with this kernel's code.
+
+    The reader's own table goes before the book's.
+    """
+    for file in (path(gpu), *sorted(paths.RESULTS.glob("*/tune.json"))):
+        try:
+            state = file.stat()
+        except OSError:
+            continue
+        found = _read(file, state.st_mtime_ns, state.st_size).get((gpu, size))
+        if found and found.digest == kernel.digest:
+            return found.best
+    return None
+
+
+@lru_cache(maxsize=8)
+def _read(file: Path, *state: int) -> dict[tuple[str, tuple[int, int, int]], _Found]:
+    """Return a table by GPU and size; nothing if it cannot be read, as the model knows a way without it."""
+    try:
+        table = msgspec.json.decode(file.read_bytes(), type=_Table)
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return {(table.provenance.gpu, (of.M, of.N, of.K)): of for of in table.points}

@@ -1,0 +1,64 @@
+"""The search on a GPU: every way that it tries is right, and what it finds is what 12 runs."""
+
+import dataclasses
+
+import cupy
+import numpy as np
+import pytest
+
+from sgemm_tutorial import choice, cublaslt, find, gpu, operands, tuned
+from sgemm_tutorial.correctness import excess
+from sgemm_tutorial.measure import tune as module
+from sgemm_tutorial.measure.tune import Search
+from sgemm_tutorial.records.provenance import provenance
+
+from ..sources import floats
+
+pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
+
+SHAPES = [
+    (256, 256, 256),
+    (640, 512, 4096),
+    (100, 50, 3001),
+    (1, 4096, 4096),
+    (4096, 1, 4096),
+    (16, 4096, 1024),
+    (33, 1, 7),
+]
+
+
+def problem(M, N, K, alpha=1.5, beta=0.5):
+    A, B, C = (cupy.asarray(floats(*shape, seed=i)) for i, shape in enumerate(((M, K), (K, N), (M, N))))
+    return operands.check(A, B, C, alpha, beta)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_what_cublaslt_offers_is_right(shape):
+    of = problem(*shape)
+    before, seen = of.C.copy(), set()
+    for candidate in cublaslt.candidates(of):
+        of.C[...] = before
+        candidate.launch()
+        assert bool((excess(of.C, of.A, of.B, before, 1.5, 0.5) <= 1).all()), candidate.text
+        seen.add(candidate.text)
+    assert seen or 1 in shape[:2], "it may have nothing for vectors"
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_what_is_found_is_what_12_runs(shape, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    every = list(choice.SETTINGS)
+    search = Search(module.field([shape], *gpu.place(), progress=False, among=every), every, gpu.place())
+    plan = dataclasses.replace(module.plan([shape]), measure=lambda missing: (search.tune(size) for _, size in missing))
+    recording = module.tune([shape], progress=False, wanted=plan)
+    (found,) = recording.points
+    assert recording.complete and found.ms <= found.expected_ms
+    assert tuned.path(provenance()["gpu"]).parent == tmp_path / "sgemm-tutorial"
+    of = problem(*shape)
+    kernel = find("12").chosen(of, *gpu.place())
+    counts = kernel.division(of, *gpu.place()).counts
+    assert tuple(kernel.parameters.values()) == found.best.setting
+    assert (counts["whole"], counts["shares"]) == (found.best.whole, found.best.shares)
+    before = of.C.copy()
+    find("12")(of.A, of.B, of.C, 1.5, 0.5)
+    assert np.all(cupy.asnumpy(excess(of.C, of.A, of.B, before, 1.5, 0.5)) <= 1)

@@ -1,0 +1,122 @@
+"""What was tuned is what 12 takes: on GPUs of that name, for that code, at those sizes, and nowhere else."""
+
+import dataclasses
+import json
+import types
+
+import cupy
+import numpy as np
+import pytest
+
+from sgemm_tutorial import choice, find, gpu, operands, paths, tuned
+from sgemm_tutorial.tuned import Way
+
+AUTOTUNED = find("12")
+SIZE = (640, 512, 768)
+SETTING = (128, 64, 8, 64, 32, 8, 8, 1, 4, 4, 3)
+GPU = "NVIDIA Imaginary 80GB"
+
+
+def write(path, whole, shares=40, gpu=GPU, digest=None, size=SIZE):
+    M, N, K = size
+    best = {"setting": SETTING, "whole": whole, "shares": shares}
+    point = {"M": M, "N": N, "K": K, "digest": digest or AUTOTUNED.digest, "best": best, "tried": []}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"provenance": {"gpu": gpu, "cublas": "13"}, "complete": True, "points": [point]}))
+
+
+@pytest.fixture
+def homes(tmp_path, monkeypatch):
+    """Where tables lie: the reader's own, and the book's."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "mine"))
+    monkeypatch.setattr(paths, "RESULTS", tmp_path / "book")
+    monkeypatch.setattr(gpu, "name", lambda: GPU)
+    return tuned.path(GPU), tmp_path / "book" / "imaginary" / "tune.json"
+
+
+def on_gpu(size=SIZE, at=1 << 20):
+    """Return a problem as if its matrices were on a GPU."""
+    array = types.SimpleNamespace(data=types.SimpleNamespace(ptr=at))
+    return dataclasses.replace(operands.imagined(*size), A=array, B=array, on_gpu=True)
+
+
+def taken(problem, kernel=AUTOTUNED):
+    """Return the template arguments and the counts that a launch is given."""
+    chosen = kernel.chosen(problem, "sm_90", 132)
+    return tuple(chosen.parameters.values()), chosen.division(problem, "sm_90", 132).counts
+
+
+def test_what_was_tuned_is_taken_at_once(homes):
+    own, _ = homes
+    before = taken(on_gpu())
+    write(own, 30)
+    setting, counts = taken(on_gpu())
+    assert own.parent.name == "sgemm-tutorial" and own.name == "tune-nvidia-imaginary-80gb.json"
+    assert setting == SETTING != before[0] and (counts["whole"], counts["shares"]) == (30, 40)
+    write(own, 31)
+    assert taken(on_gpu())[1]["whole"] == 31, "a table that has changed is read anew"
+    own.unlink()
+    assert taken(on_gpu()) == before
+
+
+def test_the_readers_own_goes_before_the_books(homes):
+    own, book = homes
+    write(book, 20)
+    assert taken(on_gpu())[1]["whole"] == 20
+    write(own, 30)
+    assert taken(on_gpu())[1]["whole"] == 30
+    write(own, 30, digest="0" * 12)
+    assert taken(on_gpu())[1]["whole"] == 20, "a table of other code hides none"
+
+
+@pytest.mark.parametrize("of", [{"gpu": "NVIDIA Other"}, {"digest": "0" * 12}, {"size": (640, 512, 769)}], ids=str)
+def test_what_was_tuned_elsewhere_is_not_taken(homes, of):
+    write(homes[0], 30, **of)
+    assert taken(on_gpu())[0] != SETTING
+
+
+def test_it_is_not_taken_for_other_code_for_a_variant_nor_for_what_lies_otherwise(homes):
+    write(homes[0], 30)
+    spaced = AUTOTUNED.edited(("step + ahead < end", "step + ahead <  end"))
+    assert taken(on_gpu(), spaced)[0] == SETTING, "spacing is no change"
+    other = AUTOTUNED.edited(("unsigned stride = 1", "unsigned stride = 1u"))
+    assert taken(on_gpu(), other)[0] != SETTING
+    mine = AUTOTUNED.variant(BM=64, BN=128)
+    assert taken(on_gpu(), mine)[0] == tuple(mine.parameters.values())
+    assert taken(on_gpu(at=(1 << 20) + 4))[0] != SETTING
+
+
+def test_the_simulator_asks_the_model_alone(homes):
+    before = taken(operands.imagined(*SIZE))
+    write(homes[0], 30)
+    assert taken(operands.imagined(*SIZE)) == before
+
+
+def test_a_table_that_cannot_be_read_is_none(homes):
+    own, _ = homes
+    before = taken(on_gpu())
+    own.parent.mkdir(parents=True)
+    for text in ("", "{", "[]", '{"points": 3}'):
+        own.write_text(text)
+        assert taken(on_gpu()) == before
+
+
+def test_what_was_tuned_computes_the_same_simulated(homes):
+    """A kernel that was chosen on a GPU carries its division along."""
+    write(homes[0], 1, 5, size=(96, 128, 200))
+    chosen = AUTOTUNED.chosen(on_gpu((96, 128, 200)), "sm_90", 132)
+    rng = np.random.default_rng(0)
+    A, B = (rng.integers(-8, 9, shape).astype(np.float32) for shape in ((96, 200), (200, 128)))
+    problem = operands.check(A, B, None, 1.0, 0.0)
+    chosen.simulated(problem)
+    assert (problem.C == A @ B).all()
+    assert chosen.division(problem).counts == {"whole": 1, "shares": 5, "group": choice.GROUP}
+
+
+def test_a_way_is_one_of_its_kind():
+    assert len({Way(SETTING, 1, 2), Way(SETTING, 1, 2), Way(SETTING, 2, 2)}) == 2
+
+
+@pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
+def test_a_gpu_has_a_name():
+    assert gpu.name() in cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
