@@ -180,7 +180,7 @@ def _show(options: argparse.Namespace) -> int:
         fit = kernel_occupancy(kernel, limits_of(options.architecture))
         tables = [
             resources_table([kernel], options.architecture),
-            fit.table(),
+            fit,
             sass_table(kernel, options.architecture),
         ]
     for part in (text, *tables):
@@ -214,10 +214,10 @@ def _check(options: argparse.Namespace) -> int:
         return _told(broken, status)
     for suite in suites:
         if options.verbose or given:
-            _print(suite.table())
+            _print(suite)
         elif not suite.passed:
             failed = suite.failures().results
-            _print(SuiteResult(failed[:SHOWN]).table())
+            _print(SuiteResult(failed[:SHOWN]))
             if len(failed) > SHOWN:
                 print(f"and {len(failed) - SHOWN} more; --verbose shows all")
     _print(summary(suites))
@@ -252,7 +252,7 @@ def _bench(options: argparse.Namespace) -> int:
         _print_json(record.as_dict() | {"measured_here": here})
     else:
         shown = record.select(kernels, sizes)
-        _print(shown.table())
+        _print(shown)
         for name, figure in _pictures(shown).items():
             path = Path(options.output).with_suffix(f".{name}.svg")
             figure.save(path)
@@ -357,7 +357,7 @@ def _trace(options: argparse.Namespace) -> int:
             }
         )
     else:
-        _print(run.table())
+        _print(run)
     return PASSED
 
 

@@ -23,6 +23,8 @@ INCLUDE = re.compile(r'(?m)^(\s*#\s*include\s*)"([^"\n]+)"')
 
 ARCHITECTURE = "sm_90"
 """What is compiled for unless something else is asked: the H100 of the recorded measurements."""
+PTX_ALONE = "compute_90"
+"""What the simulator compiles for unless something else is asked: the same PTX, in half the time."""
 DECLARED_MOST = 48 << 10
 """Bytes of shared memory that a block's arrays of fixed size may take, on any GPU."""
 
@@ -156,9 +158,15 @@ def _compile(kernel: str, files: tuple[tuple[str, str], ...], expression: str, a
     options = (f"-arch={architecture}", "-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 
     def make() -> tuple[str, ...]:
-        return _nvrtc(files, expression, (*options, *_headers()))
+        try:
+            return _nvrtc(files, expression, (*options, *_headers()))
+        except CompileError as error:  # it would be the same the next time
+            return (str(error),)
 
-    entry, ptx, cubin, log = cached((files, expression, options, _toolchain()), make)
+    made = cached((files, expression, options, _toolchain()), make)
+    if len(made) == 1:
+        raise CompileError(*made)
+    entry, ptx, cubin, log = made
     return Binary(kernel, architecture, entry, ptx, cubin.encode("latin-1"), log)
 
 

@@ -38,7 +38,7 @@ from .errors import ArgumentError, DeviceError, SimulationFault
 from .kernel import Kernel
 from .operands import FP16, FP32, FP64, Types, types_of
 from .simulator.counting import Counts
-from .table import Table
+from .table import Table, Tabular
 
 IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no time either
 ALIGNMENT = 512  # bytes: what CuPy aligns an allocation to
@@ -52,7 +52,7 @@ subnormal; those of FP16, exact in FP32, do neither."""
 
 
 @dataclass(frozen=True, repr=False)
-class CheckResult:
+class CheckResult(Tabular):
     """The verdict on one run of a kernel.
 
     Attributes
@@ -115,15 +115,9 @@ class CheckResult:
         """Return the verdict as a table of one row."""
         return _table([self], f"{self.kernel} against float64")
 
-    def __repr__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
-
 
 @dataclass(frozen=True, repr=False)
-class SuiteResult:
+class SuiteResult(Tabular):
     """The verdicts on all cases of a suite."""
 
     results: tuple[CheckResult, ...]
@@ -141,12 +135,6 @@ class SuiteResult:
         """Return one row per case."""
         good = sum(result.passed for result in self.results)
         return _table(self.results, f"{self.results[0].kernel}: {good} of {len(self.results)} cases pass")
-
-    def __repr__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, types: Types = FP32) -> tuple[Any, Any]:
@@ -225,7 +213,8 @@ def check(
     A, B and C lie inside larger buffers: around A and B there are NaNs, so that reading past an edge
     shows, and around C a pattern that must survive. Where β = 0, C itself is NaN before the run, and
     where α = 0, A and B are: BLAS says they are not read. On the simulator any access outside a matrix
-    is a fault, and so is any read of what BLAS does not read, whatever becomes of the value.
+    is a fault, and so is any read of what BLAS does not read, whatever becomes of the value. The simulator needs PTX
+    alone, but a `Kernel` is compiled to machine code there too: what ptxas refuses runs on no GPU.
 
     Parameters
     ----------

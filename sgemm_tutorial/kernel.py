@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import compiler, gpu, operands
-from .compiler import ARCHITECTURE, Binary, Instance
+from .compiler import ARCHITECTURE, PTX_ALONE, Binary, Instance
 from .errors import ArgumentError, UnsupportedInstruction
 from .hardware import THREADS_MAX, WARP
 from .operands import FP32, Division, Problem, Types, named_in_cuda
@@ -328,7 +328,7 @@ class Kernel:
     def simulated(
         self,
         problem: Problem,
-        architecture: str = ARCHITECTURE,
+        architecture: str = PTX_ALONE,
         trace: Collection[int] = (),
         blocks: Collection[int] | None = None,
         progress: bool | None = False,
@@ -345,7 +345,7 @@ class Kernel:
             With what was counted and traced.
         """
         kernel = self.chosen(problem, architecture, multiprocessors)
-        instance, binary = kernel.instance, kernel.build(architecture.replace("sm_", "compute_"))  # PTX is enough
+        instance, binary = kernel.instance, kernel.build(architecture)
         division = kernel.division(problem, architecture, multiprocessors)
         if problem.fresh_C:
             problem.C.fill(np.nan)

@@ -9,16 +9,16 @@ import numpy as np
 
 from . import operands
 from .catalogue import find
-from .compiler import ARCHITECTURE
+from .compiler import PTX_ALONE
 from .errors import ArgumentError
 from .kernel import MULTIPROCESSORS, Kernel
 from .simulator.batch import Access
 from .simulator.counting import Counts
-from .table import Table
+from .table import Table, Tabular
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(Tabular):
     """What a simulated run leaves.
 
     Attributes
@@ -107,7 +107,7 @@ def simulate(
     alpha: float = 1.0,
     beta: float = 0.0,
     *,
-    architecture: str = ARCHITECTURE,
+    architecture: str = PTX_ALONE,
     trace: Collection[int] = (),
     blocks: Collection[int] | None = None,
     progress: bool | None = False,
@@ -122,7 +122,7 @@ def simulate(
     A, B, C, alpha, beta
         As for calling the kernel, NumPy arrays. C is updated in place.
     architecture : str
-        What to compile for; the PTX differs little.
+        What to compile for; the PTX differs little. A real one, such as ``"sm_90"``, is for what ptxas refuses too.
     trace : collection of int
         Linear indices of the blocks whose accesses to keep.
     blocks : collection of int, optional

@@ -1,4 +1,4 @@
-"""A table that reads well in a notebook, in a terminal and in plain text."""
+"""Tables that read well in a notebook, in a terminal and in plain text, and results that show themselves as one."""
 
 from __future__ import annotations
 
@@ -72,6 +72,27 @@ class Table:
         for row in cells:
             table.add_row(*map(Text, row))
         return table
+
+
+class Tabular:
+    """A result that shows itself as a table, wherever a table would do.
+
+    A dataclass that is one is made with ``repr=False``.
+    """
+
+    def table(self) -> Table:
+        """Return the table, for its rows and columns."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def rich(self) -> rich.table.Table:
+        """Return the table for a terminal."""
+        return self.table().rich()
 
 
 def shown(cell: object) -> str:

@@ -166,6 +166,17 @@ def test_whatever_changes_is_compiled_anew(tmp_path, compilations, monkeypatch):
     assert len(compilations) == 6
 
 
+def test_what_does_not_compile_is_asked_once(tmp_path, compilations):
+    said = []
+    for body in ("C[t] = ;", "C[t] = ;", 'asm("no.such.thing;");', 'asm("no.such.thing;");'):
+        with pytest.raises(CompileError) as refused:
+            built(probe(tmp_path, body))
+        said.append(str(refused.value))
+    assert len(compilations) == 2
+    assert said[0] == said[1] and "error: expected an expression" in said[0]
+    assert said[2] == said[3] and "ptxas" in said[2]
+
+
 def test_a_header_is_part_of_the_source(compilations):
     source = '#include "value.cuh"\ntemplate <int N> __global__ void f(int* a) { a[0] = VALUE; }'
     ptx = []

@@ -10,7 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from sgemm_tutorial import CATALOGUE, LADDER, DeviceError, __main__, choice, find, gpu
+from sgemm_tutorial import (
+    CATALOGUE,
+    LADDER,
+    CompileError,
+    DeviceError,
+    __main__,
+    cache,
+    check,
+    choice,
+    compiler,
+    find,
+    gpu,
+)
 from sgemm_tutorial.__main__ import main
 from sgemm_tutorial.measure.bench import BenchError
 from sgemm_tutorial.own import CONTRACT
@@ -19,6 +31,7 @@ from sgemm_tutorial.records.tune import Tuning
 
 from .measure.test_tune import point as tuned_point
 from .records.test_timings import POINT, PROVENANCE, record
+from .sources import probe
 
 
 @pytest.fixture
@@ -260,6 +273,31 @@ def test_help_names_every_command_and_gives_examples(capsys):
     assert caught.value.code == 0
     for word in ("list", "show", "check", "bench", "compare", "tune", "trace", "new", "examples:", "exit status:"):
         assert word in out
+
+
+REFUSED = {
+    "an instruction that sm_90 lacks": """double w, x, y, z;
+        asm volatile("ld.global.v4.f64 {%0, %1, %2, %3}, [%4];" : "=d"(w), "=d"(x), "=d"(y), "=d"(z) : "l"(A));
+        C[t] = w + x + y + z;""",
+    "too much shared memory": "__shared__ float As[12289]; As[t] = 0; if (K < 0) C[t] = As[K * K];",
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_ptxas_refuses_fails_a_check(case, run, no_gpu, tmp_path):
+    """Though the simulator, which needs PTX alone, may well run it."""
+    kernel = probe(tmp_path, REFUSED[case])
+    status, _, err = run("check", "00_probe.cu", "--set", "BM=1", "--set", "BN=32")
+    assert status == 2 and err.startswith("error: ") and "\nptxas" in err, err
+    with pytest.raises(CompileError, match="\nptxas"):
+        check(kernel, 1, 1, 1, on_gpu=False)
+
+
+def test_a_check_compiles_once(run, no_gpu, tmp_path, monkeypatch):
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    compiler._compile.cache_clear()
+    assert run("check", "01", "--sizes", "3x4x5,7", "--simulate")[0] == 0
+    assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
 def test_a_kernel_of_ones_own(run, recording):

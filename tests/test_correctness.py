@@ -55,7 +55,7 @@ SPOILERS = {
 
 def test_a_right_result_passes_every_case():
     result = suite(Imitation(), on_gpu=False)
-    assert result.passed, result.table()
+    assert result.passed, result
     assert len(result.results) == len(cases(Imitation())) > 40
     assert 0 < max(r.worst_ratio for r in result.results) < 1
 
@@ -200,7 +200,7 @@ def test_matrices_are_normal_and_the_same_each_time():
 @pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 def test_every_kernel_passes_its_suite(kernel, share_runs):
     result = suite(kernel, on_gpu=False)
-    assert result.passed, result.failures().table()
+    assert result.passed, result.failures()
 
 
 A_ROW_SHORT, EIGHT_TOO_FAR = ("rows >= BM", "rows >= BM - 1"), ("colA < depth", "colA <= depth")
@@ -314,7 +314,7 @@ def test_a_broken_kernel_fails_with_a_reason(name, tmp_path):
     assert not result.passed
     failed = next(r for r in result.results if not r.passed)
     assert failed.wrong or failed.fault
-    assert (failed.fault or "wrong values") in str(result.table())
+    assert (failed.fault or "wrong values") in str(result)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_a_file_is_a_kernel(mine):
     A, B = sg.matrices(20, 12, 7, on_gpu=False)
     run = sg.simulate(kernel, A, B)
     assert np.array_equal(run.C, find("01")(A, B))
-    assert "acc +=" in str(run.table()) and run.total.flops >= 2 * 20 * 12 * 7
+    assert "acc +=" in str(run) and run.total.flops >= 2 * 20 * 12 * 7
     assert sg.resources(kernel).registers > 0 and "FFMA" in str(sg.sass_table(kernel))
     assert sg.kernel_occupancy(kernel, sg.find_gpu("H100")).fraction > 0
     assert sg.owners(kernel).shape == (16, 8)

@@ -1,12 +1,14 @@
+import dataclasses
 import re
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 import rich.console
+from rich.text import Text
 
 from sgemm_tutorial import ArgumentError, Table
-from sgemm_tutorial.table import shown
+from sgemm_tutorial.table import Tabular, shown
 
 TABLE = Table(("kernel", "bytes", "share"), [("01_naive", 1024, "67%"), ("<b>[red]", 2, None)], "A & B", "a note")
 
@@ -96,3 +98,17 @@ def test_empty_table_still_has_its_columns():
 def test_a_row_of_the_wrong_length_is_refused():
     with pytest.raises(ArgumentError, match=r"rows: got 1 cells.*needs 2 cells"):
         Table(("a", "b"), [(1, 2), (3,)])
+
+
+def test_a_result_shows_itself_as_its_table():
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Result(Tabular):
+        bytes: int
+
+        def table(self):
+            return Table(("bytes",), [(self.bytes,)])
+
+    result, table = Result(1024), Result(1024).table()
+    assert str(result) == repr(result) == str(table) and "1,024" in str(table)
+    assert result._repr_html_() == table._repr_html_()
+    assert [list(column.cells) for column in result.rich().columns] == [[Text("1,024")]]

@@ -10,7 +10,7 @@ from ..catalogue import LADDER
 from ..kernel import Kernel
 from ..records import launch_cost
 from ..records.sizes import Size
-from ..records.timings import no_gpu, recorded
+from ..records.timings import Record, no_gpu, recorded
 from ..table import Table
 from .bench import bench
 from .launch_cost import measure
@@ -23,8 +23,8 @@ def bench_or_recording(
     *,
     flush_l2: bool = False,
     progress: bool | None = None,
-) -> Table:
-    """Return the table of a benchmark on this GPU, or, where there is none, of the recorded one.
+) -> Record:
+    """Return the times of a benchmark on this GPU, or, where there is none, the recorded ones.
 
     Parameters
     ----------
@@ -41,16 +41,16 @@ def bench_or_recording(
         As for `bench`.
     """
     if gpu.available():
-        return bench(kernels, sizes, flush_l2=flush_l2, progress=progress).table()
+        return bench(kernels, sizes, flush_l2=flush_l2, progress=progress)
     record = recorded(kernels, sizes, recording)
     print(no_gpu(record))
-    return record.table()
+    return record
 
 
 def launches_or_recording(size: int = 256) -> Table:
     """Return what single launches of one size seem to take, measured on this GPU, or, where there is none, recorded."""
     if gpu.available():
-        return measure([size]).table(size)
+        return measure([size]).at(size)
     costs = launch_cost.load()
     print(no_gpu(costs))
-    return costs.table(size)
+    return costs.at(size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..table import Table
+from ..table import Table, Tabular
 
 ARITHMETIC, SHARED, L2, DRAM = "FP32", "shared memory", "L2", "DRAM"
 
@@ -39,8 +39,8 @@ class Ceiling:
         return self.amount / self.ms / 1e9
 
 
-@dataclass(frozen=True)
-class Ceilings:
+@dataclass(frozen=True, repr=False)
+class Ceilings(Tabular):
     """All ceilings of a GPU, by name, with their provenance."""
 
     provenance: dict[str, Any]

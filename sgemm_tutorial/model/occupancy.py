@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from ..errors import ArgumentError
 from ..hardware import WARP, Gpu, Limits
-from ..table import Table
+from ..table import Table, Tabular
 
 
-@dataclass(frozen=True)
-class Occupancy:
+@dataclass(frozen=True, repr=False)
+class Occupancy(Tabular):
     """How a kernel fills an SM.
 
     Attributes

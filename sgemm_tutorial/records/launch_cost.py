@@ -45,7 +45,7 @@ class Launches(Measured):
 class Costs(Recording[Launches]):
     """Launches with their provenance."""
 
-    def table(self, size: int) -> Table:
+    def at(self, size: int) -> Table:
         """Return the points of one size as a table.
 
         Raises

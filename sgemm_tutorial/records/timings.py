@@ -17,7 +17,7 @@ from ..catalogue import LADDER
 from ..catalogue import find as kernel_named
 from ..errors import ArgumentError
 from ..kernel import Kernel
-from ..table import Table, shown
+from ..table import Table, Tabular, shown
 from . import files
 from .files import Measured, Recording
 from .sizes import Size, sizes_of, times_of
@@ -172,8 +172,8 @@ def _summary(name: str, taken: Sequence[Samples]) -> dict[str, float]:
     return {name: float(middle), f"{name}_p10": float(low), f"{name}_p90": float(high)}
 
 
-@dataclass(frozen=True)
-class Record(Recording[Point]):
+@dataclass(frozen=True, repr=False)
+class Record(Tabular, Recording[Point]):
     """Times with their provenance and settings."""
 
     def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> Record:

@@ -33,7 +33,7 @@ from cupy.cuda import nvrtc
 from .. import cache as disk
 from .. import correctness, simulator
 from ..catalogue import CATALOGUE, find
-from ..compiler import Binary
+from ..compiler import PTX_ALONE, Binary
 from ..errors import CompileError, UnsupportedInstruction
 from ..kernel import Kernel
 from ..paths import RESULTS
@@ -73,7 +73,6 @@ INSTANCES: dict[str, tuple[dict[str, int], ...]] = {
 """Template arguments with which kernels are broken: small tiles, which compile and run in a fraction of the time, and
 one set of them for each path that the arguments select."""
 
-PTX_ALONE = "compute_90"  # compiled in half the time
 PATIENCE = 5  # seconds of computing that a case may take before a loop counts as endless; it takes a tenth of one
 SAME = "compiles to the same PTX"
 LIMIT = 300  # mutants that the tests judge anew by themselves

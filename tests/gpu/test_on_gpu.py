@@ -39,13 +39,13 @@ def broken(kernel, folder, old, new):
 @each_kernel
 def test_the_suite_passes(kernel):
     result = suite(kernel, on_gpu=True)
-    assert result.passed, result.failures().table()
+    assert result.passed, result.failures()
 
 
 @pytest.mark.parametrize("kernel", [*STEPS[1:], STEP_IN_FP64], ids=lambda kernel: kernel.label)
 def test_the_suite_passes_at_each_step_of_13(kernel):
     result = suite(kernel, on_gpu=True)
-    assert result.passed, result.failures().table()
+    assert result.passed, result.failures()
 
 
 @each_kernel

@@ -214,10 +214,10 @@ def recording(tmp_path, monkeypatch):
 
 
 def test_without_a_gpu_the_recording_is_shown(recording, capsys):
-    table = bench_or_recording(sizes=[POINT.size])
+    found = bench_or_recording(sizes=[POINT.size])
     assert capsys.readouterr().out == ("No GPU here: showing the recording made on Imaginary GPU on 2026-11-20.\n")
-    assert [row[0] for row in table.rows] == ["02_coalesced", "01_naive"]
-    assert len(bench_or_recording("01", [POINT.size]).rows) == 1
+    assert [row[0] for row in found.table().rows] == ["02_coalesced", "01_naive"]
+    assert len(bench_or_recording("01", [POINT.size]).points) == 1
 
 
 def test_a_recording_without_what_is_asked_says_what_it_has(recording):

@@ -53,12 +53,12 @@ def test_the_hosts_clock_reads_launch_and_kernel_together():
 
 
 def test_table_of_one_size():
-    text = str(COSTS.table(256))
+    text = str(COSTS.at(256))
     assert re.search(r"cuBLAS +128\.0 +64\.0 +32\.0\n", text)
     assert re.search(r"03_shared_tile +128\.0 +64\.0 +32\.0\n", text)
     assert "Imaginary GPU, 2026-11-20" in text
     with pytest.raises(ArgumentError, match="size: got 64, needs one of 128, 256"):
-        COSTS.table(64)
+        COSTS.at(64)
 
 
 def test_seconds_by_size_can_be_drawn():
@@ -75,7 +75,7 @@ def test_a_recording_survives_the_round_trip(tmp_path):
 def test_without_a_gpu_the_recording_is_shown(monkeypatch, capsys):
     monkeypatch.setattr(gpu, "available", lambda: False)
     monkeypatch.setattr(here.launch_cost, "load", lambda: COSTS)
-    assert str(here.launches_or_recording(128)) == str(COSTS.table(128))
+    assert str(here.launches_or_recording(128)) == str(COSTS.at(128))
     assert "No GPU here" in capsys.readouterr().out
     with pytest.raises(DeviceError, match="no GPU"):
         launch_cost.measure([128])

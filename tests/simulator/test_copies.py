@@ -587,7 +587,7 @@ def test_a_warp_that_reads_nothing_makes_no_request(tmp_path):
 
 def test_the_table_shows_the_lines_of_copies_and_waits(tmp_path):
     kernel = copying(tmp_path, "copy<4>(s + t, a + t);\ncommit();\nwait<0>();\nc[t] = s[t];")
-    text = str(simulate(kernel, floats(1, 32), floats(32, 32)).table())
+    text = str(simulate(kernel, floats(1, 32), floats(32, 32)))
     assert "cp.async.ca" in text
     assert "commit_group" in text
     assert "wait_group" in text

@@ -34,7 +34,7 @@ every = pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.n
 )
 def test_what_is_broken_is_sound_before(kernel, share_runs):
     result = suite(kernel, on_gpu=False)
-    assert result.passed, result.failures().table()
+    assert result.passed, result.failures()
 
 
 def has_changed(kernel):
