@@ -26,7 +26,7 @@ from .paths import RESULTS
 from .records import ceilings, counters, profiles, published
 from .records.ceilings import card
 from .records.scoreboard import scoreboard
-from .records.timings import recorded
+from .records.timings import climb, recorded
 from .simulation import simulate
 from .source import diff, show
 from .table import Table
@@ -48,6 +48,7 @@ __all__ = [
     "card",
     "ceilings",
     "check",
+    "climb",
     "correctness",
     "counters",
     "cublas",

@@ -181,7 +181,6 @@ def launches_table(sizes: Sequence[Size] = SIZES) -> Table:
         rows.append(
             (
                 " to ".join(dict.fromkeys(times_of(point.size) for point in (same[0], same[-1]))),
-                " and ".join(names),
                 f"{tile.rows}×{tile.columns}" if tile else None,
                 tile and tile.depth,
                 tile and tile.stages,
@@ -189,9 +188,10 @@ def launches_table(sizes: Sequence[Size] = SIZES) -> Table:
                 main.threads,
                 main.counts["registers"],
                 main.shared_bytes,
+                " and ".join(names),
             )
         )
-    columns = ("M×N×K", "kernels", "tile", "depth", "stages", "grid", "threads", "registers", "shared bytes")
+    columns = ("M×N×K", "tile", "depth", "stages", "grid", "threads", "registers", "shared bytes", "kernels")
     return Table(columns, rows, "What cuBLAS launches", made("anatomy", Recording[Dissected]))
 
 

@@ -65,3 +65,26 @@ def folder(card: str | None = None) -> Path:
 def recordings(card: str | None = None) -> list[str]:
     """Return the names of a card's recordings; of the shown one's unless given."""
     return sorted(path.stem for path in folder(card).glob("*.json"))
+
+
+def stand_in(*names: str) -> str:
+    """Show a card that has recordings of these names, in this process, if the shown one has not all of them.
+
+    Returns
+    -------
+    str
+        A line that says so; nothing where the shown card has them.
+
+    Raises
+    ------
+    ArgumentError
+        No card has all of them.
+    """
+    if set(names) <= set(recordings()):
+        return ""
+    lacking = shown()
+    for card in recorded():
+        if set(names) <= set(recordings(card)):
+            os.environ[VARIABLE] = card
+            return f"There is no recording of this of the card {lacking}: what follows is of {card}."
+    raise ArgumentError("names", ", ".join(names), f"recordings that one of {', '.join(recorded())} has")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..catalogue import LADDER, find
+from ..catalogue import CHOOSING, LADDER, find
 from ..errors import ArgumentError
 from ..kernel import Kernel
 from ..model.predictions import WAVEFRONTS, predicted
 from ..table import Table
-from . import profiles
+from . import anatomy, profiles
 from .ceilings import card
-from .timings import recorded
+from .timings import RACE, recorded
 
 PARTS = {
     "issue slots used, %": "issue slots",
@@ -31,12 +31,17 @@ def scoreboard(last: Kernel | str = LADDER[-1]) -> Table:
         The rung is not of the ladder, or one is not in the recordings.
     """
     last, gpu, rows = find(last), card(), []
-    names = [kernel.name for kernel in LADDER]
+    rungs = (*LADDER, *CHOOSING)
+    names = [kernel.name for kernel in rungs]
     if last.name not in names:
         raise ArgumentError("last", last.name, f"a rung of the ladder: {', '.join(names)}")
-    for kernel in LADDER[: names.index(last.name) + 1]:
-        (point,) = recorded(kernel, profiles.SIZE).points
-        profile = profiles.measured(kernel)
+    for kernel in rungs[: names.index(last.name) + 1]:
+        if kernel in CHOOSING:  # it has recordings of its own
+            (point,) = recorded(kernel, profiles.SIZE, RACE).points
+            profile = anatomy.of(kernel, (profiles.SIZE,) * 3).main.counts
+        else:
+            (point,) = recorded(kernel, profiles.SIZE).points
+            profile = profiles.measured(kernel)
         busiest = max(PARTS, key=profile.get)
         rows.append(
             (

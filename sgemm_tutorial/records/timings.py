@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from ..catalogue import LADDER
+from ..catalogue import CHOOSING, LADDER
 from ..catalogue import find as kernel_named
 from ..errors import ArgumentError
 from ..kernel import Kernel
@@ -23,6 +23,8 @@ from .files import Measured, Recording
 from .sizes import Size, sizes_of, times_of
 
 Ms = Annotated[float, Meta(gt=0)]
+RACE = "squares"
+"""The recording of 12 that the ladder's times end with."""
 
 
 @dataclass(frozen=True)
@@ -272,6 +274,22 @@ def recorded(
     raise ArgumentError(
         "sizes", f"{asked}: not in the recording {recording}", f"some of {', '.join(map(times_of, has))}"
     )
+
+
+def climb(sizes: int | Sequence[int | Size] | None = None) -> Record:
+    """Return the ladder's times and after them those of 12, which has a recording of its own, where the card has that.
+
+    Provenance and settings are the ladder's. 12 takes at each size what was tuned for it on that card.
+
+    Raises
+    ------
+    ArgumentError
+        As for `recorded`.
+    """
+    ladder = recorded(LADDER, sizes)
+    if not files.path_of(RACE).exists():
+        return ladder
+    return dataclasses.replace(ladder, points=ladder.points + recorded(CHOOSING, sizes, RACE).points)
 
 
 def _readable(kernel: Kernel) -> bool:

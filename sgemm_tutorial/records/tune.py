@@ -51,7 +51,7 @@ class Tuned(Measured):
     finalists : list of Timed
         The quickest first.
     tried : list of list
-        Of each tile, as `tile_of` names it, the quickest setting, by its number among those in the recording's
+        Of each tile at least the quickest setting, by its number among those in the recording's
         settings, its quickest division and about how many microseconds that took: [number, whole, shares, µs], the
         quickest first.
     """
@@ -182,7 +182,9 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], most: in
     wins = Counter(tile_of(settings[point.tried[0][0]]) for point in squares)
     lines: dict[str, list] = {tile: [] for tile, _ in wins.most_common(most)}
     for point in squares:
+        quickest: dict[str, float] = {}
         for number, _, _, us in point.tried:
-            if (tile := tile_of(settings[number])) in lines:
-                lines[tile].append((point.M, point.tflops(us / 1e3)))
+            quickest.setdefault(tile_of(settings[number]), us)
+        for tile in lines.keys() & quickest.keys():
+            lines[tile].append((point.M, point.tflops(quickest[tile] / 1e3)))
     return lines | {"cuBLAS": [(point.M, point.tflops(point.cublas_ms)) for point in squares]}

@@ -265,5 +265,7 @@ def test_tables_and_lines_are_made_of_it():
     assert shown.rows[2][7:] == ("110.0%", "24.0%")
     lines = tune.by_tile(points, [GOOD, OTHER])
     assert list(lines) == ["64×128", "cuBLAS"] and lines["64×128"][1] == (512, pytest.approx(2 * 512**3 / 0.05e9))
+    slower = [dataclasses.replace(of, tried=[*of.tried, (*of.tried[0][:3], 1e6)]) for of in points]
+    assert tune.by_tile(slower, [GOOD, OTHER]) == lines
     assert tune.by_tile(points[:1], [GOOD, OTHER]) == {}
     assert tune.tile_of(OTHER) == "32×32/4"

@@ -4,7 +4,7 @@ import pytest
 
 import sgemm_tutorial as sg
 from sgemm_tutorial import ArgumentError, predictions, profiles
-from sgemm_tutorial.records import cards
+from sgemm_tutorial.records import anatomy, cards
 from sgemm_tutorial.records.scoreboard import PARTS
 
 
@@ -22,6 +22,14 @@ def test_a_row_for_each_rung(card, monkeypatch):
         profile = profiles.measured(kernel)
         assert busiest.endswith(f" {max(profile[part] for part in PARTS):.0f}%")
     assert sg.card().name in board.title
+
+
+def test_12_has_recordings_of_its_own():
+    *_, row = sg.scoreboard("12").rows
+    (point,) = sg.recorded("12", [4096], "squares").points
+    profile = anatomy.of(sg.find("12"), (4096,) * 3).main.counts
+    assert row[:4] == ("12", None, point.ms, f"{point.percent_of_cublas:.1f}%")
+    assert row[5].endswith(f" {max(profile[part] for part in PARTS):.0f}%")
 
 
 def test_a_kernel_off_the_ladder_is_refused():

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+import sgemm_tutorial as sg
 from sgemm_tutorial import ArgumentError, DeviceError, find, gpu
 from sgemm_tutorial.records import cards, files, provenance
 from sgemm_tutorial.records.timings import Point, Process, Record, Samples, load, recorded
@@ -240,3 +241,23 @@ def test_versions_are_dotted():
 def test_without_a_gpu_there_is_no_provenance():
     with pytest.raises(DeviceError, match="no GPU"):
         provenance.provenance()
+
+
+def test_a_card_without_recordings_is_stood_in_for(monkeypatch):
+    monkeypatch.setenv(cards.VARIABLE, "h100")
+    assert cards.stand_in("ladder") == "" and cards.shown() == "h100"
+    assert (
+        cards.stand_in("ladder", "squares")
+        == "There is no recording of this of the card h100: what follows is of h200."
+    )
+    assert cards.shown() == "h200"
+    with pytest.raises(ArgumentError, match=r"^names: got nothing, needs recordings that one of h100, h200 has"):
+        cards.stand_in("nothing")
+
+
+def test_the_climb_ends_with_12_where_it_was_recorded(monkeypatch):
+    *rungs, last = sg.climb(4096).points
+    assert rungs == recorded(sizes=4096).points
+    assert [last] == recorded("12", 4096, "squares").points
+    monkeypatch.setenv(cards.VARIABLE, "h100")
+    assert sg.climb(4096) == recorded(sizes=4096)
