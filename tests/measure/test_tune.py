@@ -61,7 +61,7 @@ def test_settings_are_what_the_dispatch_has_and_more():
             lambda of: of["WORDS"] == 4,
         ),
     ],
-    ids=str,
+    ids=["square", "column", "row", "thin", "odd"],
 )
 def test_a_size_has_the_settings_that_suit_it(size, in_it, not_in_it):
     found = [kernel.parameters for setting in settings() if (kernel := fitted(setting, size, *PLACE))]
