@@ -4,7 +4,6 @@ import dataclasses
 import json
 import types
 
-import cupy
 import numpy as np
 import pytest
 
@@ -115,8 +114,3 @@ def test_what_was_tuned_computes_the_same_simulated(homes):
 
 def test_a_way_is_one_of_its_kind():
     assert len({Way(SETTING, 1, 2), Way(SETTING, 1, 2), Way(SETTING, 2, 2)}) == 2
-
-
-@pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
-def test_a_gpu_has_a_name():
-    assert gpu.name() in cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()

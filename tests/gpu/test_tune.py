@@ -62,3 +62,7 @@ def test_what_is_found_is_what_12_runs(shape, tmp_path, monkeypatch):
     before = of.C.copy()
     find("12")(of.A, of.B, of.C, 1.5, 0.5)
     assert np.all(cupy.asnumpy(excess(of.C, of.A, of.B, before, 1.5, 0.5)) <= 1)
+
+
+def test_a_gpu_has_a_name():
+    assert gpu.name() in cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()

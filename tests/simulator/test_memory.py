@@ -203,7 +203,7 @@ def test_shared_memory_that_a_launch_adds(tmp_path):
     assert stored["d"] == list(range(0, 128, 4)) and stored["s"] == [0, 4, 8]
 
 
-@pytest.mark.parametrize(("size", "thread", "byte"), [(100, 25, 116), (0, 0, 16)])
+@pytest.mark.parametrize(("size", "thread", "byte"), [(100, 25, 116), (4, 1, 20)])
 def test_out_of_bounds_of_what_a_launch_adds(tmp_path, size, thread, byte):
     kernel = with_added(
         probe(
