@@ -15,6 +15,9 @@ from xdist.scheduler import LoadScopeScheduling
 from . import shared_runs
 
 LONGEST = (
+    "tests/book/test_cards.py",
+    "tests/kernels/test_autotuned.py",
+    "tests/test_skeletons.py",
     "tests/records/test_recordings.py",
     "tests/simulator/test_properties.py",
     "tests/simulator/test_simulator.py",
