@@ -113,7 +113,7 @@ CHOOSING = (
     Kernel(
         "12_autotuned",
         "every multiprocessor has an equal share of the work, and the problem's shape says how",
-        dict(zip(choice.PARAMETERS, next(iter(choice.SETTINGS)), strict=True)),
+        choice.named(next(iter(choice.SETTINGS))),
         (8, 0),
         dynamic_shared=choice.dynamic_shared,
         choose=choice.choose,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,10 +22,7 @@ from .kernel import Kernel
 from .operands import Division, Problem
 from .simulator.memory import past_alignment
 
-PARAMETERS = (
-    *("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES"),
-    *("STAGES", "WORDS", "BLOCKS"),
-)
+PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES", "STAGES", "WORDS", "BLOCKS")
 """12's template parameters, in the source's order."""
 
 SETTINGS = {
@@ -56,6 +53,11 @@ MOST_SUMS = 96  # of a thread whose registers hold what is under way too
 GROUP = 8  # rows of tiles that are walked column by column
 
 
+def named(setting: Iterable[int]) -> dict[str, int]:
+    """Return template arguments in the source's order by their names."""
+    return dict(zip(PARAMETERS, setting, strict=True))
+
+
 def dynamic_shared(of: Mapping[str, Any]) -> int:
     """Return the bytes of 12's tiles, or of the sums that slices add up where the tiles were."""
     tiles = 0
@@ -74,11 +76,11 @@ def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors:
     shape, choices = (problem.M, problem.N, problem.K), []
     a, b = (array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B))
     if problem.on_gpu and not kernel.settled and a % 16 == b % 16 == 0:
-        way = tuned.best(kernel, gpu.name(), shape)
-        if way:
-            return divided(_settled(kernel, dict(zip(PARAMETERS, way.setting, strict=True))), way.whole, way.shares)
+        known = tabled(kernel, shape)
+        if known:
+            return known
     for setting in [tuple(kernel.parameters.values())] if kernel.settled else SETTINGS:
-        of = dict(zip(PARAMETERS, setting, strict=True))
+        of = named(setting)
         if not kernel.settled and _unsuited(of, shape):
             continue
         of["WORDS"] = min(of["WORDS"], _words(of, problem.K * 4 | a | b if of["BN"] == 1 else problem.N * 4 | b))
@@ -90,6 +92,12 @@ def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors:
     return _settled(
         kernel, min(choices, key=lambda of: ways(tuple(of.values()), shape, architecture, multiprocessors)[0])
     )
+
+
+def tabled(kernel: Kernel, shape: tuple[int, int, int]) -> Kernel | None:
+    """Return 12 as a table of the current GPU has it for a problem, where one does; see `tuned.best`."""
+    way = tuned.best(kernel, gpu.name(), shape)
+    return divided(_settled(kernel, named(way.setting)), way.whole, way.shares) if way else None
 
 
 def _settled(kernel: Kernel, parameters: dict[str, int]) -> Kernel:
@@ -165,7 +173,7 @@ def ways(
 
     Each is the µs that the model expects, the blocks that have a whole tile, and the blocks that share the others.
     """
-    of, (M, N, K) = dict(zip(PARAMETERS, setting, strict=True)), shape
+    of, (M, N, K) = named(setting), shape
     limits = limits_of(architecture.replace("compute", "sm"))
     tiles, steps = -(-M // of["BM"]) * -(-N // of["BN"]), max(-(-K // of["BK"]), 1)
     fitting = limits.shared_per_sm // (

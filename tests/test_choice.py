@@ -69,7 +69,7 @@ def test_words_are_copied_together_only_where_they_lie_together(M, N, K, shift, 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_86", "sm_90", "sm_120"])
 @pytest.mark.parametrize("setting", choice.SETTINGS, ids=str)
 def test_every_setting_fits_an_sm(setting, architecture):
-    kernel = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, setting, strict=True)))
+    kernel = AUTOTUNED.variant(**choice.named(setting))
     kernel = kernel.chosen(problem(64, 1, 64), architecture, 132)
     assert 32 <= kernel.threads <= 1024
     assert kernel.dynamic_shared_bytes + 16 <= limits_of(architecture).max_shared_per_block

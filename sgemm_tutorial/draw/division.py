@@ -65,7 +65,9 @@ def parts(run: Run) -> list[Part]:
             rows, columns = np.divmod(element, run.K if access.array == "A" else N)
             tile, k = (rows // of["BM"], columns) if access.array == "A" else (columns // of["BN"], rows)
             seen = fetched.setdefault(access.block, {"A": [], "B": []})[access.array]
-            seen += [of for of in [(int(tile[0]), int(k[0]) // run.kernel.parameters["BK"])] if of not in seen[-1:]]
+            step = int(tile[0]), int(k[0]) // of["BK"]
+            if seen[-1:] != [step]:
+                seen.append(step)
     if not fetched:
         raise ArgumentError("run", "a trace without accesses to A and B", "blocks to trace")
     found = []

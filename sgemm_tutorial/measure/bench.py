@@ -20,7 +20,7 @@ from ..records.provenance import provenance
 from ..records.sizes import Size, sizes_of
 from ..records.timings import Point, Process, Record, Samples, kernels_of
 from . import timing
-from .driver import Item, Plan, follow
+from .driver import Item, Plan, until_interrupted
 from .timing import Timing
 
 SEED = 0
@@ -108,9 +108,7 @@ def bench(
             files.write(path, now)
 
     try:
-        return follow(wanted, made, kept, save, progress=progress)
-    except KeyboardInterrupt:
-        return record
+        return until_interrupted(wanted, made, kept, save, progress)
     except DeviceError as error:
         where = f"saved in {path}" if path is not None else "kept but not saved, as no path was given"
         raise BenchError(f"{error}; points measured before: {len(record.points)}, {where}", record) from error

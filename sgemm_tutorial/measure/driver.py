@@ -13,8 +13,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from .. import gpu, tuned
-from ..choice import PARAMETERS
+from .. import choice, gpu
 from ..compiler import Instance, build
 from ..errors import TutorialError
 from ..kernel import Kernel
@@ -129,6 +128,23 @@ def follow(
     return whole
 
 
+def until_interrupted(
+    plan: Plan, made: Any, points: Iterable[Any], save: Callable[[Recording], None], progress: bool | None = None
+) -> Recording:
+    """Do what `follow` does; broken off from the keyboard, return what there is."""
+    latest = None
+
+    def keep(now: Recording) -> None:
+        nonlocal latest
+        latest = now
+        save(now)
+
+    try:
+        return follow(plan, made, points, keep, progress=progress)
+    except KeyboardInterrupt:
+        return latest
+
+
 def draft_of(plan: Plan, folder: Path) -> Path:
     """Return the file of a recording that is not whole yet."""
     return folder / f"{plan.name}.partial.json"
@@ -204,10 +220,7 @@ def _launched(item: Item) -> Kernel:
     """Return the kernel that an item will launch: what its kernel chooses, where it does and the item tells a size."""
     kernel, *rest = item
     if kernel.choose and rest and isinstance(rest[0], tuple):
-        way = tuned.best(kernel, gpu.name(), rest[0])
-        if way:
-            return kernel.variant(**dict(zip(PARAMETERS, way.setting, strict=True)))
-        return kernel.chosen(imagined(*rest[0]), *gpu.place())
+        return choice.tabled(kernel, rest[0]) or kernel.chosen(imagined(*rest[0]), *gpu.place())
     return kernel
 
 

@@ -35,7 +35,7 @@ from ..records.tune import Timed, Tuned, Tuning, tile_of
 from ..table import Table
 from ..tuned import Way
 from . import timing
-from .driver import Plan, compile_kernels, follow
+from .driver import Plan, compile_kernels, until_interrupted
 
 KERNEL = find("12")
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
@@ -108,7 +108,7 @@ def fitted(setting: Setting, size: Size, architecture: str, multiprocessors: int
     settings, and tiles far larger than C are left out.
     """
     M, N, _ = size
-    of = dict(zip(PARAMETERS, setting, strict=True))
+    of = choice.named(setting)
     if (of["BN"] == 1) != (N == 1) or (of["BM"] == 1 and M > 2) or (of["BM"] > 1 and M == 1):
         return None
     if of["BM"] >= max(4 * M, 64) or of["BN"] >= max(4 * N, 64):
@@ -299,7 +299,7 @@ class Search:
         return self._loaded[setting]
 
     def _division(self, way: Way, size: Size) -> operands.Division:
-        return choice.division(dict(zip(PARAMETERS, way.setting, strict=True)), size, way.whole, way.shares)
+        return choice.division(choice.named(way.setting), size, way.whole, way.shares)
 
     def _check(self, way: Way, launch: timing.Launch, A: Any, B: Any, C: Any) -> None:
         """Compare some rows of what a way computes with float64."""
@@ -376,7 +376,7 @@ def tune(
     DeviceError
         There is no GPU, or it failed; what was found until then is in the table.
     """
-    wanted, made, record = wanted or plan(sizes, seconds, ruled_out, progress), provenance(), None
+    wanted, made = wanted or plan(sizes, seconds, ruled_out, progress), provenance()
     path = path or tuned.path(made["gpu"])
     earlier = _earlier(path)
     kept: list[Tuned] = []
@@ -385,15 +385,8 @@ def tune(
     elif path.exists():
         os.replace(path, path.with_suffix(".old.json"))
 
-    def save(now: Tuning) -> None:
-        nonlocal record
-        record = now
-        files.write(path, now)
-
     try:
-        return follow(wanted, made, kept, save, progress=progress)
-    except KeyboardInterrupt:
-        return record
+        return until_interrupted(wanted, made, kept, lambda now: files.write(path, now), progress)
     except DeviceError as error:
         raise DeviceError(f"{error}; what was found before is in {path}") from error
 

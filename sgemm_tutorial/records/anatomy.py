@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -22,7 +22,7 @@ from ..kernel import Kernel
 from ..table import Table
 from . import files, profiles
 from .counters import made
-from .files import Measured, Recording
+from .files import Recording, Sized
 from .shapes import SQUARES
 from .sizes import Size, times_of
 
@@ -81,23 +81,10 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Dissected(Measured):
+class Dissected(Sized):
     """What was launched for one product, in order."""
 
-    M: int
-    N: int
-    K: int
     launches: list[Launch] = field(hash=False)
-
-    @property
-    def key(self) -> Hashable:
-        """Kernel or routine, and size."""
-        return (self.identity, self.size)
-
-    @property
-    def size(self) -> Size:
-        """M, N and K."""
-        return self.M, self.N, self.K
 
     @property
     def main(self) -> Launch:
@@ -155,11 +142,11 @@ def of(what: Kernel | Gemm, size: Size) -> Dissected:
     ArgumentError
         It was not recorded.
     """
-    points, wanted = load(), files.identity(what)
+    points = files.find(load(), what, "anatomy")
     for point in points:
-        if point.identity == wanted and point.size == size:
+        if point.size == size:
             return point
-    has = ", ".join(times_of(point.size) for point in points if point.identity == wanted) or "none"
+    has = ", ".join(times_of(point.size) for point in points)
     raise ArgumentError("size", times_of(size), f"one that was recorded of {what.name}: {has}")
 
 

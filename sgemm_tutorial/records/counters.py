@@ -13,7 +13,7 @@ from ..kernel import Kernel
 from ..simulation import Run
 from ..table import Table
 from . import files
-from .files import Measured, Recording
+from .files import Recording, Sized
 from .sizes import Size
 
 METRICS = {
@@ -57,23 +57,10 @@ LARGE = (4096, 4096, 4096)
 
 
 @dataclass(frozen=True)
-class Counted(Measured):
+class Counted(Sized):
     """What Nsight Compute counted in one launch, by our names of its metrics."""
 
-    M: int
-    N: int
-    K: int
     counts: dict[str, int | float] = field(hash=False)
-
-    @property
-    def key(self) -> Hashable:
-        """Kernel and size."""
-        return (self.identity, self.size)
-
-    @property
-    def size(self) -> Size:
-        """M, N and K."""
-        return self.M, self.N, self.K
 
 
 @dataclass(frozen=True)

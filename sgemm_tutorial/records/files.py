@@ -23,6 +23,7 @@ from ..errors import ArgumentError
 from ..kernel import Kernel
 from . import cards
 from .provenance import Provenance
+from .sizes import Size
 
 ANEW = "`make record`, or for times `bench`, measures it anew"
 
@@ -91,6 +92,27 @@ class Measured:
 
 
 FIELDS = tuple(item.name for item in dataclasses.fields(Measured))
+
+
+@dataclass(frozen=True)
+class Sized(Measured):
+    """What was measured on one problem, of M, N and K."""
+
+    M: int
+    N: int
+    K: int
+
+    @property
+    def key(self) -> Hashable:
+        """The kernel or routine, and the size."""
+        return (self.identity, self.size)
+
+    @property
+    def size(self) -> Size:
+        """M, N and K."""
+        return self.M, self.N, self.K
+
+
 Point = TypeVar("Point")
 
 
@@ -142,13 +164,13 @@ def identity(kernel: Kernel | Gemm) -> Identity:
     return Measured(**of(kernel)).identity
 
 
-def find(points: Iterable[Measured], kernel: Kernel, recording: str) -> list[Any]:
+def find(points: Iterable[Measured], kernel: Kernel | Gemm, recording: str) -> list[Any]:
     """Return the points that are of a kernel as it is now.
 
     Parameters
     ----------
     points : iterable of Measured
-    kernel : Kernel
+    kernel : Kernel or Gemm
     recording : str
         The recording's name, for the message.
 

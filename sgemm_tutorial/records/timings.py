@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ from ..errors import ArgumentError
 from ..kernel import Kernel
 from ..table import Table, Tabular, shown
 from . import files
-from .files import Measured, Recording
+from .files import Recording, Sized
 from .sizes import Size, sizes_of, times_of
 
 Ms = Annotated[float, Meta(gt=0)]
@@ -80,7 +80,7 @@ class Searched:
 
 
 @dataclass(frozen=True)
-class Point(Measured):
+class Point(Sized):
     """One kernel at one size, and cuBLAS, measured in the same runs.
 
     Attributes
@@ -98,9 +98,6 @@ class Point(Measured):
         The second opponent, where it was looked for and found.
     """
 
-    M: int
-    N: int
-    K: int
     ms: Ms
     ms_p10: Ms
     ms_p90: Ms
@@ -126,11 +123,6 @@ class Point(Measured):
         return cls(**what, samples=samples, batch=batch, processes=processes)
 
     @property
-    def key(self) -> Hashable:
-        """The kernel and the size."""
-        return (self.identity, self.size)
-
-    @property
     def times(self) -> int:
         """In how many processes it was measured, as far as their samples were kept."""
         return len(self.processes)
@@ -140,11 +132,6 @@ class Point(Measured):
         what = {name: getattr(other, name) for name in (*files.FIELDS, "M", "N", "K")}
         found = other.searched and (other.searched.algorithm, other.searched.tried)
         return Point.summing(other.batch, self.processes + other.processes, found, **what)
-
-    @property
-    def size(self) -> Size:
-        """M, N and K."""
-        return self.M, self.N, self.K
 
     @property
     def tflops(self) -> float:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..catalogue import find
-from ..choice import PARAMETERS
+from ..choice import PARAMETERS, named
 from ..errors import ArgumentError
 from ..table import Table
 from ..tuned import Way
 from . import files
-from .files import Measured, Recording
+from .files import Recording, Sized
 from .sizes import Size, times_of
 from .timings import Ms
 
@@ -36,7 +36,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Tuned(Measured):
+class Tuned(Sized):
     """What was found at one size.
 
     Attributes
@@ -56,24 +56,11 @@ class Tuned(Measured):
         quickest first.
     """
 
-    M: int
-    N: int
-    K: int
     cublas_ms: Ms
     best: Way
     expected: Way
     finalists: list[Timed] = field(hash=False)
     tried: list[tuple[int, int, int, float]] = field(hash=False)
-
-    @property
-    def key(self) -> Hashable:
-        """The kernel and the size."""
-        return (self.identity, self.size)
-
-    @property
-    def size(self) -> Size:
-        """M, N and K."""
-        return self.M, self.N, self.K
 
     @property
     def ms(self) -> float:
@@ -124,7 +111,7 @@ def select(recording: Tuning, sizes: Sequence[Size] | None) -> list[Tuned]:
 
 def tile_of(setting: Sequence[int]) -> str:
     """Return the tile of a block, as in "128×256", with the slices that share its depth if there are any."""
-    of = dict(zip(PARAMETERS, setting, strict=True))
+    of = named(setting)
     return f"{of['BM']}×{of['BN']}" + (f"/{of['SLICES']}" if of["SLICES"] > 1 else "")
 
 

@@ -19,8 +19,8 @@ from .test_spills import ARCHITECTURES
 AUTOTUNED = find("12")
 SMALL = AUTOTUNED.variant(BM=16, BN=32, BK=32, WM=16, WN=32, TM=4, TN=4, SLICES=4, STAGES=4, BLOCKS=5)
 WIDE = SMALL.variant(BM=32, BN=32, BK=16, WM=32, WN=32, TM=8, SLICES=2)
-COLUMN = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, list(choice.SETTINGS)[-2], strict=True)))
-ROW = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, list(choice.SETTINGS)[-1], strict=True)))
+COLUMN = AUTOTUNED.variant(**choice.named(list(choice.SETTINGS)[-2]))
+ROW = AUTOTUNED.variant(**choice.named(list(choice.SETTINGS)[-1]))
 
 
 def shared(kernel, shares, whole=0):
@@ -204,7 +204,7 @@ def test_sums_in_parts_are_more_accurate():
 @pytest.mark.parametrize("setting", choice.SETTINGS, ids=lambda value: getattr(value, "expression", str(value)))
 def test_nothing_spills(setting, architecture):
     """Of no setting that is chosen, whether rows lie in fours of words or not."""
-    kernel = AUTOTUNED.variant(**dict(zip(choice.PARAMETERS, setting, strict=True)))
+    kernel = AUTOTUNED.variant(**choice.named(setting))
     for side in (8, 7):
         K, N = side, 1 if kernel.parameters["BN"] == 1 else side
         problem = operands.check(np.empty((8, K), np.float32), np.empty((K, N), np.float32), None, 1.0, 0.0)

@@ -36,7 +36,7 @@ def at_once(monkeypatch):
 
 
 def names(setting):
-    return dict(zip(choice.PARAMETERS, setting, strict=True))
+    return choice.named(setting)
 
 
 def test_settings_are_what_the_dispatch_has_and_more():
