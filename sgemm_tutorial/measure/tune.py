@@ -98,6 +98,11 @@ def settings() -> list[Setting]:
         if slices * columns <= 1024:
             blocks = max(1024 // (slices * columns), 1)
             found.append((1, columns, 4 * slices, 1, 32, 1, 4, slices, 1, 4, blocks))
+    for rows, slices in product((4, 8, 16, 32), (2, 4, 8, 16)):
+        if rows * slices <= 128:
+            for threads in (512, 1024):
+                blocks = max(threads // (8 * rows * slices), 1)
+                found.append((rows, 1, 128 * slices, 4, 1, 1, 4, slices, 1, 4, blocks))
     return list(dict.fromkeys(found))
 
 
