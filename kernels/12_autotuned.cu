@@ -13,7 +13,8 @@
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. TM, TN: per thread. SLICES: groups of warps that share the depth of the tiles and add
 // up what they have. STAGES: pairs of tiles; 0 fetches through registers, for GPUs before 8.0.
-// WORDS: words of a row that are fetched at once. BLOCKS: blocks that one SM is to hold. A tile of
+// WORDS: words of a row that are fetched at once. BLOCKS: blocks that one SM is to hold. SHARING:
+// whether blocks may share tiles; where none does, what that takes is not even compiled. A tile of
 // one row or column goes another way, for vectors: nothing is used twice there, and nothing goes
 // through shared memory.
 //
@@ -49,7 +50,7 @@ __device__ void copy(unsigned to, const float* from, bool exists, bool wanted)
 }
 
 template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int SLICES, int STAGES,
-          int WORDS, int BLOCKS>
+          int WORDS, int BLOCKS, int SHARING>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32 * SLICES, BLOCKS)
 autotuned(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C,
           float* workspace, unsigned* arrived, unsigned whole, unsigned shares, unsigned group)
@@ -70,7 +71,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
     const unsigned steps = K > 0 ? (unsigned(K) + BK - 1) / BK : 1;
 
     // What this block has to do: multiply steps, counted through the tiles that are shared.
-    const bool sharing = blockIdx.x >= whole;
+    const bool sharing = SHARING && blockIdx.x >= whole;
     const unsigned share = blockIdx.x - whole;
     size_t shared = 0, from = 0, to = steps;
     if (sharing) {
@@ -100,7 +101,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
         float sum[rowsOut][TN];
         float acc[TM][TN] = {};
         // Vectors: steps come in lots, whose loads are under way together. The first lot may begin too early.
-        constexpr int lot = BN == 1 ? 4 : 8;
+        constexpr int lot = BN == 1 || WORDS < 4 ? 4 : 8;
         const int leastK = firstK > 0 ? firstK : 0, lastK = firstK + int(end - begin) * BK;
         const int lotK = lastK - int(end - begin + lot - 1) / lot * lot * BK;
         if constexpr (BN == 1) {
@@ -108,11 +109,11 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             static_assert(TM == 1 && TN == 4 && WM == 4 && BK == 128 * SLICES, "");
             const float* a[4];
             for (int i = 0; i < 4; ++i) a[i] = A + (row0 + (warp * 4 + i < rows ? warp * 4 + i : rows - 1)) * K;
-            auto multiply = [&](int k) {
+            auto multiply = [&](int k, bool guarded) {
                 #pragma unroll
                 for (int w = 0; w < 4; w += WORDS) {
                     const int mine = k + slice * 128 + (WORDS == 4 ? lane * 4 : lane + w * 32);
-                    const bool exists = mine >= leastK;
+                    const bool exists = !guarded || mine >= leastK;
                     const auto b = load<WORDS>(B + mine, exists);
                     #pragma unroll
                     for (int i = 0; i < 4; ++i) {
@@ -122,9 +123,11 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                     }
                 }
             };
-            for (int k = lotK; k < lastK; k += lot * BK)
+            #pragma unroll
+            for (int i = 0; i < lot; ++i) multiply(lotK + i * BK, true);
+            for (int k = lotK + lot * BK; k < lastK; k += lot * BK)
                 #pragma unroll
-                for (int i = 0; i < lot; ++i) multiply(k + i * BK);
+                for (int i = 0; i < lot; ++i) multiply(k + i * BK, false);
             #pragma unroll
             for (int far = 16; far > 0; far /= 2)
                 #pragma unroll
@@ -133,38 +136,39 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             cols = lane == 0 ? rows : 0;                   // the others have the same
             rows = 1;
         } else if constexpr (BM == 1) {
-            // A warp has 32 columns of B and four rows at a time.
-            static_assert(TM == 1 && TN == 4 && WN == 32 && BK == 4 * SLICES && WORDS != 2, "");
-            tileCol = warp * 32 + lane % 8 * 4;
-            // Unaligned, a lane has one column and all four rows.
-            constexpr int wide = WORDS == 4 ? 1 : 4;
-            const int col = tileCol - (WORDS == 4 ? 0 : lane % 8 * 4 - lane), most = cols - (WORDS == 4 ? 4 : 1);
+            // A warp has WN columns of B, four to a lane, and so many rows at a time.
+            constexpr int across = WN / 4, down = 32 / across;
+            static_assert(TM == 1 && TN == 4 && BK == down * SLICES && WORDS != 2, "");
+            tileCol = warp * WN + lane % across * 4;
+            // Unaligned, a lane has one column and four rows.
+            const int col = WORDS == 4 ? tileCol : warp * WN + lane % WN, most = cols - (WORDS == 4 ? 4 : 1);
             const float* b = B + col0 + (col < most ? col : most);  // what lies beyond the last column is never written
-            auto multiply = [&](int k) {
+            auto multiply = [&](int k, bool guarded) {
                 #pragma unroll
-                for (int i = 0; i < wide; ++i) {
-                    const int mine = k + slice * 4 + (WORDS == 4 ? lane / 8 : i);
-                    const bool exists = mine >= leastK;
+                for (int i = 0; i < 4 / WORDS; ++i) {
+                    const int mine = k + slice * down + (WORDS == 4 ? lane / across : lane / WN * 4 + i);
+                    const bool exists = !guarded || mine >= leastK;
                     const float a = load<1>(A + row0 * K + mine, exists).word[0];
                     const auto of = load<WORDS>(b + (long long)mine * N, exists);
                     #pragma unroll
                     for (int j = 0; j < WORDS; ++j) acc[0][j] += a * of.word[j];
                 }
             };
-            for (int k = lotK; k < lastK; k += lot * BK)
+            #pragma unroll
+            for (int i = 0; i < lot; ++i) multiply(lotK + i * BK, true);
+            for (int k = lotK + lot * BK; k < lastK; k += lot * BK)
                 #pragma unroll
-                for (int i = 0; i < lot; ++i) multiply(k + i * BK);
-            if constexpr (WORDS == 4) {
+                for (int i = 0; i < lot; ++i) multiply(k + i * BK, false);
+            #pragma unroll
+            for (int far = 16; far >= WN / WORDS; far /= 2)
                 #pragma unroll
-                for (int far = 16; far > 4; far /= 2)
-                    #pragma unroll
-                    for (int i = 0; i < 4; ++i) acc[0][i] += __shfl_xor_sync(~0u, acc[0][i], far);
-            } else {
+                for (int i = 0; i < WORDS; ++i) acc[0][i] += __shfl_xor_sync(~0u, acc[0][i], far);
+            if constexpr (WORDS == 1) {
                 const float one = acc[0][0];
                 #pragma unroll
-                for (int i = 0; i < 4; ++i) acc[0][i] = __shfl_sync(~0u, one, lane % 8 * 4 + i);
+                for (int i = 0; i < 4; ++i) acc[0][i] = __shfl_sync(~0u, one, lane % across * 4 + i);
             }
-            if (lane >= 8) cols = 0;                       // the others have the same
+            if (lane >= across) cols = 0;                  // the others have the same
         } else {
             // A tile of A, turned, [BK][BM + 4], and one of B, [BK][BN].
             constexpr int buffers = STAGES ? STAGES : 3, ahead = buffers - 1;
@@ -175,6 +179,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             constexpr int stepA = threads / acrossA, stepB = threads / (acrossB / WORDS);  // and rows
             constexpr int downA = (BM + stepA - 1) / stepA, copiesA = downA * (BK / acrossA);
             constexpr int downB = (BK + stepB - 1) / stepB, copiesB = downB * (BN / acrossB);
+            constexpr bool few = WORDS == 4 && copiesA + copiesB <= 6;
             constexpr bool evenA = BM % stepA == 0, evenB = BK % stepB == 0;
             static_assert(STAGES == 0 || STAGES > 2, "one to multiply, one complete, one under way");
             static_assert(TM % 4 == 0 && TN % 4 == 0 && depth % 2 == 0, "fragments come in fours, and in pairs");
@@ -287,7 +292,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                         }
                         __syncthreads();                   // the next pair is complete, and nobody reads this one any more
                         asm("" : "+r"(leftB));             // or each copy's guard is kept, in a register we lack
-                        if (WORDS < 4 || more)
+                        if (!few || more)                  // a few the compiler guards by itself, in the same way
                             #pragma unroll
                             for (int i = 0; i < copiesA + copiesB; ++i) fetch(i, BK, more);
                         a += BK;
@@ -363,7 +368,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
 
         // Parts of a sum meet in the workspace, 16 at a time; the last to arrive adds them, in order.
         bool complete = true;
-        if (begin > 0 || end < steps) {
+        if (SHARING && (begin > 0 || end < steps)) {
             const size_t head = size_t(index) * steps;     // the first step of this tile
             const unsigned first = unsigned(((head + 1) * shares - 1) / shared);  // and who has it
             const unsigned parts = unsigned(((head + steps) * shares - 1) / shared) - first + 1;
