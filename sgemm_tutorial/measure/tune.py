@@ -61,13 +61,13 @@ Setting = tuple[int, ...]
 
 
 def settings() -> list[Setting]:
-    """Return the settings that take part: those of `choice.SETTINGS`, and combinations by a rule.
+    """Return the settings that take part: combinations by a rule, those of `choice.SETTINGS` among them.
 
     A thread's tile and how the lanes lie make a warp's tile. Up to 8 warps make a block, and share its tile, its depth
     or both. Registers for the sums, two fragments and some 40 more say how many blocks an SM may hold: that many, and
     one more, if the compiler manages. Thin tiles and vectors have a few of their own.
     """
-    found = list(choice.SETTINGS)
+    found: list[Setting] = []
     threads = ((8, 16, 8), (8, 8, 4), (12, 8, 8), (8, 4, 4), (4, 8, 4), (4, 4, 4))
     warps = (
         (1, 1, 1),
@@ -106,6 +106,11 @@ def settings() -> list[Setting]:
             for threads in (512, 1024):
                 blocks = max(threads // (8 * rows * slices), 1)
                 found.append((rows, 1, 128 * slices, 4, 1, 1, 4, slices, 1, 4, blocks, 1))
+    # A tile of 16 columns, and three with fewer blocks than an SM would hold.
+    found.append((64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1))
+    found.append((64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6, 1))
+    found.append((32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4, 1))
+    found.append((16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1))
     return list(dict.fromkeys(found))
 
 
