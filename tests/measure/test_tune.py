@@ -41,7 +41,8 @@ def names(setting):
 
 def test_settings_are_what_the_dispatch_has_and_more():
     found = settings()
-    assert set(choice.SETTINGS) < set(found) and len(found) == len(set(found))
+    blocks = choice.PARAMETERS.index("BLOCKS")  # fewer where it would spill on some architecture
+    assert {of[:blocks] for of in choice.SETTINGS} < {of[:blocks] for of in found} and len(found) == len(set(found))
     for setting in found:
         of = names(setting)
         assert AUTOTUNED.variant(**of).threads in range(32, 1025, 32) and of["BLOCKS"] >= 1
