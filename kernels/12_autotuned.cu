@@ -13,7 +13,8 @@
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. TM, TN: per thread. SLICES: groups of warps that share the depth of the tiles and add
 // up what they have. STAGES: pairs of tiles; 0 fetches through registers, for GPUs before 8.0.
-// WORDS: words of a row that are fetched at once. BLOCKS: blocks that one SM is to hold. A tile of
+// WORDS: words of a row that are fetched at once. BLOCKS: blocks that one SM is to hold. SHARING:
+// whether blocks may share tiles; where none does, what that takes is not even compiled. A tile of
 // one row or column goes another way, for vectors: nothing is used twice there, and nothing goes
 // through shared memory.
 //
@@ -34,20 +35,22 @@ __device__ Words<WORDS> load(const float* from, bool exists)
     return exists ? *reinterpret_cast<const Words<WORDS>*>(from) : Words<WORDS>{};
 }
 
-// Copies neighbours into shared memory, or as many zeros, by themselves.
+// Copies neighbours into shared memory, or as many zeros, by themselves. Nothing at all, if not wanted: the
+// instruction is there all the same, as a branch round it would keep the barrier from hiding behind multiply-adds.
 template <int WORDS>
-__device__ void copy(unsigned to, const float* from, bool exists)
+__device__ void copy(unsigned to, const float* from, bool exists, bool wanted)
 {
     const int bytes = exists ? 4 * WORDS : 0;
     if constexpr (WORDS == 4)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes));
+        asm volatile("{\n.reg .pred %%wanted;\nsetp.ne.s32 %%wanted, %3, 0;\n@%%wanted cp.async.cg.shared.global [%0], [%1], 16, %2;\n}"
+                     :: "r"(to), "l"(from), "r"(bytes), "r"(int(wanted)));
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                     :: "r"(to), "l"(from), "n"(4 * WORDS), "r"(bytes));
+        asm volatile("{\n.reg .pred %%wanted;\nsetp.ne.s32 %%wanted, %4, 0;\n@%%wanted cp.async.ca.shared.global [%0], [%1], %2, %3;\n}"
+                     :: "r"(to), "l"(from), "n"(4 * WORDS), "r"(bytes), "r"(int(wanted)));
 }
 
 template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int SLICES, int STAGES,
-          int WORDS, int BLOCKS>
+          int WORDS, int BLOCKS, int SHARING>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32 * SLICES, BLOCKS)
 autotuned(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C,
           float* workspace, unsigned* arrived, unsigned whole, unsigned shares, unsigned group)
@@ -68,7 +71,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
     const unsigned steps = K > 0 ? (unsigned(K) + BK - 1) / BK : 1;
 
     // What this block has to do: multiply steps, counted through the tiles that are shared.
-    const bool sharing = blockIdx.x >= whole;
+    const bool sharing = SHARING && blockIdx.x >= whole;
     const unsigned share = blockIdx.x - whole;
     size_t shared = 0, from = 0, to = steps;
     if (sharing) {
@@ -97,16 +100,20 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
         int tileRow = 0, tileCol = 0, nextRow = 1, nextCol = 4, runRows = 1;  // where this thread's sums belong
         float sum[rowsOut][TN];
         float acc[TM][TN] = {};
+        // Vectors: steps come in lots, whose loads are under way together. The first lot may begin too early.
+        constexpr int lot = BN == 1 || WORDS < 4 ? 4 : 8;
+        const int leastK = firstK > 0 ? firstK : 0, lastK = firstK + int(end - begin) * BK;
+        const int lotK = lastK - int(end - begin + lot - 1) / lot * lot * BK;
         if constexpr (BN == 1) {
             // A warp has four rows of A, each lane a part of every one. C is a column, as good as a row.
-            static_assert(TM == 1 && TN == 4 && WM == 4 && BK == 128 && SLICES == 1, "");
+            static_assert(TM == 1 && TN == 4 && WM == 4 && BK == 128 * SLICES, "");
             const float* a[4];
             for (int i = 0; i < 4; ++i) a[i] = A + (row0 + (warp * 4 + i < rows ? warp * 4 + i : rows - 1)) * K;
             auto multiply = [&](int k, bool guarded) {
                 #pragma unroll
                 for (int w = 0; w < 4; w += WORDS) {
-                    const int mine = k + (WORDS == 4 ? lane * 4 : lane + w * 32);
-                    const bool exists = !guarded || mine >= 0;
+                    const int mine = k + slice * 128 + (WORDS == 4 ? lane * 4 : lane + w * 32);
+                    const bool exists = !guarded || mine >= leastK;
                     const auto b = load<WORDS>(B + mine, exists);
                     #pragma unroll
                     for (int i = 0; i < 4; ++i) {
@@ -116,9 +123,11 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                     }
                 }
             };
-            multiply(firstK, true);
-            #pragma unroll 4
-            for (unsigned step = begin + 1; step < end; ++step) multiply(firstK + int(step - begin) * BK, false);
+            #pragma unroll
+            for (int i = 0; i < lot; ++i) multiply(lotK + i * BK, true);
+            for (int k = lotK + lot * BK; k < lastK; k += lot * BK)
+                #pragma unroll
+                for (int i = 0; i < lot; ++i) multiply(k + i * BK, false);
             #pragma unroll
             for (int far = 16; far > 0; far /= 2)
                 #pragma unroll
@@ -127,47 +136,50 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             cols = lane == 0 ? rows : 0;                   // the others have the same
             rows = 1;
         } else if constexpr (BM == 1) {
-            // A warp has 32 columns of B and four rows at a time.
-            static_assert(TM == 1 && TN == 4 && WN == 32 && BK == 4 * SLICES && WORDS != 2, "");
-            tileCol = warp * 32 + lane % 8 * 4;
-            // Unaligned, a lane has one column and all four rows.
-            constexpr int wide = WORDS == 4 ? 1 : 4;
-            const int col = tileCol - (WORDS == 4 ? 0 : lane % 8 * 4 - lane), most = cols - (WORDS == 4 ? 4 : 1);
+            // A warp has WN columns of B, four to a lane, and so many rows at a time.
+            constexpr int across = WN / 4, down = 32 / across;
+            static_assert(TM == 1 && TN == 4 && BK == down * SLICES && WORDS != 2, "");
+            tileCol = warp * WN + lane % across * 4;
+            // Unaligned, a lane has one column and four rows.
+            const int col = WORDS == 4 ? tileCol : warp * WN + lane % WN, most = cols - (WORDS == 4 ? 4 : 1);
             const float* b = B + col0 + (col < most ? col : most);  // what lies beyond the last column is never written
             auto multiply = [&](int k, bool guarded) {
                 #pragma unroll
-                for (int i = 0; i < wide; ++i) {
-                    const int mine = k + slice * 4 + (WORDS == 4 ? lane / 8 : i);
-                    const bool exists = !guarded || mine >= 0;
+                for (int i = 0; i < 4 / WORDS; ++i) {
+                    const int mine = k + slice * down + (WORDS == 4 ? lane / across : lane / WN * 4 + i);
+                    const bool exists = !guarded || mine >= leastK;
                     const float a = load<1>(A + row0 * K + mine, exists).word[0];
                     const auto of = load<WORDS>(b + (long long)mine * N, exists);
                     #pragma unroll
                     for (int j = 0; j < WORDS; ++j) acc[0][j] += a * of.word[j];
                 }
             };
-            multiply(firstK, true);
-            #pragma unroll 8
-            for (unsigned step = begin + 1; step < end; ++step) multiply(firstK + int(step - begin) * BK, false);
-            if constexpr (WORDS == 4) {
+            #pragma unroll
+            for (int i = 0; i < lot; ++i) multiply(lotK + i * BK, true);
+            for (int k = lotK + lot * BK; k < lastK; k += lot * BK)
                 #pragma unroll
-                for (int far = 16; far > 4; far /= 2)
-                    #pragma unroll
-                    for (int i = 0; i < 4; ++i) acc[0][i] += __shfl_xor_sync(~0u, acc[0][i], far);
-            } else {
+                for (int i = 0; i < lot; ++i) multiply(k + i * BK, false);
+            #pragma unroll
+            for (int far = 16; far >= WN / WORDS; far /= 2)
+                #pragma unroll
+                for (int i = 0; i < WORDS; ++i) acc[0][i] += __shfl_xor_sync(~0u, acc[0][i], far);
+            if constexpr (WORDS == 1) {
                 const float one = acc[0][0];
                 #pragma unroll
-                for (int i = 0; i < 4; ++i) acc[0][i] = __shfl_sync(~0u, one, lane % 8 * 4 + i);
+                for (int i = 0; i < 4; ++i) acc[0][i] = __shfl_sync(~0u, one, lane % across * 4 + i);
             }
-            if (lane >= 8) cols = 0;                       // the others have the same
+            if (lane >= across) cols = 0;                  // the others have the same
         } else {
             // A tile of A, turned, [BK][BM + 4], and one of B, [BK][BN].
             constexpr int buffers = STAGES ? STAGES : 3, ahead = buffers - 1;
             constexpr int pitchA = BM + 4, pair = 4 * BK * (pitchA + BN);  // bytes of both
             constexpr int acrossA = threads / BM > 8 ? threads / BM : 8;  // columns that are fetched at once
-            constexpr int acrossB = threads * WORDS < BN ? threads * WORDS : BN;
+            constexpr int fetchers = WORDS == 4 ? threads : 32;  // of a row of B: word by word a warp has rows of its own
+            constexpr int acrossB = fetchers * WORDS < BN ? fetchers * WORDS : BN;
             constexpr int stepA = threads / acrossA, stepB = threads / (acrossB / WORDS);  // and rows
             constexpr int downA = (BM + stepA - 1) / stepA, copiesA = downA * (BK / acrossA);
             constexpr int downB = (BK + stepB - 1) / stepB, copiesB = downB * (BN / acrossB);
+            constexpr bool few = WORDS == 4 && copiesA + copiesB <= 6;
             constexpr bool evenA = BM % stepA == 0, evenB = BK % stepB == 0;
             static_assert(STAGES == 0 || STAGES > 2, "one to multiply, one complete, one under way");
             static_assert(TM % 4 == 0 && TN % 4 == 0 && depth % 2 == 0, "fragments come in fours, and in pairs");
@@ -194,7 +206,8 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             for (int i = 0; i < downA; ++i) offsetA[i] = unsigned(i < lastA ? i : lastA) * stepA * K;
             auto within = [&](int col) { return col < cols - WORDS ? col : cols - WORDS; };
             const float* a = A + (row0 + (rows > rowA ? rowA : rows - 1)) * K + firstK + colA;
-            const float* b = B + (long long)(firstK + rowB) * N + (long long)col0 + (acrossB == BN ? within(colB) : 0);
+            const float* b = B + (long long)(firstK + rowB) * N + (long long)col0 + (WORDS < 4 ? colB : acrossB == BN ? within(colB) : 0);
+            int leftB = cols - colB;                       // columns of B from this thread's first on
             const unsigned base = __cvta_generic_to_shared(tiles);
             unsigned writeA = base + 4 * (colA * pitchA + rowA), writeB = base + 4 * (BK * pitchA + rowB * BN + colB);
             unsigned readA = base + 4 * (slice * depth * pitchA + tileRow);
@@ -203,21 +216,21 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             Words<WORDS> heldB[STAGES ? 1 : copiesB];
             auto toA = [&](int i) { return writeA + 4 * (i / downA * acrossA * pitchA + i % downA * stepA); };
             auto toB = [&](int i) { return writeB + 4 * (i % downB * stepB * BN + i / downB * acrossB); };
-            auto fetch = [&](int i, int k) {
+            auto fetch = [&](int i, int k, bool wanted) {
                 if (i < copiesA) {
                     if (!evenA && rowA + i % downA * stepA >= BM) return;
                     const float* source = a + size_t(offsetA[i % downA]) + i / downA * acrossA;
                     const bool exists = k + colA + i / downA * acrossA >= 0;
-                    if constexpr (STAGES > 0) copy<1>(toA(i), source, exists);
-                    else heldA[i] = load<1>(source, exists);
+                    if constexpr (STAGES > 0) copy<1>(toA(i), source, exists, wanted);
+                    else heldA[i] = load<1>(source, exists && wanted);
                 } else {
                     i -= copiesA;
-                    const int row = i % downB * stepB;
+                    const int row = i % downB * stepB, col = i / downB * acrossB;
                     if (!evenB && rowB + row >= BK) return;
-                    const float* source = b + size_t(row) * N + (acrossB == BN ? 0 : within(colB + i / downB * acrossB));
-                    const bool exists = k + rowB + row >= 0;
-                    if constexpr (STAGES > 0) copy<WORDS>(toB(i), source, exists);
-                    else heldB[i] = load<WORDS>(source, exists);
+                    const float* source = b + size_t(row) * N + (WORDS < 4 ? col : acrossB == BN ? 0 : within(colB + col));
+                    const bool exists = k + rowB + row >= 0 && (WORDS == 4 || col < leftB);
+                    if constexpr (STAGES > 0) copy<WORDS>(toB(i), source, exists, wanted);
+                    else heldB[i] = load<WORDS>(source, exists && wanted);
                 }
             };
             auto keep = [&] {                              // what was fetched through registers
@@ -235,7 +248,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             for (int s = 0; s < ahead; ++s) {
                 if (begin + s < end) {
                     #pragma unroll
-                    for (int i = 0; i < copiesA + copiesB; ++i) fetch(i, firstK + s * BK);
+                    for (int i = 0; i < copiesA + copiesB; ++i) fetch(i, firstK + s * BK, true);
                     keep();
                     a += BK;
                     b += size_t(BK) * N;
@@ -278,9 +291,10 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                             writeB += hopWrite;
                         }
                         __syncthreads();                   // the next pair is complete, and nobody reads this one any more
-                        if (more)
+                        asm("" : "+r"(leftB));             // or each copy's guard is kept, in a register we lack
+                        if (!few || more)                  // a few the compiler guards by itself, in the same way
                             #pragma unroll
-                            for (int i = 0; i < copiesA + copiesB; ++i) fetch(i, BK);
+                            for (int i = 0; i < copiesA + copiesB; ++i) fetch(i, BK, more);
                         a += BK;
                         b += size_t(BK) * N;
                         if constexpr (STAGES > 0) {
@@ -354,7 +368,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
 
         // Parts of a sum meet in the workspace, 16 at a time; the last to arrive adds them, in order.
         bool complete = true;
-        if (begin > 0 || end < steps) {
+        if (SHARING && (begin > 0 || end < steps)) {
             const size_t head = size_t(index) * steps;     // the first step of this tile
             const unsigned first = unsigned(((head + 1) * shares - 1) / shared);  // and who has it
             const unsigned parts = unsigned(((head + steps) * shares - 1) / shared) - first + 1;
@@ -407,10 +421,39 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             }
         }
 
+        constexpr bool staged = WORDS < 4 && BM > 1 && BN > 1;
+        if constexpr (staged) __syncthreads();             // nobody reads tiles any more
         if (complete && slice < takers) {
             const float scale = K > 0 ? alpha : 0.0f;
             const bool inFours = (BN == 1 ? M : N) % 4 == 0 && size_t(C) % 16 == 0;
             float* const c0 = C + row0 * N + col0;
+            if constexpr (staged) {
+                // Rows of C begin anywhere: by way of shared memory, so that a warp writes neighbours.
+                constexpr int high = WM / TM, pitch = WN + 4;
+                static_assert(threads / 32 * high * pitch <= (STAGES ? STAGES : 3) * BK * (BM + 4 + BN), "");
+                float* const rowsOfC = reinterpret_cast<float*>(tiles) + threadIdx.x / 32 * high * pitch;
+                const int inWarp = tileRow % WM / 4, warpRow = tileRow / WM * WM, warpCol = tileCol / WN * WN;
+                #pragma unroll
+                for (int m = 0; m < rowsOut; ++m) {
+                    const int mine = slice * rowsOut + m;
+                    #pragma unroll
+                    for (int n = 0; n < TN; n += 4)
+                        *reinterpret_cast<float4*>(rowsOfC + inWarp * pitch + tileCol % WN + n / 4 * nextCol) =
+                            {sum[m][n + 1], sum[m][n], sum[m][n + 3], sum[m][n + 2]};
+                    __syncwarp();
+                    #pragma unroll 4
+                    for (int i = lane; i < high * WN; i += 32) {
+                        const int row = warpRow + i / WN * 4 + mine / runRows * nextRow + mine % runRows, col = warpCol + i % WN;
+                        if (row >= rows || col >= cols) continue;
+                        float* c = c0 + size_t(row) * N + col;
+                        const float of = scale * rowsOfC[i / WN * pitch + (i % WN ^ 1)];
+                        *c = beta != 0.0f ? of + beta * *c : of;   // BLAS: beta = 0 never reads C
+                    }
+                    __syncwarp();
+                }
+                __syncthreads();
+                continue;
+            }
             #pragma unroll
             for (int m = 0; m < rowsOut; ++m)
                 #pragma unroll

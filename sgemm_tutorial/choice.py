@@ -22,23 +22,23 @@ from .kernel import Kernel
 from .operands import Division, Problem
 from .simulator.memory import past_alignment
 
-PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES", "STAGES", "WORDS", "BLOCKS")
+PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES", "STAGES", "WORDS", "BLOCKS", "SHARING")
 """12's template parameters, in the source's order."""
 
 SETTINGS = {
-    (128, 256, 8, 64, 64, 8, 16, 1, 4, 4, 1): (0.447, 1.34),
-    (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3): (0.348, 0.385),
-    (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6): (0.182, 0.426),
-    (16, 128, 32, 16, 64, 4, 8, 4, 4, 4, 2): (0.516, 0.115),
-    (32, 64, 32, 16, 64, 4, 8, 4, 4, 4, 2): (0.438, 0.453),
-    (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4): (0.253, 0.0573),
-    (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4): (0.333, 0.0573),
-    (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5): (0.149, 0.0286),
-    (16, 1, 128, 4, 1, 1, 4, 1, 1, 4, 4): (0.00349, 0.00358),
-    (1, 32, 128, 1, 32, 1, 4, 32, 1, 4, 1): (0.00698, 0.00716),
+    (128, 256, 8, 64, 64, 8, 16, 1, 4, 4, 1, 1): (0.447, 1.34),
+    (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3, 1): (0.348, 0.385),
+    (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6, 1): (0.182, 0.426),
+    (16, 128, 32, 16, 64, 4, 8, 4, 4, 4, 2, 1): (0.516, 0.115),
+    (32, 64, 32, 16, 64, 4, 8, 4, 4, 4, 2, 1): (0.438, 0.453),
+    (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4, 1): (0.253, 0.0573),
+    (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1): (0.333, 0.0573),
+    (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1): (0.149, 0.0286),
+    (16, 1, 128, 4, 1, 1, 4, 1, 1, 4, 4, 1): (0.00349, 0.00358),
+    (1, 32, 128, 1, 32, 1, 4, 32, 1, 4, 1, 1): (0.00698, 0.00716),
 }
 """Template arguments to choose among, and the µs of one multiply step of a block on an SM that is full, its share of
-them, and of a block that is alone there."""
+them, and of a block that is alone there. Where no tile is shared after all, SHARING is 0."""
 
 TILE = 8  # parameters that say what a multiply step is
 PACE = 5.4e-6  # µs per multiply-add of a step whose µs are not known
@@ -89,9 +89,12 @@ def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors:
                 continue
             of |= {"STAGES": 0, "BLOCKS": max(of["BLOCKS"] * 2 // 3, 1)}
         choices.append(of)
-    return _settled(
-        kernel, min(choices, key=lambda of: ways(tuple(of.values()), shape, architecture, multiprocessors)[0])
-    )
+    found = [
+        (*ways(tuple(of.values()), shape, architecture, multiprocessors)[0], number)
+        for number, of in enumerate(choices)
+    ]
+    *_, shares, number = min(found)
+    return _settled(kernel, choices[number] if kernel.settled else choices[number] | {"SHARING": int(shares > 0)})
 
 
 def tabled(kernel: Kernel, shape: tuple[int, int, int]) -> Kernel | None:
@@ -200,7 +203,8 @@ def ways(
         meeting = MEETING + ADDING * 4 * _part(of) * sharing * parts if shares else 0
         return LAUNCH + max(busy, fetching) + meeting
 
-    return sorted((cost(*plan), *plan) for plan in _plans(tiles, steps, per_sm, multiprocessors))
+    plans = _plans(tiles, steps, per_sm, multiprocessors) if of["SHARING"] else [(tiles, 0)]
+    return sorted((cost(*plan), *plan) for plan in plans)
 
 
 def _plans(tiles: int, steps: int, per_sm: int, multiprocessors: int) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,7 @@ those from which the model expects most first; the few quickest are then timed i
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import time
@@ -89,15 +90,22 @@ def settings() -> list[Setting]:
         WM, WN = lanes * TM, 32 // lanes * TN
         share = REGISTERS / (32 * down * across * slices * (TM * TN + 2 * (TM + TN) + 40))
         tile = (down * WM, across * WN, 8 * slices, WM, WN, TM, TN, slices, 4, 4)
-        found += [(*tile, blocks) for blocks in sorted({max(int(share), 1), int(share) + 1})]
+        found += [(*tile, blocks, 1) for blocks in sorted({max(int(share), 1), int(share) + 1})]
     for side, blocks in product((4, 8, 16), (1, 2, 3)):
-        found.append((side, 128, 32, side, 128, side, 4, 4, 4, 4, blocks))
-        found.append((128, side, 32, 128, side, 4, side, 4, 4, 4, blocks))
-    found += [(rows, 1, 128, 4, 1, 1, 4, 1, 1, 4, 64 // rows) for rows in (8, 16, 32, 64)]
-    for slices, columns in product((8, 16, 32), (32, 64)):
+        found.append((side, 128, 32, side, 128, side, 4, 4, 4, 4, blocks, 1))
+        found.append((128, side, 32, 128, side, 4, side, 4, 4, 4, blocks, 1))
+    found += [(rows, 1, 128, 4, 1, 1, 4, 1, 1, 4, 64 // rows, 1) for rows in (8, 16, 32, 64)]
+    for slices, columns in product((4, 8, 16, 32), (32, 64, 128)):
         if slices * columns <= 1024:
             blocks = max(1024 // (slices * columns), 1)
-            found.append((1, columns, 4 * slices, 1, 32, 1, 4, slices, 1, 4, blocks))
+            found.append((1, columns, 4 * slices, 1, 32, 1, 4, slices, 1, 4, blocks, 1))
+    for columns, slices in product((8, 16), (4, 8, 16, 32)):
+        found.append((1, columns, 128 // columns * slices, 1, columns, 1, 4, slices, 1, 4, 32 // slices, 1))
+    for rows, slices in product((4, 8, 16, 32), (2, 4, 8, 16)):
+        if rows * slices <= 128:
+            for threads in (512, 1024):
+                blocks = max(threads // (8 * rows * slices), 1)
+                found.append((rows, 1, 128 * slices, 4, 1, 1, 4, slices, 1, 4, blocks, 1))
     return list(dict.fromkeys(found))
 
 
@@ -159,8 +167,9 @@ def field(
     found = {}
     for size, setting in product(sizes, among or settings()):
         kernel = fitted(setting, size, architecture, multiprocessors)
-        if kernel:
-            found.setdefault(tuple(kernel.parameters.values()), kernel)
+        for sharing in (0, 1) if kernel else ():
+            parameters = kernel.parameters | {"SHARING": sharing}
+            found.setdefault(tuple(parameters.values()), dataclasses.replace(kernel, parameters=parameters))
     return ruled(Field(found, {}), architecture, progress)
 
 
@@ -287,10 +296,16 @@ class Search:
         found = []
         for number, setting in enumerate(self._every):
             kernel = fitted(setting, size, *self._place)
-            key = kernel and tuple(kernel.parameters.values())
-            if key in self._kernels:
-                divisions = choice.ways(key, size, *self._place)[:DIVISIONS]
-                found.append((divisions[0][0], number, [Way(key, whole, shares) for _, whole, shares in divisions]))
+            if not kernel:
+                continue
+            key = tuple(kernel.parameters.values())
+            divisions = [
+                (expected, Way((*key[:-1], int(shares > 0)), whole, shares))
+                for expected, whole, shares in choice.ways(key, size, *self._place)
+            ]
+            divisions = [(expected, way) for expected, way in divisions if way.setting in self._kernels][:DIVISIONS]
+            if divisions:
+                found.append((divisions[0][0], number, [way for _, way in divisions]))
         return sorted(found, key=lambda of: of[0])
 
     def _expected(self, size: Size) -> Way:

@@ -205,7 +205,8 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
                 callers[file, inner] = line
         elif statement.startswith(".reg"):
             _, kind, name = statement.split()
-            register_types[name.partition("<")[0]] = kind[1:]
+            if register_types.setdefault(name.partition("<")[0], kind[1:]) != kind[1:]:
+                raise UnsupportedInstruction(f"line {line}: the simulator knows {name} as another type: {statement}")
         elif variable := SHARED.fullmatch(statement):
             align, kind, name, count = variable.groups()
             shared_bytes = -(-shared_bytes // int(align)) * int(align)
@@ -244,13 +245,14 @@ def _closing_brace(text: str) -> int:
 def _statements(text: str) -> list[str]:
     """Split at semicolons, and at the ends of the lines that take none: labels and some directives.
 
-    Braces that inline assembly puts round instructions go; before a declaration they stay, and nothing can read that.
+    Braces that inline assembly puts round instructions go, and round a register of theirs that begins with %: it is set
+    before it is used, in every pair of braces. Before other declarations they stay, and nothing can read that.
     """
     unterminated = re.compile(
         r"^\s*((?:[\w$]+:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*))\s*$", re.MULTILINE
     )
     parts = unterminated.sub(r"\1;", text).split(";")
-    statements = [re.sub(r"^[{} ]+(?![{} .])", "", " ".join(part.split())) for part in parts]
+    statements = [re.sub(r"^([} ]+(?=\.)|[{} ]+(?=\.reg \.\w+ %|[^{} .]))", "", " ".join(part.split())) for part in parts]
     return [statement for statement in statements if statement]
 
 

@@ -171,6 +171,15 @@ def test_what_is_not_understood_is_refused_with_its_line(statement):
         program(f".loc 1 17 5\n{statement}\nret;")
 
 
+def test_registers_of_inline_assembly_may_share_a_name_but_not_with_another_type():
+    one = "{\n.reg .pred %own;\nsetp.ne.s32 %own, %r1, 0;\n@%own mov.b32 %r2, 1;\n}\n"
+    read = program(f".reg .b32 %r<9>;\n{one}.loc 1 17 5\n{one}ret;", "")
+    assert [each.opcode for each in read.blocks[0]] == ["setp.ne.s32", "mov.b32"] * 2 + ["ret"]
+    assert read.register_types == {"%r": "b32", "%own": "pred"}
+    with pytest.raises(UnsupportedInstruction, match="line 17.*%own.*another type"):
+        program(f"{one}.loc 1 17 5\n{{ .reg .b32 %own; mov.b32 %own, 0; }}\nret;")
+
+
 @pytest.mark.parametrize(
     "instruction",
     [
