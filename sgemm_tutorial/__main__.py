@@ -375,7 +375,7 @@ def _sweep(options: argparse.Namespace) -> int:
     else:
         _print(sweep.quickest(ranking, field.names, record.made))
     left = len(field.kernels) * len(set(sizes)) - len(ranking)
-    print(f"in {options.output}" + f"; {left} times are left, start again to continue" * bool(left), file=out)
+    print(f"in {options.output}" + f"; left to time: {left}, start again to continue" * bool(left), file=out)
     return INTERRUPTED if left and options.budget is None else PASSED
 
 

@@ -500,4 +500,4 @@ def test_tune_of_values_on_a_gpu(run, a_gpu, monkeypatch):
     status, out, err = run("tune", "02", "--set", "BM=0,4,8", *size, "--budget", "5", "--output", "o.json", "--json")
     data = json.loads(out)
     assert status == 0 and [of["setting"] for of in data["points"]] == [[4]] and data["complete"] is False
-    assert err.endswith("in o.json; 1 times are left, start again to continue\n")
+    assert err.endswith("in o.json; left to time: 1, start again to continue\n")
