@@ -140,18 +140,19 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             constexpr int across = WN / 4, down = 32 / across;
             static_assert(TM == 1 && TN == 4 && BK == down * SLICES && WORDS != 2, "");
             tileCol = warp * WN + lane % across * 4;
-            // Unaligned, a lane has one column and four rows.
             const int col = WORDS == 4 ? tileCol : warp * WN + lane % WN, most = cols - (WORDS == 4 ? 4 : 1);
             const float* b = B + col0 + (col < most ? col : most);  // what lies beyond the last column is never written
             auto multiply = [&](int k, bool guarded) {
+                // Unaligned, a lane has one column and four rows, and of A what one of these is multiplied by.
+                const int row = k + slice * down + (WORDS == 4 ? lane / across : lane / WN * 4);
+                const int own = row + (WORDS == 4 ? 0 : lane % 4);
+                const float a = load<1>(A + row0 * K + own, !guarded || own >= leastK).word[0];
                 #pragma unroll
                 for (int i = 0; i < 4 / WORDS; ++i) {
-                    const int mine = k + slice * down + (WORDS == 4 ? lane / across : lane / WN * 4 + i);
-                    const bool exists = !guarded || mine >= leastK;
-                    const float a = load<1>(A + row0 * K + mine, exists).word[0];
-                    const auto of = load<WORDS>(b + (long long)mine * N, exists);
+                    const auto of = load<WORDS>(b + (long long)(row + i) * N, !guarded || row + i >= leastK);
+                    const float factor = WORDS == 4 ? a : __shfl_sync(~0u, a, lane / WN * WN + i);
                     #pragma unroll
-                    for (int j = 0; j < WORDS; ++j) acc[0][j] += a * of.word[j];
+                    for (int j = 0; j < WORDS; ++j) acc[0][j] += factor * of.word[j];
                 }
             };
             #pragma unroll

@@ -1,7 +1,7 @@
 """Which template arguments 12 gets for a problem, and how a launch divides the work: by a model of what each costs.
 
 The model knows how fast an SM gets through multiply steps, full and with a single block on it, how fast tiles come from
-L2 and matrices from memory, and what it takes to launch and to add up parts of sums. It was fitted to some 18,600 times
+L2 and matrices from memory, and what it takes to launch and to add up parts of sums. It was fitted to some 13,000 times
 on an H200; on another GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is
 always done in the same way on the same GPU. Where ``python -m sgemm_tutorial tune`` has measured a size on a GPU, its
 table says what is quickest there, and the model is not asked; simulated, it always is.
@@ -26,29 +26,36 @@ PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES", "STAGES", "WOR
 """12's template parameters, in the source's order."""
 
 SETTINGS = {
-    (128, 256, 8, 64, 64, 8, 16, 1, 4, 4, 1, 1): (0.447, 1.34),
-    (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3, 1): (0.348, 0.385),
-    (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6, 1): (0.182, 0.426),
-    (16, 128, 32, 16, 64, 4, 8, 4, 4, 4, 2, 1): (0.516, 0.115),
-    (32, 64, 32, 16, 64, 4, 8, 4, 4, 4, 2, 1): (0.438, 0.453),
-    (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4, 1): (0.253, 0.0573),
-    (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1): (0.333, 0.0573),
-    (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1): (0.149, 0.0286),
-    (16, 1, 128, 4, 1, 1, 4, 1, 1, 4, 4, 1): (0.00349, 0.00358),
-    (1, 32, 128, 1, 32, 1, 4, 32, 1, 4, 1, 1): (0.00698, 0.00716),
+    (128, 256, 8, 64, 64, 8, 16, 1, 4, 4, 1, 1): (1.33, 1.33),
+    (192, 128, 8, 96, 32, 12, 8, 1, 4, 4, 1, 1): (1.02, 1.02),
+    (128, 128, 8, 64, 64, 8, 16, 1, 4, 4, 2, 1): (0.694, 0.749),
+    (64, 128, 8, 64, 64, 8, 16, 1, 4, 4, 4, 1): (0.356, 0.356),
+    (64, 64, 8, 32, 32, 8, 4, 1, 4, 4, 5, 1): (0.198, 0.245),
+    (64, 64, 32, 64, 64, 8, 16, 4, 4, 4, 2, 1): (0.772, 0.772),
+    (32, 128, 16, 32, 64, 8, 8, 2, 4, 4, 3, 1): (0.359, 0.376),
+    (32, 64, 8, 16, 32, 4, 4, 1, 4, 4, 8, 1): (0.115, 0.145),
+    (32, 64, 32, 32, 64, 8, 8, 4, 4, 4, 3, 1): (0.465, 0.465),
+    (16, 128, 32, 16, 64, 4, 8, 4, 4, 4, 2, 1): (0.496, 0.528),
+    (32, 32, 64, 32, 32, 8, 4, 8, 4, 4, 2, 1): (0.493, 0.54),
+    (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1): (0.336, 0.34),
+    (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 7, 1): (0.146, 0.181),
+    (4, 1, 512, 4, 1, 1, 4, 4, 1, 4, 4, 1): (0.05, 0.2),
+    (16, 1, 128, 4, 1, 1, 4, 1, 1, 4, 4, 1): (0.05, 0.2),
+    (1, 16, 128, 1, 16, 1, 4, 16, 1, 4, 2, 1): (0.05, 0.1),
+    (1, 32, 32, 1, 32, 1, 4, 8, 1, 4, 4, 1): (0.03, 0.17),
 }
 """Template arguments to choose among, and the µs of one multiply step of a block on an SM that is full, its share of
 them, and of a block that is alone there. Where no tile is shared after all, SHARING is 0."""
 
 TILE = 8  # parameters that say what a multiply step is
-PACE = 5.4e-6  # µs per multiply-add of a step whose µs are not known
+PACE, VECTOR_PACE = 5.2e-6, 47e-6  # µs per multiply-add of a step whose µs are not known
 LANES = 128  # of the SM that all these µs were measured on
-LAUNCH = 3  # µs
-FILL = 1.5  # steps that go by before a tile's first and after its last
-L2, MEMORY = 4.8e6, 3.25e6  # bytes per µs
-MEETING, ADDING = 2.1, 10.2e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
+LAUNCH = 2.5  # µs
+FILL = 1.7  # steps that go by before a tile's first and after its last
+L2, MEMORY = 8.9e6, 3.74e6  # bytes per µs
+MEETING, ADDING = 3.1, 10e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
 TOGETHER = 16  # parts that one block adds up
-NARROW = {4: 1.0, 2: 1.07, 1: 1.14}  # times the µs, by how many words are copied at once; 2 is a guess
+NARROW = {4: 1.0, 2: 1.12, 1: 1.02}  # times the µs, by how many words are copied at once
 MOST_SUMS = 96  # of a thread whose registers hold what is under way too
 GROUP = 8  # rows of tiles that are walked column by column
 
@@ -79,10 +86,11 @@ def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors:
         known = tabled(kernel, shape)
         if known:
             return known
-    for setting in [tuple(kernel.parameters.values())] if kernel.settled else SETTINGS:
-        of = named(setting)
-        if not kernel.settled and _unsuited(of, shape):
-            continue
+    possible = [dict(kernel.parameters)]
+    if not kernel.settled:
+        possible = [of for of in map(named, SETTINGS) if not _unsuited(of, shape)]
+        possible = [of for of in possible if meant(of, shape)] or possible  # a long K leaves those of vectors alone
+    for of in possible:
         of["WORDS"] = min(of["WORDS"], _words(of, problem.K * 4 | a | b if of["BN"] == 1 else problem.N * 4 | b))
         if int(re.findall(r"\d+", architecture)[0]) < 80 and of["STAGES"]:
             if of["TM"] * of["TN"] > MOST_SUMS and not kernel.settled:
@@ -143,6 +151,14 @@ def division(parameters: Mapping[str, Any], shape: tuple[int, int, int], whole: 
     return Division(whole + shares, counts, (shares + rest) * _part(parameters), shares + rest)
 
 
+def meant(of: Mapping[str, Any], shape: tuple[int, int, int]) -> bool:
+    """Return whether template arguments are worth a try for a problem (M, N, K): vectors have some of their own."""
+    M, N, _ = shape
+    if N == 1 or of["BN"] == 1:
+        return of["BN"] == N
+    return M <= 2 if of["BM"] == 1 else M != 1
+
+
 def _unsuited(of: Mapping[str, Any], shape: tuple[int, int, int]) -> ArgumentError | None:
     """Return what to raise if a problem is none for these template arguments."""
     _, N, K = shape
@@ -185,20 +201,21 @@ def ways(
     per_sm = max(min(of["BLOCKS"], fitting), 1)
 
     known = {tile[:TILE]: paces for tile, paces in SETTINGS.items()}
-    full, alone = known.get(setting[:TILE], (PACE * of["BM"] * of["BN"] * of["BK"],) * 2)
+    pace = VECTOR_PACE if min(of["BM"], of["BN"]) == 1 else PACE
+    full, alone = known.get(setting[:TILE], (pace * of["BM"] * of["BN"] * of["BK"],) * 2)
     slower = LANES / limits.fp32_lanes * NARROW[of["WORDS"]]
     bytes_tiles, bytes_matrices = 4 * K * tiles * (of["BM"] + of["BN"]), 4 * (M * K + K * N + M * N)
     fetching = max(bytes_tiles / L2, bytes_matrices / MEMORY)
 
     def cost(whole: int, shares: int) -> float:
-        def pace(blocks: int) -> float:
+        def step(blocks: int) -> float:
             return slower * max(full, alone / max(blocks, 1))
 
         rounds, rest = divmod(whole, per_sm * multiprocessors)
         last, sharing = -(-rest // multiprocessors), -(-shares // multiprocessors)
         each = -(-(tiles - whole) * steps // max(shares, 1))
-        busy = rounds * per_sm * (steps + FILL) * pace(per_sm)
-        busy += (last * (steps + FILL) + sharing * (each + FILL)) * pace(min(last + sharing, per_sm))
+        busy = rounds * per_sm * (steps + FILL) * step(per_sm)
+        busy += (last * (steps + FILL) + sharing * (each + FILL)) * step(min(last + sharing, per_sm))
         parts = min(-(-steps // max(each, 1)) + 1, TOGETHER)
         meeting = MEETING + ADDING * 4 * _part(of) * sharing * parts if shares else 0
         return LAUNCH + max(busy, fetching) + meeting

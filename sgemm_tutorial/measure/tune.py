@@ -117,9 +117,7 @@ def fitted(setting: Setting, size: Size, architecture: str, multiprocessors: int
     """
     M, N, _ = size
     of = choice.named(setting)
-    if (of["BN"] == 1) != (N == 1) or (of["BM"] == 1 and M > 2) or (of["BM"] > 1 and M == 1):
-        return None
-    if of["BM"] >= max(4 * M, 64) or of["BN"] >= max(4 * N, 64):
+    if not choice.meant(of, size) or of["BM"] >= max(4 * M, 64) or of["BN"] >= max(4 * N, 64):
         return None
     return KERNEL.variant(**of).chosen(imagined(*size), architecture, multiprocessors)
 

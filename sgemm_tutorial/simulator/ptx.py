@@ -252,7 +252,9 @@ def _statements(text: str) -> list[str]:
         r"^\s*((?:[\w$]+:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*))\s*$", re.MULTILINE
     )
     parts = unterminated.sub(r"\1;", text).split(";")
-    statements = [re.sub(r"^([} ]+(?=\.)|[{} ]+(?=\.reg \.\w+ %|[^{} .]))", "", " ".join(part.split())) for part in parts]
+    statements = [
+        re.sub(r"^([} ]+(?=\.)|[{} ]+(?=\.reg \.\w+ %|[^{} .]))", "", " ".join(part.split())) for part in parts
+    ]
     return [statement for statement in statements if statement]
 
 
