@@ -16,12 +16,13 @@ import numpy as np
 import rich.console
 
 from . import draw, gpu, source, tuned
-from .catalogue import CATALOGUE, find
+from .catalogue import CATALOGUE, CHOOSING, find
 from .compiler import ARCHITECTURE
 from .correctness import SuiteResult, cases, check, matrices, summary
 from .errors import ArgumentError, TutorialError
 from .hardware import limits_of
 from .kernel import Kernel
+from .measure import sweep
 from .measure.bench import BenchError, bench
 from .measure.tune import tune
 from .model.resources import kernel_occupancy, resources, resources_table
@@ -45,7 +46,7 @@ T = TypeVar("T")
 
 DESCRIPTION = """\
 The kernels of the book "Fast matrix multiplication on a GPU", from the command line: list them, read
-them, check them, time them against cuBLAS, tune the last, and count what they do to memory.
+them, check them, time them against cuBLAS, tune them, and count what they do to memory.
 
 A kernel is named by its number (03), its name (shared_tile) or both (03_shared_tile). The path of a file,
 my_kernel.cu, is as good as a name: `new --help` says what such a file must keep. Where there is no GPU,
@@ -61,6 +62,7 @@ examples:
   python -m sgemm_tutorial bench --kernels 02,03 --sizes 256:4096:256 --output mine.json
   python -m sgemm_tutorial compare ladder mine.json
   python -m sgemm_tutorial tune --sizes 1024,1x4096x4096 --budget 60
+  python -m sgemm_tutorial tune my_kernel.cu --set BM=64,128 --set BN=64,128 --sizes 1024
   python -m sgemm_tutorial trace naive --size 64,64,64 --json | jq .total.global_load_sectors
 
 exit status:
@@ -89,9 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _kernels(names: Sequence[str | Kernel], settings: Sequence[str]) -> list[Kernel]:
     """Return the kernels of names and files; settings, NAME=VALUE, are for the one file, or else the one kernel."""
-    values = {}
-    for name, _, value in (setting.partition("=") for setting in settings):
-        values[name] = int(value) if value.isdecimal() else value
+    values = {name: _value(value) for name, _, value in (setting.partition("=") for setting in settings)}
     files = [name for name in names if str(name).endswith(SUFFIX)]
     theirs = files or names
     if values and len(theirs) != 1:
@@ -104,6 +104,11 @@ def _kernels(names: Sequence[str | Kernel], settings: Sequence[str]) -> list[Ker
         kernel_from(name, **values) if name in files else find(name).variant(**values) if name in theirs else find(name)
         for name in names
     ]
+
+
+def _value(text: str) -> int | str:
+    """Return a template argument: a whole number, or what else was written."""
+    return int(text) if text.isdecimal() else text
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -307,6 +312,10 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _tune(options: argparse.Namespace) -> int:
+    if options.set:
+        return _sweep(options)
+    if find(options.name) not in CHOOSING:
+        raise ArgumentError("set", "nothing", "values to try, with commas between: --set BM=64,128")
     here, out = gpu.available(), sys.stderr if options.json else sys.stdout
     sizes = parse_sizes(options.sizes or TUNED) if options.sizes or here else None
     if here:
@@ -334,6 +343,40 @@ def _tune(options: argparse.Namespace) -> int:
         file=out,
     )
     return INTERRUPTED if missing and options.budget is None else PASSED
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    """Try every combination of values of a kernel's template parameters."""
+    here, out = gpu.available(), sys.stderr if options.json else sys.stdout
+    values: dict[str, list[int | str]] = {}
+    for name, _, listed in (setting.partition("=") for setting in options.set):
+        values.setdefault(name, []).extend(map(_value, listed.split(",")))
+    sizes, architecture = parse_sizes(options.sizes or "4096"), gpu.architecture() if here else ARCHITECTURE
+    if not here:
+        print(f"No GPU here: compiled for {architecture} and simulated. Only a GPU can time them.", file=out)
+    field = sweep.field(options.name, values, architecture)
+    if field.obstacles:
+        print(field.table(), file=out, flush=True)
+    if options.json:
+        ruled_out = [{"setting": setting, "why": why} for setting, why in field.obstacles.items()]
+        data = {"measured_here": here, "names": field.names, "ruled_out": ruled_out, "able": list(field.kernels)}
+    if not here or not field.kernels:
+        if options.json:
+            _print_json(data)
+        elif field.kernels:
+            _print(sweep.able(field, architecture))
+        return PASSED if field.kernels else FAILED
+    seconds = math.inf if options.budget is None else options.budget
+    record = sweep.sweep(field, sizes, seconds, options.output)
+    ranking = sweep.ranked(record.select(field.kernels.values(), sizes), field)
+    if options.json:
+        points = [{"setting": setting, "point": point} for setting, point in ranking]
+        _print_json(data | {"complete": record.complete, "points": points})
+    else:
+        _print(sweep.quickest(ranking, field.names, record.made))
+    left = len(field.kernels) * len(set(sizes)) - len(ranking)
+    print(f"in {options.output}" + f"; left to time: {left}, start again to continue" * bool(left), file=out)
+    return INTERRUPTED if left and options.budget is None else PASSED
 
 
 def _trace(options: argparse.Namespace) -> int:
@@ -459,13 +502,23 @@ def _parser() -> argparse.ArgumentParser:
     add = command(
         "tune",
         _tune,
-        "find the quickest settings of kernel 12 on this GPU",
-        "Says which the compiler or the occupancy calculator rules out, and tries the others at each size. What is "
-        "quickest is what 12 runs from then on, at these sizes on GPUs of this name. Stopped at any time, it "
-        "loses nothing, and goes on when started again. Without a GPU, shows the recording.",
+        "find the quickest settings of a kernel on this GPU",
+        "With --set, tries every combination of these values. Says which don't compile, don't fit or compute wrong "
+        "values, and times the others in turn with cuBLAS. Without a GPU, says what would be timed. Kernel 12 has "
+        "settings of its own: without --set it looks for the quickest at each size, which is what 12 runs from then "
+        "on, at these sizes on GPUs of this name; without a GPU, shows the recording. Stopped at any time, tune loses "
+        "nothing, and goes on when started again.",
     )
-    add("--sizes", metavar="SIZES", help=f"as for bench (default: {TUNED}, or all that was recorded)")
-    add("--budget", metavar="SECONDS", type=float, help="begin no other size after so long")
+    add("name", metavar="NAME", nargs="?", default="12", help="which kernel, or a file (default: %(default)s)")
+    add("--set", **setting | {"metavar": "NAME=VALUES", "help": "template arguments to try: BM=64,128; again for each"})
+    add("--sizes", metavar="SIZES", help=f"as for bench (default: 4096 with --set, otherwise {TUNED} or the recorded)")
+    add("--budget", metavar="SECONDS", type=float, help="begin nothing else after so long")
+    add(
+        "--output",
+        metavar="FILE",
+        default="tune.json",
+        help="times of --set are saved here, run again to continue (default: %(default)s)",
+    )
 
     add = command(
         "compare", _compare, "hold two recordings against each other", "Both are files, or of the book's card."

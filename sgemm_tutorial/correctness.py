@@ -372,6 +372,15 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
     return [case | {"seed": number} for number, case in enumerate(unique.values())]
 
 
+def difficult(kernel: Kernel) -> dict[str, Any]:
+    """Return the arguments of `check` for the case to take if there is time for one only.
+
+    All edges meet, α and β are general, and each of the stages is used and filled again.
+    """
+    BM, BN, BK, stages, _ = _extents(kernel)
+    return _case((max(BM - 1, 1), 2 * BN + 1, (stages + 1) * BK + 1), GENERAL)
+
+
 def _extents(kernel: Callable[..., Any]) -> tuple[int, int, int, int, int]:
     """Return BM, BN and BK of a kernel, how many tiles of A and B it holds, and the elements in 16 bytes."""
     of = getattr(kernel, "parameters", {})
@@ -416,7 +425,7 @@ def _cases(kernel: Callable[..., Any]) -> Iterator[dict[str, Any]]:
     yield _case((2 * BM, 2 * BN, deep * BK), PLAIN)
     yield _case((2 * BM, BN - 1, 2 * BK - 1), GENERAL)
     yield _case((BM - 1, 2 * BN + wide, deep * BK - wide), GENERAL)
-    yield _case((BM - 1, 2 * BN + 1, (stages + 1) * BK + 1), GENERAL)
+    yield difficult(kernel)
 
     yield _case((BM, BN, BK), (0.0, 2.0))
     yield _case((37, 41, 2 * BK + 3), (1.0, 1.0))

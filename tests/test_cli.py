@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -24,7 +25,9 @@ from sgemm_tutorial import (
     gpu,
 )
 from sgemm_tutorial.__main__ import main
+from sgemm_tutorial.measure import sweep
 from sgemm_tutorial.measure.bench import BenchError
+from sgemm_tutorial.measure.tune import Field
 from sgemm_tutorial.own import CONTRACT
 from sgemm_tutorial.records import cards, files
 from sgemm_tutorial.records.tune import Tuning
@@ -444,3 +447,57 @@ def test_tune_on_a_gpu(run, a_gpu, tuning, monkeypatch):
     assert status == 130 and err.startswith("what was ruled out\n") and len(json.loads(out)["points"]) == 3
     status, out, err = run("tune", "--sizes", "512")
     assert status == 0 and "left" not in out and "drawn" not in out
+
+
+def test_tune_tries_values_of_any_kernel(run, no_gpu):
+    """Without a GPU it says what compiles, fits and computes right; only times are missing."""
+    Path("mine.cu").write_text(find("02").source.replace("{\n", '{\n    static_assert(BN != 8, "not eight");\n', 1))
+    tune = ("tune", "mine.cu", "--set", "BM=4,64", "--set", "BN=8", "--set", "BN=16")
+    status, out, err = run(*tune)
+    assert (status, err) == (0, "") and out.startswith("No GPU here: compiled for sm_90 and simulated. Only a GPU can")
+    assert "2 of 4. Settings are BM, BN." in out and 'failed with "not eight"' in out
+    assert "What would be timed, compiled for sm_90" in out
+    status, out, err = run(*tune, "--json")
+    data = json.loads(out)
+    assert status == 0 and err.startswith("No GPU here") and data["able"] == [[4, 16], [64, 16]]
+    assert data["names"] == ["BM", "BN"] and data["measured_here"] is False
+    assert [of["setting"] for of in data["ruled_out"]] == [[4, 8], [64, 8]]
+    status, out, err = run("tune", "mine.cu", "--set", "BM=4", "--set", "BN=8")
+    assert status == 1 and "1 of 1" in out and "would be timed" not in out
+    for wrong, message in (
+        (("02",), "error: set: got nothing, needs values to try, with commas between: --set BM=64,128"),
+        (("mine.cu",), "error: BM: got no value, needs one, given (--set BM=64)"),
+        (("02", "--set", "BX=1,2"), "error: BX: got a parameter unknown to 02_coalesced, needs BM, BN"),
+        (("02", "--set", "BM=1", "--sizes", "0"), "error: sizes: got 0x0x0, needs"),
+    ):
+        status, _, err = run("tune", *wrong)
+        assert status == 2 and err.startswith(message)
+
+
+def test_tune_of_values_on_a_gpu(run, a_gpu, monkeypatch):
+    kernels = {(4,): find("02").variant(BM=4), (8,): find("02")}
+    points = [
+        dataclasses.replace(POINT, **files.of(kernel), ms=ms)
+        for kernel, ms in zip(kernels.values(), (2.0, 1.0), strict=True)
+    ]
+    asked = []
+
+    def swept(*given):
+        asked.append(given[1:])
+        complete = given[2] > 5
+        return dataclasses.replace(record(*points[: 1 + complete]), complete=complete)
+
+    monkeypatch.setattr(gpu, "architecture", lambda: "sm_86")
+    monkeypatch.setattr(
+        sweep, "field", lambda name, values, sm: Field(kernels, {(0,): f"{name} {values} {sm}"}, ("BM",))
+    )
+    monkeypatch.setattr(sweep, "sweep", swept)
+    size = ("--sizes", "x".join(map(str, POINT.size)))
+    status, out, err = run("tune", "02", "--set", "BM=0,4,8", *size)
+    assert (status, err) == (0, "") and asked == [((POINT.size,), math.inf, "tune.json")]
+    assert "02 {'BM': [0, 4, 8]} sm_86" in out and out.endswith("in tune.json\n")
+    assert out.index(" 8  1.00") < out.index(" 4  2.00")
+    status, out, err = run("tune", "02", "--set", "BM=0,4,8", *size, "--budget", "5", "--output", "o.json", "--json")
+    data = json.loads(out)
+    assert status == 0 and [of["setting"] for of in data["points"]] == [[4]] and data["complete"] is False
+    assert err.endswith("in o.json; left to time: 1, start again to continue\n")

@@ -230,7 +230,7 @@ def _of_types(
             reference_C.data.memset_async(0xFF, C.nbytes)
         rivals = {"cuBLAS": reference} | ({"cuBLASLt": best.launch} if candidates else {})
         times = timing.time_interleaved({kernel.name: own} | rivals, **sampling)
-        for name, result in ((kernel.name, C), (" or ".join(rivals), reference_C)):
+        for name, result in ((kernel.expression, C), (" or ".join(rivals), reference_C)):
             _spot_check(name, result, *inputs)
         found = [(times["cuBLASLt"], (best.text, len(candidates)))] if candidates else []
         yield kernel, times[kernel.name], times["cuBLAS"], *found

@@ -57,7 +57,7 @@ ROWS = 16
 """Rows of C that are checked."""
 
 Setting = tuple[int, ...]
-"""12's template arguments."""
+"""Template arguments: all of 12's, or those of another kernel that are tried; see `sweep`."""
 
 
 def settings() -> list[Setting]:
@@ -137,16 +137,19 @@ class Field:
         By template arguments.
     obstacles : dict of tuple to str
         Of those that were ruled out, what the compiler or the occupancy calculator said.
+    names : sequence of str
+        Of the template arguments.
     """
 
     kernels: dict[Setting, Kernel]
     obstacles: dict[Setting, str]
+    names: Sequence[str] = PARAMETERS
 
     def table(self) -> Table:
         """Return what was ruled out, and why."""
         rows = [(", ".join(map(str, setting)), why) for setting, why in self.obstacles.items()]
-        note = f"{len(rows)} of {len(rows) + len(self.kernels)}. Settings are {', '.join(PARAMETERS)}."
-        return Table(("setting", "why"), rows, "Ruled out before anything is run", note)
+        note = f"{len(rows)} of {len(rows) + len(self.kernels)}. Settings are {', '.join(self.names)}."
+        return Table(("setting", "why"), rows, "Ruled out before anything is timed", note)
 
 
 def field(
@@ -170,10 +173,16 @@ def field(
         for sharing in (0, 1) if kernel else ():
             parameters = kernel.parameters | {"SHARING": sharing}
             found.setdefault(tuple(parameters.values()), dataclasses.replace(kernel, parameters=parameters))
-    compile_kernels(found.values(), architecture, progress)
-    why = {setting: obstacle(kernel, limits_of(architecture)) for setting, kernel in found.items()}
-    kept = {setting: kernel for setting, kernel in found.items() if not why[setting]}
-    return Field(kept, {setting: reason for setting, reason in why.items() if reason})
+    return ruled(Field(found, {}), architecture, progress)
+
+
+def ruled(entered: Field, architecture: str, progress: bool | None = None) -> Field:
+    """Return who of these takes part: compile them, and rule out what the compiler or the occupancy calculator does."""
+    compile_kernels(entered.kernels.values(), architecture, progress)
+    why = {setting: obstacle(kernel, limits_of(architecture)) for setting, kernel in entered.kernels.items()}
+    kept = {setting: kernel for setting, kernel in entered.kernels.items() if not why[setting]}
+    reasons = {setting: reason for setting, reason in why.items() if reason}
+    return Field(kept, entered.obstacles | reasons, entered.names)
 
 
 def plan(

@@ -108,7 +108,7 @@ def obstacle(kernel: Kernel, gpu: Gpu | Limits) -> str:
     except ArgumentError as error:
         return f"{error.got}, and may have {error.needs}"
     except CompileError as error:
-        reasons = re.findall(r"error: (.*)", str(error)) or str(error).splitlines()
+        reasons = re.findall(r"error *: (.*)", str(error)) or str(error).splitlines()
         return f"does not compile: {reasons[0]}"
     if used.spill_store_bytes:
         return f"spills {used.spill_store_bytes} bytes per thread at {used.registers} registers"

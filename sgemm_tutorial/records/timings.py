@@ -25,6 +25,8 @@ from .sizes import Size, sizes_of, times_of
 Ms = Annotated[float, Meta(gt=0)]
 RACE = "squares"
 """The recording of 12 that the ladder's times end with."""
+OTHERS = "others"
+"""The recording of the rungs beside the ladder."""
 
 
 @dataclass(frozen=True)

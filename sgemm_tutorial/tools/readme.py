@@ -12,13 +12,12 @@ from ..draw.figure import Figure
 from ..errors import ArgumentError
 from ..paths import RESULTS
 from ..records import timings
-from ..records.timings import Record, climb
+from ..records.timings import OTHERS, Record, climb
 
 ROOT = RESULTS.parent.parent
 README = ROOT / "README.md"
 PICTURE = ROOT / "book" / "_static" / "ladder.svg"
 SIZE = 4096
-OTHERS = "others"
 START, END = "<!-- ladder: written by python -m sgemm_tutorial.tools.readme -->", "<!-- end of ladder -->"
 
 

@@ -196,6 +196,8 @@ def test_pictures_are_described(pages):
 PROBE = """<!doctype html><meta charset="utf-8"><title>probe</title>
 <script>
 const ERRORS = "mjx-merror, mjx-container [style*='color: red'], .problematic, .system-message";
+const LEAST = 11;  // pixels
+const size = (text, view) => parseFloat(view.getComputedStyle(text).fontSize) * text.getScreenCTM().a;
 async function look(name) {
   const frame = Object.assign(document.createElement("iframe"), {src: name, width: 400, height: 800});
   const loaded = new Promise(done => frame.onload = done);
@@ -204,6 +206,7 @@ async function look(name) {
   const page = frame.contentDocument, view = frame.contentWindow;
   if (view.MathJax) await view.MathJax.startup.promise;
   await page.fonts.ready;
+  page.querySelectorAll("details").forEach(fold => fold.open = true);
   const fetched = view.performance.getEntriesByType("resource");
   const seen = {
     formulas: page.querySelectorAll(".math").length,
@@ -215,6 +218,8 @@ async function look(name) {
       .map(e => e.tagName + "." + e.className).slice(0, 5),
     scrolling: [...page.querySelectorAll("article .highlight pre")].filter(e => e.scrollWidth > e.clientWidth + 1)
       .map(e => e.textContent.slice(0, 80)),
+    letters: page.querySelectorAll("svg.sg-figure text").length,
+    small: [...page.querySelectorAll("svg.sg-figure text")].filter(e => size(e, view) < LEAST).map(e => e.textContent),
     foreign: fetched.map(e => e.name).filter(url => !url.startsWith(location.origin) && !url.startsWith("data:")),
     failed: fetched.filter(e => e.responseStatus >= 400).map(e => e.name),
   };
@@ -293,6 +298,11 @@ def test_formulas_are_typeset(seen):
 @pytest.mark.parametrize("trouble", ["errors", "fonts", "foreign", "failed", "scrolling"])
 def test_no_page_shows_or_fetches_what_it_should_not(seen, trouble):
     assert not {name: page[trouble] for name, page in seen.items() if page[trouble]}
+
+
+def test_text_in_figures_can_be_read_on_a_phone(seen):
+    assert sum(page["letters"] for page in seen.values()) > 1000
+    assert not {name: page["small"][:5] for name, page in seen.items() if page["small"]}
 
 
 def test_no_page_is_wider_than_a_phone(seen):

@@ -8,6 +8,7 @@ import pytest
 
 from sgemm_tutorial import choice, cublaslt, find, gpu, operands, tuned
 from sgemm_tutorial.correctness import excess
+from sgemm_tutorial.measure import sweep
 from sgemm_tutorial.measure import tune as module
 from sgemm_tutorial.measure.tune import Search
 from sgemm_tutorial.records.provenance import provenance
@@ -66,3 +67,14 @@ def test_what_is_found_is_what_12_runs(shape, tmp_path, monkeypatch):
 
 def test_a_gpu_has_a_name():
     assert gpu.name() in cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+
+
+def test_values_of_a_rung_are_tried_and_timed(tmp_path):
+    found = sweep.field("05", {"BM": [64, 128, 4096], "TM": [4, 8]}, gpu.architecture(), False)
+    assert len(found.kernels) == 4 and found.obstacles[4096, 4].startswith("16,384 threads")
+    path = tmp_path / "tune.json"
+    record = sweep.sweep(found, [(512, 512, 512)], path=path, progress=False)
+    assert record.complete and sweep.sweep(found, [(512, 512, 512)], path=path, progress=False) == record
+    ranking = sweep.ranked(record, found)
+    assert {setting for setting, _ in ranking} == set(found.kernels)
+    assert [point.ms for _, point in ranking] == sorted(point.ms for point in record.points)
