@@ -42,7 +42,10 @@ SIZES: tuple[Size, ...] = (
 """Products of which it is recorded what cuBLAS launches."""
 
 CLOSELY: tuple[Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 2048, 2560, 4096))
-"""Of these also `profiles.METRICS`, of cuBLAS and of 12."""
+"""Of these also `profiles.METRICS`."""
+
+BESIDE: tuple[Size, ...] = CLOSELY[3:]
+"""The same of 12, where one large tile to an SM is its choice."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +189,7 @@ def profile_table(sizes: Sequence[Size] = CLOSELY) -> Table:
     """Return how busy cuBLAS's main kernel and 12 keep the SMs, and what their warps wait for most."""
     rows = []
     for size in sizes:
-        for name, what in (("cuBLAS", cublas.sgemm), ("12", find("12"))):
+        for name, what in (("cuBLAS", cublas.sgemm), *((("12", find("12")),) if size in BESIDE else ())):
             counts = of(what, size).main.counts
             waits = profiles.shares(counts)
             first, second = sorted((state for state in waits if state != "issued"), key=waits.get, reverse=True)[:2]

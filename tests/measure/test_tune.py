@@ -21,18 +21,23 @@ from ..records.test_timings import PROVENANCE
 AUTOTUNED = find("12")
 PLACE = ("sm_90", 132)
 GOOD, OTHER, ROW = (
-    (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3),
-    (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4),
+    (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3, 1),
+    (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4, 1),
     list(choice.SETTINGS)[-1],
 )
-SPILLS = (128, 128, 8, 64, 64, 8, 16, 1, 4, 4, 4)
-TOO_LARGE = (128, 256, 8, 64, 64, 8, 16, 1, 20, 4, 1)
+SPILLS = (128, 128, 8, 64, 64, 8, 16, 1, 4, 4, 4, 1)
+TOO_LARGE = (128, 256, 8, 64, 64, 8, 16, 1, 20, 4, 1, 1)
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     monkeypatch.setattr(driver, "EVERY", 0.0)
     monkeypatch.setattr(module, "compile_kernels", lambda *_: None)  # but where they are used, in this process
+
+
+def alone(setting):
+    """Return a setting without sharing."""
+    return (*setting[:-1], 0)
 
 
 def names(setting):
@@ -71,18 +76,18 @@ def test_a_size_has_the_settings_that_suit_it(size, in_it, not_in_it):
 
 
 def test_what_cannot_do_is_ruled_out_and_the_reason_said():
-    four_k = (64, 64, 4, 32, 64, 8, 8, 1, 4, 4, 4)
-    often = (32, 32, 32, 32, 32, 8, 4, 4, 8, 4, 4)
-    crowd = (128, 256, 64, 64, 64, 8, 16, 8, 4, 4, 1)
+    four_k = (64, 64, 4, 32, 64, 8, 8, 1, 4, 4, 4, 1)
+    often = (32, 32, 32, 32, 32, 8, 4, 4, 8, 4, 4, 1)
+    crowd = (128, 256, 64, 64, 64, 8, 16, 8, 4, 4, 1, 1)
     among = [GOOD, SPILLS, TOO_LARGE, four_k, often, crowd]
     found = module.field([(1024,) * 3], *PLACE, progress=False, among=among)
-    assert list(found.kernels) == [GOOD]
+    assert list(found.kernels) == [alone(GOOD), GOOD]
     assert "spills" in found.obstacles[SPILLS] and "per thread at 128 registers" in found.obstacles[SPILLS]
     assert "bytes of shared memory per block" in found.obstacles[TOO_LARGE]
     assert found.obstacles[four_k].startswith("does not compile: static assertion failed")
     assert found.obstacles[often] == "fits 3 times on an SM, not 4, for shared memory"
     assert found.obstacles[crowd].startswith("2,048 threads per block")
-    assert "5 of 6" in str(found.table())
+    assert "10 of 12" in str(found.table())
 
 
 def test_a_brief_look_tries_the_hopeful_and_stops_where_hope_ends():
@@ -147,7 +152,8 @@ def searching(monkeypatch, us, **more):
 def test_the_quickest_wins_and_the_models_choice_takes_part(monkeypatch):
     _, search = searching(monkeypatch, lambda name, shares: 20.0 if "<64, 128" in name else 30.0 + shares)
     point = search.tune(SIZE)
-    assert point.best.setting == GOOD and point.ms == 0.02 and point.cublas_ms == 0.05
+    assert point.best.shares == 0 and point.best.setting == alone(GOOD)
+    assert point.ms == 0.02 and point.cublas_ms == 0.05
     assert [number for number, *_ in point.tried] == [0, 1], "not the one for vectors"
     assert point.expected in [timed.way for timed in point.finalists] and point.expected_ms >= point.ms
     assert point.size == SIZE and point.digest == AUTOTUNED.digest
@@ -156,8 +162,8 @@ def test_the_quickest_wins_and_the_models_choice_takes_part(monkeypatch):
 
 
 def test_what_computes_wrong_values_wins_nothing(monkeypatch):
-    expression = AUTOTUNED.variant(**names(GOOD)).expression
-    _, search = searching(monkeypatch, lambda name, shares: 20.0, wrong=[expression])
+    wrong = [AUTOTUNED.variant(**names(of)).expression for of in (GOOD, alone(GOOD))]
+    _, search = searching(monkeypatch, lambda name, shares: 20.0, wrong=wrong)
     with pytest.raises(TutorialError, match=r"64, 128, 8.* is wrong at M×N×K = 192×128×96"):
         search.tune(SIZE)
 

@@ -176,7 +176,7 @@ def test_registers_of_inline_assembly_may_share_a_name_but_not_with_another_type
     read = program(f".reg .b32 %r<9>;\n{one}.loc 1 17 5\n{one}ret;", "")
     assert [each.opcode for each in read.blocks[0]] == ["setp.ne.s32", "mov.b32"] * 2 + ["ret"]
     assert read.register_types == {"%r": "b32", "%own": "pred"}
-    with pytest.raises(UnsupportedInstruction, match="line 17.*%own.*another type"):
+    with pytest.raises(UnsupportedInstruction, match=r"line 17.*%own.*another type"):
         program(f"{one}.loc 1 17 5\n{{ .reg .b32 %own; mov.b32 %own, 0; }}\nret;")
 
 
