@@ -5,10 +5,10 @@
 // may begin in the middle of one tile's sum and end in the middle of the next one's. Partial sums
 // meet in a workspace; whoever brings the last one adds them all, in the order of k. Nobody waits
 // for anybody, and the same bits come out at every run. The loop is leaner too: what is left of K
-// beyond whole steps comes first, so that no later step needs guards; what lies beyond the
-// matrix repeats its last row or column, or is zero; the barrier comes before the last fragments of a pair are used up; and
-// the multiply-adds come in an order, with sums in registers, that ask each register bank for one
-// number at a time.
+// beyond whole steps comes first, so that no later step needs guards; what lies beyond the matrix
+// repeats its last row or column, or is zero; the barrier comes before the last fragments of a pair
+// are used up; and the multiply-adds come in an order, with sums in registers, that ask each
+// register bank for one number at a time.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. TM, TN: per thread. SLICES: groups of warps that share the depth of the tiles and add
