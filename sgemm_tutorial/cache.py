@@ -93,9 +93,10 @@ def _write(path: Path, value: tuple[str, ...]) -> None:
 
 def _prune(folder: Path) -> None:
     entries = []
-    for path in folder.glob("*" + SUFFIX):
-        with contextlib.suppress(FileNotFoundError):  # another process was quicker
-            entries.append((path.stat().st_mtime, path.stat().st_size, path))
+    for entry in os.scandir(folder):
+        if entry.name.endswith(SUFFIX):
+            with contextlib.suppress(FileNotFoundError):  # another process was quicker
+                entries.append((entry.stat().st_mtime, entry.stat().st_size, Path(entry)))
     excess = sum(size for _, size, _ in entries) - MOST
     for _, size, path in sorted(entries):
         if excess <= 0:
