@@ -96,12 +96,13 @@ def _prune(folder: Path) -> None:
     for entry in os.scandir(folder):
         if entry.name.endswith(SUFFIX):
             with contextlib.suppress(FileNotFoundError):  # another process was quicker
-                entries.append((entry.stat().st_mtime, entry.stat().st_size, Path(entry)))
+                entries.append((entry.stat().st_mtime, entry.stat().st_size, entry.path))
     excess = sum(size for _, size, _ in entries) - MOST
     for _, size, path in sorted(entries):
         if excess <= 0:
             break
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
         excess -= size
 
 
