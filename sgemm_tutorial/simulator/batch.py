@@ -121,6 +121,7 @@ class Batch:
 
     def __init__(self, launch: Launch, blocks: np.ndarray, grid: int) -> None:
         self.launch, self.blocks = launch, blocks
+        self.traced = np.flatnonzero(np.isin(blocks, list(launch.traced)))  # their places in the batch
         threads = launch.threads
         self.size = len(blocks) * threads
         self.block = np.repeat(np.arange(len(blocks)), threads)  # each lane's block within the batch
@@ -312,10 +313,10 @@ class Batch:
 
     def trace(self, line: int, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int) -> None:
         """Keep the access as each traced block made it."""
-        if not self.launch.traced:
+        if not len(self.traced):
             return
         addresses, block, thread = self._spread(addresses, lanes)
-        for number in np.flatnonzero(np.isin(self.blocks, list(self.launch.traced))):
+        for number in self.traced:
             mine = block == number
             if mine.any():
                 first = int(addresses[mine][0])
