@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,10 +32,7 @@ class Rate(Measured):
     ms_p10: Ms
     ms_p90: Ms
 
-    @property
-    def key(self) -> Hashable:
-        """Kernel and ceiling."""
-        return (self.identity, self.name)
+    PROBLEM = ("name",)
 
 
 def load(path: str | Path = "ceilings") -> Ceilings:

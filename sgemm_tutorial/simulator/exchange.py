@@ -59,15 +59,16 @@ def _shuffle(instruction: Instruction, reader: Callable) -> Step:
     def execute(batch: Batch, lanes: Lanes) -> None:
         given, wanted = (batch.spread(read(batch, lanes), lanes) for read in (value, of))
         slots = batch.slot if lanes is None else batch.slot[lanes]  # a warp's lanes in a row
-        warps, members = np.unique(slots // WARP, return_counts=True)
         if (clamp(batch, lanes) != WARP - 1).any() or (mask(batch, lanes) != 2**WARP - 1).any():
             raise unsupported(instruction)
-        if (members < WARP).any():
-            lane = np.flatnonzero(slots // WARP == warps[members < WARP][0])[0]
+        place = np.arange(slots.size)
+        first = place // WARP * WARP  # of each lane's warp, if all of them are there
+        there = slots == slots[first] // WARP * WARP + place % WARP
+        if slots.size % WARP or not there.all():
+            lane = first[-1 if there.all() else np.argmin(there)]
             raise batch.fault(
                 Violation("shuffle", lane, "a shuffle of a warp whose lanes are not all there"), instruction, lanes
             )
-        first = np.arange(slots.size) // WARP * WARP
         batch.write(result.name, given[first + source_of(slots % WARP, wanted).astype(np.int64)], lanes)
         if valid:
             batch.write(valid.name, np.ones(1, bool), lanes)
