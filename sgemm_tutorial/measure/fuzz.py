@@ -130,7 +130,7 @@ def judge(kernel: Kernel, problem: dict[str, Any], xp: Any = cupy) -> tuple[floa
     kernel(A, B, C, alpha, beta)
     before[2][start : start + size] = C.ravel().view(before[2].dtype)  # C, the last of the three, is to change
     touched = sum((now != then).any() for now, then in zip(buffers, before, strict=True))
-    worst = excess(C, A, B, old, alpha, beta).max() if C.size else touched * 0.0
+    worst = excess(C, A, B, old, alpha, beta, kernel.types).max() if C.size else touched * 0.0
     worst, touched = xp.stack([worst, touched.astype(np.float64)]).tolist()
     return worst, not touched
 

@@ -1,0 +1,169 @@
+// 17 · TF32×3: FP32 in and out, by tensor cores that take eleven bits of each number.
+//
+// What changed: a number is split into a big part, its nearest TF32, and a small one, what that leaves out.
+// Three products of parts stand for one of numbers; the fourth, of the small ones, would be too small to
+// matter. And tensor cores add inexactly: they cut off, where FP32 rounds. So they add up no more than one
+// step of the sum at a time, which is then added to FP32 registers as any FP32 is. What does not come out
+// finite is computed anew without any split, as an infinity has none. For compute capability 8.0 and later.
+//
+// BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
+// C per warp. STAGES: pairs of tiles. BLOCKS: blocks that one SM is to hold.
+#include "edges.cuh"
+
+// Where a chunk of four floats is in a tile, in chunks. Eight of one column in a row of rows lie in different banks.
+template <int CHUNKS>
+__device__ int place(int row, int chunk)
+{
+    return row * CHUNKS + (chunk ^ row % 8);
+}
+
+// Starts to copy a chunk into shared memory, or as many zeros where there is nothing to copy.
+__device__ void copy4(float* to, const float* from, bool exists)
+{
+    const unsigned address = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(exists ? 16 : 0));
+}
+
+// Loads 16 × 8 floats: four matrices of eight rows of 16 bytes, of which each lane names a row.
+__device__ void load(unsigned (&to)[4], const float* row)
+{
+    const unsigned address = __cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
+}
+
+// Adds the product of 16 × 8 and 8 × 8 to 16 × 8. What the operands have beyond TF32's bits is cut off.
+__device__ void multiply(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Splits a number in two: its nearest TF32, and what that leaves out, exact in FP32. Of that a TF32 takes all bits but
+// the last at most, so that to cut it off is as good as to round it.
+__device__ void split(unsigned number, unsigned& big, unsigned& small)
+{
+    big = (number + (1u << 12)) & ~0u << 13;               // up by half of the last bit that is kept, and cut off
+    small = __float_as_uint(__uint_as_float(number) - __uint_as_float(big));
+}
+
+template <int BM, int BN, int BK, int WM, int WN, int STAGES, int BLOCKS>
+__global__ void __launch_bounds__(BM * BN / (WM * WN) * 32, BLOCKS)
+tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)
+{
+    constexpr int threads = BM * BN / (WM * WN) * 32;
+    constexpr int FM = WM / 16, FN = WN / 8;               // fragments down and across a warp's tile
+    constexpr int chunksA = BK / 4, chunksB = BN / 4;      // of a row
+    constexpr int stepA = threads / chunksA, stepB = threads / chunksB;  // rows of a tile that are fetched at once
+    static_assert(WM % 16 == 0 && WN % 32 == 0 && BK % 32 == 0, "four fragments of B and eight chunks come at once");
+    static_assert(BM % WM == 0 && BN % WN == 0, "warps share the tile of a block");
+    static_assert(threads % chunksA == 0 && BM % stepA == 0, "the threads of a block fill the tile of A evenly");
+    static_assert(threads % chunksB == 0 && BK % stepB == 0, "the threads of a block fill the tile of B evenly");
+    static_assert(STAGES > 1, "a pair of tiles is fetched while another is multiplied");
+    extern __shared__ __align__(128) float shared[];       // more than 48 KiB have to be asked for at the launch
+    float (&As)[STAGES][BM * BK] = *reinterpret_cast<float (*)[STAGES][BM * BK]>(shared);
+    float (&Bs)[STAGES][BK * BN] = *reinterpret_cast<float (*)[STAGES][BK * BN]>(shared + STAGES * BM * BK);
+
+    const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int group = lane / 4, member = lane % 4;         // as the fragments have them
+    const int tileRow = warp / (BN / WN) * WM, tileCol = warp % (BN / WN) * WN;  // this warp's place in the tile of C
+    const int rowA = threadIdx.x / chunksA, chunkA = threadIdx.x % chunksA;      // this thread's in what is fetched
+    const int rowB = threadIdx.x / chunksB, chunkB = threadIdx.x % chunksB;      // at once
+    const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
+    const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
+    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+    const bool fours = aligned(A, K) && aligned(B, N);     // a chunk is all inside the matrix, or all outside
+
+    if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
+
+    auto fetch = [&](unsigned k0, int stage) {
+        const int depth = int(K - k0);                     // what is left of the sum
+        const float* a = A + (row0 + rowA) * K + k0 + chunkA * 4;
+        const float* b = B + (size_t(k0) + rowB) * N + col0 + chunkB * 4;
+        const int leftA = depth - chunkA * 4, leftB = cols - chunkB * 4;  // of the rows, from this thread's chunks on
+        if (k0 < K && fours) {
+            for (int i = 0; i < BM; i += stepA)
+                copy4(&As[stage][place<chunksA>(rowA + i, chunkA) * 4], a + size_t(i) * K, rowA + i < rows && leftA > 0);
+            for (int i = 0; i < BK; i += stepB)
+                copy4(&Bs[stage][place<chunksB>(rowB + i, chunkB) * 4], b + size_t(i) * N, rowB + i < depth && leftB > 0);
+        } else if (k0 < K) {
+            for (int i = 0; i < BM; i += stepA)
+                store4(&As[stage][place<chunksA>(rowA + i, chunkA) * 4],
+                       load4(a + size_t(i) * K, rowA + i < rows ? leftA : 0, false), 4, true);
+            for (int i = 0; i < BK; i += stepB)
+                store4(&Bs[stage][place<chunksB>(rowB + i, chunkB) * 4],
+                       load4(b + size_t(i) * N, rowB + i < depth ? leftB : 0, false), 4, true);
+        }
+        asm volatile("cp.async.commit_group;");            // a group per pair of tiles, even where nothing is left
+    };
+
+    float acc[FM][FN][4] = {};
+    int stage = 0, last = STAGES - 1;                      // the tiles to multiply, and those to fetch into
+    for (int s = 0; s < STAGES - 1; ++s) fetch(s * BK, s);
+    for (unsigned k0 = 0; k0 < K; k0 += BK) {
+        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");  // all but the newest
+        __syncthreads();                                   // complete for all; and nobody reads `last` any more
+        fetch(k0 + (STAGES - 1) * BK, last);
+        #pragma unroll
+        for (int k = 0; k < BK; k += 8) {
+            // A lane reads four neighbours of a row of B, for as many fragments. So these have every fourth column:
+            // of 32 columns, column n of fragment f is 4 (n / 2 + 4 (n % 2)) + f.
+            unsigned bigB[FN][2], smallB[FN][2];
+            for (int n = 0; n < FN; n += 4)
+                for (int i = 0; i < 2; ++i) {
+                    const int chunk = (tileCol + n * 8) / 4 + group / 2 + group % 2 * 4;
+                    const uint4 four =
+                        *reinterpret_cast<uint4*>(&Bs[stage][place<chunksB>(k + member + i * 4, chunk) * 4]);
+                    split(four.x, bigB[n][i], smallB[n][i]);
+                    split(four.y, bigB[n + 1][i], smallB[n + 1][i]);
+                    split(four.z, bigB[n + 2][i], smallB[n + 2][i]);
+                    split(four.w, bigB[n + 3][i], smallB[n + 3][i]);
+                }
+            for (int m = 0; m < FM; ++m) {
+                unsigned bigA[4], smallA[4];
+                float part[FN][4] = {};
+                load(bigA, &As[stage][place<chunksA>(tileRow + m * 16 + lane % 16, k / 4 + lane / 16) * 4]);
+                for (int i = 0; i < 4; ++i) split(bigA[i], bigA[i], smallA[i]);
+                for (int n = 0; n < FN; ++n) multiply(part[n], smallA, bigB[n]);
+                for (int n = 0; n < FN; ++n) multiply(part[n], bigA, smallB[n]);
+                for (int n = 0; n < FN; ++n) multiply(part[n], bigA, bigB[n]);
+                for (int n = 0; n < FN; ++n)
+                    for (int i = 0; i < 4; ++i) acc[m][n][i] += part[n][i];
+            }
+        }
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
+        last = last + 1 < STAGES ? last + 1 : 0;
+    }
+
+    const float scale = K > 0 ? alpha : 0.0f;
+    const bool whole = cols >= BN && aligned(C, N);
+    #pragma unroll
+    for (int m = 0; m < FM; ++m)
+        #pragma unroll
+        for (int n = 0; n < FN; n += 4)
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {                  // four fragments have four neighbours
+                const int row = tileRow + m * 16 + group + i / 2 * 8, col = tileCol + n * 8 + member * 4 + i % 2 * 16;
+                if (row >= rows || col >= cols) continue;
+                float sums[4] = {acc[m][n][i], acc[m][n + 1][i], acc[m][n + 2][i], acc[m][n + 3][i]};
+                for (int j = 0; j < 4; ++j) {
+                    if (isfinite(sums[j]) || col + j >= cols) continue;
+                    sums[j] = 0.0f;                        // not finite: anew, without a split
+                    #pragma unroll 1
+                    for (unsigned k = 0; k < K; ++k)
+                        sums[j] += A[(row0 + row) * K + k] * B[size_t(k) * N + col0 + col + j];
+                }
+                float* c = C + (row0 + row) * N + col0 + col;
+                float4 result = {scale * sums[0], scale * sums[1], scale * sums[2], scale * sums[3]};
+                if (beta != 0.0f) {                        // BLAS: beta = 0 never reads C
+                    const float4 old = load4(c, cols - col, whole);
+                    result.x += beta * old.x;
+                    result.y += beta * old.y;
+                    result.z += beta * old.z;
+                    result.w += beta * old.w;
+                }
+                store4(c, result, cols - col, whole);
+            }
+}
