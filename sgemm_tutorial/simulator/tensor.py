@@ -39,6 +39,7 @@ CHUNK = 64  # warps that are multiplied as one array: more would only miss the c
 FRACTION = 25  # bits behind the point to which the H100 aligns what it adds, two more than float32 has
 LEAST_EXPONENT = {np.dtype(np.float16): -14, np.dtype(np.float32): -126}  # subnormals have it too
 NO_EXPONENT = -300  # of zero: below that of any product
+LEAST_TOP = -133  # the exponent to which all is aligned where none is larger
 UNIT_ROUNDOFF = 2.0**-23  # of float32 when it is truncated
 
 TRANSFER = re.compile(r"wmma\.(load|store)\.([abcd])\.sync\.aligned\.(row|col)\.m16n16k16\.(global|shared)\.(f16|f32)")
@@ -86,9 +87,11 @@ def multiply_accumulate(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarr
     """Return a·b + c as an H100's tensor cores compute it.
 
     The products are exact. They and c are aligned to the largest exponent among them, where a product's is the sum of
-    its factors', and cut off 25 bits behind the point; their sum is exact, and is cut off to float32: F. A. Khattak
-    and M. Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv:2512.07004, 2025. NVIDIA documents none of it, and
-    other GPUs add fewer products at once or cut off elsewhere; see `accumulation_bound`.
+    its factors' and -133 is the least, and cut off 25 bits behind the point; their sum is exact, and is cut off to
+    float32, past whose range it is infinite: F. A. Khattak and M. Mikaitis, "Accurate Models of NVIDIA Tensor Cores",
+    arXiv:2512.07004, 2025; P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025. NVIDIA documents none of it, and other
+    GPUs add fewer products at once or cut off elsewhere; see `accumulation_bound`. That it is so on Hopper the recorded
+    checksums tell, bit by bit.
 
     Parameters
     ----------
@@ -101,7 +104,7 @@ def multiply_accumulate(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarr
     array of float32, shape (n, rows, columns)
     """
     depth = a.shape[2]
-    top, across, down = _exponents(c), _exponents(a), _exponents(b)
+    top, across, down = np.maximum(_exponents(c), LEAST_TOP), _exponents(a), _exponents(b)
     for k in range(depth):
         top = np.maximum(top, across[:, :, k, None] + down[:, None, k])
     a, b, unit = a.astype(np.float64), b.astype(np.float64), np.ldexp(1.0, FRACTION - top)
@@ -146,9 +149,10 @@ def _exponents(x: np.ndarray) -> np.ndarray:
 
 
 def _truncated(x: np.ndarray) -> np.ndarray:
-    """Return float64 cut off to float32."""
+    """Return float64 cut off to float32: past its range infinite, and what is cut off whole is +0."""
     result = x.astype(np.float32)
-    return canonical(np.where(np.abs(result) > np.abs(x), np.nextafter(result, np.float32(0)), result))
+    over = (np.abs(result) > np.abs(x)) & (np.abs(x) < 2.0**128)
+    return canonical(np.where(over, np.nextafter(result, np.float32(0)), result) + np.float32(0))
 
 
 def _accesses(kind: str, layout: str, space: str) -> np.ndarray:
