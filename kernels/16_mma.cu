@@ -64,6 +64,7 @@ mma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, 
     constexpr int FM = WM / 16, FN = WN / 16;              // fragments down and across a warp's tile: of B, two at once
     constexpr int chunksA = BK / 8, chunksB = BN / 8;      // of a row
     constexpr int stepA = threads / chunksA, stepB = threads / chunksB;  // rows of a tile that are fetched at once
+    constexpr int copiesA = BM / stepA, copies = copiesA + BK / stepB;   // of chunks, by each thread
     constexpr int steps = BK / 16;                         // of the depth of a tile
     static_assert(WM % 16 == 0 && WN % 16 == 0 && BK % 32 == 0, "fragments are of 16 × 16, and steps come in pairs");
     static_assert(BM % WM == 0 && BN % WN == 0, "warps share the tile of a block");
@@ -82,28 +83,8 @@ mma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, 
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
     const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
-    const bool eights = aligned(A, K) && aligned(B, N);    // a chunk is all inside the matrix, or all outside
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
-
-    auto fetch = [&](unsigned k0, int stage) {
-        const int depth = int(K - k0);                     // what is left of the sum
-        const half* a = A + (row0 + rowA) * K + k0 + chunkA * 8;
-        const half* b = B + (size_t(k0) + rowB) * N + col0 + chunkB * 8;
-        const int leftA = depth - chunkA * 8, leftB = cols - chunkB * 8;  // of the rows, from this thread's chunks on
-        if (k0 < K && eights) {
-            for (int i = 0; i < BM; i += stepA)
-                copy8(&As[stage][place<chunksA>(rowA + i, chunkA) * 8], a + size_t(i) * K, rowA + i < rows && leftA > 0);
-            for (int i = 0; i < BK; i += stepB)
-                copy8(&Bs[stage][place<chunksB>(rowB + i, chunkB) * 8], b + size_t(i) * N, rowB + i < depth && leftB > 0);
-        } else if (k0 < K) {
-            for (int i = 0; i < BM; i += stepA)
-                gather8(&As[stage][place<chunksA>(rowA + i, chunkA) * 8], a + size_t(i) * K, rowA + i < rows ? leftA : 0);
-            for (int i = 0; i < BK; i += stepB)
-                gather8(&Bs[stage][place<chunksB>(rowB + i, chunkB) * 8], b + size_t(i) * N, rowB + i < depth ? leftB : 0);
-        }
-        asm volatile("cp.async.commit_group;");            // a group per pair of tiles, even where nothing is left
-    };
 
     unsigned fragA[2][FM][4], fragB[2][FN][4];             // of this step and the next
     float acc[FM][2 * FN][4] = {};
@@ -117,33 +98,55 @@ mma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, 
                              &Bs[stage][place<chunksB>(step * 16 + lane % 16, tileCol / 8 + n * 2 + lane / 16) * 8]);
     };
 
-    int stage = 0, last = STAGES - 1;                      // the tiles to multiply, and those to fetch into
-    for (int s = 0; s < STAGES - 1; ++s) fetch(s * BK, s);
-    if (K > 0) {
+    auto sum = [&](bool eights) {                          // whether a chunk is all inside the matrix, or all outside
+        const half* a = A + (row0 + rowA) * K + chunkA * 8;    // what this thread fetches of the next tiles
+        const half* b = B + size_t(rowB) * N + col0 + chunkB * 8;
+        int depth = K;                                     // what is left of the sum from there
+        auto fetch = [&](int stage, int part, int parts) {
+            #pragma unroll
+            for (int i = part * copies / parts; i < (part + 1) * copies / parts; ++i) {
+                const bool ofA = i < copiesA;
+                const int row = ofA ? rowA + i * stepA : rowB + (i - copiesA) * stepB;
+                half* to = ofA ? &As[stage][place<chunksA>(row, chunkA) * 8] : &Bs[stage][place<chunksB>(row, chunkB) * 8];
+                const half* from = ofA ? a + size_t(i * stepA) * K : b + size_t((i - copiesA) * stepB) * N;
+                const int left = row < (ofA ? rows : depth) ? (ofA ? depth - chunkA * 8 : cols - chunkB * 8) : 0;
+                if (eights) copy8(to, from, left > 0);
+                else gather8(to, from, left);
+            }
+            if (part + 1 < parts) return;
+            asm volatile("cp.async.commit_group;");        // a group per pair of tiles, even where nothing is left
+            a += BK, b += size_t(BK) * N, depth -= BK;
+        };
+
+        int stage = 0, last = STAGES - 1;                  // the tiles to multiply, and those to fetch into
+        for (int s = 0; s < STAGES - 1; ++s) fetch(s, 0, 1);
         asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
         __syncthreads();                                   // the first tiles are complete for all
         load(0, 0);
-    }
-    for (unsigned k0 = 0; k0 < K; k0 += BK) {
-        fetch(k0 + (STAGES - 1) * BK, last);
-        #pragma unroll
-        for (int step = 0; step < steps; ++step) {
-            if (step + 1 == steps) {                       // of the next tiles, whose fragments are wanted now
-                stage = stage + 1 < STAGES ? stage + 1 : 0;
-                last = last + 1 < STAGES ? last + 1 : 0;
-                asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
-                __syncthreads();                           // complete for all; and nobody reads `last` any more
-            }
-            if (step + 1 < steps) load(stage, step + 1);
-            else if (k0 + BK < K) load(stage, 0);
-            for (int m = 0; m < FM; ++m)
-                for (int i = 0; i < 2 * FN; ++i) {
-                    const int n = m % 2 ? 2 * FN - 1 - i : i;  // to and fro
-                    const unsigned (&b)[4] = fragB[step % 2][n / 2];
-                    multiply(acc[m][n], fragA[step % 2][m], b[n % 2 * 2], b[n % 2 * 2 + 1]);
+        for (unsigned k0 = 0; k0 < K; k0 += BK) {
+            #pragma unroll
+            for (int step = 0; step < steps; ++step) {
+                if (step + 1 == steps) {                   // of the next tiles, whose fragments are wanted now
+                    stage = stage + 1 < STAGES ? stage + 1 : 0;
+                    last = last + 1 < STAGES ? last + 1 : 0;
+                    asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+                    __syncthreads();                       // complete for all; and nobody reads `last` any more
                 }
+                load(stage, (step + 1) % steps);
+                #pragma unroll
+                for (int m = 0; m < FM; ++m) {
+                    if (step + 1 < steps) fetch(last, step * FM + m, (steps - 1) * FM);
+                    for (int i = 0; i < 2 * FN; ++i) {
+                        const int n = m % 2 ? 2 * FN - 1 - i : i;  // to and fro
+                        const unsigned (&b)[4] = fragB[step % 2][n / 2];
+                        multiply(acc[m][n], fragA[step % 2][m], b[n % 2 * 2], b[n % 2 * 2 + 1]);
+                    }
+                }
+            }
         }
-    }
+    };
+    if (aligned(A, K) && aligned(B, N)) sum(true);
+    else sum(false);
 
     const float scale = K > 0 ? alpha : 0.0f;
     const bool pairs = N % 2 == 0 && size_t(C) % 8 == 0;   // two neighbours of C are both inside, or both outside

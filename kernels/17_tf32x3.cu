@@ -2,9 +2,9 @@
 //
 // What changed: a number is split into a big part, its nearest TF32, and a small one, what that leaves out.
 // Three products of parts stand for one of numbers; the fourth, of the small ones, would be too small to
-// matter. And tensor cores add inexactly: they cut off, where FP32 rounds. So they add up no more than one
-// step of the sum at a time, which is then added to FP32 registers as any FP32 is. What does not come out
-// finite is computed anew without any split, as an infinity has none. For compute capability 8.0 and later.
+// matter. And tensor cores add inexactly: they cut off, where FP32 rounds. So they add up no more than what
+// a pair of tiles gives, and that is added to FP32 registers as any FP32 is. What does not come out finite
+// is computed anew without any split, as an infinity has none. For compute capability 8.0 and later.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. STAGES: pairs of tiles. BLOCKS: blocks that one SM is to hold.
@@ -25,7 +25,7 @@ __device__ void copy4(float* to, const float* from, bool exists)
 }
 
 // Loads 16 × 8 floats: four matrices of eight rows of 16 bytes, of which each lane names a row.
-__device__ void load(unsigned (&to)[4], const float* row)
+__device__ void load4(unsigned (&to)[4], const float* row)
 {
     const unsigned address = __cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -56,6 +56,8 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
     constexpr int FM = WM / 16, FN = WN / 8;               // fragments down and across a warp's tile
     constexpr int chunksA = BK / 4, chunksB = BN / 4;      // of a row
     constexpr int stepA = threads / chunksA, stepB = threads / chunksB;  // rows of a tile that are fetched at once
+    constexpr int copiesA = BM / stepA, copies = copiesA + BK / stepB;   // of chunks, by each thread
+    constexpr int steps = BK / 8;                          // of the depth of a tile
     static_assert(WM % 16 == 0 && WN % 32 == 0 && BK % 32 == 0, "four fragments of B and eight chunks come at once");
     static_assert(BM % WM == 0 && BN % WN == 0, "warps share the tile of a block");
     static_assert(threads % chunksA == 0 && BM % stepA == 0, "the threads of a block fill the tile of A evenly");
@@ -74,68 +76,87 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
     const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
-    const bool fours = aligned(A, K) && aligned(B, N);     // a chunk is all inside the matrix, or all outside
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
 
-    auto fetch = [&](unsigned k0, int stage) {
-        const int depth = int(K - k0);                     // what is left of the sum
-        const float* a = A + (row0 + rowA) * K + k0 + chunkA * 4;
-        const float* b = B + (size_t(k0) + rowB) * N + col0 + chunkB * 4;
-        const int leftA = depth - chunkA * 4, leftB = cols - chunkB * 4;  // of the rows, from this thread's chunks on
-        if (k0 < K && fours) {
-            for (int i = 0; i < BM; i += stepA)
-                copy4(&As[stage][place<chunksA>(rowA + i, chunkA) * 4], a + size_t(i) * K, rowA + i < rows && leftA > 0);
-            for (int i = 0; i < BK; i += stepB)
-                copy4(&Bs[stage][place<chunksB>(rowB + i, chunkB) * 4], b + size_t(i) * N, rowB + i < depth && leftB > 0);
-        } else if (k0 < K) {
-            for (int i = 0; i < BM; i += stepA)
-                store4(&As[stage][place<chunksA>(rowA + i, chunkA) * 4],
-                       load4(a + size_t(i) * K, rowA + i < rows ? leftA : 0, false), 4, true);
-            for (int i = 0; i < BK; i += stepB)
-                store4(&Bs[stage][place<chunksB>(rowB + i, chunkB) * 4],
-                       load4(b + size_t(i) * N, rowB + i < depth ? leftB : 0, false), 4, true);
-        }
-        asm volatile("cp.async.commit_group;");            // a group per pair of tiles, even where nothing is left
+    // A lane reads four neighbours of a row of B, for as many fragments. So these have every fourth column each: of 32
+    // columns, column n of fragment f is 4 (n / 2 + n % 2 * 4) + f.
+    unsigned rawA[2][FM][4];                               // of this step and the next
+    uint4 rawB[2][FN / 4][2];
+    auto load = [&](int stage, int step) {
+        for (int m = 0; m < FM; ++m)
+            load4(rawA[step % 2][m],
+                  &As[stage][place<chunksA>(tileRow + m * 16 + lane % 16, step * 2 + lane / 16) * 4]);
+        for (int n = 0; n < FN / 4; ++n)
+            for (int i = 0; i < 2; ++i) {
+                const int row = step * 8 + member + i * 4, chunk = tileCol / 4 + n * 8 + group / 2 + group % 2 * 4;
+                rawB[step % 2][n][i] = *reinterpret_cast<uint4*>(&Bs[stage][place<chunksB>(row, chunk) * 4]);
+            }
     };
 
     float acc[FM][FN][4] = {};
-    int stage = 0, last = STAGES - 1;                      // the tiles to multiply, and those to fetch into
-    for (int s = 0; s < STAGES - 1; ++s) fetch(s * BK, s);
-    for (unsigned k0 = 0; k0 < K; k0 += BK) {
-        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");  // all but the newest
-        __syncthreads();                                   // complete for all; and nobody reads `last` any more
-        fetch(k0 + (STAGES - 1) * BK, last);
-        #pragma unroll
-        for (int k = 0; k < BK; k += 8) {
-            // A lane reads four neighbours of a row of B, for as many fragments. So these have every fourth column:
-            // of 32 columns, column n of fragment f is 4 (n / 2 + 4 (n % 2)) + f.
-            unsigned bigB[FN][2], smallB[FN][2];
-            for (int n = 0; n < FN; n += 4)
-                for (int i = 0; i < 2; ++i) {
-                    const int chunk = (tileCol + n * 8) / 4 + group / 2 + group % 2 * 4;
-                    const uint4 four =
-                        *reinterpret_cast<uint4*>(&Bs[stage][place<chunksB>(k + member + i * 4, chunk) * 4]);
-                    split(four.x, bigB[n][i], smallB[n][i]);
-                    split(four.y, bigB[n + 1][i], smallB[n + 1][i]);
-                    split(four.z, bigB[n + 2][i], smallB[n + 2][i]);
-                    split(four.w, bigB[n + 3][i], smallB[n + 3][i]);
-                }
-            for (int m = 0; m < FM; ++m) {
-                unsigned bigA[4], smallA[4];
-                float part[FN][4] = {};
-                load(bigA, &As[stage][place<chunksA>(tileRow + m * 16 + lane % 16, k / 4 + lane / 16) * 4]);
-                for (int i = 0; i < 4; ++i) split(bigA[i], bigA[i], smallA[i]);
-                for (int n = 0; n < FN; ++n) multiply(part[n], smallA, bigB[n]);
-                for (int n = 0; n < FN; ++n) multiply(part[n], bigA, smallB[n]);
-                for (int n = 0; n < FN; ++n) multiply(part[n], bigA, bigB[n]);
-                for (int n = 0; n < FN; ++n)
-                    for (int i = 0; i < 4; ++i) acc[m][n][i] += part[n][i];
+    auto sum = [&](bool fours) {                           // whether a chunk is all inside the matrix, or all outside
+        const float* a = A + (row0 + rowA) * K + chunkA * 4;   // what this thread fetches of the next tiles
+        const float* b = B + size_t(rowB) * N + col0 + chunkB * 4;
+        int depth = K;                                     // what is left of the sum from there
+        auto fetch = [&](int stage, int part, int parts) {
+            #pragma unroll
+            for (int i = part * copies / parts; i < (part + 1) * copies / parts; ++i) {
+                const bool ofA = i < copiesA;
+                const int row = ofA ? rowA + i * stepA : rowB + (i - copiesA) * stepB;
+                float* to = ofA ? &As[stage][place<chunksA>(row, chunkA) * 4] : &Bs[stage][place<chunksB>(row, chunkB) * 4];
+                const float* from = ofA ? a + size_t(i * stepA) * K : b + size_t((i - copiesA) * stepB) * N;
+                const int left = row < (ofA ? rows : depth) ? (ofA ? depth - chunkA * 4 : cols - chunkB * 4) : 0;
+                if (fours) copy4(to, from, left > 0);
+                else store4(to, load4(from, left, false), 4, true);
             }
+            if (part + 1 < parts) return;
+            asm volatile("cp.async.commit_group;");        // a group per pair of tiles, even where nothing is left
+            a += BK, b += size_t(BK) * N, depth -= BK;
+        };
+
+        int stage = 0, last = STAGES - 1;                  // the tiles to multiply, and those to fetch into
+        for (int s = 0; s < STAGES - 1; ++s) fetch(s, 0, 1);
+        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+        __syncthreads();                                   // the first tiles are complete for all
+        load(0, 0);
+        for (unsigned k0 = 0; k0 < K; k0 += BK) {
+            float part[FM][FN][4] = {};                    // what tensor cores add up
+            #pragma unroll
+            for (int step = 0; step < steps; ++step) {
+                if (step + 1 == steps) {                   // of the next tiles, whose fragments are wanted now
+                    stage = stage + 1 < STAGES ? stage + 1 : 0;
+                    last = last + 1 < STAGES ? last + 1 : 0;
+                    asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+                    __syncthreads();                       // complete for all; and nobody reads `last` any more
+                }
+                load(stage, (step + 1) % steps);
+                unsigned bigB[FN][2], smallB[FN][2];
+                for (int n = 0; n < FN; n += 4)
+                    for (int i = 0; i < 2; ++i) {
+                        const uint4 four = rawB[step % 2][n / 4][i];
+                        split(four.x, bigB[n][i], smallB[n][i]);
+                        split(four.y, bigB[n + 1][i], smallB[n + 1][i]);
+                        split(four.z, bigB[n + 2][i], smallB[n + 2][i]);
+                        split(four.w, bigB[n + 3][i], smallB[n + 3][i]);
+                    }
+                #pragma unroll
+                for (int m = 0; m < FM; ++m) {
+                    unsigned bigA[4], smallA[4];
+                    for (int i = 0; i < 4; ++i) split(rawA[step % 2][m][i], bigA[i], smallA[i]);
+                    if (step + 1 < steps) fetch(last, step * FM + m, (steps - 1) * FM);
+                    for (int n = 0; n < FN; ++n) multiply(part[m][n], smallA, bigB[n]);
+                    for (int n = 0; n < FN; ++n) multiply(part[m][n], bigA, smallB[n]);
+                    for (int n = 0; n < FN; ++n) multiply(part[m][n], bigA, bigB[n]);
+                }
+            }
+            for (int m = 0; m < FM; ++m)
+                for (int n = 0; n < FN; ++n)
+                    for (int i = 0; i < 4; ++i) acc[m][n][i] += part[m][n][i];
         }
-        stage = stage + 1 < STAGES ? stage + 1 : 0;
-        last = last + 1 < STAGES ? last + 1 : 0;
-    }
+    };
+    if (aligned(A, K) && aligned(B, N)) sum(true);
+    else sum(false);
 
     const float scale = K > 0 ? alpha : 0.0f;
     const bool whole = cols >= BN && aligned(C, N);
