@@ -13,9 +13,9 @@
 
 // Where a chunk of a tile is, in chunks. Eight of one column in a row of rows lie in different banks.
 template <int CHUNKS>
-__device__ int place(int row, int chunk)
+__device__ unsigned place(unsigned row, unsigned chunk)
 {
-    constexpr int together = CHUNKS < 8 ? 8 / CHUNKS : 1;  // rows that share the 32 banks
+    constexpr unsigned together = CHUNKS < 8 ? 8 / CHUNKS : 1;  // rows that share the 32 banks
     return row * CHUNKS + (chunk ^ row / together % (CHUNKS < 8 ? CHUNKS : 8));
 }
 
@@ -29,11 +29,12 @@ __device__ void copy8(half* to, const half* from, bool exists)
 // The same one by one, for eight neighbours of which `left` are inside the matrix.
 __device__ void gather8(half* to, const half* from, int left)
 {
+    #pragma unroll 4                                       // all eight would take registers that fragments want
     for (int i = 0; i < 8; ++i) to[i] = i < left ? from[i] : half{};
 }
 
-// Loads four matrices of 8 × 8, of which each lane names a row.
-__device__ void load4(unsigned (&to)[4], const half* row)
+// Loads 16 × 16 halves: four matrices of 8 × 8, of which each lane names a row.
+__device__ void load_fragment(unsigned (&to)[4], const half* row)
 {
     const unsigned address = __cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -41,7 +42,7 @@ __device__ void load4(unsigned (&to)[4], const half* row)
 }
 
 // The same, each transposed.
-__device__ void load4_transposed(unsigned (&to)[4], const half* row)
+__device__ void load_transposed(unsigned (&to)[4], const half* row)
 {
     const unsigned address = __cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -76,8 +77,8 @@ mma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, 
     half (&Bs)[STAGES][BK * BN] = *reinterpret_cast<half (*)[STAGES][BK * BN]>(shared + STAGES * BM * BK);
 
     const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int tileRow = warp / (BN / WN) * WM, tileCol = warp % (BN / WN) * WN;  // this warp's place in the tile of C
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const unsigned tileRow = warp / (BN / WN) * WM, tileCol = warp % (BN / WN) * WN;  // where this warp's tile begins
     const int rowA = threadIdx.x / chunksA, chunkA = threadIdx.x % chunksA;      // this thread's in what is fetched
     const int rowB = threadIdx.x / chunksB, chunkB = threadIdx.x % chunksB;      // at once
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
@@ -89,31 +90,36 @@ mma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, 
     unsigned fragA[2][FM][4], fragB[2][FN][4];             // of this step and the next
     float acc[FM][2 * FN][4] = {};
     // Lane 8i + j names row j of matrix i: the first two of four are below each other, the others to their right.
+    // Sixteen rows further down, chunks have the same places in theirs.
     auto load = [&](int stage, int step) {
-        for (int m = 0; m < FM; ++m)
-            load4(fragA[step % 2][m],
-                  &As[stage][place<chunksA>(tileRow + m * 16 + lane % 16, step * 2 + lane / 16) * 8]);
+        const half* a = &As[stage][place<chunksA>(tileRow + lane % 16, step * 2 + lane / 16) * 8];
+        for (int m = 0; m < FM; ++m) load_fragment(fragA[step % 2][m], a + m * 16 * BK);
+        const half* b = &Bs[stage][step * 16 * BN];
         for (int n = 0; n < FN; ++n)
-            load4_transposed(fragB[step % 2][n],
-                             &Bs[stage][place<chunksB>(step * 16 + lane % 16, tileCol / 8 + n * 2 + lane / 16) * 8]);
+            load_transposed(fragB[step % 2][n], b + place<chunksB>(lane % 16, tileCol / 8 + n * 2 + lane / 16) * 8);
     };
 
     auto sum = [&](bool eights) {                          // whether a chunk is all inside the matrix, or all outside
         const half* a = A + (row0 + rowA) * K + chunkA * 8;    // what this thread fetches of the next tiles
         const half* b = B + size_t(rowB) * N + col0 + chunkB * 8;
         int depth = K;                                     // what is left of the sum from there
-        auto fetch = [&](int stage, int part, int parts) {
-            #pragma unroll
-            for (int i = part * copies / parts; i < (part + 1) * copies / parts; ++i) {
-                const bool ofA = i < copiesA;
-                const int row = ofA ? rowA + i * stepA : rowB + (i - copiesA) * stepB;
-                half* to = ofA ? &As[stage][place<chunksA>(row, chunkA) * 8] : &Bs[stage][place<chunksB>(row, chunkB) * 8];
-                const half* from = ofA ? a + size_t(i * stepA) * K : b + size_t((i - copiesA) * stepB) * N;
-                const int left = row < (ofA ? rows : depth) ? (ofA ? depth - chunkA * 8 : cols - chunkB * 8) : 0;
+        auto fetch = [&](int stage, int share, int shares) {
+            auto copy = [&](half* to, const half* from, int left) {
                 if (eights) copy8(to, from, left > 0);
                 else gather8(to, from, left);
-            }
-            if (part + 1 < parts) return;
+            };
+            #pragma unroll
+            for (int i = share * copies / shares; i < (share + 1) * copies / shares; ++i)
+                if (i < copiesA) {
+                    const int row = rowA + i * stepA;
+                    copy(&As[stage][place<chunksA>(row, chunkA) * 8], a + size_t(i * stepA) * K,
+                         row < rows ? depth - chunkA * 8 : 0);
+                } else {
+                    const int j = (i - copiesA) * stepB, row = rowB + j;
+                    copy(&Bs[stage][place<chunksB>(row, chunkB) * 8], b + size_t(j) * N,
+                         row < depth ? cols - chunkB * 8 : 0);
+                }
+            if (share + 1 < shares) return;
             asm volatile("cp.async.commit_group;");        // a group per pair of tiles, even where nothing is left
             a += BK, b += size_t(BK) * N, depth -= BK;
         };

@@ -12,7 +12,7 @@
 
 // Where a chunk of four floats is in a tile, in chunks. Eight of one column in a row of rows lie in different banks.
 template <int CHUNKS>
-__device__ int place(int row, int chunk)
+__device__ unsigned place(unsigned row, unsigned chunk)
 {
     return row * CHUNKS + (chunk ^ row % 8);
 }
@@ -25,7 +25,7 @@ __device__ void copy4(float* to, const float* from, bool exists)
 }
 
 // Loads 16 × 8 floats: four matrices of eight rows of 16 bytes, of which each lane names a row.
-__device__ void load4(unsigned (&to)[4], const float* row)
+__device__ void load_fragment(unsigned (&to)[4], const float* row)
 {
     const unsigned address = __cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -58,7 +58,8 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
     constexpr int stepA = threads / chunksA, stepB = threads / chunksB;  // rows of a tile that are fetched at once
     constexpr int copiesA = BM / stepA, copies = copiesA + BK / stepB;   // of chunks, by each thread
     constexpr int steps = BK / 8;                          // of the depth of a tile
-    static_assert(WM % 16 == 0 && WN % 32 == 0 && BK % 32 == 0, "four fragments of B and eight chunks come at once");
+    static_assert(WM % 32 == 0 && WN % 32 == 0, "two fragments of A and four of B come at once");
+    static_assert(BK % 32 == 0, "eight chunks of a row of A lie in different banks");
     static_assert(BM % WM == 0 && BN % WN == 0, "warps share the tile of a block");
     static_assert(threads % chunksA == 0 && BM % stepA == 0, "the threads of a block fill the tile of A evenly");
     static_assert(threads % chunksB == 0 && BK % stepB == 0, "the threads of a block fill the tile of B evenly");
@@ -68,9 +69,9 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
     float (&Bs)[STAGES][BK * BN] = *reinterpret_cast<float (*)[STAGES][BK * BN]>(shared + STAGES * BM * BK);
 
     const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int group = lane / 4, member = lane % 4;         // as the fragments have them
-    const int tileRow = warp / (BN / WN) * WM, tileCol = warp % (BN / WN) * WN;  // this warp's place in the tile of C
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const unsigned group = lane / 4, member = lane % 4;    // as the fragments have them
+    const unsigned tileRow = warp / (BN / WN) * WM, tileCol = warp % (BN / WN) * WN;  // where this warp's tile begins
     const int rowA = threadIdx.x / chunksA, chunkA = threadIdx.x % chunksA;      // this thread's in what is fetched
     const int rowB = threadIdx.x / chunksB, chunkB = threadIdx.x % chunksB;      // at once
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
@@ -84,12 +85,11 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
     unsigned rawA[2][FM][4];                               // of this step and the next
     uint4 rawB[2][FN / 4][2];
     auto load = [&](int stage, int step) {
-        for (int m = 0; m < FM; ++m)
-            load4(rawA[step % 2][m],
-                  &As[stage][place<chunksA>(tileRow + m * 16 + lane % 16, step * 2 + lane / 16) * 4]);
+        const float* a = &As[stage][place<chunksA>(tileRow + lane % 16, step * 2 + lane / 16) * 4];
+        for (int m = 0; m < FM; ++m) load_fragment(rawA[step % 2][m], a + m * 16 * BK);  // whose chunks have the same places
         for (int n = 0; n < FN / 4; ++n)
             for (int i = 0; i < 2; ++i) {
-                const int row = step * 8 + member + i * 4, chunk = tileCol / 4 + n * 8 + group / 2 + group % 2 * 4;
+                const unsigned row = step * 8 + member + i * 4, chunk = tileCol / 4 + n * 8 + group / 2 + group % 2 * 4;
                 rawB[step % 2][n][i] = *reinterpret_cast<uint4*>(&Bs[stage][place<chunksB>(row, chunk) * 4]);
             }
     };
@@ -99,18 +99,23 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
         const float* a = A + (row0 + rowA) * K + chunkA * 4;   // what this thread fetches of the next tiles
         const float* b = B + size_t(rowB) * N + col0 + chunkB * 4;
         int depth = K;                                     // what is left of the sum from there
-        auto fetch = [&](int stage, int part, int parts) {
-            #pragma unroll
-            for (int i = part * copies / parts; i < (part + 1) * copies / parts; ++i) {
-                const bool ofA = i < copiesA;
-                const int row = ofA ? rowA + i * stepA : rowB + (i - copiesA) * stepB;
-                float* to = ofA ? &As[stage][place<chunksA>(row, chunkA) * 4] : &Bs[stage][place<chunksB>(row, chunkB) * 4];
-                const float* from = ofA ? a + size_t(i * stepA) * K : b + size_t((i - copiesA) * stepB) * N;
-                const int left = row < (ofA ? rows : depth) ? (ofA ? depth - chunkA * 4 : cols - chunkB * 4) : 0;
+        auto fetch = [&](int stage, int share, int shares) {
+            auto copy = [&](float* to, const float* from, int left) {
                 if (fours) copy4(to, from, left > 0);
                 else store4(to, load4(from, left, false), 4, true);
-            }
-            if (part + 1 < parts) return;
+            };
+            #pragma unroll
+            for (int i = share * copies / shares; i < (share + 1) * copies / shares; ++i)
+                if (i < copiesA) {
+                    const int row = rowA + i * stepA;
+                    copy(&As[stage][place<chunksA>(row, chunkA) * 4], a + size_t(i * stepA) * K,
+                         row < rows ? depth - chunkA * 4 : 0);
+                } else {
+                    const int j = (i - copiesA) * stepB, row = rowB + j;
+                    copy(&Bs[stage][place<chunksB>(row, chunkB) * 4], b + size_t(j) * N,
+                         row < depth ? cols - chunkB * 4 : 0);
+                }
+            if (share + 1 < shares) return;
             asm volatile("cp.async.commit_group;");        // a group per pair of tiles, even where nothing is left
             a += BK, b += size_t(BK) * N, depth -= BK;
         };
@@ -141,13 +146,17 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
                         split(four.w, bigB[n + 3][i], smallB[n + 3][i]);
                     }
                 #pragma unroll
-                for (int m = 0; m < FM; ++m) {
-                    unsigned bigA[4], smallA[4];
-                    for (int i = 0; i < 4; ++i) split(rawA[step % 2][m][i], bigA[i], smallA[i]);
-                    if (step + 1 < steps) fetch(last, step * FM + m, (steps - 1) * FM);
-                    for (int n = 0; n < FN; ++n) multiply(part[m][n], smallA, bigB[n]);
-                    for (int n = 0; n < FN; ++n) multiply(part[m][n], bigA, smallB[n]);
-                    for (int n = 0; n < FN; ++n) multiply(part[m][n], bigA, bigB[n]);
+                for (int m = 0; m < FM; m += 2) {          // two rows of fragments: one alone would wait for its sums
+                    unsigned bigA[2][4], smallA[2][4];
+                    for (int i = 0; i < 8; ++i)
+                        split(rawA[step % 2][m + i / 4][i % 4], bigA[i / 4][i % 4], smallA[i / 4][i % 4]);
+                    if (step + 1 < steps) fetch(last, (step * FM + m) / 2, (steps - 1) * FM / 2);
+                    auto add = [&](const unsigned (&a)[2][4], const unsigned (&b)[FN][2]) {
+                        for (int i = 0; i < 2 * FN; ++i) multiply(part[m + i / FN][i % FN], a[i / FN], b[i % FN]);
+                    };
+                    add(smallA, bigB);                     // the small products first
+                    add(bigA, smallB);
+                    add(bigA, bigB);
                 }
             }
             for (int m = 0; m < FM; ++m)
