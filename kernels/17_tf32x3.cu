@@ -168,7 +168,7 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
     else sum(false);
 
     const float scale = K > 0 ? alpha : 0.0f;
-    const bool whole = cols >= BN && aligned(C, N);
+    const bool whole = aligned(C, N);                      // four neighbours of C are all inside, or all outside
     #pragma unroll
     for (int m = 0; m < FM; ++m)
         #pragma unroll
