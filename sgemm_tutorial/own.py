@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .errors import ArgumentError
 from .kernel import Kernel
-from .operands import FP16, FP32, FP64, Types, named_in_cuda
+from .operands import FP16, FP32, FP64, SPLIT, Types, named_in_cuda
 
 SUFFIX = ".cu"
 A_LINE = 7  # template parameters with defaults
@@ -48,6 +48,8 @@ _KERNEL = re.compile(
     r"(?P<name>\w+)\s*\((?P<arguments>[^()]*)\)\s*\{"
 )
 _PARAMETER = re.compile(r"\s*(?P<type>[\w\s:]*?)\s*\b(?P<name>\w+)\s*(?:=\s*(?P<default>.+?)\s*)?", re.DOTALL)
+_OF_TF32 = ".tf32.tf32."
+"""What a file with ``mma`` of TF32 holds: FP32 has to be split for that."""
 _TODO = re.compile(r"//\s*TODO\b")
 
 
@@ -83,6 +85,7 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
             path.name, f"template parameters {names}", "BM and BN, a block's rows and columns of C, for the grid"
         )
     types = _types(path.name, found["arguments"], values)
+    types = SPLIT if types == FP32 and _OF_TF32 in text else types
     return Kernel(path.stem, "", values, folder=path.resolve().parent, types=types, entry=found["name"])
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from . import copies, exchange, tensor
+from . import copies, exchange, mma, tensor
 from .batch import Batch, Lanes, Step
 from .fma import fma32
 from .instructions import DTYPES, OPERATIONS
@@ -58,7 +58,7 @@ class Code:
         self.granule = min(
             [4, *(_access(i)[2].itemsize for i in instructions if i.opcode.startswith(("ld.shared.", "st.shared.")))]
         )
-        self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.")) for i in instructions)
+        self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.")) for i in instructions)
         self.local = _local(program.blocks)
         decoded = [
             [(run[0], self._step(run[0]) if len(run) == 1 else self._multiply_adds(run)) for run in _runs(block)]
@@ -83,6 +83,8 @@ class Code:
             return self._memory(instruction)
         if opcode.startswith("wmma."):
             return tensor.step(instruction, self._reader, self._address)
+        if mma.knows(opcode):
+            return mma.step(instruction, self._reader, self._address)
         if opcode in exchange.KINDS:
             return exchange.step(instruction, self._reader, self._address)
         if opcode in copies.WIDTHS:
@@ -409,6 +411,8 @@ def _class(instruction: Instruction) -> str:
         return " ".join(_access(instruction)[:2])
     if opcode.startswith("wmma."):
         return tensor.kind(opcode)
+    if mma.knows(opcode):
+        return mma.kind(opcode)
     if opcode in exchange.KINDS:
         return exchange.KINDS[opcode]
     if opcode in copies.GROUPS:
@@ -421,6 +425,8 @@ def _class(instruction: Instruction) -> str:
 def _flops(instruction: Instruction) -> int:
     if instruction.opcode.startswith("wmma.mma."):
         return tensor.FLOPS
+    if mma.knows(instruction.opcode):
+        return mma.flops(instruction.opcode)
     return OPERATIONS[instruction.opcode].flops if instruction.opcode in OPERATIONS else 0
 
 

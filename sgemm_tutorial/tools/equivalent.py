@@ -24,6 +24,9 @@ NOTHING_AHEAD = """\
 There is one pair of tiles whatever STAGES says, or all copies are waited for: right, as with STAGES = 1, but nothing is
 fetched while something is multiplied. That costs time, which the simulator doesn't know."""
 
+FIRST_INSIDE = """\
+It is asked only where the first of the four is inside the matrix."""
+
 EQUIVALENT: dict[tuple[str, str], str] = {
     (find(rung).name, key): why
     for why, rungs, key in (
@@ -67,9 +70,14 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             "colA < -1 + depth);",
         ),
         (WHOLE_GROUPS, "15", "guard off by one: if (STAGES == 0 && whole && eights && K - k0 >= -1 + BK) {"),
+        (WHOLE_GROUPS, "16", "guard off by one: if (eights) copy8(to, from, left > 1 + 0);"),
+        (WHOLE_GROUPS, "17", "guard off by one: if (fours) copy4(to, from, left > 1 + 0);"),
         (NO_SUCH_REGISTER, "13", "boundary moved: for (int g = 0; g <= groups; ++g)"),
         (SAME_SUMS, "09 10 11", "quotient for remainder: const int n = m / 2 ? TN - 1 - i : i;"),
         (SAME_SUMS, "15", "quotient for remainder: const int n = m / 2 ? FN - 1 - i : i;"),
+        (SAME_SUMS, "16", "quotient for remainder: const int n = m / 2 ? 2 * FN - 1 - i : i;"),
+        (FIRST_INSIDE, "17", "condition decided: if (true) to[0] = four.x;"),
+        (FIRST_INSIDE, "17", "boundary moved: if (left >= 0) to[0] = four.x;"),
         (SAME_COPY, "11", "condition decided: if constexpr (false)"),
         (NOTHING_AHEAD, "15", "condition decided: constexpr int tiles = false ? STAGES : 1;"),
         (

@@ -69,6 +69,8 @@ INSTANCES: dict[str, tuple[dict[str, int], ...]] = {
     ),
     "14_wmma": ({"BM": 32, "BN": 32},),
     "15_wmma_warp_tile": tuple(FRAGMENTS | {"STAGES": stages} for stages in (3, 1, 0)),
+    "16_mma": (FRAGMENTS | {"STAGES": 3},),
+    "17_tf32x3": (FRAGMENTS | {"STAGES": 3},),
 }
 """Template arguments with which kernels are broken: small tiles, which compile and run in a fraction of the time, and
 one set of them for each path that the arguments select."""
