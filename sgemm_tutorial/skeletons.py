@@ -213,7 +213,8 @@ GAPS: dict[str, tuple[Gap, ...]] = {
         Gap(
             "const half* a = &As[stage]",
             "b + place<chunksB>(",
-            "// TODO: load FM fragments of A and FN of B of that step into fragA[step % 2] and fragB[step % 2]",
+            "for (auto& fragment : fragA[step % 2]) for (unsigned& two : fragment) two = 0;  // TODO: load FM of A\n"
+            "for (auto& fragment : fragB[step % 2]) for (unsigned& two : fragment) two = 0;  // TODO: load FN of B",
         ),
         Gap(
             "const int row = rowA + i * stepA;",
