@@ -2,7 +2,8 @@
 
 Lanes that wait at the same basic block run it together, the block that comes first in the program first, so that
 lanes that parted meet again where their paths join. A lane at a barrier waits for its block's other lanes, or, at a
-warp's barrier, for its warp's.
+warp's barrier, for its warp's. One that waits for an mbarrier's phase sleeps until the phase is over, so that others
+can end it; a wait that is over in vain, which PTX allows, there is not.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from . import counting
 from .copies import Copies
 from .counting import Counts
 from .instructions import DTYPES
+from .mbarriers import Barriers, Question
 from .memory import GlobalMemory, SharedMemory, Violation
-from .ptx import Instruction, Program
+from .ptx import WAITS, Instruction, Program
 
 Lanes = np.ndarray | None
 """Active lanes of a batch: their places in ascending order, or None for all."""
@@ -134,6 +136,9 @@ class Batch:
         of = launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise, threads
         self.shared = SharedMemory(shared, *of)
         self.copies = Copies(self.shared, self.block, self.thread)
+        self.barriers = Barriers(self.shared, self.block, self.thread)
+        self.question: Question | None = None  # what lanes have just begun to wait for
+        self.asleep: list[tuple[int, Question]] = []  # where lanes go on and what they wait for
         zero = np.zeros(1, np.uint32)
         self.registers: dict[str, np.ndarray] = {
             "%tid.x": self.thread.astype(np.uint32),
@@ -158,13 +163,17 @@ class Batch:
         program, steps = self.launch.program, self.launch.steps
         while self.waiting:
             here = min(self.waiting)
-            lanes = self.waiting.pop(here)
+            lanes, changes = self.waiting.pop(here), self.barriers.changes
             self.launch.warps_through[here] += self._count_warps(lanes)
             self.launch.threads_through[here] += self.size if lanes is None else len(lanes)
             for step in steps[here]:
                 step(self, lanes)
             for target, going in self._leave(program, program.blocks[here][-1], here, lanes):
                 self._arrive(target, going)
+            if self.asleep and self.barriers.changes != changes:
+                self._wake()
+        if self.asleep:
+            self._report_asleep()
         if self.barrier is not None and (self.barrier >= 0).any():
             self._report_stuck()
 
@@ -172,6 +181,9 @@ class Batch:
         """Yield where the lanes go from the end of a basic block, and which."""
         if last.opcode in ("bar.sync", "bar.warp.sync"):
             yield from self._meet(here, lanes, *self._party(last))
+            return
+        if last.opcode.startswith(WAITS):
+            yield here + 1, self._answered(here + 1, self.question)
             return
         taking, staying = (lanes, np.empty(0, np.int64))
         if last.guard:
@@ -189,6 +201,22 @@ class Batch:
             lanes = np.sort(np.concatenate([self.waiting[target], lanes]), kind="stable")  # quick, as both are sorted
         self.waiting[target] = None if lanes is None or len(lanes) == self.size else lanes
 
+    def _answered(self, target: int, question: Question) -> np.ndarray:
+        """Return the lanes whose wait is over; the others sleep."""
+        over = self.barriers.answered(question)
+        if not over.all():
+            self.asleep.append((target, question.part(~over)))
+        lanes = question.lanes[over]
+        if len(lanes):
+            self.write(question.target, np.ones(1, bool), None if len(lanes) == self.size else lanes)
+        return lanes
+
+    def _wake(self) -> None:
+        """Let those go on whose wait is over by now."""
+        asleep, self.asleep = self.asleep, []
+        for target, question in asleep:
+            self._arrive(target, self._answered(target, question))
+
     def _party(self, barrier: Instruction) -> tuple[np.ndarray, np.ndarray]:
         """Return who meets at a barrier, as a number per lane, and their clock, which the barrier advances."""
         if barrier.opcode == "bar.sync":
@@ -199,6 +227,7 @@ class Batch:
         """Take lanes into the barrier; yield on those whose party is complete."""
         if lanes is None:
             clock += 1
+            self.barriers.meet(self.places(None), party)
             yield here + 1, None
             return
         if self.barrier is None:
@@ -209,7 +238,28 @@ class Batch:
         clock[complete] += 1
         released = np.flatnonzero(complete[party])
         self.barrier[released] = -1
+        self.barriers.meet(released, party)
         yield here + 1, released
+
+    def _report_asleep(self) -> None:
+        """Raise the fault of lanes that nobody will ever wake: who waits where, and for what."""
+        first = min(question.lanes[0] for _, question in self.asleep)
+        block = self.block[first]
+        waits: dict[tuple[int, str], list[int]] = {}  # the threads of the first such block, by line and words
+        for _, question in self.asleep:
+            for i in np.flatnonzero(self.block[question.lanes] == block):
+                wait = question.line, self.barriers.waits(question, i)
+                waits.setdefault(wait, []).append(int(self.thread[question.lanes[i]]))
+        if self.barrier is not None:
+            for lane in np.flatnonzero((self.barrier >= 0) & (self.block == block)):
+                line = self.launch.program.blocks[self.barrier[lane]][-1].line
+                waits.setdefault((line, "waits at a barrier"), []).append(int(self.thread[lane]))
+        (line, words), *others = sorted(waits, key=lambda wait: waits[wait])
+        details = [words] + [f"{_threads(waits[wait])} {wait[1]}, line {wait[0]}" for wait in others]
+        who = waits[line, words]
+        if len(who) > 1:
+            details[0] += f", as {_threads(who[1:])} do{'es' if len(who) == 2 else ''}"
+        raise SimulationFault("deadlock", self.launch.name, int(self.blocks[block]), who[0], line, "; ".join(details))
 
     def _report_stuck(self) -> None:
         lane = int(np.flatnonzero(self.barrier >= 0)[0])
@@ -233,6 +283,14 @@ class Batch:
         if not holds.any():
             return none, lanes
         return self.among(lanes, holds), self.among(lanes, ~holds)
+
+    def places(self, lanes: Lanes) -> np.ndarray:
+        """Return the active lanes' places, also where they are all."""
+        return np.arange(self.size) if lanes is None else lanes
+
+    def fence(self, lanes: Lanes, proxy: bool) -> None:
+        """Show the active lanes' mbarriers to the copy engine."""
+        self.barriers.fence(self.places(lanes))
 
     @staticmethod
     def among(lanes: Lanes, holds: np.ndarray) -> Lanes:
@@ -365,3 +423,8 @@ class Batch:
 
 def _spread(values: np.ndarray, size: int) -> np.ndarray:
     return values if values.size == size else np.broadcast_to(values, size)  # which takes its time
+
+
+def _threads(numbers: list[int]) -> str:
+    """Return threads in words: the first and the last of them, or the one."""
+    return f"thread {numbers[0]}" if len(numbers) == 1 else f"threads {numbers[0]} to {numbers[-1]}"

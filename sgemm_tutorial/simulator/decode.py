@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from . import copies, exchange, mma, tensor
+from . import asynchronous, copies, exchange, mma, tensor
 from .batch import Batch, Lanes, Step
 from .fma import fma32
 from .instructions import DTYPES, OPERATIONS
@@ -85,6 +85,8 @@ class Code:
             return tensor.step(instruction, self._reader, self._address)
         if mma.knows(opcode):
             return mma.step(instruction, self._reader, self._address)
+        if asynchronous.knows(opcode):
+            return asynchronous.step(instruction, self._reader, self._address)
         if opcode in exchange.KINDS:
             return exchange.step(instruction, self._reader, self._address)
         if opcode in copies.WIDTHS:
@@ -413,6 +415,8 @@ def _class(instruction: Instruction) -> str:
         return tensor.kind(opcode)
     if mma.knows(opcode):
         return mma.kind(opcode)
+    if asynchronous.knows(opcode):
+        return asynchronous.kind(opcode)
     if opcode in exchange.KINDS:
         return exchange.KINDS[opcode]
     if opcode in copies.GROUPS:

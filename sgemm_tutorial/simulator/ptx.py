@@ -79,7 +79,8 @@ class Instruction:
     opcode : str
         With all modifiers, for example ``"ld.global.f32"``.
     operands : tuple
-        Destination first, as written; a vector ``{a, b}`` is a tuple, and so is a pair ``a|b``.
+        Destination first, as written; a vector ``{a, b}`` is a tuple, and so are a pair ``a|b`` and a tensor's address
+        ``[map, {column, row}]``.
     guard : tuple of (str, bool), optional
         Predicate register and the value it must have for a lane to take part.
     line : int
@@ -112,7 +113,7 @@ class Program:
     Attributes
     ----------
     parameters : dict of str to str
-        Types of the kernel's parameters by their mangled names, in order.
+        Types of the kernel's parameters by their mangled names, in order; of an array with its extent, ``"b8[128]"``.
     shared : dict of str to Variable
         Shared variables by their mangled names.
     shared_bytes : int
@@ -121,7 +122,7 @@ class Program:
         Declared type by register prefix, for example ``{"%rd": "b64"}``.
     blocks : list of list of Instruction
         Basic blocks in program order: control enters at the first instruction and leaves at the last.
-        A barrier ends a block, be it a thread block's or a warp's.
+        A barrier ends a block, be it a thread block's or a warp's, and so does a wait for an mbarrier.
     targets : dict of str to int
         Basic block by label.
     """
@@ -140,11 +141,17 @@ def unsupported(instruction: Instruction) -> UnsupportedInstruction:
 
 
 LEAVES = ("bra", "bra.uni", "ret", "exit", "bar.sync", "bar.warp.sync")
-"""The opcodes that end a basic block: all the control flow there is."""
+"""The opcodes that end a basic block: all the control flow there is, but for `WAITS`."""
+WAITS = "mbarrier.try_wait."
+"""How the opcodes begin that end a basic block because a thread may have to wait there for others."""
 
-PARAMETER = re.compile(r"\.param\s+\.(\w+)(?:\s+\.ptr\s[^,]*?\.align\s+\d+)?\s+([\w$]+)")
+TENSOR_MAP = "b8[128]"
+"""The type of a parameter that is a tensor map."""
+
+PARAMETER = re.compile(r"\.param(?:\s+\.align\s+\d+)?\s+\.(\w+)(?:\s+\.ptr\s[^,]*?\.align\s+\d+)?\s+([\w$]+)(\[\d+\])?")
 SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?$")
 LOCATION = re.compile(r"\.loc (\d+) (\d+) \d+(?:.* inlined_at (\d+) (\d+) \d+)?")
+TENSOR = re.compile(r"(\[\s*[%\w.$]+)\s*,\s*(\{[^}]*\})\s*\]")
 ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 DYNAMIC = re.compile(r"\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)\[\]")
 STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
@@ -199,7 +206,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     ptx = re.sub(r"//[^\n]*", "", ptx)
     before, _, rest = ptx.partition(f".entry {entry}(")
     signature, _, rest = rest.partition(")")
-    parameters = {name: kind for kind, name in PARAMETER.findall(signature)}
+    parameters = {name: kind + extent for kind, name, extent in PARAMETER.findall(signature)}
     body = rest[rest.index("{") + 1 : _closing_brace(rest)]
 
     shared: dict[str, Variable] = {}
@@ -241,7 +248,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
             instruction = _instruction(index, statement, line)
             blocks[-1].append(instruction)
             index += 1
-            if instruction.opcode in LEAVES:
+            if instruction.opcode in LEAVES or instruction.opcode.startswith(WAITS):
                 blocks.append([])
     if not blocks[-1]:
         blocks.pop()
@@ -293,7 +300,8 @@ def _instruction(index: int, statement: str, line: int) -> Instruction:
 
 def _split(operands: str) -> list[str]:
     """Split at the commas that are not inside brackets."""
-    return [part.strip() for part in re.split(r",(?![^{\[]*[}\]])", operands) if part.strip()]
+    parts = re.findall(r"(?:\[[^\]]*\]|\{[^}]*\}|[^,\[{])+", operands)
+    return [part.strip() for part in parts if part.strip()]
 
 
 @lru_cache(maxsize=4096)
@@ -301,6 +309,8 @@ def _operand(text: str) -> Operand:
     if text.startswith("{"):
         return tuple(_operand(part) for part in _split(text[1:-1]))
     if text.startswith("["):
+        if match := TENSOR.fullmatch(text):
+            return _operand(match[1] + "]"), _operand(match[2])
         match = ADDRESS.fullmatch(text)
         if not match:
             raise ValueError(text)
