@@ -17,12 +17,15 @@ import numpy as np
 from ..errors import SimulationFault, UnsupportedInstruction
 from ..hardware import WARP
 from . import counting
+from .accumulators import Accumulators
 from .copies import Copies
 from .counting import Counts
 from .instructions import DTYPES
 from .mbarriers import Barriers, Question
-from .memory import GlobalMemory, SharedMemory, Violation
+from .memory import Buffer, GlobalMemory, SharedMemory, Violation
 from .ptx import WAITS, Instruction, Program
+from .tensor_map import TensorMap
+from .tiles import Tiles
 
 Lanes = np.ndarray | None
 """Active lanes of a batch: their places in ascending order, or None for all."""
@@ -79,13 +82,17 @@ class Launch:
         Bytes of the narrowest access to shared memory, 4 at most.
     warpwise : bool
         Whether the order of accesses within a warp has to be kept.
+    proxies : bool
+        Whether something other than threads' loads and stores reads or writes shared memory.
     local : frozenset of str
         Registers that no basic block hands to another.
     threads : int
         Per block.
     memory : GlobalMemory
     parameters : dict of str to array
-        The kernel's arguments by their mangled names, an element each.
+        The kernel's arguments by their mangled names, an element each, but for tensor maps.
+    maps : dict of int to (TensorMap, Buffer)
+        Those, by their addresses, and where their matrices are.
     traced : frozenset of int
         Blocks whose accesses are kept.
     trace : list of Access
@@ -101,10 +108,12 @@ class Launch:
     steps: list[list[Step]]
     granule: int
     warpwise: bool
+    proxies: bool
     local: frozenset[str]
     threads: int
     memory: GlobalMemory
     parameters: dict[str, np.ndarray]
+    maps: dict[int, tuple[TensorMap, Buffer]]
     traced: frozenset[int]
     trace: list[Access] = field(default_factory=list)
     tallies: defaultdict[int, Counts] = field(default_factory=lambda: defaultdict(Counts))
@@ -137,6 +146,8 @@ class Batch:
         self.shared = SharedMemory(shared, *of)
         self.copies = Copies(self.shared, self.block, self.thread)
         self.barriers = Barriers(self.shared, self.block, self.thread)
+        self.tiles = Tiles(self.shared, self.barriers) if launch.proxies else None
+        self.accumulators = Accumulators(self.size, self.tiles) if launch.proxies else None
         self.question: Question | None = None  # what lanes have just begun to wait for
         self.asleep: list[tuple[int, Question]] = []  # where lanes go on and what they wait for
         zero = np.zeros(1, np.uint32)
@@ -203,6 +214,8 @@ class Batch:
 
     def _answered(self, target: int, question: Question) -> np.ndarray:
         """Return the lanes whose wait is over; the others sleep."""
+        if self.tiles:
+            self.tiles.land(question.places)
         over = self.barriers.answered(question)
         if not over.all():
             self.asleep.append((target, question.part(~over)))
@@ -289,8 +302,10 @@ class Batch:
         return np.arange(self.size) if lanes is None else lanes
 
     def fence(self, lanes: Lanes, proxy: bool) -> None:
-        """Show the active lanes' mbarriers to the copy engine."""
+        """Show the copy engine the active lanes' mbarriers, and all that is asynchronous what they have stored."""
         self.barriers.fence(self.places(lanes))
+        if proxy and self.tiles:
+            self.tiles.fence(self.places(lanes))
 
     @staticmethod
     def among(lanes: Lanes, holds: np.ndarray) -> Lanes:
@@ -306,6 +321,11 @@ class Batch:
     def read(self, name: str, dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> np.ndarray:
         """Return the value of a register that the instruction reads, as that type."""
         value = self.registers.get(name)
+        if value is None and self.accumulators and name in self.accumulators.held:
+            try:
+                value = self.accumulators.touch(name, lanes, "reads")
+            except Violation as violation:
+                raise self.fault(violation, instruction, lanes) from None
         if value is None:
             raise UnsupportedInstruction(
                 f"line {instruction.line}: reads {name}, which nothing wrote: {instruction.text}"
@@ -317,13 +337,32 @@ class Batch:
         return value if lanes is None or value.size == 1 or name in self.launch.local else value[lanes]
 
     def write(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
-        """Give a register a value in the active lanes."""
+        """Give a register a value in the active lanes.
+
+        Raises
+        ------
+        SimulationFault
+            A wgmma that has not been waited for has it; the line is the wgmma's.
+        """
+        if self.accumulators and name in self.accumulators.held:
+            self._write_held(name, value, lanes)
+            return
         if lanes is not None and name not in self.launch.local:
             before, whole = self.registers.get(name), np.empty(self.size, value.dtype)
             whole[:] = 0 if before is None else before.view(value.dtype)
             whole[lanes] = value
             value = whole
         self.registers[name] = value
+
+    def _write_held(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
+        """Give a register a value that is in flight for other lanes."""
+        try:
+            held = self.accumulators.touch(name, lanes, "something writes")
+        except Violation as violation:
+            lane, line = violation.lane if lanes is None else lanes[violation.lane], self.accumulators.held[name].line
+            where = int(self.blocks[self.block[lane]]), int(self.thread[lane])
+            raise SimulationFault(violation.kind, self.launch.name, *where, line, violation.detail) from None
+        held[self.places(lanes)] = value.view(held.dtype)
 
     def load(self, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int) -> list[np.ndarray]:
         """Load `count` elements behind each address."""

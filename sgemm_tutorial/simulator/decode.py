@@ -8,12 +8,24 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from . import asynchronous, copies, exchange, mma, tensor
+from . import asynchronous, copies, exchange, mma, tensor, tma, wgmma
 from .batch import Batch, Lanes, Step
 from .fma import fma32
 from .instructions import DTYPES, OPERATIONS
 from .memory import Violation
-from .ptx import LEAVES, Address, Immediate, Instruction, Operand, Program, Register, Symbol, uncollected, unsupported
+from .ptx import (
+    LEAVES,
+    TENSOR_MAP,
+    Address,
+    Immediate,
+    Instruction,
+    Operand,
+    Program,
+    Register,
+    Symbol,
+    uncollected,
+    unsupported,
+)
 
 TOGETHER = 1 << 15
 """Elements of several FMAs that are computed as one array at most: more would only miss the caches."""
@@ -42,6 +54,8 @@ class Code:
         Bytes of the narrowest access to shared memory, 4 at most.
     warpwise : bool
         Whether the lanes of a warp synchronise among themselves, so that an order of their accesses has to be kept.
+    proxies : bool
+        Whether something other than threads' loads and stores reads or writes shared memory.
     local : frozenset of str
         Registers that no basic block hands to another.
 
@@ -59,6 +73,7 @@ class Code:
             [4, *(_access(i)[2].itemsize for i in instructions if i.opcode.startswith(("ld.shared.", "st.shared.")))]
         )
         self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.")) for i in instructions)
+        self.proxies = any(tma.knows(i.opcode) or wgmma.knows(i.opcode) for i in instructions)
         self.local = _local(program.blocks)
         decoded = [
             [(run[0], self._step(run[0]) if len(run) == 1 else self._multiply_adds(run)) for run in _runs(block)]
@@ -85,6 +100,10 @@ class Code:
             return tensor.step(instruction, self._reader, self._address)
         if mma.knows(opcode):
             return mma.step(instruction, self._reader, self._address)
+        if wgmma.knows(opcode):
+            return wgmma.step(instruction, self._reader)
+        if tma.knows(opcode):
+            return tma.step(instruction, self._reader, self._address)
         if asynchronous.knows(opcode):
             return asynchronous.step(instruction, self._reader, self._address)
         if opcode in exchange.KINDS:
@@ -216,6 +235,8 @@ class Code:
                 constant = np.array([bits], f"u{dtype.itemsize}").view(dtype)
         elif isinstance(operand, Symbol) and operand.name in self.program.shared:
             constant = np.array([self.program.shared[operand.name].offset], dtype)
+        elif isinstance(operand, Symbol) and self.program.parameters.get(operand.name) == TENSOR_MAP:
+            constant = np.array([self.program.address(operand.name)], dtype)
         else:
             raise unsupported(instruction)
         return lambda batch, lanes: constant
@@ -366,6 +387,8 @@ def _local(blocks: list[list[Instruction]]) -> frozenset[str]:
                 sources.append(target)
                 target = ()
             read, written = {name for source in sources for name in _named(source)}, _named(target)
+            if wgmma.knows(instruction.opcode):  # it reads and writes, and not only at once
+                handed.update(read, written)
             if instruction.guard:  # not all lanes do it
                 handed.update(read, written)
                 read = {instruction.guard[0]}
@@ -417,11 +440,13 @@ def _class(instruction: Instruction) -> str:
         return mma.kind(opcode)
     if asynchronous.knows(opcode):
         return asynchronous.kind(opcode)
+    if wgmma.knows(opcode):
+        return wgmma.kind(opcode)
     if opcode in exchange.KINDS:
         return exchange.KINDS[opcode]
     if opcode in copies.GROUPS:
         return copies.GROUPS[opcode]
-    if opcode in copies.WIDTHS:
+    if opcode in copies.WIDTHS or tma.knows(opcode):
         return "copy"
     return {"bar.sync": "barrier", "bar.warp.sync": "warp barrier"}.get(opcode, "branch")
 
@@ -431,6 +456,8 @@ def _flops(instruction: Instruction) -> int:
         return tensor.FLOPS
     if mma.knows(instruction.opcode):
         return mma.flops(instruction.opcode)
+    if wgmma.knows(instruction.opcode):
+        return wgmma.flops(instruction.opcode)
     return OPERATIONS[instruction.opcode].flops if instruction.opcode in OPERATIONS else 0
 
 

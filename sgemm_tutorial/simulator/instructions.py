@@ -197,6 +197,7 @@ def _operations() -> dict[str, Operation]:
             )
     for t in ("u64", "u32"):
         table[f"cvta.to.global.{t}"] = Operation(lambda a: a, (t,), t, "convert")
+    table["cvta.param.u64"] = Operation(lambda a: a, ("u64",), "u64", "convert")
     window = np.uint64(SHARED_WINDOW)
     table["cvta.shared.u64"] = Operation(lambda a: a + window, ("u64",), "u64", "convert")
     table["cvta.to.shared.u64"] = Operation(lambda a: a - window, ("u64",), "u64", "convert")

@@ -14,7 +14,8 @@ from .batch import Access, Batch, Launch
 from .counting import Counts
 from .decode import decode
 from .memory import GlobalMemory
-from .ptx import WIDTHS, Program
+from .ptx import TENSOR_MAP, WIDTHS, Program
+from .tensor_map import TensorMap
 
 LANES = 1 << 15
 """Lanes executed together: enough to spread Python's cost per instruction, few enough for the caches."""
@@ -31,7 +32,8 @@ class Machine:
     threads : int
         Threads per block.
     arguments : mapping of str to array or scalar
-        The kernel's arguments in order; arrays are used in place. Scalars are NumPy scalars of the type declared.
+        The kernel's arguments in order; arrays are used in place. Scalars are NumPy scalars of the type declared. The
+        matrix of a `TensorMap` is one of the arrays before it.
     fresh : collection of str
         Names of the arrays that hold nothing yet.
     trace : collection of int
@@ -43,7 +45,7 @@ class Machine:
         program: Program,
         name: str,
         threads: int,
-        arguments: Mapping[str, np.ndarray | np.generic],
+        arguments: Mapping[str, np.ndarray | np.generic | TensorMap],
         fresh: Collection[str] = (),
         trace: Collection[int] = (),
     ) -> None:
@@ -51,8 +53,13 @@ class Machine:
             raise ArgumentError("parameters", f"{threads} threads per block", f"at most {THREADS_MAX}")
         if len(arguments) != len(program.parameters):
             raise ArgumentError("arguments", str(len(arguments)), f"{len(program.parameters)}, as {name} takes")
-        self.code, memory, parameters = decode(program), GlobalMemory(), {}
+        self.code, memory, parameters, maps = decode(program), GlobalMemory(), {}, {}
         for (mangled, kind), (argument, value) in zip(program.parameters.items(), arguments.items(), strict=True):
+            if (kind == TENSOR_MAP) != isinstance(value, TensorMap):
+                raise ArgumentError(argument, type(value).__name__, f"a {kind}, as the kernel declares")
+            if isinstance(value, TensorMap):
+                maps[program.address(mangled)] = value, memory.of(value.array)
+                continue
             if isinstance(value, np.ndarray):
                 value = np.uint64(memory.add(argument, value, argument not in fresh))
             if value.dtype.itemsize != WIDTHS[kind]:
@@ -64,10 +71,12 @@ class Machine:
             self.code.steps,
             self.code.granule,
             self.code.warpwise,
+            self.code.proxies,
             self.code.local,
             threads,
             memory,
             parameters,
+            maps,
             frozenset(trace),
         )
 

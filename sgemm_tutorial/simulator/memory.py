@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -74,6 +75,10 @@ class GlobalMemory:
         data = np.asarray(array).reshape(-1).view(np.uint8)
         self.buffers.append(Buffer(name, base, data, None if written else np.zeros(-(-data.size // 4), bool)))
         return base
+
+    def of(self, array: np.ndarray) -> Buffer:
+        """Return where an array is that was added."""
+        return next(buffer for buffer in self.buffers if buffer.data.ctypes.data == array.ctypes.data)
 
     def locate(self, addresses: np.ndarray, width: int) -> list[tuple[Buffer, np.ndarray | None, np.ndarray]]:
         """Return (buffer, which lanes or None for all, byte offsets) for each array that is accessed."""
@@ -163,6 +168,16 @@ class GlobalMemory:
         return f"a {width}-byte access at address {address:#x}, in no array"
 
 
+class Watch(Protocol):
+    """Who looks after loads and stores of shared memory beside the memory itself, and raises Violation."""
+
+    def loaded(self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray) -> None:
+        """Each lane loads from its offset in the batch's memory, its address in its block."""
+
+    def stored(self, offsets: np.ndarray, block: np.ndarray, thread: np.ndarray) -> None:
+        """Each lane stores there."""
+
+
 class SharedMemory:
     """The shared memories of a batch of blocks, side by side in one array.
 
@@ -207,6 +222,7 @@ class SharedMemory:
         self.wrote = np.zeros(self.pitch * blocks // granule, np.int64)
         self.read = np.zeros_like(self.wrote)
         self.alike = blocks > 1  # whether the first block's shadows stand for all
+        self.watch: Watch | None = None  # who else looks after loads and stores
 
     def load(
         self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, dtype: np.dtype, count: int
@@ -217,13 +233,15 @@ class SharedMemory:
         """
         width = dtype.itemsize * count
         offsets = self._offsets(addresses, block, width)
-        granule, stamp, addresses = self._checked(offsets, block, thread, width, addresses)
+        whole, (granule, stamp, addresses) = addresses, self._checked(offsets, block, thread, width, addresses)
         wrote = self.wrote[granule]
         if wrote.min() <= 0:
             self._require_landed(wrote, addresses, "reads")
             lane = np.flatnonzero(wrote == 0)[0] % addresses.size
             raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
         self._require_same(wrote, stamp, addresses, "reads", "wrote")
+        if self.watch:
+            self.watch.loaded(offsets, whole, block, thread)
         before = self.read[granule]
         unordered = self._unordered(before, stamp)
         self.read[granule] = np.where(unordered, self._both(before, stamp), stamp) if unordered.any() else stamp
@@ -246,6 +264,8 @@ class SharedMemory:
         offsets = self._offsets(addresses, block, width)
         granule, stamp, addresses = self._checked(offsets, block, thread, width, addresses)
         self._require_free(granule, stamp, addresses, "writes")
+        if self.watch:
+            self.watch.stored(offsets, block, thread)
         self.wrote[granule] = stamp
         self._require_same(self.wrote[granule], stamp, addresses, "writes", "wrote")
         elements = self.data.view(dtype)
@@ -273,6 +293,25 @@ class SharedMemory:
         for i, word in enumerate(words):
             elements[first + i] = word
 
+    def claim(self, address: int, size: int, block: int, thread: int) -> slice:
+        """Let nobody touch a range of a block's memory ; return its granules, which are to be marked as written."""
+        start = (block * self.pitch + address) // self.granule
+        granules = np.arange(start, start + size // self.granule)
+        addresses = np.arange(address, address + size, self.granule).astype(np.uint64)
+        stamp = np.full(len(granules), int(self._stamps(np.array([block]), np.array([thread]), self.granule)[0]))
+        self._require_free(granules, stamp, addresses, "copies to")
+        claimed = slice(start, start + len(granules))
+        self.wrote[claimed], self.read[claimed] = -1 - thread, 0
+        return claimed
+
+    def apart(self) -> None:
+        """Let the first block's shadows stand for it alone from now on."""
+        if self.alike:
+            self.alike = False
+            for shadow in (self.wrote, self.read):
+                of_blocks = shadow.reshape(len(self.interval), -1)
+                of_blocks[1:] = of_blocks[0]
+
     def _offsets(self, addresses: np.ndarray, block: np.ndarray, width: int) -> np.ndarray:
         require_aligned(addresses, width)
         outside = addresses > np.uint64(self.size - width) if self.size >= width else np.ones(addresses.size, bool)
@@ -290,10 +329,7 @@ class SharedMemory:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the granules, stamps and addresses of the lanes to check: of blocks that do the same, the first's."""
         if self.alike and not self._do_the_same(offsets):
-            self.alike = False
-            for shadow in (self.wrote, self.read):
-                of_blocks = shadow.reshape(len(self.interval), -1)
-                of_blocks[1:] = of_blocks[0]
+            self.apart()
         lanes = slice(self.threads if self.alike else None)
         granules, stamps = self._granules(offsets[lanes], width), self._stamps(block[lanes], thread[lanes], width)
         return granules, stamps, addresses[lanes]

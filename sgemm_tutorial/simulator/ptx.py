@@ -134,6 +134,10 @@ class Program:
     blocks: list[list[Instruction]]
     targets: dict[str, int]
 
+    def address(self, parameter: str) -> int:
+        """Return where a parameter lies that is a tensor map."""
+        return PARAMETER_WINDOW + MAP_BYTES * list(self.parameters).index(parameter)
+
 
 def unsupported(instruction: Instruction) -> UnsupportedInstruction:
     """Return the refusal of an instruction, with its line."""
@@ -145,8 +149,11 @@ LEAVES = ("bra", "bra.uni", "ret", "exit", "bar.sync", "bar.warp.sync")
 WAITS = "mbarrier.try_wait."
 """How the opcodes begin that end a basic block because a thread may have to wait there for others."""
 
-TENSOR_MAP = "b8[128]"
+MAP_BYTES = 128
+TENSOR_MAP = f"b8[{MAP_BYTES}]"
 """The type of a parameter that is a tensor map."""
+PARAMETER_WINDOW = 0x10_0000_0000
+"""Where generic addresses of parameters begin."""
 
 PARAMETER = re.compile(r"\.param(?:\s+\.align\s+\d+)?\s+\.(\w+)(?:\s+\.ptr\s[^,]*?\.align\s+\d+)?\s+([\w$]+)(\[\d+\])?")
 SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?$")

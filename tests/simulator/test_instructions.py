@@ -370,6 +370,7 @@ def reference(opcode):
     if name == "cvta":
         return {
             ("to", "global"): lambda a: a,
+            ("param",): lambda a: a,
             ("shared",): lambda a: a + SHARED_WINDOW,
             ("to", "shared"): lambda a: a - SHARED_WINDOW,
         }[tuple(modifiers)]
@@ -460,7 +461,7 @@ ARITHMETIC = [f"{name}{rounding}" for name in ("add", "sub", "mul") for rounding
 def test_every_opcode_is_tested():
     floating = {f"{name}.{kind}" for name in ARITHMETIC for kind in ("f32", "f64")}
     floating |= {f"{name}.{kind}" for name in ("fma.rn", "neg", "abs") for kind in ("f32", "f64")}
-    floating |= {"cvt.f64.f32", "cvt.rn.f32.f64", "cvt.f32.f16", "cvt.rn.f16.f32"}
+    floating |= {"cvt.f64.f32", "cvt.rn.f32.f64", "cvt.f32.f16", "cvt.rn.f16.f32", "cvt.rna.tf32.f32"}
     floating |= {f"setp.{name}{u}.{kind}" for name in COMPARE for u in ("", "u") for kind in ("f32", "f64")}
     assert set(OPERATIONS) == floating | set(INTEGER)
 
