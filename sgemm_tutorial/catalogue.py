@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from . import choice
+from . import choice, hopper
 from .errors import ArgumentError
 from .kernel import Kernel
 from .operands import FP16, SPLIT, named_in_cuda
@@ -147,6 +147,20 @@ CHOOSING = (
     ),
 )
 """Kernels that choose their template arguments for each problem; recordings of their own tell of them."""
+
+
+HOPPER = Kernel(
+    "18_hopper_wgmma",
+    "a copy engine brings tiles, and four warps multiply them where they lie",
+    {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4},
+    (9, 0),
+    types=FP16,
+    dynamic_shared=hopper.dynamic_shared,
+    choose=lambda kernel, problem, architecture, multiprocessors: hopper.choose(kernel, find("16"), problem),
+    exact=True,
+    maps=hopper.maps,
+)
+"""The rung after `CATALOGUE`'s last, which no recording tells of yet and `find` does not know."""
 
 
 def find(name: str | Kernel) -> Kernel:

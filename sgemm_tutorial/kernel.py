@@ -21,6 +21,7 @@ from .operands import FP32, Division, Problem, Types, named_in_cuda
 from .paths import KERNELS
 from .simulator.machine import Machine
 from .simulator.ptx import parse
+from .simulator.tensor_map import TensorMap
 
 EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
 """Template parameters that are rows or columns of a tile."""
@@ -66,6 +67,10 @@ class Kernel:
     divide : callable, optional
         Makes of the parameters, (M, N, K), an architecture and a number of multiprocessors the `Division` of a launch,
         where that is not a tile of C for each block.
+    exact : bool
+        Whether it is for `least_capability` alone, whose own instructions it has.
+    maps : callable
+        Makes of the parameters and a problem the tensor maps that a launch is given after C, by name.
     """
 
     name: str
@@ -84,6 +89,10 @@ class Kernel:
     settled: bool = False
     divide: Callable[[Mapping[str, Any], tuple[int, int, int], str, int], Division] | None = field(
         default=None, compare=False, repr=False
+    )
+    exact: bool = False
+    maps: Callable[[Mapping[str, Any], Problem], dict[str, TensorMap]] = field(
+        default=lambda of, problem: {}, compare=False, repr=False
     )
 
     def __post_init__(self) -> None:
@@ -193,6 +202,7 @@ class Kernel:
             self.threads,
             self.least_capability,
             self.dynamic_shared_bytes,
+            self.exact,
         )
 
     @property
@@ -323,7 +333,8 @@ class Kernel:
         """
         where = gpu.place() if self.choose or self.divide else ()
         kernel = self.chosen(problem, *where)
-        return gpu.launcher(kernel.instance, kernel.division(problem, *where), problem)
+        maps = tuple(kernel.maps(kernel.parameters, problem).values())
+        return gpu.launcher(kernel.instance, kernel.division(problem, *where), problem, maps)
 
     def simulated(
         self,
@@ -350,7 +361,7 @@ class Kernel:
         if problem.fresh_C:
             problem.C.fill(np.nan)
         fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C else set())
-        arguments = problem.arguments
+        arguments = problem.arguments | kernel.maps(kernel.parameters, problem)
         if division.counts:
             arguments["workspace"] = np.full(division.workspace, np.nan, np.float32)
             arguments["arrived"] = np.zeros(division.arrived, np.uint32)

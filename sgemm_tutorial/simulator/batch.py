@@ -215,7 +215,7 @@ class Batch:
     def _answered(self, target: int, question: Question) -> np.ndarray:
         """Return the lanes whose wait is over; the others sleep."""
         if self.tiles:
-            self.tiles.land(question.places)
+            self.tiles.land(question.places[~self.barriers.over(question)])
         over = self.barriers.answered(question)
         if not over.all():
             self.asleep.append((target, question.part(~over)))

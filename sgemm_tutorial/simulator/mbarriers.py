@@ -168,9 +168,13 @@ class Barriers:
         np.subtract.at(self.state["bytes"], places, sizes.astype(np.int64))
         self._end(np.unique(places))
 
+    def over(self, question: Question) -> np.ndarray:
+        """Return for which lanes the wait is over."""
+        return self.state["phase"][question.places] % 2 != question.parity
+
     def answered(self, question: Question) -> np.ndarray:
-        """Return for which lanes the wait is over; those know from now on what the phase's arrivals knew."""
-        over = self.state["phase"][question.places] % 2 != question.parity
+        """Return the same; those lanes know from now on what the phase's arrivals knew."""
+        over = self.over(question)
         lanes = question.lanes[over]
         self.known[lanes] = np.maximum(self.known[lanes], self.handed[question.places[over]])
         return over

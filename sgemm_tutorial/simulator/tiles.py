@@ -1,7 +1,8 @@
 """What the copy engine brings into the shared memory of a batch of blocks, and who may read or overwrite it.
 
 The hardware may finish a copy at any time before its mbarrier's phase is over. Here it finishes when a thread waits for
-that mbarrier and no sooner, so that a kernel which does not wait never comes out right by luck.
+that mbarrier and no sooner, so that a kernel which does not wait never comes out right by luck; nor one that expects
+too few bytes, as the copies after those are still on their way when the phase is over.
 
 Each 16 bytes that came so are remembered with the phase that they belong to: who reads them must know that it is over,
 by a wait of its own or from a thread that tells it. And each warp's last read is remembered: who has them overwritten
@@ -108,9 +109,11 @@ class Tiles:
         barriers.changes += 1
 
     def land(self, places: np.ndarray) -> None:
-        """Finish the copies that these mbarriers tell of."""
+        """Finish the copies that these mbarriers tell of, one after the other until a phase is over."""
         for place in self.flights.keys() & set(places.tolist()):
-            for start, granules, data in self.flights.pop(place):
+            flights, phase = self.flights[place], self.barriers.state["phase"][place]
+            while flights and self.barriers.state["phase"][place] == phase:
+                start, granules, data = flights.pop(0)
                 self.shared.data[start : start + len(data)] = data
                 self.shared.wrote[granules] = SEVERAL  # before all barriers of the block
                 self.barriers.receive(np.array([place]), np.array([len(data)]))

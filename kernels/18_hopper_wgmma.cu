@@ -1,0 +1,90 @@
+// 18 · Hopper's wgmma: a copy engine brings whole tiles, and four warps multiply them straight from shared memory.
+//
+// What changed: one thread asks the copy engine (TMA) for a box of a matrix, which comes swizzled and with zeros where
+// the matrix has ended, and an mbarrier tells all threads when its bytes are there. No thread computes addresses, no
+// fragment is loaded: wgmma takes both operands from shared memory and goes on by itself until it is waited for. While
+// one tile's products are summed up, the next one's begin, and further tiles are on their way. For sm_90a; the rows of
+// A and B begin at multiples of 16 bytes, and neither is empty.
+//
+// BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of C per warp.
+// STAGES: pairs of tiles.
+#include "wgmma.cuh"
+
+template <int BM, int BN, int BK, int WM, int WN, int STAGES>
+__global__ void __launch_bounds__(BM * BN / (WM * WN) * 32, 1)
+hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, float* C,
+             const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB)
+{
+    constexpr int row = 64;                                // halves in 128 bytes, a row of a box
+    constexpr int tileA = BM * BK, tileB = BK * BN;        // halves
+    constexpr unsigned atom = 8 * row * sizeof(half);      // bytes of eight rows, among which chunks change places
+    static_assert(BK == row && BN % row == 0 && BM <= 256, "boxes have rows of 128 bytes, 256 at most");
+    static_assert(WM == 16 && WN == BN && BN == 256 && BM % 64 == 0, "four warps share 64 × 256 of C");
+    static_assert(STAGES > 2, "a pair of tiles comes while two are multiplied");
+    extern __shared__ __align__(1024) half shared[];
+    half (&As)[STAGES][tileA] = *reinterpret_cast<half (*)[STAGES][tileA]>(shared);
+    half (&Bs)[STAGES][tileB] = *reinterpret_cast<half (*)[STAGES][tileB]>(shared + STAGES * tileA);
+    Barrier (&full)[STAGES] = *reinterpret_cast<Barrier (*)[STAGES]>(shared + STAGES * (tileA + tileB));
+
+    const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
+    const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
+    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+
+    if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
+    const int tiles = (unsigned(K) + BK - 1) / BK;
+
+    if (threadIdx.x == 0) {
+        for (Barrier& barrier : full) barrier.init(1);
+        fence_proxy();                                     // the copy engine is to know of them
+    }
+    __syncthreads();
+
+    auto fetch = [&](int tile) {                           // by one thread
+        const int stage = tile % STAGES;
+        full[stage].arrive_and_expect((tileA + tileB) * sizeof(half));
+        copy_box(As[stage], mapA, row0, tile * BK, full[stage]);
+        #pragma unroll
+        for (int n = 0; n < BN; n += row) copy_box(&Bs[stage][n * BK], mapB, tile * BK, col0 + n, full[stage]);
+    };
+    if (threadIdx.x == 0)
+        for (int tile = 0; tile < STAGES - 1 && tile < tiles; ++tile) fetch(tile);
+
+    float acc[WN / 2] = {};
+    for (int tile = 0; tile < tiles; ++tile) {
+        const int stage = tile % STAGES;
+        full[stage].wait(tile / STAGES % 2);
+        order_registers();
+        #pragma unroll
+        for (int k = 0; k < BK; k += 16)                   // 16 columns of A; 16 rows of each box of B
+            multiply(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
+                     describe(&Bs[stage][k * row], BK * row * sizeof(half), atom));
+        commit_products();
+        wait_for_products<1>();                            // those of the tile before
+        __syncthreads();                                   // whose stage nobody reads any more
+        if (threadIdx.x == 0 && tile + STAGES - 1 < tiles) fetch(tile + STAGES - 1);
+    }
+    wait_for_products(acc);
+
+    const float scale = K > 0 ? alpha : 0.0f;
+    const bool pairs = N % 2 == 0 && size_t(C) % 8 == 0;   // two neighbours of C are both inside, or both outside
+    #pragma unroll
+    for (int i = 0; i < WN / 2; i += 2) {                  // a lane has two neighbours, and two more eight rows below
+        const int m = warp * WM + lane / 4 + i / 2 % 2 * 8, n = i / 4 * 8 + lane % 4 * 2;
+        if (m >= rows || n >= cols) continue;
+        float* c = C + (row0 + m) * N + col0 + n;
+        float2 two = {scale * acc[i], scale * acc[i + 1]};
+        if (pairs) {
+            if (beta != 0.0f) {                            // BLAS: beta = 0 never reads C
+                const float2 old = *reinterpret_cast<float2*>(c);
+                two.x += beta * old.x;
+                two.y += beta * old.y;
+            }
+            *reinterpret_cast<float2*>(c) = two;
+        } else {
+            c[0] = beta != 0.0f ? two.x + beta * c[0] : two.x;
+            if (n + 1 < cols) c[1] = beta != 0.0f ? two.y + beta * c[1] : two.y;
+        }
+    }
+}

@@ -1,0 +1,40 @@
+"""What 18's launches take beside the contract: tensor maps of A and B, and shared memory for tiles and mbarriers.
+
+The copy engine wants rows that begin at multiples of 16 bytes. A problem that has others, or nothing to copy, is 16's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .kernel import Kernel
+from .operands import Problem
+from .simulator.mbarriers import BYTES
+from .simulator.memory import past_alignment
+from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
+
+
+def dynamic_shared(of: Mapping[str, Any]) -> int:
+    """Return the bytes of the tiles of A and B, of FP16, and of an mbarrier for each pair."""
+    return of["STAGES"] * (of["BK"] * (of["BM"] + of["BN"]) * 2 + BYTES)
+
+
+def maps(of: Mapping[str, Any], problem: Problem) -> dict[str, TensorMap]:
+    """Return the maps: a box of A is a tile, as many rows of B as a tile has lie in boxes side by side."""
+    columns = SWIZZLE // problem.A.itemsize
+    return {"mapA": TensorMap(problem.A, of["BM"], columns), "mapB": TensorMap(problem.B, of["BK"], columns)}
+
+
+def addressable(problem: Problem) -> bool:
+    """Whether the copy engine can fetch A and B: neither is empty, and every row begins at a multiple of 16 bytes."""
+    if not problem.A.size or not problem.B.size:
+        return False
+    begins = [array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B)]
+    pitches = [size * problem.A.itemsize for size in (problem.K, problem.N)]
+    return all(number % ALIGNMENT == 0 for number in begins + pitches)
+
+
+def choose(kernel: Kernel, other: Kernel, problem: Problem) -> Kernel:
+    """Return the kernel for a problem that the copy engine can fetch, and the other for any other."""
+    return kernel if addressable(problem) else other

@@ -1,0 +1,113 @@
+"""Kernel 18, simulated: right for any shape to the bit as 16, and every wait, fence and byte of it is needed."""
+
+import numpy as np
+import pytest
+
+from sgemm_tutorial import ArgumentError, SimulationFault, find, operands, resources, simulate
+from sgemm_tutorial.catalogue import HOPPER
+from sgemm_tutorial.hopper import addressable
+from sgemm_tutorial.operands import FP16
+
+from .test_half_kernels import drawn, expected
+
+SHAPES = [(128, 256, 64), (136, 264, 72), (1, 8, 8), (257, 520, 200), (64, 512, 448), (300, 128, 640)]
+
+
+def chosen(*arrays):
+    return HOPPER.chosen(operands.check(*arrays, None, 1.0, 0.0, FP16), "sm_90", 132)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("stages", [3, 4])
+def test_shapes_that_the_copy_engine_can_fetch(shape, stages):
+    """Past the edges come zeros; β = 0 does not read C, and pairs of C are written where they lie together."""
+    kernel = HOPPER.variant(STAGES=stages)
+    for alpha, beta in ((1.0, 0.0), (-1.5, 0.5)):
+        A, B, C = drawn(*shape)
+        assert chosen(A, B) is HOPPER
+        want = simulate("16", A, B, C.copy(), alpha, beta).C
+        got = simulate(kernel, A, B, None if beta == 0 else C, alpha, beta)
+        assert got.kernel == kernel and np.array_equal(got.C, want)
+
+
+def test_the_sums_are_those_of_the_tensor_cores():
+    A, B, C = drawn(130, 264, 136)
+    assert np.array_equal(simulate(HOPPER, A, B).C, expected(A, B, C, 1.0, 0.0))
+
+
+def test_nothing_is_read_where_alpha_is_zero():
+    A, B, C = drawn(130, 264, 136)
+    A[:], B[:] = np.nan, np.nan
+    assert np.array_equal(simulate(HOPPER, A, B, C.copy(), 0.0, 2.0).C, 2 * C)
+    assert not simulate(HOPPER, A, B, alpha=0.0).C.any()
+
+
+@pytest.mark.parametrize(
+    "shape, shift",
+    [((64, 70, 64), 0), ((64, 72, 63), 0), ((64, 64, 64), 4), ((0, 64, 64), 0), ((64, 64, 0), 0)],
+    ids=str,
+)
+def test_shapes_that_it_cannot_are_for_16(shape, shift):
+    A, B, C = drawn(*shape, shift)
+    run = simulate(HOPPER, A, B)
+    assert run.kernel == find("16") and not addressable(operands.check(A, B, None, 1.0, 0.0, FP16))
+    assert not C.size or np.array_equal(run.C, expected(A, B, C, 1.0, 0.0))
+
+
+def test_a_shift_of_16_bytes_is_none_to_it():
+    A, B, C = drawn(130, 264, 136, 8)
+    run = simulate(HOPPER, A, B)
+    assert run.kernel == HOPPER and np.array_equal(run.C, expected(A, B, C, 1.0, 0.0))
+
+
+def test_what_is_counted():
+    """Each block fetches its tiles once, and no thread reads them."""
+    A, B, _ = drawn(256, 512, 256)
+    total = simulate(HOPPER, A, B).total
+    blocks, tiles = 4, 4
+    assert total.global_load_bytes == blocks * tiles * (128 + 256) * 64 * 2
+    assert (
+        total.global_load_requests == blocks * tiles * 5 and total.global_load_sectors == total.global_load_bytes // 32
+    )
+    assert total.flops == 2 * 256 * 512 * 256 + 256 * 512  # and α times each sum
+    assert not total.shared_load_requests and total.by_class["tensor"] == blocks * tiles * 4 * 8
+
+
+BROKEN = {
+    "no fence of the mbarriers": ("fence_proxy();  ", "", "proxy"),
+    "no barrier behind them": ("    __syncthreads();\n\n    auto fetch", "\n    auto fetch", "race"),
+    "no wait for tiles": ("full[stage].wait(tile / STAGES % 2);", "", "in flight"),
+    "a parity that does not change": ("full[stage].wait(tile / STAGES % 2);", "full[stage].wait(0);", "in flight"),
+    "a wrong parity": ("wait(tile / STAGES % 2)", "wait(tile / STAGES % 2 ^ 1)", "in flight"),
+    "too few bytes": ("(tileA + tileB) * sizeof(half)", "tileB * sizeof(half)", "in flight"),
+    "too many bytes": ("(tileA + tileB) * sizeof(half)", "(tileA + 2 * tileB) * sizeof(half)", "deadlock"),
+    "registers not ordered": ("        order_registers();\n", "", "in flight"),
+    "groups that never end": ("        commit_products();\n", "", "race"),
+    "no wait for products": ("    wait_for_products(acc);\n", "", "in flight"),
+    "no wait for those before": ("        wait_for_products<1>(); ", "", "race"),
+    "no barrier before the next": (
+        "        __syncthreads();                                   // whose",
+        "// whose",
+        "race",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
+def test_whatever_is_left_out_is_noticed(change):
+    old, new, kind = change
+    A, B, _ = drawn(128, 256, 512)
+    with pytest.raises(SimulationFault) as caught:
+        simulate(HOPPER.edited((old, new)), A, B)
+    assert caught.value.kind == kind, caught.value
+
+
+def test_what_the_compiler_makes_of_it():
+    """It compiles for one architecture, spills nothing, and wgmma is not made to wait for itself."""
+    binary = HOPPER.build("sm_90")
+    assert binary.architecture == "sm_90a" and "serialized" not in binary.log
+    taken = resources(HOPPER, "sm_90")
+    assert taken.spill_store_bytes == taken.spill_load_bytes == 0
+    assert taken.shared_bytes == 4 * (48 << 10) + 32
+    with pytest.raises(ArgumentError, match="sm_90 for 18_hopper_wgmma"):
+        HOPPER.build("sm_100")
