@@ -7,24 +7,29 @@
 // A and B begin at multiples of 16 bytes, and neither is empty.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of C per warp.
-// STAGES: pairs of tiles.
+// STAGES: pairs of tiles. THREADS: per block; where there are 128 more than multiply, one of those does all the fetching,
+// gives its warpgroup's registers to the others, and knows by a second mbarrier per stage when it may fetch.
 #include "wgmma.cuh"
 
-template <int BM, int BN, int BK, int WM, int WN, int STAGES>
-__global__ void __launch_bounds__(BM * BN / (WM * WN) * 32, 1)
+template <int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS>
+__global__ void __launch_bounds__(THREADS, 1)
 hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, float* C,
              const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB)
 {
     constexpr int row = 64;                                // halves in 128 bytes, a row of a box
     constexpr int tileA = BM * BK, tileB = BK * BN;        // halves
+    constexpr int workers = BM / 64 * 128;                 // threads that multiply
+    constexpr bool specialised = THREADS > workers;        // whether others fetch
     constexpr unsigned atom = 8 * row * sizeof(half);      // bytes of eight rows, among which chunks change places
     static_assert(BK == row && BN % row == 0 && BM <= 256, "boxes have rows of 128 bytes, 256 at most");
     static_assert(WM == 16 && WN == BN && BN == 256 && BM % 64 == 0, "four warps share 64 × 256 of C");
+    static_assert(THREADS == workers + specialised * 128, "four warps or none are left to fetch");
     static_assert(STAGES > 2, "a pair of tiles comes while two are multiplied");
     extern __shared__ __align__(1024) half shared[];
     half (&As)[STAGES][tileA] = *reinterpret_cast<half (*)[STAGES][tileA]>(shared);
     half (&Bs)[STAGES][tileB] = *reinterpret_cast<half (*)[STAGES][tileB]>(shared + STAGES * tileA);
-    Barrier (&full)[STAGES] = *reinterpret_cast<Barrier (*)[STAGES]>(shared + STAGES * (tileA + tileB));
+    Barrier* full = reinterpret_cast<Barrier*>(shared + STAGES * (tileA + tileB));  // the tiles of a stage are there
+    Barrier* empty = full + STAGES;                        // and nobody reads them any more
 
     const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -36,7 +41,10 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
     const int tiles = (unsigned(K) + BK - 1) / BK;
 
     if (threadIdx.x == 0) {
-        for (Barrier& barrier : full) barrier.init(1);
+        for (int stage = 0; stage < STAGES; ++stage) {
+            full[stage].init(1);
+            empty[stage].init(workers / 32);
+        }
         fence_proxy();                                     // the copy engine is to know of them
     }
     __syncthreads();
@@ -48,8 +56,20 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
         #pragma unroll
         for (int n = 0; n < BN; n += row) copy_box(&Bs[stage][n * BK], mapB, tile * BK, col0 + n, full[stage]);
     };
-    if (threadIdx.x == 0)
+    if constexpr (specialised) {
+        if (threadIdx.x >= workers) {
+            give_registers<40>();
+            if (threadIdx.x == workers)
+                for (int tile = 0; tile < tiles; ++tile) {
+                    if (tile >= STAGES) empty[tile % STAGES].wait((tile / STAGES - 1) % 2);
+                    fetch(tile);
+                }
+            return;
+        }
+        take_registers<232>();
+    } else if (threadIdx.x == 0) {
         for (int tile = 0; tile < STAGES - 1 && tile < tiles; ++tile) fetch(tile);
+    }
 
     float acc[WN / 2] = {};
     for (int tile = 0; tile < tiles; ++tile) {
@@ -61,9 +81,13 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
             multiply(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
                      describe(&Bs[stage][k * row], BK * row * sizeof(half), atom));
         commit_products();
-        wait_for_products<1>();                            // those of the tile before
-        __syncthreads();                                   // whose stage nobody reads any more
-        if (threadIdx.x == 0 && tile + STAGES - 1 < tiles) fetch(tile + STAGES - 1);
+        wait_for_products<1>();                            // those of the tile before, whose stage is free
+        if constexpr (specialised) {
+            if (lane == 0 && tile > 0) empty[(tile - 1) % STAGES].arrive();  // as far as this warp is concerned
+        } else {
+            __syncthreads();                               // for all
+            if (threadIdx.x == 0 && tile + STAGES - 1 < tiles) fetch(tile + STAGES - 1);
+        }
     }
     wait_for_products(acc);
 

@@ -152,7 +152,7 @@ CHOOSING = (
 HOPPER = Kernel(
     "18_hopper_wgmma",
     "a copy engine brings tiles, and four warps multiply them where they lie",
-    {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4},
+    {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4, "THREADS": 256},
     (9, 0),
     types=FP16,
     dynamic_shared=hopper.dynamic_shared,

@@ -16,8 +16,8 @@ from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
 
 
 def dynamic_shared(of: Mapping[str, Any]) -> int:
-    """Return the bytes of the tiles of A and B, of FP16, and of an mbarrier for each pair."""
-    return of["STAGES"] * (of["BK"] * (of["BM"] + of["BN"]) * 2 + BYTES)
+    """Return the bytes of the tiles of A and B, of FP16, and of two mbarriers for each pair."""
+    return of["STAGES"] * (of["BK"] * (of["BM"] + of["BN"]) * 2 + 2 * BYTES)
 
 
 def maps(of: Mapping[str, Any], problem: Problem) -> dict[str, TensorMap]:

@@ -18,10 +18,10 @@ def chosen(*arrays):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("stages", [3, 4])
-def test_shapes_that_the_copy_engine_can_fetch(shape, stages):
+@pytest.mark.parametrize("stages, threads", [(3, 256), (4, 256), (4, 384)])
+def test_shapes_that_the_copy_engine_can_fetch(shape, stages, threads):
     """Past the edges come zeros; β = 0 does not read C, and pairs of C are written where they lie together."""
-    kernel = HOPPER.variant(STAGES=stages)
+    kernel = HOPPER.variant(STAGES=stages, THREADS=threads)
     for alpha, beta in ((1.0, 0.0), (-1.5, 0.5)):
         A, B, C = drawn(*shape)
         assert chosen(A, B) is HOPPER
@@ -85,11 +85,22 @@ BROKEN = {
     "groups that never end": ("        commit_products();\n", "", "race"),
     "no wait for products": ("    wait_for_products(acc);\n", "", "in flight"),
     "no wait for those before": ("        wait_for_products<1>(); ", "", "race"),
-    "no barrier before the next": (
-        "        __syncthreads();                                   // whose",
-        "// whose",
+    "no barrier before the next": ("            __syncthreads();  ", "", "race"),
+}
+SPECIALISED = HOPPER.variant(THREADS=384)
+BROKEN_IN_TWO = {
+    "no wait for readers": ("if (tile >= STAGES) empty[tile % STAGES].wait((tile / STAGES - 1) % 2);", "", "barrier"),
+    "a wrong parity for them": ("(tile / STAGES - 1) % 2", "tile / STAGES % 2", "barrier"),
+    "stages let go too early": (
+        "if (lane == 0 && tile > 0) empty[(tile - 1) % STAGES]",
+        "if (lane == 0) empty[tile % STAGES]",
         "race",
     ),
+    "stages that nobody lets go": ("if (lane == 0 && tile > 0)", "if (lane == 0 && tile > 9)", "deadlock"),
+    "too few let go": ("if (lane == 0 && tile > 0)", "if (threadIdx.x == 0 && tile > 0)", "deadlock"),
+    "more arrivals than are awaited": ("empty[stage].init(workers / 32)", "empty[stage].init(1)", "deadlock"),
+    "no wait for products": ("        wait_for_products<1>(); ", "", "race"),
+    "no wait for tiles": ("full[stage].wait(tile / STAGES % 2);", "", "in flight"),
 }
 
 
@@ -102,12 +113,22 @@ def test_whatever_is_left_out_is_noticed(change):
     assert caught.value.kind == kind, caught.value
 
 
-def test_what_the_compiler_makes_of_it():
-    """It compiles for one architecture, spills nothing, and wgmma is not made to wait for itself."""
-    binary = HOPPER.build("sm_90")
-    assert binary.architecture == "sm_90a" and "serialized" not in binary.log
-    taken = resources(HOPPER, "sm_90")
+@pytest.mark.parametrize("change", BROKEN_IN_TWO.values(), ids=BROKEN_IN_TWO)
+def test_whatever_fetchers_and_workers_leave_out_is_noticed(change):
+    old, new, kind = change
+    A, B, _ = drawn(128, 256, 768)
+    with pytest.raises(SimulationFault) as caught:
+        simulate(SPECIALISED.edited((old, new)), A, B)
+    assert caught.value.kind == kind, caught.value
+
+
+@pytest.mark.parametrize("kernel", [HOPPER, SPECIALISED], ids=lambda kernel: kernel.expression)
+def test_what_the_compiler_makes_of_it(kernel):
+    """It compiles for one architecture, spills nothing, and neither wgmma nor setmaxnreg goes wrong."""
+    binary = kernel.build("sm_90")
+    assert binary.architecture == "sm_90a" and "serialized" not in binary.log and "setmaxnreg" not in binary.log
+    taken = resources(kernel, "sm_90")
     assert taken.spill_store_bytes == taken.spill_load_bytes == 0
-    assert taken.shared_bytes == 4 * (48 << 10) + 32
+    assert taken.shared_bytes == 4 * (48 << 10) + 64
     with pytest.raises(ArgumentError, match="sm_90 for 18_hopper_wgmma"):
-        HOPPER.build("sm_100")
+        kernel.build("sm_100")
