@@ -22,7 +22,7 @@ def dynamic_shared(of: Mapping[str, Any]) -> int:
 
 def maps(of: Mapping[str, Any], problem: Problem) -> dict[str, TensorMap]:
     """Return the maps: a box of A is a tile, as many rows of B as a tile has lie in boxes side by side."""
-    columns = SWIZZLE // problem.A.itemsize
+    columns = SWIZZLE // problem.types.operand.itemsize
     return {"mapA": TensorMap(problem.A, of["BM"], columns), "mapB": TensorMap(problem.B, of["BK"], columns)}
 
 
@@ -31,7 +31,7 @@ def addressable(problem: Problem) -> bool:
     if not problem.A.size or not problem.B.size:
         return False
     begins = [array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B)]
-    pitches = [size * problem.A.itemsize for size in (problem.K, problem.N)]
+    pitches = [size * problem.types.operand.itemsize for size in (problem.K, problem.N)]
     return all(number % ALIGNMENT == 0 for number in begins + pitches)
 
 
