@@ -7,11 +7,14 @@
 // A and B begin at multiples of 16 bytes, and neither is empty.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of C per warp.
-// STAGES: pairs of tiles. THREADS: per block; where there are 128 more than multiply, one of those does all the fetching,
-// gives its warpgroup's registers to the others, and knows by a second mbarrier per stage when it may fetch.
+// STAGES: pairs of tiles. THREADS: per block; where there are 128 more than multiply, one of those does all the
+// fetching, gives its warpgroup's registers to the others, and knows by a second mbarrier per stage when it may fetch.
+// PERSISTENT: 1 where there are as many blocks as multiprocessors and each does one tile of C after the other, so that
+// the next one's tiles are fetched while this one is written; else 0. GROUP: rows of tiles of C that are done together,
+// column by column, so that blocks which run at the same time share more of A and B in L2.
 #include "wgmma.cuh"
 
-template <int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS>
+template <int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int PERSISTENT, int GROUP>
 __global__ void __launch_bounds__(THREADS, 1)
 hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, float* C,
              const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB)
@@ -31,14 +34,21 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
     Barrier* full = reinterpret_cast<Barrier*>(shared + STAGES * (tileA + tileB));  // the tiles of a stage are there
     Barrier* empty = full + STAGES;                        // and nobody reads them any more
 
-    const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
+    const unsigned tilesM = (unsigned(M) + BM - 1) / BM, tilesN = (unsigned(N) + BN - 1) / BN;  // tiles of C
+    const size_t all = size_t(tilesM) * tilesN;
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
-    const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
-    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
     const int tiles = (unsigned(K) + BK - 1) / BK;
+
+    const size_t stride = PERSISTENT ? gridDim.x : all;    // from one tile of C of this block to the next
+    struct Corner { size_t row, col; };
+    auto corner = [&](size_t number) -> Corner {           // where a tile of C begins
+        const unsigned first = number / (size_t(GROUP) * tilesN) * GROUP;        // row of tiles of its group
+        const size_t inside = number % (size_t(GROUP) * tilesN);
+        const unsigned height = min(tilesM - first, GROUP);
+        return {(first + inside % height) * BM, inside / height * BN};
+    };
 
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
@@ -49,66 +59,78 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
     }
     __syncthreads();
 
-    auto fetch = [&](int tile) {                           // by one thread
-        const int stage = tile % STAGES;
+    auto fetch = [&](int step, int tile, int row0, int col0) {  // by one thread; `step` counts for all tiles of C
+        const int stage = step % STAGES;
         full[stage].arrive_and_expect((tileA + tileB) * sizeof(half));
         copy_box(As[stage], mapA, row0, tile * BK, full[stage]);
         #pragma unroll
         for (int n = 0; n < BN; n += row) copy_box(&Bs[stage][n * BK], mapB, tile * BK, col0 + n, full[stage]);
     };
+    unsigned step = 0;                                     // the first pair of tiles for this tile of C
     if constexpr (specialised) {
         if (threadIdx.x >= workers) {
             give_registers<40>();
             if (threadIdx.x == workers)
-                for (int tile = 0; tile < tiles; ++tile) {
-                    if (tile >= STAGES) empty[tile % STAGES].wait((tile / STAGES - 1) % 2);
-                    fetch(tile);
+                for (size_t number = blockIdx.x; number < all; number += stride) {
+                    const auto [row0, col0] = corner(number);
+                    for (int tile = 0; tile < tiles; ++tile, ++step) {
+                        if (step >= STAGES) empty[step % STAGES].wait((step / STAGES - 1) % 2);
+                        fetch(step, tile, row0, col0);
+                    }
                 }
             return;
         }
         take_registers<232>();
-    } else if (threadIdx.x == 0) {
-        for (int tile = 0; tile < STAGES - 1 && tile < tiles; ++tile) fetch(tile);
     }
-
-    float acc[WN / 2] = {};
-    for (int tile = 0; tile < tiles; ++tile) {
-        const int stage = tile % STAGES;
-        full[stage].wait(tile / STAGES % 2);
-        order_registers();
-        #pragma unroll
-        for (int k = 0; k < BK; k += 16)                   // 16 columns of A; 16 rows of each box of B
-            multiply(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
-                     describe(&Bs[stage][k * row], BK * row * sizeof(half), atom));
-        commit_products();
-        wait_for_products<1>();                            // those of the tile before, whose stage is free
-        if constexpr (specialised) {
-            if (lane == 0 && tile > 0) empty[(tile - 1) % STAGES].arrive();  // as far as this warp is concerned
-        } else {
-            __syncthreads();                               // for all
-            if (threadIdx.x == 0 && tile + STAGES - 1 < tiles) fetch(tile + STAGES - 1);
-        }
-    }
-    wait_for_products(acc);
 
     const float scale = K > 0 ? alpha : 0.0f;
     const bool pairs = N % 2 == 0 && size_t(C) % 8 == 0;   // two neighbours of C are both inside, or both outside
-    #pragma unroll
-    for (int i = 0; i < WN / 2; i += 2) {                  // a lane has two neighbours, and two more eight rows below
-        const int m = warp * WM + lane / 4 + i / 2 % 2 * 8, n = i / 4 * 8 + lane % 4 * 2;
-        if (m >= rows || n >= cols) continue;
-        float* c = C + (row0 + m) * N + col0 + n;
-        float2 two = {scale * acc[i], scale * acc[i + 1]};
-        if (pairs) {
-            if (beta != 0.0f) {                            // BLAS: beta = 0 never reads C
-                const float2 old = *reinterpret_cast<float2*>(c);
-                two.x += beta * old.x;
-                two.y += beta * old.y;
+    for (size_t number = blockIdx.x; number < all; number += stride) {
+        const auto [row0, col0] = corner(number);
+        const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+        if (!specialised && threadIdx.x == 0)
+            for (int tile = 0; tile < STAGES - 1 && tile < tiles; ++tile) fetch(step + tile, tile, row0, col0);
+
+        float acc[WN / 2] = {};
+        for (int tile = 0; tile < tiles; ++tile, ++step) {
+            const int stage = step % STAGES;
+            full[stage].wait(step / STAGES % 2);
+            order_registers();
+            #pragma unroll
+            for (int k = 0; k < BK; k += 16)               // 16 columns of A; 16 rows of each box of B
+                multiply(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
+                         describe(&Bs[stage][k * row], BK * row * sizeof(half), atom));
+            commit_products();
+            wait_for_products<1>();                        // those of the tile before, whose stage is free
+            if constexpr (specialised) {
+                if (lane == 0 && tile > 0) empty[(step - 1) % STAGES].arrive();  // as far as this warp is concerned
+            } else {
+                __syncthreads();                           // for all
+                const int next = tile + STAGES - 1;
+                if (threadIdx.x == 0 && next < tiles) fetch(step + STAGES - 1, next, row0, col0);
             }
-            *reinterpret_cast<float2*>(c) = two;
-        } else {
-            c[0] = beta != 0.0f ? two.x + beta * c[0] : two.x;
-            if (n + 1 < cols) c[1] = beta != 0.0f ? two.y + beta * c[1] : two.y;
+        }
+        wait_for_products(acc);
+        if constexpr (!specialised) __syncthreads();       // the stages are free for the next tile of C
+        else if (lane == 0 && tiles > 0) empty[(step - 1) % STAGES].arrive();
+
+        #pragma unroll
+        for (int i = 0; i < WN / 2; i += 2) {                  // a lane has two neighbours, and two more eight rows below
+            const int m = warp * WM + lane / 4 + i / 2 % 2 * 8, n = i / 4 * 8 + lane % 4 * 2;
+            if (m >= rows || n >= cols) continue;
+            float* c = C + (row0 + m) * N + col0 + n;
+            float2 two = {scale * acc[i], scale * acc[i + 1]};
+            if (pairs) {
+                if (beta != 0.0f) {                            // BLAS: beta = 0 never reads C
+                    const float2 old = *reinterpret_cast<float2*>(c);
+                    two.x += beta * old.x;
+                    two.y += beta * old.y;
+                }
+                *reinterpret_cast<float2*>(c) = two;
+            } else {
+                c[0] = beta != 0.0f ? two.x + beta * c[0] : two.x;
+                if (n + 1 < cols) c[1] = beta != 0.0f ? two.y + beta * c[1] : two.y;
+            }
         }
     }
 }

@@ -153,11 +153,12 @@ COMING = (
     Kernel(
         "18_hopper_wgmma",
         "a copy engine brings tiles, and four warps multiply them where they lie",
-        {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4, "THREADS": 256},
+        {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4, "THREADS": 256, "PERSISTENT": 0, "GROUP": 1},
         (9, 0),
         types=FP16,
         dynamic_shared=hopper.dynamic_shared,
         choose=lambda kernel, problem, architecture, multiprocessors: hopper.choose(kernel, find("16"), problem),
+        divide=hopper.divide,
         exact=True,
         maps=hopper.maps,
     ),

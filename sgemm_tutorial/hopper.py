@@ -1,4 +1,4 @@
-"""What 18's launches take beside the contract: tensor maps of A and B, and shared memory for tiles and mbarriers.
+"""What 18's launches take: blocks, tensor maps of A and B, and shared memory for tiles and mbarriers.
 
 The copy engine wants rows that begin at multiples of 16 bytes. A problem that has others, or nothing to copy, is 16's.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .kernel import Kernel
-from .operands import Problem
+from .operands import Division, Problem
 from .simulator.mbarriers import BYTES
 from .simulator.memory import past_alignment
 from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
@@ -18,6 +18,13 @@ from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
 def dynamic_shared(of: Mapping[str, Any]) -> int:
     """Return the bytes of the tiles of A and B, of FP16, and of two mbarriers for each pair."""
     return of["STAGES"] * (of["BK"] * (of["BM"] + of["BN"]) * 2 + 2 * BYTES)
+
+
+def divide(of: Mapping[str, Any], shape: tuple[int, int, int], architecture: str, multiprocessors: int) -> Division:
+    """Return a block for each tile of C, or, where each does several, for each multiprocessor."""
+    M, N, _ = shape
+    tiles = -(-M // of["BM"]) * -(-N // of["BN"])
+    return Division(min(tiles, multiprocessors) if of["PERSISTENT"] else tiles)
 
 
 def maps(of: Mapping[str, Any], problem: Problem) -> dict[str, TensorMap]:

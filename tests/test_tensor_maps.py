@@ -6,7 +6,9 @@ import types
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, DeviceError
+from sgemm_tutorial import ArgumentError, DeviceError, gpu
+from sgemm_tutorial.compiler import Instance
+from sgemm_tutorial.operands import Division
 from sgemm_tutorial.simulator.tensor_map import TensorMap
 from sgemm_tutorial.tensor_maps import ENCODED, encode
 
@@ -40,6 +42,18 @@ def test_what_the_driver_is_given():
     assert (interleave.value, swizzle.value, fill.value) == (0, 3, 0)
     assert driver.place % 64 == 0
     assert encoded.dtype == ENCODED and encoded.tobytes() == bytes(range(128))
+
+
+def test_a_launch_hands_maps_over_behind_the_arguments(monkeypatch):
+    monkeypatch.setattr(gpu, "_driver", Driver)
+    problem = types.SimpleNamespace(arguments={"M": np.int32(8), "C": "C"})
+    maps = [TensorMap(on_gpu(8, 64), 8, 64), TensorMap(on_gpu(64, 64), 64, 64)]
+    launches = []
+    instance = Instance("probe", (), "probe", 384, (9, 0), 1024, True)
+    gpu.bound(lambda *given: launches.append(given), instance, Division(5), problem, maps)()
+    ((grid, block, values, shared),) = launches
+    assert (grid, block, shared) == ((5,), (384,), 1024)
+    assert values[:2] == (8, "C") and [value.dtype for value in values[2:]] == [ENCODED, ENCODED]
 
 
 def test_what_cannot_be_encoded():
