@@ -39,8 +39,8 @@ class SimulationFault(TutorialError):  # noqa: N818 - the field's word
     Attributes
     ----------
     kind : str
-        "out of bounds", "misaligned", "uninitialised", "race", "in flight", "barrier", "deadlock", "divergence"
-        or "division by zero".
+        "out of bounds", "misaligned", "uninitialised", "race", "in flight", "barrier", "deadlock", "proxy",
+        "divergence" or "division by zero".
     kernel : str
         The kernel's name.
     block, thread : int

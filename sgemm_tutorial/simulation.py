@@ -138,7 +138,9 @@ def simulate(
         As for calling the kernel.
     SimulationFault
         An access is out of bounds, misaligned, reads what was never written, races with another thread's, or meets
-        an asynchronous copy that was not waited for; or a barrier is not reached by all threads of a block.
+        an asynchronous copy that was not waited for; or a barrier is not reached by all threads of a block, or threads
+        wait for an mbarrier's phase that never ends; or something asynchronous reads what no fence has shown it, or
+        has registers that something else touches.
     UnsupportedInstruction
         The PTX holds something the simulator does not know.
     """
