@@ -14,6 +14,7 @@ REGISTERS = (16, 32, 8, 16, 32, 4, 4, 1, 0, 4, 1, 1)
 UNEVEN_A = (24, 64, 8, 24, 64, 12, 4, 4, 0, 4, 1, 1)  # the threads do not fetch as many rows each
 UNEVEN_B = (16, 32, 16, 16, 32, 4, 4, 8, 0, 4, 1, 1)  # nor here; and one slice is left with the sums
 WIDE = (4, 256, 8, 4, 256, 4, 8, 1, 3, 4, 1, 1)  # lanes in a row, and rows of B too long to be fetched at once
+TALL = (128, 4, 8, 128, 4, 4, 4, 1, 3, 4, 1, 1)  # lanes in a column
 COLUMN = (8, 1, 256, 4, 1, 1, 4, 2, 1, 4, 1, 1)
 ROW = (1, 32, 16, 1, 16, 1, 4, 2, 1, 4, 1, 1)
 
@@ -46,11 +47,13 @@ TRIALS: tuple[dict[str, Any], ...] = (
     _trial(UNEVEN_B, (35, 68, 83), (2, 5)),
     _trial(WIDE, (9, 260, 43), (1, 6)),
     _trial(WIDE, (9, 257, 43), (1, 6)),
+    _trial(TALL, (131, 8, 43), (1, 5)),
     # Whole tiles alone, more parts than 16 and than 256, bands of tiles, and C off its boundary.
     _trial(ONE_WARP, (16, 32, 40), (1, 0)),
     _trial(ONE_WARP, (32, 64, 40), (1, 3)),
     _trial(ONE_WARP, (16, 32, 320), (0, 40)),
     _trial(ONE_WARP, (20, 32, 325), (0, 35)),
+    _trial(ONE_WARP, (16, 32, 136), (0, 17)),  # the last of them has nobody beside it at first
     _trial(ONE_WARP, (3, 4, 2400), (0, 300)),
     _trial(ONE_WARP, (150, 68, 9), (30, 0)),
     _trial(ONE_WARP, (150, 68, 20), (13, 7)),
