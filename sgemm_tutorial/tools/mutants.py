@@ -24,7 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -357,19 +357,20 @@ class Broken(Kernel):
     def build(self, architecture: str = PTX_ALONE) -> Binary:
         """Compile it as it is now; raise Same if the sound kernel's PTX is the same."""
         binary = super().build(architecture)
-        if _code(binary) == _sound_code(self.name, tuple(self.parameters.items())):
+        if _code(binary.ptx) == _sound_code(self.name, tuple(self.parameters.items())):
             raise Same
         return binary
 
 
 @cache
 def _sound_code(name: str, parameters: tuple[tuple[str, Any], ...]) -> str:
-    return _code(find(name).variant(**dict(parameters)).build(PTX_ALONE))
+    return _code(find(name).variant(**dict(parameters)).build(PTX_ALONE).ptx)
 
 
-def _code(binary: Binary) -> str:
+@lru_cache(maxsize=32)
+def _code(ptx: str) -> str:
     """Return PTX without what only tells where in the source it comes from."""
-    return re.sub(r"(?m)^\s*(?:\.loc|\.file|//).*\n|\.section[^{]*\{[^}]*\}", "", binary.ptx)
+    return re.sub(r"(?m)^\s*(?:\.loc|\.file|//).*\n|\.section[^{]*\{[^}]*\}", "", ptx)
 
 
 def attempt(kernel: Kernel, case: Mapping[str, Any]) -> tuple[str, list[int]]:
