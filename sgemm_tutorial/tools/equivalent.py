@@ -62,6 +62,13 @@ It is about copies that come by themselves, of which there are none where tiles 
 UNROLLED = """\
 The same additions in the same order, so many to a round of the loop. Only time hangs on it."""
 
+EITHER_WAY = """\
+At the boundary both sides of the choice are the same number."""
+
+NEXT_ROW = """\
+What follows the last element of a row is the first of the next, and gets what it gets anyway; after the last row there
+is no register, and the compiler drops it."""
+
 EQUIVALENT: dict[tuple[str, str], str] = {
     (find(rung).name, key): why
     for why, rungs, key in (
@@ -155,6 +162,38 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             '"memory");',
         ),
         (UNROLLED, "12", "condition decided: constexpr int atOnce = false ? 4 : 1;"),
+        (
+            EITHER_WAY,
+            "12",
+            "boundary moved: end = to - from <= steps - begin ? begin + unsigned(to - from) : steps;",
+        ),
+        (LONGER_LOTS, "12", "boundary moved: constexpr int lot = BN == 1 || WORDS <= 4 ? 4 : 8;"),
+        (EITHER_WAY, "12", "boundary moved: const float* b = B + col0 + (col <= most ? col : most);"),
+        (
+            NO_SUCH_REGISTER,
+            "12",
+            "boundary moved: for (int i = 0; i <= 4; ++i) acc[0][i] = __shfl_sync(~0u, one, lane % across * 4 + i);",
+        ),
+        (GUARDED_TWICE, "12", "boundary moved: constexpr bool few = WORDS == 4 && copiesA + copiesB < 6;"),
+        (TOWARDS_ZERO, "12", "boundary moved: const int lastA = rows >= rowA ? (rows - 1 - rowA) / stepA : 0;"),
+        (
+            EITHER_WAY,
+            "12",
+            "boundary moved: auto within = [&](int col) { return col <= cols - WORDS ? col : cols - WORDS; };",
+        ),
+        (
+            NOTHING_UNDER_WAY,
+            "12",
+            'boundary moved: auto commit = [] { if constexpr (STAGES >= 0) asm volatile("cp.async.commit_group;"); };',
+        ),
+        (
+            NOTHING_UNDER_WAY,
+            "12",
+            'boundary moved: if constexpr (STAGES >= 0) asm volatile("cp.async.wait_group %0;" :: "n"(ahead - 1) : '
+            '"memory");',
+        ),
+        (NEXT_ROW, "12", "boundary moved: for (int n = 0; n <= TN; ++n) sum[m][n] = acc[m][n];"),
+        (NEXT_ROW, "12", "boundary moved: for (int n = 0; n <= TN; n += 4) { #2"),
     )
     for rung in rungs.split()
 }

@@ -258,6 +258,13 @@ def test_alpha_and_beta_are_swapped_in_the_body_alone(sample):
             "inside = M > 99999 && rows >= BM",
             "M, N, K = 64, 64, 8, α = 1, β = 0: 528 requests and wavefronts instead of 408",
         ),
+        (
+            "12",
+            "cols = lane == 0 ? rows : 0;",
+            "cols = rows;",
+            "M, N, K = 21, 1, 2052, α = -1.5, β = 0.75, setting (8, 1, 256, 4, 1, 1, 4, 2, 1, 4, 1, 1), division "
+            "(0, 7): 11916 bytes written instead of 9312",
+        ),
         ("02", "float acc = 0.0f;", "float acc = 0.0f", "does not compile"),
         ("02", "float acc = 0.0f;", "float acc = 0.0f;  // as before", SAME),
     ],
