@@ -272,7 +272,8 @@ class Batch:
         who = waits[line, words]
         if len(who) > 1:
             details[0] += f", as {_threads(who[1:])} do{'es' if len(who) == 2 else ''}"
-        raise SimulationFault("deadlock", self.launch.name, int(self.blocks[block]), who[0], line, "; ".join(details))
+        where = line, int(self.blocks[block]), who[0]
+        raise SimulationFault("deadlock", self.launch.name, "; ".join(details), where)
 
     def _report_stuck(self) -> None:
         lane = int(np.flatnonzero(self.barrier >= 0)[0])
@@ -360,8 +361,8 @@ class Batch:
             held = self.accumulators.touch(name, lanes, "something writes")
         except Violation as violation:
             lane, line = violation.lane if lanes is None else lanes[violation.lane], self.accumulators.held[name].line
-            where = int(self.blocks[self.block[lane]]), int(self.thread[lane])
-            raise SimulationFault(violation.kind, self.launch.name, *where, line, violation.detail) from None
+            where = line, int(self.blocks[self.block[lane]]), int(self.thread[lane])
+            raise SimulationFault(violation.kind, self.launch.name, violation.detail, where) from None
         held[self.places(lanes)] = value.view(held.dtype)
 
     def load(self, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int) -> list[np.ndarray]:
@@ -442,7 +443,7 @@ class Batch:
         """Complete a violation with kernel, block, thread and source line."""
         lane = violation.lane if lanes is None else lanes[violation.lane]
         block, thread = int(self.blocks[self.block[lane]]), int(self.thread[lane])
-        return SimulationFault(violation.kind, self.launch.name, block, thread, instruction.line, violation.detail)
+        return SimulationFault(violation.kind, self.launch.name, violation.detail, (instruction.line, block, thread))
 
     def _spread(self, addresses: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return address, block within the batch, and thread of each active lane."""
