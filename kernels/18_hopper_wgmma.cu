@@ -11,11 +11,12 @@
 // fetching, gives its warpgroup's registers to the others, and knows by a second mbarrier per stage when it may fetch.
 // PERSISTENT: 1 where there are as many blocks as multiprocessors and each does one tile of C after the other, so that
 // the next one's tiles are fetched while this one is written; else 0. GROUP: rows of tiles of C that are done together,
-// column by column, so that blocks which run at the same time share more of A and B in L2.
+// column by column, so that blocks which run at the same time share more of A and B in L2. CLUSTER: blocks, one below the
+// other, that share their tiles of B: each fetches a part for all of them.
 #include "wgmma.cuh"
 
-template <int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int PERSISTENT, int GROUP>
-__global__ void __launch_bounds__(THREADS, 1)
+template <int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int PERSISTENT, int GROUP, int CLUSTER>
+__global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, float* C,
              const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB)
 {
@@ -25,59 +26,77 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
     constexpr bool specialised = THREADS > workers;        // whether others fetch
     constexpr unsigned atom = 8 * row * sizeof(half);      // bytes of eight rows, among which chunks change places
     static_assert(BK == row && BN % row == 0 && BM <= 256, "boxes have rows of 128 bytes, 256 at most");
-    static_assert(WM == 16 && WN == BN && BN == 256 && BM % 64 == 0, "four warps share 64 × 256 of C");
+    static_assert(WM == 16 && WN == BN && BM % 64 == 0, "four warps share 64 rows of C");
     static_assert(THREADS == workers + specialised * 128, "four warps or none are left to fetch");
     static_assert(STAGES > 2, "a pair of tiles comes while two are multiplied");
+    static_assert(CLUSTER == 1 || specialised, "who fetches for others waits for them");
     extern __shared__ __align__(1024) half shared[];
     half (&As)[STAGES][tileA] = *reinterpret_cast<half (*)[STAGES][tileA]>(shared);
     half (&Bs)[STAGES][tileB] = *reinterpret_cast<half (*)[STAGES][tileB]>(shared + STAGES * tileA);
     Barrier* full = reinterpret_cast<Barrier*>(shared + STAGES * (tileA + tileB));  // the tiles of a stage are there
     Barrier* empty = full + STAGES;                        // and nobody reads them any more
 
-    const unsigned tilesM = (unsigned(M) + BM - 1) / BM, tilesN = (unsigned(N) + BN - 1) / BN;  // tiles of C
+    constexpr unsigned high = CLUSTER * BM;                // rows of C of a cluster
+    const unsigned tilesM = (unsigned(M) + high - 1) / high, tilesN = (unsigned(N) + BN - 1) / BN;  // of such tiles
+    const unsigned rank = blockIdx.x % CLUSTER, cluster = blockIdx.x / CLUSTER;
     const size_t all = size_t(tilesM) * tilesN;
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
     const int tiles = (unsigned(K) + BK - 1) / BK;
 
-    const size_t stride = PERSISTENT ? gridDim.x : all;    // from one tile of C of this block to the next
+    const size_t stride = PERSISTENT ? gridDim.x / CLUSTER : all;  // from one tile of C of this cluster to the next
     struct Corner { size_t row, col; };
     auto corner = [&](size_t number) -> Corner {           // where a tile of C begins
         const unsigned first = number / (size_t(GROUP) * tilesN) * GROUP;        // row of tiles of its group
         const size_t inside = number % (size_t(GROUP) * tilesN);
         const unsigned height = min(tilesM - first, GROUP);
-        return {(first + inside % height) * BM, inside / height * BN};
+        return {(first + inside % height) * high + rank * BM, inside / height * BN};
     };
 
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             full[stage].init(1);
-            empty[stage].init(workers / 32);
+            empty[stage].init(CLUSTER * workers / 32);
         }
         fence_proxy();                                     // the copy engine is to know of them
     }
-    __syncthreads();
+    if constexpr (CLUSTER > 1) cluster_barrier();
+    else __syncthreads();
 
+    constexpr int part = BK / CLUSTER;                     // rows of B that this block fetches, for all of its cluster
     auto fetch = [&](int step, int tile, int row0, int col0) {  // by one thread; `step` counts for all tiles of C
         const int stage = step % STAGES;
         full[stage].arrive_and_expect((tileA + tileB) * sizeof(half));
         copy_box(As[stage], mapA, row0, tile * BK, full[stage]);
         #pragma unroll
-        for (int n = 0; n < BN; n += row) copy_box(&Bs[stage][n * BK], mapB, tile * BK, col0 + n, full[stage]);
+        for (int n = 0; n < BN; n += row)
+            if constexpr (CLUSTER == 1)
+                copy_box(&Bs[stage][n * BK], mapB, tile * BK, col0 + n, full[stage]);
+            else
+                copy_box(&Bs[stage][n * BK + rank * part * row], mapB, tile * BK + rank * part, col0 + n, full[stage],
+                         (1 << CLUSTER) - 1);
+    };
+    auto let_go = [&](int step) {                          // as far as this warp is concerned, by all who fill the stage
+        if constexpr (CLUSTER == 1) {
+            if (lane == 0) empty[step % STAGES].arrive();
+        } else {
+            if (lane < CLUSTER) empty[step % STAGES].arrive_in(lane);
+        }
     };
     unsigned step = 0;                                     // the first pair of tiles for this tile of C
     if constexpr (specialised) {
         if (threadIdx.x >= workers) {
             give_registers<40>();
             if (threadIdx.x == workers)
-                for (size_t number = blockIdx.x; number < all; number += stride) {
+                for (size_t number = cluster; number < all; number += stride) {
                     const auto [row0, col0] = corner(number);
                     for (int tile = 0; tile < tiles; ++tile, ++step) {
                         if (step >= STAGES) empty[step % STAGES].wait((step / STAGES - 1) % 2);
                         fetch(step, tile, row0, col0);
                     }
                 }
+            if constexpr (CLUSTER > 1) cluster_barrier();  // nobody leaves whom others still write to
             return;
         }
         take_registers<232>();
@@ -85,7 +104,7 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
 
     const float scale = K > 0 ? alpha : 0.0f;
     const bool pairs = N % 2 == 0 && size_t(C) % 8 == 0;   // two neighbours of C are both inside, or both outside
-    for (size_t number = blockIdx.x; number < all; number += stride) {
+    for (size_t number = cluster; number < all; number += stride) {
         const auto [row0, col0] = corner(number);
         const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
         if (!specialised && threadIdx.x == 0)
@@ -103,7 +122,7 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
             commit_products();
             wait_for_products<1>();                        // those of the tile before, whose stage is free
             if constexpr (specialised) {
-                if (lane == 0 && tile > 0) empty[(step - 1) % STAGES].arrive();  // as far as this warp is concerned
+                if (tile > 0) let_go(step - 1);
             } else {
                 __syncthreads();                           // for all
                 const int next = tile + STAGES - 1;
@@ -112,7 +131,7 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
         }
         wait_for_products(acc);
         if constexpr (!specialised) __syncthreads();       // the stages are free for the next tile of C
-        else if (lane == 0 && tiles > 0) empty[(step - 1) % STAGES].arrive();
+        else if (tiles > 0) let_go(step - 1);
 
         #pragma unroll
         for (int i = 0; i < WN / 2; i += 2) {                  // a lane has two neighbours, and two more eight rows below
@@ -133,4 +152,5 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
             }
         }
     }
+    if constexpr (CLUSTER > 1) cluster_barrier();
 }

@@ -37,6 +37,14 @@ struct Barrier
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(within(this)) : "memory");
     }
 
+    // The same at this place in another block of the cluster.
+    __device__ void arrive_in(unsigned block)
+    {
+        asm volatile("{ .reg .b32 %%there; mapa.shared::cluster.u32 %%there, %0, %1; "
+                     "mbarrier.arrive.shared::cluster.b64 _, [%%there]; }"
+                     :: "r"(within(this)), "r"(block) : "memory");
+    }
+
     // Waits for the end of the phase of that parity, 0 for the first.
     __device__ void wait(unsigned parity)
     {
@@ -62,11 +70,29 @@ __device__ void copy_box(half* to, const TensorMap& map, int row, int column, Ba
                  :: "r"(within(to)), "l"(&map), "r"(column), "r"(row), "r"(within(&barrier)) : "memory");
 }
 
+// The same into several blocks of the cluster at once, a bit of the mask each: to this place in each of them, and each
+// one's barrier is told.
+__device__ void copy_box(half* to, const TensorMap& map, int row, int column, Barrier& barrier, unsigned short mask)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%2, %3}], [%4], %5;"
+                 :: "r"(within(to)), "l"(&map), "r"(column), "r"(row), "r"(within(&barrier)), "h"(mask) : "memory");
+}
+
+// Waits for all threads of the cluster; what they have done to barriers is seen by all.
+__device__ void cluster_barrier()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    __syncwarp();                                          // a warp arrives as one
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 // Says where a matrix lies in shared memory, in atoms of eight rows of 128 bytes whose chunks are swizzled. `stride`
-// bytes lie between atoms along the rows' direction, `leading` between those side by side.
+// bytes lie between atoms along the rows' direction, `leading` between those side by side. An address has 18 bits there:
+// those above say whose shared memory of the cluster it is.
 __device__ unsigned long long describe(const half* matrix, unsigned leading, unsigned stride)
 {
-    return (unsigned long long)(within(matrix) >> 4) | (unsigned long long)(leading >> 4) << 16
+    return (unsigned long long)((within(matrix) & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16
          | (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
 }
 
@@ -90,14 +116,62 @@ __device__ void wait_for_products()
 }
 
 // Waits for all groups; what uses the sums stays behind it.
-__device__ void wait_for_products(float (&d)[128])
+template <int SUMS>
+__device__ void wait_for_products(float (&d)[SUMS])
 {
     wait_for_products<0>();
     #pragma unroll
-    for (int i = 0; i < 128; ++i) asm volatile("" : "+f"(d[i]) :: "memory");
+    for (int i = 0; i < SUMS; ++i) asm volatile("" : "+f"(d[i]) :: "memory");
 }
 
-// Starts to add the product of 64 × 16 and 16 × 256, rows of B contiguous, to 64 × 256, which four warps share.
+// Starts to add the product of 64 × 16 and 16 × 128, 192 or 256, rows of B contiguous, to what four warps share: a
+// thread has half as many sums as there are columns.
+__device__ void multiply(float (&d)[64], unsigned long long a, unsigned long long b)
+{
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, 1, 1, 1, 0, 1;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+      : "l"(a), "l"(b));
+}
+
+__device__ void multiply(float (&d)[96], unsigned long long a, unsigned long long b)
+{
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        " %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        " %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
+        "%96, %97, 1, 1, 1, 0, 1;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
+        "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
+        "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
+        "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
+        "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
+      : "l"(a), "l"(b));
+}
+
 __device__ void multiply(float (&d)[128], unsigned long long a, unsigned long long b)
 {
     asm volatile(

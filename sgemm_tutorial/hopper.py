@@ -23,14 +23,18 @@ def dynamic_shared(of: Mapping[str, Any]) -> int:
 def divide(of: Mapping[str, Any], shape: tuple[int, int, int], architecture: str, multiprocessors: int) -> Division:
     """Return a block for each tile of C, or, where each does several, for each multiprocessor."""
     M, N, _ = shape
-    tiles = -(-M // of["BM"]) * -(-N // of["BN"])
-    return Division(min(tiles, multiprocessors) if of["PERSISTENT"] else tiles)
+    cluster = of["CLUSTER"]
+    tiles = -(-M // (cluster * of["BM"])) * -(-N // of["BN"])
+    return Division(cluster * (min(tiles, multiprocessors // cluster) if of["PERSISTENT"] else tiles))
 
 
 def maps(of: Mapping[str, Any], problem: Problem) -> dict[str, TensorMap]:
     """Return the maps: a box of A is a tile, as many rows of B as a tile has lie in boxes side by side."""
     columns = SWIZZLE // problem.types.operand.itemsize
-    return {"mapA": TensorMap(problem.A, of["BM"], columns), "mapB": TensorMap(problem.B, of["BK"], columns)}
+    return {
+        "mapA": TensorMap(problem.A, of["BM"], columns),
+        "mapB": TensorMap(problem.B, of["BK"] // of["CLUSTER"], columns),
+    }
 
 
 def addressable(problem: Problem) -> bool:
