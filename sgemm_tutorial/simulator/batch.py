@@ -2,8 +2,9 @@
 
 Lanes that wait at the same basic block run it together, the block that comes first in the program first, so that
 lanes that parted meet again where their paths join. A lane at a barrier waits for its block's other lanes, or, at a
-warp's barrier, for its warp's. One that waits for an mbarrier's phase sleeps until the phase is over, so that others
-can end it; a wait that is over in vain, which PTX allows, there is not.
+warp's barrier, for its warp's. One that waits for an mbarrier's phase or for its cluster sleeps until that is over, so
+that others can end it; a wait that is over in vain, which PTX allows, there is not. All blocks of a cluster are in one
+batch.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from ..errors import SimulationFault, UnsupportedInstruction
 from ..hardware import WARP
 from . import counting
 from .accumulators import Accumulators
+from .clusters import Clusters, Meeting
 from .copies import Copies
 from .counting import Counts
 from .instructions import DTYPES
 from .mbarriers import Barriers, Question
-from .memory import Buffer, GlobalMemory, SharedMemory, Violation
-from .ptx import WAITS, Instruction, Program
+from .memory import RANK, Buffer, GlobalMemory, SharedMemory, Violation
+from .ptx import CLUSTER_WAITS, WAITS, Instruction, Program
 from .tensor_map import TensorMap
 from .tiles import Tiles
 
@@ -142,15 +144,19 @@ class Batch:
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = threads % WARP == 0
         shared = launch.program.shared.values()
-        of = launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise, threads
+        cluster = launch.program.cluster
+        of = launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise, threads, cluster
         self.shared = SharedMemory(shared, *of)
         self.copies = Copies(self.shared, self.block, self.thread)
         self.barriers = Barriers(self.shared, self.block, self.thread)
         self.tiles = Tiles(self.shared, self.barriers) if launch.proxies else None
         self.accumulators = Accumulators(self.size, self.tiles) if launch.proxies else None
-        self.question: Question | None = None  # what lanes have just begun to wait for
-        self.asleep: list[tuple[int, Question]] = []  # where lanes go on and what they wait for
+        self.clusters = Clusters(self.barriers, self.tiles) if cluster > 1 else None
+        self.question: Question | Meeting | None = None  # what lanes have just begun to wait for
+        self.asleep: list[tuple[int, Question | Meeting]] = []  # where lanes go on and what they wait for
         zero = np.zeros(1, np.uint32)
+        rank = (self.block % cluster).astype(np.uint32)
+        self.window = rank.astype(np.uint64) << np.uint64(RANK)  # where each lane's block begins in its cluster's
         self.registers: dict[str, np.ndarray] = {
             "%tid.x": self.thread.astype(np.uint32),
             "%tid.y": zero,
@@ -165,6 +171,20 @@ class Batch:
             "%nctaid.y": zero + 1,
             "%nctaid.z": zero + 1,
             "%laneid": (self.thread % WARP).astype(np.uint32),
+            "%cluster_ctarank": rank,
+            "%cluster_nctarank": np.array([cluster], np.uint32),
+            "%cluster_ctaid.x": rank,
+            "%cluster_ctaid.y": zero,
+            "%cluster_ctaid.z": zero,
+            "%cluster_nctaid.x": np.array([cluster], np.uint32),
+            "%cluster_nctaid.y": zero + 1,
+            "%cluster_nctaid.z": zero + 1,
+            "%clusterid.x": (blocks // cluster).astype(np.uint32)[self.block],
+            "%clusterid.y": zero,
+            "%clusterid.z": zero,
+            "%nclusterid.x": np.array([grid // cluster], np.uint32),
+            "%nclusterid.y": zero + 1,
+            "%nclusterid.z": zero + 1,
         }
         self.waiting: dict[int, Lanes] = {0: None}  # lanes by the basic block they are to run next
         self.barrier: np.ndarray | None = None  # where lanes stand at a barrier: its basic block, else -1
@@ -193,7 +213,7 @@ class Batch:
         if last.opcode in ("bar.sync", "bar.warp.sync"):
             yield from self._meet(here, lanes, *self._party(last))
             return
-        if last.opcode.startswith(WAITS):
+        if last.opcode.startswith((WAITS, CLUSTER_WAITS)):
             yield here + 1, self._answered(here + 1, self.question)
             return
         taking, staying = (lanes, np.empty(0, np.int64))
@@ -203,7 +223,15 @@ class Batch:
             yield program.targets[last.operands[0].name], taking
         elif last.opcode not in ("ret", "exit"):
             staying = lanes
+        elif self.clusters:
+            self._exit(last, taking)
         yield here + 1, staying
+
+    def _exit(self, last: Instruction, lanes: Lanes) -> None:
+        try:
+            self.clusters.leave(self.places(lanes))
+        except Violation as violation:
+            raise self.fault(violation, last, lanes) from None
 
     def _arrive(self, target: int, lanes: Lanes) -> None:
         if lanes is not None and len(lanes) == 0:
@@ -212,15 +240,16 @@ class Batch:
             lanes = np.sort(np.concatenate([self.waiting[target], lanes]), kind="stable")  # quick, as both are sorted
         self.waiting[target] = None if lanes is None or len(lanes) == self.size else lanes
 
-    def _answered(self, target: int, question: Question) -> np.ndarray:
+    def _answered(self, target: int, question: Question | Meeting) -> np.ndarray:
         """Return the lanes whose wait is over; the others sleep."""
-        if self.tiles:
+        meeting = isinstance(question, Meeting)
+        if self.tiles and not meeting:
             self.tiles.land(question.places[~self.barriers.over(question)])
-        over = self.barriers.answered(question)
+        over = self.clusters.answered(question) if meeting else self.barriers.answered(question)
         if not over.all():
             self.asleep.append((target, question.part(~over)))
         lanes = question.lanes[over]
-        if len(lanes):
+        if len(lanes) and not meeting:
             self.write(question.target, np.ones(1, bool), None if len(lanes) == self.size else lanes)
         return lanes
 
@@ -256,23 +285,28 @@ class Batch:
 
     def _report_asleep(self) -> None:
         """Raise the fault of lanes that nobody will ever wake: who waits where, and for what."""
-        first = min(question.lanes[0] for _, question in self.asleep)
-        block = self.block[first]
-        waits: dict[tuple[int, str], list[int]] = {}  # the threads of the first such block, by line and words
+        block = self.block[min(question.lanes[0] for _, question in self.asleep)]
+        cluster = self.block // self.launch.program.cluster
+        concerned = cluster == cluster[self.block == block][0]
+        waits: dict[tuple[int, int, str], list[int]] = {}  # the threads of that cluster, by block, line and words
         for _, question in self.asleep:
-            for i in np.flatnonzero(self.block[question.lanes] == block):
-                wait = question.line, self.barriers.waits(question, i)
-                waits.setdefault(wait, []).append(int(self.thread[question.lanes[i]]))
+            for i in np.flatnonzero(concerned[question.lanes]):
+                lane, words = question.lanes[i], "waits at the cluster's barrier"
+                if isinstance(question, Question):
+                    words = self.barriers.waits(question, i)
+                waits.setdefault((self.block[lane], question.line, words), []).append(int(self.thread[lane]))
         if self.barrier is not None:
-            for lane in np.flatnonzero((self.barrier >= 0) & (self.block == block)):
+            for lane in np.flatnonzero((self.barrier >= 0) & concerned):
                 line = self.launch.program.blocks[self.barrier[lane]][-1].line
-                waits.setdefault((line, "waits at a barrier"), []).append(int(self.thread[lane]))
-        (line, words), *others = sorted(waits, key=lambda wait: waits[wait])
-        details = [words] + [f"{_threads(waits[wait])} {wait[1]}, line {wait[0]}" for wait in others]
-        who = waits[line, words]
+                waits.setdefault((self.block[lane], line, "waits at a barrier"), []).append(int(self.thread[lane]))
+        first, *others = sorted(waits, key=lambda wait: (wait[0] != block, wait[0], waits[wait]))
+        details, who = [first[2]], waits[first]
         if len(who) > 1:
             details[0] += f", as {_threads(who[1:])} do{'es' if len(who) == 2 else ''}"
-        where = line, int(self.blocks[block]), who[0]
+        for wait in others:
+            of = f" of block {self.blocks[wait[0]]}" if wait[0] != block else ""
+            details.append(f"{_threads(waits[wait])}{of} {wait[2]}, line {wait[1]}")
+        where = first[1], int(self.blocks[block]), who[0]
         raise SimulationFault("deadlock", self.launch.name, "; ".join(details), where)
 
     def _report_stuck(self) -> None:
@@ -303,10 +337,13 @@ class Batch:
         return np.arange(self.size) if lanes is None else lanes
 
     def fence(self, lanes: Lanes, proxy: bool) -> None:
-        """Show the copy engine the active lanes' mbarriers, and all that is asynchronous what they have stored."""
-        self.barriers.fence(self.places(lanes))
-        if proxy and self.tiles:
-            self.tiles.fence(self.places(lanes))
+        """Show the copy engine the active lanes' mbarriers, and the cluster too; or, of a proxy, what they stored."""
+        who = self.places(lanes)
+        self.barriers.tell(who, "fenced")
+        if not proxy:
+            self.barriers.tell(who, "shown")
+        elif self.tiles:
+            self.tiles.fence(who)
 
     @staticmethod
     def among(lanes: Lanes, holds: np.ndarray) -> Lanes:
@@ -392,7 +429,7 @@ class Batch:
     ) -> None:
         """Count one access of a source line, of `total` bytes if not all lanes want `width`."""
         tally = self.launch.tallies[line]
-        slots = None if lanes is None and self.full else self._lanes(self.slot, lanes)
+        slots = None if lanes is None and self.full else self.pick(self.slot, lanes)
         rows = counting.by_warp(slots, addresses.astype(np.int64), self.warps)
         if total is None:
             total = (self.size if lanes is None else len(lanes)) * width
@@ -400,6 +437,8 @@ class Batch:
         if space == "global":
             count["sectors"] = counting.sectors(rows)
         else:
+            if self.clusters:
+                rows = np.where(rows < 0, rows, rows % (1 << RANK))
             alike, blocks = 1, rows.reshape(len(self.blocks) if slots is None else 1, -1, WARP)
             if (blocks == blocks[0]).all():  # nearly always, as each block's shared memory begins at 0
                 alike, rows = len(blocks), blocks[0]
@@ -417,6 +456,8 @@ class Batch:
         for number in self.traced:
             mine = block == number
             if mine.any():
+                if space == "shared":
+                    addresses = addresses % np.uint64(1 << RANK)
                 first = int(addresses[mine][0])
                 if space == "global":
                     array, offset = self.launch.memory.name(first)
@@ -447,11 +488,12 @@ class Batch:
 
     def _spread(self, addresses: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return address, block within the batch, and thread of each active lane."""
-        block = self._lanes(self.block, lanes)
-        return _spread(addresses, block.size), block, self._lanes(self.thread, lanes)
+        block = self.pick(self.block, lanes)
+        return _spread(addresses, block.size), block, self.pick(self.thread, lanes)
 
     @staticmethod
-    def _lanes(values: np.ndarray, lanes: Lanes) -> np.ndarray:
+    def pick(values: np.ndarray, lanes: Lanes) -> np.ndarray:
+        """Return the active lanes' of values that all lanes have."""
         return values if lanes is None else values[lanes]
 
     def _count_warps(self, lanes: Lanes) -> int:

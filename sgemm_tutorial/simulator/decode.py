@@ -32,7 +32,12 @@ TOGETHER = 1 << 15
 
 FMA = "fma.rn.f32"
 
-SPECIAL = frozenset(f"%{name}.{axis}" for name in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz") | {"%laneid"}
+OF_THREADS = ("tid", "ctaid", "ntid", "nctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
+SPECIAL = frozenset(f"%{name}.{axis}" for name in OF_THREADS for axis in "xyz") | {
+    "%laneid",
+    "%cluster_ctarank",
+    "%cluster_nctarank",
+}
 """The special registers that a kernel may read."""
 
 CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt")
@@ -235,6 +240,8 @@ class Code:
                 constant = np.array([bits], f"u{dtype.itemsize}").view(dtype)
         elif isinstance(operand, Symbol) and operand.name in self.program.shared:
             constant = np.array([self.program.shared[operand.name].offset], dtype)
+            if self.program.cluster > 1:
+                return lambda batch, lanes: constant + batch.pick(batch.window, lanes).astype(dtype)
         elif isinstance(operand, Symbol) and self.program.parameters.get(operand.name) == TENSOR_MAP:
             constant = np.array([self.program.address(operand.name)], dtype)
         else:
