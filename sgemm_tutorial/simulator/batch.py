@@ -22,12 +22,16 @@ from .accumulators import Accumulators
 from .clusters import Clusters, Meeting
 from .copies import Copies
 from .counting import Counts
+from .far import Far
 from .instructions import DTYPES
 from .mbarriers import Barriers, Question
 from .memory import RANK, Buffer, GlobalMemory, SharedMemory, Violation
 from .ptx import CLUSTER_WAITS, WAITS, Instruction, Program
 from .tensor_map import TensorMap
 from .tiles import Tiles
+
+CLUSTER = "shared::cluster"
+"""The state space of what a cluster's blocks share."""
 
 Lanes = np.ndarray | None
 """Active lanes of a batch: their places in ascending order, or None for all."""
@@ -152,6 +156,7 @@ class Batch:
         self.tiles = Tiles(self.shared, self.barriers) if launch.proxies else None
         self.accumulators = Accumulators(self.size, self.tiles) if launch.proxies else None
         self.clusters = Clusters(self.barriers, self.tiles) if cluster > 1 else None
+        self._far: Far | None = None
         self.question: Question | Meeting | None = None  # what lanes have just begun to wait for
         self.asleep: list[tuple[int, Question | Meeting]] = []  # where lanes go on and what they wait for
         zero = np.zeros(1, np.uint32)
@@ -402,11 +407,20 @@ class Batch:
             raise SimulationFault(violation.kind, self.launch.name, violation.detail, where) from None
         held[self.places(lanes)] = value.view(held.dtype)
 
+    @property
+    def far(self) -> Far:
+        """The accesses to other blocks' shared memories, from the first on."""
+        if self._far is None:
+            self._far = Far(self.shared, self.barriers)
+        return self._far
+
     def load(self, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int) -> list[np.ndarray]:
         """Load `count` elements behind each address."""
         if space == "global":
             return self.launch.memory.load(addresses, dtype, count)
         addresses, block, thread = self._spread(addresses, lanes)
+        if space == CLUSTER and self.clusters:
+            return self.far.load(self.places(lanes), addresses, dtype, count)
         return self.shared.load(addresses, block, thread, dtype, count)
 
     def store(self, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray]) -> None:
@@ -414,6 +428,8 @@ class Batch:
         addresses, block, thread = self._spread(addresses, lanes)
         if space == "global":
             self.launch.memory.store(addresses, values)
+        elif space == CLUSTER and self.clusters:
+            self.far.store(self.places(lanes), addresses, values)
         else:
             self.shared.store(addresses, block, thread, values)
 

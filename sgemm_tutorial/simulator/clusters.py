@@ -59,8 +59,6 @@ class Clusters:
         Whether an arrival of the phase that runs orders nothing.
     carried, handed : array of int32, shape (clusters, at most as `Barriers.known`)
         What the arrivals of the phase that runs know, and what waits for the last phase get.
-    since : array of int64
-        Each block's interval when its cluster had met last, so that accesses were ordered.
     """
 
     def __init__(self, barriers: Barriers, tiles: Tiles | None) -> None:
@@ -72,7 +70,6 @@ class Clusters:
         self.phase, self.relaxed = np.zeros(count, np.int64), np.zeros(count, bool)
         self.carried = np.zeros((count, barriers.warps), np.int32)
         self.handed = np.zeros((count, barriers.warps), np.int32)
-        self.since = np.ones(barriers.blocks, np.int64)
 
     def arrive(self, lanes: np.ndarray, relaxed: bool) -> None:
         """Let lanes arrive at their clusters' barriers."""
@@ -145,7 +142,7 @@ class Clusters:
         barriers.met[np.repeat(over, barriers.cluster)] += 1
         ordered = np.repeat(over & ~self.relaxed, barriers.cluster)
         barriers.shared.interval[ordered] += 1
-        self.since[ordered] = barriers.shared.interval[ordered]
+        barriers.shared.since[ordered] = barriers.shared.interval[ordered]
         self.relaxed[over] = False
         barriers.changes += 1
 

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from . import asynchronous, copies, exchange, mma, tensor, tma, wgmma
-from .batch import Batch, Lanes, Step
+from .batch import CLUSTER, Batch, Lanes, Step
 from .fma import fma32
 from .instructions import DTYPES, OPERATIONS
 from .memory import Violation
@@ -75,7 +75,7 @@ class Code:
         self._types: dict[str, np.dtype | None] = {}
         instructions = [instruction for block in program.blocks for instruction in block]
         self.granule = min(
-            [4, *(_access(i)[2].itemsize for i in instructions if i.opcode.startswith(("ld.shared.", "st.shared.")))]
+            [4, *(_access(i)[2].itemsize for i in instructions if i.opcode.startswith(("ld.shared", "st.shared")))]
         )
         self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.")) for i in instructions)
         self.proxies = any(tma.knows(i.opcode) or wgmma.knows(i.opcode) for i in instructions)
@@ -299,8 +299,9 @@ class Code:
                     batch.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
             except Violation as violation:
                 raise batch.fault(violation, instruction, lanes) from None
-            batch.tally(line, space, kind, addresses, lanes, width)
-            batch.trace(line, space, kind, addresses, lanes, width)
+            if space != CLUSTER:
+                batch.tally(line, space, kind, addresses, lanes, width)
+                batch.trace(line, space, kind, addresses, lanes, width)
 
         return execute
 
@@ -428,7 +429,7 @@ def _access(instruction: Instruction) -> tuple[str, str, np.dtype, int]:
     if space == "global" and modifiers[:1] and modifiers[0] in CACHING:
         modifiers.pop(0)
     count = {(): 1, ("v2",): 2, ("v4",): 4}.get(tuple(modifiers))
-    if space not in ("global", "shared") or count is None or kind not in DTYPES or kind == "pred":
+    if space not in ("global", "shared", CLUSTER) or count is None or kind not in DTYPES or kind == "pred":
         raise unsupported(instruction)
     return space, {"ld": "load", "st": "store"}[head], DTYPES[kind], count
 
@@ -440,7 +441,8 @@ def _class(instruction: Instruction) -> str:
     if opcode.startswith("ld.param"):
         return "parameter"
     if opcode.startswith(("ld.", "st.")):
-        return " ".join(_access(instruction)[:2])
+        space, kind, *_ = _access(instruction)
+        return f"{'cluster' if space == CLUSTER else space} {kind}"
     if opcode.startswith("wmma."):
         return tensor.kind(opcode)
     if mma.knows(opcode):

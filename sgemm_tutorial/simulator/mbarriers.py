@@ -142,7 +142,7 @@ class Barriers:
         addresses, home = self.shared.located(addresses, self.block[lanes], far)
         self._require_shared(addresses)
         if far:
-            self.require_there(home)
+            self.require_there(lanes, home)
         if not set(np.unique(addresses).tolist()) <= self.columns.keys():
             missing = next(i for i, address in enumerate(addresses.tolist()) if address not in self.columns)
             self._refuse(missing, addresses)
@@ -170,12 +170,13 @@ class Barriers:
             )
         return places
 
-    def require_there(self, home: np.ndarray) -> None:
-        """Raise Violation where a block has left whose memory a lane wants to use."""
-        gone = np.flatnonzero(self.gone[home])
-        if len(gone):
-            rank = home[gone[0]] % self.cluster
-            raise Violation("gone", gone[0], f"reaches into block {rank} of the cluster, which has left the kernel")
+    def require_there(self, lanes: np.ndarray, home: np.ndarray) -> None:
+        """Raise Violation where another block has left whose memory a lane wants to use, or need not have begun."""
+        for absent, why in ((self.gone[home], "has left the kernel"), (self.met[home] == 0, "may not have begun")):
+            lane = np.flatnonzero(absent & (home != self.block[lanes]))
+            if len(lane):
+                rank = home[lane[0]] % self.cluster
+                raise Violation("gone", lane[0], f"reaches into block {rank} of the cluster, which {why}")
 
     def reach(self, lanes: np.ndarray, home: np.ndarray) -> None:
         """Remember that lanes reach into blocks' memories, if not their own: those must know before they leave."""

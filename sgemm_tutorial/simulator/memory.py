@@ -172,10 +172,14 @@ class GlobalMemory:
 class Watch(Protocol):
     """Who looks after loads and stores of shared memory beside the memory itself, and raises Violation."""
 
-    def loaded(self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray) -> None:
-        """Each lane loads from its offset in the batch's memory, its address in its block."""
+    def loaded(
+        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    ) -> None:
+        """Each lane loads bytes from its offset in the batch's memory, which is its address, 16 at most."""
 
-    def stored(self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray) -> None:
+    def stored(
+        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    ) -> None:
         """Each lane stores there."""
 
 
@@ -222,6 +226,7 @@ class SharedMemory:
         self.granule, self.warpwise, self.threads = granule, warpwise, threads
         self.data = np.zeros(self.pitch * blocks, np.uint8)
         self.interval = np.ones(blocks, np.int64)
+        self.since = np.ones(blocks, np.int64)  # each block's interval when its cluster met last
         self.warp_interval = np.zeros(blocks * WARPS_MAX, np.int64)
         self.wrote = np.zeros(self.pitch * blocks // granule, np.int64)
         self.read = np.zeros_like(self.wrote)
@@ -245,7 +250,7 @@ class SharedMemory:
             raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
         self._require_same(wrote, stamp, addresses, "reads", "wrote")
         for watch in self.watches:
-            watch.loaded(offsets, whole, block, thread)
+            watch.loaded(offsets, whole, block, thread, width)
         before = self.read[granule]
         unordered = self._unordered(before, stamp)
         self.read[granule] = np.where(unordered, self._both(before, stamp), stamp) if unordered.any() else stamp
@@ -269,7 +274,7 @@ class SharedMemory:
         whole, (granule, stamp, addresses) = addresses, self._checked(offsets, block, thread, width, addresses)
         self._require_free(granule, stamp, addresses, "writes")
         for watch in self.watches:
-            watch.stored(offsets, whole, block, thread)
+            watch.stored(offsets, whole, block, thread, width)
         self.wrote[granule] = stamp
         self._require_same(self.wrote[granule], stamp, addresses, "writes", "wrote")
         elements = self.data.view(dtype)
@@ -297,14 +302,21 @@ class SharedMemory:
         for i, word in enumerate(words):
             elements[first + i] = word
 
-    def claim(self, address: int, size: int, block: int, thread: int) -> slice:
-        """Let nobody touch a range of a block's memory ; return its granules, which are to be marked as written."""
+    def claim(self, address: int, size: int, block: int, thread: int, far: bool) -> slice:
+        """Let nobody touch a range of a block's memory; return its granules, which are to be marked as written.
+
+        The thread that wants it may be another block's, `far`: then only a barrier of the cluster orders accesses.
+        """
         start = (block * self.pitch + address) // self.granule
         granules = np.arange(start, start + size // self.granule)
         addresses = np.arange(address, address + size, self.granule).astype(np.uint64)
         stamp = np.full(len(granules), int(self._stamps(np.array([block]), np.array([thread]), self.granule)[0]))
         self._require_free(granules, stamp, addresses, "copies to")
         claimed = slice(start, start + len(granules))
+        used = np.maximum(self.wrote[claimed], self.read[claimed]) >> INTERVAL >= self.since[block]
+        if far and used.any():
+            name = self.name(int(addresses[np.flatnonzero(used)[0]]))
+            raise Violation("race", 0, f"copies to {name}, which a thread there has used since the cluster met last")
         self.wrote[claimed], self.read[claimed] = -1 - thread, 0
         return claimed
 
@@ -361,7 +373,7 @@ class SharedMemory:
         if self.alike and not self._do_the_same(offsets):
             self.apart()
         lanes = slice(self.threads if self.alike else None)
-        granules, stamps = self._granules(offsets[lanes], width), self._stamps(block[lanes], thread[lanes], width)
+        granules, stamps = self.granules(offsets[lanes], width), self._stamps(block[lanes], thread[lanes], width)
         return granules, stamps, addresses[lanes]
 
     def _do_the_same(self, offsets: np.ndarray) -> bool:
@@ -377,20 +389,21 @@ class SharedMemory:
             and (of_blocks[:, 0] - of_blocks[0, 0] == self.pitch * np.arange(blocks)).all()
         )
 
-    def _granules(self, offsets: np.ndarray, width: int) -> np.ndarray:
+    def granules(self, offsets: np.ndarray, width: int) -> np.ndarray:
         """Return the granules that lanes access: all lanes' first, then all lanes' second, and so on."""
         first = offsets // self.granule
         if width <= self.granule:
             return first
         return (first + np.arange(width // self.granule)[:, None]).ravel()
 
-    def name(self, address: int) -> str:
-        """Return what lies at an address, in words, whichever block has it."""
-        address %= 1 << RANK
+    def name(self, address: int, cluster: int = 1) -> str:
+        """Return what lies at an address, in words; in which block of the cluster if that has several."""
+        rank, address = divmod(address, 1 << RANK)
+        of = f" of block {rank} of the cluster" if cluster > 1 else ""
         for variable in self.variables:
             if variable.offset <= address < variable.offset + variable.size:
-                return f"{variable.name} at byte {address - variable.offset}"
-        return f"shared memory at byte {address}"
+                return f"{variable.name}{of} at byte {address - variable.offset}"
+        return f"shared memory{of} at byte {address}"
 
     @staticmethod
     def warp(block: np.ndarray, thread: np.ndarray) -> np.ndarray:

@@ -102,7 +102,7 @@ class Tiles:
         of_tiles = np.repeat(self.place[cells] >= 0, CELL // shared.granule)
         granules = slice(start // shared.granule, (start + size) // shared.granule)
         shared.read[granules][of_tiles] = 0  # their reads are in `self.read`
-        granules = shared.claim(address, size, block, thread)
+        granules = shared.claim(address, size, block, thread, block != barriers.block[lane])
         self.place[cells], self.phase[cells] = place, barriers.state["phase"][place] + 1
         self.read[cells], self.written[cells] = 0, -1
         self.flights[place].append((start, granules, data))
@@ -126,7 +126,9 @@ class Tiles:
         """Show what these lanes have stored to whatever is asynchronous."""
         self.fences[lanes] += 1
 
-    def loaded(self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray) -> None:
+    def loaded(
+        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    ) -> None:
         """Raise Violation where a lane, or a whole warp, reads what it does not know to have come."""
         cells = offsets // CELL
         of_tiles = np.flatnonzero(self.place[cells] >= 0)
@@ -143,7 +145,9 @@ class Tiles:
         warp = self.barriers.warp[lanes]
         self.read[cells, warp] = np.maximum(self.read[cells, warp], self.barriers.releases[block, warp])
 
-    def stored(self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray) -> None:
+    def stored(
+        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    ) -> None:
         """Remember who stores, and raise Violation where what reads it goes on."""
         cells, lanes = offsets // CELL, block * self.shared.threads + thread % OF_WARP
         busy = np.flatnonzero((self.read[cells] == READING).any(axis=1))
