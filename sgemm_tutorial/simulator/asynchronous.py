@@ -19,7 +19,7 @@ from .memory import Violation
 from .ptx import CLUSTER_WAITS, WAITS, Immediate, Instruction, Register, Symbol, unsupported
 
 OPERATION = re.compile(
-    r"mbarrier\.(init|arrive|arrive\.expect_tx|expect_tx|complete_tx)"
+    r"mbarrier\.(init(?=\.shared(?:::cta)?\.b64)|arrive(?:\.expect_tx)?(?!\.relaxed)|(?:expect|complete)_tx(?!\.release))"
     r"(?:\.(?:release|relaxed)\.(?:cta|cluster))?\.shared(?:::cta|(::cluster))?\.b64"
 )
 WAIT = re.compile(re.escape(WAITS) + r"parity(?:\.acquire\.(?:cta|cluster))?\.shared(?:::cta)?\.b64")
@@ -75,7 +75,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     if match and not operands and not instruction.guard:
         return _meeting(instruction, relaxed=bool(match[1]))
     match = OPERATION.fullmatch(opcode)
-    if match and len(operands) in OPERANDS[match[1]] and not (match[1] == "init" and match[2]):
+    if match and len(operands) in OPERANDS[match[1]]:
         return _operation(instruction, reader, address, match[1], far=bool(match[2]))
     raise unsupported(instruction)
 
@@ -85,8 +85,6 @@ def _meeting(instruction: Instruction, relaxed: bool) -> Step:
     waits, line = instruction.opcode.startswith(CLUSTER_WAITS), instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        if not batch.clusters:  # a cluster of one block
-            raise unsupported(instruction)
         who = batch.places(lanes)
         try:
             if waits:

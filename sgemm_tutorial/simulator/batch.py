@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -90,6 +91,8 @@ class Launch:
         Whether the order of accesses within a warp has to be kept.
     proxies : bool
         Whether something other than threads' loads and stores reads or writes shared memory.
+    clustered : bool
+        Whether blocks meet in clusters, be it of one block.
     local : frozenset of str
         Registers that no basic block hands to another.
     threads : int
@@ -115,6 +118,7 @@ class Launch:
     granule: int
     warpwise: bool
     proxies: bool
+    clustered: bool
     local: frozenset[str]
     threads: int
     memory: GlobalMemory
@@ -155,7 +159,7 @@ class Batch:
         self.barriers = Barriers(self.shared, self.block, self.thread)
         self.tiles = Tiles(self.shared, self.barriers) if launch.proxies else None
         self.accumulators = Accumulators(self.size, self.tiles) if launch.proxies else None
-        self.clusters = Clusters(self.barriers, self.tiles) if cluster > 1 else None
+        self.clusters = Clusters(self.barriers, self.tiles) if launch.clustered else None
         self._far: Far | None = None
         self.question: Question | Meeting | None = None  # what lanes have just begun to wait for
         self.asleep: list[tuple[int, Question | Meeting]] = []  # where lanes go on and what they wait for
@@ -419,17 +423,45 @@ class Batch:
         if space == "global":
             return self.launch.memory.load(addresses, dtype, count)
         addresses, block, thread = self._spread(addresses, lanes)
-        if space == CLUSTER and self.clusters:
-            return self.far.load(self.places(lanes), addresses, dtype, count)
+        if space == CLUSTER:
+            return self._load_from_cluster(self.places(lanes), addresses, dtype, count)
         return self.shared.load(addresses, block, thread, dtype, count)
+
+    def _load_from_cluster(
+        self, lanes: np.ndarray, addresses: np.ndarray, dtype: np.dtype, count: int
+    ) -> list[np.ndarray]:
+        values = [np.empty(len(lanes), dtype) for _ in range(count)]
+        for part, far in self._parts(lanes, addresses):
+            who = lanes[part]
+            with _of_part(part):
+                if far:
+                    loaded = self.far.load(who, addresses[part], dtype, count)
+                else:
+                    loaded = self.shared.load(addresses[part], self.block[who], self.thread[who], dtype, count)
+            for value, piece in zip(values, loaded, strict=True):
+                value[part] = piece
+        return values
+
+    def _parts(self, lanes: np.ndarray, addresses: np.ndarray) -> Iterator[tuple[np.ndarray, bool]]:
+        """Yield which of the lanes' addresses are in other blocks' shared memories, True, and which are not."""
+        far = (addresses >> np.uint64(RANK) != self.window[lanes] >> np.uint64(RANK)) & (self.clusters is not None)
+        for kind in (True, False):
+            if (far == kind).any():
+                yield np.flatnonzero(far == kind), kind
 
     def store(self, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray]) -> None:
         """Store one element per value behind each address."""
         addresses, block, thread = self._spread(addresses, lanes)
         if space == "global":
             self.launch.memory.store(addresses, values)
-        elif space == CLUSTER and self.clusters:
-            self.far.store(self.places(lanes), addresses, values)
+        elif space == CLUSTER:
+            for part, far in self._parts(self.places(lanes), addresses):
+                pieces = [value if value.size == 1 else value[part] for value in values]
+                with _of_part(part):
+                    if far:
+                        self.far.store(self.places(lanes)[part], addresses[part], pieces)
+                    else:
+                        self.shared.store(addresses[part], block[part], thread[part], pieces)
         else:
             self.shared.store(addresses, block, thread, values)
 
@@ -521,6 +553,15 @@ class Batch:
 
 def _spread(values: np.ndarray, size: int) -> np.ndarray:
     return values if values.size == size else np.broadcast_to(values, size)  # which takes its time
+
+
+@contextmanager
+def _of_part(part: np.ndarray) -> Iterator[None]:
+    """Let what is raised of some of the active lanes name the lane's place among all."""
+    try:
+        yield
+    except Violation as violation:
+        raise Violation(violation.kind, part[violation.lane], violation.detail) from None
 
 
 def _threads(numbers: list[int]) -> str:

@@ -63,6 +63,7 @@ class Clusters:
 
     def __init__(self, barriers: Barriers, tiles: Tiles | None) -> None:
         self.barriers, self.tiles = barriers, tiles
+        barriers.known = np.zeros((len(barriers.block), barriers.warps), np.int32)
         self.cluster = barriers.block // barriers.cluster
         lanes, count = len(self.cluster), barriers.blocks // barriers.cluster
         self.arrived, self.waited = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)

@@ -61,6 +61,8 @@ class Code:
         Whether the lanes of a warp synchronise among themselves, so that an order of their accesses has to be kept.
     proxies : bool
         Whether something other than threads' loads and stores reads or writes shared memory.
+    clustered : bool
+        Whether blocks meet in clusters, be it of one block.
     local : frozenset of str
         Registers that no basic block hands to another.
 
@@ -79,6 +81,7 @@ class Code:
         )
         self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.")) for i in instructions)
         self.proxies = any(tma.knows(i.opcode) or wgmma.knows(i.opcode) for i in instructions)
+        self.clustered = program.cluster > 1 or any(i.opcode.startswith("barrier.cluster.") for i in instructions)
         self.local = _local(program.blocks)
         decoded = [
             [(run[0], self._step(run[0]) if len(run) == 1 else self._multiply_adds(run)) for run in _runs(block)]

@@ -42,12 +42,12 @@ class Far:
         """Return `count` arrays: the elements at each lane's address and behind it."""
         width = dtype.itemsize * count
         offsets, home = self._reach(lanes, addresses, width)
-        granules, stamps, who = self._granules(offsets, home, lanes, width)
+        granules, stamps = self._granules(offsets, home, lanes, width)
         wrote = self.shared.wrote[granules]
         if (wrote == 0).any():
             lane = np.flatnonzero(wrote == 0)[0] % len(lanes)
             raise Violation("uninitialised", lane, f"reads {self._name(addresses[lane])}, never written")
-        self._require_ordered(granules, stamps, who, addresses, "reads", ("wrote",))
+        self._require_ordered(granules, stamps, addresses, "reads", ("wrote",))
         for watch in self.others:
             watch.loaded(offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
         self._mark_read(granules, stamps)
@@ -59,8 +59,8 @@ class Far:
         dtype = values[0].dtype
         width = dtype.itemsize * len(values)
         offsets, home = self._reach(lanes, addresses, width)
-        granules, stamps, who = self._granules(offsets, home, lanes, width)
-        self._require_ordered(granules, stamps, who, addresses, "writes", ("wrote", "read"))
+        granules, stamps = self._granules(offsets, home, lanes, width)
+        self._require_ordered(granules, stamps, addresses, "writes", ("wrote", "read"))
         for watch in self.others:
             watch.stored(offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
         self.wrote[granules] = stamps
@@ -93,7 +93,7 @@ class Far:
         against: tuple[str, ...],
     ) -> None:
         lanes = block * self.shared.threads + thread % OF_WARP
-        granules, stamps, _ = self._granules(offsets, block, lanes, width)
+        granules, stamps = self._granules(offsets, block, lanes, width)
         self._require_unused(granules, stamps, addresses, does, against)
 
     def _reach(self, lanes: np.ndarray, addresses: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -106,11 +106,10 @@ class Far:
 
     def _granules(
         self, offsets: np.ndarray, home: np.ndarray, lanes: np.ndarray, width: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return granules, stamps and lanes: all lanes' first, then all lanes' second, and so on."""
-        times = max(width // self.shared.granule, 1)
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return granules and stamps: all lanes' first, then all lanes' second, and so on."""
         stamps = self.shared.since[home] << INTERVAL | lanes + 1
-        return self.shared.granules(offsets, width), np.tile(stamps, times), np.tile(lanes, times)
+        return self.shared.granules(offsets, width), np.tile(stamps, max(width // self.shared.granule, 1))
 
     def _mark_read(self, granules: np.ndarray, stamps: np.ndarray) -> None:
         before = self.read[granules]
@@ -120,24 +119,16 @@ class Far:
         self.read[granules[twice]] = stamps[twice] | LANES
 
     def _require_ordered(
-        self,
-        granules: np.ndarray,
-        stamps: np.ndarray,
-        lanes: np.ndarray,
-        addresses: np.ndarray,
-        does: str,
-        against: tuple[str, ...],
+        self, granules: np.ndarray, stamps: np.ndarray, addresses: np.ndarray, does: str, against: tuple[str, ...]
     ) -> None:
         """Raise Violation where a copy is on its way, or anybody else has used a granule since the cluster met."""
         if (self.shared.wrote[granules] < 0).any():
             lane = np.flatnonzero(self.shared.wrote[granules] < 0)[0] % addresses.size
             detail = f"{does} {self._name(addresses[lane])}, to which an asynchronous copy is on its way"
             raise Violation("in flight", lane, detail)
-        own = granules // (self.shared.pitch // self.shared.granule) == self.barriers.block[lanes]
         for did in against:
             before = getattr(self.shared, did)[granules]
-            mine = own & (before & SEVERAL == self.barriers.thread[lanes])
-            self._refuse((before >> INTERVAL >= stamps >> INTERVAL) & ~mine, addresses, does, did)
+            self._refuse(before >> INTERVAL >= stamps >> INTERVAL, addresses, does, did)
         self._require_unused(granules, stamps, addresses, does, against)
 
     def _require_unused(

@@ -75,6 +75,7 @@ class Machine:
             self.code.granule,
             self.code.warpwise,
             self.code.proxies,
+            self.code.clustered,
             self.code.local,
             threads,
             memory,

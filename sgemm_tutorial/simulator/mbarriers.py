@@ -74,7 +74,7 @@ class Barriers:
     warp : array of int64
         Each lane's warp, numbered throughout its cluster.
     known : array of int32, shape (lanes, warps + mbarriers)
-        What each lane knows of, of its cluster; empty as long as there is no mbarrier and no cluster.
+        What each lane knows of, of its cluster; empty as long as there is no mbarrier and `Clusters` need none.
     releases : array of int32, shape (blocks, warps)
         How often each warp has released, and 1.
     met : array of int64
@@ -93,7 +93,7 @@ class Barriers:
         self.warp, self.warps = block % self.cluster * warps + thread // WARP, warps * self.cluster
         self.columns: dict[int, int] = {}  # the mbarriers' numbers by their addresses
         self.state = np.zeros(0, STATE)
-        self.known = np.zeros((len(block) if self.cluster > 1 else 0, self.warps), np.int32)
+        self.known = np.zeros((0, self.warps), np.int32)
         self.releases = np.ones((self.blocks, self.warps), np.int32)
         self.carried = np.zeros((0, self.warps), np.int32)  # what has arrived at each mbarrier so far
         self.handed = np.zeros((0, self.warps), np.int32)  # and what waits for its last phase get
@@ -234,7 +234,8 @@ class Barriers:
         state = self.state[question.places[i]]
         address = list(self.columns)[question.places[i] // self.blocks]
         missing = [f"{state['pending']} of {state['count']} arrivals"] * bool(state["pending"])
-        missing += [f"{state['bytes']:,} bytes"] * bool(state["bytes"])
+        missing += [f"{state['bytes']:,} bytes"] * bool(state["bytes"] > 0)
+        missing += [f"somebody who expects {-state['bytes']:,} bytes that have come"] * bool(state["bytes"] < 0)
         return (
             f"waits for parity {question.parity[i]} of the mbarrier {self.shared.name(address)}, of which "
             f"{state['phase']} phase{'s are' if state['phase'] != 1 else ' is'} over and "

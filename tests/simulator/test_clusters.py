@@ -70,7 +70,7 @@ BEGIN = """
 """
 
 
-def run(folder, body, blocks=2, cluster=2, threads=64, begin=BEGIN, only=None):
+def run(folder, body, blocks=2, cluster=2, threads=64, begin=BEGIN, only=None, trace=()):
     """Run a body that may use the helpers; return what it leaves in c, a row per block, and the machine."""
     text = f"""{HELPERS}{COPY}{REMOTE}
 template <int BLOCKS>
@@ -84,7 +84,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) probe(const unsigned short* matri
     binary = Kernel("00_probe", "made for a test", {"BLOCKS": cluster}, folder=folder).build("compute_90")
     matrix, c = numbered(64, 64), np.zeros(blocks * threads, np.uint32)
     arguments = {"matrix": matrix, "all": c, "map": TensorMap(matrix, 8, 64)}
-    machine = Machine(parse(binary.ptx, binary.entry, 0), "probe", threads, arguments)
+    machine = Machine(parse(binary.ptx, binary.entry, 0), "probe", threads, arguments, trace=trace)
     machine.run(blocks, only)
     return c.reshape(blocks, threads), machine
 
@@ -258,7 +258,7 @@ WRONG = {
         "arrive_expect(bar, 1024);",
         "if (rank) arrive_expect(bar, 1024);",
         "deadlock",
-        "1 of 1 arrivals and -1,024 bytes",
+        "1 of 1 arrivals and somebody who expects 1,024 bytes that have come",
     ),
     "an arrival too few": (
         "if (t % 32 < 2) arrive_at",
@@ -482,3 +482,42 @@ def test_a_copy_over_what_another_block_reads(tmp_path):
 """
     got = fault(tmp_path, body)
     assert got.kind == "race" and "a thread there has used since the cluster met last" in str(got)
+
+
+def test_what_is_at_home(tmp_path):
+    """To a block's own words its own barrier is enough; one access may go to both."""
+    body = """
+    others[t] = 7 * t;
+    __syncthreads();
+    c[t] = load(&others[63 - t], rank) + load(&words[t], t % BLOCKS);
+    __syncthreads();
+    store(&others[t], rank, 5);
+    meet();
+"""
+    t = np.arange(64)
+    for cluster in (1, 2):
+        got, _ = run(tmp_path, body, cluster=cluster, begin=FAR_BEGIN)
+        for block in range(2):
+            source = t % 2 if cluster == 2 else block
+            assert np.array_equal(got[block], 7 * (63 - t) + 100 * source + t)
+
+
+def test_a_cluster_of_one(tmp_path):
+    """Everything works that does not need another block."""
+    body = SHARED_TILE.replace("rank == 1 &&", "").replace("full, 3)", "full, 1)")
+    got, _ = run(tmp_path, body, cluster=1)
+    assert got[0].any() and got[1].any()
+
+
+def test_where_a_traced_block_writes(tmp_path):
+    _, machine = run(tmp_path, "c[t] = words[t];", begin=FAR_BEGIN, trace=[1])
+    accesses = [access for access in machine.trace if access.space == "shared"]
+    assert [access.kind for access in accesses] == ["store", "load"]
+    for access in accesses:
+        assert (access.array, access.block, access.offsets.tolist()) == ("words", 1, list(range(0, 256, 4)))
+
+
+def test_relaxed_arrivals_at_mbarriers_are_refused(tmp_path):
+    body = """asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" :: "r"(of(&full, 0)));"""
+    with pytest.raises(UnsupportedInstruction, match="relaxed"):
+        run(tmp_path, body)
