@@ -3,9 +3,10 @@
 Of a box of 128 bytes to a row, chunks of 16 bytes change places: bits 4 to 6 of a byte's address in shared memory are
 XORed with its bits 7 to 9. What lies outside the matrix comes as zeros, and counts among the bytes that an mbarrier is
 told of. A copy is counted as one request, with the sectors that it touches. So is one that several blocks of a cluster
-get, each at the same place of its memory and told of by its mbarrier at the same place: it is read from L2 once.
-Semantics: NVIDIA, "Parallel Thread Execution ISA", "cp.async.bulk", "cp.async.bulk.tensor" and "Tensors"; "CUDA Driver
-API", ``cuTensorMapEncodeTiled``.
+get, each at the same place of its memory and told of by its mbarrier at the same place; that L2 is read once for all is
+what the instruction is for, though NVIDIA does not document how it is counted. Semantics: NVIDIA, "Parallel
+Thread Execution ISA", "cp.async.bulk", "cp.async.bulk.tensor" and "Tensors"; "CUDA Driver API",
+``cuTensorMapEncodeTiled``.
 """
 
 from __future__ import annotations
