@@ -40,7 +40,7 @@ class SimulationFault(TutorialError):  # noqa: N818 - the field's word
     ----------
     kind : str
         "out of bounds", "misaligned", "uninitialised", "race", "in flight", "barrier", "deadlock", "proxy",
-        "divergence", "division by zero" or "left behind".
+        "divergence", "gone", "division by zero" or "left behind".
     kernel : str
         The kernel's name.
     detail : str

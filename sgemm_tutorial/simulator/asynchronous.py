@@ -1,9 +1,9 @@
-"""What keeps asynchronous work in order: operations on mbarriers, fences of proxies, and shares of the registers.
+"""What keeps asynchronous work in order: mbarriers, the barrier of a cluster, fences, and shares of the registers.
 
 Two proxies reach shared memory: threads' loads and stores are of the generic one, what the copy engine and ``wgmma`` do
 is of the asynchronous one, and ``fence.proxy.async`` makes a thread's earlier stores visible to the latter. Who gives
 registers away or takes some by ``setmaxnreg`` is none of the simulator's business. Semantics: NVIDIA, "Parallel Thread
-Execution ISA", "mbarrier", "membar/fence" and "setmaxnreg".
+Execution ISA", "mbarrier", "barrier.cluster", "membar/fence" and "setmaxnreg".
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import numpy as np
 from .batch import Batch, Lanes, Step
 from .mbarriers import Question
 from .memory import Violation
-from .ptx import WAITS, Immediate, Instruction, Register, Symbol, unsupported
+from .ptx import CLUSTER_WAITS, WAITS, Immediate, Instruction, Register, Symbol, unsupported
 
 OPERATION = re.compile(
-    r"mbarrier\.(init|arrive|arrive\.expect_tx|expect_tx|complete_tx)"
-    r"(?:\.(?:release|relaxed)\.cta)?\.shared(?:::cta)?\.b64"
+    r"mbarrier\.(init(?=\.shared(?:::cta)?\.b64)|arrive(?:\.expect_tx)?(?!\.relaxed)|(?:expect|complete)_tx(?!\.release))"
+    r"(?:\.(?:release|relaxed)\.(?:cta|cluster))?\.shared(?:::cta|(::cluster))?\.b64"
 )
-WAIT = re.compile(re.escape(WAITS) + r"parity(?:\.acquire\.cta)?\.shared(?:::cta)?\.b64")
+WAIT = re.compile(re.escape(WAITS) + r"parity(?:\.acquire\.(?:cta|cluster))?\.shared(?:::cta)?\.b64")
+MEETING = re.compile(r"barrier\.cluster\.(?:arrive(?:\.release|(\.relaxed))?|wait(?:\.acquire)?)(?:\.aligned)?")
 FENCES = (
     "fence.proxy.async",
     "fence.proxy.async.shared::cta",
@@ -35,11 +36,13 @@ OPERANDS = {"init": (2,), "arrive": (2, 3), "arrive.expect_tx": (3,), "expect_tx
 
 def knows(opcode: str) -> bool:
     """Whether an instruction is one of this module's."""
-    return opcode.startswith(("mbarrier.", "setmaxnreg.")) or opcode in FENCES
+    return opcode.startswith(("mbarrier.", "barrier.cluster.", "setmaxnreg.")) or opcode in FENCES
 
 
 def kind(opcode: str) -> str:
     """Return the instruction's class for the counters."""
+    if opcode.startswith("barrier.cluster."):
+        return "cluster barrier"
     if opcode.startswith(WAITS):
         return "wait"
     return "arrive" if opcode.startswith("mbarrier.") else "fence" if opcode in FENCES else "registers"
@@ -68,13 +71,33 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
         return None
     if WAIT.fullmatch(opcode) and len(operands) == 3 and isinstance(operands[0], Register) and not instruction.guard:
         return _wait(instruction, reader, address)
+    match = MEETING.fullmatch(opcode)
+    if match and not operands and not instruction.guard:
+        return _meeting(instruction, relaxed=bool(match[1]))
     match = OPERATION.fullmatch(opcode)
     if match and len(operands) in OPERANDS[match[1]]:
-        return _operation(instruction, reader, address, match[1])
+        return _operation(instruction, reader, address, match[1], far=bool(match[2]))
     raise unsupported(instruction)
 
 
-def _operation(instruction: Instruction, reader: Callable, address: Callable, name: str) -> Step:
+def _meeting(instruction: Instruction, relaxed: bool) -> Step:
+    """Decode an arrival at the barrier of the cluster, or a wait there."""
+    waits, line = instruction.opcode.startswith(CLUSTER_WAITS), instruction.line
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        who = batch.places(lanes)
+        try:
+            if waits:
+                batch.question = batch.clusters.meeting(who, line)
+            else:
+                batch.clusters.arrive(who, relaxed)
+        except Violation as violation:
+            raise batch.fault(violation, instruction, lanes) from None
+
+    return execute
+
+
+def _operation(instruction: Instruction, reader: Callable, address: Callable, name: str, far: bool) -> Step:
     """Decode ``init [at], arrivals``, ``arrive _, [at], times`` and the like."""
     operands = instruction.operands
     if name.startswith("arrive"):
@@ -92,7 +115,7 @@ def _operation(instruction: Instruction, reader: Callable, address: Callable, na
             if name == "init":
                 batch.barriers.make(who, where, number)
                 return
-            places = batch.barriers.find(who, where)
+            places = batch.barriers.find(who, where, far)
             if name.endswith("expect_tx"):
                 batch.barriers.expect(places, number)
             if name == "complete_tx":

@@ -2,14 +2,16 @@
 
 Lanes that wait at the same basic block run it together, the block that comes first in the program first, so that
 lanes that parted meet again where their paths join. A lane at a barrier waits for its block's other lanes, or, at a
-warp's barrier, for its warp's. One that waits for an mbarrier's phase sleeps until the phase is over, so that others
-can end it; a wait that is over in vain, which PTX allows, there is not.
+warp's barrier, for its warp's. One that waits for an mbarrier's phase or for its cluster sleeps until that is over, so
+that others can end it; a wait that is over in vain, which PTX allows, there is not. All blocks of a cluster are in one
+batch.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,14 +20,19 @@ from ..errors import SimulationFault, UnsupportedInstruction
 from ..hardware import WARP
 from . import counting
 from .accumulators import Accumulators
+from .clusters import Clusters, Meeting
 from .copies import Copies
 from .counting import Counts
+from .far import Far
 from .instructions import DTYPES
 from .mbarriers import Barriers, Question
-from .memory import Buffer, GlobalMemory, SharedMemory, Violation
-from .ptx import WAITS, Instruction, Program
+from .memory import RANK, Buffer, GlobalMemory, SharedMemory, Violation
+from .ptx import CLUSTER_WAITS, WAITS, Instruction, Program
 from .tensor_map import TensorMap
 from .tiles import Tiles
+
+CLUSTER = "shared::cluster"
+"""The state space of what a cluster's blocks share."""
 
 Lanes = np.ndarray | None
 """Active lanes of a batch: their places in ascending order, or None for all."""
@@ -84,6 +91,8 @@ class Launch:
         Whether the order of accesses within a warp has to be kept.
     proxies : bool
         Whether something other than threads' loads and stores reads or writes shared memory.
+    clustered : bool
+        Whether blocks meet in clusters, be it of one block.
     local : frozenset of str
         Registers that no basic block hands to another.
     threads : int
@@ -109,6 +118,7 @@ class Launch:
     granule: int
     warpwise: bool
     proxies: bool
+    clustered: bool
     local: frozenset[str]
     threads: int
     memory: GlobalMemory
@@ -142,15 +152,20 @@ class Batch:
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = threads % WARP == 0
         shared = launch.program.shared.values()
-        of = launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise, threads
+        cluster = launch.program.cluster
+        of = launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise, threads, cluster
         self.shared = SharedMemory(shared, *of)
         self.copies = Copies(self.shared, self.block, self.thread)
         self.barriers = Barriers(self.shared, self.block, self.thread)
         self.tiles = Tiles(self.shared, self.barriers) if launch.proxies else None
         self.accumulators = Accumulators(self.size, self.tiles) if launch.proxies else None
-        self.question: Question | None = None  # what lanes have just begun to wait for
-        self.asleep: list[tuple[int, Question]] = []  # where lanes go on and what they wait for
+        self.clusters = Clusters(self.barriers, self.tiles) if launch.clustered else None
+        self._far: Far | None = None
+        self.question: Question | Meeting | None = None  # what lanes have just begun to wait for
+        self.asleep: list[tuple[int, Question | Meeting]] = []  # where lanes go on and what they wait for
         zero = np.zeros(1, np.uint32)
+        rank = (self.block % cluster).astype(np.uint32)
+        self.window = rank.astype(np.uint64) << np.uint64(RANK)  # where each lane's block begins in its cluster's
         self.registers: dict[str, np.ndarray] = {
             "%tid.x": self.thread.astype(np.uint32),
             "%tid.y": zero,
@@ -165,6 +180,20 @@ class Batch:
             "%nctaid.y": zero + 1,
             "%nctaid.z": zero + 1,
             "%laneid": (self.thread % WARP).astype(np.uint32),
+            "%cluster_ctarank": rank,
+            "%cluster_nctarank": np.array([cluster], np.uint32),
+            "%cluster_ctaid.x": rank,
+            "%cluster_ctaid.y": zero,
+            "%cluster_ctaid.z": zero,
+            "%cluster_nctaid.x": np.array([cluster], np.uint32),
+            "%cluster_nctaid.y": zero + 1,
+            "%cluster_nctaid.z": zero + 1,
+            "%clusterid.x": (blocks // cluster).astype(np.uint32)[self.block],
+            "%clusterid.y": zero,
+            "%clusterid.z": zero,
+            "%nclusterid.x": np.array([grid // cluster], np.uint32),
+            "%nclusterid.y": zero + 1,
+            "%nclusterid.z": zero + 1,
         }
         self.waiting: dict[int, Lanes] = {0: None}  # lanes by the basic block they are to run next
         self.barrier: np.ndarray | None = None  # where lanes stand at a barrier: its basic block, else -1
@@ -193,7 +222,7 @@ class Batch:
         if last.opcode in ("bar.sync", "bar.warp.sync"):
             yield from self._meet(here, lanes, *self._party(last))
             return
-        if last.opcode.startswith(WAITS):
+        if last.opcode.startswith((WAITS, CLUSTER_WAITS)):
             yield here + 1, self._answered(here + 1, self.question)
             return
         taking, staying = (lanes, np.empty(0, np.int64))
@@ -203,7 +232,15 @@ class Batch:
             yield program.targets[last.operands[0].name], taking
         elif last.opcode not in ("ret", "exit"):
             staying = lanes
+        elif self.clusters:
+            self._exit(last, taking)
         yield here + 1, staying
+
+    def _exit(self, last: Instruction, lanes: Lanes) -> None:
+        try:
+            self.clusters.leave(self.places(lanes))
+        except Violation as violation:
+            raise self.fault(violation, last, lanes) from None
 
     def _arrive(self, target: int, lanes: Lanes) -> None:
         if lanes is not None and len(lanes) == 0:
@@ -212,15 +249,16 @@ class Batch:
             lanes = np.sort(np.concatenate([self.waiting[target], lanes]), kind="stable")  # quick, as both are sorted
         self.waiting[target] = None if lanes is None or len(lanes) == self.size else lanes
 
-    def _answered(self, target: int, question: Question) -> np.ndarray:
+    def _answered(self, target: int, question: Question | Meeting) -> np.ndarray:
         """Return the lanes whose wait is over; the others sleep."""
-        if self.tiles:
+        meeting = isinstance(question, Meeting)
+        if self.tiles and not meeting:
             self.tiles.land(question.places[~self.barriers.over(question)])
-        over = self.barriers.answered(question)
+        over = self.clusters.answered(question) if meeting else self.barriers.answered(question)
         if not over.all():
             self.asleep.append((target, question.part(~over)))
         lanes = question.lanes[over]
-        if len(lanes):
+        if len(lanes) and not meeting:
             self.write(question.target, np.ones(1, bool), None if len(lanes) == self.size else lanes)
         return lanes
 
@@ -256,23 +294,28 @@ class Batch:
 
     def _report_asleep(self) -> None:
         """Raise the fault of lanes that nobody will ever wake: who waits where, and for what."""
-        first = min(question.lanes[0] for _, question in self.asleep)
-        block = self.block[first]
-        waits: dict[tuple[int, str], list[int]] = {}  # the threads of the first such block, by line and words
+        block = self.block[min(question.lanes[0] for _, question in self.asleep)]
+        cluster = self.block // self.launch.program.cluster
+        concerned = cluster == cluster[self.block == block][0]
+        waits: dict[tuple[int, int, str], list[int]] = {}  # the threads of that cluster, by block, line and words
         for _, question in self.asleep:
-            for i in np.flatnonzero(self.block[question.lanes] == block):
-                wait = question.line, self.barriers.waits(question, i)
-                waits.setdefault(wait, []).append(int(self.thread[question.lanes[i]]))
+            for i in np.flatnonzero(concerned[question.lanes]):
+                lane, words = question.lanes[i], "waits at the cluster's barrier"
+                if isinstance(question, Question):
+                    words = self.barriers.waits(question, i)
+                waits.setdefault((self.block[lane], question.line, words), []).append(int(self.thread[lane]))
         if self.barrier is not None:
-            for lane in np.flatnonzero((self.barrier >= 0) & (self.block == block)):
+            for lane in np.flatnonzero((self.barrier >= 0) & concerned):
                 line = self.launch.program.blocks[self.barrier[lane]][-1].line
-                waits.setdefault((line, "waits at a barrier"), []).append(int(self.thread[lane]))
-        (line, words), *others = sorted(waits, key=lambda wait: waits[wait])
-        details = [words] + [f"{_threads(waits[wait])} {wait[1]}, line {wait[0]}" for wait in others]
-        who = waits[line, words]
+                waits.setdefault((self.block[lane], line, "waits at a barrier"), []).append(int(self.thread[lane]))
+        first, *others = sorted(waits, key=lambda wait: (wait[0] != block, wait[0], waits[wait]))
+        details, who = [first[2]], waits[first]
         if len(who) > 1:
             details[0] += f", as {_threads(who[1:])} do{'es' if len(who) == 2 else ''}"
-        where = line, int(self.blocks[block]), who[0]
+        for wait in others:
+            of = f" of block {self.blocks[wait[0]]}" if wait[0] != block else ""
+            details.append(f"{_threads(waits[wait])}{of} {wait[2]}, line {wait[1]}")
+        where = first[1], int(self.blocks[block]), who[0]
         raise SimulationFault("deadlock", self.launch.name, "; ".join(details), where)
 
     def _report_stuck(self) -> None:
@@ -303,10 +346,13 @@ class Batch:
         return np.arange(self.size) if lanes is None else lanes
 
     def fence(self, lanes: Lanes, proxy: bool) -> None:
-        """Show the copy engine the active lanes' mbarriers, and all that is asynchronous what they have stored."""
-        self.barriers.fence(self.places(lanes))
-        if proxy and self.tiles:
-            self.tiles.fence(self.places(lanes))
+        """Show the copy engine the active lanes' mbarriers, and the cluster too; or, of a proxy, what they stored."""
+        who = self.places(lanes)
+        self.barriers.tell(who, "fenced")
+        if not proxy:
+            self.barriers.tell(who, "shown")
+        elif self.tiles:
+            self.tiles.fence(who)
 
     @staticmethod
     def among(lanes: Lanes, holds: np.ndarray) -> Lanes:
@@ -365,18 +411,57 @@ class Batch:
             raise SimulationFault(violation.kind, self.launch.name, violation.detail, where) from None
         held[self.places(lanes)] = value.view(held.dtype)
 
+    @property
+    def far(self) -> Far:
+        """The accesses to other blocks' shared memories, from the first on."""
+        if self._far is None:
+            self._far = Far(self.shared, self.barriers)
+        return self._far
+
     def load(self, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int) -> list[np.ndarray]:
         """Load `count` elements behind each address."""
         if space == "global":
             return self.launch.memory.load(addresses, dtype, count)
         addresses, block, thread = self._spread(addresses, lanes)
+        if space == CLUSTER:
+            return self._load_from_cluster(self.places(lanes), addresses, dtype, count)
         return self.shared.load(addresses, block, thread, dtype, count)
+
+    def _load_from_cluster(
+        self, lanes: np.ndarray, addresses: np.ndarray, dtype: np.dtype, count: int
+    ) -> list[np.ndarray]:
+        values = [np.empty(len(lanes), dtype) for _ in range(count)]
+        for part, far in self._parts(lanes, addresses):
+            who = lanes[part]
+            with _of_part(part):
+                if far:
+                    loaded = self.far.load(who, addresses[part], dtype, count)
+                else:
+                    loaded = self.shared.load(addresses[part], self.block[who], self.thread[who], dtype, count)
+            for value, piece in zip(values, loaded, strict=True):
+                value[part] = piece
+        return values
+
+    def _parts(self, lanes: np.ndarray, addresses: np.ndarray) -> Iterator[tuple[np.ndarray, bool]]:
+        """Yield which of the lanes' addresses are in other blocks' shared memories, True, and which are not."""
+        far = (addresses >> np.uint64(RANK) != self.window[lanes] >> np.uint64(RANK)) & (self.clusters is not None)
+        for kind in (True, False):
+            if (far == kind).any():
+                yield np.flatnonzero(far == kind), kind
 
     def store(self, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray]) -> None:
         """Store one element per value behind each address."""
         addresses, block, thread = self._spread(addresses, lanes)
         if space == "global":
             self.launch.memory.store(addresses, values)
+        elif space == CLUSTER:
+            for part, far in self._parts(self.places(lanes), addresses):
+                pieces = [value if value.size == 1 else value[part] for value in values]
+                with _of_part(part):
+                    if far:
+                        self.far.store(self.places(lanes)[part], addresses[part], pieces)
+                    else:
+                        self.shared.store(addresses[part], block[part], thread[part], pieces)
         else:
             self.shared.store(addresses, block, thread, values)
 
@@ -392,7 +477,7 @@ class Batch:
     ) -> None:
         """Count one access of a source line, of `total` bytes if not all lanes want `width`."""
         tally = self.launch.tallies[line]
-        slots = None if lanes is None and self.full else self._lanes(self.slot, lanes)
+        slots = None if lanes is None and self.full else self.pick(self.slot, lanes)
         rows = counting.by_warp(slots, addresses.astype(np.int64), self.warps)
         if total is None:
             total = (self.size if lanes is None else len(lanes)) * width
@@ -400,6 +485,8 @@ class Batch:
         if space == "global":
             count["sectors"] = counting.sectors(rows)
         else:
+            if self.clusters:
+                rows = np.where(rows < 0, rows, rows % (1 << RANK))
             alike, blocks = 1, rows.reshape(len(self.blocks) if slots is None else 1, -1, WARP)
             if (blocks == blocks[0]).all():  # nearly always, as each block's shared memory begins at 0
                 alike, rows = len(blocks), blocks[0]
@@ -417,6 +504,8 @@ class Batch:
         for number in self.traced:
             mine = block == number
             if mine.any():
+                if space == "shared":
+                    addresses = addresses % np.uint64(1 << RANK)
                 first = int(addresses[mine][0])
                 if space == "global":
                     array, offset = self.launch.memory.name(first)
@@ -447,11 +536,12 @@ class Batch:
 
     def _spread(self, addresses: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return address, block within the batch, and thread of each active lane."""
-        block = self._lanes(self.block, lanes)
-        return _spread(addresses, block.size), block, self._lanes(self.thread, lanes)
+        block = self.pick(self.block, lanes)
+        return _spread(addresses, block.size), block, self.pick(self.thread, lanes)
 
     @staticmethod
-    def _lanes(values: np.ndarray, lanes: Lanes) -> np.ndarray:
+    def pick(values: np.ndarray, lanes: Lanes) -> np.ndarray:
+        """Return the active lanes' of values that all lanes have."""
         return values if lanes is None else values[lanes]
 
     def _count_warps(self, lanes: Lanes) -> int:
@@ -463,6 +553,15 @@ class Batch:
 
 def _spread(values: np.ndarray, size: int) -> np.ndarray:
     return values if values.size == size else np.broadcast_to(values, size)  # which takes its time
+
+
+@contextmanager
+def _of_part(part: np.ndarray) -> Iterator[None]:
+    """Let what is raised of some of the active lanes name the lane's place among all."""
+    try:
+        yield
+    except Violation as violation:
+        raise Violation(violation.kind, part[violation.lane], violation.detail) from None
 
 
 def _threads(numbers: list[int]) -> str:

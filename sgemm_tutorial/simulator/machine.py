@@ -11,6 +11,7 @@ from ..errors import ArgumentError
 from ..hardware import THREADS_MAX
 from ..progress import bar
 from .batch import Access, Batch, Launch
+from .clusters import BLOCKS_MAX
 from .counting import Counts
 from .decode import decode
 from .memory import GlobalMemory
@@ -51,6 +52,8 @@ class Machine:
     ) -> None:
         if threads > THREADS_MAX:
             raise ArgumentError("parameters", f"{threads} threads per block", f"at most {THREADS_MAX}")
+        if program.cluster > BLOCKS_MAX:
+            raise ArgumentError("parameters", f"{program.cluster} blocks per cluster", f"at most {BLOCKS_MAX}")
         if len(arguments) != len(program.parameters):
             raise ArgumentError("arguments", str(len(arguments)), f"{len(program.parameters)}, as {name} takes")
         self.code, memory, parameters, maps = decode(program), GlobalMemory(), {}, {}
@@ -72,6 +75,7 @@ class Machine:
             self.code.granule,
             self.code.warpwise,
             self.code.proxies,
+            self.code.clustered,
             self.code.local,
             threads,
             memory,
@@ -86,15 +90,21 @@ class Machine:
         return self.launch.trace
 
     def run(self, blocks: int, only: Collection[int] | None = None, progress: bool | None = False) -> None:
-        """Execute a grid of that many blocks, or only some blocks of it; see `bar` for `progress`.
+        """Execute a grid of that many blocks, or only some blocks of it with their clusters; see `bar` for `progress`.
 
         Raises
         ------
+        ArgumentError
+            The grid does not consist of whole clusters.
         SimulationFault
             A check failed.
         """
-        todo = np.arange(blocks) if only is None else np.array(sorted(set(only)))
-        at_once = max(LANES // self.launch.threads, 1)
+        cluster = self.launch.program.cluster
+        if blocks % cluster:
+            raise ArgumentError("blocks", str(blocks), f"a multiple of {cluster}, as {self.launch.name} has clusters")
+        chosen = np.arange(blocks // cluster) if only is None else np.unique(np.array(sorted(only)) // cluster)
+        todo = (chosen[:, None] * cluster + np.arange(cluster)).reshape(-1)
+        at_once = max(LANES // self.launch.threads // cluster, 1) * cluster
         with np.errstate(all="ignore"):
             for start in bar(range(0, len(todo), at_once), show=progress, unit="batch"):
                 Batch(self.launch, todo[start : start + at_once], blocks).run()

@@ -122,9 +122,11 @@ class Program:
         Declared type by register prefix, for example ``{"%rd": "b64"}``.
     blocks : list of list of Instruction
         Basic blocks in program order: control enters at the first instruction and leaves at the last.
-        A barrier ends a block, be it a thread block's or a warp's, and so does a wait for an mbarrier.
+        A barrier ends a block, be it a thread block's or a warp's, and so does a wait for an mbarrier or a cluster.
     targets : dict of str to int
         Basic block by label.
+    cluster : int
+        Thread blocks of a cluster, 1 where the kernel asks for none.
     """
 
     parameters: dict[str, str]
@@ -133,6 +135,7 @@ class Program:
     register_types: dict[str, str]
     blocks: list[list[Instruction]]
     targets: dict[str, int]
+    cluster: int
 
     def address(self, parameter: str) -> int:
         """Return where a parameter lies that is a tensor map."""
@@ -145,8 +148,9 @@ def unsupported(instruction: Instruction) -> UnsupportedInstruction:
 
 
 LEAVES = ("bra", "bra.uni", "ret", "exit", "bar.sync", "bar.warp.sync")
-"""The opcodes that end a basic block: all the control flow there is, but for `WAITS`."""
+"""The opcodes that end a basic block: all the control flow there is, but for these two."""
 WAITS = "mbarrier.try_wait."
+CLUSTER_WAITS = "barrier.cluster.wait"
 """How the opcodes begin that end a basic block because a thread may have to wait there for others."""
 
 MAP_BYTES = 128
@@ -158,6 +162,7 @@ PARAMETER_WINDOW = 0x10_0000_0000
 PARAMETER = re.compile(r"\.param(?:\s+\.align\s+\d+)?\s+\.(\w+)(?:\s+\.ptr\s[^,]*?\.align\s+\d+)?\s+([\w$]+)(\[\d+\])?")
 SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?$")
 LOCATION = re.compile(r"\.loc (\d+) (\d+) \d+(?:.* inlined_at (\d+) (\d+) \d+)?")
+CLUSTER = re.compile(r"\.reqnctapercluster (\d+), (\d+), (\d+)")
 TENSOR = re.compile(r"(\[\s*[%\w.$]+)\s*,\s*(\{[^}]*\})\s*\]")
 ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 DYNAMIC = re.compile(r"\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)\[\]")
@@ -215,6 +220,9 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     signature, _, rest = rest.partition(")")
     parameters = {name: kind + extent for kind, name, extent in PARAMETER.findall(signature)}
     body = rest[rest.index("{") + 1 : _closing_brace(rest)]
+    cluster, *others = CLUSTER.findall(rest[: rest.index("{")]) or [("1", "1", "1")]
+    if others or cluster[1:] != ("1", "1"):
+        raise UnsupportedInstruction(f"the simulator knows clusters of one dimension, not of {' × '.join(cluster)}")
 
     shared: dict[str, Variable] = {}
     shared_bytes = 0
@@ -255,7 +263,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
             instruction = _instruction(index, statement, line)
             blocks[-1].append(instruction)
             index += 1
-            if instruction.opcode in LEAVES or instruction.opcode.startswith(WAITS):
+            if instruction.opcode in LEAVES or instruction.opcode.startswith((WAITS, CLUSTER_WAITS)):
                 blocks.append([])
     if not blocks[-1]:
         blocks.pop()
@@ -264,7 +272,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
         start = -(-shared_bytes // align) * align
         shared |= {name: Variable(_source_name(name), start, dynamic_shared_bytes) for _, name in dynamic}
         shared_bytes = start + dynamic_shared_bytes
-    return Program(parameters, shared, shared_bytes, register_types, blocks, targets)
+    return Program(parameters, shared, shared_bytes, register_types, blocks, targets, int(cluster[0]))
 
 
 def _closing_brace(text: str) -> int:

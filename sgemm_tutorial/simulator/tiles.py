@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..hardware import WARP
 from .mbarriers import Barriers
-from .memory import OF_WARP, SEVERAL, SharedMemory, Violation
+from .memory import OF_WARP, RANK, SEVERAL, SharedMemory, Violation
 
 CELL = 16  # bytes
 READING = np.iinfo(np.int32).max  # in a read's place: it goes on
@@ -28,7 +27,7 @@ FENCES = 32  # where in the mark of a store the lane begins, above its number of
 
 @dataclass(frozen=True)
 class Reading:
-    """A read that goes on: the lanes that began it, one per cell, the cells, and the cells' warps in their blocks."""
+    """A read that goes on: the lanes that began it, one per cell, the cells, and the lanes' warps in their clusters."""
 
     lanes: np.ndarray
     cells: np.ndarray
@@ -52,7 +51,7 @@ class Tiles:
     place, phase : array of int32
         For each cell, the mbarrier that told of it, -1 where none did, and how many of its phases must be over.
     read : array of int32, shape (cells, warps)
-        For each cell and each warp of its block, the release that is the next after its last read; 0 where none was.
+        For each cell and each warp of its cluster, the release that is the next after its last read; 0 where none was.
     written : array of int64
         For each cell, the lane that last stored to it and how many fences of proxies it had made; -1 where none did.
     fences : array of int64
@@ -69,10 +68,10 @@ class Tiles:
         self.written = np.full(cells, -1)
         self.fences = np.zeros(len(barriers.block), np.int64)
         shared.apart()
-        shared.watch = self
+        shared.watches.append(self)
 
     def depart(self, lane: int, address: int, data: np.ndarray, place: int) -> None:
-        """Send bytes on their way to an address of the lane's block, to be told of by an mbarrier.
+        """Send bytes on their way to an address of a block of the lane's cluster, to be told of by its mbarrier.
 
         Raises
         ------
@@ -81,10 +80,11 @@ class Tiles:
             mbarrier.
         """
         shared, barriers, size = self.shared, self.barriers, len(data)
-        block, thread, warp = (int(of[lane]) for of in (barriers.block, barriers.thread, barriers.warp))
+        thread, warp, block = int(barriers.thread[lane]), int(barriers.warp[lane]), place % barriers.blocks
+        address -= block % shared.cluster << RANK
         if address % CELL:
             raise Violation("misaligned", 0, f"copies to byte {address} of shared memory, not a multiple of {CELL}")
-        if address + size > shared.size:
+        if not 0 <= address <= shared.size - size:
             raise Violation(
                 "out of bounds", 0, f"copies {size} bytes to shared memory at byte {address} of {shared.size}"
             )
@@ -98,11 +98,11 @@ class Tiles:
         if busy.any():
             cell, reader = np.argwhere(busy)[0]
             name = shared.name(address + int(cell) * CELL)
-            raise Violation("race", 0, f"copies to {name}, which warp {reader} may still read")
+            raise Violation("race", 0, f"copies to {name}, which {barriers.warp_name(reader)} may still read")
         of_tiles = np.repeat(self.place[cells] >= 0, CELL // shared.granule)
         granules = slice(start // shared.granule, (start + size) // shared.granule)
         shared.read[granules][of_tiles] = 0  # their reads are in `self.read`
-        granules = shared.claim(address, size, block, thread)
+        granules = shared.claim(address, size, block, thread, block != barriers.block[lane])
         self.place[cells], self.phase[cells] = place, barriers.state["phase"][place] + 1
         self.read[cells], self.written[cells] = 0, -1
         self.flights[place].append((start, granules, data))
@@ -118,11 +118,17 @@ class Tiles:
                 self.shared.wrote[granules] = SEVERAL  # before all barriers of the block
                 self.barriers.receive(np.array([place]), np.array([len(data)]))
 
+    def coming(self, block: int) -> bool:
+        """Whether a copy to a block is on its way."""
+        return any(flights and place % self.barriers.blocks == block for place, flights in self.flights.items())
+
     def fence(self, lanes: np.ndarray) -> None:
         """Show what these lanes have stored to whatever is asynchronous."""
         self.fences[lanes] += 1
 
-    def loaded(self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray) -> None:
+    def loaded(
+        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    ) -> None:
         """Raise Violation where a lane, or a whole warp, reads what it does not know to have come."""
         cells = offsets // CELL
         of_tiles = np.flatnonzero(self.place[cells] >= 0)
@@ -136,10 +142,12 @@ class Tiles:
             name = self.shared.name(int(addresses[which]))
             told = self.shared.name(list(self.barriers.columns)[place[late[0]] // self.barriers.blocks])
             raise Violation("in flight", which, f"reads {name} without having waited for the mbarrier {told}")
-        warp = thread // WARP
+        warp = self.barriers.warp[lanes]
         self.read[cells, warp] = np.maximum(self.read[cells, warp], self.barriers.releases[block, warp])
 
-    def stored(self, offsets: np.ndarray, block: np.ndarray, thread: np.ndarray) -> None:
+    def stored(
+        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    ) -> None:
         """Remember who stores, and raise Violation where what reads it goes on."""
         cells, lanes = offsets // CELL, block * self.shared.threads + thread % OF_WARP
         busy = np.flatnonzero((self.read[cells] == READING).any(axis=1))

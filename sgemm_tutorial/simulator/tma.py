@@ -2,8 +2,11 @@
 
 Of a box of 128 bytes to a row, chunks of 16 bytes change places: bits 4 to 6 of a byte's address in shared memory are
 XORed with its bits 7 to 9. What lies outside the matrix comes as zeros, and counts among the bytes that an mbarrier is
-told of. A copy is counted as one request, with the sectors that it touches. Semantics: NVIDIA, "Parallel Thread
-Execution ISA", "cp.async.bulk", "cp.async.bulk.tensor" and "Tensors"; "CUDA Driver API", ``cuTensorMapEncodeTiled``.
+told of. A copy is counted as one request, with the sectors that it touches. So is one that several blocks of a cluster
+get, each at the same place of its memory and told of by its mbarrier at the same place; that L2 is read once for all is
+what the instruction is for, though NVIDIA does not document how it is counted. Semantics: NVIDIA, "Parallel
+Thread Execution ISA", "cp.async.bulk", "cp.async.bulk.tensor" and "Tensors"; "CUDA Driver API",
+``cuTensorMapEncodeTiled``.
 """
 
 from __future__ import annotations
@@ -15,12 +18,13 @@ import numpy as np
 
 from .batch import Batch, Lanes, Step
 from .counting import SECTOR
-from .memory import Buffer, Violation
+from .memory import RANK, Buffer, Violation
 from .ptx import Address, Instruction, unsupported
 from .tensor_map import ALIGNMENT, SWIZZLE
 
 TENSOR = re.compile(
     r"cp\.async\.bulk\.tensor\.2d\.shared::(?:cluster|cta)\.global(?:\.tile)?\.mbarrier::complete_tx::bytes"
+    r"(\.multicast::cluster)?"
 )
 BULK = re.compile(r"cp\.async\.bulk\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes")
 
@@ -50,11 +54,14 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
         Another form than a kernel of this book uses.
     """
     opcode, operands = instruction.opcode, instruction.operands
-    if TENSOR.fullmatch(opcode) and len(operands) == 3 and isinstance(operands[1], tuple):
-        to, (source, coordinates), barrier = operands
+    tensor = TENSOR.fullmatch(opcode)
+    if tensor and len(operands) == (4 if tensor[1] else 3) and isinstance(operands[1], tuple):
+        to, (source, coordinates), barrier, *masks = operands
         if isinstance(coordinates, tuple) and len(coordinates) == 2:
             sizes = [reader(coordinate, "s32", instruction) for coordinate in coordinates]
-            return _copy(instruction, [address(part, instruction) for part in (to, source, barrier)], sizes, _box)
+            places = [address(part, instruction) for part in (to, source, barrier)]
+            mask = reader(masks[0], "u16", instruction) if masks else None
+            return _copy(instruction, places, sizes, _box, mask)
     elif BULK.fullmatch(opcode) and len(operands) == 4 and isinstance(operands[1], Address):
         to, source, size, barrier = operands
         places = [address(part, instruction) for part in (to, source, barrier)]
@@ -62,27 +69,44 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     raise unsupported(instruction)
 
 
-def _copy(instruction: Instruction, places: list[Callable], numbers: list[Callable], fetch: Callable) -> Step:
-    """Return what copies for each active lane what `fetch` makes of the source's address and the numbers."""
+def _copy(
+    instruction: Instruction,
+    places: list[Callable],
+    numbers: list[Callable],
+    fetch: Callable,
+    mask: Callable | None = None,
+) -> Step:
+    """Return what copies for each active lane what `fetch` makes of the source's address and the numbers.
+
+    It goes to the block of its cluster that the address names, or to those whose bits are set in `mask`.
+    """
     line = instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         who = batch.places(lanes)
         to, source, barrier = (batch.spread(get(batch, lanes), lanes) for get in places)
         values = [batch.spread(read(batch, lanes), lanes).tolist() for read in numbers]
+        copies, tally = np.arange(len(who)), batch.launch.tallies[line]  # the lane of each destination
+        if mask:
+            bits = batch.spread(mask(batch, lanes), lanes)[:, None] >> np.arange(16, dtype=np.uint16) & 1
+            copies, ranks = np.nonzero(bits)
+            to, barrier = (at[copies] % (1 << RANK) | ranks.astype(np.uint64) << RANK for at in (to, barrier))
+        lane, before = 0, -1
         try:
-            told = batch.barriers.find(who, barrier)
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
-        lane = 0
-        try:
-            for lane, number in enumerate(who.tolist()):
-                data, bytes_read, sectors = fetch(batch, int(source[lane]), int(to[lane]), *(v[lane] for v in values))
-                batch.tiles.depart(number, int(to[lane]), data, int(told[lane]))
-                batch.launch.tallies[line].global_load_requests += 1
-                batch.launch.tallies[line].global_load_bytes += bytes_read
-                batch.launch.tallies[line].global_load_sectors += sectors
-                batch.launch.tallies[line].shared_store_bytes += len(data)
+            try:
+                told = batch.barriers.find(who[copies], barrier, far=True)
+            except Violation as violation:
+                lane = copies[violation.lane]
+                raise
+            for lane, goes, place in zip(copies.tolist(), to.tolist(), told.tolist(), strict=True):
+                if lane != before:
+                    data, bytes_read, sectors = fetch(batch, int(source[lane]), goes, *(v[lane] for v in values))
+                    tally.global_load_requests += 1
+                    tally.global_load_bytes += bytes_read
+                    tally.global_load_sectors += sectors
+                batch.tiles.depart(int(who[lane]), goes, data, place)
+                tally.shared_store_bytes += len(data)
+                before = lane
         except Violation as violation:
             here = Violation(violation.kind, lane, violation.detail)
             raise batch.fault(here, instruction, lanes) from None

@@ -128,7 +128,7 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, numbers:
         across = bool(majors[which - len(descriptors)])
         addresses = _addresses(given[:, 0], across, count, first, instruction)
         heads = np.repeat(who[::WARP], addresses[0].size)
-        flat = addresses.reshape(-1).astype(np.uint64)
+        flat = addresses.reshape(-1).astype(np.uint64) + batch.window[heads]
         thread = batch.thread[heads] | OF_WARP
         try:
             words = batch.shared.load(flat, batch.block[heads], thread, np.dtype(np.uint32), CHUNK // 4)

@@ -10,7 +10,7 @@ from sgemm_tutorial.operands import FP16
 from .test_half_kernels import drawn, expected
 
 HOPPER = find("18")
-SHAPES = [(128, 256, 64), (136, 264, 72), (1, 8, 8), (257, 520, 200), (64, 512, 448), (136, 128, 640)]
+SHAPES = [(128, 256, 64), (1, 8, 8), (129, 264, 200), (72, 128, 640)]
 
 
 def chosen(*arrays):
@@ -18,27 +18,26 @@ def chosen(*arrays):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("stages, threads", [(3, 256), (4, 384)])
-def test_shapes_that_the_copy_engine_can_fetch(shape, stages, threads):
+def test_shapes_that_the_copy_engine_can_fetch(shape):
     """Past the edges come zeros; β = 0 does not read C, and pairs of C are written where they lie together."""
-    kernel = HOPPER.variant(STAGES=stages, THREADS=threads)
     for alpha, beta in ((1.0, 0.0), (-1.5, 0.5)):
         A, B, C = drawn(*shape)
         assert chosen(A, B) is HOPPER
         want = simulate("16", A, B, C.copy(), alpha, beta).C
-        got = simulate(kernel, A, B, None if beta == 0 else C, alpha, beta)
-        assert got.kernel == kernel and np.array_equal(got.C, want)
+        for stages, threads in ((3, 256), (4, 384)):
+            kernel = HOPPER.variant(STAGES=stages, THREADS=threads)
+            got = simulate(kernel, A, B, None if beta == 0 else C.copy(), alpha, beta)
+            assert got.kernel == kernel and np.array_equal(got.C, want)
 
 
-@pytest.mark.parametrize("group", [1, 3])
-@pytest.mark.parametrize("threads", [256, 384])
-def test_blocks_that_do_several_tiles(threads, group):
+@pytest.mark.parametrize("K", [64, 200])
+def test_blocks_that_do_several_tiles(K):
     """Each goes on where its stages and parities are; a group at the end may lack rows."""
-    kernel = HOPPER.variant(THREADS=threads, PERSISTENT=1, GROUP=group)
-    for K in (64, 328):
-        A, B, C = drawn(392, 520, K)
-        want = simulate("16", A, B, C.copy(), 2.0, -1.0).C
-        assert np.array_equal(simulate(kernel, A, B, C, 2.0, -1.0, multiprocessors=4).C, want)
+    A, B, C = drawn(392, 264, K)
+    want = expected(A, B, C, 2.0, -1.0)
+    for threads, group in ((256, 1), (256, 3), (384, 1), (384, 3)):
+        kernel = HOPPER.variant(THREADS=threads, PERSISTENT=1, GROUP=group)
+        assert np.array_equal(simulate(kernel, A, B, C.copy(), 2.0, -1.0, multiprocessors=3).C, want)
 
 
 def test_the_sums_are_those_of_the_tensor_cores():
