@@ -15,9 +15,14 @@ from .simulator.memory import past_alignment
 from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
 
 
+BOX = SWIZZLE // 2
+"""Columns of a box, of FP16."""
+
+
 def dynamic_shared(of: Mapping[str, Any]) -> int:
     """Return the bytes of the tiles of A and B, of FP16, and of two mbarriers for each pair."""
-    return of["STAGES"] * (of["BK"] * (of["BM"] + of["BN"]) * 2 + 2 * BYTES)
+    columns = -(-of["BN"] // BOX) * BOX
+    return of["STAGES"] * (of["BK"] * (of["BM"] + columns) * 2 + 2 * BYTES)
 
 
 def divide(of: Mapping[str, Any], shape: tuple[int, int, int], architecture: str, multiprocessors: int) -> Division:
