@@ -43,7 +43,7 @@ A copy that is not wanted does nothing by itself, with a branch round it or with
 simulator doesn't know."""
 
 ALWAYS_INSIDE = """\
-The guard is kept, and always passed, where it could be left out."""
+The guard is kept, and always passed, where it could be left out. No tile of A has fewer rows than are fetched at once."""
 
 TOWARDS_ZERO = """\
 `rowA` is less than stepA, and there is always a row. What is divided is thus greater than -stepA, and 0 comes out where
@@ -64,6 +64,15 @@ The same additions in the same order, so many to a round of the loop. Only time 
 
 EITHER_WAY = """\
 At the boundary both sides of the choice are the same number."""
+
+ALONE = """\
+What it adds is a level at which there is one part alone, and nothing is done there."""
+
+ONE_ROW = """\
+A thread's sums are in one row there, the first, and that is there anyway."""
+
+NEVER_SET = """\
+The first offset is 0, and that is what the compiler takes for a register that was never set."""
 
 NEXT_ROW = """\
 What follows the last element of a row is the first of the next, and gets what it gets anyway; after the last row there
@@ -194,6 +203,44 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         ),
         (NEXT_ROW, "12", "boundary moved: for (int n = 0; n <= TN; ++n) sum[m][n] = acc[m][n];"),
         (NEXT_ROW, "12", "boundary moved: for (int n = 0; n <= TN; n += 4) { #2"),
+        (
+            ALONE,
+            "12",
+            "boundary moved: for (unsigned stride = 1, level = 0; stride <= parts; stride *= 16, ++level) {",
+        ),
+        (UNROLLED, "12", "boundary moved: constexpr int atOnce = rowsOut * TN < 32 ? 4 : 1;"),
+        (EITHER_WAY, "12", "guard off by one: const unsigned steps = K > 1 + 0 ? (unsigned(K) + BK - 1) / BK : 1;"),
+        (NOTHING_TO_DO, "12", "guard off by one: if (shares > 1 + shared) shares = unsigned(shared);"),
+        (
+            EITHER_WAY,
+            "12",
+            "guard off by one: for (int i = 0; i < 4; ++i) a[i] = A + (row0 + (warp * 4 + i < -1 + rows ? warp * 4 + i "
+            ": rows - 1)) * K;",
+        ),
+        (EITHER_WAY, "12", "guard off by one: const int lastA = rows > 1 + rowA ? (rows - 1 - rowA) / stepA : 0;"),
+        (
+            EITHER_WAY,
+            "12",
+            "guard off by one: const float* a = A + (row0 + (rows > 1 + rowA ? rowA : rows - 1)) * K + firstK + colA;",
+        ),
+        (
+            WHOLE_GROUPS,
+            "12",
+            "guard off by one: auto within = [&](int col) { return col < -1 + cols - WORDS ? col : cols - WORDS; };",
+        ),
+        (NOTHING_TO_DO, "12", "statement dropped: no if (shares > shared) shares = unsigned(shared);"),
+        (ONE_ROW, "12", "statement dropped: no rows = 1;"),
+        (
+            ALWAYS_INSIDE,
+            "12",
+            "quotient for remainder: constexpr bool evenA = BM / stepA == 0, evenB = BK % stepB == 0;",
+        ),
+        (
+            NEVER_SET,
+            "12",
+            "loop changed: for (int i = 0 + 1; i < downA; ++i) offsetA[i] = unsigned(i < lastA ? i : lastA) * stepA "
+            "* K;",
+        ),
     )
     for rung in rungs.split()
 }
