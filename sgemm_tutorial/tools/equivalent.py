@@ -43,7 +43,7 @@ A copy that is not wanted does nothing by itself, with a branch round it or with
 simulator doesn't know."""
 
 ALWAYS_INSIDE = """\
-The guard is kept, and always passed, where it could be left out. No tile of A has fewer rows than are fetched at once."""
+The guard is kept, and always passed, where it could be left out. No tile of A has fewer rows than come at once."""
 
 TOWARDS_ZERO = """\
 `rowA` is less than stepA, and there is always a row. What is divided is thus greater than -stepA, and 0 comes out where
@@ -123,6 +123,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         (WHOLE_GROUPS, "15", "guard off by one: if (STAGES == 0 && whole && eights && K - k0 >= -1 + BK) {"),
         (NO_SUCH_REGISTER, "13", "boundary moved: for (int g = 0; g <= groups; ++g)"),
         (SAME_SUMS, "09 10 11", "quotient for remainder: const int n = m / 2 ? TN - 1 - i : i;"),
+        (SAME_SUMS, "12", "quotient for remainder: const int n = i / 2 ? TN - 1 - j : j;"),
         (SAME_SUMS, "15", "quotient for remainder: const int n = m / 2 ? FN - 1 - i : i;"),
         (SAME_COPY, "11", "condition decided: if constexpr (false)"),
         (NOTHING_AHEAD, "15", "condition decided: constexpr int tiles = false ? STAGES : 1;"),
