@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import rich.console
 
@@ -215,7 +214,7 @@ def _check(options: argparse.Namespace) -> int:
     if options.json:
         results = [result for suite in suites for result in suite.results]
         passed = not broken and status == PASSED
-        _print_json({"passed": passed, "cases": [_plain(result) | {"passed": result.passed} for result in results]})
+        _print_json({"passed": passed, "cases": [vars(result) | {"passed": result.passed} for result in results]})
         return _told(broken, status)
     for suite in suites:
         if options.verbose or given:
@@ -565,20 +564,9 @@ def _print(what: Any) -> None:
 
 
 def _print_json(data: Any) -> None:
-    print(json.dumps(_plain(data), indent=1, ensure_ascii=False, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    """Return the value as JSON can hold it; what is not a finite number becomes null."""
-    if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    """Print as JSON, with null for what is not a finite number."""
+    encoded = msgspec.json.encode(data, enc_hook=np.generic.item)
+    print(msgspec.json.format(encoded, indent=1).decode())
 
 
 if __name__ == "__main__":

@@ -33,17 +33,25 @@ def cached(key: tuple[Any, ...], make: Callable[[], tuple[str, ...]]) -> tuple[s
     make : callable
         Called without arguments if need be; what it raises is raised.
     """
-    folder = _folder()
-    if folder is None:
-        return make()
-    path = folder / (_digest(json.dumps(key).encode()) + SUFFIX)
-    found = _read(path)
+    path, found = _place(key), kept(key)
     if found is None:
         found = make()
-        with contextlib.suppress(OSError):
-            _write(path, found)
-            _prune(folder)
+        if path:
+            with contextlib.suppress(OSError):
+                _write(path, found)
+                _prune(path.parent)
     return found
+
+
+def kept(key: tuple[Any, ...]) -> tuple[str, ...] | None:
+    """Return what was made of this key before, None if nothing is there."""
+    path = _place(key)
+    return _read(path) if path else None
+
+
+def _place(key: tuple[Any, ...]) -> Path | None:
+    folder = _folder()
+    return folder / (_digest(json.dumps(key).encode()) + SUFFIX) if folder else None
 
 
 def _folder() -> Path | None:
@@ -85,14 +93,16 @@ def _write(path: Path, value: tuple[str, ...]) -> None:
 
 def _prune(folder: Path) -> None:
     entries = []
-    for path in folder.glob("*" + SUFFIX):
-        with contextlib.suppress(FileNotFoundError):  # another process was quicker
-            entries.append((path.stat().st_mtime, path.stat().st_size, path))
+    for entry in os.scandir(folder):
+        if entry.name.endswith(SUFFIX):
+            with contextlib.suppress(FileNotFoundError):  # another process was quicker
+                entries.append((entry.stat().st_mtime, entry.stat().st_size, entry.path))
     excess = sum(size for _, size, _ in entries) - MOST
     for _, size, path in sorted(entries):
         if excess <= 0:
             break
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
         excess -= size
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from . import choice
 from .errors import ArgumentError
 from .kernel import Kernel
-from .operands import FP16, named_in_cuda
+from .operands import FP16, SPLIT, named_in_cuda
 from .own import SUFFIX, kernel_from
 from .trials import TRIALS
 
@@ -71,6 +71,16 @@ def _wmma_tiles(of: Mapping[str, Any]) -> int:
     return max(of["STAGES"], 1) * (of["BM"] * (of["BK"] + 8) + of["BK"] * (of["BN"] + 8)) * FP16.operand.itemsize
 
 
+def _mma_tiles(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 16's tiles of A and B."""
+    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * FP16.operand.itemsize
+
+
+def _tf32x3_tiles(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 17's tiles of A and B."""
+    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * SPLIT.operand.itemsize
+
+
 CATALOGUE = (
     *LADDER,
     Kernel(
@@ -107,6 +117,22 @@ CATALOGUE = (
         types=FP16,
         dynamic_shared=_wmma_tiles,
     ),
+    Kernel(
+        "16_mma",
+        "fragments that the warp loads itself, from tiles that are swizzled",
+        {"BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
+        (8, 0),
+        types=FP16,
+        dynamic_shared=_mma_tiles,
+    ),
+    Kernel(
+        "17_tf32x3",
+        "FP32 from tensor cores: each number in two parts, and sums of steps",
+        {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 3, "BLOCKS": 1},
+        (8, 0),
+        types=SPLIT,
+        dynamic_shared=_tf32x3_tiles,
+    ),
 )
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 
@@ -140,12 +166,12 @@ def find(name: str | Kernel) -> Kernel:
         return name
     if str(name).endswith(SUFFIX):
         return kernel_from(name)
-    wanted = str(name).zfill(2)
-    for kernel in (*CATALOGUE, *CHOOSING):
+    wanted, known = str(name).zfill(2), (*CATALOGUE, *CHOOSING)
+    for kernel in known:
         if wanted in (kernel.name, kernel.function, kernel.name.partition("_")[0]):
             return kernel
-    names = [kernel.name for kernel in (*CATALOGUE, *CHOOSING)]
-    words = {key: kernel.name for kernel in (*CATALOGUE, *CHOOSING) for key in (kernel.name, kernel.function)}
+    names = [kernel.name for kernel in known]
+    words = {key: kernel.name for kernel in known for key in (kernel.name, kernel.function)}
     near = difflib.get_close_matches(wanted, words, n=1, cutoff=0.4)
     hint = f"; did you mean {words[near[0]]!r}?" if near else ""
     raise ArgumentError("name", repr(name), f"one of {', '.join(names)}{hint}")

@@ -15,7 +15,7 @@ from typing import Any
 from cuda.pathfinder import load_nvidia_dynamic_lib
 from cupy.cuda import nvrtc
 
-from .cache import cached
+from .cache import cached, kept
 from .errors import ArgumentError, CompileError
 from .hardware import limits_of
 
@@ -155,15 +155,23 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
 def _compile(kernel: str, files: tuple[tuple[str, str], ...], expression: str, architecture: str) -> Binary:
     """Compile the first of the files, which are names and texts; the others are headers that it includes."""
     # Where there is a driver, NVRTC keeps what it compiled on disk, and gives no log when it finds it there.
-    options = (f"-arch={architecture}", "-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
+    options = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
+
+    def key(architecture: str) -> tuple[Any, ...]:
+        return files, expression, (f"-arch={architecture}", *options), _toolchain()
 
     def make() -> tuple[str, ...]:
+        if architecture.startswith("compute"):
+            real = kept(key(architecture.replace("compute", "sm"))) or ()
+            if len(real) == 4:  # the same PTX, beside machine code
+                entry, ptx, _, log = real
+                return entry, ptx, "", re.sub(r"(?m)^ptxas .*\n?", "", log).strip()
         try:
-            return _nvrtc(files, expression, (*options, *_headers()))
+            return _nvrtc(files, expression, (f"-arch={architecture}", *options, *_headers()))
         except CompileError as error:  # it would be the same the next time
             return (str(error),)
 
-    made = cached((files, expression, options, _toolchain()), make)
+    made = cached(key(architecture), make)
     if len(made) == 1:
         raise CompileError(*made)
     entry, ptx, cubin, log = made

@@ -17,6 +17,10 @@ The theorem holds in any precision; other types have another u:
   neither in what order tensor cores add them nor how they round, only that it is done with at least single
   precision; they cut off where float32 rounds to nearest, which doubles u (PTX ISA, "wmma.mma"; M. Fasi,
   N. J. Higham, M. Mikaitis, S. Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ CS 7:e330, 2021).
+- float32 split into two numbers of 11 bits: 2⁻²². A number and its parts differ by 2⁻²³ of it at most, and the product
+  of two small parts, which is left out, is 2⁻²² of the whole at most: together 2⁻²¹, and tensor cores cut off what
+  they add besides. For one product that is less than γ(3), for more each counts once and γ(K+2) for each. A number
+  below 2⁻¹¹⁶ counts as that: bits below 2⁻¹³⁶ are none of TF32's.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from .catalogue import find
 from .compiler import ARCHITECTURE
 from .errors import ArgumentError, DeviceError, SimulationFault
 from .kernel import Kernel
-from .operands import FP16, FP32, FP64, Types, types_of
+from .operands import FP16, FP32, SPLIT, Types, types_of
 from .simulator.counting import Counts
 from .table import Table, Tabular
 
@@ -46,9 +50,13 @@ GUARD_ROWS = 128
 GUARD_LIMITS = (1 << 12, 1 << 20)  # elements
 GUARD_OF_INPUT = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}  # NaN, by bytes of an element
 GUARD_OF_C = {4: 0x7FC5A3E1, 8: 0x7FF85A3E17C5A3E1}  # a NaN with bits that no arithmetic makes
-EXTREMES = {FP32: (1e-42, -1e-45, 1e38, 1e-41), FP64: (1e-310, -5e-324, 1e300, 1e-309), FP16: (3e-6, -6e-8, 6e4, 1e-6)}
-"""Of each type a subnormal number, the least one, a large one, and a factor that makes products vanish or turn
-subnormal; those of FP16, exact in FP32, do neither."""
+EXTREMES = {
+    np.dtype(np.float32): (1e-42, -1e-45, 1e38, 1e-41),
+    np.dtype(np.float64): (1e-310, -5e-324, 1e300, 1e-309),
+    np.dtype(np.float16): (3e-6, -6e-8, 6e4, 1e-6),
+}
+"""Of A's and B's elements a subnormal number, the least one, a large one, and a factor that makes products vanish or
+turn subnormal; those of float16, exact in float32, do neither."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,7 +182,11 @@ def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, 
         return cupy.asarray(A), cupy.asarray(B)
 
 
-def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float) -> Any:
+LEAST_FELT = {FP16: 2.0**-14, SPLIT: 2.0**-116}
+"""What a factor counts as at least in the bound, unless it is 0."""
+
+
+def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: Types | None = None) -> Any:
     """Return each element's error as a fraction of its bound: at most 1 is right.
 
     Parameters
@@ -182,9 +194,11 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float) -> Any:
     got : array, shape (M, N)
         The result to judge: NumPy or CuPy, like the others, and judged where it lies.
     A, B, C : array, shapes (M, K), (K, N) and (M, N)
-        What went in. C is not looked at where β = 0, nor A and B where α = 0. The dtype of A tells the `Types`.
+        What went in. C is not looked at where β = 0, nor A and B where α = 0.
     alpha, beta : float
         Exact in the type of the result.
+    types : Types, optional
+        Those of A's dtype unless given.
 
     Returns
     -------
@@ -193,7 +207,7 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float) -> Any:
         and differ in kind (NaN, +∞, −∞). Where the result's type may overflow on the way, any
         non-finite result is as good as another.
     """
-    return _compare(got, A, B, C, alpha, beta)[1]
+    return _compare(got, A, B, C, alpha, beta, types or types_of(A.dtype))[1]
 
 
 def check(
@@ -337,7 +351,7 @@ def counted(
             return CheckResult(*settings, fault=str(fault)), counts
         got = inside[2].contents()
         intact = inside[0].intact(all_of_it=True) and inside[1].intact(all_of_it=True) and inside[2].intact()
-    return _verdict(settings, got, (A, B, C, alpha, beta), intact), counts
+    return _verdict(settings, got, (A, B, C, alpha, beta, types), intact), counts
 
 
 def suite(kernel: Kernel | str, on_gpu: bool | None = None) -> SuiteResult:
@@ -576,7 +590,7 @@ def _last_tile(kernel: Kernel, settings: tuple, architecture: str) -> tuple[Chec
             counts = _simulate(kernel, (A, B, C), alpha, beta, architecture, blocks)
         except SimulationFault as fault:
             return CheckResult(*settings, fault=str(fault)), Counts()
-        return _verdict(settings, np.array(C[rows:, cols:]), (a, b, before, alpha, beta), True), counts
+        return _verdict(settings, np.array(C[rows:, cols:]), (a, b, before, alpha, beta, types), True), counts
 
 
 def _draw(M: int, N: int, K: int, seed: int, types: Types) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -589,7 +603,7 @@ def _draw(M: int, N: int, K: int, seed: int, types: Types) -> tuple[np.ndarray, 
 def _make_special(A: np.ndarray, B: np.ndarray, C: np.ndarray, seed: int) -> None:
     """Put special values into a few rows of A, columns of B and elements of C, and leave most finite."""
     random = np.random.default_rng([seed, 1])
-    *values, least = EXTREMES[types_of(A.dtype)]
+    *values, least = EXTREMES[A.dtype]
     values = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, *values])
     for matrix in (A, B.T, C):
         if matrix.size:
@@ -650,11 +664,10 @@ class _Guarded:
 
 
 def _compare(
-    got: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, alpha: float, beta: float
+    got: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, alpha: float, beta: float, types: Types
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the absolute error of each element, and the error as a fraction of its bound (see `excess`)."""
     K = A.shape[1] if alpha != 0 else 0
-    types = types_of(A.dtype)
     limits = np.finfo(types.result)
     n = (K + 2) * types.roundoff
     lost = float(limits.smallest_subnormal) * (types.roundoff / float(limits.eps))  # by an operation that underflows
@@ -685,9 +698,9 @@ def _finite_size(matrix: np.ndarray) -> np.ndarray:
 
 
 def _felt_size(matrix: np.ndarray, types: Types) -> np.ndarray:
-    """Return the size of factors as the bound counts it: of FP16 at least the least normal number, but for 0."""
-    size = _finite_size(matrix)
-    return np.where((size > 0) & (size < 2.0**-14), 2.0**-14, size) if types == FP16 else size
+    """Return the size of factors as the bound counts it; see `LEAST_FELT`."""
+    size, least = _finite_size(matrix), LEAST_FELT.get(types, 0.0)
+    return np.where((size > 0) & (size < least), least, size) if least else size
 
 
 def _verdict(settings: tuple, got: np.ndarray, inputs: tuple, intact: bool) -> CheckResult:

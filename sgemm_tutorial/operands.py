@@ -37,6 +37,8 @@ class Types:
 FP32 = Types("FP32", np.dtype(np.float32), np.dtype(np.float32), 2.0**-24)
 FP64 = Types("FP64", np.dtype(np.float64), np.dtype(np.float64), 2.0**-52)
 FP16 = Types("FP16", np.dtype(np.float16), np.dtype(np.float32), 2.0**-23)
+SPLIT = Types("FP32", np.dtype(np.float32), np.dtype(np.float32), 2.0**-22)
+"""FP32 that is split into parts for tensor cores."""
 
 
 def types_of(operand: np.dtype) -> Types:

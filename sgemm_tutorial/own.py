@@ -8,7 +8,7 @@ from pathlib import Path
 from . import choice
 from .errors import ArgumentError
 from .kernel import Kernel
-from .operands import FP16, FP32, FP64, Types, named_in_cuda
+from .operands import FP16, FP32, FP64, SPLIT, Types, named_in_cuda
 from .trials import TRIALS
 
 SUFFIX = ".cu"
@@ -54,6 +54,8 @@ _KERNEL = re.compile(
     r"(?P<name>\w+)\s*\((?P<arguments>[^()]*)\)\s*\{"
 )
 _PARAMETER = re.compile(r"\s*(?P<type>[\w\s:]*?)\s*\b(?P<name>\w+)\s*(?:=\s*(?P<default>.+?)\s*)?", re.DOTALL)
+_OF_TF32 = ".tf32.tf32."
+"""What a file with ``mma`` of TF32 holds: FP32 has to be split for that."""
 _TODO = re.compile(r"//\s*TODO\b")
 
 
@@ -95,6 +97,7 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
         shared = {"dynamic_shared": choice.dynamic_shared, "choose": choice.choose, "divide": choice.divide}
         shared |= {"trials": TRIALS, "settled": bool(parameters)}
     types = _types(path.name, arguments, found["arguments"], values)
+    types = SPLIT if types == FP32 and _OF_TF32 in text else types
     return Kernel(path.stem, "", values, folder=path.resolve().parent, types=types, entry=found["name"], **shared)
 
 

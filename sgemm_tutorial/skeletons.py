@@ -227,6 +227,46 @@ GAPS: dict[str, tuple[Gap, ...]] = {
             "// TODO: where there are several, start to fetch into `last`",
         ),
     ),
+    "16_mma": (
+        Gap(
+            "return row * CHUNKS +",
+            "return row * CHUNKS +",
+            "return row * CHUNKS + chunk;  // TODO: let eight chunks of a column lie in different banks",
+        ),
+        Gap(
+            "const half* a = &As[stage]",
+            "b + place<chunksB>(",
+            "for (auto& fragment : fragA[step % 2]) for (unsigned& two : fragment) two = 0;  // TODO: load FM of A\n"
+            "for (auto& fragment : fragB[step % 2]) for (unsigned& two : fragment) two = 0;  // TODO: load FN of B",
+        ),
+        Gap(
+            "const int row = rowA + i * stepA;",
+            "row < rows ?",
+            "// TODO: copy this thread's i-th chunk of A, of which there may be less; that of B below shows how",
+        ),
+        Gap(
+            "const int n = m % 2",
+            "multiply(acc[m][n]",
+            "// TODO: add the product of fragment m of A and a half of one of B to acc[m][n]",
+        ),
+    ),
+    "17_tf32x3": (
+        Gap(
+            "big = (number",
+            "small = __float_as_uint(",
+            "big = number, small = 0;  // TODO: the nearest TF32, and what that leaves out",
+        ),
+        Gap(
+            "add(smallA, bigB);",
+            "add(bigA, bigB);",
+            "// TODO: add the products of parts that matter, the least first",
+        ),
+        Gap(
+            "acc[m][n][i] += part[m][n][i];",
+            "acc[m][n][i] += part[m][n][i];",
+            "{}  // TODO: add what tensor cores have added up to acc[m][n]",
+        ),
+    ),
 }
 """What is the reader's in each rung."""
 

@@ -6,7 +6,8 @@ Timed at 4096, like the rungs themselves; those in `COUNTED` are also counted wi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from .catalogue import find
 from .errors import ArgumentError
@@ -222,6 +223,56 @@ FRAGMENTS: tuple[Kernel, ...] = (
 """The kernels for tensor cores with other blocks, fragments per warp and stages; (64, 64, 16, 64, 64, 0) has the 4 × 4
 fragments per warp, without shared memory, of source S5."""
 
+ONE_ACCUMULATOR = (
+    ("            float part[FM][FN][4] = {};                    // what tensor cores add up\n", ""),
+    ("multiply(part[m", "multiply(acc[m"),
+    (
+        "            for (int m = 0; m < FM; ++m)\n"
+        "                for (int n = 0; n < FN; ++n)\n"
+        "                    for (int i = 0; i < 4; ++i) acc[m][n][i] += part[m][n][i];\n",
+        "",
+    ),
+)
+"""Lets tensor cores add up all of a sum in 17."""
+
+BIG_PARTS_ALONE = (
+    ("                    add(smallA, bigB);                     // the small products first\n", ""),
+    ("                    add(bigA, smallB);\n", ""),
+)
+"""Leaves out of 17 the products with small parts: TF32, as it comes."""
+
+
+def padded(a: int, b: int) -> Kernel:
+    """Return 15 with so many elements of padding to a row of its tiles of A and B."""
+    kernel = find("15").edited(("BK + 8", f"BK + {a}"), ("BN + 8", f"BN + {b}"), label=f"padded by {a} and {b}")
+    element = kernel.types.operand.itemsize
+
+    def tiles(of: Mapping[str, Any]) -> int:
+        return of["STAGES"] * (of["BM"] * (of["BK"] + a) + of["BK"] * (of["BN"] + b)) * element
+
+    return dataclasses.replace(kernel, dynamic_shared=tiles)
+
+
+PADDED_TILES: tuple[Kernel, ...] = (find("15"), *(padded(*by) for by in ((8, 16), (16, 8), (16, 16), (24, 24))))
+"""15 as it is, with eight elements of padding to each row, and with other paddings."""
+
+TENSOR: tuple[Kernel, ...] = (
+    *PADDED_TILES,
+    *_with(
+        "16",
+        ("BM", "BN", "BK", "STAGES", "BLOCKS"),
+        (256, 128, 32, 4, 1),
+        (256, 128, 32, 3, 1),
+        (128, 256, 32, 4, 1),
+        (128, 256, 64, 3, 1),
+        (128, 256, 64, 4, 1),
+        (128, 128, 32, 4, 2),
+    ),
+    *_with("17", ("BK", "STAGES"), (32, 3), (32, 4), (64, 2)),
+    *(kernel.edited(*ONE_ACCUMULATOR, label="one accumulator") for kernel in _with("17", ("STAGES",), (3,), (4,))),
+)
+"""The kernels with ``mma.sync`` with other tiles, and 15 with other paddings."""
+
 COUNTED: tuple[Kernel, ...] = (
     *(
         kernel
@@ -253,8 +304,9 @@ def find_variant(rung: str, label: str, **parameters: int) -> Kernel:
         There is none.
     """
     kernel = find(rung).variant(**parameters)
-    for variant in (*VARIANTS, *FRAGMENTS):
+    every = (*VARIANTS, *FRAGMENTS, *TENSOR)
+    for variant in every:
         if (variant.name, variant.label, variant.parameters) == (kernel.name, label, kernel.parameters):
             return variant
-    labels = {variant.label for variant in (*VARIANTS, *FRAGMENTS) if variant.name == kernel.name and variant.label}
+    labels = {variant.label for variant in every if variant.name == kernel.name and variant.label}
     raise ArgumentError("label", f"{label!r} of {kernel.expression}", f"one of {', '.join(sorted(labels)) or 'none'}")

@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import atexit
+import gc
 import os
 import resource
 import shutil
@@ -11,6 +12,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is importe
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+from sgemm_tutorial.correctness import IN_MEMORY
 
 from . import shared_runs
 
@@ -50,6 +53,13 @@ def pytest_configure(config):
 
 
 @pytest.fixture
+def place():
+    """A folder for files with holes; in memory if possible, where they take no time."""
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
 def share_runs():
     """What the test simulates it shares with the notebooks."""
     with shared_runs.sharing():
@@ -79,6 +89,16 @@ def pytest_collection_modifyitems(config, items):
         return LONGEST.index(place) if place in LONGEST else len(LONGEST)
 
     items.sort(key=order)
+
+
+def pytest_collection():
+    """Look for no garbage among the tests, all of which stay, while they are collected and after."""
+    gc.disable()
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 class ByFile(LoadScopeScheduling):

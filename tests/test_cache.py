@@ -1,5 +1,6 @@
 """What is kept on disk for the next process: found when all is the same, never when anything is not."""
 
+import contextlib
 import os
 
 import pytest
@@ -155,15 +156,35 @@ def test_the_same_kernel_is_compiled_once(compilations):
 
 def test_whatever_changes_is_compiled_anew(tmp_path, compilations, monkeypatch):
     kernel = probe(tmp_path, "C[t] = 1;")
-    binaries = [built(kernel), built(kernel, "sm_80"), built(kernel, "compute_90"), built(kernel.variant(BN=64))]
+    binaries = [built(kernel, "compute_90"), built(kernel), built(kernel, "sm_80"), built(kernel.variant(BN=64))]
     binaries.append(built(probe(tmp_path, "C[t] = 2;")))
     binaries.append(built(probe(tmp_path, "C[t] = 1;")))
     assert len(compilations) == 5
-    assert binaries[-1] == binaries[0]
+    assert binaries[-1] == binaries[1]
     assert len({(binary.ptx, binary.cubin) for binary in binaries}) == 5
     monkeypatch.setattr(compiler, "_toolchain", lambda: ("another",))
     built(kernel)
     assert len(compilations) == 6
+
+
+@pytest.mark.parametrize(
+    ("body", "anew"),
+    [("C[t] = 1;", 0), ("__shared__ float s[99999]; s[t] = 1; C[t] = s[0];", 1)],
+    ids=["compiled", "refused by ptxas"],
+)
+def test_ptx_alone_is_taken_from_beside_machine_code(body, anew, tmp_path, compilations, monkeypatch):
+    kernel = probe(tmp_path, body)
+    alone = "probe", tuple(kernel.files.items()), kernel.expression, "compute_90"
+    with contextlib.suppress(CompileError):
+        kernel.build()
+    compiler._compile.cache_clear()
+    beside = compiler._compile(*alone)
+    assert len(compilations) == 1 + anew
+    assert "warning" in beside.log and "ptxas" not in beside.log
+    monkeypatch.setenv(cache.VARIABLE, "")
+    compiler._compile.cache_clear()
+    assert compiler._compile(*alone) == beside
+    assert len(compilations) == 2 + anew
 
 
 def test_what_does_not_compile_is_asked_once(tmp_path, compilations):

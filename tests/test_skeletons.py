@@ -29,7 +29,8 @@ def verdicts(kernel):
 
 
 def conflicts(kernel):
-    return simulate(kernel, *matrices(128, 128, 32, on_gpu=False, types=kernel.types)).total.shared_store_conflicts
+    total = simulate(kernel, *matrices(128, 128, 32, on_gpu=False, types=kernel.types)).total
+    return total.shared_store_conflicts + total.shared_load_conflicts
 
 
 @each

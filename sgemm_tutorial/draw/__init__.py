@@ -1,8 +1,8 @@
 """Pictures: of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
 
-`figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer` and
-`fragments` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what happens when,
-and `charts` and `spread` draw numbers.
+`figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`,
+`fragments` and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
+happens when, and `charts` and `spread` draw numbers.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
@@ -11,6 +11,7 @@ from .division import division, parts
 from .figure import Figure
 from .fragments import fragment
 from .grid import grid
+from .layouts import chunks, layout
 from .maps import access_map, tiles
 from .memories import memories
 from .outer import outer_product
@@ -25,11 +26,13 @@ __all__ = [
     "address_line",
     "banks",
     "by_size",
+    "chunks",
     "division",
     "fragment",
     "grid",
     "hierarchy",
     "ladder",
+    "layout",
     "lines",
     "memories",
     "outer_product",

@@ -13,21 +13,24 @@ import cupy
 import numpy as np
 
 from .. import gpu
+from ..hardware import WARP
 from ..kernel import Kernel
-from ..model.ceilings import ARITHMETIC, DRAM, L2, SHARED
+from ..model.ceilings import ARITHMETIC, DRAM, L2, MMA_FP16, MMA_TF32, READ, SHARED
 from ..records import files
-from ..records.ceilings import CHAINS, KERNELS, THREADS, Rate
+from ..records.ceilings import CHAINS, KERNELS, LATER, THREADS, Rate
 from ..records.files import Recording
 from ..records.provenance import provenance
 from . import timing
 from .driver import Item, Plan
 
 STEPS, TIMES = 16384, 100
+PRODUCTS = 1024  # of each chain
+ONES_FP16, ONE_TF32 = 0x3C003C00, 0x3F800000
 
 
 def plan() -> Plan:
     """Return the plan of the recording."""
-    items = [(kernel, name) for name, kernel in KERNELS.items()]
+    items = [(kernel, name) for name, kernel in (KERNELS | LATER).items()]
     return Plan("ceilings", Recording[Rate], items, measure, takes=lambda item: 1.0)
 
 
@@ -45,6 +48,7 @@ def measure(missing: Sequence[Item]) -> Iterator[Rate]:
     small = made["l2_bytes"] // 8  # source and target together take a quarter of L2
     large = min(2**30, made["memory_bytes"] // 8)
     out = cupy.empty(1, np.float32)
+    read = cupy.zeros(2 * small, np.uint8)
     arrays = {size: (cupy.zeros(size, np.uint8), cupy.empty(size, np.uint8)) for size in (small, large)}
 
     def launch(kernel: Kernel, *arguments: Any) -> Callable[[], None]:
@@ -56,14 +60,22 @@ def measure(missing: Sequence[Item]) -> Iterator[Rate]:
         SHARED: (np.int32(STEPS), out),
         L2: (np.int32(TIMES), np.uint64(small // 16), *arrays[small]),
         DRAM: (np.int32(1), np.uint64(large // 16), *arrays[large]),
+        READ: (np.int32(TIMES), np.uint64(2 * small // 16), read, out),
+        MMA_FP16: (np.int32(PRODUCTS), np.uint32(ONES_FP16), np.uint32(ONES_FP16), out),
+        MMA_TF32: (np.int32(PRODUCTS), np.uint32(ONE_TF32), np.uint32(ONE_TF32), out),
     }
     amounts = {
         ARITHMETIC: ("FLOP", 2 * STEPS * CHAINS * threads),
         SHARED: ("byte", 16 * STEPS * threads),
         L2: ("byte", 2 * TIMES * small),
         DRAM: ("byte", 2 * large),
+        READ: ("byte", 2 * TIMES * small),
+        MMA_FP16: ("FLOP", 2 * 16 * 8 * 16 * PRODUCTS * CHAINS * threads // WARP),
+        MMA_TF32: ("FLOP", 2 * 16 * 8 * 8 * PRODUCTS * CHAINS * threads // WARP),
     }
-    taken = timing.time_interleaved({name: launch(KERNELS[name], *given) for name, given in arguments.items()})
+    taken = timing.time_interleaved(
+        {name: launch((KERNELS | LATER)[name], *given) for name, given in arguments.items()}
+    )
     for kernel, name in missing:
         unit, amount = amounts[name]
         of = taken[name]

@@ -130,7 +130,7 @@ def judge(kernel: Kernel, problem: dict[str, Any], xp: Any = cupy) -> tuple[floa
     kernel(A, B, C, alpha, beta)
     before[2][start : start + size] = C.ravel().view(before[2].dtype)  # C, the last of the three, is to change
     touched = sum((now != then).any() for now, then in zip(buffers, before, strict=True))
-    worst = excess(C, A, B, old, alpha, beta).max() if C.size else touched * 0.0
+    worst = excess(C, A, B, old, alpha, beta, kernel.types).max() if C.size else touched * 0.0
     worst, touched = xp.stack([worst, touched.astype(np.float64)]).tolist()
     return worst, not touched
 
@@ -169,7 +169,7 @@ def fuzz(kernel: Kernel, problems: int, seed: int = SEED, xp: Any = cupy) -> Fuz
 def plan() -> Plan:
     """Return the plan of the recording."""
     of = variants
-    others = (*of.VARIANTS, *of.STEPS[1:], of.STEP_IN_FP64, *of.FRAGMENTS)
+    others = (*of.VARIANTS, *of.STEPS[1:], of.STEP_IN_FP64, *of.FRAGMENTS, *of.TENSOR)
     right_everywhere = [kernel for kernel in others if kernel.label != "no guards"]
     kernels = dict.fromkeys((*CATALOGUE, *CHOOSING, *right_everywhere))
     settings = {"problems": PROBLEMS, "problems of a variant": PROBLEMS // 10, "seed": SEED}

@@ -20,15 +20,12 @@ def bench_or_recording(
     kernels: Kernel | str | Sequence[Kernel | str] = LADDER,
     sizes: int | Sequence[int | Size] = (4096,),
     recording: str | Path = "ladder",
-    *,
-    flush_l2: bool = False,
-    progress: bool | None = None,
 ) -> Record:
     """Return the times of a benchmark on this GPU, or, where there is none, the recorded ones.
 
     Parameters
     ----------
-    kernels, sizes, flush_l2, progress
+    kernels, sizes
         As for `bench`. Of a recording, those of these kernels and sizes that it holds are shown.
     recording : str or Path
         As for `timings.load`.
@@ -41,7 +38,7 @@ def bench_or_recording(
         As for `bench`.
     """
     if gpu.available():
-        return bench(kernels, sizes, flush_l2=flush_l2, progress=progress)
+        return bench(kernels, sizes)
     record = recorded(kernels, sizes, recording)
     print(no_gpu(record))
     return record

@@ -58,11 +58,11 @@ def by_host_clock(
     return Timing(tuple(times[WARM_UP:]), 1)
 
 
-def by_events(launch: Launch, calls: int = CALLS) -> Timing:
+def by_events(launch: Launch) -> Timing:
     """Time single launches between two events, each on an idle GPU."""
     before, after = cupy.cuda.Event(), cupy.cuda.Event()
     times = []
-    for _ in range(WARM_UP + calls):
+    for _ in range(WARM_UP + CALLS):
         cupy.cuda.get_current_stream().synchronize()
         before.record()
         launch()

@@ -34,6 +34,11 @@ def counters_plan() -> Plan:
     return _plan("counters", [(k, size) for k in (*CATALOGUE, *variants.COUNTED) for size in sizes], counters.METRICS)
 
 
+def sectors_plan() -> Plan:
+    """Return the plan that counts the same of `variants.TENSOR`, at full size."""
+    return _plan("sectors", [(kernel, counters.LARGE) for kernel in variants.TENSOR], counters.METRICS)
+
+
 def profiles_plan() -> Plan:
     """Return the plan of profiles at full size: the catalogue, and what 13 becomes step by step."""
     kernels = (*CATALOGUE, *variants.STEPS[1:], variants.STEP_IN_FP64)
@@ -125,7 +130,7 @@ def version() -> str:
 
 def main(name: str, *places: str) -> None:
     """Launch these items of a plan: what ncu runs."""
-    items = {"counters": counters_plan, "profiles": profiles_plan}[name]().items
+    items = {"counters": counters_plan, "sectors": sectors_plan, "profiles": profiles_plan}[name]().items
     for place in map(int, places):
         kernel, size = items[place]
         kernel(*matrices(*size, types=kernel.types))

@@ -24,6 +24,8 @@ from . import (
     nsight,
     occupancy,
     sanitizer,
+    split_errors,
+    sustained,
     tune,
     wavefronts,
 )
@@ -72,6 +74,18 @@ def _known() -> dict[tuple[str, Size], float]:
 
 
 FULL = sizes_of(4096)
+LARGE = sizes_of((2048, 3072, 8192))
+"""Other square problems for tensor cores, with which they are busy."""
+
+
+def _tensor() -> Plan:
+    """Return the plan of times of `variants.TENSOR` at full size, and of what is 16's and 17's at others."""
+    ours = [kernel for kernel in variants.TENSOR if kernel.name[:2] > "15"]
+    items = [(kernel, size) for size in FULL for kernel in variants.TENSOR]
+    items += [(kernel, size) for size in LARGE for kernel in ours]
+    return plan("tensor", items, takes=lambda item: 0.6, **IN_SHORT)
+
+
 TIMES: dict[str, Callable[[], Plan]] = {
     "ladder": lambda: _timed("ladder", LADDER, SIZES, processes=3),
     "cold": lambda: _timed("cold", LADDER, COLD_SIZES, flush_l2=True),
@@ -79,6 +93,8 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "pitch": lambda: _timed("pitch", (find("01"), find("02")), PITCHES),
     "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES),
     "fragments": lambda: _timed("fragments", variants.FRAGMENTS, FULL),
+    "tensor": _tensor,
+    "sustained": sustained.plan,
     "tune": lambda: tune.plan((*SQUARES, *SHAPES)),
     "squares": lambda: _timed("squares", (find("12"),), SQUARES, search=True),
     "shapes": lambda: _timed("shapes", (find("12"),), SHAPES, search=True),
@@ -90,6 +106,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
 
 COUNTS: dict[str, Callable[[], Plan]] = {
     "counters": nsight.counters_plan,
+    "sectors": nsight.sectors_plan,
     "profiles": nsight.profiles_plan,
     "wavefronts": wavefronts.plan,
     "anatomy": anatomy.plan,
@@ -100,6 +117,7 @@ CHECKS: dict[str, Callable[[], Plan]] = {
     "checksums": checksums.plan,
     "occupancy": occupancy.plan,
     "accuracy": accuracy.plan,
+    "split_errors": split_errors.plan,
     "fuzz": fuzz.plan,
     "sanitizer": sanitizer.plan,
     "cost": cost.plan,
@@ -108,7 +126,7 @@ CHECKS: dict[str, Callable[[], Plan]] = {
 
 RECORDINGS = TIMES | COUNTS | CHECKS
 GROUPS = {"times": TIMES, "counts": COUNTS, "checks": CHECKS}
-TOGETHER = (("checksums", "occupancy", "accuracy"), ("fuzz",), ("sanitizer",), ("cost",))
+TOGETHER = (("checksums", "occupancy", "accuracy", "split_errors"), ("fuzz",), ("sanitizer",), ("cost",))
 """Of `CHECKS`, what one process makes."""
 NEEDS = dict.fromkeys(COUNTS, "ncu") | {"sanitizer": "compute-sanitizer"}
 """The programs without which a recording cannot be made."""

@@ -37,6 +37,8 @@ WARM_CACHE_MS = 10.0
 FIRST_SPIN_MS, LEAST_SPIN_MS, MOST_SPIN_MS = 5.0, 0.1, 500.0
 BRIEF_MS, BRIEF_LAUNCHES = 0.3, 24
 """Device time and launches, at most, of a sample that only tells good from bad."""
+WINDOW, TOLERANCE = 3, 0.01
+"""Times of a warm-up that are looked at together, and the part by which they may be better than those before."""
 ATTEMPTS = 8
 """Samples thrown away in a row before giving up."""
 
@@ -206,11 +208,11 @@ def batch_size(launch_ms: float, most: int = MOST_LAUNCHES) -> int:
     return max(1, int(np.ceil(SAMPLE_MS / launch_ms)))
 
 
-def settled(history: list[float], window: int = 3, tolerance: float = 0.01) -> bool:
-    """Whether the last `window` times are no better than the best before them by more than `tolerance`."""
-    if len(history) <= window:
+def settled(history: list[float]) -> bool:
+    """Whether the last few times are no better than the best before them."""
+    if len(history) <= WINDOW:
         return False
-    return min(history[-window:]) >= (1 - tolerance) * min(history[:-window])
+    return min(history[-WINDOW:]) >= (1 - TOLERANCE) * min(history[:-WINDOW])
 
 
 class _Source:

@@ -8,6 +8,8 @@ from typing import Any
 from ..table import Table, Tabular
 
 ARITHMETIC, SHARED, L2, DRAM = "FP32", "shared memory", "L2", "DRAM"
+READ, MMA_FP16, MMA_TF32 = "L2, read alone", "FP16 by mma", "TF32 by mma"
+"""Ceilings that not all cards have been measured for."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class Ceiling:
     Attributes
     ----------
     name : str
-        `ARITHMETIC`, `SHARED`, `L2` or `DRAM`.
+        `ARITHMETIC`, `SHARED`, `L2`, `DRAM`, `READ`, `MMA_FP16` or `MMA_TF32`.
     unit : str
         "FLOP" or "byte".
     amount : int

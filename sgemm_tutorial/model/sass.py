@@ -183,9 +183,8 @@ def sass_class(instruction: SassInstruction) -> str:
 
 
 def _multiply_adds(instruction: SassInstruction) -> int:
-    if sass_class(instruction) == "move, select":
-        return 0
-    return _MULTIPLY_ADDS.get(instruction.opcode.split(".")[0], 0)
+    often = _MULTIPLY_ADDS.get(instruction.opcode.partition(".")[0], 0)
+    return 0 if often and sass_class(instruction) == "move, select" else often
 
 
 def hot_loop(code: Sequence[SassInstruction]) -> list[SassInstruction]:
@@ -222,7 +221,7 @@ def _reached(code: Sequence[SassInstruction], barred: int) -> set[int]:
             reached.add(address)
             instruction = at[address]
             left += [instruction.target] if instruction.target is not None else []
-            if instruction.text.split()[0] not in ("EXIT", "BRA") or "," in instruction.text:  # or with a condition
+            if instruction.opcode not in ("EXIT", "BRA") or instruction.text.startswith("@") or "," in instruction.text:
                 left.append(address + 16)
     return reached - {barred}
 

@@ -6,7 +6,6 @@ rounding errors are relative to (N. J. Higham, Accuracy and Stability of Numeric
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,10 +45,7 @@ class Error(Measured):
     arithmetic: float | None
     lost: float
 
-    @property
-    def key(self) -> Hashable:
-        """Kernel, K and exponent."""
-        return (self.identity, self.K, self.exponent)
+    PROBLEM = ("K", "exponent")
 
 
 def load(path: str | Path = "accuracy") -> list[Error]:

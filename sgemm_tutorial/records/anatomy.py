@@ -44,8 +44,8 @@ SIZES: tuple[Size, ...] = (
 CLOSELY: tuple[Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 2048, 2560, 4096))
 """Of these also `profiles.METRICS`."""
 
-BESIDE: tuple[Size, ...] = CLOSELY[3:]
-"""The same of 12, where one large tile to an SM is its choice."""
+BESIDE: tuple[Size, ...] = CLOSELY
+"""The same of 12."""
 
 
 @dataclass(frozen=True)
@@ -185,10 +185,10 @@ def launches_table(sizes: Sequence[Size] = SIZES) -> Table:
     return Table(columns, rows, "What cuBLAS launches", made("anatomy", Recording[Dissected]))
 
 
-def profile_table(sizes: Sequence[Size] = CLOSELY) -> Table:
+def profile_table() -> Table:
     """Return how busy cuBLAS's main kernel and 12 keep the SMs, and what their warps wait for most."""
     rows = []
-    for size in sizes:
+    for size in CLOSELY:
         for name, what in (("cuBLAS", cublas.sgemm), *((("12", find("12")),) if size in BESIDE else ())):
             counts = of(what, size).main.counts
             waits = profiles.shares(counts)

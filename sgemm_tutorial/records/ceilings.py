@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ArgumentError
 from ..hardware import Gpu, find_gpu, limits_of
 from ..kernel import Kernel
-from ..model.ceilings import ARITHMETIC, DRAM, L2, SHARED, Ceiling, Ceilings
+from ..model.ceilings import ARITHMETIC, DRAM, L2, MMA_FP16, MMA_TF32, READ, SHARED, Ceiling, Ceilings
 from . import cards, files
 from .files import Measured, Recording
 from .timings import Ms
@@ -19,7 +18,11 @@ CHAINS, THREADS = 8, 256
 MULTIPLY_ADD = Kernel("multiply_add", "multiply-adds and nothing else", {"CHAINS": CHAINS})
 SHARED_READ = Kernel("shared_read", "reads of shared memory and nothing else", {"THREADS": THREADS})
 COPY = Kernel("copy", "copies an array", {})
+READS = Kernel("read", "reads an array", {})
+PRODUCTS = Kernel("multiply_fragments", "products of fragments and nothing else", {"TF32": 0, "CHAINS": CHAINS}, (8, 0))
 KERNELS = {ARITHMETIC: MULTIPLY_ADD, SHARED: SHARED_READ, L2: COPY, DRAM: COPY}
+LATER = {READ: READS, MMA_FP16: PRODUCTS, MMA_TF32: PRODUCTS.variant(TF32=1)}
+"""Measured of cards that were recorded since there are these."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,7 @@ class Rate(Measured):
     ms_p10: Ms
     ms_p90: Ms
 
-    @property
-    def key(self) -> Hashable:
-        """Kernel and ceiling."""
-        return (self.identity, self.name)
+    PROBLEM = ("name",)
 
 
 def load(path: str | Path = "ceilings") -> Ceilings:
@@ -49,7 +49,9 @@ def load(path: str | Path = "ceilings") -> Ceilings:
     """
     recording, names = files.load(path, Recording[Rate]), [field.name for field in dataclasses.fields(Ceiling)]
     found = {}
-    for name, kernel in KERNELS.items():
+    for name, kernel in (KERNELS | LATER).items():
+        if name in LATER and name not in {rate.name for rate in recording.points}:
+            continue
         for rate in files.find(recording.points, kernel, "ceilings"):
             if rate.name == name:
                 found[name] = Ceiling(**{field: getattr(rate, field) for field in names})

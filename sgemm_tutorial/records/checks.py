@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ..kernel import Kernel
@@ -17,10 +16,7 @@ class Checksum(Measured):
     case: int
     sha256: str
 
-    @property
-    def key(self) -> Hashable:
-        """Kernel and case."""
-        return (self.identity, self.case)
+    PROBLEM = ("case",)
 
 
 @dataclass(frozen=True)
@@ -70,10 +66,7 @@ class Sanitized(Measured):
     errors: int
     broken: bool
 
-    @property
-    def key(self) -> Hashable:
-        """Kernel, tool, and whether it is broken on purpose."""
-        return (self.identity, self.tool, self.broken)
+    PROBLEM = ("tool", "broken")
 
     @property
     def fault(self) -> str:

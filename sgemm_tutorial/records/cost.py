@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..kernel import Kernel
@@ -24,10 +24,7 @@ class Simulated(Measured):
     size: int
     seconds: float
 
-    @property
-    def key(self) -> Hashable:
-        """Kernel and size."""
-        return (self.identity, self.size)
+    PROBLEM = ("size",)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -66,6 +66,9 @@ class Measured:
     label: str
     digest: str
 
+    PROBLEM: ClassVar[tuple[str, ...]] = ()
+    """What tells problems apart that the same kernel is measured on."""
+
     @property
     def identity(self) -> Identity:
         """Of the kernel."""
@@ -74,7 +77,7 @@ class Measured:
     @property
     def key(self) -> Hashable:
         """What was measured: the kernel's identity, and on which problem, if there are several."""
-        return (self.identity,)
+        return (self.identity, *(getattr(self, name) for name in self.PROBLEM))
 
     @property
     def fault(self) -> str:
@@ -102,10 +105,7 @@ class Sized(Measured):
     N: int
     K: int
 
-    @property
-    def key(self) -> Hashable:
-        """The kernel or routine, and the size."""
-        return (self.identity, self.size)
+    PROBLEM = ("size",)
 
     @property
     def size(self) -> Size:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,10 +34,7 @@ class Launches(Measured):
     size: int
     us: dict[str, tuple[Ms, Ms, Ms]] = field(hash=False)
 
-    @property
-    def key(self) -> Hashable:
-        """Kernel and size."""
-        return (self.identity, self.size)
+    PROBLEM = ("size",)
 
 
 @dataclass(frozen=True)

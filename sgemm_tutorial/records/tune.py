@@ -175,3 +175,25 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], most: in
         for tile in lines.keys() & quickest.keys():
             lines[tile].append((point.M, point.tflops(quickest[tile] / 1e3)))
     return lines | {"cuBLAS": [(point.M, point.tflops(point.cublas_ms)) for point in squares]}
+
+
+def of_quickest(point: Tuned, settings: Sequence[Sequence[int]], way: Way) -> float | None:
+    """Return the speed of a way as a part of that of the quickest that was looked at; None if it was not looked at.
+
+    Parameters
+    ----------
+    point : Tuned
+    settings : sequence of sequence of int
+        Those of the recording, by their numbers. How many words are fetched at once, and whether tiles are shared, are
+        the size's and the division's.
+    way : Way
+    """
+    words, sharing = PARAMETERS.index("WORDS"), PARAMETERS.index("SHARING")
+    fixed = [place for place in range(len(PARAMETERS)) if place not in (words, sharing)]
+    wanted = [way.setting[place] for place in fixed]
+    times = [
+        us
+        for number, whole, shares, us in point.tried
+        if (whole, shares) == (way.whole, way.shares) and [settings[number][place] for place in fixed] == wanted
+    ]
+    return min(us for *_, us in point.tried) / min(times) if times else None

@@ -77,6 +77,8 @@ class Launch:
         Bytes of the narrowest access to shared memory, 4 at most.
     warpwise : bool
         Whether the order of accesses within a warp has to be kept.
+    local : frozenset of str
+        Registers that no basic block hands to another.
     threads : int
         Per block.
     memory : GlobalMemory
@@ -97,6 +99,7 @@ class Launch:
     steps: list[list[Step]]
     granule: int
     warpwise: bool
+    local: frozenset[str]
     threads: int
     memory: GlobalMemory
     parameters: dict[str, np.ndarray]
@@ -112,11 +115,13 @@ class Launch:
 class Batch:
     """Some blocks' lanes on their way through the program.
 
-    A register is an array with an element per lane, or one element where all lanes hold the same.
+    A register is an array with an element per lane, or one element where all lanes hold the same. One that no basic
+    block hands to another has elements for the active lanes alone.
     """
 
     def __init__(self, launch: Launch, blocks: np.ndarray, grid: int) -> None:
         self.launch, self.blocks = launch, blocks
+        self.traced = np.flatnonzero(np.isin(blocks, list(launch.traced)))  # their places in the batch
         threads = launch.threads
         self.size = len(blocks) * threads
         self.block = np.repeat(np.arange(len(blocks)), threads)  # each lane's block within the batch
@@ -181,7 +186,7 @@ class Batch:
         if lanes is not None and len(lanes) == 0:
             return
         if target in self.waiting:
-            lanes = np.sort(np.concatenate([self.waiting[target], lanes]))
+            lanes = np.sort(np.concatenate([self.waiting[target], lanes]), kind="stable")  # quick, as both are sorted
         self.waiting[target] = None if lanes is None or len(lanes) == self.size else lanes
 
     def _party(self, barrier: Instruction) -> tuple[np.ndarray, np.ndarray]:
@@ -251,11 +256,11 @@ class Batch:
             if value.dtype.itemsize > dtype.itemsize:  # PTX takes the low bits of a wider register
                 value = value.astype(f"u{dtype.itemsize}")
             value = value.view(dtype)
-        return value if lanes is None or value.size == 1 else value[lanes]
+        return value if lanes is None or value.size == 1 or name in self.launch.local else value[lanes]
 
     def write(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
         """Give a register a value in the active lanes."""
-        if lanes is not None:
+        if lanes is not None and name not in self.launch.local:
             before, whole = self.registers.get(name), np.empty(self.size, value.dtype)
             whole[:] = 0 if before is None else before.view(value.dtype)
             whole[lanes] = value
@@ -308,10 +313,10 @@ class Batch:
 
     def trace(self, line: int, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int) -> None:
         """Keep the access as each traced block made it."""
-        if not self.launch.traced:
+        if not len(self.traced):
             return
         addresses, block, thread = self._spread(addresses, lanes)
-        for number in np.flatnonzero(np.isin(self.blocks, list(self.launch.traced))):
+        for number in self.traced:
             mine = block == number
             if mine.any():
                 first = int(addresses[mine][0])

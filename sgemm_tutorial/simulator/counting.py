@@ -36,7 +36,7 @@ class Counts:
         The same, counted once per active thread.
     flops : int
         Floating-point operations: two per thread and fused multiply-add, one per addition or multiplication, and
-        2 · 16³ per warp and product of matrices.
+        twice rows, columns and depth per warp and product of matrices.
     global_load_requests, global_load_sectors, global_load_bytes : int
         Warp-wide requests, the 32-byte sectors they touch, and the bytes all threads asked for together.
     global_store_requests, global_store_sectors, global_store_bytes : int

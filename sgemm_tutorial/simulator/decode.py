@@ -8,11 +8,12 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from . import copies, exchange, tensor
+from . import copies, exchange, mma, tensor
 from .batch import Batch, Lanes, Step
+from .fma import fma32
 from .instructions import DTYPES, OPERATIONS
 from .memory import Violation
-from .ptx import LEAVES, Address, Immediate, Instruction, Operand, Program, Register, Symbol, unsupported
+from .ptx import LEAVES, Address, Immediate, Instruction, Operand, Program, Register, Symbol, uncollected, unsupported
 
 TOGETHER = 1 << 15
 """Elements of several FMAs that are computed as one array at most: more would only miss the caches."""
@@ -22,7 +23,7 @@ FMA = "fma.rn.f32"
 SPECIAL = frozenset(f"%{name}.{axis}" for name in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz") | {"%laneid"}
 """The special registers that a kernel may read."""
 
-CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt")
+CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::no_allocate", "L2::128B")
 """What a load or a store says about caches, which the simulator does not have."""
 
 
@@ -41,6 +42,8 @@ class Code:
         Bytes of the narrowest access to shared memory, 4 at most.
     warpwise : bool
         Whether the lanes of a warp synchronise among themselves, so that an order of their accesses has to be kept.
+    local : frozenset of str
+        Registers that no basic block hands to another.
 
     Raises
     ------
@@ -55,7 +58,8 @@ class Code:
         self.granule = min(
             [4, *(_access(i)[2].itemsize for i in instructions if i.opcode.startswith(("ld.shared.", "st.shared.")))]
         )
-        self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.")) for i in instructions)
+        self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.")) for i in instructions)
+        self.local = _local(program.blocks)
         decoded = [
             [(run[0], self._step(run[0]) if len(run) == 1 else self._multiply_adds(run)) for run in _runs(block)]
             for block in program.blocks
@@ -79,6 +83,8 @@ class Code:
             return self._memory(instruction)
         if opcode.startswith("wmma."):
             return tensor.step(instruction, self._reader, self._address)
+        if mma.knows(opcode):
+            return mma.step(instruction, self._reader, self._address)
         if opcode in exchange.KINDS:
             return exchange.step(instruction, self._reader, self._address)
         if opcode in copies.WIDTHS:
@@ -148,8 +154,8 @@ class Code:
             kind = self._declared(target.name) if isinstance(target, Register) else None
             if len(sources) != 3 or kind not in (DTYPES["f32"], DTYPES["b32"]):
                 raise unsupported(instruction)
-        reads = [[self._reader(i.operands[place], "f32", i) for i in run] for place in (1, 2, 3)]
         names = [instruction.operands[0].name for instruction in run]
+        factors, others, addends = (self._together([i.operands[place] for i in run], run[0]) for place in (1, 2, 3))
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             width = batch.size if lanes is None else len(lanes)
@@ -159,17 +165,30 @@ class Code:
                 for step in alone:
                     step(batch, lanes)
                 return
+            sources = [fetch(batch, lanes, width) for fetch in (factors, others, addends)]
             for start in range(0, len(run), at_once):
                 these = slice(start, start + at_once)
-                sources = [
-                    np.concatenate([batch.spread(read(batch, lanes), lanes) for read in operands[these]])
-                    for operands in reads
-                ]
-                results = OPERATIONS[FMA].function(*sources).reshape(-1, width)
-                for name, result in zip(names[these], results, strict=True):
+                a, b, c = (values[rows[these]].reshape(-1) for values, rows in sources)
+                for name, result in zip(names[these], fma32(a, b, c).reshape(-1, width), strict=True):
                     batch.write(name, result, lanes)
 
         return execute
+
+    def _together(
+        self, operands: list[Operand], instruction: Instruction
+    ) -> Callable[[Batch, Lanes, int], tuple[np.ndarray, np.ndarray]]:
+        """Return a function that fetches float32 operands: a row for each that is different, and whose row is which."""
+        different = list(dict.fromkeys(operands))
+        rows = np.array([different.index(operand) for operand in operands])
+        reads = [self._reader(operand, "f32", instruction) for operand in different]
+
+        def fetch(batch: Batch, lanes: Lanes, width: int) -> tuple[np.ndarray, np.ndarray]:
+            values = [read(batch, lanes) for read in reads]
+            if any(value.size != width for value in values):
+                values = [batch.spread(value, lanes) for value in values]
+            return np.concatenate(values).reshape(-1, width), rows
+
+        return fetch
 
     def _reader(self, operand: Operand, kind: str, instruction: Instruction) -> Callable[[Batch, Lanes], np.ndarray]:
         """Return a function that fetches an operand as an array: one element, or one per active lane."""
@@ -224,7 +243,7 @@ class Code:
         if declared is None or declared.itemsize < dtype.itemsize:
             raise unsupported(instruction)
         if declared.itemsize == dtype.itemsize:
-            return lambda value: value
+            return _as_it_is
         wide = np.dtype(f"{dtype.kind}{declared.itemsize}")
         return lambda value: value.astype(wide)
 
@@ -317,16 +336,48 @@ class Code:
         return wait_all
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)
+@uncollected
 def decode(program: Program) -> Code:
     """Decode a program, or return what was made of it before."""
     return Code(program)
+
+
+def _as_it_is(value: np.ndarray) -> np.ndarray:
+    return value
 
 
 def _guarded(instruction: Instruction, step: Step, batch: Batch, lanes: Lanes) -> None:
     taking, _ = batch.split(instruction, lanes)
     if taking is None or len(taking):
         step(batch, taking)
+
+
+def _local(blocks: list[list[Instruction]]) -> frozenset[str]:
+    """Return the registers that only one basic block names, where all lanes write them before any reads them."""
+    home: dict[str, int] = {}  # the block that writes it first
+    handed: set[str] = set()
+    for number, block in enumerate(blocks):
+        for instruction in block:
+            target, *sources = instruction.operands or ((),)
+            if isinstance(target, Address):
+                sources.append(target)
+                target = ()
+            read, written = {name for source in sources for name in _named(source)}, _named(target)
+            if instruction.guard:  # not all lanes do it
+                handed.update(read, written)
+                read = {instruction.guard[0]}
+            handed.update(name for name in read if home.get(name) != number)
+            handed.update(name for name in written if home.setdefault(name, number) != number)
+    return frozenset(home.keys() - handed)
+
+
+def _named(operand: Operand) -> list[str]:
+    """Return the registers of an operand."""
+    if isinstance(operand, tuple):
+        return [name for part in operand for name in _named(part)]
+    operand = operand.base if isinstance(operand, Address) else operand
+    return [operand.name] if isinstance(operand, Register) else []
 
 
 def _mix(block: list[Instruction]) -> dict[int, tuple[Counter[str], int]]:
@@ -342,7 +393,7 @@ def _access(instruction: Instruction) -> tuple[str, str, np.dtype, int]:
     """Return space, kind, element type and elements per lane of a load or store."""
     head, *modifiers, kind = instruction.opcode.split(".")
     space = modifiers.pop(0) if modifiers else "generic"
-    if space == "global" and modifiers[:1] and modifiers[0] in CACHING:
+    while space == "global" and modifiers[:1] and modifiers[0] in CACHING:
         modifiers.pop(0)
     count = {(): 1, ("v2",): 2, ("v4",): 4}.get(tuple(modifiers))
     if space not in ("global", "shared") or count is None or kind not in DTYPES or kind == "pred":
@@ -360,6 +411,8 @@ def _class(instruction: Instruction) -> str:
         return " ".join(_access(instruction)[:2])
     if opcode.startswith("wmma."):
         return tensor.kind(opcode)
+    if mma.knows(opcode):
+        return mma.kind(opcode)
     if opcode in exchange.KINDS:
         return exchange.KINDS[opcode]
     if opcode in copies.GROUPS:
@@ -372,6 +425,8 @@ def _class(instruction: Instruction) -> str:
 def _flops(instruction: Instruction) -> int:
     if instruction.opcode.startswith("wmma.mma."):
         return tensor.FLOPS
+    if mma.knows(instruction.opcode):
+        return mma.flops(instruction.opcode)
     return OPERATIONS[instruction.opcode].flops if instruction.opcode in OPERATIONS else 0
 
 

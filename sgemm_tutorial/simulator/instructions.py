@@ -62,6 +62,12 @@ def _convert(a: np.ndarray, to: np.dtype) -> np.ndarray:
     return canonical(result) if to == np.float32 else result
 
 
+def _to_tf32(a: np.ndarray) -> np.ndarray:
+    """Return the bits of float32 rounded to 10 bits behind the point, ties away from zero; NaN as the GPU's."""
+    bits = (a.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return np.where(np.isnan(a), np.uint32(0x7FFFFFFF), np.where(np.isinf(a), a.view(np.uint32), bits))
+
+
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Integer quotient towards zero, as C and PTX have it."""
     quotient = a // b  # towards minus infinity, as Python has it
@@ -208,6 +214,7 @@ def _operations() -> dict[str, Operation]:
         table[f"cvt{rounding}.{target}.{source}"] = Operation(
             lambda a, to=DTYPES[target]: _convert(a, to), (source,), target, "convert"
         )
+    table["cvt.rna.tf32.f32"] = Operation(_to_tf32, ("f32",), "b32", "convert")
     return table
 
 

@@ -64,6 +64,7 @@ class Machine:
             self.code.steps,
             self.code.granule,
             self.code.warpwise,
+            self.code.local,
             threads,
             memory,
             parameters,

@@ -6,10 +6,13 @@ line of the kernel's source. The grammar is that of NVIDIA's "Parallel Thread Ex
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
+from typing import Any
 
 from ..errors import UnsupportedInstruction
 
@@ -158,7 +161,24 @@ IGNORED = (
 )  # what uses local memory is refused where it does
 
 
-@lru_cache(maxsize=32)
+def uncollected(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function that makes very many things that stay do so without Python looking for garbage all the time."""
+
+    @wraps(make)
+    def made(*arguments: Any) -> Any:
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return make(*arguments)
+        finally:
+            if enabled:
+                gc.enable()
+
+    return made
+
+
+@lru_cache(maxsize=16)
+@uncollected
 def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     """Read one entry point of a PTX module.
 

@@ -38,7 +38,8 @@ CHUNK = 64  # warps that are multiplied as one array: more would only miss the c
 
 FRACTION = 25  # bits behind the point to which the H100 aligns what it adds, two more than float32 has
 LEAST_EXPONENT = {np.dtype(np.float16): -14, np.dtype(np.float32): -126}  # subnormals have it too
-NO_EXPONENT = -200  # of zero: below that of any product or float32
+NO_EXPONENT = -300  # of zero: below that of any product
+LEAST_TOP = -133  # the exponent to which all is aligned where none is larger
 UNIT_ROUNDOFF = 2.0**-23  # of float32 when it is truncated
 
 TRANSFER = re.compile(r"wmma\.(load|store)\.([abcd])\.sync\.aligned\.(row|col)\.m16n16k16\.(global|shared)\.(f16|f32)")
@@ -86,25 +87,29 @@ def multiply_accumulate(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarr
     """Return a·b + c as an H100's tensor cores compute it.
 
     The products are exact. They and c are aligned to the largest exponent among them, where a product's is the sum of
-    its factors', and cut off 25 bits behind the point; their sum is exact, and is cut off to float32: F. A. Khattak
-    and M. Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv:2512.07004, 2025. NVIDIA documents none of it, and
-    other GPUs add fewer products at once or cut off elsewhere; see `accumulation_bound`.
+    its factors' and -133 is the least, and cut off 25 bits behind the point; their sum is exact, and is cut off to
+    float32, past whose range it is infinite: F. A. Khattak and M. Mikaitis, "Accurate Models of NVIDIA Tensor Cores",
+    arXiv:2512.07004, 2025; P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025. NVIDIA documents none of it, and other
+    GPUs add fewer products at once or cut off elsewhere; see `accumulation_bound`. That it is so on Hopper the recorded
+    checksums tell, bit by bit.
 
     Parameters
     ----------
-    a, b : array of float16, shape (n, 16, 16)
-    c : array of float32, shape (n, 16, 16)
+    a, b : array of float16 or float32, shapes (n, rows, depth) and (n, depth, columns)
+        Float32 stands for types with its exponents and fewer bits, BF16 and TF32.
+    c : array of float32, shape (n, rows, columns)
 
     Returns
     -------
-    array of float32, shape (n, 16, 16)
+    array of float32, shape (n, rows, columns)
     """
-    top, across, down = _exponents(c), _exponents(a), _exponents(b)
-    for k in range(SIZE):
+    depth = a.shape[2]
+    top, across, down = np.maximum(_exponents(c), LEAST_TOP), _exponents(a), _exponents(b)
+    for k in range(depth):
         top = np.maximum(top, across[:, :, k, None] + down[:, None, k])
     a, b, unit = a.astype(np.float64), b.astype(np.float64), np.ldexp(1.0, FRACTION - top)
     total = np.trunc(c * unit) + 0.0  # a sum of zeros is +0
-    for k in range(SIZE):
+    for k in range(depth):
         total += np.trunc(a[:, :, k, None] * b[:, None, k] * unit)
     return _truncated(total / unit)
 
@@ -144,9 +149,10 @@ def _exponents(x: np.ndarray) -> np.ndarray:
 
 
 def _truncated(x: np.ndarray) -> np.ndarray:
-    """Return float64 cut off to float32."""
+    """Return float64 cut off to float32: past its range infinite, and what is cut off whole is +0."""
     result = x.astype(np.float32)
-    return canonical(np.where(np.abs(result) > np.abs(x), np.nextafter(result, np.float32(0)), result))
+    over = (np.abs(result) > np.abs(x)) & (np.abs(x) < 2.0**128)
+    return canonical(np.where(over, np.nextafter(result, np.float32(0)), result) + np.float32(0))
 
 
 def _accesses(kind: str, layout: str, space: str) -> np.ndarray:
@@ -187,7 +193,7 @@ def _transfer(
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         try:
-            _require_whole(batch, lanes)
+            require_whole(batch, lanes)
             base, stride = (_of_warps(get(batch, lanes), batch, lanes) for get in (locate, step_by))
             _require_fit(base, stride * np.uint64(dtype.itemsize), dtype, action)
             held = np.empty((len(base), SIZE**2), dtype)
@@ -240,7 +246,7 @@ def _multiply(instruction: Instruction, reader: Callable) -> Step:
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         try:
-            _require_whole(batch, lanes)
+            require_whole(batch, lanes)
         except Violation as violation:
             raise batch.fault(violation, instruction, lanes) from None
         a, b, c = (matrix(batch, lanes, name) for name in "abc")
@@ -261,7 +267,7 @@ def _registers(operand: Operand, instruction: Instruction) -> tuple[Register, ..
     return operand
 
 
-def _require_whole(batch: Batch, lanes: Lanes) -> None:
+def require_whole(batch: Batch, lanes: Lanes) -> None:
     """Raise Violation unless every warp is here with all its lanes."""
     if lanes is None and batch.full:
         return
@@ -299,17 +305,17 @@ def _load(
 ) -> list[np.ndarray]:
     if space == "global":
         return batch.launch.memory.load(addresses, dtype, count)
-    return batch.shared.load(addresses, *_owners(batch, lanes), dtype, count)
+    return batch.shared.load(addresses, *owners(batch, lanes), dtype, count)
 
 
 def _store(batch: Batch, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray]) -> None:
     if space == "global":
         batch.launch.memory.store(addresses, values)
     else:
-        batch.shared.store(addresses, *_owners(batch, lanes), values)
+        batch.shared.store(addresses, *owners(batch, lanes), values)
 
 
-def _owners(batch: Batch, lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
+def owners(batch: Batch, lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
     """Return each lane's block, and, in the place of its thread, its whole warp."""
     block, thread = (batch.block, batch.thread) if lanes is None else (batch.block[lanes], batch.thread[lanes])
     return block, thread & -WARP | OF_WARP

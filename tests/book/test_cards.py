@@ -1,6 +1,7 @@
 """What a notebook says of measurements holds for every recorded card: its cells run, and their assertions hold."""
 
 import gc
+import sys
 
 import matplotlib.pyplot
 import nbformat
@@ -20,12 +21,16 @@ def shell(monkeypatch):
     """A shell of its own for each notebook, as if in the book's folder, where figures are drawn on nothing."""
     monkeypatch.chdir(NOTEBOOKS[0].parent)
     matplotlib.pyplot.switch_backend("agg")
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # which the shell takes for itself
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance()
+    shell.display_formatter.format = lambda *_: ({}, {})  # what a formatter raises would not count
+    gc.freeze()
     yield shell
-    shell.reset(new_session=False)
+    shell.user_ns.clear()
     InteractiveShell.clear_instance()
-    gc.collect()  # what the notebook held
+    gc.collect()  # what the notebook held, and nothing older
+    gc.unfreeze()
 
 
 def failures(path, shell):

@@ -873,3 +873,21 @@ def test_scaling_of_short_times_is_in_microseconds(drawn):
 def test_scaling_refuses_what_cannot_be_drawn(sizes, seconds):
     with pytest.raises(ArgumentError):
         draw.scaling(sizes, seconds)
+
+
+@pytest.mark.parametrize(("matrix", "element", "size"), [("a", 2, 256), ("b", 2, 128), ("c", 2, 128), ("a", 4, 128)])
+def test_layout_shows_every_element_once(matrix, element, size):
+    figure = draw.layout(matrix, element)
+    assert len(re.findall(r">\d+,\d<", figure.body)) == size
+    assert "Lane 1 has, register by register, row" in figure.alt
+    with pytest.raises(ArgumentError, match=r"^matrix, element: got 'a', 3, needs 'a', 'b' or 'c'"):
+        draw.layout("a", 3)
+
+
+def test_chunks_lie_where_they_were_copied():
+    kernel = find("16").variant(BM=64, BN=64, WM=32, WN=32, STAGES=2)
+    run = simulate(kernel, *matrices(64, 64, 64, on_gpu=False, types=kernel.types), trace=[0])
+    assert "row 0 at bank 0, row 1 at bank 16, row 2 at bank 4, row 3 at bank 20" in draw.chunks(run).alt
+    assert "row 0 at bank 0, row 1 at bank 4, row 2 at bank 8, row 3 at bank 12" in draw.chunks(run, "B").alt
+    with pytest.raises(ArgumentError, match=r"^run: got one without copies of A"):
+        draw.chunks(traced(COALESCED))

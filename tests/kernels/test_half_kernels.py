@@ -149,7 +149,7 @@ def test_infinities_and_overflow():
 
 @pytest.mark.parametrize("matrix", ["A", "A, aligned", "B", "B, aligned", "C"])
 @pytest.mark.parametrize("kernel", [WMMA, SMALL, SMALL.variant(STAGES=0)], ids=lambda kernel: kernel.expression)
-def test_past_two_to_the_32_elements(tmp_path, kernel, matrix):
+def test_past_two_to_the_32_elements(place, kernel, matrix):
     M, N, K = {
         "A": (2**30, 1, 5),
         "A, aligned": (2**27, 64, 48),
@@ -160,7 +160,7 @@ def test_past_two_to_the_32_elements(tmp_path, kernel, matrix):
     assert {"A": M * K, "B": K * N, "C": M * N}[matrix[0]] > 2**32
     try:
         A, B, C = (
-            np.memmap(tmp_path / name, dtype, "w+", shape=shape)
+            np.memmap(place / name, dtype, "w+", shape=shape)
             for name, dtype, shape in (("A", np.float16, (M, K)), ("B", np.float16, (K, N)), ("C", np.float32, (M, N)))
         )
     except OSError as error:
@@ -182,13 +182,13 @@ def test_past_two_to_the_32_elements(tmp_path, kernel, matrix):
 
 
 @pytest.mark.parametrize("kernel", [WMMA, SMALL, SMALL.variant(STAGES=0)], ids=lambda kernel: kernel.expression)
-def test_rows_far_apart(tmp_path, kernel):
+def test_rows_far_apart(place, kernel):
     M, N, K = 64, 2**29, 48
     assert 15 * N > 2**32
     A, _, _ = drawn(M, 64, K)
     try:
         B, C = (
-            np.memmap(tmp_path / name, dtype, "w+", shape=shape)
+            np.memmap(place / name, dtype, "w+", shape=shape)
             for name, dtype, shape in (("B", np.float16, (K, N)), ("C", np.float32, (M, N)))
         )
     except OSError as error:

@@ -7,7 +7,7 @@ import pytest
 
 import sgemm_tutorial as sg
 from sgemm_tutorial import ArgumentError, ceilings
-from sgemm_tutorial.model.ceilings import ARITHMETIC, DRAM, L2, SHARED
+from sgemm_tutorial.model.ceilings import ARITHMETIC, DRAM, L2, MMA_FP16, MMA_TF32, READ, SHARED
 from sgemm_tutorial.records import cards
 from sgemm_tutorial.records.ceilings import CHAINS, COPY, MULTIPLY_ADD, SHARED_READ, THREADS
 from sgemm_tutorial.simulator.counting import Counts
@@ -57,7 +57,7 @@ def test_shared_read_has_no_conflict():
 
 def test_the_recording_holds_every_ceiling():
     found = ceilings.load()
-    assert list(found.by_name) == [ARITHMETIC, SHARED, L2, DRAM]
+    assert list(found.by_name) == [ARITHMETIC, SHARED, L2, DRAM, READ, MMA_FP16, MMA_TF32]
     assert found[SHARED].tera_per_second > found[L2].tera_per_second > found[DRAM].tera_per_second
     assert all(c.ms_p10 <= c.ms <= c.ms_p90 for c in found.by_name.values())
     gpu = sg.find_gpu(cards.shown())

@@ -233,6 +233,8 @@ MULTIPLIED_AT = {
     "03_shared_tile": "acc += As",
     "14_wmma": "mma_sync(acc, fragA, fragB, acc);",
     "15_wmma_warp_tile": "mma_sync(acc[m][n], fragA[m], fragB[n], acc[m][n]);",
+    "16_mma": '"r"(a[0]), "r"(a[1])',
+    "17_tf32x3": '"r"(a[0]), "r"(a[1])',
 }
 """What of a kernel's source multiplies A and B; in the others it is the sum into `acc[m][n]`, or `acc[m]`."""
 

@@ -301,16 +301,16 @@ def far_tile(folder, kernel, M, N, K):
 
 @pytest.mark.parametrize("matrix", FAR)
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
-def test_past_two_to_the_32_elements(tmp_path, kernel, matrix):
+def test_past_two_to_the_32_elements(place, kernel, matrix):
     M, N, K = FAR[matrix]
     assert {"A": M * K, "B": K * N, "C": M * N}[matrix] > 2**32
-    got, expected = far_tile(tmp_path, kernel, M, N, K)
+    got, expected = far_tile(place, kernel, M, N, K)
     assert np.allclose(got, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("narrow", ["int", "unsigned"])
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
-def test_32_bit_offsets_are_caught(tmp_path, kernel, narrow):
+def test_32_bit_offsets_are_caught(tmp_path, place, kernel, narrow):
     for name, text in kernel.files.items():
         source, changes = re.subn(r"size_t(?!\(matrix)", narrow, text)  # but not of a pointer itself
         assert changes
@@ -319,7 +319,7 @@ def test_32_bit_offsets_are_caught(tmp_path, kernel, narrow):
     caught = []
     for matrix, shape in FAR.items():
         try:
-            got, expected = far_tile(tmp_path, broken, *shape)
+            got, expected = far_tile(place, broken, *shape)
         except SimulationFault as fault:
             assert fault.kind == "out of bounds"
             caught.append(matrix)

@@ -1,0 +1,181 @@
+// 16 · mma: the tensor cores' own instruction, and tiles whose chunks of 16 bytes are swizzled.
+//
+// What changed: mma.sync multiplies 16 × 16 by 16 × 8, and it is known which lane has which element. So each
+// warp loads fragments itself, by ldmatrix, at addresses of its own, and what had to be a plain matrix with
+// padding in 15 is free to lie as it likes: rows follow each other without gaps, and the chunks of a row, of
+// eight halves each, change places by an exclusive or with the row's number. While the fragments of one step
+// are multiplied, those of the next are loaded. For compute capability 8.0 and later.
+//
+// BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
+// C per warp. STAGES: pairs of tiles. BLOCKS: blocks that one SM is to hold.
+#include <cuda_fp16.h>
+#include "edges.cuh"
+
+// Where a chunk of a tile is, in chunks. Eight of one column in a row of rows lie in different banks.
+template <int CHUNKS>
+__device__ unsigned place(unsigned row, unsigned chunk)
+{
+    constexpr unsigned together = CHUNKS < 8 ? 8 / CHUNKS : 1;  // rows that share the 32 banks
+    return row * CHUNKS + (chunk ^ row / together % (CHUNKS < 8 ? CHUNKS : 8));
+}
+
+// Starts to copy a chunk into shared memory, or as many zeros where there is nothing to copy.
+__device__ void copy8(half* to, const half* from, bool exists)
+{
+    const unsigned address = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(exists ? 16 : 0));
+}
+
+// The same one by one, for eight neighbours of which `left` are inside the matrix.
+__device__ void gather8(half* to, const half* from, int left)
+{
+    #pragma unroll 4                                       // all eight would take registers that fragments want
+    for (int i = 0; i < 8; ++i) to[i] = i < left ? from[i] : half{};
+}
+
+// Loads 16 × 16 halves: four matrices of 8 × 8, of which each lane names a row.
+__device__ void load_fragment(unsigned (&to)[4], const half* row)
+{
+    const unsigned address = __cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
+}
+
+// The same, each transposed.
+__device__ void load_transposed(unsigned (&to)[4], const half* row)
+{
+    const unsigned address = __cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
+}
+
+// Adds the product of 16 × 16 and 16 × 8 to 16 × 8.
+__device__ void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+template <int BM, int BN, int BK, int WM, int WN, int STAGES, int BLOCKS>
+__global__ void __launch_bounds__(BM * BN / (WM * WN) * 32, BLOCKS)
+mma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, float* C)
+{
+    constexpr int threads = BM * BN / (WM * WN) * 32;
+    constexpr int FM = WM / 16, FN = WN / 16;              // fragments down and across a warp's tile: of B, two at once
+    constexpr int chunksA = BK / 8, chunksB = BN / 8;      // of a row
+    constexpr int stepA = threads / chunksA, stepB = threads / chunksB;  // rows of a tile that are fetched at once
+    constexpr int copiesA = BM / stepA, copies = copiesA + BK / stepB;   // of chunks, by each thread
+    constexpr int steps = BK / 16;                         // of the depth of a tile
+    static_assert(WM % 16 == 0 && WN % 16 == 0 && BK % 32 == 0, "fragments are of 16 × 16, and steps come in pairs");
+    static_assert(BM % WM == 0 && BN % WN == 0, "warps share the tile of a block");
+    static_assert(threads % chunksA == 0 && BM % stepA == 0, "the threads of a block fill the tile of A evenly");
+    static_assert(threads % chunksB == 0 && BK % stepB == 0, "the threads of a block fill the tile of B evenly");
+    static_assert(STAGES > 1, "a pair of tiles is fetched while another is multiplied");
+    extern __shared__ __align__(128) half shared[];        // more than 48 KiB have to be asked for at the launch
+    half (&As)[STAGES][BM * BK] = *reinterpret_cast<half (*)[STAGES][BM * BK]>(shared);
+    half (&Bs)[STAGES][BK * BN] = *reinterpret_cast<half (*)[STAGES][BK * BN]>(shared + STAGES * BM * BK);
+
+    const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const unsigned tileRow = warp / (BN / WN) * WM, tileCol = warp % (BN / WN) * WN;  // where this warp's tile begins
+    const int rowA = threadIdx.x / chunksA, chunkA = threadIdx.x % chunksA;      // this thread's in what is fetched
+    const int rowB = threadIdx.x / chunksB, chunkB = threadIdx.x % chunksB;      // at once
+    const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
+    const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
+    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+
+    if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
+
+    unsigned fragA[2][FM][4], fragB[2][FN][4];             // of this step and the next
+    float acc[FM][2 * FN][4] = {};
+    // Lane 8i + j names row j of matrix i: the first two of four are below each other, the others to their right.
+    // Sixteen rows further down, chunks have the same places in theirs.
+    auto load = [&](int stage, int step) {
+        const half* a = &As[stage][place<chunksA>(tileRow + lane % 16, step * 2 + lane / 16) * 8];
+        for (int m = 0; m < FM; ++m) load_fragment(fragA[step % 2][m], a + m * 16 * BK);
+        const half* b = &Bs[stage][step * 16 * BN];
+        for (int n = 0; n < FN; ++n)
+            load_transposed(fragB[step % 2][n], b + place<chunksB>(lane % 16, tileCol / 8 + n * 2 + lane / 16) * 8);
+    };
+
+    auto sum = [&](bool eights) {                          // whether a chunk is all inside the matrix, or all outside
+        const half* a = A + (row0 + rowA) * K + chunkA * 8;    // what this thread fetches of the next tiles
+        const half* b = B + size_t(rowB) * N + col0 + chunkB * 8;
+        int depth = K;                                     // what is left of the sum from there
+        auto fetch = [&](int stage, int share, int shares) {
+            auto copy = [&](half* to, const half* from, int left) {
+                if (eights) copy8(to, from, left > 0);
+                else gather8(to, from, left);
+            };
+            #pragma unroll
+            for (int i = share * copies / shares; i < (share + 1) * copies / shares; ++i)
+                if (i < copiesA) {
+                    const int row = rowA + i * stepA;
+                    copy(&As[stage][place<chunksA>(row, chunkA) * 8], a + size_t(i * stepA) * K,
+                         row < rows ? depth - chunkA * 8 : 0);
+                } else {
+                    const int j = (i - copiesA) * stepB, row = rowB + j;
+                    copy(&Bs[stage][place<chunksB>(row, chunkB) * 8], b + size_t(j) * N,
+                         row < depth ? cols - chunkB * 8 : 0);
+                }
+            if (share + 1 < shares) return;
+            asm volatile("cp.async.commit_group;");        // a group per pair of tiles, even where nothing is left
+            a += BK, b += size_t(BK) * N, depth -= BK;
+        };
+
+        int stage = 0, last = STAGES - 1;                  // the tiles to multiply, and those to fetch into
+        for (int s = 0; s < STAGES - 1; ++s) fetch(s, 0, 1);
+        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+        __syncthreads();                                   // the first tiles are complete for all
+        load(0, 0);
+        for (unsigned k0 = 0; k0 < K; k0 += BK) {
+            #pragma unroll
+            for (int step = 0; step < steps; ++step) {
+                if (step + 1 == steps) {                   // of the next tiles, whose fragments are wanted now
+                    stage = stage + 1 < STAGES ? stage + 1 : 0;
+                    last = last + 1 < STAGES ? last + 1 : 0;
+                    asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+                    __syncthreads();                       // complete for all; and nobody reads `last` any more
+                }
+                load(stage, (step + 1) % steps);
+                #pragma unroll
+                for (int m = 0; m < FM; ++m) {
+                    if (step + 1 < steps) fetch(last, step * FM + m, (steps - 1) * FM);
+                    for (int i = 0; i < 2 * FN; ++i) {
+                        const int n = m % 2 ? 2 * FN - 1 - i : i;  // to and fro
+                        const unsigned (&b)[4] = fragB[step % 2][n / 2];
+                        multiply(acc[m][n], fragA[step % 2][m], b[n % 2 * 2], b[n % 2 * 2 + 1]);
+                    }
+                }
+            }
+        }
+    };
+    if (aligned(A, K) && aligned(B, N)) sum(true);
+    else sum(false);
+
+    const float scale = K > 0 ? alpha : 0.0f;
+    const bool pairs = N % 2 == 0 && size_t(C) % 8 == 0;   // two neighbours of C are both inside, or both outside
+    #pragma unroll
+    for (int m = 0; m < FM; ++m)
+        #pragma unroll
+        for (int n = 0; n < 2 * FN; ++n)
+            #pragma unroll
+            for (int i = 0; i < 4; i += 2) {               // a lane has two neighbours, and two more eight rows below
+                const int row = tileRow + m * 16 + lane / 4 + i * 4, col = tileCol + n * 8 + lane % 4 * 2;
+                if (row >= rows || col >= cols) continue;
+                float* c = C + (row0 + row) * N + col0 + col;
+                float2 two = {scale * acc[m][n][i], scale * acc[m][n][i + 1]};
+                if (pairs) {
+                    if (beta != 0.0f) {                    // BLAS: beta = 0 never reads C
+                        const float2 old = *reinterpret_cast<float2*>(c);
+                        two.x += beta * old.x;
+                        two.y += beta * old.y;
+                    }
+                    *reinterpret_cast<float2*>(c) = two;
+                } else {
+                    c[0] = beta != 0.0f ? two.x + beta * c[0] : two.x;
+                    if (col + 1 < cols) c[1] = beta != 0.0f ? two.y + beta * c[1] : two.y;
+                }
+            }
+}

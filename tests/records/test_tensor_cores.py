@@ -1,0 +1,34 @@
+"""What is recorded of kernels for tensor cores beside their times: lasting load, errors, ceilings, sectors."""
+
+import pytest
+
+from sgemm_tutorial import ArgumentError, ceilings, cublas, find
+from sgemm_tutorial.model.ceilings import ARITHMETIC, L2, MMA_FP16, MMA_TF32, READ
+from sgemm_tutorial.records import cards, split_errors, sustained
+
+
+def test_lasting_load():
+    """Cycles are time by clock; the clock is the card's own at most."""
+    for kernel in (find("15"), find("16"), cublas.gemm_ex):
+        point = sustained.of(kernel)
+        assert point.cycles == pytest.approx(point.ms * point.sm_mhz * 1000)
+        assert point.sm_mhz <= 1980 and point.watts > 300
+    with pytest.raises(ArgumentError, match=r"14_wmma<.*not in the recording sustained"):
+        sustained.of(find("14"))
+
+
+def test_split_is_as_exact_as_cublas():
+    for kind in split_errors.KINDS:
+        for K in split_errors.DEPTHS:
+            ours, theirs = (split_errors.of(kernel, kind, K) for kernel in (find("17"), cublas.sgemm))
+            assert 0 < ours.worst <= theirs.worst and 0 < ours.rms <= theirs.rms
+    with pytest.raises(ArgumentError, match=r"kind, K: got odd, 2048, needs of normal, "):
+        split_errors.of(find("17"), "odd", 2048)
+
+
+def test_later_ceilings_are_there_or_left_out(monkeypatch):
+    measured = ceilings.load()
+    assert measured[READ].tera_per_second > measured[L2].tera_per_second
+    assert measured[MMA_FP16].tera_per_second == pytest.approx(2 * measured[MMA_TF32].tera_per_second, rel=0.02)
+    monkeypatch.setenv(cards.VARIABLE, "h100")
+    assert ARITHMETIC in ceilings.load().by_name and READ not in ceilings.load().by_name
