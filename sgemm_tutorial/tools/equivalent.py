@@ -24,12 +24,9 @@ NOTHING_AHEAD = """\
 There is one pair of tiles whatever STAGES says, or all copies are waited for: right, as with STAGES = 1, but nothing is
 fetched while something is multiplied. That costs time, which the simulator doesn't know."""
 
-<<<<<<< /tmp/eq_before.py
 FIRST_INSIDE = """\
 It is asked only where the first of the four is inside the matrix."""
 
-=======
->>>>>>> /tmp/eq_branch.py
 ONE_REGISTER_MORE = """\
 The array is in registers, and one more of them is declared than anything asks for."""
 
@@ -49,11 +46,7 @@ A copy that is not wanted does nothing by itself, with a branch round it or with
 simulator doesn't know."""
 
 ALWAYS_INSIDE = """\
-<<<<<<< /tmp/eq_before.py
-The guard is kept, and always passed, where it could be left out."""
-=======
 The guard is kept, and always passed, where it could be left out. No tile of A has fewer rows than come at once."""
->>>>>>> /tmp/eq_branch.py
 
 TOWARDS_ZERO = """\
 `rowA` is less than stepA, and there is always a row. What is divided is thus greater than -stepA, and 0 comes out where
@@ -75,8 +68,6 @@ The same additions in the same order, so many to a round of the loop. Only time 
 EITHER_WAY = """\
 At the boundary both sides of the choice are the same number."""
 
-<<<<<<< /tmp/eq_before.py
-=======
 ALONE = """\
 What it adds is a level at which there is one part alone, and nothing is done there."""
 
@@ -86,7 +77,6 @@ A thread's sums are in one row there, the first, and that is there anyway."""
 NEVER_SET = """\
 The first offset is 0, and that is what the compiler takes for a register that was never set."""
 
->>>>>>> /tmp/eq_branch.py
 NEXT_ROW = """\
 What follows the last element of a row is the first of the next, and gets what it gets anyway; after the last row there
 is no register, and the compiler drops it."""
@@ -134,21 +124,15 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             "colA < -1 + depth);",
         ),
         (WHOLE_GROUPS, "15", "guard off by one: if (STAGES == 0 && whole && eights && K - k0 >= -1 + BK) {"),
-<<<<<<< /tmp/eq_before.py
         (WHOLE_GROUPS, "16", "guard off by one: if (eights) copy8(to, from, left > 1 + 0);"),
         (WHOLE_GROUPS, "17", "guard off by one: if (fours) copy4(to, from, left > 1 + 0);"),
         (NO_SUCH_REGISTER, "13", "boundary moved: for (int g = 0; g <= groups; ++g)"),
         (SAME_SUMS, "09 10 11", "quotient for remainder: const int n = m / 2 ? TN - 1 - i : i;"),
+        (SAME_SUMS, "12", "quotient for remainder: const int n = i / 2 ? TN - 1 - j : j;"),
         (SAME_SUMS, "15", "quotient for remainder: const int n = m / 2 ? FN - 1 - i : i;"),
         (SAME_SUMS, "16", "quotient for remainder: const int n = m / 2 ? 2 * FN - 1 - i : i;"),
         (FIRST_INSIDE, "17", "condition decided: if (true) to[0] = four.x;"),
         (FIRST_INSIDE, "17", "boundary moved: if (left >= 0) to[0] = four.x;"),
-=======
-        (NO_SUCH_REGISTER, "13", "boundary moved: for (int g = 0; g <= groups; ++g)"),
-        (SAME_SUMS, "09 10 11", "quotient for remainder: const int n = m / 2 ? TN - 1 - i : i;"),
-        (SAME_SUMS, "12", "quotient for remainder: const int n = i / 2 ? TN - 1 - j : j;"),
-        (SAME_SUMS, "15", "quotient for remainder: const int n = m / 2 ? FN - 1 - i : i;"),
->>>>>>> /tmp/eq_branch.py
         (SAME_COPY, "11", "condition decided: if constexpr (false)"),
         (NOTHING_AHEAD, "15", "condition decided: constexpr int tiles = false ? STAGES : 1;"),
         (
@@ -228,8 +212,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         ),
         (NEXT_ROW, "12", "boundary moved: for (int n = 0; n <= TN; ++n) sum[m][n] = acc[m][n];"),
         (NEXT_ROW, "12", "boundary moved: for (int n = 0; n <= TN; n += 4) { #2"),
-<<<<<<< /tmp/eq_before.py
-=======
         (
             ALONE,
             "12",
@@ -268,7 +250,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             "loop changed: for (int i = 0 + 1; i < downA; ++i) offsetA[i] = unsigned(i < lastA ? i : lastA) * stepA "
             "* K;",
         ),
->>>>>>> /tmp/eq_branch.py
     )
     for rung in rungs.split()
 }
