@@ -20,6 +20,9 @@ SAME_COPY = """\
 Sixteen bytes are copied by cp.async.ca instead of cp.async.cg: through L1 and not past it. That may cost time, but the
 simulator has no caches."""
 
+SAME_WORDS = """\
+The same words are read; only whether L1 keeps them is another. That may cost time, but the simulator has no caches."""
+
 NOTHING_AHEAD = """\
 There is one pair of tiles whatever STAGES says, or all copies are waited for: right, as with STAGES = 1, but nothing is
 fetched while something is multiplied. That costs time, which the simulator doesn't know."""
@@ -141,7 +144,16 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             'condition decided: asm volatile("cp.async.wait_group %0;" :: "n"(false ? tiles - 2 : 0) : "memory");',
         ),
         (ONE_REGISTER_MORE, "12", "index shifted by one: Words<WORDS> heldB[(STAGES ? 1 : copiesB) + 1];"),
-        (SAME_COPY, "12", "condition decided: if constexpr (false)"),
+        (SAME_COPY, "12", "condition decided: if constexpr (false) #2"),
+        *(
+            (
+                SAME_WORDS,
+                "12",
+                f"condition decided: const auto of = {wide} ? stream<WORDS>(a[i] + mine, exists) : "
+                "load<WORDS>(a[i] + mine, exists);",
+            )
+            for wide in ("true", "false")
+        ),
         (NOTHING_TO_DO, "12", "condition decided: if (false) shares = unsigned(shared);"),
         (NOTHING_TO_DO, "12", "boundary moved: if (shares >= shared) shares = unsigned(shared);"),
         *(
