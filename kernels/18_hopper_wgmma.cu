@@ -99,7 +99,6 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
                         fetch(step, tile, row0, col0);
                     }
                 }
-            if constexpr (CLUSTER > 1) cluster_barrier();  // nobody leaves whom others still write to
             return;
         }
         take_registers<232>();
@@ -184,5 +183,5 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
         before = {row0, col0};
     }
     if (PERSISTENT && before.row < M) write_late();
-    if constexpr (CLUSTER > 1) cluster_barrier();
+    if constexpr (CLUSTER > 1) cluster_barrier();          // no block leaves to which others still have to say something
 }

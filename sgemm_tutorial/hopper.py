@@ -56,7 +56,7 @@ def maps(of: Mapping[str, Any], problem: Problem) -> dict[str, TensorMap]:
 
 def addressable(problem: Problem) -> bool:
     """Whether the copy engine can fetch A and B: neither is empty, and every row begins at a multiple of 16 bytes."""
-    if not problem.A.size or not problem.B.size:
+    if not (problem.M and problem.N and problem.K):
         return False
     begins = [array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B)]
     pitches = [size * problem.types.operand.itemsize for size in (problem.K, problem.N)]
