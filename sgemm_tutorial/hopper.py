@@ -9,14 +9,19 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from .errors import ArgumentError
 from .kernel import Kernel
-from .operands import Division, Problem
+from .operands import FP16, Division, Problem
 from .simulator.mbarriers import BYTES
 from .simulator.memory import past_alignment
 from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
 
 BOX = SWIZZLE // 2
 """Columns of a box, of FP16."""
+
+PARAMETERS: dict[str, int] = {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
+PARAMETERS |= {"THREADS": 384, "PERSISTENT": 1, "GROUP": 8, "CLUSTER": 1}
+"""18's template arguments in the source's order, where none are chosen."""
 
 
 class Width(NamedTuple):
@@ -31,6 +36,22 @@ class Width(NamedTuple):
 WIDTHS = (Width(256, 4, 1), Width(224, 4, 2), Width(192, 5, 2, 1.04), Width(128, 6, 1, 1.25))
 
 
+def _mma_tiles(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 16's tiles of A and B."""
+    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * FP16.operand.itemsize
+
+
+MMA = Kernel(
+    "16_mma",
+    "fragments that the warp loads itself, from tiles that are swizzled",
+    {"BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
+    (8, 0),
+    types=FP16,
+    dynamic_shared=_mma_tiles,
+)
+"""16, which gets what the copy engine cannot fetch."""
+
+
 def dynamic_shared(of: Mapping[str, Any]) -> int:
     """Return the bytes of the tiles of A and B, of FP16, and of two mbarriers for each pair."""
     columns = -(-of["BN"] // BOX) * BOX
@@ -43,6 +64,19 @@ def divide(of: Mapping[str, Any], shape: tuple[int, int, int], architecture: str
     cluster = of["CLUSTER"]
     tiles = -(-M // (cluster * of["BM"])) * -(-N // of["BN"])
     return Division(cluster * (min(tiles, multiprocessors // cluster) if of["PERSISTENT"] else tiles))
+
+
+def divided(kernel: Kernel, whole: int, shares: int) -> Kernel:
+    """Return 18 with its tiles of C divided among so many blocks, each of which does several.
+
+    Raises
+    ------
+    ArgumentError
+        There are tiles that have a block of their own.
+    """
+    if whole:
+        raise ArgumentError("division", str(whole), "0: none of 18's tiles has a block of its own")
+    return dataclasses.replace(kernel, divide=lambda *_: Division(shares))
 
 
 def maps(of: Mapping[str, Any], problem: Problem) -> dict[str, TensorMap]:
@@ -81,3 +115,45 @@ def choose(kernel: Kernel, other: Kernel, problem: Problem, multiprocessors: int
     best = min(WIDTHS, key=columns)
     tile = {"BN": best.BN, "WN": best.BN, "STAGES": best.STAGES, "CLUSTER": best.CLUSTER}
     return dataclasses.replace(kernel, parameters=kernel.parameters | tile, settled=True)
+
+
+def choose_in_fp16(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
+    """Return what `choose` does, or 16."""
+    return choose(kernel, MMA, problem, multiprocessors)
+
+
+def _trial(
+    shape: tuple[int, int, int], blocks: int = 0, scalars: tuple[float, float] = (-1.5, 0.75), **of: Any
+) -> dict[str, Any]:
+    """Return a case with small tiles unless `of` says otherwise, divided among so many blocks if any."""
+    parameters = PARAMETERS | {"BM": 64, "BN": 128, "WN": 128, "STAGES": 3, "THREADS": 256}
+    parameters |= {name: value for name, value in of.items() if name in parameters}
+    case = dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True))
+    case |= {name: value for name, value in of.items() if name not in parameters}
+    return case | {"setting": tuple(parameters.values())} | ({"division": (0, blocks)} if blocks else {})
+
+
+_PLAIN = {"THREADS": 128, "PERSISTENT": 0, "GROUP": 1}
+TRIALS: tuple[dict[str, Any], ...] = (
+    _trial((150, 264, 328), 2, GROUP=2),
+    _trial((64, 128, 64), **_PLAIN, scalars=(1.0, 0.0)),
+    _trial((129, 264, 328), **_PLAIN),
+    _trial((129, 264, 328), **_PLAIN | {"GROUP": 2}),
+    _trial((129, 264, 328), PERSISTENT=0),
+    # Blocks that do several tiles of C: of one step along K, of several, and of none.
+    _trial((150, 264, 64), 3),
+    _trial((150, 264, 328), 2, **_PLAIN | {"PERSISTENT": 1}),
+    _trial((150, 264, 64), 3, **_PLAIN | {"PERSISTENT": 1, "GROUP": 2}),
+    _trial((150, 264, 64), 2, (0.0, 2.0)),
+    _trial((150, 264, 136), 2, (1.0, 0.0), shift=(0, 0, 1)),
+    # Clusters: the second block has no row, and several tiles each.
+    _trial((64, 128, 200), CLUSTER=2, PERSISTENT=0),
+    _trial((330, 264, 200), 4, CLUSTER=2, GROUP=2),
+    _trial((330, 136, 64), 2, CLUSTER=2),
+    # Every width, with tiles of full height.
+    *(
+        _trial((140, width.BN + 8, 136), BM=128, BN=width.BN, WN=width.BN, THREADS=384, CLUSTER=width.CLUSTER)
+        for width in WIDTHS
+    ),
+)
+"""Arguments of `correctness.check` for what 18 does with large problems only, made small."""
