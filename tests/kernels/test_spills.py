@@ -18,8 +18,10 @@ ARCHITECTURES = {
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 def test_nothing_spills(kernel, architecture):
-    if ARCHITECTURES[architecture] < kernel.least_capability:
-        with pytest.raises(ArgumentError, match=r"architecture: got sm_75, needs sm_80 or later for 1[1567]_"):
+    capability, least = ARCHITECTURES[architecture], kernel.least_capability
+    if capability < least or (kernel.exact and capability > least):
+        needs = r"sm_80 or later for 1[1567]_" if least == (8, 0) else r"sm_90( or later)? for 18_"
+        with pytest.raises(ArgumentError, match=f"architecture: got {architecture}, needs {needs}"):
             resources(kernel, architecture)
         return
     used = resources(kernel, architecture)

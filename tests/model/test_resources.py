@@ -14,6 +14,7 @@ from sgemm_tutorial import (
     sass,
     sass_mix,
     sass_table,
+    variants,
 )
 from sgemm_tutorial.model import resources as resources_module
 from sgemm_tutorial.model import sass as sass_module
@@ -240,7 +241,7 @@ MULTIPLIED_AT = {
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"])
-@pytest.mark.parametrize("kernel", catalogue.CATALOGUE, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", [k for k in catalogue.CATALOGUE if not k.exact], ids=lambda kernel: kernel.name)
 def test_the_hot_loop_is_where_a_and_b_are_multiplied(kernel, architecture):
     """The epilogue multiplies too, but not in a loop, or less."""
     loop = hot_loop(sass(kernel, architecture))
@@ -257,6 +258,15 @@ def test_the_hot_loop_is_where_a_and_b_are_multiplied(kernel, architecture):
         assert Counter(i.opcode.split(".")[0] for i in loop)["HMMA"] % (2 * fragments * steps) == 0
     line = min(lines)
     assert f"round line {line}" in sass_table(kernel, architecture).note or len(lines) > 1
+
+
+@pytest.mark.parametrize("kernel", variants.HOPPER_STEPS, ids=lambda kernel: kernel.label)
+def test_the_hot_loop_of_wgmma(kernel):
+    """Sixteen of K at once, and nothing that goes between shared memory and registers."""
+    opcodes = Counter(i.opcode.split(".")[0] for i in hot_loop(sass(kernel, "sm_90")))
+    assert opcodes["HGMMA"] == kernel.parameters["BK"] // 16 and not {"LDS", "LDSM", "STS", "HMMA"} & opcodes.keys()
+    assert ("STG" in opcodes) == bool(kernel.parameters["PERSISTENT"])  # of the tile before
+    assert ("UTMALDG" in opcodes) == (kernel.parameters["THREADS"] == 256)
 
 
 def test_no_multiply_add_no_hot_loop(tmp_path):
