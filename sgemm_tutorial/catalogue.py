@@ -153,6 +153,20 @@ CHOOSING = (
 
 COMING = (
     Kernel(
+        "17_tf32x3_hopper",
+        "17 by wgmma: B in parts through registers, A's small parts beside it in shared memory",
+        {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4, "THREADS": 384, "GROUP": 8, "CLUSTER": 1},
+        (9, 0),
+        types=SPLIT,
+        dynamic_shared=hopper.dynamic_shared_of_parts,
+        choose=lambda kernel, problem, architecture, multiprocessors: hopper.choose_on_hopper(
+            kernel, find("17"), problem, architecture
+        ),
+        divide=hopper.divide,
+        exact=True,
+        maps=hopper.maps,
+    ),
+    Kernel(
         "18_hopper_wgmma",
         "a copy engine brings tiles, and four warps multiply them where they lie",
         {

@@ -1,6 +1,7 @@
-"""What 18's launches take: blocks, tensor maps of A and B, and shared memory for tiles and mbarriers.
+"""What launches of 18, and of 17's version for Hopper, take: blocks, tensor maps of A and B, and shared memory.
 
-The copy engine wants rows that begin at multiples of 16 bytes. A problem that has others, or nothing to copy, is 16's.
+The copy engine wants rows that begin at multiples of 16 bytes. A problem that has others, or nothing to copy, is for
+another kernel.
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ def dynamic_shared(of: Mapping[str, Any]) -> int:
     return of["STAGES"] * (of["BK"] * (of["BM"] + of["BN"]) * 2 + 2 * BYTES)
 
 
+def dynamic_shared_of_parts(of: Mapping[str, Any]) -> int:
+    """Return the bytes of the tiles of A, of A's small parts and of B, of FP32, and of three mbarriers for each."""
+    return of["STAGES"] * (of["BK"] * (2 * of["BM"] + of["BN"]) * 4 + 3 * BYTES)
+
+
 def divide(of: Mapping[str, Any], shape: tuple[int, int, int], architecture: str, multiprocessors: int) -> Division:
     """Return a block for each tile of C, or, where each does several, for each multiprocessor."""
     M, N, _ = shape
     cluster = of["CLUSTER"]
     tiles = -(-M // (cluster * of["BM"])) * -(-N // of["BN"])
-    return Division(cluster * (min(tiles, multiprocessors // cluster) if of["PERSISTENT"] else tiles))
+    return Division(cluster * (min(tiles, multiprocessors // cluster) if of.get("PERSISTENT", 1) else tiles))
 
 
 def maps(of: Mapping[str, Any], problem: Problem) -> dict[str, TensorMap]:
@@ -49,3 +55,11 @@ def addressable(problem: Problem) -> bool:
 def choose(kernel: Kernel, other: Kernel, problem: Problem) -> Kernel:
     """Return the kernel for a problem that the copy engine can fetch, and the other for any other."""
     return kernel if addressable(problem) else other
+
+
+def choose_on_hopper(kernel: Kernel, other: Kernel, problem: Problem, architecture: str) -> Kernel:
+    """Return the kernel for Hopper and a problem that it can fetch, of whose C it can write pairs; else the other."""
+    if architecture.partition("_")[2].rstrip("a") != "90":
+        return other
+    begin = problem.C.data.ptr if problem.on_gpu else past_alignment(problem.C)
+    return other if begin % 8 else choose(kernel, other, problem)
