@@ -100,7 +100,7 @@ def _of_warps(instruction: Instruction, act: Callable[[Batch, np.ndarray], None]
 def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Kind) -> Step:
     """Decode ``mma_async {d}, a, b, add, 1, 1, ...``.
 
-    A is a descriptor or four registers. Of 16 bits, whether those that have descriptors are transposed comes at the end.
+    A is a descriptor or four registers. At the end comes, for types of 16 bits, whether what has one is transposed.
     """
     d, a, b, add, *immediates = instruction.operands
     in_registers = isinstance(a, tuple)
