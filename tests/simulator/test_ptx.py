@@ -234,7 +234,7 @@ def test_registers_of_inline_assembly_may_share_a_name_but_not_with_another_type
         "@%p2 mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2",
         "fence.proxy.async.global",
         "wgmma.wait_group.sync.aligned %r1",
-        "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%f1, %f2, %f3, %f4}, %rd1, %rd2, 1, 1, 1",
+        "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%f1, %f2, %f3, %f4}, %rd1, %rd2, 1, 1, 1",
         "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, 1, -1, 1, 0, 1",
         "mov.u32 %r1, %smid",
         "mov.u64 %rd1, elsewhere",
