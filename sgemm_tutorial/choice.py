@@ -225,8 +225,10 @@ def ways(
         rounds, rest = divmod(whole, per_sm * multiprocessors)
         last, sharing = -(-rest // multiprocessors), -(-shares // multiprocessors)
         each = -(-(tiles - whole) * steps // max(shares, 1))
-        busy = rounds * per_sm * (steps + FILL) * step(per_sm)
-        busy += (last * (steps + FILL) + sharing * (each + FILL)) * step(min(last + sharing, per_sm))
+        work = last * (steps + FILL) + sharing * (each + FILL)
+        if per_sm > 1 and last and sharing:  # who is beside whom is up to the GPU: it may be nothing but whole tiles
+            work = (last + sharing) * (max(steps, each) + FILL)
+        busy = rounds * per_sm * (steps + FILL) * step(per_sm) + work * step(min(last + sharing, per_sm))
         parts = min(-(-steps // max(each, 1)) + 1, TOGETHER)
         meeting = MEETING + ADDING * 4 * _part(of) * sharing * parts if shares else 0
         return LAUNCH + max(busy, fetching) + meeting
