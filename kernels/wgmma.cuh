@@ -63,7 +63,7 @@ __device__ void fence_proxy()
 }
 
 // Starts to copy the box that begins at a row and a column; the barrier is told of its bytes as they come.
-__device__ void copy_box(half* to, const TensorMap& map, int row, int column, Barrier& barrier)
+__device__ void copy_box(void* to, const TensorMap& map, int row, int column, Barrier& barrier)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3}], [%4];"
@@ -72,7 +72,7 @@ __device__ void copy_box(half* to, const TensorMap& map, int row, int column, Ba
 
 // The same into several blocks of the cluster at once, a bit of the mask each: to this place in each of them, and each
 // one's barrier is told.
-__device__ void copy_box(half* to, const TensorMap& map, int row, int column, Barrier& barrier, unsigned short mask)
+__device__ void copy_box(void* to, const TensorMap& map, int row, int column, Barrier& barrier, unsigned short mask)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
                  "[%0], [%1, {%2, %3}], [%4], %5;"
@@ -90,7 +90,7 @@ __device__ void cluster_barrier()
 // Says where a matrix lies in shared memory, in atoms of eight rows of 128 bytes whose chunks are swizzled. `stride`
 // bytes lie between atoms along the rows' direction, `leading` between those side by side. An address has 18 bits there:
 // those above say whose shared memory of the cluster it is.
-__device__ unsigned long long describe(const half* matrix, unsigned leading, unsigned stride)
+__device__ unsigned long long describe(const void* matrix, unsigned leading, unsigned stride)
 {
     return (unsigned long long)((within(matrix) & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16
          | (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
@@ -202,20 +202,6 @@ __device__ void multiply(float (&d)[128], unsigned long long a, unsigned long lo
         "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
         "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
       : "l"(a), "l"(b));
-}
-
-// The same for floats.
-__device__ void copy_box(float* to, const TensorMap& map, int row, int column, Barrier& barrier)
-{
-    copy_box(reinterpret_cast<half*>(to), map, row, column, barrier);
-}
-__device__ void copy_box(float* to, const TensorMap& map, int row, int column, Barrier& barrier, unsigned short mask)
-{
-    copy_box(reinterpret_cast<half*>(to), map, row, column, barrier, mask);
-}
-__device__ unsigned long long describe(const float* matrix, unsigned leading, unsigned stride)
-{
-    return describe(reinterpret_cast<const half*>(matrix), leading, stride);
 }
 
 // Orders what was done to registers, these too, before what wgmma does to them.

@@ -204,7 +204,7 @@ def test_registers_of_inline_assembly_may_share_a_name_but_not_with_another_type
         "ld.global.v3.f32 {%f1, %f2, %f3}, [%rd1]",
         "ld.global.v2.f32 {%f1, _}, [%rd1]",
         "ld.global.v4.f32 {%f1}, [%rd1]",
-        "ld.global.L1::no_allocate.f32 %f1, [%rd1]",
+        "ld.global.L1::evict_last.f32 %f1, [%rd1]",
         "cvta.local.u64 %rd1, %rd2",
         "cp.async.cg.shared.global [%r1], [%rd1], 8",
         "cp.async.ca.shared.global [%r1], [%rd1], 12",
