@@ -21,11 +21,12 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
              const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB)
 {
     constexpr int row = 64;                                // halves in 128 bytes, a row of a box
-    constexpr int tileA = BM * BK, tileB = BK * BN;        // halves
+    constexpr int boxes = (BN + row - 1) / row;            // of B, side by side
+    constexpr int tileA = BM * BK, tileB = BK * boxes * row;  // halves
     constexpr int workers = BM / 64 * 128;                 // threads that multiply
     constexpr bool specialised = THREADS > workers;        // whether others fetch
     constexpr unsigned atom = 8 * row * sizeof(half);      // bytes of eight rows, among which chunks change places
-    static_assert(BK == row && BN % row == 0 && BM <= 256, "boxes have rows of 128 bytes, 256 at most");
+    static_assert(BK == row && BM <= 256, "boxes have rows of 128 bytes, 256 at most");
     static_assert(WM == 16 && WN == BN && BM % 64 == 0, "four warps share 64 rows of C");
     static_assert(THREADS == workers + specialised * 128, "four warps or none are left to fetch");
     static_assert(STAGES > 2, "a pair of tiles comes while two are multiplied");
@@ -55,6 +56,8 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
     };
 
     if (threadIdx.x == 0) {
+        prefetch(mapA);
+        prefetch(mapB);
         for (int stage = 0; stage < STAGES; ++stage) {
             full[stage].init(1);
             empty[stage].init(CLUSTER * workers / 32);
@@ -70,7 +73,7 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
         full[stage].arrive_and_expect((tileA + tileB) * sizeof(half));
         copy_box(As[stage], mapA, row0, tile * BK, full[stage]);
         #pragma unroll
-        for (int n = 0; n < BN; n += row)
+        for (int n = 0; n < boxes * row; n += row)
             if constexpr (CLUSTER == 1)
                 copy_box(&Bs[stage][n * BK], mapB, tile * BK, col0 + n, full[stage]);
             else
@@ -96,17 +99,40 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
                         fetch(step, tile, row0, col0);
                     }
                 }
-            if constexpr (CLUSTER > 1) cluster_barrier();  // nobody leaves whom others still write to
             return;
         }
         take_registers<232>();
     }
 
     const float scale = K > 0 ? alpha : 0.0f;
-    const bool pairs = N % 2 == 0 && size_t(C) % 8 == 0;   // two neighbours of C are both inside, or both outside
+    const bool fours = size_t(C) % 16 == 0;                // its rows are, if their first is: N is a multiple of eight
+    auto write = [&](Corner tile, int i, const float (&sums)[4]) {  // four neighbours, from what were sums i and on
+        const size_t m = tile.row + warp * WM + lane / 4 + i / 2 % 2 * 8;
+        const size_t n = tile.col + i / 8 * 16 + lane % 2 * 8 + lane % 4 / 2 * 4;
+        if (m >= M || n >= N) return;
+        float* c = C + m * N + n;
+        float four[4], old[4] = {};
+        if (beta != 0.0f) {                                // BLAS: beta = 0 never reads C
+            if (fours) *reinterpret_cast<float4*>(old) = *reinterpret_cast<float4*>(c);
+            else for (int j = 0; j < 4; ++j) old[j] = c[j];
+        }
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) four[j] = beta != 0.0f ? fmaf(scale, sums[j], beta * old[j]) : scale * sums[j];
+        if (fours) *reinterpret_cast<float4*>(c) = {four[0], four[1], four[2], four[3]};
+        else for (int j = 0; j < 4; ++j) c[j] = four[j];
+    };
+
+    // Half of the sums, which are written while the next tile's products are under way.
+    constexpr int now = PERSISTENT ? (WN / 4 + 7) / 8 * 8 : WN / 2;
+    float late[PERSISTENT ? (WN / 2 - now) / 4 : 1][4];
+    Corner before = {size_t(M), 0};                        // whose they are; there are none yet
+    auto write_late = [&] {
+        #pragma unroll
+        for (int i = now; i < WN / 2; i += 4) write(before, i / 8 * 8 + i / 4 % 2 * 2, late[(i - now) / 4]);
+        before.row = M;
+    };
     for (size_t number = cluster; number < all; number += stride) {
         const auto [row0, col0] = corner(number);
-        const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
         if (!specialised && threadIdx.x == 0)
             for (int tile = 0; tile < STAGES - 1 && tile < tiles; ++tile) fetch(step + tile, tile, row0, col0);
 
@@ -120,6 +146,7 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
                 multiply(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
                          describe(&Bs[stage][k * row], BK * row * sizeof(half), atom));
             commit_products();
+            if (PERSISTENT && tile == 1 && before.row < M) write_late();
             wait_for_products<1>();                        // those of the tile before, whose stage is free
             if constexpr (specialised) {
                 if (tile > 0) let_go(step - 1);
@@ -133,24 +160,28 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
         if constexpr (!specialised) __syncthreads();       // the stages are free for the next tile of C
         else if (tiles > 0) let_go(step - 1);
 
+        // Of 16 columns a lane has two neighbours, and two more eight columns on. It gives one pair away and gets from
+        // the lane beside it what makes four neighbours of the other.
+        const bool odd = lane % 2;
+        if (PERSISTENT && before.row < M) write_late();
         #pragma unroll
-        for (int i = 0; i < WN / 2; i += 2) {                  // a lane has two neighbours, and two more eight rows below
-            const int m = warp * WM + lane / 4 + i / 2 % 2 * 8, n = i / 4 * 8 + lane % 4 * 2;
-            if (m >= rows || n >= cols) continue;
-            float* c = C + (row0 + m) * N + col0 + n;
-            float2 two = {scale * acc[i], scale * acc[i + 1]};
-            if (pairs) {
-                if (beta != 0.0f) {                            // BLAS: beta = 0 never reads C
-                    const float2 old = *reinterpret_cast<float2*>(c);
-                    two.x += beta * old.x;
-                    two.y += beta * old.y;
-                }
-                *reinterpret_cast<float2*>(c) = two;
-            } else {
-                c[0] = beta != 0.0f ? two.x + beta * c[0] : two.x;
-                if (n + 1 < cols) c[1] = beta != 0.0f ? two.y + beta * c[1] : two.y;
+        for (int i = 0; i < WN / 2; i += 4) {
+            const int own = i / 8 * 8 + i / 4 % 2 * 2;     // of a row, and then of the one eight rows below
+            float four[4];
+            #pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const float left = acc[own + j], right = acc[own + 4 + j];
+                const float got = __shfl_xor_sync(~0u, odd ? left : right, 1);
+                four[j] = odd ? got : left;
+                four[2 + j] = odd ? right : got;
             }
+            if (i < now) write({row0, col0}, own, four);
+            else
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) late[(i - now) / 4][j] = four[j];
         }
+        before = {row0, col0};
     }
-    if constexpr (CLUSTER > 1) cluster_barrier();
+    if (PERSISTENT && before.row < M) write_late();
+    if constexpr (CLUSTER > 1) cluster_barrier();          // no block leaves to which others still have to say something
 }

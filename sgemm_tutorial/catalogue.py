@@ -76,11 +76,6 @@ def _mma_tiles(of: Mapping[str, Any]) -> int:
     return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * FP16.operand.itemsize
 
 
-def _tf32x3_tiles(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 17's tiles of A and B."""
-    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * SPLIT.operand.itemsize
-
-
 CATALOGUE = (
     *LADDER,
     Kernel(
@@ -125,14 +120,7 @@ CATALOGUE = (
         types=FP16,
         dynamic_shared=_mma_tiles,
     ),
-    Kernel(
-        "17_tf32x3",
-        "FP32 from tensor cores: each number in two parts, and sums of steps",
-        {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 3, "BLOCKS": 1},
-        (8, 0),
-        types=SPLIT,
-        dynamic_shared=_tf32x3_tiles,
-    ),
+    hopper.TF32X3,
 )
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 
@@ -155,13 +143,11 @@ COMING = (
     Kernel(
         "17_tf32x3_hopper",
         "17 by wgmma: B in parts through registers, A's small parts beside it in shared memory",
-        {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4, "THREADS": 384, "GROUP": 8, "CLUSTER": 1},
+        hopper.IN_PARTS,
         (9, 0),
         types=SPLIT,
         dynamic_shared=hopper.dynamic_shared_of_parts,
-        choose=lambda kernel, problem, architecture, multiprocessors: hopper.choose_on_hopper(
-            kernel, find("17"), problem, architecture
-        ),
+        choose=hopper.choose_in_fp32,
         divide=hopper.divide,
         exact=True,
         maps=hopper.maps,
@@ -169,22 +155,12 @@ COMING = (
     Kernel(
         "18_hopper_wgmma",
         "a copy engine brings tiles, and four warps multiply them where they lie",
-        {
-            "BM": 128,
-            "BN": 256,
-            "BK": 64,
-            "WM": 16,
-            "WN": 256,
-            "STAGES": 4,
-            "THREADS": 256,
-            "PERSISTENT": 0,
-            "GROUP": 1,
-            "CLUSTER": 1,
-        },
+        {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
+        | {"THREADS": 384, "PERSISTENT": 1, "GROUP": 8, "CLUSTER": 1},
         (9, 0),
         types=FP16,
         dynamic_shared=hopper.dynamic_shared,
-        choose=lambda kernel, problem, architecture, multiprocessors: hopper.choose(kernel, find("16"), problem),
+        choose=lambda kernel, problem, _, multiprocessors: hopper.choose(kernel, find("16"), problem, multiprocessors),
         divide=hopper.divide,
         exact=True,
         maps=hopper.maps,

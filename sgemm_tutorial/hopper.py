@@ -6,19 +6,56 @@ another kernel.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from .kernel import Kernel
-from .operands import Division, Problem
+from .operands import SPLIT, Division, Problem
 from .simulator.mbarriers import BYTES
 from .simulator.memory import past_alignment
 from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
 
+BOX = SWIZZLE // 2
+"""Columns of a box, of FP16."""
+
+IN_PARTS: dict[str, int] = {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4}
+IN_PARTS |= {"THREADS": 384, "GROUP": 8, "CLUSTER": 1}
+"""The template arguments of 17's version for Hopper in the source's order."""
+
+
+class Width(NamedTuple):
+    """A tile's columns, the stages for which there is room, blocks to a cluster, and what it takes per column."""
+
+    BN: int
+    STAGES: int
+    CLUSTER: int
+    slower: float = 1.0
+
+
+WIDTHS = (Width(256, 4, 1), Width(224, 4, 2), Width(192, 5, 2, 1.04), Width(128, 6, 1, 1.25))
+
+
+def _tf32x3_tiles(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 17's tiles of A and B."""
+    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * SPLIT.operand.itemsize
+
+
+TF32X3 = Kernel(
+    "17_tf32x3",
+    "FP32 from tensor cores: each number in two parts, and sums of steps",
+    {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 3, "BLOCKS": 1},
+    (8, 0),
+    types=SPLIT,
+    dynamic_shared=_tf32x3_tiles,
+)
+"""17, which gets what its version for Hopper cannot fetch, and all on other GPUs."""
+
 
 def dynamic_shared(of: Mapping[str, Any]) -> int:
     """Return the bytes of the tiles of A and B, of FP16, and of two mbarriers for each pair."""
-    return of["STAGES"] * (of["BK"] * (of["BM"] + of["BN"]) * 2 + 2 * BYTES)
+    columns = -(-of["BN"] // BOX) * BOX
+    return of["STAGES"] * (of["BK"] * (of["BM"] + columns) * 2 + 2 * BYTES)
 
 
 def dynamic_shared_of_parts(of: Mapping[str, Any]) -> int:
@@ -45,21 +82,35 @@ def maps(of: Mapping[str, Any], problem: Problem) -> dict[str, TensorMap]:
 
 def addressable(problem: Problem) -> bool:
     """Whether the copy engine can fetch A and B: neither is empty, and every row begins at a multiple of 16 bytes."""
-    if not problem.A.size or not problem.B.size:
+    if not (problem.M and problem.N and problem.K):
         return False
     begins = [array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B)]
     pitches = [size * problem.types.operand.itemsize for size in (problem.K, problem.N)]
     return all(number % ALIGNMENT == 0 for number in begins + pitches)
 
 
-def choose(kernel: Kernel, other: Kernel, problem: Problem) -> Kernel:
-    """Return the kernel for a problem that the copy engine can fetch, and the other for any other."""
-    return kernel if addressable(problem) else other
+def choose(kernel: Kernel, other: Kernel, problem: Problem, multiprocessors: int) -> Kernel:
+    """Return 18 with a tile for a problem that the copy engine can fetch, its own if settled, and 16 for any other.
 
-
-def choose_on_hopper(kernel: Kernel, other: Kernel, problem: Problem, architecture: str) -> Kernel:
-    """Return the kernel for Hopper and a problem that it can fetch, of whose C it can write pairs; else the other."""
-    if architecture.partition("_")[2].rstrip("a") != "90":
+    Every multiprocessor gets as many columns in all as it has tiles, full or not: the width is taken that makes that
+    least. On an H200 the time of 4096 to 8192 goes with it, but for the narrowest, which read more of A to a product.
+    """
+    if not addressable(problem):
         return other
+    if kernel.settled:
+        return kernel
+
+    def columns(width: Width) -> float:
+        clusters = -(-problem.M // (width.CLUSTER * kernel.parameters["BM"])) * -(-problem.N // width.BN)
+        return -(-clusters // (multiprocessors // width.CLUSTER)) * width.BN * width.slower
+
+    best = min(WIDTHS, key=columns)
+    tile = {"BN": best.BN, "WN": best.BN, "STAGES": best.STAGES, "CLUSTER": best.CLUSTER}
+    return dataclasses.replace(kernel, parameters=kernel.parameters | tile, settled=True)
+
+
+def choose_in_fp32(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
+    """Return 17's version for Hopper there, for what it can fetch and of whose C it can write pairs; else 17."""
     begin = problem.C.data.ptr if problem.on_gpu else past_alignment(problem.C)
-    return other if begin % 8 else choose(kernel, other, problem)
+    on_hopper = architecture.partition("_")[2].rstrip("a") == "90"
+    return kernel if on_hopper and begin % 8 == 0 and addressable(problem) else TF32X3

@@ -2,8 +2,8 @@
 
 Two proxies reach shared memory: threads' loads and stores are of the generic one, what the copy engine and ``wgmma`` do
 is of the asynchronous one, and ``fence.proxy.async`` makes a thread's earlier stores visible to the latter. Who gives
-registers away or takes some by ``setmaxnreg`` is none of the simulator's business. Semantics: NVIDIA, "Parallel Thread
-Execution ISA", "mbarrier", "barrier.cluster", "membar/fence" and "setmaxnreg".
+registers away or takes some by ``setmaxnreg``, or has a tensor map brought near, is none of the simulator's business.
+Semantics: NVIDIA, "Parallel Thread Execution ISA", "mbarrier", "barrier.cluster", "membar/fence" and "setmaxnreg".
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ FENCES = (
     "fence.proxy.async.shared::cta",
     "fence.mbarrier_init.release.cluster",
 )
+PREFETCH = "prefetch.tensormap"
 REGISTERS = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32")
 OPERANDS = {"init": (2,), "arrive": (2, 3), "arrive.expect_tx": (3,), "expect_tx": (2,), "complete_tx": (2,)}
 """How many operands each operation has."""
@@ -36,7 +37,7 @@ OPERANDS = {"init": (2,), "arrive": (2, 3), "arrive.expect_tx": (3,), "expect_tx
 
 def knows(opcode: str) -> bool:
     """Whether an instruction is one of this module's."""
-    return opcode.startswith(("mbarrier.", "barrier.cluster.", "setmaxnreg.")) or opcode in FENCES
+    return opcode.startswith(("mbarrier.", "barrier.cluster.", "setmaxnreg.")) or opcode in (*FENCES, PREFETCH)
 
 
 def kind(opcode: str) -> str:
@@ -45,6 +46,8 @@ def kind(opcode: str) -> str:
         return "cluster barrier"
     if opcode.startswith(WAITS):
         return "wait"
+    if opcode == PREFETCH:
+        return "prefetch"
     return "arrive" if opcode.startswith("mbarrier.") else "fence" if opcode in FENCES else "registers"
 
 
@@ -68,6 +71,8 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     if REGISTERS.fullmatch(opcode) and len(operands) == 1 and isinstance(operands[0], Immediate):
         if operands[0].value % 8 or not 24 <= operands[0].value <= 256:  # what the instruction itself allows
             raise unsupported(instruction)
+        return None
+    if opcode == PREFETCH and len(operands) == 1:
         return None
     if WAIT.fullmatch(opcode) and len(operands) == 3 and isinstance(operands[0], Register) and not instruction.guard:
         return _wait(instruction, reader, address)

@@ -98,6 +98,15 @@ def test_a_box_anywhere(tmp_path, row, column):
     assert counts.global_load_sectors == sum(len(set((span * 2 // 32).tolist())) for span in spans)
 
 
+def test_a_map_that_is_brought_near(tmp_path):
+    """That changes nothing but the count."""
+    matrix, near = numbered(20, 136), 'asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");\n'
+    for body, prefetches in ((ONE, 0), (f"    if (t == 0) {near}{ONE}", 1)):
+        got, machine = run(tmp_path, body, matrix)
+        assert np.array_equal(got[:512], swizzled(matrix[:8, :64]))
+        assert sum(counts.by_class["prefetch"] for counts in machine.counts().values()) == prefetches
+
+
 def test_rows_of_bytes(tmp_path):
     """Without a map, bytes come as they lie."""
     body = ONE.replace("copy(s, map, column, row, &full)", "copy_bytes(s, matrix + 8, 1024, &full)")
