@@ -121,6 +121,19 @@ CATALOGUE = (
         dynamic_shared=_mma_tiles,
     ),
     hopper.TF32X3,
+    Kernel(
+        "17_tf32x3_hopper",
+        "17 by wgmma: B in parts through registers, A's small parts beside it in shared memory",
+        hopper.IN_PARTS,
+        (9, 0),
+        types=SPLIT,
+        dynamic_shared=hopper.dynamic_shared_of_parts,
+        choose=hopper.choose_in_fp32,
+        divide=hopper.divide,
+        exact=True,
+        maps=hopper.maps,
+        trials=hopper.TRIALS_IN_PARTS,
+    ),
 )
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 
@@ -140,18 +153,6 @@ CHOOSING = (
 
 
 COMING = (
-    Kernel(
-        "17_tf32x3_hopper",
-        "17 by wgmma: B in parts through registers, A's small parts beside it in shared memory",
-        hopper.IN_PARTS,
-        (9, 0),
-        types=SPLIT,
-        dynamic_shared=hopper.dynamic_shared_of_parts,
-        choose=hopper.choose_in_fp32,
-        divide=hopper.divide,
-        exact=True,
-        maps=hopper.maps,
-    ),
     Kernel(
         "18_hopper_wgmma",
         "a copy engine brings tiles, and four warps multiply them where they lie",

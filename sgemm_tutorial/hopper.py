@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from .errors import ArgumentError
 from .kernel import Kernel
 from .operands import SPLIT, Division, Problem
 from .simulator.mbarriers import BYTES
@@ -71,6 +72,19 @@ def divide(of: Mapping[str, Any], shape: tuple[int, int, int], architecture: str
     return Division(cluster * (min(tiles, multiprocessors // cluster) if of.get("PERSISTENT", 1) else tiles))
 
 
+def divided(kernel: Kernel, whole: int, shares: int) -> Kernel:
+    """Return 18, or 17's version, with its tiles of C divided among so many blocks, each of which does several.
+
+    Raises
+    ------
+    ArgumentError
+        There are tiles that have a block of their own.
+    """
+    if whole:
+        raise ArgumentError("division", str(whole), "0: none of the tiles has a block of its own")
+    return dataclasses.replace(kernel, divide=lambda *_: Division(shares))
+
+
 def maps(of: Mapping[str, Any], problem: Problem) -> dict[str, TensorMap]:
     """Return the maps: a box of A is a tile, as many rows of B as a tile has lie in boxes side by side."""
     columns = SWIZZLE // problem.types.operand.itemsize
@@ -114,3 +128,23 @@ def choose_in_fp32(kernel: Kernel, problem: Problem, architecture: str, multipro
     begin = problem.C.data.ptr if problem.on_gpu else past_alignment(problem.C)
     on_hopper = architecture.partition("_")[2].rstrip("a") == "90"
     return kernel if on_hopper and begin % 8 == 0 and addressable(problem) else TF32X3
+
+
+def _in_parts(shape: tuple[int, int, int], blocks: int = 0, **of: Any) -> dict[str, Any]:
+    """Return a case with small tiles unless `of` says otherwise, divided among so many blocks if any."""
+    parameters = IN_PARTS | {"BN": 64, "THREADS": 256, "STAGES": 3, "GROUP": 2} | of
+    case = dict(zip("MNK", shape, strict=True)) | {"alpha": -1.5, "beta": 0.75, "setting": tuple(parameters.values())}
+    return case | ({"division": (0, blocks)} if blocks else {})
+
+
+TRIALS_IN_PARTS: tuple[dict[str, Any], ...] = (
+    # Blocks that do several tiles of C: of several steps along K, and of one.
+    _in_parts((390, 132, 264), 2),
+    _in_parts((390, 132, 32), 4, GROUP=8),
+    # Clusters: the second block has no row, and several tiles each.
+    _in_parts((128, 68, 132), CLUSTER=2),
+    _in_parts((520, 132, 100), 2, CLUSTER=2),
+    # A tile of full width.
+    _in_parts((130, 260, 100), BN=128, THREADS=384),
+)
+"""Arguments of `correctness.check` for what 17's version for Hopper does with large problems only, made small."""

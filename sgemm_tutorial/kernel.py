@@ -69,8 +69,9 @@ class Kernel:
         where that is not a tile of C for each block.
     exact : bool
         Whether it is for `least_capability` alone, whose own instructions it has.
-    maps : callable
-        Makes of the parameters and a problem the tensor maps that a launch is given after C, by name.
+    maps : callable, optional
+        Makes of the parameters and a problem the tensor maps that a launch is given after C, by name. A kernel that has
+        them fetches rows that begin at multiples of 16 bytes.
     trials : sequence of dict
         Cases of `correctness.suite` beside those that follow from the tile, for a kernel that has many of them.
     """
@@ -93,8 +94,8 @@ class Kernel:
         default=None, compare=False, repr=False
     )
     exact: bool = False
-    maps: Callable[[Mapping[str, Any], Problem], dict[str, TensorMap]] = field(
-        default=lambda of, problem: {}, compare=False, repr=False
+    maps: Callable[[Mapping[str, Any], Problem], dict[str, TensorMap]] | None = field(
+        default=None, compare=False, repr=False
     )
     trials: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
 
@@ -273,6 +274,10 @@ class Kernel:
             return Division(self.grid(M, N))
         return self.divide(self.parameters, (M, N, K), architecture, multiprocessors)
 
+    def tensor_maps(self, problem: Problem) -> dict[str, TensorMap]:
+        """Return what a launch is given after C, by name: see `maps`."""
+        return self.maps(self.parameters, problem) if self.maps else {}
+
     def edited(self, *changes: tuple[str, str], label: str = "") -> Kernel:
         """Return this kernel with its source changed, to compare or to break it; the file stays as it is.
 
@@ -336,8 +341,8 @@ class Kernel:
         """
         where = gpu.place() if self.choose or self.divide else ()
         kernel = self.chosen(problem, *where)
-        maps = tuple(kernel.maps(kernel.parameters, problem).values())
-        return gpu.launcher(kernel.instance, kernel.division(problem, *where), problem, maps)
+        maps = kernel.tensor_maps(problem).values()
+        return gpu.launcher(kernel.instance, kernel.division(problem, *where), problem, tuple(maps))
 
     def simulated(
         self,
@@ -364,7 +369,7 @@ class Kernel:
         if problem.fresh_C:
             problem.C.fill(np.nan)
         fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C else set())
-        arguments = problem.arguments | kernel.maps(kernel.parameters, problem)
+        arguments = problem.arguments | kernel.tensor_maps(problem)
         if division.counts:
             arguments["workspace"] = np.full(division.workspace, np.nan, np.float32)
             arguments["arrived"] = np.zeros(division.arrived, np.uint32)

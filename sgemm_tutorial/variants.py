@@ -235,6 +235,21 @@ ONE_ACCUMULATOR = (
 )
 """Lets tensor cores add up all of a sum in 17."""
 
+ONE_ACCUMULATOR_ON_HOPPER = (
+    ("            float part[BM / 2];                            // what tensor cores add up\n", ""),
+    ("multiply(part, ", "multiply(acc, "),
+    (", k > 0);", ");"),
+    ("wait_for_products(part);", "wait_for_products(acc);"),
+    (
+        "            #pragma unroll\n            for (int i = 0; i < BM / 2; ++i) acc[i] += part[i];\n",
+        "",
+    ),
+)
+"""The same in 17's version for Hopper."""
+
+COLUMNS_IN_ORDER = (("chunk = warp % 2 * 2 + group / 4 + group / 2 % 2 * 4;", "chunk = warp % 2 * 4 + group / 2;"),)
+"""Gives each warp of 17's version for Hopper 16 columns side by side, whose lanes meet in banks."""
+
 BIG_PARTS_ALONE = (
     ("                    add(smallA, bigB);                     // the small products first\n", ""),
     ("                    add(bigA, smallB);\n", ""),
@@ -270,8 +285,12 @@ TENSOR: tuple[Kernel, ...] = (
     ),
     *_with("17", ("BK", "STAGES"), (32, 3), (32, 4), (64, 2)),
     *(kernel.edited(*ONE_ACCUMULATOR, label="one accumulator") for kernel in _with("17", ("STAGES",), (3,), (4,))),
+    find("17_tf32x3_hopper"),
+    *_with("17_tf32x3_hopper", ("STAGES", "CLUSTER"), (3, 1), (4, 2)),
+    find("17_tf32x3_hopper").edited(*ONE_ACCUMULATOR_ON_HOPPER, label="one accumulator"),
+    find("17_tf32x3_hopper").edited(*COLUMNS_IN_ORDER, label="columns in order"),
 )
-"""The kernels with ``mma.sync`` with other tiles, and 15 with other paddings."""
+"""The kernels with ``mma.sync`` and ``wgmma`` with other tiles, and 15 with other paddings."""
 
 COUNTED: tuple[Kernel, ...] = (
     *(
