@@ -124,7 +124,7 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
 
     // Half of the sums, which are written while the next tile's products are under way.
     constexpr int now = PERSISTENT ? (WN / 4 + 7) / 8 * 8 : WN / 2;
-    float late[PERSISTENT ? (WN / 2 - now) / 4 : 1][4];
+    float late[PERSISTENT ? (WN / 2 - now) / 4 : 1][4] = {};
     Corner before = {size_t(M), 0};                        // whose they are; there are none yet
     auto write_late = [&] {
         #pragma unroll

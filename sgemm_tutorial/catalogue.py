@@ -71,11 +71,6 @@ def _wmma_tiles(of: Mapping[str, Any]) -> int:
     return max(of["STAGES"], 1) * (of["BM"] * (of["BK"] + 8) + of["BK"] * (of["BN"] + 8)) * FP16.operand.itemsize
 
 
-def _mma_tiles(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 16's tiles of A and B."""
-    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * FP16.operand.itemsize
-
-
 CATALOGUE = (
     *LADDER,
     Kernel(
@@ -112,14 +107,7 @@ CATALOGUE = (
         types=FP16,
         dynamic_shared=_wmma_tiles,
     ),
-    Kernel(
-        "16_mma",
-        "fragments that the warp loads itself, from tiles that are swizzled",
-        {"BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
-        (8, 0),
-        types=FP16,
-        dynamic_shared=_mma_tiles,
-    ),
+    hopper.MMA,
     hopper.TF32X3,
     Kernel(
         "17_tf32x3_hopper",
@@ -133,6 +121,19 @@ CATALOGUE = (
         exact=True,
         maps=hopper.maps,
         trials=hopper.TRIALS_IN_PARTS,
+    ),
+    Kernel(
+        "18_hopper_wgmma",
+        "a copy engine brings tiles, and four warps multiply them where they lie",
+        hopper.PARAMETERS,
+        (9, 0),
+        types=FP16,
+        dynamic_shared=hopper.dynamic_shared,
+        choose=hopper.choose_in_fp16,
+        divide=hopper.divide,
+        exact=True,
+        maps=hopper.maps,
+        trials=hopper.TRIALS,
     ),
 )
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
@@ -151,22 +152,7 @@ CHOOSING = (
 )
 """Kernels that choose their template arguments for each problem; recordings of their own tell of them."""
 
-
-COMING = (
-    Kernel(
-        "18_hopper_wgmma",
-        "a copy engine brings tiles, and four warps multiply them where they lie",
-        {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
-        | {"THREADS": 384, "PERSISTENT": 1, "GROUP": 8, "CLUSTER": 1},
-        (9, 0),
-        types=FP16,
-        dynamic_shared=hopper.dynamic_shared,
-        choose=lambda kernel, problem, _, multiprocessors: hopper.choose(kernel, find("16"), problem, multiprocessors),
-        divide=hopper.divide,
-        exact=True,
-        maps=hopper.maps,
-    ),
-)
+COMING: tuple[Kernel, ...] = ()
 """Kernels that run and are tested, but that no recording and no chapter tells of yet."""
 
 

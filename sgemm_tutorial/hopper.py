@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .errors import ArgumentError
 from .kernel import Kernel
-from .operands import SPLIT, Division, Problem
+from .operands import FP16, SPLIT, Division, Problem
 from .simulator.mbarriers import BYTES
 from .simulator.memory import past_alignment
 from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
@@ -20,9 +20,12 @@ from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
 BOX = SWIZZLE // 2
 """Columns of a box, of FP16."""
 
+PARAMETERS: dict[str, int] = {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
+PARAMETERS |= {"THREADS": 384, "PERSISTENT": 1, "GROUP": 8, "CLUSTER": 1}
+"""18's template arguments in the source's order, where none are chosen."""
 IN_PARTS: dict[str, int] = {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4}
 IN_PARTS |= {"THREADS": 384, "GROUP": 8, "CLUSTER": 1}
-"""The template arguments of 17's version for Hopper in the source's order."""
+"""Those of 17's version for Hopper."""
 
 
 class Width(NamedTuple):
@@ -35,6 +38,22 @@ class Width(NamedTuple):
 
 
 WIDTHS = (Width(256, 4, 1), Width(224, 4, 2), Width(192, 5, 2, 1.04), Width(128, 6, 1, 1.25))
+
+
+def _mma_tiles(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 16's tiles of A and B."""
+    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * FP16.operand.itemsize
+
+
+MMA = Kernel(
+    "16_mma",
+    "fragments that the warp loads itself, from tiles that are swizzled",
+    {"BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
+    (8, 0),
+    types=FP16,
+    dynamic_shared=_mma_tiles,
+)
+"""16, which gets what the copy engine cannot fetch."""
 
 
 def _tf32x3_tiles(of: Mapping[str, Any]) -> int:
@@ -123,11 +142,53 @@ def choose(kernel: Kernel, other: Kernel, problem: Problem, multiprocessors: int
     return dataclasses.replace(kernel, parameters=kernel.parameters | tile, settled=True)
 
 
+def choose_in_fp16(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
+    """Return what `choose` does, or 16."""
+    return choose(kernel, MMA, problem, multiprocessors)
+
+
 def choose_in_fp32(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
     """Return 17's version for Hopper there, for what it can fetch and of whose C it can write pairs; else 17."""
     begin = problem.C.data.ptr if problem.on_gpu else past_alignment(problem.C)
     on_hopper = architecture.partition("_")[2].rstrip("a") == "90"
     return kernel if on_hopper and begin % 8 == 0 and addressable(problem) else TF32X3
+
+
+def _trial(
+    shape: tuple[int, int, int], blocks: int = 0, scalars: tuple[float, float] = (-1.5, 0.75), **of: Any
+) -> dict[str, Any]:
+    """Return a case with small tiles unless `of` says otherwise, divided among so many blocks if any."""
+    parameters = PARAMETERS | {"BM": 64, "BN": 128, "WN": 128, "STAGES": 3, "THREADS": 256}
+    parameters |= {name: value for name, value in of.items() if name in parameters}
+    case = dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True))
+    case |= {name: value for name, value in of.items() if name not in parameters}
+    return case | {"setting": tuple(parameters.values())} | ({"division": (0, blocks)} if blocks else {})
+
+
+_PLAIN = {"THREADS": 128, "PERSISTENT": 0, "GROUP": 1}
+TRIALS: tuple[dict[str, Any], ...] = (
+    _trial((150, 264, 328), 2, GROUP=2),
+    _trial((64, 128, 64), **_PLAIN, scalars=(1.0, 0.0)),
+    _trial((129, 264, 328), **_PLAIN),
+    _trial((129, 264, 328), **_PLAIN | {"GROUP": 2}),
+    _trial((129, 264, 328), PERSISTENT=0),
+    # Blocks that do several tiles of C: of one step along K, of several, and of none.
+    _trial((150, 264, 64), 3),
+    _trial((150, 264, 328), 2, **_PLAIN | {"PERSISTENT": 1}),
+    _trial((150, 264, 64), 3, **_PLAIN | {"PERSISTENT": 1, "GROUP": 2}),
+    _trial((150, 264, 64), 2, (0.0, 2.0)),
+    _trial((150, 264, 136), 2, (1.0, 0.0), shift=(0, 0, 1)),
+    # Clusters: the second block has no row, and several tiles each.
+    _trial((64, 128, 200), CLUSTER=2, PERSISTENT=0),
+    _trial((330, 264, 200), 4, CLUSTER=2, GROUP=2),
+    _trial((330, 136, 64), 2, CLUSTER=2),
+    # Every width, with tiles of full height.
+    *(
+        _trial((140, width.BN + 8, 136), BM=128, BN=width.BN, WN=width.BN, THREADS=384, CLUSTER=width.CLUSTER)
+        for width in WIDTHS
+    ),
+)
+"""Arguments of `correctness.check` for what 18 does with large problems only, made small."""
 
 
 def _in_parts(shape: tuple[int, int, int], blocks: int = 0, **of: Any) -> dict[str, Any]:

@@ -289,6 +289,35 @@ GAPS: dict[str, tuple[Gap, ...]] = {
             "for (int i = 0; i < BM / 2; ++i) {}  // TODO: add what tensor cores have added up to acc[i]",
         ),
     ),
+    "18_hopper_wgmma": (
+        Gap(
+            "full[stage].arrive_and_expect(",
+            "(1 << CLUSTER) - 1);",
+            "// TODO: say how many bytes are to come, and start to copy a tile of A and the boxes of a tile of B",
+        ),
+        Gap(
+            "full[stage].wait(step",
+            "order_registers();",
+            "// TODO: wait for the tiles, and order what was done to registers",
+        ),
+        Gap(
+            "multiply(acc, describe(&As",
+            "describe(&Bs[stage][k * row]",
+            "// TODO: from column k of A on, and row k of each box of B, and how far apart atoms lie\n"
+            "multiply(acc, describe(As[stage], 16, atom), describe(Bs[stage], 16, atom));",
+        ),
+        Gap(
+            "if (tile > 0) let_go(step - 1);",
+            "if (tile > 0) let_go(step - 1);",
+            "// TODO: let go of the stage that nobody reads any more",
+        ),
+        Gap(
+            "const float got =",
+            "four[2 + j] =",
+            "// TODO: give one of the pairs to the lane beside, and get the other's neighbours from it\n"
+            "four[j] = left, four[2 + j] = right;",
+        ),
+    ),
 }
 """What is the reader's in each rung."""
 

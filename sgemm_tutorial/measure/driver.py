@@ -197,7 +197,7 @@ def runnable(plan: Plan) -> Plan:
 
 def compile_all(plans: Iterable[Plan]) -> None:
     """Compile the kernels of some plans in as many processes as there are cores, for the compiler's cache on disk."""
-    kernels = dict.fromkeys(launched(item) for plan in plans for item in plan.items if isinstance(item[0], Kernel))
+    kernels = dict.fromkeys(_launched(item) for plan in plans for item in plan.items if isinstance(item[0], Kernel))
     compile_kernels(kernels, gpu.architecture(), progress=False)
 
 
@@ -216,7 +216,7 @@ def compile_kernels(kernels: Iterable[Kernel], architecture: str, progress: bool
             counter.update()
 
 
-def launched(item: Item) -> Kernel:
+def _launched(item: Item) -> Kernel:
     """Return the kernel that an item will launch: what its kernel chooses, where it does and the item tells a size."""
     kernel, *rest = item
     if kernel.choose and rest and isinstance(rest[0], tuple):

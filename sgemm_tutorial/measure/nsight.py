@@ -22,16 +22,19 @@ from ..records import counters, files, profiles
 from ..records.counters import Counted
 from ..records.files import Recording
 from ..records.provenance import Provenance, provenance
-from .driver import Item, Plan, key_of, launched
+from .driver import Item, Plan, key_of
 
 AT_ONCE = 24
 """Launches in one run of ncu: what is lost if it is broken off."""
 
 
 def counters_plan() -> Plan:
-    """Return the plan that counts accesses: the catalogue and `COUNTED`, on all of `SHAPES` and on `LARGE`."""
-    sizes = (*counters.SHAPES, counters.LARGE)
-    return _plan("counters", [(k, size) for k in (*CATALOGUE, *variants.COUNTED) for size in sizes], counters.METRICS)
+    """Return the plan that counts accesses: the catalogue and `COUNTED`, on all of `SHAPES` and on `LARGE`.
+
+    What chooses for each problem is left out: the copy engine's accesses are none of those that are counted.
+    """
+    sizes, fixed = (*counters.SHAPES, counters.LARGE), [kernel for kernel in CATALOGUE if not kernel.choose]
+    return _plan("counters", [(k, size) for k in (*fixed, *variants.COUNTED) for size in sizes], counters.METRICS)
 
 
 def sectors_plan() -> Plan:
@@ -52,7 +55,7 @@ def _plan(name: str, items: list[Item], metrics: dict[str, str]) -> Plan:
         for first in range(0, len(missing), AT_ONCE):
             now = missing[first : first + AT_ONCE]
             command = ["-m", "sgemm_tutorial.measure.nsight", name, *(str(place[key_of(item)]) for item in now)]
-            rows = counted(command, [launched(item).function for item in now], metrics)
+            rows = counted(command, [kernel.function for kernel, _ in now], metrics)
             for (kernel, (M, N, K)), row in zip(now, rows, strict=True):
                 yield Counted(**files.of(kernel), M=M, N=N, K=K, counts=row)
 
