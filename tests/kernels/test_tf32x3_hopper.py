@@ -6,6 +6,7 @@ import pytest
 from sgemm_tutorial import ArgumentError, SimulationFault, check, find, operands, resources, simulate
 from sgemm_tutorial.operands import SPLIT
 from sgemm_tutorial.simulator.tensor import multiply_accumulate
+from sgemm_tutorial.variants import COLUMNS_IN_ORDER, ONE_ACCUMULATOR_ON_HOPPER
 
 from .test_mma_kernels import floats
 
@@ -71,6 +72,7 @@ def test_sums_are_as_exact_as_in_fp32(positive):
         assert ours[0] < worst and ours[1] < mean
     late = ("describe(&smallAs[stage][k * 8], 16, atom)", "describe(&As[stage][k * 8], 16, atom)")
     assert errors(SPLITTING.edited(late))[1] > 10 * ours[1]  # without A's small parts it is TF32
+    assert errors(SPLITTING.edited(*ONE_ACCUMULATOR_ON_HOPPER))[1] > 5 * ours[1]
 
 
 def test_what_is_not_finite():
@@ -125,6 +127,14 @@ def test_what_is_counted(kernel):
     assert total.global_store_bytes == 4 * M * N and total.global_store_sectors == M * N // 8
     assert total.by_class["tensor"] == 3 * M * N * K // (16 * 128 * 8)
     assert (total.shared_load_conflicts, total.shared_store_conflicts) == (0, 0)
+
+
+def test_columns_in_order_conflict():
+    """The same sums from twice the wavefronts that bring B to registers."""
+    A, B = floats(128, 128, 64)
+    ours, others = (simulate(kernel, A, B) for kernel in (SPLITTING, SPLITTING.edited(*COLUMNS_IN_ORDER)))
+    assert np.array_equal(ours.C, others.C)
+    assert others.total.shared_load_conflicts == B.nbytes // 128
 
 
 BROKEN = {
