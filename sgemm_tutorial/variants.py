@@ -39,6 +39,12 @@ TRANSPOSED = (
 )
 """Transposes the tile of A in 06, and changes nothing else."""
 
+UNROLLED = (("#pragma unroll 4  ", "#pragma unroll  "),)
+"""Unrolls the loop over k of 06 completely."""
+
+THREE_BLOCKS = (("__launch_bounds__(BM * BN / (TM * TN)", "__launch_bounds__(BM * BN / (TM * TN), 3"),)
+"""Has the compiler keep 06 to registers of which an SM holds three blocks."""
+
 NOT_TRANSPOSED = (
     ("As[BK][BM]; ", "As[BM][BK]; "),
     *((f"As[colA + {i}][rowA + i]", f"As[rowA + i][colA + {i}]") for i in range(4)),
@@ -99,10 +105,15 @@ VARIANTS: tuple[Kernel, ...] = (
         kernel.edited(*TRANSPOSED, label="A transposed")
         for kernel in _with("06", ("BM", "BN", "BK", "TM", "TN"), (128, 64, 16, 8, 4), (128, 128, 8, 8, 8))
     ),
-    *_with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 128, 8, 8, 8, 2), (64, 128, 32, 8, 8, 3)),
+    *(
+        kernel.edited(*change, label=label)
+        for kernel in _with("06", ("BM", "BN", "BK", "TM", "TN"), (128, 64, 16, 8, 4))
+        for change, label in ((UNROLLED, "unrolled completely"), (THREE_BLOCKS, "three blocks"))
+    ),
+    *_with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 64, 16, 8, 4, 1), (128, 128, 8, 8, 8, 2), (64, 128, 32, 8, 8, 3)),
     *(
         kernel.edited(*NOT_TRANSPOSED, label="A not transposed")
-        for kernel in _with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 128, 8, 8, 8, 2))
+        for kernel in _with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 64, 16, 8, 4, 1), (128, 128, 8, 8, 8, 2))
     ),
     find("07").edited(*UNGUARDED, label="no guards"),
     find("08").edited(*UNGUARDED, label="no guards"),
@@ -131,6 +142,7 @@ VARIANTS: tuple[Kernel, ...] = (
     ),
     find("09").edited(*ROW_BY_ROW, label="lanes in rows"),
     find("09").edited(*ONE_WAY, label="one way"),
+    find("09").edited(*ROW_BY_ROW, *ONE_WAY, label="lanes in rows, one way"),
     *_with(
         "10",
         _WARPS,
