@@ -69,7 +69,7 @@ __device__ void prefetch(const TensorMap& map)
 }
 
 // Starts to copy the box that begins at a row and a column; the barrier is told of its bytes as they come.
-__device__ void copy_box(half* to, const TensorMap& map, int row, int column, Barrier& barrier)
+__device__ void copy_box(void* to, const TensorMap& map, int row, int column, Barrier& barrier)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3}], [%4];"
@@ -78,7 +78,7 @@ __device__ void copy_box(half* to, const TensorMap& map, int row, int column, Ba
 
 // The same into several blocks of the cluster at once, a bit of the mask each: to this place in each of them, and each
 // one's barrier is told.
-__device__ void copy_box(half* to, const TensorMap& map, int row, int column, Barrier& barrier, unsigned short mask)
+__device__ void copy_box(void* to, const TensorMap& map, int row, int column, Barrier& barrier, unsigned short mask)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
                  "[%0], [%1, {%2, %3}], [%4], %5;"
@@ -96,7 +96,7 @@ __device__ void cluster_barrier()
 // Says where a matrix lies in shared memory, in atoms of eight rows of 128 bytes whose chunks are swizzled. `stride`
 // bytes lie between atoms along the rows' direction, `leading` between those side by side. An address has 18 bits there:
 // those above say whose shared memory of the cluster it is.
-__device__ unsigned long long describe(const half* matrix, unsigned leading, unsigned stride)
+__device__ unsigned long long describe(const void* matrix, unsigned leading, unsigned stride)
 {
     return (unsigned long long)((within(matrix) & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16
          | (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
@@ -237,4 +237,34 @@ __device__ void multiply(float (&d)[128], unsigned long long a, unsigned long lo
         "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
         "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
       : "l"(a), "l"(b));
+}
+
+// Orders what was done to registers, these too, before what wgmma does to them.
+__device__ void order_registers(unsigned (&a)[4], unsigned (&b)[4])
+{
+    for (int i = 0; i < 4; ++i) asm volatile("" : "+r"(a[i]), "+r"(b[i]) :: "memory");
+    order_registers();
+}
+
+// Starts to add the product of 64 × 8 of TF32, in registers, and 8 × 128, columns of B contiguous; or, unless
+// `add`, to put it in the place of the sums. What the operands have beyond TF32's bits is cut off.
+__device__ void multiply(float (&d)[64], const unsigned (&a)[4], unsigned long long b, bool add = true)
+{
+    asm volatile(
+        "{ .reg .pred %%add; setp.ne.b32 %%add, %69, 0; "
+        "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "{%64, %65, %66, %67}, %68, %%add, 1, 1; }"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(add)));
 }

@@ -71,11 +71,6 @@ def _wmma_tiles(of: Mapping[str, Any]) -> int:
     return max(of["STAGES"], 1) * (of["BM"] * (of["BK"] + 8) + of["BK"] * (of["BN"] + 8)) * FP16.operand.itemsize
 
 
-def _tf32x3_tiles(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 17's tiles of A and B."""
-    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * SPLIT.operand.itemsize
-
-
 CATALOGUE = (
     *LADDER,
     Kernel(
@@ -113,13 +108,19 @@ CATALOGUE = (
         dynamic_shared=_wmma_tiles,
     ),
     hopper.MMA,
+    hopper.TF32X3,
     Kernel(
-        "17_tf32x3",
-        "FP32 from tensor cores: each number in two parts, and sums of steps",
-        {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 3, "BLOCKS": 1},
-        (8, 0),
+        "17_tf32x3_hopper",
+        "17 by wgmma: B in parts through registers, A's small parts beside it in shared memory",
+        hopper.IN_PARTS,
+        (9, 0),
         types=SPLIT,
-        dynamic_shared=_tf32x3_tiles,
+        dynamic_shared=hopper.dynamic_shared_of_parts,
+        choose=hopper.choose_in_fp32,
+        divide=hopper.divide,
+        exact=True,
+        maps=hopper.maps,
+        trials=hopper.TRIALS_IN_PARTS,
     ),
     Kernel(
         "18_hopper_wgmma",

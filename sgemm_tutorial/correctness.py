@@ -579,9 +579,7 @@ def _last_tile(kernel: Kernel, settings: tuple, architecture: str) -> tuple[Chec
             raise DeviceError(f"last_tile needs files with holes, and {folder} takes none so large: {error}") from None
         problem = operands.check(A, B, C, alpha, beta, types)
         kernel = kernel.chosen(problem, architecture)
-        multiprocessors = (
-            operands.INT_MAX if kernel.parameters.get("PERSISTENT") else MULTIPROCESSORS
-        )  # a tile for each
+        multiprocessors = operands.INT_MAX if kernel.maps else MULTIPROCESSORS  # a tile for each
         division = kernel.division(problem, architecture, multiprocessors)
         blocks = range(division.blocks - max(division.counts.get("shares", 0), 1), division.blocks)
         rows, cols = (

@@ -1,6 +1,7 @@
-"""What 18's launches take: blocks, tensor maps of A and B, and shared memory for tiles and mbarriers.
+"""What launches of 18, and of 17's version for Hopper, take: blocks, tensor maps of A and B, and shared memory.
 
-The copy engine wants rows that begin at multiples of 16 bytes. A problem that has others, or nothing to copy, is 16's.
+The copy engine wants rows that begin at multiples of 16 bytes. A problem that has others, or nothing to copy, is for
+another kernel.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .errors import ArgumentError
 from .kernel import Kernel
-from .operands import FP16, Division, Problem
+from .operands import FP16, SPLIT, Division, Problem
 from .simulator.mbarriers import BYTES
 from .simulator.memory import past_alignment
 from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
@@ -22,6 +23,9 @@ BOX = SWIZZLE // 2
 PARAMETERS: dict[str, int] = {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
 PARAMETERS |= {"THREADS": 384, "PERSISTENT": 1, "GROUP": 8, "CLUSTER": 1}
 """18's template arguments in the source's order, where none are chosen."""
+IN_PARTS: dict[str, int] = {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4}
+IN_PARTS |= {"THREADS": 384, "GROUP": 8, "CLUSTER": 1}
+"""Those of 17's version for Hopper."""
 
 
 class Width(NamedTuple):
@@ -52,10 +56,31 @@ MMA = Kernel(
 """16, which gets what the copy engine cannot fetch."""
 
 
+def _tf32x3_tiles(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 17's tiles of A and B."""
+    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * SPLIT.operand.itemsize
+
+
+TF32X3 = Kernel(
+    "17_tf32x3",
+    "FP32 from tensor cores: each number in two parts, and sums of steps",
+    {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 3, "BLOCKS": 1},
+    (8, 0),
+    types=SPLIT,
+    dynamic_shared=_tf32x3_tiles,
+)
+"""17, which gets what its version for Hopper cannot fetch, and all on other GPUs."""
+
+
 def dynamic_shared(of: Mapping[str, Any]) -> int:
     """Return the bytes of the tiles of A and B, of FP16, and of two mbarriers for each pair."""
     columns = -(-of["BN"] // BOX) * BOX
     return of["STAGES"] * (of["BK"] * (of["BM"] + columns) * 2 + 2 * BYTES)
+
+
+def dynamic_shared_of_parts(of: Mapping[str, Any]) -> int:
+    """Return the bytes of the tiles of A, of A's small parts and of B, of FP32, and of three mbarriers for each."""
+    return of["STAGES"] * (of["BK"] * (2 * of["BM"] + of["BN"]) * 4 + 3 * BYTES)
 
 
 def divide(of: Mapping[str, Any], shape: tuple[int, int, int], architecture: str, multiprocessors: int) -> Division:
@@ -63,11 +88,11 @@ def divide(of: Mapping[str, Any], shape: tuple[int, int, int], architecture: str
     M, N, _ = shape
     cluster = of["CLUSTER"]
     tiles = -(-M // (cluster * of["BM"])) * -(-N // of["BN"])
-    return Division(cluster * (min(tiles, multiprocessors // cluster) if of["PERSISTENT"] else tiles))
+    return Division(cluster * (min(tiles, multiprocessors // cluster) if of.get("PERSISTENT", 1) else tiles))
 
 
 def divided(kernel: Kernel, whole: int, shares: int) -> Kernel:
-    """Return 18 with its tiles of C divided among so many blocks, each of which does several.
+    """Return 18, or 17's version, with its tiles of C divided among so many blocks, each of which does several.
 
     Raises
     ------
@@ -75,7 +100,7 @@ def divided(kernel: Kernel, whole: int, shares: int) -> Kernel:
         There are tiles that have a block of their own.
     """
     if whole:
-        raise ArgumentError("division", str(whole), "0: none of 18's tiles has a block of its own")
+        raise ArgumentError("division", str(whole), "0: none of the tiles has a block of its own")
     return dataclasses.replace(kernel, divide=lambda *_: Division(shares))
 
 
@@ -122,6 +147,13 @@ def choose_in_fp16(kernel: Kernel, problem: Problem, architecture: str, multipro
     return choose(kernel, MMA, problem, multiprocessors)
 
 
+def choose_in_fp32(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
+    """Return 17's version for Hopper there, for what it can fetch and of whose C it can write pairs; else 17."""
+    begin = problem.C.data.ptr if problem.on_gpu else past_alignment(problem.C)
+    on_hopper = architecture.partition("_")[2].rstrip("a") == "90"
+    return kernel if on_hopper and begin % 8 == 0 and addressable(problem) else TF32X3
+
+
 def _trial(
     shape: tuple[int, int, int], blocks: int = 0, scalars: tuple[float, float] = (-1.5, 0.75), **of: Any
 ) -> dict[str, Any]:
@@ -157,3 +189,23 @@ TRIALS: tuple[dict[str, Any], ...] = (
     ),
 )
 """Arguments of `correctness.check` for what 18 does with large problems only, made small."""
+
+
+def _in_parts(shape: tuple[int, int, int], blocks: int = 0, **of: Any) -> dict[str, Any]:
+    """Return a case with small tiles unless `of` says otherwise, divided among so many blocks if any."""
+    parameters = IN_PARTS | {"BN": 64, "THREADS": 256, "STAGES": 3, "GROUP": 2} | of
+    case = dict(zip("MNK", shape, strict=True)) | {"alpha": -1.5, "beta": 0.75, "setting": tuple(parameters.values())}
+    return case | ({"division": (0, blocks)} if blocks else {})
+
+
+TRIALS_IN_PARTS: tuple[dict[str, Any], ...] = (
+    # Blocks that do several tiles of C: of several steps along K, and of one.
+    _in_parts((390, 132, 264), 2),
+    _in_parts((390, 132, 32), 4, GROUP=8),
+    # Clusters: the second block has no row, and several tiles each.
+    _in_parts((128, 68, 132), CLUSTER=2),
+    _in_parts((520, 132, 100), 2, CLUSTER=2),
+    # A tile of full width.
+    _in_parts((130, 260, 100), BN=128, THREADS=384),
+)
+"""Arguments of `correctness.check` for what 17's version for Hopper does with large problems only, made small."""

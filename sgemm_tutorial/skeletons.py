@@ -267,6 +267,28 @@ GAPS: dict[str, tuple[Gap, ...]] = {
             "{}  // TODO: add what tensor cores have added up to acc[m][n]",
         ),
     ),
+    "17_tf32x3_hopper": (
+        Gap(
+            "const float big = __uint_as_float(",
+            "return __uint_as_float(",
+            "return number;  // TODO: what cutting it off to TF32 leaves out, rounded so that cutting off does it",
+        ),
+        Gap(
+            "fence_proxy();                         //",
+            "if (lane == 0) ready[stage].arrive();",
+            "if (lane == 0) ready[stage].arrive();  // TODO: when are the small parts there, and for whom?",
+        ),
+        Gap(
+            "multiply(part, small[k], describe(",
+            "multiply(part, big[k], describe(&smallAs",
+            "multiply(part, small[k], describe(&As[stage][k * 8], 16, atom), k > 0);  // TODO: the other one",
+        ),
+        Gap(
+            "for (int i = 0; i < BM / 2; ++i) acc[i] += part[i];",
+            "for (int i = 0; i < BM / 2; ++i) acc[i] += part[i];",
+            "for (int i = 0; i < BM / 2; ++i) {}  // TODO: add what tensor cores have added up to acc[i]",
+        ),
+    ),
     "18_hopper_wgmma": (
         Gap(
             "full[stage].arrive_and_expect(",

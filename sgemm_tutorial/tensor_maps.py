@@ -10,7 +10,7 @@ import numpy as np
 from .errors import ArgumentError, DeviceError
 from .simulator.tensor_map import ALIGNMENT, BYTES, TensorMap
 
-FLOAT16 = 6  # CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+ENCODINGS = {np.dtype(np.float16): 6, np.dtype(np.float32): 7}  # CU_TENSOR_MAP_DATA_TYPE_FLOAT16 and _FLOAT32
 NO_INTERLEAVE, SWIZZLE_128B, L2_256B, FILL_ZEROS = 0, 3, 3, 0  # the driver's names begin with CU_TENSOR_MAP_
 ENCODED = np.dtype([("words", np.uint64, BYTES // 8)])
 """What CuPy hands over by value."""
@@ -23,20 +23,20 @@ def encode(tensor: TensorMap, driver: Any) -> np.void:
     Parameters
     ----------
     tensor : TensorMap
-        Of FP16.
+        Of FP16 or FP32.
     driver : ctypes.CDLL
         The CUDA driver's library.
 
     Raises
     ------
     ArgumentError
-        The array is not of FP16, or does not begin at a multiple of 16 bytes.
+        The array is of neither, or does not begin at a multiple of 16 bytes.
     DeviceError
         The driver refuses.
     """
     array = tensor.array
-    if array.dtype != np.float16:
-        raise ArgumentError("array", f"dtype {array.dtype}", "float16")
+    if array.dtype not in ENCODINGS:
+        raise ArgumentError("array", f"dtype {array.dtype}", "float16 or float32")
     if array.data.ptr % ALIGNMENT:
         raise ArgumentError("array", f"memory at {array.data.ptr:#x}", f"memory at a multiple of {ALIGNMENT} bytes")
     memory = np.zeros(BYTES + PLACE, np.uint8)
@@ -44,7 +44,7 @@ def encode(tensor: TensorMap, driver: Any) -> np.void:
     rows, columns = array.shape
     status = driver.cuTensorMapEncodeTiled(
         ctypes.c_void_p(memory.ctypes.data + start),
-        ctypes.c_int(FLOAT16),
+        ctypes.c_int(ENCODINGS[array.dtype]),
         ctypes.c_uint32(2),
         ctypes.c_void_p(array.data.ptr),
         (ctypes.c_uint64 * 2)(columns, rows),  # innermost first

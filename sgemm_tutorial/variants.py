@@ -39,6 +39,12 @@ TRANSPOSED = (
 )
 """Transposes the tile of A in 06, and changes nothing else."""
 
+UNROLLED = (("#pragma unroll 4  ", "#pragma unroll  "),)
+"""Unrolls the loop over k of 06 completely."""
+
+THREE_BLOCKS = (("__launch_bounds__(BM * BN / (TM * TN)", "__launch_bounds__(BM * BN / (TM * TN), 3"),)
+"""Has the compiler keep 06 to registers of which an SM holds three blocks."""
+
 NOT_TRANSPOSED = (
     ("As[BK][BM]; ", "As[BM][BK]; "),
     *((f"As[colA + {i}][rowA + i]", f"As[rowA + i][colA + {i}]") for i in range(4)),
@@ -99,10 +105,15 @@ VARIANTS: tuple[Kernel, ...] = (
         kernel.edited(*TRANSPOSED, label="A transposed")
         for kernel in _with("06", ("BM", "BN", "BK", "TM", "TN"), (128, 64, 16, 8, 4), (128, 128, 8, 8, 8))
     ),
-    *_with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 128, 8, 8, 8, 2), (64, 128, 32, 8, 8, 3)),
+    *(
+        kernel.edited(*change, label=label)
+        for kernel in _with("06", ("BM", "BN", "BK", "TM", "TN"), (128, 64, 16, 8, 4))
+        for change, label in ((UNROLLED, "unrolled completely"), (THREE_BLOCKS, "three blocks"))
+    ),
+    *_with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 64, 16, 8, 4, 1), (128, 128, 8, 8, 8, 2), (64, 128, 32, 8, 8, 3)),
     *(
         kernel.edited(*NOT_TRANSPOSED, label="A not transposed")
-        for kernel in _with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 128, 8, 8, 8, 2))
+        for kernel in _with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 64, 16, 8, 4, 1), (128, 128, 8, 8, 8, 2))
     ),
     find("07").edited(*UNGUARDED, label="no guards"),
     find("08").edited(*UNGUARDED, label="no guards"),
@@ -131,6 +142,7 @@ VARIANTS: tuple[Kernel, ...] = (
     ),
     find("09").edited(*ROW_BY_ROW, label="lanes in rows"),
     find("09").edited(*ONE_WAY, label="one way"),
+    find("09").edited(*ROW_BY_ROW, *ONE_WAY, label="lanes in rows, one way"),
     *_with(
         "10",
         _WARPS,
@@ -236,6 +248,21 @@ ONE_ACCUMULATOR = (
 )
 """Lets tensor cores add up all of a sum in 17."""
 
+ONE_ACCUMULATOR_ON_HOPPER = (
+    ("            float part[BM / 2];                            // what tensor cores add up\n", ""),
+    ("multiply(part, ", "multiply(acc, "),
+    (", k > 0);", ");"),
+    ("wait_for_products(part);", "wait_for_products(acc);"),
+    (
+        "            #pragma unroll\n            for (int i = 0; i < BM / 2; ++i) acc[i] += part[i];\n",
+        "",
+    ),
+)
+"""The same in 17's version for Hopper."""
+
+COLUMNS_IN_ORDER = (("chunk = warp % 2 * 2 + group / 4 + group / 2 % 2 * 4;", "chunk = warp % 2 * 4 + group / 2;"),)
+"""Gives each warp of 17's version for Hopper 16 columns side by side, whose lanes meet in banks."""
+
 BIG_PARTS_ALONE = (
     ("                    add(smallA, bigB);                     // the small products first\n", ""),
     ("                    add(bigA, smallB);\n", ""),
@@ -331,9 +358,13 @@ TENSOR: tuple[Kernel, ...] = (
     ),
     *_with("17", ("BK", "STAGES"), (32, 3), (32, 4), (64, 2)),
     *(kernel.edited(*ONE_ACCUMULATOR, label="one accumulator") for kernel in _with("17", ("STAGES",), (3,), (4,))),
+    find("17_tf32x3_hopper"),
+    *_with("17_tf32x3_hopper", ("STAGES", "CLUSTER"), (3, 1), (4, 2)),
+    find("17_tf32x3_hopper").edited(*ONE_ACCUMULATOR_ON_HOPPER, label="one accumulator"),
+    find("17_tf32x3_hopper").edited(*COLUMNS_IN_ORDER, label="columns in order"),
     *HOPPER,
 )
-"""The kernels with ``mma.sync`` with other tiles, 15 with other paddings, and 18's steps."""
+"""The kernels with ``mma.sync`` and ``wgmma`` with other tiles, 15 with other paddings, and 18's steps."""
 
 COUNTED: tuple[Kernel, ...] = (
     *(

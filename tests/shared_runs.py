@@ -47,8 +47,8 @@ class SharedMachine(Machine):
         launch = text[1:], name, threads, sorted(fresh), sorted(trace), blocks, only
         digest = hashlib.sha256(text[0].encode() + repr(launch).encode())
         for key, value in arguments.items():
-            if isinstance(value, TensorMap):  # of A or B, which are arguments too
-                digest.update(repr((key, value.rows, value.columns)).encode())
+            if isinstance(value, TensorMap):  # of one of the arrays
+                digest.update(repr((key, value.array.shape, value.rows, value.columns)).encode())
                 continue
             place = GlobalMemory().add(key, value) % ALIGNMENT if key in arrays else None
             digest.update(repr((key, value.dtype, value.shape, place)).encode() + value.tobytes())

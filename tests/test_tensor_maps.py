@@ -44,6 +44,13 @@ def test_what_the_driver_is_given():
     assert encoded.dtype == ENCODED and encoded.tobytes() == bytes(range(128))
 
 
+def test_floats_have_another_number():
+    driver = Driver()
+    encode(TensorMap(on_gpu(100, 36, np.float32), 128, 32), driver)
+    kind, _, _, _, (pitch,), box, *_ = driver.given
+    assert (kind.value, pitch, list(box)) == (7, 144, [32, 128])
+
+
 def test_a_launch_hands_maps_over_behind_the_arguments(monkeypatch):
     monkeypatch.setattr(gpu, "_driver", Driver)
     problem = types.SimpleNamespace(arguments={"M": np.int32(8), "C": "C"})
@@ -57,8 +64,8 @@ def test_a_launch_hands_maps_over_behind_the_arguments(monkeypatch):
 
 
 def test_what_cannot_be_encoded():
-    with pytest.raises(ArgumentError, match="float16"):
-        encode(TensorMap(on_gpu(8, 32, np.float32), 8, 32), Driver())
+    with pytest.raises(ArgumentError, match="float16 or float32"):
+        encode(TensorMap(on_gpu(8, 16, np.float64), 8, 16), Driver())
     with pytest.raises(ArgumentError, match="multiple of 16 bytes"):
         encode(TensorMap(on_gpu(8, 64, place=0x7000_0008), 8, 64), Driver())
     with pytest.raises(DeviceError, match="error 1"):

@@ -6,7 +6,7 @@ says which lane and why; the machine adds kernel, block, thread and source line.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -232,6 +232,9 @@ class SharedMemory:
         self.read = np.zeros_like(self.wrote)
         self.alike = blocks > 1  # whether the first block's shadows stand for all
         self.watches: list[Watch] = []  # who else looks after loads and stores
+        self.ordered: Callable[[str, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
+        """Tells of granules, the stamps of who "wrote" or "read" them and those of who comes now, where something other
+        than a barrier of the block or of the warp lies between."""
 
     def load(
         self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, dtype: np.dtype, count: int
@@ -248,7 +251,7 @@ class SharedMemory:
             self._require_landed(wrote, addresses, "reads")
             lane = np.flatnonzero(wrote == 0)[0] % addresses.size
             raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
-        self._require_same(wrote, stamp, addresses, "reads", "wrote")
+        self._require_same(granule, wrote, stamp, addresses, "reads", "wrote")
         for watch in self.watches:
             watch.loaded(offsets, whole, block, thread, width)
         before = self.read[granule]
@@ -276,7 +279,7 @@ class SharedMemory:
         for watch in self.watches:
             watch.stored(offsets, whole, block, thread, width)
         self.wrote[granule] = stamp
-        self._require_same(self.wrote[granule], stamp, addresses, "writes", "wrote")
+        self._require_same(granule, self.wrote[granule], stamp, addresses, "writes", "wrote")
         elements = self.data.view(dtype)
         first = offsets // dtype.itemsize
         for i, value in enumerate(values):
@@ -435,8 +438,8 @@ class SharedMemory:
         wrote = self.wrote[granule]
         if wrote.min() < 0:
             self._require_landed(wrote, addresses, does)
-        self._require_same(wrote, stamp, addresses, does, "wrote")
-        self._require_same(self.read[granule], stamp, addresses, does, "read")
+        self._require_same(granule, wrote, stamp, addresses, does, "wrote")
+        self._require_same(granule, self.read[granule], stamp, addresses, does, "read")
 
     def _require_landed(self, wrote: np.ndarray, addresses: np.ndarray, does: str) -> None:
         """Raise Violation where an asynchronous copy is on its way."""
@@ -450,9 +453,14 @@ class SharedMemory:
                 f"by thread {-1 - wrote[flying[0]]} has not been waited for",
             )
 
-    def _require_same(self, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str) -> None:
+    def _require_same(
+        self, granule: np.ndarray, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str
+    ) -> None:
         """Raise Violation where another thread's stamp is already there and no barrier lies between."""
         race = self._unordered(before, stamp)
+        if self.ordered and race.any():
+            where = np.flatnonzero(race)
+            race[where] = ~self.ordered(did, granule[where], before[where], stamp[where])
         if race.any():
             first = np.flatnonzero(race)[0]
             lane, other = first % addresses.size, int(before[first]) & SEVERAL

@@ -7,7 +7,8 @@ too few bytes, as the copies after those are still on their way when the phase i
 Each 16 bytes that came so are remembered with the phase that they belong to: who reads them must know that it is over,
 by a wait of its own or from a thread that tells it. And each warp's last read is remembered: who has them overwritten
 must know that the warp has released since. See `mbarriers`. Of what threads store it is remembered who did, as what
-reads it past their own loads and stores must be shown it by a fence.
+reads it past their own loads and stores must be shown it by a fence; and with which release others learn of it, so that
+warps may hand tiles to each other as the copy engine does.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class Tiles:
         For each cell and each warp of its cluster, the release that is the next after its last read; 0 where none was.
     written : array of int64
         For each cell, the lane that last stored to it and how many fences of proxies it had made; -1 where none did.
+    released : array of int32
+        For each granule, the release of the warp that last stored to it that is the next after that.
     fences : array of int64
         How many each lane has made.
     """
@@ -66,9 +69,11 @@ class Tiles:
         self.phase = np.zeros(cells, np.int32)
         self.read = np.zeros((cells, barriers.warps), np.int32)
         self.written = np.full(cells, -1)
+        self.released = np.zeros(len(shared.wrote), np.int32)
         self.fences = np.zeros(len(barriers.block), np.int64)
         shared.apart()
         shared.watches.append(self)
+        shared.ordered = self.ordered
 
     def depart(self, lane: int, address: int, data: np.ndarray, place: int) -> None:
         """Send bytes on their way to an address of a block of the lane's cluster, to be told of by its mbarrier.
@@ -130,18 +135,16 @@ class Tiles:
         self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
     ) -> None:
         """Raise Violation where a lane, or a whole warp, reads what it does not know to have come."""
-        cells = offsets // CELL
+        cells, lanes = offsets // CELL, block * self.shared.threads + thread % OF_WARP
         of_tiles = np.flatnonzero(self.place[cells] >= 0)
-        if not len(of_tiles):
-            return
-        cells, block, thread = cells[of_tiles], block[of_tiles], thread[of_tiles] % OF_WARP
-        place, lanes = self.place[cells], block * self.shared.threads + thread
-        late = np.flatnonzero(self.barriers.known[lanes, self.barriers.column(place)] < self.phase[cells])
-        if len(late):
-            which = of_tiles[late[0]]
-            name = self.shared.name(int(addresses[which]))
-            told = self.shared.name(list(self.barriers.columns)[place[late[0]] // self.barriers.blocks])
-            raise Violation("in flight", which, f"reads {name} without having waited for the mbarrier {told}")
+        place, phase = self.place[cells[of_tiles]], self.phase[cells[of_tiles]]
+        if len(of_tiles):
+            late = np.flatnonzero(self.barriers.known[lanes[of_tiles], self.barriers.column(place)] < phase)
+            if len(late):
+                which = of_tiles[late[0]]
+                name = self.shared.name(int(addresses[which]))
+                told = self.shared.name(list(self.barriers.columns)[place[late[0]] // self.barriers.blocks])
+                raise Violation("in flight", which, f"reads {name} without having waited for the mbarrier {told}")
         warp = self.barriers.warp[lanes]
         self.read[cells, warp] = np.maximum(self.read[cells, warp], self.barriers.releases[block, warp])
 
@@ -155,6 +158,28 @@ class Tiles:
             raise Violation("race", busy[0], "writes what a wgmma still reads that has not been waited for")
         self.place[cells] = -1
         self.written[cells] = lanes << FENCES | self.fences[lanes]
+        granules = self.shared.granules(offsets, width)
+        releases = self.barriers.releases[block, self.barriers.warp[lanes]]
+        self.released[granules] = np.tile(releases, len(granules) // len(releases))
+
+    def ordered(self, did: str, granules: np.ndarray, before: np.ndarray, stamps: np.ndarray) -> np.ndarray:
+        """Return where who comes now knows of a release of the warps that wrote or read granules before.
+
+        Of its own warp's threads it need not.
+        """
+        barriers, shared = self.barriers, self.shared
+        if not len(barriers.known):
+            return np.zeros(len(granules), bool)
+        block = granules * shared.granule // shared.pitch
+        lanes, which = block * shared.threads + (stamps & SEVERAL) % OF_WARP, np.arange(len(granules))
+        known, own = barriers.known[lanes, : barriers.warps], barriers.warp[lanes]
+        if did == "wrote":
+            thread = before & SEVERAL
+            other = barriers.warp[block * shared.threads + np.where(thread == SEVERAL, 0, thread % OF_WARP)]
+            return (thread != SEVERAL) & (other != own) & (known[which, other] >= self.released[granules])
+        reads = self.read[granules * shared.granule // CELL]
+        reads[which, own] = 0
+        return (reads <= known).all(axis=1)
 
     def begin(self, lanes: np.ndarray, offsets: np.ndarray, addresses: np.ndarray) -> Reading:
         """Let each lane's warp read the cell at an offset until the reading is ended; `loaded` has been called."""

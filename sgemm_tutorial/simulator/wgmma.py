@@ -1,10 +1,10 @@
 """The tensor cores as a warpgroup drives them: ``wgmma`` multiplies tiles that lie in shared memory, asynchronously.
 
-Four warps multiply 64 × 16 by 16 × N: each has 16 rows of A and of the sums, in the lanes' registers as for
-``mma.m16n8k16``, side by side for each eight columns. So each warp is computed on its own here. A comes from registers
-or, like B, from shared memory, where a descriptor says how it lies: with a swizzle of 128 bytes, in atoms of eight rows
-of 128 bytes, row by row of A or of B transposed (K-major), or with the rows and columns exchanged (MN-major). Products
-are added as `tensor.multiply_accumulate` says.
+Four warps multiply 64 × 16 by 16 × N, or 64 × 8 by 8 × N of TF32: each has 16 rows of A and of the sums, in the lanes'
+registers as for ``mma.m16n8k16`` and ``mma.m16n8k8``, side by side for each eight columns. So each warp is computed on
+its own here. A comes from registers or, like B, from shared memory, where a descriptor says how it lies: with a swizzle
+of 128 bytes, in atoms of eight rows of 128 bytes, row by row of A or of B transposed (K-major), or, but for TF32, with
+the rows and columns exchanged (MN-major). Products are added as `tensor.multiply_accumulate` says.
 
 Accesses to shared memory are checked as those of the whole warp, and not counted: the tensor cores make them.
 
@@ -23,20 +23,18 @@ from ..hardware import WARP
 from .accumulators import Held
 from .batch import Batch, Lanes, Step
 from .memory import OF_WARP, Violation
-from .mma import KINDS, PLACES
+from .mma import KINDS, PLACES, Kind
 from .ptx import Immediate, Instruction, Register, unsupported
 from .tensor import multiply_accumulate, require_whole
 from .tma import swizzled
 
 GROUP = 128  # threads
-DEPTH = 16  # of a product
 ROWS = 16  # of A, per warp
 ATOM = 8  # rows of 128 bytes, and chunks in each
-CHUNK = 16  # bytes
+CHUNK = 16  # bytes: a row of a product's operand has two
 WARPS = 4  # that are multiplied as one array: more would only miss the caches
-NUMBERS = {name: kind.numbers for (_, name), kind in KINDS.items() if kind.size == 2}
 
-MULTIPLY = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(f16|bf16)\.\2")
+MULTIPLY = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(16|8)\.f32\.(f16|bf16|tf32)\.\3")
 FENCE, COMMIT, WAIT = (f"wgmma.{name}.sync.aligned" for name in ("fence", "commit_group", "wait_group"))
 
 
@@ -53,7 +51,7 @@ def kind(opcode: str) -> str:
 def flops(opcode: str) -> int:
     """Return the floating-point operations per thread."""
     match = MULTIPLY.fullmatch(opcode)
-    return 2 * 64 * int(match[1]) * DEPTH // GROUP if match else 0
+    return 2 * 64 * int(match[1]) * int(match[2]) // GROUP if match else 0
 
 
 def step(instruction: Instruction, reader: Callable) -> Step:
@@ -81,8 +79,8 @@ def step(instruction: Instruction, reader: Callable) -> Step:
         pending = operands[0].value
         return _of_warps(instruction, lambda batch, who: batch.accumulators.wait(who, pending, batch.registers))
     match = MULTIPLY.fullmatch(opcode)
-    if match and int(match[1]) in range(8, 257, 8) and len(operands) >= 7:
-        return _multiply(instruction, reader, int(match[1]), NUMBERS[match[2]])
+    if match and int(match[1]) in range(8, 257, 8) and match.groups()[1:] in KINDS and len(operands) >= 6:
+        return _multiply(instruction, reader, int(match[1]), KINDS[match.groups()[1:]])
     raise unsupported(instruction)
 
 
@@ -99,15 +97,20 @@ def _of_warps(instruction: Instruction, act: Callable[[Batch, np.ndarray], None]
     return execute
 
 
-def _multiply(instruction: Instruction, reader: Callable, columns: int, numbers: Callable) -> Step:
-    """Decode ``mma_async {d}, a, b, add, 1, 1, ..., transposed b``: a is a descriptor, then transposed too, or four."""
+def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Kind) -> Step:
+    """Decode ``mma_async {d}, a, b, add, 1, 1, ...``.
+
+    A is a descriptor or four registers. At the end comes, for types of 16 bits, whether what has one is transposed.
+    """
     d, a, b, add, *immediates = instruction.operands
     in_registers = isinstance(a, tuple)
-    if not all(isinstance(value, Immediate) for value in immediates) or len(immediates) != 4 - in_registers:
+    described = 1 if in_registers else 2  # operands in shared memory
+    if not all(isinstance(value, Immediate) for value in immediates):
         raise unsupported(instruction)
-    negated_a, negated_b, *majors = [value.value for value in immediates]
+    values = [value.value for value in immediates]
+    factors, majors = values[:2], values[2:] if kind.size == 2 else [*values[2:], *[0] * described]
     registers = [*d, *(a if in_registers else ())] if isinstance(d, tuple) else []
-    if (negated_a, negated_b) != (1, 1) or not set(majors) <= {0, 1} or not isinstance(b, Register):
+    if factors != [1, 1] or len(majors) != described or not set(majors) <= {0, 1} or not isinstance(b, Register):
         raise unsupported(instruction)
     if not isinstance(d, tuple) or len(d) != columns // 2 or not all(isinstance(r, Register) for r in registers):
         raise unsupported(instruction)
@@ -116,10 +119,10 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, numbers:
     adds = reader(add, "pred", instruction)
     descriptors = [reader(operand, "b64", instruction) for operand in (*(() if in_registers else (a,)), b)]
     sums, fragment = tuple(r.name for r in d), tuple(r.name for r in a) if in_registers else ()
-    line = instruction.line
+    line, depth = instruction.line, kind.depth
 
     def matrix(batch: Batch, who: np.ndarray, which: int, count: int, first: np.ndarray) -> np.ndarray:
-        """Return what a descriptor names for each warp, from its row `first` on: shape (warps, count, 16)."""
+        """Return what a descriptor names for each warp, from its row `first` on: shape (warps, count, depth)."""
         lanes = None if len(who) == batch.size else who
         given = batch.spread(descriptors[which](batch, lanes), lanes).reshape(-1, WARP)
         differs = np.flatnonzero(given != given[:, :1])
@@ -137,10 +140,10 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, numbers:
         except Violation as violation:
             lane = violation.lane // addresses[0].size * WARP
             raise Violation(violation.kind, lane, violation.detail) from None
-        halves = numbers(np.ascontiguousarray(np.stack(words, axis=-1)).reshape(-1, CHUNK // 4))
+        elements = kind.numbers(np.ascontiguousarray(np.stack(words, axis=-1)).reshape(-1, CHUNK // 4))
         if across:
-            return halves.reshape(len(given), DEPTH, count).transpose(0, 2, 1)
-        return halves.reshape(len(given), count, DEPTH)
+            return elements.reshape(len(given), depth, count).transpose(0, 2, 1)
+        return elements.reshape(len(given), count, depth)
 
     def execute(batch: Batch, who: np.ndarray) -> None:
         lanes = None if len(who) == batch.size else who
@@ -153,10 +156,10 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, numbers:
         heads = who[::WARP]
         if in_registers:
             held = batch.accumulators.hold(fragment, batch.registers, who, line)
-            rows, places = PLACES["a", 2]
+            rows, places = PLACES["a", kind.size]
             factors = _gathered(held, fragment, who, np.uint32)
-            left = np.empty((len(heads), ROWS, DEPTH), np.float32)
-            left[:, rows, places] = numbers(factors).astype(np.float32).reshape(-1, *rows.shape)
+            left = np.empty((len(heads), ROWS, depth), np.float32)
+            left[:, rows, places] = kind.numbers(factors).astype(np.float32).reshape(-1, *rows.shape)
         else:
             left = matrix(batch, who, 0, ROWS, batch.thread[heads] // WARP % 4 * ROWS)
         right = matrix(batch, who, len(descriptors) - 1, columns, np.zeros(len(heads), np.int64)).transpose(0, 2, 1)
@@ -186,9 +189,9 @@ def _gathered(held: Held, names: tuple[str, ...], who: np.ndarray, dtype: type) 
 def _addresses(
     descriptors: np.ndarray, across: bool, count: int, first: np.ndarray, instruction: Instruction
 ) -> np.ndarray:
-    """Return where the chunks of a matrix lie of `count` × 16, from its row `first` on, for each descriptor.
+    """Return where the chunks of a matrix lie of `count` rows, from its row `first` on, for each descriptor.
 
-    Row by row, two chunks to each; or `across`, column by column, a chunk for each eight rows.
+    Row by row, two chunks to each; or `across`, column by column of 16, a chunk for each eight rows.
     """
     start, leading, stride = (
         ((descriptors >> np.uint64(bit)) & np.uint64(0x3FFF)).astype(np.int64) << 4 for bit in (0, 16, 32)
@@ -198,7 +201,7 @@ def _addresses(
         raise unsupported(instruction)
     start, leading, stride, first = (value[:, None, None] for value in (start, leading, stride, first))
     if across:
-        k, chunk = np.arange(DEPTH)[:, None], first // 8 + np.arange(count // 8)
+        k, chunk = np.arange(16)[:, None], first // 8 + np.arange(count // 8)
         places = chunk // ATOM * leading + chunk % ATOM * CHUNK + k // ATOM * stride + k % ATOM * ATOM * CHUNK
     else:
         row, chunk = first + np.arange(count)[:, None], np.arange(2)

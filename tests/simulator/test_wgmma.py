@@ -152,6 +152,61 @@ def test_a_in_registers(tmp_path):
     assert np.array_equal(got, product(left, right))
 
 
+TF32 = """
+__device__ void multiply(float (&d)[32], unsigned (&a)[4], unsigned long long b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {OUTS}, {%32, %33, %34, %35}, %36, 1, 1, 1MORE;"
+                 : SUMS : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+__device__ void multiply(float (&d)[32], unsigned long long a, unsigned long long b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {OUTS}, %32, %33, 1, 1, 1;"
+                 : SUMS : "l"(a), "l"(b));
+}
+"""
+TF32 = TF32.replace("OUTS", ", ".join(f"%{i}" for i in range(32)))
+TF32 = TF32.replace("SUMS", ", ".join(f'"+f"(d[{i}])' for i in range(32)))
+FLOATS = """
+    const float* of = reinterpret_cast<const float*>(A);
+    unsigned f[4][4];
+    for (int k = 0; k < 4; ++k)
+        for (int i = 0; i < 4; ++i) {
+            const int row = t / 32 * 16 + t % 32 / 4 + i % 2 * 8, column = k * 8 + i / 2 * 4 + t % 4;
+            f[k][i] = __float_as_uint(of[row * 32 + column]);
+        }
+"""
+
+
+@pytest.mark.parametrize("in_registers", [False, True])
+def test_tf32(tmp_path, in_registers):
+    """Rows of 32 floats are 128 bytes as those of 64 halves are; what TF32 lacks is cut off."""
+    random = np.random.default_rng(8)
+    left, right = (random.standard_normal((64, 32), np.float32) for _ in "ab")
+    body = FLOATS * in_registers + STEPS.format(a="f[k]" if in_registers else A[0], b=B[0], more="")
+    as_halves = [matrix.view(np.uint16) for matrix in (left, right)]
+    got, machine = run(tmp_path, body, as_halves[0], as_halves[1].T, TF32.replace("MORE", ""), majors=(0, 0))
+    cut = [(matrix.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for matrix in (left, right)]
+    sums = np.zeros((1, 64, 64), np.float32)
+    for k in range(0, 32, 8):
+        sums = multiply_accumulate(cut[0][None, :, k : k + 8], cut[1].T[None, k : k + 8], sums)
+    assert np.array_equal(got, sums[0])
+    assert sum(count.flops for count in machine.counts().values()) == 2 * 64 * 64 * 32
+
+
+def test_tf32_cannot_be_transposed(tmp_path):
+    body = FLOATS + STEPS.format(a="f[k]", b=B[0], more="")
+    with pytest.raises(UnsupportedInstruction, match="does not know"):
+        run(tmp_path, body, *operands(64), TF32.replace("MORE", ", 0"), majors=(0, 0))
+
+
+def test_factors_that_are_touched_too_early(tmp_path):
+    touch = 'commit(); asm volatile("add.u32 %0, %0, 1;" : "+r"(f[2][1]));'
+    body = FRAGMENT + STEPS.format(a="f[k]", b=B[1], more="").replace("commit();", touch)
+    with pytest.raises(SimulationFault, match="a register of the wgmma of line") as caught:
+        run(tmp_path, body, *operands(64), multiply(64, registers=True))
+    assert caught.value.kind == "in flight"
+
+
 @pytest.mark.parametrize("first", ["true", "k > 0"])
 def test_sums_that_begin_anew(tmp_path, first):
     """Without adding, what the registers held is of no account, not even a NaN."""
@@ -231,6 +286,44 @@ def test_what_threads_store_takes_a_barrier_too(tmp_path):
     with pytest.raises(SimulationFault) as caught:
         run(tmp_path, body, *operands(64))
     assert caught.value.kind == "race"
+
+
+HANDED = """
+    __shared__ unsigned long long told, done;
+    if (t == 0) { init(&told, 64); init(&done, 2); }
+    __syncthreads();
+    for (int round = 0; round < 2; ++round) {
+        if (t >= 64) {
+            if (round) wait(&done, 0);
+            for (int i = t - 64; i < 4096; i += 64) a[i] = A[i];
+            fence();
+            arrive(&told);
+        }
+        else {
+            wait(&told, round);
+            if (t % 32 == 0) d[0] += __uint_as_float(a[5 * t]);
+            if (t % 32 == 0) arrive(&done);
+        }
+    }
+"""
+
+
+def test_what_threads_hand_to_others_by_mbarriers(tmp_path):
+    """Those who have waited may read it, and it may be written anew when they have told so."""
+    left, right = operands(64)
+    got, _ = run(tmp_path, HANDED, left, right)
+    assert got.view(np.uint32)[0, 0] == 2 * left.view(np.uint16)[0, 0].astype(np.uint32)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("wait(&told, round);", ""), ("if (round) wait(&done, 0);", ""), ("init(&told, 64)", "init(&told, 128)")],
+    ids=["read too early", "written too early", "never told"],
+)
+def test_what_is_handed_over_without_waiting(tmp_path, change):
+    with pytest.raises(SimulationFault) as caught:
+        run(tmp_path, HANDED.replace(*change), *operands(64))
+    assert caught.value.kind == ("deadlock" if "128" in change[1] else "race"), caught.value
 
 
 REFILL = GOOD.replace(
