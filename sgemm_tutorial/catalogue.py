@@ -111,7 +111,7 @@ CATALOGUE = (
     hopper.TF32X3,
     Kernel(
         "17_tf32x3_hopper",
-        "17 by wgmma: B in parts through registers, A's small parts beside it in shared memory",
+        "17 by wgmma: B in parts through registers, A's small parts in shared memory",
         hopper.IN_PARTS,
         (9, 0),
         types=SPLIT,

@@ -188,11 +188,15 @@ def record(plan: Plan, folder: Path, process: int = 1) -> list[Measured]:
 
 
 def runnable(plan: Plan) -> Plan:
-    """Return the plan without the kernels that this machine's GPU is too old for."""
+    """Return the plan without the kernels that this machine's GPU is too old for, or too new."""
     if not gpu.available():
         return plan
-    items = [item for item in plan.items if getattr(item[0], "least_capability", (0, 0)) <= gpu.capability()]
-    return dataclasses.replace(plan, items=items)
+
+    def runs(what: Any) -> bool:
+        least = getattr(what, "least_capability", (0, 0))
+        return gpu.capability() == least if getattr(what, "exact", False) else gpu.capability() >= least
+
+    return dataclasses.replace(plan, items=[item for item in plan.items if runs(item[0])])
 
 
 def compile_all(plans: Iterable[Plan]) -> None:

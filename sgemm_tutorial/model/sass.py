@@ -262,8 +262,8 @@ def sass_table(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Table:
         for name, count in kernel_counts.items()
     ]
     code = hot_loop(sass(kernel, architecture))
-    lines = Counter(instruction.line for instruction in code if _multiply_adds(instruction)).most_common(1)
-    note = f"The hot loop is the one round line {lines[0][0]} of {kernel.path.name}." if lines else ""
+    lines = Counter((of.line, of.file) for of in code if _multiply_adds(of)).most_common(1)
+    note = "The hot loop is the one round line {} of {}.".format(*lines[0][0]) if lines else ""
     return Table(
         ("Instructions", "Whole kernel", "Hot loop", "Per FFMA of the loop"),
         rows,

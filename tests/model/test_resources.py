@@ -14,6 +14,7 @@ from sgemm_tutorial import (
     sass,
     sass_mix,
     sass_table,
+    variants,
 )
 from sgemm_tutorial.model import resources as resources_module
 from sgemm_tutorial.model import sass as sass_module
@@ -251,10 +252,11 @@ def test_the_hot_loop_is_where_a_and_b_are_multiplied(kernel, architecture):
     loop = hot_loop(sass(kernel, architecture))
     multiplied = [i for i in loop if sass_module._multiply_adds(i)]
     assert {i.file for i in loop} <= kernel.files.keys()  # and not CUDA's own headers
-    assert not {"STG", "EXIT"} & {i.opcode.split(".")[0] for i in loop}
-    if kernel.types == SPLIT and kernel.exact:  # of wgmma the listing names the line that an operand comes from
-        assert Counter(i.opcode.split(".")[0] for i in loop)["HGMMA"] == 3 * kernel.parameters["BK"] // 8
+    if kernel.exact:  # of wgmma the listing names the line that an operand comes from
+        products = 3 * kernel.parameters["BK"] // 8 if kernel.types == SPLIT else kernel.parameters["BK"] // 16
+        assert Counter(i.opcode.split(".")[0] for i in loop)["HGMMA"] == products
         return
+    assert not {"STG", "EXIT"} & {i.opcode.split(".")[0] for i in loop}
     assert {i.file for i in multiplied} == {kernel.path.name}
     lines, source = {i.line for i in multiplied}, kernel.source.splitlines()
     wanted = MULTIPLIED_AT.get(kernel.name, "acc[m")
@@ -265,6 +267,15 @@ def test_the_hot_loop_is_where_a_and_b_are_multiplied(kernel, architecture):
         assert Counter(i.opcode.split(".")[0] for i in loop)["HMMA"] % (2 * fragments * steps) == 0
     line = min(lines)
     assert f"round line {line}" in sass_table(kernel, architecture).note or len(lines) > 1
+
+
+@pytest.mark.parametrize("kernel", variants.HOPPER_STEPS, ids=lambda kernel: kernel.label)
+def test_the_hot_loop_of_wgmma(kernel):
+    """Sixteen of K at once, and nothing that goes between shared memory and registers."""
+    opcodes = Counter(i.opcode.split(".")[0] for i in hot_loop(sass(kernel, "sm_90")))
+    assert opcodes["HGMMA"] == kernel.parameters["BK"] // 16 and not {"LDS", "LDSM", "STS", "HMMA"} & opcodes.keys()
+    assert ("STG" in opcodes) == bool(kernel.parameters["PERSISTENT"])  # of the tile before
+    assert ("UTMALDG" in opcodes) == (kernel.parameters["THREADS"] == 256)
 
 
 def test_no_multiply_add_no_hot_loop(tmp_path):
