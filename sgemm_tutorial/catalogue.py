@@ -11,6 +11,7 @@ from .errors import ArgumentError
 from .kernel import Kernel
 from .operands import FP16, SPLIT, named_in_cuda
 from .own import SUFFIX, kernel_from
+from .trials import TRIALS
 
 LADDER = (
     Kernel("01_naive", "one thread per element of C, neighbouring threads on neighbouring rows", {"BM": 32, "BN": 8}),
@@ -144,6 +145,7 @@ CHOOSING = (
         dynamic_shared=choice.dynamic_shared,
         choose=choice.choose,
         divide=choice.divide,
+        trials=TRIALS,
     ),
 )
 """Kernels that choose their template arguments for each problem; recordings of their own tell of them."""

@@ -139,14 +139,23 @@ def divide(
 
 
 def division(parameters: Mapping[str, Any], shape: tuple[int, int, int], whole: int, shares: int) -> Division:
-    """Return what a launch is given so that `whole` tiles have a block each and `shares` blocks share the others."""
-    M, N, _ = shape
+    """Return what a launch is given so that `whole` tiles have a block each and `shares` blocks share the others.
+
+    Raises
+    ------
+    ArgumentError
+        There are not so many tiles, nobody for the others, or not a step of them for everybody.
+    """
+    M, N, K = shape
     down, across = -(-M // parameters["BM"]), -(-N // parameters["BN"])
+    rest = down * across - whole
+    if min(whole, rest) < 0 or not (int(rest > 0) <= shares <= rest * max(-(-K // parameters["BK"]), 1)):
+        needs = f"some of {down * across} tiles, and blocks for the others, with a step each at least"
+        raise ArgumentError("division", f"{whole} and {shares}", needs)
     group = GROUP if GROUP * across < 2**32 else 1  # they are counted in 32 bits
     counts = {"whole": whole, "shares": shares, "group": group}
     if not shares:
         return Division(whole, counts)
-    rest = down * across - whole
     return Division(whole + shares, counts, (shares + rest) * _part(parameters), shares + rest)
 
 

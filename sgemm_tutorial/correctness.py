@@ -35,7 +35,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from . import gpu, operands
+from . import choice, gpu, operands
 from .catalogue import find
 from .compiler import ARCHITECTURE
 from .errors import ArgumentError, DeviceError, SimulationFault
@@ -67,7 +67,7 @@ class CheckResult(Tabular):
     ----------
     kernel : str
         The kernel's name.
-    M, N, K, alpha, beta, seed, special, last_tile
+    M, N, K, alpha, beta, seed, special, last_tile, setting, division
         As given to `check`.
     shift : tuple of int
         Elements by which A, B and C each start past a 512-byte boundary.
@@ -97,6 +97,8 @@ class CheckResult(Tabular):
     shift: tuple[int, int, int]
     special: bool
     last_tile: bool
+    setting: tuple[int, ...]
+    division: tuple[int, int] | None
     on_gpu: bool
     worst_ratio: float = 0.0
     worst_at: tuple[int, int] | None = None
@@ -221,6 +223,8 @@ def check(
     shift: int | Sequence[int] = 0,
     special: bool = False,
     last_tile: bool = False,
+    setting: Sequence[int] = (),
+    division: Sequence[int] | None = None,
 ) -> CheckResult:
     """Run a kernel on random matrices and judge the result.
 
@@ -250,6 +254,10 @@ def check(
     last_tile : bool
         Compute the last tile of C alone, on the simulator. The matrices are files with holes, so that they may have
         more than 2³² elements; what the tile does not need is zero, and there are no guards.
+    setting : sequence of int
+        Template arguments in the source's order, of a kernel that would choose them; it chooses unless given.
+    division : two of int, optional
+        How many tiles have a block each, and how many blocks share the others, of a kernel that would choose that.
 
     Returns
     -------
@@ -261,11 +269,12 @@ def check(
     ArgumentError
         A size, a shift or the seed is no whole number or negative, a scalar no number, the kernel none, or K is past
         the bound's validity ((K + 2)·u < 1). Or `last_tile` is asked for with a shift, special values, the GPU or
-        what is no `Kernel`.
+        what is no `Kernel`; or `setting` or `division` of one that has no choice, or one that is none for the problem.
     DeviceError, CompileError, UnsupportedInstruction
         The kernel could not be run.
     """
-    return counted(kernel, M, N, K, alpha, beta, seed, on_gpu, shift=shift, special=special, last_tile=last_tile)[0]
+    more = {"shift": shift, "special": special, "last_tile": last_tile, "setting": setting, "division": division}
+    return counted(kernel, M, N, K, alpha, beta, seed, on_gpu, **more)[0]
 
 
 def counted(
@@ -281,13 +290,15 @@ def counted(
     shift: int | Sequence[int] = 0,
     special: bool = False,
     last_tile: bool = False,
+    setting: Sequence[int] = (),
+    division: Sequence[int] | None = None,
     architecture: str = ARCHITECTURE,
 ) -> tuple[CheckResult, Counts]:
     """Return what `check` does, and what the simulator counted meanwhile: nothing on the GPU, or at a fault.
 
     What a kernel costs is no part of the verdict: a slow one is right too.
     """
-    kernel = _callable(kernel)
+    kernel = divided(_callable(kernel), setting, division)
     M, N, K, seed = (_natural(name, n) for name, n in (("M", M), ("N", N), ("K", K), ("seed", seed)))
     shift = _shifts(shift)
     types = getattr(kernel, "types", FP32)
@@ -300,7 +311,21 @@ def counted(
         float(operands.scalar(name, value, types.result)) for name, value in (("alpha", alpha), ("beta", beta))
     )
     name = getattr(kernel, "name", None) or kernel.__name__
-    settings = (name, M, N, K, alpha, beta, seed, shift, special, last_tile, on_gpu)
+    settings = (
+        name,
+        M,
+        N,
+        K,
+        alpha,
+        beta,
+        seed,
+        shift,
+        special,
+        last_tile,
+        tuple(setting),
+        division and tuple(division),
+        on_gpu,
+    )
     if last_tile:
         return _last_tile(kernel, settings, architecture)
 
@@ -371,6 +396,9 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
     - trivial and general α and β; α = 0 and K = 0, where A and B are not read; infinities and NaNs;
     - the last tile of matrices with more than 2³² elements, on the simulator.
 
+    A kernel that has a choice has cases of its own first: settings and divisions that it chooses for large problems
+    only, made small; see `trials`.
+
     Parameters
     ----------
     kernel : Kernel, str or callable
@@ -379,7 +407,7 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
         As for `check`.
     """
     kernel = _callable(kernel)
-    listed = list(_cases(kernel))
+    listed = [*([] if getattr(kernel, "settled", False) else getattr(kernel, "trials", ())), *_cases(kernel)]
     if isinstance(kernel, Kernel) and not _where(on_gpu):
         listed += _far_cases(kernel)
     unique = {str(case): case for case in listed}  # a small tile makes some of them the same
@@ -473,6 +501,20 @@ def _callable(kernel: Kernel | str | Callable[..., Any]) -> Callable[..., Any]:
         return find(kernel)
     if not callable(kernel):
         raise ArgumentError("kernel", repr(kernel), "a Kernel, its name, or a function that is called like one")
+    return kernel
+
+
+def divided(kernel: Any, setting: Sequence[int] = (), division: Sequence[int] | None = None) -> Any:
+    """Return the kernel with these template arguments and its work divided so, where that is given."""
+    has_choice = isinstance(kernel, Kernel) and kernel.choose
+    if setting:
+        if not has_choice or len(setting) != len(kernel.parameters):
+            raise ArgumentError("setting", repr(setting), "all template arguments of a kernel that has a choice")
+        kernel = kernel.variant(**dict(zip(kernel.parameters, setting, strict=True)))
+    if division is not None:
+        if not has_choice or len(division) != 2:
+            raise ArgumentError("division", repr(division), "two numbers of blocks of a kernel that has a choice")
+        kernel = choice.divided(kernel, *division)
     return kernel
 
 
@@ -701,4 +743,7 @@ def _inputs(result: CheckResult) -> str:
     if len(set(result.shift)) == 1:
         shifted = [f"shifted by {by}" for by in set(result.shift) if by]
     special = ["special values"] if result.special else []
-    return ", ".join(shifted + special + (["last tile"] if result.last_tile else []))
+    last = ["last tile"] if result.last_tile else []
+    divided = ["{} blocks with a tile each and {} that share".format(*result.division)] if result.division else []
+    setting = [f"template arguments {', '.join(map(str, result.setting))}"] if result.setting else []
+    return "; ".join([", ".join(shifted + special + last)] * bool(shifted + special + last) + divided + setting)

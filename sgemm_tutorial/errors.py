@@ -39,16 +39,22 @@ class SimulationFault(TutorialError):  # noqa: N818 - the field's word
     Attributes
     ----------
     kind : str
-        "out of bounds", "misaligned", "uninitialised", "race", "in flight", "barrier", "divergence" or
-        "division by zero".
+        "out of bounds", "misaligned", "uninitialised", "race", "in flight", "barrier", "divergence",
+        "division by zero" or "left behind".
     kernel : str
         The kernel's name.
-    block, thread : int
-        Linear block index in the grid and linear thread index in the block of the first offender.
+    detail : str
+        What it did.
+    place : tuple of int, optional
+        The next three, where there is one.
     line : int
         Line of the kernel's source file.
+    block, thread : int
+        Linear block index in the grid and linear thread index in the block of the first offender.
     """
 
-    def __init__(self, kind: str, kernel: str, block: int, thread: int, line: int, detail: str) -> None:
-        super().__init__(f"{kind}: {kernel}, line {line}, block {block}, thread {thread}: {detail}")
-        self.kind, self.kernel, self.block, self.thread, self.line = kind, kernel, block, thread, line
+    def __init__(self, kind: str, kernel: str, detail: str, place: tuple[int, int, int] | None = None) -> None:
+        where = ", line {}, block {}, thread {}".format(*place) if place else ""
+        super().__init__(f"{kind}: {kernel}{where}: {detail}")
+        self.kind, self.kernel = kind, kernel
+        self.line, self.block, self.thread = place or (None, None, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 
 from . import compiler, gpu, operands
 from .compiler import ARCHITECTURE, PTX_ALONE, Binary, Instance
-from .errors import ArgumentError, UnsupportedInstruction
+from .errors import ArgumentError, SimulationFault, UnsupportedInstruction
 from .hardware import THREADS_MAX, WARP
 from .operands import FP32, Division, Problem, Types, named_in_cuda
 from .paths import KERNELS
@@ -66,6 +66,8 @@ class Kernel:
     divide : callable, optional
         Makes of the parameters, (M, N, K), an architecture and a number of multiprocessors the `Division` of a launch,
         where that is not a tile of C for each block.
+    trials : sequence of dict
+        Cases of `correctness.suite` beside those that follow from the tile, for a kernel that has many of them.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Kernel:
     divide: Callable[[Mapping[str, Any], tuple[int, int, int], str, int], Division] | None = field(
         default=None, compare=False, repr=False
     )
+    trials: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, value in self.parameters.items():
@@ -361,4 +364,6 @@ class Kernel:
             machine.run(division.blocks, blocks, progress)
         except UnsupportedInstruction as error:
             raise UnsupportedInstruction(f"{self.path.name}: {error}") from None
+        if blocks is None and division.arrived and arguments["arrived"].any():
+            raise SimulationFault("left behind", self.name, "counters in `arrived` that are not zero again")
         return machine

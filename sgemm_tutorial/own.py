@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from . import choice
 from .errors import ArgumentError
 from .kernel import Kernel
 from .operands import FP16, FP32, FP64, SPLIT, Types, named_in_cuda
+from .trials import TRIALS
 
 SUFFIX = ".cu"
 A_LINE = 7  # template parameters with defaults
+SHARING = ["float*", "unsigned*", "unsigned", "unsigned", "unsigned"]  # what 12 takes besides, to share tiles
 
 CONTRACT = """\
 the contract, which the book's kernels keep:
@@ -37,6 +40,9 @@ the contract, which the book's kernels keep:
     SHARED_BYTES  The bytes of an extern __shared__ array; none unless given.
     T             The type of the elements, float or double, where it is a typename.
   Others are the kernel's own. Values come from --set NAME=VALUE or the file: int BM = 64.
+
+  A copy of kernel 12 keeps its template parameters and its five arguments more: for each
+  problem it gets what 12 would.
 """
 """In one screen, for the command line."""
 
@@ -84,9 +90,15 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
         raise ArgumentError(
             path.name, f"template parameters {names}", "BM and BN, a block's rows and columns of C, for the grid"
         )
-    types = _types(path.name, found["arguments"], values)
+    arguments = [_type(argument) for argument in found["arguments"].split(",")]
+    shared = {}
+    if arguments[8:] == SHARING and tuple(values) == choice.PARAMETERS:
+        arguments = arguments[:8]
+        shared = {"dynamic_shared": choice.dynamic_shared, "choose": choice.choose, "divide": choice.divide}
+        shared |= {"trials": TRIALS, "settled": bool(parameters)}
+    types = _types(path.name, arguments, found["arguments"], values)
     types = SPLIT if types == FP32 and _OF_TF32 in text else types
-    return Kernel(path.stem, "", values, folder=path.resolve().parent, types=types, entry=found["name"])
+    return Kernel(path.stem, "", values, folder=path.resolve().parent, types=types, entry=found["name"], **shared)
 
 
 def unfinished(kernel: Kernel) -> list[int]:
@@ -162,9 +174,8 @@ def _whole_number(name: str, text: str, values: dict[str, int | str]) -> int:
         ) from None
 
 
-def _types(file: str, arguments: str, values: dict[str, int | str]) -> Types:
-    """Return the types of a kernel's elements, which its arguments tell."""
-    got = [_type(argument) for argument in arguments.split(",")]
+def _types(file: str, got: list[str], arguments: str, values: dict[str, int | str]) -> Types:
+    """Return the types of a kernel's elements, which the types of its arguments tell."""
     known = {"float": FP32, "double": FP64, "half": FP16, "__half": FP16}
     if "T" in values:
         known["T"] = named_in_cuda(values["T"])

@@ -57,8 +57,7 @@ class Run(Tabular):
         rows, other = [], Counts()
         for line, counts in self.lines.items():
             if {"fma", "tensor", "barrier", "copy", "commit", "wait", *MEMORY} & counts.by_class.keys():
-                code = source[line - 1].partition("//")[0].strip()
-                rows.append((line, code if len(code) <= WIDEST else f"{code[: WIDEST - 1]}…", *_row(counts)))
+                rows.append((line, source[line - 1].partition("//")[0].strip(), *_row(counts)))
             else:
                 other += counts
         rows += [("", "all other lines", *_row(other)), ("", "sum", *_row(self.total))]
@@ -83,9 +82,6 @@ class Run(Tabular):
             "Instructions are PTX's. A request is one warp's access.",
         )
 
-
-WIDEST = 66
-"""Characters of a source line that a table shows."""
 
 MEMORY = ("global load", "global store", "shared load", "shared store")
 

@@ -165,6 +165,29 @@ GAPS: dict[str, tuple[Gap, ...]] = {
         Gap("if (k == 1) fetch", "if (k == 1) fetch", "// TODO: at one k, start to fetch one more pair, into `last`"),
         Gap("stage = stage + 1", "last = last + 1", "// TODO: the pair to multiply next, and that to fetch into next"),
     ),
+    "12_autotuned": (
+        Gap(
+            "from = share * shared / shares;",
+            "to = (share + 1)",
+            "// TODO: of the `shared` steps, the first of this share's, and the one after its last",
+        ),
+        Gap(
+            "index = unsigned(from / steps);",
+            "end = to - from < steps - begin",
+            "tile = whole;  // TODO: the tile that step `from` is in; `index` counts the shared ones alone\n"
+            "// TODO: the first step of that tile that is this share's, and the one after its last",
+        ),
+        Gap(
+            "isLast = atomicAdd",
+            "if (isLast) *ticket = 0;",
+            "isLast = 0;  // TODO: tell the others; is this the last? The ticket is left as it was found",
+        ),
+        Gap(
+            "const float4* one =",
+            "}",
+            "// TODO: add this member's part, whose neighbours have changed places: {1, 0, 3, 2}",
+        ),
+    ),
     "13_register_l1": (
         Gap(
             "const int col = tileCol + n * next;",
@@ -245,13 +268,13 @@ GAPS: dict[str, tuple[Gap, ...]] = {
         ),
     ),
 }
-"""What is the reader's in each rung that can be launched from a file alone."""
+"""What is the reader's in each rung."""
 
 
 def skeleton(kernel: Kernel | str, gaps: Sequence[Gap] | None = None) -> str:
     """Return the source of a rung, whose parameters are defaults now, with gaps for the reader to fill.
 
-    Where the launch adds shared memory, there is a parameter SHARED_BYTES, so that a file says so too.
+    Where the launch always adds as much shared memory, there is a parameter SHARED_BYTES, so that a file says so too.
 
     Parameters
     ----------
@@ -267,7 +290,8 @@ def skeleton(kernel: Kernel | str, gaps: Sequence[Gap] | None = None) -> str:
     kernel = find(kernel)
     if kernel.name not in GAPS:
         raise ArgumentError("rung", kernel.name, f"one with a skeleton: {', '.join(GAPS)}")
-    shared = {"SHARED_BYTES": kernel.dynamic_shared_bytes} if kernel.dynamic_shared_bytes else {}
+    fixed = kernel.dynamic_shared_bytes and not kernel.choose
+    shared = {"SHARED_BYTES": kernel.dynamic_shared_bytes} if fixed else {}
     lines, at = with_defaults(kernel.source, kernel.parameters | shared).splitlines(), 0
     for gap in GAPS[kernel.name] if gaps is None else gaps:
         first = _holding(lines, gap.first, at, kernel)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sgemm_tutorial import CATALOGUE, ArgumentError, DeviceError, check, find, gpu, matrices, suite
+from sgemm_tutorial import CATALOGUE, ArgumentError, DeviceError, check, choice, find, gpu, matrices, suite
 from sgemm_tutorial.correctness import cases, counted, excess
 from sgemm_tutorial.tools.mutants import instances
 
@@ -290,6 +290,20 @@ def test_a_kernels_name_is_enough():
     assert cases("3") == cases(find("03"))
 
 
+def test_a_kernel_that_has_a_choice_has_cases_of_its_own():
+    """Small tiles in the divisions of large problems: one that has only these, or gives them up, is another."""
+    own = [case for case in cases("12", on_gpu=False) if "division" in case]
+    assert {case["setting"][choice.PARAMETERS.index("STAGES")] for case in own} >= {0, 3, 4}
+    assert not any("division" in case for case in cases(find("12").variant(BM=64), on_gpu=False) + cases("11"))
+    result = check("12", on_gpu=False, **own[0])
+    assert result.passed and "2 blocks with a tile each and 5 that share; template arguments 16, 32, 8" in str(result)
+    never = find("12").edited(("if (!complete) break;", ""))
+    assert [check(never, on_gpu=False, **case).passed for case in (own[0], {"M": 70, "N": 70, "K": 70})] == [
+        False,
+        True,
+    ]
+
+
 def test_what_is_counted():
     result, counts = counted("02", 8, 32, 4, on_gpu=False)
     assert (result.passed, counts.global_load_bytes) == (True, 2 * 4 * 8 * 32 * 4)
@@ -326,6 +340,19 @@ def test_a_broken_kernel_fails_with_a_reason(name, tmp_path):
         (lambda: check("01", 1, 1, 1, seed=-1), "seed: got -1, needs 0 or more"),
         (lambda: check("01", 1, 1, 1, seed="a"), "seed: got str 'a', needs a whole number"),
         (lambda: check("01", 1, 1, 1, "a"), "alpha: got str 'a', needs a real number"),
+        (
+            lambda: check("01", 1, 1, 1, setting=(8, 8)),
+            r"setting: got \(8, 8\), needs all template arguments of a kernel",
+        ),
+        (
+            lambda: check("12", 1, 1, 1, setting=(8, 8)),
+            r"setting: got \(8, 8\), needs all template arguments of a kernel",
+        ),
+        (
+            lambda: check("02", 1, 1, 1, division=(1, 0)),
+            r"division: got \(1, 0\), needs two numbers of blocks of a kernel",
+        ),
+        (lambda: check("12", 9, 9, 9, division=(2, 0)), "division: got 2 and 0, needs some of 1 tiles, and blocks"),
         (lambda: check("01", 1, 1, 1, shift=-1), "shift: got -1, needs 0 or more"),
         (
             lambda: check("01", 1, 1, 1, shift=(1, 2)),

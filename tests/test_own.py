@@ -7,8 +7,10 @@ import pytest
 
 import sgemm_tutorial as sg
 from sgemm_tutorial import CATALOGUE, ArgumentError, CompileError, SimulationFault, find, kernel_from
+from sgemm_tutorial.operands import imagined
 from sgemm_tutorial.own import CONTRACT, unfinished
 from sgemm_tutorial.records import files
+from sgemm_tutorial.skeletons import skeleton
 
 MINE = """\
 // Two rows of C per thread.
@@ -185,6 +187,24 @@ def test_types_follow_from_the_arguments(mine, element, result, name):
     assert kernel.types.name == name
     A, B = sg.matrices(5, 6, 7, on_gpu=False, types=kernel.types)
     assert np.allclose(kernel(A, B), A.astype(float) @ B.astype(float), rtol=1e-2, atol=1e-2)
+
+
+def test_a_copy_of_12_is_launched_as_12_is(tmp_path):
+    path, autotuned = tmp_path / "my_autotuned.cu", find("12")
+    path.write_text(skeleton(autotuned, ()))
+    mine = find(str(path))
+    for shape in ((300, 300, 300), (64, 64, 4096), (1, 40, 500), (40, 1, 500)):
+        problem = imagined(*shape)
+        got, want = mine.chosen(problem), autotuned.chosen(problem)
+        assert (got.parameters, got.division(problem)) == (want.parameters, want.division(problem))
+        assert got.dynamic_shared_bytes == want.dynamic_shared_bytes
+    A, B = sg.matrices(64, 64, 4096, on_gpu=False)
+    assert np.array_equal(mine(A, B), autotuned(A, B))
+    given = kernel_from(path, BM=64, BN=64, WM=32)
+    assert given.chosen(imagined(300, 300, 300)).parameters["BM"] == 64
+    path.write_text(path.read_text().replace("SHARING", "TOGETHER"))
+    with pytest.raises(ArgumentError, match=r"my_autotuned\.cu: got arguments .*unsigned group\), needs "):
+        find(str(path))
 
 
 def test_comments_are_no_code(mine):

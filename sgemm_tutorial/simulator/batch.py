@@ -345,7 +345,7 @@ class Batch:
         """Complete a violation with kernel, block, thread and source line."""
         lane = violation.lane if lanes is None else lanes[violation.lane]
         block, thread = int(self.blocks[self.block[lane]]), int(self.thread[lane])
-        return SimulationFault(violation.kind, self.launch.name, block, thread, instruction.line, violation.detail)
+        return SimulationFault(violation.kind, self.launch.name, violation.detail, (instruction.line, block, thread))
 
     def _spread(self, addresses: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return address, block within the batch, and thread of each active lane."""

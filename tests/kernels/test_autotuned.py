@@ -164,10 +164,10 @@ def test_what_nobody_brought_is_not_added():
         one_more(floats(16, 320), floats(320, 32))
 
 
-def test_a_counter_that_is_left_shows(monkeypatch):
+def test_a_counter_that_is_left_shows():
     left = shared(SMALL, 2).edited(("if (isLast) *ticket = 0;", ""))
-    ran = left.simulated(operands.check(floats(16, 320), floats(320, 32), None, 1.0, 0.0))
-    assert arrived(ran).tolist().count(2) == 1
+    with pytest.raises(SimulationFault, match=r"left behind: 12_autotuned: counters in `arrived` that are not zero"):
+        left(floats(16, 320), floats(320, 32))
 
 
 def test_the_multiprocessors_of_another_gpu():

@@ -461,6 +461,7 @@ def test_every_opcode_is_tested():
     floating = {f"{name}.{kind}" for name in ARITHMETIC for kind in ("f32", "f64")}
     floating |= {f"{name}.{kind}" for name in ("fma.rn", "neg", "abs") for kind in ("f32", "f64")}
     floating |= {"cvt.f64.f32", "cvt.rn.f32.f64", "cvt.f32.f16", "cvt.rn.f16.f32"}
+    floating |= {"cvt.rna.tf32.f32"}  # see test_mma
     floating |= {f"setp.{name}{u}.{kind}" for name in COMPARE for u in ("", "u") for kind in ("f32", "f64")}
     assert set(OPERATIONS) == floating | set(INTEGER)
 
