@@ -35,6 +35,24 @@ __device__ Words<WORDS> load(const float* from, bool exists)
     return exists ? *reinterpret_cast<const Words<WORDS>*>(from) : Words<WORDS>{};
 }
 
+// Reads neighbours that nobody reads again, or zeros: L1 need not keep them. L2 is to fetch 128 bytes at once from
+// memory, as the warps that want the others are about to come.
+template <int WORDS>
+__device__ Words<WORDS> stream(const float* from, bool exists)
+{
+    Words<WORDS> found{};
+    float (&word)[WORDS] = found.word;
+    if constexpr (WORDS == 4)
+        asm("{\n.reg .pred %%exists;\nsetp.ne.s32 %%exists, %5, 0;\n"
+            "@%%exists ld.global.L1::no_allocate.L2::128B.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
+            : "+f"(word[0]), "+f"(word[1]), "+f"(word[2]), "+f"(word[3]) : "l"(from), "r"(int(exists)));
+    else
+        asm("{\n.reg .pred %%exists;\nsetp.ne.s32 %%exists, %2, 0;\n"
+            "@%%exists ld.global.L1::no_allocate.L2::128B.f32 %0, [%1];\n}"
+            : "+f"(word[0]) : "l"(from), "r"(int(exists)));
+    return found;
+}
+
 // Copies neighbours into shared memory, or as many zeros, by themselves. Nothing at all, if not wanted: the
 // instruction is there all the same, as a branch round it would keep the barrier from hiding behind multiply-adds.
 template <int WORDS>
@@ -117,7 +135,8 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                     const auto b = load<WORDS>(B + mine, exists);
                     #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        const auto of = load<WORDS>(a[i] + mine, exists);
+                        // Words one by one begin anywhere, and lanes' neighbours want the same sectors: L1 is to keep those.
+                        const auto of = WORDS == 4 ? stream<WORDS>(a[i] + mine, exists) : load<WORDS>(a[i] + mine, exists);
                         #pragma unroll
                         for (int j = 0; j < WORDS; ++j) acc[0][i] += of.word[j] * b.word[j];
                     }
@@ -149,7 +168,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                 const float a = load<1>(A + row0 * K + own, !guarded || own >= leastK).word[0];
                 #pragma unroll
                 for (int i = 0; i < 4 / WORDS; ++i) {
-                    const auto of = load<WORDS>(b + (long long)(row + i) * N, !guarded || row + i >= leastK);
+                    const auto of = stream<WORDS>(b + (long long)(row + i) * N, !guarded || row + i >= leastK);
                     const float factor = WORDS == 4 ? a : __shfl_sync(~0u, a, lane / WN * WN + i);
                     #pragma unroll
                     for (int j = 0; j < WORDS; ++j) acc[0][j] += factor * of.word[j];
@@ -389,11 +408,10 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
                                 place(part)[(m * (TN / 4) + n / 4) * apart] = {sum[m][n + 1], sum[m][n], sum[m][n + 3], sum[m][n + 2]};
                     __syncthreads();
                     if (threadIdx.x == 0) {
-                        __threadfence();                   // for all threads, whose writes the barrier puts before it
+                        // What all threads have written, the barrier puts before it; what they read, the next one behind.
                         unsigned* ticket = arrived + first + leader + index + level;
-                        isLast = atomicAdd(ticket, 1) == members - 1;
+                        isLast = __nv_atomic_fetch_add(ticket, 1u, __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE) == members - 1;
                         if (isLast) *ticket = 0;
-                        __threadfence();
                     }
                     __syncthreads();
                     complete = isLast;

@@ -48,11 +48,12 @@ them, and of a block that is alone there. SHARING says whether tiles may be shar
 
 TILE = 8  # parameters that say what a multiply step is
 PACE, VECTOR_PACE = 5.2e-6, 47e-6  # µs per multiply-add of a step whose µs are not known
+WARPS = 8  # that keep an SM busy
 LANES = 128  # of the SM that all these µs were measured on
 LAUNCH = 2.4  # µs
 FILL = 1.75  # steps that go by before a tile's first and after its last
 L2, MEMORY = 9.9e6, 3.64e6  # bytes per µs
-MEETING, ADDING = 3.3, 10.3e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
+MEETING, ADDING = 3.0, 10.3e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
 TOGETHER = 16  # parts that one block adds up
 NARROW = {4: 1.0, 2: 1.07, 1: 1.09}  # times the µs, by how many words are copied at once
 MOST_SUMS = 96  # of a thread whose registers hold what is under way too
@@ -210,7 +211,9 @@ def ways(
 
     known = {tile[:TILE]: paces for tile, paces in SETTINGS.items()}
     pace = VECTOR_PACE if min(of["BM"], of["BN"]) == 1 else PACE
-    full, alone = known.get(setting[:TILE], (pace * of["BM"] * of["BN"] * of["BK"],) * 2)
+    guess = pace * of["BM"] * of["BN"] * of["BK"]
+    warps = of["BM"] // of["WM"] * (of["BN"] // of["WN"]) * of["SLICES"]
+    full, alone = known.get(setting[:TILE], (guess, guess * max(WARPS / warps, 1)))
     slower = LANES / limits.fp32_lanes * NARROW[of["WORDS"]]
     bytes_tiles, bytes_matrices = 4 * K * tiles * (of["BM"] + of["BN"]), 4 * (M * K + K * N + M * N)
     fetching = max(bytes_tiles / L2, bytes_matrices / MEMORY)
@@ -222,8 +225,10 @@ def ways(
         rounds, rest = divmod(whole, per_sm * multiprocessors)
         last, sharing = -(-rest // multiprocessors), -(-shares // multiprocessors)
         each = -(-(tiles - whole) * steps // max(shares, 1))
-        busy = rounds * per_sm * (steps + FILL) * step(per_sm)
-        busy += (last * (steps + FILL) + sharing * (each + FILL)) * step(min(last + sharing, per_sm))
+        work = last * (steps + FILL) + sharing * (each + FILL)
+        if per_sm > 1 and last and sharing:  # who is beside whom is up to the GPU: it may be nothing but whole tiles
+            work = (last + sharing) * (max(steps, each) + FILL)
+        busy = rounds * per_sm * (steps + FILL) * step(per_sm) + work * step(min(last + sharing, per_sm))
         parts = min(-(-steps // max(each, 1)) + 1, TOGETHER)
         meeting = MEETING + ADDING * 4 * _part(of) * sharing * parts if shares else 0
         return LAUNCH + max(busy, fetching) + meeting

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 ONE_WARP = (16, 32, 8, 16, 32, 4, 4, 1, 3, 4, 1, 1)
-SLICES = (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 1, 1)
+SLICES = (16, 64, 32, 16, 64, 4, 8, 4, 4, 4, 1, 1)
 REGISTERS = (16, 32, 8, 16, 32, 4, 4, 1, 0, 4, 1, 1)
 UNEVEN_A = (24, 64, 8, 24, 64, 12, 4, 4, 0, 4, 1, 1)  # the threads do not fetch as many rows each
 UNEVEN_B = (16, 32, 16, 16, 32, 4, 4, 8, 0, 4, 1, 1)  # nor here; and one slice is left with the sums
@@ -54,16 +54,19 @@ TRIALS: tuple[dict[str, Any], ...] = (
     _trial(ONE_WARP, (16, 32, 320), (0, 40)),
     _trial(ONE_WARP, (20, 32, 325), (0, 35)),
     _trial(ONE_WARP, (16, 32, 136), (0, 17)),  # the last of them has nobody beside it at first
+    _trial(ONE_WARP, (16, 32, 248), (0, 31)),  # the second group is one short
     _trial(ONE_WARP, (3, 4, 2400), (0, 300)),
     _trial(ONE_WARP, (150, 68, 9), (30, 0)),
     _trial(ONE_WARP, (150, 68, 20), (13, 7)),
+    _trial(ONE_WARP, (109, 68, 9), (21, 0)),  # a row short of a band
     _trial(ONE_WARP, (16, 32, 40), (0, 2), shift=(0, 0, 1)),
     # What BLAS does not read; where K = 0, there is a step all the same.
     _trial(ONE_WARP, (35, 68, 43), (0, 20), (0.0, 2.0)),
     _trial(ONE_WARP, (20, 36, 0), (0, 3)),
     _trial(COLUMN, (21, 1, 1028), (0, 7), (0.0, 2.0)),
     _trial(COLUMN, (5, 1, 3), (1, 0)),
-    _trial(COLUMN, (16, 1, 1024), (2, 0), (1.0, 0.0)),
+    _trial(COLUMN, (16, 1, 3076), (2, 0), (1.0, 0.0)),
+    _trial(COLUMN, (5, 1, 513), (0, 3)),  # a share begins at k = 1
     _trial(ROW, (2, 68, 40), (0, 5), (0.0, 2.0)),
     _trial(ROW, (2, 3, 5), (2, 0), (1.0, 0.0)),
     _trial(ROW, (1, 64, 128), (2, 0)),

@@ -44,8 +44,8 @@ SIZES: tuple[Size, ...] = (
 CLOSELY: tuple[Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 2048, 2560, 4096))
 """Of these also `profiles.METRICS`."""
 
-BESIDE: tuple[Size, ...] = CLOSELY[3:]
-"""The same of 12, where one large tile to an SM is its choice."""
+BESIDE: tuple[Size, ...] = CLOSELY
+"""The same of 12."""
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,8 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], most: in
 def of_quickest(point: Tuned, settings: Sequence[Sequence[int]], way: Way) -> float | None:
     """Return the speed of a way as a part of that of the quickest that was looked at; None if it was not looked at.
 
+    Where it is among the finalists, that is of their times, else of those at the first brief look.
+
     Parameters
     ----------
     point : Tuned
@@ -188,6 +190,9 @@ def of_quickest(point: Tuned, settings: Sequence[Sequence[int]], way: Way) -> fl
         the size's and the division's.
     way : Way
     """
+    timed = [one.ms for one in point.finalists if one.way == way]
+    if timed:
+        return point.ms / timed[0]
     words, sharing = PARAMETERS.index("WORDS"), PARAMETERS.index("SHARING")
     fixed = [place for place in range(len(PARAMETERS)) if place not in (words, sharing)]
     wanted = [way.setting[place] for place in fixed]

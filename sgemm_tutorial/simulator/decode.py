@@ -23,7 +23,7 @@ FMA = "fma.rn.f32"
 SPECIAL = frozenset(f"%{name}.{axis}" for name in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz") | {"%laneid"}
 """The special registers that a kernel may read."""
 
-CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt")
+CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::no_allocate", "L2::128B")
 """What a load or a store says about caches, which the simulator does not have."""
 
 
@@ -393,7 +393,7 @@ def _access(instruction: Instruction) -> tuple[str, str, np.dtype, int]:
     """Return space, kind, element type and elements per lane of a load or store."""
     head, *modifiers, kind = instruction.opcode.split(".")
     space = modifiers.pop(0) if modifiers else "generic"
-    if space == "global" and modifiers[:1] and modifiers[0] in CACHING:
+    while space == "global" and modifiers[:1] and modifiers[0] in CACHING:
         modifiers.pop(0)
     count = {(): 1, ("v2",): 2, ("v4",): 4}.get(tuple(modifiers))
     if space not in ("global", "shared") or count is None or kind not in DTYPES or kind == "pred":

@@ -2,8 +2,9 @@
 
 Lanes that add to one word at once do so one after the other, in the order of their blocks in the batch and of their
 threads; the hardware promises no order, and a right kernel needs none. A fence orders a thread's accesses as other
-threads see them. Here everybody sees every access at once, so that it does nothing, and where one is missing nothing
-shows. Semantics: NVIDIA, "Parallel Thread Execution ISA", "shfl.sync", "atom" and "membar".
+threads see them, and so does an addition that acquires and releases. Here everybody sees every access at once: a fence
+does nothing, and where an order is missing nothing shows. Semantics: NVIDIA, "Parallel Thread Execution ISA",
+"shfl.sync", "atom" and "membar".
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from .ptx import Instruction, Register, unsupported
 FROM = {"shfl.sync.bfly.b32": np.bitwise_xor, "shfl.sync.idx.b32": lambda lane, of: of % WARP}
 """Of each shuffle, the lane whose value a lane gets: a function of its own number and the third operand."""
 
-KINDS = {"atom.global.add.u32": "atomic", "membar.gl": "fence"} | dict.fromkeys(FROM, "shuffle")
+ADDITIONS = ("atom.global.add.u32", "atom.add.acq_rel.gpu.u32")
+
+KINDS = {"membar.gl": "fence"} | dict.fromkeys(ADDITIONS, "atomic") | dict.fromkeys(FROM, "shuffle")
 """The instructions and their classes for the counters."""
 
 
@@ -77,7 +80,7 @@ def _shuffle(instruction: Instruction, reader: Callable) -> Step:
 
 
 def _atomic(instruction: Instruction, reader: Callable, address: Callable) -> Step:
-    """Decode ``atom.global.add.u32 found, [address], value``."""
+    """Decode an addition to global memory: ``found, [address], value``."""
     if len(instruction.operands) != 3 or not isinstance(instruction.operands[0], Register):
         raise unsupported(instruction)
     target, where, added = instruction.operands

@@ -20,12 +20,69 @@ SAME_COPY = """\
 Sixteen bytes are copied by cp.async.ca instead of cp.async.cg: through L1 and not past it. That may cost time, but the
 simulator has no caches."""
 
+SAME_WORDS = """\
+The same words are read; only whether L1 keeps them is another. That may cost time, but the simulator has no caches."""
+
 NOTHING_AHEAD = """\
 There is one pair of tiles whatever STAGES says, or all copies are waited for: right, as with STAGES = 1, but nothing is
 fetched while something is multiplied. That costs time, which the simulator doesn't know."""
 
 FIRST_INSIDE = """\
 It is asked only where the first of the four is inside the matrix."""
+
+ONE_REGISTER_MORE = """\
+The array is in registers, and one more of them is declared than anything asks for."""
+
+NOTHING_TO_DO = """\
+Where there are more blocks than steps to share, some get none, whether their number is put right or not."""
+
+LONGER_LOTS = """\
+The same loads and the same sums in the same order; only how many loads are under way together is another. That may cost
+time, which the simulator doesn't know."""
+
+OTHER_FETCHERS = """\
+The same words are fetched, as many neighbours by each warp, but by other threads. Which rows a warp has may cost time,
+which the simulator doesn't know."""
+
+GUARDED_TWICE = """\
+A copy that is not wanted does nothing by itself, with a branch round it or without. The branch may cost time, which the
+simulator doesn't know."""
+
+ALWAYS_INSIDE = """\
+The guard is kept, and always passed, where it could be left out. No tile of A has fewer rows than come at once."""
+
+TOWARDS_ZERO = """\
+`rowA` is less than stepA, and there is always a row. What is divided is thus greater than -stepA, and 0 comes out where
+it is negative, as the division cuts off."""
+
+NEVER_WRITTEN = """\
+What is multiplied beyond the last column is never written to C: the neighbours that are copied there are as good as
+zeros."""
+
+NOTHING_HELD = """\
+What would be stored was never loaded, and the compiler leaves out such stores."""
+
+NOTHING_UNDER_WAY = """\
+It is about copies that come by themselves, of which there are none where tiles go through registers."""
+
+UNROLLED = """\
+The same additions in the same order, so many to a round of the loop. Only time hangs on it."""
+
+EITHER_WAY = """\
+At the boundary both sides of the choice are the same number."""
+
+ALONE = """\
+What it adds is a level at which there is one part alone, and nothing is done there."""
+
+ONE_ROW = """\
+A thread's sums are in one row there, the first, and that is there anyway."""
+
+NEVER_SET = """\
+The first offset is 0, and that is what the compiler takes for a register that was never set."""
+
+NEXT_ROW = """\
+What follows the last element of a row is the first of the next, and gets what it gets anyway; after the last row there
+is no register, and the compiler drops it."""
 
 EQUIVALENT: dict[tuple[str, str], str] = {
     (find(rung).name, key): why
@@ -74,6 +131,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         (WHOLE_GROUPS, "17", "guard off by one: if (fours) copy4(to, from, left > 1 + 0);"),
         (NO_SUCH_REGISTER, "13", "boundary moved: for (int g = 0; g <= groups; ++g)"),
         (SAME_SUMS, "09 10 11", "quotient for remainder: const int n = m / 2 ? TN - 1 - i : i;"),
+        (SAME_SUMS, "12", "quotient for remainder: const int n = i / 2 ? TN - 1 - j : j;"),
         (SAME_SUMS, "15", "quotient for remainder: const int n = m / 2 ? FN - 1 - i : i;"),
         (SAME_SUMS, "16", "quotient for remainder: const int n = m / 2 ? 2 * FN - 1 - i : i;"),
         (FIRST_INSIDE, "17", "condition decided: if (true) to[0] = four.x;"),
@@ -84,6 +142,125 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             NOTHING_AHEAD,
             "15",
             'condition decided: asm volatile("cp.async.wait_group %0;" :: "n"(false ? tiles - 2 : 0) : "memory");',
+        ),
+        (ONE_REGISTER_MORE, "12", "index shifted by one: Words<WORDS> heldB[(STAGES ? 1 : copiesB) + 1];"),
+        (SAME_COPY, "12", "condition decided: if constexpr (false) #2"),
+        *(
+            (
+                SAME_WORDS,
+                "12",
+                f"condition decided: const auto of = {wide} ? stream<WORDS>(a[i] + mine, exists) : "
+                "load<WORDS>(a[i] + mine, exists);",
+            )
+            for wide in ("true", "false")
+        ),
+        (NOTHING_TO_DO, "12", "condition decided: if (false) shares = unsigned(shared);"),
+        (NOTHING_TO_DO, "12", "boundary moved: if (shares >= shared) shares = unsigned(shared);"),
+        *(
+            (LONGER_LOTS, "12", f"condition decided: constexpr int lot = {lot} ? 4 : 8;")
+            for lot in ("true || WORDS < 4", "false || WORDS < 4", "BN == 1 || true", "BN == 1 || false")
+        ),
+        (OTHER_FETCHERS, "12", "condition decided: constexpr int fetchers = true ? threads : 32;"),
+        (OTHER_FETCHERS, "12", "condition decided: constexpr int fetchers = false ? threads : 32;"),
+        *(
+            (GUARDED_TWICE, "12", f"condition decided: constexpr bool few = {few};")
+            for few in (
+                "true && copiesA + copiesB <= 6",
+                "false && copiesA + copiesB <= 6",
+                "WORDS == 4 && true",
+                "WORDS == 4 && false",
+            )
+        ),
+        (ALWAYS_INSIDE, "12", "condition decided: constexpr bool evenA = false, evenB = BK % stepB == 0;"),
+        (ALWAYS_INSIDE, "12", "condition decided: constexpr bool evenA = BM % stepA == 0, evenB = false;"),
+        (TOWARDS_ZERO, "12", "condition decided: const int lastA = true ? (rows - 1 - rowA) / stepA : 0;"),
+        (
+            NEVER_WRITTEN,
+            "12",
+            "condition decided: const bool exists = k + rowB + row >= 0 && (false || col < leftB);",
+        ),
+        (NOTHING_HELD, "12", "condition decided: if constexpr (true) { #3"),
+        (
+            NOTHING_UNDER_WAY,
+            "12",
+            'condition decided: auto commit = [] { if constexpr (true) asm volatile("cp.async.commit_group;"); };',
+        ),
+        (
+            NOTHING_UNDER_WAY,
+            "12",
+            'condition decided: if constexpr (true) asm volatile("cp.async.wait_group %0;" :: "n"(ahead - 1) : '
+            '"memory");',
+        ),
+        (UNROLLED, "12", "condition decided: constexpr int atOnce = false ? 4 : 1;"),
+        (
+            EITHER_WAY,
+            "12",
+            "boundary moved: end = to - from <= steps - begin ? begin + unsigned(to - from) : steps;",
+        ),
+        (LONGER_LOTS, "12", "boundary moved: constexpr int lot = BN == 1 || WORDS <= 4 ? 4 : 8;"),
+        (EITHER_WAY, "12", "boundary moved: const float* b = B + col0 + (col <= most ? col : most);"),
+        (
+            NO_SUCH_REGISTER,
+            "12",
+            "boundary moved: for (int i = 0; i <= 4; ++i) acc[0][i] = __shfl_sync(~0u, one, lane % across * 4 + i);",
+        ),
+        (GUARDED_TWICE, "12", "boundary moved: constexpr bool few = WORDS == 4 && copiesA + copiesB < 6;"),
+        (TOWARDS_ZERO, "12", "boundary moved: const int lastA = rows >= rowA ? (rows - 1 - rowA) / stepA : 0;"),
+        (
+            EITHER_WAY,
+            "12",
+            "boundary moved: auto within = [&](int col) { return col <= cols - WORDS ? col : cols - WORDS; };",
+        ),
+        (
+            NOTHING_UNDER_WAY,
+            "12",
+            'boundary moved: auto commit = [] { if constexpr (STAGES >= 0) asm volatile("cp.async.commit_group;"); };',
+        ),
+        (
+            NOTHING_UNDER_WAY,
+            "12",
+            'boundary moved: if constexpr (STAGES >= 0) asm volatile("cp.async.wait_group %0;" :: "n"(ahead - 1) : '
+            '"memory");',
+        ),
+        (NEXT_ROW, "12", "boundary moved: for (int n = 0; n <= TN; ++n) sum[m][n] = acc[m][n];"),
+        (NEXT_ROW, "12", "boundary moved: for (int n = 0; n <= TN; n += 4) { #2"),
+        (
+            ALONE,
+            "12",
+            "boundary moved: for (unsigned stride = 1, level = 0; stride <= parts; stride *= 16, ++level) {",
+        ),
+        (UNROLLED, "12", "boundary moved: constexpr int atOnce = rowsOut * TN < 32 ? 4 : 1;"),
+        (EITHER_WAY, "12", "guard off by one: const unsigned steps = K > 1 + 0 ? (unsigned(K) + BK - 1) / BK : 1;"),
+        (NOTHING_TO_DO, "12", "guard off by one: if (shares > 1 + shared) shares = unsigned(shared);"),
+        (
+            EITHER_WAY,
+            "12",
+            "guard off by one: for (int i = 0; i < 4; ++i) a[i] = A + (row0 + (warp * 4 + i < -1 + rows ? warp * 4 + i "
+            ": rows - 1)) * K;",
+        ),
+        (EITHER_WAY, "12", "guard off by one: const int lastA = rows > 1 + rowA ? (rows - 1 - rowA) / stepA : 0;"),
+        (
+            EITHER_WAY,
+            "12",
+            "guard off by one: const float* a = A + (row0 + (rows > 1 + rowA ? rowA : rows - 1)) * K + firstK + colA;",
+        ),
+        (
+            WHOLE_GROUPS,
+            "12",
+            "guard off by one: auto within = [&](int col) { return col < -1 + cols - WORDS ? col : cols - WORDS; };",
+        ),
+        (NOTHING_TO_DO, "12", "statement dropped: no if (shares > shared) shares = unsigned(shared);"),
+        (ONE_ROW, "12", "statement dropped: no rows = 1;"),
+        (
+            ALWAYS_INSIDE,
+            "12",
+            "quotient for remainder: constexpr bool evenA = BM / stepA == 0, evenB = BK % stepB == 0;",
+        ),
+        (
+            NEVER_SET,
+            "12",
+            "loop changed: for (int i = 0 + 1; i < downA; ++i) offsetA[i] = unsigned(i < lastA ? i : lastA) * stepA "
+            "* K;",
         ),
     )
     for rung in rungs.split()

@@ -5,9 +5,9 @@ kernel or judge has changed since, records each in ``book/results/mutants.json``
 many caught. It may be interrupted, and goes on from there.
 
 A mutant is caught if a case of the suite fails, or if it takes more requests to memory and wavefronts than the kernel
-does. The latter is no part of `correctness.check`: a kernel that is slow for want of its fast path, or because of bank
-conflicts, is right all the same, and a reader's own has nothing to be held against. What the compiler makes the same
-PTX of is no mutant. One that survives is a hole in the suite, or `equivalent` argues why it is none.
+does, or writes more. The latter is no part of `correctness.check`: a kernel that is slow for want of its fast path, or
+because of bank conflicts, is right all the same, and a reader's own has nothing to be held against. What the compiler
+makes the same PTX of is no mutant. One that survives is a hole in the suite, or `equivalent` argues why it is none.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from cupy.cuda import nvrtc
 
 from .. import cache as disk
-from .. import correctness, simulator
-from ..catalogue import CATALOGUE, find
+from .. import correctness, operands, simulator, trials
+from ..catalogue import CATALOGUE, CHOOSING, find
 from ..compiler import PTX_ALONE, Binary
 from ..errors import CompileError, UnsupportedInstruction
 from ..kernel import Kernel
@@ -42,8 +42,13 @@ from ..records import files
 from ..table import Table
 from .equivalent import EQUIVALENT
 
+KERNELS = (*CATALOGUE, *CHOOSING)
 RECORD = RESULTS / "mutants.json"
-JUDGES = (*sorted(Path(simulator.__file__).parent.glob("*.py")), Path(correctness.__file__), Path(__file__))
+JUDGES = (
+    *sorted(Path(simulator.__file__).parent.glob("*.py")),
+    *(Path(module.__file__) for module in (correctness, trials)),
+    Path(__file__),
+)
 
 Edit = tuple[int, int, str]  # replace the text between two places
 
@@ -145,8 +150,8 @@ def without_copy_or_wait(code: str) -> Iterator[list[Edit]]:
     """Remove a copy, a commit or a wait, or wait for one group less."""
     for match in re.finditer(r"asm volatile\([^;]*\);", code):
         yield [(*match.span(), ";")]
-    for match in re.finditer(r"\(STAGES - 2\)", code):
-        yield [(*match.span(), "(STAGES - 1)")]
+    for match in re.finditer(r"\((STAGES|ahead) - (\d)\)", code):
+        yield [(*match.span(), f"({match[1]} - {int(match[2]) - 1})")]
 
 
 def with_index_shifted(code: str) -> Iterator[list[Edit]]:
@@ -276,8 +281,8 @@ RULES = {
 
 
 def instances(kernel: Kernel) -> list[Kernel]:
-    """Return the kernel with each of the sets of template arguments that `INSTANCES` has for it."""
-    return [kernel.variant(**arguments) for arguments in INSTANCES.get(kernel.name, ({},))]
+    """Return the kernel with each of the sets of template arguments that `INSTANCES` has for it, or as it is."""
+    return [kernel.variant(**arguments) for arguments in INSTANCES.get(kernel.name, ())] or [kernel]
 
 
 def mutants(kernel: Kernel) -> list[Mutant]:
@@ -332,45 +337,108 @@ def patience(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-COSTS = ("global_load_requests", "global_store_requests", "shared_load_wavefronts", "shared_store_wavefronts")
+COSTS = {
+    "requests and wavefronts": (
+        "global_load_requests",
+        "global_store_requests",
+        "shared_load_wavefronts",
+        "shared_store_wavefronts",
+    ),
+    "bytes written": ("global_store_bytes",),
+}
+"""Of what a mutant may not take more, and the counters that tell: lanes that write the same to one place are a race."""
 
 
-def attempt(kernel: Kernel, case: Mapping[str, Any]) -> tuple[str, int]:
+class Same(Exception):  # noqa: N818 - what is found, not an error of ours
+    """A mutant's PTX is that of the sound kernel."""
+
+
+class Broken(Kernel):
+    """A sound kernel in a folder with a broken file, which is not run where that makes no difference."""
+
+    def build(self, architecture: str = PTX_ALONE) -> Binary:
+        """Compile it as it is now; raise Same if the sound kernel's PTX is the same."""
+        binary = super().build(architecture)
+        if _code(binary.ptx) == _sound_code(self.name, tuple(self.parameters.items())):
+            raise Same
+        return binary
+
+
+@cache
+def _sound_code(name: str, parameters: tuple[tuple[str, Any], ...]) -> str:
+    return _code(find(name).variant(**dict(parameters)).build(PTX_ALONE).ptx)
+
+
+@lru_cache(maxsize=32)
+def _code(ptx: str) -> str:
+    """Return PTX without what only tells where in the source it comes from."""
+    return re.sub(r"(?m)^\s*(?:\.loc|\.file|//).*\n|\.section[^{]*\{[^}]*\}", "", ptx)
+
+
+def attempt(kernel: Kernel, case: Mapping[str, Any]) -> tuple[str, list[int]]:
     """Run a kernel in one case of the suite; return what is wrong, if anything, and what it took of memory."""
     try:
         with patience(PATIENCE):
             result, counts = correctness.counted(kernel, **case, on_gpu=False, architecture=PTX_ALONE)
     except UnsupportedInstruction:
-        return "an instruction that the simulator does not know", 0
+        return "an instruction that the simulator does not know", []
     except Endless:
-        return "does not end", 0
-    return "" if result.passed else result.verdict.partition(":")[0], sum(getattr(counts, name) for name in COSTS)
+        return "does not end", []
+    taken = [sum(getattr(counts, name) for name in names) for names in COSTS.values()]
+    return "" if result.passed else result.verdict.partition(":")[0], taken
 
 
 @cache
-def cost(name: str, parameters: tuple[tuple[str, Any], ...], number: int) -> int:
-    """Return what a case of the suite takes of the kernel of the catalogue."""
-    kernel = find(name).variant(**dict(parameters))
-    return attempt(kernel, correctness.cases(kernel, on_gpu=False)[number])[1]
+def cost(sound: Kernel, number: int) -> list[int]:
+    """Return what a case of the suite takes of a sound kernel, by `COSTS`."""
+    return attempt(sound, correctness.cases(sound, on_gpu=False)[number])[1]
 
 
-def verdict(kernel: Kernel, first: str = "") -> str | None:
-    """Say what is wrong with a kernel, or None; the case that `first` begins with is tried before the others."""
-    listed = {said(case): case for case in correctness.cases(kernel, on_gpu=False)}
-    for words, case in sorted(listed.items(), key=lambda item: not first.startswith(f"{item[0]}: ")):
-        wrong, taken = attempt(kernel, case)
-        enough = 0 if wrong else cost(kernel.name, tuple(kernel.parameters.items()), case["seed"])
-        if not wrong and taken > enough:
-            wrong = f"{taken} requests and wavefronts instead of {enough}"
+@cache
+def lines(sound: Kernel, number: int) -> frozenset[int]:
+    """Return the lines of its source that the code for a case of the suite comes from, wherever the matrices begin."""
+    case = correctness.cases(sound, on_gpu=False)[number]
+    kernel = correctness.divided(sound, case.get("setting", ()), case.get("division"))
+    chosen = kernel.chosen(operands.imagined(case["M"], case["N"], case["K"]))
+    return frozenset(int(line) for line in re.findall(r"(?m)^\s*\.loc\s+1 (\d+)", chosen.build(PTX_ALONE).ptx))
+
+
+def verdict(broken: Broken, sound: Kernel, line: int, first: str = "") -> str | None:
+    """Say what is wrong with a kernel, `SAME` or None.
+
+    The case that `first` begins with is tried before the others, and those to whose code the broken line adds something
+    before those to which it doesn't.
+    """
+    listed = {said(case): case for case in correctness.cases(broken, on_gpu=False)}
+
+    def order(item: tuple[str, dict[str, Any]]) -> tuple[bool, bool]:
+        words, case = item
+        return not first.startswith(f"{words}: "), line not in lines(sound, case["seed"])
+
+    different = False
+    for words, case in sorted(listed.items(), key=order):
+        try:
+            wrong, taken = attempt(broken, case)
+        except Same:
+            if broken.settled or not broken.choose:
+                return SAME  # in every other case too
+            continue
+        except CompileError:
+            return "does not compile"
+        different = True
+        for what, much, enough in [] if wrong else zip(COSTS, taken, cost(sound, case["seed"]), strict=True):
+            if much > enough:
+                wrong = f"{much} {what} instead of {enough}"
         if wrong:
             return f"{words}: {wrong}"
-    return None
+    return None if different else SAME
 
 
 def said(case: Mapping[str, Any]) -> str:
     """Return a case of the suite in words."""
     words = "M, N, K = {M}, {N}, {K}, α = {alpha:g}, β = {beta:g}".format_map(case)
-    return "".join([words, *(f", {name} {case[name]}" for name in ("shift", "special", "last_tile") if name in case)])
+    more = (name for name in ("shift", "special", "last_tile", "setting", "division") if name in case)
+    return "".join([words, *(f", {name} {case[name]}" for name in more)])
 
 
 def judge(mutant: Mutant, folder: Path, first: str = "") -> str | None:
@@ -380,23 +448,13 @@ def judge(mutant: Mutant, folder: Path, first: str = "") -> str | None:
     """
     for name, text in (mutant.kernel.files | {mutant.file: mutant.source}).items():
         (folder / name).write_text(text, encoding="utf-8")
-    different = False
+    found: list[str | None] = []
     for sound in instances(mutant.kernel):
-        broken = dataclasses.replace(sound, folder=folder)
-        try:
-            if _code(broken.build(PTX_ALONE)) == _code(sound.build(PTX_ALONE)):
-                continue
-        except CompileError:
-            return "does not compile"
-        different = True
-        if found := verdict(broken, first):
-            return found
-    return None if different else SAME
-
-
-def _code(binary: Binary) -> str:
-    """Return PTX without what only tells where in the source it comes from."""
-    return re.sub(r"(?m)^\s*(?:\.loc|\.file|//).*\n|\.section[^{]*\{[^}]*\}", "", binary.ptx)
+        given = {field.name: getattr(sound, field.name) for field in dataclasses.fields(sound)}
+        found.append(verdict(Broken(**given | {"folder": folder}), sound, mutant.line, first))
+        if found[-1] not in (SAME, None):
+            return found[-1]
+    return SAME if set(found) == {SAME} else None
 
 
 # Recording them.
@@ -478,7 +536,7 @@ def record(kernels: Sequence[Kernel], jobs: int = 1) -> dict[str, Judged]:
 
     def in_order() -> dict[str, Judged]:
         ordered = {}
-        for name in (kernel.name for kernel in CATALOGUE if kernel.name in known):
+        for name in (kernel.name for kernel in KERNELS if kernel.name in known):
             found = known[name].verdicts
             verdicts = {key: found[key] for key in _made(name) if key in found}
             ordered[name] = dataclasses.replace(known[name], verdicts=verdicts)
@@ -521,10 +579,10 @@ def summary(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[tuple[st
 def main(arguments: Sequence[str] | None = None) -> int:
     """Judge and record the mutants of some kernels, print what was found, and return how many are unexplained."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kernels", nargs="*", type=find, help="all of the catalogue if left out")
+    parser.add_argument("kernels", nargs="*", type=find, help="all if left out")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
     options = parser.parse_args(arguments)
-    kernels = options.kernels or CATALOGUE
+    kernels = options.kernels or KERNELS
     os.environ[disk.VARIABLE] = ""  # nobody asks for these thousands of binaries again
     try:
         known = record(kernels, options.jobs)

@@ -99,22 +99,24 @@ def test_other_atomics_are_refused(tmp_path, call):
         run_bits(kernel)
 
 
-def test_the_last_to_arrive_sees_what_the_others_left(tmp_path):
+FENCED = "__threadfence(); before = atomicAdd(const_cast<unsigned*>(a), 1);"
+ORDERED = "before = __nv_atomic_fetch_add(const_cast<unsigned*>(a), 1u, __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE);"
+
+
+@pytest.mark.parametrize("count, fences", [(FENCED, 40), (ORDERED, 0)], ids=["fence", "acquire and release"])
+def test_the_last_to_arrive_sees_what_the_others_left(tmp_path, count, fences):
     """Blocks that leave a word each, and count themselves: one of them finds all of it there."""
     kernel = probe(
         tmp_path,
-        """
+        f"""
         c[blockIdx.x * 32 + t] = t;
         __shared__ unsigned before;
         __syncthreads();
-        if (t == 0) {
-            __threadfence();
-            before = atomicAdd(const_cast<unsigned*>(a), 1);
-        }
+        if (t == 0) {{ {count} }}
         __syncthreads();
         if (before == gridDim.x - 1)
             for (unsigned i = 0; i < gridDim.x; ++i) c[i * 32 + t] += before * 100;""",
     )
     bits, run = run_bits(kernel, columns=32 * 40)
     assert bits.tolist() == [t + 3900 for t in range(32)] * 40
-    assert run.total.by_class["fence"] == 40
+    assert run.total.by_class["fence"] == fences and run.total.by_class["atomic"] == 40
