@@ -26,22 +26,24 @@ PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES", "STAGES", "WOR
 """12's template parameters, in the source's order."""
 
 SETTINGS = {
-    (128, 256, 8, 64, 64, 8, 16, 1, 4, 4, 1, 1): (1.31, 1.31),
-    (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3, 1): (0.344, 0.375),
-    (96, 64, 32, 96, 32, 12, 8, 4, 4, 4, 1, 1): (1.15, 1.15),
-    (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6, 0): (0.182, 0.671),
-    (32, 128, 16, 16, 64, 4, 8, 2, 4, 4, 2, 1): (0.382, 0.394),
-    (32, 64, 32, 32, 32, 8, 4, 4, 4, 4, 2, 1): (0.462, 0.272),
-    (32, 64, 8, 16, 32, 4, 4, 1, 4, 4, 8, 0): (0.11, 0.148),
-    (16, 128, 32, 16, 64, 4, 8, 4, 4, 4, 2, 1): (0.482, 0.272),
-    (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1): (0.332, 0.319),
-    (32, 32, 32, 16, 32, 4, 4, 4, 4, 4, 3, 1): (0.293, 0.136),
-    (32, 32, 64, 32, 32, 8, 4, 8, 4, 4, 2, 0): (0.495, 0.55),
-    (16, 64, 32, 16, 32, 4, 4, 4, 4, 4, 3, 0): (0.28, 0.286),
-    (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 7, 0): (0.147, 0.175),
+    (128, 256, 8, 64, 64, 8, 16, 1, 4, 4, 1, 1): (1.28, 1.09),
+    (192, 128, 8, 96, 32, 12, 8, 1, 4, 4, 1, 1): (0.799, 1),
+    (96, 256, 8, 96, 32, 12, 8, 1, 4, 4, 1, 1): (1, 0.815),
+    (64, 128, 16, 32, 64, 8, 8, 2, 4, 4, 1, 1): (0.533, 0.735),
+    (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3, 0): (0.336, 0.412),
+    (96, 64, 32, 96, 32, 12, 8, 4, 4, 4, 1, 1): (0.799, 1.16),
+    (64, 64, 8, 32, 32, 8, 4, 1, 4, 4, 5, 0): (0.21, 0.245),
+    (32, 128, 16, 16, 64, 4, 8, 2, 4, 4, 2, 1): (0.382, 0.407),
+    (32, 64, 8, 16, 32, 4, 4, 1, 4, 4, 8, 0): (0.115, 0.147),
+    (16, 128, 32, 16, 64, 4, 8, 4, 4, 4, 2, 1): (0.427, 0.542),
+    (32, 64, 32, 32, 32, 8, 4, 4, 4, 4, 2, 1): (0.467, 0.272),
+    (32, 32, 64, 32, 32, 8, 4, 8, 4, 4, 2, 0): (0.516, 0.541),
+    (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1): (0.333, 0.385),
+    (16, 64, 32, 16, 32, 4, 4, 4, 4, 4, 3, 1): (0.293, 0.136),
+    (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1): (0.15, 0.178),
     (1, 16, 128, 1, 16, 1, 4, 16, 1, 4, 1, 1): (0.128, 0.128),
     (4, 1, 512, 4, 1, 1, 4, 4, 1, 4, 4, 1): (0.0062, 0.063),
-    (1, 32, 64, 1, 32, 1, 4, 16, 1, 4, 1, 1): (0.0933, 0.0933),
+    (1, 32, 64, 1, 32, 1, 4, 16, 1, 4, 2, 1): (0.0124, 0.0955),
 }
 """Template arguments to choose among, and the µs of one multiply step of a block on an SM that is full, its share of
 them, and of a block that is alone there. SHARING says whether tiles may be shared; where none is after all, it is 0."""
@@ -50,12 +52,12 @@ TILE = 8  # parameters that say what a multiply step is
 PACE, VECTOR_PACE = 5.2e-6, 47e-6  # µs per multiply-add of a step whose µs are not known
 WARPS = 8  # that keep an SM busy
 LANES = 128  # of the SM that all these µs were measured on
-LAUNCH = 2.4  # µs
-FILL = 1.75  # steps that go by before a tile's first and after its last
-L2, MEMORY = 9.9e6, 3.64e6  # bytes per µs
-MEETING, ADDING = 3.0, 10.3e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
+LAUNCH = 2.39  # µs
+FILL = 1.78  # steps that go by before a tile's first and after its last
+L2, MEMORY = 12.2e6, 3.98e6  # bytes per µs
+MEETING, ADDING = 2.57, 8.71e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
 TOGETHER = 16  # parts that one block adds up
-NARROW = {4: 1.0, 2: 1.07, 1: 1.09}  # times the µs, by how many words are copied at once
+NARROW = {4: 1.0, 2: 1.08, 1: 1.08}  # times the µs, by how many words are copied at once
 MOST_SUMS = 96  # of a thread whose registers hold what is under way too
 GROUP = 8  # rows of tiles that are walked column by column
 

@@ -47,6 +47,8 @@ class Instance:
         Oldest compute capability that the source compiles for.
     dynamic_shared_bytes : int
         Shared memory per block that a launch adds to what the source declares.
+    exact : bool
+        Whether it compiles for `least_capability` alone, with the instructions that no other has: for ``"sm_90a"``.
     """
 
     kernel: str
@@ -55,6 +57,7 @@ class Instance:
     threads: int
     least_capability: tuple[int, int]
     dynamic_shared_bytes: int
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,8 +114,8 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     CompileError
         The source does not compile; the message is NVRTC's log with the file's name and lines.
     ArgumentError
-        The architecture is malformed or older than the kernel needs, or has less shared memory than it adds. Or the
-        source is for fewer threads, or wants shared memory to be added and none is.
+        The architecture is malformed or older than the kernel needs, or another than it is for, or has less shared
+        memory than it adds. Or the source is for fewer threads, or wants shared memory to be added and none is.
     """
     match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", str(architecture))
     if not match:
@@ -121,6 +124,12 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     if capability < instance.least_capability:
         major, minor = instance.least_capability
         raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {instance.kernel}")
+    if instance.exact:
+        if capability != instance.least_capability:
+            raise ArgumentError(
+                "architecture", architecture, "sm_{}{} for {}".format(*instance.least_capability, instance.kernel)
+            )
+        architecture = architecture.rstrip("af") + "a"
     binary = _compile(instance.kernel, instance.files, instance.expression, architecture)
     if binary.most_threads and instance.threads > binary.most_threads:
         raise ArgumentError(

@@ -35,11 +35,11 @@ from typing import Any
 import cupy
 import numpy as np
 
-from . import choice, gpu, operands
+from . import choice, gpu, hopper, operands
 from .catalogue import find
 from .compiler import ARCHITECTURE
 from .errors import ArgumentError, DeviceError, SimulationFault
-from .kernel import Kernel
+from .kernel import MULTIPROCESSORS, Kernel
 from .operands import FP16, FP32, SPLIT, Types, types_of
 from .simulator.counting import Counts
 from .table import Table, Tabular
@@ -514,7 +514,7 @@ def divided(kernel: Any, setting: Sequence[int] = (), division: Sequence[int] | 
     if division is not None:
         if not has_choice or len(division) != 2:
             raise ArgumentError("division", repr(division), "two numbers of blocks of a kernel that has a choice")
-        kernel = choice.divided(kernel, *division)
+        kernel = (hopper if kernel.maps else choice).divided(kernel, *division)
     return kernel
 
 
@@ -552,11 +552,12 @@ def _simulate(
     beta: float,
     architecture: str,
     blocks: Sequence[int] | None = None,
+    multiprocessors: int = MULTIPROCESSORS,
 ) -> Counts:
     """Run a kernel on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
     problem = operands.check(*matrices, alpha, beta, kernel.types)
     unread = {name for name, factor in (("A", alpha), ("B", alpha), ("C", beta)) if factor == 0}
-    machine = kernel.simulated(problem, architecture, blocks=blocks, unwritten=unread)
+    machine = kernel.simulated(problem, architecture, blocks=blocks, multiprocessors=multiprocessors, unwritten=unread)
     return sum(machine.counts().values(), Counts())
 
 
@@ -578,7 +579,8 @@ def _last_tile(kernel: Kernel, settings: tuple, architecture: str) -> tuple[Chec
             raise DeviceError(f"last_tile needs files with holes, and {folder} takes none so large: {error}") from None
         problem = operands.check(A, B, C, alpha, beta, types)
         kernel = kernel.chosen(problem, architecture)
-        division = kernel.division(problem, architecture)
+        multiprocessors = operands.INT_MAX if kernel.maps else MULTIPROCESSORS  # a tile for each
+        division = kernel.division(problem, architecture, multiprocessors)
         blocks = range(division.blocks - max(division.counts.get("shares", 0), 1), division.blocks)
         rows, cols = (
             (size - 1) // kernel.parameters[tile] * kernel.parameters[tile] for size, tile in ((M, "BM"), (N, "BN"))
@@ -587,7 +589,7 @@ def _last_tile(kernel: Kernel, settings: tuple, architecture: str) -> tuple[Chec
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
         before = C[rows:, cols:].copy()
         try:
-            counts = _simulate(kernel, (A, B, C), alpha, beta, architecture, blocks)
+            counts = _simulate(kernel, (A, B, C), alpha, beta, architecture, blocks, multiprocessors)
         except SimulationFault as fault:
             return CheckResult(*settings, fault=str(fault)), Counts()
         return _verdict(settings, np.array(C[rows:, cols:]), (a, b, before, alpha, beta, types), True), counts

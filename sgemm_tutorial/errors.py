@@ -39,8 +39,8 @@ class SimulationFault(TutorialError):  # noqa: N818 - the field's word
     Attributes
     ----------
     kind : str
-        "out of bounds", "misaligned", "uninitialised", "race", "in flight", "barrier", "divergence",
-        "division by zero" or "left behind".
+        "out of bounds", "misaligned", "uninitialised", "race", "in flight", "barrier", "deadlock", "proxy",
+        "divergence", "gone", "division by zero" or "left behind".
     kernel : str
         The kernel's name.
     detail : str

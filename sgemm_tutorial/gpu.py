@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 from .compiler import Binary, Instance, build
 from .errors import ArgumentError, DeviceError
 from .operands import Division, Problem
+from .simulator.tensor_map import TensorMap
+from .tensor_maps import encode
 
 GRID_MAX = 2**31 - 1  # blocks in the first dimension of a grid, every GPU since Kepler
 
@@ -63,7 +66,9 @@ def _multiprocessors(device: int) -> int:
     return int(cupy.cuda.Device(device).attributes["MultiProcessorCount"])
 
 
-def launcher(instance: Instance, division: Division, problem: Problem) -> Callable[[], None]:
+def launcher(
+    instance: Instance, division: Division, problem: Problem, maps: Sequence[TensorMap] = ()
+) -> Callable[[], None]:
     """Return a function that launches a kernel on a problem, with nothing left to check, compile or load.
 
     Raises
@@ -76,14 +81,17 @@ def launcher(instance: Instance, division: Division, problem: Problem) -> Callab
     blocks = division.blocks
     if blocks > GRID_MAX:
         raise ArgumentError("C", f"shape {problem.C.shape}, {blocks} tiles", f"at most {GRID_MAX} tiles")
-    return bound(load(instance), instance, division, problem)
+    return bound(load(instance), instance, division, problem, maps)
 
 
-def bound(function: Any, instance: Instance, division: Division, problem: Problem) -> Callable[[], None]:
-    """Return a function that launches what `load` has returned."""
+def bound(
+    function: Any, instance: Instance, division: Division, problem: Problem, maps: Sequence[TensorMap] = ()
+) -> Callable[[], None]:
+    """Return a function that launches what `load` has returned, given `maps` after the problem's arguments."""
     if not division.blocks:
         return lambda: None
-    grid, block, values = (division.blocks,), (instance.threads,), tuple(problem.arguments.values())
+    grid, block = (division.blocks,), (instance.threads,)
+    values = (*problem.arguments.values(), *(encode(tensor, _driver()) for tensor in maps))
     shared = instance.dynamic_shared_bytes
     if not division.counts:
         return lambda: function(grid, block, values, shared)
@@ -116,12 +124,13 @@ def load(instance: Instance) -> Any:
     Raises
     ------
     DeviceError
-        There is no GPU, or it is older than the kernel needs.
+        There is no GPU, or it is older than the kernel needs, or another than it is for.
     """
-    if capability() < instance.least_capability:
+    here, least = capability(), instance.least_capability
+    if here < least or (instance.exact and here != least):
         raise DeviceError(
-            f"{instance.kernel}: this GPU has compute capability {'.'.join(map(str, capability()))}, the kernel "
-            f"needs {'.'.join(map(str, instance.least_capability))}; NumPy arrays run on the simulator"
+            f"{instance.kernel}: this GPU has compute capability {'.'.join(map(str, here))}, the kernel "
+            f"needs {'.'.join(map(str, least))}{' itself' * instance.exact}; NumPy arrays run on the simulator"
         )
     return _load(build(instance, architecture()), instance.dynamic_shared_bytes, cupy.cuda.Device().id)
 
@@ -136,6 +145,11 @@ def _load(binary: Binary, dynamic_shared_bytes: int, device: int) -> Any:
         attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         driver.funcSetAttribute(function.ptr, attribute, dynamic_shared_bytes)
     return function
+
+
+@lru_cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from .operands import FP32, Division, Problem, Types, named_in_cuda
 from .paths import KERNELS
 from .simulator.machine import Machine
 from .simulator.ptx import parse
+from .simulator.tensor_map import TensorMap
 
 EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
 """Template parameters that are rows or columns of a tile."""
@@ -66,6 +67,11 @@ class Kernel:
     divide : callable, optional
         Makes of the parameters, (M, N, K), an architecture and a number of multiprocessors the `Division` of a launch,
         where that is not a tile of C for each block.
+    exact : bool
+        Whether it is for `least_capability` alone, whose own instructions it has.
+    maps : callable, optional
+        Makes of the parameters and a problem the tensor maps that a launch is given after C, by name. A kernel that has
+        them fetches rows that begin at multiples of 16 bytes.
     trials : sequence of dict
         Cases of `correctness.suite` beside those that follow from the tile, for a kernel that has many of them.
     """
@@ -85,6 +91,10 @@ class Kernel:
     choose: Callable[[Kernel, Problem, str, int], Kernel] | None = field(default=None, compare=False, repr=False)
     settled: bool = False
     divide: Callable[[Mapping[str, Any], tuple[int, int, int], str, int], Division] | None = field(
+        default=None, compare=False, repr=False
+    )
+    exact: bool = False
+    maps: Callable[[Mapping[str, Any], Problem], dict[str, TensorMap]] | None = field(
         default=None, compare=False, repr=False
     )
     trials: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
@@ -196,6 +206,7 @@ class Kernel:
             self.threads,
             self.least_capability,
             self.dynamic_shared_bytes,
+            self.exact,
         )
 
     @property
@@ -263,6 +274,10 @@ class Kernel:
             return Division(self.grid(M, N))
         return self.divide(self.parameters, (M, N, K), architecture, multiprocessors)
 
+    def tensor_maps(self, problem: Problem) -> dict[str, TensorMap]:
+        """Return what a launch is given after C, by name: see `maps`."""
+        return self.maps(self.parameters, problem) if self.maps else {}
+
     def edited(self, *changes: tuple[str, str], label: str = "") -> Kernel:
         """Return this kernel with its source changed, to compare or to break it; the file stays as it is.
 
@@ -326,7 +341,8 @@ class Kernel:
         """
         where = gpu.place() if self.choose or self.divide else ()
         kernel = self.chosen(problem, *where)
-        return gpu.launcher(kernel.instance, kernel.division(problem, *where), problem)
+        maps = kernel.tensor_maps(problem).values()
+        return gpu.launcher(kernel.instance, kernel.division(problem, *where), problem, tuple(maps))
 
     def simulated(
         self,
@@ -353,7 +369,7 @@ class Kernel:
         if problem.fresh_C:
             problem.C.fill(np.nan)
         fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C else set())
-        arguments = problem.arguments
+        arguments = problem.arguments | kernel.tensor_maps(problem)
         if division.counts:
             arguments["workspace"] = np.full(division.workspace, np.nan, np.float32)
             arguments["arrived"] = np.zeros(division.arrived, np.uint32)

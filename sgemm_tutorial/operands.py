@@ -95,13 +95,14 @@ class Problem:
         }
 
 
-def imagined(M: int, N: int, K: int) -> Problem:
+def imagined(M: int, N: int, K: int, types: Types = FP32) -> Problem:
     """Return a problem of that size whose matrices begin at multiples of 512 bytes and are left out.
 
     It is for asking a kernel what it would do, and cannot be launched.
     """
-    nothing = np.zeros(1, np.float32)
-    return Problem(M, N, K, np.float32(1), nothing, nothing, np.float32(0), nothing, fresh_C=True, on_gpu=False)
+    operand, result = np.zeros(1, types.operand), np.zeros(1, types.result)
+    one, zero = types.result.type(1), types.result.type(0)
+    return Problem(M, N, K, one, operand, operand, zero, result, fresh_C=True, on_gpu=False, types=types)
 
 
 @dataclass(frozen=True)

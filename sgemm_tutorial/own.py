@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from . import choice
+from . import choice, hopper
 from .errors import ArgumentError
 from .kernel import Kernel
 from .operands import FP16, FP32, FP64, SPLIT, Types, named_in_cuda
@@ -14,6 +14,7 @@ from .trials import TRIALS
 SUFFIX = ".cu"
 A_LINE = 7  # template parameters with defaults
 SHARING = ["float*", "unsigned*", "unsigned", "unsigned", "unsigned"]  # what 12 takes besides, to share tiles
+MAPS = ["TensorMap", "TensorMap"]  # what 18, and 17's version for Hopper, take besides
 
 CONTRACT = """\
 the contract, which the book's kernels keep:
@@ -41,8 +42,8 @@ the contract, which the book's kernels keep:
     T             The type of the elements, float or double, where it is a typename.
   Others are the kernel's own. Values come from --set NAME=VALUE or the file: int BM = 64.
 
-  A copy of kernel 12 keeps its template parameters and its five arguments more: for each
-  problem it gets what 12 would.
+  A copy of kernel 12, 17_tf32x3_hopper or 18 keeps its template parameters and the arguments
+  that it has more: for each problem it gets what that kernel would.
 """
 """In one screen, for the command line."""
 
@@ -91,13 +92,23 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
             path.name, f"template parameters {names}", "BM and BN, a block's rows and columns of C, for the grid"
         )
     arguments = [_type(argument) for argument in found["arguments"].split(",")]
-    shared = {}
+    shared, split = {}, _OF_TF32 in text
     if arguments[8:] == SHARING and tuple(values) == choice.PARAMETERS:
         arguments = arguments[:8]
         shared = {"dynamic_shared": choice.dynamic_shared, "choose": choice.choose, "divide": choice.divide}
         shared |= {"trials": TRIALS, "settled": bool(parameters)}
+    if arguments[8:] == MAPS and list(values) == list(hopper.IN_PARTS):
+        arguments, split = arguments[:8], True
+        shared = {"dynamic_shared": hopper.dynamic_shared_of_parts, "choose": hopper.choose_in_fp32}
+        shared |= {"divide": hopper.divide, "maps": hopper.maps, "trials": hopper.TRIALS_IN_PARTS}
+        shared |= {"exact": True, "least_capability": (9, 0), "settled": bool(parameters)}
+    if arguments[8:] == MAPS and list(values) == list(hopper.PARAMETERS):
+        arguments = arguments[:8]
+        shared = {"dynamic_shared": hopper.dynamic_shared, "choose": hopper.choose_in_fp16, "divide": hopper.divide}
+        shared |= {"maps": hopper.maps, "exact": True, "least_capability": (9, 0)}
+        shared |= {"trials": hopper.TRIALS, "settled": bool(parameters)}
     types = _types(path.name, arguments, found["arguments"], values)
-    types = SPLIT if types == FP32 and _OF_TF32 in text else types
+    types = SPLIT if types == FP32 and split else types
     return Kernel(path.stem, "", values, folder=path.resolve().parent, types=types, entry=found["name"], **shared)
 
 
@@ -197,5 +208,7 @@ def _types(file: str, got: list[str], arguments: str, values: dict[str, int | st
 def _type(argument: str) -> str:
     """Return an argument's type without its name and without what says who may write to it."""
     words = re.findall(r"\w+|[^\w\s]", argument)
-    words = [word for word in words if word not in ("const", "volatile", "__restrict__", "__restrict")]
+    words = [
+        word for word in words if word not in ("const", "volatile", "__restrict__", "__restrict", "__grid_constant__")
+    ]
     return "".join(words[:-1])

@@ -56,7 +56,16 @@ class Run(Tabular):
         source = self.kernel.source.splitlines()
         rows, other = [], Counts()
         for line, counts in self.lines.items():
-            if {"fma", "tensor", "barrier", "copy", "commit", "wait", *MEMORY} & counts.by_class.keys():
+            if {
+                "fma",
+                "tensor",
+                "barrier",
+                "cluster barrier",
+                "copy",
+                "commit",
+                "wait",
+                *MEMORY,
+            } & counts.by_class.keys():
                 rows.append((line, source[line - 1].partition("//")[0].strip(), *_row(counts)))
             else:
                 other += counts
@@ -126,7 +135,8 @@ def simulate(
     trace : collection of int
         Linear indices of the blocks whose accesses to keep.
     blocks : collection of int, optional
-        Run only these blocks of the grid; the other tiles of C stay as they are, NaN if C is not given.
+        Run only these blocks of the grid, and the others of their clusters; the other tiles of C stay as they are, NaN
+        if C is not given.
     progress : bool, optional
         Show a progress bar on stderr; None shows it in a terminal only.
     multiprocessors : int
@@ -138,7 +148,10 @@ def simulate(
         As for calling the kernel.
     SimulationFault
         An access is out of bounds, misaligned, reads what was never written, races with another thread's, or meets
-        an asynchronous copy that was not waited for; or a barrier is not reached by all threads of a block.
+        an asynchronous copy that was not waited for; or a barrier is not reached by all threads of a block, or threads
+        wait for an mbarrier's phase that never ends, or for their cluster; or a block of it has left when another
+        reaches into its memory; or something asynchronous reads what no fence has shown it, or has registers that
+        something else touches.
     UnsupportedInstruction
         The PTX holds something the simulator does not know.
     """

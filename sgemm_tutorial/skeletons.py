@@ -267,6 +267,57 @@ GAPS: dict[str, tuple[Gap, ...]] = {
             "{}  // TODO: add what tensor cores have added up to acc[m][n]",
         ),
     ),
+    "17_tf32x3_hopper": (
+        Gap(
+            "const float big = __uint_as_float(",
+            "return __uint_as_float(",
+            "return number;  // TODO: what cutting it off to TF32 leaves out, rounded so that cutting off does it",
+        ),
+        Gap(
+            "fence_proxy();                         //",
+            "if (lane == 0) ready[stage].arrive();",
+            "if (lane == 0) ready[stage].arrive();  // TODO: when are the small parts there, and for whom?",
+        ),
+        Gap(
+            "multiply(part, small[k], describe(",
+            "multiply(part, big[k], describe(&smallAs",
+            "multiply(part, small[k], describe(&As[stage][k * 8], 16, atom), k > 0);  // TODO: the other one",
+        ),
+        Gap(
+            "for (int i = 0; i < BM / 2; ++i) acc[i] += part[i];",
+            "for (int i = 0; i < BM / 2; ++i) acc[i] += part[i];",
+            "for (int i = 0; i < BM / 2; ++i) {}  // TODO: add what tensor cores have added up to acc[i]",
+        ),
+    ),
+    "18_hopper_wgmma": (
+        Gap(
+            "full[stage].arrive_and_expect(",
+            "(1 << CLUSTER) - 1);",
+            "// TODO: say how many bytes are to come, and start to copy a tile of A and the boxes of a tile of B",
+        ),
+        Gap(
+            "full[stage].wait(step",
+            "order_registers();",
+            "// TODO: wait for the tiles, and order what was done to registers",
+        ),
+        Gap(
+            "multiply(acc, describe(&As",
+            "describe(&Bs[stage][k * row]",
+            "// TODO: from column k of A on, and row k of each box of B, and how far apart atoms lie\n"
+            "multiply(acc, describe(As[stage], 16, atom), describe(Bs[stage], 16, atom));",
+        ),
+        Gap(
+            "if (tile > 0) let_go(step - 1);",
+            "if (tile > 0) let_go(step - 1);",
+            "// TODO: let go of the stage that nobody reads any more",
+        ),
+        Gap(
+            "const float got =",
+            "four[2 + j] =",
+            "// TODO: give one of the pairs to the lane beside, and get the other's neighbours from it\n"
+            "four[j] = left, four[2 + j] = right;",
+        ),
+    ),
 }
 """What is the reader's in each rung."""
 

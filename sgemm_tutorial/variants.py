@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from . import hopper
 from .catalogue import find
 from .errors import ArgumentError
 from .hardware import KIB
@@ -37,6 +38,12 @@ TRANSPOSED = (
     ("As[tileRow + m][k]", "As[k][tileRow + m]"),
 )
 """Transposes the tile of A in 06, and changes nothing else."""
+
+UNROLLED = (("#pragma unroll 4  ", "#pragma unroll  "),)
+"""Unrolls the loop over k of 06 completely."""
+
+THREE_BLOCKS = (("__launch_bounds__(BM * BN / (TM * TN)", "__launch_bounds__(BM * BN / (TM * TN), 3"),)
+"""Has the compiler keep 06 to registers of which an SM holds three blocks."""
 
 NOT_TRANSPOSED = (
     ("As[BK][BM]; ", "As[BM][BK]; "),
@@ -98,10 +105,15 @@ VARIANTS: tuple[Kernel, ...] = (
         kernel.edited(*TRANSPOSED, label="A transposed")
         for kernel in _with("06", ("BM", "BN", "BK", "TM", "TN"), (128, 64, 16, 8, 4), (128, 128, 8, 8, 8))
     ),
-    *_with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 128, 8, 8, 8, 2), (64, 128, 32, 8, 8, 3)),
+    *(
+        kernel.edited(*change, label=label)
+        for kernel in _with("06", ("BM", "BN", "BK", "TM", "TN"), (128, 64, 16, 8, 4))
+        for change, label in ((UNROLLED, "unrolled completely"), (THREE_BLOCKS, "three blocks"))
+    ),
+    *_with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 64, 16, 8, 4, 1), (128, 128, 8, 8, 8, 2), (64, 128, 32, 8, 8, 3)),
     *(
         kernel.edited(*NOT_TRANSPOSED, label="A not transposed")
-        for kernel in _with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 128, 8, 8, 8, 2))
+        for kernel in _with("07", _ROWS, (128, 64, 16, 8, 4, 3), (128, 64, 16, 8, 4, 1), (128, 128, 8, 8, 8, 2))
     ),
     find("07").edited(*UNGUARDED, label="no guards"),
     find("08").edited(*UNGUARDED, label="no guards"),
@@ -130,6 +142,7 @@ VARIANTS: tuple[Kernel, ...] = (
     ),
     find("09").edited(*ROW_BY_ROW, label="lanes in rows"),
     find("09").edited(*ONE_WAY, label="one way"),
+    find("09").edited(*ROW_BY_ROW, *ONE_WAY, label="lanes in rows, one way"),
     *_with(
         "10",
         _WARPS,
@@ -235,6 +248,21 @@ ONE_ACCUMULATOR = (
 )
 """Lets tensor cores add up all of a sum in 17."""
 
+ONE_ACCUMULATOR_ON_HOPPER = (
+    ("            float part[BM / 2];                            // what tensor cores add up\n", ""),
+    ("multiply(part, ", "multiply(acc, "),
+    (", k > 0);", ");"),
+    ("wait_for_products(part);", "wait_for_products(acc);"),
+    (
+        "            #pragma unroll\n            for (int i = 0; i < BM / 2; ++i) acc[i] += part[i];\n",
+        "",
+    ),
+)
+"""The same in 17's version for Hopper."""
+
+COLUMNS_IN_ORDER = (("chunk = warp % 2 * 2 + group / 4 + group / 2 % 2 * 4;", "chunk = warp % 2 * 4 + group / 2;"),)
+"""Gives each warp of 17's version for Hopper 16 columns side by side, whose lanes meet in banks."""
+
 BIG_PARTS_ALONE = (
     ("                    add(smallA, bigB);                     // the small products first\n", ""),
     ("                    add(bigA, smallB);\n", ""),
@@ -256,6 +284,66 @@ def padded(a: int, b: int) -> Kernel:
 PADDED_TILES: tuple[Kernel, ...] = (find("15"), *(padded(*by) for by in ((8, 16), (16, 8), (16, 16), (24, 24))))
 """15 as it is, with eight elements of padding to each row, and with other paddings."""
 
+_HOPPER_STEPS: tuple[tuple[str, dict[str, int]], ...] = (
+    ("plain", {"THREADS": 256, "PERSISTENT": 0, "GROUP": 1}),
+    ("a fetcher", {"THREADS": 384}),
+    ("persistent", {"PERSISTENT": 1}),
+    ("in groups", {"GROUP": 8}),
+    ("in clusters", {"CLUSTER": 2}),
+)
+
+IN_PAIRS = (
+    ("lane % 2 * 8 + lane % 4 / 2 * 4", "lane % 4 * 2"),
+    ("__shfl_xor_sync(~0u, odd ? left : right, 1)", "odd ? left : right"),
+    (
+        "if (fours) *reinterpret_cast<float4*>(old) = *reinterpret_cast<float4*>(c);\n"
+        "            else for (int j = 0; j < 4; ++j) old[j] = c[j];",
+        "for (int j = 0; j < 4; ++j)\n                if (n + j / 2 * 8 < N) old[j] = c[j + j / 2 * 6];",
+    ),
+    (
+        "if (fours) *reinterpret_cast<float4*>(c) = {four[0], four[1], four[2], four[3]};",
+        "if (fours)\n            for (int j = 0; j < 4; j += 2) {\n                if (n + j * 4 < N) "
+        "*reinterpret_cast<float2*>(c + j * 4) = {four[j], four[j + 1]};\n            }",
+    ),
+    ("c[j] = four[j];", "if (n + j / 2 * 8 < N) c[j + j / 2 * 6] = four[j];"),
+)
+"""Lets the lanes of 18 write two neighbours at a time, as they have them."""
+
+AT_ONCE = (
+    ("constexpr int now = PERSISTENT ? (WN / 4 + 7) / 8 * 8 : WN / 2;", "constexpr int now = WN / 2;"),
+    ("late[PERSISTENT ? (WN / 2 - now) / 4 : 1][4]", "late[1][4]"),
+)
+"""Lets 18 write all sums of a tile before the next one's products begin."""
+
+
+def _hopper_steps() -> Iterator[Kernel]:
+    """Yield 18 after each of its steps, labelled with the step's name."""
+    kernel = find("18")
+    for label, change in _HOPPER_STEPS:
+        kernel = dataclasses.replace(kernel.variant(**change), label=label)
+        yield kernel
+
+
+HOPPER_STEPS: tuple[Kernel, ...] = tuple(_hopper_steps())
+"""The steps of 18 with its widest tile, each with all those before it."""
+
+HOPPER_WIDTHS: tuple[Kernel, ...] = tuple(
+    find("18").variant(BN=of.BN, WN=of.BN, STAGES=of.STAGES, CLUSTER=cluster)
+    for of in hopper.WIDTHS[1:3]
+    for cluster in (1, 2)
+)
+"""18 with narrower tiles, with and without clusters."""
+
+HOPPER: tuple[Kernel, ...] = (
+    find("18"),
+    *HOPPER_STEPS,
+    *HOPPER_WIDTHS,
+    find("18").variant(STAGES=3),
+    find("18").variant().edited(*IN_PAIRS, label="in pairs"),
+    find("18").variant().edited(*AT_ONCE, label="all at once"),
+)
+"""18 as it chooses for itself, and all that its chapter compares with it."""
+
 TENSOR: tuple[Kernel, ...] = (
     *PADDED_TILES,
     *_with(
@@ -270,8 +358,13 @@ TENSOR: tuple[Kernel, ...] = (
     ),
     *_with("17", ("BK", "STAGES"), (32, 3), (32, 4), (64, 2)),
     *(kernel.edited(*ONE_ACCUMULATOR, label="one accumulator") for kernel in _with("17", ("STAGES",), (3,), (4,))),
+    find("17_tf32x3_hopper"),
+    *_with("17_tf32x3_hopper", ("STAGES", "CLUSTER"), (3, 1), (4, 2)),
+    find("17_tf32x3_hopper").edited(*ONE_ACCUMULATOR_ON_HOPPER, label="one accumulator"),
+    find("17_tf32x3_hopper").edited(*COLUMNS_IN_ORDER, label="columns in order"),
+    *HOPPER,
 )
-"""The kernels with ``mma.sync`` with other tiles, and 15 with other paddings."""
+"""The kernels with ``mma.sync`` and ``wgmma`` with other tiles, 15 with other paddings, and 18's steps."""
 
 COUNTED: tuple[Kernel, ...] = (
     *(

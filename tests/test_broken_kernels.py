@@ -95,7 +95,7 @@ def test_commands_that_do_not_need_a_broken_kernel_work(kernel, folder, capsys):
     WAYS[number % len(WAYS)](kernel.path)
     for command in (
         ("show", other),
-        ("check", other, "--sizes", "5", "--simulate"),
+        ("check", other, "--sizes", "8", "--simulate"),
         ("trace", other, "--size", "8"),
         ("bench", "--kernels", "01" if other.startswith("02") else "02"),
         ("compare", "ladder", "ladder"),
@@ -107,7 +107,7 @@ def test_commands_that_do_not_need_a_broken_kernel_work(kernel, folder, capsys):
 @each
 def test_commands_for_all_go_on_without_a_broken_kernel(kernel, folder, capsys):
     WAYS[CATALOGUE.index(kernel) % len(WAYS)](kernel.path)
-    for command in (("list",), ("check", "all", "--sizes", "5", "--simulate")):
+    for command in (("list",), ("check", "all", "--sizes", "8", "--simulate")):
         assert main(command) == 2
         out, err = capsys.readouterr()
         assert err.count("error: ") == 1 + err.count(": error: ") and kernel.name in err
@@ -126,7 +126,7 @@ def test_what_needs_a_broken_kernel_gives_one_clear_error(kernel, folder, capsys
         breaks(kernel.path)
         for command in (
             ("show", kernel.name, "--report"),
-            ("check", kernel.name, "--sizes", "5", "--simulate"),
+            ("check", kernel.name, "--sizes", "8", "--simulate"),
             ("trace", kernel.name, "--size", "8"),
         ):
             assert main(command) == 2
@@ -167,7 +167,7 @@ def test_what_the_book_invites_to_change(change, folder, capsys):
     kernel = find(name)
     assert old in kernel.source
     kernel.path.write_text(kernel.source.replace(old, new))
-    assert main(("check", name, "--sizes", "5", "--simulate")) == 0
+    assert main(("check", name, "--sizes", "8", "--simulate")) == 0
     assert kernel.digest == kernel.variant(**kernel.parameters).digest
     changed = [variant for variant in variants.VARIANTS if variant.name == kernel.name and variant.edits]
     refused = []

@@ -34,10 +34,11 @@ CASES: tuple[dict[str, Any], ...] = (
 )
 
 
-def matrices_of(case: dict[str, Any], on_gpu: bool, types: Types = FP32) -> tuple[Any, Any, Any]:
-    """Return A, B and C of a case, the same on any machine."""
-    A, B = matrices(case["M"], case["N"], case["K"], seed=7, on_gpu=False, types=types)
-    C = np.random.default_rng(8).standard_normal((case["M"], case["N"]), types.result)
+def matrices_of(case: dict[str, Any], on_gpu: bool, types: Types = FP32, wide: int = 1) -> tuple[Any, Any, Any]:
+    """Return A, B and C of a case, the same on any machine; their columns are made a multiple of `wide`."""
+    M, N, K = case["M"], -(-case["N"] // wide) * wide, -(-case["K"] // wide) * wide
+    A, B = matrices(M, N, K, seed=7, on_gpu=False, types=types)
+    C = np.random.default_rng(8).standard_normal((M, N), types.result)
     with np.errstate(over="ignore"):  # a scale may be past FP16's range
         scale = types.operand.type(case.get("scale", 1.0))
         A, B = A * scale, B * scale
@@ -54,8 +55,9 @@ def matrices_of(case: dict[str, Any], on_gpu: bool, types: Types = FP32) -> tupl
 
 
 def digest(kernel: Kernel, case: dict[str, Any], on_gpu: bool = False) -> str:
-    """Return the SHA-256 of the bytes of C."""
-    A, B, C = matrices_of(case, on_gpu, kernel.types)
+    """Return the SHA-256 of the bytes of C, in rows that the copy engine can fetch where the kernel wants it to."""
+    wide = 16 // kernel.types.operand.itemsize if kernel.maps else 1
+    A, B, C = matrices_of(case, on_gpu, kernel.types, wide)
     result = kernel(A, B, C, case["alpha"], case["beta"])
     return hashlib.sha256((result.get() if on_gpu else result).tobytes()).hexdigest()
 

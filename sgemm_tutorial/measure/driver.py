@@ -220,7 +220,7 @@ def _launched(item: Item) -> Kernel:
     """Return the kernel that an item will launch: what its kernel chooses, where it does and the item tells a size."""
     kernel, *rest = item
     if kernel.choose and rest and isinstance(rest[0], tuple):
-        return choice.tabled(kernel, rest[0]) or kernel.chosen(imagined(*rest[0]), *gpu.place())
+        return choice.tabled(kernel, rest[0]) or kernel.chosen(imagined(*rest[0], kernel.types), *gpu.place())
     return kernel
 
 

@@ -76,13 +76,17 @@ def _known() -> dict[tuple[str, Size], float]:
 FULL = sizes_of(4096)
 LARGE = sizes_of((2048, 3072, 8192))
 """Other square problems for tensor cores, with which they are busy."""
+BETWEEN = sizes_of((2560, 3584, 5120, 6144, 7168))
+"""More of them for 18, whose widths of tiles suit some better than others."""
 
 
 def _tensor() -> Plan:
-    """Return the plan of times of `variants.TENSOR` at full size, and of what is 16's and 17's at others."""
+    """Return the plan of times of `variants.TENSOR` at full size, from 16 on at other sizes, and of 18 at more."""
     ours = [kernel for kernel in variants.TENSOR if kernel.name[:2] > "15"]
     items = [(kernel, size) for size in FULL for kernel in variants.TENSOR]
     items += [(kernel, size) for size in LARGE for kernel in ours]
+    widths = (find("18"), variants.HOPPER_STEPS[3], *variants.HOPPER_WIDTHS)
+    items += [(kernel, size) for size in BETWEEN for kernel in widths]
     return plan("tensor", items, takes=lambda item: 0.6, **IN_SHORT)
 
 

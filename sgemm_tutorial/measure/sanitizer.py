@@ -43,6 +43,8 @@ def kernels() -> tuple[Kernel, ...]:
         variants.STEPS[-1],
         variants.STEP_IN_FP64,
         find("15").variant(STAGES=0),
+        variants.HOPPER_STEPS[0],
+        variants.HOPPER_STEPS[-1],
     )
 
 
@@ -102,6 +104,8 @@ def shapes(kernel: Kernel) -> Iterator[tuple[int, int, int, tuple[int, int, int]
     for shifts in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):  # each alone: a kernel may look at the other two
         yield BM, BN, 2 * BK, shifts
     yield 33, 17, 0, (0, 0, 0)
+    if kernel.maps:
+        yield BM + 3, BN + 8, 3 * BK + 8, (0, 0, 0)  # ragged, and still for the copy engine
 
 
 def matrix(rows: int, columns: int, dtype: np.dtype, shift: int, written: bool, xp: Any = cupy) -> Any:

@@ -20,12 +20,14 @@ LEFT = 2.0**-12  # what of a sum does not cancel
 
 
 def plan() -> Plan:
-    """Return the plan of the recording: 17, with one accumulator, with big parts alone, and cuBLAS."""
-    split = find("17")
+    """Return the plan of the recording: both of 17, with one accumulator, one with big parts alone, and cuBLAS."""
+    split, on_hopper = find("17"), find("17_tf32x3_hopper")
     kernels = (
         split,
         split.edited(*variants.ONE_ACCUMULATOR, label="one accumulator"),
         split.edited(*variants.BIG_PARTS_ALONE, label="big parts alone"),
+        on_hopper,
+        on_hopper.edited(*variants.ONE_ACCUMULATOR_ON_HOPPER, label="one accumulator"),
         cublas.sgemm,
     )
     items = [(kernel, kind, K) for kind in KINDS for K in DEPTHS for kernel in kernels]

@@ -2,13 +2,16 @@
 
 Lanes that wait at the same basic block run it together, the block that comes first in the program first, so that
 lanes that parted meet again where their paths join. A lane at a barrier waits for its block's other lanes, or, at a
-warp's barrier, for its warp's.
+warp's barrier, for its warp's. One that waits for an mbarrier's phase or for its cluster sleeps until that is over, so
+that others can end it; a wait that is over in vain, which PTX allows, there is not. All blocks of a cluster are in one
+batch.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,11 +19,20 @@ import numpy as np
 from ..errors import SimulationFault, UnsupportedInstruction
 from ..hardware import WARP
 from . import counting
+from .accumulators import Accumulators
+from .clusters import Clusters, Meeting
 from .copies import Copies
 from .counting import Counts
+from .far import Far
 from .instructions import DTYPES
-from .memory import GlobalMemory, SharedMemory, Violation
-from .ptx import Instruction, Program
+from .mbarriers import Barriers, Question
+from .memory import RANK, Buffer, GlobalMemory, SharedMemory, Violation
+from .ptx import CLUSTER_WAITS, WAITS, Instruction, Program
+from .tensor_map import TensorMap
+from .tiles import Tiles
+
+CLUSTER = "shared::cluster"
+"""The state space of what a cluster's blocks share."""
 
 Lanes = np.ndarray | None
 """Active lanes of a batch: their places in ascending order, or None for all."""
@@ -77,13 +89,19 @@ class Launch:
         Bytes of the narrowest access to shared memory, 4 at most.
     warpwise : bool
         Whether the order of accesses within a warp has to be kept.
+    proxies : bool
+        Whether something other than threads' loads and stores reads or writes shared memory.
+    clustered : bool
+        Whether blocks meet in clusters, be it of one block.
     local : frozenset of str
         Registers that no basic block hands to another.
     threads : int
         Per block.
     memory : GlobalMemory
     parameters : dict of str to array
-        The kernel's arguments by their mangled names, an element each.
+        The kernel's arguments by their mangled names, an element each, but for tensor maps.
+    maps : dict of int to (TensorMap, Buffer)
+        Those, by their addresses, and where their matrices are.
     traced : frozenset of int
         Blocks whose accesses are kept.
     trace : list of Access
@@ -99,10 +117,13 @@ class Launch:
     steps: list[list[Step]]
     granule: int
     warpwise: bool
+    proxies: bool
+    clustered: bool
     local: frozenset[str]
     threads: int
     memory: GlobalMemory
     parameters: dict[str, np.ndarray]
+    maps: dict[int, tuple[TensorMap, Buffer]]
     traced: frozenset[int]
     trace: list[Access] = field(default_factory=list)
     tallies: defaultdict[int, Counts] = field(default_factory=lambda: defaultdict(Counts))
@@ -131,10 +152,20 @@ class Batch:
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = threads % WARP == 0
         shared = launch.program.shared.values()
-        of = launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise, threads
+        cluster = launch.program.cluster
+        of = launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise, threads, cluster
         self.shared = SharedMemory(shared, *of)
         self.copies = Copies(self.shared, self.block, self.thread)
+        self.barriers = Barriers(self.shared, self.block, self.thread)
+        self.tiles = Tiles(self.shared, self.barriers) if launch.proxies else None
+        self.accumulators = Accumulators(self.size, self.tiles) if launch.proxies else None
+        self.clusters = Clusters(self.barriers, self.tiles) if launch.clustered else None
+        self._far: Far | None = None
+        self.question: Question | Meeting | None = None  # what lanes have just begun to wait for
+        self.asleep: list[tuple[int, Question | Meeting]] = []  # where lanes go on and what they wait for
         zero = np.zeros(1, np.uint32)
+        rank = (self.block % cluster).astype(np.uint32)
+        self.window = rank.astype(np.uint64) << np.uint64(RANK)  # where each lane's block begins in its cluster's
         self.registers: dict[str, np.ndarray] = {
             "%tid.x": self.thread.astype(np.uint32),
             "%tid.y": zero,
@@ -149,6 +180,20 @@ class Batch:
             "%nctaid.y": zero + 1,
             "%nctaid.z": zero + 1,
             "%laneid": (self.thread % WARP).astype(np.uint32),
+            "%cluster_ctarank": rank,
+            "%cluster_nctarank": np.array([cluster], np.uint32),
+            "%cluster_ctaid.x": rank,
+            "%cluster_ctaid.y": zero,
+            "%cluster_ctaid.z": zero,
+            "%cluster_nctaid.x": np.array([cluster], np.uint32),
+            "%cluster_nctaid.y": zero + 1,
+            "%cluster_nctaid.z": zero + 1,
+            "%clusterid.x": (blocks // cluster).astype(np.uint32)[self.block],
+            "%clusterid.y": zero,
+            "%clusterid.z": zero,
+            "%nclusterid.x": np.array([grid // cluster], np.uint32),
+            "%nclusterid.y": zero + 1,
+            "%nclusterid.z": zero + 1,
         }
         self.waiting: dict[int, Lanes] = {0: None}  # lanes by the basic block they are to run next
         self.barrier: np.ndarray | None = None  # where lanes stand at a barrier: its basic block, else -1
@@ -158,13 +203,17 @@ class Batch:
         program, steps = self.launch.program, self.launch.steps
         while self.waiting:
             here = min(self.waiting)
-            lanes = self.waiting.pop(here)
+            lanes, changes = self.waiting.pop(here), self.barriers.changes
             self.launch.warps_through[here] += self._count_warps(lanes)
             self.launch.threads_through[here] += self.size if lanes is None else len(lanes)
             for step in steps[here]:
                 step(self, lanes)
             for target, going in self._leave(program, program.blocks[here][-1], here, lanes):
                 self._arrive(target, going)
+            if self.asleep and self.barriers.changes != changes:
+                self._wake()
+        if self.asleep:
+            self._report_asleep()
         if self.barrier is not None and (self.barrier >= 0).any():
             self._report_stuck()
 
@@ -173,6 +222,9 @@ class Batch:
         if last.opcode in ("bar.sync", "bar.warp.sync"):
             yield from self._meet(here, lanes, *self._party(last))
             return
+        if last.opcode.startswith((WAITS, CLUSTER_WAITS)):
+            yield here + 1, self._answered(here + 1, self.question)
+            return
         taking, staying = (lanes, np.empty(0, np.int64))
         if last.guard:
             taking, staying = self.split(last, lanes)
@@ -180,7 +232,15 @@ class Batch:
             yield program.targets[last.operands[0].name], taking
         elif last.opcode not in ("ret", "exit"):
             staying = lanes
+        elif self.clusters:
+            self._exit(last, taking)
         yield here + 1, staying
+
+    def _exit(self, last: Instruction, lanes: Lanes) -> None:
+        try:
+            self.clusters.leave(self.places(lanes))
+        except Violation as violation:
+            raise self.fault(violation, last, lanes) from None
 
     def _arrive(self, target: int, lanes: Lanes) -> None:
         if lanes is not None and len(lanes) == 0:
@@ -188,6 +248,25 @@ class Batch:
         if target in self.waiting:
             lanes = np.sort(np.concatenate([self.waiting[target], lanes]), kind="stable")  # quick, as both are sorted
         self.waiting[target] = None if lanes is None or len(lanes) == self.size else lanes
+
+    def _answered(self, target: int, question: Question | Meeting) -> np.ndarray:
+        """Return the lanes whose wait is over; the others sleep."""
+        meeting = isinstance(question, Meeting)
+        if self.tiles and not meeting:
+            self.tiles.land(question.places[~self.barriers.over(question)])
+        over = self.clusters.answered(question) if meeting else self.barriers.answered(question)
+        if not over.all():
+            self.asleep.append((target, question.part(~over)))
+        lanes = question.lanes[over]
+        if len(lanes) and not meeting:
+            self.write(question.target, np.ones(1, bool), None if len(lanes) == self.size else lanes)
+        return lanes
+
+    def _wake(self) -> None:
+        """Let those go on whose wait is over by now."""
+        asleep, self.asleep = self.asleep, []
+        for target, question in asleep:
+            self._arrive(target, self._answered(target, question))
 
     def _party(self, barrier: Instruction) -> tuple[np.ndarray, np.ndarray]:
         """Return who meets at a barrier, as a number per lane, and their clock, which the barrier advances."""
@@ -199,6 +278,7 @@ class Batch:
         """Take lanes into the barrier; yield on those whose party is complete."""
         if lanes is None:
             clock += 1
+            self.barriers.meet(self.places(None), party)
             yield here + 1, None
             return
         if self.barrier is None:
@@ -209,7 +289,34 @@ class Batch:
         clock[complete] += 1
         released = np.flatnonzero(complete[party])
         self.barrier[released] = -1
+        self.barriers.meet(released, party)
         yield here + 1, released
+
+    def _report_asleep(self) -> None:
+        """Raise the fault of lanes that nobody will ever wake: who waits where, and for what."""
+        block = self.block[min(question.lanes[0] for _, question in self.asleep)]
+        cluster = self.block // self.launch.program.cluster
+        concerned = cluster == cluster[self.block == block][0]
+        waits: dict[tuple[int, int, str], list[int]] = {}  # the threads of that cluster, by block, line and words
+        for _, question in self.asleep:
+            for i in np.flatnonzero(concerned[question.lanes]):
+                lane, words = question.lanes[i], "waits at the cluster's barrier"
+                if isinstance(question, Question):
+                    words = self.barriers.waits(question, i)
+                waits.setdefault((self.block[lane], question.line, words), []).append(int(self.thread[lane]))
+        if self.barrier is not None:
+            for lane in np.flatnonzero((self.barrier >= 0) & concerned):
+                line = self.launch.program.blocks[self.barrier[lane]][-1].line
+                waits.setdefault((self.block[lane], line, "waits at a barrier"), []).append(int(self.thread[lane]))
+        first, *others = sorted(waits, key=lambda wait: (wait[0] != block, wait[0], waits[wait]))
+        details, who = [first[2]], waits[first]
+        if len(who) > 1:
+            details[0] += f", as {_threads(who[1:])} do{'es' if len(who) == 2 else ''}"
+        for wait in others:
+            of = f" of block {self.blocks[wait[0]]}" if wait[0] != block else ""
+            details.append(f"{_threads(waits[wait])}{of} {wait[2]}, line {wait[1]}")
+        where = first[1], int(self.blocks[block]), who[0]
+        raise SimulationFault("deadlock", self.launch.name, "; ".join(details), where)
 
     def _report_stuck(self) -> None:
         lane = int(np.flatnonzero(self.barrier >= 0)[0])
@@ -234,6 +341,19 @@ class Batch:
             return none, lanes
         return self.among(lanes, holds), self.among(lanes, ~holds)
 
+    def places(self, lanes: Lanes) -> np.ndarray:
+        """Return the active lanes' places, also where they are all."""
+        return np.arange(self.size) if lanes is None else lanes
+
+    def fence(self, lanes: Lanes, proxy: bool) -> None:
+        """Show the copy engine the active lanes' mbarriers, and the cluster too; or, of a proxy, what they stored."""
+        who = self.places(lanes)
+        self.barriers.tell(who, "fenced")
+        if not proxy:
+            self.barriers.tell(who, "shown")
+        elif self.tiles:
+            self.tiles.fence(who)
+
     @staticmethod
     def among(lanes: Lanes, holds: np.ndarray) -> Lanes:
         """Return those of the active lanes for which it holds."""
@@ -248,6 +368,11 @@ class Batch:
     def read(self, name: str, dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> np.ndarray:
         """Return the value of a register that the instruction reads, as that type."""
         value = self.registers.get(name)
+        if value is None and self.accumulators and name in self.accumulators.held:
+            try:
+                value = self.accumulators.touch(name, lanes, "reads")
+            except Violation as violation:
+                raise self.fault(violation, instruction, lanes) from None
         if value is None:
             raise UnsupportedInstruction(
                 f"line {instruction.line}: reads {name}, which nothing wrote: {instruction.text}"
@@ -259,7 +384,16 @@ class Batch:
         return value if lanes is None or value.size == 1 or name in self.launch.local else value[lanes]
 
     def write(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
-        """Give a register a value in the active lanes."""
+        """Give a register a value in the active lanes.
+
+        Raises
+        ------
+        SimulationFault
+            A wgmma that has not been waited for has it; the line is the wgmma's.
+        """
+        if self.accumulators and name in self.accumulators.held:
+            self._write_held(name, value, lanes)
+            return
         if lanes is not None and name not in self.launch.local:
             before, whole = self.registers.get(name), np.empty(self.size, value.dtype)
             whole[:] = 0 if before is None else before.view(value.dtype)
@@ -267,18 +401,67 @@ class Batch:
             value = whole
         self.registers[name] = value
 
+    def _write_held(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
+        """Give a register a value that is in flight for other lanes."""
+        try:
+            held = self.accumulators.touch(name, lanes, "something writes")
+        except Violation as violation:
+            lane, line = violation.lane if lanes is None else lanes[violation.lane], self.accumulators.held[name].line
+            where = line, int(self.blocks[self.block[lane]]), int(self.thread[lane])
+            raise SimulationFault(violation.kind, self.launch.name, violation.detail, where) from None
+        held[self.places(lanes)] = value.view(held.dtype)
+
+    @property
+    def far(self) -> Far:
+        """The accesses to other blocks' shared memories, from the first on."""
+        if self._far is None:
+            self._far = Far(self.shared, self.barriers)
+        return self._far
+
     def load(self, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int) -> list[np.ndarray]:
         """Load `count` elements behind each address."""
         if space == "global":
             return self.launch.memory.load(addresses, dtype, count)
         addresses, block, thread = self._spread(addresses, lanes)
+        if space == CLUSTER:
+            return self._load_from_cluster(self.places(lanes), addresses, dtype, count)
         return self.shared.load(addresses, block, thread, dtype, count)
+
+    def _load_from_cluster(
+        self, lanes: np.ndarray, addresses: np.ndarray, dtype: np.dtype, count: int
+    ) -> list[np.ndarray]:
+        values = [np.empty(len(lanes), dtype) for _ in range(count)]
+        for part, far in self._parts(lanes, addresses):
+            who = lanes[part]
+            with _of_part(part):
+                if far:
+                    loaded = self.far.load(who, addresses[part], dtype, count)
+                else:
+                    loaded = self.shared.load(addresses[part], self.block[who], self.thread[who], dtype, count)
+            for value, piece in zip(values, loaded, strict=True):
+                value[part] = piece
+        return values
+
+    def _parts(self, lanes: np.ndarray, addresses: np.ndarray) -> Iterator[tuple[np.ndarray, bool]]:
+        """Yield which of the lanes' addresses are in other blocks' shared memories, True, and which are not."""
+        far = (addresses >> np.uint64(RANK) != self.window[lanes] >> np.uint64(RANK)) & (self.clusters is not None)
+        for kind in (True, False):
+            if (far == kind).any():
+                yield np.flatnonzero(far == kind), kind
 
     def store(self, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray]) -> None:
         """Store one element per value behind each address."""
         addresses, block, thread = self._spread(addresses, lanes)
         if space == "global":
             self.launch.memory.store(addresses, values)
+        elif space == CLUSTER:
+            for part, far in self._parts(self.places(lanes), addresses):
+                pieces = [value if value.size == 1 else value[part] for value in values]
+                with _of_part(part):
+                    if far:
+                        self.far.store(self.places(lanes)[part], addresses[part], pieces)
+                    else:
+                        self.shared.store(addresses[part], block[part], thread[part], pieces)
         else:
             self.shared.store(addresses, block, thread, values)
 
@@ -294,7 +477,7 @@ class Batch:
     ) -> None:
         """Count one access of a source line, of `total` bytes if not all lanes want `width`."""
         tally = self.launch.tallies[line]
-        slots = None if lanes is None and self.full else self._lanes(self.slot, lanes)
+        slots = None if lanes is None and self.full else self.pick(self.slot, lanes)
         rows = counting.by_warp(slots, addresses.astype(np.int64), self.warps)
         if total is None:
             total = (self.size if lanes is None else len(lanes)) * width
@@ -302,6 +485,8 @@ class Batch:
         if space == "global":
             count["sectors"] = counting.sectors(rows)
         else:
+            if self.clusters:
+                rows = np.where(rows < 0, rows, rows % (1 << RANK))
             alike, blocks = 1, rows.reshape(len(self.blocks) if slots is None else 1, -1, WARP)
             if (blocks == blocks[0]).all():  # nearly always, as each block's shared memory begins at 0
                 alike, rows = len(blocks), blocks[0]
@@ -319,6 +504,8 @@ class Batch:
         for number in self.traced:
             mine = block == number
             if mine.any():
+                if space == "shared":
+                    addresses = addresses % np.uint64(1 << RANK)
                 first = int(addresses[mine][0])
                 if space == "global":
                     array, offset = self.launch.memory.name(first)
@@ -349,11 +536,12 @@ class Batch:
 
     def _spread(self, addresses: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return address, block within the batch, and thread of each active lane."""
-        block = self._lanes(self.block, lanes)
-        return _spread(addresses, block.size), block, self._lanes(self.thread, lanes)
+        block = self.pick(self.block, lanes)
+        return _spread(addresses, block.size), block, self.pick(self.thread, lanes)
 
     @staticmethod
-    def _lanes(values: np.ndarray, lanes: Lanes) -> np.ndarray:
+    def pick(values: np.ndarray, lanes: Lanes) -> np.ndarray:
+        """Return the active lanes' of values that all lanes have."""
         return values if lanes is None else values[lanes]
 
     def _count_warps(self, lanes: Lanes) -> int:
@@ -365,3 +553,17 @@ class Batch:
 
 def _spread(values: np.ndarray, size: int) -> np.ndarray:
     return values if values.size == size else np.broadcast_to(values, size)  # which takes its time
+
+
+@contextmanager
+def _of_part(part: np.ndarray) -> Iterator[None]:
+    """Let what is raised of some of the active lanes name the lane's place among all."""
+    try:
+        yield
+    except Violation as violation:
+        raise Violation(violation.kind, part[violation.lane], violation.detail) from None
+
+
+def _threads(numbers: list[int]) -> str:
+    """Return threads in words: the first and the last of them, or the one."""
+    return f"thread {numbers[0]}" if len(numbers) == 1 else f"threads {numbers[0]} to {numbers[-1]}"

@@ -8,19 +8,36 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from . import copies, exchange, mma, tensor
-from .batch import Batch, Lanes, Step
+from . import asynchronous, copies, exchange, mma, tensor, tma, wgmma
+from .batch import CLUSTER, Batch, Lanes, Step
 from .fma import fma32
 from .instructions import DTYPES, OPERATIONS
 from .memory import Violation
-from .ptx import LEAVES, Address, Immediate, Instruction, Operand, Program, Register, Symbol, uncollected, unsupported
+from .ptx import (
+    LEAVES,
+    TENSOR_MAP,
+    Address,
+    Immediate,
+    Instruction,
+    Operand,
+    Program,
+    Register,
+    Symbol,
+    uncollected,
+    unsupported,
+)
 
 TOGETHER = 1 << 15
 """Elements of several FMAs that are computed as one array at most: more would only miss the caches."""
 
 FMA = "fma.rn.f32"
 
-SPECIAL = frozenset(f"%{name}.{axis}" for name in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz") | {"%laneid"}
+OF_THREADS = ("tid", "ctaid", "ntid", "nctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
+SPECIAL = frozenset(f"%{name}.{axis}" for name in OF_THREADS for axis in "xyz") | {
+    "%laneid",
+    "%cluster_ctarank",
+    "%cluster_nctarank",
+}
 """The special registers that a kernel may read."""
 
 CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::no_allocate", "L2::128B")
@@ -42,6 +59,10 @@ class Code:
         Bytes of the narrowest access to shared memory, 4 at most.
     warpwise : bool
         Whether the lanes of a warp synchronise among themselves, so that an order of their accesses has to be kept.
+    proxies : bool
+        Whether something other than threads' loads and stores reads or writes shared memory.
+    clustered : bool
+        Whether blocks meet in clusters, be it of one block.
     local : frozenset of str
         Registers that no basic block hands to another.
 
@@ -56,9 +77,11 @@ class Code:
         self._types: dict[str, np.dtype | None] = {}
         instructions = [instruction for block in program.blocks for instruction in block]
         self.granule = min(
-            [4, *(_access(i)[2].itemsize for i in instructions if i.opcode.startswith(("ld.shared.", "st.shared.")))]
+            [4, *(_access(i)[2].itemsize for i in instructions if i.opcode.startswith(("ld.shared", "st.shared")))]
         )
         self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.")) for i in instructions)
+        self.proxies = any(tma.knows(i.opcode) or wgmma.knows(i.opcode) for i in instructions)
+        self.clustered = program.cluster > 1 or any(i.opcode.startswith("barrier.cluster.") for i in instructions)
         self.local = _local(program.blocks)
         decoded = [
             [(run[0], self._step(run[0]) if len(run) == 1 else self._multiply_adds(run)) for run in _runs(block)]
@@ -85,6 +108,12 @@ class Code:
             return tensor.step(instruction, self._reader, self._address)
         if mma.knows(opcode):
             return mma.step(instruction, self._reader, self._address)
+        if wgmma.knows(opcode):
+            return wgmma.step(instruction, self._reader)
+        if tma.knows(opcode):
+            return tma.step(instruction, self._reader, self._address)
+        if asynchronous.knows(opcode):
+            return asynchronous.step(instruction, self._reader, self._address)
         if opcode in exchange.KINDS:
             return exchange.step(instruction, self._reader, self._address)
         if opcode in copies.WIDTHS:
@@ -214,6 +243,10 @@ class Code:
                 constant = np.array([bits], f"u{dtype.itemsize}").view(dtype)
         elif isinstance(operand, Symbol) and operand.name in self.program.shared:
             constant = np.array([self.program.shared[operand.name].offset], dtype)
+            if self.program.cluster > 1:
+                return lambda batch, lanes: constant + batch.pick(batch.window, lanes).astype(dtype)
+        elif isinstance(operand, Symbol) and self.program.parameters.get(operand.name) == TENSOR_MAP:
+            constant = np.array([self.program.address(operand.name)], dtype)
         else:
             raise unsupported(instruction)
         return lambda batch, lanes: constant
@@ -269,8 +302,9 @@ class Code:
                     batch.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
             except Violation as violation:
                 raise batch.fault(violation, instruction, lanes) from None
-            batch.tally(line, space, kind, addresses, lanes, width)
-            batch.trace(line, space, kind, addresses, lanes, width)
+            if space != CLUSTER:
+                batch.tally(line, space, kind, addresses, lanes, width)
+                batch.trace(line, space, kind, addresses, lanes, width)
 
         return execute
 
@@ -364,6 +398,8 @@ def _local(blocks: list[list[Instruction]]) -> frozenset[str]:
                 sources.append(target)
                 target = ()
             read, written = {name for source in sources for name in _named(source)}, _named(target)
+            if wgmma.knows(instruction.opcode):  # it reads and writes, and not only at once
+                handed.update(read, written)
             if instruction.guard:  # not all lanes do it
                 handed.update(read, written)
                 read = {instruction.guard[0]}
@@ -396,7 +432,7 @@ def _access(instruction: Instruction) -> tuple[str, str, np.dtype, int]:
     while space == "global" and modifiers[:1] and modifiers[0] in CACHING:
         modifiers.pop(0)
     count = {(): 1, ("v2",): 2, ("v4",): 4}.get(tuple(modifiers))
-    if space not in ("global", "shared") or count is None or kind not in DTYPES or kind == "pred":
+    if space not in ("global", "shared", CLUSTER) or count is None or kind not in DTYPES or kind == "pred":
         raise unsupported(instruction)
     return space, {"ld": "load", "st": "store"}[head], DTYPES[kind], count
 
@@ -408,16 +444,21 @@ def _class(instruction: Instruction) -> str:
     if opcode.startswith("ld.param"):
         return "parameter"
     if opcode.startswith(("ld.", "st.")):
-        return " ".join(_access(instruction)[:2])
+        space, kind, *_ = _access(instruction)
+        return f"{'cluster' if space == CLUSTER else space} {kind}"
     if opcode.startswith("wmma."):
         return tensor.kind(opcode)
     if mma.knows(opcode):
         return mma.kind(opcode)
+    if asynchronous.knows(opcode):
+        return asynchronous.kind(opcode)
+    if wgmma.knows(opcode):
+        return wgmma.kind(opcode)
     if opcode in exchange.KINDS:
         return exchange.KINDS[opcode]
     if opcode in copies.GROUPS:
         return copies.GROUPS[opcode]
-    if opcode in copies.WIDTHS:
+    if opcode in copies.WIDTHS or tma.knows(opcode):
         return "copy"
     return {"bar.sync": "barrier", "bar.warp.sync": "warp barrier"}.get(opcode, "branch")
 
@@ -427,6 +468,8 @@ def _flops(instruction: Instruction) -> int:
         return tensor.FLOPS
     if mma.knows(instruction.opcode):
         return mma.flops(instruction.opcode)
+    if wgmma.knows(instruction.opcode):
+        return wgmma.flops(instruction.opcode)
     return OPERATIONS[instruction.opcode].flops if instruction.opcode in OPERATIONS else 0
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .fma import canonical, fma32, fma64
-from .memory import SHARED_WINDOW
+from .memory import RANK, SHARED_WINDOW
 
 DTYPES = {
     "pred": np.dtype(bool),
@@ -197,6 +197,11 @@ def _operations() -> dict[str, Operation]:
             )
     for t in ("u64", "u32"):
         table[f"cvta.to.global.{t}"] = Operation(lambda a: a, (t,), t, "convert")
+    for t in ("u32", "u64"):
+        table[f"mapa.shared::cluster.{t}"] = Operation(
+            lambda a, rank: a % (1 << RANK) | rank.astype(a.dtype) << a.dtype.type(RANK), (t, "u32"), t, "integer"
+        )
+    table["cvta.param.u64"] = Operation(lambda a: a, ("u64",), "u64", "convert")
     window = np.uint64(SHARED_WINDOW)
     table["cvta.shared.u64"] = Operation(lambda a: a + window, ("u64",), "u64", "convert")
     table["cvta.to.shared.u64"] = Operation(lambda a: a - window, ("u64",), "u64", "convert")

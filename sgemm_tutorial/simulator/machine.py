@@ -11,10 +11,12 @@ from ..errors import ArgumentError
 from ..hardware import THREADS_MAX
 from ..progress import bar
 from .batch import Access, Batch, Launch
+from .clusters import BLOCKS_MAX
 from .counting import Counts
 from .decode import decode
 from .memory import GlobalMemory
-from .ptx import WIDTHS, Program
+from .ptx import TENSOR_MAP, WIDTHS, Program
+from .tensor_map import TensorMap
 
 LANES = 1 << 15
 """Lanes executed together: enough to spread Python's cost per instruction, few enough for the caches."""
@@ -31,7 +33,8 @@ class Machine:
     threads : int
         Threads per block.
     arguments : mapping of str to array or scalar
-        The kernel's arguments in order; arrays are used in place. Scalars are NumPy scalars of the type declared.
+        The kernel's arguments in order; arrays are used in place. Scalars are NumPy scalars of the type declared. The
+        matrix of a `TensorMap` is one of the arrays before it.
     fresh : collection of str
         Names of the arrays that hold nothing yet.
     trace : collection of int
@@ -43,16 +46,23 @@ class Machine:
         program: Program,
         name: str,
         threads: int,
-        arguments: Mapping[str, np.ndarray | np.generic],
+        arguments: Mapping[str, np.ndarray | np.generic | TensorMap],
         fresh: Collection[str] = (),
         trace: Collection[int] = (),
     ) -> None:
         if threads > THREADS_MAX:
             raise ArgumentError("parameters", f"{threads} threads per block", f"at most {THREADS_MAX}")
+        if program.cluster > BLOCKS_MAX:
+            raise ArgumentError("parameters", f"{program.cluster} blocks per cluster", f"at most {BLOCKS_MAX}")
         if len(arguments) != len(program.parameters):
             raise ArgumentError("arguments", str(len(arguments)), f"{len(program.parameters)}, as {name} takes")
-        self.code, memory, parameters = decode(program), GlobalMemory(), {}
+        self.code, memory, parameters, maps = decode(program), GlobalMemory(), {}, {}
         for (mangled, kind), (argument, value) in zip(program.parameters.items(), arguments.items(), strict=True):
+            if (kind == TENSOR_MAP) != isinstance(value, TensorMap):
+                raise ArgumentError(argument, type(value).__name__, f"a {kind}, as the kernel declares")
+            if isinstance(value, TensorMap):
+                maps[program.address(mangled)] = value, memory.of(value.array)
+                continue
             if isinstance(value, np.ndarray):
                 value = np.uint64(memory.add(argument, value, argument not in fresh))
             if value.dtype.itemsize != WIDTHS[kind]:
@@ -64,10 +74,13 @@ class Machine:
             self.code.steps,
             self.code.granule,
             self.code.warpwise,
+            self.code.proxies,
+            self.code.clustered,
             self.code.local,
             threads,
             memory,
             parameters,
+            maps,
             frozenset(trace),
         )
 
@@ -77,15 +90,21 @@ class Machine:
         return self.launch.trace
 
     def run(self, blocks: int, only: Collection[int] | None = None, progress: bool | None = False) -> None:
-        """Execute a grid of that many blocks, or only some blocks of it; see `bar` for `progress`.
+        """Execute a grid of that many blocks, or only some blocks of it with their clusters; see `bar` for `progress`.
 
         Raises
         ------
+        ArgumentError
+            The grid does not consist of whole clusters.
         SimulationFault
             A check failed.
         """
-        todo = np.arange(blocks) if only is None else np.array(sorted(set(only)))
-        at_once = max(LANES // self.launch.threads, 1)
+        cluster = self.launch.program.cluster
+        if blocks % cluster:
+            raise ArgumentError("blocks", str(blocks), f"a multiple of {cluster}, as {self.launch.name} has clusters")
+        chosen = np.arange(blocks // cluster) if only is None else np.unique(np.array(sorted(only)) // cluster)
+        todo = (chosen[:, None] * cluster + np.arange(cluster)).reshape(-1)
+        at_once = max(LANES // self.launch.threads // cluster, 1) * cluster
         with np.errstate(all="ignore"):
             for start in bar(range(0, len(todo), at_once), show=progress, unit="batch"):
                 Batch(self.launch, todo[start : start + at_once], blocks).run()

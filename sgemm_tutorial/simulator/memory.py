@@ -6,8 +6,9 @@ says which lane and why; the machine adds kernel, block, thread and source line.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -19,6 +20,7 @@ OF_WARP = 1024  # past all threads' numbers; with that of a warp's first thread:
 SEVERAL = 2047  # in a thread's place: "threads of several warps"
 ALIGNMENT = 512  # bytes
 WARP_INTERVAL, INTERVAL = 11, 32  # where in a stamp the counts of barriers begin; the thread is below them
+RANK = 24  # where in an address of shared memory the rank of the block begins that has it, as in what ptxas makes
 SHARED_WINDOW = 0x20_8000_0000  # where generic addresses of shared memory begin, far below those of the arrays
 
 
@@ -74,6 +76,10 @@ class GlobalMemory:
         data = np.asarray(array).reshape(-1).view(np.uint8)
         self.buffers.append(Buffer(name, base, data, None if written else np.zeros(-(-data.size // 4), bool)))
         return base
+
+    def of(self, array: np.ndarray) -> Buffer:
+        """Return where an array is that was added."""
+        return next(buffer for buffer in self.buffers if buffer.data.ctypes.data == array.ctypes.data)
 
     def locate(self, addresses: np.ndarray, width: int) -> list[tuple[Buffer, np.ndarray | None, np.ndarray]]:
         """Return (buffer, which lanes or None for all, byte offsets) for each array that is accessed."""
@@ -163,6 +169,20 @@ class GlobalMemory:
         return f"a {width}-byte access at address {address:#x}, in no array"
 
 
+class Watch(Protocol):
+    """Who looks after loads and stores of shared memory beside the memory itself, and raises Violation."""
+
+    def loaded(
+        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    ) -> None:
+        """Each lane loads bytes from its offset in the batch's memory, which is its address, 16 at most."""
+
+    def stored(
+        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    ) -> None:
+        """Each lane stores there."""
+
+
 class SharedMemory:
     """The shared memories of a batch of blocks, side by side in one array.
 
@@ -187,6 +207,8 @@ class SharedMemory:
         Whether the program has barriers of warps. If not, their intervals need no attention.
     threads : int
         Per block.
+    cluster : int
+        Blocks of a cluster, which reach each other's memories. The ranks of their blocks are in their addresses.
     """
 
     def __init__(
@@ -197,16 +219,22 @@ class SharedMemory:
         granule: int,
         warpwise: bool = False,
         threads: int = WARP,
+        cluster: int = 1,
     ) -> None:
-        self.variables, self.size = variables, size
+        self.variables, self.size, self.cluster = variables, size, cluster
         self.pitch = -(-size // 16) * 16
         self.granule, self.warpwise, self.threads = granule, warpwise, threads
         self.data = np.zeros(self.pitch * blocks, np.uint8)
         self.interval = np.ones(blocks, np.int64)
+        self.since = np.ones(blocks, np.int64)  # each block's interval when its cluster met last
         self.warp_interval = np.zeros(blocks * WARPS_MAX, np.int64)
         self.wrote = np.zeros(self.pitch * blocks // granule, np.int64)
         self.read = np.zeros_like(self.wrote)
         self.alike = blocks > 1  # whether the first block's shadows stand for all
+        self.watches: list[Watch] = []  # who else looks after loads and stores
+        self.ordered: Callable[[str, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
+        """Tells of granules, the stamps of who "wrote" or "read" them and those of who comes now, where something other
+        than a barrier of the block or of the warp lies between."""
 
     def load(
         self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, dtype: np.dtype, count: int
@@ -217,13 +245,15 @@ class SharedMemory:
         """
         width = dtype.itemsize * count
         offsets = self._offsets(addresses, block, width)
-        granule, stamp, addresses = self._checked(offsets, block, thread, width, addresses)
+        whole, (granule, stamp, addresses) = addresses, self._checked(offsets, block, thread, width, addresses)
         wrote = self.wrote[granule]
         if wrote.min() <= 0:
             self._require_landed(wrote, addresses, "reads")
             lane = np.flatnonzero(wrote == 0)[0] % addresses.size
             raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
-        self._require_same(wrote, stamp, addresses, "reads", "wrote")
+        self._require_same(granule, wrote, stamp, addresses, "reads", "wrote")
+        for watch in self.watches:
+            watch.loaded(offsets, whole, block, thread, width)
         before = self.read[granule]
         unordered = self._unordered(before, stamp)
         self.read[granule] = np.where(unordered, self._both(before, stamp), stamp) if unordered.any() else stamp
@@ -244,10 +274,12 @@ class SharedMemory:
         dtype = values[0].dtype
         width = dtype.itemsize * len(values)
         offsets = self._offsets(addresses, block, width)
-        granule, stamp, addresses = self._checked(offsets, block, thread, width, addresses)
+        whole, (granule, stamp, addresses) = addresses, self._checked(offsets, block, thread, width, addresses)
         self._require_free(granule, stamp, addresses, "writes")
+        for watch in self.watches:
+            watch.stored(offsets, whole, block, thread, width)
         self.wrote[granule] = stamp
-        self._require_same(self.wrote[granule], stamp, addresses, "writes", "wrote")
+        self._require_same(granule, self.wrote[granule], stamp, addresses, "writes", "wrote")
         elements = self.data.view(dtype)
         first = offsets // dtype.itemsize
         for i, value in enumerate(values):
@@ -273,7 +305,59 @@ class SharedMemory:
         for i, word in enumerate(words):
             elements[first + i] = word
 
+    def claim(self, address: int, size: int, block: int, thread: int, far: bool) -> slice:
+        """Let nobody touch a range of a block's memory; return its granules, which are to be marked as written.
+
+        The thread that wants it may be another block's, `far`: then only a barrier of the cluster orders accesses.
+        """
+        start = (block * self.pitch + address) // self.granule
+        granules = np.arange(start, start + size // self.granule)
+        addresses = np.arange(address, address + size, self.granule).astype(np.uint64)
+        stamp = np.full(len(granules), int(self._stamps(np.array([block]), np.array([thread]), self.granule)[0]))
+        self._require_free(granules, stamp, addresses, "copies to")
+        claimed = slice(start, start + len(granules))
+        used = np.maximum(self.wrote[claimed], self.read[claimed]) >> INTERVAL >= self.since[block]
+        if far and used.any():
+            name = self.name(int(addresses[np.flatnonzero(used)[0]]))
+            raise Violation("race", 0, f"copies to {name}, which a thread there has used since the cluster met last")
+        self.wrote[claimed], self.read[claimed] = -1 - thread, 0
+        return claimed
+
+    def apart(self) -> None:
+        """Let the first block's shadows stand for it alone from now on."""
+        if self.alike:
+            self.alike = False
+            for shadow in (self.wrote, self.read):
+                of_blocks = shadow.reshape(len(self.interval), -1)
+                of_blocks[1:] = of_blocks[0]
+
+    def located(self, addresses: np.ndarray, block: np.ndarray, far: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return the addresses without the ranks in them, and the blocks in the batch that have these ranks.
+
+        Raises
+        ------
+        Violation
+            A rank is none of the cluster's or, unless `far`, not that of the lane's own block.
+        """
+        if self.cluster == 1:
+            return addresses, block
+        rank, own = (addresses >> np.uint64(RANK)).astype(np.int64), block % self.cluster
+        stray = np.flatnonzero((rank >= self.cluster) if far else (rank != own))
+        if len(stray):
+            raise Violation(
+                "out of bounds",
+                stray[0],
+                f"an address in the memory of the cluster's block {rank[stray[0]]}, from block {own[stray[0]]} of "
+                f"{self.cluster}",
+            )
+        return addresses & np.uint64((1 << RANK) - 1), block - own + rank
+
     def _offsets(self, addresses: np.ndarray, block: np.ndarray, width: int) -> np.ndarray:
+        addresses, block = self.located(addresses, block)
+        return self.placed(addresses, block, width)
+
+    def placed(self, addresses: np.ndarray, block: np.ndarray, width: int) -> np.ndarray:
+        """Return where in the batch's memory the blocks' addresses lie, without ranks in them."""
         require_aligned(addresses, width)
         outside = addresses > np.uint64(self.size - width) if self.size >= width else np.ones(addresses.size, bool)
         if outside.any():
@@ -290,12 +374,9 @@ class SharedMemory:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the granules, stamps and addresses of the lanes to check: of blocks that do the same, the first's."""
         if self.alike and not self._do_the_same(offsets):
-            self.alike = False
-            for shadow in (self.wrote, self.read):
-                of_blocks = shadow.reshape(len(self.interval), -1)
-                of_blocks[1:] = of_blocks[0]
+            self.apart()
         lanes = slice(self.threads if self.alike else None)
-        granules, stamps = self._granules(offsets[lanes], width), self._stamps(block[lanes], thread[lanes], width)
+        granules, stamps = self.granules(offsets[lanes], width), self._stamps(block[lanes], thread[lanes], width)
         return granules, stamps, addresses[lanes]
 
     def _do_the_same(self, offsets: np.ndarray) -> bool:
@@ -311,19 +392,21 @@ class SharedMemory:
             and (of_blocks[:, 0] - of_blocks[0, 0] == self.pitch * np.arange(blocks)).all()
         )
 
-    def _granules(self, offsets: np.ndarray, width: int) -> np.ndarray:
+    def granules(self, offsets: np.ndarray, width: int) -> np.ndarray:
         """Return the granules that lanes access: all lanes' first, then all lanes' second, and so on."""
         first = offsets // self.granule
         if width <= self.granule:
             return first
         return (first + np.arange(width // self.granule)[:, None]).ravel()
 
-    def name(self, address: int) -> str:
-        """Return what lies at an address, in words."""
+    def name(self, address: int, cluster: int = 1) -> str:
+        """Return what lies at an address, in words; in which block of the cluster if that has several."""
+        rank, address = divmod(address, 1 << RANK)
+        of = f" of block {rank} of the cluster" if cluster > 1 else ""
         for variable in self.variables:
             if variable.offset <= address < variable.offset + variable.size:
-                return f"{variable.name} at byte {address - variable.offset}"
-        return f"shared memory at byte {address}"
+                return f"{variable.name}{of} at byte {address - variable.offset}"
+        return f"shared memory{of} at byte {address}"
 
     @staticmethod
     def warp(block: np.ndarray, thread: np.ndarray) -> np.ndarray:
@@ -355,8 +438,8 @@ class SharedMemory:
         wrote = self.wrote[granule]
         if wrote.min() < 0:
             self._require_landed(wrote, addresses, does)
-        self._require_same(wrote, stamp, addresses, does, "wrote")
-        self._require_same(self.read[granule], stamp, addresses, does, "read")
+        self._require_same(granule, wrote, stamp, addresses, does, "wrote")
+        self._require_same(granule, self.read[granule], stamp, addresses, does, "read")
 
     def _require_landed(self, wrote: np.ndarray, addresses: np.ndarray, does: str) -> None:
         """Raise Violation where an asynchronous copy is on its way."""
@@ -370,9 +453,14 @@ class SharedMemory:
                 f"by thread {-1 - wrote[flying[0]]} has not been waited for",
             )
 
-    def _require_same(self, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str) -> None:
+    def _require_same(
+        self, granule: np.ndarray, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str
+    ) -> None:
         """Raise Violation where another thread's stamp is already there and no barrier lies between."""
         race = self._unordered(before, stamp)
+        if self.ordered and race.any():
+            where = np.flatnonzero(race)
+            race[where] = ~self.ordered(did, granule[where], before[where], stamp[where])
         if race.any():
             first = np.flatnonzero(race)[0]
             lane, other = first % addresses.size, int(before[first]) & SEVERAL

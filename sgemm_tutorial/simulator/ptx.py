@@ -79,7 +79,8 @@ class Instruction:
     opcode : str
         With all modifiers, for example ``"ld.global.f32"``.
     operands : tuple
-        Destination first, as written; a vector ``{a, b}`` is a tuple, and so is a pair ``a|b``.
+        Destination first, as written; a vector ``{a, b}`` is a tuple, and so are a pair ``a|b`` and a tensor's address
+        ``[map, {column, row}]``.
     guard : tuple of (str, bool), optional
         Predicate register and the value it must have for a lane to take part.
     line : int
@@ -112,7 +113,7 @@ class Program:
     Attributes
     ----------
     parameters : dict of str to str
-        Types of the kernel's parameters by their mangled names, in order.
+        Types of the kernel's parameters by their mangled names, in order; of an array with its extent, ``"b8[128]"``.
     shared : dict of str to Variable
         Shared variables by their mangled names.
     shared_bytes : int
@@ -121,9 +122,11 @@ class Program:
         Declared type by register prefix, for example ``{"%rd": "b64"}``.
     blocks : list of list of Instruction
         Basic blocks in program order: control enters at the first instruction and leaves at the last.
-        A barrier ends a block, be it a thread block's or a warp's.
+        A barrier ends a block, be it a thread block's or a warp's, and so does a wait for an mbarrier or a cluster.
     targets : dict of str to int
         Basic block by label.
+    cluster : int
+        Thread blocks of a cluster, 1 where the kernel asks for none.
     """
 
     parameters: dict[str, str]
@@ -132,6 +135,11 @@ class Program:
     register_types: dict[str, str]
     blocks: list[list[Instruction]]
     targets: dict[str, int]
+    cluster: int
+
+    def address(self, parameter: str) -> int:
+        """Return where a parameter lies that is a tensor map."""
+        return PARAMETER_WINDOW + MAP_BYTES * list(self.parameters).index(parameter)
 
 
 def unsupported(instruction: Instruction) -> UnsupportedInstruction:
@@ -140,11 +148,22 @@ def unsupported(instruction: Instruction) -> UnsupportedInstruction:
 
 
 LEAVES = ("bra", "bra.uni", "ret", "exit", "bar.sync", "bar.warp.sync")
-"""The opcodes that end a basic block: all the control flow there is."""
+"""The opcodes that end a basic block: all the control flow there is, but for these two."""
+WAITS = "mbarrier.try_wait."
+CLUSTER_WAITS = "barrier.cluster.wait"
+"""How the opcodes begin that end a basic block because a thread may have to wait there for others."""
 
-PARAMETER = re.compile(r"\.param\s+\.(\w+)(?:\s+\.ptr\s[^,]*?\.align\s+\d+)?\s+([\w$]+)")
+MAP_BYTES = 128
+TENSOR_MAP = f"b8[{MAP_BYTES}]"
+"""The type of a parameter that is a tensor map."""
+PARAMETER_WINDOW = 0x10_0000_0000
+"""Where generic addresses of parameters begin."""
+
+PARAMETER = re.compile(r"\.param(?:\s+\.align\s+\d+)?\s+\.(\w+)(?:\s+\.ptr\s[^,]*?\.align\s+\d+)?\s+([\w$]+)(\[\d+\])?")
 SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?$")
 LOCATION = re.compile(r"\.loc (\d+) (\d+) \d+(?:.* inlined_at (\d+) (\d+) \d+)?")
+CLUSTER = re.compile(r"\.reqnctapercluster (\d+), (\d+), (\d+)")
+TENSOR = re.compile(r"(\[\s*[%\w.$]+)\s*,\s*(\{[^}]*\})\s*\]")
 ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 DYNAMIC = re.compile(r"\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)\[\]")
 STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
@@ -199,8 +218,11 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     ptx = re.sub(r"//[^\n]*", "", ptx)
     before, _, rest = ptx.partition(f".entry {entry}(")
     signature, _, rest = rest.partition(")")
-    parameters = {name: kind for kind, name in PARAMETER.findall(signature)}
+    parameters = {name: kind + extent for kind, name, extent in PARAMETER.findall(signature)}
     body = rest[rest.index("{") + 1 : _closing_brace(rest)]
+    cluster, *others = CLUSTER.findall(rest[: rest.index("{")]) or [("1", "1", "1")]
+    if others or cluster[1:] != ("1", "1"):
+        raise UnsupportedInstruction(f"the simulator knows clusters of one dimension, not of {' × '.join(cluster)}")
 
     shared: dict[str, Variable] = {}
     shared_bytes = 0
@@ -241,7 +263,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
             instruction = _instruction(index, statement, line)
             blocks[-1].append(instruction)
             index += 1
-            if instruction.opcode in LEAVES:
+            if instruction.opcode in LEAVES or instruction.opcode.startswith((WAITS, CLUSTER_WAITS)):
                 blocks.append([])
     if not blocks[-1]:
         blocks.pop()
@@ -250,7 +272,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
         start = -(-shared_bytes // align) * align
         shared |= {name: Variable(_source_name(name), start, dynamic_shared_bytes) for _, name in dynamic}
         shared_bytes = start + dynamic_shared_bytes
-    return Program(parameters, shared, shared_bytes, register_types, blocks, targets)
+    return Program(parameters, shared, shared_bytes, register_types, blocks, targets, int(cluster[0]))
 
 
 def _closing_brace(text: str) -> int:
@@ -293,7 +315,8 @@ def _instruction(index: int, statement: str, line: int) -> Instruction:
 
 def _split(operands: str) -> list[str]:
     """Split at the commas that are not inside brackets."""
-    return [part.strip() for part in re.split(r",(?![^{\[]*[}\]])", operands) if part.strip()]
+    parts = re.findall(r"(?:\[[^\]]*\]|\{[^}]*\}|[^,\[{])+", operands)
+    return [part.strip() for part in parts if part.strip()]
 
 
 @lru_cache(maxsize=4096)
@@ -301,6 +324,8 @@ def _operand(text: str) -> Operand:
     if text.startswith("{"):
         return tuple(_operand(part) for part in _split(text[1:-1]))
     if text.startswith("["):
+        if match := TENSOR.fullmatch(text):
+            return _operand(match[1] + "]"), _operand(match[2])
         match = ADDRESS.fullmatch(text)
         if not match:
             raise ValueError(text)

@@ -399,7 +399,7 @@ def lines(sound: Kernel, number: int) -> frozenset[int]:
     """Return the lines of its source that the code for a case of the suite comes from, wherever the matrices begin."""
     case = correctness.cases(sound, on_gpu=False)[number]
     kernel = correctness.divided(sound, case.get("setting", ()), case.get("division"))
-    chosen = kernel.chosen(operands.imagined(case["M"], case["N"], case["K"]))
+    chosen = kernel.chosen(operands.imagined(case["M"], case["N"], case["K"], sound.types))
     return frozenset(int(line) for line in re.findall(r"(?m)^\s*\.loc\s+1 (\d+)", chosen.build(PTX_ALONE).ptx))
 
 

@@ -18,8 +18,10 @@ ARCHITECTURES = {
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 def test_nothing_spills(kernel, architecture):
-    if ARCHITECTURES[architecture] < kernel.least_capability:
-        with pytest.raises(ArgumentError, match=r"architecture: got sm_75, needs sm_80 or later for 1[1567]_"):
+    least = kernel.least_capability
+    if ARCHITECTURES[architecture] < least or (kernel.exact and ARCHITECTURES[architecture] != least):
+        needs = rf"architecture: got {architecture}, needs sm_{'90' if kernel.exact else '80'}.* for 1[15678]_"
+        with pytest.raises(ArgumentError, match=needs):
             resources(kernel, architecture)
         return
     used = resources(kernel, architecture)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 from sgemm_tutorial.simulator.instructions import DTYPES, OPERATIONS
-from sgemm_tutorial.simulator.memory import SHARED_WINDOW
+from sgemm_tutorial.simulator.memory import RANK, SHARED_WINDOW
 
 from ..sources import steady
 
@@ -370,6 +370,7 @@ def reference(opcode):
     if name == "cvta":
         return {
             ("to", "global"): lambda a: a,
+            ("param",): lambda a: a,
             ("shared",): lambda a: a + SHARED_WINDOW,
             ("to", "shared"): lambda a: a - SHARED_WINDOW,
         }[tuple(modifiers)]
@@ -398,6 +399,7 @@ def reference(opcode):
         "bfi": lambda a, b, position, length: insert_bits(a, b, position, length, bits),
         "bfe": lambda a, position, length: extract_bits(a, position, length, kind),
         "selp": lambda a, b, p: a if p else b,
+        "mapa": lambda a, rank: rank << RANK | a % (1 << RANK),
         "mov": lambda a: a,
         "cvt": lambda a: a,
     }.get(name)
@@ -494,4 +496,4 @@ def test_what_counts_as_floating_point_operations():
     }
     classes = {"fma", "float", "integer", "compare", "move", "convert"}
     assert {operation.kind for operation in OPERATIONS.values()} == classes
-    assert all(re.fullmatch(r"[a-z][\w.]*", opcode) for opcode in OPERATIONS)
+    assert all(re.fullmatch(r"[a-z][\w.:]*", opcode) for opcode in OPERATIONS)

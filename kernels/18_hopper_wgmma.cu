@@ -1,0 +1,187 @@
+// 18 · Hopper's wgmma: a copy engine brings whole tiles, and four warps multiply them straight from shared memory.
+//
+// What changed: one thread asks the copy engine (TMA) for a box of a matrix, which comes swizzled and with zeros where
+// the matrix has ended, and an mbarrier tells all threads when its bytes are there. No thread computes addresses, no
+// fragment is loaded: wgmma takes both operands from shared memory and goes on by itself until it is waited for. While
+// one tile's products are summed up, the next one's begin, and further tiles are on their way. For sm_90a; the rows of
+// A and B begin at multiples of 16 bytes, and neither is empty.
+//
+// BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of C per warp.
+// STAGES: pairs of tiles. THREADS: per block; where there are 128 more than multiply, one of those does all the
+// fetching, gives its warpgroup's registers to the others, and knows by a second mbarrier per stage when it may fetch.
+// PERSISTENT: 1 where there are as many blocks as multiprocessors and each does one tile of C after the other, so that
+// the next one's tiles are fetched while this one is written; else 0. GROUP: rows of tiles of C that are done together,
+// column by column, so that blocks which run at the same time share more of A and B in L2. CLUSTER: blocks, one below the
+// other, that share their tiles of B: each fetches a part for all of them.
+#include "wgmma.cuh"
+
+template <int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int PERSISTENT, int GROUP, int CLUSTER>
+__global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, float* C,
+             const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB)
+{
+    constexpr int row = 64;                                // halves in 128 bytes, a row of a box
+    constexpr int boxes = (BN + row - 1) / row;            // of B, side by side
+    constexpr int tileA = BM * BK, tileB = BK * boxes * row;  // halves
+    constexpr int workers = BM / 64 * 128;                 // threads that multiply
+    constexpr bool specialised = THREADS > workers;        // whether others fetch
+    constexpr unsigned atom = 8 * row * sizeof(half);      // bytes of eight rows, among which chunks change places
+    static_assert(BK == row && BM <= 256, "boxes have rows of 128 bytes, 256 at most");
+    static_assert(WM == 16 && WN == BN && BM % 64 == 0, "four warps share 64 rows of C");
+    static_assert(THREADS == workers + specialised * 128, "four warps or none are left to fetch");
+    static_assert(STAGES > 2, "a pair of tiles comes while two are multiplied");
+    static_assert(CLUSTER == 1 || specialised, "who fetches for others waits for them");
+    extern __shared__ __align__(1024) half shared[];
+    half (&As)[STAGES][tileA] = *reinterpret_cast<half (*)[STAGES][tileA]>(shared);
+    half (&Bs)[STAGES][tileB] = *reinterpret_cast<half (*)[STAGES][tileB]>(shared + STAGES * tileA);
+    Barrier* full = reinterpret_cast<Barrier*>(shared + STAGES * (tileA + tileB));  // the tiles of a stage are there
+    Barrier* empty = full + STAGES;                        // and nobody reads them any more
+
+    constexpr unsigned high = CLUSTER * BM;                // rows of C of a cluster
+    const unsigned tilesM = (unsigned(M) + high - 1) / high, tilesN = (unsigned(N) + BN - 1) / BN;  // of such tiles
+    const unsigned rank = blockIdx.x % CLUSTER, cluster = blockIdx.x / CLUSTER;
+    const size_t all = size_t(tilesM) * tilesN;
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+
+    if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
+    const int tiles = (unsigned(K) + BK - 1) / BK;
+
+    const size_t stride = PERSISTENT ? gridDim.x / CLUSTER : all;  // from one tile of C of this cluster to the next
+    struct Corner { size_t row, col; };
+    auto corner = [&](size_t number) -> Corner {           // where a tile of C begins
+        const unsigned first = number / (size_t(GROUP) * tilesN) * GROUP;        // row of tiles of its group
+        const size_t inside = number % (size_t(GROUP) * tilesN);
+        const unsigned height = min(tilesM - first, GROUP);
+        return {(first + inside % height) * high + rank * BM, inside / height * BN};
+    };
+
+    if (threadIdx.x == 0) {
+        prefetch(mapA);
+        prefetch(mapB);
+        for (int stage = 0; stage < STAGES; ++stage) {
+            full[stage].init(1);
+            empty[stage].init(CLUSTER * workers / 32);
+        }
+        fence_proxy();                                     // the copy engine is to know of them
+    }
+    if constexpr (CLUSTER > 1) cluster_barrier();
+    else __syncthreads();
+
+    constexpr int part = BK / CLUSTER;                     // rows of B that this block fetches, for all of its cluster
+    auto fetch = [&](int step, int tile, int row0, int col0) {  // by one thread; `step` counts for all tiles of C
+        const int stage = step % STAGES;
+        full[stage].arrive_and_expect((tileA + tileB) * sizeof(half));
+        copy_box(As[stage], mapA, row0, tile * BK, full[stage]);
+        #pragma unroll
+        for (int n = 0; n < boxes * row; n += row)
+            if constexpr (CLUSTER == 1)
+                copy_box(&Bs[stage][n * BK], mapB, tile * BK, col0 + n, full[stage]);
+            else
+                copy_box(&Bs[stage][n * BK + rank * part * row], mapB, tile * BK + rank * part, col0 + n, full[stage],
+                         (1 << CLUSTER) - 1);
+    };
+    auto let_go = [&](int step) {                          // as far as this warp is concerned, by all who fill the stage
+        if constexpr (CLUSTER == 1) {
+            if (lane == 0) empty[step % STAGES].arrive();
+        } else {
+            if (lane < CLUSTER) empty[step % STAGES].arrive_in(lane);
+        }
+    };
+    unsigned step = 0;                                     // the first pair of tiles for this tile of C
+    if constexpr (specialised) {
+        if (threadIdx.x >= workers) {
+            give_registers<40>();
+            if (threadIdx.x == workers)
+                for (size_t number = cluster; number < all; number += stride) {
+                    const auto [row0, col0] = corner(number);
+                    for (int tile = 0; tile < tiles; ++tile, ++step) {
+                        if (step >= STAGES) empty[step % STAGES].wait((step / STAGES - 1) % 2);
+                        fetch(step, tile, row0, col0);
+                    }
+                }
+            return;
+        }
+        take_registers<232>();
+    }
+
+    const float scale = K > 0 ? alpha : 0.0f;
+    const bool fours = size_t(C) % 16 == 0;                // its rows are, if their first is: N is a multiple of eight
+    auto write = [&](Corner tile, int i, const float (&sums)[4]) {  // four neighbours, from what were sums i and on
+        const size_t m = tile.row + warp * WM + lane / 4 + i / 2 % 2 * 8;
+        const size_t n = tile.col + i / 8 * 16 + lane % 2 * 8 + lane % 4 / 2 * 4;
+        if (m >= M || n >= N) return;
+        float* c = C + m * N + n;
+        float four[4], old[4] = {};
+        if (beta != 0.0f) {                                // BLAS: beta = 0 never reads C
+            if (fours) *reinterpret_cast<float4*>(old) = *reinterpret_cast<float4*>(c);
+            else for (int j = 0; j < 4; ++j) old[j] = c[j];
+        }
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) four[j] = beta != 0.0f ? fmaf(scale, sums[j], beta * old[j]) : scale * sums[j];
+        if (fours) *reinterpret_cast<float4*>(c) = {four[0], four[1], four[2], four[3]};
+        else for (int j = 0; j < 4; ++j) c[j] = four[j];
+    };
+
+    // Half of the sums, which are written while the next tile's products are under way.
+    constexpr int now = PERSISTENT ? (WN / 4 + 7) / 8 * 8 : WN / 2;
+    float late[PERSISTENT ? (WN / 2 - now) / 4 : 1][4] = {};
+    Corner before = {size_t(M), 0};                        // whose they are; there are none yet
+    auto write_late = [&] {
+        #pragma unroll
+        for (int i = now; i < WN / 2; i += 4) write(before, i / 8 * 8 + i / 4 % 2 * 2, late[(i - now) / 4]);
+        before.row = M;
+    };
+    for (size_t number = cluster; number < all; number += stride) {
+        const auto [row0, col0] = corner(number);
+        if (!specialised && threadIdx.x == 0)
+            for (int tile = 0; tile < STAGES - 1 && tile < tiles; ++tile) fetch(step + tile, tile, row0, col0);
+
+        float acc[WN / 2] = {};
+        for (int tile = 0; tile < tiles; ++tile, ++step) {
+            const int stage = step % STAGES;
+            full[stage].wait(step / STAGES % 2);
+            order_registers();
+            #pragma unroll
+            for (int k = 0; k < BK; k += 16)               // 16 columns of A; 16 rows of each box of B
+                multiply(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
+                         describe(&Bs[stage][k * row], BK * row * sizeof(half), atom));
+            commit_products();
+            if (PERSISTENT && tile == 1 && before.row < M) write_late();
+            wait_for_products<1>();                        // those of the tile before, whose stage is free
+            if constexpr (specialised) {
+                if (tile > 0) let_go(step - 1);
+            } else {
+                __syncthreads();                           // for all
+                const int next = tile + STAGES - 1;
+                if (threadIdx.x == 0 && next < tiles) fetch(step + STAGES - 1, next, row0, col0);
+            }
+        }
+        wait_for_products(acc);
+        if constexpr (!specialised) __syncthreads();       // the stages are free for the next tile of C
+        else if (tiles > 0) let_go(step - 1);
+
+        // Of 16 columns a lane has two neighbours, and two more eight columns on. It gives one pair away and gets from
+        // the lane beside it what makes four neighbours of the other.
+        const bool odd = lane % 2;
+        if (PERSISTENT && before.row < M) write_late();
+        #pragma unroll
+        for (int i = 0; i < WN / 2; i += 4) {
+            const int own = i / 8 * 8 + i / 4 % 2 * 2;     // of a row, and then of the one eight rows below
+            float four[4];
+            #pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const float left = acc[own + j], right = acc[own + 4 + j];
+                const float got = __shfl_xor_sync(~0u, odd ? left : right, 1);
+                four[j] = odd ? got : left;
+                four[2 + j] = odd ? right : got;
+            }
+            if (i < now) write({row0, col0}, own, four);
+            else
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) late[(i - now) / 4][j] = four[j];
+        }
+        before = {row0, col0};
+    }
+    if (PERSISTENT && before.row < M) write_late();
+    if constexpr (CLUSTER > 1) cluster_barrier();          // no block leaves to which others still have to say something
+}

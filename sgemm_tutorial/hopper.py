@@ -1,0 +1,211 @@
+"""What launches of 18, and of 17's version for Hopper, take: blocks, tensor maps of A and B, and shared memory.
+
+The copy engine wants rows that begin at multiples of 16 bytes. A problem that has others, or nothing to copy, is for
+another kernel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .errors import ArgumentError
+from .kernel import Kernel
+from .operands import FP16, SPLIT, Division, Problem
+from .simulator.mbarriers import BYTES
+from .simulator.memory import past_alignment
+from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
+
+BOX = SWIZZLE // 2
+"""Columns of a box, of FP16."""
+
+PARAMETERS: dict[str, int] = {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
+PARAMETERS |= {"THREADS": 384, "PERSISTENT": 1, "GROUP": 8, "CLUSTER": 1}
+"""18's template arguments in the source's order, where none are chosen."""
+IN_PARTS: dict[str, int] = {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4}
+IN_PARTS |= {"THREADS": 384, "GROUP": 8, "CLUSTER": 1}
+"""Those of 17's version for Hopper."""
+
+
+class Width(NamedTuple):
+    """A tile's columns, the stages for which there is room, blocks to a cluster, and what it takes per column."""
+
+    BN: int
+    STAGES: int
+    CLUSTER: int
+    slower: float = 1.0
+
+
+WIDTHS = (Width(256, 4, 1), Width(224, 4, 2), Width(192, 5, 2, 1.04), Width(128, 6, 1, 1.25))
+
+
+def _mma_tiles(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 16's tiles of A and B."""
+    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * FP16.operand.itemsize
+
+
+MMA = Kernel(
+    "16_mma",
+    "fragments that the warp loads itself, from tiles that are swizzled",
+    {"BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
+    (8, 0),
+    types=FP16,
+    dynamic_shared=_mma_tiles,
+)
+"""16, which gets what the copy engine cannot fetch."""
+
+
+def _tf32x3_tiles(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 17's tiles of A and B."""
+    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * SPLIT.operand.itemsize
+
+
+TF32X3 = Kernel(
+    "17_tf32x3",
+    "FP32 from tensor cores: each number in two parts, and sums of steps",
+    {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 3, "BLOCKS": 1},
+    (8, 0),
+    types=SPLIT,
+    dynamic_shared=_tf32x3_tiles,
+)
+"""17, which gets what its version for Hopper cannot fetch, and all on other GPUs."""
+
+
+def dynamic_shared(of: Mapping[str, Any]) -> int:
+    """Return the bytes of the tiles of A and B, of FP16, and of two mbarriers for each pair."""
+    columns = -(-of["BN"] // BOX) * BOX
+    return of["STAGES"] * (of["BK"] * (of["BM"] + columns) * 2 + 2 * BYTES)
+
+
+def dynamic_shared_of_parts(of: Mapping[str, Any]) -> int:
+    """Return the bytes of the tiles of A, of A's small parts and of B, of FP32, and of three mbarriers for each."""
+    return of["STAGES"] * (of["BK"] * (2 * of["BM"] + of["BN"]) * 4 + 3 * BYTES)
+
+
+def divide(of: Mapping[str, Any], shape: tuple[int, int, int], architecture: str, multiprocessors: int) -> Division:
+    """Return a block for each tile of C, or, where each does several, for each multiprocessor."""
+    M, N, _ = shape
+    cluster = of["CLUSTER"]
+    tiles = -(-M // (cluster * of["BM"])) * -(-N // of["BN"])
+    return Division(cluster * (min(tiles, multiprocessors // cluster) if of.get("PERSISTENT", 1) else tiles))
+
+
+def divided(kernel: Kernel, whole: int, shares: int) -> Kernel:
+    """Return 18, or 17's version, with its tiles of C divided among so many blocks, each of which does several.
+
+    Raises
+    ------
+    ArgumentError
+        There are tiles that have a block of their own.
+    """
+    if whole:
+        raise ArgumentError("division", str(whole), "0: none of the tiles has a block of its own")
+    return dataclasses.replace(kernel, divide=lambda *_: Division(shares))
+
+
+def maps(of: Mapping[str, Any], problem: Problem) -> dict[str, TensorMap]:
+    """Return the maps: a box of A is a tile, as many rows of B as a tile has lie in boxes side by side."""
+    columns = SWIZZLE // problem.types.operand.itemsize
+    return {
+        "mapA": TensorMap(problem.A, of["BM"], columns),
+        "mapB": TensorMap(problem.B, of["BK"] // of["CLUSTER"], columns),
+    }
+
+
+def addressable(problem: Problem) -> bool:
+    """Whether the copy engine can fetch A and B: neither is empty, and every row begins at a multiple of 16 bytes."""
+    if not (problem.M and problem.N and problem.K):
+        return False
+    begins = [array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B)]
+    pitches = [size * problem.types.operand.itemsize for size in (problem.K, problem.N)]
+    return all(number % ALIGNMENT == 0 for number in begins + pitches)
+
+
+def choose(kernel: Kernel, other: Kernel, problem: Problem, multiprocessors: int) -> Kernel:
+    """Return 18 with a tile for a problem that the copy engine can fetch, its own if settled, and 16 for any other.
+
+    Every multiprocessor gets as many columns in all as it has tiles, full or not: the width is taken that makes that
+    least. On an H200 the time of 4096 to 8192 goes with it, but for the narrowest, which read more of A to a product.
+    """
+    if not addressable(problem):
+        return other
+    if kernel.settled:
+        return kernel
+
+    def columns(width: Width) -> float:
+        clusters = -(-problem.M // (width.CLUSTER * kernel.parameters["BM"])) * -(-problem.N // width.BN)
+        return -(-clusters // (multiprocessors // width.CLUSTER)) * width.BN * width.slower
+
+    best = min(WIDTHS, key=columns)
+    tile = {"BN": best.BN, "WN": best.BN, "STAGES": best.STAGES, "CLUSTER": best.CLUSTER}
+    return dataclasses.replace(kernel, parameters=kernel.parameters | tile, settled=True)
+
+
+def choose_in_fp16(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
+    """Return what `choose` does, or 16."""
+    return choose(kernel, MMA, problem, multiprocessors)
+
+
+def choose_in_fp32(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
+    """Return 17's version for Hopper there, for what it can fetch and of whose C it can write pairs; else 17."""
+    begin = problem.C.data.ptr if problem.on_gpu else past_alignment(problem.C)
+    on_hopper = architecture.partition("_")[2].rstrip("a") == "90"
+    return kernel if on_hopper and begin % 8 == 0 and addressable(problem) else TF32X3
+
+
+def _trial(
+    shape: tuple[int, int, int], blocks: int = 0, scalars: tuple[float, float] = (-1.5, 0.75), **of: Any
+) -> dict[str, Any]:
+    """Return a case with small tiles unless `of` says otherwise, divided among so many blocks if any."""
+    parameters = PARAMETERS | {"BM": 64, "BN": 128, "WN": 128, "STAGES": 3, "THREADS": 256}
+    parameters |= {name: value for name, value in of.items() if name in parameters}
+    case = dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True))
+    case |= {name: value for name, value in of.items() if name not in parameters}
+    return case | {"setting": tuple(parameters.values())} | ({"division": (0, blocks)} if blocks else {})
+
+
+_PLAIN = {"THREADS": 128, "PERSISTENT": 0, "GROUP": 1}
+TRIALS: tuple[dict[str, Any], ...] = (
+    _trial((150, 264, 328), 2, GROUP=2),
+    _trial((64, 128, 64), **_PLAIN, scalars=(1.0, 0.0)),
+    _trial((129, 264, 328), **_PLAIN),
+    _trial((129, 264, 328), **_PLAIN | {"GROUP": 2}),
+    _trial((129, 264, 328), PERSISTENT=0),
+    # Blocks that do several tiles of C: of one step along K, of several, and of none.
+    _trial((150, 264, 64), 3),
+    _trial((150, 264, 328), 2, **_PLAIN | {"PERSISTENT": 1}),
+    _trial((150, 264, 64), 3, **_PLAIN | {"PERSISTENT": 1, "GROUP": 2}),
+    _trial((150, 264, 64), 2, (0.0, 2.0)),
+    _trial((150, 264, 136), 2, (1.0, 0.0), shift=(0, 0, 1)),
+    # Clusters: the second block has no row, and several tiles each.
+    _trial((64, 128, 200), CLUSTER=2, PERSISTENT=0),
+    _trial((330, 264, 200), 4, CLUSTER=2, GROUP=2),
+    _trial((330, 136, 64), 2, CLUSTER=2),
+    # Every width, with tiles of full height.
+    *(
+        _trial((140, width.BN + 8, 136), BM=128, BN=width.BN, WN=width.BN, THREADS=384, CLUSTER=width.CLUSTER)
+        for width in WIDTHS
+    ),
+)
+"""Arguments of `correctness.check` for what 18 does with large problems only, made small."""
+
+
+def _in_parts(shape: tuple[int, int, int], blocks: int = 0, **of: Any) -> dict[str, Any]:
+    """Return a case with small tiles unless `of` says otherwise, divided among so many blocks if any."""
+    parameters = IN_PARTS | {"BN": 64, "THREADS": 256, "STAGES": 3, "GROUP": 2} | of
+    case = dict(zip("MNK", shape, strict=True)) | {"alpha": -1.5, "beta": 0.75, "setting": tuple(parameters.values())}
+    return case | ({"division": (0, blocks)} if blocks else {})
+
+
+TRIALS_IN_PARTS: tuple[dict[str, Any], ...] = (
+    # Blocks that do several tiles of C: of several steps along K, and of one.
+    _in_parts((390, 132, 264), 2),
+    _in_parts((390, 132, 32), 4, GROUP=8),
+    # Clusters: the second block has no row, and several tiles each.
+    _in_parts((128, 68, 132), CLUSTER=2),
+    _in_parts((520, 132, 100), 2, CLUSTER=2),
+    # A tile of full width.
+    _in_parts((130, 260, 100), BN=128, THREADS=384),
+)
+"""Arguments of `correctness.check` for what 17's version for Hopper does with large problems only, made small."""

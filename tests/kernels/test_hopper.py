@@ -1,0 +1,219 @@
+"""Kernel 18, simulated: right for any shape to the bit as 16, and every wait, fence and byte of it is needed."""
+
+import numpy as np
+import pytest
+
+from sgemm_tutorial import ArgumentError, SimulationFault, find, operands, resources, simulate
+from sgemm_tutorial.hopper import WIDTHS, addressable
+from sgemm_tutorial.operands import FP16
+
+from .test_half_kernels import drawn, expected
+
+HOPPER = find("18")
+PLAIN = HOPPER.variant(THREADS=256, PERSISTENT=0, GROUP=1)
+FETCHING = PLAIN.variant(THREADS=384)
+CLUSTERS = FETCHING.variant(CLUSTER=2)
+NARROW = {"BN": 128, "WN": 128}
+TILES = [{"BN": width.BN, "WN": width.BN, "STAGES": 3, "CLUSTER": width.CLUSTER} for width in WIDTHS]
+SHAPES = [(128, 256, 64), (1, 8, 8), (129, 264, 200), (72, 128, 640)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_shapes_that_the_copy_engine_can_fetch(shape):
+    """Past the edges come zeros; β = 0 does not read C, and what lies together of C is written together."""
+    A, B, C = drawn(*shape)
+    for alpha, beta, kernels in ((1.0, 0.0, (HOPPER, FETCHING)), (-1.5, 0.5, (HOPPER, PLAIN.variant(STAGES=3)))):
+        want = simulate("16", A, B, C.copy(), alpha, beta).C
+        for kernel in kernels:
+            run = simulate(kernel, A, B, None if beta == 0 else C.copy(), alpha, beta)
+            assert run.kernel.name == HOPPER.name and np.array_equal(run.C, want)
+            assert kernel is HOPPER or run.kernel == kernel
+
+
+@pytest.mark.parametrize("tile", TILES, ids=lambda tile: str(tile["BN"]))
+def test_tiles_of_every_width(tile):
+    A, B, C = drawn(140, 296, 136)
+    want = simulate("16", A, B, C.copy(), -1.5, 0.5).C
+    assert np.array_equal(simulate(HOPPER.variant(**tile), A, B, C.copy(), -1.5, 0.5).C, want)
+
+
+@pytest.mark.parametrize("K", [64, 200])
+@pytest.mark.parametrize("kernel", [PLAIN, FETCHING, CLUSTERS], ids=lambda kernel: kernel.expression)
+def test_blocks_that_do_several_tiles(kernel, K):
+    """Each goes on where its stages and parities are; a group at the end may lack rows.
+
+    Half of the sums of a tile are written while the next one's products are under way, or before them where one step is
+    all there is of them.
+    """
+    A, B, C = drawn(392, 136, K)
+    want = expected(A, B, C, 2.0, -1.0)
+    narrow = kernel.variant(**NARROW, PERSISTENT=1)
+    for group, multiprocessors in ((1, 2), (3, 3)):
+        run = simulate(narrow.variant(GROUP=group), A, B, C.copy(), 2.0, -1.0, multiprocessors=multiprocessors)
+        assert np.array_equal(run.C, want)
+
+
+@pytest.mark.parametrize("M", [1, 128, 129, 300, 600])
+def test_clusters_that_reach_past_the_last_row(M):
+    """A block without a row fetches its part of B for the other all the same; tiles may be odd in number."""
+    A, B, C = drawn(M, 136, 72)
+    want = expected(A, B, C, 2.0, -1.0)
+    for persistent in (0, 1):
+        kernel = CLUSTERS.variant(**NARROW, PERSISTENT=persistent)
+        assert np.array_equal(simulate(kernel, A, B, C.copy(), 2.0, -1.0, multiprocessors=5).C, want)
+
+
+def test_the_sums_are_those_of_the_tensor_cores():
+    A, B, C = drawn(130, 264, 136)
+    assert np.array_equal(simulate(HOPPER, A, B).C, expected(A, B, C, 1.0, 0.0))
+
+
+@pytest.mark.parametrize("kernel", [PLAIN, FETCHING, CLUSTERS.variant(PERSISTENT=1)], ids=lambda k: k.expression)
+def test_nothing_is_read_where_alpha_is_zero(kernel):
+    A, B, C = drawn(270, 264, 136)
+    A[:], B[:] = np.nan, np.nan
+    assert np.array_equal(simulate(kernel, A, B, C.copy(), 0.0, 2.0, multiprocessors=2).C, 2 * C)
+    assert not simulate(kernel, A, B, alpha=0.0, multiprocessors=2).C.any()
+
+
+@pytest.mark.parametrize("shift", [1, 2, 3, 4])
+def test_where_c_begins(shift):
+    """Off a multiple of 16 bytes its elements are written one by one; A and B are fetched as ever."""
+    A, B, C = drawn(130, 136, 72)
+    memory = np.full(C.size + 8, np.nan, np.float32)
+    shifted = memory[shift : shift + C.size].reshape(C.shape)
+    for beta in (0.0, 0.5):
+        shifted[:] = C if beta else np.nan
+        run = simulate(HOPPER, A, B, shifted, 2.0, beta)
+        assert run.kernel.name == HOPPER.name and np.array_equal(shifted, expected(A, B, C, 2.0, beta))
+        assert run.total.global_store_requests == (1 if shift % 4 == 0 else 4) * stores(C)
+        assert np.isnan(memory[:shift]).all() and np.isnan(memory[shift + C.size :]).all()
+
+
+def stores(C):
+    """Return the requests that write C by sixteen bytes: eight rows by 16 columns each, less at the edges."""
+    M, N = C.shape
+    return -(-M // 8) * -(-N // 16)
+
+
+@pytest.mark.parametrize(
+    "shape, shift",
+    [((64, 70, 64), 0), ((64, 72, 63), 0), ((64, 64, 64), 4), ((0, 64, 64), 0), ((64, 64, 0), 0)],
+    ids=str,
+)
+def test_shapes_that_it_cannot_are_for_16(shape, shift):
+    A, B, C = drawn(*shape, shift)
+    run = simulate(HOPPER, A, B)
+    assert run.kernel == find("16") and not addressable(operands.check(A, B, None, 1.0, 0.0, FP16))
+    assert not C.size or np.array_equal(run.C, expected(A, B, C, 1.0, 0.0))
+
+
+def test_a_shift_of_16_bytes_is_none_to_it():
+    A, B, C = drawn(130, 264, 136, 8)
+    run = simulate(HOPPER, A, B)
+    assert run.kernel.name == HOPPER.name and np.array_equal(run.C, expected(A, B, C, 1.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("size", "multiprocessors", "width"),
+    [
+        ((2048, 2048, 64), 132, 256),  # 128 tiles, one for each
+        ((2560, 2560, 64), 132, 224),  # 200 would be two rounds; 240 in clusters are two as well, and narrower
+        ((3072, 3072, 64), 132, 192),
+        ((4096, 4096, 64), 132, 256),
+        ((5120, 5120, 64), 132, 224),  # 800 would be 6.06 rounds, and so seven
+        ((8192, 8192, 64), 132, 224),
+        ((128, 256, 64), 132, 128),  # two blocks are quicker than one
+        ((2048, 2048, 64), 114, 192),
+    ],
+    ids=str,
+)
+def test_a_width_that_leaves_few_multiprocessors_idle(size, multiprocessors, width):
+    problem = operands.imagined(*size, FP16)
+    kernel = HOPPER.chosen(problem, "sm_90", multiprocessors)
+    chosen = next(of for of in WIDTHS if width == of.BN)
+    of = kernel.parameters
+    assert (of["BN"], of["WN"], of["STAGES"], of["CLUSTER"]) == (width, width, chosen.STAGES, chosen.CLUSTER)
+    assert all(of[name] == value for name, value in HOPPER.parameters.items() if name not in (*chosen._fields, "WN"))
+    assert kernel.chosen(problem, "sm_90", 1) is kernel and FETCHING.chosen(problem, "sm_90", 132) is FETCHING
+    blocks = kernel.division(problem, "sm_90", multiprocessors).blocks
+    assert blocks <= multiprocessors and blocks % chosen.CLUSTER == 0
+
+
+def test_what_is_counted():
+    """Each block fetches its tiles once, and no thread reads them; in a cluster each fetches half of B."""
+    A, B, _ = drawn(256, 512, 256)
+    blocks, tiles = 4, 4
+    for kernel, of_B in ((FETCHING, 256), (CLUSTERS, 128)):
+        total = simulate(kernel, A, B).total
+        assert total.global_load_bytes == blocks * tiles * (128 + of_B) * 64 * 2
+        assert total.global_load_requests == blocks * tiles * 5
+        assert total.global_load_sectors == total.global_load_bytes // 32
+        assert total.flops == 2 * 256 * 512 * 256 + 256 * 512  # and α times each sum
+        assert not total.shared_load_requests and total.by_class["tensor"] == blocks * tiles * 4 * 8
+        assert total.by_class["prefetch"] == 2 * blocks and total.global_store_requests == 256 * 512 // 128
+
+
+WAIT, NO_WAIT = "full[stage].wait(step / STAGES % 2);", ""
+LET_GO = "if (tile > 0) let_go(step - 1);"
+BROKEN = {
+    "no fence of the mbarriers": ("fence_proxy();  ", "", "proxy"),
+    "no barrier behind them": ("    else __syncthreads();\n", "", "race"),
+    "no wait for tiles": (WAIT, NO_WAIT, "in flight"),
+    "a parity that does not change": (WAIT, "full[stage].wait(0);", "in flight"),
+    "a wrong parity": ("wait(step / STAGES % 2)", "wait(step / STAGES % 2 ^ 1)", "in flight"),
+    "too few bytes": ("(tileA + tileB) * sizeof(half)", "tileB * sizeof(half)", "in flight"),
+    "too many bytes": ("(tileA + tileB) * sizeof(half)", "(tileA + 2 * tileB) * sizeof(half)", "deadlock"),
+    "registers not ordered": ("            order_registers();\n", "", "in flight"),
+    "groups that never end": ("            commit_products();\n", "", "race"),
+    "no wait for products": ("        wait_for_products(acc);\n", "", "in flight"),
+    "no wait for those before": ("            wait_for_products<1>(); ", "", "race"),
+    "no barrier before the next": ("                __syncthreads();                           // for all", "", "race"),
+}
+BROKEN_IN_TWO = {
+    "no wait for readers": ("if (step >= STAGES) empty[step % STAGES].wait((step / STAGES - 1) % 2);", "", "barrier"),
+    "a wrong parity for them": ("(step / STAGES - 1) % 2", "step / STAGES % 2", "barrier"),
+    "stages let go too early": (LET_GO, "let_go(step);", "race"),
+    "stages that nobody lets go": (LET_GO, "if (tile > 9) let_go(step - 1);", "deadlock"),
+    "too few let go": ("if (lane == 0) empty", "if (threadIdx.x == 0) empty", "deadlock"),
+    "more arrivals than are awaited": ("CLUSTER * workers / 32", "CLUSTER", "deadlock"),
+    "no wait for products": ("            wait_for_products<1>(); ", "", "race"),
+    "no wait for tiles": (WAIT, NO_WAIT, "in flight"),
+}
+BROKEN_IN_CLUSTERS = {
+    "no barrier at the beginning": ("(CLUSTER > 1) cluster_barrier();\n    else", "(CLUSTER == 1)", "race"),
+    "none at the end": ("if constexpr (CLUSTER > 1) cluster_barrier();          //", "//", "gone"),
+    "arrivals in its own block alone": ("arrive_in(lane)", "arrive_in(rank)", "race"),
+    "arrivals of one block": ("empty[stage].init(CLUSTER * ", "empty[stage].init(1 * ", "deadlock"),
+    "a part for one block": ("(1 << CLUSTER) - 1", "1 << rank", "deadlock"),
+    "a part in another's place": ("n * BK + rank * part * row", "n * BK", "in flight"),
+    "addresses whose rank is left in": ("(within(matrix) & 0x3ffff)", "within(matrix)", "in flight"),
+}
+BREAKS = (
+    *((PLAIN.variant(**NARROW), 512, change, name) for name, change in BROKEN.items()),
+    *((FETCHING.variant(**NARROW), 768, change, name) for name, change in BROKEN_IN_TWO.items()),
+    *((CLUSTERS.variant(**NARROW), 768, change, name) for name, change in BROKEN_IN_CLUSTERS.items()),
+)
+
+
+@pytest.mark.parametrize(("kernel", "K", "change"), [b[:3] for b in BREAKS], ids=[b[3] for b in BREAKS])
+def test_whatever_is_left_out_is_noticed(kernel, K, change):
+    old, new, kind = change
+    A, B, _ = drawn(128, 128, K)
+    with pytest.raises(SimulationFault) as caught:
+        simulate(kernel.edited((old, new)), A, B)
+    assert caught.value.kind == kind, caught.value
+
+
+@pytest.mark.parametrize("kernel", [PLAIN, *(HOPPER.variant(**tile) for tile in TILES)], ids=lambda k: k.expression)
+def test_what_the_compiler_makes_of_it(kernel):
+    """It compiles for one architecture, spills nothing, and neither wgmma nor setmaxnreg goes wrong."""
+    binary = kernel.build("sm_90")
+    assert binary.architecture == "sm_90a" and "serialized" not in binary.log and "setmaxnreg" not in binary.log
+    taken = resources(kernel, "sm_90")
+    assert taken.spill_store_bytes == taken.spill_load_bytes == 0
+    columns = -(-kernel.parameters["BN"] // 64) * 64
+    stages = kernel.parameters["STAGES"]
+    assert taken.shared_bytes == stages * ((128 + columns) * 128 + 16)
+    with pytest.raises(ArgumentError, match="sm_90 for 18_hopper_wgmma"):
+        kernel.build("sm_100")

@@ -1,0 +1,185 @@
+"""Kernel 17's version for Hopper, simulated: right for any shape, as exact as FP32, and no wait or fence too many."""
+
+import numpy as np
+import pytest
+
+from sgemm_tutorial import ArgumentError, SimulationFault, check, find, operands, resources, simulate
+from sgemm_tutorial.operands import SPLIT
+from sgemm_tutorial.simulator.tensor import multiply_accumulate
+from sgemm_tutorial.variants import COLUMNS_IN_ORDER, ONE_ACCUMULATOR_ON_HOPPER
+
+from .test_mma_kernels import floats
+
+SPLITTING = find("17_tf32x3_hopper")
+PAIRED = SPLITTING.variant(CLUSTER=2)
+SHAPES = [(128, 128, 32), (1, 4, 4), (129, 132, 100), (72, 260, 320)]
+
+
+def chosen(problem, architecture="sm_90"):
+    return SPLITTING.chosen(problem, architecture, 132)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kernel", [SPLITTING, PAIRED], ids=lambda kernel: kernel.expression)
+def test_any_shape_of_floats(kernel, shape):
+    """Past the edges come zeros, β = 0 does not read C, and nothing beyond C is written."""
+    for scalars in ((1.0, 0.0), (-1.5, 0.5)):
+        result = check(kernel, *shape, *scalars, on_gpu=False)
+        assert result.passed, result
+
+
+@pytest.mark.parametrize("kernel", [SPLITTING, SPLITTING.variant(GROUP=1, STAGES=2), PAIRED], ids=str)
+def test_blocks_that_do_several_tiles(kernel):
+    """Each goes on where its stages and parities are, and what a tile is does not depend on whose it is."""
+    A, B = floats(392, 264, 72)
+    alone = simulate(kernel, A, B, multiprocessors=132).C
+    assert np.array_equal(simulate(kernel, A, B, multiprocessors=3).C, alone)
+    assert np.array_equal(simulate(SPLITTING, A, B).C, alone)
+
+
+def test_sums_as_the_tensor_cores_make_them():
+    """Of 32 of the depth first all small products, of A cut off and B rounded; FP32 adds up what comes of each 32."""
+    A, B = floats(20, 24, 72)
+
+    def cut(x, up=0):
+        return (x.view(np.uint32) + np.uint32(up) & np.uint32(0xFFFFE000)).view(np.float32)
+
+    bigA, bigB = cut(A), cut(B, 1 << 12)
+    smallA, smallB = cut(A - bigA, 1 << 12), cut(B - bigB)
+    want = np.zeros((20, 24), np.float32)
+    for start in range(0, 72, 32):
+        steps, part = range(start, min(start + 32, 72), 8), np.zeros((1, 20, 24), np.float32)
+        pairs = [(left, right, k) for k in steps for left, right in ((bigA, smallB), (smallA, bigB))]
+        for left, right, k in (*pairs, *((bigA, bigB, k) for k in steps)):
+            part = multiply_accumulate(left[None, :, k : k + 8], right[None, k : k + 8], part)
+        want += part[0]
+    assert np.array_equal(simulate(SPLITTING, A, B).C, want)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_sums_are_as_exact_as_in_fp32(positive):
+    """On the whole, and at worst, than a chain of FP32 multiply-adds, and than 17 for all GPUs."""
+    A, B = floats(64, 64, 2048, positive)
+    exact, size = A.astype(np.float64) @ B.astype(np.float64), np.abs(A).astype(np.float64) @ np.abs(B)
+
+    def errors(kernel):
+        off = (simulate(kernel, A, B).C - exact) / size
+        return np.abs(off).max(), np.sqrt((off**2).mean())
+
+    ours = errors(SPLITTING)
+    for other in (find("02"), find("17")):
+        worst, mean = errors(other)
+        assert ours[0] < worst and ours[1] < mean
+    late = ("describe(&smallAs[stage][k * 8], 16, atom)", "describe(&As[stage][k * 8], 16, atom)")
+    assert errors(SPLITTING.edited(late))[1] > 10 * ours[1]  # without A's small parts it is TF32
+    assert errors(SPLITTING.edited(*ONE_ACCUMULATOR_ON_HOPPER))[1] > 5 * ours[1]
+
+
+def test_what_is_not_finite():
+    """An infinity has no parts, and what overflows in the split need not overflow at all."""
+    A, B = floats(130, 132, 36)
+    A[3, 5], A[40, 6], B[7, 20], B[8, 90] = np.inf, np.nan, -np.inf, np.float32(3.4e38)
+    A[:, 8] = 1e-3
+    with np.errstate(invalid="ignore", over="ignore"):
+        want, C = A @ B, np.ones((130, 132), np.float32)
+        simulate(SPLITTING, A, B, C, 1.0, 2.0)
+        assert np.array_equal(np.isnan(C), np.isnan(want)) and np.array_equal(np.isinf(C), np.isinf(want))
+        finite = np.isfinite(want)
+        assert np.allclose(C[finite], want[finite] + 2, rtol=1e-5, atol=1e-4) and finite[:, 90].any()
+
+
+def test_nothing_is_read_where_alpha_is_zero():
+    A, B = floats(130, 132, 36)
+    A[:], B[:] = np.nan, np.nan
+    C = np.arange(130 * 132, dtype=np.float32).reshape(130, 132)
+    assert np.array_equal(simulate(SPLITTING, A, B, C.copy(), 0.0, 2.0).C, 2 * C)
+    assert not simulate(SPLITTING, A, B, alpha=0.0).C.any()
+
+
+@pytest.mark.parametrize("shape", [(64, 66, 64), (64, 64, 63), (0, 64, 64), (64, 64, 0)], ids=str)
+def test_shapes_that_it_cannot_are_for_17(shape):
+    A, B = floats(*shape)
+    assert chosen(operands.check(A, B, None, 1.0, 0.0, SPLIT)) is find("17")
+
+
+def test_who_else_is_for_17():
+    """What does not begin where it has to, and what other GPUs are given."""
+    A, B = floats(64, 64, 64)
+    problem = operands.check(A, B, None, 1.0, 0.0, SPLIT)
+    assert chosen(problem) is chosen(problem, "compute_90") is SPLITTING
+    assert chosen(problem, "sm_80") is chosen(problem, "sm_100") is find("17")
+    for which in range(3):
+        arrays = [A, B, np.ones((64, 64), np.float32)]
+        past = np.zeros(64 * 64 + 1, np.float32)[1:].reshape(64, 64)
+        past[:] = arrays[which]
+        arrays[which] = past
+        assert chosen(operands.check(*arrays, 1.0, 1.0, SPLIT)) is find("17")
+
+
+@pytest.mark.parametrize("kernel", [SPLITTING, PAIRED], ids=lambda kernel: kernel.expression)
+def test_what_is_counted(kernel):
+    """Each block fetches its tiles, of B its share; nothing conflicts; and every product counts."""
+    M, N, K = 256, 256, 128
+    A, B = floats(M, N, K)
+    total, cluster = simulate(kernel, A, B).total, kernel.parameters["CLUSTER"]
+    assert total.global_load_bytes == 4 * M * N * K * (1 / 128 + 1 / 128 / cluster)
+    assert total.global_load_sectors == total.global_load_bytes // 32
+    assert total.global_store_bytes == 4 * M * N and total.global_store_sectors == M * N // 8
+    assert total.by_class["tensor"] == 3 * M * N * K // (16 * 128 * 8)
+    assert (total.shared_load_conflicts, total.shared_store_conflicts) == (0, 0)
+
+
+def test_columns_in_order_conflict():
+    """The same sums from twice the wavefronts that bring B to registers."""
+    A, B = floats(128, 128, 64)
+    ours, others = (simulate(kernel, A, B) for kernel in (SPLITTING, SPLITTING.edited(*COLUMNS_IN_ORDER)))
+    assert np.array_equal(ours.C, others.C)
+    assert others.total.shared_load_conflicts == B.nbytes // 128
+
+
+BROKEN = {
+    "no fence of the mbarriers": ("        fence_proxy();                                     //", "//", "proxy"),
+    "no barrier behind them": ("else __syncthreads();", "", "race"),
+    "no wait for readers": ("if (step >= STAGES) empty[stage].wait((step / STAGES - 1) % 2);", "", "barrier"),
+    "a wrong parity for them": ("(step / STAGES - 1) % 2", "step / STAGES % 2", "barrier"),
+    "too few bytes": ("(tileA + tileB) * sizeof(float)", "tileB * sizeof(float)", "in flight"),
+    "too many bytes": ("(tileA + tileB) * sizeof(float)", "(tileA + 2 * tileB) * sizeof(float)", "deadlock"),
+    "parts of what has not come": ("full[stage].wait(step / STAGES % 2);", "", "in flight"),
+    "parts not shown to wgmma": ("fence_proxy();                         //", "//", "proxy"),
+    "parts that nobody tells of": ("if (lane == 0) ready[stage].arrive();", "", "deadlock"),
+    "two warps' parts for all": ("ready[stage].init(3)", "ready[stage].init(2)", "race"),
+    "no wait for the first parts": ("ready[step % STAGES].wait(step / STAGES % 2);", "", "in flight"),
+    "no wait for the next": ("ready[(step + 1) % STAGES].wait((step + 1) / STAGES % 2);", "", "in flight"),
+    "registers not ordered": ("order_registers(big[k], small[k]);", "", "in flight"),
+    "groups that never end": ("            commit_products();\n", "", "race"),
+    "no wait for products": ("            wait_for_products(part);\n", "", "race"),
+    "stages let go too early": ("            wait_for_products(part);\n", "EARLY", "race"),
+    "stages that nobody lets go": ("if (lane == 0) empty[stage].arrive();", "", "deadlock"),
+    "too few let go": ("empty[stage].init(CLUSTER * workers / 32)", "empty[stage].init(9)", "deadlock"),
+    "more let go than are awaited": ("empty[stage].init(CLUSTER * workers / 32)", "empty[stage].init(1)", "deadlock"),
+}
+
+
+@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
+def test_whatever_is_left_out_is_noticed(change):
+    old, new, kind = change
+    changes = [(old, new)]
+    if new == "EARLY":
+        let_go = "                if (lane == 0) empty[stage].arrive();\n"
+        changes = [(let_go, ""), (old, let_go + old)]
+    A, B = floats(128, 128, 320)
+    with pytest.raises(SimulationFault) as caught:
+        simulate(SPLITTING.edited(*changes), A, B)
+    assert caught.value.kind == kind, caught.value
+
+
+@pytest.mark.parametrize("kernel", [SPLITTING, PAIRED], ids=lambda kernel: kernel.expression)
+def test_what_the_compiler_makes_of_it(kernel):
+    """It compiles for one architecture, spills nothing, and neither wgmma nor setmaxnreg goes wrong."""
+    binary = kernel.build("sm_90")
+    assert binary.architecture == "sm_90a" and "serialized" not in binary.log and "setmaxnreg" not in binary.log
+    taken = resources(kernel, "sm_90")
+    assert taken.stack_bytes == taken.spill_store_bytes == taken.spill_load_bytes == 0
+    assert taken.shared_bytes == 4 * (48 << 10) + 96
+    with pytest.raises(ArgumentError, match="sm_90 for 17_tf32x3_hopper"):
+        kernel.build("sm_100")

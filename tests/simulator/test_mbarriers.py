@@ -1,0 +1,184 @@
+"""mbarriers on the simulator: producers and consumers that hand work to each other, and every way to get stuck."""
+
+import numpy as np
+import pytest
+
+from sgemm_tutorial import SimulationFault, UnsupportedInstruction
+
+from ..sources import line_of, probe, run_bits
+
+HELPERS = """
+__device__ unsigned at(const void* p) { return __cvta_generic_to_shared(p); }
+__device__ void init(unsigned long long* bar, unsigned count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(at(bar)), "r"(count));  // init
+}
+__device__ void arrive(unsigned long long* bar)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at(bar)) : "memory");  // arrive
+}
+__device__ void arrive_expect(unsigned long long* bar, unsigned bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(at(bar)), "r"(bytes) : "memory");
+}
+__device__ void complete(unsigned long long* bar, unsigned bytes)
+{
+    asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(at(bar)), "r"(bytes) : "memory");
+}
+__device__ void wait(unsigned long long* bar, unsigned parity)
+{
+    unsigned done;
+    do
+        asm volatile("{ .reg .pred %%done; mbarrier.try_wait.parity.shared::cta.b64 %%done, [%1], %2; "  // wait
+                     "selp.u32 %0, 1, 0, %%done; }" : "=r"(done) : "r"(at(bar)), "r"(parity) : "memory");
+    while (!done);
+}
+"""
+
+
+def waiting(folder, body, threads=64):
+    """Return a probe that may use the helpers, with two mbarriers for so many arrivals as the body says."""
+    return probe(folder, "    __shared__ unsigned long long full, empty;\n" + body, threads, HELPERS)
+
+
+def fault(kernel, **more):
+    with pytest.raises(SimulationFault) as caught:
+        run_bits(kernel, range(64), **more)
+    return caught.value
+
+
+RELAY = """
+    __shared__ unsigned done;
+    if (t == 0) {{ init(&full, 32); init(&empty, 32); }}
+    __syncthreads();
+    if (t {role} 32) {{
+        for (int i = 0; i < 7; ++i) {{ wait(&empty, i % 2 ^ 1); arrive(&full); }}
+        c[t] = 1;
+    }} else {{
+        for (int i = 0; i < 7; ++i) {{ wait(&full, i % 2); arrive(&empty); }}
+        c[t] = 2;
+    }}
+"""
+
+
+@pytest.mark.parametrize("role", ["<", ">="])
+def test_producer_and_consumer(tmp_path, role):
+    """Whichever comes first in the program, the one that waits lets the other go on."""
+    got, run = run_bits(waiting(tmp_path, RELAY.format(role=role)))
+    first, second = (1, 2) if role == "<" else (2, 1)
+    assert got.tolist() == [first] * 32 + [second] * 32
+    assert run.total.by_class["wait"] == 14 and run.total.by_class["arrive"] >= 14  # a wait is over at the first try
+
+
+def test_phases_and_bytes(tmp_path):
+    """A phase is over when arrivals and bytes are all there, in whatever order they come; parities alternate."""
+    body = """
+    if (t == 0) init(&full, 1);
+    __syncthreads();
+    wait(&full, 1);                     // a new mbarrier's phase before the first
+    if (t == 0) { complete(&full, 16); arrive_expect(&full, 48); }
+    if (t == 63) complete(&full, 32);
+    wait(&full, 0);
+    if (t == 5) arrive(&full);
+    wait(&full, 1);
+    c[t] = t;
+"""
+    got, _ = run_bits(waiting(tmp_path, body))
+    assert got.tolist() == list(range(64))
+
+
+def test_several_phases_at_once(tmp_path):
+    """Arrivals of one instruction that end several phases: after 64 of 32 each, the third runs."""
+    body = """
+    if (t == 0) init(&full, 32);
+    __syncthreads();
+    arrive(&full);
+    wait(&full, 1);
+    c[t] = 7;
+"""
+    assert set(run_bits(waiting(tmp_path, body))[0]) == {7}
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_blocks_have_their_own(tmp_path, blocks):
+    body = RELAY.format(role="<") + "\n    c[blockIdx.x * 64 + t] = t;\n"
+    got, _ = run_bits(waiting(tmp_path, body), columns=64 * blocks)
+    assert got.tolist() == list(range(64)) * blocks
+
+
+STUCK = {
+    "a wrong parity": (
+        "wait(&full, 1); if (t < 32) arrive(&full); wait(&full, 1);",
+        0,
+        ["parity 1", "1 phase is over"],
+    ),
+    "a missing arrival": ("if (t < 31) arrive(&full); wait(&full, 0);", 0, ["parity 0", "lacks 1 of 32 arrivals"]),
+    "too many bytes expected": (
+        "if (t < 31) arrive(&full); if (t == 40) { arrive_expect(&full, 96); complete(&full, 64); } wait(&full, 0);",
+        0,
+        ["of the mbarrier full", "lacks 32 bytes", "threads 1 to 63 do"],
+    ),
+    "two that wait for each other": (
+        "if (t < 32) { wait(&full, 0); arrive(&empty); } else { wait(&empty, 0); arrive(&full); }",
+        0,
+        ["mbarrier full", "threads 32 to 63 waits for parity 0 of the mbarrier empty"],
+    ),
+    "one that others await at a barrier": (
+        "if (t == 9) wait(&full, 0); __syncthreads();",
+        0,
+        ["waits at a barrier", "thread 9 waits for parity 0 of the mbarrier full"],
+    ),
+}
+
+
+@pytest.mark.parametrize("body", STUCK.values(), ids=STUCK)
+def test_deadlocks(tmp_path, body):
+    """Ends, and says who waits where and for what."""
+    statement, thread, words = body
+    got = fault(waiting(tmp_path, "if (t == 0) { init(&full, 32); init(&empty, 32); }\n__syncthreads();\n" + statement))
+    assert (got.kind, got.thread) == ("deadlock", thread), got
+    for word in words:
+        assert word in str(got)
+
+
+MISUSE = {
+    "never made": ("wait(&full, 0);", "uninitialised", "which nothing has made one"),
+    "used too early": ("if (t == 0) init(&full, 32); arrive(&full);", "race", "of which thread 0 made an mbarrier"),
+    "made twice": ("if (t < 2) init(&full, 1);", "barrier", "makes an mbarrier of full"),
+    "made again": ("if (t < 1) { init(&full, 1); init(&full, 2); }", "barrier", "makes an mbarrier of full"),
+    "made for nobody": ("if (t == 0) init(&full, 0);", "barrier", "for 0 arrivals"),
+    "read as a number": ("if (t == 0) init(&full, 1); c[t] = full;", "uninitialised", "full at byte 0"),
+}
+
+
+@pytest.mark.parametrize("body", MISUSE.values(), ids=MISUSE)
+def test_misuse(tmp_path, body):
+    statement, kind, words = body
+    got = fault(waiting(tmp_path, statement))
+    assert got.kind == kind and words in str(got), got
+
+
+def test_a_fault_names_the_line(tmp_path):
+    kernel = waiting(tmp_path, "if (t == 0) init(&full, 32); arrive(&full);")
+    assert fault(kernel).line == line_of(kernel, "// arrive")
+
+
+REGISTERS = 'asm volatile("setmaxnreg.{}.sync.aligned.u32 {};");\n    c[t] = t;'
+
+
+def test_registers_change_hands(tmp_path):
+    kernel = probe(tmp_path, REGISTERS.format("inc", 240), 128)
+    got, run = run_bits(kernel, architecture="compute_90a")
+    assert got.tolist() == list(range(128)) and run.total.by_class["registers"] == 4
+
+
+def test_registers_that_no_instruction_gives(tmp_path):
+    with pytest.raises(UnsupportedInstruction, match="setmaxnreg"):
+        run_bits(probe(tmp_path, REGISTERS.format("dec", 20), 128), architecture="compute_90a")
+
+
+def test_a_wait_that_asks_without_waiting_is_refused(tmp_path):
+    asked = '"{ .reg .pred %%p; mbarrier.test_wait.parity.shared::cta.b64 %%p, [%0], 0; }"'
+    body = f'asm volatile({asked} :: "r"(at(&full)));'
+    with pytest.raises(UnsupportedInstruction, match="test_wait"):
+        run_bits(waiting(tmp_path, body), np.zeros(1, np.uint32))

@@ -1,0 +1,72 @@
+"""What the driver is asked to encode of a matrix, by a driver that writes down what it is given."""
+
+import ctypes
+import types
+
+import numpy as np
+import pytest
+
+from sgemm_tutorial import ArgumentError, DeviceError, gpu
+from sgemm_tutorial.compiler import Instance
+from sgemm_tutorial.operands import Division
+from sgemm_tutorial.simulator.tensor_map import TensorMap
+from sgemm_tutorial.tensor_maps import ENCODED, encode
+
+
+class Driver:
+    """Encodes a map as the bytes 0 to 127, or fails."""
+
+    def __init__(self, status=0):
+        self.status = status
+
+    def cuTensorMapEncodeTiled(self, place, *given):
+        self.place, self.given = place.value, given
+        ctypes.memmove(place.value, bytes(range(128)), 128)
+        return self.status
+
+
+def on_gpu(rows, columns, dtype=np.float16, place=0x7000_0000):
+    """Return what has of a CuPy array what counts here."""
+    array = types.SimpleNamespace(ndim=2, shape=(rows, columns), size=rows * columns, dtype=np.dtype(dtype))
+    array.itemsize, array.data = array.dtype.itemsize, types.SimpleNamespace(ptr=place)
+    return array
+
+
+def test_what_the_driver_is_given():
+    """Columns first, pitches in bytes, and the swizzle of 128 bytes; the place is a multiple of 64 bytes."""
+    driver = Driver()
+    encoded = encode(TensorMap(on_gpu(100, 72), 128, 64), driver)
+    kind, rank, address, extents, pitches, box, steps, interleave, swizzle, _, fill = driver.given
+    assert (kind.value, rank.value, address.value) == (6, 2, 0x7000_0000)
+    assert [list(value) for value in (extents, pitches, box, steps)] == [[72, 100], [144], [64, 128], [1, 1]]
+    assert (interleave.value, swizzle.value, fill.value) == (0, 3, 0)
+    assert driver.place % 64 == 0
+    assert encoded.dtype == ENCODED and encoded.tobytes() == bytes(range(128))
+
+
+def test_floats_have_another_number():
+    driver = Driver()
+    encode(TensorMap(on_gpu(100, 36, np.float32), 128, 32), driver)
+    kind, _, _, _, (pitch,), box, *_ = driver.given
+    assert (kind.value, pitch, list(box)) == (7, 144, [32, 128])
+
+
+def test_a_launch_hands_maps_over_behind_the_arguments(monkeypatch):
+    monkeypatch.setattr(gpu, "_driver", Driver)
+    problem = types.SimpleNamespace(arguments={"M": np.int32(8), "C": "C"})
+    maps = [TensorMap(on_gpu(8, 64), 8, 64), TensorMap(on_gpu(64, 64), 64, 64)]
+    launches = []
+    instance = Instance("probe", (), "probe", 384, (9, 0), 1024, True)
+    gpu.bound(lambda *given: launches.append(given), instance, Division(5), problem, maps)()
+    ((grid, block, values, shared),) = launches
+    assert (grid, block, shared) == ((5,), (384,), 1024)
+    assert values[:2] == (8, "C") and [value.dtype for value in values[2:]] == [ENCODED, ENCODED]
+
+
+def test_what_cannot_be_encoded():
+    with pytest.raises(ArgumentError, match="float16 or float32"):
+        encode(TensorMap(on_gpu(8, 16, np.float64), 8, 16), Driver())
+    with pytest.raises(ArgumentError, match="multiple of 16 bytes"):
+        encode(TensorMap(on_gpu(8, 64, place=0x7000_0008), 8, 64), Driver())
+    with pytest.raises(DeviceError, match="error 1"):
+        encode(TensorMap(on_gpu(8, 64), 8, 64), Driver(1))
