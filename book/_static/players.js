@@ -152,4 +152,7 @@ class Player {
   }
 }
 
-for (const box of document.querySelectorAll(".sg-player")) new Player(box);
+// The page loads this before it has been read to its end.
+addEventListener("DOMContentLoaded", () => {
+  for (const box of document.querySelectorAll(".sg-player")) new Player(box);
+});

@@ -88,9 +88,11 @@ class Player:
         if not _NAME.fullmatch(self.name):
             raise ArgumentError("name", repr(self.name), "lower-case letters and hyphens")
         for layer in (layer for panel in self.panels for layer in panel):
-            ranges = [range(len(self.controls[i].values)) for i in layer.on if i < len(self.controls)]
+            if not set(layer.on) <= set(range(len(self.controls))):
+                raise ArgumentError("panels", f"a layer on controls {list(layer.on)}", f"{len(self.controls)} or fewer")
+            ranges = [range(len(self.controls[control].values)) for control in layer.on]
             for state in layer.figures:
-                if len(state) != len(layer.on) or any(s not in r for s, r in zip(state, ranges, strict=False)):
+                if len(state) != len(ranges) or any(at not in of for at, of in zip(state, ranges, strict=True)):
                     raise ArgumentError("panels", f"a layer with a state {state}", f"one of controls {list(layer.on)}")
 
     def __repr__(self) -> str:
