@@ -42,7 +42,8 @@ from ..records import files
 from ..table import Table
 from .equivalent import EQUIVALENT
 
-KERNELS = (*CATALOGUE, *CHOOSING)
+KERNELS = tuple(kernel for kernel in (*CATALOGUE, *CHOOSING) if not kernel.exact)
+"""What is judged so far: those that are for one architecture alone lack a complete recording."""
 RECORD = RESULTS / "mutants.json"
 JUDGES = (
     *sorted(Path(simulator.__file__).parent.glob("*.py")),
