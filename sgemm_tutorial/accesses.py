@@ -149,12 +149,7 @@ def request(
     ArgumentError
         The run holds no such access.
     """
-    if not run.trace:
-        raise ArgumentError("run", "one without a trace", "accesses to show: simulate(..., trace=[0])")
-    block = run.trace[0].block if block is None else block
-    mine = [access for access in run.trace if access.block == block]
-    if not mine:
-        raise ArgumentError("block", str(block), f"a traced one: {_choice({a.block for a in run.trace})}")
+    mine = _of_block(run, block)
     found = [access for access in mine if (access.array, access.kind) == (array, kind) and line in (None, access.line)]
     if not found:
         asked = f"a {kind} of {array}" + ("" if line is None else f" at line {line}")
@@ -173,6 +168,29 @@ def request(
             f"0 to {len(by_warp) - 1}, as warp {warp} comes to line {found[0].line} {plural(len(by_warp), 'time')}",
         )
     return _of_warp(run.kernel, by_warp[step], warp)
+
+
+def requests(run: Run, warp: int = 0, block: int | None = None) -> list[Request]:
+    """Return all that one warp asks of memory, in the order in which it does.
+
+    Parameters
+    ----------
+    run : Run
+        Simulated with ``trace=[block]``.
+    warp : int
+        Which warp of the block.
+    block : int, optional
+        Which traced block; the first if left out.
+
+    Raises
+    ------
+    ArgumentError
+        The run holds no trace of the block or of the warp.
+    """
+    of_warp = [access for access in _of_block(run, block) if (access.threads // WARP == warp).any()]
+    if not of_warp:
+        raise ArgumentError("warp", str(warp), "one of the block's that asks something of memory")
+    return [_of_warp(run.kernel, access, warp) for access in of_warp]
 
 
 def owners(kernel: Kernel | str) -> np.ndarray:
@@ -198,6 +216,16 @@ def owners(kernel: Kernel | str) -> np.ndarray:
 def plural(number: int, noun: str) -> str:
     """Return "1 sector", "2 sectors"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _of_block(run: Run, block: int | None) -> list[Access]:
+    if not run.trace:
+        raise ArgumentError("run", "one without a trace", "accesses to show: simulate(..., trace=[0])")
+    block = run.trace[0].block if block is None else block
+    mine = [access for access in run.trace if access.block == block]
+    if not mine:
+        raise ArgumentError("block", str(block), f"a traced one: {_choice({a.block for a in run.trace})}")
+    return mine
 
 
 def _of_warp(kernel: Kernel, access: Access, warp: int) -> Request:

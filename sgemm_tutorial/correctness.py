@@ -1,6 +1,6 @@
 """Judges a kernel's result against float64, element by element, with an a-priori error bound.
 
-In float32, whatever the order of the sum and with or without fused multiply-adds,
+In float32, whatever the order of the sum and with or without fused multiply-adds::
 
     |C − C_ref| ≤ γ(K+2) · (|α||A||B| + |β||C|),   γ(n) = n·u / (1 − n·u),   u = 2⁻²⁴
 
@@ -12,7 +12,7 @@ wrong index exceeds it by orders of magnitude, and so does arithmetic in TF32.
 The theorem holds in any precision; other types have another u:
 
 - float64: 2⁻⁵², twice the unit roundoff. The reference is in float64 itself, so that it and the
-  |A||B| of the bound may be off by γ(n) too: 2γ(n) / (1 − γ(n)), which is γ(n) with u doubled.
+  ``|A||B|`` of the bound may be off by γ(n) too: 2γ(n) / (1 − γ(n)), which is γ(n) with u doubled.
 - float16 in, float32 out: 2⁻²³. The products are exact in float32, 11 bits times 11 bits, but PTX says
   neither in what order tensor cores add them nor how they round, only that it is done with at least single
   precision; they cut off where float32 rounds to nearest, which doubles u (PTX ISA, "wmma.mma"; M. Fasi,

@@ -178,7 +178,7 @@ GAPS: dict[str, tuple[Gap, ...]] = {
             "// TODO: the first step of that tile that is this share's, and the one after its last",
         ),
         Gap(
-            "isLast = atomicAdd",
+            "isLast = __nv_atomic_fetch_add",
             "if (isLast) *ticket = 0;",
             "isLast = 0;  // TODO: tell the others; is this the last? The ticket is left as it was found",
         ),

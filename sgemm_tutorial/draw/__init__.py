@@ -16,18 +16,24 @@ from .maps import access_map, tiles
 from .memories import memories
 from .outer import outer_product
 from .owners import hierarchy
+from .player import Control, Layer, Player, film
+from .reads import warp_reads
 from .requests import address_line, banks
 from .spread import spread
 from .timeline import timeline
 
 __all__ = [
+    "Control",
     "Figure",
+    "Layer",
+    "Player",
     "access_map",
     "address_line",
     "banks",
     "by_size",
     "chunks",
     "division",
+    "film",
     "fragment",
     "grid",
     "hierarchy",
@@ -43,4 +49,5 @@ __all__ = [
     "spread",
     "tiles",
     "timeline",
+    "warp_reads",
 ]

@@ -1,6 +1,6 @@
 """What FP16 costs in accuracy: errors against float64, by the length of the sums and by the range of the values.
 
-An error is given relative to |A||B|, element by element, the largest of all elements: what the a-priori bounds of
+An error is given relative to ``|A||B|``, element by element, the largest of all elements: what the a-priori bounds of
 rounding errors are relative to (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 2002, §3.5).
 """
 
@@ -31,7 +31,7 @@ class Error(Measured):
     exponent : int
         A and B are standard normal times two to this power.
     total : float
-        The largest error relative to |A||B|; where A and B had to be rounded first, that is part of it.
+        The largest error relative to ``|A||B|``; where A and B had to be rounded first, that is part of it.
     arithmetic : float
         The same against the product of the matrices as they were after rounding.
     lost : float

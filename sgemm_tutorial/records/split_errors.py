@@ -1,6 +1,6 @@
 """How far 17 is from the product, beside cuBLAS's SGEMM, on matrices of several kinds, by the length of the sums.
 
-Errors are relative to |A||B|, element by element, as in `records.accuracy`.
+Errors are relative to ``|A||B|``, element by element, as in `records.accuracy`.
 """
 
 from __future__ import annotations

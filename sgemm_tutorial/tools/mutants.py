@@ -33,16 +33,17 @@ from cupy.cuda import nvrtc
 from .. import cache as disk
 from .. import correctness, operands, simulator, trials
 from ..catalogue import CATALOGUE, CHOOSING, find
-from ..compiler import PTX_ALONE, Binary
+from ..compiler import ARCHITECTURE, PTX_ALONE, Binary
 from ..errors import CompileError, UnsupportedInstruction
-from ..kernel import Kernel
+from ..kernel import MULTIPROCESSORS, Kernel
 from ..paths import RESULTS
 from ..progress import bar
 from ..records import files
 from ..table import Table
 from .equivalent import EQUIVALENT
 
-KERNELS = (*CATALOGUE, *CHOOSING)
+KERNELS = tuple(kernel for kernel in (*CATALOGUE, *CHOOSING) if not kernel.exact)
+"""What is judged so far: those that are for one architecture alone lack a complete recording."""
 RECORD = RESULTS / "mutants.json"
 JUDGES = (
     *sorted(Path(simulator.__file__).parent.glob("*.py")),
@@ -155,15 +156,27 @@ def without_copy_or_wait(code: str) -> Iterator[list[Edit]]:
 
 
 def with_index_shifted(code: str) -> Iterator[list[Edit]]:
-    """Shift an array index by one."""
+    """Shift an array index by one; of the registers that an instruction is given, the first of each array."""
+    given = [match.span() for match in re.finditer(r"asm volatile\([^;]*\);", code)]
+    seen: set[tuple[int, str]] = set()
     opened: list[int] = []
     for match in re.finditer(r"[\[\]]", code):
         if match[0] == "[":
             opened.append(match.end())
             continue
         begin, end = opened.pop(), match.start()
+        register = next(((first, _array(code, begin)) for first, last in given if first <= begin < last), None)
+        if register in seen:
+            continue
+        if register:
+            seen.add(register)
         if not _declares(code, begin):
             yield [(begin, end, f"({code[begin:end]}) + 1")]
+
+
+def _array(code: str, place: int) -> str:
+    """Return the name before a bracket."""
+    return re.search(r"(\w*)\[$", code[:place])[1]
 
 
 def _declares(code: str, place: int) -> bool:
@@ -355,6 +368,15 @@ class Same(Exception):  # noqa: N818 - what is found, not an error of ours
 
 class Broken(Kernel):
     """A sound kernel in a folder with a broken file, which is not run where that makes no difference."""
+
+    def chosen(
+        self, problem: operands.Problem, architecture: str = ARCHITECTURE, multiprocessors: int = MULTIPROCESSORS
+    ) -> Kernel:
+        """Return the variant that is launched for a problem; raise Same if that is another kernel's."""
+        kernel = super().chosen(problem, architecture, multiprocessors)
+        if not isinstance(kernel, Broken):
+            raise Same
+        return kernel
 
     def build(self, architecture: str = PTX_ALONE) -> Binary:
         """Compile it as it is now; raise Same if the sound kernel's PTX is the same."""

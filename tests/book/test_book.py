@@ -198,6 +198,33 @@ PROBE = """<!doctype html><meta charset="utf-8"><title>probe</title>
 const ERRORS = "mjx-merror, mjx-container [style*='color: red'], .problematic, .system-message";
 const LEAST = 11;  // pixels
 const size = (text, view) => parseFloat(view.getComputedStyle(text).fontSize) * text.getScreenCTM().a;
+// Drives a player as a reader would, and reports for each state what it says to those who don't see it.
+async function drive(box, view) {
+  const said = () => [...box.querySelectorAll("svg")].map(svg => svg.getAttribute("aria-label"));
+  const drawn = () => [...box.querySelectorAll("svg")].map(svg => svg.children.length);
+  const press = key => box.dispatchEvent(new view.KeyboardEvent("keydown", {key, bubbles: true}));
+  const states = {};
+  const note = what => states[what] = {said: said(), drawn: drawn(), hash: view.location.hash};
+  note("begin");
+  box.querySelector("[aria-label='One step forward']")?.click();
+  note("forward");
+  press("ArrowRight");
+  note("right");
+  press("ArrowLeft");
+  note("left");
+  const slider = box.querySelector("input[type=range]");
+  slider.value = 5;
+  slider.dispatchEvent(new view.Event("input"));
+  note("slider");
+  view.location.hash = `#${box.dataset.name}=3`;
+  await new Promise(done => view.setTimeout(done, 100));
+  note("link");
+  box.querySelector("[aria-label=Play]").click();
+  await new Promise(done => view.setTimeout(done, 1600));
+  box.querySelector("[aria-label=Pause]").click();
+  note("played");
+  return states;
+}
 async function look(name) {
   const frame = Object.assign(document.createElement("iframe"), {src: name, width: 400, height: 800});
   const loaded = new Promise(done => frame.onload = done);
@@ -223,6 +250,8 @@ async function look(name) {
     foreign: fetched.map(e => e.name).filter(url => !url.startsWith(location.origin) && !url.startsWith("data:")),
     failed: fetched.filter(e => e.responseStatus >= 400).map(e => e.name),
   };
+  seen.players = {};
+  for (const box of page.querySelectorAll(".sg-player")) seen.players[box.dataset.name] = await drive(box, view);
   frame.remove();
   return seen;
 }
@@ -307,6 +336,34 @@ def test_text_in_figures_can_be_read_on_a_phone(seen):
 
 def test_no_page_is_wider_than_a_phone(seen):
     assert not {name: (page["width"], page["wide"]) for name, page in seen.items() if page["width"] > 400}
+
+
+def test_players_show_what_they_carry(seen, book):
+    """Stepped, by keys, by the slider, by a link and played: each state says and draws what the page's JSON holds."""
+    driven = [(name, player, states) for name, page in seen.items() for player, states in page["players"].items()]
+    assert driven
+    for name, player, states in driven:
+        (found,) = re.findall(
+            rf'data-name="{player}".*?<script type="application/json">(.*?)</script>',
+            (book / name).read_text(encoding="utf-8"),
+            re.DOTALL,
+        )
+        panels = json.loads(found)["panels"]
+
+        def expected(step, panels=panels):
+            states = [
+                [layer["states"].get(",".join([str(step)] * len(layer["on"])), [""]) for layer in panel["layers"]]
+                for panel in panels
+            ]
+            said = [" ".join(words for words, *_ in layers if words) for layers in states]
+            return said, [sum(sum(runs[1::2]) for _, *runs in layers) for layers in states]
+
+        steps = {"begin": 0, "forward": 1, "right": 2, "left": 1, "slider": 5, "link": 3}
+        for what, step in steps.items():
+            assert (states[what]["said"], states[what]["drawn"]) == expected(step), (name, player, what)
+            assert states[what]["hash"] == (f"#{player}={step}" if step else ""), (name, player, what)
+        played = [step for step in (4, 5, 6) if states["played"]["said"] == expected(step)[0]]
+        assert played, (name, player)
 
 
 def test_formulas_are_typeset_from_a_file(book, pages, tmp_path):

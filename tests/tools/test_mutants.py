@@ -231,6 +231,14 @@ def test_alpha_and_beta_are_swapped_in_the_body_alone(sample):
     assert "? alpha :" in swapped.source
 
 
+def test_of_registers_the_first_of_each_array_is_shifted():
+    """One instruction may be given a hundred, and each shift would say the same; the next is another instruction."""
+    code = 'asm volatile("" : "+f"(d[0]), "+f"(d[1]) : "r"(a[0]), "r"(a[1]));'
+    shifted = [(begin, replacement) for ((begin, _, replacement),) in mutations.with_index_shifted(code * 2)]
+    once = [(code.index(f"{array}[") + 2, "(0) + 1") for array in "da"]
+    assert shifted == [*once, *((len(code) + begin, replacement) for begin, replacement in once)]
+
+
 # The verdict itself: it names the case and what is wrong.
 
 
@@ -306,6 +314,13 @@ def test_a_path_that_only_other_arguments_select(tmp_path):
         ("15", "A + (row0 + tileRow) * K + k0, K,", "A + (row0 + tileRow) * K + k0 + 1, K,"),
     ):
         assert judge(changed(before, after, rung), tmp_path) not in (None, SAME)
+
+
+def test_what_is_left_to_another_kernel_is_the_same_code(tmp_path):
+    """Problems that 17 on Hopper hands on say nothing of what is broken in it."""
+    kernel, header = find("17_tf32x3_hopper"), "wgmma.cuh"
+    text = kernel.files[header] + "__device__ void nobody_calls() {}\n"
+    assert judge(Mutant(kernel, header, "by hand", 1, "", text, "by hand: "), tmp_path) == SAME
 
 
 # The recording.

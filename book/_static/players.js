@@ -1,0 +1,158 @@
+// Players: figures whose reader decides what they show.
+//
+// Everything a player can show was drawn in Python and lies beside its first state, as JSON: elements of SVG, and for
+// each state the numbers of those that it consists of. This script adds buttons and picks. It fetches nothing, so that
+// pages work from a folder; where it doesn't run, the first state stands there, complete.
+"use strict";
+
+const PACE = 700; // milliseconds from step to step when playing
+
+// The address ends in the player's name and the places of its controls' values: #reads=12 or #layouts=2.0.
+const address = (name, state) => `#${name}=${state.join(".")}`;
+
+function fromAddress(name, controls) {
+  const found = new RegExp(`^#${name}=([\\d.]+)$`).exec(location.hash);
+  const state = found && found[1].split(".").map(Number);
+  return state && state.length === controls.length && controls.every((c, i) => state[i] < c.values.length) ? state : null;
+}
+
+// A new element with attributes, and inside it texts and other elements.
+function make(tag, attributes, ...inside) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...inside);
+  return element;
+}
+
+// Return the SVG of a panel in a state, and what it says to those who don't see it.
+function picture({elements, layers}, state) {
+  const body = [], words = [];
+  for (const {on, states} of layers) {
+    const [alt, ...runs] = states[on.map(control => state[control]).join()] || [""];
+    for (let i = 0; i < runs.length; i += 2) body.push(...elements.slice(runs[i], runs[i] + runs[i + 1]));
+    if (alt) words.push(alt);
+  }
+  return [body.join(""), words.join(" ")];
+}
+
+class Player {
+  constructor(box) {
+    Object.assign(this, JSON.parse(box.querySelector("script").textContent));
+    this.box = box;
+    this.name = box.dataset.name;
+    this.drawings = [...box.querySelectorAll("svg")];
+    this.steps = this.controls.findIndex(control => control.kind === "step");
+    this.said = make("p", {class: "sg-said", "aria-live": "polite"});
+    const bar = make("div", {class: "sg-controls"}, ...this.controls.map((control, i) => this.input(control, i)));
+    box.setAttribute("role", "group");
+    box.setAttribute("aria-label", this.title);
+    box.prepend(bar, this.said);
+    // Arrows step from anywhere in the player, but where they already mean something.
+    box.addEventListener("keydown", event => {
+      const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+      if (!by || this.steps < 0 || event.target.matches("input, select")) return;
+      event.preventDefault();
+      this.step(by);
+    });
+    addEventListener("hashchange", () => this.followAddress());
+    this.state = this.controls.map(control => control.start);
+    this.show();
+    this.followAddress();
+  }
+
+  // Show what the address names, if it names this player.
+  followAddress() {
+    const state = fromAddress(this.name, this.controls);
+    if (!state) return;
+    this.pause();
+    this.state = state;
+    this.show();
+    this.box.scrollIntoView({block: "nearest"});
+  }
+
+  // Return a control's elements; each gets a function that shows the value it has.
+  input(control, i) {
+    const set = value => this.set(i, Number(value));
+    if (control.kind === "step") {
+      const slider = make("input", {type: "range", min: 0, max: control.values.length - 1, "aria-label": control.name});
+      const label = make("output", {});
+      slider.oninput = () => { this.pause(); set(slider.value); };
+      control.refresh = value => {
+        slider.value = value;
+        label.textContent = control.values[value];
+        slider.setAttribute("aria-valuetext", control.values[value]);
+      };
+      const back = make("button", {type: "button", "aria-label": "One step back"}, "‹");
+      const forward = make("button", {type: "button", "aria-label": "One step forward"}, "›");
+      back.onclick = () => this.step(-1);
+      forward.onclick = () => this.step(1);
+      this.play = make("button", {type: "button"});
+      this.play.onclick = () => (this.timer ? this.pause() : this.start());
+      // Who prefers reduced motion steps and is not played to.
+      this.play.hidden = matchMedia("(prefers-reduced-motion: reduce)").matches;
+      this.pause();
+      return make("span", {class: "sg-steps"}, this.play, back, slider, forward, label);
+    }
+    if (control.kind === "switch") {
+      const check = make("input", {type: "checkbox"});
+      check.onchange = () => set(check.checked);
+      control.refresh = value => { check.checked = value; };
+      return make("label", {}, check, control.name);
+    }
+    const select = make("select", {}, ...control.values.map((value, at) => make("option", {value: at}, value)));
+    select.onchange = () => set(select.value);
+    control.refresh = value => { select.value = value; };
+    return make("label", {}, `${control.name} `, select);
+  }
+
+  set(control, value) {
+    this.state[control] = value;
+    this.show();
+    if (this.timer) return; // who plays neither links nor listens
+    history.replaceState(null, "", address(this.name, this.state));
+    this.said.textContent = this.drawings.map(drawing => drawing.getAttribute("aria-label")).join(" ");
+  }
+
+  show() {
+    this.controls.forEach((control, i) => control.refresh(this.state[i]));
+    this.panels.forEach((panel, i) => {
+      const [body, words] = picture(panel, this.state);
+      this.drawings[i].innerHTML = body;
+      this.drawings[i].setAttribute("aria-label", words);
+    });
+  }
+
+  // One step on or back by the reader's hand.
+  step(by) {
+    this.pause();
+    const last = this.controls[this.steps].values.length - 1;
+    this.set(this.steps, Math.max(0, Math.min(last, this.state[this.steps] + by)));
+  }
+
+  start() {
+    const last = this.controls[this.steps].values.length - 1;
+    if (this.state[this.steps] === last) this.state[this.steps] = -1;
+    this.timer = setInterval(() => {
+      const next = this.state[this.steps] + 1;
+      if (next === last) this.pause();
+      this.set(this.steps, next);
+    }, PACE);
+    this.label("Pause", "❚❚");
+  }
+
+  pause() {
+    clearInterval(this.timer);
+    this.timer = null;
+    if (this.play) this.label("Play", "▶");
+  }
+
+  label(name, sign) {
+    this.play.setAttribute("aria-label", name);
+    this.play.textContent = sign;
+  }
+}
+
+// The page loads this before it has been read to its end.
+addEventListener("DOMContentLoaded", () => {
+  for (const box of document.querySelectorAll(".sg-player")) new Player(box);
+});

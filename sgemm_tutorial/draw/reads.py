@@ -1,0 +1,203 @@
+"""A player: a warp's requests to memory one after the other, of several kernels side by side and in step."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from ..accesses import WORD, Request, plural, requests
+from ..errors import ArgumentError
+from ..hardware import WARP
+from ..simulation import Run
+from ..simulator.counting import BANKS, SECTOR
+from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, Box, Figure, Page, page
+from .player import Layer, Player, film
+from .requests import served
+from .warp import in_words, lane_colour
+
+WIDTH = 312
+"""Pixels of one kernel's picture: on a phone, two stand one below the other."""
+PITCH = (WIDTH - 2 * MARGIN) / BANKS
+LANES_AT, ROWS_AT = 4 * LINE + 24, 5 * LINE + 13  # pixels from the top
+
+
+def warp_reads(
+    name: str,
+    runs: Sequence[Run],
+    predicted: Sequence[Mapping[str, int]] = (),
+    arrays: Sequence[str] = ("A", "B", "As", "Bs"),
+    warp: int = 0,
+) -> Player:
+    """Draw a warp's requests one after the other, each as rows of 128 bytes.
+
+    A row of a request to global memory is a line of 128 bytes, with its sectors that are fetched; a row of a request
+    to shared memory is a wavefront. Kernels keep step along K: one that has fewer requests for a k waits at its last.
+
+    Parameters
+    ----------
+    name : str
+        Of the player.
+    runs : sequence of Run
+        Simulated with ``trace=[block]``, of problems of one K.
+    predicted : sequence of mapping of str to int, optional
+        For each run, what a formula says that the warp needs in all: "requests", "sectors" or "wavefronts".
+    arrays : sequence of str
+        Show requests to these.
+    warp : int
+        Which warp of the block.
+
+    Raises
+    ------
+    ArgumentError
+        A run holds no trace, or no such request, or the problems' K differ.
+    """
+    if len({run.K for run in runs}) != 1:
+        raise ArgumentError("runs", f"problems of K = {sorted({run.K for run in runs})}", "one or more of the same K")
+    asked = [[r for r in requests(run, warp) if r.array in arrays] for run in runs]
+    if not all(asked):
+        raise ArgumentError("arrays", f"{', '.join(arrays)}, which a kernel does not use", "arrays that each run uses")
+    depths = [_depths(run, of) for run, of in zip(runs, asked, strict=True)]
+    steps = _in_step(depths)
+    rows = max(_rows(r)[1] for of in asked for r in of)
+    height = max(8.0, min(14.0, 256 / rows))
+    panels = []
+    for run, of, depth, at in zip(runs, asked, depths, zip(*(places for _, places in steps), strict=True), strict=True):
+        expected = predicted[len(panels)] if predicted else {}
+        pictures = _pictures(run, of, depth, expected, rows, height)
+        frames = {(step,): pictures[place] for step, place in enumerate(at)}
+        panels.append([Layer((), {(): _frame(run, rows, height)}), Layer((0,), frames)])
+    names = " and of ".join(run.kernel.name for run in runs)
+    labels = [f"k = {k} of {runs[0].K}" for k, _ in steps]
+    return film(name, f"What warp {warp} of {names} asks of memory, request by request", labels, panels)
+
+
+def _depths(run: Run, of: Sequence[Request]) -> list[int]:
+    """Return for each request the k that it comes to: of a line that runs for each k or, if fewer times, for each tile.
+
+    None goes back: what is fetched late counts as of the k at which it is fetched.
+    """
+    total = Counter((r.line, r.array, r.kind) for r in of)
+    done: Counter[tuple] = Counter()
+    tiles = -(-run.K // run.kernel.parameters.get("BK", run.K))
+    found = []
+    for r in of:
+        kind = r.line, r.array, r.kind
+        parts = run.K if total[kind] % run.K == 0 else tiles
+        found.append(done[kind] * parts // total[kind] * (run.K // parts))
+        done[kind] += 1
+    return list(accumulate(found, max))
+
+
+def _in_step(depths: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
+    """Return for each step its k and the place of each kernel's request."""
+    at: list[defaultdict[int, list[int]]] = [defaultdict(list) for _ in depths]
+    for places, of in zip(at, depths, strict=True):
+        for place, k in enumerate(of):
+            places[k].append(place)
+    steps, last = [], [0] * len(depths)
+    for k in sorted({k for of in depths for k in of}):
+        for i in range(max(len(places[k]) for places in at)):
+            last = [places[k][i] if i < len(places[k]) else before for places, before in zip(at, last, strict=True)]
+            steps.append((k, last))
+    return steps
+
+
+def _rows(r: Request) -> tuple[list[tuple[int, int, list[int]]], int]:
+    """Return each word of a request with its row and its lanes, and how many rows there are."""
+    if r.space == "shared":
+        words = served(r)
+    else:
+        of: defaultdict[int, list[int]] = defaultdict(list)
+        for lane, mine in zip(r.lanes.tolist(), r.words.tolist(), strict=True):
+            for word in mine:
+                of[word].append(lane)
+        line = {line: row for row, line in enumerate(sorted({word // BANKS for word in of}))}
+        words = [(line[word // BANKS], word, lanes) for word, lanes in sorted(of.items())]
+    return words, 1 + max(row for row, _, _ in words)
+
+
+def _frame(run: Run, rows: int, height: float) -> Figure:
+    """Draw what stands still."""
+    bottom = ROWS_AT + rows * height
+    with page(_height(rows, height), WIDTH) as sheet:
+        sheet.text(MARGIN, LINE, run.kernel.name, TITLE, weight="bold")
+        for lane in (8, 16, 24, 31):
+            sheet.text(MARGIN + PITCH * (lane + 0.5), LANES_AT - 20, str(lane), SMALL, "center")
+        sheet.text(MARGIN, LANES_AT - 20, "lane 0", SMALL)
+        sheet.boxes([(MARGIN, ROWS_AT, WIDTH - 2 * MARGIN, rows * height)], edgecolor=(INK, 0.35), linewidth=0.7)
+        sheet.lines(
+            [[(x, ROWS_AT), (x, bottom)] for x in (MARGIN + 8 * i * PITCH for i in (1, 2, 3))],
+            (INK, 0.35),
+            linewidth=0.7,
+        )
+        return sheet.finish("")
+
+
+def _height(rows: int, height: float) -> float:
+    return ROWS_AT + rows * height + 4 * LINE
+
+
+def _pictures(
+    run: Run, of: Sequence[Request], depths: Sequence[int], predicted: Mapping[str, int], rows: int, height: float
+) -> list[Figure]:
+    """Draw each request, and what has been asked for so far beside what is predicted in all."""
+    so_far: Counter[str] = Counter()
+    found = []
+    for r, k in zip(of, depths, strict=True):
+        cost = {"sectors": r.sectors} if r.space == "global" else {"wavefronts": r.wavefronts}
+        so_far.update(requests=1, **cost)
+        with page(_height(rows, height), WIDTH) as sheet:
+            sheet.text(MARGIN, 2 * LINE, f"{r.kind} of {r.array}, line {r.line}, k = {k}", SMALL)
+            sheet.text(MARGIN, 3 * LINE - 2, r.cost, weight="bold")
+            _draw(sheet, r, height)
+            y = ROWS_AT + rows * height + 18
+            row = "a wavefront, 32 banks" if r.space == "shared" else "a line, 4 sectors"
+            sheet.text(MARGIN, y, f"each row: {row}", SMALL)
+            parts = [_sum(so_far, predicted, noun) for noun in ("sectors", "wavefronts") if noun in so_far | predicted]
+            for i, part in enumerate((_sum(so_far, predicted, "requests"), *parts), 1):
+                sheet.text(MARGIN, y + i * LINE - 2, part, SMALL)
+            found.append(sheet.finish(f"{r.kernel}, k = {k}: {in_words(r)}"))
+    return found
+
+
+def _sum(so_far: Mapping[str, int], predicted: Mapping[str, int], noun: str) -> str:
+    """Say how many there have been, and of how many."""
+    number = plural(so_far[noun], noun[:-1]) + " so far"
+    return f"{number}, {predicted[noun]:,} predicted in all" if noun in predicted else number
+
+
+def _draw(sheet: Page, r: Request, height: float) -> None:
+    """Draw the lanes that take part, and the words they want in rows of 128 bytes."""
+    for lane in range(WARP):
+        box = (MARGIN + PITCH * lane + 1, LANES_AT - 14, PITCH - 2, 14)
+        if lane in r.lanes:
+            sheet.boxes([box], lane_colour(lane))
+        else:
+            sheet.boxes([box], edgecolor=INK, linewidth=0.8)
+    words, rows = _rows(r)
+    if r.space == "global":
+        per_sector = SECTOR // WORD
+        row_of = {word // BANKS: row for row, word, _ in words}
+        sectors = np.unique([word // per_sector for _, word, _ in words]).tolist()
+        sheet.boxes(
+            [
+                (
+                    MARGIN + PITCH * (sector * per_sector % BANKS),
+                    ROWS_AT + row_of[sector * per_sector // BANKS] * height,
+                    PITCH * per_sector,
+                    height,
+                )
+                for sector in sectors
+            ],
+            PALE,
+        )
+    wanted: defaultdict[tuple[int, tuple[int, ...]], list[Box]] = defaultdict(list)
+    for row, word, of in words:
+        box = (MARGIN + PITCH * (word % BANKS) + 1, ROWS_AT + row * height + 1, PITCH - 2, height - 2)
+        wanted[row, tuple(of)].append(box)
+    for (_, of), boxes in wanted.items():
+        sheet.boxes(boxes, lane_colour(of[0]) if len(of) == 1 else INK)
+    sheet.boxes([(MARGIN, ROWS_AT, WIDTH - 2 * MARGIN, rows * height)], edgecolor=INK, linewidth=0.8)
