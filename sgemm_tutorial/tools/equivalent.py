@@ -107,6 +107,12 @@ A wait for parity 1 of a new mbarrier is over at once."""
 FOUR_AT_LEAST = """\
 K is 0 there only where α is, too. Nor is it 1: rows of A begin at multiples of 16 bytes."""
 
+RELEASED_ANYWAY = """\
+The cluster's barrier, right behind it, releases what its threads have done before, the making of mbarriers too."""
+
+OTHER_REGISTERS = """\
+How many registers a thread may have makes no difference to what it computes, only to how much the compiler spills."""
+
 EVEN = """\
 Columns come in fours, as rows begin at multiples of 16 bytes, and a lane's first one is even: it is not the last."""
 
@@ -326,6 +332,21 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         (FOUR_AT_LEAST, "17_tf32x3_hopper", "boundary moved: const float scale = K >= 0 ? alpha : 0.0f;"),
         (FOUR_AT_LEAST, "17_tf32x3_hopper", "guard off by one: const float scale = K > 1 + 0 ? alpha : 0.0f;"),
         (EVEN, "17_tf32x3_hopper", "guard off by one: if (int(tileCol) >= -1 + cols) continue;"),
+        (
+            RELEASED_ANYWAY,
+            "17_tf32x3_hopper",
+            'copy or wait removed: no asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");',
+        ),
+        (
+            OTHER_REGISTERS,
+            "17_tf32x3_hopper",
+            "copy or wait removed: __device__ void give_registers() { ; }",
+        ),
+        (
+            OTHER_REGISTERS,
+            "17_tf32x3_hopper",
+            "copy or wait removed: __device__ void take_registers() { ; }",
+        ),
     )
     for rung in rungs.split()
 }
