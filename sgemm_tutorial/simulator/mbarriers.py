@@ -13,6 +13,7 @@ a wait names, a block or a cluster, is not looked at.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +102,8 @@ class Barriers:
         self.reached = np.zeros((self.blocks, self.warps), np.int32)
         self.gone = np.zeros(self.blocks, bool)
         self.changes = 0
+        self.releasing: Callable[[np.ndarray], None] | None = None
+        """Is told of lanes before they release."""
 
     def make(self, lanes: np.ndarray, addresses: np.ndarray, counts: np.ndarray) -> None:
         """Make the word at each lane's address an mbarrier for that many arrivals."""
@@ -267,6 +270,8 @@ class Barriers:
 
     def release(self, lanes: np.ndarray) -> None:
         """Let these lanes know of what their warps have done so far, so that others may learn it from them."""
+        if self.releasing:
+            self.releasing(lanes)
         block, warp = self.block[lanes], self.warp[lanes]
         self.known[lanes, warp] = self.releases[block, warp]
         different = np.unique(block * self.warps + warp)

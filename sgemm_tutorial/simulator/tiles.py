@@ -8,7 +8,8 @@ Each 16 bytes that came so are remembered with the phase that they belong to: wh
 by a wait of its own or from a thread that tells it. And each warp's last read is remembered: who has them overwritten
 must know that the warp has released since. See `mbarriers`. Of what threads store it is remembered who did, as what
 reads it past their own loads and stores must be shown it by a fence; and with which release others learn of it, so that
-warps may hand tiles to each other as the copy engine does.
+warps may hand tiles to each other as the copy engine does. A lane releases what it has stored itself, and for the
+others of its warp what they had stored when they last met: there all of them release.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class Tiles:
         For each granule, the release of the warp that last stored to it that is the next after that.
     fences : array of int64
         How many each lane has made.
+    stores : list of pairs of arrays
+        Granules and the lanes that have stored there and not released since.
     """
 
     def __init__(self, shared: SharedMemory, barriers: Barriers) -> None:
@@ -71,9 +74,11 @@ class Tiles:
         self.written = np.full(cells, -1)
         self.released = np.zeros(len(shared.wrote), np.int32)
         self.fences = np.zeros(len(barriers.block), np.int64)
+        self.stores: list[tuple[np.ndarray, np.ndarray]] = []
         shared.apart()
         shared.watches.append(self)
         shared.ordered = self.ordered
+        barriers.releasing = self.hold
 
     def depart(self, lane: int, address: int, data: np.ndarray, place: int) -> None:
         """Send bytes on their way to an address of a block of the lane's cluster, to be told of by its mbarrier.
@@ -159,8 +164,21 @@ class Tiles:
         self.place[cells] = -1
         self.written[cells] = lanes << FENCES | self.fences[lanes]
         granules = self.shared.granules(offsets, width)
-        releases = self.barriers.releases[block, self.barriers.warp[lanes]]
-        self.released[granules] = np.tile(releases, len(granules) // len(releases))
+        lanes = np.tile(lanes, len(granules) // len(lanes))
+        self.released[granules] = self.barriers.releases[self.barriers.block[lanes], self.barriers.warp[lanes]]
+        self.stores.append((granules, lanes))
+
+    def hold(self, lanes: np.ndarray) -> None:
+        """Leave what other lanes of these warps have stored to a later release than the one that these make now."""
+        barriers, stores = self.barriers, []
+        warp = barriers.block * barriers.warps + barriers.warp
+        for granules, by in self.stores:
+            now = np.isin(warp[by], warp[lanes])
+            late = now & ~np.isin(by, lanes) & (self.shared.wrote[granules] & SEVERAL == barriers.thread[by])
+            self.released[granules[late]] = barriers.releases[barriers.block[by], barriers.warp[by]][late] + 1
+            if (kept := late | ~now).any():
+                stores.append((granules[kept], by[kept]))
+        self.stores = stores
 
     def ordered(self, did: str, granules: np.ndarray, before: np.ndarray, stamps: np.ndarray) -> np.ndarray:
         """Return where who comes now knows of a release of the warps that wrote or read granules before.

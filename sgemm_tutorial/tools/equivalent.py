@@ -84,6 +84,38 @@ NEXT_ROW = """\
 What follows the last element of a row is the first of the next, and gets what it gets anyway; after the last row there
 is no register, and the compiler drops it."""
 
+ORDERED_ANYWAY = """\
+The registers are ordered all the same. Which of them the compiler is told of keeps it from moving their arithmetic to
+behind that, which it has not done; and past the last there is none."""
+
+SAME_SIXTEEN = """\
+A descriptor counts in 16 bytes, and leaves out the four that this adds."""
+
+CLUSTER_OF_ONE = """\
+In a cluster of one block, what is for all of its blocks is for this one."""
+
+NOTHING_LEFT_TO_DO = """\
+Who meets at one barrier more has nothing left to do, and threads that have ended are not waited for there."""
+
+OTHERS_STAY = """\
+A block is there until its last thread ends, and those that multiply still meet the other blocks'. Threads that have
+ended are not waited for at a cluster's barrier."""
+
+NEW_BARRIER = """\
+A wait for parity 1 of a new mbarrier is over at once."""
+
+FOUR_AT_LEAST = """\
+K is 0 there only where α is, too. Nor is it 1: rows of A begin at multiples of 16 bytes."""
+
+RELEASED_ANYWAY = """\
+The cluster's barrier, right behind it, releases what its threads have done before, the making of mbarriers too."""
+
+OTHER_REGISTERS = """\
+How many registers a thread may have makes no difference to what it computes, only to how much the compiler spills."""
+
+EVEN = """\
+Columns come in fours, as rows begin at multiples of 16 bytes, and a lane's first one is even: it is not the last."""
+
 EQUIVALENT: dict[tuple[str, str], str] = {
     (find(rung).name, key): why
     for why, rungs, key in (
@@ -261,6 +293,59 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             "12",
             "loop changed: for (int i = 0 + 1; i < downA; ++i) offsetA[i] = unsigned(i < lastA ? i : lastA) * stepA "
             "* K;",
+        ),
+        (ORDERED_ANYWAY, "17_tf32x3_hopper", "index shifted by one: order_registers(big[(k) + 1], small[k]);"),
+        (ORDERED_ANYWAY, "17_tf32x3_hopper", "index shifted by one: order_registers(big[k], small[(k) + 1]);"),
+        (
+            SAME_SIXTEEN,
+            "17_tf32x3_hopper",
+            "index shifted by one: multiply(part, small[k], describe(&As[stage][(k * 8) + 1], 16, atom), k > 0);",
+        ),
+        (
+            SAME_SIXTEEN,
+            "17_tf32x3_hopper",
+            "index shifted by one: multiply(part, big[k], describe(&smallAs[stage][(k * 8) + 1], 16, atom));",
+        ),
+        (
+            SAME_SIXTEEN,
+            "17_tf32x3_hopper",
+            "index shifted by one: for (int k = 0; k < BK / 8; ++k) multiply(part, big[k], "
+            "describe(&As[stage][(k * 8) + 1], 16, atom));",
+        ),
+        (CLUSTER_OF_ONE, "17_tf32x3_hopper", "condition decided: if constexpr (true) cluster_barrier();"),
+        (CLUSTER_OF_ONE, "17_tf32x3_hopper", "boundary moved: if constexpr (CLUSTER >= 1) cluster_barrier();"),
+        (CLUSTER_OF_ONE, "17_tf32x3_hopper", "condition decided: if constexpr (false)"),
+        (CLUSTER_OF_ONE, "17_tf32x3_hopper", "condition decided: if constexpr (false) {"),
+        (NOTHING_LEFT_TO_DO, "17_tf32x3_hopper", "condition decided: if constexpr (true) cluster_barrier(); #2"),
+        (NOTHING_LEFT_TO_DO, "17_tf32x3_hopper", "boundary moved: if constexpr (CLUSTER >= 1) cluster_barrier(); #2"),
+        (NOTHING_LEFT_TO_DO, "17_tf32x3_hopper", "condition decided: if constexpr (true) cluster_barrier(); #3"),
+        (NOTHING_LEFT_TO_DO, "17_tf32x3_hopper", "boundary moved: if constexpr (CLUSTER >= 1) cluster_barrier(); #3"),
+        (OTHERS_STAY, "17_tf32x3_hopper", "condition decided: if constexpr (false) cluster_barrier(); #2"),
+        (OTHERS_STAY, "17_tf32x3_hopper", "guard off by one: if constexpr (CLUSTER > 1 + 1) cluster_barrier(); #2"),
+        (NEW_BARRIER, "17_tf32x3_hopper", "condition decided: if (true) empty[stage].wait((step / STAGES - 1) % 2);"),
+        (
+            NEW_BARRIER,
+            "17_tf32x3_hopper",
+            "guard off by one: if (step >= -1 + STAGES) empty[stage].wait((step / STAGES - 1) % 2);",
+        ),
+        (FOUR_AT_LEAST, "17_tf32x3_hopper", "condition decided: const float scale = true ? alpha : 0.0f;"),
+        (FOUR_AT_LEAST, "17_tf32x3_hopper", "boundary moved: const float scale = K >= 0 ? alpha : 0.0f;"),
+        (FOUR_AT_LEAST, "17_tf32x3_hopper", "guard off by one: const float scale = K > 1 + 0 ? alpha : 0.0f;"),
+        (EVEN, "17_tf32x3_hopper", "guard off by one: if (int(tileCol) >= -1 + cols) continue;"),
+        (
+            RELEASED_ANYWAY,
+            "17_tf32x3_hopper",
+            'copy or wait removed: no asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");',
+        ),
+        (
+            OTHER_REGISTERS,
+            "17_tf32x3_hopper",
+            "copy or wait removed: __device__ void give_registers() { ; }",
+        ),
+        (
+            OTHER_REGISTERS,
+            "17_tf32x3_hopper",
+            "copy or wait removed: __device__ void take_registers() { ; }",
         ),
     )
     for rung in rungs.split()

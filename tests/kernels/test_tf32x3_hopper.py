@@ -146,6 +146,7 @@ BROKEN = {
     "too many bytes": ("(tileA + tileB) * sizeof(float)", "(tileA + 2 * tileB) * sizeof(float)", "deadlock"),
     "parts of what has not come": ("full[stage].wait(step / STAGES % 2);", "", "in flight"),
     "parts not shown to wgmma": ("fence_proxy();                         //", "//", "proxy"),
+    "parts that a warp tells of too early": ("                    __syncwarp();\n", "", "race"),
     "parts that nobody tells of": ("if (lane == 0) ready[stage].arrive();", "", "deadlock"),
     "two warps' parts for all": ("ready[stage].init(3)", "ready[stage].init(2)", "race"),
     "no wait for the first parts": ("ready[step % STAGES].wait(step / STAGES % 2);", "", "in flight"),

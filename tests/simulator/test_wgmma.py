@@ -326,6 +326,23 @@ def test_what_is_handed_over_without_waiting(tmp_path, change):
     assert caught.value.kind == ("deadlock" if "128" in change[1] else "race"), caught.value
 
 
+@pytest.mark.parametrize(
+    ("told", "read", "fine"),
+    [("", "t", True), ("", "t + 1", False), ("__syncwarp();", "t + 1", True)],
+    ids=["its own", "another's", "another's, after they have met"],
+)
+def test_what_one_lane_tells_of(tmp_path, told, read, fine):
+    """Of what its warp has stored, only its own and what was there when the warp last met."""
+    body = HANDED.replace("init(&told, 64)", "init(&told, 2)").replace("a[5 * t]", f"a[{read}]")
+    body = body.replace("arrive(&told);", f"{told} if (t % 32 == 0) arrive(&told);")
+    if fine:
+        run(tmp_path, body, *operands(64))
+        return
+    with pytest.raises(SimulationFault, match="which thread 65 wrote") as caught:
+        run(tmp_path, body, *operands(64))
+    assert caught.value.kind == "race"
+
+
 REFILL = GOOD.replace(
     "finish<0>();",
     "BEFORE if (t == 0) { arrive_expect(&full, 8192); copy(a, mapA, 0, 0, &full); } finish<0>();",
