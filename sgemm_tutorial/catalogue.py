@@ -136,7 +136,7 @@ CATALOGUE = (
         trials=hopper.TRIALS,
     ),
 )
-"""Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
+"""Every kernel in the order of the book, the ladder's, then those that take another road or other types."""
 
 CHOOSING = (
     Kernel(

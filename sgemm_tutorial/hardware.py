@@ -62,7 +62,7 @@ class Limits:
 
     @property
     def max_warps_per_sm(self) -> int:
-        """Warps resident at once: what occupancy is a fraction of."""
+        """Warps resident at once, which is what occupancy is a fraction of."""
         return self.max_threads_per_sm // WARP
 
 
@@ -116,7 +116,7 @@ class Gpu:
 
     @property
     def fp32_tflops(self) -> float:
-        """Peak FP32 rate in TFLOP/s: 2 FLOP × lanes × SMs × boost clock."""
+        """Peak FP32 rate in TFLOP/s, 2 FLOP × lanes × SMs × boost clock."""
         return 2 * self.limits.fp32_lanes * self.sms * self.boost_mhz / 1e6
 
 

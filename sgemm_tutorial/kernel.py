@@ -169,7 +169,7 @@ class Kernel:
 
     @property
     def threads(self) -> int:
-        """Threads per block: the tile of C divided among threads of TM × TN elements each.
+        """Threads per block, the tile of C being divided among threads of TM × TN elements each.
 
         Where a warp has a tile of WM × WN, it is divided among warps, and there may be several SLICES of them. Where
         there is a parameter THREADS, it says how many there are.

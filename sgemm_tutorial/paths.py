@@ -15,6 +15,7 @@ def _folder(installed: str, in_checkout: str) -> Path:
 
 KERNELS = _folder("kernels", "kernels")
 RESULTS = _folder("results", "book/results")
+"""The folder of recordings, in which each card has one of its own."""
 
 
 def own() -> Path:

@@ -30,7 +30,7 @@ UNGUARDED = (
     ("        else fetch(false);\n", ""),
     ("rows, cols, inside);", "rows, cols, true);"),
 )
-"""Takes the guards out of 07 and 08: right only where every tile is whole."""
+"""Takes the guards out of 07 and 08, which is right only where every tile is whole."""
 
 TRANSPOSED = (
     ("float As[BM][BK];", "float As[BK][BM];"),
@@ -267,7 +267,7 @@ BIG_PARTS_ALONE = (
     ("                    add(smallA, bigB);                     // the small products first\n", ""),
     ("                    add(bigA, smallB);\n", ""),
 )
-"""Leaves out of 17 the products with small parts: TF32, as it comes."""
+"""Leaves out of 17 the products with small parts, so that it is TF32 as it comes."""
 
 
 def padded(a: int, b: int) -> Kernel:

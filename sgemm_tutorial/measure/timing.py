@@ -26,14 +26,14 @@ from ..kernel import Kernel
 from .sensors import sensors
 
 SAMPLE_MS = 2.0
-"""Device time a sample should last: far above an event's resolution of about a microsecond."""
+"""Device time a sample should last, far above an event's resolution of about a microsecond."""
 MOST_LAUNCHES = 256
 """Launches in a sample at most. The launch queue holds about 1,024 and a full one blocks the host;
 one call of cuBLAS may launch two kernels."""
 MOST_FLUSHED = 64
 """The same with `flush_l2`, where each launch brings a memset and two events with it."""
 WARM_CACHE_MS = 10.0
-"""Launches longer than this get no launch before them: they fill the caches themselves."""
+"""Launches longer than this get no launch before them, as they fill the caches themselves."""
 FIRST_SPIN_MS, LEAST_SPIN_MS, MOST_SPIN_MS = 5.0, 0.1, 500.0
 BRIEF_MS, BRIEF_LAUNCHES = 0.3, 24
 """Device time and launches, at most, of a sample that only tells good from bad."""
@@ -75,12 +75,12 @@ class Timing:
 
     @property
     def p10_ms(self) -> float:
-        """The 10th percentile: a tenth of the samples are faster."""
+        """The 10th percentile, so that a tenth of the samples are faster."""
         return float(np.percentile(self.samples, 10))
 
     @property
     def p90_ms(self) -> float:
-        """The 90th percentile: a tenth of the samples are slower."""
+        """The 90th percentile, so that a tenth of the samples are slower."""
         return float(np.percentile(self.samples, 90))
 
 

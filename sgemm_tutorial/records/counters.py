@@ -50,10 +50,10 @@ COPIES = {
 """What the hardware counts of asynchronous copies apart from stores to shared memory."""
 
 SHAPES = ((256, 256, 256), (256, 256, 257), (131, 67, 70))
-"""Problems (M, N, K) that are counted: of whole tiles; the same with unaligned rows of A; and ragged all round."""
+"""Problems (M, N, K) that are counted, of whole tiles; the same with unaligned rows of A; and ragged all round."""
 
 LARGE = (4096, 4096, 4096)
-"""Counted too, though too large to simulate: the size at which rungs are compared."""
+"""Counted too, though too large to simulate, as it is the size at which rungs are compared."""
 
 
 @dataclass(frozen=True)

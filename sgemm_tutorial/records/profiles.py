@@ -40,7 +40,7 @@ STALLS = {
     "another warp was chosen": "not_selected",
     "issued": "selected",
 }
-"""What a warp is doing in a cycle, in our words and in Nsight Compute's: its "warp states"."""
+"""What a warp is doing in a cycle, in our words and in Nsight Compute's, which calls them "warp states"."""
 
 MEANINGS = {
     "waits for L2 or DRAM": "its next instruction needs what a load from global memory has not brought yet",

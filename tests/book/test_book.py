@@ -14,9 +14,12 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import pytest
+
+import sgemm_tutorial as sg
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -170,6 +173,19 @@ def test_links_within_the_book_lead_somewhere(book, pages):
             if not file.is_file() or not known:
                 bad.append((name, address))
     assert not bad
+
+
+def test_no_page_names_a_folder_of_this_machine(book):
+    """The reference to the package shows defaults and values, which may be folders."""
+    assert not [path.name for path in book.glob("*.html") if str(ROOT) in path.read_text(encoding="utf-8")]
+
+
+def test_every_public_name_is_described(pages):
+    described = {anchor for anchor in pages["api.html"].anchors if anchor.startswith(("sgemm_tutorial.", "module-"))}
+    objects = {anchor.rpartition(".")[2] for anchor in described if not anchor.startswith("module-")}
+    for name in sg.__all__:
+        public = getattr(sg, name)
+        assert f"module-{public.__name__}" in described if isinstance(public, ModuleType) else name in objects, name
 
 
 def test_pages_have_titles_of_their_own(pages):
