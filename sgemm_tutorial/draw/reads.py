@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
-from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, Box, Figure, Page, page
+from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, Box, Figure, Page, page
 from .player import Layer, Player, film
 from .requests import served
 from .warp import in_words, lane_colour
@@ -63,10 +63,12 @@ def warp_reads(
     steps = _in_step(depths)
     rows = max(_rows(r)[1] for of in asked for r in of)
     height = max(8.0, min(14.0, 256 / rows))
-    panels = []
+    panels, longest = [], Counter[str]()
+    for totals in (*map(_totals, asked), *predicted):
+        longest |= Counter(totals)
     for run, of, depth, at in zip(runs, asked, depths, zip(*(places for _, places in steps), strict=True), strict=True):
         expected = predicted[len(panels)] if predicted else {}
-        pictures = _pictures(run, of, depth, expected, rows, height)
+        pictures = _pictures(of, depth, expected, longest, rows, height)
         frames = {(step,): pictures[place] for step, place in enumerate(at)}
         panels.append([Layer((), {(): _frame(run, rows, height)}), Layer((0,), frames)])
     names = " and of ".join(run.kernel.name for run in runs)
@@ -141,14 +143,21 @@ def _height(rows: int, height: float) -> float:
 
 
 def _pictures(
-    run: Run, of: Sequence[Request], depths: Sequence[int], predicted: Mapping[str, int], rows: int, height: float
+    of: Sequence[Request],
+    depths: Sequence[int],
+    predicted: Mapping[str, int],
+    longest: Mapping[str, int],
+    rows: int,
+    height: float,
 ) -> list[Figure]:
-    """Draw each request, and what has been asked for so far beside what is predicted in all."""
+    """Draw each request, and what has been asked for so far beside what is predicted in all.
+
+    `longest` says which number is a bar as wide as the picture, the same in all pictures side by side.
+    """
     so_far: Counter[str] = Counter()
     found = []
     for r, k in zip(of, depths, strict=True):
-        cost = {"sectors": r.sectors} if r.space == "global" else {"wavefronts": r.wavefronts}
-        so_far.update(requests=1, **cost)
+        so_far += _totals([r])
         with page(_height(rows, height), WIDTH) as sheet:
             sheet.text(MARGIN, 2 * LINE, f"{r.kind} of {r.array}, line {r.line}, k = {k}", SMALL)
             sheet.text(MARGIN, 3 * LINE - 2, r.cost, weight="bold")
@@ -156,11 +165,27 @@ def _pictures(
             y = ROWS_AT + rows * height + 18
             row = "a wavefront, 32 banks" if r.space == "shared" else "a line, 4 sectors"
             sheet.text(MARGIN, y, f"each row: {row}", SMALL)
-            parts = [_sum(so_far, predicted, noun) for noun in ("sectors", "wavefronts") if noun in so_far | predicted]
-            for i, part in enumerate((_sum(so_far, predicted, "requests"), *parts), 1):
-                sheet.text(MARGIN, y + i * LINE - 2, part, SMALL)
+            for noun in longest:
+                y += LINE
+                sheet.text(MARGIN, y - 2, _sum(so_far, predicted, noun), SMALL)
+                _bar(sheet, y + 3, so_far[noun] / longest[noun], predicted.get(noun, 0) / longest[noun])
             found.append(sheet.finish(f"{r.kernel}, k = {k}: {in_words(r)}"))
     return found
+
+
+def _totals(of: Sequence[Request]) -> Counter[str]:
+    """Return how many requests there are, and how many sectors and wavefronts they need."""
+    sectors = sum(r.sectors for r in of if r.space == "global")
+    wavefronts = sum(r.wavefronts for r in of if r.space == "shared")
+    return +Counter(requests=len(of), sectors=sectors, wavefronts=wavefronts)
+
+
+def _bar(sheet: Page, top: float, part: float, outline: float) -> None:
+    """Draw a bar as wide as parts of the picture say: filled so far, in outline as far as predicted."""
+    width = WIDTH - 2 * MARGIN
+    sheet.boxes([(MARGIN, top, part * width, 5)], BLUE)
+    if outline:
+        sheet.boxes([(MARGIN, top, outline * width, 5)], edgecolor=INK, linewidth=0.7)
 
 
 def _sum(so_far: Mapping[str, int], predicted: Mapping[str, int], noun: str) -> str:
