@@ -2,11 +2,12 @@
 
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`,
 `fragments` and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
-happens when, and `charts` and `spread` draw numbers.
+happens when, and `charts`, `spread` and `climb` draw numbers. What moves is a `player`'s.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
 from .charts import by_size, ladder, lines, prediction, roofline, scaling
+from .climb import climb
 from .division import division, parts
 from .figure import Figure
 from .fragments import fragment
@@ -32,6 +33,7 @@ __all__ = [
     "banks",
     "by_size",
     "chunks",
+    "climb",
     "division",
     "film",
     "fragment",
