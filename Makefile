@@ -4,6 +4,10 @@ BIN := .venv/bin
 STAMP := .venv/installed
 BOOK := _build/html/index.html
 
+# The repository's address, for instance https://github.com/you/sgemm-tutorial. Where it is set, here or as make
+# book REPOSITORY=…, the book's pages have links to it: open in Colab, edit this page, view source.
+export REPOSITORY ?=
+
 # Outputs must not hang on what the reader has set up elsewhere.
 unexport PYTHONPATH PYTHONSTARTUP
 export IPYTHONDIR := $(CURDIR)/.venv/ipython
