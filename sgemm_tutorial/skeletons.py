@@ -234,7 +234,7 @@ GAPS: dict[str, tuple[Gap, ...]] = {
             "return row * CHUNKS + chunk;  // TODO: let eight chunks of a column lie in different banks",
         ),
         Gap(
-            "const half* a = &As[stage]",
+            "const T* a = &As[stage]",
             "b + place<chunksB>(",
             "for (auto& fragment : fragA[step % 2]) for (unsigned& two : fragment) two = 0;  // TODO: load FM of A\n"
             "for (auto& fragment : fragB[step % 2]) for (unsigned& two : fragment) two = 0;  // TODO: load FN of B",
