@@ -28,7 +28,7 @@ the contract, which the book's kernels keep:
   It computes C = alpha A B + beta C. A is M x K, B is K x N and C is M x N, row by row.
   Sizes are 0 or more, also past 2^31 elements, and a matrix may begin at any element.
   beta = 0 never reads C; K = 0 and alpha = 0 never read A and B.
-  A and B may be double, and C, alpha and beta are too then; or half or __nv_bfloat16, and those stay float.
+  A and B may be double, and C, alpha and beta too; or half or __nv_bfloat16, and those stay float.
 
   The launch follows from template parameters, by name:
     BM, BN        A block computes BM x BN elements of C. The grid is one-dimensional, a block
@@ -39,7 +39,7 @@ the contract, which the book's kernels keep:
     WM, WN        A warp computes WM x WN of them: 32 BM BN / (WM WN) threads, whatever TM, TN.
     THREADS       So many threads, whatever the others say. At most 1,024 in any case.
     SHARED_BYTES  The bytes of an extern __shared__ array; none unless given.
-    T             The type of the elements, float or double, where it is a typename.
+    T             The type of the elements of A and B, where it is a typename.
   Others are the kernel's own. Values come from --set NAME=VALUE or the file: int BM = 64.
 
   A copy of kernel 12, 17_tf32x3_hopper or 18 keeps its template parameters and the arguments
