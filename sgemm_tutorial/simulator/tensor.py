@@ -140,12 +140,12 @@ def accumulation_bound(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     blocks t adds up to at most 2K, with blocks of one product each. So the error is at most γ(2K) Σ|a||b|, where
     γ(n) = n·u / (1 − n·u) and u = 2⁻²³ (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM
     2002, §3.1). What is returned is for 3K, since `multiply_accumulate`, with blocks of 17 terms and two more bits,
-    loses at most another K. Factors below float16's normal range, the handling of which PTX leaves open too, are
-    aligned as if they were its least, 2⁻¹⁴, and count so.
+    loses at most another K. Factors below their type's normal range, the handling of which PTX leaves open too, are
+    aligned as if they were its least, 2⁻¹⁴ for float16, and count so.
 
     Parameters
     ----------
-    A, B : array of float16, shapes (M, K) and (K, N)
+    A, B : array of float16, or of a type with float32's exponents; shapes (M, K) and (K, N)
         Finite.
 
     Returns
@@ -154,7 +154,8 @@ def accumulation_bound(A: np.ndarray, B: np.ndarray) -> np.ndarray:
         Of the sums themselves, before α and β, and as long as nothing overflows.
     """
     nu = 3 * A.shape[1] * UNIT_ROUNDOFF
-    sizes = [np.where(X == 0, 0.0, np.maximum(np.abs(X.astype(np.float64)), 2.0**-14)) for X in (A, B)]
+    least = 2.0 ** LEAST_EXPONENT.get(A.dtype, LEAST_EXPONENT[np.dtype(np.float32)])
+    sizes = [np.where(X == 0, 0.0, np.maximum(np.abs(X.astype(np.float64)), least)) for X in (A, B)]
     return nu / (1 - nu) * (sizes[0] @ sizes[1])
 
 
