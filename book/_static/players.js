@@ -2,7 +2,8 @@
 //
 // Everything a player can show was drawn in Python and lies beside its first state, as JSON: elements of SVG, and for
 // each state the numbers of those that it consists of. This script adds buttons and picks. It fetches nothing, so that
-// pages work from a folder; where it doesn't run, the first state stands there, complete.
+// pages work from a folder; where it doesn't run, the first state stands there, complete. What hangs on too many
+// controls for a list of states, another script computes: a few numbers, by which elements are picked.
 "use strict";
 
 const PACE = 700; // milliseconds from step to step when playing
@@ -24,15 +25,17 @@ function make(tag, attributes, ...inside) {
   return element;
 }
 
-// Return the SVG of a panel in a state, and what it says to those who don't see it.
-function picture({elements, layers}, state) {
+// Return the SVG of a panel, and what it says to those who don't see it, given the places of the controls' values and
+// computed numbers, by place and by name.
+function picture({elements, layers}, values) {
   const body = [], words = [];
   for (const {on, states} of layers) {
-    const [alt, ...runs] = states[on.map(control => state[control]).join()] || [""];
+    const [alt, ...runs] = states[on.map(name => values[name]).join()] || [""];
     for (let i = 0; i < runs.length; i += 2) body.push(...elements.slice(runs[i], runs[i] + runs[i + 1]));
     if (alt) words.push(alt);
   }
-  return [body.join(""), words.join(" ")];
+  const number = (found, name) => (name in values ? values[name].toLocaleString("en-GB") : found);
+  return [body.join(""), words.join(" ")].map(text => text.replace(/\{([a-z ]+)\}/g, number));
 }
 
 class Player {
@@ -73,7 +76,7 @@ class Player {
   // Return a control's elements; each gets a function that shows the value it has.
   input(control, i) {
     const set = value => this.set(i, Number(value));
-    if (control.kind === "step") {
+    if (control.kind === "step" || control.kind === "range") {
       const slider = make("input", {type: "range", min: 0, max: control.values.length - 1, "aria-label": control.name});
       const label = make("output", {});
       slider.oninput = () => { this.pause(); set(slider.value); };
@@ -82,6 +85,7 @@ class Player {
         label.textContent = control.values[value];
         slider.setAttribute("aria-valuetext", control.values[value]);
       };
+      if (control.kind === "range") return make("span", {class: "sg-steps"}, make("span", {}, control.name), slider, label);
       const back = make("button", {type: "button", "aria-label": "One step back"}, "‹");
       const forward = make("button", {type: "button", "aria-label": "One step forward"}, "›");
       back.onclick = () => this.step(-1);
@@ -107,16 +111,27 @@ class Player {
 
   set(control, value) {
     this.state[control] = value;
+    if (this.preset) this.keepPreset(control);
     this.show();
     if (this.timer) return; // who plays neither links nor listens
     history.replaceState(null, "", address(this.name, this.state));
     this.said.textContent = this.drawings.map(drawing => drawing.getAttribute("aria-label")).join(" ");
   }
 
+  // Set the controls that the control just set sets, or let go of the preset if the reader goes another way.
+  keepPreset(control) {
+    const {of, sets, states} = this.preset;
+    const places = of.includes(control) && states[of.map(i => this.state[i]).join()];
+    if (places) sets.forEach((i, at) => { this.state[i] = places[at]; });
+    else if (of.includes(control) || sets.includes(control)) this.state[of[0]] = 0;
+  }
+
   show() {
+    const computed = this.computed && globalThis[this.computed.script](this.computed.data, this.state);
+    const values = {...this.state, ...computed};
     this.controls.forEach((control, i) => control.refresh(this.state[i]));
     this.panels.forEach((panel, i) => {
-      const [body, words] = picture(panel, this.state);
+      const [body, words] = picture(panel, values);
       this.drawings[i].innerHTML = body;
       this.drawings[i].setAttribute("aria-label", words);
     });

@@ -6,6 +6,7 @@ happens when, and `charts` and `spread` draw numbers.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
+from .calculator import calculator
 from .charts import by_size, ladder, lines, prediction, roofline, scaling
 from .division import division, parts
 from .figure import Figure
@@ -16,21 +17,24 @@ from .maps import access_map, tiles
 from .memories import memories
 from .outer import outer_product
 from .owners import hierarchy
-from .player import Control, Layer, Player, film
+from .player import Computed, Control, Layer, Player, Preset, film
 from .reads import warp_reads
 from .requests import address_line, banks
 from .spread import spread
 from .timeline import timeline
 
 __all__ = [
+    "Computed",
     "Control",
     "Figure",
     "Layer",
     "Player",
+    "Preset",
     "access_map",
     "address_line",
     "banks",
     "by_size",
+    "calculator",
     "chunks",
     "division",
     "film",
