@@ -38,6 +38,12 @@ function picture({elements, layers}, values) {
   return [body.join(""), words.join(" ")].map(text => text.replace(/\{([a-z ]+)\}/g, number));
 }
 
+// What a state looks up by the values of some of the controls.
+function lookedUp({on, names, rows}, state) {
+  const row = rows[on.map(control => state[control]).join()];
+  return Object.fromEntries(names.map((name, i) => [name, row[i]]));
+}
+
 class Player {
   constructor(box) {
     Object.assign(this, JSON.parse(box.querySelector("script").textContent));
@@ -57,10 +63,28 @@ class Player {
       event.preventDefault();
       this.step(by);
     });
+    if (this.pick) this.pickNearest(this.pick);
     addEventListener("hashchange", () => this.followAddress());
     this.state = this.controls.map(control => control.start);
     this.show();
     this.followAddress();
+  }
+
+  // A pointer on a picture shows the nearest of a control's values; pressed, it sets the control.
+  pickNearest({panel, control, axis, at}) {
+    const drawing = this.drawings[panel];
+    const nearest = event => {
+      const {left, top, width} = drawing.getBoundingClientRect();
+      const pixels = (axis === "x" ? event.clientX - left : event.clientY - top) * drawing.viewBox.baseVal.width / width;
+      const far = at.map(place => Math.abs(place - pixels));
+      return far.indexOf(Math.min(...far));
+    };
+    drawing.addEventListener("pointermove", event => {
+      this.pause();
+      this.state[control] = nearest(event);
+      this.show();
+    });
+    drawing.addEventListener("pointerdown", event => { this.pause(); this.set(control, nearest(event)); });
   }
 
   // Show what the address names, if it names this player.

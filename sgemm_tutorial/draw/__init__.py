@@ -17,9 +17,10 @@ from .maps import access_map, tiles
 from .memories import memories
 from .outer import outer_product
 from .owners import hierarchy
-from .player import Computed, Control, Layer, Player, Preset, film
+from .player import Computed, Control, Layer, Pick, Player, Preset, film, looked_up
 from .reads import warp_reads
 from .requests import address_line, banks
+from .speeds import speeds
 from .spread import spread
 from .timeline import timeline
 
@@ -28,6 +29,7 @@ __all__ = [
     "Control",
     "Figure",
     "Layer",
+    "Pick",
     "Player",
     "Preset",
     "access_map",
@@ -44,12 +46,14 @@ __all__ = [
     "ladder",
     "layout",
     "lines",
+    "looked_up",
     "memories",
     "outer_product",
     "parts",
     "prediction",
     "roofline",
     "scaling",
+    "speeds",
     "spread",
     "tiles",
     "timeline",

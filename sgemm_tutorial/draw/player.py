@@ -8,6 +8,7 @@ computes a few numbers from them, and these decide what is picked.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from .figure import Figure
 
 _ELEMENT = re.compile(r"<path [^>]*/>|<text [^>]*>[^<]*</text>")
 _NAME = re.compile(r"[a-z][a-z-]*")
-_NUMBER = re.compile(r"\{([a-z ]+)\}")
+_COMPUTED = re.compile(r"\{([a-z ]+)\}")
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Layer:
         Which controls, by their place among the player's, and which computed numbers, by their names.
     figures : mapping of tuple of int to Figure
         What to draw, by the places of those controls' values and by those numbers. A state that is missing draws
-        nothing. Where a text or the words for it have a computed number's name in braces, the number is put.
+        nothing. Where a text or the words for it have the name of something computed in braces, that is put.
     """
 
     on: Sequence[int | str]
@@ -65,7 +66,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Computed:
-    """Numbers that hang on so many controls that there is no list of all states.
+    """Numbers and texts that hang on so many controls that there is no list of all states.
 
     Attributes
     ----------
@@ -74,12 +75,41 @@ class Computed:
         values.
     data : mapping of str to anything that JSON has
     numbers : callable
-        Given the places of the controls' values, return the same numbers by name: lower-case letters and spaces.
+        Given the places of the controls' values, return the same by name: lower-case letters and spaces.
     """
 
     script: str
     data: Mapping[str, Any]
-    numbers: Callable[[Sequence[int]], Mapping[str, int]]
+    numbers: Callable[[Sequence[int]], Mapping[str, int | str]]
+
+
+def looked_up(on: Sequence[int], texts: Mapping[tuple[int, ...], Mapping[str, int | str]]) -> Computed:
+    """Return what is not computed but looked up by the values of some controls; the same names for all of them."""
+    names = list(next(iter(texts.values())))
+    rows = {_key(of): [row[name] for name in names] for of, row in texts.items()}
+    return Computed(
+        "lookedUp", {"on": on, "names": names, "rows": rows}, lambda state: texts[tuple(state[i] for i in on)]
+    )
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A control that a pointer on a picture sets to the nearest value.
+
+    Attributes
+    ----------
+    panel, control : int
+        The picture, and the control, by their places.
+    axis : str
+        "x": the values lie from left to right. "y": from top to bottom.
+    at : sequence of float
+        Where, in pixels.
+    """
+
+    panel: int
+    control: int
+    axis: str
+    at: Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -117,6 +147,7 @@ class Player:
         Pictures side by side, each of layers, the first at the bottom.
     computed : Computed, optional
     preset : Preset, optional
+    pick : Pick, optional
 
     Raises
     ------
@@ -130,6 +161,7 @@ class Player:
     panels: Sequence[Sequence[Layer]]
     computed: Computed | None = None
     preset: Preset | None = None
+    pick: Pick | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -150,7 +182,7 @@ class Player:
 
     def shown(self, state: Sequence[int]) -> list[Figure]:
         """Return each panel's picture when the controls have the values at these places."""
-        values: dict[int | str, int] = dict(enumerate(state))
+        values: dict[int | str, int | str] = dict(enumerate(state))
         values |= self.computed.numbers(state) if self.computed else {}
         return [_stacked(panel, values) for panel in self.panels]
 
@@ -172,6 +204,8 @@ class Player:
         }
         if self.computed:
             data["computed"] = {"script": self.computed.script, "data": self.computed.data}
+        if self.pick:
+            data["pick"] = dataclasses.asdict(self.pick)
         if self.preset:
             states = {_key(of): list(sets) for of, sets in self.preset.states.items()}
             data["preset"] = {"of": list(self.preset.of), "sets": list(self.preset.sets), "states": states}
@@ -191,22 +225,26 @@ def film(name: str, title: str, steps: Sequence[str], panels: Sequence[Sequence[
     return Player(name, title, [Control("Step", steps, "step")], panels)
 
 
-def _drawn(panel: Sequence[Layer], values: Mapping[int | str, int]) -> Iterator[Figure]:
+def _drawn(panel: Sequence[Layer], values: Mapping[int | str, int | str]) -> Iterator[Figure]:
     for layer in panel:
         key = tuple(values.get(on) for on in layer.on)
         if key in layer.figures:
             yield layer.figures[key]
 
 
-def _stacked(panel: Sequence[Layer], values: Mapping[int | str, int]) -> Figure:
-    """Return a panel's figures, which are of one size, as one, with numbers for their names."""
+def _stacked(panel: Sequence[Layer], values: Mapping[int | str, int | str]) -> Figure:
+    """Return a panel's figures, which are of one size, as one, with what is computed for its names."""
 
     def filled(text: str) -> str:
-        return _NUMBER.sub(lambda found: f"{values[found[1]]:,}" if found[1] in values else found[0], text)
+        return _COMPUTED.sub(lambda found: _shown(values.get(found[1], found[0])), text)
 
     figures = list(_drawn(panel, values))
     alt = " ".join(filled(figure.alt) for figure in figures if figure.alt)
     return Figure(alt, figures[0].width, figures[0].height, "".join(filled(figure.body) for figure in figures))
+
+
+def _shown(value: int | str) -> str:
+    return value if isinstance(value, str) else f"{value:,}"
 
 
 def _key(state: Sequence[int]) -> str:

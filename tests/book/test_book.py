@@ -219,7 +219,7 @@ const LEAST = 11;  // pixels
 const size = (text, view) => parseFloat(view.getComputedStyle(text).fontSize) * text.getScreenCTM().a;
 // Drives a player as a reader would, and reports for each state what it says to those who don't see it.
 async function drive(box, view) {
-  const {controls, preset} = JSON.parse(box.querySelector("script").textContent);
+  const {controls, preset, pick} = JSON.parse(box.querySelector("script").textContent);
   const inputs = [...box.querySelectorAll(".sg-controls :is(input, select)")];
   const said = () => [...box.querySelectorAll("svg")].map(svg => svg.getAttribute("aria-label"));
   const drawn = () => [...box.querySelectorAll("svg")].map(svg => svg.children.length);
@@ -256,6 +256,16 @@ async function drive(box, view) {
   }
   await link(begin.map((start, i) => start ? 0 : controls[i].values.length - 1));
   note("far");
+  if (pick) {
+    const {left, top, width} = box.querySelectorAll("svg")[pick.panel].getBoundingClientRect();
+    const pixels = pick.at[4] * width / box.querySelectorAll("svg")[pick.panel].viewBox.baseVal.width;
+    const [clientX, clientY] = pick.axis === "x" ? [left + pixels, top + 9] : [left + 9, top + pixels];
+    await link(begin);
+    for (const type of ["pointermove", "pointerdown"]) {
+      box.querySelectorAll("svg")[pick.panel].dispatchEvent(new view.PointerEvent(type, {clientX, clientY}));
+      note(type);
+    }
+  }
   await link(begin);
   controls.forEach((control, i) => { put(i, control.values.length - 1); note(`set ${i}`); });
   if (preset) {
@@ -401,13 +411,28 @@ def driven(seen):
     return [(name, player, states) for name, page in seen.items() for player, states in page["players"].items()]
 
 
+def calculates(data):
+    """Whether a script computes what a player shows, so that its JSON doesn't tell."""
+    return "computed" in data and data["computed"]["script"] != "lookedUp"
+
+
 def shown(data, state):
-    """Return what each panel of a player without computed numbers says and how many elements it has, by its JSON."""
+    """Return what each panel of a player says and how many elements it has, by its JSON, if it needs no computing."""
+    texts = {}
+    if "computed" in data:
+        table = data["computed"]["data"]
+        row = table["rows"][",".join(str(state[on]) for on in table["on"])]
+        texts = {
+            f"{{{name}}}": f"{text:,}" if isinstance(text, int) else text
+            for name, text in zip(table["names"], row, strict=True)
+        }
     states = [
         [layer["states"].get(",".join(str(state[on]) for on in layer["on"]), [""]) for layer in panel["layers"]]
         for panel in data["panels"]
     ]
     said = [" ".join(words for words, *_ in layers if words) for layers in states]
+    for name, text in texts.items():
+        said = [words.replace(name, text) for words in said]
     return said, [sum(sum(runs[1::2]) for _, *runs in layers) for layers in states]
 
 
@@ -416,19 +441,25 @@ def test_players_show_what_they_carry(seen, book):
     assert driven(seen)
     for name, player, states in driven(seen):
         data = carried(book, name, player)
-        if "computed" in data:
+        if calculates(data):
             continue
         controls = data["controls"]
         begin = [control["start"] for control in controls]
         wanted = {"begin": begin}
         for at, control in enumerate(controls):
             if control["kind"] == "step":
-                steps = {"forward": 1, "right": 2, "left": 1, "slider": 5, "link": 3}
+                first = control["start"]
+                steps = {"forward": first + 1, "right": first + 2, "left": first + 1, "slider": 5, "link": 3}
                 wanted |= {what: [*begin[:at], step, *begin[at + 1 :]] for what, step in steps.items()}
                 played = [shown(data, [*begin[:at], step, *begin[at + 1 :]])[0] for step in (4, 5, 6)]
                 assert states["played"]["said"] in played, (name, player)
         lasts = [len(control["values"]) - 1 for control in controls]
         wanted["far"] = [0 if start else last for start, last in zip(begin, lasts, strict=True)]
+        if "pick" in data:
+            there = list(begin)
+            there[data["pick"]["control"]] = 4
+            assert states["pointermove"]["said"] == shown(data, there)[0], (name, player)
+            wanted["pointerdown"] = there
         wanted |= {f"set {i}": [*lasts[: i + 1], *begin[i + 1 :]] for i in range(len(controls))}
         for what, state in wanted.items():
             assert (states[what]["said"], states[what]["drawn"]) == shown(data, state), (name, player, what)
@@ -438,7 +469,7 @@ def test_players_show_what_they_carry(seen, book):
 
 def test_the_calculator_of_the_page_is_that_of_the_package(seen, book):
     """Each kernel of the tables on each GPU of the tables: chosen on the page, it says what Python computes."""
-    ((page, player, states),) = [found for found in driven(seen) if "computed" in carried(book, *found[:2])]
+    ((page, player, states),) = [found for found in driven(seen) if calculates(carried(book, *found[:2]))]
     data = carried(book, page, player)
     names, gpus = (control["values"] for control in data["controls"][:2])
     assert names[1:] == [kernel.name for kernel in sg.CATALOGUE]
