@@ -63,7 +63,7 @@ class Player {
       event.preventDefault();
       this.step(by);
     });
-    if (this.pick) this.pickNearest(this.pick);
+    for (const pick of this.picks || []) this.pickNearest(pick);
     addEventListener("hashchange", () => this.followAddress());
     this.state = this.controls.map(control => control.start);
     this.show();
@@ -76,8 +76,8 @@ class Player {
     const nearest = event => {
       const {left, top, width} = drawing.getBoundingClientRect();
       const pixels = (axis === "x" ? event.clientX - left : event.clientY - top) * drawing.viewBox.baseVal.width / width;
-      const far = at.map(place => Math.abs(place - pixels));
-      return far.indexOf(Math.min(...far));
+      const far = at.map(([place]) => Math.abs(place - pixels));
+      return at[far.indexOf(Math.min(...far))][1];
     };
     drawing.addEventListener("pointermove", event => {
       this.pause();

@@ -13,6 +13,7 @@ from .figure import Figure
 from .fragments import fragment
 from .grid import grid
 from .layouts import chunks, layout
+from .lowering import lowering
 from .maps import access_map, tiles
 from .memories import memories
 from .outer import outer_product
@@ -47,6 +48,7 @@ __all__ = [
     "layout",
     "lines",
     "looked_up",
+    "lowering",
     "memories",
     "outer_product",
     "parts",

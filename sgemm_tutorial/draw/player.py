@@ -94,7 +94,7 @@ def looked_up(on: Sequence[int], texts: Mapping[tuple[int, ...], Mapping[str, in
 
 @dataclass(frozen=True)
 class Pick:
-    """A control that a pointer on a picture sets to the nearest value.
+    """A control that a pointer on a picture sets to the value that is nearest there.
 
     Attributes
     ----------
@@ -102,14 +102,14 @@ class Pick:
         The picture, and the control, by their places.
     axis : str
         "x": the values lie from left to right. "y": from top to bottom.
-    at : sequence of float
-        Where, in pixels.
+    at : sequence of (float, int)
+        Where, in pixels, and the value's place among the control's.
     """
 
     panel: int
     control: int
     axis: str
-    at: Sequence[float]
+    at: Sequence[tuple[float, int]]
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Player:
         Pictures side by side, each of layers, the first at the bottom.
     computed : Computed, optional
     preset : Preset, optional
-    pick : Pick, optional
+    picks : sequence of Pick, optional
 
     Raises
     ------
@@ -161,7 +161,7 @@ class Player:
     panels: Sequence[Sequence[Layer]]
     computed: Computed | None = None
     preset: Preset | None = None
-    pick: Pick | None = None
+    picks: Sequence[Pick] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -204,25 +204,34 @@ class Player:
         }
         if self.computed:
             data["computed"] = {"script": self.computed.script, "data": self.computed.data}
-        if self.pick:
-            data["pick"] = dataclasses.asdict(self.pick)
+        if self.picks:
+            data["picks"] = [dataclasses.asdict(pick) for pick in self.picks]
         if self.preset:
             states = {_key(of): list(sets) for of, sets in self.preset.states.items()}
             data["preset"] = {"of": list(self.preset.of), "sets": list(self.preset.sets), "states": states}
         return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
 
 
-def film(name: str, title: str, steps: Sequence[str], panels: Sequence[Sequence[Layer]]) -> Player:
+def film(
+    name: str,
+    title: str,
+    steps: Sequence[str],
+    panels: Sequence[Sequence[Layer]],
+    start: int = 0,
+    picks: Sequence[Pick] = (),
+) -> Player:
     """Return a player with one control, which goes through steps.
 
     Parameters
     ----------
-    name, title, panels
+    name, title, panels, picks
         As of `Player`.
     steps : sequence of str
         Each step in a few words.
+    start : int
+        The step at the start.
     """
-    return Player(name, title, [Control("Step", steps, "step")], panels)
+    return Player(name, title, [Control("Step", steps, "step", start)], panels, picks=picks)
 
 
 def _drawn(panel: Sequence[Layer], values: Mapping[int | str, int | str]) -> Iterator[Figure]:

@@ -96,7 +96,7 @@ def speeds(
         ],
         [left, right],
         looked_up((SIZE, CARD), texts),
-        pick=Pick(0, SIZE, "x", chart.places),
+        picks=[Pick(0, SIZE, "x", chart.places)],
     )
 
 
@@ -171,10 +171,10 @@ class _Chart:
         return self._figure(draw)
 
     @property
-    def places(self) -> list[float]:
-        """Where the sizes are, from left to right."""
-        found: list[float] = []
-        self._figure(lambda plot: found.extend(round(plot.x(size), 1) for size in self.sizes))
+    def places(self) -> list[tuple[float, int]]:
+        """Where the sizes are, from left to right, and which."""
+        found: list[tuple[float, int]] = []
+        self._figure(lambda plot: found.extend((round(plot.x(size), 1), i) for i, size in enumerate(self.sizes)))
         return found
 
     def _figure(self, draw: Callable[[Plot], None], alt: str = "") -> Figure:

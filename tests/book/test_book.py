@@ -219,7 +219,7 @@ const LEAST = 11;  // pixels
 const size = (text, view) => parseFloat(view.getComputedStyle(text).fontSize) * text.getScreenCTM().a;
 // Drives a player as a reader would, and reports for each state what it says to those who don't see it.
 async function drive(box, view) {
-  const {controls, preset, pick} = JSON.parse(box.querySelector("script").textContent);
+  const {controls, preset, picks = []} = JSON.parse(box.querySelector("script").textContent);
   const inputs = [...box.querySelectorAll(".sg-controls :is(input, select)")];
   const said = () => [...box.querySelectorAll("svg")].map(svg => svg.getAttribute("aria-label"));
   const drawn = () => [...box.querySelectorAll("svg")].map(svg => svg.children.length);
@@ -256,14 +256,15 @@ async function drive(box, view) {
   }
   await link(begin.map((start, i) => start ? 0 : controls[i].values.length - 1));
   note("far");
-  if (pick) {
-    const {left, top, width} = box.querySelectorAll("svg")[pick.panel].getBoundingClientRect();
-    const pixels = pick.at[4] * width / box.querySelectorAll("svg")[pick.panel].viewBox.baseVal.width;
-    const [clientX, clientY] = pick.axis === "x" ? [left + pixels, top + 9] : [left + 9, top + pixels];
+  for (const [i, {panel, axis, at}] of picks.entries()) {
     await link(begin);
+    const drawing = box.querySelectorAll("svg")[panel];
+    const {left, top, width} = drawing.getBoundingClientRect();
+    const pixels = at[4][0] * width / drawing.viewBox.baseVal.width;
+    const [clientX, clientY] = axis === "x" ? [left + pixels, top + 9] : [left + 9, top + pixels];
     for (const type of ["pointermove", "pointerdown"]) {
-      box.querySelectorAll("svg")[pick.panel].dispatchEvent(new view.PointerEvent(type, {clientX, clientY}));
-      note(type);
+      drawing.dispatchEvent(new view.PointerEvent(type, {clientX, clientY}));
+      note(`${type} ${i}`);
     }
   }
   await link(begin);
@@ -455,11 +456,11 @@ def test_players_show_what_they_carry(seen, book):
                 assert states["played"]["said"] in played, (name, player)
         lasts = [len(control["values"]) - 1 for control in controls]
         wanted["far"] = [0 if start else last for start, last in zip(begin, lasts, strict=True)]
-        if "pick" in data:
+        for i, pick in enumerate(data.get("picks", ())):
             there = list(begin)
-            there[data["pick"]["control"]] = 4
-            assert states["pointermove"]["said"] == shown(data, there)[0], (name, player)
-            wanted["pointerdown"] = there
+            there[pick["control"]] = pick["at"][4][1]
+            assert states[f"pointermove {i}"]["said"] == shown(data, there)[0], (name, player)
+            wanted[f"pointerdown {i}"] = there
         wanted |= {f"set {i}": [*lasts[: i + 1], *begin[i + 1 :]] for i in range(len(controls))}
         for what, state in wanted.items():
             assert (states[what]["said"], states[what]["drawn"]) == shown(data, state), (name, player, what)
