@@ -7,6 +7,7 @@
 "use strict";
 
 const PACE = 700; // milliseconds from step to step when playing
+const REST = 100; // milliseconds without a change after which the address follows: browsers refuse more than a few a second
 
 // The address ends in the player's name and the places of its controls' values: #reads=12 or #layouts=2.0.
 const address = (name, state) => `#${name}=${state.join(".")}`;
@@ -80,8 +81,10 @@ class Player {
       return at[far.indexOf(Math.min(...far))][1];
     };
     drawing.addEventListener("pointermove", event => {
+      const value = nearest(event);
+      if (value === this.state[control]) return;
       this.pause();
-      this.state[control] = nearest(event);
+      this.state[control] = value;
       this.show();
     });
     drawing.addEventListener("pointerdown", event => { this.pause(); this.set(control, nearest(event)); });
@@ -137,7 +140,12 @@ class Player {
     this.state[control] = value;
     if (this.preset) this.keepPreset(control);
     this.show();
-    if (this.timer) return; // who plays neither links nor listens
+    clearTimeout(this.telling);
+    if (!this.timer) this.telling = setTimeout(() => this.tell(), REST); // who plays neither links nor listens
+  }
+
+  // Let the address and those who listen know.
+  tell() {
     history.replaceState(null, "", address(this.name, this.state));
     this.said.textContent = this.drawings.map(drawing => drawing.getAttribute("aria-label")).join(" ");
   }
