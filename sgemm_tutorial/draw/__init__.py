@@ -2,7 +2,8 @@
 
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`,
 `fragments` and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
-happens when, and `charts` and `spread` draw numbers.
+happens when, and `charts` and `spread` draw numbers. `player` makes pictures that a reader steps through or sets:
+`reads` of a warp's requests, `tile_layouts` of a tile in shared memory.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
@@ -20,6 +21,7 @@ from .player import Control, Layer, Player, film
 from .reads import warp_reads
 from .requests import address_line, banks
 from .spread import spread
+from .tile_layouts import TileAccess, TileLayout, bank_layouts
 from .timeline import timeline
 
 __all__ = [
@@ -27,8 +29,11 @@ __all__ = [
     "Figure",
     "Layer",
     "Player",
+    "TileAccess",
+    "TileLayout",
     "access_map",
     "address_line",
+    "bank_layouts",
     "banks",
     "by_size",
     "chunks",
