@@ -3,7 +3,7 @@
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`,
 `fragments` and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
 happens when, and `charts` and `spread` draw numbers. `player` makes pictures that a reader steps through or sets:
-`reads` of a warp's requests, `tile_layouts` of a tile in shared memory.
+`reads` of a warp's requests, `tile_layouts` of a tile in shared memory, `pipeline` of the stages of one.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
@@ -17,6 +17,7 @@ from .maps import access_map, tiles
 from .memories import memories
 from .outer import outer_product
 from .owners import hierarchy
+from .pipeline import Ring, pipeline
 from .player import Control, Layer, Player, film
 from .reads import warp_reads
 from .requests import address_line, banks
@@ -29,6 +30,7 @@ __all__ = [
     "Figure",
     "Layer",
     "Player",
+    "Ring",
     "TileAccess",
     "TileLayout",
     "access_map",
@@ -48,6 +50,7 @@ __all__ = [
     "memories",
     "outer_product",
     "parts",
+    "pipeline",
     "prediction",
     "roofline",
     "scaling",
