@@ -2,12 +2,13 @@
 
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`,
 `fragments` and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
-happens when, and `charts` and `spread` draw numbers. `player` makes pictures that a reader steps through or sets:
+happens when, and `charts`, `spread` and `climb` draw numbers. `player` makes pictures that move, or that a reader sets:
 `reads` of a warp's requests, `tile_layouts` of a tile in shared memory, `pipeline` of the stages of one.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
 from .charts import by_size, ladder, lines, prediction, roofline, scaling
+from .climb import climb
 from .division import division, parts
 from .figure import Figure
 from .fragments import fragment
@@ -39,6 +40,7 @@ __all__ = [
     "banks",
     "by_size",
     "chunks",
+    "climb",
     "division",
     "film",
     "fragment",

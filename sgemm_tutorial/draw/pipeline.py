@@ -28,7 +28,7 @@ NAMES = {COMING: "pair {} on the way", THERE: "pair {} is there", READ: "pair {}
 TILES, FULL, EMPTY = "tiles", "full", "empty"
 ROW, PITCH = 22, 26  # height of a stage's bar, and from one to the next
 LEFT, TOP = MARGIN + 78, 4 * LINE
-LETTERS, TEXTS = 38, 9  # of a line of text below the bars, and lines
+LETTERS = 38  # of a line of text below the bars
 
 
 @dataclass(frozen=True)
@@ -119,19 +119,21 @@ def pipeline(
             raise ArgumentError("rings", f"places that {kernel.name} does nothing with", "those of its stages")
     most = max(len(film) + (fault is not None) for film, fault in zip(films, faults, strict=True))
     width = (WIDTH - MARGIN - LEFT) / most
+    texts = max(len(_lines(fault)) for fault in faults)
+    tall = TOP + stages * PITCH + texts * 18 + MARGIN
     bars, words = {}, {}
     for i, (film, fault) in enumerate(zip(films, faults, strict=True)):
         states = list(_states(film, stages))
         for step in range(most):
             now = min(step, len(film) - 1)
             failed = fault if step >= len(film) else None
-            bars[i, step] = _bars(states[: now + 1], width)
-            words[i, step] = _words(film[now], states[now], failed, now + (failed is not None), width)
+            bars[i, step] = _bars(states[: now + 1], width, tall)
+            words[i, step] = _words(film[now], states[now], failed, now + (failed is not None), width, tall)
     controls = [
         Control("Kernel", list(kernels)),
         Control("Step", [f"step {step + 1} of {most}" for step in range(most)], "step"),
     ]
-    panel = [Layer((), {(): _frame(stages)}), Layer((0, 1), bars), Layer((0, 1), words)]
+    panel = [Layer((), {(): _frame(stages, tall)}), Layer((0, 1), bars), Layer((0, 1), words)]
     kernel = next(iter(kernels.values()))
     return Player(name, f"Block 0 of {kernel.name} and the stages of its pipeline, step by step", controls, [panel])
 
@@ -207,12 +209,13 @@ def _states(film: Sequence[_Step], stages: int) -> Iterator[list[tuple[int, int]
         yield list(zip(state, tile, strict=True))
 
 
-def _height(stages: int) -> float:
-    return TOP + stages * PITCH + LINE + TEXTS * 18
+def _lines(fault: SimulationFault | None) -> list[str]:
+    """Return what a fault is about, in lines."""
+    return textwrap.wrap(fault.detail, LETTERS) if fault else []
 
 
-def _frame(stages: int) -> Figure:
-    with page(_height(stages), WIDTH) as sheet:
+def _frame(stages: int, tall: float) -> Figure:
+    with page(tall, WIDTH) as sheet:
         sheet.text(MARGIN, LINE, "Stages", TITLE, weight="bold")
         for x, fill, text in ((78, ORANGE, "coming"), (160, PALE, "there"), (232, BLUE, "read")):
             sheet.boxes([(x, LINE - 12, 12, 12)], fill)
@@ -222,9 +225,9 @@ def _frame(stages: int) -> Figure:
         return sheet.finish("")
 
 
-def _bars(states: Sequence[Sequence[tuple[int, int]]], width: float) -> Figure:
+def _bars(states: Sequence[Sequence[tuple[int, int]]], width: float, tall: float) -> Figure:
     """Draw what each stage has been so far, from left to right."""
-    with page(_height(len(states[0])), WIDTH) as sheet:
+    with page(tall, WIDTH) as sheet:
         for step, stages in enumerate(states):
             for stage, (state, _) in enumerate(stages):
                 if state != FREE:
@@ -233,10 +236,10 @@ def _bars(states: Sequence[Sequence[tuple[int, int]]], width: float) -> Figure:
 
 
 def _words(
-    step: _Step, stages: Sequence[tuple[int, int]], fault: SimulationFault | None, at: int, width: float
+    step: _Step, stages: Sequence[tuple[int, int]], fault: SimulationFault | None, at: int, width: float, tall: float
 ) -> Figure:
     """Say who does what, which pair of tiles each stage has, and what has gone wrong."""
-    with page(_height(len(stages)), WIDTH) as sheet:
+    with page(tall, WIDTH) as sheet:
         sheet.text(MARGIN, 2 * LINE, fault.kind if fault else step.words, weight="bold")
         where = f"line {fault.line}, thread {fault.thread}" if fault else f"{step.who}, line {step.line}"
         sheet.text(MARGIN, 3 * LINE - 2, where, SMALL)
@@ -246,8 +249,8 @@ def _words(
         x, bottom = LEFT + (at + 1) * width, TOP + len(stages) * PITCH
         sheet.lines([[(x, TOP - 4), (x, bottom)]], INK, linewidth=1.5)
         if fault:
-            for i, line in enumerate(textwrap.wrap(fault.detail, LETTERS)):
-                sheet.text(MARGIN, bottom + LINE + i * 18, line, SMALL)
+            for i, line in enumerate(_lines(fault)):
+                sheet.text(MARGIN, bottom + (i + 1) * 18, line, SMALL)
             return sheet.finish(f"The simulator stops here: {fault}.")
         each = "; ".join(
             f"stage {stage}: " + (NAMES[state].format(tile) if state != FREE else "free")

@@ -1,7 +1,6 @@
 """The stages of a pipeline, step by step: a player shows what kernels do, and what the simulator finds."""
 
 import re
-import textwrap
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import sgemm_tutorial as sg
 from sgemm_tutorial import ArgumentError, SimulationFault
 from sgemm_tutorial.draw import Ring
 from sgemm_tutorial.draw.figure import BLUE, ORANGE
-from sgemm_tutorial.draw.pipeline import LETTERS, TEXTS
 
 TILES = 5
 PIPELINE = sg.find("11").variant(BM=64, BN=64, BK=8, WM=32, WN=32, TM=8, TN=4, STAGES=3)
@@ -86,7 +84,7 @@ def test_mistakes_end_with_the_simulator_s_words(player, operands):
 
 
 def test_full_and_empty():
-    wide = sg.find("18").variant(BN=128, WN=128)
+    wide = sg.find("18").variant(BN=128, WN=128, CLUSTER=1)
     of = wide.parameters
     stages, a, b = of["STAGES"], 2 * of["BM"] * of["BK"], 2 * of["BK"] * of["BN"]
     rings = [
@@ -112,7 +110,6 @@ def test_full_and_empty():
         assert mine[:3] == [f"copy to stage {stage}.", f"stage {stage} is full: go on.", f"multiply stage {stage}."]
     stuck = said(player, 1)[-1]
     assert "The simulator stops here: deadlock" in stuck and "let go" not in " ".join(said(player, 1))
-    assert len(textwrap.wrap(stuck, LETTERS)) <= TEXTS + 3
 
 
 def test_a_kernel_without_such_stages(operands):
