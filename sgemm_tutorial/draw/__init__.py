@@ -7,6 +7,7 @@ happens when, and `charts`, `spread` and `climb` draw numbers. `player` makes pi
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
+from .calculator import calculator
 from .charts import by_size, ladder, lines, prediction, roofline, scaling
 from .climb import climb
 from .division import division, parts
@@ -14,23 +15,28 @@ from .figure import Figure
 from .fragments import fragment
 from .grid import grid
 from .layouts import chunks, layout
+from .lowering import lowering
 from .maps import access_map, tiles
 from .memories import memories
 from .outer import outer_product
 from .owners import hierarchy
 from .pipeline import Ring, pipeline
-from .player import Control, Layer, Player, film
+from .player import Computed, Control, Layer, Pick, Player, Preset, film, looked_up
 from .reads import warp_reads
 from .requests import address_line, banks
+from .speeds import speeds
 from .spread import spread
 from .tile_layouts import TileAccess, TileLayout, bank_layouts
 from .timeline import timeline
 
 __all__ = [
+    "Computed",
     "Control",
     "Figure",
     "Layer",
+    "Pick",
     "Player",
+    "Preset",
     "Ring",
     "TileAccess",
     "TileLayout",
@@ -39,6 +45,7 @@ __all__ = [
     "bank_layouts",
     "banks",
     "by_size",
+    "calculator",
     "chunks",
     "climb",
     "division",
@@ -49,6 +56,8 @@ __all__ = [
     "ladder",
     "layout",
     "lines",
+    "looked_up",
+    "lowering",
     "memories",
     "outer_product",
     "parts",
@@ -56,6 +65,7 @@ __all__ = [
     "prediction",
     "roofline",
     "scaling",
+    "speeds",
     "spread",
     "tiles",
     "timeline",
