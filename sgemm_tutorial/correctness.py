@@ -50,7 +50,7 @@ IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no t
 ALIGNMENT = 512  # bytes: what CuPy aligns an allocation to
 GUARD_ROWS = 128
 GUARD_LIMITS = (1 << 12, 1 << 20)  # elements
-GUARD_OF_INPUT = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}  # NaN, by bytes of an element
+GUARD_OF_INPUT = {2: 0x7FFF, 4: 0x7FC00000, 8: 0x7FF8000000000000}  # NaN, of any type of so many bytes
 GUARD_OF_C = {4: 0x7FC5A3E1, 8: 0x7FF85A3E17C5A3E1}  # a NaN with bits that no arithmetic makes
 EXTREMES = {
     np.dtype(np.float32): (1e-42, -1e-45, 1e38, 1e-41),

@@ -75,8 +75,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     if match := TRANSFER.fullmatch(instruction.opcode):
         action, matrix, layout, space, kind = match.groups()
         if (action, matrix, kind) in TRANSFERS and len(instruction.operands) == 3 and (space or kind == "bf16"):
-            transfer = _transfer if space else _generic
-            return transfer(instruction, reader, address, action, matrix, layout, space, kind)
+            return _transfer(instruction, reader, address, action, matrix, layout, space, kind)
     elif (match := MULTIPLY.fullmatch(instruction.opcode)) and len(instruction.operands) == 4:
         return _multiply(instruction, reader, *((of_bf16, 4) if match[3] else (of_fp16, 8)))
     raise unsupported(instruction)
@@ -171,7 +170,7 @@ def _truncated(x: np.ndarray) -> np.ndarray:
     return canonical(np.where(over, np.nextafter(result, np.float32(0)), result) + np.float32(0))
 
 
-def _accesses(kind: str, layout: str, space: str) -> np.ndarray:
+def _accesses(kind: str, layout: str, space: str | None) -> np.ndarray:
     """Return where in a matrix, counted as it lies in memory, each access of each lane goes: (accesses, 32, count)."""
     if (kind, space) == ("f16", "shared"):
         return (_lane % SIZE * SIZE + _lane // SIZE * 8 + _element)[None]
@@ -185,25 +184,16 @@ def _turned(places: np.ndarray) -> np.ndarray:
     return places % SIZE * SIZE + places // SIZE
 
 
-def _generic(instruction: Instruction, reader: Callable, address: Callable, *of: str) -> Step:
-    """Decode a load from a generic address: the lower ones are in the window of shared memory."""
+def _parts(space: str | None, base: np.ndarray) -> list[tuple[str, slice | np.ndarray, np.ndarray]]:
+    """Return the spaces in which warps find their matrices, which warps those are, and the addresses there.
 
-    def within(operand: Operand, instruction: Instruction) -> Callable[[Batch, Lanes], np.ndarray]:
-        locate = address(operand, instruction)
-        return lambda batch, lanes: locate(batch, lanes) - np.uint64(SHARED_WINDOW)
-
-    action, matrix, layout, _, kind = of
-    in_shared = _transfer(instruction, reader, within, action, matrix, layout, "shared", kind)
-    in_global = _transfer(instruction, reader, address, action, matrix, layout, "global", kind)
-    locate = address(instruction.operands[1], instruction)
-
-    def execute(batch: Batch, lanes: Lanes) -> None:
-        shared = batch.spread(locate(batch, lanes), lanes) < np.uint64(ARRAYS)
-        for step, those in ((in_shared, shared), (in_global, ~shared)):
-            if those.any():
-                step(batch, batch.among(lanes, those))
-
-    return execute
+    Of generic addresses those below the first array are in the window of shared memory.
+    """
+    if space:
+        return [(space, slice(None), base)]
+    shared = base < np.uint64(ARRAYS)
+    parts = (("shared", shared, base - np.uint64(SHARED_WINDOW)), ("global", ~shared, base))
+    return [(name, warps, begin[warps]) for name, warps, begin in parts if warps.any()]
 
 
 def _transfer(
@@ -213,10 +203,13 @@ def _transfer(
     action: str,
     matrix: str,
     layout: str,
-    space: str,
+    space: str | None,
     kind: str,
 ) -> Step:
-    """Decode ``load {registers}, [address], stride`` or ``store [address], {registers}, stride``."""
+    """Decode ``load {registers}, [address], stride`` or ``store [address], {registers}, stride``.
+
+    Without a space the address is generic.
+    """
     where, vector = instruction.operands[:2] if action == "store" else instruction.operands[1::-1]
     registers = _registers(vector, instruction, 4 if kind == "bf16" else 8)
     locate, step_by = address(where, instruction), reader(instruction.operands[2], "u32", instruction)
@@ -229,6 +222,7 @@ def _transfer(
     line = instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
+        those = lanes  # of one of the spaces
         try:
             require_whole(batch, lanes)
             base, stride = (_of_warps(get(batch, lanes), batch, lanes) for get in (locate, step_by))
@@ -237,19 +231,24 @@ def _transfer(
             if action == "store":
                 fragment = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads], axis=1)
                 held[:, mine] = fragment.reshape(-1, WARP, 8)
-            for places, offset in zip(accesses, offsets, strict=True):
-                steps = offset // SIZE * stride[:, None] + offset % SIZE
-                addresses = (base[:, None] + steps * np.uint64(dtype.itemsize)).ravel()
-                if action == "load":
-                    loaded = _load(batch, space, addresses, lanes, dtype, count)
-                    for i, value in enumerate(loaded):
-                        held[:, places[:, i]] = value.reshape(-1, WARP)
-                else:
-                    _store(batch, space, addresses, lanes, [held[:, places[:, i]].ravel() for i in range(count)])
-                batch.tally(line, space, action, addresses, lanes, count * dtype.itemsize)
-                batch.trace(line, space, action, addresses, lanes, count * dtype.itemsize)
+            for where, warps, begin in _parts(space, base):
+                if len(begin) < len(base):
+                    those = batch.among(lanes, np.repeat(warps, WARP))
+                part = held[warps]
+                for places, offset in zip(accesses, offsets, strict=True):
+                    steps = offset // SIZE * stride[warps, None] + offset % SIZE
+                    addresses = (begin[:, None] + steps * np.uint64(dtype.itemsize)).ravel()
+                    if action == "load":
+                        loaded = _load(batch, where, addresses, those, dtype, count)
+                        for i, value in enumerate(loaded):
+                            part[:, places[:, i]] = value.reshape(-1, WARP)
+                    else:
+                        _store(batch, where, addresses, those, [part[:, places[:, i]].ravel() for i in range(count)])
+                    batch.tally(line, where, action, addresses, those, count * dtype.itemsize)
+                    batch.trace(line, where, action, addresses, those, count * dtype.itemsize)
+                held[warps] = part
         except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
+            raise batch.fault(violation, instruction, those) from None
         if action == "load":
             fragment = held[:, mine].reshape(-1, 8)
             values = fragment if kind == "f32" else fragment.view(np.uint32)
