@@ -51,10 +51,13 @@ class SimulationFault(TutorialError):  # noqa: N818 - the field's word
         Line of the kernel's source file.
     block, thread : int
         Linear block index in the grid and linear thread index in the block of the first offender.
+    trace, events : list
+        What the traced blocks had done until then, as of a `Run`.
     """
 
     def __init__(self, kind: str, kernel: str, detail: str, place: tuple[int, int, int] | None = None) -> None:
         where = ", line {}, block {}, thread {}".format(*place) if place else ""
         super().__init__(f"{kind}: {kernel}{where}: {detail}")
-        self.kind, self.kernel = kind, kernel
+        self.kind, self.kernel, self.detail = kind, kernel, detail
         self.line, self.block, self.thread = place or (None, None, None)
+        self.trace, self.events = [], []

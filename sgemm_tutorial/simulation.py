@@ -12,7 +12,7 @@ from .catalogue import find
 from .compiler import PTX_ALONE
 from .errors import ArgumentError
 from .kernel import MULTIPROCESSORS, Kernel
-from .simulator.batch import Access
+from .simulator.batch import Access, Event
 from .simulator.counting import Counts
 from .table import Table, Tabular
 
@@ -34,6 +34,8 @@ class Run(Tabular):
         The sum over all lines.
     trace : list of Access
         The traced blocks' accesses, in the order they were made.
+    events : list of Event
+        What else those blocks did to begin asynchronous work or to keep it in order.
     """
 
     kernel: Kernel
@@ -41,6 +43,7 @@ class Run(Tabular):
     C: np.ndarray = field(repr=False)
     lines: dict[int, Counts] = field(repr=False)
     trace: list[Access] = field(repr=False)
+    events: list[Event] = field(default_factory=list, repr=False)
 
     @property
     def total(self) -> Counts:
@@ -165,4 +168,4 @@ def simulate(
         if any(not 0 <= number < grid for number in numbers):
             raise ArgumentError(name, str(sorted(numbers)), f"blocks from 0 to {grid - 1}")
     machine = kernel.simulated(problem, architecture, trace, blocks, progress, multiprocessors)
-    return Run(kernel, problem.K, problem.C, machine.counts(), machine.trace)
+    return Run(kernel, problem.K, problem.C, machine.counts(), machine.trace, machine.events)

@@ -60,7 +60,7 @@ class SharedMachine(Machine):
         else:
             before = {key: array.tobytes() for key, array in arrays.items()}
             self.simulate(blocks, only, progress)
-            self.left = super().counts(), super().trace
+            self.left = super().counts(), super().trace, super().events
             changed = {key: array for key, array in arrays.items() if array.tobytes() != before[key]}
             with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
                 file.write(zlib.compress(pickle.dumps((self.left, changed)), 1))
@@ -72,6 +72,10 @@ class SharedMachine(Machine):
     @property
     def trace(self):
         return self.left[1] if self.left else super().trace
+
+    @property
+    def events(self):
+        return self.left[2] if self.left else super().events
 
 
 def share():

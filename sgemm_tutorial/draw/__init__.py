@@ -2,7 +2,8 @@
 
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`,
 `fragments` and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
-happens when, and `charts`, `spread` and `climb` draw numbers. What moves is a `player`'s.
+happens when, and `charts`, `spread` and `climb` draw numbers. `player` makes pictures that move, or that a reader sets:
+`reads` of a warp's requests, `tile_layouts` of a tile in shared memory, `pipeline` of the stages of one.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
@@ -19,11 +20,13 @@ from .maps import access_map, tiles
 from .memories import memories
 from .outer import outer_product
 from .owners import hierarchy
+from .pipeline import Ring, pipeline
 from .player import Computed, Control, Layer, Pick, Player, Preset, film, looked_up
 from .reads import warp_reads
 from .requests import address_line, banks
 from .speeds import speeds
 from .spread import spread
+from .tile_layouts import TileAccess, TileLayout, bank_layouts
 from .timeline import timeline
 
 __all__ = [
@@ -34,8 +37,12 @@ __all__ = [
     "Pick",
     "Player",
     "Preset",
+    "Ring",
+    "TileAccess",
+    "TileLayout",
     "access_map",
     "address_line",
+    "bank_layouts",
     "banks",
     "by_size",
     "calculator",
@@ -54,6 +61,7 @@ __all__ = [
     "memories",
     "outer_product",
     "parts",
+    "pipeline",
     "prediction",
     "roofline",
     "scaling",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
-from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, Box, Figure, Page, page
+from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, Figure, Page, page
 from .player import Layer, Player, film
 from .requests import served
 from .warp import in_words, lane_colour
@@ -61,16 +61,18 @@ def warp_reads(
         raise ArgumentError("arrays", f"{', '.join(arrays)}, which a kernel does not use", "arrays that each run uses")
     depths = [_depths(run, of) for run, of in zip(runs, asked, strict=True)]
     steps = _in_step(depths)
-    rows = max(_rows(r)[1] for of in asked for r in of)
+    rows = max(in_rows(r)[1] for of in asked for r in of)
     height = max(8.0, min(14.0, 256 / rows))
     panels, longest = [], Counter[str]()
     for totals in (*map(_totals, asked), *predicted):
         longest |= Counter(totals)
+    if not predicted:
+        del longest["requests"]  # the steps count them
     for run, of, depth, at in zip(runs, asked, depths, zip(*(places for _, places in steps), strict=True), strict=True):
         expected = predicted[len(panels)] if predicted else {}
         pictures = _pictures(of, depth, expected, longest, rows, height)
         frames = {(step,): pictures[place] for step, place in enumerate(at)}
-        panels.append([Layer((), {(): _frame(run, rows, height)}), Layer((0,), frames)])
+        panels.append([Layer((), {(): frame(run.kernel.name, rows, height)}), Layer((0,), frames)])
     names = " and of ".join(run.kernel.name for run in runs)
     labels = [f"k = {k} of {runs[0].K}" for k, _ in steps]
     return film(name, f"What warp {warp} of {names} asks of memory, request by request", labels, panels)
@@ -107,7 +109,7 @@ def _in_step(depths: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
     return steps
 
 
-def _rows(r: Request) -> tuple[list[tuple[int, int, list[int]]], int]:
+def in_rows(r: Request) -> tuple[list[tuple[int, int, list[int]]], int]:
     """Return each word of a request with its row and its lanes, and how many rows there are."""
     if r.space == "shared":
         words = served(r)
@@ -121,11 +123,11 @@ def _rows(r: Request) -> tuple[list[tuple[int, int, list[int]]], int]:
     return words, 1 + max(row for row, _, _ in words)
 
 
-def _frame(run: Run, rows: int, height: float) -> Figure:
-    """Draw what stands still."""
+def frame(title: str, rows: int, height: float) -> Figure:
+    """Draw what stands still in pictures of requests that have up to so many rows, so many pixels high."""
     bottom = ROWS_AT + rows * height
-    with page(_height(rows, height), WIDTH) as sheet:
-        sheet.text(MARGIN, LINE, run.kernel.name, TITLE, weight="bold")
+    with page(under(rows, height), WIDTH) as sheet:
+        sheet.text(MARGIN, LINE, title, TITLE, weight="bold")
         for lane in (8, 16, 24, 31):
             sheet.text(MARGIN + PITCH * (lane + 0.5), LANES_AT - 20, str(lane), SMALL, "center")
         sheet.text(MARGIN, LANES_AT - 20, "lane 0", SMALL)
@@ -138,7 +140,8 @@ def _frame(run: Run, rows: int, height: float) -> Figure:
         return sheet.finish("")
 
 
-def _height(rows: int, height: float) -> float:
+def under(rows: int, height: float) -> float:
+    """Return the height of such a picture, with room for text under its rows."""
     return ROWS_AT + rows * height + 4 * LINE
 
 
@@ -158,10 +161,10 @@ def _pictures(
     found = []
     for r, k in zip(of, depths, strict=True):
         so_far += _totals([r])
-        with page(_height(rows, height), WIDTH) as sheet:
+        with page(under(rows, height), WIDTH) as sheet:
             sheet.text(MARGIN, 2 * LINE, f"{r.kind} of {r.array}, line {r.line}, k = {k}", SMALL)
             sheet.text(MARGIN, 3 * LINE - 2, r.cost, weight="bold")
-            _draw(sheet, r, height)
+            draw_request(sheet, r, height)
             y = ROWS_AT + rows * height + 18
             row = "a wavefront, 32 banks" if r.space == "shared" else "a line, 4 sectors"
             sheet.text(MARGIN, y, f"each row: {row}", SMALL)
@@ -194,7 +197,7 @@ def _sum(so_far: Mapping[str, int], predicted: Mapping[str, int], noun: str) -> 
     return f"{number}, {predicted[noun]:,} predicted in all" if noun in predicted else number
 
 
-def _draw(sheet: Page, r: Request, height: float) -> None:
+def draw_request(sheet: Page, r: Request, height: float) -> None:
     """Draw the lanes that take part, and the words they want in rows of 128 bytes."""
     for lane in range(WARP):
         box = (MARGIN + PITCH * lane + 1, LANES_AT - 14, PITCH - 2, 14)
@@ -202,7 +205,7 @@ def _draw(sheet: Page, r: Request, height: float) -> None:
             sheet.boxes([box], lane_colour(lane))
         else:
             sheet.boxes([box], edgecolor=INK, linewidth=0.8)
-    words, rows = _rows(r)
+    words, rows = in_rows(r)
     if r.space == "global":
         per_sector = SECTOR // WORD
         row_of = {word // BANKS: row for row, word, _ in words}
@@ -219,10 +222,20 @@ def _draw(sheet: Page, r: Request, height: float) -> None:
             ],
             PALE,
         )
-    wanted: defaultdict[tuple[int, tuple[int, ...]], list[Box]] = defaultdict(list)
+    wanted: defaultdict[tuple[int, int, tuple[int, ...]], list[int]] = defaultdict(list)
     for row, word, of in words:
-        box = (MARGIN + PITCH * (word % BANKS) + 1, ROWS_AT + row * height + 1, PITCH - 2, height - 2)
-        wanted[row, tuple(of)].append(box)
-    for (_, of), boxes in wanted.items():
+        wanted[row, word // BANKS, tuple(of)].append(word)
+    for (row, _, of), mine in wanted.items():
+        boxes = [
+            (MARGIN + PITCH * (first % BANKS) + 1, ROWS_AT + row * height + 1, PITCH * count - 2, height - 2)
+            for first, count in stretches(mine)
+        ]
         sheet.boxes(boxes, lane_colour(of[0]) if len(of) == 1 else INK)
     sheet.boxes([(MARGIN, ROWS_AT, WIDTH - 2 * MARGIN, rows * height)], edgecolor=INK, linewidth=0.8)
+
+
+def stretches(words: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield, of words in ascending order, the first of each consecutive few and how many they are."""
+    numbers = np.array(words)
+    for few in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1):
+        yield int(few[0]), len(few)

@@ -111,6 +111,7 @@ def _operation(instruction: Instruction, reader: Callable, address: Callable, na
         operands = operands[1:]
     locate = address(operands[0], instruction)
     read = reader(operands[1] if len(operands) > 1 else Immediate(1), "u32", instruction)
+    line = instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         who = batch.places(lanes)
@@ -127,6 +128,7 @@ def _operation(instruction: Instruction, reader: Callable, address: Callable, na
                 batch.barriers.receive(places, number)
             if name.startswith("arrive"):
                 batch.barriers.arrive(who, places, number if name == "arrive" else np.ones_like(number))
+                batch.note(line, "arrive", lanes, where)
         except Violation as violation:
             raise batch.fault(violation, instruction, lanes) from None
 
@@ -145,6 +147,7 @@ def _wait(instruction: Instruction, reader: Callable, address: Callable) -> Step
             places = batch.barriers.find(who, addresses)
         except Violation as violation:
             raise batch.fault(violation, instruction, lanes) from None
-        batch.question = Question(target.name, who, places, parities.astype(np.int64) & 1, line)
+        batch.note(line, "ask", lanes, addresses)
+        batch.question = Question(target.name, who, places, parities.astype(np.int64) & 1, addresses, line)
 
     return execute

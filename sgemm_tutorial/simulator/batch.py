@@ -74,6 +74,41 @@ class Access:
     offsets: np.ndarray
 
 
+@dataclass(frozen=True)
+class Event:
+    """Something that threads of a traced block do, all at once, to begin asynchronous work or to keep it in order.
+
+    Attributes
+    ----------
+    line : int
+        Line of the kernel's source.
+    kind : str
+        "copy": has the copy engine bring a box. "multiply": has ``wgmma`` multiply tiles. "commit copies" and "commit
+        products": ends a group. "wait for copies" and "wait for products": for groups. "arrive": at an mbarrier. "ask":
+        begins to wait for a phase of one. "go on": has waited for it. "barrier": has waited for all of the block.
+    block : int
+        Linear block index.
+    threads : array of int
+        Linear indices in the block of the threads that do it.
+    before : int
+        How many accesses the trace held by then.
+    array, offset : str, int
+        Where the first of them has the box, a tile or the mbarrier: the variable in shared memory, and the byte. Of
+        the other kinds, nowhere.
+    pending : int
+        Of a wait for groups, how many it leaves under way.
+    """
+
+    line: int
+    kind: str
+    block: int
+    threads: np.ndarray
+    before: int
+    array: str = ""
+    offset: int = 0
+    pending: int = 0
+
+
 @dataclass(eq=False)
 class Launch:
     """What all batches of one launch share: what they run, on what, and what is counted and kept of it.
@@ -106,6 +141,8 @@ class Launch:
         Blocks whose accesses are kept.
     trace : list of Access
         Those accesses, in the order in which they are made.
+    events : list of Event
+        What else those blocks do, likewise.
     tallies : dict of int to Counts
         What accesses to memory take, by source line.
     warps_through, threads_through : array of int64
@@ -126,6 +163,7 @@ class Launch:
     maps: dict[int, tuple[TensorMap, Buffer]]
     traced: frozenset[int]
     trace: list[Access] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     tallies: defaultdict[int, Counts] = field(default_factory=lambda: defaultdict(Counts))
 
     def __post_init__(self) -> None:
@@ -220,7 +258,10 @@ class Batch:
     def _leave(self, program: Program, last: Instruction, here: int, lanes: Lanes) -> Iterator[tuple[int, Lanes]]:
         """Yield where the lanes go from the end of a basic block, and which."""
         if last.opcode in ("bar.sync", "bar.warp.sync"):
-            yield from self._meet(here, lanes, *self._party(last))
+            for target, released in self._meet(here, lanes, *self._party(last)):
+                if last.opcode == "bar.sync":
+                    self.note(last.line, "barrier", released)
+                yield target, released
             return
         if last.opcode.startswith((WAITS, CLUSTER_WAITS)):
             yield here + 1, self._answered(here + 1, self.question)
@@ -255,6 +296,8 @@ class Batch:
         if self.tiles and not meeting:
             self.tiles.land(question.places[~self.barriers.over(question)])
         over = self.clusters.answered(question) if meeting else self.barriers.answered(question)
+        if not meeting:
+            self.note(question.line, "go on", question.lanes[over], question.addresses[over])
         if not over.all():
             self.asleep.append((target, question.part(~over)))
         lanes = question.lanes[over]
@@ -507,14 +550,7 @@ class Batch:
                 if space == "shared":
                     addresses = addresses % np.uint64(1 << RANK)
                 first = int(addresses[mine][0])
-                if space == "global":
-                    array, offset = self.launch.memory.name(first)
-                else:
-                    array, offset = next(
-                        (v.name, first - v.offset)
-                        for v in self.launch.program.shared.values()
-                        if v.offset <= first < v.offset + v.size
-                    )
+                array, offset = self.launch.memory.name(first) if space == "global" else self._variable(first)
                 self.launch.trace.append(
                     Access(
                         line,
@@ -527,6 +563,23 @@ class Batch:
                         addresses[mine].astype(np.int64) - (first - offset),
                     )
                 )
+
+    def note(self, line: int, kind: str, lanes: Lanes, addresses: np.ndarray | None = None, pending: int = 0) -> None:
+        """Keep what active lanes of each traced block do; of an address in shared memory per lane, the first counts."""
+        for number in self.traced:
+            mine = np.flatnonzero(self.pick(self.block, lanes) == number)
+            if len(mine):
+                place = ("", 0) if addresses is None else self._variable(int(addresses[mine[0]]) % (1 << RANK))
+                block, threads = int(self.blocks[number]), self.pick(self.thread, lanes)[mine]
+                self.launch.events.append(Event(line, kind, block, threads, len(self.launch.trace), *place, pending))
+
+    def _variable(self, address: int) -> tuple[str, int]:
+        """Return the variable in shared memory that an address is in, and the byte there."""
+        return next(
+            (v.name, address - v.offset)
+            for v in self.launch.program.shared.values()
+            if v.offset <= address < v.offset + v.size
+        )
 
     def fault(self, violation: Violation, instruction: Instruction, lanes: Lanes) -> SimulationFault:
         """Complete a violation with kernel, block, thread and source line."""

@@ -357,17 +357,25 @@ class Code:
         if instruction.opcode == "cp.async.wait_group":
             if len(operands) != 1 or not isinstance(operands[0], Immediate) or operands[0].value < 0:
                 raise unsupported(instruction)
-            return lambda batch, lanes: batch.copies.wait(lanes, operands[0].value)
+
+            def wait(batch: Batch, lanes: Lanes) -> None:
+                batch.note(instruction.line, "wait for copies", lanes, pending=operands[0].value)
+                batch.copies.wait(lanes, operands[0].value)
+
+            return wait
         if operands:
             raise unsupported(instruction)
-        if instruction.opcode == "cp.async.commit_group":
-            return lambda batch, lanes: batch.copies.commit(lanes)
+
+        def commit(batch: Batch, lanes: Lanes) -> None:
+            batch.note(instruction.line, "commit copies", lanes)
+            batch.copies.commit(lanes)
 
         def wait_all(batch: Batch, lanes: Lanes) -> None:
-            batch.copies.commit(lanes)
+            commit(batch, lanes)
+            batch.note(instruction.line, "wait for copies", lanes)
             batch.copies.wait(lanes, 0)
 
-        return wait_all
+        return commit if instruction.opcode == "cp.async.commit_group" else wait_all
 
 
 @lru_cache(maxsize=16)

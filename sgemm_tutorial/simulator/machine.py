@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, SimulationFault
 from ..hardware import THREADS_MAX
 from ..progress import bar
-from .batch import Access, Batch, Launch
+from .batch import Access, Batch, Event, Launch
 from .clusters import BLOCKS_MAX
 from .counting import Counts
 from .decode import decode
@@ -89,6 +89,11 @@ class Machine:
         """The traced blocks' accesses, in the order in which they were made."""
         return self.launch.trace
 
+    @property
+    def events(self) -> list[Event]:
+        """What else they did, in order."""
+        return self.launch.events
+
     def run(self, blocks: int, only: Collection[int] | None = None, progress: bool | None = False) -> None:
         """Execute a grid of that many blocks, or only some blocks of it with their clusters; see `bar` for `progress`.
 
@@ -105,9 +110,13 @@ class Machine:
         chosen = np.arange(blocks // cluster) if only is None else np.unique(np.array(sorted(only)) // cluster)
         todo = (chosen[:, None] * cluster + np.arange(cluster)).reshape(-1)
         at_once = max(LANES // self.launch.threads // cluster, 1) * cluster
-        with np.errstate(all="ignore"):
-            for start in bar(range(0, len(todo), at_once), show=progress, unit="batch"):
-                Batch(self.launch, todo[start : start + at_once], blocks).run()
+        try:
+            with np.errstate(all="ignore"):
+                for start in bar(range(0, len(todo), at_once), show=progress, unit="batch"):
+                    Batch(self.launch, todo[start : start + at_once], blocks).run()
+        except SimulationFault as fault:
+            fault.trace, fault.events = self.trace, self.events
+            raise
 
     def counts(self) -> dict[int, Counts]:
         """Return what was counted, by source line."""

@@ -43,6 +43,8 @@ class Question:
         The register that is to be set.
     lanes, places, parity : array of int64, shape (n,)
         The lanes, their mbarriers in `Barriers.state`, and which phase each waits for.
+    addresses : array of uint64, shape (n,)
+        Where those mbarriers are.
     line : int
         Of the source.
     """
@@ -51,11 +53,13 @@ class Question:
     lanes: np.ndarray
     places: np.ndarray
     parity: np.ndarray
+    addresses: np.ndarray
     line: int
 
     def part(self, which: np.ndarray) -> Question:
         """Return the lanes where `which` holds, alone."""
-        return Question(self.target, self.lanes[which], self.places[which], self.parity[which], self.line)
+        arrays = (values[which] for values in (self.lanes, self.places, self.parity, self.addresses))
+        return Question(self.target, *arrays, self.line)
 
 
 class Barriers:

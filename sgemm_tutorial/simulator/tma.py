@@ -105,6 +105,7 @@ def _copy(
                     tally.global_load_bytes += bytes_read
                     tally.global_load_sectors += sectors
                 batch.tiles.depart(int(who[lane]), goes, data, place)
+                batch.note(line, "copy", who[lane : lane + 1], np.array([goes]))
                 tally.shared_store_bytes += len(data)
                 before = lane
         except Violation as violation:

@@ -74,22 +74,30 @@ def step(instruction: Instruction, reader: Callable) -> Step:
     if opcode == FENCE and not operands:
         return _of_warps(instruction, lambda batch, who: batch.accumulators.ordered.__setitem__(who, True))
     if opcode == COMMIT and not operands:
-        return _of_warps(instruction, lambda batch, who: batch.accumulators.commit(who))
+        return _of_warps(instruction, lambda batch, who: batch.accumulators.commit(who), "commit products")
     if opcode == WAIT and len(operands) == 1 and isinstance(operands[0], Immediate) and operands[0].value >= 0:
         pending = operands[0].value
-        return _of_warps(instruction, lambda batch, who: batch.accumulators.wait(who, pending, batch.registers))
+
+        def wait(batch: Batch, who: np.ndarray) -> None:
+            batch.accumulators.wait(who, pending, batch.registers)
+
+        return _of_warps(instruction, wait, "wait for products", pending)
     match = MULTIPLY.fullmatch(opcode)
     if match and int(match[1]) in range(8, 257, 8) and match.groups()[1:] in KINDS and len(operands) >= 6:
         return _multiply(instruction, reader, int(match[1]), KINDS[match.groups()[1:]])
     raise unsupported(instruction)
 
 
-def _of_warps(instruction: Instruction, act: Callable[[Batch, np.ndarray], None]) -> Step:
-    """Return what does something for whole warps, and completes what it finds wrong."""
+def _of_warps(
+    instruction: Instruction, act: Callable[[Batch, np.ndarray], None], kind: str = "", pending: int = 0
+) -> Step:
+    """Return what does something for whole warps, an event of that kind if it is one, and completes what is wrong."""
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         try:
             require_whole(batch, lanes)
+            if kind:
+                batch.note(instruction.line, kind, lanes, pending=pending)
             act(batch, batch.places(lanes))
         except Violation as violation:
             raise batch.fault(violation, instruction, lanes) from None
@@ -177,6 +185,8 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         spread = result.reshape(len(heads), ROWS, columns // 8, 8)[:, rows, :, places].transpose(2, 0, 3, 1)
         for name, value in zip(sums, spread.reshape(-1, columns // 2).T, strict=True):
             held.values[name].view(np.float32)[who] = value
+        first = batch.spread(descriptors[0](batch, lanes), lanes)
+        batch.note(line, "multiply", lanes, (first & np.uint64(0x3FFF)) << np.uint64(4))
 
     return _of_warps(instruction, execute)
 

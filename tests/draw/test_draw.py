@@ -108,6 +108,9 @@ def launched(n: int = 1000) -> Launched:
 def pictures() -> dict[str, draw.Figure]:
     """Return one of each picture and of what may break it."""
     four = made(THREADS * 16, 16, "global", "A")
+    tile = draw.TileAccess("load of A", request(made(THREADS * 128, 16), array="As"), 128, 32)
+    layouts = [*map(draw.TileLayout, (0, 4, 16)), *(draw.TileLayout(chunk=chunk, rows=8) for chunk in (8, 16))]
+    over_banks = draw.bank_layouts("layouts", [tile], layouts)
     many = [f"{i:02}_{'x' * 18}" for i in range(17)]
     return {
         "map naive": draw.access_map(traced(NAIVE)),
@@ -128,6 +131,11 @@ def pictures() -> dict[str, draw.Figure]:
         "banks free": draw.banks(traced(TILE), array="Bs"),
         "banks stuck": draw.banks(made(THREADS * 128)),
         "banks of vectors": draw.banks(made(THREADS * 32, 16)),
+        **{
+            f"{part}, {layout}": figure
+            for i, layout in enumerate(layouts)
+            for part, figure in zip(("tile over banks", "access"), over_banks.shown([i, 0]), strict=True)
+        },
         "tiles naive": draw.tiles(NAIVE, 128, 128, 128),
         "tiles": draw.tiles(TILE, 128, 128, 128),
         "tiles odd": draw.tiles(TILE, 100, 70, 50),
