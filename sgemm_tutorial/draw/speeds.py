@@ -208,5 +208,5 @@ def _row(number: int, name: str) -> Figure:
     with page(HEIGHT, WIDTH) as sheet:
         sheet.lines([[(MARGIN, y - 5), (MARGIN + 26, y - 5)]], colour, linewidth=2.2, linestyle=dash)
         sheet.text(MARGIN + 34, y, name if number == 0 else name[:2], SMALL, weight="bold")
-        sheet.text(MARGIN + 92, y, f"{{{_place(number)}}}", SMALL)
+        sheet.text(MARGIN + 102, y, f"{{{_place(number)}}}", SMALL)
         return sheet.finish(f"{name} {{{_place(number)}}};")

@@ -91,7 +91,7 @@ def _tensor() -> Plan:
 def _hopper() -> Plan:
     """Return the plan of times of 18 with its steps and widths, in three processes as power makes them differ."""
     items = [(kernel, size) for size in (*FULL, *LARGE) for kernel in variants.HOPPER]
-    widths = (find("18"), variants.HOPPER_STEPS[3], *variants.HOPPER_WIDTHS)
+    widths = (find("18"), *variants.HOPPER_STEPS[3:], *variants.HOPPER_WIDTHS)
     items += [(kernel, size) for size in BETWEEN for kernel in widths]
     return plan("hopper", items, processes=3, takes=lambda item: 0.4, **IN_THREE)
 
