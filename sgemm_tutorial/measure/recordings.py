@@ -101,7 +101,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "cold": lambda: _timed("cold", LADDER, COLD_SIZES, flush_l2=True),
     "variants": lambda: _timed("variants", dict.fromkeys(variants.VARIANTS), FULL),
     "pitch": lambda: _timed("pitch", (find("01"), find("02")), PITCHES),
-    "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES),
+    "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES, processes=3),
     "fragments": lambda: _timed("fragments", variants.FRAGMENTS, FULL),
     "tensor": _tensor,
     "hopper": _hopper,
