@@ -31,7 +31,7 @@ from typing import Any
 from cupy.cuda import nvrtc
 
 from .. import cache as disk
-from .. import correctness, operands, simulator, trials
+from .. import correctness, hopper, operands, simulator, trials
 from ..catalogue import CATALOGUE, CHOOSING, find
 from ..compiler import ARCHITECTURE, PTX_ALONE, Binary
 from ..errors import CompileError, UnsupportedInstruction
@@ -42,12 +42,11 @@ from ..records import files
 from ..table import Table
 from .equivalent import EQUIVALENT
 
-KERNELS = tuple(kernel for kernel in (*CATALOGUE, *CHOOSING) if not kernel.exact)
-"""What is judged so far: those that are for one architecture alone lack a complete recording."""
+KERNELS = (*CATALOGUE, *CHOOSING)
 RECORD = RESULTS / "mutants.json"
 JUDGES = (
     *sorted(Path(simulator.__file__).parent.glob("*.py")),
-    *(Path(module.__file__) for module in (correctness, trials)),
+    *(Path(module.__file__) for module in (correctness, hopper, trials)),
     Path(__file__),
 )
 
