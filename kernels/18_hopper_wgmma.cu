@@ -31,6 +31,7 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
     static_assert(THREADS == workers + specialised * 128, "four warps or none are left to fetch");
     static_assert(STAGES > 2, "a pair of tiles comes while two are multiplied");
     static_assert(CLUSTER == 1 || specialised, "who fetches for others waits for them");
+    static_assert(GROUP % CLUSTER == 0, "a group has whole clusters");
     extern __shared__ __align__(1024) half shared[];
     half (&As)[STAGES][tileA] = *reinterpret_cast<half (*)[STAGES][tileA]>(shared);
     half (&Bs)[STAGES][tileB] = *reinterpret_cast<half (*)[STAGES][tileB]>(shared + STAGES * tileA);
@@ -49,9 +50,10 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
     const size_t stride = PERSISTENT ? gridDim.x / CLUSTER : all;  // from one tile of C of this cluster to the next
     struct Corner { size_t row, col; };
     auto corner = [&](size_t number) -> Corner {           // where a tile of C begins
-        const unsigned first = number / (size_t(GROUP) * tilesN) * GROUP;        // row of tiles of its group
-        const size_t inside = number % (size_t(GROUP) * tilesN);
-        const unsigned height = min(tilesM - first, GROUP);
+        constexpr unsigned together = GROUP / CLUSTER;
+        const unsigned first = number / (size_t(together) * tilesN) * together;  // row of tiles of its group
+        const size_t inside = number % (size_t(together) * tilesN);
+        const unsigned height = min(tilesM - first, together);
         return {(first + inside % height) * high + rank * BM, inside / height * BN};
     };
 
@@ -91,14 +93,20 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
     if constexpr (specialised) {
         if (threadIdx.x >= workers) {
             give_registers<40>();
-            if (threadIdx.x == workers)
-                for (size_t number = cluster; number < all; number += stride) {
-                    const auto [row0, col0] = corner(number);
-                    for (int tile = 0; tile < tiles; ++tile, ++step) {
-                        if (step >= STAGES) empty[step % STAGES].wait((step / STAGES - 1) % 2);
-                        fetch(step, tile, row0, col0);
-                    }
+            if (threadIdx.x > workers) return;
+            auto wait_for_room = [&] {
+                if (step >= STAGES) empty[step % STAGES].wait((step / STAGES - 1) % 2);
+            };
+            for (size_t number = cluster; number < all; number += stride) {
+                const auto [row0, col0] = corner(number);
+                for (int tile = 0; tile < tiles; ++tile, ++step) {
+                    wait_for_room();
+                    fetch(step, tile, row0, col0);
                 }
+            }
+            // The block is not to end before others have let go of what it fetched: they say so in its shared memory.
+            if constexpr (CLUSTER > 1)
+                for (int stage = 0; stage < STAGES; ++stage, ++step) wait_for_room();
             return;
         }
         take_registers<232>();
@@ -183,5 +191,4 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
         before = {row0, col0};
     }
     if (PERSISTENT && before.row < M) write_late();
-    if constexpr (CLUSTER > 1) cluster_barrier();          // no block leaves to which others still have to say something
 }
