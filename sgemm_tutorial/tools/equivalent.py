@@ -122,7 +122,7 @@ Columns come in fours, as rows begin at multiples of 16 bytes, and a lane's firs
 
 MET_ALREADY = """\
 The lanes of a warp that have parted before wait for nothing on their way, and have met again. The machine code is the
-same but for an instruction that does nothing."""
+same but for an instruction that does nothing, and the order of a few."""
 
 REFILLED_LATER = """\
 The stage that is read last is filled again only behind a barrier of the next tile of C; those read before it are behind
@@ -130,6 +130,9 @@ one already."""
 
 NOBODY_WAITS = """\
 Where there are no products no stage is filled, and nobody waits for one."""
+
+LATER_GONE = """\
+In a cluster of one block, the thread that fetches ends a little later, once all has been read that it fetched."""
 
 NOTHING_ADDED = """\
 Where beta is 0, what C held is not read but 0, and 0 is added."""
@@ -436,6 +439,13 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             "copy or wait removed: __device__ void take_registers() { ; }",
         ),
         (MET_ALREADY, "18_hopper_wgmma", "barrier removed: no __syncwarp();"),
+        (
+            NOT_MOVED,
+            "18_hopper_wgmma",
+            'index shifted by one: for (int i = 0; i < SUMS; ++i) asm volatile("" : "+f"(d[(i) + 1]) :: "memory");',
+        ),
+        (LATER_GONE, "18_hopper_wgmma", "condition decided: if constexpr (true) #2"),
+        (LATER_GONE, "18_hopper_wgmma", "boundary moved: if constexpr (CLUSTER >= 1)"),
         (REFILLED_LATER, "18_hopper_wgmma", "barrier removed: if constexpr (!specialised) ;"),
         (
             SAME_SIXTEEN,
@@ -447,8 +457,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             "18_hopper_wgmma",
             "index shifted by one: describe(&Bs[stage][(k * row) + 1], BK * row * sizeof(half), atom));",
         ),
-        (NOTHING_LEFT_TO_DO, "18_hopper_wgmma", "condition decided: if constexpr (true) cluster_barrier(); #2"),
-        (NOTHING_LEFT_TO_DO, "18_hopper_wgmma", "boundary moved: if constexpr (CLUSTER >= 1) cluster_barrier(); #2"),
         (
             NEW_BARRIER,
             "18_hopper_wgmma",
