@@ -18,9 +18,9 @@ from .simulator.memory import past_alignment
 from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
 
 BOX = SWIZZLE // 2
-"""Columns of a box, of FP16."""
+"""Columns of a box, of FP16 or BF16."""
 
-PARAMETERS: dict[str, int] = {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
+PARAMETERS: dict[str, int | str] = {"T": "half", "BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
 PARAMETERS |= {"THREADS": 384, "PERSISTENT": 1, "GROUP": 12, "CLUSTER": 2}
 """18's template arguments in the source's order, where none are chosen."""
 IN_PARTS: dict[str, int] = {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4}
@@ -48,7 +48,7 @@ def _mma_tiles(of: Mapping[str, Any]) -> int:
 MMA = Kernel(
     "16_mma",
     "fragments that the warp loads itself, from tiles that are swizzled",
-    {"BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
+    {"T": "half", "BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
     (8, 0),
     types=FP16,
     dynamic_shared=_mma_tiles,
@@ -73,7 +73,7 @@ TF32X3 = Kernel(
 
 
 def dynamic_shared(of: Mapping[str, Any]) -> int:
-    """Return the bytes of the tiles of A and B, of FP16, and of two mbarriers for each pair."""
+    """Return the bytes of the tiles of A and B, of 16 bits each, and of two mbarriers for each pair."""
     columns = -(-of["BN"] // BOX) * BOX
     return of["STAGES"] * (of["BK"] * (of["BM"] + columns) * 2 + 2 * BYTES)
 
@@ -145,9 +145,9 @@ def choose(kernel: Kernel, other: Kernel, problem: Problem, multiprocessors: int
     return dataclasses.replace(kernel, parameters=kernel.parameters | tile, settled=True)
 
 
-def choose_in_fp16(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
-    """Return what `choose` does, or 16."""
-    return choose(kernel, MMA, problem, multiprocessors)
+def choose_in_16_bits(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
+    """Return what `choose` does, or 16 for the same types."""
+    return choose(kernel, MMA.variant(T=kernel.parameters["T"]), problem, multiprocessors)
 
 
 def choose_in_fp32(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
@@ -165,6 +165,7 @@ def _trial(
     parameters |= {name: value for name, value in of.items() if name in parameters}
     case = dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True))
     case |= {name: value for name, value in of.items() if name not in parameters}
+    del parameters["T"]
     return case | {"setting": tuple(parameters.values())} | ({"division": (0, blocks)} if blocks else {})
 
 

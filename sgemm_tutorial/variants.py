@@ -365,6 +365,9 @@ TENSOR: tuple[Kernel, ...] = (
 )
 """The kernels with ``mma.sync`` and ``wgmma`` with other tiles, and 15 with other paddings."""
 
+IN_BF16: tuple[Kernel, ...] = tuple(find(rung).variant(T="__nv_bfloat16") for rung in ("14", "16", "18"))
+"""The kernels that take BF16 as well, with it."""
+
 COUNTED: tuple[Kernel, ...] = (
     *(
         kernel

@@ -81,9 +81,9 @@ BETWEEN = sizes_of((2560, 3584, 5120, 6144, 7168))
 
 
 def _tensor() -> Plan:
-    """Return the plan of times of `variants.TENSOR` at full size, and from 16 on at other sizes."""
+    """Return the plan of times of `variants.TENSOR` at full size and in BF16, and from 16 on at other sizes."""
     ours = [kernel for kernel in variants.TENSOR if kernel.name[:2] > "15"]
-    items = [(kernel, size) for size in FULL for kernel in variants.TENSOR]
+    items = [(kernel, size) for size in FULL for kernel in (*variants.TENSOR, *variants.IN_BF16)]
     items += [(kernel, size) for size in LARGE for kernel in ours]
     return plan("tensor", items, takes=lambda item: 0.6, **IN_SHORT)
 
@@ -91,7 +91,7 @@ def _tensor() -> Plan:
 def _hopper() -> Plan:
     """Return the plan of times of 18 with its steps and widths, in three processes as power makes them differ."""
     items = [(kernel, size) for size in (*FULL, *LARGE) for kernel in variants.HOPPER]
-    widths = (find("18"), variants.HOPPER_STEPS[3], *variants.HOPPER_WIDTHS)
+    widths = (find("18"), *variants.HOPPER_STEPS[3:], *variants.HOPPER_WIDTHS)
     items += [(kernel, size) for size in BETWEEN for kernel in widths]
     return plan("hopper", items, processes=3, takes=lambda item: 0.4, **IN_THREE)
 
