@@ -450,12 +450,12 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         (
             SAME_SIXTEEN,
             "18_hopper_wgmma",
-            "index shifted by one: multiply(acc, describe(&As[stage][(warp / 4 * 64 * BK + k) + 1], 16, atom),",
+            "index shifted by one: multiply<T>(acc, describe(&As[stage][(warp / 4 * 64 * BK + k) + 1], 16, atom),",
         ),
         (
             SAME_SIXTEEN,
             "18_hopper_wgmma",
-            "index shifted by one: describe(&Bs[stage][(k * row) + 1], BK * row * sizeof(half), atom));",
+            "index shifted by one: describe(&Bs[stage][(k * row) + 1], BK * row * sizeof(T), atom));",
         ),
         (
             NEW_BARRIER,

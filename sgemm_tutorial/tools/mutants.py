@@ -135,7 +135,7 @@ def blanked(source: str) -> str:
         r"static_assert\([^;]*;",
         r"template\s*<[^>]*>",
         r"__launch_bounds__\([^\n]*\)",
-        r"\b[\w:]+<[\w\s,*:&]+>(?=\s*[(\w:])",
+        r"\b[\w:]+<[\w\s,*:&]+>(?=\s*[()\[\w:])",
     ):
         source = re.sub(pattern, lambda match: re.sub(r"[^\n]", " ", match[0]), source, flags=re.DOTALL)
     return source
