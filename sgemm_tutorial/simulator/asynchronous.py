@@ -2,7 +2,8 @@
 
 Two proxies reach shared memory: threads' loads and stores are of the generic one, what the copy engine and ``wgmma`` do
 is of the asynchronous one, and ``fence.proxy.async`` makes a thread's earlier stores visible to the latter. Who gives
-registers away or takes some by ``setmaxnreg``, or has a tensor map brought near, is none of the simulator's business.
+registers away or takes some by ``setmaxnreg``, or has a tensor map brought near, is none of the simulator's business,
+but that a warp does as one what is ``.aligned``.
 Semantics: NVIDIA, "Parallel Thread Execution ISA", "mbarrier", "barrier.cluster", "membar/fence" and "setmaxnreg".
 """
 
@@ -17,13 +18,14 @@ from .batch import Batch, Lanes, Step
 from .mbarriers import Question
 from .memory import Violation
 from .ptx import CLUSTER_WAITS, WAITS, Immediate, Instruction, Register, Symbol, unsupported
+from .tensor import require_whole
 
 OPERATION = re.compile(
     r"mbarrier\.(init(?=\.shared(?:::cta)?\.b64)|arrive(?:\.expect_tx)?(?!\.relaxed)|(?:expect|complete)_tx(?!\.release))"
     r"(?:\.(?:release|relaxed)\.(?:cta|cluster))?\.shared(?:::cta|(::cluster))?\.b64"
 )
 WAIT = re.compile(re.escape(WAITS) + r"parity(?:\.acquire\.(?:cta|cluster))?\.shared(?:::cta)?\.b64")
-MEETING = re.compile(r"barrier\.cluster\.(?:arrive(?:\.release|(\.relaxed))?|wait(?:\.acquire)?)(?:\.aligned)?")
+MEETING = re.compile(r"barrier\.cluster\.(?:arrive(?:\.release|(\.relaxed))?|wait(?:\.acquire)?)(\.aligned)?")
 FENCES = (
     "fence.proxy.async",
     "fence.proxy.async.shared::cta",
@@ -71,27 +73,41 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     if REGISTERS.fullmatch(opcode) and len(operands) == 1 and isinstance(operands[0], Immediate):
         if operands[0].value % 8 or not 24 <= operands[0].value <= 256:  # what the instruction itself allows
             raise unsupported(instruction)
-        return None
+        return _registers(instruction)
     if opcode == PREFETCH and len(operands) == 1:
         return None
     if WAIT.fullmatch(opcode) and len(operands) == 3 and isinstance(operands[0], Register) and not instruction.guard:
         return _wait(instruction, reader, address)
     match = MEETING.fullmatch(opcode)
     if match and not operands and not instruction.guard:
-        return _meeting(instruction, relaxed=bool(match[1]))
+        return _meeting(instruction, relaxed=bool(match[1]), aligned=bool(match[2]))
     match = OPERATION.fullmatch(opcode)
     if match and len(operands) in OPERANDS[match[1]]:
         return _operation(instruction, reader, address, match[1], far=bool(match[2]))
     raise unsupported(instruction)
 
 
-def _meeting(instruction: Instruction, relaxed: bool) -> Step:
+def _registers(instruction: Instruction) -> Step:
+    """Decode a change of how many registers a thread may have, which whole warps make."""
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        try:
+            require_whole(batch, lanes)
+        except Violation as violation:
+            raise batch.fault(violation, instruction, lanes) from None
+
+    return execute
+
+
+def _meeting(instruction: Instruction, relaxed: bool, aligned: bool) -> Step:
     """Decode an arrival at the barrier of the cluster, or a wait there."""
     waits, line = instruction.opcode.startswith(CLUSTER_WAITS), instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         who = batch.places(lanes)
         try:
+            if aligned:
+                batch.clusters.require_whole(who)
             if waits:
                 batch.question = batch.clusters.meeting(who, line)
             else:

@@ -264,6 +264,8 @@ class Batch:
                 yield target, released
             return
         if last.opcode.startswith((WAITS, CLUSTER_WAITS)):
+            if self.clusters and isinstance(self.question, Question):
+                self.clusters.wait_alone(self.question.lanes)
             yield here + 1, self._answered(here + 1, self.question)
             return
         taking, staying = (lanes, np.empty(0, np.int64))
@@ -321,6 +323,7 @@ class Batch:
         """Take lanes into the barrier; yield on those whose party is complete."""
         if lanes is None:
             clock += 1
+            self.gather(None)
             self.barriers.meet(self.places(None), party)
             yield here + 1, None
             return
@@ -332,6 +335,7 @@ class Batch:
         clock[complete] += 1
         released = np.flatnonzero(complete[party])
         self.barrier[released] = -1
+        self.gather(released)
         self.barriers.meet(released, party)
         yield here + 1, released
 
@@ -387,6 +391,11 @@ class Batch:
     def places(self, lanes: Lanes) -> np.ndarray:
         """Return the active lanes' places, also where they are all."""
         return np.arange(self.size) if lanes is None else lanes
+
+    def gather(self, lanes: Lanes) -> None:
+        """Take note that the active lanes' warps are whole, and would have waited here until they are."""
+        if self.clusters:
+            self.clusters.apart[self.places(lanes)] = False
 
     def fence(self, lanes: Lanes, proxy: bool) -> None:
         """Show the copy engine the active lanes' mbarriers, and the cluster too; or, of a proxy, what they stored."""

@@ -1,9 +1,10 @@
 """Clusters: the barrier at which their blocks meet, and when a block may leave.
 
 The blocks of a cluster run at the same time. At the cluster's barrier a thread arrives, and may do other things before
-it waits; threads that have left count as arrived. A phase at which a thread arrives relaxed orders no accesses; then
-mbarriers are known to the cluster where a fence of theirs has shown them. Races are looked for as if a thread waited
-where it arrives, so that one with what it does in between may not be found.
+it waits; threads that have left count as arrived. Where it is ``.aligned`` a warp has to come as one: no lane may still
+wait for an mbarrier, nor may it be luck if none does. A phase at which a thread arrives relaxed orders no accesses;
+then mbarriers are known to the cluster where a fence of theirs has shown them. Races are looked for as if a thread
+waited where it arrives, so that one with what it does in between may not be found.
 
 A block may leave as soon as it knows, by a barrier of the cluster or by an mbarrier, that nobody will reach into its
 shared memory any more. Semantics: NVIDIA, "Parallel Thread Execution ISA", "barrier.cluster", "exit" and "fence";
@@ -51,8 +52,10 @@ class Clusters:
         Each lane's cluster within the batch.
     arrived, waited : array of int64
         How often each lane has arrived at the barrier, and waited there.
-    left : array of bool
-        Which lanes have left the kernel.
+    left, apart : array of bool
+        Which lanes have left the kernel, and which may be behind their warps.
+    warp : array of int64
+        Each lane's warp within the batch.
     phase : array of int64
         How often each cluster has met.
     relaxed : array of bool
@@ -67,10 +70,30 @@ class Clusters:
         self.cluster = barriers.block // barriers.cluster
         lanes, count = len(self.cluster), barriers.blocks // barriers.cluster
         self.arrived, self.waited = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)
-        self.left = np.zeros(lanes, bool)
+        self.left, self.apart = np.zeros(lanes, bool), np.zeros(lanes, bool)
+        self.warp = barriers.block * barriers.warps + barriers.warp
         self.phase, self.relaxed = np.zeros(count, np.int64), np.zeros(count, bool)
         self.carried = np.zeros((count, barriers.warps), np.int32)
         self.handed = np.zeros((count, barriers.warps), np.int32)
+
+    def wait_alone(self, lanes: np.ndarray) -> None:
+        """Remember which of the lanes wait for mbarriers without all of their warps, and so may fall behind them."""
+        self.apart[lanes] |= self._lacks(lanes)
+
+    def require_whole(self, lanes: np.ndarray) -> None:
+        """Raise Violation unless every warp comes with all its lanes, none of which might still wait elsewhere."""
+        detail = "comes to the cluster's barrier without all of its warp, though that is to come as one"
+        for lane in np.flatnonzero(self._lacks(lanes)):
+            raise Violation("divergence", lane, detail)
+        for lane in np.flatnonzero(self.apart[lanes]):
+            detail = "has waited at an mbarrier without all of its warp, and nothing has brought them together since"
+            raise Violation("divergence", lane, detail + ", though a warp is to come to the cluster's barrier as one")
+
+    def _lacks(self, lanes: np.ndarray) -> np.ndarray:
+        """Return of which lanes the warps have others that are not here."""
+        missing = np.ones(len(self.warp), bool)
+        missing[lanes] = False
+        return np.isin(self.warp[lanes], self.warp[missing])
 
     def arrive(self, lanes: np.ndarray, relaxed: bool) -> None:
         """Let lanes arrive at their clusters' barriers."""

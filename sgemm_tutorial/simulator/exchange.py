@@ -72,6 +72,7 @@ def _shuffle(instruction: Instruction, reader: Callable) -> Step:
             raise batch.fault(
                 Violation("shuffle", lane, "a shuffle of a warp whose lanes are not all there"), instruction, lanes
             )
+        batch.gather(lanes)
         batch.write(result.name, given[first + source_of(slots % WARP, wanted).astype(np.int64)], lanes)
         if valid:
             batch.write(valid.name, np.ones(1, bool), lanes)

@@ -312,6 +312,7 @@ def _registers(operand: Operand, instruction: Instruction, count: int) -> tuple[
 
 def require_whole(batch: Batch, lanes: Lanes) -> None:
     """Raise Violation unless every warp is here with all its lanes."""
+    batch.gather(lanes)
     if lanes is None and batch.full:
         return
     warp = (batch.slot if lanes is None else batch.slot[lanes]) // WARP

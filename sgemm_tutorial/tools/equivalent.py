@@ -88,6 +88,10 @@ ORDERED_ANYWAY = """\
 The registers are ordered all the same. Which of them the compiler is told of keeps it from moving their arithmetic to
 behind that, which it has not done; and past the last there is none."""
 
+NOT_MOVED = """\
+No instruction comes of it. It keeps the compiler from moving what is done to these registers past it, which it has not
+done without: the machine code is the same."""
+
 SAME_SIXTEEN = """\
 A descriptor counts in 16 bytes, and leaves out the four that this adds."""
 
@@ -115,6 +119,36 @@ How many registers a thread may have makes no difference to what it computes, on
 
 EVEN = """\
 Columns come in fours, as rows begin at multiples of 16 bytes, and a lane's first one is even: it is not the last."""
+
+MET_ALREADY = """\
+The lanes of a warp that have parted before wait for nothing on their way, and have met again. The machine code is the
+same but for an instruction that does nothing, and the order of a few."""
+
+REFILLED_LATER = """\
+The stage that is read last is filled again only behind a barrier of the next tile of C; those read before it are behind
+one already."""
+
+NOBODY_WAITS = """\
+Where there are no products no stage is filled, and nobody waits for one."""
+
+LATER_GONE = """\
+In a cluster of one block, the thread that fetches ends a little later, once all has been read that it fetched."""
+
+NOTHING_ADDED = """\
+Where beta is 0, what C held is not read but 0, and 0 is added."""
+
+SOONER_OR_LATER = """\
+The same sums are written to the same places, only sooner or later. That may cost time, which the simulator doesn't
+know."""
+
+BELOW = """\
+What no tile's sums are in is said to begin below the last row, where nothing is written."""
+
+IN_FOURS = """\
+Both numbers are multiples of four: columns come in eights, as rows begin at multiples of 16 bytes."""
+
+BROUGHT_NEAR = """\
+It brings near what is fetched soon. That may save time, which the simulator doesn't know."""
 
 EQUIVALENT: dict[tuple[str, str], str] = {
     (find(rung).name, key): why
@@ -296,6 +330,43 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         ),
         (ORDERED_ANYWAY, "17_tf32x3_hopper", "index shifted by one: order_registers(big[(k) + 1], small[k]);"),
         (ORDERED_ANYWAY, "17_tf32x3_hopper", "index shifted by one: order_registers(big[k], small[(k) + 1]);"),
+        *(
+            (ORDERED_ANYWAY, "17_tf32x3_hopper", f"{rule}: for (int i = 0; i {loop}")
+            for rule, loop in (
+                (
+                    "index shifted by one",
+                    '< 4; ++i) asm volatile("" : "+r"(a[(i) + 1]), "+r"(b[i]) :: "memory");',
+                ),
+                (
+                    "index shifted by one",
+                    '< 4; ++i) asm volatile("" : "+r"(a[i]), "+r"(b[(i) + 1]) :: "memory");',
+                ),
+                ("boundary moved", '<= 4; ++i) asm volatile("" : "+r"(a[i]), "+r"(b[i]) :: "memory");'),
+            )
+        ),
+        *(
+            (NOT_MOVED, "17_tf32x3_hopper", f'{head} asm volatile("" : "+r"(a[i]), "+r"(b[i]) :: "memory");')
+            for head in (
+                "loop changed: for (int i = 0 + 1; i < 4; ++i)",
+                "loop changed: for (int i = 0; i + 1 < 4; ++i)",
+                "loop changed: for (int i = 0; i < 4; i += 1 + 1)",
+            )
+        ),
+        (NOT_MOVED, "17_tf32x3_hopper", "copy or wait removed: for (int i = 0; i < 4; ++i) ;"),
+        *(
+            (NOT_MOVED, "17_tf32x3_hopper 18_hopper_wgmma", f'{head} asm volatile("" : "+f"(d[i]) :: "memory");')
+            for head in (
+                "boundary moved: for (int i = 0; i <= SUMS; ++i)",
+                "loop changed: for (int i = 0 + 1; i < SUMS; ++i)",
+                "loop changed: for (int i = 0; i + 1 < SUMS; ++i)",
+                "loop changed: for (int i = 0; i < SUMS; i += 1 + 1)",
+            )
+        ),
+        (
+            NOT_MOVED,
+            "17_tf32x3_hopper 18_hopper_wgmma",
+            "copy or wait removed: for (int i = 0; i < SUMS; ++i) ;",
+        ),
         (
             SAME_SIXTEEN,
             "17_tf32x3_hopper",
@@ -312,10 +383,18 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             "index shifted by one: for (int k = 0; k < BK / 8; ++k) multiply(part, big[k], "
             "describe(&As[stage][(k * 8) + 1], 16, atom));",
         ),
-        (CLUSTER_OF_ONE, "17_tf32x3_hopper", "condition decided: if constexpr (true) cluster_barrier();"),
-        (CLUSTER_OF_ONE, "17_tf32x3_hopper", "boundary moved: if constexpr (CLUSTER >= 1) cluster_barrier();"),
-        (CLUSTER_OF_ONE, "17_tf32x3_hopper", "condition decided: if constexpr (false)"),
-        (CLUSTER_OF_ONE, "17_tf32x3_hopper", "condition decided: if constexpr (false) {"),
+        (
+            CLUSTER_OF_ONE,
+            "17_tf32x3_hopper 18_hopper_wgmma",
+            "condition decided: if constexpr (true) cluster_barrier();",
+        ),
+        (
+            CLUSTER_OF_ONE,
+            "17_tf32x3_hopper 18_hopper_wgmma",
+            "boundary moved: if constexpr (CLUSTER >= 1) cluster_barrier();",
+        ),
+        (CLUSTER_OF_ONE, "17_tf32x3_hopper 18_hopper_wgmma", "condition decided: if constexpr (false)"),
+        (CLUSTER_OF_ONE, "17_tf32x3_hopper 18_hopper_wgmma", "condition decided: if constexpr (false) {"),
         (NOTHING_LEFT_TO_DO, "17_tf32x3_hopper", "condition decided: if constexpr (true) cluster_barrier(); #2"),
         (NOTHING_LEFT_TO_DO, "17_tf32x3_hopper", "boundary moved: if constexpr (CLUSTER >= 1) cluster_barrier(); #2"),
         (NOTHING_LEFT_TO_DO, "17_tf32x3_hopper", "condition decided: if constexpr (true) cluster_barrier(); #3"),
@@ -328,24 +407,103 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             "17_tf32x3_hopper",
             "guard off by one: if (step >= -1 + STAGES) empty[stage].wait((step / STAGES - 1) % 2);",
         ),
-        (FOUR_AT_LEAST, "17_tf32x3_hopper", "condition decided: const float scale = true ? alpha : 0.0f;"),
-        (FOUR_AT_LEAST, "17_tf32x3_hopper", "boundary moved: const float scale = K >= 0 ? alpha : 0.0f;"),
-        (FOUR_AT_LEAST, "17_tf32x3_hopper", "guard off by one: const float scale = K > 1 + 0 ? alpha : 0.0f;"),
+        (
+            FOUR_AT_LEAST,
+            "17_tf32x3_hopper 18_hopper_wgmma",
+            "condition decided: const float scale = true ? alpha : 0.0f;",
+        ),
+        (
+            FOUR_AT_LEAST,
+            "17_tf32x3_hopper 18_hopper_wgmma",
+            "boundary moved: const float scale = K >= 0 ? alpha : 0.0f;",
+        ),
+        (
+            FOUR_AT_LEAST,
+            "17_tf32x3_hopper 18_hopper_wgmma",
+            "guard off by one: const float scale = K > 1 + 0 ? alpha : 0.0f;",
+        ),
         (EVEN, "17_tf32x3_hopper", "guard off by one: if (int(tileCol) >= -1 + cols) continue;"),
         (
             RELEASED_ANYWAY,
-            "17_tf32x3_hopper",
+            "17_tf32x3_hopper 18_hopper_wgmma",
             'copy or wait removed: no asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");',
         ),
         (
             OTHER_REGISTERS,
-            "17_tf32x3_hopper",
+            "17_tf32x3_hopper 18_hopper_wgmma",
             "copy or wait removed: __device__ void give_registers() { ; }",
         ),
         (
             OTHER_REGISTERS,
-            "17_tf32x3_hopper",
+            "17_tf32x3_hopper 18_hopper_wgmma",
             "copy or wait removed: __device__ void take_registers() { ; }",
+        ),
+        (MET_ALREADY, "18_hopper_wgmma", "barrier removed: no __syncwarp();"),
+        (
+            NOT_MOVED,
+            "18_hopper_wgmma",
+            'index shifted by one: for (int i = 0; i < SUMS; ++i) asm volatile("" : "+f"(d[(i) + 1]) :: "memory");',
+        ),
+        (LATER_GONE, "18_hopper_wgmma", "condition decided: if constexpr (true) #2"),
+        (LATER_GONE, "18_hopper_wgmma", "boundary moved: if constexpr (CLUSTER >= 1)"),
+        (REFILLED_LATER, "18_hopper_wgmma", "barrier removed: if constexpr (!specialised) ;"),
+        (
+            SAME_SIXTEEN,
+            "18_hopper_wgmma",
+            "index shifted by one: multiply<T>(acc, describe(&As[stage][(warp / 4 * 64 * BK + k) + 1], 16, atom),",
+        ),
+        (
+            SAME_SIXTEEN,
+            "18_hopper_wgmma",
+            "index shifted by one: describe(&Bs[stage][(k * row) + 1], BK * row * sizeof(T), atom));",
+        ),
+        (
+            NEW_BARRIER,
+            "18_hopper_wgmma",
+            "condition decided: if (true) empty[step % STAGES].wait((step / STAGES - 1) % 2);",
+        ),
+        (
+            NEW_BARRIER,
+            "18_hopper_wgmma",
+            "guard off by one: if (step >= -1 + STAGES) empty[step % STAGES].wait((step / STAGES - 1) % 2);",
+        ),
+        (NOBODY_WAITS, "18_hopper_wgmma", "condition decided: else if (true) let_go(step - 1);"),
+        (NOBODY_WAITS, "18_hopper_wgmma", "boundary moved: else if (tiles >= 0) let_go(step - 1);"),
+        (
+            NOTHING_ADDED,
+            "18_hopper_wgmma",
+            "condition decided: for (int j = 0; j < 4; ++j) four[j] = true ? fmaf(scale, sums[j], beta * old[j]) : "
+            "scale * sums[j];",
+        ),
+        *(
+            (SOONER_OR_LATER, "18_hopper_wgmma", key)
+            for key in (
+                "condition decided: if (PERSISTENT && true && before.row < M) write_late();",
+                "condition decided: if (PERSISTENT && false && before.row < M) write_late();",
+                "condition decided: if (PERSISTENT && tile == 1 && false) write_late();",
+                "guard off by one: if (PERSISTENT && tile == 1 && before.row < -1 + M) write_late();",
+                "statement dropped: no if (PERSISTENT && tile == 1 && before.row < M) write_late();",
+                "quotient for remainder: constexpr int now = PERSISTENT ? (WN % 4 + 7) / 8 * 8 : WN / 2;",
+                "quotient for remainder: constexpr int now = PERSISTENT ? (WN / 4 + 7) % 8 * 8 : WN / 2;",
+            )
+        ),
+        *(
+            (BELOW, "18_hopper_wgmma", key)
+            for key in (
+                "condition decided: if (PERSISTENT && tile == 1 && true) write_late();",
+                "condition decided: if (PERSISTENT && true) write_late();",
+                "condition decided: if (PERSISTENT && true) write_late(); #2",
+                "boundary moved: if (PERSISTENT && tile == 1 && before.row <= M) write_late();",
+                "boundary moved: if (PERSISTENT && before.row <= M) write_late();",
+                "boundary moved: if (PERSISTENT && before.row <= M) write_late(); #2",
+            )
+        ),
+        (IN_FOURS, "18_hopper_wgmma", "guard off by one: if (m >= M || n >= -1 + N) return;"),
+        (IN_FOURS, "18_hopper_wgmma", "guard off by one: if (i < -1 + now) write({row0, col0}, own, four);"),
+        (
+            BROUGHT_NEAR,
+            "18_hopper_wgmma",
+            'copy or wait removed: no asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");',
         ),
     )
     for rung in rungs.split()

@@ -31,7 +31,7 @@ from typing import Any
 from cupy.cuda import nvrtc
 
 from .. import cache as disk
-from .. import correctness, operands, simulator, trials
+from .. import correctness, hopper, operands, simulator, trials
 from ..catalogue import CATALOGUE, CHOOSING, find
 from ..compiler import ARCHITECTURE, PTX_ALONE, Binary
 from ..errors import CompileError, UnsupportedInstruction
@@ -47,7 +47,7 @@ KERNELS = tuple(kernel for kernel in (*CATALOGUE, *CHOOSING) if not kernel.exact
 RECORD = RESULTS / "mutants.json"
 JUDGES = (
     *sorted(Path(simulator.__file__).parent.glob("*.py")),
-    *(Path(module.__file__) for module in (correctness, trials)),
+    *(Path(module.__file__) for module in (correctness, hopper, trials)),
     Path(__file__),
 )
 
@@ -135,7 +135,7 @@ def blanked(source: str) -> str:
         r"static_assert\([^;]*;",
         r"template\s*<[^>]*>",
         r"__launch_bounds__\([^\n]*\)",
-        r"\b[\w:]+<[\w\s,*:&]+>(?=\s*[(\w:])",
+        r"\b[\w:]+<[\w\s,*:&]+>(?=\s*[()\[\w:])",
     ):
         source = re.sub(pattern, lambda match: re.sub(r"[^\n]", " ", match[0]), source, flags=re.DOTALL)
     return source

@@ -221,6 +221,7 @@ RING = """
         }
         c[t] = sum;
     }
+    __syncwarp();
     meet();
 """
 RING_BEGIN = BEGIN.replace("long full", "long full, other, spare").replace(
@@ -266,6 +267,7 @@ WRONG = {
         "deadlock",
         "of block 1 waits for parity",
     ),
+    "a warp that does not arrive as one": ("__syncwarp();\n    meet();", "meet();", "divergence", "thread 0"),
     "leaving at once": ("    meet();\n", "", "gone", "without knowing that warp 1 of block"),
 }
 
@@ -341,6 +343,19 @@ FAULTS = {
         "block 1, from block 0",
     ),
     "two arrivals before a wait": ("set_out(); set_out(); come();", None, "barrier", "again without having waited"),
+    "an arrival of half a warp": ("if (t < 48) meet();", None, "divergence", "comes to the cluster's barrier without"),
+    "an arrival of a warp that has left in part": (
+        "if (t >= 40) return; meet();",
+        None,
+        "divergence",
+        "comes to the cluster's barrier without",
+    ),
+    "a wait of half a warp": (
+        "set_out(); if (t < 48) come();",
+        None,
+        "divergence",
+        "comes to the cluster's barrier without",
+    ),
     "a wait without an arrival": ("come();", None, "barrier", "without having arrived"),
     "a block that does not come": (
         "if (rank) { if (t == 0) wait(&full, 0); } __syncwarp(); meet();",
@@ -376,6 +391,31 @@ def test_who_has_left_has_arrived(tmp_path):
 """
     got, _ = run(tmp_path, body)
     assert got.tolist() == [[1] * 32 + [0] * 32, [1] * 64]
+
+
+WAITED = "if (t == 40) arrive(&full); if (t == 1) await(&full, {}); "
+
+
+@pytest.mark.parametrize(
+    ("parity", "words"), [(0, "nothing has brought them together"), (1, "without all of its warp")]
+)
+def test_a_warp_may_be_late_in_part(tmp_path, parity, words):
+    """A lane waits that the others do not wait for: that the wait is over at once, as for parity 0, is luck."""
+    got = fault(tmp_path, WAITED.format(parity) + "meet();")
+    assert got.kind == "divergence" and words in str(got)
+
+
+@pytest.mark.parametrize("what", ["__syncwarp();", "__syncthreads();", "__shfl_xor_sync(~0u, t, 1);"])
+def test_what_brings_a_warp_together(tmp_path, what):
+    got, _ = run(tmp_path, WAITED.format(0) + what + "meet(); c[t] = 1;")
+    assert got.all()
+
+
+def test_arrivals_that_are_not_aligned(tmp_path):
+    """Then the lanes of a warp come one by one, as they like."""
+    loose = 'asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");'
+    got, _ = run(tmp_path, f"{WAITED.format(0)}{loose} c[t] = 1;")
+    assert got.all()
 
 
 def test_between_arrival_and_wait(tmp_path):

@@ -172,6 +172,11 @@ def test_registers_change_hands(tmp_path):
     assert got.tolist() == list(range(128)) and run.total.by_class["registers"] == 4
 
 
+def test_registers_change_hands_for_whole_warps(tmp_path):
+    got = fault(probe(tmp_path, f"if (t < 48) {{ {REGISTERS.format('inc', 240)} }}", 128), architecture="compute_90a")
+    assert got.kind == "divergence" and "thread 32" in str(got)
+
+
 def test_registers_that_no_instruction_gives(tmp_path):
     with pytest.raises(UnsupportedInstruction, match="setmaxnreg"):
         run_bits(probe(tmp_path, REGISTERS.format("dec", 20), 128), architecture="compute_90a")

@@ -132,6 +132,7 @@ sample(int M, int N, int K, float alpha, const float* A, const float* B, float b
     }
     if (M >= 7 || N - 1 < BM) return;
     const size_t place = size_t(K) * size_t(matrix);
+    const unsigned wide = sizeof(Group<float, BN>);
     C[0] = K == 0 ? beta : sums[As[0][1] > 2.0f];  // here
 }
 """
