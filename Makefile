@@ -2,7 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
+CHROMIUM = $(firstword $(shell command -v chromium chromium-browser google-chrome))
 BOOK := _build/html/index.html
+
+# The repository's address, for instance https://github.com/you/sgemm-tutorial. Where it is set, here or as make
+# book REPOSITORY=…, the book's pages have links to it: open in Colab, edit this page, view source.
+export REPOSITORY ?=
 
 # Outputs must not hang on what the reader has set up elsewhere.
 unexport PYTHONPATH PYTHONSTARTUP
@@ -12,10 +17,11 @@ export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
 export SGEMM_TUTORIAL_CACHE := $(CURDIR)/.venv/cache
 
 .DEFAULT_GOAL := help
-.PHONY: help book test quick mutants live test-gpu record clean
+.PHONY: help book pdf test quick mutants live test-gpu record clean
 
 help:
 	@echo 'make book   build the book and print where it starts'
+	@echo 'make pdf    print the whole book, with a Chromium, to _build/book.pdf'
 	@echo 'make test   lint, unit tests, and every notebook re-executed and compared with what it shows'
 	@echo 'make quick  lint, the tests of a minute, and a check of each kernel that differs from the last commit'
 	@echo 'make mutants'
@@ -32,6 +38,12 @@ book: $(STAMP)
 	$(BIN)/jupyter-book build book --config _config.yml --all -W -n --keep-going --quiet
 	@echo
 	@echo 'The book starts at $(CURDIR)/$(BOOK)'
+
+pdf: $(STAMP)
+	@test -n '$(CHROMIUM)' || { echo 'make pdf prints with a browser: install chromium' >&2; exit 1; }
+	$(BIN)/jupyter-book build book --config _config.yml --all -W -n --keep-going --quiet --builder singlehtml
+	$(CHROMIUM) --headless --no-sandbox --disable-gpu --no-pdf-header-footer --generate-pdf-document-outline \
+		--virtual-time-budget=100000 --print-to-pdf=_build/book.pdf 'file://$(CURDIR)/_build/singlehtml/intro.html'
 
 test: $(STAMP)
 	$(BIN)/ruff check .

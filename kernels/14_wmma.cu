@@ -1,35 +1,37 @@
 // 14 · WMMA: a warp multiplies 16 × 16 × 16 at once, on the tensor cores, through CUDA's own interface.
 //
-// What changed: A and B are FP16, the sum and C are FP32, and no thread has an element of C any more.
+// What changed: A and B are FP16, or BF16, the sum and C are FP32, and no thread has an element of C any more.
 // A fragment is a 16 × 16 matrix spread over the registers of a warp's 32 lanes, in an order that only
 // the hardware knows: a warp loads two, multiplies, and stores one, all lanes together. It loads from
 // global memory what lies whole in it, at multiples of 32 bytes. Any other 16 × 16 pass through shared
 // memory of the warp's own, filled up with zeros.
 //
-// BM, BN: rows and columns of C per block. WM, WN: rows and columns of C per warp, 16 of each.
+// T: type of the elements of A and B, half or __nv_bfloat16. BM, BN: rows and columns of C per block. WM, WN:
+// rows and columns of C per warp, 16 of each.
 #include <mma.h>
 #include "edges.cuh"
 
 // Copies what exists of a 16 × 16 tile into shared memory, and zeros for the rest of it.
-__device__ void fill(half (&tile)[16][16], const half* from, size_t stride, int rows, int cols)
+template <typename T>
+__device__ void fill(T (&tile)[16][16], const T* from, size_t stride, int rows, int cols)
 {
     __syncwarp();                                          // no lane is to read the last tile any more
     for (int i = threadIdx.x % 32; i < 16 * 16; i += 32) {
         const int row = i / 16, col = i % 16;
-        tile[row][col] = row < rows && col < cols ? from[row * stride + col] : half{};
+        tile[row][col] = row < rows && col < cols ? from[row * stride + col] : T{};
     }
     __syncwarp();                                          // the tile is complete
 }
 
-template <int BM, int BN, int WM, int WN>
+template <typename T, int BM, int BN, int WM, int WN>
 __global__ void __launch_bounds__(BM * BN / (WM * WN) * 32)
-wmma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, float* C)
+wmma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float* C)
 {
     using namespace nvcuda::wmma;
     static_assert(WM == 16 && WN == 16, "a warp has one fragment");
     static_assert(BM % WM == 0 && BN % WN == 0, "warps share the tile of a block");
     constexpr int warps = BM * BN / (WM * WN);
-    __shared__ __align__(32) half As[warps][16][16], Bs[warps][16][16];
+    __shared__ __align__(32) T As[warps][16][16], Bs[warps][16][16];
     __shared__ __align__(32) float Cs[warps][16][16];
 
     const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
@@ -43,15 +45,15 @@ wmma(int M, int N, int K, float alpha, const half* A, const half* B, float beta,
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
 
-    const half* a = A + row0 * K;                          // where the warp's rows of A and columns of B begin
-    const half* b = B + col0;
+    const T* a = A + row0 * K;                             // where the warp's rows of A and columns of B begin
+    const T* b = B + col0;
 
     fragment<accumulator, 16, 16, 16, float> acc;
     fill_fragment(acc, 0.0f);
     for (unsigned k0 = 0; k0 < K; k0 += 16, a += 16, b += size_t(16) * N) {
         const int depth = int(K - k0);                     // what is left of the sum
-        fragment<matrix_a, 16, 16, 16, half, row_major> fragA;
-        fragment<matrix_b, 16, 16, 16, half, row_major> fragB;
+        fragment<matrix_a, 16, 16, 16, T, row_major> fragA;
+        fragment<matrix_b, 16, 16, 16, T, row_major> fragB;
         if (wholeA && depth >= 16) {
             load_matrix_sync(fragA, a, K);
         } else {

@@ -3,11 +3,13 @@
 // What changed: mma.sync multiplies 16 × 16 by 16 × 8, and it is known which lane has which element. So each
 // warp loads fragments itself, by ldmatrix, at addresses of its own, and what had to be a plain matrix with
 // padding in 15 is free to lie as it likes: rows follow each other without gaps, and the chunks of a row, of
-// eight halves each, change places by an exclusive or with the row's number. While the fragments of one step
+// eight elements each, change places by an exclusive or with the row's number. While the fragments of one step
 // are multiplied, those of the next are loaded. For compute capability 8.0 and later.
 //
-// BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
-// C per warp. STAGES: pairs of tiles. BLOCKS: blocks that one SM is to hold.
+// T: type of the elements of A and B, half or __nv_bfloat16. BM, BN: rows and columns of C per block. BK: the
+// depth of the tiles. WM, WN: rows and columns of C per warp. STAGES: pairs of tiles. BLOCKS: blocks that one
+// SM is to hold.
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include "edges.cuh"
 
@@ -20,21 +22,24 @@ __device__ unsigned place(unsigned row, unsigned chunk)
 }
 
 // Starts to copy a chunk into shared memory, or as many zeros where there is nothing to copy.
-__device__ void copy8(half* to, const half* from, bool exists)
+template <typename T>
+__device__ void copy8(T* to, const T* from, bool exists)
 {
     const unsigned address = __cvta_generic_to_shared(to);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(exists ? 16 : 0));
 }
 
 // The same one by one, for eight neighbours of which `left` are inside the matrix.
-__device__ void gather8(half* to, const half* from, int left)
+template <typename T>
+__device__ void gather8(T* to, const T* from, int left)
 {
     #pragma unroll 4                                       // all eight would take registers that fragments want
-    for (int i = 0; i < 8; ++i) to[i] = i < left ? from[i] : half{};
+    for (int i = 0; i < 8; ++i) to[i] = i < left ? from[i] : T{};
 }
 
-// Loads 16 × 16 halves: four matrices of 8 × 8, of which each lane names a row.
-__device__ void load_fragment(unsigned (&to)[4], const half* row)
+// Loads 16 × 16 elements: four matrices of 8 × 8, of which each lane names a row.
+template <typename T>
+__device__ void load_fragment(unsigned (&to)[4], const T* row)
 {
     const unsigned address = __cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -42,7 +47,8 @@ __device__ void load_fragment(unsigned (&to)[4], const half* row)
 }
 
 // The same, each transposed.
-__device__ void load_transposed(unsigned (&to)[4], const half* row)
+template <typename T>
+__device__ void load_transposed(unsigned (&to)[4], const T* row)
 {
     const unsigned address = __cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -50,6 +56,7 @@ __device__ void load_transposed(unsigned (&to)[4], const half* row)
 }
 
 // Adds the product of 16 × 16 and 16 × 8 to 16 × 8.
+template <typename T>
 __device__ void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -57,9 +64,17 @@ __device__ void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, uns
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-template <int BM, int BN, int BK, int WM, int WN, int STAGES, int BLOCKS>
+template <>
+__device__ void multiply<__nv_bfloat16>(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+template <typename T, int BM, int BN, int BK, int WM, int WN, int STAGES, int BLOCKS>
 __global__ void __launch_bounds__(BM * BN / (WM * WN) * 32, BLOCKS)
-mma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, float* C)
+mma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float* C)
 {
     constexpr int threads = BM * BN / (WM * WN) * 32;
     constexpr int FM = WM / 16, FN = WN / 16;              // fragments down and across a warp's tile: of B, two at once
@@ -72,9 +87,9 @@ mma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, 
     static_assert(threads % chunksA == 0 && BM % stepA == 0, "the threads of a block fill the tile of A evenly");
     static_assert(threads % chunksB == 0 && BK % stepB == 0, "the threads of a block fill the tile of B evenly");
     static_assert(STAGES > 1, "a pair of tiles is fetched while another is multiplied");
-    extern __shared__ __align__(128) half shared[];        // more than 48 KiB have to be asked for at the launch
-    half (&As)[STAGES][BM * BK] = *reinterpret_cast<half (*)[STAGES][BM * BK]>(shared);
-    half (&Bs)[STAGES][BK * BN] = *reinterpret_cast<half (*)[STAGES][BK * BN]>(shared + STAGES * BM * BK);
+    extern __shared__ __align__(128) T shared[];           // more than 48 KiB have to be asked for at the launch
+    T (&As)[STAGES][BM * BK] = *reinterpret_cast<T (*)[STAGES][BM * BK]>(shared);
+    T (&Bs)[STAGES][BK * BN] = *reinterpret_cast<T (*)[STAGES][BK * BN]>(shared + STAGES * BM * BK);
 
     const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -92,19 +107,19 @@ mma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, 
     // Lane 8i + j names row j of matrix i: the first two of four are below each other, the others to their right.
     // Sixteen rows further down, chunks have the same places in theirs.
     auto load = [&](int stage, int step) {
-        const half* a = &As[stage][place<chunksA>(tileRow + lane % 16, step * 2 + lane / 16) * 8];
+        const T* a = &As[stage][place<chunksA>(tileRow + lane % 16, step * 2 + lane / 16) * 8];
         for (int m = 0; m < FM; ++m) load_fragment(fragA[step % 2][m], a + m * 16 * BK);
-        const half* b = &Bs[stage][step * 16 * BN];
+        const T* b = &Bs[stage][step * 16 * BN];
         for (int n = 0; n < FN; ++n)
             load_transposed(fragB[step % 2][n], b + place<chunksB>(lane % 16, tileCol / 8 + n * 2 + lane / 16) * 8);
     };
 
     auto sum = [&](bool eights) {                          // whether a chunk is all inside the matrix, or all outside
-        const half* a = A + (row0 + rowA) * K + chunkA * 8;    // what this thread fetches of the next tiles
-        const half* b = B + size_t(rowB) * N + col0 + chunkB * 8;
+        const T* a = A + (row0 + rowA) * K + chunkA * 8;    // what this thread fetches of the next tiles
+        const T* b = B + size_t(rowB) * N + col0 + chunkB * 8;
         int depth = K;                                     // what is left of the sum from there
         auto fetch = [&](int stage, int share, int shares) {
-            auto copy = [&](half* to, const half* from, int left) {
+            auto copy = [&](T* to, const T* from, int left) {
                 if (eights) copy8(to, from, left > 0);
                 else gather8(to, from, left);
             };
@@ -145,7 +160,7 @@ mma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, 
                     for (int i = 0; i < 2 * FN; ++i) {
                         const int n = m % 2 ? 2 * FN - 1 - i : i;  // to and fro
                         const unsigned (&b)[4] = fragB[step % 2][n / 2];
-                        multiply(acc[m][n], fragA[step % 2][m], b[n % 2 * 2], b[n % 2 * 2 + 1]);
+                        multiply<T>(acc[m][n], fragA[step % 2][m], b[n % 2 * 2], b[n % 2 * 2 + 1]);
                     }
                 }
             }

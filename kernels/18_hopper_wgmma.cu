@@ -6,34 +6,37 @@
 // one tile's products are summed up, the next one's begin, and further tiles are on their way. For sm_90a; the rows of
 // A and B begin at multiples of 16 bytes, and neither is empty.
 //
-// BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of C per warp.
-// STAGES: pairs of tiles. THREADS: per block; where there are 128 more than multiply, one of those does all the
-// fetching, gives its warpgroup's registers to the others, and knows by a second mbarrier per stage when it may fetch.
+// T: type of the elements of A and B, half or __nv_bfloat16. BM, BN: rows and columns of C per block. BK: the depth of
+// the tiles. WM, WN: rows and columns of C per warp. STAGES: pairs of tiles. THREADS: per block; where there are 128
+// more than multiply, one of those does all the fetching, gives its warpgroup's registers to the others, and knows by a
+// second mbarrier per stage when it may fetch.
 // PERSISTENT: 1 where there are as many blocks as multiprocessors and each does one tile of C after the other, so that
 // the next one's tiles are fetched while this one is written; else 0. GROUP: rows of tiles of C that are done together,
 // column by column, so that blocks which run at the same time share more of A and B in L2. CLUSTER: blocks, one below the
 // other, that share their tiles of B: each fetches a part for all of them.
 #include "wgmma.cuh"
 
-template <int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int PERSISTENT, int GROUP, int CLUSTER>
+template <typename T, int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int PERSISTENT, int GROUP,
+          int CLUSTER>
 __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
-hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, float beta, float* C,
+hopper_wgmma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float* C,
              const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB)
 {
-    constexpr int row = 64;                                // halves in 128 bytes, a row of a box
+    constexpr int row = 64;                                // elements in 128 bytes, a row of a box
     constexpr int boxes = (BN + row - 1) / row;            // of B, side by side
-    constexpr int tileA = BM * BK, tileB = BK * boxes * row;  // halves
+    constexpr int tileA = BM * BK, tileB = BK * boxes * row;  // elements
     constexpr int workers = BM / 64 * 128;                 // threads that multiply
     constexpr bool specialised = THREADS > workers;        // whether others fetch
-    constexpr unsigned atom = 8 * row * sizeof(half);      // bytes of eight rows, among which chunks change places
+    constexpr unsigned atom = 8 * row * sizeof(T);         // bytes of eight rows, among which chunks change places
     static_assert(BK == row && BM <= 256, "boxes have rows of 128 bytes, 256 at most");
     static_assert(WM == 16 && WN == BN && BM % 64 == 0, "four warps share 64 rows of C");
     static_assert(THREADS == workers + specialised * 128, "four warps or none are left to fetch");
     static_assert(STAGES > 2, "a pair of tiles comes while two are multiplied");
     static_assert(CLUSTER == 1 || specialised, "who fetches for others waits for them");
-    extern __shared__ __align__(1024) half shared[];
-    half (&As)[STAGES][tileA] = *reinterpret_cast<half (*)[STAGES][tileA]>(shared);
-    half (&Bs)[STAGES][tileB] = *reinterpret_cast<half (*)[STAGES][tileB]>(shared + STAGES * tileA);
+    static_assert(GROUP % CLUSTER == 0, "a group has whole clusters");
+    extern __shared__ __align__(1024) T shared[];
+    T (&As)[STAGES][tileA] = *reinterpret_cast<T (*)[STAGES][tileA]>(shared);
+    T (&Bs)[STAGES][tileB] = *reinterpret_cast<T (*)[STAGES][tileB]>(shared + STAGES * tileA);
     Barrier* full = reinterpret_cast<Barrier*>(shared + STAGES * (tileA + tileB));  // the tiles of a stage are there
     Barrier* empty = full + STAGES;                        // and nobody reads them any more
 
@@ -49,9 +52,10 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
     const size_t stride = PERSISTENT ? gridDim.x / CLUSTER : all;  // from one tile of C of this cluster to the next
     struct Corner { size_t row, col; };
     auto corner = [&](size_t number) -> Corner {           // where a tile of C begins
-        const unsigned first = number / (size_t(GROUP) * tilesN) * GROUP;        // row of tiles of its group
-        const size_t inside = number % (size_t(GROUP) * tilesN);
-        const unsigned height = min(tilesM - first, GROUP);
+        constexpr unsigned together = GROUP / CLUSTER;
+        const unsigned first = number / (size_t(together) * tilesN) * together;  // row of tiles of its group
+        const size_t inside = number % (size_t(together) * tilesN);
+        const unsigned height = min(tilesM - first, together);
         return {(first + inside % height) * high + rank * BM, inside / height * BN};
     };
 
@@ -70,7 +74,7 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
     constexpr int part = BK / CLUSTER;                     // rows of B that this block fetches, for all of its cluster
     auto fetch = [&](int step, int tile, int row0, int col0) {  // by one thread; `step` counts for all tiles of C
         const int stage = step % STAGES;
-        full[stage].arrive_and_expect((tileA + tileB) * sizeof(half));
+        full[stage].arrive_and_expect((tileA + tileB) * sizeof(T));
         copy_box(As[stage], mapA, row0, tile * BK, full[stage]);
         #pragma unroll
         for (int n = 0; n < boxes * row; n += row)
@@ -91,14 +95,20 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
     if constexpr (specialised) {
         if (threadIdx.x >= workers) {
             give_registers<40>();
-            if (threadIdx.x == workers)
-                for (size_t number = cluster; number < all; number += stride) {
-                    const auto [row0, col0] = corner(number);
-                    for (int tile = 0; tile < tiles; ++tile, ++step) {
-                        if (step >= STAGES) empty[step % STAGES].wait((step / STAGES - 1) % 2);
-                        fetch(step, tile, row0, col0);
-                    }
+            if (threadIdx.x > workers) return;
+            auto wait_for_room = [&] {
+                if (step >= STAGES) empty[step % STAGES].wait((step / STAGES - 1) % 2);
+            };
+            for (size_t number = cluster; number < all; number += stride) {
+                const auto [row0, col0] = corner(number);
+                for (int tile = 0; tile < tiles; ++tile, ++step) {
+                    wait_for_room();
+                    fetch(step, tile, row0, col0);
                 }
+            }
+            // The block is not to end before others have let go of what it fetched: they say so in its shared memory.
+            if constexpr (CLUSTER > 1)
+                for (int stage = 0; stage < STAGES; ++stage, ++step) wait_for_room();
             return;
         }
         take_registers<232>();
@@ -143,8 +153,8 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
             order_registers();
             #pragma unroll
             for (int k = 0; k < BK; k += 16)               // 16 columns of A; 16 rows of each box of B
-                multiply(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
-                         describe(&Bs[stage][k * row], BK * row * sizeof(half), atom));
+                multiply<T>(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
+                            describe(&Bs[stage][k * row], BK * row * sizeof(T), atom));
             commit_products();
             if (PERSISTENT && tile == 1 && before.row < M) write_late();
             wait_for_products<1>();                        // those of the tile before, whose stage is free
@@ -183,5 +193,4 @@ hopper_wgmma(int M, int N, int K, float alpha, const half* A, const half* B, flo
         before = {row0, col0};
     }
     if (PERSISTENT && before.row < M) write_late();
-    if constexpr (CLUSTER > 1) cluster_barrier();          // no block leaves to which others still have to say something
 }

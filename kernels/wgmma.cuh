@@ -1,6 +1,7 @@
 // How Hopper's asynchronous machinery is spoken to: mbarriers, the copy engine (TMA) and wgmma. For compute capability
 // 9.0 with the instructions that only it has, sm_90a.
 #pragma once
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 // What the driver makes of a matrix and a box of it, for the copy engine.
@@ -130,12 +131,19 @@ __device__ void wait_for_products(float (&d)[SUMS])
     for (int i = 0; i < SUMS; ++i) asm volatile("" : "+f"(d[i]) :: "memory");
 }
 
+// What instructions call the type of their operands.
+template <typename T>
+constexpr char inPtx[] = "f16";
+template <>
+constexpr char inPtx<__nv_bfloat16>[] = "bf16";
+
 // Starts to add the product of 64 × 16 and 16 × 128, 192, 224 or 256, rows of B contiguous, to what four warps
 // share: a thread has half as many sums as there are columns.
+template <typename T>
 __device__ void multiply(float (&d)[64], unsigned long long a, unsigned long long b)
 {
     asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.%66.%66 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
@@ -149,13 +157,14 @@ __device__ void multiply(float (&d)[64], unsigned long long a, unsigned long lon
         "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
         "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
         "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-      : "l"(a), "l"(b));
+      : "l"(a), "l"(b), "C"(inPtx<T>));
 }
 
+template <typename T>
 __device__ void multiply(float (&d)[96], unsigned long long a, unsigned long long b)
 {
     asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 "
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32.%98.%98 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
@@ -175,13 +184,14 @@ __device__ void multiply(float (&d)[96], unsigned long long a, unsigned long lon
         "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
         "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
         "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
-      : "l"(a), "l"(b));
+      : "l"(a), "l"(b), "C"(inPtx<T>));
 }
 
+template <typename T>
 __device__ void multiply(float (&d)[112], unsigned long long a, unsigned long long b)
 {
     asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n224k16.f32.f16.f16 "
+        "wgmma.mma_async.sync.aligned.m64n224k16.f32.%114.%114 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
@@ -204,13 +214,14 @@ __device__ void multiply(float (&d)[112], unsigned long long a, unsigned long lo
         "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
         "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
         "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111])
-      : "l"(a), "l"(b));
+      : "l"(a), "l"(b), "C"(inPtx<T>));
 }
 
+template <typename T>
 __device__ void multiply(float (&d)[128], unsigned long long a, unsigned long long b)
 {
     asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.%130.%130 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
@@ -236,7 +247,7 @@ __device__ void multiply(float (&d)[128], unsigned long long a, unsigned long lo
         "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
         "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
         "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-      : "l"(a), "l"(b));
+      : "l"(a), "l"(b), "C"(inPtx<T>));
 }
 
 // Orders what was done to registers, these too, before what wgmma does to them.

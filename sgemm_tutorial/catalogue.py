@@ -96,7 +96,7 @@ CATALOGUE = (
     Kernel(
         "14_wmma",
         "a warp multiplies 16 × 16 × 16 at once, on tensor cores",
-        {"BM": 64, "BN": 64, "WM": 16, "WN": 16},
+        {"T": "half", "BM": 64, "BN": 64, "WM": 16, "WN": 16},
         types=FP16,
     ),
     Kernel(
@@ -129,7 +129,7 @@ CATALOGUE = (
         (9, 0),
         types=FP16,
         dynamic_shared=hopper.dynamic_shared,
-        choose=hopper.choose_in_fp16,
+        choose=hopper.choose_in_16_bits,
         divide=hopper.divide,
         exact=True,
         maps=hopper.maps,

@@ -17,6 +17,8 @@ The theorem holds in any precision; other types have another u:
   neither in what order tensor cores add them nor how they round, only that it is done with at least single
   precision; they cut off where float32 rounds to nearest, which doubles u (PTX ISA, "wmma.mma"; M. Fasi,
   N. J. Higham, M. Mikaitis, S. Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ CS 7:e330, 2021).
+- bfloat16 in, float32 out: 2⁻²³ too. 8 bits times 8 bits are exact all the more, within float32's range, and the rest
+  is the same.
 - float32 split into two numbers of 11 bits: 2⁻²². A number and its parts differ by 2⁻²³ of it at most, and the product
   of two small parts, which is left out, is 2⁻²² of the whole at most: together 2⁻²¹, and tensor cores cut off what
   they add besides. For one product that is less than γ(3), for more each counts once and γ(K+2) for each. A number
@@ -40,7 +42,7 @@ from .catalogue import find
 from .compiler import ARCHITECTURE
 from .errors import ArgumentError, DeviceError, SimulationFault
 from .kernel import MULTIPROCESSORS, Kernel
-from .operands import FP16, FP32, SPLIT, Types, types_of
+from .operands import BF16, FP16, FP32, SPLIT, Types, types_of
 from .simulator.counting import Counts
 from .table import Table, Tabular
 
@@ -48,12 +50,13 @@ IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no t
 ALIGNMENT = 512  # bytes: what CuPy aligns an allocation to
 GUARD_ROWS = 128
 GUARD_LIMITS = (1 << 12, 1 << 20)  # elements
-GUARD_OF_INPUT = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}  # NaN, by bytes of an element
+GUARD_OF_INPUT = {2: 0x7FFF, 4: 0x7FC00000, 8: 0x7FF8000000000000}  # NaN, of any type of so many bytes
 GUARD_OF_C = {4: 0x7FC5A3E1, 8: 0x7FF85A3E17C5A3E1}  # a NaN with bits that no arithmetic makes
 EXTREMES = {
     np.dtype(np.float32): (1e-42, -1e-45, 1e38, 1e-41),
     np.dtype(np.float64): (1e-310, -5e-324, 1e300, 1e-309),
-    np.dtype(np.float16): (3e-6, -6e-8, 6e4, 1e-6),
+    FP16.operand: (3e-6, -6e-8, 6e4, 1e-6),
+    BF16.operand: (1e-39, -1e-40, 1e38, 1e-38),
 }
 """Of A's and B's elements a subnormal number, the least one, a large one, and a factor that makes products vanish or
 turn subnormal; those of float16, exact in float32, do neither."""
@@ -173,7 +176,7 @@ def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, 
         CuPy arrays are asked for where there is no GPU.
     """
     if not isinstance(types, Types):
-        raise ArgumentError("types", repr(types), "Types: one of operands.FP32, FP64 and FP16")
+        raise ArgumentError("types", repr(types), "Types: one of operands.FP32, FP64, FP16 and BF16")
     M, N, K, seed = (_natural(name, n) for name, n in (("M", M), ("N", N), ("K", K), ("seed", seed)))
     A, B, _ = _draw(M, N, K, seed, types)
     if not _where(on_gpu):
@@ -182,7 +185,7 @@ def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, 
         return cupy.asarray(A), cupy.asarray(B)
 
 
-LEAST_FELT = {FP16: 2.0**-14, SPLIT: 2.0**-116}
+LEAST_FELT = {FP16: 2.0**-14, BF16: 2.0**-126, SPLIT: 2.0**-116}
 """What a factor counts as at least in the bound, unless it is 0."""
 
 
@@ -255,7 +258,8 @@ def check(
         Compute the last tile of C alone, on the simulator. The matrices are files with holes, so that they may have
         more than 2³² elements; what the tile does not need is zero, and there are no guards.
     setting : sequence of int
-        Template arguments in the source's order, of a kernel that would choose them; it chooses unless given.
+        Template arguments in the source's order, T left out, of a kernel that would choose them; it chooses unless
+        given.
     division : two of int, optional
         How many tiles have a block each, and how many blocks share the others, of a kernel that would choose that.
 
@@ -508,9 +512,10 @@ def divided(kernel: Any, setting: Sequence[int] = (), division: Sequence[int] | 
     """Return the kernel with these template arguments and its work divided so, where that is given."""
     has_choice = isinstance(kernel, Kernel) and kernel.choose
     if setting:
-        if not has_choice or len(setting) != len(kernel.parameters):
+        names = [name for name in kernel.parameters if name != "T"]
+        if not has_choice or len(setting) != len(names):
             raise ArgumentError("setting", repr(setting), "all template arguments of a kernel that has a choice")
-        kernel = kernel.variant(**dict(zip(kernel.parameters, setting, strict=True)))
+        kernel = kernel.variant(**dict(zip(names, setting, strict=True)))
     if division is not None:
         if not has_choice or len(division) != 2:
             raise ArgumentError("division", repr(division), "two numbers of blocks of a kernel that has a choice")

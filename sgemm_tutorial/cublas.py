@@ -1,6 +1,6 @@
 """cuBLAS's GEMMs under the kernels' own contract: row-major C ← αAB + βC.
 
-In true FP32, in FP64, and from FP16 to FP32, which runs on tensor cores.
+In true FP32, in FP64, and from FP16 or BF16 to FP32, which runs on tensor cores.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from . import gpu, operands
 from .errors import ArgumentError, DeviceError
-from .operands import FP16, FP32, FP64, Types
+from .operands import BF16, FP16, FP32, FP64, Types
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class Gemm:
 sgemm = Gemm("sgemm", FP32)
 dgemm = Gemm("dgemm", FP64)
 gemm_ex = Gemm("gemmEx", FP16)
+gemm_ex_bf16 = Gemm("gemmEx", BF16)
 
 
 def launch(problem: operands.Problem) -> Callable[[], None]:
@@ -68,9 +69,11 @@ def launch(problem: operands.Problem) -> Callable[[], None]:
     alpha, beta = scalars.ctypes.data, scalars.ctypes.data + scalars.itemsize
     sizes = (handle, library.CUBLAS_OP_N, library.CUBLAS_OP_N, N, M, K)
     A, B, C = ((matrix.data.ptr, max(matrix.shape[1], 1)) for matrix in (problem.A, problem.B, problem.C))
-    if problem.types == FP16:
+    if problem.types in (FP16, BF16):
         (a, lda), (b, ldb), (c, ldc) = A, B, C
-        half, single = cupy.cuda.runtime.CUDA_R_16F, cupy.cuda.runtime.CUDA_R_32F
+        runtime = cupy.cuda.runtime
+        half = runtime.CUDA_R_16F if problem.types == FP16 else runtime.CUDA_R_16BF
+        single = runtime.CUDA_R_32F
         function = library.gemmEx
         call = (
             *sizes,

@@ -18,10 +18,10 @@ from .simulator.memory import past_alignment
 from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
 
 BOX = SWIZZLE // 2
-"""Columns of a box, of FP16."""
+"""Columns of a box, of FP16 or BF16."""
 
-PARAMETERS: dict[str, int] = {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
-PARAMETERS |= {"THREADS": 384, "PERSISTENT": 1, "GROUP": 8, "CLUSTER": 1}
+PARAMETERS: dict[str, int | str] = {"T": "half", "BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
+PARAMETERS |= {"THREADS": 384, "PERSISTENT": 1, "GROUP": 12, "CLUSTER": 2}
 """18's template arguments in the source's order, where none are chosen."""
 IN_PARTS: dict[str, int] = {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4}
 IN_PARTS |= {"THREADS": 384, "GROUP": 8, "CLUSTER": 1}
@@ -37,7 +37,7 @@ class Width(NamedTuple):
     slower: float = 1.0
 
 
-WIDTHS = (Width(256, 4, 1), Width(224, 4, 2), Width(192, 5, 2, 1.04), Width(128, 6, 1, 1.25))
+WIDTHS = (Width(256, 4, 2), Width(224, 4, 2), Width(192, 5, 2, 1.04), Width(128, 6, 1, 1.25))
 
 
 def _mma_tiles(of: Mapping[str, Any]) -> int:
@@ -48,7 +48,7 @@ def _mma_tiles(of: Mapping[str, Any]) -> int:
 MMA = Kernel(
     "16_mma",
     "fragments that the warp loads itself, from tiles that are swizzled",
-    {"BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
+    {"T": "half", "BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
     (8, 0),
     types=FP16,
     dynamic_shared=_mma_tiles,
@@ -73,7 +73,7 @@ TF32X3 = Kernel(
 
 
 def dynamic_shared(of: Mapping[str, Any]) -> int:
-    """Return the bytes of the tiles of A and B, of FP16, and of two mbarriers for each pair."""
+    """Return the bytes of the tiles of A and B, of 16 bits each, and of two mbarriers for each pair."""
     columns = -(-of["BN"] // BOX) * BOX
     return of["STAGES"] * (of["BK"] * (of["BM"] + columns) * 2 + 2 * BYTES)
 
@@ -122,29 +122,32 @@ def addressable(problem: Problem) -> bool:
     return all(number % ALIGNMENT == 0 for number in begins + pitches)
 
 
+def columns(width: Width, M: int, N: int, multiprocessors: int) -> float:
+    """Return how many columns each multiprocessor does, of full tiles and in proportion to their time.
+
+    On an H200 the time of 2048 to 8192 goes with it.
+    """
+    clusters = -(-M // (width.CLUSTER * PARAMETERS["BM"])) * -(-N // width.BN)
+    return -(-clusters // (multiprocessors // width.CLUSTER)) * width.BN * width.slower
+
+
 def choose(kernel: Kernel, other: Kernel, problem: Problem, multiprocessors: int) -> Kernel:
     """Return 18 with a tile for a problem that the copy engine can fetch, its own if settled, and 16 for any other.
 
-    Every multiprocessor gets as many columns in all as it has tiles, full or not: the width is taken that makes that
-    least. On an H200 the time of 4096 to 8192 goes with it, but for the narrowest, which read more of A to a product.
+    The width is taken with which a multiprocessor has the fewest columns to do.
     """
     if not addressable(problem):
         return other
     if kernel.settled:
         return kernel
-
-    def columns(width: Width) -> float:
-        clusters = -(-problem.M // (width.CLUSTER * kernel.parameters["BM"])) * -(-problem.N // width.BN)
-        return -(-clusters // (multiprocessors // width.CLUSTER)) * width.BN * width.slower
-
-    best = min(WIDTHS, key=columns)
+    best = min(WIDTHS, key=lambda width: columns(width, problem.M, problem.N, multiprocessors))
     tile = {"BN": best.BN, "WN": best.BN, "STAGES": best.STAGES, "CLUSTER": best.CLUSTER}
     return dataclasses.replace(kernel, parameters=kernel.parameters | tile, settled=True)
 
 
-def choose_in_fp16(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
-    """Return what `choose` does, or 16."""
-    return choose(kernel, MMA, problem, multiprocessors)
+def choose_in_16_bits(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
+    """Return what `choose` does, or 16 for the same types."""
+    return choose(kernel, MMA.variant(T=kernel.parameters["T"]), problem, multiprocessors)
 
 
 def choose_in_fp32(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
@@ -158,10 +161,11 @@ def _trial(
     shape: tuple[int, int, int], blocks: int = 0, scalars: tuple[float, float] = (-1.5, 0.75), **of: Any
 ) -> dict[str, Any]:
     """Return a case with small tiles unless `of` says otherwise, divided among so many blocks if any."""
-    parameters = PARAMETERS | {"BM": 64, "BN": 128, "WN": 128, "STAGES": 3, "THREADS": 256}
+    parameters = PARAMETERS | {"BM": 64, "BN": 128, "WN": 128, "STAGES": 3, "THREADS": 256, "CLUSTER": 1}
     parameters |= {name: value for name, value in of.items() if name in parameters}
     case = dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True))
     case |= {name: value for name, value in of.items() if name not in parameters}
+    del parameters["T"]
     return case | {"setting": tuple(parameters.values())} | ({"division": (0, blocks)} if blocks else {})
 
 

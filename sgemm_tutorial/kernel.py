@@ -239,18 +239,22 @@ class Kernel:
     def variant(self, **parameters: int | str) -> Kernel:
         """Return this kernel with other template arguments, for example ``variant(BM=16, BN=16)``.
 
+        A kernel that chooses its own still does if only T, the type of its elements, is given.
+
         Raises
         ------
         ArgumentError
-            The kernel has no template parameter of that name, T is no element type, or another parameter is no whole
-            number, or 0 where that makes no tile.
+            The kernel has no template parameter of that name, T is no element type that it takes, or another parameter
+            is no whole number, or 0 where that makes no tile.
         """
         for name in parameters:
             if name not in self.parameters:
                 raise ArgumentError(name, "a parameter unknown to " + self.name, ", ".join(self.parameters))
-        types = named_in_cuda(parameters["T"]) if "T" in parameters else self.types
+        types = named_in_cuda(parameters["T"], self.types) if "T" in parameters else self.types
+        settled = self.settled or (self.choose is not None and parameters.keys() != {"T"})
+        least = max(self.least_capability, types.least_capability)
         return dataclasses.replace(
-            self, parameters=self.parameters | parameters, types=types, settled=self.choose is not None
+            self, parameters=self.parameters | parameters, types=types, settled=settled, least_capability=least
         )
 
     def chosen(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import cupy
+import ml_dtypes
 import numpy as np
 
 from .errors import ArgumentError
@@ -26,38 +27,57 @@ class Types:
         Of C, α and β, and of the sums.
     roundoff : float
         The u of the error bound that results must keep; `correctness` says why it is what it is.
+    least_capability : tuple of int
+        Oldest compute capability that multiplies them.
     """
 
     name: str
     operand: np.dtype
     result: np.dtype
     roundoff: float
+    least_capability: tuple[int, int] = (7, 5)
 
 
 FP32 = Types("FP32", np.dtype(np.float32), np.dtype(np.float32), 2.0**-24)
 FP64 = Types("FP64", np.dtype(np.float64), np.dtype(np.float64), 2.0**-52)
 FP16 = Types("FP16", np.dtype(np.float16), np.dtype(np.float32), 2.0**-23)
+BF16 = Types("BF16", np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), 2.0**-23, (8, 0))
 SPLIT = Types("FP32", np.dtype(np.float32), np.dtype(np.float32), 2.0**-22)
 """FP32 that is split into parts for tensor cores."""
 
 
 def types_of(operand: np.dtype) -> Types:
     """Return the types whose A and B are of that dtype."""
-    return next(types for types in (FP32, FP64, FP16) if types.operand == operand)
+    return next(types for types in (FP32, FP64, FP16, BF16) if types.operand == operand)
 
 
-def named_in_cuda(name: str) -> Types:
+IN_CUDA = {"float": FP32, "double": FP64, "half": FP16, "__nv_bfloat16": BF16}
+"""Types by what CUDA C++ calls the type of A's and B's elements."""
+
+
+def named_in_cuda(name: str, like: Types | None = None) -> Types:
     """Return the types of a template over the element type T, as CUDA C++ calls it.
+
+    Parameters
+    ----------
+    name : str
+    like : Types, optional
+        Others that the template is for: C's elements are of A's type too, or they are not.
 
     Raises
     ------
     ArgumentError
-        It is neither "float" nor "double".
+        It is none of `IN_CUDA`, or the template is not for it.
     """
-    known = {"float": FP32, "double": FP64}
+    known = [of for of, types in IN_CUDA.items() if like is None or _alike(types) == _alike(like)]
     if not isinstance(name, str) or name not in known:
         raise ArgumentError("T", repr(name), " or ".join(known))
-    return known[name]
+    return IN_CUDA[name]
+
+
+def _alike(types: Types) -> bool:
+    """Whether all elements are of one type."""
+    return types.operand == types.result
 
 
 INT_MAX = 2**31 - 1  # the kernels take M, N and K as int
@@ -177,7 +197,9 @@ def _kind(name: str, array: Any) -> str:
 def _check_layout(name: str, array: Any, dtype: np.dtype) -> None:
     """Check dtype, rank, order and extent of one matrix."""
     if array.dtype != dtype:
-        raise ArgumentError(name, f"dtype {array.dtype.str}", f"{dtype}: {name}.astype(np.{dtype})")
+        got = array.dtype.str if array.dtype != BF16.operand else str(array.dtype)  # whose .str says only its size
+        module = dtype.type.__module__.replace("numpy", "np")
+        raise ArgumentError(name, f"dtype {got}", f"{dtype}: {name}.astype({module}.{dtype})")
     if array.ndim != 2:
         raise ArgumentError(name, f"{array.ndim} dimension(s), shape {array.shape}", "2 dimensions, rows and columns")
     if not array.flags.c_contiguous:

@@ -8,7 +8,7 @@ from pathlib import Path
 from . import choice, hopper
 from .errors import ArgumentError
 from .kernel import Kernel
-from .operands import FP16, FP32, FP64, SPLIT, Types, named_in_cuda
+from .operands import FP16, FP32, IN_CUDA, SPLIT, Types, named_in_cuda
 from .trials import TRIALS
 
 SUFFIX = ".cu"
@@ -28,7 +28,7 @@ the contract, which the book's kernels keep:
   It computes C = alpha A B + beta C. A is M x K, B is K x N and C is M x N, row by row.
   Sizes are 0 or more, also past 2^31 elements, and a matrix may begin at any element.
   beta = 0 never reads C; K = 0 and alpha = 0 never read A and B.
-  A and B may be double, and C, alpha and beta are too then; or half, and those stay float.
+  A and B may be double, and C, alpha and beta too; or half or __nv_bfloat16, and those stay float.
 
   The launch follows from template parameters, by name:
     BM, BN        A block computes BM x BN elements of C. The grid is one-dimensional, a block
@@ -39,7 +39,7 @@ the contract, which the book's kernels keep:
     WM, WN        A warp computes WM x WN of them: 32 BM BN / (WM WN) threads, whatever TM, TN.
     THREADS       So many threads, whatever the others say. At most 1,024 in any case.
     SHARED_BYTES  The bytes of an extern __shared__ array; none unless given.
-    T             The type of the elements, float or double, where it is a typename.
+    T             The type of the elements of A and B, where it is a typename.
   Others are the kernel's own. Values come from --set NAME=VALUE or the file: int BM = 64.
 
   A copy of kernel 12, 17_tf32x3_hopper or 18 keeps its template parameters and the arguments
@@ -104,7 +104,7 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
         shared |= {"exact": True, "least_capability": (9, 0), "settled": bool(parameters)}
     if arguments[8:] == MAPS and list(values) == list(hopper.PARAMETERS):
         arguments = arguments[:8]
-        shared = {"dynamic_shared": hopper.dynamic_shared, "choose": hopper.choose_in_fp16, "divide": hopper.divide}
+        shared = {"dynamic_shared": hopper.dynamic_shared, "choose": hopper.choose_in_16_bits, "divide": hopper.divide}
         shared |= {"maps": hopper.maps, "exact": True, "least_capability": (9, 0)}
         shared |= {"trials": hopper.TRIALS, "settled": bool(parameters)}
     types = _types(path.name, arguments, found["arguments"], values)
@@ -187,7 +187,7 @@ def _whole_number(name: str, text: str, values: dict[str, int | str]) -> int:
 
 def _types(file: str, got: list[str], arguments: str, values: dict[str, int | str]) -> Types:
     """Return the types of a kernel's elements, which the types of its arguments tell."""
-    known = {"float": FP32, "double": FP64, "half": FP16, "__half": FP16}
+    known = IN_CUDA | {"__half": FP16}
     if "T" in values:
         known["T"] = named_in_cuda(values["T"])
     element = got[4].removesuffix("*") if len(got) == 8 else "float"

@@ -234,7 +234,7 @@ GAPS: dict[str, tuple[Gap, ...]] = {
             "return row * CHUNKS + chunk;  // TODO: let eight chunks of a column lie in different banks",
         ),
         Gap(
-            "const half* a = &As[stage]",
+            "const T* a = &As[stage]",
             "b + place<chunksB>(",
             "for (auto& fragment : fragA[step % 2]) for (unsigned& two : fragment) two = 0;  // TODO: load FM of A\n"
             "for (auto& fragment : fragB[step % 2]) for (unsigned& two : fragment) two = 0;  // TODO: load FN of B",
@@ -246,7 +246,7 @@ GAPS: dict[str, tuple[Gap, ...]] = {
         ),
         Gap(
             "const int n = m % 2",
-            "multiply(acc[m][n]",
+            "multiply<T>(acc[m][n]",
             "// TODO: add the product of fragment m of A and a half of one of B to acc[m][n]",
         ),
     ),
@@ -301,10 +301,10 @@ GAPS: dict[str, tuple[Gap, ...]] = {
             "// TODO: wait for the tiles, and order what was done to registers",
         ),
         Gap(
-            "multiply(acc, describe(&As",
+            "multiply<T>(acc, describe(&As",
             "describe(&Bs[stage][k * row]",
             "// TODO: from column k of A on, and row k of each box of B, and how far apart atoms lie\n"
-            "multiply(acc, describe(As[stage], 16, atom), describe(Bs[stage], 16, atom));",
+            "multiply<T>(acc, describe(As[stage], 16, atom), describe(Bs[stage], 16, atom));",
         ),
         Gap(
             "if (tile > 0) let_go(step - 1);",

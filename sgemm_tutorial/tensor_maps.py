@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .errors import ArgumentError, DeviceError
+from .operands import BF16, FP16, FP32
 from .simulator.tensor_map import ALIGNMENT, BYTES, TensorMap
 
-ENCODINGS = {np.dtype(np.float16): 6, np.dtype(np.float32): 7}  # CU_TENSOR_MAP_DATA_TYPE_FLOAT16 and _FLOAT32
+ENCODINGS = {FP16.operand: 6, FP32.operand: 7, BF16.operand: 9}  # CU_TENSOR_MAP_DATA_TYPE_FLOAT16 and so on
 NO_INTERLEAVE, SWIZZLE_128B, L2_256B, FILL_ZEROS = 0, 3, 3, 0  # the driver's names begin with CU_TENSOR_MAP_
 ENCODED = np.dtype([("words", np.uint64, BYTES // 8)])
 """What CuPy hands over by value."""
@@ -23,20 +24,20 @@ def encode(tensor: TensorMap, driver: Any) -> np.void:
     Parameters
     ----------
     tensor : TensorMap
-        Of FP16 or FP32.
+        Of FP16, BF16 or FP32.
     driver : ctypes.CDLL
         The CUDA driver's library.
 
     Raises
     ------
     ArgumentError
-        The array is of neither, or does not begin at a multiple of 16 bytes.
+        The array is of none of them, or does not begin at a multiple of 16 bytes.
     DeviceError
         The driver refuses.
     """
     array = tensor.array
     if array.dtype not in ENCODINGS:
-        raise ArgumentError("array", f"dtype {array.dtype}", "float16 or float32")
+        raise ArgumentError("array", f"dtype {array.dtype}", "float16, bfloat16 or float32")
     if array.data.ptr % ALIGNMENT:
         raise ArgumentError("array", f"memory at {array.data.ptr:#x}", f"memory at a multiple of {ALIGNMENT} bytes")
     memory = np.zeros(BYTES + PLACE, np.uint8)

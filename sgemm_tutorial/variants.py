@@ -285,10 +285,10 @@ PADDED_TILES: tuple[Kernel, ...] = (find("15"), *(padded(*by) for by in ((8, 16)
 """15 as it is, with eight elements of padding to each row, and with other paddings."""
 
 _HOPPER_STEPS: tuple[tuple[str, dict[str, int]], ...] = (
-    ("plain", {"THREADS": 256, "PERSISTENT": 0, "GROUP": 1}),
+    ("plain", {"THREADS": 256, "PERSISTENT": 0, "GROUP": 1, "CLUSTER": 1}),
     ("a fetcher", {"THREADS": 384}),
     ("persistent", {"PERSISTENT": 1}),
-    ("in groups", {"GROUP": 8}),
+    ("in groups", {"GROUP": 12}),
     ("in clusters", {"CLUSTER": 2}),
 )
 
@@ -362,9 +362,11 @@ TENSOR: tuple[Kernel, ...] = (
     *_with("17_tf32x3_hopper", ("STAGES", "CLUSTER"), (3, 1), (4, 2)),
     find("17_tf32x3_hopper").edited(*ONE_ACCUMULATOR_ON_HOPPER, label="one accumulator"),
     find("17_tf32x3_hopper").edited(*COLUMNS_IN_ORDER, label="columns in order"),
-    *HOPPER,
 )
-"""The kernels with ``mma.sync`` and ``wgmma`` with other tiles, 15 with other paddings, and 18's steps."""
+"""The kernels with ``mma.sync`` and ``wgmma`` with other tiles, and 15 with other paddings."""
+
+IN_BF16: tuple[Kernel, ...] = tuple(find(rung).variant(T="__nv_bfloat16") for rung in ("14", "16", "18"))
+"""The kernels that take BF16 as well, with it."""
 
 COUNTED: tuple[Kernel, ...] = (
     *(

@@ -368,7 +368,7 @@ def test_a_broken_kernel_fails_with_a_reason(name, tmp_path):
         (lambda: matrices(1, 2, 3, seed=-5), "seed: got -5, needs 0 or more"),
         (
             lambda: matrices(1, 2, 3, types="FP16"),
-            "types: got 'FP16', needs Types: one of operands.FP32, FP64 and FP16",
+            "types: got 'FP16', needs Types: one of operands.FP32, FP64, FP16 and BF16",
         ),
     ],
 )

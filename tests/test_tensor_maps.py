@@ -3,6 +3,7 @@
 import ctypes
 import types
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -44,11 +45,12 @@ def test_what_the_driver_is_given():
     assert encoded.dtype == ENCODED and encoded.tobytes() == bytes(range(128))
 
 
-def test_floats_have_another_number():
+@pytest.mark.parametrize(("dtype", "columns", "number"), [(np.float32, 32, 7), (ml_dtypes.bfloat16, 64, 9)])
+def test_other_types_have_other_numbers(dtype, columns, number):
     driver = Driver()
-    encode(TensorMap(on_gpu(100, 36, np.float32), 128, 32), driver)
+    encode(TensorMap(on_gpu(100, columns + 8, dtype), 128, columns), driver)
     kind, _, _, _, (pitch,), box, *_ = driver.given
-    assert (kind.value, pitch, list(box)) == (7, 144, [32, 128])
+    assert (kind.value, pitch, list(box)) == (number, (columns + 8) * np.dtype(dtype).itemsize, [columns, 128])
 
 
 def test_a_launch_hands_maps_over_behind_the_arguments(monkeypatch):

@@ -11,10 +11,10 @@ import pytest
 
 from sgemm_tutorial import ArgumentError, Kernel, check, cublas, find, gpu, matrices, operands, suite
 from sgemm_tutorial.correctness import excess
-from sgemm_tutorial.operands import FP16, FP32, FP64
+from sgemm_tutorial.operands import BF16, FP16, FP32, FP64
 
-each = pytest.mark.parametrize("types", [FP32, FP64, FP16], ids=lambda types: types.name)
-others = pytest.mark.parametrize("types", [FP64, FP16], ids=lambda types: types.name)
+each = pytest.mark.parametrize("types", [FP32, FP64, FP16, BF16], ids=lambda types: types.name)
+others = pytest.mark.parametrize("types", [FP64, FP16, BF16], ids=lambda types: types.name)
 
 
 def drawn(M, N, K, types, seed=0):
@@ -42,6 +42,8 @@ def test_what_a_kernel_takes(types):
         (FP64, 2, np.float32, "C: got dtype <f4, needs float64: C.astype(np.float64)"),
         (FP16, 1, np.float32, "B: got dtype <f4, needs float16: B.astype(np.float16)"),
         (FP16, 2, np.float16, "C: got dtype <f2, needs float32: C.astype(np.float32)"),
+        (FP16, 0, BF16.operand, "A: got dtype bfloat16, needs float16: A.astype(np.float16)"),
+        (BF16, 1, np.float32, "B: got dtype <f4, needs bfloat16: B.astype(ml_dtypes.bfloat16)"),
     ],
 )
 def test_other_types_are_refused(types, wrong, dtype, text):
@@ -64,8 +66,18 @@ def test_a_template_over_the_type_takes_its_types_from_it():
     double = kernel.variant(T="double")
     assert (kernel.types, double.types, double.expression) == (FP32, FP64, "made_up<double, 8, 32>")
     assert double.variant(BM=16).types == FP64
-    with pytest.raises(ArgumentError, match="T: got 'int', needs float or double"):
-        kernel.variant(T="int")
+    for other in ("int", "half"):
+        with pytest.raises(ArgumentError, match=f"T: got '{other}', needs float or double"):
+            kernel.variant(T=other)
+
+
+def test_a_template_whose_sums_are_wider_takes_only_such_types():
+    kernel = Kernel("99_made_up", "", {"T": "half", "BM": 8, "BN": 32}, types=FP16)
+    brain = kernel.variant(T="__nv_bfloat16")
+    assert (brain.types, brain.expression) == (BF16, "made_up<__nv_bfloat16, 8, 32>")
+    assert (kernel.least_capability, brain.least_capability) == ((7, 5), (8, 0))
+    with pytest.raises(ArgumentError, match="T: got 'float', needs half or __nv_bfloat16"):
+        brain.variant(T="float")
 
 
 # Judging
@@ -130,7 +142,7 @@ def test_guards_are_nan_and_matrices_begin_where_they_are_told(types):
     assert check(Imitation(types, spoil=look), 9, 10, 11, on_gpu=False, shift=3).passed
 
 
-@pytest.mark.parametrize(("types", "u"), [(FP32, 2.0**-24), (FP64, 2.0**-52), (FP16, 2.0**-23)])
+@pytest.mark.parametrize(("types", "u"), [(FP32, 2.0**-24), (FP64, 2.0**-52), (FP16, 2.0**-23), (BF16, 2.0**-23)])
 @pytest.mark.parametrize(("factor", "right"), [(0.99, True), (1.01, False)])
 def test_the_bound_is_highams(types, u, factor, right):
     K, alpha, beta = 6, 2.0, 3.0
@@ -161,10 +173,10 @@ def test_float64_below_its_normal_range():
 
 def test_sums_that_are_cut_off_instead_of_rounded_are_right_from_float16_only():
     """As on tensor cores: many addends just below the last bit of the first one all vanish."""
-    A, B = np.full((1, 65), 1.98 * 2.0**-12), np.full((65, 1), 2.0**-12)
+    A, B = np.full((1, 65), 1.984375 * 2.0**-12), np.full((65, 1), 2.0**-12)
     A[0, 0] = B[0, 0] = 1.0
     got = np.ones((1, 1), np.float32)
-    for types, right in ((FP16, True), (FP32, False)):
+    for types, right in ((FP16, True), (BF16, True), (FP32, False)):
         ratio = excess(got, A.astype(types.operand), B.astype(types.operand), None, 1.0, 0.0)
         assert (ratio <= 1).all() == right
 
@@ -180,7 +192,9 @@ def test_matrices_of_each_type(types):
         assert (A.astype(np.float32) != A).mean() > 0.99  # all 53 bits are used
 
 
-@pytest.mark.parametrize(("types", "limit"), [(FP32, 2**24 - 2), (FP16, 2**23 - 2), (FP64, 2**52 - 2)])
+@pytest.mark.parametrize(
+    ("types", "limit"), [(FP32, 2**24 - 2), (FP16, 2**23 - 2), (BF16, 2**23 - 2), (FP64, 2**52 - 2)]
+)
 def test_k_past_the_bound(types, limit):
     with pytest.raises(ArgumentError, match=f"K: got {limit}, needs less than {limit}, where the error bound"):
         check(Imitation(types), 1, 1, limit)
@@ -219,13 +233,14 @@ class FakeCublas:
 
     def gemmEx(self, *call):
         alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algorithm = call[6:]
-        half, single = cupy.cuda.runtime.CUDA_R_16F, cupy.cuda.runtime.CUDA_R_32F
-        assert (a_type, b_type, c_type, compute, algorithm) == (half, half, single, 68, -1)
+        operand = {cupy.cuda.runtime.CUDA_R_16F: FP16.operand, cupy.cuda.runtime.CUDA_R_16BF: BF16.operand}[a_type]
+        single = cupy.cuda.runtime.CUDA_R_32F
+        assert (b_type, c_type, compute, algorithm) == (a_type, single, 68, -1)
         self.called.append("gemmEx")
-        self._gemm(call[:6], FP32.result, alpha, a, lda, b, ldb, beta, c, ldc, FP16.operand, FP16.result)
+        self._gemm(call[:6], FP32.result, alpha, a, lda, b, ldb, beta, c, ldc, operand, FP32.result)
 
 
-@pytest.mark.parametrize("routine", [cublas.sgemm, cublas.dgemm, cublas.gemm_ex], ids=lambda routine: routine.name)
+@pytest.mark.parametrize("routine", [cublas.sgemm, cublas.dgemm, cublas.gemm_ex, cublas.gemm_ex_bf16])
 def test_cublas_is_asked_for_the_same_types(routine, monkeypatch):
     library, types = FakeCublas(), routine.types
     monkeypatch.setattr(cublas, "_library", lambda: library)

@@ -2,10 +2,12 @@
 //
 // Everything a player can show was drawn in Python and lies beside its first state, as JSON: elements of SVG, and for
 // each state the numbers of those that it consists of. This script adds buttons and picks. It fetches nothing, so that
-// pages work from a folder; where it doesn't run, the first state stands there, complete.
+// pages work from a folder; where it doesn't run, the first state stands there, complete. What hangs on too many
+// controls for a list of states, another script computes: a few numbers, by which elements are picked.
 "use strict";
 
 const PACE = 700; // milliseconds from step to step when playing
+const REST = 100; // milliseconds without a change after which the address follows: browsers refuse more than a few a second
 
 // The address ends in the player's name and the places of its controls' values: #reads=12 or #layouts=2.0.
 const address = (name, state) => `#${name}=${state.join(".")}`;
@@ -24,15 +26,23 @@ function make(tag, attributes, ...inside) {
   return element;
 }
 
-// Return the SVG of a panel in a state, and what it says to those who don't see it.
-function picture({elements, layers}, state) {
+// Return the SVG of a panel, and what it says to those who don't see it, given the places of the controls' values and
+// computed numbers, by place and by name.
+function picture({elements, layers}, values) {
   const body = [], words = [];
   for (const {on, states} of layers) {
-    const [alt, ...runs] = states[on.map(control => state[control]).join()] || [""];
+    const [alt, ...runs] = states[on.map(name => values[name]).join()] || [""];
     for (let i = 0; i < runs.length; i += 2) body.push(...elements.slice(runs[i], runs[i] + runs[i + 1]));
     if (alt) words.push(alt);
   }
-  return [body.join(""), words.join(" ")];
+  const number = (found, name) => (name in values ? values[name].toLocaleString("en-GB") : found);
+  return [body.join(""), words.join(" ")].map(text => text.replace(/\{([a-z ]+)\}/g, number));
+}
+
+// What a state looks up by the values of some of the controls.
+function lookedUp({on, names, rows}, state) {
+  const row = rows[on.map(control => state[control]).join()];
+  return Object.fromEntries(names.map((name, i) => [name, row[i]]));
 }
 
 class Player {
@@ -54,10 +64,30 @@ class Player {
       event.preventDefault();
       this.step(by);
     });
+    for (const pick of this.picks || []) this.pickNearest(pick);
     addEventListener("hashchange", () => this.followAddress());
     this.state = this.controls.map(control => control.start);
     this.show();
     this.followAddress();
+  }
+
+  // A pointer on a picture shows the nearest of a control's values; pressed, it sets the control.
+  pickNearest({panel, control, axis, at}) {
+    const drawing = this.drawings[panel];
+    const nearest = event => {
+      const {left, top, width} = drawing.getBoundingClientRect();
+      const pixels = (axis === "x" ? event.clientX - left : event.clientY - top) * drawing.viewBox.baseVal.width / width;
+      const far = at.map(([place]) => Math.abs(place - pixels));
+      return at[far.indexOf(Math.min(...far))][1];
+    };
+    drawing.addEventListener("pointermove", event => {
+      const value = nearest(event);
+      if (value === this.state[control]) return;
+      this.pause();
+      this.state[control] = value;
+      this.show();
+    });
+    drawing.addEventListener("pointerdown", event => { this.pause(); this.set(control, nearest(event)); });
   }
 
   // Show what the address names, if it names this player.
@@ -73,7 +103,7 @@ class Player {
   // Return a control's elements; each gets a function that shows the value it has.
   input(control, i) {
     const set = value => this.set(i, Number(value));
-    if (control.kind === "step") {
+    if (control.kind === "step" || control.kind === "range") {
       const slider = make("input", {type: "range", min: 0, max: control.values.length - 1, "aria-label": control.name});
       const label = make("output", {});
       slider.oninput = () => { this.pause(); set(slider.value); };
@@ -82,6 +112,7 @@ class Player {
         label.textContent = control.values[value];
         slider.setAttribute("aria-valuetext", control.values[value]);
       };
+      if (control.kind === "range") return make("span", {class: "sg-steps"}, make("span", {}, control.name), slider, label);
       const back = make("button", {type: "button", "aria-label": "One step back"}, "‹");
       const forward = make("button", {type: "button", "aria-label": "One step forward"}, "›");
       back.onclick = () => this.step(-1);
@@ -107,16 +138,32 @@ class Player {
 
   set(control, value) {
     this.state[control] = value;
+    if (this.preset) this.keepPreset(control);
     this.show();
-    if (this.timer) return; // who plays neither links nor listens
+    clearTimeout(this.telling);
+    if (!this.timer) this.telling = setTimeout(() => this.tell(), REST); // who plays neither links nor listens
+  }
+
+  // Let the address and those who listen know.
+  tell() {
     history.replaceState(null, "", address(this.name, this.state));
     this.said.textContent = this.drawings.map(drawing => drawing.getAttribute("aria-label")).join(" ");
   }
 
+  // Set the controls that the control just set sets, or let go of the preset if the reader goes another way.
+  keepPreset(control) {
+    const {of, sets, states} = this.preset;
+    const places = of.includes(control) && states[of.map(i => this.state[i]).join()];
+    if (places) sets.forEach((i, at) => { this.state[i] = places[at]; });
+    else if (of.includes(control) || sets.includes(control)) this.state[of[0]] = 0;
+  }
+
   show() {
+    const computed = this.computed && globalThis[this.computed.script](this.computed.data, this.state);
+    const values = {...this.state, ...computed};
     this.controls.forEach((control, i) => control.refresh(this.state[i]));
     this.panels.forEach((panel, i) => {
-      const [body, words] = picture(panel, this.state);
+      const [body, words] = picture(panel, values);
       this.drawings[i].innerHTML = body;
       this.drawings[i].setAttribute("aria-label", words);
     });

@@ -2,36 +2,45 @@
 
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`,
 `fragments` and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
-happens when, and `charts` and `spread` draw numbers.
+happens when, and `charts`, `spread` and `climb` draw numbers. What moves is a `player`'s.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
+from .calculator import calculator
 from .charts import by_size, ladder, lines, prediction, roofline, scaling
+from .climb import climb
 from .division import division, parts
 from .figure import Figure
 from .fragments import fragment
 from .grid import grid
 from .layouts import chunks, layout
+from .lowering import lowering
 from .maps import access_map, tiles
 from .memories import memories
 from .outer import outer_product
 from .owners import hierarchy
-from .player import Control, Layer, Player, film
+from .player import Computed, Control, Layer, Pick, Player, Preset, film, looked_up
 from .reads import warp_reads
 from .requests import address_line, banks
+from .speeds import speeds
 from .spread import spread
 from .timeline import timeline
 
 __all__ = [
+    "Computed",
     "Control",
     "Figure",
     "Layer",
+    "Pick",
     "Player",
+    "Preset",
     "access_map",
     "address_line",
     "banks",
     "by_size",
+    "calculator",
     "chunks",
+    "climb",
     "division",
     "film",
     "fragment",
@@ -40,12 +49,15 @@ __all__ = [
     "ladder",
     "layout",
     "lines",
+    "looked_up",
+    "lowering",
     "memories",
     "outer_product",
     "parts",
     "prediction",
     "roofline",
     "scaling",
+    "speeds",
     "spread",
     "tiles",
     "timeline",

@@ -66,7 +66,7 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
             sheet.text(left - 8, y + 19, name, align="right")
             sheet.boxes([(left, y + 4, rate * scale, pitch - 12)], colour)
             _whisker(sheet, left + worst * scale, left + best * scale, y + pitch / 2 - 2)
-            sheet.text(WIDTH - MARGIN - 88, y + 19, _short(rate), align="right")
+            sheet.text(WIDTH - MARGIN - 88, y + 19, short(rate), align="right")
             sheet.text(WIDTH - MARGIN, y + 19, f"{percent:.1f}%", align="right")
         if len(libraries) == 1:
             goal = left + rates[-1][0] * scale
@@ -75,7 +75,7 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
         sheet.text(MARGIN, bottom + LINE, "Bars: medians of device time. Whiskers: 10th to 90th percentile.", SMALL)
         sheet.text(MARGIN, bottom + 2 * LINE, record.made, SMALL)
         each = (
-            f"{name} {_short(rate)} TFLOP/s, {percent:.1f}% of cuBLAS"
+            f"{name} {short(rate)} TFLOP/s, {percent:.1f}% of cuBLAS"
             for (name, *_, percent), (rate, *_) in zip(rows, rates, strict=True)
         )
         return sheet.finish(f"Bars, speed at {_shape(wanted)} on {record.made}: {'; '.join(each)}.")
@@ -102,14 +102,14 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
         raise ArgumentError("record", f"{len(sizes)} sizes", "two or more, to draw a line")
     series: dict[str, list[tuple[float, float, float, float]]] = {}
     for point in sorted(record.points, key=lambda p: (p.kernel, _extent(p))):
-        rates = _percentages(point) if of_cublas else _rates(point, "")
+        rates = _percentages(point) if of_cublas else speeds_of(point)
         series.setdefault(_name(point, record), []).append((_extent(point), *rates))
     if of_cublas:
         libraries = {CUBLAS: [(size, 100.0, 100.0, 100.0) for size in (sizes[0], sizes[-1])]}
     else:
         libraries = {
             name: [
-                (n, *np.median([_rates(p, "cublas_") for p in beside if n == _extent(p)], axis=0))
+                (n, *np.median([speeds_of(p, "cublas_") for p in beside if n == _extent(p)], axis=0))
                 for n in sorted({_extent(p) for p in beside})
             ]
             for name, beside in _libraries(record.points).items()
@@ -135,7 +135,7 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
         plot.labels(ends)
         plot.notes("Lines: medians of device time. Bands: 10th to 90th percentile.", record.made)
         each = (
-            f"{name} from {_short(line[0][1])} at {line[0][0]:g} to {_short(line[-1][1])} at {line[-1][0]:g}"
+            f"{name} from {short(line[0][1])} at {line[0][0]:g} to {short(line[-1][1])} at {line[-1][0]:g}"
             for name, line in series.items()
         )
         return sheet.finish(f"{unit} by size, {size}, on {record.made}: {'; '.join(each)}.")
@@ -179,8 +179,8 @@ def prediction(
                     sheet.boxes([(MARGIN, at, width, 14)], PALE, edgecolor=INK)
                 elif value:
                     sheet.boxes([(MARGIN, at, width, 14)], BLUE)
-                sheet.text(MARGIN + width + 8, at + 12, f"{_short(value)} {who}", SMALL)
-            sentences.append(f"{name}: {_short(pair[0])} {names[0]}, {_short(pair[1])} {names[1]}, {verdict}")
+                sheet.text(MARGIN + width + 8, at + 12, f"{short(value)} {who}", SMALL)
+            sentences.append(f"{name}: {short(pair[0])} {names[0]}, {short(pair[1])} {names[1]}, {verdict}")
         return sheet.finish("; ".join(sentences) + ".")
 
 
@@ -227,7 +227,7 @@ def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]] | Seque
         plot.labels(ends)
         plot.notes(f"Dotted: time proportional to the size to the power of {power}.")
         each = (
-            f"{name or 'time'} from {_short(times[0])} {symbol} at {sizes[0]} to {_short(times[-1])} {symbol} at "
+            f"{name or 'time'} from {short(times[0])} {symbol} at {sizes[0]} to {short(times[-1])} {symbol} at "
             f"{sizes[-1]}"
             for name, times in series.items()
         )
@@ -270,7 +270,7 @@ def roofline(
         plot.x_ticks(_decades(low, high))
         plot.y_ticks(_decades(least, most))
         plot.line([(max(low, min(ridges)), peak), (high, peak)], INK)
-        sheet.text(plot.right, plot.y(peak) - 8, f"{_short(peak)} TFLOP/s", SMALL, "right")
+        sheet.text(plot.right, plot.y(peak) - 8, f"{short(peak)} TFLOP/s", SMALL, "right")
         for i, rate in enumerate(rates.values()):
             start = max(low, least / rate)
             plot.line([(start, start * rate), (peak / rate, peak)], INK, DASHES[i % 3])
@@ -288,14 +288,14 @@ def roofline(
         for group in groups:
             sheet.text(group[-1][0] + 8, group[0][1] + 5, ", ".join(sorted(name for *_, name in group)), SMALL)
         dashes = ("solid", "dashed", "dotted")
-        slopes = (f"{dashes[i % 3]} {name}, {_short(rate)} TB/s" for i, (name, rate) in enumerate(rates.items()))
+        slopes = (f"{dashes[i % 3]} {name}, {short(rate)} TB/s" for i, (name, rate) in enumerate(rates.items()))
         plot.notes("Across: FLOP per byte. Up: TFLOP/s. Both logarithmic.", f"Slopes: {'; '.join(slopes)}.")
         each = (
-            f"{name} {_short(intensity)} FLOP per byte, {_short(speed)} TFLOP/s"
+            f"{name} {short(intensity)} FLOP per byte, {short(speed)} TFLOP/s"
             for name, (intensity, speed) in points.items()
         )
-        roofs = ", ".join(f"{name} at {_short(rate)} TB/s" for name, rate in rates.items())
-        return sheet.finish(f"{title}: {'; '.join(each)}. Roofs: {_short(peak)} TFLOP/s, {roofs}.")
+        roofs = ", ".join(f"{name} at {short(rate)} TB/s" for name, rate in rates.items())
+        return sheet.finish(f"{title}: {'; '.join(each)}. Roofs: {short(peak)} TFLOP/s, {roofs}.")
 
 
 def lines(
@@ -343,8 +343,7 @@ def lines(
         plot.labels(ends)
         plot.notes(note)
         each = (
-            f"{name} from {_short(line[0][1])}{unit} at {line[0][0]:g} to {_short(line[-1][1])}{unit} at "
-            f"{line[-1][0]:g}"
+            f"{name} from {short(line[0][1])}{unit} at {line[0][0]:g} to {short(line[-1][1])}{unit} at {line[-1][0]:g}"
             for name, line in series.items()
         )
         return sheet.finish(f"{title}. {note} {'; '.join(each)}.")
@@ -368,7 +367,7 @@ class Plot:
         log_x: bool = False,
         log_y: bool = False,
     ) -> None:
-        self.sheet, self.right = sheet, WIDTH - MARGIN - 18 - max(map(room, names), default=0)
+        self.sheet, self.right = sheet, sheet.width - MARGIN - 18 - max(map(room, names), default=0)
         self.x = _scale(*x, self.left, self.right, log_x)
         self.y = _scale(*y, self.bottom, self.top, log_y)
 
@@ -451,7 +450,7 @@ def _libraries(points: Sequence[Point]) -> dict[str, list[Point]]:
     return {CUBLAS if len(found) == 1 else f"{CUBLAS}, {types}": beside for types, beside in found.items()}
 
 
-def _rates(point: Point, prefix: str) -> tuple[float, float, float]:
+def speeds_of(point: Point, prefix: str = "") -> tuple[float, float, float]:
     """Return median, low and high TFLOP/s of the kernel, or with "cublas_" of cuBLAS."""
     return tuple(
         _tflops((point.M, point.N, point.K), getattr(point, f"{prefix}{name}")) for name in ("ms", "ms_p90", "ms_p10")
@@ -484,7 +483,7 @@ def _shape(size: tuple[int, int, int]) -> str:
     return f"M = N = K = {size[0]}" if len(set(size)) == 1 else "M, N, K = {}, {}, {}".format(*size)
 
 
-def _short(value: Number) -> str:
+def short(value: Number) -> str:
     """Return an integer with its thousands apart, another number to three digits."""
     if isinstance(value, int | np.integer) or 1000 <= abs(value) < 1e15:
         return f"{value:,.0f}"

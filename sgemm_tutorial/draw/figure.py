@@ -196,6 +196,8 @@ def _compact(svg: str) -> str:
         style = dict(part.split(": ", 1) for part in element.attrib.pop("style", "").split("; ") if part)
         attributes = {"fill": "currentColor"} if tag == "text" else {}
         attributes |= {name: value for name, value in style.items() if name != "font-family"}
+        if "monospace" in style.get("font-family", ""):
+            attributes["font-family"] = "monospace"
         for name in ("d", "x", "y", "transform"):
             if name in element.attrib:
                 attributes[name] = _rounded(element.attrib[name])

@@ -2,22 +2,26 @@
 
 A player's output holds its first state as SVG, complete for whoever runs no script, and beside it every state as
 JSON. States share most of their elements, so each element is written once and a state is a list of their numbers.
-``book/_static/players.js`` adds the buttons.
+``book/_static/players.js`` adds the buttons. Where controls have too many values for a list of all states, a script
+computes a few numbers from them, and these decide what is picked.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 from ..errors import ArgumentError
 from .figure import Figure
 
 _ELEMENT = re.compile(r"<path [^>]*/>|<text [^>]*>[^<]*</text>")
 _NAME = re.compile(r"[a-z][a-z-]*")
+_COMPUTED = re.compile(r"\{([a-z ]+)\}")
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,8 @@ class Control:
     values : sequence of str
         What it can be set to, in words; the first at the start.
     kind : str
-        "step": one after the other, with a slider, and to be played. "choice": one of several. "switch": the first
-        value means off and the second on.
+        "step": one after the other, with a slider, and to be played. "range": the same without playing. "choice": one
+        of several. "switch": the first value means off and the second on.
     start : int
         Which value it has at the start.
     """
@@ -49,14 +53,83 @@ class Layer:
 
     Attributes
     ----------
-    on : sequence of int
-        Which controls, by their place among the player's.
+    on : sequence of int or str
+        Which controls, by their place among the player's, and which computed numbers, by their names.
     figures : mapping of tuple of int to Figure
-        What to draw, by the places of those controls' values. A state that is missing draws nothing.
+        What to draw, by the places of those controls' values and by those numbers. A state that is missing draws
+        nothing. Where a text or the words for it have the name of something computed in braces, that is put.
     """
 
-    on: Sequence[int]
+    on: Sequence[int | str]
     figures: Mapping[tuple[int, ...], Figure]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """Numbers and texts that hang on so many controls that there is no list of all states.
+
+    Attributes
+    ----------
+    script : str
+        The function in ``book/_static`` that computes them on a page, given `data` and the places of the controls'
+        values.
+    data : mapping of str to anything that JSON has
+    numbers : callable
+        Given the places of the controls' values, return the same by name: lower-case letters and spaces.
+    """
+
+    script: str
+    data: Mapping[str, Any]
+    numbers: Callable[[Sequence[int]], Mapping[str, int | str]]
+
+
+def looked_up(on: Sequence[int], texts: Mapping[tuple[int, ...], Mapping[str, int | str]]) -> Computed:
+    """Return what is not computed but looked up by the values of some controls; the same names for all of them."""
+    names = list(next(iter(texts.values())))
+    rows = {_key(of): [row[name] for name in names] for of, row in texts.items()}
+    return Computed(
+        "lookedUp", {"on": on, "names": names, "rows": rows}, lambda state: texts[tuple(state[i] for i in on)]
+    )
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A control that a pointer on a picture sets to the value that is nearest there.
+
+    Attributes
+    ----------
+    panel, control : int
+        The picture, and the control, by their places.
+    axis : str
+        "x": the values lie from left to right. "y": from top to bottom.
+    at : sequence of (float, int)
+        Where, in pixels, and the value's place among the control's.
+    """
+
+    panel: int
+    control: int
+    axis: str
+    at: Sequence[tuple[float, int]]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Controls that set others.
+
+    Attributes
+    ----------
+    of : sequence of int
+        The controls that set. The first goes back to its first value, which stands for none, where `states` has
+        nothing for what they are set to, and where a reader sets one of the others.
+    sets : sequence of int
+        The controls that are set.
+    states : mapping of tuple of int to tuple of int
+        The places of values of `sets`, by those of `of`.
+    """
+
+    of: Sequence[int]
+    sets: Sequence[int]
+    states: Mapping[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,6 +145,9 @@ class Player:
     controls : sequence of Control
     panels : sequence of sequence of Layer
         Pictures side by side, each of layers, the first at the bottom.
+    computed : Computed, optional
+    preset : Preset, optional
+    picks : sequence of Pick, optional
 
     Raises
     ------
@@ -83,16 +159,22 @@ class Player:
     title: str
     controls: Sequence[Control]
     panels: Sequence[Sequence[Layer]]
+    computed: Computed | None = None
+    preset: Preset | None = None
+    picks: Sequence[Pick] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ArgumentError("name", repr(self.name), "lower-case letters and hyphens")
         for layer in (layer for panel in self.panels for layer in panel):
-            if not set(layer.on) <= set(range(len(self.controls))):
+            controls = {on for on in layer.on if not (self.computed and isinstance(on, str))}
+            if not controls <= set(range(len(self.controls))):
                 raise ArgumentError("panels", f"a layer on controls {list(layer.on)}", f"{len(self.controls)} or fewer")
-            ranges = [range(len(self.controls[control].values)) for control in layer.on]
             for state in layer.figures:
-                if len(state) != len(ranges) or any(at not in of for at, of in zip(state, ranges, strict=True)):
+                if len(state) != len(layer.on) or any(
+                    on in controls and at not in range(len(self.controls[on].values))
+                    for at, on in zip(state, layer.on, strict=True)
+                ):
                     raise ArgumentError("panels", f"a layer with a state {state}", f"one of controls {list(layer.on)}")
 
     def __repr__(self) -> str:
@@ -100,7 +182,9 @@ class Player:
 
     def shown(self, state: Sequence[int]) -> list[Figure]:
         """Return each panel's picture when the controls have the values at these places."""
-        return [_stacked([figure for _, figure in _drawn(panel, state)]) for panel in self.panels]
+        values: dict[int | str, int | str] = dict(enumerate(state))
+        values |= self.computed.numbers(state) if self.computed else {}
+        return [_stacked(panel, values) for panel in self.panels]
 
     def _repr_html_(self) -> str:
         first = "".join(figure._repr_html_() for figure in self.shown([control.start for control in self.controls]))
@@ -118,33 +202,62 @@ class Player:
             ],
             "panels": [_packed(panel) for panel in self.panels],
         }
+        if self.computed:
+            data["computed"] = {"script": self.computed.script, "data": self.computed.data}
+        if self.picks:
+            data["picks"] = [dataclasses.asdict(pick) for pick in self.picks]
+        if self.preset:
+            states = {_key(of): list(sets) for of, sets in self.preset.states.items()}
+            data["preset"] = {"of": list(self.preset.of), "sets": list(self.preset.sets), "states": states}
         return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
 
 
-def film(name: str, title: str, steps: Sequence[str], panels: Sequence[Sequence[Layer]]) -> Player:
+def film(
+    name: str,
+    title: str,
+    steps: Sequence[str],
+    panels: Sequence[Sequence[Layer]],
+    start: int = 0,
+    picks: Sequence[Pick] = (),
+) -> Player:
     """Return a player with one control, which goes through steps.
 
     Parameters
     ----------
-    name, title, panels
+    name, title, panels, picks
         As of `Player`.
     steps : sequence of str
         Each step in a few words.
+    start : int
+        The step at the start.
     """
-    return Player(name, title, [Control("Step", steps, "step")], panels)
+    return Player(name, title, [Control("Step", steps, "step", start)], panels, picks=picks)
 
 
-def _drawn(panel: Sequence[Layer], state: Sequence[int]) -> Iterator[tuple[Layer, Figure]]:
+def _drawn(panel: Sequence[Layer], values: Mapping[int | str, int | str]) -> Iterator[Figure]:
     for layer in panel:
-        key = tuple(state[control] for control in layer.on)
+        key = tuple(values.get(on) for on in layer.on)
         if key in layer.figures:
-            yield layer, layer.figures[key]
+            yield layer.figures[key]
 
 
-def _stacked(figures: Sequence[Figure]) -> Figure:
-    """Return figures of one size as one."""
-    alt = " ".join(figure.alt for figure in figures if figure.alt)
-    return Figure(alt, figures[0].width, figures[0].height, "".join(figure.body for figure in figures))
+def _stacked(panel: Sequence[Layer], values: Mapping[int | str, int | str]) -> Figure:
+    """Return a panel's figures, which are of one size, as one, with what is computed for its names."""
+
+    def filled(text: str) -> str:
+        return _COMPUTED.sub(lambda found: _shown(values.get(found[1], found[0])), text)
+
+    figures = list(_drawn(panel, values))
+    alt = " ".join(filled(figure.alt) for figure in figures if figure.alt)
+    return Figure(alt, figures[0].width, figures[0].height, "".join(filled(figure.body) for figure in figures))
+
+
+def _shown(value: int | str) -> str:
+    return value if isinstance(value, str) else f"{value:,}"
+
+
+def _key(state: Sequence[int]) -> str:
+    return ",".join(map(str, state))
 
 
 def _packed(panel: Sequence[Layer]) -> dict:
@@ -163,6 +276,6 @@ def _packed(panel: Sequence[Layer]) -> dict:
                     runs[-1] += 1
                 else:
                     runs += [seen[element], 1]
-            states[",".join(map(str, key))] = [figure.alt, *runs]
+            states[_key(key)] = [figure.alt, *runs]
         layers.append({"on": list(layer.on), "states": states})
     return {"elements": list(seen), "layers": layers}

@@ -1,4 +1,4 @@
-"""Measures what FP16 costs in accuracy; see `records.accuracy`."""
+"""Measures what FP16 and BF16 cost in accuracy; see `records.accuracy`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from ..kernel import Kernel
 from ..records import files
 from ..records.accuracy import DEPTHS, EXPONENTS, KERNELS, SIDE, Error
 from ..records.files import Recording
+from ..variants import IN_BF16
 from .driver import Item, Plan
 
 
 def plan() -> Plan:
     """Return the plan of the recording: kernels, and cuBLAS."""
-    chosen = [*map(find, KERNELS), cublas.sgemm, cublas.gemm_ex]
+    chosen = [*map(find, KERNELS), IN_BF16[0], cublas.sgemm, cublas.gemm_ex, cublas.gemm_ex_bf16]
     where = [(K, 0) for K in DEPTHS] + [(SIDE, exponent) for exponent in EXPONENTS if exponent]
     items = [(kernel, *at) for kernel in chosen for at in where]
     return Plan("accuracy", Recording[Error], items, measure, {"side": SIDE})

@@ -64,7 +64,8 @@ def digest(kernel: Kernel, case: dict[str, Any], on_gpu: bool = False) -> str:
 
 def plan() -> Plan:
     """Return the plan of the recording."""
-    items = [(kernel, case) for kernel in (*CATALOGUE, *CHOOSING, variants.STEP_IN_FP64) for case in range(len(CASES))]
+    kernels = (*CATALOGUE, *CHOOSING, variants.STEP_IN_FP64, *variants.IN_BF16)
+    items = [(kernel, case) for kernel in kernels for case in range(len(CASES))]
     return Plan("checksums", Recording[Checksum], items, measure, {"cases": list(map(str, CASES))})
 
 

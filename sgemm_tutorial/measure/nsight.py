@@ -38,8 +38,10 @@ def counters_plan() -> Plan:
 
 
 def sectors_plan() -> Plan:
-    """Return the plan that counts the same of `variants.TENSOR`, at full size."""
-    return _plan("sectors", [(kernel, counters.LARGE) for kernel in variants.TENSOR], counters.METRICS)
+    """Return the plan that counts the same of `variants.TENSOR` and `variants.HOPPER`, at full size."""
+    return _plan(
+        "sectors", [(kernel, counters.LARGE) for kernel in (*variants.TENSOR, *variants.HOPPER)], counters.METRICS
+    )
 
 
 def profiles_plan() -> Plan:

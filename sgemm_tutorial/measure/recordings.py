@@ -81,13 +81,19 @@ BETWEEN = sizes_of((2560, 3584, 5120, 6144, 7168))
 
 
 def _tensor() -> Plan:
-    """Return the plan of times of `variants.TENSOR` at full size, from 16 on at other sizes, and of 18 at more."""
+    """Return the plan of times of `variants.TENSOR` at full size and in BF16, and from 16 on at other sizes."""
     ours = [kernel for kernel in variants.TENSOR if kernel.name[:2] > "15"]
-    items = [(kernel, size) for size in FULL for kernel in variants.TENSOR]
+    items = [(kernel, size) for size in FULL for kernel in (*variants.TENSOR, *variants.IN_BF16)]
     items += [(kernel, size) for size in LARGE for kernel in ours]
-    widths = (find("18"), variants.HOPPER_STEPS[3], *variants.HOPPER_WIDTHS)
-    items += [(kernel, size) for size in BETWEEN for kernel in widths]
     return plan("tensor", items, takes=lambda item: 0.6, **IN_SHORT)
+
+
+def _hopper() -> Plan:
+    """Return the plan of times of 18 with its steps and widths, in three processes as power makes them differ."""
+    items = [(kernel, size) for size in (*FULL, *LARGE) for kernel in variants.HOPPER]
+    widths = (find("18"), *variants.HOPPER_STEPS[3:], *variants.HOPPER_WIDTHS)
+    items += [(kernel, size) for size in BETWEEN for kernel in widths]
+    return plan("hopper", items, processes=3, takes=lambda item: 0.4, **IN_THREE)
 
 
 TIMES: dict[str, Callable[[], Plan]] = {
@@ -98,6 +104,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES),
     "fragments": lambda: _timed("fragments", variants.FRAGMENTS, FULL),
     "tensor": _tensor,
+    "hopper": _hopper,
     "sustained": sustained.plan,
     "tune": lambda: tune.plan((*SQUARES, *SHAPES)),
     "squares": lambda: _timed("squares", (find("12"),), SQUARES, search=True),

@@ -1,4 +1,4 @@
-"""Measures the errors of 17 and of cuBLAS's SGEMM; see `records.split_errors`."""
+"""Measures the errors of 17, of cuBLAS's SGEMM and of kernels for other types; see `records.split_errors`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ LEFT = 2.0**-12  # what of a sum does not cancel
 
 
 def plan() -> Plan:
-    """Return the plan of the recording: both of 17, with one accumulator, one with big parts alone, and cuBLAS."""
+    """Return the plan of the recording.
+
+    Both of 17, with one accumulator, and one with big parts alone; a kernel for each other type; and cuBLAS.
+    """
     split, on_hopper = find("17"), find("17_tf32x3_hopper")
     kernels = (
         split,
@@ -29,6 +32,12 @@ def plan() -> Plan:
         on_hopper,
         on_hopper.edited(*variants.ONE_ACCUMULATOR_ON_HOPPER, label="one accumulator"),
         cublas.sgemm,
+        variants.STEP_IN_FP64,
+        find("11"),
+        find("16"),
+        variants.IN_BF16[1],
+        cublas.gemm_ex,
+        cublas.gemm_ex_bf16,
     )
     items = [(kernel, kind, K) for kind in KINDS for K in DEPTHS for kernel in kernels]
     settings = {"side": SIDE, "seed": SEED, "power": POWER, "left": LEFT}
@@ -46,9 +55,12 @@ def measure(missing: Sequence[Item]) -> Iterator[SplitError]:
                 exact, size = a @ b, abs(a) @ abs(b)
                 del a, b
                 drawn = kind, K
-            error = (kernel(A, B) - exact) / size
-            worst, rms, mean = (float(x) for x in (abs(error).max(), cupy.sqrt((error**2).mean()), error.mean()))
-        yield SplitError(**files.of(kernel), kind=kind, K=K, worst=worst, rms=rms, mean=mean)
+            error = (kernel(*(matrix.astype(kernel.types.operand) for matrix in (A, B))) - exact) / size
+            kept = error[cupy.isfinite(error)]
+            found = (abs(kept).max(), cupy.sqrt((kept**2).mean()), kept.mean()) if kept.size else ()
+            worst, rms, mean = map(float, found) if kept.size else (None,) * 3
+        lost = 1 - kept.size / error.size
+        yield SplitError(**files.of(kernel), kind=kind, K=K, worst=worst, rms=rms, mean=mean, lost=lost)
 
 
 def matrices(kind: str, K: int, side: int = SIDE) -> tuple[cupy.ndarray, cupy.ndarray]:

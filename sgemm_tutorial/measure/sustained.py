@@ -14,6 +14,7 @@ from ..cublas import Gemm
 from ..records import files
 from ..records.files import Recording
 from ..records.sustained import Sustained
+from ..variants import HOPPER_STEPS
 from .driver import Item, Plan
 from .sensors import sensors
 
@@ -26,7 +27,7 @@ SECONDS, LAUNCHES = 1.6, 64
 def plan() -> Plan:
     """Return the plan of the recording: the kernels for tensor cores, and cuBLAS with their types."""
     best = find("16").variant(BM=128, BN=256, BK=64, STAGES=3)
-    halves = (find("15"), find("16"), best, find("18"), cublas.gemm_ex)
+    halves = (find("15"), find("16"), best, HOPPER_STEPS[3], find("18"), cublas.gemm_ex)
     items = [(kernel,) for kernel in (*halves, find("17"), find("17_tf32x3_hopper"), cublas.sgemm)]
     return Plan("sustained", Recording[Sustained], items, measure, {"size": SIZE, "seconds": SECONDS}, lambda item: 2.0)
 

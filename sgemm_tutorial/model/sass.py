@@ -150,6 +150,7 @@ _CLASSES = {
     "predicate": "ISETP FSETP DSETP HSETP2 PLOP3 PSETP P2R R2P",
     "move, select": "MOV MOV32I SEL FSEL S2R CS2R S2UR R2UR",
     "LDC": "LDC LDCU",
+    "LD": "LD",
     "LDG": "LDG",
     "STG": "STG",
     "LDGSTS": "LDGSTS",

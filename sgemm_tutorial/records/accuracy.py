@@ -1,4 +1,4 @@
-"""What FP16 costs in accuracy: errors against float64, by the length of the sums and by the range of the values.
+"""What FP16 and BF16 cost in accuracy: errors against float64, by the length of sums and by the range of values.
 
 An error is given relative to ``|A||B|``, element by element, the largest of all elements: what the a-priori bounds of
 rounding errors are relative to (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 2002, §3.5).

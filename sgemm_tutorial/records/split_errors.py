@@ -1,4 +1,4 @@
-"""How far 17 is from the product, beside cuBLAS's SGEMM, on matrices of several kinds, by the length of the sums.
+"""How far 17, and kernels for other types, are from the product, on matrices of several kinds, by the sums' length.
 
 Errors are relative to ``|A||B|``, element by element, as in `records.accuracy`.
 """
@@ -31,15 +31,19 @@ class SplitError(Measured):
     kind : str
         One of `KINDS`.
     K : int
-    worst, rms, mean : float
-        The largest error, the root of the mean square, and the mean with its sign.
+    worst, rms, mean : float or None
+        The largest error, the root of the mean square, and the mean with its sign, of what is finite; None if nothing
+        is.
+    lost : float
+        The share of C that is infinite or NaN.
     """
 
     kind: str
     K: int
-    worst: float
-    rms: float
-    mean: float
+    worst: float | None
+    rms: float | None
+    mean: float | None
+    lost: float = 0.0
 
     @property
     def key(self) -> Hashable:

@@ -18,7 +18,7 @@ from ..catalogue import find as kernel_named
 from ..errors import ArgumentError
 from ..kernel import Kernel
 from ..table import Table, Tabular, shown
-from . import files
+from . import cards, files
 from .files import Recording, Sized
 from .sizes import Size, sizes_of, times_of
 
@@ -265,20 +265,25 @@ def recorded(
     )
 
 
-def climb(sizes: int | Sequence[int | Size] | None = None) -> Record:
+def climb(sizes: int | Sequence[int | Size] | None = None, card: str | None = None) -> Record:
     """Return the ladder's times and after them those of 12, which has a recording of its own, where the card has that.
 
-    Provenance and settings are the ladder's. 12 takes at each size what was tuned for it on that card.
+    Provenance and settings are the ladder's. 12 takes at each size what was tuned for it on that card. The card is the
+    shown one unless named as its folder is.
 
     Raises
     ------
     ArgumentError
         As for `recorded`.
     """
-    ladder = recorded(LADDER, sizes)
-    if not files.path_of(RACE).exists():
+
+    def of(name: str) -> str | Path:
+        return cards.folder(card) / f"{name}.json" if card else name
+
+    ladder = recorded(LADDER, sizes, of("ladder"))
+    if not files.path_of(of(RACE)).exists():
         return ladder
-    return dataclasses.replace(ladder, points=ladder.points + recorded(CHOOSING, sizes, RACE).points)
+    return dataclasses.replace(ladder, points=ladder.points + recorded(CHOOSING, sizes, of(RACE)).points)
 
 
 def _readable(kernel: Kernel) -> bool:

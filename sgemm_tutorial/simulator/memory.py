@@ -20,6 +20,7 @@ OF_WARP = 1024  # past all threads' numbers; with that of a warp's first thread:
 SEVERAL = 2047  # in a thread's place: "threads of several warps"
 ALIGNMENT = 512  # bytes
 WARP_INTERVAL, INTERVAL = 11, 32  # where in a stamp the counts of barriers begin; the thread is below them
+ARRAYS = 1 << 40  # where the first array begins in global memory, and how far apart they are
 RANK = 24  # where in an address of shared memory the rank of the block begins that has it, as in what ptxas makes
 SHARED_WINDOW = 0x20_8000_0000  # where generic addresses of shared memory begin, far below those of the arrays
 
@@ -72,7 +73,7 @@ class GlobalMemory:
 
     def add(self, name: str, array: np.ndarray, written: bool = True) -> int:
         """Place an array and return its address; `written` is False where it holds nothing yet."""
-        base = ((len(self.buffers) + 1) << 40) + past_alignment(array)
+        base = (len(self.buffers) + 1) * ARRAYS + past_alignment(array)
         data = np.asarray(array).reshape(-1).view(np.uint8)
         self.buffers.append(Buffer(name, base, data, None if written else np.zeros(-(-data.size // 4), bool)))
         return base

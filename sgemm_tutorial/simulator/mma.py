@@ -21,7 +21,7 @@ from ..hardware import WARP
 from .batch import Batch, Lanes, Step
 from .memory import Violation
 from .ptx import Instruction, Operand, Register, unsupported
-from .tensor import CHUNK, multiply_accumulate, owners, require_whole
+from .tensor import CHUNK, multiply_accumulate, of_bf16, of_fp16, owners, require_whole
 
 SIDE = 8  # rows of a matrix that ldmatrix loads, and halves in each
 ROW = 16  # bytes of such a row
@@ -71,13 +71,9 @@ class Kind:
         return 2 * 16 * 8 * self.depth // WARP
 
 
-def _bf16(words: np.ndarray) -> np.ndarray:
-    return (words.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-
-
 KINDS = {
-    ("16", "f16"): Kind(16, 2, lambda words: words.view(np.float16)),
-    ("16", "bf16"): Kind(16, 2, _bf16),
+    ("16", "f16"): Kind(16, 2, of_fp16),
+    ("16", "bf16"): Kind(16, 2, of_bf16),
     ("8", "tf32"): Kind(8, 4, lambda words: (words & np.uint32(0xFFFFE000)).view(np.float32)),
 }
 

@@ -5,10 +5,11 @@ only that load, multiplication and store agree. Here it is as PTX documents for 
 compiler makes of it for compute capability 8.0 and later. No kernel may rely on it.
 
 Nor does WMMA say which lane accesses which address. Here it is as in the machine code for an H100: FP16 in shared
-memory takes one ``ldmatrix``, counted as a load of 16 bytes per lane; in global memory, four loads of 4 bytes; FP32
-takes four accesses of 8 bytes, or eight of 4 where columns are what is contiguous. The bytes are certain, and that each
-of a matrix's sectors is touched; requests and wavefronts are those of that code. For lack of anything certain, every
-lane counts as reading or writing the whole of the matrix when races are looked for.
+memory takes one ``ldmatrix``, counted as a load of 16 bytes per lane; in global memory, four loads of 4 bytes; BF16, at
+a generic address, four of 4 bytes in both; FP32 takes four accesses of 8 bytes, or eight of 4 where columns are what is
+contiguous. The bytes are certain, and that each of a matrix's sectors is touched; requests and wavefronts are those of
+that code. For lack of anything certain, every lane counts as reading or writing the whole of the matrix when races are
+looked for.
 
 The sources are NVIDIA's: "Parallel Thread Execution ISA", "wmma.load", "wmma.store", "wmma.mma" and "Matrix Fragments
 for mma.m16n8k16"; and "CUDA Programming Guide", "Warp Matrix Functions", for pointers and strides: a matrix begins at a
@@ -27,7 +28,7 @@ from ..errors import UnsupportedInstruction
 from ..hardware import WARP
 from .batch import Batch, Lanes, Step
 from .fma import canonical
-from .memory import OF_WARP, Violation
+from .memory import ARRAYS, OF_WARP, SHARED_WINDOW, Violation
 from .ptx import Instruction, Operand, Register, unsupported
 
 SIZE = 16  # rows, columns and depth
@@ -42,9 +43,12 @@ NO_EXPONENT = -300  # of zero: below that of any product
 LEAST_TOP = -133  # the exponent to which all is aligned where none is larger
 UNIT_ROUNDOFF = 2.0**-23  # of float32 when it is truncated
 
-TRANSFER = re.compile(r"wmma\.(load|store)\.([abcd])\.sync\.aligned\.(row|col)\.m16n16k16\.(global|shared)\.(f16|f32)")
+TRANSFER = re.compile(
+    r"wmma\.(load|store)\.([abcd])\.sync\.aligned\.(row|col)\.m16n16k16(?:\.(global|shared))?\.(b?f16|f32)"
+)
 TRANSFERS = {("load", "a", "f16"), ("load", "b", "f16"), ("load", "c", "f32"), ("store", "d", "f32")}
-MULTIPLY = re.compile(r"wmma\.mma\.sync\.aligned\.(row|col)\.(row|col)\.m16n16k16\.f32\.f32")
+TRANSFERS |= {("load", "a", "bf16"), ("load", "b", "bf16")}
+MULTIPLY = re.compile(r"wmma\.mma\.sync\.aligned\.(row|col)\.(row|col)\.m16n16k16\.f32\.(bf16\.bf16\.)?f32")
 
 _lane, _element = np.arange(WARP)[:, None], np.arange(8)
 _group, _pair = _lane // 4, _lane % 4 * 2 + _element % 2  # in each 8 × 8, a group of four lanes has a row, or column
@@ -70,17 +74,27 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     """
     if match := TRANSFER.fullmatch(instruction.opcode):
         action, matrix, layout, space, kind = match.groups()
-        if (action, matrix, kind) in TRANSFERS and len(instruction.operands) == 3:
+        if (action, matrix, kind) in TRANSFERS and len(instruction.operands) == 3 and (space or kind == "bf16"):
             return _transfer(instruction, reader, address, action, matrix, layout, space, kind)
-    elif MULTIPLY.fullmatch(instruction.opcode) and len(instruction.operands) == 4:
-        return _multiply(instruction, reader)
+    elif (match := MULTIPLY.fullmatch(instruction.opcode)) and len(instruction.operands) == 4:
+        return _multiply(instruction, reader, *((of_bf16, 4) if match[3] else (of_fp16, 8)))
     raise unsupported(instruction)
 
 
 def kind(opcode: str) -> str:
     """Return the class of a ``wmma`` instruction for the counters."""
     match = TRANSFER.fullmatch(opcode)
-    return f"{match[4]} {match[1]}" if match else "tensor"
+    return f"{match[4] or 'generic'} {match[1]}" if match else "tensor"
+
+
+def of_fp16(words: np.ndarray) -> np.ndarray:
+    """Return the FP16 in 32-bit words, two in each."""
+    return words.view(np.float16)
+
+
+def of_bf16(words: np.ndarray) -> np.ndarray:
+    """Return the BF16 in 32-bit words, two in each, as the float32 that they are the upper halves of."""
+    return (words.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
 def multiply_accumulate(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -125,12 +139,12 @@ def accumulation_bound(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     blocks t adds up to at most 2K, with blocks of one product each. So the error is at most γ(2K) Σ|a||b|, where
     γ(n) = n·u / (1 − n·u) and u = 2⁻²³ (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM
     2002, §3.1). What is returned is for 3K, since `multiply_accumulate`, with blocks of 17 terms and two more bits,
-    loses at most another K. Factors below float16's normal range, the handling of which PTX leaves open too, are
-    aligned as if they were its least, 2⁻¹⁴, and count so.
+    loses at most another K. Factors below their type's normal range, the handling of which PTX leaves open too, are
+    aligned as if they were its least, 2⁻¹⁴ for float16, and count so.
 
     Parameters
     ----------
-    A, B : array of float16, shapes (M, K) and (K, N)
+    A, B : array of float16, or of a type with float32's exponents; shapes (M, K) and (K, N)
         Finite.
 
     Returns
@@ -139,7 +153,8 @@ def accumulation_bound(A: np.ndarray, B: np.ndarray) -> np.ndarray:
         Of the sums themselves, before α and β, and as long as nothing overflows.
     """
     nu = 3 * A.shape[1] * UNIT_ROUNDOFF
-    sizes = [np.where(X == 0, 0.0, np.maximum(np.abs(X.astype(np.float64)), 2.0**-14)) for X in (A, B)]
+    least = 2.0 ** LEAST_EXPONENT.get(A.dtype, LEAST_EXPONENT[np.dtype(np.float32)])
+    sizes = [np.where(X == 0, 0.0, np.maximum(np.abs(X.astype(np.float64)), least)) for X in (A, B)]
     return nu / (1 - nu) * (sizes[0] @ sizes[1])
 
 
@@ -155,11 +170,11 @@ def _truncated(x: np.ndarray) -> np.ndarray:
     return canonical(np.where(over, np.nextafter(result, np.float32(0)), result) + np.float32(0))
 
 
-def _accesses(kind: str, layout: str, space: str) -> np.ndarray:
+def _accesses(kind: str, layout: str, space: str | None) -> np.ndarray:
     """Return where in a matrix, counted as it lies in memory, each access of each lane goes: (accesses, 32, count)."""
     if (kind, space) == ("f16", "shared"):
         return (_lane % SIZE * SIZE + _lane // SIZE * 8 + _element)[None]
-    if kind == "f16" or layout == "row":
+    if kind != "f32" or layout == "row":
         return PLACES["a"].reshape(WARP, 4, 2).transpose(1, 0, 2)
     return _turned(PLACES["c"]).T[:, :, None]
 
@@ -169,6 +184,18 @@ def _turned(places: np.ndarray) -> np.ndarray:
     return places % SIZE * SIZE + places // SIZE
 
 
+def _parts(space: str | None, base: np.ndarray) -> list[tuple[str, slice | np.ndarray, np.ndarray]]:
+    """Return the spaces in which warps find their matrices, which warps those are, and the addresses there.
+
+    Of generic addresses those below the first array are in the window of shared memory.
+    """
+    if space:
+        return [(space, slice(None), base)]
+    shared = base < np.uint64(ARRAYS)
+    parts = (("shared", shared, base - np.uint64(SHARED_WINDOW)), ("global", ~shared, base))
+    return [(name, warps, begin[warps]) for name, warps, begin in parts if warps.any()]
+
+
 def _transfer(
     instruction: Instruction,
     reader: Callable,
@@ -176,15 +203,18 @@ def _transfer(
     action: str,
     matrix: str,
     layout: str,
-    space: str,
+    space: str | None,
     kind: str,
 ) -> Step:
-    """Decode ``load {registers}, [address], stride`` or ``store [address], {registers}, stride``."""
+    """Decode ``load {registers}, [address], stride`` or ``store [address], {registers}, stride``.
+
+    Without a space the address is generic.
+    """
     where, vector = instruction.operands[:2] if action == "store" else instruction.operands[1::-1]
-    registers = _registers(vector, instruction)
+    registers = _registers(vector, instruction, 4 if kind == "bf16" else 8)
     locate, step_by = address(where, instruction), reader(instruction.operands[2], "u32", instruction)
     reads = [reader(register, "f32", instruction) for register in registers] if action == "store" else []
-    dtype = np.dtype({"f16": np.uint16, "f32": np.float32}[kind])
+    dtype = np.dtype(np.float32 if kind == "f32" else np.uint16)
     accesses = _accesses(kind, layout, space)
     count = accesses.shape[2]
     offsets = accesses[:, :, 0].astype(np.uint64)
@@ -192,6 +222,7 @@ def _transfer(
     line = instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
+        those = lanes  # of one of the spaces
         try:
             require_whole(batch, lanes)
             base, stride = (_of_warps(get(batch, lanes), batch, lanes) for get in (locate, step_by))
@@ -200,31 +231,42 @@ def _transfer(
             if action == "store":
                 fragment = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads], axis=1)
                 held[:, mine] = fragment.reshape(-1, WARP, 8)
-            for places, offset in zip(accesses, offsets, strict=True):
-                steps = offset // SIZE * stride[:, None] + offset % SIZE
-                addresses = (base[:, None] + steps * np.uint64(dtype.itemsize)).ravel()
-                if action == "load":
-                    loaded = _load(batch, space, addresses, lanes, dtype, count)
-                    for i, value in enumerate(loaded):
-                        held[:, places[:, i]] = value.reshape(-1, WARP)
-                else:
-                    _store(batch, space, addresses, lanes, [held[:, places[:, i]].ravel() for i in range(count)])
-                batch.tally(line, space, action, addresses, lanes, count * dtype.itemsize)
-                batch.trace(line, space, action, addresses, lanes, count * dtype.itemsize)
+            for where, warps, begin in _parts(space, base):
+                if len(begin) < len(base):
+                    those = batch.among(lanes, np.repeat(warps, WARP))
+                part = held[warps]
+                for places, offset in zip(accesses, offsets, strict=True):
+                    steps = offset // SIZE * stride[warps, None] + offset % SIZE
+                    addresses = (begin[:, None] + steps * np.uint64(dtype.itemsize)).ravel()
+                    if action == "load":
+                        loaded = _load(batch, where, addresses, those, dtype, count)
+                        for i, value in enumerate(loaded):
+                            part[:, places[:, i]] = value.reshape(-1, WARP)
+                    else:
+                        _store(batch, where, addresses, those, [part[:, places[:, i]].ravel() for i in range(count)])
+                    batch.tally(line, where, action, addresses, those, count * dtype.itemsize)
+                    batch.trace(line, where, action, addresses, those, count * dtype.itemsize)
+                held[warps] = part
         except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
+            raise batch.fault(violation, instruction, those) from None
         if action == "load":
             fragment = held[:, mine].reshape(-1, 8)
-            values = fragment.view(np.uint32) if kind == "f16" else fragment
-            for register, value in zip(registers, [*values.T] * (8 // values.shape[1]), strict=True):
+            values = fragment if kind == "f32" else fragment.view(np.uint32)
+            for register, value in zip(registers, [*values.T] * (len(registers) // values.shape[1]), strict=True):
                 batch.write(register.name, np.ascontiguousarray(value), lanes)
 
     return execute
 
 
-def _multiply(instruction: Instruction, reader: Callable) -> Step:
-    """Decode ``mma d, a, b, c``. Four registers hold the FP16 of a fragment; the other four, a relic, repeat them."""
-    d, *sources = (_registers(operand, instruction) for operand in instruction.operands)
+def _multiply(
+    instruction: Instruction, reader: Callable, numbers: Callable[[np.ndarray], np.ndarray], count: int
+) -> Step:
+    """Decode ``mma d, a, b, c``. Four registers hold a fragment of A or B; of FP16 four more, a relic, repeat them.
+
+    `numbers` makes numbers of their words, and `count` is how many registers there are.
+    """
+    named = zip(instruction.operands, (8, count, count, 8), strict=True)
+    d, *sources = (_registers(operand, instruction, registers) for operand, registers in named)
     reads = [
         [reader(register, kind, instruction) for register in source]
         for source, kind in zip(sources, ("b32", "b32", "f32"), strict=True)
@@ -233,13 +275,13 @@ def _multiply(instruction: Instruction, reader: Callable) -> Step:
     def matrix(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
         words = [batch.spread(read(batch, lanes), lanes) for read in reads["abc".index(name)]]
         if name != "c":
-            if any(not np.array_equal(*pair) for pair in zip(words[:4], words[4:], strict=True)):
+            if words[4:] and any(not np.array_equal(*pair) for pair in zip(words[:4], words[4:], strict=True)):
                 raise UnsupportedInstruction(
                     f"line {instruction.line}: the two copies that a fragment has of its "
                     f"elements differ: {instruction.text}"
                 )
             words = words[:4]
-        elements = np.stack(words, axis=1).view(np.float16 if name != "c" else np.float32)
+        elements = np.stack(words, axis=1).view(np.float32) if name == "c" else numbers(np.stack(words, axis=1))
         held = np.empty((len(elements) // WARP, SIZE**2), elements.dtype)
         held[:, PLACES[name]] = elements.reshape(-1, WARP, 8)
         return held.reshape(-1, SIZE, SIZE)
@@ -261,10 +303,11 @@ def _multiply(instruction: Instruction, reader: Callable) -> Step:
     return execute
 
 
-def _registers(operand: Operand, instruction: Instruction) -> tuple[Register, ...]:
-    if not isinstance(operand, tuple) or len(operand) != 8 or not all(isinstance(part, Register) for part in operand):
+def _registers(operand: Operand, instruction: Instruction, count: int) -> tuple[Register, ...]:
+    parts = operand if isinstance(operand, tuple) else ()
+    if len(parts) != count or not all(isinstance(part, Register) for part in parts):
         raise unsupported(instruction)
-    return operand
+    return parts
 
 
 def require_whole(batch: Batch, lanes: Lanes) -> None:

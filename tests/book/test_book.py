@@ -63,6 +63,9 @@ user_pref("browser.startup.homepage_override.mstone", "ignore");
 """  # whatever is not on this machine is asked of a proxy that is not there
 
 
+AMOUNTS = ("threads", "registers", "shared")  # of the occupancy player
+
+
 class Page(html.parser.HTMLParser):
     """One HTML page: its elements in order, and the text of those whose text matters."""
 
@@ -216,29 +219,79 @@ const LEAST = 11;  // pixels
 const size = (text, view) => parseFloat(view.getComputedStyle(text).fontSize) * text.getScreenCTM().a;
 // Drives a player as a reader would, and reports for each state what it says to those who don't see it.
 async function drive(box, view) {
+  const {controls, preset, picks = []} = JSON.parse(box.querySelector("script").textContent);
+  const inputs = [...box.querySelectorAll(".sg-controls :is(input, select)")];
   const said = () => [...box.querySelectorAll("svg")].map(svg => svg.getAttribute("aria-label"));
   const drawn = () => [...box.querySelectorAll("svg")].map(svg => svg.children.length);
   const press = key => box.dispatchEvent(new view.KeyboardEvent("keydown", {key, bubbles: true}));
   const states = {};
-  const note = what => states[what] = {said: said(), drawn: drawn(), hash: view.location.hash};
-  note("begin");
-  box.querySelector("[aria-label='One step forward']")?.click();
-  note("forward");
-  press("ArrowRight");
-  note("right");
-  press("ArrowLeft");
-  note("left");
-  const slider = box.querySelector("input[type=range]");
-  slider.value = 5;
-  slider.dispatchEvent(new view.Event("input"));
-  note("slider");
-  view.location.hash = `#${box.dataset.name}=3`;
-  await new Promise(done => view.setTimeout(done, 100));
-  note("link");
-  box.querySelector("[aria-label=Play]").click();
-  await new Promise(done => view.setTimeout(done, 1600));
-  box.querySelector("[aria-label=Pause]").click();
-  note("played");
+  const state = () => inputs.map(input => Number(input.type === "checkbox" ? input.checked : input.value));
+  const rest = () => new Promise(done => view.setTimeout(done, 150));
+  const note = async what => {
+    states[what] = {said: said(), drawn: drawn(), state: state()};
+    await rest();
+    states[what].hash = view.location.hash;
+  };
+  const put = (i, value) => {
+    if (inputs[i].type === "checkbox") inputs[i].checked = value;
+    else inputs[i].value = value;
+    inputs[i].dispatchEvent(new view.Event(inputs[i].type === "range" ? "input" : "change"));
+  };
+  const link = async state => {
+    view.location.hash = `#${box.dataset.name}=${state.join(".")}`;
+    await rest();
+  };
+  view.history.replaceState(null, "", view.location.pathname);
+  await note("begin");
+  const begin = controls.map(control => control.start), steps = controls.findIndex(control => control.kind === "step");
+  if (steps >= 0) {
+    box.querySelector("[aria-label='One step forward']").click();
+    await note("forward");
+    press("ArrowRight");
+    await note("right");
+    press("ArrowLeft");
+    await note("left");
+    put(steps, 5);
+    await note("slider");
+    await link(begin.with(steps, 3));
+    await note("link");
+    box.querySelector("[aria-label=Play]").click();
+    await new Promise(done => view.setTimeout(done, 1600));
+    box.querySelector("[aria-label=Pause]").click();
+    await note("played");
+  }
+  await link(begin.map((start, i) => start ? 0 : controls[i].values.length - 1));
+  await note("far");
+  for (const [i, {panel, axis, at}] of picks.entries()) {
+    await link(begin);
+    const drawing = box.querySelectorAll("svg")[panel];
+    const {left, top, width} = drawing.getBoundingClientRect();
+    const pixels = at[4][0] * width / drawing.viewBox.baseVal.width;
+    const [clientX, clientY] = axis === "x" ? [left + pixels, top + 9] : [left + 9, top + pixels];
+    for (const type of ["pointermove", "pointerdown"]) {
+      drawing.dispatchEvent(new view.PointerEvent(type, {clientX, clientY}));
+      await note(`${type} ${i}`);
+    }
+  }
+  await link(begin);
+  for (const [i, control] of controls.entries()) {
+    put(i, control.values.length - 1);
+    await note(`set ${i}`);
+  }
+  if (preset) {
+    for (const [second] of controls[preset.of[1]].values.entries()) {
+      for (const [first] of controls[preset.of[0]].values.entries()) {
+        put(preset.of[1], second);
+        put(preset.of[0], first);
+        states[`preset ${first},${second}`] = {said: said(), state: state()};
+      }
+    }
+    for (const control of preset.sets) {
+      await link(begin);
+      put(control, begin[control] - 1);
+      await note(`away ${control}`);
+    }
+  }
   return states;
 }
 async function look(name) {
@@ -354,32 +407,122 @@ def test_no_page_is_wider_than_a_phone(seen):
     assert not {name: (page["width"], page["wide"]) for name, page in seen.items() if page["width"] > 400}
 
 
+def carried(book, page, player):
+    """Return the JSON that a page holds for a player."""
+    (found,) = re.findall(
+        rf'data-name="{player}".*?<script type="application/json">(.*?)</script>',
+        (book / page).read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+    return json.loads(found)
+
+
+def driven(seen):
+    return [(name, player, states) for name, page in seen.items() for player, states in page["players"].items()]
+
+
+def calculates(data):
+    """Whether a script computes what a player shows, so that its JSON doesn't tell."""
+    return "computed" in data and data["computed"]["script"] != "lookedUp"
+
+
+def shown(data, state):
+    """Return what each panel of a player says and how many elements it has, by its JSON, if it needs no computing."""
+    texts = {}
+    if "computed" in data:
+        table = data["computed"]["data"]
+        row = table["rows"][",".join(str(state[on]) for on in table["on"])]
+        texts = {
+            f"{{{name}}}": f"{text:,}" if isinstance(text, int) else text
+            for name, text in zip(table["names"], row, strict=True)
+        }
+    states = [
+        [layer["states"].get(",".join(str(state[on]) for on in layer["on"]), [""]) for layer in panel["layers"]]
+        for panel in data["panels"]
+    ]
+    said = [" ".join(words for words, *_ in layers if words) for layers in states]
+    for name, text in texts.items():
+        said = [words.replace(name, text) for words in said]
+    return said, [sum(sum(runs[1::2]) for _, *runs in layers) for layers in states]
+
+
 def test_players_show_what_they_carry(seen, book):
     """Stepped, by keys, by the slider, by a link and played: each state says and draws what the page's JSON holds."""
-    driven = [(name, player, states) for name, page in seen.items() for player, states in page["players"].items()]
-    assert driven
-    for name, player, states in driven:
-        (found,) = re.findall(
-            rf'data-name="{player}".*?<script type="application/json">(.*?)</script>',
-            (book / name).read_text(encoding="utf-8"),
-            re.DOTALL,
-        )
-        panels = json.loads(found)["panels"]
+    assert driven(seen)
+    for name, player, states in driven(seen):
+        data = carried(book, name, player)
+        if calculates(data):
+            continue
+        controls = data["controls"]
+        begin = [control["start"] for control in controls]
+        wanted = {"begin": begin}
+        for at, control in enumerate(controls):
+            if control["kind"] == "step":
+                last = len(control["values"]) - 1
+                forward = min(control["start"] + 1, last)
+                right = min(forward + 1, last)
+                steps = {"forward": forward, "right": right, "left": right - 1, "slider": 5, "link": 3}
+                wanted |= {what: [*begin[:at], step, *begin[at + 1 :]] for what, step in steps.items()}
+                played = [shown(data, [*begin[:at], step, *begin[at + 1 :]])[0] for step in (4, 5, 6)]
+                assert states["played"]["said"] in played, (name, player)
+        lasts = [len(control["values"]) - 1 for control in controls]
+        wanted["far"] = [0 if start else last for start, last in zip(begin, lasts, strict=True)]
+        for i, pick in enumerate(data.get("picks", ())):
+            there = list(begin)
+            there[pick["control"]] = pick["at"][4][1]
+            assert states[f"pointermove {i}"]["said"] == shown(data, there)[0], (name, player)
+            wanted[f"pointerdown {i}"] = there
+        wanted |= {f"set {i}": [*lasts[: i + 1], *begin[i + 1 :]] for i in range(len(controls))}
+        for what, state in wanted.items():
+            assert (states[what]["said"], states[what]["drawn"]) == shown(data, state), (name, player, what)
+            assert states[what]["state"] == state, (name, player, what)
+            address = "" if what == "begin" else f"#{player}={'.'.join(map(str, state))}"
+            assert states[what]["hash"] == address, (name, player, what)
 
-        def expected(step, panels=panels):
-            states = [
-                [layer["states"].get(",".join([str(step)] * len(layer["on"])), [""]) for layer in panel["layers"]]
-                for panel in panels
-            ]
-            said = [" ".join(words for words, *_ in layers if words) for layers in states]
-            return said, [sum(sum(runs[1::2]) for _, *runs in layers) for layers in states]
 
-        steps = {"begin": 0, "forward": 1, "right": 2, "left": 1, "slider": 5, "link": 3}
-        for what, step in steps.items():
-            assert (states[what]["said"], states[what]["drawn"]) == expected(step), (name, player, what)
-            assert states[what]["hash"] == (f"#{player}={step}" if step else ""), (name, player, what)
-        played = [step for step in (4, 5, 6) if states["played"]["said"] == expected(step)[0]]
-        assert played, (name, player)
+def test_the_calculator_of_the_page_is_that_of_the_package(seen, book):
+    """Each kernel of the tables on each GPU of the tables: chosen on the page, it says what Python computes."""
+    ((page, player, states),) = [found for found in driven(seen) if calculates(carried(book, *found[:2]))]
+    data = carried(book, page, player)
+    names, gpus = (control["values"] for control in data["controls"][:2])
+    assert names[1:] == [kernel.name for kernel in sg.CATALOGUE]
+    assert gpus == [gpu.name for gpu in sg.hardware.GPUS]
+    fitting = 0
+    for i, kernel in enumerate(sg.CATALOGUE, 1):
+        for j, gpu in enumerate(sg.hardware.GPUS):
+            found = states[f"preset {i},{j}"]
+            at = found["state"]
+            try:
+                fit = sg.kernel_occupancy(kernel, gpu)
+            except sg.ArgumentError:
+                assert at[:2] == [0, j], (kernel.name, gpu.name)
+                continue
+            fitting += 1
+            used = sg.resources(kernel, gpu.architecture)
+            amounts = [data["computed"]["data"][name][at[2 + k]] for k, name in enumerate(AMOUNTS)]
+            assert (at[:2], amounts) == ([i, j], [kernel.threads, used.registers, used.shared_bytes])
+            limits, places = found["said"]
+            for name, allowed in fit.limits.items():
+                binds = ", the limit" * (name in fit.limiter.split(" and "))
+                unit = " bytes" * (name == "shared memory")
+                assert (
+                    f"{name.capitalize()}: a block takes {fit.needs[name]:,} of {fit.has[name]:,}{unit}, "
+                    f"room for {allowed}{binds}."
+                ) in limits, (kernel.name, gpu.name)
+            most = gpu.limits.max_warps_per_sm
+            assert f"{fit.warps} of {most} warps: {100 * fit.fraction:.1f}%, limited by {fit.limiter}." in places
+            assert f" {fit.blocks_per_sm} block" in places
+    assert fitting > 100
+
+
+def test_who_moves_a_slider_leaves_the_preset(seen, book):
+    for page, player, states in driven(seen):
+        data = carried(book, page, player)
+        preset = data.get("preset", {"sets": []})
+        for control in preset["sets"]:
+            away = [at["start"] for at in data["controls"]]
+            away[preset["of"][0]], away[control] = 0, away[control] - 1
+            assert states[f"away {control}"]["state"] == away
 
 
 def test_formulas_are_typeset_from_a_file(book, pages, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import sgemm_tutorial as sg
 from sgemm_tutorial import ArgumentError
 from sgemm_tutorial.accesses import requests
-from sgemm_tutorial.draw.player import Control, Layer, Player
+from sgemm_tutorial.draw.player import Computed, Control, Layer, Player
 
 K = 8
 
@@ -74,6 +74,17 @@ def test_what_stands_in_a_notebook_is_the_first_state(reads):
     assert "What warp 0 of 01_naive and of 02_coalesced" in repr(reads)
 
 
+def test_computed_numbers_pick_and_stand_in_texts():
+    with sg.draw.figure.page(20) as sheet:
+        sheet.text(0, 10, "{sum} and {other}")
+        figure = sheet.finish("The sum is {sum}.")
+    controls = [Control("One", ("0", "1000")), Control("Two", ("0", "2000"))]
+    layer = Layer(("sum", 0), {(3000, 1): figure, (0, 0): figure})
+    computed = Computed("adding", {}, lambda state: {"sum": 1000 * state[0] + 2000 * state[1]})
+    (shown,) = Player("sums", "", controls, [[layer]], computed).shown([1, 1])
+    assert shown.alt == "The sum is 3,000." and "3,000 and {other}" in shown.body
+
+
 def test_nothing_ends_the_script_early():
     with sg.draw.figure.page(20) as sheet:
         sheet.text(0, 10, "a < b")
@@ -90,6 +101,7 @@ def test_nothing_ends_the_script_early():
         (lambda runs: sg.draw.warp_reads("reads", runs, arrays=("As",)), "arrays"),
         (lambda runs: sg.draw.warp_reads("reads", runs, warp=99), "warp"),
         (lambda runs: Player("one", "", [], [[Layer((0,), {(0,): None})]]), "panels"),
+        (lambda runs: Player("one", "", [], [[Layer(("blocks",), {(0,): None})]]), "panels"),  # nothing computes it
     ],
 )
 def test_bad_players(runs, wrong, argument):

@@ -15,10 +15,10 @@ from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.measure.bench import BenchError, bench
 from sgemm_tutorial.records import timings
 from sgemm_tutorial.records.provenance import provenance
-from sgemm_tutorial.variants import STEP_IN_FP64, STEPS
+from sgemm_tutorial.variants import IN_BF16, STEP_IN_FP64, STEPS
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
-each_kernel = pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
+each_kernel = pytest.mark.parametrize("kernel", [*CATALOGUE, *IN_BF16], ids=lambda kernel: kernel.expression)
 
 ROOT = RESULTS.parent.parent
 PATTERN_ROWS = 1009  # a prime, so that rows a power of two apart differ
@@ -146,7 +146,7 @@ def test_a_wrong_element_is_caught(tmp_path):
 
 @pytest.mark.parametrize("size", [(64, 64, 64), (37, 41, 43), (1, 1, 1), (300, 200, 1), (5, 3, 0), (513, 255, 1023)])
 @pytest.mark.parametrize("scalars", [(1.0, 0.0), (-1.5, 0.75)])
-@pytest.mark.parametrize("routine", [cublas.sgemm, cublas.dgemm, cublas.gemm_ex], ids=lambda routine: routine.name)
+@pytest.mark.parametrize("routine", [cublas.sgemm, cublas.dgemm, cublas.gemm_ex, cublas.gemm_ex_bf16])
 def test_cublas_follows_the_same_contract(routine, size, scalars):
     assert check(routine, *size, *scalars, on_gpu=True).passed
 

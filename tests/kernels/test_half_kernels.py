@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sgemm_tutorial import ArgumentError, SimulationFault, find, resources, sass
+from sgemm_tutorial.operands import FP16
 from sgemm_tutorial.simulator.counting import Counts
 from sgemm_tutorial.simulator.fma import fma32
 from sgemm_tutorial.simulator.tensor import accumulation_bound, multiply_accumulate
@@ -43,7 +44,7 @@ def product(kernel, A, B, C, alpha=1.0, beta=0.0, fresh=(), blocks=None):
     return sum(machine.counts().values(), Counts())
 
 
-def drawn(M, N, K, shift=0):
+def drawn(M, N, K, shift=0, types=FP16):
     """Return A, B and C, which begin `shift` elements past a multiple of 512 bytes."""
     random = np.random.default_rng(M + N + K)
 
@@ -53,17 +54,19 @@ def drawn(M, N, K, shift=0):
         matrix[:] = random.standard_normal((rows, cols))
         return matrix
 
-    return place(M, K, np.float16), place(K, N, np.float16), place(M, N, np.float32)
+    return place(M, K, types.operand), place(K, N, types.operand), place(M, N, types.result)
 
 
 def expected(A, B, C, alpha, beta):
     """Return the one right result, from the tensor cores' model, and hold it against float64."""
     (M, K), (_, N) = A.shape, B.shape
     a, b = (
-        np.zeros((-(-M // 16) * 16, -(-K // 16) * 16), np.float16),
-        np.zeros((-(-K // 16) * 16, -(-N // 16) * 16), np.float16),
+        np.zeros((-(-M // 16) * 16, -(-K // 16) * 16), A.dtype),
+        np.zeros((-(-K // 16) * 16, -(-N // 16) * 16), B.dtype),
     )
     a[:M, :K], b[:K, :N] = A, B
+    if A.dtype != np.float16:  # the model takes other types as float32
+        a, b = a.astype(np.float32), b.astype(np.float32)
     acc = np.zeros((len(a), b.shape[1]), np.float32)
     tiles = [(slice(i, i + 16), slice(j, j + 16)) for i in range(0, len(a), 16) for j in range(0, b.shape[1], 16)]
     for k in range(0, a.shape[1] if alpha else 0, 16):

@@ -10,9 +10,9 @@ from sgemm_tutorial.operands import FP16
 from .test_half_kernels import drawn, expected
 
 HOPPER = find("18")
-PLAIN = HOPPER.variant(THREADS=256, PERSISTENT=0, GROUP=1)
+PLAIN = HOPPER.variant(THREADS=256, PERSISTENT=0, GROUP=1, CLUSTER=1)
 FETCHING = PLAIN.variant(THREADS=384)
-CLUSTERS = FETCHING.variant(CLUSTER=2)
+CLUSTERS = FETCHING.variant(GROUP=2, CLUSTER=2)
 NARROW = {"BN": 128, "WN": 128}
 TILES = [{"BN": width.BN, "WN": width.BN, "STAGES": 3, "CLUSTER": width.CLUSTER} for width in WIDTHS]
 SHAPES = [(128, 256, 64), (1, 8, 8), (129, 264, 200), (72, 128, 640)]
@@ -49,6 +49,7 @@ def test_blocks_that_do_several_tiles(kernel, K):
     want = expected(A, B, C, 2.0, -1.0)
     narrow = kernel.variant(**NARROW, PERSISTENT=1)
     for group, multiprocessors in ((1, 2), (3, 3)):
+        group *= kernel.parameters["CLUSTER"]
         run = simulate(narrow.variant(GROUP=group), A, B, C.copy(), 2.0, -1.0, multiprocessors=multiprocessors)
         assert np.array_equal(run.C, want)
 
@@ -118,7 +119,7 @@ def test_a_shift_of_16_bytes_is_none_to_it():
     ("size", "multiprocessors", "width"),
     [
         ((2048, 2048, 64), 132, 256),  # 128 tiles, one for each
-        ((2560, 2560, 64), 132, 224),  # 200 would be two rounds; 240 in clusters are two as well, and narrower
+        ((2560, 2560, 64), 132, 224),  # 200 would be two rounds; 240 are two as well, and narrower
         ((3072, 3072, 64), 132, 192),
         ((4096, 4096, 64), 132, 256),
         ((5120, 5120, 64), 132, 224),  # 800 would be 6.06 rounds, and so seven
@@ -162,8 +163,8 @@ BROKEN = {
     "no wait for tiles": (WAIT, NO_WAIT, "in flight"),
     "a parity that does not change": (WAIT, "full[stage].wait(0);", "in flight"),
     "a wrong parity": ("wait(step / STAGES % 2)", "wait(step / STAGES % 2 ^ 1)", "in flight"),
-    "too few bytes": ("(tileA + tileB) * sizeof(half)", "tileB * sizeof(half)", "in flight"),
-    "too many bytes": ("(tileA + tileB) * sizeof(half)", "(tileA + 2 * tileB) * sizeof(half)", "deadlock"),
+    "too few bytes": ("(tileA + tileB) * sizeof(T)", "tileB * sizeof(T)", "in flight"),
+    "too many bytes": ("(tileA + tileB) * sizeof(T)", "(tileA + 2 * tileB) * sizeof(T)", "deadlock"),
     "registers not ordered": ("            order_registers();\n", "", "in flight"),
     "groups that never end": ("            commit_products();\n", "", "race"),
     "no wait for products": ("        wait_for_products(acc);\n", "", "in flight"),
@@ -182,7 +183,12 @@ BROKEN_IN_TWO = {
 }
 BROKEN_IN_CLUSTERS = {
     "no barrier at the beginning": ("(CLUSTER > 1) cluster_barrier();\n    else", "(CLUSTER == 1)", "race"),
-    "none at the end": ("if constexpr (CLUSTER > 1) cluster_barrier();          //", "//", "gone"),
+    "no wait at the end": ("++stage, ++step) wait_for_room();", "++stage, ++step);", "gone"),
+    "too short a wait at the end": (
+        "int stage = 0; stage < STAGES; ++stage, ++step)",
+        "int stage = 0; stage < STAGES - 1; ++stage, ++step)",
+        "gone",
+    ),
     "arrivals in its own block alone": ("arrive_in(lane)", "arrive_in(rank)", "race"),
     "arrivals of one block": ("empty[stage].init(CLUSTER * ", "empty[stage].init(1 * ", "deadlock"),
     "a part for one block": ("(1 << CLUSTER) - 1", "1 << rank", "deadlock"),

@@ -259,5 +259,7 @@ def test_the_climb_ends_with_12_where_it_was_recorded(monkeypatch):
     *rungs, last = sg.climb(4096).points
     assert rungs == recorded(sizes=4096).points
     assert [last] == recorded("12", 4096, "squares").points
+    shown, other = sg.climb(4096), sg.climb(4096, "h100")
+    assert sg.climb(4096, "h200") == shown
     monkeypatch.setenv(cards.VARIABLE, "h100")
-    assert sg.climb(4096) == recorded(sizes=4096)
+    assert sg.climb(4096) == recorded(sizes=4096) == other

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 
 from sgemm_tutorial import SimulationFault, UnsupportedInstruction, simulate
+from sgemm_tutorial.operands import BF16
 from sgemm_tutorial.simulator.tensor import FLOPS, SIZE, accumulation_bound, multiply_accumulate
 
 from ..sources import line_of, probe, steady
@@ -36,25 +37,28 @@ def run(kernel, halves=(), **more):
 
 
 @pytest.mark.parametrize("space", ["global", "shared"])
+@pytest.mark.parametrize("type_", ["half", "__nv_bfloat16"])
 @pytest.mark.parametrize("layouts", ["row row row", "col row row", "row col row", "row row col", "col col col"])
-def test_a_product_of_matrices_in_any_layout(tmp_path, layouts, space):
+def test_a_product_of_matrices_in_any_layout(tmp_path, layouts, type_, space):
     of_a, of_b, of_c = layouts.split()
     kernel = probe(
         tmp_path,
         f"""
-        __shared__ __align__(32) half sa[16 * 24], sb[16 * 40];
+        using T = {type_};
+        __shared__ __align__(32) T sa[16 * 24], sb[16 * 40];
         __shared__ __align__(32) float sc[16 * 20];
         const half* h = reinterpret_cast<const half*>(A);
-        for (int i = t; i < 16 * 24; i += 32) sa[i] = h[i];
-        for (int i = t; i < 16 * 40; i += 32) sb[i] = h[512 + i];
+        const T* of = reinterpret_cast<const T*>(A);
+        for (int i = t; i < 16 * 24; i += 32) sa[i] = of[i];
+        for (int i = t; i < 16 * 40; i += 32) sb[i] = of[512 + i];
         for (int i = t; i < 16 * 20; i += 32) sc[i] = float(h[1200 + i]);
         for (int i = t; i < 16 * 20; i += 32) C[i] = float(h[1200 + i]);
         __syncthreads();
-        fragment<matrix_a, 16, 16, 16, half, {of_a}_major> x;
-        fragment<matrix_b, 16, 16, 16, half, {of_b}_major> y;
+        fragment<matrix_a, 16, 16, 16, T, {of_a}_major> x;
+        fragment<matrix_b, 16, 16, 16, T, {of_b}_major> y;
         fragment<accumulator, 16, 16, 16, float> z;
-        load_matrix_sync(x, {"sa" if space == "shared" else "h"}, 24);
-        load_matrix_sync(y, {"sb" if space == "shared" else "h + 512"}, 40);
+        load_matrix_sync(x, {"sa" if space == "shared" else "of"}, 24);
+        load_matrix_sync(y, {"sb" if space == "shared" else "of + 512"}, 40);
         load_matrix_sync(z, {"sc" if space == "shared" else "C"}, 20, mem_{of_c}_major);
         mma_sync(z, x, y, z);
         store_matrix_sync({"sc" if space == "shared" else "C"}, z, 20, mem_{of_c}_major);
@@ -69,7 +73,41 @@ def test_a_product_of_matrices_in_any_layout(tmp_path, layouts, space):
     c = memory[:, :16].copy()
     product = (a.T if of_a == "col" else a) @ (b.T if of_b == "col" else b)
     memory[:, :16] = c + (product.T if of_c == "col" else product)
-    assert run(kernel, numbers).C[0, :320].reshape(16, 20).tolist() == memory.tolist()
+    halves = numbers.astype(np.float16)
+    if type_ != "half":
+        halves[:1152] = numbers[:1152].astype(BF16.operand).view(np.float16)
+    assert run(kernel, halves).C[0, :320].reshape(16, 20).tolist() == memory.tolist()
+
+
+def test_warps_load_from_both_memories_at_once(tmp_path):
+    """At a generic address, which BF16 is loaded from: one warp's is shared, the other's global."""
+    kernel = probe(
+        tmp_path,
+        """
+        using T = __nv_bfloat16;
+        __shared__ __align__(32) T s[256];
+        const T* of = reinterpret_cast<const T*>(A);
+        if (t < 32) for (int i = t; i < 256; i += 32) s[i] = of[i];
+        __syncthreads();
+        fragment<matrix_a, 16, 16, 16, T, row_major> x;
+        fragment<matrix_b, 16, 16, 16, T, row_major> y;
+        fragment<accumulator, 16, 16, 16, float> z;
+        load_matrix_sync(x, t < 32 ? s : of + 256, 16);  // here
+        load_matrix_sync(y, of + 512, 16);
+        fill_fragment(z, 0.0f);
+        mma_sync(z, x, y, z);
+        store_matrix_sync(C + t / 32 * 256, z, 16, mem_row_major);
+    """,
+        threads=64,
+        before=WMMA,
+    )
+    numbers = np.random.default_rng(3).integers(-8, 9, 768)
+    done = run(kernel, numbers.astype(BF16.operand).view(np.float16))
+    a, b, c = numbers.reshape(3, 16, 16)
+    assert done.C[0, :512].reshape(2, 16, 16).tolist() == [(a @ c).tolist(), (b @ c).tolist()]
+    counts = done.lines[line_of(kernel, "// here")]
+    assert (counts.shared_load_requests, counts.global_load_requests) == (4, 4)
+    assert (counts.shared_load_bytes, counts.global_load_bytes, counts.by_class["generic load"]) == (512, 512, 2)
 
 
 def test_an_element_of_a_fragment_is_the_same_in_all(tmp_path):

@@ -1,0 +1,82 @@
+"""14, 16 and 18 in BF16, simulated: right for any shape, to the bit as the tensor cores' model has it."""
+
+import numpy as np
+import pytest
+
+from sgemm_tutorial import ArgumentError, find, sass, simulate, suite
+from sgemm_tutorial.measure.accuracy import error
+from sgemm_tutorial.operands import BF16, imagined
+from sgemm_tutorial.simulator.fma import fma32
+from sgemm_tutorial.variants import IN_BF16
+
+from .test_half_kernels import SHAPES, drawn, expected
+
+WMMA, MMA, HOPPER = IN_BF16
+EACH = pytest.mark.parametrize("kernel", IN_BF16, ids=lambda kernel: kernel.name)
+
+
+def either_way(A, B, C, alpha, beta):
+    """Return both right results: α times the sum is rounded first, or β times C."""
+    sums = expected(A, B, C, 1.0, 0.0)
+    scaled = [np.full(C.size, factor, np.float32) for factor in (alpha, beta)]
+    other = fma32(scaled[0], sums.ravel(), scaled[1] * C.ravel()).reshape(C.shape)
+    return expected(A, B, C, alpha, beta), other
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (130, 264, 136)], ids=str)
+@EACH
+def test_any_shape(kernel, shape):
+    for alpha, beta in ((1.0, 0.0), (-1.5, 0.5)):
+        A, B, C = drawn(*shape, types=BF16)
+        one, other = either_way(A, B, C, alpha, beta)
+        got = simulate(kernel, A, B, C.copy() if beta else None, alpha, beta).C
+        assert ((got == one) | (got == other)).all()
+
+
+@pytest.mark.parametrize("shift", [1, 8])
+@EACH
+def test_matrices_that_are_not_aligned(kernel, shift):
+    A, B, C = drawn(70, 72, 136, shift, BF16)
+    one, other = either_way(A, B, C, 2.0, -1.0)
+    got = simulate(kernel, A, B, C.copy(), 2.0, -1.0).C
+    assert ((got == one) | (got == other)).all()
+
+
+def test_the_suite_with_small_tiles():
+    for kernel in (WMMA.variant(BM=32, BN=32), MMA.variant(BM=64, BN=64, WM=32, WN=32, STAGES=3)):
+        result = suite(kernel, on_gpu=False)
+        assert result.passed, result.failures()
+
+
+def test_18_still_chooses_for_itself():
+    problem = imagined(3072, 3072, 64, BF16)
+    chosen, in_fp16 = (kernel.chosen(problem, "sm_90", 132) for kernel in (HOPPER, find("18")))
+    assert chosen.types == BF16 and chosen.parameters == in_fp16.parameters | {"T": "__nv_bfloat16"}
+    assert HOPPER.variant(T="half") == find("18")
+    A, B, _ = drawn(64, 70, 64, types=BF16)
+    assert simulate(HOPPER, A, B).kernel == MMA
+
+
+def test_where_fp16_overflows_bf16_does_not():
+    A, B = (np.full((16, 16), 2.0**20, np.float32) for _ in range(2))
+    assert (WMMA(A.astype(BF16.operand), B.astype(BF16.operand)) == 2.0**44).all()
+    with np.errstate(over="ignore"):
+        assert np.isinf(find("14")(A.astype(np.float16), B.astype(np.float16))).all()
+
+
+def test_its_error_is_eight_times_that_of_fp16_which_is_the_inputs():
+    brain, half = (error(kernel, 64, side=64) for kernel in (WMMA, find("14")))
+    assert 6 < brain.total / half.total < 10
+    assert brain.total < 2 * 2**-8 and brain.total > 10 * brain.arithmetic
+
+
+def test_machine_code_differs_in_one_instruction_alone():
+    for kernel, multiply in ((MMA, "HMMA.16816.F32"), (HOPPER, "HGMMA.64x256x16.F32")):
+        brain, half = ([x.opcode for x in sass(of, "sm_90")] for of in (kernel, kernel.variant(T="half")))
+        assert brain != half and [opcode.replace(f"{multiply}.BF16", multiply) for opcode in brain] == half
+
+
+def test_it_takes_a_later_gpu():
+    assert find("14").build("sm_75")
+    with pytest.raises(ArgumentError, match="sm_80 or later for 14_wmma"):
+        WMMA.build("sm_75")
