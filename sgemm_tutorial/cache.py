@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import tempfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 VARIABLE = "SGEMM_TUTORIAL_CACHE"
 SUFFIX = ".sgemm"  # only such files are ever removed, whatever folder is named
@@ -51,7 +52,7 @@ def kept(key: tuple[Any, ...]) -> tuple[str, ...] | None:
 
 def _place(key: tuple[Any, ...]) -> Path | None:
     folder = _folder()
-    return folder / (_digest(json.dumps(key).encode()) + SUFFIX) if folder else None
+    return folder / (_digest(msgspec.msgpack.encode(key)) + SUFFIX) if folder else None
 
 
 def _folder() -> Path | None:
@@ -74,12 +75,12 @@ def _read(path: Path) -> tuple[str, ...] | None:
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # used just now
-    return tuple(json.loads(zlib.decompress(packed)))
+    return msgspec.msgpack.decode(zlib.decompress(packed), type=tuple[str, ...])
 
 
 def _write(path: Path, value: tuple[str, ...]) -> None:
     """Write in one step: whoever reads sees the whole entry or none."""
-    packed = zlib.compress(json.dumps(value).encode())
+    packed = zlib.compress(msgspec.msgpack.encode(value), 1)  # hardly larger than at 6, in a fourth of the time
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, partial = tempfile.mkstemp(SUFFIX, dir=path.parent)
     try:

@@ -19,26 +19,32 @@ from . import shared_runs
 
 LONGEST = (
     "tests/book/test_cards.py",
+    "tests/tools/test_mutants.py",
     "tests/kernels/test_autotuned.py",
-    "tests/test_skeletons.py",
     "tests/records/test_recordings.py",
-    "tests/simulator/test_properties.py",
+    "tests/test_skeletons.py",
+    "tests/kernels/test_tf32x3_hopper.py",
     "tests/simulator/test_simulator.py",
+    "tests/book/test_book.py",
+    "tests/simulator/test_properties.py",
     "tests/test_correctness.py",
-    "tests/kernels/test_half_kernels.py",
-    "tests/kernels/test_register_l1.py",
-    "tests/kernels/test_spills.py",
-    "tests/model/test_occupancy.py",
     "tests/model/test_resources.py",
+    "tests/kernels/test_half_kernels.py",
+    "tests/kernels/test_hopper.py",
+    "tests/test_cli.py",
+    "tests/kernels/test_spills.py",
+    "tests/test_broken_kernels.py",
+    "tests/kernels/test_mma_kernels.py",
+    "tests/kernels/test_register_l1.py",
+    "tests/draw/test_draw.py",
+    "tests/test_installing.py",
+    "tests/tools/test_cost.py",
+    "tests/tools/test_live.py",
+    "tests/model/test_occupancy.py",
     "tests/model/test_roofline.py",
     "tests/measure/test_fuzz.py",
-    "tests/test_cli.py",
-    "tests/test_installing.py",
-    "tests/tools/test_live.py",
-    "tests/tools/test_mutants.py",
-    "tests/book/test_book.py",
 )
-"""The files that take longest: they come before the rest, so that no process is left with one in the end."""
+"""The files that take longest, longest first: they come before the rest, so that no process is left with one."""
 
 
 def pytest_configure(config):
@@ -104,7 +110,7 @@ def pytest_collection_finish():
 class ByFile(LoadScopeScheduling):
     """Keeps the tests of a file, or the cells of a notebook, in one process, but for a few tests that are long."""
 
-    ALONE = ("test_every_mutant_is_caught", "test_its_claims_hold_for_another_card")
+    ALONE = ("test_its_claims_hold_for_another_card",)
 
     def _split_scope(self, nodeid):
         file, _, test = nodeid.partition("::")

@@ -89,7 +89,7 @@ for module in pkgutil.walk_packages(sgemm_tutorial.__path__, "sgemm_tutorial."):
 
 
 @each
-def test_commands_that_do_not_need_a_broken_kernel_work(kernel, folder, capsys):
+def test_commands_that_do_not_need_a_broken_kernel_work(kernel, folder, capsys, share_runs):
     number = CATALOGUE.index(kernel)
     other = CATALOGUE[(number + 1) % len(CATALOGUE)].name
     WAYS[number % len(WAYS)](kernel.path)
@@ -105,7 +105,7 @@ def test_commands_that_do_not_need_a_broken_kernel_work(kernel, folder, capsys):
 
 
 @each
-def test_commands_for_all_go_on_without_a_broken_kernel(kernel, folder, capsys):
+def test_commands_for_all_go_on_without_a_broken_kernel(kernel, folder, capsys, share_runs):
     WAYS[CATALOGUE.index(kernel) % len(WAYS)](kernel.path)
     for command in (("list",), ("check", "all", "--sizes", "8", "--simulate")):
         assert main(command) == 2

@@ -5,8 +5,10 @@ import difflib
 
 import pytest
 
-from sgemm_tutorial import CATALOGUE, ArgumentError, check, find, kernel_from, matrices, simulate
+from sgemm_tutorial import CATALOGUE, ArgumentError, find, kernel_from, matrices, simulate
 from sgemm_tutorial.catalogue import CHOOSING
+from sgemm_tutorial.compiler import PTX_ALONE
+from sgemm_tutorial.correctness import counted
 from sgemm_tutorial.own import unfinished
 from sgemm_tutorial.skeletons import GAPS, skeleton
 
@@ -19,13 +21,19 @@ def written(folder, name, text):
     return kernel_from(path)
 
 
+def right(kernel, **case):
+    """What `check` says, for which PTX is enough here: ptxas has the rung itself, and its skeleton."""
+    return counted(kernel, **case, on_gpu=False, architecture=PTX_ALONE)[0].passed
+
+
 def verdicts(kernel):
     """Of a whole tile, and of one that hangs over every edge; or of tiles that are shared, of a kernel for that."""
     if kernel.trials:
-        return [check(kernel, **case, on_gpu=False).passed for case in kernel.trials[:2]]
+        return [right(kernel, **case) for case in kernel.trials[:2]]
     BM, BN, BK = (kernel.parameters.get(name, 8) for name in ("BM", "BN", "BK"))
-    sizes = (((BM, BN, 2 * BK), (1.0, 0.0)), ((BM + 1, BN + 1, BK + 1), (-1.5, 0.75)))
-    return [check(kernel, *size, *scalars, on_gpu=False).passed for size, scalars in sizes]
+    whole = {"M": BM, "N": BN, "K": 2 * BK, "alpha": 1.0, "beta": 0.0}
+    ragged = {"M": BM + 1, "N": BN + 1, "K": BK + 1, "alpha": -1.5, "beta": 0.75}
+    return [right(kernel, **case) for case in (whole, ragged)]
 
 
 def conflicts(kernel):
@@ -57,8 +65,7 @@ def test_each_gap_is_one(kernel, tmp_path):
         mine = written(tmp_path, f"mine_{number}", skeleton(kernel, [gap]))
         BM, BN, BK = (kernel.parameters.get(name, 8) for name in ("BM", "BN", "BK"))
         sizes = {"M": BM, "N": BN, "K": 5 * BK}  # more tiles than there are stages
-        right = check(mine, **next(iter(kernel.trials), sizes), on_gpu=False).passed
-        assert not right or conflicts(mine) > conflicts(kernel), gap
+        assert not right(mine, **next(iter(kernel.trials), sizes)) or conflicts(mine) > conflicts(kernel), gap
 
 
 @each

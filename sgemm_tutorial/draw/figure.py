@@ -105,7 +105,7 @@ class Figure:
 
 
 class Page:
-    """A blank figure to draw on, x to the right and y downwards in pixels. Made by `page`."""
+    """A blank figure to draw on, x to the right and y downwards in pixels. Made by `page`, or within `settings`."""
 
     def __init__(self, height: float, width: int) -> None:
         self.height, self.width = round(height), width
@@ -178,11 +178,18 @@ def room(text: str, size: float = BODY) -> float:
 
 
 @contextmanager
-def page(height: float, width: int = WIDTH) -> Iterator[Page]:
-    """Give a blank page, drawn with our settings and not the reader's."""
+def settings() -> Iterator[None]:
+    """Draw with our settings and not the reader's."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
+        yield
+
+
+@contextmanager
+def page(height: float, width: int = WIDTH) -> Iterator[Page]:
+    """Give a blank page, drawn with our settings."""
+    with settings():
         yield Page(height, width)
 
 

@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
-from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, Figure, Page, page
+from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, Figure, Page, page, settings
 from .player import Layer, Player, film
 from .requests import served
 from .warp import in_words, lane_colour
@@ -159,9 +159,10 @@ def _pictures(
     """
     so_far: Counter[str] = Counter()
     found = []
-    for r, k in zip(of, depths, strict=True):
-        so_far += _totals([r])
-        with page(under(rows, height), WIDTH) as sheet:
+    with settings():  # once for all pictures
+        for r, k in zip(of, depths, strict=True):
+            so_far += _totals([r])
+            sheet = Page(under(rows, height), WIDTH)
             sheet.text(MARGIN, 2 * LINE, f"{r.kind} of {r.array}, line {r.line}, k = {k}", SMALL)
             sheet.text(MARGIN, 3 * LINE - 2, r.cost, weight="bold")
             draw_request(sheet, r, height)

@@ -361,7 +361,8 @@ class Batch:
             details[0] += f", as {_threads(who[1:])} do{'es' if len(who) == 2 else ''}"
         for wait in others:
             of = f" of block {self.blocks[wait[0]]}" if wait[0] != block else ""
-            details.append(f"{_threads(waits[wait])}{of} {wait[2]}, line {wait[1]}")
+            words = wait[2] if len(waits[wait]) == 1 else wait[2].replace("waits", "wait", 1)
+            details.append(f"{_threads(waits[wait])}{of} {words}, line {wait[1]}")
         where = first[1], int(self.blocks[block]), who[0]
         raise SimulationFault("deadlock", self.launch.name, "; ".join(details), where)
 

@@ -526,7 +526,7 @@ def unexplained(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[str]
 
 def sample(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[Mutant]:
     """Return one caught mutant of each rule: that whose key has the least hash, and so the same one each time."""
-    caught = [mutant for mutant in mutants(kernel) if verdicts.get(mutant.key) not in (None, SAME)]
+    caught = [mutant for mutant in _made(kernel.name).values() if verdicts.get(mutant.key) not in (None, SAME)]
     chosen: dict[str, Mutant] = {}
     for mutant in sorted(caught, key=lambda mutant: hashlib.sha256(mutant.key.encode()).digest()):
         chosen.setdefault(mutant.rule, mutant)

@@ -46,11 +46,12 @@ def test_each_step_is_a_request_of_the_trace(runs, reads):
 
 
 def test_kernels_of_another_pace_keep_step_along_k():
-    A, B = sg.matrices(64, 64, 64, on_gpu=False)
-    runs = [sg.simulate(name, A, B, trace=[0]) for name in ("03", "05")]
+    A, B = sg.matrices(64, 64, 32, on_gpu=False)
+    kernels = sg.find("03").variant(BM=16, BN=16, BK=16), sg.find("05")  # two tiles along K, and four
+    runs = [sg.simulate(kernel, A, B, trace=[0]) for kernel in kernels]
     player = sg.draw.warp_reads("reads", runs, arrays=("As", "Bs"))
-    labels = [int(re.match(r"k = (\d+) of 64", label)[1]) for label in player.controls[0].values]
-    assert labels == sorted(labels) and labels[-1] > 32
+    labels = [int(re.match(r"k = (\d+) of 32", label)[1]) for label in player.controls[0].values]
+    assert labels == sorted(labels) and labels[-1] > 16
     of = [len([r for r in requests(run) if r.array in ("As", "Bs")]) for run in runs]
     assert max(of) <= len(labels) <= sum(of)
 

@@ -62,7 +62,7 @@ KERNELS = {
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_the_suite(kernel):
+def test_the_suite(kernel, share_runs):
     result = suite(kernel, on_gpu=False)
     assert result.passed, result.failures()
 

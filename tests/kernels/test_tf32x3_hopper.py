@@ -57,7 +57,7 @@ def test_sums_as_the_tensor_cores_make_them():
 
 
 @pytest.mark.parametrize("positive", [False, True])
-def test_sums_are_as_exact_as_in_fp32(positive):
+def test_sums_are_as_exact_as_in_fp32(positive, share_runs):
     """On the whole, and at worst, than a chain of FP32 multiply-adds, and than 17 for all GPUs."""
     A, B = floats(64, 64, 2048, positive)
     exact, size = A.astype(np.float64) @ B.astype(np.float64), np.abs(A).astype(np.float64) @ np.abs(B)

@@ -265,7 +265,7 @@ WRONG = {
         "if (t % 32 < 2) arrive_at",
         "if (t % 32 < rank + 1) arrive_at",
         "deadlock",
-        "of block 1 waits for parity",
+        "of block 1 wait",
     ),
     "a warp that does not arrive as one": ("__syncwarp();\n    meet();", "meet();", "divergence", "thread 0"),
     "leaving at once": ("    meet();\n", "", "gone", "without knowing that warp 1 of block"),

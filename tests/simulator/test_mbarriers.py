@@ -121,7 +121,7 @@ STUCK = {
     "two that wait for each other": (
         "if (t < 32) { wait(&full, 0); arrive(&empty); } else { wait(&empty, 0); arrive(&full); }",
         0,
-        ["mbarrier full", "threads 32 to 63 waits for parity 0 of the mbarrier empty"],
+        ["mbarrier full", "threads 32 to 63 wait for parity 0 of the mbarrier empty"],
     ),
     "one that others await at a barrier": (
         "if (t == 9) wait(&full, 0); __syncthreads();",

@@ -47,7 +47,7 @@ def test_the_recording_has_every_mutant(kernel, record_property):
     if has_changed(kernel):
         return  # all of them are judged below
     verdicts = RECORDED[kernel.name].verdicts
-    assert verdicts.keys() == {mutant.key for mutant in mutants(kernel)}, "make mutants"
+    assert verdicts.keys() == mutations._made(kernel.name).keys(), "make mutants"
     *_, (_, _, made, caught, same, survive) = mutations.summary(kernel, verdicts)
     told = f"{kernel.name}: {caught} of {made} mutants caught, {same} are the same code, {survive} equivalent"
     stale = RECORDED[kernel.name].judge != blank(kernel).judge
@@ -86,7 +86,7 @@ def test_every_line_that_is_broken_is_reached():
     """
     found = defaultdict(set)
     for kernel in KERNELS:
-        for mutant in mutants(kernel):
+        for mutant in mutations._made(kernel.name).values():
             if not re.match(r"(fragment|Group|Words)<[^;(]*> \w+\[", mutant.text):
                 found[mutant.file, mutant.line].add(RECORDED[kernel.name].verdicts.get(mutant.key))
     assert not [place for place, verdicts in found.items() if verdicts == {SAME}]
@@ -95,7 +95,7 @@ def test_every_line_that_is_broken_is_reached():
 @every
 def test_the_rules_reach_everything(kernel):
     """Every barrier, every index, every comparison and α and β of the source is broken by some mutant."""
-    made = mutants(kernel)
+    made = list(mutations._made(kernel.name).values())
     files = {name: mutations.blanked(text) for name, text in kernel.files.items()}
     code = files[kernel.path.name]
     rules = [mutant.rule for mutant in made]
@@ -383,7 +383,7 @@ def test_the_command_line(three, monkeypatch, capsys):
     assert "k is never negative" in capsys.readouterr().out
 
 
-def test_the_sample_is_the_same_each_time(three):
+def test_the_sample_is_the_same_each_time():
     kernel = find("07")
     verdicts = RECORDED[kernel.name].verdicts
     chosen = mutations.sample(kernel, verdicts)
