@@ -53,8 +53,8 @@ SMALL = [point for point in COUNTERS if point.M < 1000]
 
 
 @pytest.fixture(params=SMALL, ids=lambda point: f"{point.kernel}-{point.label}-{point.M}-{point.K}")
-def counted(request):
-    """Return what was counted, with the point itself as "of", and what the simulator counts."""
+def counted(request, share_runs):
+    """Return what was counted, with the point itself as "of", and what the simulator counts, for chapters too."""
     point = request.param
     return point.counts | {"of": point}, simulated(point.identity, *point.size)
 
