@@ -42,8 +42,7 @@ from ..records import files
 from ..table import Table
 from .equivalent import EQUIVALENT
 
-KERNELS = tuple(kernel for kernel in (*CATALOGUE, *CHOOSING) if not kernel.exact)
-"""What is judged so far: those that are for one architecture alone lack a complete recording."""
+KERNELS = (*CATALOGUE, *CHOOSING)
 RECORD = RESULTS / "mutants.json"
 JUDGES = (
     *sorted(Path(simulator.__file__).parent.glob("*.py")),
