@@ -1,8 +1,8 @@
 """Re-execute the book's notebooks in place on this machine's GPU: ``make live``.
 
 A notebook is written only when all of it ran, so stopping in the middle loses the notebook in progress and nothing
-else. Nothing but outputs and execution counts ever changes: no timings, no version of this machine's Python, and of
-an error shown on purpose the message alone.
+else. Nothing but outputs and execution counts ever changes: no timings, no version of this machine's Python, nothing of
+bars that are gone, and of an error shown on purpose the message alone.
 """
 
 from __future__ import annotations
@@ -80,10 +80,17 @@ def executed(
     for cell, before in zip(notebook.cells, stored.cells, strict=True):
         if keep_live and LIVE_TAG in cell.metadata.get("tags", []) and before.outputs:
             cell.outputs = before.outputs
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if not _erased(output)]
         for output in cell.get("outputs", []):
             if output.output_type == "error":
                 output.traceback = output.traceback[-1:]  # the message; the frames name this machine's folders
     return notebook
+
+
+def _erased(output: nbformat.NotebookNode) -> bool:
+    """Whether this is what a bar leaves behind when it has blanked itself out."""
+    return output.output_type == "stream" and output.name == "stderr" and not output.text.strip()
 
 
 def write(notebook: nbformat.NotebookNode, path: Path) -> None:

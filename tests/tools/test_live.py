@@ -76,6 +76,15 @@ def test_live_cells_keep_their_outputs_only_when_asked(written, monkeypatch, kee
     assert nbformat.read(path, as_version=4).cells[-1].outputs[0].text == text
 
 
+def test_nothing_stays_of_a_bar_that_is_gone(written):
+    """It blanks itself out, which is no reason for the book to say that a cell wrote to stderr."""
+    bar = "import sys\nprint('\\r  ', end='\\r', file=sys.stderr)"
+    path = written("a.ipynb", bar, "import sys\nprint('so', file=sys.stderr)")
+    assert live.main(["--keep-live", str(path)]) == 0
+    outputs = [cell.outputs for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    assert outputs[0] == [] and [output.text for output in outputs[1]] == ["so\n"]
+
+
 def test_refuses_without_a_gpu(written, monkeypatch, capsys):
     monkeypatch.setattr(gpu, "available", lambda: False)
     path = written("a.ipynb", "1")
