@@ -17,11 +17,13 @@ from pathlib import Path
 from types import ModuleType
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
+import axe_core_python
 import pytest
 
 import sgemm_tutorial as sg
 
 ROOT = Path(__file__).resolve().parents[2]
+AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
 
 # What a browser fetches to show a page, by element: anything named here must come with the book.
 FETCHED = {
@@ -343,22 +345,86 @@ def command(browser, profile):
     return [found, "--headless", "--no-remote", "--profile", str(profile)]
 
 
+# Shows each page in a window and lets axe look for what keeps readers out: all of its rules, wide; contrast in the dark
+# too; and on a phone all but contrast, which is the same. Of texts that look alike in code and figures the first few
+# stand for all, as contrast is a matter of style, and nothing may move or fade meanwhile.
+AUDIT = """<!doctype html><meta charset="utf-8"><title>audit</title>
+<script>
+const STILL = "*, *::before, *::after { animation: none !important; transition: none !important }";
+const ALIKE = ".highlight span, svg.sg-figure > *, td, dt.sig span, mjx-container *";
+const ENOUGH = 2;
+function thin(page, view) {
+  const seen = new Map(), twins = [];
+  for (const element of page.querySelectorAll(ALIKE)) {
+    const style = view.getComputedStyle(element), box = element.closest("[class]");
+    const key = [element.tagName, box.getAttribute("class"), style.color, style.fill, style.backgroundColor,
+                 style.fontWeight, style.fontSize].join();
+    seen.set(key, (seen.get(key) || 0) + 1);
+    if (seen.get(key) > ENOUGH && element.tagName !== "TD") twins.push(element);
+  }
+  twins.forEach(element => element.remove());
+}
+async function audit(name) {
+  const frame = Object.assign(document.createElement("iframe"), {src: name, width: 1280, height: 900});
+  const loaded = new Promise(done => frame.onload = done);
+  document.body.append(frame);
+  await loaded;
+  const page = frame.contentDocument, view = frame.contentWindow;
+  if (view.MathJax) await view.MathJax.startup.promise;
+  page.head.append(Object.assign(page.createElement("style"), {textContent: STILL}));
+  page.querySelectorAll("details").forEach(fold => fold.open = true);
+  thin(page, view);
+  const axe = Object.assign(page.createElement("script"), {src: "/axe.js"});
+  const ready = new Promise(done => axe.onload = done);
+  page.head.append(axe);
+  await ready;
+  const found = [];
+  async function run(how, options) {
+    await new Promise(done => view.requestAnimationFrame(() => view.requestAnimationFrame(done)));
+    const {violations} = await view.axe.run(page, {resultTypes: ["violations"], ...options});
+    for (const {id, nodes} of violations)
+      found.push(`${how}: ${id}, ${nodes.length} times, ${nodes[0].html.slice(0, 150)}: ${nodes[0].failureSummary}`);
+  }
+  const wear = theme => { page.documentElement.dataset.theme = page.documentElement.dataset.mode = theme; };
+  wear("light");
+  await run("light", {});
+  wear("dark");
+  await run("dark", {runOnly: ["color-contrast"]});
+  frame.width = 400;
+  await run("phone", {rules: {"color-contrast": {enabled: false}}});
+  frame.remove();
+  return found;
+}
+addEventListener("load", async () => {
+  const report = {};
+  for (const name of NAMES) report[name] = await audit(name);
+  await fetch("/report", {method: "POST", body: JSON.stringify(report)});
+});
+</script>"""
+
+
 @pytest.fixture(scope="module", params=BROWSERS)
 def seen(request, book, pages, tmp_path_factory):
     """What a browser with no network shows of each page: the probe sends it back."""
-    profile = tmp_path_factory.mktemp("profile")
-    start = command(request.param, profile)
-    probe = PROBE.replace("NAMES", json.dumps([name for name, page in pages.items() if not page.redirect]))
+    return reported(request.param, PROBE, book, pages, tmp_path_factory.mktemp("profile"))
+
+
+def reported(name, probe, book, pages, profile):
+    """Return what a probe sends back when a browser shows it; it finds axe at /axe.js."""
+    start = command(name, profile)
+    probe = probe.replace("NAMES", json.dumps([page for page in pages if not pages[page].redirect]))
+    own = {"/probe": ("text/html", probe.encode()), "/axe.js": ("text/javascript", AXE.read_bytes())}
     reports = queue.Queue()
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def do_GET(self):
-            if self.path != "/probe":
+            if self.path not in own:
                 return super().do_GET()
+            kind, content = own[self.path]
             self.send_response(200)
-            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Type", kind)
             self.end_headers()
-            self.wfile.write(probe.encode())
+            self.wfile.write(content)
 
         def do_POST(self):
             reports.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
@@ -380,12 +446,19 @@ def seen(request, book, pages, tmp_path_factory):
             return reports.get(timeout=300)
         except queue.Empty:
             log.seek(0)
-            pytest.fail(f"{request.param} reported nothing in five minutes: {log.read()[-2000:]}")
+            pytest.fail(f"{name} reported nothing in five minutes: {log.read()[-2000:]}")
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(browser.pid, signal.SIGTERM)
             browser.wait(30)
             server.shutdown()
+
+
+def test_axe_finds_nothing_that_keeps_readers_out(book, pages, tmp_path):
+    """Light and dark, wide and on a phone; which rules there are is axe's to know."""
+    found = reported("chromium", AUDIT, book, pages, tmp_path)
+    assert len(found) > 5
+    assert not {name: violations for name, violations in found.items() if violations}
 
 
 def test_formulas_are_typeset(seen):
@@ -523,6 +596,18 @@ def test_who_moves_a_slider_leaves_the_preset(seen, book):
             away = [at["start"] for at in data["controls"]]
             away[preset["of"][0]], away[control] = 0, away[control] - 1
             assert states[f"away {control}"]["state"] == away
+
+
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [("02_coalesced", "02_coalesced.html"), ("ldmatrix", "16_mma.html"), ("wavefront", "glossary.html#term-wavefront")],
+)
+def test_search_finds_it_from_a_file(book, tmp_path, word, page):
+    address = f"{(book / 'search.html').as_uri()}?q={word}"
+    start = [*command("chromium", tmp_path), "--virtual-time-budget=60000", "--dump-dom", address]
+    done = subprocess.run(start, capture_output=True, text=True, timeout=300)
+    found = re.findall(r'<li><a href="([^"]+)"', done.stdout)
+    assert page in [address.partition("?")[0] for address in found], found
 
 
 def test_formulas_are_typeset_from_a_file(book, pages, tmp_path):

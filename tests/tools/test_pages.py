@@ -1,4 +1,4 @@
-"""Where the repository's address is known the book leads there, and the workflow that publishes it does what we do."""
+"""Where the repository's address is known the book leads there, roles are mended, and a workflow does what we do."""
 
 import re
 import shlex
@@ -24,7 +24,7 @@ def built(tmp_path, monkeypatch):
         monkeypatch.setenv("REPOSITORY", address)
         out = tmp_path / ("with" if address else "without")
         overrides = {
-            "extensions": ["myst_nb", "sphinx_book_theme", "sgemm_tutorial.tools.repository"],
+            "extensions": ["myst_nb", "sphinx_book_theme", "sgemm_tutorial.tools.pages"],
             "html_theme": "sphinx_book_theme",
             "html_theme_options": {},
             "nb_execution_mode": "off",

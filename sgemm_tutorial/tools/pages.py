@@ -1,0 +1,58 @@
+"""A Sphinx extension: what the book's pages need beyond what the theme gives them.
+
+Links: where the repository's address is known, ``make book REPOSITORY=https://github.com/…`` gives each page "view
+source" and "edit this page", and each notebook "open in Colab". Without it, the book names no address.
+
+Roles: those that Sphinx and the theme leave out, or give where they mean nothing, for readers who are read to.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+
+BRANCH = "main"
+COLAB = "https://colab.research.google.com"
+ROLES = (
+    ('<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="complementary" aria-label="Book"'),
+    ('<aside class="footnote-list', '<aside role="note" class="footnote-list'),  # there may be several
+    ('<div role="list" class="citation-list">', '<div class="citation-list">'),  # its parts are no items of a list
+    (' role="doc-biblioentry"', ""),
+)
+"""What stands in pages, and what is to stand there."""
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Have Sphinx ask for links once it has read its configuration, and mend roles at the end."""
+    app.connect("config-inited", links)
+    app.connect("build-finished", roles)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def links(app: Sphinx, config: Config) -> None:
+    """Turn on what the theme can make of the address in the environment's REPOSITORY, if there is one."""
+    if address := os.environ.get("REPOSITORY"):
+        config.html_theme_options |= {
+            "repository_url": address.rstrip("/"),
+            "repository_branch": BRANCH,
+            "path_to_docs": "book",
+            "use_repository_button": True,
+            "use_source_button": True,
+            "use_edit_page_button": True,
+            "launch_buttons": {"colab_url": COLAB},
+        }
+
+
+def roles(app: Sphinx, exception: Exception | None) -> None:
+    """Mend roles in every page, once: a page that was not written anew has them."""
+    for path in Path(app.outdir).glob("*.html"):
+        text = mended = path.read_text(encoding="utf-8")
+        for old, new in ROLES:
+            if new not in mended or not new:
+                mended = mended.replace(old, new)
+        if mended != text:
+            path.write_text(mended, encoding="utf-8")
