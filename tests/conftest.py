@@ -18,6 +18,7 @@ from sgemm_tutorial.correctness import IN_MEMORY
 from . import shared_runs
 
 LONGEST = (
+    "tests/book/test_book.py",
     "tests/book/test_cards.py",
     "tests/tools/test_mutants.py",
     "tests/kernels/test_autotuned.py",
@@ -25,7 +26,6 @@ LONGEST = (
     "tests/test_skeletons.py",
     "tests/kernels/test_tf32x3_hopper.py",
     "tests/simulator/test_simulator.py",
-    "tests/book/test_book.py",
     "tests/simulator/test_properties.py",
     "tests/test_correctness.py",
     "tests/model/test_resources.py",
