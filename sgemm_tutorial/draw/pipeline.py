@@ -217,7 +217,7 @@ def _lines(fault: SimulationFault | None) -> list[str]:
 def _frame(stages: int, tall: float) -> Figure:
     with page(tall, WIDTH) as sheet:
         sheet.text(MARGIN, LINE, "Stages", TITLE, weight="bold")
-        for x, fill, text in ((78, ORANGE, "coming"), (160, PALE, "there"), (232, BLUE, "read")):
+        for x, fill, text in ((92, ORANGE, "coming"), (172, PALE, "there"), (242, BLUE, "read")):
             sheet.boxes([(x, LINE - 12, 12, 12)], fill)
             sheet.text(x + 17, LINE, text, SMALL)
         edges = [(LEFT, TOP + stage * PITCH, WIDTH - MARGIN - LEFT, ROW) for stage in range(stages)]
