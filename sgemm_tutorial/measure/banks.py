@@ -21,11 +21,7 @@ from .driver import Item, Plan
 
 STEPS = 512  # rounds of the loop
 OPCODE = b"\x23\x72"  # of an FFMA of registers alone, from Volta on
-PLACES = (
-    3,
-    4,
-    8,
-)  # bytes that name the registers it reads; byte 2 that which it writes, bits 2 to 4 of byte 15 `.reuse`
+PLACES = (3, 4, 8)  # bytes that name the registers it reads; byte 2 the one it writes, bits 2 to 4 of byte 15 `.reuse`
 
 
 def plan() -> Plan:

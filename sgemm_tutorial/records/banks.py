@@ -8,7 +8,7 @@ to four, by number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from random import Random
@@ -16,10 +16,9 @@ from random import Random
 from ..compiler import ARCHITECTURE
 from ..errors import ArgumentError
 from ..kernel import Kernel
-from ..model.sass import Operands, hot_loop, operands, sass
+from ..model.sass import Operands, hot_loop, operands, read_anew, sass
 from ..table import Table
 from . import files
-from .counters import made
 from .files import Measured, Recording
 
 LENGTH = 1024
@@ -100,6 +99,21 @@ def _pattern(text: str) -> Iterator[Operands]:
         yield Operands(SOURCES + 4 + place % 32, tuple(sources), tuple(map(str.isupper, signs)))
 
 
+Model = Callable[[Sequence[set[int]]], float]
+"""What says, by the registers that each multiply-add reads anew, how many cycles one takes."""
+
+
+def load() -> Recording[Cycles]:
+    """Read the recording.
+
+    Raises
+    ------
+    ArgumentError
+        It is missing or malformed.
+    """
+    return files.load("banks", Recording[Cycles])
+
+
 def cycles(name: str, warps: int = 4, kernel: Kernel | None = None) -> float:
     """Return what is recorded of a pattern, or with `LOOP` of a kernel; see `Cycles`.
 
@@ -108,15 +122,19 @@ def cycles(name: str, warps: int = 4, kernel: Kernel | None = None) -> float:
     ArgumentError
         There is no such recording.
     """
-    points = files.find(files.load("banks", Recording[Cycles]).points, kernel or PROBES[warps], "banks")
+    points = files.find(load().points, kernel or PROBES[warps], "banks")
     for point in points:
         if (point.name, point.warps) == (name, warps):
             return point.cycles
     raise ArgumentError("name, warps", f"{name!r}, {warps}", "what was recorded")
 
 
-def table(names: Sequence[str] = tuple(PATTERNS)) -> Table:
-    """Return the cycles of patterns, a row for each."""
-    rows = [(name, PATTERNS[name], *(f"{cycles(name, warps):.2f}" for warps in PROBES)) for name in names]
-    columns = ("registers that each multiply-add reads", "", *(f"{warps} warps" for warps in PROBES))
-    return Table(columns, rows, "Cycles from one FFMA of a scheduler to its next", made("banks", Recording[Cycles]))
+def table(names: Sequence[str] = tuple(PATTERNS), models: Mapping[str, Model] | None = None) -> Table:
+    """Return the cycles of patterns, a row for each: what models say, by their names, and what is recorded."""
+    rows = []
+    for name in names:
+        read, measured = read_anew(sequence(PROBES[1], name)), (f"{cycles(name, warps):.2f}" for warps in PROBES)
+        rows.append((name, PATTERNS[name], *(f"{model(read):.2f}" for model in (models or {}).values()), *measured))
+    warps = (f"{warps} warp{'s' * (warps > 1)}" for warps in PROBES)
+    columns = ("registers that each multiply-add reads", "", *(models or {}), *warps)
+    return Table(columns, rows, "Cycles from one FFMA of a scheduler to its next", f"Measured on {load().made}.")
