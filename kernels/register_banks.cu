@@ -1,5 +1,6 @@
-// Not a rung: what it costs to read registers. Nothing but multiply-adds, into whose machine code `measure.banks` writes
-// which registers they read. None of them waits for another, whatever is written there.
+// Not a rung: what it costs to read registers. Nothing but multiply-adds, into whose machine code
+// `measure.banks` writes which registers they read. None of them waits for another's result,
+// whatever is written there.
 template <int LENGTH, int CHAINS, int THREADS>
 __global__ void __launch_bounds__(THREADS) register_banks(int steps, float x, long long* cycles, float* out)
 {
