@@ -369,6 +369,9 @@ TENSOR: tuple[Kernel, ...] = (
 IN_BF16: tuple[Kernel, ...] = tuple(find(rung).variant(T="__nv_bfloat16") for rung in ("14", "16", "18"))
 """The kernels that take BF16 as well, with it."""
 
+EVERY: tuple[Kernel, ...] = (*VARIANTS, *STEPS, STEP_IN_FP64, *FRAGMENTS, *TENSOR, *HOPPER, *IN_BF16)
+"""All that chapters compare, but for `STEPS_NOT_COUNTED`."""
+
 COUNTED: tuple[Kernel, ...] = (
     *(
         kernel

@@ -168,7 +168,6 @@ _CLASSES = {
 _CLASS_OF = {opcode: name for name, opcodes in _CLASSES.items() for opcode in opcodes.split()}
 _ORDER = list(_CLASSES)
 _MULTIPLY_ADDS = {"FFMA": 1, "FFMA2": 2, "DFMA": 1, "HFMA2": 2, "HMMA": 32, "HGMMA": 512}
-"""What multiplies and adds, and how often per thread; tensor cores at least so often."""
 
 
 def sass_class(instruction: SassInstruction) -> str:
@@ -185,7 +184,8 @@ def sass_class(instruction: SassInstruction) -> str:
     return f"{name}.{widths[-1]}" if widths and base[:2] in ("LD", "ST") and name != "LDC" else name
 
 
-def _multiply_adds(instruction: SassInstruction) -> int:
+def multiply_adds(instruction: SassInstruction) -> int:
+    """Return how often per thread an instruction multiplies and adds; of tensor cores' at least so often."""
     often = _MULTIPLY_ADDS.get(instruction.opcode.partition(".")[0], 0)
     return 0 if often and sass_class(instruction) == "move, select" else often
 
@@ -204,7 +204,7 @@ def hot_loop(code: Sequence[SassInstruction]) -> list[SassInstruction]:
             ends[start] = instruction.address  # the last branch back closes the loop
     weights = Counter()
     for instruction in code:
-        if often := _multiply_adds(instruction):
+        if often := multiply_adds(instruction):
             round_it = [(end - start, start) for start, end in ends.items() if start <= instruction.address <= end]
             if round_it:
                 weights[min(round_it)] += often
@@ -291,7 +291,7 @@ def sass_table(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Table:
         for name, count in kernel_counts.items()
     ]
     code = hot_loop(sass(kernel, architecture))
-    lines = Counter((of.line, of.file) for of in code if _multiply_adds(of)).most_common(1)
+    lines = Counter((of.line, of.file) for of in code if multiply_adds(of)).most_common(1)
     note = "The hot loop is the one round line {} of {}.".format(*lines[0][0]) if lines else ""
     return Table(
         ("Instructions", "Whole kernel", "Hot loop", "Per FFMA of the loop"),
