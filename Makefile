@@ -31,7 +31,7 @@ help:
 	@echo 'make audit  let axe look at every page of the book, with a Chromium, and record the clean ones'
 	@echo 'make live   re-execute the notebooks in place on the GPU of this machine'
 	@echo 'make test-gpu, make record'
-	@echo '            test the kernels on the GPU of this machine; record book/results anew on it'
+	@echo '            test the kernels on the GPU of this machine; record what book/results lacks of it'
 	@echo 'make clean  remove what the others made'
 	@echo
 	@echo 'Each makes its own virtual environment first, in .venv, with $(PYTHON) (PYTHON=python3.12 picks another:'

@@ -302,7 +302,7 @@ def test_tables_say_what_the_functions_return():
 def test_the_same_source_gives_the_same_report():
     first = [str(resources_table([TILE])), str(sass_table(TILE))]
     compiler._compile.cache_clear()
-    sass_module._disassemble.cache_clear()
+    sass_module.disassembled.cache_clear()
     assert [str(resources_table([TILE])), str(sass_table(TILE))] == first
 
 
@@ -320,7 +320,7 @@ def test_errors_are_clear(tmp_path, monkeypatch):
         resources(NAIVE, "sm_61")
     broken = dataclasses.replace(NAIVE.build(), cubin=b"not an ELF file")
     with pytest.raises(CompileError, match="nvdisasm cannot read 01_naive for sm_90: nvdisasm"):
-        sass_module._disassemble(broken, ())
+        sass_module.disassembled(broken, ())
     monkeypatch.setattr(sass_module, "find_nvidia_binary_utility", lambda name: None)
     with pytest.raises(CompileError, match=r"pip install -r requirements\.txt"):
-        sass_module._disassemble(broken, ())
+        sass_module.disassembled(broken, ())
