@@ -172,8 +172,8 @@ class Tiles:
         """Leave what other lanes of these warps have stored to a later release than the one that these make now."""
         barriers, stores = self.barriers, []
         warp = barriers.block * barriers.warps + barriers.warp
-        of_these, these = (np.zeros(len(warp), bool) for _ in range(2))  # by warp, of which there are fewer, and by lane
-        of_these[warp[lanes]] = these[lanes] = True
+        these, of_these = np.zeros(len(warp), bool), np.zeros(len(warp), bool)  # by lane, and by warp: there are fewer
+        these[lanes] = of_these[warp[lanes]] = True
         for granules, by in self.stores:
             now = of_these[warp[by]]
             late = now & ~these[by] & (self.shared.wrote[granules] & SEVERAL == barriers.thread[by])
