@@ -18,8 +18,7 @@ from ..kernel import Kernel
 from ..simulation import Run, simulate
 from ..simulator.batch import Access, Event
 from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, page
-from .player import Control, Layer, Player
-from .reads import WIDTH
+from .player import WIDTH, Control, Layer, Player
 
 FREE, COMING, THERE, READ = range(4)
 """What a stage is: nobody's, waited for, complete, or read."""

@@ -19,6 +19,9 @@ from typing import Any
 from ..errors import ArgumentError
 from .figure import Figure
 
+WIDTH = 312
+"""Pixels of a picture that has another beside it: on a phone, they stand one below the other."""
+
 _ELEMENT = re.compile(r"<path [^>]*/>|<text [^>]*>[^<]*</text>")
 _NAME = re.compile(r"[a-z][a-z-]*")
 _COMPUTED = re.compile(r"\{([a-z ]+)\}")
