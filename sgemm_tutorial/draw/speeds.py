@@ -95,7 +95,7 @@ def speeds(
             *(Control(kernel, ("off", "on"), "switch", int(kernel in (CUBLAS, *chosen))) for kernel in curves),
         ],
         [left, right],
-        looked_up((SIZE, CARD), texts),
+        looked_up(((SIZE, CARD), texts)),
         picks=[Pick(0, SIZE, "x", chart.places)],
     )
 
