@@ -1,4 +1,4 @@
-"""A player: what a thread, a warp or a block copies, reads and computes of A, B and C, step by step along K."""
+"""A player: what a thread, a warp or a block copies, reads and writes of A, B and C, step by step along K."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from .staged import OPERANDS, Staged, staged
 
 WHO, BLOCK, IN_BLOCK, LANE, STEP = range(5)
 """The controls, in their order: of whom, which block, which warp in it, which lane of that, and the step along K."""
+GROUPS = ("thread", "warp", "block")
 THREAD, WARPS, BLOCKS = range(3)
 """Of whom."""
 COLOURS = {"A": BLUE, "B": ORANGE, "C": GREEN}
@@ -89,8 +90,8 @@ MOVES = {
 NO_MOVES: Mapping[str, tuple[str, ...]] = dict.fromkeys(MOVES, ())
 
 
-def tile_walk(name: str, run: Run, thread: int | None = None, step: int = 1) -> Player:
-    """Draw which elements a thread, a warp or a block copies to shared memory, reads from there and computes.
+def tile_walk(name: str, run: Run, who: str = "thread") -> Player:
+    """Draw which elements a thread, a warp or a block copies to shared memory, reads from there and writes in the end.
 
     On the left are the matrices, with the tiles of a step among those that a block walks along; on the right these
     tiles, enlarged. All of it is what the threads did in a simulated run.
@@ -102,33 +103,29 @@ def tile_walk(name: str, run: Run, thread: int | None = None, step: int = 1) -> 
     run : Run
         Of a kernel that stages tiles of A and B in shared memory, with all blocks traced; of sizes that its tiles
         divide, below 1,000.
-    thread : int, optional
-        Which thread of the block to show at first; one near the middle if left out.
-    step : int
-        Which step to show at first.
+    who : str
+        Whose share to show at first: that of a "thread", "warp" or "block".
 
     Raises
     ------
     ArgumentError
-        The run is of another kind, blocks or steps differ, or threads do unequal shares; or there is no such thread or
-        step.
+        The run is of another kind, blocks or steps differ, or threads do unequal shares; or `who` is nobody.
     """
     (M, N), K = run.C.shape, run.K
     if max(M, N, K) >= LARGEST:
         raise ArgumentError("run", f"M, N, K = {M}, {N}, {K}", f"sizes below {LARGEST:,}")
+    if who not in GROUPS:
+        raise ArgumentError("who", repr(who), f"one of {', '.join(map(repr, GROUPS))}")
     walk = _Walk(run, staged(run))
-    thread = walk.threads // 2 + WARP // 2 + 5 if thread is None else thread
-    for what, got, most in (("thread", thread, walk.threads), ("step", step, walk.steps)):
-        if not 0 <= got < most:
-            raise ArgumentError(what, str(got), f"0 to {most - 1}")
+    warp = walk.warps // 2
     controls = [
-        Control("Show", ("a thread", "a warp", "a block")),
+        Control("Show", [f"a {group}" for group in GROUPS], start=GROUPS.index(who)),
         Control("Block", list(map(str, range(walk.blocks))), "range"),
-        Control("Warp", list(map(str, range(walk.warps))), "range", thread // WARP),
-        Control("Lane", list(map(str, range(WARP))), "range", thread % WARP),
-        Control("Step", [f"step {i + 1} of {walk.steps}" for i in range(walk.steps)], "step", step),
+        Control("Warp", list(map(str, range(walk.warps))), "range", warp),
+        Control("Lane", list(map(str, range(WARP))), "range", WARP // 2 + 5),
+        Control("Step", [f"step {i + 1} of {walk.steps}" for i in range(walk.steps)], "step", 1),
     ]
-    title = f"What a thread, a warp and a block of {run.kernel.name} copy, read and compute, step by step along K"
+    title = f"What a thread, a warp and a block of {run.kernel.name} copy, read and write, step by step along K"
     shapes, tables = walk.looked_up()
     return Player(name, title, controls, walk.panels(shapes), looked_up(*tables), areas=walk.areas())
 
@@ -199,9 +196,9 @@ class _Walk:
         return {"span": f"{first}–{last}", "copied k": f"k = {first} to {last}"}
 
     def counts(self, who: int, step: int) -> dict[str, int | str]:
-        """Return what a thread, a warp or a block copies and reads in a step, has done by its end, and computes."""
+        """Return what a thread, a warp or a block copies and reads in a step, has done by its end, and writes."""
         group = self.together(who)
-        numbers: dict[str, int | str] = {"computes": _equal(self.found.writes, group, who)}
+        numbers: dict[str, int | str] = {"writes": _equal(self.found.writes, group, who)}
         tiles = [len(copied) for copied in self.found.copied_in]
         for m in OPERANDS:
             letter = m.lower()
@@ -278,7 +275,7 @@ class _Walk:
             return sheet.finish("The tiles of this step.")
 
     def in_matrices(self, share: _Share) -> Figure:
-        """Draw what is read in any step, what in this one, and what is computed."""
+        """Draw what is read in any step, what in this one, and what is written."""
         A, B, C = self.whole.values()
         rows = [(row, 0, height, self.K) for row, _, height, _ in share.reads["A"]]
         columns = [(0, column, self.K, width) for _, column, _, width in share.reads["B"]]
@@ -302,7 +299,7 @@ class _Walk:
         )
 
     def in_tiles(self, share: _Share) -> Figure:
-        """Draw what is read of the tiles, and what is computed."""
+        """Draw what is read of the tiles, and what is written."""
         A, B, C = self.tiles.values()
         return self.drawn(
             A.fill(share.reads["A"], BLUE, READ, *share.moves["reads A"]),
@@ -340,7 +337,7 @@ class _Walk:
             ("copies", 1, "AB", "copies"),
             ("reads", READ, "AB", "reads"),
             ("times each", 0, "AB", "times"),
-            ("computes", 1, "C", "computes"),
+            ("writes at last", 1, "C", "writes"),
         )
         with page(self.tall, WIDTH) as sheet:
             sheet.text(MARGIN, 2 * LINE, one + many, weight="bold")
@@ -349,7 +346,7 @@ class _Walk:
             return sheet.finish(
                 f"{one}{many}. It reads k = {{k}} to {{last k}}: {{reads a}} elements of A, each {{times a}} ×, "
                 "and {reads b} of B, each {times b} ×. It copies {copied k}: {copies a} of A and {copies b} of B. "
-                "It computes {computes} of C."
+                "In the end it writes {writes} of C."
             )
 
     def table(self, sheet: Page, title: str, columns: str, rows: Sequence[tuple[str, float, str, str]]) -> None:
@@ -417,5 +414,5 @@ def _equal(tiles: np.ndarray, threads: int, who: int) -> int:
     """Return how much each group of threads has, if all have as much."""
     numbers = tiles.reshape(len(tiles) // threads, -1).sum(axis=1, dtype=int)
     if (numbers != numbers[0]).any():
-        raise ArgumentError("run", f"{('threads', 'warps', 'blocks')[who]} with unequal shares", "equal shares")
+        raise ArgumentError("run", f"{GROUPS[who]}s with unequal shares", "equal shares")
     return int(numbers[0])

@@ -1,4 +1,4 @@
-"""What a player shows a thread, a warp and a block copy, read and compute is what their accesses do in the trace."""
+"""What a player shows a thread, a warp and a block copy, read and write is what their accesses do in the trace."""
 
 import itertools
 import re
@@ -162,7 +162,7 @@ def test_totals_are_the_trace_s(rung):
         assert [sum(numbers) for numbers in zip(*(of["copies"] for _, of in found), strict=True)] == left["copied"]
         reads = [[n * times for n, times in zip(of["reads"], of["times each"], strict=True)] for _, of in found]
         assert [sum(numbers) for numbers in zip(*reads, strict=True)] == left["read"]
-        assert right["computes"] == [
+        assert right["writes at last"] == [
             len(set().union(*accessed(run, 2, threads, "global", "store", "C", run.C.shape[1])))
         ]
 
@@ -203,7 +203,7 @@ def test_in_words():
     )
     assert right.alt.endswith(
         "Thread 69: warp 2, lane 5. It reads k = 96 to 127: 256 elements of A, each 1 ×, and 128 of B, each 1 ×. It "
-        "copies k = 96 to 127: 16 of A and 8 of B. It computes 32 of C."
+        "copies k = 96 to 127: 16 of A and 8 of B. In the end it writes 32 of C."
     )
     _, right = walked("11")[1].shown([BLOCKS, 1, 2, 5, 4])
     assert "It copies nothing: 0 of A and 0 of B." in right.alt and "each 32 ×" in right.alt
@@ -238,10 +238,12 @@ def test_runs_that_it_cannot_show(wrong, words):
         sg.draw.tile_walk("tiles", wrong())
 
 
-@pytest.mark.parametrize("wrong", [{"thread": 1024}, {"thread": -1}, {"step": 2}])
-def test_no_such_thread_or_step(wrong):
-    with pytest.raises(ArgumentError, match=f"{next(iter(wrong))}: got"):
-        sg.draw.tile_walk("tiles", of_two(SMALL), **wrong)
+def test_whom_it_shows_first():
+    for i, who in enumerate(("thread", "warp", "block")):
+        player = sg.draw.tile_walk("tiles", of_two(SMALL), who)
+        assert player.controls[0].start == i and player.controls[0].values[i] == f"a {who}"
+    with pytest.raises(ArgumentError, match="who: got 'grid', needs one of 'thread', 'warp', 'block'"):
+        sg.draw.tile_walk("tiles", of_two(SMALL), "grid")
 
 
 def test_tiles_are_told_apart_in_each_block():
