@@ -17,7 +17,7 @@ from ..errors import ArgumentError, SimulationFault
 from ..kernel import Kernel
 from ..simulation import Run, simulate
 from ..simulator.batch import Access, Event
-from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, page, room
+from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, page
 from .player import WIDTH, Control, Layer, Player
 
 FREE, COMING, THERE, READ = range(4)
@@ -25,7 +25,7 @@ FREE, COMING, THERE, READ = range(4)
 FILLS = {COMING: ORANGE, THERE: PALE, READ: BLUE}
 NAMES = {COMING: "pair {} on the way", THERE: "pair {} is there", READ: "pair {} is read"}
 TILES, FULL, EMPTY = "tiles", "full", "empty"
-OPERANDS, REGISTERS = ("A", "B"), "registers:"
+OPERANDS, REGISTERS = ("A", "B"), "registers"
 ROW, PITCH = 22, 26  # height of a stage's bar, and from one to the next
 TOP = 4 * LINE
 LETTERS = 38  # of a line of text below the bars
@@ -133,8 +133,8 @@ def pipeline(
         if all(step.stage not in range(stages) for step in films[-1]):
             raise ArgumentError("rings", f"places that {kernel.name} does nothing with", "those of its stages")
     most = max(len(film) + (fault is not None) for film, fault in zip(films, faults, strict=True))
-    names = [f"{stage}: pair" for stage in range(stages)] + [REGISTERS] * registers
-    left = MARGIN + room(f"{names[-1]} 0", SMALL)
+    names = [*map(str, range(stages)), *[REGISTERS] * registers]
+    left = MARGIN + (104 if registers else 78)
     tall = TOP + len(names) * PITCH + max(len(_lines(fault)) for fault in faults) * 18 + MARGIN
     rows = _Rows(names, left, (WIDTH - MARGIN - left) / most, tall)
     bars, words = {}, {}
@@ -271,7 +271,8 @@ def _words(
         where = f"line {fault.line}, thread {fault.thread}" if fault else f"{step.who}, line {step.line}"
         sheet.text(MARGIN, 3 * LINE - 2, where, SMALL)
         for i, ((_, tile), name) in enumerate(zip(stages, rows.names, strict=True)):
-            sheet.text(MARGIN, TOP + i * PITCH + 16, f"{name} {tile if tile >= 0 else '–'}", SMALL)
+            pair = f"{tile}" if name == REGISTERS else f"pair {tile}"
+            sheet.text(MARGIN, TOP + i * PITCH + 16, f"{name}: {pair if tile >= 0 else '–'}", SMALL)
         x, bottom = rows.left + (at + 1) * rows.width, TOP + len(stages) * PITCH
         sheet.lines([[(x, TOP - 4), (x, bottom)]], INK, linewidth=1.5)
         if fault:
@@ -279,8 +280,8 @@ def _words(
                 sheet.text(MARGIN, bottom + (i + 1) * 18, line, SMALL)
             return sheet.finish(f"The simulator stops here: {fault}.")
         each = "; ".join(
-            (f"stage {i}: " if name != REGISTERS else f"{name} ")
+            f"{name if name == REGISTERS else 'stage ' + name}: "
             + (NAMES[state].format(tile) if state != FREE else "free")
-            for i, ((state, tile), name) in enumerate(zip(stages, rows.names, strict=True))
+            for (state, tile), name in zip(stages, rows.names, strict=True)
         )
         return sheet.finish(f"{step.who}, line {step.line}: {step.words}. {each[0].upper()}{each[1:]}.")

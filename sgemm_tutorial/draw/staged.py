@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..simulation import Run
 from ..simulator.batch import Access
 
 OPERANDS = ("A", "B")
+NOTHING = -1
 STAGING = "a kernel that stages tiles of A and B in shared memory"
 
 
@@ -92,66 +93,86 @@ def _block(run: Run, trace: Sequence[Access]) -> Staged:
     of, (M, N), K = run.kernel.parameters, run.C.shape, run.K
     BM, BN, BK = of["BM"], of["BN"], of["BK"]
     threads, steps = run.kernel.threads, K // BK
-    offset, columns = {"A": 0, "B": M * K}, {"A": K, "B": N}  # elements are counted through A, then B
-    fetched = [a for a in trace if a.space == "global" and a.kind == "load" and a.array in OPERANDS]
-    room = max(sum(a.width // WORD for a in fetched), 1)
-    queue, put, got = np.full((threads, room), -1), np.zeros(threads, int), np.zeros(threads, int)
-    held: dict[str, np.ndarray] = defaultdict(lambda: np.full(1 << 16, -1))  # by word of shared memory
-    asked, taken, writes = [], [], np.zeros((threads, M, N), bool)
-    for n, access in enumerate(trace):
-        t, ahead = access.threads[:, None], np.arange(access.width // WORD)
-        words = access.offsets[:, None] // WORD + ahead
-        what = access.space, access.kind
-        if what == ("global", "load") and access.array in OPERANDS:
-            found = words + offset[access.array]
-            queue[t, put[t] + ahead] = found
-            put[access.threads] += len(ahead)
-            asked.append((n, t, found))
-        elif what == ("shared", "store"):  # a thread stores what it has fetched in the order in which it has
-            mine = got[t] < put[t]
-            held[access.array][words] = np.where(mine, queue[t, np.minimum(got[t] + ahead, room - 1)], -1)
-            got[access.threads] += len(ahead) * mine[:, 0]
-        elif what == ("shared", "load"):
-            found = held[access.array][words]
-            if (found >= 0).any():
-                taken.append((n, np.broadcast_to(t, found.shape)[found >= 0], found[found >= 0]))
-        elif what == ("global", "store") and access.array == "C":
-            writes[t, words // N, words % N] = True
-    if not taken or not writes.any():
+    uses = list(_uses(run, trace))
+    written = [elements for does, *_, elements in uses if does == "write"]
+    if not written or all(does != "read" for does, *_ in uses):
         raise ArgumentError("run", run.kernel.name, STAGING)
-    rows, cols = np.nonzero(writes.any(axis=0))
-    row, col = int(rows.min()), int(cols.min())
+    row = min(int(elements.min()) // N for elements in written)
+    column = min(int((elements % N).min()) for elements in written)
     copies = {"A": np.zeros((steps, threads, BM, BK), bool), "B": np.zeros((steps, threads, BK, BN), bool)}
     reads = {m: np.zeros(tiles.shape, np.uint8) for m, tiles in copies.items()}
-
-    def place(m: str, found: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the tile along K of elements of A or B, and their places in it."""
-        r, c = np.divmod(found - offset[m], columns[m])
-        return (c // BK, r - row, c % BK) if m == "A" else (r // BK, r % BK, c - col)
-
-    fetches, last = [], [-1] * steps
-    for (n, t, found), reading in [*((each, False) for each in asked), *((each, True) for each in taken)]:
-        t = np.broadcast_to(t, found.shape)
-        for m in OPERANDS:
-            mine = (found >= offset["B"]) == (m == "B")
+    writes = np.zeros((threads, BM, BN), bool)
+    fetched, last = [], [-1] * steps  # tiles along K, and when; and when each is read for the last time
+    for does, when, t, elements in uses:
+        if does == "write":
+            rows, columns = np.divmod(elements, N)
+            writes[t, _within(rows - row, BM), _within(columns - column, BN)] = True
+            continue
+        for m, mine in zip(OPERANDS, (elements < M * K, elements >= M * K), strict=True):
             if not mine.any():
                 continue
-            tile, r, c = place(m, found[mine])
-            if reading:
-                np.add.at(reads[m], (tile, t[mine], r, c), 1)
-                for each in np.unique(tile).tolist():
-                    last[each] = max(last[each], n)
+            if m == "A":
+                rows, k = np.divmod(elements[mine], K)
+                tiles, place = k // BK, (t[mine], _within(rows - row, BM), k % BK)
             else:
-                copies[m][tile, t[mine], r, c] = True
-                fetches += [(n, each) for each in np.unique(tile).tolist()]
+                k, columns = np.divmod(elements[mine] - M * K, N)
+                tiles, place = k // BK, (t[mine], k % BK, _within(columns - column, BN))
+            if does == "read":
+                np.add.at(reads[m], (tiles, *place), 1)
+                for tile in np.unique(tiles):
+                    last[tile] = when
+            else:
+                copies[m][(tiles, *place)] = True
+                fetched += [(when, tile) for tile in np.unique(tiles).tolist()]
     copied: list[set[int]] = [set() for _ in range(steps)]
-    for n, tile in fetches:
-        copied[sum(end < n for end in last)].add(tile)
-    mine = writes[:, row : row + BM, col : col + BN]
-    if writes.sum() != mine.sum():
-        raise ArgumentError("run", "a block that writes beyond a tile of C", "blocks with a tile of C each")
-    for m in OPERANDS:
-        if not (copies[m] == copies[m][0]).all():
-            raise ArgumentError("run", "steps that copy other elements", "steps that do the same")
+    for when, tile in fetched:
+        copied[min(sum(end < when for end in last), steps - 1)].add(tile)
+    if any((tiles != tiles[0]).any() for tiles in copies.values()):
+        raise ArgumentError("run", "steps that copy other elements", "steps that do the same")
     once = {m: tiles[0] for m, tiles in copies.items()}
-    return Staged([(row, col)], list(map(sorted, copied)), once, reads, mine)
+    return Staged([(row, column)], list(map(sorted, copied)), once, reads, writes)
+
+
+def _uses(run: Run, trace: Sequence[Access]) -> Iterator[tuple[str, int, np.ndarray, np.ndarray]]:
+    """Yield what is done, when, by which threads and with which elements: "fetch", "read" or "write".
+
+    The elements of A and B are counted through A and then B, those of C by themselves. What lies where in shared
+    memory is followed from the loads on: a thread stores what it has fetched in the order in which it has.
+    """
+    first = {"A": 0, "B": run.C.shape[0] * run.K}
+    fetches = [a for a in trace if (a.space, a.kind) == ("global", "load") and a.array in OPERANDS]
+    most = max(sum(access.width // WORD for access in fetches), 1)
+    queue = np.full((run.kernel.threads, most), NOTHING)
+    put, got = (np.zeros(run.kernel.threads, int) for _ in range(2))
+    held: dict[str, np.ndarray] = {}  # by word of shared memory
+    for access in trace:
+        if access.space == "shared":
+            words = int(access.offsets.max() + access.width) // WORD
+            held[access.array] = np.full(max(words, len(held.get(access.array, ()))), NOTHING)
+    for when, access in enumerate(trace):
+        ahead = np.arange(access.width // WORD)
+        words = access.offsets[:, None] // WORD + ahead
+        t = np.broadcast_to(access.threads[:, None], words.shape)
+        what = access.space, access.kind, access.array
+        if what[:2] == ("global", "load") and access.array in OPERANDS:
+            words = words + first[access.array]
+            queue[t, put[t] + ahead] = words
+            put[access.threads] += len(ahead)
+            yield "fetch", when, t, words
+        elif what[:2] == ("shared", "store"):
+            there = got[t] < put[t]
+            held[access.array][words] = np.where(there, queue[t, np.minimum(got[t] + ahead, most - 1)], NOTHING)
+            got[access.threads] += len(ahead) * there[:, 0]
+        elif what[:2] == ("shared", "load"):
+            found = held[access.array][words]
+            if (found != NOTHING).any():
+                yield "read", when, t[found != NOTHING], found[found != NOTHING]
+        elif what == ("global", "store", "C"):
+            yield "write", when, t, words
+
+
+def _within(places: np.ndarray, size: int) -> np.ndarray:
+    """Return places in a tile, if they are in it."""
+    if places.min() < 0 or places.max() >= size:
+        raise ArgumentError("run", "a block that goes beyond what a tile of C needs", "blocks with a tile of C each")
+    return places

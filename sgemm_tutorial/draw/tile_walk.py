@@ -117,11 +117,10 @@ def tile_walk(name: str, run: Run, who: str = "thread") -> Player:
     if who not in GROUPS:
         raise ArgumentError("who", repr(who), f"one of {', '.join(map(repr, GROUPS))}")
     walk = _Walk(run, staged(run))
-    warp = walk.warps // 2
     controls = [
         Control("Show", [f"a {group}" for group in GROUPS], start=GROUPS.index(who)),
         Control("Block", list(map(str, range(walk.blocks))), "range"),
-        Control("Warp", list(map(str, range(walk.warps))), "range", warp),
+        Control("Warp", list(map(str, range(walk.warps))), "range", walk.warps // 2),
         Control("Lane", list(map(str, range(WARP))), "range", WARP // 2 + 5),
         Control("Step", [f"step {i + 1} of {walk.steps}" for i in range(walk.steps)], "step", 1),
     ]
@@ -161,6 +160,7 @@ class _Walk:
 
     def looked_up(self) -> tuple[list[_Share], list]:
         """Return the shapes that threads' shares have, and tables of numbers by controls."""
+        counts = {(who, i): self.counts(who, i) for who in (THREAD, WARPS, BLOCKS) for i in range(self.steps)}
         shapes: dict[str, int] = {}
         shares, of_thread = [], {}
         for thread in range(self.threads):
@@ -177,7 +177,6 @@ class _Walk:
             (i,): {"k": i * self.BK, "last k": (i + 1) * self.BK - 1, "step": i + 1} | self.copied(i)
             for i in range(self.steps)
         }
-        counts = {(who, i): self.counts(who, i) for who in (THREAD, WARPS, BLOCKS) for i in range(self.steps)}
         return shares, [
             ((IN_BLOCK, LANE), of_thread),
             ((IN_BLOCK,), {(i,): {"warp": i} for i in range(self.warps)}),

@@ -228,6 +228,14 @@ SMALL = sg.find("03").variant(BK=32)
             lambda: of_two(SMALL.edited(("threadIdx.x % BN;", "(threadIdx.x ^ blockIdx.x) % BN;"))),
             "does something else",
         ),
+        (
+            lambda: of_two(SMALL.edited(("C[row * N + col] = result", "C[row * N + (col + 1) % N] = result"))),
+            "goes beyond",
+        ),
+        (
+            lambda: of_two(SMALL.edited(("? a[i]", "? (k0 ? a : A + row * K + (tileCol ^ 1))[i]"))),
+            "steps that copy other",
+        ),
         (lambda: of_two(SMALL.edited(("int k = 0; k < BK", "int k = k0 == 0; k < BK"))), "steps that read other"),
         (lambda: of_two(SMALL.edited(("k < BK; ++k)", "k < BK - (threadIdx.x == 0); ++k)"))), "threads with unequal"),
         (lambda: of_two(SMALL, K=LARGEST + 24), "sizes below 1,000"),
