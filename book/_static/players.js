@@ -78,6 +78,7 @@ class Player {
   // pairs, given where the pointer is in pixels of the drawing.
   point(panel, aim) {
     const drawing = this.drawings[panel];
+    drawing.style.cursor = "crosshair";
     const aimed = event => {
       const {left, top, width} = drawing.getBoundingClientRect(), scale = drawing.viewBox.baseVal.width / width;
       return aim((event.clientX - left) * scale, (event.clientY - top) * scale);

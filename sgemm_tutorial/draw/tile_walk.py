@@ -25,7 +25,7 @@ THREAD, WARPS, BLOCKS = range(3)
 COLOURS = {"A": BLUE, "B": ORANGE, "C": GREEN}
 READ, EVER, FAINT = 0.4, 0.2, 0.08
 """How strongly to fill what is read in this step, what is read in any, and what is the whole block's."""
-TOP, GAP, TALLEST = 3 * LINE + 8, 8, 208
+TOP, GAP, TALLEST = 3 * LINE + 8, 8, 176
 ROWS = 5
 """Of the table below a picture."""
 AT = {"A": 176, "B": 244, "C": WIDTH - MARGIN}
@@ -139,7 +139,7 @@ class _Walk:
         self.warps, self.blocks = -(-self.threads // WARP), len(found.origins)
         (self.M, self.N), self.K = run.C.shape, run.K
         self.whole = _places(self.M, self.N, self.K, 96)
-        self.tiles = _places(self.BM, self.BN, self.BK, min(max(4 * self.BK, 64), 128))
+        self.tiles = _places(self.BM, self.BN, self.BK, min(max(3 * self.BK, 64), 128))
         self.below = LINE + max(
             of["C"].y + of["C"].down * rows for of, rows in ((self.whole, self.M), (self.tiles, self.BM))
         )

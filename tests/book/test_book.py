@@ -264,21 +264,26 @@ async function drive(box, view) {
   }
   await link(begin.map((start, i) => start ? 0 : controls[i].values.length - 1));
   await note("far");
-  const point = async (panel, x, y, what) => {
-    await link(begin);
+  const point = (type, panel, x, y) => {
     const drawing = box.querySelectorAll("svg")[panel];
     const {left, top, width} = drawing.getBoundingClientRect(), scale = width / drawing.viewBox.baseVal.width;
-    for (const type of ["pointermove", "pointerdown"]) {
-      drawing.dispatchEvent(new view.PointerEvent(type, {clientX: left + x * scale, clientY: top + y * scale}));
-      await note(`${type} ${what}`);
-    }
+    drawing.dispatchEvent(new view.PointerEvent(type, {clientX: left + x * scale, clientY: top + y * scale}));
   };
-  for (const [i, {panel, axis, at}] of picks.entries())
-    await point(panel, ...(axis === "x" ? [at[4][0], 9] : [9, at[4][0]]), i);
+  for (const [i, {panel, axis, at}] of picks.entries()) {
+    await link(begin);
+    for (const type of ["pointermove", "pointerdown"]) {
+      point(type, panel, ...(axis === "x" ? [at[4][0], 9] : [9, at[4][0]]));
+      await note(`${type} ${i}`);
+    }
+  }
   for (const [i, {panel, box: [left, top, width, height], cells}] of areas.entries()) {
     const [down, across] = [cells.length, cells[0].length].map(count => (Math.floor(count / 2) + 0.5) / count);
-    await point(panel, left + width * across, top + height * down, `area ${i}`);
-    await point(panel, left - 3, top - 3, `beside ${i}`);
+    await link(begin);
+    point("pointermove", panel, left + width * across, top + height * down);
+    states[`move to area ${i}`] = {said: said()};
+    point("pointerdown", panel, left + width * across, top + height * down);
+    for (const type of ["pointermove", "pointerdown"]) point(type, panel, left - 3, top - 3);  // beside it
+    await note(`area ${i}`);
   }
   await link(begin);
   for (const [i, control] of controls.entries()) {
@@ -554,9 +559,8 @@ def test_players_show_what_they_carry(seen, book):
             for control in reversed(area["controls"]):
                 number, there[control] = divmod(number, len(controls[control]["values"]))
             assert there != begin, (name, player)
-            assert states[f"pointermove area {i}"]["said"] == shown(data, there)[0], (name, player)
-            assert states[f"pointerdown beside {i}"]["said"] == shown(data, begin)[0], (name, player)
-            wanted[f"pointerdown area {i}"] = there
+            assert states[f"move to area {i}"]["said"] == shown(data, there)[0], (name, player)
+            wanted[f"area {i}"] = there
         wanted |= {f"set {i}": [*lasts[: i + 1], *begin[i + 1 :]] for i in range(len(controls))}
         for what, state in wanted.items():
             assert (states[what]["said"], states[what]["drawn"]) == shown(data, state), (name, player, what)
