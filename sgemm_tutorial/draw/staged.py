@@ -1,4 +1,4 @@
-"""What a trace tells of a kernel that stages tiles in shared memory: which thread copies, reads and writes what."""
+"""What a trace tells of a kernel that stages tiles in shared memory: which thread fetches, reads and writes what."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Staged:
     ----------
     origins : list of (int, int)
         For each block, the row and the column of C at which its tile begins.
-    copied_in : list of list of int
+    fetched_in : list of list of int
         For each step, the tiles along K whose elements the block fetches in it: a step ends with the last read of its
         own tiles.
-    copies : dict of str to array of bool, shape (threads, BM, BK) for A and (threads, BK, BN) for B
-        Which elements of the tile of a step a thread copies into shared memory.
+    fetches : dict of str to array of bool, shape (threads, BM, BK) for A and (threads, BK, BN) for B
+        Which elements of the tile of a step a thread fetches from global memory, for shared memory.
     reads : dict of str to array of int, shape (steps, threads, BM, BK) for A and (steps, threads, BK, BN) for B
         How many times a thread reads an element of the tile of a step from there: the same elements in each.
     writes : array of bool, shape (threads, BM, BN)
@@ -38,8 +38,8 @@ class Staged:
     """
 
     origins: list[tuple[int, int]]
-    copied_in: list[list[int]]
-    copies: dict[str, np.ndarray]
+    fetched_in: list[list[int]]
+    fetches: dict[str, np.ndarray]
     reads: dict[str, np.ndarray]
     writes: np.ndarray
 
@@ -77,9 +77,9 @@ def staged(run: Run) -> Staged:
     for block in others:
         other = _block(run, traced[block])
         pairs = [(other.writes, found.writes)]
-        pairs += [(other.copies[m], found.copies[m]) for m in OPERANDS]
+        pairs += [(other.fetches[m], found.fetches[m]) for m in OPERANDS]
         pairs += [(other.reads[m], found.reads[m]) for m in OPERANDS]
-        if other.copied_in != found.copied_in or any((its != ours).any() for its, ours in pairs):
+        if other.fetched_in != found.fetched_in or any((its != ours).any() for its, ours in pairs):
             raise ArgumentError("run", f"a block {block} that does something else", "blocks that do the same")
         origins = origins + other.origins
     for m in OPERANDS:
@@ -99,10 +99,10 @@ def _block(run: Run, trace: Sequence[Access]) -> Staged:
         raise ArgumentError("run", run.kernel.name, STAGING)
     row = min(int(elements.min()) // N for elements in written)
     column = min(int((elements % N).min()) for elements in written)
-    copies = {"A": np.zeros((steps, threads, BM, BK), bool), "B": np.zeros((steps, threads, BK, BN), bool)}
-    reads = {m: np.zeros(tiles.shape, np.uint8) for m, tiles in copies.items()}
+    fetches = {"A": np.zeros((steps, threads, BM, BK), bool), "B": np.zeros((steps, threads, BK, BN), bool)}
+    reads = {m: np.zeros(tiles.shape, np.uint8) for m, tiles in fetches.items()}
     writes = np.zeros((threads, BM, BN), bool)
-    fetched, last = [], [-1] * steps  # tiles along K, and when; and when each is read for the last time
+    asked, last = [], [-1] * steps  # tiles along K, and when; and when each is read for the last time
     for does, when, t, elements in uses:
         if does == "write":
             rows, columns = np.divmod(elements, N)
@@ -122,15 +122,15 @@ def _block(run: Run, trace: Sequence[Access]) -> Staged:
                 for tile in np.unique(tiles):
                     last[tile] = when
             else:
-                copies[m][(tiles, *place)] = True
-                fetched += [(when, tile) for tile in np.unique(tiles).tolist()]
-    copied: list[set[int]] = [set() for _ in range(steps)]
-    for when, tile in fetched:
-        copied[min(sum(end < when for end in last), steps - 1)].add(tile)
-    if any((tiles != tiles[0]).any() for tiles in copies.values()):
-        raise ArgumentError("run", "steps that copy other elements", "steps that do the same")
-    once = {m: tiles[0] for m, tiles in copies.items()}
-    return Staged([(row, column)], list(map(sorted, copied)), once, reads, writes)
+                fetches[m][(tiles, *place)] = True
+                asked += [(when, tile) for tile in np.unique(tiles).tolist()]
+    fetched: list[set[int]] = [set() for _ in range(steps)]
+    for when, tile in asked:
+        fetched[min(sum(end < when for end in last), steps - 1)].add(tile)
+    if any((tiles != tiles[0]).any() for tiles in fetches.values()):
+        raise ArgumentError("run", "steps that fetch other elements", "steps that do the same")
+    once = {m: tiles[0] for m, tiles in fetches.items()}
+    return Staged([(row, column)], list(map(sorted, fetched)), once, reads, writes)
 
 
 def _uses(run: Run, trace: Sequence[Access]) -> Iterator[tuple[str, int, np.ndarray, np.ndarray]]:
@@ -140,8 +140,8 @@ def _uses(run: Run, trace: Sequence[Access]) -> Iterator[tuple[str, int, np.ndar
     memory is followed from the loads on: a thread stores what it has fetched in the order in which it has.
     """
     first = {"A": 0, "B": run.C.shape[0] * run.K}
-    fetches = [a for a in trace if (a.space, a.kind) == ("global", "load") and a.array in OPERANDS]
-    most = max(sum(access.width // WORD for access in fetches), 1)
+    loads = [a for a in trace if (a.space, a.kind) == ("global", "load") and a.array in OPERANDS]
+    most = max(sum(access.width // WORD for access in loads), 1)
     queue = np.full((run.kernel.threads, most), NOTHING)
     put, got = (np.zeros(run.kernel.threads, int) for _ in range(2))
     held: dict[str, np.ndarray] = {}  # by word of shared memory

@@ -1,4 +1,4 @@
-"""A player: what a thread, a warp or a block copies, reads and writes of A, B and C, step by step along K."""
+"""A player: what a thread, a warp or a block fetches, reads and writes of A, B and C, step by step along K."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _Share:
 
     Attributes
     ----------
-    reads, copies : mapping of str to list of (int, int, int, int)
+    reads, fetches : mapping of str to list of (int, int, int, int)
         Of the tile of A, and of B: row, column, height and width in elements.
     writes : list of (int, int, int, int)
         Of the tile of C.
@@ -74,7 +74,7 @@ class _Share:
     """
 
     reads: Mapping[str, list[Rectangle]]
-    copies: Mapping[str, list[Rectangle]]
+    fetches: Mapping[str, list[Rectangle]]
     writes: list[Rectangle]
     moves: Mapping[str, tuple[str, ...]]
 
@@ -83,15 +83,15 @@ MOVES = {
     "reads A": ("0 {row}",),
     "reads B": ("{column} 0",),
     "writes": ("{column} {row}",),
-    "copies A": ("{a column} {a row}",),
-    "copies B": ("{b column} {b row}",),
+    "fetches A": ("{a column} {a row}",),
+    "fetches B": ("{b column} {b row}",),
 }
 """A thread's, whose share has the shape of others' and another place."""
 NO_MOVES: Mapping[str, tuple[str, ...]] = dict.fromkeys(MOVES, ())
 
 
 def tile_walk(name: str, run: Run, who: str = "thread") -> Player:
-    """Draw which elements a thread, a warp or a block copies to shared memory, reads from there and writes in the end.
+    """Draw which elements a thread, a warp or a block fetches for shared memory, reads from there and writes at last.
 
     On the left are the matrices, with the tiles of a step among those that a block walks along; on the right these
     tiles, enlarged. All of it is what the threads did in a simulated run.
@@ -124,7 +124,7 @@ def tile_walk(name: str, run: Run, who: str = "thread") -> Player:
         Control("Lane", list(map(str, range(WARP))), "range", WARP // 2 + 5),
         Control("Step", [f"step {i + 1} of {walk.steps}" for i in range(walk.steps)], "step", 1),
     ]
-    title = f"What a thread, a warp and a block of {run.kernel.name} copy, read and write, step by step along K"
+    title = f"What a thread, a warp and a block of {run.kernel.name} fetch, read and write, step by step along K"
     shapes, tables = walk.looked_up()
     return Player(name, title, controls, walk.panels(shapes), looked_up(*tables), areas=walk.areas())
 
@@ -174,7 +174,7 @@ class _Walk:
             for i, (row, column) in enumerate(self.found.origins)
         }
         of_step = {
-            (i,): {"k": i * self.BK, "last k": (i + 1) * self.BK - 1, "step": i + 1} | self.copied(i)
+            (i,): {"k": i * self.BK, "last k": (i + 1) * self.BK - 1, "step": i + 1} | self.fetched(i)
             for i in range(self.steps)
         }
         return shares, [
@@ -186,25 +186,28 @@ class _Walk:
             ((WHO, STEP), counts),
         ]
 
-    def copied(self, step: int) -> dict[str, str]:
-        """Say which k a block copies in a step, in short and in words."""
-        tiles = self.found.copied_in[step]
+    def fetched(self, step: int) -> dict[str, str]:
+        """Say which k a block fetches in a step, in short and in words."""
+        tiles = self.found.fetched_in[step]
         if not tiles:
-            return {"span": "nothing", "copied k": "nothing"}
+            return {"span": "nothing", "fetched k": "nothing"}
         first, last = tiles[0] * self.BK, (tiles[-1] + 1) * self.BK - 1
-        return {"span": f"{first}–{last}", "copied k": f"k = {first} to {last}"}
+        return {"span": f"{first}–{last}", "fetched k": f"k = {first} to {last}"}
 
     def counts(self, who: int, step: int) -> dict[str, int | str]:
-        """Return what a thread, a warp or a block copies and reads in a step, has done by its end, and writes."""
+        """Return what a thread, a warp or a block fetches and reads in a step, has done by its end, and writes."""
         group = self.together(who)
         numbers: dict[str, int | str] = {"writes": _equal(self.found.writes, group, who)}
-        tiles = [len(copied) for copied in self.found.copied_in]
+        tiles = [len(fetched) for fetched in self.found.fetched_in]
         for m in OPERANDS:
             letter = m.lower()
-            copies = _equal(self.found.copies[m], group, who)
+            fetches = _equal(self.found.fetches[m], group, who)
             reads = [_equal(of, group, who) for of in self.found.reads[m][: step + 1]]
             different = int((self.found.reads[m][0, :group] > 0).any(axis=0).sum())
-            numbers |= {f"copies {letter}": copies * tiles[step], f"copied {letter}": copies * sum(tiles[: step + 1])}
+            numbers |= {
+                f"fetches {letter}": fetches * tiles[step],
+                f"fetched {letter}": fetches * sum(tiles[: step + 1]),
+            }
             numbers |= {f"reads {letter}": different, f"times {letter}": f"{reads[-1] / different:.4g}"}
             numbers |= {f"read {letter}": sum(reads)}
         return numbers
@@ -216,11 +219,11 @@ class _Walk:
     def share(self, threads: slice) -> _Share:
         """Return what some threads have."""
         reads = {m: _areas((self.found.reads[m][0, threads] > 0).any(axis=0)) for m in OPERANDS}
-        copies = {m: _areas(self.found.copies[m][threads].any(axis=0)) for m in OPERANDS}
-        return _Share(reads, copies, _areas(self.found.writes[threads].any(axis=0)), NO_MOVES)
+        fetches = {m: _areas(self.found.fetches[m][threads].any(axis=0)) for m in OPERANDS}
+        return _Share(reads, fetches, _areas(self.found.writes[threads].any(axis=0)), NO_MOVES)
 
     def panels(self, shapes: Sequence[_Share]) -> list[list[Layer]]:
-        """Return both pictures: what no control changes, whose shares, what is copied in a step, and numbers."""
+        """Return both pictures: what no control changes, whose shares, what is fetched in a step, and numbers."""
         warps = {(WARPS, i): self.share(slice(WARP * i, WARP * (i + 1))) for i in range(self.warps)}
         groups = (
             ((WHO, "shape"), {(THREAD, i): share for i, share in enumerate(shapes)}),
@@ -228,14 +231,14 @@ class _Walk:
             ((WHO,), {(BLOCKS,): self.share(slice(None))}),
         )
         left, right = [Layer((), {(): self.matrices()})], [Layer((), {(): self.tiles_of_step()})]
-        steps = [(i, tiles) for i, tiles in enumerate(self.found.copied_in) if tiles]
+        steps = [(i, tiles) for i, tiles in enumerate(self.found.fetched_in) if tiles]
         for on, shares in groups:
             left.append(Layer(on, {key: self.in_matrices(share) for key, share in shares.items()}))
             right.append(Layer(on, {key: self.in_tiles(share) for key, share in shares.items()}))
-            copied = {(*key, i): self.copied_to(share, tiles) for key, share in shares.items() for i, tiles in steps}
-            left.append(Layer((*on, STEP), copied))
-            copied = {(*key, i): self.copied_here(share) for key, share in shares.items() for i, _ in steps}
-            right.append(Layer((*on, STEP), copied))
+            fetched = {(*key, i): self.fetched_of(share, tiles) for key, share in shares.items() for i, tiles in steps}
+            left.append(Layer((*on, STEP), fetched))
+            fetched = {(*key, i): self.fetched_here(share) for key, share in shares.items() for i, _ in steps}
+            right.append(Layer((*on, STEP), fetched))
         left.append(Layer((WHO,), {(who,): self.so_far(who) for who in (THREAD, WARPS, BLOCKS)}))
         right.append(Layer((WHO,), {(who,): self.now(who) for who in (THREAD, WARPS, BLOCKS)}))
         return [left, right]
@@ -287,14 +290,14 @@ class _Walk:
             C.fill(share.writes, GREEN, 1, "{block column} {block row}", *moves["writes"]),
         )
 
-    def copied_to(self, share: _Share, tiles: Sequence[int]) -> Figure:
-        """Draw what is copied of some tiles along K."""
+    def fetched_of(self, share: _Share, tiles: Sequence[int]) -> Figure:
+        """Draw what is fetched of some tiles along K."""
         A, B, _ = self.whole.values()
-        of_A = [(row, k + tile * self.BK, *size) for tile in tiles for row, k, *size in share.copies["A"]]
-        of_B = [(k + tile * self.BK, column, *size) for tile in tiles for k, column, *size in share.copies["B"]]
+        of_A = [(row, k + tile * self.BK, *size) for tile in tiles for row, k, *size in share.fetches["A"]]
+        of_B = [(k + tile * self.BK, column, *size) for tile in tiles for k, column, *size in share.fetches["B"]]
         return self.drawn(
-            A.fill(of_A, BLUE, 1, "0 {block row}", *share.moves["copies A"]),
-            B.fill(of_B, ORANGE, 1, "{block column} 0", *share.moves["copies B"]),
+            A.fill(of_A, BLUE, 1, "0 {block row}", *share.moves["fetches A"]),
+            B.fill(of_B, ORANGE, 1, "{block column} 0", *share.moves["fetches B"]),
         )
 
     def in_tiles(self, share: _Share) -> Figure:
@@ -306,12 +309,12 @@ class _Walk:
             C.fill(share.writes, GREEN, 1, *share.moves["writes"]),
         )
 
-    def copied_here(self, share: _Share) -> Figure:
-        """Draw what is copied, in the tiles or in those of a later step that lie so."""
+    def fetched_here(self, share: _Share) -> Figure:
+        """Draw what is fetched, in the tiles or in those of a later step that lie so."""
         A, B, _ = self.tiles.values()
         return self.drawn(
-            A.fill(share.copies["A"], BLUE, 1, *share.moves["copies A"]),
-            B.fill(share.copies["B"], ORANGE, 1, *share.moves["copies B"]),
+            A.fill(share.fetches["A"], BLUE, 1, *share.moves["fetches A"]),
+            B.fill(share.fetches["B"], ORANGE, 1, *share.moves["fetches B"]),
         )
 
     def drawn(self, *body: str) -> Figure:
@@ -320,12 +323,12 @@ class _Walk:
     def so_far(self, who: int) -> Figure:
         """Write down what there has been up to this step."""
         one = ("Thread {thread} of block {block}", "Warp {warp} of block {block}", "Block {block}")[who]
-        rows = (("copied", 1, "AB", "copied"), ("read", READ, "AB", "read"))
+        rows = (("fetched", 1, "AB", "fetched"), ("read", READ, "AB", "read"))
         with page(self.tall, WIDTH) as sheet:
             self.table(sheet, "Up to here", "AB", rows)
             return sheet.finish(
-                f"{one}, step {{step}} of {self.steps}: up to here it has copied {{copied a}} elements of A and "
-                "{copied b} of B to shared memory, and read A {read a} times and B {read b} times from there."
+                f"{one}, step {{step}} of {self.steps}: up to here it has fetched {{fetched a}} elements of A and "
+                "{fetched b} of B, and read A {read a} times and B {read b} times from shared memory."
             )
 
     def now(self, who: int) -> Figure:
@@ -333,18 +336,18 @@ class _Walk:
         one = ("Thread {thread}: warp {warp}, lane {lane}", "Warp {warp}", "Block {block}")[who]
         many = "" if who == THREAD else f": {plural(self.together(who), 'thread')}"
         rows = (
-            ("copies", 1, "AB", "copies"),
+            ("fetches", 1, "AB", "fetches"),
             ("reads", READ, "AB", "reads"),
             ("times each", 0, "AB", "times"),
             ("writes at last", 1, "C", "writes"),
         )
         with page(self.tall, WIDTH) as sheet:
             sheet.text(MARGIN, 2 * LINE, one + many, weight="bold")
-            sheet.text(MARGIN, 3 * LINE - 4, "k: reads {k}–{last k}, copies {span}", SMALL)
+            sheet.text(MARGIN, 3 * LINE - 4, "k: reads {k}–{last k}, fetches {span}", SMALL)
             self.table(sheet, "In this step", "ABC", rows)
             return sheet.finish(
                 f"{one}{many}. It reads k = {{k}} to {{last k}}: {{reads a}} elements of A, each {{times a}} ×, "
-                "and {reads b} of B, each {times b} ×. It copies {copied k}: {copies a} of A and {copies b} of B. "
+                "and {reads b} of B, each {times b} ×. It fetches {fetched k}: {fetches a} of A and {fetches b} of B. "
                 "In the end it writes {writes} of C."
             )
 
@@ -397,12 +400,12 @@ def _at_corner(share: _Share) -> tuple[_Share, dict[str, int]]:
     row, column = (min(area[axis] for area in share.writes) for axis in (0, 1))
     at = {"row": row, "column": column}
     reads = {"A": _moved(share.reads["A"], row, 0), "B": _moved(share.reads["B"], 0, column)}
-    copies = {}
+    fetches = {}
     for m, letter in zip(OPERANDS, "ab", strict=True):
-        corner = [min(area[axis] for area in share.copies[m]) for axis in (0, 1)]
+        corner = [min(area[axis] for area in share.fetches[m]) for axis in (0, 1)]
         at |= {f"{letter} row": corner[0], f"{letter} column": corner[1]}
-        copies[m] = _moved(share.copies[m], *corner)
-    return _Share(reads, copies, _moved(share.writes, row, column), MOVES), at
+        fetches[m] = _moved(share.fetches[m], *corner)
+    return _Share(reads, fetches, _moved(share.writes, row, column), MOVES), at
 
 
 def _moved(areas: Sequence[Rectangle], row: int, column: int) -> list[Rectangle]:

@@ -1,4 +1,4 @@
-"""What a player shows a thread, a warp and a block copy, read and write is what their accesses do in the trace."""
+"""What a player shows a thread, a warp and a block fetch, read and write is what their accesses do in the trace."""
 
 import itertools
 import re
@@ -102,17 +102,17 @@ def test_what_is_painted_was_accessed(rung):
                 at, near = corners(left), corners(right)
                 ks = set(range(step * BK, (step + 1) * BK))
                 tiles = [step + AHEAD.get(rung[:2], 0)] if step else range(1 + AHEAD.get(rung[:2], 0))
-                copied = {k for tile in tiles for k in range(tile * BK, (tile + 1) * BK)}
+                depth = {k for tile in tiles for k in range(tile * BK, (tile + 1) * BK)}
                 painted_C = painted(left, GREEN, 1, at["C"])
                 assert painted_C == written, (who, block, step)
                 assert {(r + origin[0], c + origin[1]) for r, c in painted(right, GREEN, 1, near["C"])} == written
-                copies = {"A": {(r, k) for some in fetched["A"] for r, k in some if k in copied}}
-                copies["B"] = {(k, c) for some in fetched["B"] for k, c in some if k in copied}
-                assert painted(left, BLUE, 1, at["A"]) == copies["A"], (who, block, step)
-                assert painted(left, ORANGE, 1, at["B"]) == copies["B"], (who, block, step)
+                fetches = {"A": {(r, k) for some in fetched["A"] for r, k in some if k in depth}}
+                fetches["B"] = {(k, c) for some in fetched["B"] for k, c in some if k in depth}
+                assert painted(left, BLUE, 1, at["A"]) == fetches["A"], (who, block, step)
+                assert painted(left, ORANGE, 1, at["B"]) == fetches["B"], (who, block, step)
                 inside = (
-                    {(r - origin[0], k % BK) for r, k in copies["A"]},
-                    {(k % BK, c - origin[1]) for k, c in copies["B"]},
+                    {(r - origin[0], k % BK) for r, k in fetches["A"]},
+                    {(k % BK, c - origin[1]) for k, c in fetches["B"]},
                 )
                 assert (painted(right, BLUE, 1, near["A"]), painted(right, ORANGE, 1, near["B"])) == inside
                 of_A, of_B = painted(left, BLUE, READ, at["A"]), painted(left, ORANGE, READ, at["B"])
@@ -145,21 +145,21 @@ def said(figure):
 @pytest.mark.parametrize("rung", RUNGS)
 def test_totals_are_the_trace_s(rung):
     run, player = walked(rung)
-    sums = 2 if "slices" in rung else 1  # slices read sums too, which were never copied
+    sums = 2 if "slices" in rung else 1  # slices read sums too, which were never fetched
     for who, warp, lane, threads in units(run.kernel):
-        expected = {"copied": [0, 0], "read": 0}
+        expected = {"fetched": [0, 0], "read": 0}
         for access in run.trace:
             if access.block == 2:
                 words = int(np.isin(access.threads, threads).sum()) * access.width // 4
                 if access.space == "global" and access.array in ("A", "B"):
-                    expected["copied"]["AB".index(access.array)] += words
+                    expected["fetched"]["AB".index(access.array)] += words
                 elif (access.space, access.kind) == ("shared", "load"):
                     expected["read"] += words
         found = [tuple(map(said, player.shown([who, 2, warp, lane, step]))) for step in range(STEPS)]
         left, right = found[-1]
-        assert left["copied"] == expected["copied"]
+        assert left["fetched"] == expected["fetched"]
         assert sum(left["read"]) == expected["read"] if sums == 1 else sum(left["read"]) < expected["read"]
-        assert [sum(numbers) for numbers in zip(*(of["copies"] for _, of in found), strict=True)] == left["copied"]
+        assert [sum(numbers) for numbers in zip(*(of["fetches"] for _, of in found), strict=True)] == left["fetched"]
         reads = [[n * times for n, times in zip(of["reads"], of["times each"], strict=True)] for _, of in found]
         assert [sum(numbers) for numbers in zip(*reads, strict=True)] == left["read"]
         assert right["writes at last"] == [
@@ -198,15 +198,15 @@ def test_in_words():
     _, player = walked("05")
     left, right = player.shown([THREAD, 1, 2, 5, 3])
     assert left.alt.endswith(
-        "Thread 69 of block 1, step 4 of 5: up to here it has copied 64 elements of A and 32 of B to shared memory, "
-        "and read A 1,024 times and B 512 times from there."
+        "Thread 69 of block 1, step 4 of 5: up to here it has fetched 64 elements of A and 32 of B, and read A "
+        "1,024 times and B 512 times from shared memory."
     )
     assert right.alt.endswith(
         "Thread 69: warp 2, lane 5. It reads k = 96 to 127: 256 elements of A, each 1 ×, and 128 of B, each 1 ×. It "
-        "copies k = 96 to 127: 16 of A and 8 of B. In the end it writes 32 of C."
+        "fetches k = 96 to 127: 16 of A and 8 of B. In the end it writes 32 of C."
     )
     _, right = walked("11")[1].shown([BLOCKS, 1, 2, 5, 4])
-    assert "It copies nothing: 0 of A and 0 of B." in right.alt and "each 32 ×" in right.alt
+    assert "It fetches nothing: 0 of A and 0 of B." in right.alt and "each 32 ×" in right.alt
 
 
 def of_two(kernel, M=64, N=64, K=64, trace=range(4)):
@@ -234,7 +234,7 @@ SMALL = sg.find("03").variant(BK=32)
         ),
         (
             lambda: of_two(SMALL.edited(("? a[i]", "? (k0 ? a : A + row * K + (tileCol ^ 1))[i]"))),
-            "steps that copy other",
+            "steps that fetch other",
         ),
         (lambda: of_two(SMALL.edited(("int k = 0; k < BK", "int k = k0 == 0; k < BK"))), "steps that read other"),
         (lambda: of_two(SMALL.edited(("k < BK; ++k)", "k < BK - (threadIdx.x == 0); ++k)"))), "threads with unequal"),
