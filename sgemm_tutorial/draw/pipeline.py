@@ -105,7 +105,8 @@ def pipeline(
 ) -> Player:
     """Draw what a block does with the stages of its pipeline, step by step, and where a kernel goes wrong, how.
 
-    Where nothing is copied asynchronously, tiles travel through registers, which are drawn like a stage more.
+    Where nothing is copied asynchronously, tiles travel through registers, which are drawn like a stage more. At the
+    start all of it stands there, as what paper and notebooks show.
 
     Parameters
     ----------
@@ -147,7 +148,7 @@ def pipeline(
             words[i, step] = _words(film[now], states[now], failed, now + (failed is not None), rows)
     controls = [
         Control("Kernel", list(kernels)),
-        Control("Step", [f"step {step + 1} of {most}" for step in range(most)], "step"),
+        Control("Step", [f"step {step + 1} of {most}" for step in range(most)], "step", most - 1),
     ]
     panel = [Layer((), {(): _frame(rows)}), Layer((0, 1), bars), Layer((0, 1), words)]
     kernel = next(iter(kernels.values()))
