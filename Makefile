@@ -17,7 +17,7 @@ export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
 export SGEMM_TUTORIAL_CACHE := $(CURDIR)/.venv/cache
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf test quick mutants live test-gpu record clean
+.PHONY: help book pdf test quick mutants compiled audit live test-gpu record clean
 
 help:
 	@echo 'make book   build the book and print where it starts'
@@ -26,9 +26,12 @@ help:
 	@echo 'make quick  lint, the tests of a minute, and a check of each kernel that differs from the last commit'
 	@echo 'make mutants'
 	@echo '            break every kernel in every known way, and see whether each mutant is caught: hours'
+	@echo 'make compiled'
+	@echo '            record what the compiler makes of kernels that have changed, for each architecture: minutes'
+	@echo 'make audit  let axe look at every page of the book, with a Chromium, and record the clean ones'
 	@echo 'make live   re-execute the notebooks in place on the GPU of this machine'
 	@echo 'make test-gpu, make record'
-	@echo '            test the kernels on the GPU of this machine; record book/results anew on it'
+	@echo '            test the kernels on the GPU of this machine; record what book/results lacks of it'
 	@echo 'make clean  remove what the others made'
 	@echo
 	@echo 'Each makes its own virtual environment first, in .venv, with $(PYTHON) (PYTHON=python3.12 picks another:'
@@ -58,6 +61,13 @@ quick: $(STAMP)
 
 mutants: $(STAMP)
 	$(BIN)/python -m sgemm_tutorial.tools.mutants $(ARGS)
+
+compiled: $(STAMP)
+	$(BIN)/python -m sgemm_tutorial.tools.compiled
+
+audit: $(STAMP)
+	@test -n '$(CHROMIUM)' || { echo 'make audit looks at the book with a browser: install chromium' >&2; exit 1; }
+	$(BIN)/python -m sgemm_tutorial.tools.audit
 
 live: $(STAMP)
 	$(BIN)/python -m sgemm_tutorial.tools.live $(ARGS)

@@ -7,8 +7,8 @@
 // for anybody, and the same bits come out at every run. The loop is leaner too: what is left of K
 // beyond whole steps comes first, so that no later step needs guards; what lies beyond the matrix
 // repeats its last row or column, or is zero; the barrier comes before the last fragments of a pair
-// are used up; and the multiply-adds come in an order, with sums in registers, that ask each
-// register bank for one number at a time.
+// are used up; and the multiply-adds come in an order, with sums in registers, that seldom ask a
+// register bank for two numbers at once.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. TM, TN: per thread. SLICES: groups of warps that share the depth of the tiles and add
@@ -342,7 +342,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
 
         // Neighbours change places on their way out of the registers. That is for the multiply-adds:
         // what is written as four lies in four registers in a row, and so the sum of an even column
-        // gets an odd register, while the factor from B has an even one: three of one bank never meet.
+        // gets an odd register, while the factor from B has an even one: they seldom share a bank.
         if constexpr (SLICES == 1) {
             #pragma unroll
             for (int m = 0; m < TM; ++m)

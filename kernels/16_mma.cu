@@ -4,7 +4,8 @@
 // warp loads fragments itself, by ldmatrix, at addresses of its own, and what had to be a plain matrix with
 // padding in 15 is free to lie as it likes: rows follow each other without gaps, and the chunks of a row, of
 // eight elements each, change places by an exclusive or with the row's number. While the fragments of one step
-// are multiplied, those of the next are loaded. For compute capability 8.0 and later.
+// are multiplied, those of the next are loaded, and well before those of the next tiles are, all have waited for
+// them. In the end lanes exchange sums, so that each writes four neighbours. For compute capability 8.0 and later.
 //
 // T: type of the elements of A and B, half or __nv_bfloat16. BM, BN: rows and columns of C per block. BK: the
 // depth of the tiles. WM, WN: rows and columns of C per warp. STAGES: pairs of tiles. BLOCKS: blocks that one
@@ -82,7 +83,8 @@ mma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float*
     constexpr int stepA = threads / chunksA, stepB = threads / chunksB;  // rows of a tile that are fetched at once
     constexpr int copiesA = BM / stepA, copies = copiesA + BK / stepB;   // of chunks, by each thread
     constexpr int steps = BK / 16;                         // of the depth of a tile
-    static_assert(WM % 16 == 0 && WN % 16 == 0 && BK % 32 == 0, "fragments are of 16 × 16, and steps come in pairs");
+    constexpr int turn = (steps - 1) * FM - FM / 2;        // rows of products before the next tiles are waited for
+    static_assert(WM % 32 == 0 && WN % 16 == 0 && BK % 32 == 0, "fragments, rows of them, and steps come in pairs");
     static_assert(BM % WM == 0 && BN % WN == 0, "warps share the tile of a block");
     static_assert(threads % chunksA == 0 && BM % stepA == 0, "the threads of a block fill the tile of A evenly");
     static_assert(threads % chunksB == 0 && BK % stepB == 0, "the threads of a block fill the tile of B evenly");
@@ -147,16 +149,17 @@ mma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float*
         for (unsigned k0 = 0; k0 < K; k0 += BK) {
             #pragma unroll
             for (int step = 0; step < steps; ++step) {
-                if (step + 1 == steps) {                   // of the next tiles, whose fragments are wanted now
-                    stage = stage + 1 < STAGES ? stage + 1 : 0;
-                    last = last + 1 < STAGES ? last + 1 : 0;
-                    asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
-                    __syncthreads();                       // complete for all; and nobody reads `last` any more
-                }
                 load(stage, (step + 1) % steps);
                 #pragma unroll
                 for (int m = 0; m < FM; ++m) {
-                    if (step + 1 < steps) fetch(last, step * FM + m, (steps - 1) * FM);
+                    const int row = step * FM + m;         // of products
+                    if (row == turn) {                     // half a step before fragments of the next tiles are wanted
+                        stage = stage + 1 < STAGES ? stage + 1 : 0;
+                        last = last + 1 < STAGES ? last + 1 : 0;
+                        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+                        __syncthreads();                   // complete for all; and nobody reads `last` any more
+                    }
+                    if (row < turn) fetch(last, row, turn);
                     for (int i = 0; i < 2 * FN; ++i) {
                         const int n = m % 2 ? 2 * FN - 1 - i : i;  // to and fro
                         const unsigned (&b)[4] = fragB[step % 2][n / 2];
@@ -170,27 +173,36 @@ mma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float*
     else sum(false);
 
     const float scale = K > 0 ? alpha : 0.0f;
-    const bool pairs = N % 2 == 0 && size_t(C) % 8 == 0;   // two neighbours of C are both inside, or both outside
+    const bool fours = aligned(C, N);                      // four neighbours of C are all inside, or all outside
+    const bool odd = lane % 2;
     #pragma unroll
     for (int m = 0; m < FM; ++m)
         #pragma unroll
-        for (int n = 0; n < 2 * FN; ++n)
+        for (int n = 0; n < 2 * FN; n += 2)
             #pragma unroll
-            for (int i = 0; i < 4; i += 2) {               // a lane has two neighbours, and two more eight rows below
-                const int row = tileRow + m * 16 + lane / 4 + i * 4, col = tileCol + n * 8 + lane % 4 * 2;
+            for (int i = 0; i < 4; i += 2) {               // a row, and then the one eight rows below
+                // Of 16 columns a lane has two neighbours, and two more eight columns on. It gives one pair away and
+                // gets from the lane beside it what makes four neighbours of the other.
+                float four[4];
+                #pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                    const float left = scale * acc[m][n][i + j], right = scale * acc[m][n + 1][i + j];
+                    const float got = __shfl_xor_sync(~0u, odd ? left : right, 1);
+                    four[j] = odd ? got : left;
+                    four[2 + j] = odd ? right : got;
+                }
+                const int row = tileRow + m * 16 + lane / 4 + i * 4;
+                const int col = tileCol + n * 8 + lane % 2 * 8 + lane % 4 / 2 * 4;
                 if (row >= rows || col >= cols) continue;
                 float* c = C + (row0 + row) * N + col0 + col;
-                float2 two = {scale * acc[m][n][i], scale * acc[m][n][i + 1]};
-                if (pairs) {
-                    if (beta != 0.0f) {                    // BLAS: beta = 0 never reads C
-                        const float2 old = *reinterpret_cast<float2*>(c);
-                        two.x += beta * old.x;
-                        two.y += beta * old.y;
-                    }
-                    *reinterpret_cast<float2*>(c) = two;
-                } else {
-                    c[0] = beta != 0.0f ? two.x + beta * c[0] : two.x;
-                    if (col + 1 < cols) c[1] = beta != 0.0f ? two.y + beta * c[1] : two.y;
+                float4 result = {four[0], four[1], four[2], four[3]};
+                if (beta != 0.0f) {                        // BLAS: beta = 0 never reads C
+                    const float4 old = load4(c, cols - col, fours);
+                    result.x += beta * old.x;
+                    result.y += beta * old.y;
+                    result.z += beta * old.z;
+                    result.w += beta * old.w;
                 }
+                store4(c, result, cols - col, fours);
             }
 }

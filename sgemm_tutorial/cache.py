@@ -39,8 +39,7 @@ def cached(key: tuple[Any, ...], make: Callable[[], tuple[str, ...]]) -> tuple[s
         found = make()
         if path:
             with contextlib.suppress(OSError):
-                _write(path, found)
-                _prune(path.parent)
+                _prune(path.parent, _write(path, found))
     return found
 
 
@@ -78,8 +77,8 @@ def _read(path: Path) -> tuple[str, ...] | None:
     return msgspec.msgpack.decode(zlib.decompress(packed), type=tuple[str, ...])
 
 
-def _write(path: Path, value: tuple[str, ...]) -> None:
-    """Write in one step: whoever reads sees the whole entry or none."""
+def _write(path: Path, value: tuple[str, ...]) -> int:
+    """Write in one step, so that whoever reads sees the whole entry or none; return its bytes."""
     packed = zlib.compress(msgspec.msgpack.encode(value), 1)  # hardly larger than at 6, in a fourth of the time
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, partial = tempfile.mkstemp(SUFFIX, dir=path.parent)
@@ -90,21 +89,30 @@ def _write(path: Path, value: tuple[str, ...]) -> None:
     except BaseException:
         os.unlink(partial)
         raise
+    return path.stat().st_size
 
 
-def _prune(folder: Path) -> None:
+_BYTES: dict[Path, int] = {}
+"""What entries had in all when this process last looked at a folder, and what it has written there since."""
+
+
+def _prune(folder: Path, written: int) -> None:
+    """Remove what is too much; a folder is looked at first, and when it may be full: there are thousands of entries."""
+    if folder in _BYTES and _BYTES[folder] + written <= MOST:
+        _BYTES[folder] += written
+        return
     entries = []
     for entry in os.scandir(folder):
         if entry.name.endswith(SUFFIX):
             with contextlib.suppress(FileNotFoundError):  # another process was quicker
                 entries.append((entry.stat().st_mtime, entry.stat().st_size, entry.path))
-    excess = sum(size for _, size, _ in entries) - MOST
+    _BYTES[folder] = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
-        if excess <= 0:
+        if _BYTES[folder] <= MOST:
             break
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        excess -= size
+        _BYTES[folder] -= size
 
 
 def _digest(data: bytes) -> str:

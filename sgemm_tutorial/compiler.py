@@ -5,6 +5,7 @@ Both back ends take what `build` returns: the GPU its cubin, the simulator its P
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -27,6 +28,8 @@ PTX_ALONE = "compute_90"
 """What the simulator compiles for unless something else is asked: the same PTX, in half the time."""
 DECLARED_MOST = 48 << 10
 """Bytes of shared memory that a block's arrays of fixed size may take, on any GPU."""
+OPTIONS = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
+"""What NVRTC is told. Where there is a driver, it keeps what it compiled, and gives no log when it finds it there."""
 
 
 @dataclass(frozen=True)
@@ -117,19 +120,7 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
         The architecture is malformed or older than the kernel needs, or another than it is for, or has less shared
         memory than it adds. Or the source is for fewer threads, or wants shared memory to be added and none is.
     """
-    match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", str(architecture))
-    if not match:
-        raise ArgumentError("architecture", repr(architecture), "one such as 'sm_90', or 'compute_90' for PTX alone")
-    capability = (int(match[1]), int(match[2]))
-    if capability < instance.least_capability:
-        major, minor = instance.least_capability
-        raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {instance.kernel}")
-    if instance.exact:
-        if capability != instance.least_capability:
-            raise ArgumentError(
-                "architecture", architecture, "sm_{}{} for {}".format(*instance.least_capability, instance.kernel)
-            )
-        architecture = architecture.rstrip("af") + "a"
+    architecture = _target(instance, architecture)
     binary = _compile(instance.kernel, instance.files, instance.expression, architecture)
     if binary.most_threads and instance.threads > binary.most_threads:
         raise ArgumentError(
@@ -160,14 +151,45 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     return binary
 
 
+def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:
+    """Return what tells machine code from any other before it is made, 12 digits of a SHA-256.
+
+    It is of all that `build` passes on to the compiler, of the compiler itself, and of what the answer is checked for.
+
+    Raises
+    ------
+    ArgumentError
+        As `build` does of architectures.
+    """
+    asked = instance.files, instance.expression, instance.threads, instance.dynamic_shared_bytes
+    made_of = (*asked, _target(instance, architecture), OPTIONS, _toolchain())
+    return hashlib.sha256(repr(made_of).encode()).hexdigest()[:12]
+
+
+def _target(instance: Instance, architecture: str) -> str:
+    """Return the architecture in full, if the instance can be compiled for it."""
+    match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", str(architecture))
+    if not match:
+        raise ArgumentError("architecture", repr(architecture), "one such as 'sm_90', or 'compute_90' for PTX alone")
+    capability = (int(match[1]), int(match[2]))
+    if capability < instance.least_capability:
+        major, minor = instance.least_capability
+        raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {instance.kernel}")
+    if instance.exact:
+        if capability != instance.least_capability:
+            raise ArgumentError(
+                "architecture", architecture, "sm_{}{} for {}".format(*instance.least_capability, instance.kernel)
+            )
+        return architecture.rstrip("af") + "a"
+    return architecture
+
+
 @lru_cache(maxsize=64)
 def _compile(kernel: str, files: tuple[tuple[str, str], ...], expression: str, architecture: str) -> Binary:
     """Compile the first of the files, which are names and texts; the others are headers that it includes."""
-    # Where there is a driver, NVRTC keeps what it compiled on disk, and gives no log when it finds it there.
-    options = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 
     def key(architecture: str) -> tuple[Any, ...]:
-        return files, expression, (f"-arch={architecture}", *options), _toolchain()
+        return files, expression, (f"-arch={architecture}", *OPTIONS), _toolchain(), _text()
 
     def make() -> tuple[str, ...]:
         if architecture.startswith("compute"):
@@ -176,7 +198,7 @@ def _compile(kernel: str, files: tuple[tuple[str, str], ...], expression: str, a
                 entry, ptx, _, log = real
                 return entry, ptx, "", re.sub(r"(?m)^ptxas .*\n?", "", log).strip()
         try:
-            return _nvrtc(files, expression, (f"-arch={architecture}", *options, *_headers()))
+            return _nvrtc(files, expression, (f"-arch={architecture}", *OPTIONS, *_headers()))
         except CompileError as error:  # it would be the same the next time
             return (str(error),)
 
@@ -225,12 +247,18 @@ def _nvrtc(files: tuple[tuple[str, str], ...], expression: str, options: tuple[s
 
 @lru_cache(maxsize=1)
 def _toolchain() -> tuple[str, ...]:
-    """Return what tells this compiler, its headers and what is made of its answers from any other."""
+    """Return what tells this compiler and its headers from any other."""
     library = Path(load_nvidia_dynamic_lib("nvrtc").abs_path)  # the one that CuPy uses
     with open(library, "rb") as file:
         build = file.read(4096)  # holds the sizes of the file's parts, and the build's number
     headers = [f"{name} {_version(name)}" for name in ("nvidia-cuda-crt", "nvidia-cuda-runtime", "cupy-cuda13x")]
-    return (build.hex(), str(library.stat().st_size), *headers, Path(__file__).read_text(encoding="utf-8"))
+    return (build.hex(), str(library.stat().st_size), *headers)
+
+
+@lru_cache(maxsize=1)
+def _text() -> str:
+    """Return this module, which tells what is made of the compiler's answers."""
+    return Path(__file__).read_text(encoding="utf-8")
 
 
 def _version(package: str) -> str:

@@ -392,8 +392,8 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
 
     - nothing, a single element, a row, a column;
     - whole tiles, fewer and more of them along K than there are stages;
-    - one edge at a time past or short of a tile, by one, and by what keeps rows at multiples of 16 bytes, or of 8,
-      for a kernel takes other roads where it can, and only there;
+    - one edge at a time past or short of a tile, by one, by two, and by what keeps rows at multiples of 16 bytes, or
+      of 8, for a kernel takes other roads where it can, and only there;
     - half a tile, which leaves warps without work;
     - all edges at once, several tiles in both directions;
     - each matrix alone off its 512-byte boundary, to one that is a multiple of 16 bytes, of 8, or of one element;
@@ -450,7 +450,7 @@ def _cases(kernel: Callable[..., Any]) -> Iterator[dict[str, Any]]:
 
     for shape in ((0, 0, 0), (0, 5, 3), (5, 0, 3), (1, 1, 1), (1, 1, 7), (1, 7, 1), (7, 1, 1)):
         yield _case(shape, GENERAL)
-    for by in (-wide, wide, -1, 1, half):
+    for by in (-wide, wide, -1, 1, half, 2):
         yield _case((BM, BN + by, BK), GENERAL)
         yield _case((BM, BN, BK + by), GENERAL)
     for by in (-1, 1):

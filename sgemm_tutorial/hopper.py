@@ -48,7 +48,7 @@ def _mma_tiles(of: Mapping[str, Any]) -> int:
 MMA = Kernel(
     "16_mma",
     "fragments that the warp loads itself, from tiles that are swizzled",
-    {"T": "half", "BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
+    {"T": "half", "BM": 128, "BN": 256, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
     (8, 0),
     types=FP16,
     dynamic_shared=_mma_tiles,

@@ -349,9 +349,10 @@ TENSOR: tuple[Kernel, ...] = (
     *_with(
         "16",
         ("BM", "BN", "BK", "STAGES", "BLOCKS"),
-        (256, 128, 32, 4, 1),
-        (256, 128, 32, 3, 1),
         (128, 256, 32, 4, 1),
+        (128, 256, 32, 3, 1),
+        (128, 256, 32, 6, 1),
+        (256, 128, 32, 4, 1),
         (128, 256, 64, 3, 1),
         (128, 256, 64, 4, 1),
         (128, 128, 32, 4, 2),
@@ -367,6 +368,9 @@ TENSOR: tuple[Kernel, ...] = (
 
 IN_BF16: tuple[Kernel, ...] = tuple(find(rung).variant(T="__nv_bfloat16") for rung in ("14", "16", "18"))
 """The kernels that take BF16 as well, with it."""
+
+EVERY: tuple[Kernel, ...] = (*VARIANTS, *STEPS, STEP_IN_FP64, *FRAGMENTS, *TENSOR, *HOPPER, *IN_BF16)
+"""All that chapters compare, but for `STEPS_NOT_COUNTED`."""
 
 COUNTED: tuple[Kernel, ...] = (
     *(

@@ -18,10 +18,10 @@ def folder(tmp_path, monkeypatch):
     place = tmp_path / "cache" / "of sgemm"
     monkeypatch.setenv(cache.VARIABLE, str(place))
     compiler._compile.cache_clear()
-    sass._disassemble.cache_clear()
+    sass.disassembled.cache_clear()
     yield place
     compiler._compile.cache_clear()
-    sass._disassemble.cache_clear()
+    sass.disassembled.cache_clear()
 
 
 class Maker:
@@ -221,7 +221,7 @@ def test_where_one_works_makes_no_difference(tmp_path, monkeypatch):
 
 def test_machine_code_is_disassembled_once(monkeypatch):
     first = sass.sass(find("03"))
-    sass._disassemble.cache_clear()
+    sass.disassembled.cache_clear()
     monkeypatch.setattr(sass, "_listing", None)
     assert sass.sass(find("03")) == first
     with pytest.raises(TypeError):

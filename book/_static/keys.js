@@ -8,5 +8,5 @@ addEventListener("DOMContentLoaded", () => {
       else target.removeAttribute("tabindex");
     }
   });
-  for (const box of document.querySelectorAll(".output.text_html, .pst-scrollable-table-container, mjx-container[display]")) boxes.observe(box);
+  for (const box of document.querySelectorAll(".output:is(.text_html, .stream), .pst-scrollable-table-container, mjx-container[display]")) boxes.observe(box);
 });

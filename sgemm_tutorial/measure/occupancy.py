@@ -16,10 +16,7 @@ from .driver import Item, Plan
 
 def plan() -> Plan:
     """Return the plan of the recording: every kernel of the catalogue and every variant."""
-    of = variants
-    kernels = dict.fromkeys(
-        (*CATALOGUE, *of.VARIANTS, *of.STEPS, of.STEP_IN_FP64, *of.FRAGMENTS, *of.TENSOR, *of.HOPPER, *of.IN_BF16)
-    )
+    kernels = dict.fromkeys((*CATALOGUE, *variants.EVERY))
     return Plan("occupancy", Recording[Fit], [(kernel,) for kernel in kernels], measure)
 
 

@@ -16,6 +16,7 @@ from ..records.timings import load
 from . import (
     accuracy,
     anatomy,
+    banks,
     ceilings,
     checksums,
     cost,
@@ -112,6 +113,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "steps": lambda: _timed("steps", (*variants.STEPS, variants.STEP_IN_FP64, *variants.STEPS_NOT_COUNTED), FULL),
     "launch_cost": launch_cost.plan,
     "ceilings": ceilings.plan,
+    "banks": banks.plan,
 }
 """What only a GPU that does nothing else can tell."""
 

@@ -1,4 +1,8 @@
-"""What the compiler allots a kernel, for any architecture and without a GPU: ptxas's own log (``-v``) says it."""
+"""What the compiler allots a kernel, for any architecture and without a GPU: ptxas's own log (``-v``) says it.
+
+Of kernels as they are `tools.compiled` has recorded it, by digest of all that it hangs on: source, template arguments,
+options and compiler. So most answers need nothing compiled, and of anything else the compiler is asked.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,17 @@ import dataclasses
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
+import msgspec
+
+from .. import compiler
 from ..catalogue import find
 from ..compiler import ARCHITECTURE
 from ..errors import ArgumentError, CompileError, TutorialError
 from ..hardware import Gpu, Limits, limits_of
 from ..kernel import Kernel
+from ..paths import RESULTS
 from ..table import Table
 from .occupancy import Occupancy, occupancy
 
@@ -45,6 +54,32 @@ class Resources:
     barriers: int
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """What the compiler has made of a kernel once.
+
+    Attributes
+    ----------
+    digest : str
+        Of what it was made from and by which compiler, as `compiler.digest` gives it.
+    used : Resources
+    """
+
+    digest: str
+    used: Resources
+
+
+RECORD = RESULTS / "compiled.json"
+
+
+@cache
+def _recorded() -> dict[str, Resources]:
+    """Return what is recorded, by digest."""
+    if not RECORD.exists():
+        return {}
+    return {of.digest: of.used for of in msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled]).values()}
+
+
 def resources(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Resources:
     """Return what the compiled kernel takes.
 
@@ -54,6 +89,11 @@ def resources(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Resourc
         The source does not compile, or ptxas's log lacks a figure.
     """
     kernel = find(kernel)
+    return _recorded().get(compiler.digest(kernel.instance, architecture)) or allotted(kernel, architecture)
+
+
+def allotted(kernel: Kernel, architecture: str) -> Resources:
+    """Return the same of a kernel that is compiled now, whatever is recorded."""
     binary = kernel.build(architecture)
     used = _parse_log(binary.log, binary.entry)
     return dataclasses.replace(used, shared_bytes=used.shared_bytes + kernel.dynamic_shared_bytes)

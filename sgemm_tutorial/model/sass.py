@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from cuda.pathfinder import find_nvidia_binary_utility
 
@@ -67,11 +68,12 @@ def sass(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> list[SassIns
         The source does not compile, or nvdisasm is missing or cannot read the result.
     """
     kernel = find(kernel)
-    return list(_disassemble(kernel.build(architecture), tuple(kernel.files)))
+    return list(disassembled(kernel.build(architecture), tuple(kernel.files)))
 
 
 @lru_cache(maxsize=32)
-def _disassemble(binary: Binary, files: tuple[str, ...]) -> tuple[SassInstruction, ...]:
+def disassembled(binary: Binary, files: tuple[str, ...] = ()) -> tuple[SassInstruction, ...]:
+    """Return a binary's machine code; lines are those of `files`. Raises what `sass` does."""
     nvdisasm = find_nvidia_binary_utility("nvdisasm")
     if nvdisasm is None:
         raise CompileError("nvdisasm is not installed: pip install -r requirements.txt")
@@ -166,7 +168,6 @@ _CLASSES = {
 _CLASS_OF = {opcode: name for name, opcodes in _CLASSES.items() for opcode in opcodes.split()}
 _ORDER = list(_CLASSES)
 _MULTIPLY_ADDS = {"FFMA": 1, "FFMA2": 2, "DFMA": 1, "HFMA2": 2, "HMMA": 32, "HGMMA": 512}
-"""What multiplies and adds, and how often per thread; tensor cores at least so often."""
 
 
 def sass_class(instruction: SassInstruction) -> str:
@@ -183,7 +184,8 @@ def sass_class(instruction: SassInstruction) -> str:
     return f"{name}.{widths[-1]}" if widths and base[:2] in ("LD", "ST") and name != "LDC" else name
 
 
-def _multiply_adds(instruction: SassInstruction) -> int:
+def multiply_adds(instruction: SassInstruction) -> int:
+    """Return how often per thread an instruction multiplies and adds; of tensor cores' at least so often."""
     often = _MULTIPLY_ADDS.get(instruction.opcode.partition(".")[0], 0)
     return 0 if often and sass_class(instruction) == "move, select" else often
 
@@ -202,7 +204,7 @@ def hot_loop(code: Sequence[SassInstruction]) -> list[SassInstruction]:
             ends[start] = instruction.address  # the last branch back closes the loop
     weights = Counter()
     for instruction in code:
-        if often := _multiply_adds(instruction):
+        if often := multiply_adds(instruction):
             round_it = [(end - start, start) for start, end in ends.items() if start <= instruction.address <= end]
             if round_it:
                 weights[min(round_it)] += often
@@ -225,6 +227,32 @@ def _reached(code: Sequence[SassInstruction], barred: int) -> set[int]:
             if instruction.opcode not in ("EXIT", "BRA") or instruction.text.startswith("@") or "," in instruction.text:
                 left.append(address + 16)
     return reached - {barred}
+
+
+class Operands(NamedTuple):
+    """The registers of an FFMA: the one it writes, the three it reads, and which of those are marked ``.reuse``."""
+
+    target: int
+    sources: tuple[int, int, int]
+    kept: tuple[bool, bool, bool]
+
+
+_FFMA = re.compile(r"FFMA R(\d+)" + r", R(\d+)(\.reuse)?" * 3)
+
+
+def operands(code: Iterable[SassInstruction]) -> list[Operands]:
+    """Return the registers of the FFMAs among some instructions, of those that read three, in order."""
+    groups = [match.groups() for instruction in code if (match := _FFMA.fullmatch(instruction.text))]
+    return [Operands(int(to), tuple(map(int, rest[::2])), tuple(map(bool, rest[1::2]))) for to, *rest in groups]
+
+
+def read_anew(sequence: Iterable[Operands]) -> list[set[int]]:
+    """Return the registers that each FFMA must read: all but what the one before has kept in the same place."""
+    found, kept = [], {}
+    for of in sequence:
+        found.append({register for place, register in enumerate(of.sources) if kept.get(place) != register})
+        kept = {place: register for place, register in enumerate(of.sources) if of.kept[place]}
+    return found
 
 
 def sass_mix(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> dict[str, dict[str, int]]:
@@ -263,7 +291,7 @@ def sass_table(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Table:
         for name, count in kernel_counts.items()
     ]
     code = hot_loop(sass(kernel, architecture))
-    lines = Counter((of.line, of.file) for of in code if _multiply_adds(of)).most_common(1)
+    lines = Counter((of.line, of.file) for of in code if multiply_adds(of)).most_common(1)
     note = "The hot loop is the one round line {} of {}.".format(*lines[0][0]) if lines else ""
     return Table(
         ("Instructions", "Whole kernel", "Hot loop", "Per FFMA of the loop"),

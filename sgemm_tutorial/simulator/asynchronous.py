@@ -18,7 +18,7 @@ from .batch import Batch, Lanes, Step
 from .mbarriers import Question
 from .memory import Violation
 from .ptx import CLUSTER_WAITS, WAITS, Immediate, Instruction, Register, Symbol, unsupported
-from .tensor import require_whole
+from .tensor import of_whole_warps
 
 OPERATION = re.compile(
     r"mbarrier\.(init(?=\.shared(?:::cta)?\.b64)|arrive(?:\.expect_tx)?(?!\.relaxed)|(?:expect|complete)_tx(?!\.release))"
@@ -73,7 +73,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     if REGISTERS.fullmatch(opcode) and len(operands) == 1 and isinstance(operands[0], Immediate):
         if operands[0].value % 8 or not 24 <= operands[0].value <= 256:  # what the instruction itself allows
             raise unsupported(instruction)
-        return _registers(instruction)
+        return of_whole_warps(instruction, lambda batch, lanes: None)
     if opcode == PREFETCH and len(operands) == 1:
         return None
     if WAIT.fullmatch(opcode) and len(operands) == 3 and isinstance(operands[0], Register) and not instruction.guard:
@@ -85,18 +85,6 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     if match and len(operands) in OPERANDS[match[1]]:
         return _operation(instruction, reader, address, match[1], far=bool(match[2]))
     raise unsupported(instruction)
-
-
-def _registers(instruction: Instruction) -> Step:
-    """Decode a change of how many registers a thread may have, which whole warps make."""
-
-    def execute(batch: Batch, lanes: Lanes) -> None:
-        try:
-            require_whole(batch, lanes)
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
-
-    return execute
 
 
 def _meeting(instruction: Instruction, relaxed: bool, aligned: bool) -> Step:

@@ -486,7 +486,7 @@ class Batch:
         values = [np.empty(len(lanes), dtype) for _ in range(count)]
         for part, far in self._parts(lanes, addresses):
             who = lanes[part]
-            with _of_part(part):
+            with of_part(part):
                 if far:
                     loaded = self.far.load(who, addresses[part], dtype, count)
                 else:
@@ -510,7 +510,7 @@ class Batch:
         elif space == CLUSTER:
             for part, far in self._parts(self.places(lanes), addresses):
                 pieces = [value if value.size == 1 else value[part] for value in values]
-                with _of_part(part):
+                with of_part(part):
                     if far:
                         self.far.store(self.places(lanes)[part], addresses[part], pieces)
                     else:
@@ -619,7 +619,7 @@ def _spread(values: np.ndarray, size: int) -> np.ndarray:
 
 
 @contextmanager
-def _of_part(part: np.ndarray) -> Iterator[None]:
+def of_part(part: np.ndarray) -> Iterator[None]:
     """Let what is raised of some of the active lanes name the lane's place among all."""
     try:
         yield

@@ -79,7 +79,7 @@ class Code:
         self.granule = min(
             [4, *(_access(i)[2].itemsize for i in instructions if i.opcode.startswith(("ld.shared", "st.shared")))]
         )
-        self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.")) for i in instructions)
+        self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for i in instructions)
         self.proxies = any(tma.knows(i.opcode) or wgmma.knows(i.opcode) for i in instructions)
         self.clustered = program.cluster > 1 or any(i.opcode.startswith("barrier.cluster.") for i in instructions)
         self.local = _local(program.blocks)

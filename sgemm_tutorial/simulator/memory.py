@@ -16,7 +16,8 @@ from ..hardware import WARP
 from .ptx import Variable
 
 WARPS_MAX = 32  # per block
-OF_WARP = 1024  # past all threads' numbers; with that of a warp's first thread: "several threads of this warp"
+OF_WARP = 1024  # past all threads' numbers; with that of a warp's first thread: "all threads of this warp, together"
+OF_SOME = OF_WARP | 1  # and so "several threads of this warp, each on its own"
 SEVERAL = 2047  # in a thread's place: "threads of several warps"
 ALIGNMENT = 512  # bytes
 WARP_INTERVAL, INTERVAL = 11, 32  # where in a stamp the counts of barriers begin; the thread is below them
@@ -432,7 +433,7 @@ class SharedMemory:
     def _both(self, before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
         """Return the stamps that stand for the threads of two stamps, which are of the same interval."""
         both = stamp | SEVERAL
-        return np.where(_of_one_warp(before, stamp), stamp & -WARP | OF_WARP, both) if self.warpwise else both
+        return np.where(_of_one_warp(before, stamp), stamp & -WARP | OF_SOME, both) if self.warpwise else both
 
     def _require_free(self, granule: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str) -> None:
         """Raise Violation where another thread wrote or read since the last barrier, or a copy is on its way."""

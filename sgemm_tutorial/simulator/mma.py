@@ -1,12 +1,15 @@
-"""The tensor cores as PTX itself drives them: ``ldmatrix`` loads 8 × 8 matrices, ``mma.sync`` multiplies fragments.
+"""The tensor cores as PTX itself drives them: ``mma.sync`` multiplies, ``ldmatrix`` and ``stmatrix`` move fragments.
 
 Here it is documented which lane has which element, and kernels rely on it. A matrix of 8 × 8 halves is eight rows of
-16 bytes, each at an address that one lane gives; lane 4i + j gets elements 2j and 2j + 1 of row i, or, transposed, of
-column i. Products are added as `tensor.multiply_accumulate` says. All lanes of a warp take part in both.
+16 bytes in shared memory, each at an address that one lane gives; lane 4i + j has elements 2j and 2j + 1 of row i, or,
+transposed, of column i. Products are added as `tensor.multiply_accumulate` says. All lanes of a warp take part in each
+of the three. Who moves which bytes is not documented: when races are looked for, all of the warp loads and stores each
+row, together.
 
-The sources are NVIDIA's: "Parallel Thread Execution ISA", "ldmatrix", "mma" and "Matrix Fragments for mma.m16n8k8" and
-"mma.m16n8k16". Of TF32 it says that a 32-bit register holds it and that its lower 13 bits are of no account; tensor
-cores cut them off (P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025).
+The sources are NVIDIA's: "Parallel Thread Execution ISA", 9.7.14.5, "mma", "Matrix Fragments for mma.m16n8k8" and
+"mma.m16n8k16", "Warp-level matrix load instruction: ldmatrix" and "Warp-level matrix store instruction: stmatrix"; that
+one is for compute capability 9.0 and later. Of TF32 it says that a 32-bit register holds it and that its lower 13 bits
+are of no account; tensor cores cut them off (P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025).
 """
 
 from __future__ import annotations
@@ -18,15 +21,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..hardware import WARP
-from .batch import Batch, Lanes, Step
+from .batch import Batch, Lanes, Step, of_part
 from .memory import Violation
 from .ptx import Instruction, Operand, Register, unsupported
-from .tensor import CHUNK, multiply_accumulate, of_bf16, of_fp16, owners, require_whole
+from .tensor import CHUNK, multiply_accumulate, of_bf16, of_fp16, of_whole_warps, owners
 
-SIDE = 8  # rows of a matrix that ldmatrix loads, and halves in each
+SIDE = 8  # rows of a matrix that is moved, and halves in each
 ROW = 16  # bytes of such a row
 
-LOAD = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared\.b16")
+MOVE = re.compile(r"(ld|st)matrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(?:::cta)?\.b16")
 MULTIPLY = re.compile(r"mma\.sync\.aligned\.m16n8k(16|8)\.row\.col\.f32\.(f16|bf16|tf32)\.\2\.f32")
 
 _lane = np.arange(WARP)[:, None]
@@ -80,12 +83,12 @@ KINDS = {
 
 def knows(opcode: str) -> bool:
     """Whether an instruction is one of this module's."""
-    return opcode.startswith(("ldmatrix.", "mma."))
+    return opcode.startswith(("ldmatrix.", "stmatrix.", "mma."))
 
 
 def kind(opcode: str) -> str:
     """Return the instruction's class for the counters."""
-    return "tensor" if opcode.startswith("mma.") else "shared load"
+    return {"mma": "tensor", "ldmatrix": "shared load", "stmatrix": "shared store"}[opcode.partition(".")[0]]
 
 
 def flops(opcode: str) -> int:
@@ -108,8 +111,11 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     UnsupportedInstruction
         Another shape or type than a kernel of this book uses.
     """
-    if (match := LOAD.fullmatch(instruction.opcode)) and len(instruction.operands) == 2:
-        return _load(instruction, address, int(match[1]), bool(match[2]))
+    if (match := MOVE.fullmatch(instruction.opcode)) and len(instruction.operands) == 2:
+        count, transposed = int(match[2]), bool(match[3])
+        if match[1] == "ld":
+            return _load(instruction, address, count, transposed)
+        return _store(instruction, reader, address, count, transposed)
     match = MULTIPLY.fullmatch(instruction.opcode)
     if match and match.groups() in KINDS and len(instruction.operands) == 4:
         return _multiply(instruction, reader, KINDS[match.groups()])
@@ -120,27 +126,67 @@ def _load(instruction: Instruction, address: Callable, count: int, transposed: b
     """Decode ``ldmatrix {registers}, [address]``: of `count` matrices, lane 8i + j gives the address of i's row j."""
     target, where = instruction.operands
     registers = _registers(target, count, instruction)
-    locate, line, rows = address(where, instruction), instruction.line, SIDE * count
+    locate, line = address(where, instruction), instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        try:
-            require_whole(batch, lanes)
-            addresses = batch.spread(locate(batch, lanes), lanes)
-            giving = np.arange(addresses.size) % WARP < rows
-            addresses, giving = addresses[giving], batch.among(lanes, giving)
-            words = batch.shared.load(addresses, *owners(batch, giving), np.dtype(np.uint32), ROW // 4)
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
-        batch.tally(line, "shared", "load", addresses, giving, ROW)
-        batch.trace(line, "shared", "load", addresses, giving, ROW)
+        addresses, giving = _rows(batch, lanes, locate, count)
+        with of_part(np.flatnonzero(giving)):
+            who = batch.among(lanes, giving)
+            words = batch.shared.load(addresses, *owners(batch, who), np.dtype(np.uint32), ROW // 4)
+        batch.tally(line, "shared", "load", addresses, who, ROW)
+        batch.trace(line, "shared", "load", addresses, who, ROW)
         held = np.stack(words, axis=1).reshape(-1, count, SIDE, ROW // 4)
         if transposed:
-            halves = held.view(np.uint16).transpose(0, 1, 3, 2)
-            held = np.ascontiguousarray(halves).view(np.uint32)
+            held = _turned(held)
         for i, register in enumerate(registers):
             batch.write(register.name, held[:, i].ravel(), lanes)
 
-    return execute
+    return of_whole_warps(instruction, execute)
+
+
+def _store(instruction: Instruction, reader: Callable, address: Callable, count: int, transposed: bool) -> Step:
+    """Decode ``stmatrix [address], {registers}``: of `count` matrices, lane 8i + j gives the address of i's row j."""
+    where, vector = instruction.operands
+    reads = [reader(part, "b32", instruction) for part in _parts(vector, count, instruction)]
+    locate, line = address(where, instruction), instruction.line
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        words = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads], axis=1)
+        held = np.ascontiguousarray(words.reshape(-1, WARP, count).transpose(0, 2, 1))
+        held = held.reshape(-1, count, SIDE, ROW // 4)
+        if transposed:
+            held = _turned(held)
+        addresses, giving = _rows(batch, lanes, locate, count)
+        with of_part(np.flatnonzero(giving)):
+            who = batch.among(lanes, giving)
+            _require_apart(batch, addresses, SIDE * count)
+            batch.shared.store(addresses, *owners(batch, who), list(held.reshape(-1, ROW // 4).T))
+        batch.tally(line, "shared", "store", addresses, who, ROW)
+        batch.trace(line, "shared", "store", addresses, who, ROW)
+
+    return of_whole_warps(instruction, execute)
+
+
+def _rows(batch: Batch, lanes: Lanes, locate: Callable, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the rows of so many matrices lie, and which of the active lanes say so."""
+    addresses = batch.spread(locate(batch, lanes), lanes)
+    giving = np.arange(addresses.size) % WARP < SIDE * count
+    return addresses[giving], giving
+
+
+def _turned(matrices: np.ndarray) -> np.ndarray:
+    """Return matrices of halves, two in each word, with their rows and columns exchanged."""
+    return np.ascontiguousarray(matrices.view(np.uint16).swapaxes(2, 3)).view(np.uint32)
+
+
+def _require_apart(batch: Batch, addresses: np.ndarray, rows: int) -> None:
+    """Raise Violation where two lanes of a warp, of which so many name rows, name the same one to store."""
+    of_warps = addresses.reshape(-1, rows)
+    same = np.tril(of_warps[:, :, None] == of_warps[:, None, :], -1).any(axis=2).ravel()
+    if same.any():
+        lane = np.flatnonzero(same)[0]
+        name = batch.shared.name(int(addresses[lane]))
+        raise Violation("race", lane, f"stores a row to {name}, where another lane of its warp stores one")
 
 
 def _multiply(instruction: Instruction, reader: Callable, kind: Kind) -> Step:
@@ -163,10 +209,6 @@ def _multiply(instruction: Instruction, reader: Callable, kind: Kind) -> Step:
         return held
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        try:
-            require_whole(batch, lanes)
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
         a, b, c = (matrix(batch, lanes, name) for name in "abc")
         result = np.empty(c.shape, np.float32)
         for first in range(0, len(c), CHUNK):
@@ -177,7 +219,7 @@ def _multiply(instruction: Instruction, reader: Callable, kind: Kind) -> Step:
         for register, element in zip(target, elements.T, strict=True):
             batch.write(register.name, np.ascontiguousarray(element), lanes)
 
-    return execute
+    return of_whole_warps(instruction, execute)
 
 
 def _parts(operand: Operand, count: int, instruction: Instruction) -> tuple[Operand, ...]:

@@ -287,10 +287,6 @@ def _multiply(
         return held.reshape(-1, SIZE, SIZE)
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        try:
-            require_whole(batch, lanes)
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
         a, b, c = (matrix(batch, lanes, name) for name in "abc")
         result = np.empty(c.shape, np.float32)
         for first in range(0, len(c), CHUNK):
@@ -300,7 +296,7 @@ def _multiply(
         for register, element in zip(d, elements.T, strict=True):
             batch.write(register.name, np.ascontiguousarray(element), lanes)
 
-    return execute
+    return of_whole_warps(instruction, execute)
 
 
 def _registers(operand: Operand, instruction: Instruction, count: int) -> tuple[Register, ...]:
@@ -319,6 +315,19 @@ def require_whole(batch: Batch, lanes: Lanes) -> None:
     lonely = np.flatnonzero(np.bincount(warp)[warp] < WARP)
     if len(lonely):
         raise Violation("divergence", lonely[0], "does without all of its warp what 32 lanes must do together")
+
+
+def of_whole_warps(instruction: Instruction, act: Step) -> Step:
+    """Return what does something for whole warps alone, and completes what is wrong."""
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        try:
+            require_whole(batch, lanes)
+            act(batch, lanes)
+        except Violation as violation:
+            raise batch.fault(violation, instruction, lanes) from None
+
+    return execute
 
 
 def _of_warps(values: np.ndarray, batch: Batch, lanes: Lanes) -> np.ndarray:

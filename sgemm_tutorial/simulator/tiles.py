@@ -172,9 +172,11 @@ class Tiles:
         """Leave what other lanes of these warps have stored to a later release than the one that these make now."""
         barriers, stores = self.barriers, []
         warp = barriers.block * barriers.warps + barriers.warp
+        these, of_these = np.zeros(len(warp), bool), np.zeros(len(warp), bool)  # by lane, and by warp: there are fewer
+        these[lanes] = of_these[warp[lanes]] = True
         for granules, by in self.stores:
-            now = np.isin(warp[by], warp[lanes])
-            late = now & ~np.isin(by, lanes) & (self.shared.wrote[granules] & SEVERAL == barriers.thread[by])
+            now = of_these[warp[by]]
+            late = now & ~these[by] & (self.shared.wrote[granules] & SEVERAL == barriers.thread[by])
             self.released[granules[late]] = barriers.releases[barriers.block[by], barriers.warp[by]][late] + 1
             if (kept := late | ~now).any():
                 stores.append((granules[kept], by[kept]))

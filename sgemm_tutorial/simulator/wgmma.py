@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from .batch import Batch, Lanes, Step
 from .memory import OF_WARP, Violation
 from .mma import KINDS, PLACES, Kind
 from .ptx import Immediate, Instruction, Register, unsupported
-from .tensor import multiply_accumulate, require_whole
+from .tensor import multiply_accumulate, of_whole_warps
 from .tma import swizzled
 
 GROUP = 128  # threads
@@ -72,37 +73,29 @@ def step(instruction: Instruction, reader: Callable) -> Step:
     if instruction.guard:
         raise unsupported(instruction)
     if opcode == FENCE and not operands:
-        return _of_warps(instruction, lambda batch, who: batch.accumulators.ordered.__setitem__(who, True))
+        return of_whole_warps(instruction, _fence)
     if opcode == COMMIT and not operands:
-        return _of_warps(instruction, lambda batch, who: batch.accumulators.commit(who), "commit products")
+        return of_whole_warps(instruction, partial(_commit, instruction.line))
     if opcode == WAIT and len(operands) == 1 and isinstance(operands[0], Immediate) and operands[0].value >= 0:
-        pending = operands[0].value
-
-        def wait(batch: Batch, who: np.ndarray) -> None:
-            batch.accumulators.wait(who, pending, batch.registers)
-
-        return _of_warps(instruction, wait, "wait for products", pending)
+        return of_whole_warps(instruction, partial(_wait, instruction.line, operands[0].value))
     match = MULTIPLY.fullmatch(opcode)
     if match and int(match[1]) in range(8, 257, 8) and match.groups()[1:] in KINDS and len(operands) >= 6:
         return _multiply(instruction, reader, int(match[1]), KINDS[match.groups()[1:]])
     raise unsupported(instruction)
 
 
-def _of_warps(
-    instruction: Instruction, act: Callable[[Batch, np.ndarray], None], kind: str = "", pending: int = 0
-) -> Step:
-    """Return what does something for whole warps, an event of that kind if it is one, and completes what is wrong."""
+def _fence(batch: Batch, lanes: Lanes) -> None:
+    batch.accumulators.ordered[batch.places(lanes)] = True
 
-    def execute(batch: Batch, lanes: Lanes) -> None:
-        try:
-            require_whole(batch, lanes)
-            if kind:
-                batch.note(instruction.line, kind, lanes, pending=pending)
-            act(batch, batch.places(lanes))
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
 
-    return execute
+def _commit(line: int, batch: Batch, lanes: Lanes) -> None:
+    batch.note(line, "commit products", lanes)
+    batch.accumulators.commit(batch.places(lanes))
+
+
+def _wait(line: int, pending: int, batch: Batch, lanes: Lanes) -> None:
+    batch.note(line, "wait for products", lanes, pending=pending)
+    batch.accumulators.wait(batch.places(lanes), pending, batch.registers)
 
 
 def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Kind) -> Step:
@@ -153,8 +146,8 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
             return elements.reshape(len(given), depth, count).transpose(0, 2, 1)
         return elements.reshape(len(given), count, depth)
 
-    def execute(batch: Batch, who: np.ndarray) -> None:
-        lanes = None if len(who) == batch.size else who
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        who = batch.places(lanes)
         beyond = np.flatnonzero(batch.thread[who] // GROUP >= batch.launch.threads // GROUP)
         if len(beyond):
             raise Violation("divergence", beyond[0], "is of a warpgroup that lacks warps")
@@ -188,7 +181,7 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         first = batch.spread(descriptors[0](batch, lanes), lanes)
         batch.note(line, "multiply", lanes, (first & np.uint64(0x3FFF)) << np.uint64(4))
 
-    return _of_warps(instruction, execute)
+    return of_whole_warps(instruction, execute)
 
 
 def _gathered(held: Held, names: tuple[str, ...], who: np.ndarray, dtype: type) -> np.ndarray:

@@ -200,8 +200,17 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         (SAME_SUMS, "12", "quotient for remainder: const int n = i / 2 ? TN - 1 - j : j;"),
         (SAME_SUMS, "15", "quotient for remainder: const int n = m / 2 ? FN - 1 - i : i;"),
         (SAME_SUMS, "16", "quotient for remainder: const int n = m / 2 ? 2 * FN - 1 - i : i;"),
-        (FIRST_INSIDE, "17", "condition decided: if (true) to[0] = four.x;"),
-        (FIRST_INSIDE, "17", "boundary moved: if (left >= 0) to[0] = four.x;"),
+        (FIRST_INSIDE, "16 17", "condition decided: if (true) to[0] = four.x;"),
+        (FIRST_INSIDE, "16 17", "boundary moved: if (left >= 0) to[0] = four.x;"),
+        *(
+            (
+                FIRST_INSIDE,
+                "16",
+                f"{rule}: return {{{first} ? from[0] : 0.0f, left > 1 ? from[1] : 0.0f, left > 2 ? from[2] : 0.0f, "
+                "left > 3 ? from[3] : 0.0f};",
+            )
+            for rule, first in (("condition decided", "true"), ("boundary moved", "left >= 0"))
+        ),
         (SAME_COPY, "11", "condition decided: if constexpr (false)"),
         (NOTHING_AHEAD, "15", "condition decided: constexpr int tiles = false ? STAGES : 1;"),
         (

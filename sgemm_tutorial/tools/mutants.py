@@ -41,6 +41,7 @@ from ..progress import bar
 from ..records import files
 from ..table import Table
 from .equivalent import EQUIVALENT
+from .sampling import sample
 
 KERNELS = (*CATALOGUE, *CHOOSING)
 RECORD = RESULTS / "mutants.json"
@@ -82,6 +83,7 @@ one set of them for each path that the arguments select."""
 
 PATIENCE = 5  # seconds of computing that a case may take before a loop counts as endless; it takes a tenth of one
 SAME = "compiles to the same PTX"
+SAMPLE = 48  # mutants
 LIMIT = 300  # mutants that the tests judge anew by themselves
 SAVE = 10  # seconds between two savings of the recording
 
@@ -432,12 +434,18 @@ def verdict(broken: Broken, sound: Kernel, line: int, first: str = "") -> str | 
     """
     listed = {said(case): case for case in correctness.cases(broken, on_gpu=False)}
 
-    def order(item: tuple[str, dict[str, Any]]) -> tuple[bool, bool]:
-        words, case = item
-        return not first.startswith(f"{words}: "), line not in lines(sound, case["seed"])
+    def in_order() -> Iterator[str]:
+        caught = [words for words in listed if first.startswith(f"{words}: ")]
+        yield from caught
+        yield from sorted(listed.keys() - caught, key=later)  # only now, for that takes a while
+
+    def later(words: str) -> tuple[bool, int]:
+        number = listed[words]["seed"]
+        return line not in lines(sound, number), number
 
     different = False
-    for words, case in sorted(listed.items(), key=order):
+    for words in in_order():
+        case = listed[words]
         try:
             wrong, taken = attempt(broken, case)
         except Same:
@@ -523,13 +531,25 @@ def unexplained(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[str]
     return [key for key, found in verdicts.items() if found is None and (kernel.name, key) not in EQUIVALENT]
 
 
-def sample(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[Mutant]:
-    """Return one caught mutant of each rule: that whose key has the least hash, and so the same one each time."""
-    caught = [mutant for mutant in _made(kernel.name).values() if verdicts.get(mutant.key) not in (None, SAME)]
-    chosen: dict[str, Mutant] = {}
-    for mutant in sorted(caught, key=lambda mutant: hashlib.sha256(mutant.key.encode()).digest()):
-        chosen.setdefault(mutant.rule, mutant)
-    return list(chosen.values())
+def sampled(known: Mapping[str, Judged]) -> list[Mutant]:
+    """Return the few caught mutants that are judged again: of every rule and every kernel, others when code changes.
+
+    However many kernels there are, they are `SAMPLE`, or one for each kernel if that is more.
+    """
+    caught = {
+        f"{name}: {key}": _made(name)[key]
+        for name, judged in known.items()
+        for key, found in judged.verdicts.items()
+        if found not in (None, SAME) and key in _made(name)
+    }
+    now = [blank(find(name)) for name in known]
+    order = sample(caught, len(caught), "".join(of.code + of.judge for of in now))
+    first: dict[str, str] = {}
+    for key in order:
+        for what in (caught[key].kernel.name, caught[key].rule):
+            first.setdefault(what, key)
+    chosen = dict.fromkeys([*first.values(), *order])
+    return [caught[key] for key in list(chosen)[: max(SAMPLE, len(set(first.values())))]]
 
 
 @cache

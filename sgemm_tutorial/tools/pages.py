@@ -18,12 +18,12 @@ from sphinx.config import Config
 BRANCH = "main"
 COLAB = "https://colab.research.google.com"
 ROLES = (
-    ('<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="complementary" aria-label="Book"'),
+    ('<div id="pst-primary-sidebar"', '<div role="complementary" aria-label="Book" id="pst-primary-sidebar"'),
     ('<aside class="footnote-list', '<aside role="note" class="footnote-list'),  # there may be several
     ('<div role="list" class="citation-list">', '<div class="citation-list">'),  # its parts are no items of a list
     (' role="doc-biblioentry"', ""),
 )
-"""What stands in pages, and what is to stand there."""
+"""What stands in pages, and what is to stand there; nothing that is to stand there has what it replaces in it."""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -48,11 +48,10 @@ def links(app: Sphinx, config: Config) -> None:
 
 
 def roles(app: Sphinx, exception: Exception | None) -> None:
-    """Mend roles in every page, once: a page that was not written anew has them."""
+    """Mend roles in every page, also where an earlier build has mended them."""
     for path in Path(app.outdir).glob("*.html"):
         text = mended = path.read_text(encoding="utf-8")
         for old, new in ROLES:
-            if new not in mended or not new:
-                mended = mended.replace(old, new)
+            mended = mended.replace(old, new)
         if mended != text:
             path.write_text(mended, encoding="utf-8")

@@ -1,29 +1,16 @@
 """Builds the book as ``make book`` does, then reads it as a browser without a network would."""
 
-import contextlib
-import functools
 import html.parser
-import http.server
 import json
-import os
-import queue
 import re
-import shutil
-import signal
 import subprocess
-import sys
-import threading
-from pathlib import Path
 from types import ModuleType
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
-import axe_core_python
 import pytest
 
 import sgemm_tutorial as sg
-
-ROOT = Path(__file__).resolve().parents[2]
-AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
+from sgemm_tutorial.tools import audit, browsers
 
 # What a browser fetches to show a page, by element: anything named here must come with the book.
 FETCHED = {
@@ -43,28 +30,6 @@ FETCHED = {
 }
 IN_CSS = re.compile(r"""url\(\s*(?:"([^"]*)"|'([^']*)'|([^)"'\s]*))\s*\)|@import\s+(?:"([^"]*)"|'([^']*)')""")
 IN_SCRIPT = re.compile(r"""["'`]((?:https?:)?//[\w-]+(?:\.[\w-]+)+[^"'`]*)""")
-BROWSERS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "firefox": ("firefox-esr", "firefox")}
-CHROMIUM = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-component-update",
-    "--disable-background-networking",
-    "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-]
-FIREFOX = """
-user_pref("network.proxy.type", 1);
-user_pref("network.proxy.http", "127.0.0.1"); user_pref("network.proxy.http_port", 9);
-user_pref("network.proxy.ssl", "127.0.0.1"); user_pref("network.proxy.ssl_port", 9);
-user_pref("datareporting.policy.dataSubmissionEnabled", false);
-user_pref("browser.shell.checkDefaultBrowser", false);
-user_pref("browser.startup.homepage_override.mstone", "ignore");
-"""  # whatever is not on this machine is asked of a proxy that is not there
-
-
 AMOUNTS = ("threads", "registers", "shared")  # of the occupancy player
 
 
@@ -125,12 +90,7 @@ def css_addresses(text):
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
     """Folder of the built book's pages."""
-    out = tmp_path_factory.mktemp("book")
-    jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
-    options = ["--config", "_config.yml", "--path-output", str(out), "-W", "-n", "--keep-going", "--quiet"]
-    done = subprocess.run([*jupyter_book, "build", "book", *options], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return out / "_build" / "html"
+    return audit.built(tmp_path_factory.mktemp("book"))
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +142,7 @@ def test_links_within_the_book_lead_somewhere(book, pages):
 
 def test_no_page_names_a_folder_of_this_machine(book):
     """The reference to the package shows defaults and values, which may be folders."""
-    assert not [path.name for path in book.glob("*.html") if str(ROOT) in path.read_text(encoding="utf-8")]
+    assert not [path.name for path in book.glob("*.html") if str(audit.ROOT) in path.read_text(encoding="utf-8")]
 
 
 def test_every_public_name_is_described(pages):
@@ -213,12 +173,13 @@ def test_pictures_are_described(pages):
     assert not bad
 
 
-# Shows each page in a frame as wide as a phone, waits for its formulas, and reports what a reader would see.
-PROBE = """<!doctype html><meta charset="utf-8"><title>probe</title>
-<script>
+# Shows each page in a frame as wide as a phone, and reports what a reader would see.
+PROBE = """
 const ERRORS = "mjx-merror, mjx-container [style*='color: red'], .problematic, .system-message";
 const LEAST = 11;  // pixels
 const size = (text, view) => parseFloat(view.getComputedStyle(text).fontSize) * text.getScreenCTM().a;
+const rest = milliseconds => new Promise(done => setTimeout(done, milliseconds));
+const until = async met => { for (let tries = 250; tries && !met(); tries--) await rest(20); };
 // Drives a player as a reader would, and reports for each state what it says to those who don't see it.
 async function drive(box, view) {
   const {controls, preset, picks = [], areas = []} = JSON.parse(box.querySelector("script").textContent);
@@ -228,10 +189,11 @@ async function drive(box, view) {
   const press = key => box.dispatchEvent(new view.KeyboardEvent("keydown", {key, bubbles: true}));
   const states = {};
   const state = () => inputs.map(input => Number(input.type === "checkbox" ? input.checked : input.value));
-  const rest = () => new Promise(done => view.setTimeout(done, 150));
-  const note = async what => {
+  const hash = state => `#${box.dataset.name}=${state.join(".")}`;
+  const addressFollows = () => until(() => view.location.hash === hash(state()));
+  const note = async (what, wait = addressFollows) => {
     states[what] = {said: said(), drawn: drawn(), state: state()};
-    await rest();
+    await wait();
     states[what].hash = view.location.hash;
   };
   const put = (i, value) => {
@@ -240,11 +202,13 @@ async function drive(box, view) {
     inputs[i].dispatchEvent(new view.Event(inputs[i].type === "range" ? "input" : "change"));
   };
   const link = async state => {
-    view.location.hash = `#${box.dataset.name}=${state.join(".")}`;
-    await rest();
+    if (view.location.hash === hash(state)) return;
+    const followed = new Promise(done => view.addEventListener("hashchange", done, {once: true}));
+    view.location.hash = hash(state);
+    await followed;
   };
   view.history.replaceState(null, "", view.location.pathname);
-  await note("begin");
+  await note("begin", () => rest(150));
   const begin = controls.map(control => control.start), steps = controls.findIndex(control => control.kind === "step");
   if (steps >= 0) {
     box.querySelector("[aria-label='One step forward']").click();
@@ -255,12 +219,13 @@ async function drive(box, view) {
     await note("left");
     put(steps, 5);
     await note("slider");
-    await link(begin.with(steps, Math.min(3, controls[steps].values.length - 4)));  // three to be played
+    const from = Math.min(3, controls[steps].values.length - 4);  // three to be played
+    await link(begin.with(steps, from));
     await note("link");
     box.querySelector("[aria-label=Play]").click();
-    await new Promise(done => view.setTimeout(done, 1600));
+    await until(() => state()[steps] >= from + 2);
     box.querySelector("[aria-label=Pause]").click();
-    await note("played");
+    await note("played", () => {});  // who plays is not followed
   }
   await link(begin.map((start, i) => start ? 0 : controls[i].values.length - 1));
   await note("far");
@@ -271,10 +236,11 @@ async function drive(box, view) {
   };
   for (const [i, {panel, axis, at}] of picks.entries()) {
     await link(begin);
-    for (const type of ["pointermove", "pointerdown"]) {
-      point(type, panel, ...(axis === "x" ? [at[4][0], 9] : [9, at[4][0]]));
-      await note(`${type} ${i}`);
-    }
+    const [x, y] = axis === "x" ? [at[4][0], 9] : [9, at[4][0]];
+    point("pointermove", panel, x, y);
+    await note(`pointermove ${i}`, () => {});  // nor who only points
+    point("pointerdown", panel, x, y);
+    await note(`pointerdown ${i}`);
   }
   for (const [i, {panel, box: [left, top, width, height], cells}] of areas.entries()) {
     const [down, across] = [cells.length, cells[0].length].map(count => (Math.floor(count / 2) + 0.5) / count);
@@ -307,14 +273,7 @@ async function drive(box, view) {
   return states;
 }
 async function look(name) {
-  const frame = Object.assign(document.createElement("iframe"), {src: name, width: 400, height: 800});
-  const loaded = new Promise(done => frame.onload = done);
-  document.body.append(frame);
-  await loaded;
-  const page = frame.contentDocument, view = frame.contentWindow;
-  if (view.MathJax) await view.MathJax.startup.promise;
-  await page.fonts.ready;
-  page.querySelectorAll("details").forEach(fold => fold.open = true);
+  const {frame, page, view} = await show(name, 400, 800);
   const fetched = view.performance.getEntriesByType("resource");
   const seen = {
     formulas: page.querySelectorAll(".math").length,
@@ -336,139 +295,39 @@ async function look(name) {
   frame.remove();
   return seen;
 }
-addEventListener("load", async () => {
-  const report = {};
-  for (const name of NAMES) report[name] = await look(name);
-  await fetch("/report", {method: "POST", body: JSON.stringify(report)});
-});
-</script>"""
+addEventListener("load", () => report(look, 4));
+"""
 
 
-def command(browser, profile):
-    """Return the command that starts a browser, headless and without a network, with a profile of its own."""
-    found = next(filter(None, map(shutil.which, BROWSERS[browser])), None)
-    if not found:
+def installed(browser):
+    """Skip the test if there is no such browser."""
+    if not browsers.installed(browser):
         pytest.skip(f"no {browser} on this machine: install it to look at the pages in a browser")
-    if browser == "chromium":
-        return [found, *CHROMIUM, f"--user-data-dir={profile}"]
-    (profile / "user.js").write_text(FIREFOX)
-    return [found, "--headless", "--no-remote", "--profile", str(profile)]
+    return browser
 
 
-# Shows each page in a window and lets axe look for what keeps readers out: all of its rules, wide; contrast in the dark
-# too; and on a phone all but contrast, which is the same. Of texts that look alike in code and figures the first few
-# stand for all, as contrast is a matter of style, and nothing may move or fade meanwhile.
-AUDIT = """<!doctype html><meta charset="utf-8"><title>audit</title>
-<script>
-const STILL = "*, *::before, *::after { animation: none !important; transition: none !important }";
-const ALIKE = ".highlight span, svg.sg-figure > *, td, dt.sig span, mjx-container *";
-const ENOUGH = 2;
-function thin(page, view) {
-  const seen = new Map(), twins = [];
-  for (const element of page.querySelectorAll(ALIKE)) {
-    const style = view.getComputedStyle(element), box = element.closest("[class]");
-    const key = [element.tagName, box.getAttribute("class"), style.color, style.fill, style.backgroundColor,
-                 style.fontWeight, style.fontSize].join();
-    seen.set(key, (seen.get(key) || 0) + 1);
-    if (seen.get(key) > ENOUGH && element.tagName !== "TD") twins.push(element);
-  }
-  twins.forEach(element => element.remove());
-}
-async function audit(name) {
-  const frame = Object.assign(document.createElement("iframe"), {src: name, width: 1280, height: 900});
-  const loaded = new Promise(done => frame.onload = done);
-  document.body.append(frame);
-  await loaded;
-  const page = frame.contentDocument, view = frame.contentWindow;
-  if (view.MathJax) await view.MathJax.startup.promise;
-  page.head.append(Object.assign(page.createElement("style"), {textContent: STILL}));
-  page.querySelectorAll("details").forEach(fold => fold.open = true);
-  thin(page, view);
-  const axe = Object.assign(page.createElement("script"), {src: "/axe.js"});
-  const ready = new Promise(done => axe.onload = done);
-  page.head.append(axe);
-  await ready;
-  const found = [];
-  async function run(how, options) {
-    await new Promise(done => view.requestAnimationFrame(() => view.requestAnimationFrame(done)));
-    const {violations} = await view.axe.run(page, {resultTypes: ["violations"], ...options});
-    for (const {id, nodes} of violations)
-      found.push(`${how}: ${id}, ${nodes.length} times, ${nodes[0].html.slice(0, 150)}: ${nodes[0].failureSummary}`);
-  }
-  const wear = theme => { page.documentElement.dataset.theme = page.documentElement.dataset.mode = theme; };
-  wear("light");
-  await run("light", {});
-  wear("dark");
-  await run("dark", {runOnly: ["color-contrast"]});
-  frame.width = 400;
-  await run("phone", {rules: {"color-contrast": {enabled: false}}});
-  frame.remove();
-  return found;
-}
-addEventListener("load", async () => {
-  const report = {};
-  for (const name of NAMES) report[name] = await audit(name);
-  await fetch("/report", {method: "POST", body: JSON.stringify(report)});
-});
-</script>"""
+@pytest.fixture(scope="module")
+def shown(pages):
+    """The names of the pages that a reader sees."""
+    return [name for name, page in pages.items() if not page.redirect]
 
 
-@pytest.fixture(scope="module", params=BROWSERS)
-def seen(request, book, pages, tmp_path_factory):
+@pytest.fixture(scope="module", params=browsers.BROWSERS)
+def seen(request, book, shown):
     """What a browser with no network shows of each page: the probe sends it back."""
-    return reported(request.param, PROBE, book, pages, tmp_path_factory.mktemp("profile"))
+    return browsers.reported(installed(request.param), PROBE, book, shown)
 
 
-def reported(name, probe, book, pages, profile):
-    """Return what a probe sends back when a browser shows it; it finds axe at /axe.js."""
-    start = command(name, profile)
-    probe = probe.replace("NAMES", json.dumps([page for page in pages if not pages[page].redirect]))
-    own = {"/probe": ("text/html", probe.encode()), "/axe.js": ("text/javascript", AXE.read_bytes())}
-    reports = queue.Queue()
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def do_GET(self):
-            if self.path not in own:
-                return super().do_GET()
-            kind, content = own[self.path]
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.end_headers()
-            self.wfile.write(content)
-
-        def do_POST(self):
-            reports.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    with (
-        http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=book)) as server,
-        open(profile / "log", "w+") as log,
-    ):
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/probe"
-        # TERM is for the whole group: a browser is several processes, and may be started by a script.
-        browser = subprocess.Popen([*start, address], stdout=log, stderr=log, start_new_session=True)
-        try:
-            return reports.get(timeout=300)
-        except queue.Empty:
-            log.seek(0)
-            pytest.fail(f"{name} reported nothing in five minutes: {log.read()[-2000:]}")
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(browser.pid, signal.SIGTERM)
-            browser.wait(30)
-            server.shutdown()
-
-
-def test_axe_finds_nothing_that_keeps_readers_out(book, pages, tmp_path):
+def test_axe_finds_nothing_that_keeps_readers_out(book, shown, record_property):
     """Light and dark, wide and on a phone; which rules there are is axe's to know."""
-    found = reported("chromium", AUDIT, book, pages, tmp_path)
-    assert len(found) > 5
+    now = audit.digests(book)
+    assert list(now) == shown
+    due = audit.due(now)
+    assert len(due) >= audit.SAMPLE
+    installed("chromium")
+    found = audit.audited(book, due)
     assert not {name: violations for name, violations in found.items() if violations}
+    record_property("summary", f"axe: {len(due)} of {len(now)} pages looked at, the others as `make audit` found them")
 
 
 def test_formulas_are_typeset(seen):
@@ -509,7 +368,7 @@ def calculates(data):
     return "computed" in data and data["computed"]["script"] != "lookedUp"
 
 
-def shown(data, state):
+def wanted_of(data, state):
     """Return what each panel of a player says and how many elements it has, by its JSON, if it needs no computing."""
     values = dict(enumerate(state))
     if "computed" in data:
@@ -544,14 +403,15 @@ def test_players_show_what_they_carry(seen, book):
                 link = min(3, last - 3)
                 steps = {"forward": forward, "right": right, "left": right - 1, "slider": min(5, last), "link": link}
                 wanted |= {what: [*begin[:at], step, *begin[at + 1 :]] for what, step in steps.items()}
-                played = [shown(data, [*begin[:at], step, *begin[at + 1 :]])[0] for step in range(link + 1, link + 4)]
+                seen_playing = range(link + 1, link + 4)
+                played = [wanted_of(data, [*begin[:at], step, *begin[at + 1 :]])[0] for step in seen_playing]
                 assert states["played"]["said"] in played, (name, player)
         lasts = [len(control["values"]) - 1 for control in controls]
         wanted["far"] = [0 if start else last for start, last in zip(begin, lasts, strict=True)]
         for i, pick in enumerate(data.get("picks", ())):
             there = list(begin)
             there[pick["control"]] = pick["at"][4][1]
-            assert states[f"pointermove {i}"]["said"] == shown(data, there)[0], (name, player)
+            assert states[f"pointermove {i}"]["said"] == wanted_of(data, there)[0], (name, player)
             wanted[f"pointerdown {i}"] = there
         for i, area in enumerate(data.get("areas", ())):
             there, cells = list(begin), area["cells"]
@@ -559,11 +419,11 @@ def test_players_show_what_they_carry(seen, book):
             for control in reversed(area["controls"]):
                 number, there[control] = divmod(number, len(controls[control]["values"]))
             assert there != begin, (name, player)
-            assert states[f"move to area {i}"]["said"] == shown(data, there)[0], (name, player)
+            assert states[f"move to area {i}"]["said"] == wanted_of(data, there)[0], (name, player)
             wanted[f"area {i}"] = there
         wanted |= {f"set {i}": [*lasts[: i + 1], *begin[i + 1 :]] for i in range(len(controls))}
         for what, state in wanted.items():
-            assert (states[what]["said"], states[what]["drawn"]) == shown(data, state), (name, player, what)
+            assert (states[what]["said"], states[what]["drawn"]) == wanted_of(data, state), (name, player, what)
             assert states[what]["state"] == state, (name, player, what)
             address = "" if what == "begin" else f"#{player}={'.'.join(map(str, state))}"
             assert states[what]["hash"] == address, (name, player, what)
@@ -620,7 +480,7 @@ def test_who_moves_a_slider_leaves_the_preset(seen, book):
 )
 def test_search_finds_it_from_a_file(book, tmp_path, word, page):
     address = f"{(book / 'search.html').as_uri()}?q={word}"
-    start = [*command("chromium", tmp_path), "--virtual-time-budget=60000", "--dump-dom", address]
+    start = [*browsers.command(installed("chromium"), tmp_path), "--virtual-time-budget=60000", "--dump-dom", address]
     done = subprocess.run(start, capture_output=True, text=True, timeout=300)
     found = re.findall(r'<li><a href="([^"]+)"', done.stdout)
     assert page in [address.partition("?")[0] for address in found], found
@@ -632,7 +492,8 @@ def test_formulas_are_typeset_from_a_file(book, pages, tmp_path):
         name: sum("math" in a.get("class", "").split() for _, a in page.elements) for name, page in pages.items()
     }
     name = max(formulas, key=formulas.get)
-    start = [*command("chromium", tmp_path), "--virtual-time-budget=120000", "--dump-dom", (book / name).as_uri()]
+    browser = browsers.command(installed("chromium"), tmp_path)
+    start = [*browser, "--virtual-time-budget=120000", "--dump-dom", (book / name).as_uri()]
     done = subprocess.run(start, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("<mjx-container") == formulas[name] > 0

@@ -12,6 +12,7 @@ import pytest
 from sgemm_tutorial import ArgumentError, SimulationFault, check, choice, find, operands, resources, simulate, suite
 from sgemm_tutorial.simulator import machine
 from sgemm_tutorial.simulator.batch import Batch
+from sgemm_tutorial.tools import compiled
 
 from ..sources import floats
 from .test_spills import ARCHITECTURES
@@ -201,12 +202,10 @@ def test_sums_in_parts_are_more_accurate():
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("setting", choice.SETTINGS, ids=lambda value: getattr(value, "expression", str(value)))
-def test_nothing_spills(setting, architecture):
+def test_nothing_spills(architecture):
     """Of no setting that is chosen, whether rows lie in fours of words or not."""
-    kernel = AUTOTUNED.variant(**choice.named(setting))
-    for side in (8, 7):
-        K, N = side, 1 if kernel.parameters["BN"] == 1 else side
-        problem = operands.check(np.empty((8, K), np.float32), np.empty((K, N), np.float32), None, 1.0, 0.0)
-        used = resources(kernel.chosen(problem, architecture), architecture)
-        assert (used.stack_bytes, used.spill_store_bytes, used.spill_load_bytes) == (0, 0, 0)
+    kernels = list(compiled.settled(architecture))
+    assert len(kernels) == 2 * len(choice.SETTINGS)
+    for kernel in kernels:
+        used = resources(kernel, architecture)
+        assert (used.stack_bytes, used.spill_store_bytes, used.spill_load_bytes) == (0, 0, 0), kernel.expression

@@ -78,7 +78,7 @@ def test_a_product_may_lose_what_fp32_keeps_and_no_more():
 
 @pytest.mark.parametrize("kernel", [MMA, DEEP, SPLITTING, find("16"), find("17")], ids=lambda k: k.expression)
 def test_nothing_conflicts_and_every_product_counts(kernel):
-    of, (M, N, K) = kernel.parameters, (256, 128, 128)
+    of, (M, N, K) = kernel.parameters, (256, 256, 128)
     dtype = kernel.types.operand
     A, B = (X.astype(dtype) for X in floats(M, N, K))
     total = simulate(kernel, A, B).total

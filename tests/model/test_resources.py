@@ -1,5 +1,4 @@
 import dataclasses
-from collections import Counter
 
 import pytest
 
@@ -21,6 +20,7 @@ from sgemm_tutorial.model import sass as sass_module
 from sgemm_tutorial.model.resources import Resources
 from sgemm_tutorial.model.sass import SassInstruction, sass_class
 from sgemm_tutorial.operands import SPLIT
+from sgemm_tutorial.tools import compiled
 
 ARCHITECTURES = ("sm_75", "sm_90", "sm_120")  # one before ptxas dropped cmem from its log, two after
 FIRST = catalogue.LADDER[:5]
@@ -249,30 +249,28 @@ def test_the_hot_loop_is_where_a_and_b_are_multiplied(kernel, architecture):
         with pytest.raises(ArgumentError, match=rf"architecture: got {architecture}, needs sm_90.* for {kernel.name}"):
             sass(kernel, architecture)
         return
-    loop = hot_loop(sass(kernel, architecture))
-    multiplied = [i for i in loop if sass_module._multiply_adds(i)]
-    assert {i.file for i in loop} <= kernel.files.keys()  # and not CUDA's own headers
+    loop = compiled.loop(kernel, architecture)
+    assert set(loop.files) <= kernel.files.keys()  # and not CUDA's own headers
     if kernel.exact:  # of wgmma the listing names the line that an operand comes from
         products = 3 * kernel.parameters["BK"] // 8 if kernel.types == SPLIT else kernel.parameters["BK"] // 16
-        assert Counter(i.opcode.split(".")[0] for i in loop)["HGMMA"] == products
+        assert loop.opcodes["HGMMA"] == products
         return
-    assert not {"STG", "EXIT"} & {i.opcode.split(".")[0] for i in loop}
-    assert {i.file for i in multiplied} == {kernel.path.name}
-    lines, source = {i.line for i in multiplied}, kernel.source.splitlines()
+    assert not {"STG", "EXIT"} & loop.opcodes.keys()
+    assert loop.multiplied.keys() == {kernel.path.name}
+    lines, source = loop.multiplied[kernel.path.name], kernel.source.splitlines()
     wanted = MULTIPLIED_AT.get(kernel.name, "acc[m")
     assert lines and all(wanted in source[line - 1] for line in lines)
     if kernel.types.name == "FP16":
         fragments = kernel.parameters["WM"] * kernel.parameters["WN"] // 256
         steps = kernel.parameters.get("BK", 16) // 16
-        assert Counter(i.opcode.split(".")[0] for i in loop)["HMMA"] % (2 * fragments * steps) == 0
-    line = min(lines)
-    assert f"round line {line}" in sass_table(kernel, architecture).note or len(lines) > 1
+        assert loop.opcodes["HMMA"] % (2 * fragments * steps) == 0
+    assert f"round line {lines[0]}" in loop.note or len(lines) > 1
 
 
 @pytest.mark.parametrize("kernel", variants.HOPPER_STEPS, ids=lambda kernel: kernel.label)
 def test_the_hot_loop_of_wgmma(kernel):
     """Sixteen of K at once, and nothing that goes between shared memory and registers."""
-    opcodes = Counter(i.opcode.split(".")[0] for i in hot_loop(sass(kernel, "sm_90")))
+    opcodes = compiled.loop(kernel).opcodes
     assert opcodes["HGMMA"] == kernel.parameters["BK"] // 16 and not {"LDS", "LDSM", "STS", "HMMA"} & opcodes.keys()
     assert ("STG" in opcodes) == bool(kernel.parameters["PERSISTENT"])  # of the tile before
     assert ("UTMALDG" in opcodes) == (kernel.parameters["THREADS"] == 256)
@@ -304,7 +302,7 @@ def test_tables_say_what_the_functions_return():
 def test_the_same_source_gives_the_same_report():
     first = [str(resources_table([TILE])), str(sass_table(TILE))]
     compiler._compile.cache_clear()
-    sass_module._disassemble.cache_clear()
+    sass_module.disassembled.cache_clear()
     assert [str(resources_table([TILE])), str(sass_table(TILE))] == first
 
 
@@ -322,7 +320,7 @@ def test_errors_are_clear(tmp_path, monkeypatch):
         resources(NAIVE, "sm_61")
     broken = dataclasses.replace(NAIVE.build(), cubin=b"not an ELF file")
     with pytest.raises(CompileError, match="nvdisasm cannot read 01_naive for sm_90: nvdisasm"):
-        sass_module._disassemble(broken, ())
+        sass_module.disassembled(broken, ())
     monkeypatch.setattr(sass_module, "find_nvidia_binary_utility", lambda name: None)
     with pytest.raises(CompileError, match=r"pip install -r requirements\.txt"):
-        sass_module._disassemble(broken, ())
+        sass_module.disassembled(broken, ())

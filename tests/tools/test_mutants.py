@@ -70,13 +70,16 @@ def test_mutants_of_changed_code_are_caught(tmp_path):
     assert not unexplained, "\n".join(unexplained)
 
 
-@every
-def test_a_sample_is_caught_again(kernel, tmp_path):
-    verdicts = RECORDED[kernel.name].verdicts
-    chosen = mutations.sample(kernel, verdicts)
-    assert len(chosen) > 4
-    missed = [str(mutant) for mutant in chosen if judge(mutant, tmp_path, verdicts[mutant.key]) in (None, SAME)]
-    assert not missed, "\n".join(missed)
+def test_a_sample_is_caught_again(tmp_path):
+    chosen = mutations.sampled(RECORDED)
+    assert {mutant.kernel for mutant in chosen} == set(KERNELS)
+    assert {mutant.rule for mutant in chosen} == set(RULES)
+    assert len(set(map(str, chosen))) == len(chosen) >= mutations.SAMPLE
+
+    def missed(mutant):
+        return judge(mutant, tmp_path, RECORDED[mutant.kernel.name].verdicts[mutant.key]) in (None, SAME)
+
+    assert not [str(mutant) for mutant in chosen if missed(mutant)]
 
 
 def test_every_line_that_is_broken_is_reached():
@@ -383,9 +386,11 @@ def test_the_command_line(three, monkeypatch, capsys):
     assert "k is never negative" in capsys.readouterr().out
 
 
-def test_the_sample_is_the_same_each_time():
-    kernel = find("07")
-    verdicts = RECORDED[kernel.name].verdicts
-    chosen = mutations.sample(kernel, verdicts)
-    assert chosen == mutations.sample(kernel, verdicts)
-    assert len({mutant.rule for mutant in chosen}) == len(chosen)
+def test_the_sample_changes_with_the_code_and_with_nothing_else(monkeypatch):
+    def keys():
+        return list(map(str, mutations.sampled(RECORDED)))
+
+    chosen = keys()
+    assert keys() == chosen
+    monkeypatch.setattr(mutations, "JUDGES", mutations.JUDGES[1:])
+    assert keys() != chosen and len(keys()) >= mutations.SAMPLE

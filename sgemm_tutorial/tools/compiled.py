@@ -1,0 +1,172 @@
+"""Records what the compiler makes of the book's kernels, so that nobody has to compile them to know.
+
+``python -m sgemm_tutorial.tools.compiled`` compiles what ``book/results/compiled.json`` lacks, or what has changed
+since, and writes it there. It may be interrupted, and goes on from there. `resources` reads what is recorded; the suite
+compiles what is not, and a sample of the rest again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .. import choice, compiler, operands, variants
+from ..catalogue import CATALOGUE, find
+from ..errors import ArgumentError
+from ..hardware import LIMITS
+from ..kernel import Kernel
+from ..model import resources as model
+from ..model.sass import hot_loop, multiply_adds, sass, sass_table
+from ..progress import bar
+from ..records import files
+from .sampling import sample
+
+ARCHITECTURES = tuple(LIMITS)[1:]  # NVRTC knows none before sm_75
+SAMPLE = 8
+SAVE = 20  # seconds, from one writing of the file to the next
+LIMIT = 60
+"""So many kernels, or architectures of one, may lack a record before the suite asks for it."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What a kernel's hot loop consists of.
+
+    Attributes
+    ----------
+    opcodes : dict of str to int
+        How often each is in it, without modifiers.
+    files : list of str
+        What its instructions are written in.
+    multiplied : dict of str to list of int
+        The lines of each file that its multiply-adds come from.
+    note : str
+        What `sass_table` says of it.
+    """
+
+    opcodes: dict[str, int]
+    files: list[str]
+    multiplied: dict[str, list[int]]
+    note: str
+
+
+@dataclass(frozen=True)
+class Compiled(model.Compiled):
+    """With its hot loop, where that is looked at."""
+
+    loop: Loop | None = None
+
+
+def plan() -> list[tuple[Kernel, str]]:
+    """Return what is recorded: kernels, and an architecture for each.
+
+    All that is in the catalogue, the steps of 13 and 12 with any of its settings are compiled for every architecture
+    that they can be for, other variants for the one that is compiled for unless something else is asked.
+    """
+    everywhere = (*CATALOGUE, *variants.STEPS, variants.STEP_IN_FP64)
+    items = [(kernel, architecture) for kernel in everywhere for architecture in ARCHITECTURES]
+    items += [(kernel, architecture) for architecture in ARCHITECTURES for kernel in settled(architecture)]
+    items += [(kernel, compiler.ARCHITECTURE) for kernel in variants.EVERY]
+    return [item for item in dict.fromkeys(items) if _possible(*item)]
+
+
+def settled(architecture: str) -> Iterator[Kernel]:
+    """Yield 12 with each of its settings, as it is for rows that lie in fours of words, and for others."""
+    for setting in choice.SETTINGS:
+        kernel = find("12").variant(**choice.named(setting))
+        for side in (8, 7):
+            N = 1 if kernel.parameters["BN"] == 1 else side
+            yield kernel.chosen(operands.imagined(8, N, side, kernel.types), architecture)
+
+
+def _possible(kernel: Kernel, architecture: str) -> bool:
+    """Whether a kernel can be compiled for an architecture."""
+    try:
+        compiler.digest(kernel.instance, architecture)
+    except ArgumentError:
+        return False
+    return kernel.dynamic_shared_bytes <= LIMITS[architecture].max_shared_per_block
+
+
+def name_of(kernel: Kernel, architecture: str) -> str:
+    """Return what the recording knows a kernel on an architecture by."""
+    return ", ".join(filter(None, (kernel.name, kernel.expression, kernel.label, architecture)))
+
+
+def compiled(kernel: Kernel, architecture: str) -> Compiled:
+    """Compile a kernel and return what the recording is to say of it."""
+    looked_at = kernel in CATALOGUE or kernel in variants.HOPPER_STEPS
+    return Compiled(
+        compiler.digest(kernel.instance, architecture),
+        model.allotted(kernel, architecture),
+        _loop(kernel, architecture) if looked_at else None,
+    )
+
+
+def _loop(kernel: Kernel, architecture: str) -> Loop:
+    code = hot_loop(sass(kernel, architecture))
+    multiplied = {(of.file, of.line) for of in code if multiply_adds(of)}
+    return Loop(
+        dict(sorted(Counter(of.opcode.partition(".")[0] for of in code).items())),
+        sorted({of.file for of in code}),
+        {file: sorted(line for of, line in multiplied if of == file) for file, _ in sorted(multiplied)},
+        sass_table(kernel, architecture).note,
+    )
+
+
+def loop(kernel: Kernel, architecture: str = compiler.ARCHITECTURE) -> Loop:
+    """Return what a kernel's hot loop consists of, as it is recorded or, if it is not, compiled now."""
+    found = load().get(name_of(kernel, architecture))
+    if found and found.loop and found.digest == compiler.digest(kernel.instance, architecture):
+        return found.loop
+    return _loop(kernel, architecture)
+
+
+def load() -> dict[str, Compiled]:
+    """Return what is recorded, by `name_of`."""
+    return files.load(model.RECORD, dict[str, Compiled]) if model.RECORD.exists() else {}
+
+
+def missing() -> list[tuple[Kernel, str]]:
+    """Return what of the plan has no record, or one of other code or from another compiler."""
+    known = load()
+
+    def has_changed(kernel: Kernel, architecture: str) -> bool:
+        found = known.get(name_of(kernel, architecture))
+        return not found or found.digest != compiler.digest(kernel.instance, architecture)
+
+    return [item for item in plan() if has_changed(*item)]
+
+
+def sampled() -> list[tuple[Kernel, str]]:
+    """Return the few of what is recorded that are compiled again, others whenever the recording changes."""
+    known = load()
+    items = {name_of(*item): item for item in plan()}
+    seed = hashlib.sha256("".join(of.digest for of in known.values()).encode()).hexdigest()
+    return [items[name] for name in sample(items.keys() & known.keys(), SAMPLE, seed)]
+
+
+def main() -> None:
+    """Record what is missing, and drop what is in the plan no more."""
+    known, todo = dict(load()), missing()
+    names = [name_of(*item) for item in plan()]
+    saved = time.monotonic()
+
+    def save() -> None:
+        files.write(model.RECORD, {name: known[name] for name in names if name in known})
+
+    try:
+        for item in bar(todo, unit="kernel"):
+            known[name_of(*item)] = compiled(*item)
+            if time.monotonic() > saved + SAVE:
+                save()
+                saved = time.monotonic()
+    finally:
+        save()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What is recorded of machine code is what the compiler makes today, and only of the very same source and options."""
+
+import dataclasses
+
+import pytest
+
+from sgemm_tutorial import compiler, find, resources
+from sgemm_tutorial.model import resources as model
+from sgemm_tutorial.tools import compiled
+
+RECORDED = compiled.load()
+NAIVE = find("01")
+
+
+@pytest.fixture(scope="module")
+def missing():
+    """What has no record, and is compiled by the tests that ask for it."""
+    return compiled.missing()
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    """What is compiled again."""
+    return compiled.sampled()
+
+
+def test_little_is_compiled_for_want_of_a_record(missing):
+    assert len(missing) <= compiled.LIMIT, f"run `make compiled`: {len(missing)} are not recorded as they are now"
+
+
+def test_only_what_is_planned_is_recorded():
+    assert RECORDED.keys() <= {compiled.name_of(*item) for item in compiled.plan()}
+
+
+@pytest.mark.parametrize("number", range(compiled.SAMPLE))
+def test_a_sample_is_compiled_again(number, sampled, missing):
+    if sampled[number] not in missing:
+        assert compiled.compiled(*sampled[number]) == RECORDED[compiled.name_of(*sampled[number])]
+
+
+def test_the_sample_is_the_same_each_time(sampled):
+    assert compiled.sampled() == sampled and len(set(sampled)) == compiled.SAMPLE
+
+
+@pytest.fixture
+def recording(tmp_path, monkeypatch):
+    """A recording of one kernel with figures that no compiler gives, and where it is."""
+    figures = dataclasses.replace(model.allotted(NAIVE, "sm_90"), registers=7)
+    recorded = {compiler.digest(NAIVE.instance, "sm_90"): figures}
+    monkeypatch.setattr(model, "_recorded", lambda: recorded)
+    return figures
+
+
+def test_what_is_recorded_is_not_compiled(recording, monkeypatch):
+    monkeypatch.setattr(compiler, "_compile", None)
+    assert resources(NAIVE, "sm_90") == recording
+
+
+def test_of_anything_else_the_compiler_is_asked(recording, tmp_path, monkeypatch):
+    copy = dataclasses.replace(NAIVE, folder=tmp_path)
+    copy.path.write_text(NAIVE.source)
+    assert resources(copy) == recording
+    copy.path.write_text(NAIVE.source + "\n")
+    other = NAIVE.parameters["BM"] // 2
+    for kernel, architecture in ((copy, "sm_90"), (NAIVE, "sm_80"), (NAIVE.variant(BM=other), "sm_90")):
+        assert resources(kernel, architecture).registers > 7
+    monkeypatch.setattr(compiler, "_toolchain", lambda: ("another",))
+    assert resources(NAIVE).registers > 7
+
+
+def test_recording_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
+    plan = [(NAIVE, "sm_80"), (NAIVE, "sm_90"), (find("02"), "sm_90")]
+    made = []
+
+    def interrupted(kernel, architecture):
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        made.append((kernel, architecture))
+        return dataclasses.replace(
+            RECORDED[compiled.name_of(NAIVE, "sm_90")], digest=compiler.digest(kernel.instance, architecture)
+        )
+
+    monkeypatch.setattr(model, "RECORD", tmp_path / "compiled.json")
+    monkeypatch.setattr(compiled, "plan", lambda: plan)
+    monkeypatch.setattr(compiled, "compiled", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compiled.main()
+    assert made == plan[:2] and compiled.missing() == plan[2:]
+    monkeypatch.setattr(compiled, "compiled", lambda *item: made.pop() and interrupted(*item))
+    compiled.main()
+    assert compiled.missing() == [] and list(compiled.load()) == [compiled.name_of(*item) for item in plan]
+    monkeypatch.setattr(compiled, "plan", lambda: plan[1:])
+    compiled.main()
+    assert list(compiled.load()) == [compiled.name_of(*item) for item in plan[1:]]
