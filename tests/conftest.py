@@ -15,7 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from sgemm_tutorial.correctness import IN_MEMORY
 
-from . import shared_runs
+from . import heap, shared_runs
 
 LONGEST = (
     "tests/book/test_book.py",
@@ -95,6 +95,13 @@ def pytest_collection_modifyitems(config, items):
         return LONGEST.index(place) if place in LONGEST else len(LONGEST)
 
     items.sort(key=order)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Free what only the tests of a file have held."""
+    if nextitem is None or nextitem.path != item.path:
+        heap.give_back()
 
 
 def pytest_collection():

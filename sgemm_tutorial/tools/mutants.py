@@ -299,6 +299,13 @@ def instances(kernel: Kernel) -> list[Kernel]:
     return [kernel.variant(**arguments) for arguments in INSTANCES.get(kernel.name, ())] or [kernel]
 
 
+def require_sound(kernel: Kernel) -> None:
+    """Raise RuntimeError if a kernel fails the suite as it is: then whatever is broken in it would be caught."""
+    result = correctness.suite(kernel, on_gpu=False)
+    if not result.passed:
+        raise RuntimeError(f"{kernel.expression} is not right before it is broken: {result.failures()}")
+
+
 def mutants(kernel: Kernel) -> list[Mutant]:
     """Return the kernel broken in every way the rules know, each way once, its headers' lines among them."""
     found: dict[tuple[str, str], Mutant] = {}
@@ -573,7 +580,10 @@ def record(kernels: Sequence[Kernel], jobs: int = 1) -> dict[str, Judged]:
         if dataclasses.replace(before, verdicts={}) == now:
             now.verdicts.update((key, found) for key, found in before.verdicts.items() if key in made)
         known[kernel.name] = now
-        todo += [(kernel.name, key, before.verdicts.get(key) or "") for key in made if key not in now.verdicts]
+        left = [(kernel.name, key, before.verdicts.get(key) or "") for key in made if key not in now.verdicts]
+        for instance in instances(kernel) if left else ():
+            require_sound(instance)
+        todo += left
 
     def in_order() -> dict[str, Judged]:
         ordered = {}

@@ -219,11 +219,11 @@ async function drive(box, view) {
     await note("left");
     put(steps, 5);
     await note("slider");
-    const from = Math.min(3, controls[steps].values.length - 4);  // three to be played
-    await link(begin.with(steps, from));
+    const first = Math.min(3, controls[steps].values.length - 4);  // so that three can be played
+    await link(begin.with(steps, first));
     await note("link");
     box.querySelector("[aria-label=Play]").click();
-    await until(() => state()[steps] >= from + 2);
+    await until(() => state()[steps] >= first + 2);
     box.querySelector("[aria-label=Pause]").click();
     await note("played", () => {});  // who plays is not followed
   }
@@ -236,10 +236,10 @@ async function drive(box, view) {
   };
   for (const [i, {panel, axis, at}] of picks.entries()) {
     await link(begin);
-    const [x, y] = axis === "x" ? [at[4][0], 9] : [9, at[4][0]];
-    point("pointermove", panel, x, y);
+    const there = axis === "x" ? [at[4][0], 9] : [9, at[4][0]];
+    point("pointermove", panel, ...there);
     await note(`pointermove ${i}`, () => {});  // nor who only points
-    point("pointerdown", panel, x, y);
+    point("pointerdown", panel, ...there);
     await note(`pointerdown ${i}`);
   }
   for (const [i, {panel, box: [left, top, width, height], cells}] of areas.entries()) {
@@ -403,8 +403,9 @@ def test_players_show_what_they_carry(seen, book):
                 link = min(3, last - 3)
                 steps = {"forward": forward, "right": right, "left": right - 1, "slider": min(5, last), "link": link}
                 wanted |= {what: [*begin[:at], step, *begin[at + 1 :]] for what, step in steps.items()}
-                seen_playing = range(link + 1, link + 4)
-                played = [wanted_of(data, [*begin[:at], step, *begin[at + 1 :]])[0] for step in seen_playing]
+                played = [
+                    wanted_of(data, [*begin[:at], step, *begin[at + 1 :]])[0] for step in range(link + 1, link + 4)
+                ]
                 assert states["played"]["said"] in played, (name, player)
         lasts = [len(control["values"]) - 1 for control in controls]
         wanted["far"] = [0 if start else last for start, last in zip(begin, lasts, strict=True)]

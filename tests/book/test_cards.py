@@ -11,6 +11,7 @@ from IPython.utils.capture import capture_output
 
 from sgemm_tutorial.records import cards
 
+from .. import heap
 from .test_notebooks import NOTEBOOKS, RAISES
 
 OTHERS = sorted(set(cards.recorded()) - {cards.shown()})
@@ -31,6 +32,7 @@ def shell(monkeypatch):
     InteractiveShell.clear_instance()
     gc.collect()  # what the notebook held, and nothing older
     gc.unfreeze()
+    heap.give_back()
 
 
 def failures(path, shell):
