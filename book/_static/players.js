@@ -39,10 +39,12 @@ function picture({elements, layers}, values) {
   return [body.join(""), words.join(" ")].map(text => text.replace(/\{([a-z ]+)\}/g, number));
 }
 
-// What a state looks up by the values of some of the controls.
-function lookedUp({on, names, rows}, state) {
-  const row = rows[on.map(control => state[control]).join()];
-  return Object.fromEntries(names.map((name, i) => [name, row[i]]));
+// What a state looks up in tables, each by the values of some of the controls.
+function lookedUp({tables}, state) {
+  return Object.fromEntries(tables.flatMap(({on, names, rows}) => {
+    const row = rows[on.map(control => state[control]).join()];
+    return names.map((name, i) => [name, row[i]]);
+  }));
 }
 
 class Player {
@@ -65,29 +67,57 @@ class Player {
       this.step(by);
     });
     for (const pick of this.picks || []) this.pickNearest(pick);
+    for (const area of this.areas || []) this.pickCell(area);
     addEventListener("hashchange", () => this.followAddress());
     this.state = this.controls.map(control => control.start);
     this.show();
     this.followAddress();
   }
 
-  // A pointer on a picture shows the nearest of a control's values; pressed, it sets the control.
-  pickNearest({panel, control, axis, at}) {
+  // A pointer on a picture shows what it points at; pressed, it sets the controls. `aim` says which to which values, in
+  // pairs, given where the pointer is in pixels of the drawing.
+  point(panel, aim) {
     const drawing = this.drawings[panel];
-    const nearest = event => {
-      const {left, top, width} = drawing.getBoundingClientRect();
-      const pixels = (axis === "x" ? event.clientX - left : event.clientY - top) * drawing.viewBox.baseVal.width / width;
-      const far = at.map(([place]) => Math.abs(place - pixels));
-      return at[far.indexOf(Math.min(...far))][1];
+    drawing.style.cursor = "crosshair";
+    const aimed = event => {
+      const {left, top, width} = drawing.getBoundingClientRect(), scale = drawing.viewBox.baseVal.width / width;
+      return aim((event.clientX - left) * scale, (event.clientY - top) * scale);
     };
     drawing.addEventListener("pointermove", event => {
-      const value = nearest(event);
-      if (value === this.state[control]) return;
+      const found = aimed(event).filter(([control, value]) => value !== this.state[control]);
+      if (!found.length) return;
       this.pause();
-      this.state[control] = value;
+      for (const [control, value] of found) this.state[control] = value;
       this.show();
     });
-    drawing.addEventListener("pointerdown", event => { this.pause(); this.set(control, nearest(event)); });
+    drawing.addEventListener("pointerdown", event => {
+      for (const [control, value] of aimed(event)) {
+        this.pause();
+        this.set(control, value);
+      }
+    });
+  }
+
+  // The nearest of a control's values.
+  pickNearest({panel, control, axis, at}) {
+    this.point(panel, (x, y) => {
+      const far = at.map(([place]) => Math.abs(place - (axis === "x" ? x : y)));
+      return [[control, at[far.indexOf(Math.min(...far))][1]]];
+    });
+  }
+
+  // The values that a cell holds, as one number.
+  pickCell({panel, box: [left, top, width, height], controls, cells}) {
+    this.point(panel, (x, y) => {
+      const row = cells[Math.floor((y - top) / height * cells.length)];
+      let number = row && row[Math.floor((x - left) / width * row.length)];
+      if (number === undefined) return [];
+      return [...controls].reverse().map(control => {
+        const values = this.controls[control].values.length, value = number % values;
+        number = (number - value) / values;
+        return [control, value];
+      });
+    });
   }
 
   // Show what the address names, if it names this player.
@@ -105,14 +135,15 @@ class Player {
     const set = value => this.set(i, Number(value));
     if (control.kind === "step" || control.kind === "range") {
       const slider = make("input", {type: "range", min: 0, max: control.values.length - 1, "aria-label": control.name});
-      const label = make("output", {});
+      const longest = Math.max(...control.values.map(value => value.length));
+      const label = make("output", {style: `flex: 0 1 ${longest}ch`}); // so that nothing moves with the value
       slider.oninput = () => { this.pause(); set(slider.value); };
       control.refresh = value => {
         slider.value = value;
         label.textContent = control.values[value];
         slider.setAttribute("aria-valuetext", control.values[value]);
       };
-      if (control.kind === "range") return make("span", {class: "sg-steps"}, make("span", {}, control.name), slider, label);
+      if (control.kind === "range") return make("span", {class: "sg-range"}, make("span", {}, control.name), slider, label);
       const back = make("button", {type: "button", "aria-label": "One step back"}, "‹");
       const forward = make("button", {type: "button", "aria-label": "One step forward"}, "›");
       back.onclick = () => this.step(-1);

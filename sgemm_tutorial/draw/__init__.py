@@ -3,7 +3,8 @@
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`,
 `fragments` and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
 happens when, and `charts`, `spread` and `climb` draw numbers. `player` makes pictures that move, or that a reader sets:
-`reads` of a warp's requests, `tile_layouts` of a tile in shared memory, `pipeline` of the stages of one.
+`reads` of a warp's requests, `tile_layouts` of a tile in shared memory, `tile_walk` of who has
+what of tiles, as `staged` reads it off a trace, `pipeline` of the stages of a pipeline.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 
@@ -21,15 +22,17 @@ from .memories import memories
 from .outer import outer_product
 from .owners import hierarchy
 from .pipeline import Ring, pipeline
-from .player import Computed, Control, Layer, Pick, Player, Preset, film, looked_up
+from .player import Area, Computed, Control, Layer, Pick, Player, Preset, film, looked_up
 from .reads import warp_reads
 from .requests import address_line, banks
 from .speeds import speeds
 from .spread import spread
 from .tile_layouts import TileAccess, TileLayout, bank_layouts
+from .tile_walk import tile_walk
 from .timeline import timeline
 
 __all__ = [
+    "Area",
     "Computed",
     "Control",
     "Figure",
@@ -67,6 +70,7 @@ __all__ = [
     "scaling",
     "speeds",
     "spread",
+    "tile_walk",
     "tiles",
     "timeline",
     "warp_reads",

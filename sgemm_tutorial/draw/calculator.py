@@ -16,9 +16,9 @@ from ..kernel import Kernel
 from ..model.occupancy import Occupancy, occupancy
 from ..model.resources import resources
 from .figure import BLUE, BODY, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, Box, Figure, Page, page
-from .player import Computed, Control, Layer, Player, Preset
+from .player import WIDTH, Computed, Control, Layer, Player, Preset
 
-WIDTH, HEIGHT = 312, 304
+HEIGHT = 304
 RESOURCES = ("threads", "registers", "shared memory", "block slots")
 DRAWN = 32
 """Blocks that a bar shows at most: more never fit."""

@@ -16,9 +16,8 @@ from ..simulation import Run
 from ..simulator import ptx
 from ..simulator.counting import Counts
 from .figure import BLUE, GREEN, LINE, MARGIN, ORANGE, PALE, PINK, SMALL, TITLE, Figure, Page, page
-from .player import Layer, Pick, Player, film
+from .player import WIDTH, Layer, Pick, Player, film
 
-WIDTH = 312
 ROW, CODE = 17, 12
 """Pixels from one row of code to the next, and the size of its letters."""
 LETTER = 7.3

@@ -18,16 +18,16 @@ from ..kernel import Kernel
 from ..simulation import Run, simulate
 from ..simulator.batch import Access, Event
 from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, page
-from .player import Control, Layer, Player
-from .reads import WIDTH
+from .player import WIDTH, Control, Layer, Player
 
 FREE, COMING, THERE, READ = range(4)
 """What a stage is: nobody's, waited for, complete, or read."""
 FILLS = {COMING: ORANGE, THERE: PALE, READ: BLUE}
 NAMES = {COMING: "pair {} on the way", THERE: "pair {} is there", READ: "pair {} is read"}
 TILES, FULL, EMPTY = "tiles", "full", "empty"
+OPERANDS, REGISTERS = ("A", "B"), "registers"
 ROW, PITCH = 22, 26  # height of a stage's bar, and from one to the next
-LEFT, TOP = MARGIN + 78, 4 * LINE
+TOP = 4 * LINE
 LETTERS = 38  # of a line of text below the bars
 
 
@@ -54,6 +54,16 @@ class Ring:
 
 
 @dataclass(frozen=True)
+class _Rows:
+    """What stands before the bars, where they begin, how wide a step is and how high the picture."""
+
+    names: Sequence[str]
+    left: float
+    width: float
+    tall: float
+
+
+@dataclass(frozen=True)
 class _Step:
     """Some threads do something, with a stage or with none."""
 
@@ -66,6 +76,8 @@ class _Step:
     @property
     def words(self) -> str:
         return {
+            "load": "load a pair into registers",
+            "store": f"store it to stage {self.stage}",
             "copy": f"copy to stage {self.stage}",
             "read": f"read stage {self.stage}",
             "multiply": f"multiply stage {self.stage}",
@@ -93,6 +105,8 @@ def pipeline(
 ) -> Player:
     """Draw what a block does with the stages of its pipeline, step by step, and where a kernel goes wrong, how.
 
+    Where nothing is copied asynchronously, tiles travel through registers, which are drawn like a stage more.
+
     Parameters
     ----------
     name : str
@@ -111,29 +125,31 @@ def pipeline(
         A kernel does nothing with the stages.
     """
     films, faults = [], []
-    for kernel in kernels.values():
-        left = _tried(kernel, A, B)
-        films.append(list(_steps(left, rings, stages)))
+    found = [_tried(kernel, A, B) for kernel in kernels.values()]
+    registers = not any(event.kind in ("copy", "commit copies") for left in found for event in left.events)
+    for kernel, left in zip(kernels.values(), found, strict=True):
+        films.append(list(_steps(left, rings, stages, registers)))
         faults.append(left if isinstance(left, SimulationFault) else None)
-        if not films[-1]:
+        if all(step.stage not in range(stages) for step in films[-1]):
             raise ArgumentError("rings", f"places that {kernel.name} does nothing with", "those of its stages")
     most = max(len(film) + (fault is not None) for film, fault in zip(films, faults, strict=True))
-    width = (WIDTH - MARGIN - LEFT) / most
-    texts = max(len(_lines(fault)) for fault in faults)
-    tall = TOP + stages * PITCH + texts * 18 + MARGIN
+    names = [*map(str, range(stages)), *[REGISTERS] * registers]
+    left = MARGIN + (104 if registers else 78)
+    tall = TOP + len(names) * PITCH + max(len(_lines(fault)) for fault in faults) * 18 + MARGIN
+    rows = _Rows(names, left, (WIDTH - MARGIN - left) / most, tall)
     bars, words = {}, {}
     for i, (film, fault) in enumerate(zip(films, faults, strict=True)):
-        states = list(_states(film, stages))
+        states = list(_states(film, len(names), registers))
         for step in range(most):
             now = min(step, len(film) - 1)
             failed = fault if step >= len(film) else None
-            bars[i, step] = _bars(states[: now + 1], width, tall)
-            words[i, step] = _words(film[now], states[now], failed, now + (failed is not None), width, tall)
+            bars[i, step] = _bars(states[: now + 1], rows)
+            words[i, step] = _words(film[now], states[now], failed, now + (failed is not None), rows)
     controls = [
         Control("Kernel", list(kernels)),
         Control("Step", [f"step {step + 1} of {most}" for step in range(most)], "step"),
     ]
-    panel = [Layer((), {(): _frame(stages, tall)}), Layer((0, 1), bars), Layer((0, 1), words)]
+    panel = [Layer((), {(): _frame(rows)}), Layer((0, 1), bars), Layer((0, 1), words)]
     kernel = next(iter(kernels.values()))
     return Player(name, f"Block 0 of {kernel.name} and the stages of its pipeline, step by step", controls, [panel])
 
@@ -145,26 +161,29 @@ def _tried(kernel: Kernel, A: np.ndarray, B: np.ndarray) -> Run | SimulationFaul
         return fault
 
 
-def _steps(left: Run | SimulationFault, rings: Sequence[Ring], stages: int) -> Iterator[_Step]:
-    """Yield what the block does with its stages, the same thing in a row as one step."""
+def _steps(left: Run | SimulationFault, rings: Sequence[Ring], stages: int, registers: bool) -> Iterator[_Step]:
+    """Yield what the block does with its stages and registers, the same thing in a row as one step."""
     events, at, happened = left.events, 0, []
     for number, access in enumerate(left.trace):
         while at < len(events) and events[at].before <= number:
             happened.append(events[at])
             at += 1
         happened.append(access)
-    steps = [step for what in (*happened, *events[at:]) if (step := _step(what, rings, stages))]
+    steps = [step for what in (*happened, *events[at:]) if (step := _step(what, rings, stages, registers))]
     for _, same in groupby(steps, key=lambda step: (step.does, step.stage)):
         first, *others = same
         threads = [first.threads, *(step.threads for step in others)]
         yield replace(first, threads=(min(low for low, _ in threads), max(high for _, high in threads)))
 
 
-def _step(what: Access | Event, rings: Sequence[Ring], stages: int) -> _Step | None:
-    """Return what an access or an event does with a stage; None if that is nothing of account."""
+def _step(what: Access | Event, rings: Sequence[Ring], stages: int, registers: bool) -> _Step | None:
+    """Return what an access or an event does with a stage or registers; None if that is nothing of account."""
     threads = int(what.threads.min()), int(what.threads.max())
     if isinstance(what, Access):
-        does, offset, pending = {"load": "read", "store": "copy"}[what.kind], int(what.offsets.min()), 0
+        if registers and what.space == "global" and what.kind == "load" and what.array in OPERANDS:
+            return _Step("load", stages, what.line, threads)
+        does = {"load": "read", "store": "store" if registers else "copy"}[what.kind]
+        offset, pending = int(what.offsets.min()), 0
     else:
         does, offset, pending = what.kind, what.offset, what.pending
     if not what.array:
@@ -179,18 +198,24 @@ def _step(what: Access | Event, rings: Sequence[Ring], stages: int) -> _Step | N
     return None
 
 
-def _states(film: Sequence[_Step], stages: int) -> Iterator[list[tuple[int, int]]]:
-    """Yield after each step what each stage is, and the number of the pair of tiles in it, -1 for none."""
-    state, tile = [FREE] * stages, [-1] * stages
+def _states(film: Sequence[_Step], rows: int, registers: bool) -> Iterator[list[tuple[int, int]]]:
+    """Yield after each step what each stage is, and the number of the pair of tiles in it, -1 for none; registers last.
+
+    What threads have stored themselves is there for all of them from the next barrier on.
+    """
+    state, tile = [FREE] * rows, [-1] * rows
     copied: list[int] = []  # to which stages since the last group ended
     groups: list[list[int]] = []
     number = 0
     for step in film:
-        if step.does == "copy":
+        if step.does in ("copy", "load"):
             if state[step.stage] != COMING:
                 tile[step.stage], number = number, number + 1
             state[step.stage] = COMING
             copied.append(step.stage)
+        elif step.does == "store":
+            state[step.stage], tile[step.stage] = COMING, tile[-1]
+            state[-1], tile[-1] = FREE, -1
         elif step.does == "commit copies":
             groups.append(copied)
             copied = []
@@ -206,6 +231,8 @@ def _states(film: Sequence[_Step], stages: int) -> Iterator[list[tuple[int, int]
             state[step.stage] = FREE
         elif step.does == "barrier":
             state = [FREE if was == READ else was for was in state]
+            if registers:
+                state[:-1] = [THERE if was == COMING else was for was in state[:-1]]
         yield list(zip(state, tile, strict=True))
 
 
@@ -214,46 +241,47 @@ def _lines(fault: SimulationFault | None) -> list[str]:
     return textwrap.wrap(fault.detail, LETTERS) if fault else []
 
 
-def _frame(stages: int, tall: float) -> Figure:
-    with page(tall, WIDTH) as sheet:
+def _frame(rows: _Rows) -> Figure:
+    with page(rows.tall, WIDTH) as sheet:
         sheet.text(MARGIN, LINE, "Stages", TITLE, weight="bold")
         for x, fill, text in ((92, ORANGE, "coming"), (172, PALE, "there"), (242, BLUE, "read")):
             sheet.boxes([(x, LINE - 12, 12, 12)], fill)
             sheet.text(x + 17, LINE, text, SMALL)
-        edges = [(LEFT, TOP + stage * PITCH, WIDTH - MARGIN - LEFT, ROW) for stage in range(stages)]
+        edges = [(rows.left, TOP + i * PITCH, WIDTH - MARGIN - rows.left, ROW) for i in range(len(rows.names))]
         sheet.boxes(edges, edgecolor=(INK, 0.35), linewidth=0.7)
         return sheet.finish("")
 
 
-def _bars(states: Sequence[Sequence[tuple[int, int]]], width: float, tall: float) -> Figure:
+def _bars(states: Sequence[Sequence[tuple[int, int]]], rows: _Rows) -> Figure:
     """Draw what each stage has been so far, from left to right."""
-    with page(tall, WIDTH) as sheet:
+    with page(rows.tall, WIDTH) as sheet:
         for step, stages in enumerate(states):
-            for stage, (state, _) in enumerate(stages):
+            for i, (state, _) in enumerate(stages):
                 if state != FREE:
-                    sheet.boxes([(LEFT + step * width, TOP + stage * PITCH, width, ROW)], FILLS[state])
+                    sheet.boxes([(rows.left + step * rows.width, TOP + i * PITCH, rows.width, ROW)], FILLS[state])
         return sheet.finish("")
 
 
 def _words(
-    step: _Step, stages: Sequence[tuple[int, int]], fault: SimulationFault | None, at: int, width: float, tall: float
+    step: _Step, stages: Sequence[tuple[int, int]], fault: SimulationFault | None, at: int, rows: _Rows
 ) -> Figure:
     """Say who does what, which pair of tiles each stage has, and what has gone wrong."""
-    with page(tall, WIDTH) as sheet:
+    with page(rows.tall, WIDTH) as sheet:
         sheet.text(MARGIN, 2 * LINE, fault.kind if fault else step.words, weight="bold")
         where = f"line {fault.line}, thread {fault.thread}" if fault else f"{step.who}, line {step.line}"
         sheet.text(MARGIN, 3 * LINE - 2, where, SMALL)
-        for stage, (_, tile) in enumerate(stages):
-            text = f"{stage}: pair {tile}" if tile >= 0 else f"{stage}: –"
-            sheet.text(MARGIN, TOP + stage * PITCH + 16, text, SMALL)
-        x, bottom = LEFT + (at + 1) * width, TOP + len(stages) * PITCH
+        for i, ((_, tile), name) in enumerate(zip(stages, rows.names, strict=True)):
+            pair = f"{tile}" if name == REGISTERS else f"pair {tile}"
+            sheet.text(MARGIN, TOP + i * PITCH + 16, f"{name}: {pair if tile >= 0 else '–'}", SMALL)
+        x, bottom = rows.left + (at + 1) * rows.width, TOP + len(stages) * PITCH
         sheet.lines([[(x, TOP - 4), (x, bottom)]], INK, linewidth=1.5)
         if fault:
             for i, line in enumerate(_lines(fault)):
                 sheet.text(MARGIN, bottom + (i + 1) * 18, line, SMALL)
             return sheet.finish(f"The simulator stops here: {fault}.")
         each = "; ".join(
-            f"stage {stage}: " + (NAMES[state].format(tile) if state != FREE else "free")
-            for stage, (state, tile) in enumerate(stages)
+            f"{name if name == REGISTERS else 'stage ' + name}: "
+            + (NAMES[state].format(tile) if state != FREE else "free")
+            for (state, tile), name in zip(stages, rows.names, strict=True)
         )
         return sheet.finish(f"{step.who}, line {step.line}: {step.words}. {each[0].upper()}{each[1:]}.")

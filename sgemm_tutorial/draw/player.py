@@ -17,7 +17,10 @@ from itertools import count
 from typing import Any
 
 from ..errors import ArgumentError
-from .figure import Figure
+from .figure import Box, Figure
+
+WIDTH = 312
+"""Pixels of a picture that has another beside it: on a phone, they stand one below the other."""
 
 _ELEMENT = re.compile(r"<path [^>]*/>|<text [^>]*>[^<]*</text>")
 _NAME = re.compile(r"[a-z][a-z-]*")
@@ -83,13 +86,24 @@ class Computed:
     numbers: Callable[[Sequence[int]], Mapping[str, int | str]]
 
 
-def looked_up(on: Sequence[int], texts: Mapping[tuple[int, ...], Mapping[str, int | str]]) -> Computed:
-    """Return what is not computed but looked up by the values of some controls; the same names for all of them."""
-    names = list(next(iter(texts.values())))
-    rows = {_key(of): [row[name] for name in names] for of, row in texts.items()}
-    return Computed(
-        "lookedUp", {"on": on, "names": names, "rows": rows}, lambda state: texts[tuple(state[i] for i in on)]
-    )
+def looked_up(*tables: tuple[Sequence[int], Mapping[tuple[int, ...], Mapping[str, int | str]]]) -> Computed:
+    """Return what is not computed but looked up in tables.
+
+    Parameters
+    ----------
+    tables : tuple of (sequence of int, mapping)
+        The controls by whose values to look, and by the places of these the numbers and texts, the same names for all.
+    """
+    data = []
+    for on, texts in tables:
+        names = list(next(iter(texts.values())))
+        rows = {_key(of): [row[name] for name in names] for of, row in texts.items()}
+        data.append({"on": on, "names": names, "rows": rows})
+
+    def found(state: Sequence[int]) -> dict[str, int | str]:
+        return {name: value for on, texts in tables for name, value in texts[tuple(state[i] for i in on)].items()}
+
+    return Computed("lookedUp", {"tables": data}, found)
 
 
 @dataclass(frozen=True)
@@ -110,6 +124,29 @@ class Pick:
     control: int
     axis: str
     at: Sequence[tuple[float, int]]
+
+
+@dataclass(frozen=True)
+class Area:
+    """Controls that a pointer on a part of a picture sets together.
+
+    Attributes
+    ----------
+    panel : int
+        The picture, by its place.
+    box : tuple of float
+        The part, in pixels: left, top, width and height.
+    controls : sequence of int
+        The controls, by their places.
+    cells : sequence of sequence of int
+        Rows of cells of one size that fill the part. Of each the places of the controls' values, as one number: the
+        last control's counts ones, the one before it as many as the last has values, and so on.
+    """
+
+    panel: int
+    box: Box
+    controls: Sequence[int]
+    cells: Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -148,6 +185,7 @@ class Player:
     computed : Computed, optional
     preset : Preset, optional
     picks : sequence of Pick, optional
+    areas : sequence of Area, optional
 
     Raises
     ------
@@ -162,6 +200,7 @@ class Player:
     computed: Computed | None = None
     preset: Preset | None = None
     picks: Sequence[Pick] = ()
+    areas: Sequence[Area] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -206,6 +245,8 @@ class Player:
             data["computed"] = {"script": self.computed.script, "data": self.computed.data}
         if self.picks:
             data["picks"] = [dataclasses.asdict(pick) for pick in self.picks]
+        if self.areas:
+            data["areas"] = [dataclasses.asdict(area) for area in self.areas]
         if self.preset:
             states = {_key(of): list(sets) for of, sets in self.preset.states.items()}
             data["preset"] = {"of": list(self.preset.of), "sets": list(self.preset.sets), "states": states}

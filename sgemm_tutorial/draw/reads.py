@@ -14,12 +14,10 @@ from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
 from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, Figure, Page, page, settings
-from .player import Layer, Player, film
+from .player import WIDTH, Layer, Player, film
 from .requests import served
 from .warp import in_words, lane_colour
 
-WIDTH = 312
-"""Pixels of one kernel's picture: on a phone, two stand one below the other."""
 PITCH = (WIDTH - 2 * MARGIN) / BANKS
 LANES_AT, ROWS_AT = 4 * LINE + 24, 5 * LINE + 13  # pixels from the top
 

@@ -12,9 +12,9 @@ from ..errors import ArgumentError
 from ..records.timings import Point, Record
 from .charts import COLOURS, CUBLAS, DASHES, Plot, short, speeds_of
 from .figure import INK, LINE, MARGIN, SMALL, TITLE, Figure, page
-from .player import Control, Layer, Pick, Player, looked_up
+from .player import WIDTH, Control, Layer, Pick, Player, looked_up
 
-WIDTH, HEIGHT = 312, 432
+HEIGHT = 432
 ROWS_AT = 3 * LINE + 8  # pixels from the top
 SIZE, CARD, MODEL, FIRST = range(4)
 """The controls; from the last on, a switch for each curve."""
@@ -95,7 +95,7 @@ def speeds(
             *(Control(kernel, ("off", "on"), "switch", int(kernel in (CUBLAS, *chosen))) for kernel in curves),
         ],
         [left, right],
-        looked_up((SIZE, CARD), texts),
+        looked_up(((SIZE, CARD), texts)),
         picks=[Pick(0, SIZE, "x", chart.places)],
     )
 

@@ -17,8 +17,8 @@ from ..errors import ArgumentError
 from ..simulator.counting import BANKS
 from ..simulator.memory import Violation, require_aligned
 from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, Box, Figure, page
-from .player import Control, Layer, Player
-from .reads import ROWS_AT, WIDTH, draw_request, frame, in_rows, stretches, under
+from .player import WIDTH, Control, Layer, Player
+from .reads import ROWS_AT, draw_request, frame, in_rows, stretches, under
 from .warp import in_words, lane_colour
 
 AROUND = BANKS * WORD

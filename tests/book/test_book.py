@@ -182,7 +182,7 @@ const rest = milliseconds => new Promise(done => setTimeout(done, milliseconds))
 const until = async met => { for (let tries = 250; tries && !met(); tries--) await rest(20); };
 // Drives a player as a reader would, and reports for each state what it says to those who don't see it.
 async function drive(box, view) {
-  const {controls, preset, picks = []} = JSON.parse(box.querySelector("script").textContent);
+  const {controls, preset, picks = [], areas = []} = JSON.parse(box.querySelector("script").textContent);
   const inputs = [...box.querySelectorAll(".sg-controls :is(input, select)")];
   const said = () => [...box.querySelectorAll("svg")].map(svg => svg.getAttribute("aria-label"));
   const drawn = () => [...box.querySelectorAll("svg")].map(svg => svg.children.length);
@@ -219,25 +219,37 @@ async function drive(box, view) {
     await note("left");
     put(steps, 5);
     await note("slider");
-    await link(begin.with(steps, 3));
+    const first = Math.min(3, controls[steps].values.length - 4);  // so that three can be played
+    await link(begin.with(steps, first));
     await note("link");
     box.querySelector("[aria-label=Play]").click();
-    await until(() => state()[steps] >= 5);
+    await until(() => state()[steps] >= first + 2);
     box.querySelector("[aria-label=Pause]").click();
     await note("played", () => {});  // who plays is not followed
   }
   await link(begin.map((start, i) => start ? 0 : controls[i].values.length - 1));
   await note("far");
+  const point = (type, panel, x, y) => {
+    const drawing = box.querySelectorAll("svg")[panel];
+    const {left, top, width} = drawing.getBoundingClientRect(), scale = width / drawing.viewBox.baseVal.width;
+    drawing.dispatchEvent(new view.PointerEvent(type, {clientX: left + x * scale, clientY: top + y * scale}));
+  };
   for (const [i, {panel, axis, at}] of picks.entries()) {
     await link(begin);
-    const drawing = box.querySelectorAll("svg")[panel];
-    const {left, top, width} = drawing.getBoundingClientRect();
-    const pixels = at[4][0] * width / drawing.viewBox.baseVal.width;
-    const [clientX, clientY] = axis === "x" ? [left + pixels, top + 9] : [left + 9, top + pixels];
-    drawing.dispatchEvent(new view.PointerEvent("pointermove", {clientX, clientY}));
+    const there = axis === "x" ? [at[4][0], 9] : [9, at[4][0]];
+    point("pointermove", panel, ...there);
     await note(`pointermove ${i}`, () => {});  // nor who only points
-    drawing.dispatchEvent(new view.PointerEvent("pointerdown", {clientX, clientY}));
+    point("pointerdown", panel, ...there);
     await note(`pointerdown ${i}`);
+  }
+  for (const [i, {panel, box: [left, top, width, height], cells}] of areas.entries()) {
+    const [down, across] = [cells.length, cells[0].length].map(count => (Math.floor(count / 2) + 0.5) / count);
+    await link(begin);
+    point("pointermove", panel, left + width * across, top + height * down);
+    states[`move to area ${i}`] = {said: said()};
+    point("pointerdown", panel, left + width * across, top + height * down);
+    for (const type of ["pointermove", "pointerdown"]) point(type, panel, left - 3, top - 3);  // beside it
+    await note(`area ${i}`);
   }
   await link(begin);
   for (const [i, control] of controls.entries()) {
@@ -358,21 +370,18 @@ def calculates(data):
 
 def wanted_of(data, state):
     """Return what each panel of a player says and how many elements it has, by its JSON, if it needs no computing."""
-    texts = {}
+    values = dict(enumerate(state))
     if "computed" in data:
-        table = data["computed"]["data"]
-        row = table["rows"][",".join(str(state[on]) for on in table["on"])]
-        texts = {
-            f"{{{name}}}": f"{text:,}" if isinstance(text, int) else text
-            for name, text in zip(table["names"], row, strict=True)
-        }
+        for table in data["computed"]["data"]["tables"]:
+            row = table["rows"][",".join(str(state[on]) for on in table["on"])]
+            values |= dict(zip(table["names"], row, strict=True))
     states = [
-        [layer["states"].get(",".join(str(state[on]) for on in layer["on"]), [""]) for layer in panel["layers"]]
+        [layer["states"].get(",".join(str(values[on]) for on in layer["on"]), [""]) for layer in panel["layers"]]
         for panel in data["panels"]
     ]
     said = [" ".join(words for words, *_ in layers if words) for layers in states]
-    for name, text in texts.items():
-        said = [words.replace(name, text) for words in said]
+    for name, value in values.items():
+        said = [words.replace(f"{{{name}}}", f"{value:,}" if isinstance(value, int) else value) for words in said]
     return said, [sum(sum(runs[1::2]) for _, *runs in layers) for layers in states]
 
 
@@ -391,9 +400,10 @@ def test_players_show_what_they_carry(seen, book):
                 last = len(control["values"]) - 1
                 forward = min(control["start"] + 1, last)
                 right = min(forward + 1, last)
-                steps = {"forward": forward, "right": right, "left": right - 1, "slider": 5, "link": 3}
+                link = min(3, last - 3)
+                steps = {"forward": forward, "right": right, "left": right - 1, "slider": min(5, last), "link": link}
                 wanted |= {what: [*begin[:at], step, *begin[at + 1 :]] for what, step in steps.items()}
-                played = [wanted_of(data, [*begin[:at], step, *begin[at + 1 :]])[0] for step in (4, 5, 6)]
+                played = [wanted_of(data, [*begin[:at], step, *begin[at + 1 :]])[0] for step in range(link + 1, link + 4)]
                 assert states["played"]["said"] in played, (name, player)
         lasts = [len(control["values"]) - 1 for control in controls]
         wanted["far"] = [0 if start else last for start, last in zip(begin, lasts, strict=True)]
@@ -402,6 +412,14 @@ def test_players_show_what_they_carry(seen, book):
             there[pick["control"]] = pick["at"][4][1]
             assert states[f"pointermove {i}"]["said"] == wanted_of(data, there)[0], (name, player)
             wanted[f"pointerdown {i}"] = there
+        for i, area in enumerate(data.get("areas", ())):
+            there, cells = list(begin), area["cells"]
+            number = cells[len(cells) // 2][len(cells[0]) // 2]
+            for control in reversed(area["controls"]):
+                number, there[control] = divmod(number, len(controls[control]["values"]))
+            assert there != begin, (name, player)
+            assert states[f"move to area {i}"]["said"] == wanted_of(data, there)[0], (name, player)
+            wanted[f"area {i}"] = there
         wanted |= {f"set {i}": [*lasts[: i + 1], *begin[i + 1 :]] for i in range(len(controls))}
         for what, state in wanted.items():
             assert (states[what]["said"], states[what]["drawn"]) == wanted_of(data, state), (name, player, what)

@@ -112,6 +112,72 @@ def test_full_and_empty():
     assert "The simulator stops here: deadlock" in stuck and "let go" not in " ".join(said(player, 1))
 
 
+def test_through_registers():
+    """Rung 10: a pair is loaded, what is there is read on, the pair is stored, and there from the barrier on."""
+    kernel = sg.find("10")
+    of = kernel.parameters
+    rings = [Ring("tiles", "As", 4 * of["BK"] * of["BM"]), Ring("tiles", "Bs", 4 * of["BK"] * of["BN"])]
+    given = sg.matrices(of["BM"], of["BN"], TILES * of["BK"], on_gpu=False)
+    broken = kernel.edited(("__syncthreads();", "")), kernel.edited(("stage = 1 - stage;", ""))
+    kernels = {"as it is": kernel, "no barrier": broken[0], "one stage": broken[1]}
+    player = sg.draw.pipeline("pipeline", kernels, *given, rings, 2)
+    steps = [re.match(r"threads 0 to 255, line \d+: ([^.]*)\. (.*)", words).groups() for words in said(player, 0)]
+    did, left = ([step[i] for step in steps] for i in (0, 1))
+    expected = []  # in the order of the trace's accesses
+    for access in sg.simulate(kernel, *given, trace=[0]).trace:
+        for ring in rings:
+            if access.array == ring.array:
+                does = "store it to" if access.kind == "store" else "read"
+                expected.append(f"{does} stage {access.offsets.min() // ring.size}")
+        if access.array in ("A", "B"):
+            expected.append("load a pair into registers")
+    expected = [what for i, what in enumerate(expected) if expected[i - 1 : i] != [what]]
+    kept = [what for what in did if what != "wait for all threads"]
+    assert [what for i, what in enumerate(kept) if kept[i - 1 : i] != [what]] == expected
+    assert did.count("load a pair into registers") == did.count("wait for all threads") == TILES
+    for tile in range(TILES):
+        stage = tile % 2
+        load = next(i for i, each in enumerate(left) if f"egisters: pair {tile} on the way" in each)
+        store = next(i for i, each in enumerate(left) if f"tage {stage}: pair {tile} on the way" in each)
+        there = next(i for i, each in enumerate(left) if f"tage {stage}: pair {tile} is there" in each)
+        assert load < store < there and (did[store], did[there]) == (
+            f"store it to stage {stage}",
+            "wait for all threads",
+        )
+        assert "registers: free" in left[store] and did[there + 1] == f"read stage {stage}"
+        assert tile == 0 or did[load + 1] == f"read stage {1 - stage}"
+    for i, other in enumerate(broken, 1):
+        with pytest.raises(SimulationFault, match="race") as caught:
+            sg.simulate(other, *given)
+        assert said(player, i)[-1] == f"The simulator stops here: {caught.value}."
+    assert "registers: –" in player.shown([0, 1])[0].body and "registers: 1" in player.shown([0, 4])[0].body
+
+
+def test_copies_of_12():
+    """Its barrier comes before the last fragments of a pair are used up, and its tiles lie in one array."""
+    tile = {"BM": 64, "BN": 64, "BK": 8, "WM": 32, "WN": 32, "TM": 8, "TN": 4, "SLICES": 1, "STAGES": 4, "BLOCKS": 5}
+    kernel = sg.find("12").variant(**tile)
+    given = sg.matrices(64, 64, 6 * 8, on_gpu=False)
+    barrier, wait = (
+        "__syncthreads();                   // the next",
+        'asm volatile("cp.async.wait_group %0;" :: "n"(ahead - 2)',
+    )
+    broken = kernel.edited((barrier, "//")), kernel.edited((wait, wait.replace("2", "1")))
+    kernels = {"as it is": kernel, "no barrier": broken[0], "waits for too few": broken[1]}
+    player = sg.draw.pipeline("pipeline", kernels, *given, [Ring("tiles", "tiles", 4 * 8 * (64 + 4 + 64))], 4)
+    steps = said(player, 0)
+    for tile in range(6):
+        states = [next(s for s in ("on the way", "is there", "is read") if f"pair {tile} {s}" in words)
+                  for words in steps if f"pair {tile} " in words]  # fmt: skip
+        assert list(dict.fromkeys(states)) == ["on the way", "is there", "is read"]
+        first = next(i for i, words in enumerate(steps) if f"tage {tile % 4}: pair {tile} is read" in words)
+        assert any("wait for all threads" in words for words in steps[first - 3 : first])
+    for i, (other, kind) in enumerate(zip(broken, ("race", "in flight"), strict=True), 1):
+        with pytest.raises(SimulationFault, match=kind) as caught:
+            sg.simulate(other, *given)
+        assert said(player, i)[-1] == f"The simulator stops here: {caught.value}."
+
+
 def test_a_kernel_without_such_stages(operands):
     with pytest.raises(ArgumentError, match="rings"):
         sg.draw.pipeline("pipeline", {"as it is": sg.find("02")}, *operands, RINGS, 3)

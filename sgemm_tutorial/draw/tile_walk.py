@@ -1,0 +1,420 @@
+"""A player: what a thread, a warp or a block fetches, reads and writes of A, B and C, step by step along K."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..accesses import plural
+from ..errors import ArgumentError
+from ..hardware import WARP
+from ..simulation import Run
+from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, Box, Figure, Page, page
+from .owners import rectangles
+from .player import WIDTH, Area, Control, Layer, Player, looked_up
+from .staged import OPERANDS, Staged, staged
+
+WHO, BLOCK, IN_BLOCK, LANE, STEP = range(5)
+"""The controls, in their order: of whom, which block, which warp in it, which lane of that, and the step along K."""
+GROUPS = ("thread", "warp", "block")
+THREAD, WARPS, BLOCKS = range(3)
+"""Of whom."""
+COLOURS = {"A": BLUE, "B": ORANGE, "C": GREEN}
+READ, EVER, FAINT = 0.4, 0.2, 0.08
+"""How strongly to fill what is read in this step, what is read in any, and what is the whole block's."""
+TOP, GAP, TALLEST = 3 * LINE + 8, 8, 176
+ROWS = 5
+"""Of the table below a picture."""
+AT = {"A": 176, "B": 244, "C": WIDTH - MARGIN}
+"""Where its columns end."""
+FOREGROUND = "currentColor"
+LARGEST = 1000
+"""Rows and columns: numbers from here on are written with a comma, which SVG would misunderstand."""
+
+Rectangle = tuple[int, int, int, int]
+"""Row, column, height and width in elements."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a matrix, or a tile of one, is drawn: pixels of its corner, and of an element across and down."""
+
+    x: float
+    y: float
+    across: float
+    down: float
+
+    def fill(self, areas: Sequence[Rectangle], colour: str, strength: float, *moves: str) -> str:
+        """Return SVG that fills areas, moved by "columns rows", which may be names of what is computed, and again."""
+        path = "".join(f"M{column} {row}h{width}v{height}h-{width}z" for row, column, height, width in areas)
+        where = f"translate({self.x:.5g} {self.y:.5g}) scale({self.across:.5g} {self.down:.5g})"
+        moved = "".join(f" translate({move})" for move in moves)
+        return f'<path fill="{colour}" fill-opacity="{strength:g}" transform="{where}{moved}" d="{path}"/>'
+
+    def box(self, height: int, width: int) -> Box:
+        """Return the frame of so many elements."""
+        return self.x, self.y, width * self.across, height * self.down
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What some threads have of their block's tiles.
+
+    Attributes
+    ----------
+    reads, fetches : mapping of str to list of (int, int, int, int)
+        Of the tile of A, and of B: row, column, height and width in elements.
+    writes : list of (int, int, int, int)
+        Of the tile of C.
+    moves : mapping of str to tuple of str
+        By what to move what is read of A and B, "reads A" and so on: nothing, or the names of what is looked up.
+    """
+
+    reads: Mapping[str, list[Rectangle]]
+    fetches: Mapping[str, list[Rectangle]]
+    writes: list[Rectangle]
+    moves: Mapping[str, tuple[str, ...]]
+
+
+MOVES = {
+    "reads A": ("0 {row}",),
+    "reads B": ("{column} 0",),
+    "writes": ("{column} {row}",),
+    "fetches A": ("{a column} {a row}",),
+    "fetches B": ("{b column} {b row}",),
+}
+"""A thread's, whose share has the shape of others' and another place."""
+NO_MOVES: Mapping[str, tuple[str, ...]] = dict.fromkeys(MOVES, ())
+
+
+def tile_walk(name: str, run: Run, who: str = "thread") -> Player:
+    """Draw which elements a thread, a warp or a block fetches for shared memory, reads from there and writes at last.
+
+    On the left are the matrices, with the tiles of a step among those that a block walks along; on the right these
+    tiles, enlarged. All of it is what the threads did in a simulated run.
+
+    Parameters
+    ----------
+    name : str
+        Of the player.
+    run : Run
+        Of a kernel that stages tiles of A and B in shared memory, with all blocks traced; of sizes that its tiles
+        divide, below 1,000.
+    who : str
+        Whose share to show at first: that of a "thread", "warp" or "block".
+
+    Raises
+    ------
+    ArgumentError
+        The run is of another kind, blocks or steps differ, or threads do unequal shares; or `who` is nobody.
+    """
+    (M, N), K = run.C.shape, run.K
+    if max(M, N, K) >= LARGEST:
+        raise ArgumentError("run", f"M, N, K = {M}, {N}, {K}", f"sizes below {LARGEST:,}")
+    if who not in GROUPS:
+        raise ArgumentError("who", repr(who), f"one of {', '.join(map(repr, GROUPS))}")
+    walk = _Walk(run, staged(run))
+    controls = [
+        Control("Show", [f"a {group}" for group in GROUPS], start=GROUPS.index(who)),
+        Control("Block", list(map(str, range(walk.blocks))), "range"),
+        Control("Warp", list(map(str, range(walk.warps))), "range", walk.warps // 2),
+        Control("Lane", list(map(str, range(WARP))), "range", WARP // 2 + 5),
+        Control("Step", [f"step {i + 1} of {walk.steps}" for i in range(walk.steps)], "step", 1),
+    ]
+    title = f"What a thread, a warp and a block of {run.kernel.name} fetch, read and write, step by step along K"
+    shapes, tables = walk.looked_up()
+    return Player(name, title, controls, walk.panels(shapes), looked_up(*tables), areas=walk.areas())
+
+
+class _Walk:
+    """A run, and where to draw what."""
+
+    def __init__(self, run: Run, found: Staged) -> None:
+        self.kernel, self.found = run.kernel.name, found
+        self.steps, self.threads, self.BM, self.BK = found.reads["A"].shape
+        self.BN = found.writes.shape[2]
+        self.warps, self.blocks = -(-self.threads // WARP), len(found.origins)
+        (self.M, self.N), self.K = run.C.shape, run.K
+        self.whole = _places(self.M, self.N, self.K, 96)
+        self.tiles = _places(self.BM, self.BN, self.BK, min(max(3 * self.BK, 64), 128))
+        self.below = LINE + max(
+            of["C"].y + of["C"].down * rows for of, rows in ((self.whole, self.M), (self.tiles, self.BM))
+        )
+        self.tall = round(self.below + ROWS * LINE)
+
+    def areas(self) -> list[Area]:
+        """Return where a pointer picks a block, and where a warp and a lane."""
+        blocks = np.empty((self.M // self.BM, self.N // self.BN), int)
+        for block, (row, column) in enumerate(self.found.origins):
+            blocks[row // self.BM, column // self.BN] = block
+        owner = self.found.writes.argmax(axis=0)
+        down, across = (math.gcd(len(of), *(np.flatnonzero((of[1:] != of[:-1]).any(axis=1)) + 1).tolist())
+                        for of in (owner, owner.T))  # fmt: skip
+        return [
+            Area(0, self.whole["C"].box(self.M, self.N), [BLOCK], blocks.tolist()),
+            Area(1, self.tiles["C"].box(self.BM, self.BN), [IN_BLOCK, LANE], owner[::down, ::across].tolist()),
+        ]
+
+    def looked_up(self) -> tuple[list[_Share], list]:
+        """Return the shapes that threads' shares have, and tables of numbers by controls."""
+        counts = {(who, i): self.counts(who, i) for who in (THREAD, WARPS, BLOCKS) for i in range(self.steps)}
+        shapes: dict[str, int] = {}
+        shares, of_thread = [], {}
+        for thread in range(self.threads):
+            share, at = _at_corner(self.share(slice(thread, thread + 1)))
+            if repr(share) not in shapes:
+                shapes[repr(share)] = len(shares)
+                shares.append(share)
+            of_thread[divmod(thread, WARP)] = {"shape": shapes[repr(share)], "thread": thread} | at
+        of_block = {
+            (i,): {"block": i, "block row": row, "block column": column}
+            for i, (row, column) in enumerate(self.found.origins)
+        }
+        of_step = {
+            (i,): {"k": i * self.BK, "last k": (i + 1) * self.BK - 1, "step": i + 1} | self.fetched(i)
+            for i in range(self.steps)
+        }
+        return shares, [
+            ((IN_BLOCK, LANE), of_thread),
+            ((IN_BLOCK,), {(i,): {"warp": i} for i in range(self.warps)}),
+            ((LANE,), {(i,): {"lane": i} for i in range(WARP)}),
+            ((BLOCK,), of_block),
+            ((STEP,), of_step),
+            ((WHO, STEP), counts),
+        ]
+
+    def fetched(self, step: int) -> dict[str, str]:
+        """Say which k a block fetches in a step, in short and in words."""
+        tiles = self.found.fetched_in[step]
+        if not tiles:
+            return {"span": "nothing", "fetched k": "nothing"}
+        first, last = tiles[0] * self.BK, (tiles[-1] + 1) * self.BK - 1
+        return {"span": f"{first}–{last}", "fetched k": f"k = {first} to {last}"}
+
+    def counts(self, who: int, step: int) -> dict[str, int | str]:
+        """Return what a thread, a warp or a block fetches and reads in a step, has done by its end, and writes."""
+        group = self.together(who)
+        numbers: dict[str, int | str] = {"writes": _equal(self.found.writes, group, who)}
+        tiles = [len(fetched) for fetched in self.found.fetched_in]
+        for m in OPERANDS:
+            letter = m.lower()
+            fetches = _equal(self.found.fetches[m], group, who)
+            reads = [_equal(of, group, who) for of in self.found.reads[m][: step + 1]]
+            different = int((self.found.reads[m][0, :group] > 0).any(axis=0).sum())
+            numbers |= {
+                f"fetches {letter}": fetches * tiles[step],
+                f"fetched {letter}": fetches * sum(tiles[: step + 1]),
+            }
+            numbers |= {f"reads {letter}": different, f"times {letter}": f"{reads[-1] / different:.4g}"}
+            numbers |= {f"read {letter}": sum(reads)}
+        return numbers
+
+    def together(self, who: int) -> int:
+        """Return how many threads there are to a thread, a warp or a block."""
+        return (1, WARP, self.threads)[who]
+
+    def share(self, threads: slice) -> _Share:
+        """Return what some threads have."""
+        reads = {m: _areas((self.found.reads[m][0, threads] > 0).any(axis=0)) for m in OPERANDS}
+        fetches = {m: _areas(self.found.fetches[m][threads].any(axis=0)) for m in OPERANDS}
+        return _Share(reads, fetches, _areas(self.found.writes[threads].any(axis=0)), NO_MOVES)
+
+    def panels(self, shapes: Sequence[_Share]) -> list[list[Layer]]:
+        """Return both pictures: what no control changes, whose shares, what is fetched in a step, and numbers."""
+        warps = {(WARPS, i): self.share(slice(WARP * i, WARP * (i + 1))) for i in range(self.warps)}
+        groups = (
+            ((WHO, "shape"), {(THREAD, i): share for i, share in enumerate(shapes)}),
+            ((WHO, IN_BLOCK), warps),
+            ((WHO,), {(BLOCKS,): self.share(slice(None))}),
+        )
+        left, right = [Layer((), {(): self.matrices()})], [Layer((), {(): self.tiles_of_step()})]
+        steps = [(i, tiles) for i, tiles in enumerate(self.found.fetched_in) if tiles]
+        for on, shares in groups:
+            left.append(Layer(on, {key: self.in_matrices(share) for key, share in shares.items()}))
+            right.append(Layer(on, {key: self.in_tiles(share) for key, share in shares.items()}))
+            fetched = {(*key, i): self.fetched_of(share, tiles) for key, share in shares.items() for i, tiles in steps}
+            left.append(Layer((*on, STEP), fetched))
+            fetched = {(*key, i): self.fetched_here(share) for key, share in shares.items() for i, _ in steps}
+            right.append(Layer((*on, STEP), fetched))
+        left.append(Layer((WHO,), {(who,): self.so_far(who) for who in (THREAD, WARPS, BLOCKS)}))
+        right.append(Layer((WHO,), {(who,): self.now(who) for who in (THREAD, WARPS, BLOCKS)}))
+        return [left, right]
+
+    def matrices(self) -> Figure:
+        """Draw the matrices, cut into tiles, and faintly what the block needs of them."""
+        sizes = {"A": (self.M, self.K), "B": (self.K, self.N), "C": (self.M, self.N)}
+        parts = {"A": (self.BM, self.BK), "B": (self.BK, self.BN), "C": (self.BM, self.BN)}
+        A, B, C = self.whole.values()
+        with page(self.tall, WIDTH) as sheet:
+            sheet.text(MARGIN, LINE, self.kernel, TITLE, weight="bold")
+            sheet.text(MARGIN, 2 * LINE, f"C is {self.M} × {self.N}, K = {self.K};", SMALL)
+            sheet.text(MARGIN, 3 * LINE - 4, f"tiles of {self.BM} × {self.BN}, {self.BK} deep", SMALL)
+            for m, place in self.whole.items():
+                x, y, width, height = place.box(*sizes[m])
+                rows, columns = (size // part for size, part in zip(sizes[m], parts[m], strict=True))
+                down = (y + i * height / rows for i in range(1, rows))
+                across = (x + i * width / columns for i in range(1, columns))
+                cuts = [[(x, at), (x + width, at)] for at in down] + [[(at, y), (at, y + height)] for at in across]
+                sheet.lines(cuts, (INK, 0.35), linewidth=0.7)
+            _frames(sheet, self.whole, sizes)
+            drawn = sheet.finish(
+                f"{self.kernel}: A, B and C, cut into tiles of {self.BM} × {self.BN} of C, {self.BK} deep."
+            )
+        block = A.fill([(0, 0, self.BM, self.K)], FOREGROUND, FAINT, "0 {block row}")
+        block += B.fill([(0, 0, self.K, self.BN)], FOREGROUND, FAINT, "{block column} 0")
+        block += C.fill([(0, 0, self.BM, self.BN)], FOREGROUND, FAINT, "{block column} {block row}")
+        return replace(drawn, body=block + drawn.body)
+
+    def tiles_of_step(self) -> Figure:
+        """Draw the frames of the tiles."""
+        with page(self.tall, WIDTH) as sheet:
+            sheet.text(MARGIN, LINE, "The tiles of this step", TITLE, weight="bold")
+            parts = {"A": (self.BM, self.BK), "B": (self.BK, self.BN), "C": (self.BM, self.BN)}
+            _frames(sheet, self.tiles, parts)
+            return sheet.finish("The tiles of this step.")
+
+    def in_matrices(self, share: _Share) -> Figure:
+        """Draw what is read in any step, what in this one, and what is written."""
+        A, B, C = self.whole.values()
+        rows = [(row, 0, height, self.K) for row, _, height, _ in share.reads["A"]]
+        columns = [(0, column, self.K, width) for _, column, _, width in share.reads["B"]]
+        moves = share.moves
+        return self.drawn(
+            A.fill(rows, BLUE, EVER, "0 {block row}", *moves["reads A"]),
+            B.fill(columns, ORANGE, EVER, "{block column} 0", *moves["reads B"]),
+            A.fill(share.reads["A"], BLUE, READ, "{k} {block row}", *moves["reads A"]),
+            B.fill(share.reads["B"], ORANGE, READ, "{block column} {k}", *moves["reads B"]),
+            C.fill(share.writes, GREEN, 1, "{block column} {block row}", *moves["writes"]),
+        )
+
+    def fetched_of(self, share: _Share, tiles: Sequence[int]) -> Figure:
+        """Draw what is fetched of some tiles along K."""
+        A, B, _ = self.whole.values()
+        of_A = [(row, k + tile * self.BK, *size) for tile in tiles for row, k, *size in share.fetches["A"]]
+        of_B = [(k + tile * self.BK, column, *size) for tile in tiles for k, column, *size in share.fetches["B"]]
+        return self.drawn(
+            A.fill(of_A, BLUE, 1, "0 {block row}", *share.moves["fetches A"]),
+            B.fill(of_B, ORANGE, 1, "{block column} 0", *share.moves["fetches B"]),
+        )
+
+    def in_tiles(self, share: _Share) -> Figure:
+        """Draw what is read of the tiles, and what is written."""
+        A, B, C = self.tiles.values()
+        return self.drawn(
+            A.fill(share.reads["A"], BLUE, READ, *share.moves["reads A"]),
+            B.fill(share.reads["B"], ORANGE, READ, *share.moves["reads B"]),
+            C.fill(share.writes, GREEN, 1, *share.moves["writes"]),
+        )
+
+    def fetched_here(self, share: _Share) -> Figure:
+        """Draw what is fetched, in the tiles or in those of a later step that lie so."""
+        A, B, _ = self.tiles.values()
+        return self.drawn(
+            A.fill(share.fetches["A"], BLUE, 1, *share.moves["fetches A"]),
+            B.fill(share.fetches["B"], ORANGE, 1, *share.moves["fetches B"]),
+        )
+
+    def drawn(self, *body: str) -> Figure:
+        return Figure("", WIDTH, self.tall, "".join(body))
+
+    def so_far(self, who: int) -> Figure:
+        """Write down what there has been up to this step."""
+        one = ("Thread {thread} of block {block}", "Warp {warp} of block {block}", "Block {block}")[who]
+        rows = (("fetched", 1, "AB", "fetched"), ("read", READ, "AB", "read"))
+        with page(self.tall, WIDTH) as sheet:
+            self.table(sheet, "Up to here", "AB", rows)
+            return sheet.finish(
+                f"{one}, step {{step}} of {self.steps}: up to here it has fetched {{fetched a}} elements of A and "
+                "{fetched b} of B, and read A {read a} times and B {read b} times from shared memory."
+            )
+
+    def now(self, who: int) -> Figure:
+        """Write down whose share it is, and what is done in this step."""
+        one = ("Thread {thread}: warp {warp}, lane {lane}", "Warp {warp}", "Block {block}")[who]
+        many = "" if who == THREAD else f": {plural(self.together(who), 'thread')}"
+        rows = (
+            ("fetches", 1, "AB", "fetches"),
+            ("reads", READ, "AB", "reads"),
+            ("times each", 0, "AB", "times"),
+            ("writes at last", 1, "C", "writes"),
+        )
+        with page(self.tall, WIDTH) as sheet:
+            sheet.text(MARGIN, 2 * LINE, one + many, weight="bold")
+            sheet.text(MARGIN, 3 * LINE - 4, "k: reads {k}–{last k}, fetches {span}", SMALL)
+            self.table(sheet, "In this step", "ABC", rows)
+            return sheet.finish(
+                f"{one}{many}. It reads k = {{k}} to {{last k}}: {{reads a}} elements of A, each {{times a}} ×, "
+                "and {reads b} of B, each {times b} ×. It fetches {fetched k}: {fetches a} of A and {fetches b} of B. "
+                "In the end it writes {writes} of C."
+            )
+
+    def table(self, sheet: Page, title: str, columns: str, rows: Sequence[tuple[str, float, str, str]]) -> None:
+        """Write numbers in columns, named after these; of each row what it is, its shade, its columns and numbers."""
+        sheet.text(MARGIN, self.below, title, SMALL, weight="bold")
+        for m in columns:
+            sheet.text(AT[m], self.below, f"of {m}", SMALL, "right")
+        for i, (what, shade, of, number) in enumerate(rows, 1):
+            y = self.below + i * LINE
+            for j, m in enumerate(of if shade else ""):
+                sheet.boxes([(MARGIN + 13 * j, y - 11, 11, 11)], (COLOURS[m], shade))
+            sheet.text(MARGIN + 32, y, what, SMALL)
+            for m in of:
+                name = number if of == "C" else f"{number} {m.lower()}"
+                sheet.text(AT[m], y, f"{{{name}}}", SMALL, "right")
+
+
+def _places(rows: int, columns: int, depth: int, deep: float) -> dict[str, _Place]:
+    """Return where A, B and C are: A to the left of C, B above it, so many pixels deep."""
+    cell = min((WIDTH - 2 * MARGIN - GAP - deep - 18) / columns, TALLEST / rows)
+    x, y = MARGIN + deep + GAP, TOP + deep + GAP
+    return {
+        "A": _Place(MARGIN, y, deep / depth, cell),
+        "B": _Place(x, TOP, cell, deep / depth),
+        "C": _Place(x, y, cell, cell),
+    }
+
+
+def _frames(sheet: Page, places: Mapping[str, _Place], sizes: Mapping[str, tuple[int, int]]) -> None:
+    """Draw the frames of A, B and C, and their names."""
+    A, B, C = places.values()
+    sheet.boxes([place.box(*sizes[m]) for m, place in places.items()], edgecolor=INK, linewidth=0.8)
+    sheet.text(A.x, A.y - 6, "A", weight="bold")
+    sheet.text(B.x - 6, B.y + 14, "B", align="right", weight="bold")
+    x, y, width, _ = C.box(*sizes["C"])
+    sheet.text(x + width + 4, y + 14, "C", weight="bold")
+
+
+def _areas(mask: np.ndarray) -> list[Rectangle]:
+    return [
+        (int(row), int(column), int(height), int(width))
+        for (row, column, height, width), there in rectangles(mask)
+        if there
+    ]
+
+
+def _at_corner(share: _Share) -> tuple[_Share, dict[str, int]]:
+    """Return a thread's share as if it lay in the corners of the tiles, and by what to move it to its place."""
+    row, column = (min(area[axis] for area in share.writes) for axis in (0, 1))
+    at = {"row": row, "column": column}
+    reads = {"A": _moved(share.reads["A"], row, 0), "B": _moved(share.reads["B"], 0, column)}
+    fetches = {}
+    for m, letter in zip(OPERANDS, "ab", strict=True):
+        corner = [min(area[axis] for area in share.fetches[m]) for axis in (0, 1)]
+        at |= {f"{letter} row": corner[0], f"{letter} column": corner[1]}
+        fetches[m] = _moved(share.fetches[m], *corner)
+    return _Share(reads, fetches, _moved(share.writes, row, column), MOVES), at
+
+
+def _moved(areas: Sequence[Rectangle], row: int, column: int) -> list[Rectangle]:
+    return [(top - row, left - column, height, width) for top, left, height, width in areas]
+
+
+def _equal(tiles: np.ndarray, threads: int, who: int) -> int:
+    """Return how much each group of threads has, if all have as much."""
+    numbers = tiles.reshape(len(tiles) // threads, -1).sum(axis=1, dtype=int)
+    if (numbers != numbers[0]).any():
+        raise ArgumentError("run", f"{GROUPS[who]}s with unequal shares", "equal shares")
+    return int(numbers[0])
