@@ -403,7 +403,9 @@ def test_players_show_what_they_carry(seen, book):
                 link = min(3, last - 3)
                 steps = {"forward": forward, "right": right, "left": right - 1, "slider": min(5, last), "link": link}
                 wanted |= {what: [*begin[:at], step, *begin[at + 1 :]] for what, step in steps.items()}
-                played = [wanted_of(data, [*begin[:at], step, *begin[at + 1 :]])[0] for step in range(link + 1, link + 4)]
+                played = [
+                    wanted_of(data, [*begin[:at], step, *begin[at + 1 :]])[0] for step in range(link + 1, link + 4)
+                ]
                 assert states["played"]["said"] in played, (name, player)
         lasts = [len(control["values"]) - 1 for control in controls]
         wanted["far"] = [0 if start else last for start, last in zip(begin, lasts, strict=True)]
