@@ -1,10 +1,21 @@
-"""Memory that has been freed goes back to the system: else a process keeps what its longest test once took."""
+"""Memory that tests have freed goes back to the system: else a process keeps what its largest ones once took."""
 
 import contextlib
 import ctypes
+import gc
+
+from sgemm_tutorial import compiler
+from sgemm_tutorial.model import sass
+from sgemm_tutorial.simulator import decode, ptx
+
+CACHES = (compiler._compile, sass.disassembled, ptx.parse, decode.decode)
+"""What is kept of kernels: many small objects, each of which holds on to much that is free round it."""
 
 
 def give_back():
-    """Ask glibc for it; where there is another C library, nothing happens."""
+    """Forget kernels and ask glibc for all that is free; where there is another C library, it asks nobody."""
+    for cached in CACHES:
+        cached.cache_clear()
+    gc.collect()
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

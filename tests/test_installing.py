@@ -1,6 +1,7 @@
 """The wheel: what `pip install .` installs works far from the checkout."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+
+from sgemm_tutorial.cache import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -50,8 +53,12 @@ def pip(folder, command, *options):
 
 
 def run(target, folder, *arguments):
-    """Run Python in another folder with the installed package before all others."""
+    """Run Python in another folder with the installed package before all others.
+
+    What has been compiled of the same files before is not compiled again.
+    """
     environment = {"PYTHONPATH": str(target), "PATH": "", "HOME": str(folder)}
+    environment |= {name: os.environ[name] for name in [VARIABLE] if name in os.environ}
     return subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, env=environment)
 
 

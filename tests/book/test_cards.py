@@ -30,9 +30,8 @@ def shell(monkeypatch):
     yield shell
     shell.user_ns.clear()
     InteractiveShell.clear_instance()
-    gc.collect()  # what the notebook held, and nothing older
+    heap.give_back()  # what the notebook held, and nothing older
     gc.unfreeze()
-    heap.give_back()
 
 
 def failures(path, shell):
