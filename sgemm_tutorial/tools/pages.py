@@ -19,7 +19,8 @@ BRANCH = "main"
 COLAB = "https://colab.research.google.com"
 ROLES = (
     ('<div id="pst-primary-sidebar"', '<div role="complementary" aria-label="Book" id="pst-primary-sidebar"'),
-    ('<aside class="footnote-list', '<aside role="note" class="footnote-list'),  # there may be several
+    ('<aside class="footnote-list', '<aside role="note" class="footnote-list'),  # there may be several,
+    ('role="doc-footnote"', 'role="note"'),  # and several in each
     ('<div role="list" class="citation-list">', '<div class="citation-list">'),  # its parts are no items of a list
     (' role="doc-biblioentry"', ""),
 )
