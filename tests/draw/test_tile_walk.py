@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from functools import cache
 
 import numpy as np
 import pytest
@@ -29,13 +28,18 @@ def kernel_of(rung):
     return kernel.variant(BK=64) if rung == "03" else kernel
 
 
-@cache
 def walked(rung):
     """Return the run of a rung, and the player."""
     kernel = kernel_of(rung)
     M, N, K = (n * kernel.parameters[name] for n, name in ((2, "BM"), (2, "BN"), (STEPS, "BK")))
     run = sg.simulate(kernel, *sg.matrices(M, N, K, on_gpu=False), trace=range(4))
     return run, sg.draw.tile_walk("tiles", run)
+
+
+@pytest.fixture(scope="module", params=RUNGS)
+def walk(request):
+    """One rung's after the other: traces are large."""
+    return request.param, *walked(request.param)
 
 
 def painted(figure, colour, strength, corner):
@@ -82,9 +86,8 @@ def units(kernel):
     yield BLOCKS, 1, 3, range(kernel.threads)
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_what_is_painted_was_accessed(rung):
-    run, player = walked(rung)
+def test_what_is_painted_was_accessed(walk):
+    rung, run, player = walk
     of, N, K = run.kernel.parameters, run.C.shape[1], run.K
     BM, BN, BK = of["BM"], of["BN"], of["BK"]
     slices = of.get("SLICES", 1)
@@ -142,9 +145,8 @@ def said(figure):
     }
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_totals_are_the_trace_s(rung):
-    run, player = walked(rung)
+def test_totals_are_the_trace_s(walk):
+    rung, run, player = walk
     sums = 2 if "slices" in rung else 1  # slices read sums too, which were never fetched
     for who, warp, lane, threads in units(run.kernel):
         expected = {"fetched": [0, 0], "read": 0}
@@ -167,9 +169,8 @@ def test_totals_are_the_trace_s(rung):
         ]
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_pointer_picks_who_computes_what_it_points_at(rung):
-    run, player = walked(rung)
+def test_a_pointer_picks_who_computes_what_it_points_at(walk):
+    _, run, player = walk
     for area, block in zip(player.areas, (None, 1), strict=True):
         rows, columns = len(area.cells), len(area.cells[0])
         for row, column in ((0, 0), (rows - 1, columns // 2), (rows // 2, columns - 1)):
@@ -184,9 +185,8 @@ def test_a_pointer_picks_who_computes_what_it_points_at(rung):
             assert area.box[:2] == corners(figure)["C"]
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_legible(rung):
-    _, player = walked(rung)
+def test_legible(walk):
+    *_, player = walk
     for state in ([0, 0, 0, 0, 0], [1, 3, 1, 31, STEPS - 1], [2, 1, 0, 0, 2]):
         for figure in player.shown(state):
             sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)px"', figure.body)]
