@@ -98,6 +98,16 @@ def test_sources_go_by_their_names(path):
     )
 
 
+def test_exercises_are_graded(path):
+    """With one star to three; in each chapter of a kernel one is to write it."""
+    prose = "\n\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
+    exercises = prose.partition("## Exercise")[2]
+    grades = re.findall(r"(?m)^\*\*\d+\.\*\* (\S+)", exercises)
+    assert all(re.fullmatch("★{1,3}", grade) for grade in grades), grades
+    if path.stem[:2].isdigit():
+        assert grades and f"python -m sgemm_tutorial new {path.stem[:2]} " in exercises
+
+
 def test_names_no_place_on_a_machine(path):
     for cell in read(path).cells:
         outputs = [str(value) for _, value in data(cell)] if cell.cell_type == "code" else []
