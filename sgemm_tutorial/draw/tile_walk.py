@@ -138,6 +138,8 @@ class _Walk:
         self.BN = found.writes.shape[2]
         self.warps, self.blocks = -(-self.threads // WARP), len(found.origins)
         (self.M, self.N), self.K = run.C.shape, run.K
+        self.sizes = {"A": (self.M, self.K), "B": (self.K, self.N), "C": (self.M, self.N)}
+        self.parts = {"A": (self.BM, self.BK), "B": (self.BK, self.BN), "C": (self.BM, self.BN)}
         self.whole = _places(self.M, self.N, self.K, 96)
         self.tiles = _places(self.BM, self.BN, self.BK, min(max(3 * self.BK, 64), 128))
         self.below = LINE + max(
@@ -151,11 +153,10 @@ class _Walk:
         for block, (row, column) in enumerate(self.found.origins):
             blocks[row // self.BM, column // self.BN] = block
         owner = self.found.writes.argmax(axis=0)
-        down, across = (math.gcd(len(of), *(np.flatnonzero((of[1:] != of[:-1]).any(axis=1)) + 1).tolist())
-                        for of in (owner, owner.T))  # fmt: skip
+        down, across = map(_spacing, (owner, owner.T))
         return [
-            Area(0, self.whole["C"].box(self.M, self.N), [BLOCK], blocks.tolist()),
-            Area(1, self.tiles["C"].box(self.BM, self.BN), [IN_BLOCK, LANE], owner[::down, ::across].tolist()),
+            Area(0, self.whole["C"].box(*self.sizes["C"]), [BLOCK], blocks.tolist()),
+            Area(1, self.tiles["C"].box(*self.parts["C"]), [IN_BLOCK, LANE], owner[::down, ::across].tolist()),
         ]
 
     def looked_up(self) -> tuple[list[_Share], list]:
@@ -207,9 +208,10 @@ class _Walk:
             numbers |= {
                 f"fetches {letter}": fetches * tiles[step],
                 f"fetched {letter}": fetches * sum(tiles[: step + 1]),
+                f"reads {letter}": different,
+                f"times {letter}": f"{reads[-1] / different:.4g}",
+                f"read {letter}": sum(reads),
             }
-            numbers |= {f"reads {letter}": different, f"times {letter}": f"{reads[-1] / different:.4g}"}
-            numbers |= {f"read {letter}": sum(reads)}
         return numbers
 
     def together(self, who: int) -> int:
@@ -245,21 +247,19 @@ class _Walk:
 
     def matrices(self) -> Figure:
         """Draw the matrices, cut into tiles, and faintly what the block needs of them."""
-        sizes = {"A": (self.M, self.K), "B": (self.K, self.N), "C": (self.M, self.N)}
-        parts = {"A": (self.BM, self.BK), "B": (self.BK, self.BN), "C": (self.BM, self.BN)}
         A, B, C = self.whole.values()
         with page(self.tall, WIDTH) as sheet:
             sheet.text(MARGIN, LINE, self.kernel, TITLE, weight="bold")
             sheet.text(MARGIN, 2 * LINE, f"C is {self.M} × {self.N}, K = {self.K};", SMALL)
             sheet.text(MARGIN, 3 * LINE - 4, f"tiles of {self.BM} × {self.BN}, {self.BK} deep", SMALL)
             for m, place in self.whole.items():
-                x, y, width, height = place.box(*sizes[m])
-                rows, columns = (size // part for size, part in zip(sizes[m], parts[m], strict=True))
+                x, y, width, height = place.box(*self.sizes[m])
+                rows, columns = (size // part for size, part in zip(self.sizes[m], self.parts[m], strict=True))
                 down = (y + i * height / rows for i in range(1, rows))
                 across = (x + i * width / columns for i in range(1, columns))
                 cuts = [[(x, at), (x + width, at)] for at in down] + [[(at, y), (at, y + height)] for at in across]
                 sheet.lines(cuts, (INK, 0.35), linewidth=0.7)
-            _frames(sheet, self.whole, sizes)
+            _frames(sheet, self.whole, self.sizes)
             drawn = sheet.finish(
                 f"{self.kernel}: A, B and C, cut into tiles of {self.BM} × {self.BN} of C, {self.BK} deep."
             )
@@ -272,8 +272,7 @@ class _Walk:
         """Draw the frames of the tiles."""
         with page(self.tall, WIDTH) as sheet:
             sheet.text(MARGIN, LINE, "The tiles of this step", TITLE, weight="bold")
-            parts = {"A": (self.BM, self.BK), "B": (self.BK, self.BN), "C": (self.BM, self.BN)}
-            _frames(sheet, self.tiles, parts)
+            _frames(sheet, self.tiles, self.parts)
             return sheet.finish("The tiles of this step.")
 
     def in_matrices(self, share: _Share) -> Figure:
@@ -410,6 +409,11 @@ def _at_corner(share: _Share) -> tuple[_Share, dict[str, int]]:
 
 def _moved(areas: Sequence[Rectangle], row: int, column: int) -> list[Rectangle]:
     return [(top - row, left - column, height, width) for top, left, height, width in areas]
+
+
+def _spacing(rows: np.ndarray) -> int:
+    """Return of how many rows each stretch of equal ones is a multiple."""
+    return math.gcd(len(rows), *(np.flatnonzero((rows[1:] != rows[:-1]).any(axis=1)) + 1).tolist())
 
 
 def _equal(tiles: np.ndarray, threads: int, who: int) -> int:
