@@ -103,15 +103,21 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("body", FAULTS.values(), ids=FAULTS)
-def test_faults(tmp_path, body):
-    statement, kind, thread, words = body
-    kernel = probe(tmp_path, LOADED + statement + "\nc[t] = r[0] + r[1] + r[2] + r[3];")
+def stops_here(kernel, fault, a, **sizes):
+    """Run a kernel that does what it must not in the line that says so."""
+    kind, thread, words = fault
     with pytest.raises(SimulationFault) as caught:
-        run_bits(kernel, np.zeros(512, np.uint32))
+        run_bits(kernel, a, **sizes)
     assert (caught.value.kind, caught.value.thread) == (kind, thread)
     assert caught.value.line == line_of(kernel, "// here")
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("body", FAULTS.values(), ids=FAULTS)
+def test_faults(tmp_path, body):
+    statement, *fault = body
+    kernel = probe(tmp_path, LOADED + statement + "\nc[t] = r[0] + r[1] + r[2] + r[3];")
+    stops_here(kernel, fault, np.zeros(512, np.uint32))
 
 
 @pytest.mark.parametrize("moved", [ldmatrix, stmatrix])
@@ -235,13 +241,9 @@ STORE_FAULTS = {
 
 @pytest.mark.parametrize("body", STORE_FAULTS.values(), ids=STORE_FAULTS)
 def test_faults_of_a_store(tmp_path, body):
-    statement, kind, thread, words = body
+    statement, *fault = body
     kernel = probe(tmp_path, STORED + statement + READ)
-    with pytest.raises(SimulationFault) as caught:
-        run_bits(kernel, np.zeros(128, np.uint32), columns=512, blocks=[0])
-    assert (caught.value.kind, caught.value.thread) == (kind, thread)
-    assert caught.value.line == line_of(kernel, "// here")
-    assert words in str(caught.value)
+    stops_here(kernel, fault, np.zeros(128, np.uint32), columns=512, blocks=[0])
 
 
 def test_two_warps_store_the_same_row(tmp_path):
