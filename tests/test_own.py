@@ -125,7 +125,7 @@ def test_a_wrong_access_is_named_by_line_block_and_thread(mine):
         ("int TM = 2", "int TM = BM / 0", "TM: got the default BM / 0, needs a whole number"),
         ("int TM = 2", "int TM = 0", "TM: got 0, needs a whole number, 1 or more"),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_breaks_the_contract(mine, old, new, message):
     assert old in MINE
     mine.write_text(MINE.replace(old, new))

@@ -282,9 +282,16 @@ class Search:
             kept.setdefault(tile_of(way.setting), took)
         median = times["cuBLAS"].median_ms
         return Tuned(
-            **files.of(KERNEL), M=M, N=N, K=K, cublas_ms=median, best=timed[0].way, expected=expected, finalists=timed,
+            **files.of(KERNEL),
+            M=M,
+            N=N,
+            K=K,
+            cublas_ms=median,
+            best=timed[0].way,
+            expected=expected,
+            finalists=timed,
             tried=list(kept.values()),
-        )  # fmt: skip
+        )
 
     def _fill(self, matrix: cupy.ndarray, begin: int) -> None:
         """Fill a matrix with random numbers, from one of them on."""

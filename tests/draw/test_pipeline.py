@@ -167,8 +167,11 @@ def test_copies_of_12():
     player = sg.draw.pipeline("pipeline", kernels, *given, [Ring("tiles", "tiles", 4 * 8 * (64 + 4 + 64))], 4)
     steps = said(player, 0)
     for tile in range(6):
-        states = [next(s for s in ("on the way", "is there", "is read") if f"pair {tile} {s}" in words)
-                  for words in steps if f"pair {tile} " in words]  # fmt: skip
+        states = [
+            next(s for s in ("on the way", "is there", "is read") if f"pair {tile} {s}" in words)
+            for words in steps
+            if f"pair {tile} " in words
+        ]
         assert list(dict.fromkeys(states)) == ["on the way", "is there", "is read"]
         first = next(i for i, words in enumerate(steps) if f"tage {tile % 4}: pair {tile} is read" in words)
         assert any("wait for all threads" in words for words in steps[first - 3 : first])
