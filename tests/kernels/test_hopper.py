@@ -7,7 +7,7 @@ from sgemm_tutorial import ArgumentError, SimulationFault, find, operands, resou
 from sgemm_tutorial.hopper import WIDTHS, addressable
 from sgemm_tutorial.operands import FP16
 
-from .test_half_kernels import drawn, expected
+from .test_half_kernels import drawn, expected, sums
 
 HOPPER = find("18")
 PLAIN = HOPPER.variant(THREADS=256, PERSISTENT=0, GROUP=1, CLUSTER=1)
@@ -20,7 +20,7 @@ SHAPES = [(128, 256, 64), (1, 8, 8), (129, 264, 200), (72, 128, 640)]
 
 def rounded_once(A, B, C, alpha, beta):
     """Return what becomes of the sums that 16 has if α and β are applied with one rounding: in float64 with none."""
-    return (alpha * simulate("16", A, B).C.astype(np.float64) + beta * C).astype(np.float32)
+    return (alpha * sums(A, B).astype(np.float64) + beta * C).astype(np.float32)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
