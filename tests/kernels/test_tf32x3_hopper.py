@@ -15,6 +15,21 @@ PAIRED = SPLITTING.variant(CLUSTER=2)
 NARROW = SPLITTING.variant(BN=64, THREADS=256, STAGES=2)
 
 
+@pytest.mark.parametrize("kernel", [SPLITTING, PAIRED], ids=lambda kernel: kernel.expression)
+def test_what_the_compiler_makes_of_it(kernel):
+    """It compiles for one architecture, spills nothing, and neither wgmma nor setmaxnreg goes wrong.
+
+    First, for its PTX is made then too.
+    """
+    binary = kernel.build("sm_90")
+    assert binary.architecture == "sm_90a" and "serialized" not in binary.log and "setmaxnreg" not in binary.log
+    taken = resources(kernel, "sm_90")
+    assert taken.stack_bytes == taken.spill_store_bytes == taken.spill_load_bytes == 0
+    assert taken.shared_bytes == 4 * (48 << 10) + 96
+    with pytest.raises(ArgumentError, match="sm_90 for 17_tf32x3_hopper"):
+        kernel.build("sm_100")
+
+
 def chosen(problem, architecture="sm_90"):
     return SPLITTING.chosen(problem, architecture, 132)
 
@@ -173,15 +188,3 @@ def test_whatever_is_left_out_is_noticed(change):
     with pytest.raises(SimulationFault) as caught:
         simulate(NARROW.edited(*changes), A, B)
     assert caught.value.kind == kind, caught.value
-
-
-@pytest.mark.parametrize("kernel", [SPLITTING, PAIRED], ids=lambda kernel: kernel.expression)
-def test_what_the_compiler_makes_of_it(kernel):
-    """It compiles for one architecture, spills nothing, and neither wgmma nor setmaxnreg goes wrong."""
-    binary = kernel.build("sm_90")
-    assert binary.architecture == "sm_90a" and "serialized" not in binary.log and "setmaxnreg" not in binary.log
-    taken = resources(kernel, "sm_90")
-    assert taken.stack_bytes == taken.spill_store_bytes == taken.spill_load_bytes == 0
-    assert taken.shared_bytes == 4 * (48 << 10) + 96
-    with pytest.raises(ArgumentError, match="sm_90 for 17_tf32x3_hopper"):
-        kernel.build("sm_100")
