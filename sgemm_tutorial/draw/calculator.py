@@ -15,7 +15,7 @@ from ..hardware import KIB, THREADS_MAX, WARP, Gpu
 from ..kernel import Kernel
 from ..model.occupancy import Occupancy, occupancy
 from ..model.resources import resources
-from .figure import BLUE, BODY, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, Box, Figure, Page, page
+from .figure import BLUE, BODY, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, Box, Figure, Page
 from .player import WIDTH, Computed, Control, Layer, Player, Preset
 
 HEIGHT = 304
@@ -123,9 +123,9 @@ def _numbers(fit: Occupancy) -> dict[str, int]:
 
 
 def _figure(draw: Callable[[Page], None], alt: str = "") -> Figure:
-    with page(HEIGHT, WIDTH) as sheet:
-        draw(sheet)
-        return sheet.finish(alt)
+    sheet = Page(HEIGHT, WIDTH)
+    draw(sheet)
+    return sheet.finish(alt)
 
 
 def _limits() -> list[Layer]:

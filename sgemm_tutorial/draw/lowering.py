@@ -15,7 +15,7 @@ from ..model.sass import hot_loop, sass
 from ..simulation import Run
 from ..simulator import ptx
 from ..simulator.counting import Counts
-from .figure import BLUE, GREEN, LINE, MARGIN, ORANGE, PALE, PINK, SMALL, TITLE, Figure, Page, page
+from .figure import BLUE, GREEN, LINE, MARGIN, ORANGE, PALE, PINK, SMALL, TITLE, Figure, Page
 from .player import WIDTH, Layer, Pick, Player, film
 
 ROW, CODE = 17, 12
@@ -115,9 +115,9 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
     height = max(lower.rows[-1].y, source[-1].y + 7 * LINE) + 2 * MARGIN
 
     def figure(draw: Callable[[Page], None], alt: str = "") -> Figure:
-        with page(height, WIDTH) as sheet:
-            draw(sheet)
-            return sheet.finish(alt)
+        sheet = Page(height, WIDTH)
+        draw(sheet)
+        return sheet.finish(alt)
 
     def left(sheet: Page) -> None:
         sheet.text(MARGIN, LINE, kernel.name, TITLE, weight="bold")

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 from ..errors import ArgumentError
 from ..records.timings import Point, Record
-from .charts import COLOURS, CUBLAS, DASHES, Plot, short, speeds_of
-from .figure import INK, LINE, MARGIN, SMALL, TITLE, Figure, page
+from .charts import COLOURS, CUBLAS, DASHES, Plot, multiples, short, speeds_of
+from .figure import INK, LINE, MARGIN, SMALL, TITLE, Figure, Page
 from .player import WIDTH, Control, Layer, Pick, Player, looked_up
 
 HEIGHT = 432
@@ -145,7 +144,7 @@ class _Chart:
         def draw(plot: Plot) -> None:
             plot.title("TFLOP/s by size")
             plot.x_ticks(range(1024, self.sizes[-1] + 1, 1024))
-            plot.y_ticks(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, self.most))
+            plot.y_ticks(multiples(0, self.most, 6, (1, 2, 5, 10)))
             plot.notes("Bands: 10–90%. Thin lines: computed.")
 
         return self._figure(draw, "TFLOP/s by size, M = N = K.")
@@ -178,12 +177,12 @@ class _Chart:
         return found
 
     def _figure(self, draw: Callable[[Plot], None], alt: str = "") -> Figure:
-        with page(HEIGHT, WIDTH) as sheet:
-            draw(Plot(sheet, (), (self.sizes[0], self.sizes[-1]), (0, self.most)))
-            return sheet.finish(alt)
+        sheet = Page(HEIGHT, WIDTH)
+        draw(Plot(sheet, (), (self.sizes[0], self.sizes[-1]), (0, self.most)))
+        return sheet.finish(alt)
 
 
-def _style(number: int) -> tuple[str, object]:
+def _style(number: int) -> tuple[str, Sequence[float]]:
     """Return a curve's colour and dashes; the first is cuBLAS's."""
     return (COLOURS[(number - 1) % len(COLOURS)], DASHES[(number - 1) // len(COLOURS)]) if number else (INK, DASHES[0])
 
@@ -194,19 +193,19 @@ def _place(number: int) -> str:
 
 
 def _head() -> Figure:
-    with page(HEIGHT, WIDTH) as sheet:
-        sheet.text(MARGIN, LINE, "M = N = K = {size}", TITLE, weight="bold")
-        sheet.text(MARGIN, 2 * LINE, "TFLOP/s (10th to 90th percentile),", SMALL)
-        sheet.text(MARGIN, 3 * LINE - 4, "and percent of cuBLAS", SMALL)
-        return sheet.finish("At {size}, TFLOP/s, 10th to 90th percentile, and percent of cuBLAS:")
+    sheet = Page(HEIGHT, WIDTH)
+    sheet.text(MARGIN, LINE, "M = N = K = {size}", TITLE, weight="bold")
+    sheet.text(MARGIN, 2 * LINE, "TFLOP/s (10th to 90th percentile),", SMALL)
+    sheet.text(MARGIN, 3 * LINE - 4, "and percent of cuBLAS", SMALL)
+    return sheet.finish("At {size}, TFLOP/s, 10th to 90th percentile, and percent of cuBLAS:")
 
 
 def _row(number: int, name: str) -> Figure:
     """Write a curve's colour, number and what was measured."""
     y = ROWS_AT + LINE * (number + 1)
     colour, dash = _style(number)
-    with page(HEIGHT, WIDTH) as sheet:
-        sheet.lines([[(MARGIN, y - 5), (MARGIN + 26, y - 5)]], colour, linewidth=2.2, linestyle=dash)
-        sheet.text(MARGIN + 34, y, name if number == 0 else name[:2], SMALL, weight="bold")
-        sheet.text(MARGIN + 102, y, f"{{{_place(number)}}}", SMALL)
-        return sheet.finish(f"{name} {{{_place(number)}}};")
+    sheet = Page(HEIGHT, WIDTH)
+    sheet.lines([[(MARGIN, y - 5), (MARGIN + 26, y - 5)]], colour, linewidth=2.2, dashes=dash)
+    sheet.text(MARGIN + 34, y, name if number == 0 else name[:2], SMALL, weight="bold")
+    sheet.text(MARGIN + 102, y, f"{{{_place(number)}}}", SMALL)
+    return sheet.finish(f"{name} {{{_place(number)}}};")
