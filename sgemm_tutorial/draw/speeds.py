@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,45 +141,37 @@ class _Chart:
     most: float
 
     def axes(self) -> Figure:
-        def draw(plot: Plot) -> None:
-            plot.title("TFLOP/s by size")
-            plot.x_ticks(range(1024, self.sizes[-1] + 1, 1024))
-            plot.y_ticks(multiples(0, self.most, 6, (1, 2, 5, 10)))
-            plot.notes("Bands: 10–90%. Thin lines: computed.")
-
-        return self._figure(draw, "TFLOP/s by size, M = N = K.")
+        plot = self._plot()
+        plot.title("TFLOP/s by size")
+        plot.x_ticks(range(1024, self.sizes[-1] + 1, 1024))
+        plot.y_ticks(multiples(0, self.most, 6, (1, 2, 5, 10)))
+        plot.notes("Bands: 10–90%. Thin lines: computed.")
+        return plot.sheet.finish("TFLOP/s by size, M = N = K.")
 
     def cursor(self, size: int) -> Figure:
-        def draw(plot: Plot) -> None:
-            plot.sheet.lines([[(plot.x(size), plot.top), (plot.x(size), plot.bottom)]], (INK, 0.6))
-
-        return self._figure(draw)
+        plot = self._plot()
+        plot.sheet.lines([[(plot.x(size), plot.top), (plot.x(size), plot.bottom)]], (INK, 0.6))
+        return plot.sheet.finish("")
 
     def curve(self, number: int, name: str, line: Sequence[tuple[float, ...]]) -> Figure:
-        def draw(plot: Plot) -> None:
-            plot.band([(n, low, high) for n, _, low, high in line], _style(number)[0])
-            plot.line([(n, rate) for n, rate, *_ in line], *_style(number))
-
+        plot = self._plot()
+        plot.band([(n, low, high) for n, _, low, high in line], _style(number)[0])
+        plot.line([(n, rate) for n, rate, *_ in line], *_style(number))
         (first, start, *_), (last, end, *_) = line[0], line[-1]
-        return self._figure(draw, f"{name} from {short(start)} at {first:,} to {short(end)} at {last:,}.")
+        return plot.sheet.finish(f"{name} from {short(start)} at {first:,} to {short(end)} at {last:,}.")
 
     def computed(self, number: int, line: Line) -> Figure:
-        def draw(plot: Plot) -> None:
-            plot.sheet.lines([[(plot.x(n), plot.y(rate)) for n, rate in line]], _style(number)[0])
-
-        return self._figure(draw)
+        plot = self._plot()
+        plot.sheet.lines([[(plot.x(n), plot.y(rate)) for n, rate in line]], _style(number)[0])
+        return plot.sheet.finish("")
 
     @property
     def places(self) -> list[tuple[float, int]]:
         """Where the sizes are, from left to right, and which."""
-        found: list[tuple[float, int]] = []
-        self._figure(lambda plot: found.extend((round(plot.x(size), 1), i) for i, size in enumerate(self.sizes)))
-        return found
+        return [(round(self._plot().x(size), 1), i) for i, size in enumerate(self.sizes)]
 
-    def _figure(self, draw: Callable[[Plot], None], alt: str = "") -> Figure:
-        sheet = Page(HEIGHT, WIDTH)
-        draw(Plot(sheet, (), (self.sizes[0], self.sizes[-1]), (0, self.most)))
-        return sheet.finish(alt)
+    def _plot(self) -> Plot:
+        return Plot(Page(HEIGHT, WIDTH), (), (self.sizes[0], self.sizes[-1]), (0, self.most))
 
 
 def _style(number: int) -> tuple[str, Sequence[float]]:
