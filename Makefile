@@ -13,7 +13,6 @@ export REPOSITORY ?=
 unexport PYTHONPATH PYTHONSTARTUP
 export IPYTHONDIR := $(CURDIR)/.venv/ipython
 export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/jupyter
-export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
 export SGEMM_TUTORIAL_CACHE := $(CURDIR)/.venv/cache
 
 .DEFAULT_GOAL := help
@@ -91,5 +90,4 @@ $(STAMP): requirements.txt requirements-gpu.txt constraints.txt pyproject.toml
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -r requirements.txt \
 		$$(command -v nvidia-smi >/dev/null && echo -r requirements-gpu.txt)
-	@$(BIN)/python -c 'import matplotlib.font_manager'  # or the first figure may warn that it is building a cache of fonts
 	@touch $@
