@@ -13,6 +13,7 @@ export REPOSITORY ?=
 unexport PYTHONPATH PYTHONSTARTUP
 export IPYTHONDIR := $(CURDIR)/.venv/ipython
 export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/jupyter
+export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
 export SGEMM_TUTORIAL_CACHE := $(CURDIR)/.venv/cache
 
 .DEFAULT_GOAL := help

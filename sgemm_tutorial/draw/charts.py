@@ -123,7 +123,7 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
     plot = Plot(sheet, series, (sizes[0], sizes[-1]), (0, most), log_x=not even)
     plot.title(f"{unit} by size, {size}")
     plot.x_ticks(_within(sizes[0], sizes[-1]) if even else _some(sizes))
-    plot.y_ticks(multiples(0, most, 6, (1, 2, 5, 10)))
+    plot.y_ticks(ticks(0, most, 6, (1, 2, 5, 10)))
     ends = {}
     for i, (name, line) in enumerate(series.items()):
         dash = DASHES[list(libraries).index(name) if name in libraries else i // 4 % 3]
@@ -347,15 +347,14 @@ def lines(
 
 
 def _within(low: float, high: float) -> list[float]:
-    return multiples(low, high, 7, (1, 2, 4, 5, 10))
+    return ticks(low, high, 7, (1, 2, 4, 5, 10))
 
 
-def multiples(low: float, high: float, most: int, digits: Sequence[int]) -> list[float]:
-    """Return the multiples in a range of the least step that makes no more parts of it and has one of these digits."""
-    least = (high - low) / most or 1
-    power = 10.0 ** math.floor(math.log10(least))
-    step = next(power * digit for digit in digits if power * digit >= least)
-    return [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+def ticks(low: float, high: float, most: int, steps: Sequence[int]) -> list[float]:
+    """Return the values in a range that matplotlib would label: no more parts, and steps with one of these digits."""
+    from matplotlib.ticker import MaxNLocator  # importing it takes a tenth of a second, and few pictures have axes
+
+    return [value for value in MaxNLocator(most, steps=steps).tick_values(low, high) if low <= value <= high]
 
 
 class Plot:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..records.timings import Point, Record
-from .charts import COLOURS, CUBLAS, DASHES, Plot, multiples, short, speeds_of
+from .charts import COLOURS, CUBLAS, DASHES, Plot, short, speeds_of, ticks
 from .figure import INK, LINE, MARGIN, SMALL, TITLE, Figure, Page
 from .player import WIDTH, Control, Layer, Pick, Player, looked_up
 
@@ -144,7 +144,7 @@ class _Chart:
         plot = self._plot()
         plot.title("TFLOP/s by size")
         plot.x_ticks(range(1024, self.sizes[-1] + 1, 1024))
-        plot.y_ticks(multiples(0, self.most, 6, (1, 2, 5, 10)))
+        plot.y_ticks(ticks(0, self.most, 6, (1, 2, 5, 10)))
         plot.notes("Bands: 10–90%. Thin lines: computed.")
         return plot.sheet.finish("TFLOP/s by size, M = N = K.")
 
