@@ -3,7 +3,6 @@
 import gc
 import sys
 
-import matplotlib.pyplot
 import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -19,9 +18,8 @@ OTHERS = sorted(set(cards.recorded()) - {cards.shown()})
 
 @pytest.fixture
 def shell(monkeypatch):
-    """A shell of its own for each notebook, as if in the book's folder, where figures are drawn on nothing."""
+    """A shell of its own for each notebook, as if in the book's folder."""
     monkeypatch.chdir(NOTEBOOKS[0].parent)
-    matplotlib.pyplot.switch_backend("agg")
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # which the shell takes for itself
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance()
