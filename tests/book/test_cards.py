@@ -3,6 +3,7 @@
 import gc
 import sys
 
+import matplotlib.figure
 import matplotlib.pyplot
 import nbformat
 import pytest
@@ -19,9 +20,10 @@ OTHERS = sorted(set(cards.recorded()) - {cards.shown()})
 
 @pytest.fixture
 def shell(monkeypatch):
-    """A shell of its own for each notebook, as if in the book's folder, where figures are drawn on nothing."""
+    """A shell of its own for each notebook, as if in the book's folder, where figures are made and nothing is drawn."""
     monkeypatch.chdir(NOTEBOOKS[0].parent)
     matplotlib.pyplot.switch_backend("agg")
+    monkeypatch.setattr(matplotlib.figure.Figure, "draw", lambda *_: None)
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # which the shell takes for itself
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance()
