@@ -91,5 +91,4 @@ $(STAMP): requirements.txt requirements-gpu.txt constraints.txt pyproject.toml
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -r requirements.txt \
 		$$(command -v nvidia-smi >/dev/null && echo -r requirements-gpu.txt)
-	@$(BIN)/python -c 'import matplotlib.font_manager'  # or the first figure may warn that it is building a cache of fonts
 	@touch $@

@@ -8,17 +8,19 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from cuda.pathfinder import load_nvidia_dynamic_lib
 from cupy.cuda import nvrtc
 
 from .cache import cached, kept
 from .errors import ArgumentError, CompileError
 from .hardware import limits_of
+from .paths import RESULTS
 
 INCLUDE = re.compile(r'(?m)^(\s*#\s*include\s*)"([^"\n]+)"')
 
@@ -28,6 +30,8 @@ PTX_ALONE = "compute_90"
 """What the simulator compiles for unless something else is asked: the same PTX, in half the time."""
 DECLARED_MOST = 48 << 10
 """Bytes of shared memory that a block's arrays of fixed size may take, on any GPU."""
+RECORD = RESULTS / "compiled.json"
+"""What the compiler has made of the book's kernels; see `tools.compiled`."""
 OPTIONS = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 """What NVRTC is told. Where there is a driver, it keeps what it compiled, and gives no log when it finds it there."""
 
@@ -102,6 +106,50 @@ class Binary:
         return ".extern .shared" in self.ptx
 
 
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes, as ptxas reports it.
+
+    Attributes
+    ----------
+    registers : int
+        Per thread, 32 bits each.
+    shared_bytes : int
+        Shared memory per block, with what a launch adds.
+    stack_bytes : int
+        Local memory per thread, spills included.
+    spill_store_bytes, spill_load_bytes : int
+        What the compiler's spill instructions move per thread, each counted once.
+    constant_bytes : int or None
+        Constant memory, kernel arguments included; None where ptxas does not tell (sm_90 and later).
+    barriers : int
+        Hardware barriers per block, of 16.
+    """
+
+    registers: int
+    shared_bytes: int
+    stack_bytes: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    constant_bytes: int | None
+    barriers: int
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What the compiler has made of a kernel once.
+
+    Attributes
+    ----------
+    digest : str
+        Of what it was made from and by which compiler, as `compiler.digest` gives it.
+    used : Resources
+    """
+
+    digest: str
+    used: Resources
+
+
 def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     """Compile a template instance.
 
@@ -149,6 +197,26 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
                 f"at most {most:,} on {architecture}",
             )
     return binary
+
+
+def require(instance: Instance, architecture: str) -> None:
+    """Require that ptxas takes an instance, as it is recorded or as it says now; of a virtual architecture, nothing.
+
+    Raises
+    ------
+    CompileError, ArgumentError
+        As `build` does.
+    """
+    if architecture.startswith("sm") and digest(instance, architecture) not in recorded():
+        build(instance, architecture)
+
+
+@cache
+def recorded() -> dict[str, Resources]:
+    """Return what is recorded, by digest."""
+    if not RECORD.exists():
+        return {}
+    return {of.digest: of.used for of in msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled]).values()}
 
 
 def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:

@@ -37,9 +37,9 @@ from typing import Any
 import cupy
 import numpy as np
 
-from . import choice, gpu, hopper, operands
+from . import choice, compiler, gpu, hopper, operands
 from .catalogue import find
-from .compiler import ARCHITECTURE
+from .compiler import ARCHITECTURE, PTX_ALONE
 from .errors import ArgumentError, DeviceError, SimulationFault
 from .kernel import MULTIPROCESSORS, Kernel
 from .operands import BF16, FP16, FP32, SPLIT, Types, types_of
@@ -235,7 +235,7 @@ def check(
     shows, and around C a pattern that must survive. Where β = 0, C itself is NaN before the run, and
     where α = 0, A and B are: BLAS says they are not read. On the simulator any access outside a matrix
     is a fault, and so is any read of what BLAS does not read, whatever becomes of the value. The simulator needs PTX
-    alone, but a `Kernel` is compiled to machine code there too: what ptxas refuses runs on no GPU.
+    alone, but a `Kernel` that passes there is compiled to machine code too: what ptxas refuses runs on no GPU.
 
     Parameters
     ----------
@@ -300,7 +300,8 @@ def counted(
 ) -> tuple[CheckResult, Counts]:
     """Return what `check` does, and what the simulator counted meanwhile: nothing on the GPU, or at a fault.
 
-    What a kernel costs is no part of the verdict: a slow one is right too.
+    What a kernel costs is no part of the verdict: a slow one is right too. What passes on the simulator is compiled for
+    the architecture, unless that is virtual.
     """
     kernel = divided(_callable(kernel), setting, division)
     M, N, K, seed = (_natural(name, n) for name, n in (("M", M), ("N", N), ("K", K), ("seed", seed)))
@@ -345,17 +346,20 @@ def counted(
         inside = [
             _Guarded(matrix, guard, by, on_gpu) for matrix, guard, by in zip((A, B, C), guards, shift, strict=True)
         ]
-        counts = Counts()
+        counts, launched = Counts(), None
         try:
             if isinstance(kernel, Kernel) and not on_gpu:
-                counts = _simulate(kernel, [one.view for one in inside], alpha, beta, architecture)
+                counts, launched = _simulate(kernel, [one.view for one in inside], alpha, beta)
             else:
                 kernel(*(one.view for one in inside), alpha, beta)
         except SimulationFault as fault:
             return CheckResult(*settings, fault=str(fault)), counts
         got = inside[2].contents()
         intact = inside[0].intact(all_of_it=True) and inside[1].intact(all_of_it=True) and inside[2].intact()
-    return _verdict(settings, got, (A, B, C, alpha, beta, types), intact), counts
+    result = _verdict(settings, got, (A, B, C, alpha, beta, types), intact)
+    if launched and result.passed:
+        compiler.require(launched.instance, architecture)
+    return result, counts
 
 
 def suite(kernel: Kernel | str, on_gpu: bool | None = None) -> SuiteResult:
@@ -555,15 +559,20 @@ def _simulate(
     matrices: Sequence[np.ndarray],
     alpha: float,
     beta: float,
-    architecture: str,
     blocks: Sequence[int] | None = None,
     multiprocessors: int = MULTIPROCESSORS,
-) -> Counts:
-    """Run a kernel on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
+) -> tuple[Counts, Kernel]:
+    """Run a kernel on the simulator, which faults it for reading what BLAS does not read.
+
+    Returns
+    -------
+    Counts, Kernel
+        What was counted, and what was launched.
+    """
     problem = operands.check(*matrices, alpha, beta, kernel.types)
     unread = {name for name, factor in (("A", alpha), ("B", alpha), ("C", beta)) if factor == 0}
-    machine = kernel.simulated(problem, architecture, blocks=blocks, multiprocessors=multiprocessors, unwritten=unread)
-    return sum(machine.counts().values(), Counts())
+    machine = kernel.simulated(problem, blocks=blocks, multiprocessors=multiprocessors, unwritten=unread)
+    return sum(machine.counts().values(), Counts()), kernel.chosen(problem, PTX_ALONE, multiprocessors)
 
 
 def _last_tile(kernel: Kernel, settings: tuple, architecture: str) -> tuple[CheckResult, Counts]:
@@ -594,10 +603,13 @@ def _last_tile(kernel: Kernel, settings: tuple, architecture: str) -> tuple[Chec
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
         before = C[rows:, cols:].copy()
         try:
-            counts = _simulate(kernel, (A, B, C), alpha, beta, architecture, blocks, multiprocessors)
+            counts, _ = _simulate(kernel, (A, B, C), alpha, beta, blocks, multiprocessors)
         except SimulationFault as fault:
             return CheckResult(*settings, fault=str(fault)), Counts()
-        return _verdict(settings, np.array(C[rows:, cols:]), (a, b, before, alpha, beta, types), True), counts
+        result = _verdict(settings, np.array(C[rows:, cols:]), (a, b, before, alpha, beta, types), True)
+        if result.passed:
+            compiler.require(kernel.instance, architecture)
+        return result, counts
 
 
 def _draw(M: int, N: int, K: int, seed: int, types: Types) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

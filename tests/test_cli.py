@@ -279,22 +279,28 @@ def test_help_names_every_command_and_gives_examples(capsys):
         assert word in out
 
 
+LACKING = """double w, x, y, z;
+    asm volatile("ld.global.v4.f64 {%0, %1, %2, %3}, [%4];" : "=d"(w), "=d"(x), "=d"(y), "=d"(z) : "l"(A));
+    C[t] = w + x + y + z;"""
 REFUSED = {
-    "an instruction that sm_90 lacks": """double w, x, y, z;
-        asm volatile("ld.global.v4.f64 {%0, %1, %2, %3}, [%4];" : "=d"(w), "=d"(x), "=d"(y), "=d"(z) : "l"(A));
-        C[t] = w + x + y + z;""",
-    "too much shared memory": "__shared__ float As[12289]; As[t] = 0; if (K < 0) C[t] = As[K * K];",
+    "an instruction that sm_90 lacks": (LACKING, "\nptxas"),
+    "too much shared memory": ("__shared__ float As[12289]; As[t] = 0; if (K < 0) C[t] = As[K * K];", "too much"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_ptxas_refuses_fails_a_check(case, run, no_gpu, tmp_path):
     """Though the simulator, which needs PTX alone, may well run it."""
-    kernel = probe(tmp_path, REFUSED[case])
+    statement, said = REFUSED[case]
+    kernel = probe(tmp_path, statement)
     status, _, err = run("check", "00_probe.cu", "--set", "BM=1", "--set", "BN=32")
-    assert status == 2 and err.startswith("error: ") and "\nptxas" in err, err
-    with pytest.raises(CompileError, match="\nptxas"):
-        check(kernel, 1, 1, 1, on_gpu=False)
+    assert status == 2 and err.startswith("error: ") and said in err, err
+    with pytest.raises(CompileError, match=said):
+        check(kernel, 0, 1, 1, on_gpu=False)
+
+
+def test_ptxas_is_not_asked_about_what_is_wrong_as_it_is(tmp_path, no_gpu):
+    assert not check(probe(tmp_path, LACKING), 1, 1, 1, on_gpu=False).passed
 
 
 def test_a_check_compiles_once(run, no_gpu, tmp_path, monkeypatch):

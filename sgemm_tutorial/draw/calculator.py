@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import product
 from textwrap import wrap
 
@@ -15,7 +14,7 @@ from ..hardware import KIB, THREADS_MAX, WARP, Gpu
 from ..kernel import Kernel
 from ..model.occupancy import Occupancy, occupancy
 from ..model.resources import resources
-from .figure import BLUE, BODY, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, Box, Figure, Page, page
+from .figure import BLUE, BODY, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, Box, Figure, Page
 from .player import WIDTH, Computed, Control, Layer, Player, Preset
 
 HEIGHT = 304
@@ -122,27 +121,14 @@ def _numbers(fit: Occupancy) -> dict[str, int]:
     return numbers
 
 
-def _figure(draw: Callable[[Page], None], alt: str = "") -> Figure:
-    with page(HEIGHT, WIDTH) as sheet:
-        draw(sheet)
-        return sheet.finish(alt)
-
-
 def _limits() -> list[Layer]:
     """Draw for each resource what a block takes, and a box for each block that it has room for."""
-
-    def frame(sheet: Page) -> None:
-        sheet.text(MARGIN, LINE, "Room for how many blocks?", TITLE, weight="bold")
-
-    def too_much(sheet: Page) -> None:
-        sheet.text(MARGIN, ROWS_AT + LINE, "A block of this GPU may have at most", SMALL)
-        sheet.text(MARGIN, ROWS_AT + 2 * LINE, "{most shared} bytes of shared memory.", SMALL)
-
+    frame, too_much = Page(HEIGHT, WIDTH), Page(HEIGHT, WIDTH)
+    frame.text(MARGIN, LINE, "Room for how many blocks?", TITLE, weight="bold")
+    too_much.text(MARGIN, ROWS_AT + LINE, "A block of this GPU may have at most", SMALL)
+    too_much.text(MARGIN, ROWS_AT + 2 * LINE, "{most shared} bytes of shared memory.", SMALL)
     message = "More shared memory than the {most shared} bytes that a block may have."
-    layers = [
-        Layer((), {(): _figure(frame)}),
-        Layer(("too much",), {(1,): _figure(too_much, message)}),
-    ]
+    layers = [Layer((), {(): frame.finish("")}), Layer(("too much",), {(1,): too_much.finish(message)})]
     for i, name in enumerate(RESOURCES):
         words = {(bind,): _row(name, ROWS_AT + ROW * i, bool(bind)) for bind in (0, 1)}
         bars = {
@@ -162,12 +148,10 @@ def _box(row: int, block: int) -> Box:
 
 def _growing(boxes: Sequence[Box], colour: str) -> list[Figure]:
     """Draw none of the boxes, the first, the first two, and so on."""
-
-    def draw(sheet: Page) -> None:
-        for box in boxes:
-            sheet.boxes([box], colour)
-
-    drawn = _figure(draw)
+    sheet = Page(HEIGHT, WIDTH)
+    for box in boxes:
+        sheet.boxes([box], colour)
+    drawn = sheet.finish("")
     ends = [0, *(found.end() for found in re.finditer("/>", drawn.body))]
     return [dataclasses.replace(drawn, body=drawn.body[:end]) for end in ends]
 
@@ -176,14 +160,12 @@ def _row(name: str, top: float, bind: bool) -> Figure:
     """Write what a block takes of a resource and how many it has room for."""
     unit = " bytes" * (name == "shared memory")
     takes = f"a block takes {{{name} taken}} of {{{name} there}}{unit}"
-
-    def draw(sheet: Page) -> None:
-        weight = "bold" if bind else "normal"
-        sheet.text(MARGIN, top + 14, name, SMALL, weight=weight)
-        sheet.text(WIDTH - MARGIN, top + 14, f"{{{name}}}" + ": the limit" * bind, SMALL, "right", weight=weight)
-        sheet.text(MARGIN, top + 50, takes, SMALL)
-
-    return _figure(draw, f"{name.capitalize()}: {takes}, room for {{{name}}}{', the limit' * bind}.")
+    weight = "bold" if bind else "normal"
+    sheet = Page(HEIGHT, WIDTH)
+    sheet.text(MARGIN, top + 14, name, SMALL, weight=weight)
+    sheet.text(WIDTH - MARGIN, top + 14, f"{{{name}}}" + ": the limit" * bind, SMALL, "right", weight=weight)
+    sheet.text(MARGIN, top + 50, takes, SMALL)
+    return sheet.finish(f"{name.capitalize()}: {takes}, room for {{{name}}}{', the limit' * bind}.")
 
 
 def _places(gpus: Sequence[Gpu]) -> list[Layer]:
@@ -195,20 +177,21 @@ def _places(gpus: Sequence[Gpu]) -> list[Layer]:
     def text(
         y: float, text: str, end: str = ",", size: float = SMALL, align: str = "left", weight: str = "normal"
     ) -> Figure:
-        x = {"left": MARGIN, "right": WIDTH - MARGIN}[align]
+        sheet = Page(HEIGHT, WIDTH)
+        for i, line in enumerate(wrap(text, 36)):
+            sheet.text({"left": MARGIN, "right": WIDTH - MARGIN}[align], y + LINE * i, line, size, align, weight=weight)
+        return sheet.finish(text + end)
 
-        def draw(sheet: Page) -> None:
-            for i, line in enumerate(wrap(text, 36)):
-                sheet.text(x, y + LINE * i, line, size, align, weight=weight)
-
-        return _figure(draw, text + end)
-
-    def empty(sheet: Page, places: int) -> None:
+    def empty(places: int) -> Figure:
+        sheet = Page(HEIGHT, WIDTH)
         sheet.boxes(map(_place, range(places)), edgecolor=INK, linewidth=0.8)
+        return sheet.finish("")
 
-    def begins(sheet: Page, warps: int, places: int) -> None:
+    def begins(warps: int, places: int) -> Figure:
+        sheet = Page(HEIGHT, WIDTH)
         firsts = [_place(warp) for warp in range(0, places, warps)]
         sheet.lines([[(x - 1, y - 2), (x - 1, y + height + 2)] for x, y, _, height in firsts], linewidth=2)
+        return sheet.finish("")
 
     titles = {(i,): text(LINE, f"An SM of the {gpu.name}", ":", TITLE, weight="bold") for i, gpu in enumerate(gpus)}
     fit = {
@@ -235,10 +218,10 @@ def _places(gpus: Sequence[Gpu]) -> list[Layer]:
         Layer(("warps", "most warps"), share),
         Layer([f"{name} bind" for name in RESOURCES], binding),
         Layer(("warps",), filled),
-        Layer(("most warps",), {(places,): _figure(partial(empty, places=places)) for places in most}),
+        Layer(("most warps",), {(places,): empty(places) for places in most}),
         Layer(
             ("block warps", "most warps"),
-            {(warps, of): _figure(partial(begins, warps=warps, places=of)) for warps in sizes for of in most},
+            {(warps, of): begins(warps, of) for warps in sizes for of in most},
         ),
     ]
 

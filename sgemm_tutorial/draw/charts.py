@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 from ..errors import ArgumentError
 from ..records.timings import Point, Record
-from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, PINK, SMALL, TITLE, WIDTH, Figure, Page, page, room
+from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, PINK, SMALL, TITLE, WIDTH, Figure, Page, room
 
 CUBLAS = "cuBLAS"
 COLOURS = (BLUE, ORANGE, GREEN, PINK)
-DASHES = ("-", (0, (6, 2)), (0, (2, 2)))
+DASHES = ((), (6, 2), (2, 2))
 Number = int | float
 
 
@@ -56,29 +55,29 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
     left, right = MARGIN + 8 + max(room(row[0]) for row in rows), WIDTH - MARGIN - 168
     scale = (right - left) / max(rate for row in rates for rate in row)
     bottom = top + pitch * len(rows)
-    with page(bottom + 2 * LINE + 10) as sheet:
-        sheet.text(MARGIN, LINE, f"Speed at {_shape(wanted)}", TITLE, weight="bold")
-        sheet.text(WIDTH - MARGIN - 88, top - 12, "TFLOP/s", SMALL, "right")
-        sheet.text(WIDTH - MARGIN, top - 12, "of cuBLAS", SMALL, "right")
-        for i, ((name, *_, percent), (rate, best, worst)) in enumerate(zip(rows, rates, strict=True)):
-            y = top + pitch * i
-            colour = (INK, 0.45) if name in libraries else BLUE
-            sheet.text(left - 8, y + 19, name, align="right")
-            sheet.boxes([(left, y + 4, rate * scale, pitch - 12)], colour)
-            _whisker(sheet, left + worst * scale, left + best * scale, y + pitch / 2 - 2)
-            sheet.text(WIDTH - MARGIN - 88, y + 19, short(rate), align="right")
-            sheet.text(WIDTH - MARGIN, y + 19, f"{percent:.1f}%", align="right")
-        if len(libraries) == 1:
-            goal = left + rates[-1][0] * scale
-            sheet.lines([[(goal, top - 4), (goal, bottom)]], linewidth=1.5, linestyle=DASHES[1])
-        sheet.lines([[(left, top - 4), (left, bottom)]])
-        sheet.text(MARGIN, bottom + LINE, "Bars: medians of device time. Whiskers: 10th to 90th percentile.", SMALL)
-        sheet.text(MARGIN, bottom + 2 * LINE, record.made, SMALL)
-        each = (
-            f"{name} {short(rate)} TFLOP/s, {percent:.1f}% of cuBLAS"
-            for (name, *_, percent), (rate, *_) in zip(rows, rates, strict=True)
-        )
-        return sheet.finish(f"Bars, speed at {_shape(wanted)} on {record.made}: {'; '.join(each)}.")
+    sheet = Page(bottom + 2 * LINE + 10)
+    sheet.text(MARGIN, LINE, f"Speed at {_shape(wanted)}", TITLE, weight="bold")
+    sheet.text(WIDTH - MARGIN - 88, top - 12, "TFLOP/s", SMALL, "right")
+    sheet.text(WIDTH - MARGIN, top - 12, "of cuBLAS", SMALL, "right")
+    for i, ((name, *_, percent), (rate, best, worst)) in enumerate(zip(rows, rates, strict=True)):
+        y = top + pitch * i
+        colour = (INK, 0.45) if name in libraries else BLUE
+        sheet.text(left - 8, y + 19, name, align="right")
+        sheet.boxes([(left, y + 4, rate * scale, pitch - 12)], colour)
+        _whisker(sheet, left + worst * scale, left + best * scale, y + pitch / 2 - 2)
+        sheet.text(WIDTH - MARGIN - 88, y + 19, short(rate), align="right")
+        sheet.text(WIDTH - MARGIN, y + 19, f"{percent:.1f}%", align="right")
+    if len(libraries) == 1:
+        goal = left + rates[-1][0] * scale
+        sheet.lines([[(goal, top - 4), (goal, bottom)]], linewidth=1.5, dashes=DASHES[1])
+    sheet.lines([[(left, top - 4), (left, bottom)]])
+    sheet.text(MARGIN, bottom + LINE, "Bars: medians of device time. Whiskers: 10th to 90th percentile.", SMALL)
+    sheet.text(MARGIN, bottom + 2 * LINE, record.made, SMALL)
+    each = (
+        f"{name} {short(rate)} TFLOP/s, {percent:.1f}% of cuBLAS"
+        for (name, *_, percent), (rate, *_) in zip(rows, rates, strict=True)
+    )
+    return sheet.finish(f"Bars, speed at {_shape(wanted)} on {record.made}: {'; '.join(each)}.")
 
 
 def by_size(record: Record, of_cublas: bool = False) -> Figure:
@@ -120,25 +119,25 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
     size = "M = N = K" if square else "the cube root of M·N·K"
     most = max(best for line in series.values() for *_, best in line)
     even = len(sizes) > 2 and len(set(np.diff(sizes))) == 1
-    with page(Plot.height) as sheet:
-        plot = Plot(sheet, series, (sizes[0], sizes[-1]), (0, most), log_x=not even)
-        plot.title(f"{unit} by size, {size}")
-        plot.x_ticks(_within(sizes[0], sizes[-1]) if even else _some(sizes))
-        plot.y_ticks(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, most))
-        ends = {}
-        for i, (name, line) in enumerate(series.items()):
-            dash = DASHES[list(libraries).index(name) if name in libraries else i // 4 % 3]
-            colour = INK if name in libraries else COLOURS[i % 4]
-            plot.band([(n, low, high) for n, _, low, high in line], colour)
-            plot.line([(n, rate) for n, rate, *_ in line], colour, dash)
-            ends[name] = (line[-1][1], colour)
-        plot.labels(ends)
-        plot.notes("Lines: medians of device time. Bands: 10th to 90th percentile.", record.made)
-        each = (
-            f"{name} from {short(line[0][1])} at {line[0][0]:g} to {short(line[-1][1])} at {line[-1][0]:g}"
-            for name, line in series.items()
-        )
-        return sheet.finish(f"{unit} by size, {size}, on {record.made}: {'; '.join(each)}.")
+    sheet = Page(Plot.height)
+    plot = Plot(sheet, series, (sizes[0], sizes[-1]), (0, most), log_x=not even)
+    plot.title(f"{unit} by size, {size}")
+    plot.x_ticks(_within(sizes[0], sizes[-1]) if even else _some(sizes))
+    plot.y_ticks(ticks(0, most, 6, (1, 2, 5, 10)))
+    ends = {}
+    for i, (name, line) in enumerate(series.items()):
+        dash = DASHES[list(libraries).index(name) if name in libraries else i // 4 % 3]
+        colour = INK if name in libraries else COLOURS[i % 4]
+        plot.band([(n, low, high) for n, _, low, high in line], colour)
+        plot.line([(n, rate) for n, rate, *_ in line], colour, dash)
+        ends[name] = (line[-1][1], colour)
+    plot.labels(ends)
+    plot.notes("Lines: medians of device time. Bands: 10th to 90th percentile.", record.made)
+    each = (
+        f"{name} from {short(line[0][1])} at {line[0][0]:g} to {short(line[-1][1])} at {line[-1][0]:g}"
+        for name, line in series.items()
+    )
+    return sheet.finish(f"{unit} by size, {size}, on {record.made}: {'; '.join(each)}.")
 
 
 def prediction(
@@ -167,21 +166,21 @@ def prediction(
                 raise ArgumentError(f"{argument}[{name!r}]", str(value), "a number that is not negative")
     pitch, longest = 76, 400
     sentences = []
-    with page(pitch * len(predicted) + 4) as sheet:
-        for i, name in enumerate(predicted):
-            y, pair = i * pitch, (predicted[name], counted[name])
-            verdict = _compare(*pair)
-            sheet.text(MARGIN, y + LINE, name, weight="bold")
-            sheet.text(WIDTH - MARGIN, y + LINE, verdict, align="right")
-            for j, (value, who) in enumerate(zip(pair, names, strict=True)):
-                width, at = longest * value / (max(pair) or 1), y + 32 + 19 * j
-                if value and j == 0:
-                    sheet.boxes([(MARGIN, at, width, 14)], PALE, edgecolor=INK)
-                elif value:
-                    sheet.boxes([(MARGIN, at, width, 14)], BLUE)
-                sheet.text(MARGIN + width + 8, at + 12, f"{short(value)} {who}", SMALL)
-            sentences.append(f"{name}: {short(pair[0])} {names[0]}, {short(pair[1])} {names[1]}, {verdict}")
-        return sheet.finish("; ".join(sentences) + ".")
+    sheet = Page(pitch * len(predicted) + 4)
+    for i, name in enumerate(predicted):
+        y, pair = i * pitch, (predicted[name], counted[name])
+        verdict = _compare(*pair)
+        sheet.text(MARGIN, y + LINE, name, weight="bold")
+        sheet.text(WIDTH - MARGIN, y + LINE, verdict, align="right")
+        for j, (value, who) in enumerate(zip(pair, names, strict=True)):
+            width, at = longest * value / (max(pair) or 1), y + 32 + 19 * j
+            if value and j == 0:
+                sheet.boxes([(MARGIN, at, width, 14)], PALE, edgecolor=INK)
+            elif value:
+                sheet.boxes([(MARGIN, at, width, 14)], BLUE)
+            sheet.text(MARGIN + width + 8, at + 12, f"{short(value)} {who}", SMALL)
+        sentences.append(f"{name}: {short(pair[0])} {names[0]}, {short(pair[1])} {names[1]}, {verdict}")
+    return sheet.finish("; ".join(sentences) + ".")
 
 
 def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]] | Sequence[float], power: int = 3) -> Figure:
@@ -212,26 +211,25 @@ def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]] | Seque
     series = {name: [factor * time for time in times] for name, times in series.items()}
     last = max(times[-1] for times in series.values())
     low, high = factor * min(every), factor * max(every)
-    with page(Plot.height) as sheet:
-        plot = Plot(sheet, series, (sizes[0], sizes[-1]), (low / 1.2, high * 1.2), log_x=True, log_y=True)
-        plot.title(f"{unit} by size, M = N = K")
-        plot.x_ticks(_some(sizes))
-        plot.y_ticks(_decades(low / 1.2, high * 1.2))
-        start = max(sizes[0], sizes[-1] * (low / 1.2 / last) ** (1 / power))
-        plot.line([(start, last * (start / sizes[-1]) ** power), (sizes[-1], last)], INK, DASHES[2])
-        ends = {}
-        for i, (name, times) in enumerate(series.items()):
-            colour = COLOURS[i % 4]
-            plot.line(list(zip(sizes, times, strict=True)), colour, DASHES[i // 4 % 3])
-            ends[name] = (times[-1], colour)
-        plot.labels(ends)
-        plot.notes(f"Dotted: time proportional to the size to the power of {power}.")
-        each = (
-            f"{name or 'time'} from {short(times[0])} {symbol} at {sizes[0]} to {short(times[-1])} {symbol} at "
-            f"{sizes[-1]}"
-            for name, times in series.items()
-        )
-        return sheet.finish(f"Time by size on logarithmic axes: {'; '.join(each)}. A dotted line shows power {power}.")
+    sheet = Page(Plot.height)
+    plot = Plot(sheet, series, (sizes[0], sizes[-1]), (low / 1.2, high * 1.2), log_x=True, log_y=True)
+    plot.title(f"{unit} by size, M = N = K")
+    plot.x_ticks(_some(sizes))
+    plot.y_ticks(_decades(low / 1.2, high * 1.2))
+    start = max(sizes[0], sizes[-1] * (low / 1.2 / last) ** (1 / power))
+    plot.line([(start, last * (start / sizes[-1]) ** power), (sizes[-1], last)], INK, DASHES[2])
+    ends = {}
+    for i, (name, times) in enumerate(series.items()):
+        colour = COLOURS[i % 4]
+        plot.line(list(zip(sizes, times, strict=True)), colour, DASHES[i // 4 % 3])
+        ends[name] = (times[-1], colour)
+    plot.labels(ends)
+    plot.notes(f"Dotted: time proportional to the size to the power of {power}.")
+    each = (
+        f"{name or 'time'} from {short(times[0])} {symbol} at {sizes[0]} to {short(times[-1])} {symbol} at {sizes[-1]}"
+        for name, times in series.items()
+    )
+    return sheet.finish(f"Time by size on logarithmic axes: {'; '.join(each)}. A dotted line shows power {power}.")
 
 
 def roofline(
@@ -264,38 +262,37 @@ def roofline(
     ridges = [peak / rate for rate in rates.values()]
     low, high = min(intensities) / 2, max(*intensities, *ridges) * 8  # room for labels on the right
     least, most = min(speeds) / 2, peak * 2
-    with page(Plot.height) as sheet:
-        plot = Plot(sheet, [], (low, high), (least, most), log_x=True, log_y=True)
-        plot.title(title)
-        plot.x_ticks(_decades(low, high))
-        plot.y_ticks(_decades(least, most))
-        plot.line([(max(low, min(ridges)), peak), (high, peak)], INK)
-        sheet.text(plot.right, plot.y(peak) - 8, f"{short(peak)} TFLOP/s", SMALL, "right")
-        for i, rate in enumerate(rates.values()):
-            start = max(low, least / rate)
-            plot.line([(start, start * rate), (peak / rate, peak)], INK, DASHES[i % 3])
-        groups: list[list[tuple[float, float, str]]] = []  # points whose labels would overlap share one
-        for name, (intensity, speed) in sorted(points.items(), key=lambda item: item[1]):
-            x, y = plot.x(intensity), plot.y(speed)
-            sheet.boxes([(x - 4, y - 4, 8, 8)], BLUE)
-            near = [
-                group
-                for group in groups
-                if abs(y - group[0][1]) < LINE - 8
-                and x - group[-1][0] < 16 + room(", ".join(label for *_, label in group))
-            ]
-            (near[0] if near else groups.append([]) or groups[-1]).append((x, y, name))
-        for group in groups:
-            sheet.text(group[-1][0] + 8, group[0][1] + 5, ", ".join(sorted(name for *_, name in group)), SMALL)
-        dashes = ("solid", "dashed", "dotted")
-        slopes = (f"{dashes[i % 3]} {name}, {short(rate)} TB/s" for i, (name, rate) in enumerate(rates.items()))
-        plot.notes("Across: FLOP per byte. Up: TFLOP/s. Both logarithmic.", f"Slopes: {'; '.join(slopes)}.")
-        each = (
-            f"{name} {short(intensity)} FLOP per byte, {short(speed)} TFLOP/s"
-            for name, (intensity, speed) in points.items()
-        )
-        roofs = ", ".join(f"{name} at {short(rate)} TB/s" for name, rate in rates.items())
-        return sheet.finish(f"{title}: {'; '.join(each)}. Roofs: {short(peak)} TFLOP/s, {roofs}.")
+    sheet = Page(Plot.height)
+    plot = Plot(sheet, [], (low, high), (least, most), log_x=True, log_y=True)
+    plot.title(title)
+    plot.x_ticks(_decades(low, high))
+    plot.y_ticks(_decades(least, most))
+    plot.line([(max(low, min(ridges)), peak), (high, peak)], INK)
+    sheet.text(plot.right, plot.y(peak) - 8, f"{short(peak)} TFLOP/s", SMALL, "right")
+    for i, rate in enumerate(rates.values()):
+        start = max(low, least / rate)
+        plot.line([(start, start * rate), (peak / rate, peak)], INK, DASHES[i % 3])
+    groups: list[list[tuple[float, float, str]]] = []  # points whose labels would overlap share one
+    for name, (intensity, speed) in sorted(points.items(), key=lambda item: item[1]):
+        x, y = plot.x(intensity), plot.y(speed)
+        sheet.boxes([(x - 4, y - 4, 8, 8)], BLUE)
+        near = [
+            group
+            for group in groups
+            if abs(y - group[0][1]) < LINE - 8 and x - group[-1][0] < 16 + room(", ".join(label for *_, label in group))
+        ]
+        (near[0] if near else groups.append([]) or groups[-1]).append((x, y, name))
+    for group in groups:
+        sheet.text(group[-1][0] + 8, group[0][1] + 5, ", ".join(sorted(name for *_, name in group)), SMALL)
+    dashes = ("solid", "dashed", "dotted")
+    slopes = (f"{dashes[i % 3]} {name}, {short(rate)} TB/s" for i, (name, rate) in enumerate(rates.items()))
+    plot.notes("Across: FLOP per byte. Up: TFLOP/s. Both logarithmic.", f"Slopes: {'; '.join(slopes)}.")
+    each = (
+        f"{name} {short(intensity)} FLOP per byte, {short(speed)} TFLOP/s"
+        for name, (intensity, speed) in points.items()
+    )
+    roofs = ", ".join(f"{name} at {short(rate)} TB/s" for name, rate in rates.items())
+    return sheet.finish(f"{title}: {'; '.join(each)}. Roofs: {short(peak)} TFLOP/s, {roofs}.")
 
 
 def lines(
@@ -331,26 +328,33 @@ def lines(
         if log and min(values) <= 0:
             raise ArgumentError("series", f"{name} = {min(values)}", "positive values along a logarithmic axis")
     low, high = (min(up) / 1.3, max(up) * 1.3) if log_y else (0, max(up))
-    with page(Plot.height) as sheet:
-        plot = Plot(sheet, series, (min(across), max(across)), (low, high), log_x, log_y)
-        plot.title(title)
-        plot.x_ticks(_some(sorted(set(across))) if log_x else _within(min(across), max(across)))
-        plot.y_ticks(_decades(low, high) if log_y else _within(low, high))
-        ends = {}
-        for i, (name, line) in enumerate(series.items()):
-            plot.line(line, COLOURS[i % 4], DASHES[i // 4 % 3])
-            ends[name] = (line[-1][1], COLOURS[i % 4])
-        plot.labels(ends)
-        plot.notes(note)
-        each = (
-            f"{name} from {short(line[0][1])}{unit} at {line[0][0]:g} to {short(line[-1][1])}{unit} at {line[-1][0]:g}"
-            for name, line in series.items()
-        )
-        return sheet.finish(f"{title}. {note} {'; '.join(each)}.")
+    sheet = Page(Plot.height)
+    plot = Plot(sheet, series, (min(across), max(across)), (low, high), log_x, log_y)
+    plot.title(title)
+    plot.x_ticks(_some(sorted(set(across))) if log_x else _within(min(across), max(across)))
+    plot.y_ticks(_decades(low, high) if log_y else _within(low, high))
+    ends = {}
+    for i, (name, line) in enumerate(series.items()):
+        plot.line(line, COLOURS[i % 4], DASHES[i // 4 % 3])
+        ends[name] = (line[-1][1], COLOURS[i % 4])
+    plot.labels(ends)
+    plot.notes(note)
+    each = (
+        f"{name} from {short(line[0][1])}{unit} at {line[0][0]:g} to {short(line[-1][1])}{unit} at {line[-1][0]:g}"
+        for name, line in series.items()
+    )
+    return sheet.finish(f"{title}. {note} {'; '.join(each)}.")
 
 
 def _within(low: float, high: float) -> list[float]:
-    return [v for v in MaxNLocator(7, steps=[1, 2, 4, 5, 10]).tick_values(low, high) if low <= v <= high]
+    return ticks(low, high, 7, (1, 2, 4, 5, 10))
+
+
+def ticks(low: float, high: float, most: int, steps: Sequence[int]) -> list[float]:
+    """Return the values in a range that matplotlib would label: no more parts, and steps with one of these digits."""
+    from matplotlib.ticker import MaxNLocator  # importing it takes a tenth of a second, and few pictures have axes
+
+    return [value for value in MaxNLocator(most, steps=steps).tick_values(low, high) if low <= value <= high]
 
 
 class Plot:
@@ -394,9 +398,9 @@ class Plot:
                 self.sheet.lines([[(self.left, self.y(value)), (self.right, self.y(value))]], (INK, 0.18))
                 self.sheet.text(self.left - 8, self.y(value) + 5, f"{value:g}", SMALL, "right")
 
-    def line(self, points: Sequence[tuple[float, float]], colour: str, dash: object = "-") -> None:
+    def line(self, points: Sequence[tuple[float, float]], colour: str, dash: Sequence[float] = ()) -> None:
         """Draw a line through points."""
-        self.sheet.lines([[(self.x(x), self.y(y)) for x, y in points]], colour, linewidth=2.2, linestyle=dash)
+        self.sheet.lines([[(self.x(x), self.y(y)) for x, y in points]], colour, linewidth=2.2, dashes=dash)
 
     def band(self, ranges: Sequence[tuple[float, float, float]], colour: str) -> None:
         """Shade between low and high, given as (x, low, high)."""

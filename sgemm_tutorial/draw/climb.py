@@ -9,7 +9,7 @@ from ..catalogue import find
 from ..errors import ArgumentError
 from ..records.timings import Point, Record
 from .charts import DASHES
-from .figure import BLUE, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, Figure, page
+from .figure import BLUE, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, Figure, Page
 from .player import Control, Layer, Player
 
 WIDTH = 416
@@ -51,15 +51,15 @@ def climb(record: Record, size: int = 4096) -> Player:
 def _frame(rungs: int, scale: float, note: str) -> Figure:
     """Draw what all steps have: cuBLAS below the rungs, and how far it gets."""
     bottom, goal = TOP + PITCH * rungs, LEFT + 100 * scale
-    with page(bottom + PITCH + LINE, WIDTH) as sheet:
-        sheet.text(WIDTH - MARGIN, TOP - 9, "of cuBLAS", SMALL, "right")
-        sheet.text(LEFT - 8, bottom + 13, "cuBLAS", SMALL, "right")
-        sheet.boxes([(LEFT, bottom, 100 * scale, THICK)], (INK, 0.45))
-        sheet.text(WIDTH - MARGIN, bottom + 13, "100%", SMALL, "right")
-        sheet.lines([[(LEFT, TOP - 4), (LEFT, bottom + THICK + 4)]])
-        sheet.lines([[(goal, TOP - 4), (goal, bottom)]], linewidth=1.5, linestyle=DASHES[1])
-        sheet.text(MARGIN, bottom + PITCH + 14, note, SMALL)
-        return sheet.finish("")
+    sheet = Page(bottom + PITCH + LINE, WIDTH)
+    sheet.text(WIDTH - MARGIN, TOP - 9, "of cuBLAS", SMALL, "right")
+    sheet.text(LEFT - 8, bottom + 13, "cuBLAS", SMALL, "right")
+    sheet.boxes([(LEFT, bottom, 100 * scale, THICK)], (INK, 0.45))
+    sheet.text(WIDTH - MARGIN, bottom + 13, "100%", SMALL, "right")
+    sheet.lines([[(LEFT, TOP - 4), (LEFT, bottom + THICK + 4)]])
+    sheet.lines([[(goal, TOP - 4), (goal, bottom)]], linewidth=1.5, dashes=DASHES[1])
+    sheet.text(MARGIN, bottom + PITCH + 14, note, SMALL)
+    return sheet.finish("")
 
 
 def _rungs(points: Sequence[Point], height: float, scale: float) -> Figure:
@@ -67,14 +67,14 @@ def _rungs(points: Sequence[Point], height: float, scale: float) -> Figure:
     last, idea = points[-1], find(points[-1].kernel).idea
     faster = f", {points[0].ms / last.ms:.3g} times as fast as the first" if len(points) > 1 else ""
     speed = f"{last.tflops:.3g} TFLOP/s{faster}"
-    with page(height, WIDTH) as sheet:
-        sheet.text(MARGIN, LINE - 4, last.kernel, TITLE, weight="bold")
-        for i, line in enumerate(textwrap.wrap(idea[0].upper() + idea[1:], LETTERS)):
-            sheet.text(MARGIN, (2 + i) * LINE - 5, line, SMALL)
-        sheet.text(MARGIN, 4 * LINE - 5, speed, SMALL, weight="bold")
-        for i, point in enumerate(points):
-            y = TOP + PITCH * i
-            sheet.text(LEFT - 8, y + 13, point.kernel, SMALL, "right")
-            sheet.boxes([(LEFT, y, point.percent_of_cublas * scale, THICK)], ORANGE if point is last else BLUE)
-            sheet.text(WIDTH - MARGIN, y + 13, f"{point.percent_of_cublas:.1f}%", SMALL, "right")
-        return sheet.finish(f"{last.kernel}, {idea}: {speed}, {last.percent_of_cublas:.1f}% of cuBLAS.")
+    sheet = Page(height, WIDTH)
+    sheet.text(MARGIN, LINE - 4, last.kernel, TITLE, weight="bold")
+    for i, line in enumerate(textwrap.wrap(idea[0].upper() + idea[1:], LETTERS)):
+        sheet.text(MARGIN, (2 + i) * LINE - 5, line, SMALL)
+    sheet.text(MARGIN, 4 * LINE - 5, speed, SMALL, weight="bold")
+    for i, point in enumerate(points):
+        y = TOP + PITCH * i
+        sheet.text(LEFT - 8, y + 13, point.kernel, SMALL, "right")
+        sheet.boxes([(LEFT, y, point.percent_of_cublas * scale, THICK)], ORANGE if point is last else BLUE)
+        sheet.text(WIDTH - MARGIN, y + 13, f"{point.percent_of_cublas:.1f}%", SMALL, "right")
+    return sheet.finish(f"{last.kernel}, {idea}: {speed}, {last.percent_of_cublas:.1f}% of cuBLAS.")

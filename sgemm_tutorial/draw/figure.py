@@ -1,30 +1,19 @@
 """Figures as compact inline SVG: one stored output for light pages, dark pages and phones.
 
-matplotlib draws on a page measured in pixels; `Figure` holds what is left of its SVG after everything is
-removed that a web page doesn't need. Text stays text, and text, axes and frames take the colour of the text
-around the figure (``currentColor``). No element carries an id, so figures on one page cannot interfere.
-Coordinates are rounded to 0.1 pixel, and nothing depends on the reader's matplotlib settings, so the same data
-give the same bytes on every machine.
+A `Page` is drawn on in pixels; the `Figure` that it becomes is made of paths and texts and nothing else. Text stays
+text, and text, axes and frames take the colour of the text around the figure (``currentColor``). No element carries
+an id, so figures on one page cannot interfere. Coordinates are rounded to 0.1 pixel, so the same data give the same
+bytes on every machine.
 """
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
-from xml.sax.saxutils import quoteattr
+from xml.sax.saxutils import escape, quoteattr
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure as Drawing
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path as Outline
-from matplotlib.transforms import Affine2D
 
 WIDTH = 640
 TITLE, BODY, SMALL = 18, 16, 14
@@ -34,8 +23,8 @@ LINE = 23
 MARGIN = 8
 """Pixels round a figure."""
 
-INK = "#010203"
-"""Stands for the colour of the text around the figure."""
+INK = "currentColor"
+"""The colour of the text around the figure."""
 GREY = "#7b7f86"
 """What `INK` becomes in a file of its own: contrast of 4 to 1 on white and on GitHub's black."""
 
@@ -45,18 +34,14 @@ BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 PALE = (INK, 0.14)
 """Fills what is there but not in question."""
 
+Colour = str | tuple[str, float]
+"""As of a web page, alone or with its opacity."""
+Point = tuple[float, float]
+"""Pixels from the left and from the top."""
 Box = tuple[float, float, float, float]
 """A rectangle in pixels: left, top, width and height."""
 
-_SVG = "{http://www.w3.org/2000/svg}"
-_STYLE = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "sgemm-tutorial",
-    "path.simplify": False,
-    "font.family": "DejaVu Sans",
-    "text.parse_math": False,
-    "text.usetex": False,
-}
+_ANCHORS = {"left": "start", "center": "middle", "right": "end"}
 
 
 @dataclass(frozen=True)
@@ -94,7 +79,7 @@ class Figure:
             Colour of text and axes, as a file cannot know the page it is shown on.
         """
         svg = self._svg('xmlns="http://www.w3.org/2000/svg" font-family="system-ui,Helvetica,Arial,sans-serif"')
-        Path(path).write_text(svg.replace("currentColor", ink) + "\n", encoding="utf-8")
+        Path(path).write_text(svg.replace(INK, ink) + "\n", encoding="utf-8")
 
     def _svg(self, attributes: str) -> str:
         size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
@@ -105,29 +90,46 @@ class Figure:
 
 
 class Page:
-    """A blank figure to draw on, x to the right and y downwards in pixels. Made by `page`, or within `settings`."""
+    """A blank figure to draw on, x to the right and y downwards in pixels. Texts lie above all that is drawn."""
 
-    def __init__(self, height: float, width: int) -> None:
+    def __init__(self, height: float, width: int = WIDTH) -> None:
         self.height, self.width = round(height), width
-        self._drawing = Drawing((width / 72, self.height / 72), dpi=72, frameon=False)
-        self._pixels = Affine2D().scale(1, -1).translate(0, self.height)  # without axes, which cost more than drawing
+        self._paths: list[str] = []
+        self._texts: list[str] = []
 
-    def boxes(self, boxes: Iterable[Box], fill: str = "none", **style: Any) -> None:
-        """Draw rectangles (left, top, width, height) as one path; `style` is matplotlib's, no border by default."""
-        corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes]
-        self.shapes(corners, fill, **style)
+    def boxes(
+        self, boxes: Iterable[Box], fill: Colour = "none", edgecolor: Colour | None = None, linewidth: float = 1
+    ) -> None:
+        """Draw rectangles (left, top, width, height) as one path, without a border if that has no colour."""
+        corners = ([(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes)
+        self.shapes(corners, fill, edgecolor, linewidth)
 
-    def shapes(self, shapes: Iterable[Iterable[tuple[float, float]]], fill: str = "none", **style: Any) -> None:
-        """Draw polygons, each a list of points, as one path."""
-        outlines = [Outline([*points, points[0]], closed=True) for points in map(list, shapes)]
-        self._add(outlines, facecolor=fill, **({"linewidth": int("edgecolor" in style)} | style))
+    def shapes(
+        self,
+        shapes: Iterable[Iterable[Point]],
+        fill: Colour = "none",
+        edgecolor: Colour | None = None,
+        linewidth: float = 1,
+    ) -> None:
+        """Draw polygons, each a list of points, as one path, without a border if that has no colour."""
+        stroke = _stroke(edgecolor, linewidth) if edgecolor else ""
+        again = fill == "none"  # a line alone is drawn all the way back to its first point
+        outlines = (_through(points + points[:again]) + "z" for points in map(list, shapes))
+        self._path(outlines, _paint("fill", fill) + stroke)
 
-    def lines(self, lines: Iterable[Iterable[tuple[float, float]]], colour: str = INK, **style: Any) -> None:
-        """Draw open lines, each a list of points, as one path, 1 pixel wide by default."""
-        outlines = [Outline(list(points)) for points in lines]
-        self._add(outlines, facecolor="none", edgecolor=colour, **({"linewidth": 1} | style))
+    def lines(
+        self,
+        lines: Iterable[Iterable[Point]],
+        colour: Colour = INK,
+        linewidth: float = 1,
+        dashes: Iterable[float] = (),
+    ) -> None:
+        """Draw open lines, each a list of points, as one path; of `dashes`, long as the line is wide, or in one go."""
+        pattern = ",".join(f"{length * linewidth:g}" for length in dashes)
+        dashed = f' stroke-dasharray="{pattern}" stroke-dashoffset="0"' if pattern else ""
+        self._path(map(_through, lines), ' fill="none"' + dashed + _stroke(colour, linewidth))
 
-    def arrow(self, start: tuple[float, float], end: tuple[float, float], colour: str = INK) -> None:
+    def arrow(self, start: Point, end: Point, colour: Colour = INK) -> None:
         """Draw a straight arrow."""
         (x, y), (u, v) = start, end
         dx, dy = np.array([u - x, v - y]) / np.hypot(u - x, v - y)
@@ -137,22 +139,21 @@ class Page:
         )
 
     def text(
-        self, x: float, y: float, text: str, size: float = BODY, align: str = "left", colour: str = INK, **style: Any
+        self,
+        x: float,
+        y: float,
+        text: str,
+        size: float = BODY,
+        align: str = "left",
+        weight: str = "normal",
+        family: str = "",
     ) -> None:
         """Write one line of text with its baseline at y; `align` is "left", "center" or "right" of x."""
-        self._drawing.text(
-            x,
-            y,
-            text,
-            transform=self._pixels,
-            fontsize=size,
-            ha=align,
-            va="baseline",
-            color=colour,
-            rotation_mode="anchor",
-            clip_on=False,
-            **style,
-        )
+        bold = ' font-weight="700"' if weight == "bold" else ""
+        font = f' font-family="{family}"' if family else ""
+        style = f'fill="{INK}"{bold} font-size="{size:g}px" text-anchor="{_ANCHORS[align]}"{font}'
+        if text:
+            self._texts.append(f'<text {style} x="{_number(x)}" y="{_number(y)}">{escape(text)}</text>')
 
     def finish(self, alt: str) -> Figure:
         """Return the figure.
@@ -162,14 +163,11 @@ class Page:
         alt : str
             What the figure shows, in words.
         """
-        file = io.StringIO()
-        self._drawing.savefig(file, format="svg", metadata={"Date": None})
-        return Figure(alt, self.width, self.height, _compact(file.getvalue()))
+        return Figure(alt, self.width, self.height, "".join(self._paths + self._texts))
 
-    def _add(self, outlines: list[Outline], **style: Any) -> None:
-        if outlines:
-            shape = PathPatch(Outline.make_compound_path(*outlines), transform=self._pixels, clip_on=False, **style)
-            self._drawing.add_artist(shape)
+    def _path(self, outlines: Iterable[str], style: str) -> None:
+        if d := "".join(outlines):
+            self._paths.append(f'<path{style} d="{d}"/>')
 
 
 def room(text: str, size: float = BODY) -> float:
@@ -177,47 +175,21 @@ def room(text: str, size: float = BODY) -> float:
     return 0.62 * size * len(text)
 
 
-@contextmanager
-def settings() -> Iterator[None]:
-    """Draw with our settings and not the reader's."""
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(_STYLE)
-        yield
+def _through(points: Iterable[Point]) -> str:
+    return "M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in points)
 
 
-@contextmanager
-def page(height: float, width: int = WIDTH) -> Iterator[Page]:
-    """Give a blank page, drawn with our settings."""
-    with settings():
-        yield Page(height, width)
+def _paint(what: str, colour: Colour) -> str:
+    """Return the attributes for the colour of "fill" or "stroke"."""
+    name, opacity = (colour, 1) if isinstance(colour, str) else colour
+    return f' {what}="{name}"' + (f' {what}-opacity="{opacity:g}"' if opacity != 1 else "")
 
 
-def _compact(svg: str) -> str:
-    """Return the paths and texts of matplotlib's SVG, without groups, ids, metadata and style sheet."""
-    kept = []
-    for element in ElementTree.fromstring(svg).iter():
-        tag = element.tag.removeprefix(_SVG)
-        if tag not in ("path", "text"):
-            continue
-        style = dict(part.split(": ", 1) for part in element.attrib.pop("style", "").split("; ") if part)
-        attributes = {"fill": "currentColor"} if tag == "text" else {}
-        attributes |= {name: value for name, value in style.items() if name != "font-family"}
-        if "monospace" in style.get("font-family", ""):
-            attributes["font-family"] = "monospace"
-        for name in ("d", "x", "y", "transform"):
-            if name in element.attrib:
-                attributes[name] = _rounded(element.attrib[name])
-        if attributes.get("transform", "").startswith(("rotate(0 ", "rotate(-0 ")):
-            del attributes["transform"]
-        if "d" in attributes:
-            attributes["d"] = re.sub(r"\s*([MLHVQCZz])\s*", r"\1", attributes["d"]).strip()
-        clean = ElementTree.Element(tag, attributes)
-        clean.text = element.text
-        kept.append(ElementTree.tostring(clean, "unicode").replace(INK, "currentColor").replace(" />", "/>"))
-    return "".join(kept)
+def _stroke(colour: Colour, width: float) -> str:
+    wide = f' stroke-width="{width:g}"' if width != 1 else ""
+    return f'{_paint("stroke", colour)}{wide} stroke-linejoin="miter"'
 
 
-def _rounded(text: str) -> str:
-    """Round the decimal numbers in a text to 0.1."""
-    return re.sub(r"-?\d+\.\d+", lambda number: f"{round(float(number[0]), 1) + 0:g}", text)
+def _number(value: float) -> str:
+    """Round to 0.1, and before that away what differs from machine to machine."""
+    return f"{round(float(f'{value:.6f}'), 1) + 0:g}"

@@ -6,7 +6,7 @@ from ..accesses import request
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
-from .figure import INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Figure, page
+from .figure import INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Figure, Page
 from .warp import lane_colour
 
 SIDE = 16
@@ -45,31 +45,27 @@ def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> F
         raise ArgumentError("run", f"one whose first {kind}s of {array} are not of 16 × 16", "one with fragments")
     x0, y0 = MARGIN + 56, 2 * LINE + 16
     cell = (WIDTH - MARGIN - x0) / SIDE
-    with page(y0 + SIDE * HEIGHT + MARGIN) as sheet:
-        sheet.text(MARGIN, LINE, f"A {kind} of {array}, {step + 1} requests", TITLE, weight="bold")
-        for (row, column), lane in places.items():
-            x, y = x0 + (column - left) * cell, y0 + (row - top) * HEIGHT
-            sheet.boxes([(x + 1, y + 1, together * cell - 2, HEIGHT - 2)], lane_colour(lane))
-            sheet.text(x + together * cell / 2, y + 16, str(lane), SMALL, "center")
-        for row in range(0, SIDE, 4):
-            sheet.text(MARGIN, y0 + row * HEIGHT + 16, f"row {row}", SMALL)
-        for column in (0, 8):
-            sheet.text(x0 + column * cell, y0 - 8, f"column {column}", SMALL)
-        half = SIDE // 2
-        sheet.boxes(
-            [
-                (x0 + i * half * cell, y0 + j * half * HEIGHT, half * cell, half * HEIGHT)
-                for i in (0, 1)
-                for j in (0, 1)
-            ],
-            edgecolor=INK,
-            linewidth=2,
-        )
-        return sheet.finish(
-            f"{run.kernel.name}, warp {warp}: which lane has which elements of a 16 × 16 matrix of "
-            f"{array}. Lane 0 has {_listed(places, 0, top, left, together)}, lane 1 "
-            f"{_listed(places, 1, top, left, together)}."
-        )
+    sheet = Page(y0 + SIDE * HEIGHT + MARGIN)
+    sheet.text(MARGIN, LINE, f"A {kind} of {array}, {step + 1} requests", TITLE, weight="bold")
+    for (row, column), lane in places.items():
+        x, y = x0 + (column - left) * cell, y0 + (row - top) * HEIGHT
+        sheet.boxes([(x + 1, y + 1, together * cell - 2, HEIGHT - 2)], lane_colour(lane))
+        sheet.text(x + together * cell / 2, y + 16, str(lane), SMALL, "center")
+    for row in range(0, SIDE, 4):
+        sheet.text(MARGIN, y0 + row * HEIGHT + 16, f"row {row}", SMALL)
+    for column in (0, 8):
+        sheet.text(x0 + column * cell, y0 - 8, f"column {column}", SMALL)
+    half = SIDE // 2
+    sheet.boxes(
+        [(x0 + i * half * cell, y0 + j * half * HEIGHT, half * cell, half * HEIGHT) for i in (0, 1) for j in (0, 1)],
+        edgecolor=INK,
+        linewidth=2,
+    )
+    return sheet.finish(
+        f"{run.kernel.name}, warp {warp}: which lane has which elements of a 16 × 16 matrix of "
+        f"{array}. Lane 0 has {_listed(places, 0, top, left, together)}, lane 1 "
+        f"{_listed(places, 1, top, left, together)}."
+    )
 
 
 def _listed(places: dict[tuple[int, int], int], lane: int, top: int, left: int, together: int) -> str:

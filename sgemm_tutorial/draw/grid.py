@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import ArgumentError
 from ..hardware import WARP, Gpu
 from ..launching import Launched
-from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, WIDTH, Box, Figure, Page, page
+from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, WIDTH, Box, Figure, Page
 from .warp import lane_colour
 
 HEIGHT, PITCH, TOP = 30, 84, 58
@@ -42,34 +42,32 @@ def grid(launched: Launched, array: str, gpu: Gpu, block: int = 0, warp: int = 0
             "array", f"{array!r}, block {block}, warp {warp}", "what that warp stores to, and is traced"
         )
     warps = -(-launched.threads // WARP)
-    with page(TOP + 3 * PITCH + 52) as sheet:
-        sheet.text(MARGIN, LINE, f"One launch of {launched.name}", TITLE, weight="bold")
-        blocks = _row(sheet, 0, f"grid: {launched.blocks} blocks", launched.blocks, block)
-        of_block = _row(sheet, 1, f"block {block}: {launched.threads} threads in {warps} warps", warps, warp)
-        _open(sheet, blocks[block], of_block)
-        sheet.text(
-            MARGIN, TOP + 2 * PITCH - 8, f"warp {warp}: 32 lanes, and the elements of {array} that they have", SMALL
-        )
-        pitch = (WIDTH - 2 * MARGIN) / WARP
-        boxes = [(MARGIN + pitch * lane, TOP + 2 * PITCH, pitch - 2, HEIGHT) for lane in range(WARP)]
-        for lane, box in enumerate(boxes):
-            sheet.boxes([box], lane_colour(lane) if lane in places else PALE, edgecolor=INK)
-        _open(sheet, of_block[warp], boxes)
-        first, last = min(places), max(places)
-        sheet.text(boxes[first][0], TOP + 2 * PITCH + HEIGHT + 16, str(places[first]), SMALL)
-        sheet.text(boxes[last][0] + pitch, TOP + 2 * PITCH + HEIGHT + 16, str(places[last]), SMALL, "right")
-        y = TOP + 3 * PITCH + 14
-        sheet.text(MARGIN, y - 8, f"{gpu.name}: {gpu.sms} SMs; each block runs on one of them", SMALL)
-        across, cell = 66, (WIDTH - 2 * MARGIN) / 66
-        squares = [(MARGIN + i % across * cell, y + i // across * cell, cell - 2, cell - 2) for i in range(gpu.sms)]
-        sheet.boxes(squares[: launched.blocks], BLUE)
-        sheet.boxes(squares, edgecolor=INK, linewidth=0.7)
-        elements = f"element {places[first]} to lane {last} element {places[last]}"
-        return sheet.finish(
-            f"A launch of {launched.name}: a grid of {launched.blocks} blocks; block {block} has {launched.threads} "
-            f"threads in {warps} warps; in warp {warp}, lane {first} has {elements} of {array}. The {gpu.name} has "
-            f"{gpu.sms} SMs, of which {min(launched.blocks, gpu.sms)} get a block."
-        )
+    sheet = Page(TOP + 3 * PITCH + 52)
+    sheet.text(MARGIN, LINE, f"One launch of {launched.name}", TITLE, weight="bold")
+    blocks = _row(sheet, 0, f"grid: {launched.blocks} blocks", launched.blocks, block)
+    of_block = _row(sheet, 1, f"block {block}: {launched.threads} threads in {warps} warps", warps, warp)
+    _open(sheet, blocks[block], of_block)
+    sheet.text(MARGIN, TOP + 2 * PITCH - 8, f"warp {warp}: 32 lanes, and the elements of {array} that they have", SMALL)
+    pitch = (WIDTH - 2 * MARGIN) / WARP
+    boxes = [(MARGIN + pitch * lane, TOP + 2 * PITCH, pitch - 2, HEIGHT) for lane in range(WARP)]
+    for lane, box in enumerate(boxes):
+        sheet.boxes([box], lane_colour(lane) if lane in places else PALE, edgecolor=INK)
+    _open(sheet, of_block[warp], boxes)
+    first, last = min(places), max(places)
+    sheet.text(boxes[first][0], TOP + 2 * PITCH + HEIGHT + 16, str(places[first]), SMALL)
+    sheet.text(boxes[last][0] + pitch, TOP + 2 * PITCH + HEIGHT + 16, str(places[last]), SMALL, "right")
+    y = TOP + 3 * PITCH + 14
+    sheet.text(MARGIN, y - 8, f"{gpu.name}: {gpu.sms} SMs; each block runs on one of them", SMALL)
+    across, cell = 66, (WIDTH - 2 * MARGIN) / 66
+    squares = [(MARGIN + i % across * cell, y + i // across * cell, cell - 2, cell - 2) for i in range(gpu.sms)]
+    sheet.boxes(squares[: launched.blocks], BLUE)
+    sheet.boxes(squares, edgecolor=INK, linewidth=0.7)
+    elements = f"element {places[first]} to lane {last} element {places[last]}"
+    return sheet.finish(
+        f"A launch of {launched.name}: a grid of {launched.blocks} blocks; block {block} has {launched.threads} "
+        f"threads in {warps} warps; in warp {warp}, lane {first} has {elements} of {array}. The {gpu.name} has "
+        f"{gpu.sms} SMs, of which {min(launched.blocks, gpu.sms)} get a block."
+    )
 
 
 def _row(sheet: Page, row: int, title: str, count: int, lit: int) -> list[Box]:

@@ -6,7 +6,7 @@ from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.mma import PLACES
-from .figure import INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Figure, page
+from .figure import INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Figure, Page
 from .warp import lane_colour
 
 HEIGHT = 22  # pixels of a row
@@ -39,32 +39,32 @@ def layout(matrix: str, element: int = 2) -> Figure:
     together = 1 if matrix == "c" else 4 // element  # elements in a register
     cell = min((WIDTH - MARGIN - LEFT) / width, 56)
     top = 2 * LINE + 16
-    with page(top + height * HEIGHT + MARGIN) as sheet:
-        sheet.text(MARGIN, LINE, f"{matrix.upper()}, {height} × {width}: lane, register", TITLE, weight="bold")
-        for lane in range(WARP):
-            for i, (row, column) in enumerate(zip(rows[lane], columns[lane], strict=True)):
-                x, y = LEFT + column * cell, top + row * HEIGHT
-                sheet.boxes([(x + 1, y + 1, cell - 2, HEIGHT - 2)], lane_colour(lane))
-                sheet.text(x + cell / 2, y + 16, f"{lane},{i // together}", SMALL, "center")
-        for row in range(0, height, 4):
-            sheet.text(MARGIN, top + row * HEIGHT + 16, f"row {row}", SMALL)
-        for column in range(0, width, 8):
-            sheet.text(LEFT + column * cell, top - 8, f"column {column}", SMALL)
-        deep, wide = 8, 4 if element == 4 and matrix == "a" else 8
-        sheet.boxes(
-            [
-                (LEFT + j * cell, top + i * HEIGHT, min(wide, width) * cell, min(deep, height) * HEIGHT)
-                for i in range(0, height, deep)
-                for j in range(0, width, wide)
-            ],
-            edgecolor=INK,
-            linewidth=2,
-        )
-        first = ", ".join(f"row {row} column {column}" for row, column in zip(rows[1], columns[1], strict=True))
-        return sheet.finish(
-            f"Which lane of a warp has which element of {matrix.upper()}, {height} by {width}, and in which register. "
-            f"Lane 1 has, register by register, {first}."
-        )
+    sheet = Page(top + height * HEIGHT + MARGIN)
+    sheet.text(MARGIN, LINE, f"{matrix.upper()}, {height} × {width}: lane, register", TITLE, weight="bold")
+    for lane in range(WARP):
+        for i, (row, column) in enumerate(zip(rows[lane], columns[lane], strict=True)):
+            x, y = LEFT + column * cell, top + row * HEIGHT
+            sheet.boxes([(x + 1, y + 1, cell - 2, HEIGHT - 2)], lane_colour(lane))
+            sheet.text(x + cell / 2, y + 16, f"{lane},{i // together}", SMALL, "center")
+    for row in range(0, height, 4):
+        sheet.text(MARGIN, top + row * HEIGHT + 16, f"row {row}", SMALL)
+    for column in range(0, width, 8):
+        sheet.text(LEFT + column * cell, top - 8, f"column {column}", SMALL)
+    deep, wide = 8, 4 if element == 4 and matrix == "a" else 8
+    sheet.boxes(
+        [
+            (LEFT + j * cell, top + i * HEIGHT, min(wide, width) * cell, min(deep, height) * HEIGHT)
+            for i in range(0, height, deep)
+            for j in range(0, width, wide)
+        ],
+        edgecolor=INK,
+        linewidth=2,
+    )
+    first = ", ".join(f"row {row} column {column}" for row, column in zip(rows[1], columns[1], strict=True))
+    return sheet.finish(
+        f"Which lane of a warp has which element of {matrix.upper()}, {height} by {width}, and in which register. "
+        f"Lane 1 has, register by register, {first}."
+    )
 
 
 def chunks(run: Run, array: str = "A", lines: int = 8) -> Figure:
@@ -101,25 +101,25 @@ def chunks(run: Run, array: str = "A", lines: int = 8) -> Figure:
     shown = {place: of for place, of in found.items() if start <= place // across < start + lines}
     top_row, left_column = (min(of[axis] for of in shown.values()) for axis in (0, 1))
     cell, top = (WIDTH - MARGIN - LEFT) / across, 2 * LINE + 16
-    with page(top + lines * HEIGHT + MARGIN) as sheet:
-        sheet.text(MARGIN, LINE, f"A tile of {array}: row, chunk", TITLE, weight="bold")
-        for place, (row, column) in shown.items():
-            line, slot = divmod(place - start * across, across)
-            x, y = LEFT + slot * cell, top + line * HEIGHT
-            sheet.boxes([(x + 1, y + 1, cell - 2, HEIGHT - 2)], lane_colour((column - left_column) * 4 % WARP))
-            sheet.text(x + cell / 2, y + 16, f"{row - top_row}, {column - left_column}", SMALL, "center")
-            if column == left_column:
-                sheet.boxes([(x + 1, y + 1, cell - 2, HEIGHT - 2)], edgecolor=INK, linewidth=3)
-        for slot in range(0, across, 2):
-            sheet.text(LEFT + slot * cell, top - 8, f"bank {slot * 4}", SMALL)
-        for line in range(0, lines, 2):
-            sheet.text(MARGIN, top + line * HEIGHT + 16, f"{line * BANKS} B", SMALL)
-        first = [
-            f"row {row - top_row} at bank {place % across * 4}"
-            for place, (row, column) in sorted(shown.items())
-            if column == left_column
-        ]
-        return sheet.finish(
-            f"{run.kernel.name}: where chunks of a tile of {array} lie in shared memory, {lines} lines of 128 bytes. "
-            f"The first chunk of each row: {', '.join(first)}."
-        )
+    sheet = Page(top + lines * HEIGHT + MARGIN)
+    sheet.text(MARGIN, LINE, f"A tile of {array}: row, chunk", TITLE, weight="bold")
+    for place, (row, column) in shown.items():
+        line, slot = divmod(place - start * across, across)
+        x, y = LEFT + slot * cell, top + line * HEIGHT
+        sheet.boxes([(x + 1, y + 1, cell - 2, HEIGHT - 2)], lane_colour((column - left_column) * 4 % WARP))
+        sheet.text(x + cell / 2, y + 16, f"{row - top_row}, {column - left_column}", SMALL, "center")
+        if column == left_column:
+            sheet.boxes([(x + 1, y + 1, cell - 2, HEIGHT - 2)], edgecolor=INK, linewidth=3)
+    for slot in range(0, across, 2):
+        sheet.text(LEFT + slot * cell, top - 8, f"bank {slot * 4}", SMALL)
+    for line in range(0, lines, 2):
+        sheet.text(MARGIN, top + line * HEIGHT + 16, f"{line * BANKS} B", SMALL)
+    first = [
+        f"row {row - top_row} at bank {place % across * 4}"
+        for place, (row, column) in sorted(shown.items())
+        if column == left_column
+    ]
+    return sheet.finish(
+        f"{run.kernel.name}: where chunks of a tile of {array} lie in shared memory, {lines} lines of 128 bytes. "
+        f"The first chunk of each row: {', '.join(first)}."
+    )

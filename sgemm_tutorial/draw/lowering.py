@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
@@ -15,7 +15,7 @@ from ..model.sass import hot_loop, sass
 from ..simulation import Run
 from ..simulator import ptx
 from ..simulator.counting import Counts
-from .figure import BLUE, GREEN, LINE, MARGIN, ORANGE, PALE, PINK, SMALL, TITLE, Figure, Page, page
+from .figure import BLUE, GREEN, LINE, MARGIN, ORANGE, PALE, PINK, SMALL, TITLE, Figure, Page
 from .player import WIDTH, Layer, Pick, Player, film
 
 ROW, CODE = 17, 12
@@ -114,41 +114,30 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
     colours = dict(zip(sorted({number for number, *_ in block}), COLOURS * len(block), strict=False))
     height = max(lower.rows[-1].y, source[-1].y + 7 * LINE) + 2 * MARGIN
 
-    def figure(draw: Callable[[Page], None], alt: str = "") -> Figure:
-        with page(height, WIDTH) as sheet:
-            draw(sheet)
-            return sheet.finish(alt)
-
-    def left(sheet: Page) -> None:
-        sheet.text(MARGIN, LINE, kernel.name, TITLE, weight="bold")
-        _write(sheet, source, colours)
-
-    def right(sheet: Page) -> None:
-        for listing in (upper, lower):
-            sheet.text(MARGIN, listing.top + LINE - 8, listing.name, TITLE, weight="bold")
-            _write(sheet, listing.rows, colours)
+    left, right = Page(height, WIDTH), Page(height, WIDTH)
+    left.text(MARGIN, LINE, kernel.name, TITLE, weight="bold")
+    _write(left, source, colours)
+    for listing in (upper, lower):
+        right.text(MARGIN, listing.top + LINE - 8, listing.name, TITLE, weight="bold")
+        _write(right, listing.rows, colours)
 
     def chosen(number: int) -> tuple[Figure, Figure]:
         texts = _counted(run.lines.get(number, Counts()))
         M, N = run.C.shape
-
-        def marked(sheet: Page) -> None:
-            _mark(sheet, source, number)
-            y = source[-1].y + 2 * LINE
-            sheet.text(MARGIN, y, f"Line {number} in C of {M} × {N}, K = {run.K}:", SMALL, weight="bold")
-            for i, text in enumerate(texts, 1):
-                sheet.text(MARGIN, y + i * (LINE - 2), text, SMALL)
-
-        def made_of_it(sheet: Page) -> None:
-            for listing in (upper, lower):
-                _mark(sheet, listing.rows, number)
-                sheet.text(MARGIN, listing.top + 2 * LINE - 10, listing.share(number), SMALL)
-
+        marked, made_of_it = Page(height, WIDTH), Page(height, WIDTH)
+        _mark(marked, source, number)
+        y = source[-1].y + 2 * LINE
+        marked.text(MARGIN, y, f"Line {number} in C of {M} × {N}, K = {run.K}:", SMALL, weight="bold")
+        for i, text in enumerate(texts, 1):
+            marked.text(MARGIN, y + i * (LINE - 2), text, SMALL)
+        for listing in (upper, lower):
+            _mark(made_of_it, listing.rows, number)
+            made_of_it.text(MARGIN, listing.top + 2 * LINE - 10, listing.share(number), SMALL)
         words = " ".join(row.text for row in source if row.line == number)
         shares = "; ".join(f"{listing.name}: {listing.share(number)}" for listing in (upper, lower))
         return (
-            figure(marked, f"Line {number}, {words} {', '.join(texts)}."),
-            figure(made_of_it, f"Line {number} in {shares}."),
+            marked.finish(f"Line {number}, {words} {', '.join(texts)}."),
+            made_of_it.finish(f"Line {number} in {shares}."),
         )
 
     pictures = [chosen(number) for number in steps]
@@ -157,8 +146,8 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
         f"What becomes of the lines of {kernel.name}, in PTX and in machine code",
         [f"line {number}" for number in steps],
         [
-            [Layer((0,), {(i,): of for i, (of, _) in enumerate(pictures)}), Layer((), {(): figure(left)})],
-            [Layer((0,), {(i,): of for i, (_, of) in enumerate(pictures)}), Layer((), {(): figure(right)})],
+            [Layer((0,), {(i,): of for i, (of, _) in enumerate(pictures)}), Layer((), {(): left.finish("")})],
+            [Layer((0,), {(i,): of for i, (_, of) in enumerate(pictures)}), Layer((), {(): right.finish("")})],
         ],
         steps.index(line),
         [_pick(0, source, steps), _pick(1, [*upper.rows, *lower.rows], steps)],

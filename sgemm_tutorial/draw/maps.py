@@ -12,7 +12,7 @@ from ..errors import ArgumentError
 from ..kernel import Kernel
 from ..simulation import Run
 from ..simulator.counting import SECTOR
-from .figure import BLUE, BODY, GREEN, INK, LINE, MARGIN, ORANGE, PALE, TITLE, WIDTH, Box, Figure, Page, page, room
+from .figure import BLUE, BODY, GREEN, INK, LINE, MARGIN, ORANGE, PALE, TITLE, WIDTH, Box, Figure, Page, room
 from .warp import in_words, key, paint
 
 GAP = 44  # pixels between matrices
@@ -49,18 +49,18 @@ def access_map(run: Run, line: int | None = None, warp: int = 0, step: int = 0, 
     place = Operands(M, N, K, 1 + len(notes) + 3)
     if place.cell < LEGIBLE:
         raise ArgumentError("run", f"M, N, K = {M}, {N}, {K}", "matrices small enough to see elements, as 64 × 64")
-    with page(place.height) as sheet:
-        for matrix, tile in zip(place.matrices.values(), block_reads(run.kernel, M, N, K, block), strict=True):
-            sheet.boxes([matrix.box(*tile)], (INK, 0.08))
-            sheet.lines(matrix.grid(8, 8), (INK, 0.15), linewidth=0.7)
-        for r in requests:
-            _touch(sheet, place.matrices[r.array], r)
-        place.draw(sheet)
-        key(sheet, place.left, place.write(sheet, run.kernel.name, notes))
-        return sheet.finish(
-            f"Matrices A ({M} × {K}), B ({K} × {N}) and C ({M} × {N}) and the elements that warp {warp} of block "
-            f"{block} of {run.kernel.name} touches in step {step}. " + " ".join(map(in_words, requests))
-        )
+    sheet = Page(place.height)
+    for matrix, tile in zip(place.matrices.values(), block_reads(run.kernel, M, N, K, block), strict=True):
+        sheet.boxes([matrix.box(*tile)], (INK, 0.08))
+        sheet.lines(matrix.grid(8, 8), (INK, 0.15), linewidth=0.7)
+    for r in requests:
+        _touch(sheet, place.matrices[r.array], r)
+    place.draw(sheet)
+    key(sheet, place.left, place.write(sheet, run.kernel.name, notes))
+    return sheet.finish(
+        f"Matrices A ({M} × {K}), B ({K} × {N}) and C ({M} × {N}) and the elements that warp {warp} of block "
+        f"{block} of {run.kernel.name} touches in step {step}. " + " ".join(map(in_words, requests))
+    )
 
 
 def tiles(kernel: Kernel | str, M: int, N: int, K: int, block: int | None = None) -> Figure:
@@ -100,25 +100,25 @@ def tiles(kernel: Kernel | str, M: int, N: int, K: int, block: int | None = None
     ]
     place = Operands(M, N, K, 1 + len(notes))
     A, B, C = place.matrices.values()
-    with page(place.height) as sheet:
-        sheet.lines(A.grid(BM, K) + B.grid(K, BN) + C.grid(BM, BN), (INK, 0.35), linewidth=0.7)
-        lit = ((A, slab_A, step_A, BLUE), (B, slab_B, step_B, ORANGE), (C, tile, tile, GREEN))
-        for matrix, whole, now, colour in lit:
-            sheet.boxes([matrix.box(*whole)], (colour, 0.3))
-            sheet.boxes([matrix.box(*now)], colour)
-        _walk(sheet, A.box(*step_A), A.whole, 0)
-        _walk(sheet, B.box(*step_B), B.whole, 1)
-        place.draw(sheet)
-        place.write(sheet, kernel.name, notes)
-        _measure(sheet, C, tile, "BM", "BN")
-        if "BK" in kernel.parameters:
-            _measure(sheet, A, step_A, "", "BK")
-            _measure(sheet, B, step_B, "BK", "")
-        return sheet.finish(
-            f"{kernel.name} cuts C ({M} × {N}) into {down} × {across} tiles of {BM} × {BN}. Block {block} computes one "
-            f"of them from {BM} rows of A ({M} × {K}) and {BN} columns of B ({K} × {N}), in {plural(steps, 'step')} "
-            f"of {BK} along K."
-        )
+    sheet = Page(place.height)
+    sheet.lines(A.grid(BM, K) + B.grid(K, BN) + C.grid(BM, BN), (INK, 0.35), linewidth=0.7)
+    lit = ((A, slab_A, step_A, BLUE), (B, slab_B, step_B, ORANGE), (C, tile, tile, GREEN))
+    for matrix, whole, now, colour in lit:
+        sheet.boxes([matrix.box(*whole)], (colour, 0.3))
+        sheet.boxes([matrix.box(*now)], colour)
+    _walk(sheet, A.box(*step_A), A.whole, 0)
+    _walk(sheet, B.box(*step_B), B.whole, 1)
+    place.draw(sheet)
+    place.write(sheet, kernel.name, notes)
+    _measure(sheet, C, tile, "BM", "BN")
+    if "BK" in kernel.parameters:
+        _measure(sheet, A, step_A, "", "BK")
+        _measure(sheet, B, step_B, "BK", "")
+    return sheet.finish(
+        f"{kernel.name} cuts C ({M} × {N}) into {down} × {across} tiles of {BM} × {BN}. Block {block} computes one "
+        f"of them from {BM} rows of A ({M} × {K}) and {BN} columns of B ({K} × {N}), in {plural(steps, 'step')} "
+        f"of {BK} along K."
+    )
 
 
 def block_reads(kernel: Kernel, M: int, N: int, K: int, block: int) -> list[tuple[int, int, int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..hardware import Gpu
 from ..model.ceilings import DRAM, L2, SHARED, Ceilings
-from .figure import BLUE, INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Figure, page
+from .figure import BLUE, INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Figure, Page
 
 ROW, NARROWEST = 52, 330  # pixels
 TOP = 2 * LINE
@@ -32,16 +32,16 @@ def memories(gpu: Gpu, ceilings: Ceilings) -> Figure:
         ("DRAM", f"off the chip, where A, B and C lie: {_rate(rates[DRAM])}"),
     ]
     said = []
-    with page(TOP + ROW * len(levels) + MARGIN) as sheet:
-        sheet.text(MARGIN, LINE, f"Memories of the {gpu.name}", TITLE, weight="bold")
-        for i, (name, note) in enumerate(levels):
-            width = NARROWEST + (WIDTH - 2 * MARGIN - NARROWEST) * i / (len(levels) - 1)
-            box = ((WIDTH - width) / 2, TOP + i * ROW, width, ROW - 4)
-            sheet.boxes([box], (BLUE, 0.5 - 0.13 * i), edgecolor=INK)
-            sheet.text(WIDTH / 2, box[1] + 20, name, align="center", weight="bold")
-            sheet.text(WIDTH / 2, box[1] + 40, note, SMALL, "center")
-            said.append(f"{name}: {note}")
-        return sheet.finish(f"Memories of the {gpu.name}, from the nearest to the arithmetic down. {'; '.join(said)}.")
+    sheet = Page(TOP + ROW * len(levels) + MARGIN)
+    sheet.text(MARGIN, LINE, f"Memories of the {gpu.name}", TITLE, weight="bold")
+    for i, (name, note) in enumerate(levels):
+        width = NARROWEST + (WIDTH - 2 * MARGIN - NARROWEST) * i / (len(levels) - 1)
+        box = ((WIDTH - width) / 2, TOP + i * ROW, width, ROW - 4)
+        sheet.boxes([box], (BLUE, 0.5 - 0.13 * i), edgecolor=INK)
+        sheet.text(WIDTH / 2, box[1] + 20, name, align="center", weight="bold")
+        sheet.text(WIDTH / 2, box[1] + 40, note, SMALL, "center")
+        said.append(f"{name}: {note}")
+    return sheet.finish(f"Memories of the {gpu.name}, from the nearest to the arithmetic down. {'; '.join(said)}.")
 
 
 def _size(number: int) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from ..accesses import owners, plural
 from ..catalogue import find
 from ..kernel import Kernel
-from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, page
+from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, Page
 from .maps import Matrix
 
 GAP = 10
@@ -44,28 +44,28 @@ def outer_product(kernel: Kernel | str, thread: int = 0) -> Figure:
     words, products = len(rows) + len(columns), len(rows) * len(columns)
     height = max(top + BM * cell, y + len(rows) * size) + LINE + MARGIN
     note = f"{len(rows)} + {len(columns)} words, {plural(products, 'multiply-add')}"
-    with page(height) as sheet:
-        sheet.text(MARGIN, LINE, f"{kernel.name}: thread {thread} at one k", TITLE, weight="bold")
-        sheet.boxes([matrix.whole for matrix in (As, Bs, C)], PALE)
-        sheet.boxes([As.box(row, k, 1, 1) for row in rows], BLUE)
-        sheet.boxes([Bs.box(k, column, 1, 1) for column in columns], ORANGE)
-        sheet.boxes([C.box(row, column, 1, 1) for row, column in np.argwhere(mine)], GREEN)
-        sheet.boxes([matrix.whole for matrix in (As, Bs, C)], edgecolor=INK)
-        for name, matrix in (("As", As), ("Bs", Bs), ("C", C)):
-            box = matrix.whole
-            sheet.text(box[0] + box[2] / 2, box[1] + box[3] / 2 + 5, name, SMALL, "center")
-        sheet.boxes([(MIDDLE, y + i * size, size, size) for i in range(len(rows))], BLUE, edgecolor=INK)
-        sheet.boxes([(x + j * size, TOP, size, size) for j in range(len(columns))], ORANGE, edgecolor=INK)
-        sheet.boxes(
-            [(x + j * size, y + i * size, size, size) for i in range(len(rows)) for j in range(len(columns))],
-            (GREEN, 0.55),
-            edgecolor=INK,
-        )
-        sheet.text(MIDDLE, TOP - 8, "of Bs", SMALL)
-        sheet.text(MIDDLE - 8, y + size / 2 + 5, "of As", SMALL, "right")
-        sheet.text(MIDDLE, height - MARGIN, note, SMALL)
-        return sheet.finish(
-            f"{kernel.name}, thread {thread} of a block at one k. It reads {plural(len(rows), 'element')} of As and "
-            f"{plural(len(columns), 'element')} of Bs, and multiplies each with each: {words} words for "
-            f"{plural(products, 'multiply-add')}, into {plural(products, 'element')} of C."
-        )
+    sheet = Page(height)
+    sheet.text(MARGIN, LINE, f"{kernel.name}: thread {thread} at one k", TITLE, weight="bold")
+    sheet.boxes([matrix.whole for matrix in (As, Bs, C)], PALE)
+    sheet.boxes([As.box(row, k, 1, 1) for row in rows], BLUE)
+    sheet.boxes([Bs.box(k, column, 1, 1) for column in columns], ORANGE)
+    sheet.boxes([C.box(row, column, 1, 1) for row, column in np.argwhere(mine)], GREEN)
+    sheet.boxes([matrix.whole for matrix in (As, Bs, C)], edgecolor=INK)
+    for name, matrix in (("As", As), ("Bs", Bs), ("C", C)):
+        box = matrix.whole
+        sheet.text(box[0] + box[2] / 2, box[1] + box[3] / 2 + 5, name, SMALL, "center")
+    sheet.boxes([(MIDDLE, y + i * size, size, size) for i in range(len(rows))], BLUE, edgecolor=INK)
+    sheet.boxes([(x + j * size, TOP, size, size) for j in range(len(columns))], ORANGE, edgecolor=INK)
+    sheet.boxes(
+        [(x + j * size, y + i * size, size, size) for i in range(len(rows)) for j in range(len(columns))],
+        (GREEN, 0.55),
+        edgecolor=INK,
+    )
+    sheet.text(MIDDLE, TOP - 8, "of Bs", SMALL)
+    sheet.text(MIDDLE - 8, y + size / 2 + 5, "of As", SMALL, "right")
+    sheet.text(MIDDLE, height - MARGIN, note, SMALL)
+    return sheet.finish(
+        f"{kernel.name}, thread {thread} of a block at one k. It reads {plural(len(rows), 'element')} of As and "
+        f"{plural(len(columns), 'element')} of Bs, and multiplies each with each: {words} words for "
+        f"{plural(products, 'multiply-add')}, into {plural(products, 'element')} of C."
+    )

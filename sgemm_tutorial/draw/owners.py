@@ -12,7 +12,7 @@ from ..catalogue import find
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..kernel import Kernel
-from .figure import BLUE, INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Box, Figure, Page, page, room
+from .figure import BLUE, INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Box, Figure, Page, room
 from .maps import Matrix
 from .warp import lane_colour
 
@@ -54,19 +54,19 @@ def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
         f"Lane 0: {np.count_nonzero(lanes == 0)} elements in {plural(len(framed), 'piece')}",
     )
     height = max(tile.rows * tile.cell for tile in (block_tile, warp_tile))
-    with page(TOP + height + MARGIN) as sheet:
-        sheet.text(MARGIN, LINE, kernel.name, TITLE, weight="bold")
-        sheet.text(block_tile.x, TOP - LINE - 10, notes[0], SMALL)
-        sheet.text(warp_tile.x, TOP - LINE - 10, notes[1], SMALL)
-        sheet.text(warp_tile.x, TOP - 10, notes[2] + ", framed", SMALL)
-        sheet.boxes(_boxes(block_tile, warps, warp), (BLUE, 0.4))
-        sheet.boxes([block_tile.box(*area) for area, _ in rectangles(warps)], edgecolor=INK)
-        _numbers(sheet, block_tile, warps)
-        for lane in range(WARP):
-            sheet.boxes(_boxes(warp_tile, lanes, lane), lane_colour(lane))
-        _numbers(sheet, warp_tile, lanes)
-        sheet.boxes(framed, edgecolor=INK, linewidth=3)
-        return sheet.finish(f"{kernel.name}, who computes which elements of C. {'. '.join(notes)}.")
+    sheet = Page(TOP + height + MARGIN)
+    sheet.text(MARGIN, LINE, kernel.name, TITLE, weight="bold")
+    sheet.text(block_tile.x, TOP - LINE - 10, notes[0], SMALL)
+    sheet.text(warp_tile.x, TOP - LINE - 10, notes[1], SMALL)
+    sheet.text(warp_tile.x, TOP - 10, notes[2] + ", framed", SMALL)
+    sheet.boxes(_boxes(block_tile, warps, warp), (BLUE, 0.4))
+    sheet.boxes([block_tile.box(*area) for area, _ in rectangles(warps)], edgecolor=INK)
+    _numbers(sheet, block_tile, warps)
+    for lane in range(WARP):
+        sheet.boxes(_boxes(warp_tile, lanes, lane), lane_colour(lane))
+    _numbers(sheet, warp_tile, lanes)
+    sheet.boxes(framed, edgecolor=INK, linewidth=3)
+    return sheet.finish(f"{kernel.name}, who computes which elements of C. {'. '.join(notes)}.")
 
 
 def rectangles(values: np.ndarray) -> Iterator[tuple[tuple[int, int, int, int], int]]:

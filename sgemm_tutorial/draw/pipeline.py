@@ -17,7 +17,7 @@ from ..errors import ArgumentError, SimulationFault
 from ..kernel import Kernel
 from ..simulation import Run, simulate
 from ..simulator.batch import Access, Event
-from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, page
+from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, Page
 from .player import WIDTH, Control, Layer, Player
 
 FREE, COMING, THERE, READ = range(4)
@@ -243,46 +243,45 @@ def _lines(fault: SimulationFault | None) -> list[str]:
 
 
 def _frame(rows: _Rows) -> Figure:
-    with page(rows.tall, WIDTH) as sheet:
-        sheet.text(MARGIN, LINE, "Stages", TITLE, weight="bold")
-        for x, fill, text in ((92, ORANGE, "coming"), (172, PALE, "there"), (242, BLUE, "read")):
-            sheet.boxes([(x, LINE - 12, 12, 12)], fill)
-            sheet.text(x + 17, LINE, text, SMALL)
-        edges = [(rows.left, TOP + i * PITCH, WIDTH - MARGIN - rows.left, ROW) for i in range(len(rows.names))]
-        sheet.boxes(edges, edgecolor=(INK, 0.35), linewidth=0.7)
-        return sheet.finish("")
+    sheet = Page(rows.tall, WIDTH)
+    sheet.text(MARGIN, LINE, "Stages", TITLE, weight="bold")
+    for x, fill, text in ((92, ORANGE, "coming"), (172, PALE, "there"), (242, BLUE, "read")):
+        sheet.boxes([(x, LINE - 12, 12, 12)], fill)
+        sheet.text(x + 17, LINE, text, SMALL)
+    edges = [(rows.left, TOP + i * PITCH, WIDTH - MARGIN - rows.left, ROW) for i in range(len(rows.names))]
+    sheet.boxes(edges, edgecolor=(INK, 0.35), linewidth=0.7)
+    return sheet.finish("")
 
 
 def _bars(states: Sequence[Sequence[tuple[int, int]]], rows: _Rows) -> Figure:
     """Draw what each stage has been so far, from left to right."""
-    with page(rows.tall, WIDTH) as sheet:
-        for step, stages in enumerate(states):
-            for i, (state, _) in enumerate(stages):
-                if state != FREE:
-                    sheet.boxes([(rows.left + step * rows.width, TOP + i * PITCH, rows.width, ROW)], FILLS[state])
-        return sheet.finish("")
+    sheet = Page(rows.tall, WIDTH)
+    for step, stages in enumerate(states):
+        for i, (state, _) in enumerate(stages):
+            if state != FREE:
+                sheet.boxes([(rows.left + step * rows.width, TOP + i * PITCH, rows.width, ROW)], FILLS[state])
+    return sheet.finish("")
 
 
 def _words(
     step: _Step, stages: Sequence[tuple[int, int]], fault: SimulationFault | None, at: int, rows: _Rows
 ) -> Figure:
     """Say who does what, which pair of tiles each stage has, and what has gone wrong."""
-    with page(rows.tall, WIDTH) as sheet:
-        sheet.text(MARGIN, 2 * LINE, fault.kind if fault else step.words, weight="bold")
-        where = f"line {fault.line}, thread {fault.thread}" if fault else f"{step.who}, line {step.line}"
-        sheet.text(MARGIN, 3 * LINE - 2, where, SMALL)
-        for i, ((_, tile), name) in enumerate(zip(stages, rows.names, strict=True)):
-            pair = f"{tile}" if name == REGISTERS else f"pair {tile}"
-            sheet.text(MARGIN, TOP + i * PITCH + 16, f"{name}: {pair if tile >= 0 else '–'}", SMALL)
-        x, bottom = rows.left + (at + 1) * rows.width, TOP + len(stages) * PITCH
-        sheet.lines([[(x, TOP - 4), (x, bottom)]], INK, linewidth=1.5)
-        if fault:
-            for i, line in enumerate(_lines(fault)):
-                sheet.text(MARGIN, bottom + (i + 1) * 18, line, SMALL)
-            return sheet.finish(f"The simulator stops here: {fault}.")
-        each = "; ".join(
-            f"{name if name == REGISTERS else 'stage ' + name}: "
-            + (NAMES[state].format(tile) if state != FREE else "free")
-            for (state, tile), name in zip(stages, rows.names, strict=True)
-        )
-        return sheet.finish(f"{step.who}, line {step.line}: {step.words}. {each[0].upper()}{each[1:]}.")
+    sheet = Page(rows.tall, WIDTH)
+    sheet.text(MARGIN, 2 * LINE, fault.kind if fault else step.words, weight="bold")
+    where = f"line {fault.line}, thread {fault.thread}" if fault else f"{step.who}, line {step.line}"
+    sheet.text(MARGIN, 3 * LINE - 2, where, SMALL)
+    for i, ((_, tile), name) in enumerate(zip(stages, rows.names, strict=True)):
+        pair = f"{tile}" if name == REGISTERS else f"pair {tile}"
+        sheet.text(MARGIN, TOP + i * PITCH + 16, f"{name}: {pair if tile >= 0 else '–'}", SMALL)
+    x, bottom = rows.left + (at + 1) * rows.width, TOP + len(stages) * PITCH
+    sheet.lines([[(x, TOP - 4), (x, bottom)]], INK, linewidth=1.5)
+    if fault:
+        for i, line in enumerate(_lines(fault)):
+            sheet.text(MARGIN, bottom + (i + 1) * 18, line, SMALL)
+        return sheet.finish(f"The simulator stops here: {fault}.")
+    each = "; ".join(
+        f"{name if name == REGISTERS else 'stage ' + name}: " + (NAMES[state].format(tile) if state != FREE else "free")
+        for (state, tile), name in zip(stages, rows.names, strict=True)
+    )
+    return sheet.finish(f"{step.who}, line {step.line}: {step.words}. {each[0].upper()}{each[1:]}.")

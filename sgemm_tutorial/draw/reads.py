@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
-from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, Figure, Page, page, settings
+from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, Figure, Page
 from .player import WIDTH, Layer, Player, film
 from .requests import served
 from .warp import in_words, lane_colour
@@ -124,18 +124,18 @@ def in_rows(r: Request) -> tuple[list[tuple[int, int, list[int]]], int]:
 def frame(title: str, rows: int, height: float) -> Figure:
     """Draw what stands still in pictures of requests that have up to so many rows, so many pixels high."""
     bottom = ROWS_AT + rows * height
-    with page(under(rows, height), WIDTH) as sheet:
-        sheet.text(MARGIN, LINE, title, TITLE, weight="bold")
-        for lane in (8, 16, 24, 31):
-            sheet.text(MARGIN + PITCH * (lane + 0.5), LANES_AT - 20, str(lane), SMALL, "center")
-        sheet.text(MARGIN, LANES_AT - 20, "lane 0", SMALL)
-        sheet.boxes([(MARGIN, ROWS_AT, WIDTH - 2 * MARGIN, rows * height)], edgecolor=(INK, 0.35), linewidth=0.7)
-        sheet.lines(
-            [[(x, ROWS_AT), (x, bottom)] for x in (MARGIN + 8 * i * PITCH for i in (1, 2, 3))],
-            (INK, 0.35),
-            linewidth=0.7,
-        )
-        return sheet.finish("")
+    sheet = Page(under(rows, height), WIDTH)
+    sheet.text(MARGIN, LINE, title, TITLE, weight="bold")
+    for lane in (8, 16, 24, 31):
+        sheet.text(MARGIN + PITCH * (lane + 0.5), LANES_AT - 20, str(lane), SMALL, "center")
+    sheet.text(MARGIN, LANES_AT - 20, "lane 0", SMALL)
+    sheet.boxes([(MARGIN, ROWS_AT, WIDTH - 2 * MARGIN, rows * height)], edgecolor=(INK, 0.35), linewidth=0.7)
+    sheet.lines(
+        [[(x, ROWS_AT), (x, bottom)] for x in (MARGIN + 8 * i * PITCH for i in (1, 2, 3))],
+        (INK, 0.35),
+        linewidth=0.7,
+    )
+    return sheet.finish("")
 
 
 def under(rows: int, height: float) -> float:
@@ -157,21 +157,20 @@ def _pictures(
     """
     so_far: Counter[str] = Counter()
     found = []
-    with settings():  # once for all pictures
-        for r, k in zip(of, depths, strict=True):
-            so_far += _totals([r])
-            sheet = Page(under(rows, height), WIDTH)
-            sheet.text(MARGIN, 2 * LINE, f"{r.kind} of {r.array}, line {r.line}, k = {k}", SMALL)
-            sheet.text(MARGIN, 3 * LINE - 2, r.cost, weight="bold")
-            draw_request(sheet, r, height)
-            y = ROWS_AT + rows * height + 18
-            row = "a wavefront, 32 banks" if r.space == "shared" else "a line, 4 sectors"
-            sheet.text(MARGIN, y, f"each row: {row}", SMALL)
-            for noun in longest:
-                y += LINE
-                sheet.text(MARGIN, y - 2, _sum(so_far, predicted, noun), SMALL)
-                _bar(sheet, y + 3, so_far[noun] / longest[noun], predicted.get(noun, 0) / longest[noun])
-            found.append(sheet.finish(f"{r.kernel}, k = {k}: {in_words(r)}"))
+    for r, k in zip(of, depths, strict=True):
+        so_far += _totals([r])
+        sheet = Page(under(rows, height), WIDTH)
+        sheet.text(MARGIN, 2 * LINE, f"{r.kind} of {r.array}, line {r.line}, k = {k}", SMALL)
+        sheet.text(MARGIN, 3 * LINE - 2, r.cost, weight="bold")
+        draw_request(sheet, r, height)
+        y = ROWS_AT + rows * height + 18
+        row = "a wavefront, 32 banks" if r.space == "shared" else "a line, 4 sectors"
+        sheet.text(MARGIN, y, f"each row: {row}", SMALL)
+        for noun in longest:
+            y += LINE
+            sheet.text(MARGIN, y - 2, _sum(so_far, predicted, noun), SMALL)
+            _bar(sheet, y + 3, so_far[noun] / longest[noun], predicted.get(noun, 0) / longest[noun])
+        found.append(sheet.finish(f"{r.kernel}, k = {k}: {in_words(r)}"))
     return found
 
 

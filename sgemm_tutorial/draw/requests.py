@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
-from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, WIDTH, Box, Figure, Page, page
+from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, WIDTH, Box, Figure, Page
 from .warp import in_words, key_to_shared, lane_colour, lane_row, paint
 
 LANES_AT = 5 * LINE  # pixels from the top
@@ -55,22 +55,22 @@ def address_line(
         byte = element * r.element
         return [(left[byte // SECTOR] + byte % SECTOR * scale, top, count * r.element * scale, height)]
 
-    with page(top + height + 3 * LINE + 8) as sheet:
-        _head(sheet, r, step)
-        middles = lane_row(sheet, LANES_AT, r)
-        frames = [(x, top, width, height) for x in left.values()]
-        sheet.boxes(frames, PALE)
-        for lane, elements, middle in zip(r.lanes, r.elements.tolist(), middles, strict=True):
-            ((x, _, across, _),) = place(elements[0], len(elements))
-            sheet.lines([[(middle, LANES_AT), (x + across / 2, top)]], lane_colour(lane), linewidth=1.2)
-        paint(sheet, r, place)
-        sheet.boxes(frames, edgecolor=INK)
-        starts = [int(stretch[0]) * SECTOR for stretch in runs]
-        _addresses(sheet, top + height + LINE, frames, starts, int(sectors[-1] + 1) * SECTOR - 1)
-        asked = len(np.unique(r.elements)) * r.element
-        sum_up = f"{asked:,} bytes asked for, {len(sectors) * SECTOR:,} bytes in the sectors touched"
-        sheet.text(WIDTH / 2, top + height + 2 * LINE + 8, sum_up, align="center")
-        return sheet.finish(f"{r.kernel}, block {r.block}, warp {warp}, step {step}. {in_words(r)} {sum_up}.")
+    sheet = Page(top + height + 3 * LINE + 8)
+    _head(sheet, r, step)
+    middles = lane_row(sheet, LANES_AT, r)
+    frames = [(x, top, width, height) for x in left.values()]
+    sheet.boxes(frames, PALE)
+    for lane, elements, middle in zip(r.lanes, r.elements.tolist(), middles, strict=True):
+        ((x, _, across, _),) = place(elements[0], len(elements))
+        sheet.lines([[(middle, LANES_AT), (x + across / 2, top)]], lane_colour(lane), linewidth=1.2)
+    paint(sheet, r, place)
+    sheet.boxes(frames, edgecolor=INK)
+    starts = [int(stretch[0]) * SECTOR for stretch in runs]
+    _addresses(sheet, top + height + LINE, frames, starts, int(sectors[-1] + 1) * SECTOR - 1)
+    asked = len(np.unique(r.elements)) * r.element
+    sum_up = f"{asked:,} bytes asked for, {len(sectors) * SECTOR:,} bytes in the sectors touched"
+    sheet.text(WIDTH / 2, top + height + 2 * LINE + 8, sum_up, align="center")
+    return sheet.finish(f"{r.kernel}, block {r.block}, warp {warp}, step {step}. {in_words(r)} {sum_up}.")
 
 
 def banks(
@@ -101,27 +101,27 @@ def banks(
     def place(row: int, bank: int) -> Box:
         return MARGIN + pitch * bank, top + row * height, pitch, height
 
-    with page(top + rows * height + 2 * LINE + 4) as sheet:
-        _head(sheet, r, step)
-        middles = lane_row(sheet, LANES_AT, r)
-        columns = [place(0, bank) for bank in range(BANKS)]
-        sheet.boxes([(x, y, width, rows * height) for x, y, width, _ in columns], edgecolor=(INK, 0.35), linewidth=0.7)
-        sheet.text(MARGIN, top + rows * height + 17, "bank 0", SMALL)
-        for bank in (8, 16, 24, 31):
-            sheet.text(columns[bank][0] + pitch / 2, top + rows * height + 17, str(bank), SMALL, "center")
-        for row, word, lanes in wanted:
-            x, y, *_ = place(row, word % BANKS)
-            colour = lane_colour(lanes[0]) if len(lanes) == 1 else INK
-            sheet.boxes([(x + 1.5, y + 1.5, pitch - 3, height - 3)], colour)
-        for lane, middle, words in zip(r.lanes, middles, r.words, strict=True):
-            x = MARGIN + pitch * (np.mean(words % BANKS) + 0.5)
-            sheet.lines([[(middle, LANES_AT), (x, top)]], lane_colour(lane), linewidth=1.2)
-        words = plural(len(wanted), "word")
-        used = plural(len({word % BANKS for _, word, _ in wanted}), "bank")
-        lost = plural(r.conflicts, "wavefront") + " lost to conflicts" if r.conflicts else "no conflict"
-        sum_up = f"{words} from {used}: {lost}"
-        sheet.text(WIDTH / 2, top + rows * height + 2 * LINE, sum_up, align="center")
-        return sheet.finish(f"{r.kernel}, block {r.block}, warp {warp}, step {step}. {in_words(r)} {sum_up}.")
+    sheet = Page(top + rows * height + 2 * LINE + 4)
+    _head(sheet, r, step)
+    middles = lane_row(sheet, LANES_AT, r)
+    columns = [place(0, bank) for bank in range(BANKS)]
+    sheet.boxes([(x, y, width, rows * height) for x, y, width, _ in columns], edgecolor=(INK, 0.35), linewidth=0.7)
+    sheet.text(MARGIN, top + rows * height + 17, "bank 0", SMALL)
+    for bank in (8, 16, 24, 31):
+        sheet.text(columns[bank][0] + pitch / 2, top + rows * height + 17, str(bank), SMALL, "center")
+    for row, word, lanes in wanted:
+        x, y, *_ = place(row, word % BANKS)
+        colour = lane_colour(lanes[0]) if len(lanes) == 1 else INK
+        sheet.boxes([(x + 1.5, y + 1.5, pitch - 3, height - 3)], colour)
+    for lane, middle, words in zip(r.lanes, middles, r.words, strict=True):
+        x = MARGIN + pitch * (np.mean(words % BANKS) + 0.5)
+        sheet.lines([[(middle, LANES_AT), (x, top)]], lane_colour(lane), linewidth=1.2)
+    words = plural(len(wanted), "word")
+    used = plural(len({word % BANKS for _, word, _ in wanted}), "bank")
+    lost = plural(r.conflicts, "wavefront") + " lost to conflicts" if r.conflicts else "no conflict"
+    sum_up = f"{words} from {used}: {lost}"
+    sheet.text(WIDTH / 2, top + rows * height + 2 * LINE, sum_up, align="center")
+    return sheet.finish(f"{r.kernel}, block {r.block}, warp {warp}, step {step}. {in_words(r)} {sum_up}.")
 
 
 def served(r: Request) -> list[tuple[int, int, list[int]]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 from ..errors import ArgumentError
 from ..records.timings import Point, Record
-from .charts import COLOURS, CUBLAS, DASHES, Plot, short, speeds_of
-from .figure import INK, LINE, MARGIN, SMALL, TITLE, Figure, page
+from .charts import COLOURS, CUBLAS, DASHES, Plot, short, speeds_of, ticks
+from .figure import INK, LINE, MARGIN, SMALL, TITLE, Figure, Page
 from .player import WIDTH, Control, Layer, Pick, Player, looked_up
 
 HEIGHT = 432
@@ -142,48 +141,40 @@ class _Chart:
     most: float
 
     def axes(self) -> Figure:
-        def draw(plot: Plot) -> None:
-            plot.title("TFLOP/s by size")
-            plot.x_ticks(range(1024, self.sizes[-1] + 1, 1024))
-            plot.y_ticks(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, self.most))
-            plot.notes("Bands: 10–90%. Thin lines: computed.")
-
-        return self._figure(draw, "TFLOP/s by size, M = N = K.")
+        plot = self._plot()
+        plot.title("TFLOP/s by size")
+        plot.x_ticks(range(1024, self.sizes[-1] + 1, 1024))
+        plot.y_ticks(ticks(0, self.most, 6, (1, 2, 5, 10)))
+        plot.notes("Bands: 10–90%. Thin lines: computed.")
+        return plot.sheet.finish("TFLOP/s by size, M = N = K.")
 
     def cursor(self, size: int) -> Figure:
-        def draw(plot: Plot) -> None:
-            plot.sheet.lines([[(plot.x(size), plot.top), (plot.x(size), plot.bottom)]], (INK, 0.6))
-
-        return self._figure(draw)
+        plot = self._plot()
+        plot.sheet.lines([[(plot.x(size), plot.top), (plot.x(size), plot.bottom)]], (INK, 0.6))
+        return plot.sheet.finish("")
 
     def curve(self, number: int, name: str, line: Sequence[tuple[float, ...]]) -> Figure:
-        def draw(plot: Plot) -> None:
-            plot.band([(n, low, high) for n, _, low, high in line], _style(number)[0])
-            plot.line([(n, rate) for n, rate, *_ in line], *_style(number))
-
+        plot = self._plot()
+        plot.band([(n, low, high) for n, _, low, high in line], _style(number)[0])
+        plot.line([(n, rate) for n, rate, *_ in line], *_style(number))
         (first, start, *_), (last, end, *_) = line[0], line[-1]
-        return self._figure(draw, f"{name} from {short(start)} at {first:,} to {short(end)} at {last:,}.")
+        return plot.sheet.finish(f"{name} from {short(start)} at {first:,} to {short(end)} at {last:,}.")
 
     def computed(self, number: int, line: Line) -> Figure:
-        def draw(plot: Plot) -> None:
-            plot.sheet.lines([[(plot.x(n), plot.y(rate)) for n, rate in line]], _style(number)[0])
-
-        return self._figure(draw)
+        plot = self._plot()
+        plot.sheet.lines([[(plot.x(n), plot.y(rate)) for n, rate in line]], _style(number)[0])
+        return plot.sheet.finish("")
 
     @property
     def places(self) -> list[tuple[float, int]]:
         """Where the sizes are, from left to right, and which."""
-        found: list[tuple[float, int]] = []
-        self._figure(lambda plot: found.extend((round(plot.x(size), 1), i) for i, size in enumerate(self.sizes)))
-        return found
+        return [(round(self._plot().x(size), 1), i) for i, size in enumerate(self.sizes)]
 
-    def _figure(self, draw: Callable[[Plot], None], alt: str = "") -> Figure:
-        with page(HEIGHT, WIDTH) as sheet:
-            draw(Plot(sheet, (), (self.sizes[0], self.sizes[-1]), (0, self.most)))
-            return sheet.finish(alt)
+    def _plot(self) -> Plot:
+        return Plot(Page(HEIGHT, WIDTH), (), (self.sizes[0], self.sizes[-1]), (0, self.most))
 
 
-def _style(number: int) -> tuple[str, object]:
+def _style(number: int) -> tuple[str, Sequence[float]]:
     """Return a curve's colour and dashes; the first is cuBLAS's."""
     return (COLOURS[(number - 1) % len(COLOURS)], DASHES[(number - 1) // len(COLOURS)]) if number else (INK, DASHES[0])
 
@@ -194,19 +185,19 @@ def _place(number: int) -> str:
 
 
 def _head() -> Figure:
-    with page(HEIGHT, WIDTH) as sheet:
-        sheet.text(MARGIN, LINE, "M = N = K = {size}", TITLE, weight="bold")
-        sheet.text(MARGIN, 2 * LINE, "TFLOP/s (10th to 90th percentile),", SMALL)
-        sheet.text(MARGIN, 3 * LINE - 4, "and percent of cuBLAS", SMALL)
-        return sheet.finish("At {size}, TFLOP/s, 10th to 90th percentile, and percent of cuBLAS:")
+    sheet = Page(HEIGHT, WIDTH)
+    sheet.text(MARGIN, LINE, "M = N = K = {size}", TITLE, weight="bold")
+    sheet.text(MARGIN, 2 * LINE, "TFLOP/s (10th to 90th percentile),", SMALL)
+    sheet.text(MARGIN, 3 * LINE - 4, "and percent of cuBLAS", SMALL)
+    return sheet.finish("At {size}, TFLOP/s, 10th to 90th percentile, and percent of cuBLAS:")
 
 
 def _row(number: int, name: str) -> Figure:
     """Write a curve's colour, number and what was measured."""
     y = ROWS_AT + LINE * (number + 1)
     colour, dash = _style(number)
-    with page(HEIGHT, WIDTH) as sheet:
-        sheet.lines([[(MARGIN, y - 5), (MARGIN + 26, y - 5)]], colour, linewidth=2.2, linestyle=dash)
-        sheet.text(MARGIN + 34, y, name if number == 0 else name[:2], SMALL, weight="bold")
-        sheet.text(MARGIN + 102, y, f"{{{_place(number)}}}", SMALL)
-        return sheet.finish(f"{name} {{{_place(number)}}};")
+    sheet = Page(HEIGHT, WIDTH)
+    sheet.lines([[(MARGIN, y - 5), (MARGIN + 26, y - 5)]], colour, linewidth=2.2, dashes=dash)
+    sheet.text(MARGIN + 34, y, name if number == 0 else name[:2], SMALL, weight="bold")
+    sheet.text(MARGIN + 102, y, f"{{{_place(number)}}}", SMALL)
+    return sheet.finish(f"{name} {{{_place(number)}}};")

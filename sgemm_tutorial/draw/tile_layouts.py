@@ -16,7 +16,7 @@ from ..accesses import WORD, Request, plural
 from ..errors import ArgumentError
 from ..simulator.counting import BANKS
 from ..simulator.memory import Violation, require_aligned
-from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, Box, Figure, page
+from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, Box, Figure, Page
 from .player import WIDTH, Control, Layer, Player
 from .reads import ROWS_AT, draw_request, frame, in_rows, stretches, under
 from .warp import in_words, lane_colour
@@ -180,12 +180,12 @@ def _height(rows: int) -> float:
 
 
 def _banks(tall: float) -> Figure:
-    with page(tall, WIDTH) as sheet:
-        sheet.text(MARGIN, LINE, "The tile over the banks", TITLE, weight="bold")
-        sheet.text(MARGIN, ROWS_AT - 9, "row", SMALL)
-        for bank in (0, 8, 16, 24, 31):
-            sheet.text(LEFT + PITCH * (bank + 0.5), ROWS_AT - 9, str(bank), SMALL, "center")
-        return sheet.finish("")
+    sheet = Page(tall, WIDTH)
+    sheet.text(MARGIN, LINE, "The tile over the banks", TITLE, weight="bold")
+    sheet.text(MARGIN, ROWS_AT - 9, "row", SMALL)
+    for bank in (0, 8, 16, 24, 31):
+        sheet.text(LEFT + PITCH * (bank + 0.5), ROWS_AT - 9, str(bank), SMALL, "center")
+    return sheet.finish("")
 
 
 def _tile(access: TileAccess, layout: TileLayout, tall: float, height: float) -> Figure:
@@ -193,24 +193,24 @@ def _tile(access: TileAccess, layout: TileLayout, tall: float, height: float) ->
     pitch = access.length + layout.padding
     wanted = access.words(layout)
     apart = next(n for n in (1, 2, 4, 8, 16, 32) if n * pitch / AROUND * height > 15)
-    with page(tall, WIDTH) as sheet:
-        sheet.text(MARGIN, 2 * LINE, str(layout), weight="bold")
-        sheet.text(MARGIN, 3 * LINE - 2, f"rows of {access.length} bytes, {pitch} apart", SMALL)
-        for shade, first in ((PALE, 0), (PALER, 1)):
-            rows = range(first, access.rows, 2)
-            sheet.boxes([box for row in rows for box in _span(row * pitch, access.length, height)], shade)
-        for row in range(0, access.rows, apart):
-            sheet.text(LEFT - 8, ROWS_AT + row * pitch // AROUND * height + 12, str(row), SMALL, "right")
-        of: defaultdict[str, list[int]] = defaultdict(list)
-        for word, lanes in sorted(wanted.items()):
-            of[lane_colour(lanes[0]) if len(lanes) == 1 else INK].append(word)
-        for colour, words in of.items():
-            sheet.boxes([box for first, n in stretches(words) for box in _span(first * WORD, n * WORD, height)], colour)
-        banks = plural(len({word % BANKS for word in wanted}), "bank")
-        return sheet.finish(
-            f"A tile, {layout}: rows of {access.length} bytes, {pitch} apart. {access}: "
-            f"{plural(len(wanted), 'word')} in {banks}."
-        )
+    sheet = Page(tall, WIDTH)
+    sheet.text(MARGIN, 2 * LINE, str(layout), weight="bold")
+    sheet.text(MARGIN, 3 * LINE - 2, f"rows of {access.length} bytes, {pitch} apart", SMALL)
+    for shade, first in ((PALE, 0), (PALER, 1)):
+        rows = range(first, access.rows, 2)
+        sheet.boxes([box for row in rows for box in _span(row * pitch, access.length, height)], shade)
+    for row in range(0, access.rows, apart):
+        sheet.text(LEFT - 8, ROWS_AT + row * pitch // AROUND * height + 12, str(row), SMALL, "right")
+    of: defaultdict[str, list[int]] = defaultdict(list)
+    for word, lanes in sorted(wanted.items()):
+        of[lane_colour(lanes[0]) if len(lanes) == 1 else INK].append(word)
+    for colour, words in of.items():
+        sheet.boxes([box for first, n in stretches(words) for box in _span(first * WORD, n * WORD, height)], colour)
+    banks = plural(len({word % BANKS for word in wanted}), "bank")
+    return sheet.finish(
+        f"A tile, {layout}: rows of {access.length} bytes, {pitch} apart. {access}: "
+        f"{plural(len(wanted), 'word')} in {banks}."
+    )
 
 
 def _span(start: int, length: int, height: float) -> Iterator[Box]:
@@ -226,15 +226,15 @@ def _span(start: int, length: int, height: float) -> Iterator[Box]:
 
 
 def _served(access: TileAccess, found: Request | Violation, most: int, height: float) -> Figure:
-    with page(under(most, height), WIDTH) as sheet:
-        sheet.text(MARGIN, ROWS_AT + most * height + 18, "each row: a wavefront, 32 banks", SMALL)
-        sheet.text(MARGIN, ROWS_AT + most * height + 18 + LINE, str(access), SMALL)
-        if isinstance(found, Violation):
-            sheet.text(MARGIN, 2 * LINE, found.kind, weight="bold")
-            sheet.text(MARGIN, 3 * LINE - 2, found.detail, SMALL)
-            return sheet.finish(f"No such access is possible: {found.kind}, {found.detail}.")
-        lost = f"{found.conflicts} lost to conflicts" if found.conflicts else "no conflict"
-        sheet.text(MARGIN, 2 * LINE, found.cost, weight="bold")
-        sheet.text(MARGIN, 3 * LINE - 2, lost, SMALL)
-        draw_request(sheet, found, height)
-        return sheet.finish(f"{in_words(found)} {lost[0].upper()}{lost[1:]}.")
+    sheet = Page(under(most, height), WIDTH)
+    sheet.text(MARGIN, ROWS_AT + most * height + 18, "each row: a wavefront, 32 banks", SMALL)
+    sheet.text(MARGIN, ROWS_AT + most * height + 18 + LINE, str(access), SMALL)
+    if isinstance(found, Violation):
+        sheet.text(MARGIN, 2 * LINE, found.kind, weight="bold")
+        sheet.text(MARGIN, 3 * LINE - 2, found.detail, SMALL)
+        return sheet.finish(f"No such access is possible: {found.kind}, {found.detail}.")
+    lost = f"{found.conflicts} lost to conflicts" if found.conflicts else "no conflict"
+    sheet.text(MARGIN, 2 * LINE, found.cost, weight="bold")
+    sheet.text(MARGIN, 3 * LINE - 2, lost, SMALL)
+    draw_request(sheet, found, height)
+    return sheet.finish(f"{in_words(found)} {lost[0].upper()}{lost[1:]}.")

@@ -12,7 +12,7 @@ from ..accesses import plural
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
-from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, Box, Figure, Page, page
+from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, Box, Figure, Page
 from .owners import rectangles
 from .player import WIDTH, Area, Control, Layer, Player, looked_up
 from .staged import OPERANDS, Staged, staged
@@ -30,7 +30,6 @@ ROWS = 5
 """Of the table below a picture."""
 AT = {"A": 176, "B": 244, "C": WIDTH - MARGIN}
 """Where its columns end."""
-FOREGROUND = "currentColor"
 LARGEST = 1000
 """Rows and columns: numbers from here on are written with a comma, which SVG would misunderstand."""
 
@@ -248,32 +247,32 @@ class _Walk:
     def matrices(self) -> Figure:
         """Draw the matrices, cut into tiles, and faintly what the block needs of them."""
         A, B, C = self.whole.values()
-        with page(self.tall, WIDTH) as sheet:
-            sheet.text(MARGIN, LINE, self.kernel, TITLE, weight="bold")
-            sheet.text(MARGIN, 2 * LINE, f"C is {self.M} × {self.N}, K = {self.K};", SMALL)
-            sheet.text(MARGIN, 3 * LINE - 4, f"tiles of {self.BM} × {self.BN}, {self.BK} deep", SMALL)
-            for m, place in self.whole.items():
-                x, y, width, height = place.box(*self.sizes[m])
-                rows, columns = (size // part for size, part in zip(self.sizes[m], self.parts[m], strict=True))
-                down = (y + i * height / rows for i in range(1, rows))
-                across = (x + i * width / columns for i in range(1, columns))
-                cuts = [[(x, at), (x + width, at)] for at in down] + [[(at, y), (at, y + height)] for at in across]
-                sheet.lines(cuts, (INK, 0.35), linewidth=0.7)
-            _frames(sheet, self.whole, self.sizes)
-            drawn = sheet.finish(
-                f"{self.kernel}: A, B and C, cut into tiles of {self.BM} × {self.BN} of C, {self.BK} deep."
-            )
-        block = A.fill([(0, 0, self.BM, self.K)], FOREGROUND, FAINT, "0 {block row}")
-        block += B.fill([(0, 0, self.K, self.BN)], FOREGROUND, FAINT, "{block column} 0")
-        block += C.fill([(0, 0, self.BM, self.BN)], FOREGROUND, FAINT, "{block column} {block row}")
+        sheet = Page(self.tall, WIDTH)
+        sheet.text(MARGIN, LINE, self.kernel, TITLE, weight="bold")
+        sheet.text(MARGIN, 2 * LINE, f"C is {self.M} × {self.N}, K = {self.K};", SMALL)
+        sheet.text(MARGIN, 3 * LINE - 4, f"tiles of {self.BM} × {self.BN}, {self.BK} deep", SMALL)
+        for m, place in self.whole.items():
+            x, y, width, height = place.box(*self.sizes[m])
+            rows, columns = (size // part for size, part in zip(self.sizes[m], self.parts[m], strict=True))
+            down = (y + i * height / rows for i in range(1, rows))
+            across = (x + i * width / columns for i in range(1, columns))
+            cuts = [[(x, at), (x + width, at)] for at in down] + [[(at, y), (at, y + height)] for at in across]
+            sheet.lines(cuts, (INK, 0.35), linewidth=0.7)
+        _frames(sheet, self.whole, self.sizes)
+        drawn = sheet.finish(
+            f"{self.kernel}: A, B and C, cut into tiles of {self.BM} × {self.BN} of C, {self.BK} deep."
+        )
+        block = A.fill([(0, 0, self.BM, self.K)], INK, FAINT, "0 {block row}")
+        block += B.fill([(0, 0, self.K, self.BN)], INK, FAINT, "{block column} 0")
+        block += C.fill([(0, 0, self.BM, self.BN)], INK, FAINT, "{block column} {block row}")
         return replace(drawn, body=block + drawn.body)
 
     def tiles_of_step(self) -> Figure:
         """Draw the frames of the tiles."""
-        with page(self.tall, WIDTH) as sheet:
-            sheet.text(MARGIN, LINE, "The tiles of this step", TITLE, weight="bold")
-            _frames(sheet, self.tiles, self.parts)
-            return sheet.finish("The tiles of this step.")
+        sheet = Page(self.tall, WIDTH)
+        sheet.text(MARGIN, LINE, "The tiles of this step", TITLE, weight="bold")
+        _frames(sheet, self.tiles, self.parts)
+        return sheet.finish("The tiles of this step.")
 
     def in_matrices(self, share: _Share) -> Figure:
         """Draw what is read in any step, what in this one, and what is written."""
@@ -323,12 +322,12 @@ class _Walk:
         """Write down what there has been up to this step."""
         one = ("Thread {thread} of block {block}", "Warp {warp} of block {block}", "Block {block}")[who]
         rows = (("fetched", 1, "AB", "fetched"), ("read", READ, "AB", "read"))
-        with page(self.tall, WIDTH) as sheet:
-            self.table(sheet, "Up to here", "AB", rows)
-            return sheet.finish(
-                f"{one}, step {{step}} of {self.steps}: up to here it has fetched {{fetched a}} elements of A and "
-                "{fetched b} of B, and read A {read a} times and B {read b} times from shared memory."
-            )
+        sheet = Page(self.tall, WIDTH)
+        self.table(sheet, "Up to here", "AB", rows)
+        return sheet.finish(
+            f"{one}, step {{step}} of {self.steps}: up to here it has fetched {{fetched a}} elements of A and "
+            "{fetched b} of B, and read A {read a} times and B {read b} times from shared memory."
+        )
 
     def now(self, who: int) -> Figure:
         """Write down whose share it is, and what is done in this step."""
@@ -340,15 +339,15 @@ class _Walk:
             ("times each", 0, "AB", "times"),
             ("writes at last", 1, "C", "writes"),
         )
-        with page(self.tall, WIDTH) as sheet:
-            sheet.text(MARGIN, 2 * LINE, one + many, weight="bold")
-            sheet.text(MARGIN, 3 * LINE - 4, "k: reads {k}–{last k}, fetches {span}", SMALL)
-            self.table(sheet, "In this step", "ABC", rows)
-            return sheet.finish(
-                f"{one}{many}. It reads k = {{k}} to {{last k}}: {{reads a}} elements of A, each {{times a}} ×, "
-                "and {reads b} of B, each {times b} ×. It fetches {fetched k}: {fetches a} of A and {fetches b} of B. "
-                "In the end it writes {writes} of C."
-            )
+        sheet = Page(self.tall, WIDTH)
+        sheet.text(MARGIN, 2 * LINE, one + many, weight="bold")
+        sheet.text(MARGIN, 3 * LINE - 4, "k: reads {k}–{last k}, fetches {span}", SMALL)
+        self.table(sheet, "In this step", "ABC", rows)
+        return sheet.finish(
+            f"{one}{many}. It reads k = {{k}} to {{last k}}: {{reads a}} elements of A, each {{times a}} ×, "
+            "and {reads b} of B, each {times b} ×. It fetches {fetched k}: {fetches a} of A and {fetches b} of B. "
+            "In the end it writes {writes} of C."
+        )
 
     def table(self, sheet: Page, title: str, columns: str, rows: Sequence[tuple[str, float, str, str]]) -> None:
         """Write numbers in columns, named after these; of each row what it is, its shade, its columns and numbers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import ArgumentError
-from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, WIDTH, Figure, Page, page
+from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, WIDTH, Figure, Page
 
 ROW, PITCH = 22, 30  # height of a bar, and from one bar to the next
 LEFT = 62
@@ -43,27 +43,27 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
     scale = (WIDTH - MARGIN - LEFT) / total
     single = host_us + device_us
 
-    with page(2 * PART + LINE) as sheet:
-        draw = _Timeline(sheet, scale)
-        draw.title("One launch at a time")
-        turns = [i * single for i in range(min(3, int(total / single)))]
-        draw.row("host", [((t, t + host_us), ORANGE) for t in turns])
-        draw.row("GPU", [((t + host_us, t + single), BLUE) for t in turns])
-        draw.brackets([(t, t + single) for t in turns])
-        draw.note(f"each reads {single:g} µs: the launch and the kernel")
-        draw.title("A batch behind a spin kernel")
-        draw.row("host", [((i * host_us, (i + 1) * host_us), ORANGE) for i in range(batch + 3)])
-        kernels = [(spin[1] + i * device_us, spin[1] + (i + 1) * device_us) for i in range(batch)]
-        draw.row("GPU", [(spin, PALE), *((span, BLUE) for span in kernels)])
-        draw.brackets([(spin[1], total)])
-        draw.note(f"{batch} launches in {batch * device_us:g} µs: {device_us:g} µs each, the kernel alone")
-        _key(sheet, sheet.height - 9)
-        return sheet.finish(
-            f"Two timelines of host and GPU, for a launch that costs the host {host_us:g} µs and a kernel of "
-            f"{device_us:g} µs. One launch at a time: the kernel starts when the host has sent it, and the host's "
-            f"clock reads {single:g} µs. A batch behind a spin kernel: the host sends everything while the GPU spins, "
-            f"then {batch} kernels run back to back in {batch * device_us:g} µs, {device_us:g} µs each."
-        )
+    sheet = Page(2 * PART + LINE)
+    draw = _Timeline(sheet, scale)
+    draw.title("One launch at a time")
+    turns = [i * single for i in range(min(3, int(total / single)))]
+    draw.row("host", [((t, t + host_us), ORANGE) for t in turns])
+    draw.row("GPU", [((t + host_us, t + single), BLUE) for t in turns])
+    draw.brackets([(t, t + single) for t in turns])
+    draw.note(f"each reads {single:g} µs: the launch and the kernel")
+    draw.title("A batch behind a spin kernel")
+    draw.row("host", [((i * host_us, (i + 1) * host_us), ORANGE) for i in range(batch + 3)])
+    kernels = [(spin[1] + i * device_us, spin[1] + (i + 1) * device_us) for i in range(batch)]
+    draw.row("GPU", [(spin, PALE), *((span, BLUE) for span in kernels)])
+    draw.brackets([(spin[1], total)])
+    draw.note(f"{batch} launches in {batch * device_us:g} µs: {device_us:g} µs each, the kernel alone")
+    _key(sheet, sheet.height - 9)
+    return sheet.finish(
+        f"Two timelines of host and GPU, for a launch that costs the host {host_us:g} µs and a kernel of "
+        f"{device_us:g} µs. One launch at a time: the kernel starts when the host has sent it, and the host's "
+        f"clock reads {single:g} µs. A batch behind a spin kernel: the host sends everything while the GPU spins, "
+        f"then {batch} kernels run back to back in {batch * device_us:g} µs, {device_us:g} µs each."
+    )
 
 
 class _Timeline:

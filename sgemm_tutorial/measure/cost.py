@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ..catalogue import LADDER
+from ..compiler import PTX_ALONE
 from ..correctness import matrices
 from ..kernel import Kernel
 from ..records import files
@@ -25,7 +26,7 @@ def computer() -> Computer:
 
 def seconds(kernel: Kernel, size: int) -> float:
     """Return the processor time of a simulated run of size³, the shorter of two below 512; without compilation."""
-    kernel.build()
+    kernel.build(PTX_ALONE)
     A, B = matrices(size, size, size, on_gpu=False)
     times = []
     for _ in range(2 if size < 512 else 1):

@@ -9,75 +9,15 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache
-
-import msgspec
 
 from .. import compiler
 from ..catalogue import find
-from ..compiler import ARCHITECTURE
+from ..compiler import ARCHITECTURE, Resources
 from ..errors import ArgumentError, CompileError, TutorialError
 from ..hardware import Gpu, Limits, limits_of
 from ..kernel import Kernel
-from ..paths import RESULTS
 from ..table import Table
 from .occupancy import Occupancy, occupancy
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What a kernel takes, as ptxas reports it.
-
-    Attributes
-    ----------
-    registers : int
-        Per thread, 32 bits each.
-    shared_bytes : int
-        Shared memory per block, with what a launch adds.
-    stack_bytes : int
-        Local memory per thread, spills included.
-    spill_store_bytes, spill_load_bytes : int
-        What the compiler's spill instructions move per thread, each counted once.
-    constant_bytes : int or None
-        Constant memory, kernel arguments included; None where ptxas does not tell (sm_90 and later).
-    barriers : int
-        Hardware barriers per block, of 16.
-    """
-
-    registers: int
-    shared_bytes: int
-    stack_bytes: int
-    spill_store_bytes: int
-    spill_load_bytes: int
-    constant_bytes: int | None
-    barriers: int
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """What the compiler has made of a kernel once.
-
-    Attributes
-    ----------
-    digest : str
-        Of what it was made from and by which compiler, as `compiler.digest` gives it.
-    used : Resources
-    """
-
-    digest: str
-    used: Resources
-
-
-RECORD = RESULTS / "compiled.json"
-
-
-@cache
-def _recorded() -> dict[str, Resources]:
-    """Return what is recorded, by digest."""
-    if not RECORD.exists():
-        return {}
-    return {of.digest: of.used for of in msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled]).values()}
 
 
 def resources(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Resources:
@@ -89,7 +29,7 @@ def resources(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Resourc
         The source does not compile, or ptxas's log lacks a figure.
     """
     kernel = find(kernel)
-    return _recorded().get(compiler.digest(kernel.instance, architecture)) or allotted(kernel, architecture)
+    return compiler.recorded().get(compiler.digest(kernel.instance, architecture)) or allotted(kernel, architecture)
 
 
 def allotted(kernel: Kernel, architecture: str) -> Resources:

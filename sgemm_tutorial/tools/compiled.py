@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .. import choice, compiler, operands, variants
+from .. import choice, compiler, correctness, operands, variants
 from ..catalogue import CATALOGUE, find
 from ..errors import ArgumentError
 from ..hardware import LIMITS
@@ -22,6 +22,7 @@ from ..model import resources as model
 from ..model.sass import hot_loop, multiply_adds, sass, sass_table
 from ..progress import bar
 from ..records import files
+from . import mutants
 from .sampling import sample
 
 ARCHITECTURES = tuple(LIMITS)[1:]  # NVRTC knows none before sm_75
@@ -54,7 +55,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Compiled(model.Compiled):
+class Compiled(compiler.Compiled):
     """With its hot loop, where that is looked at."""
 
     loop: Loop | None = None
@@ -64,12 +65,13 @@ def plan() -> list[tuple[Kernel, str]]:
     """Return what is recorded: kernels, and an architecture for each.
 
     All that is in the catalogue, the steps of 13 and 12 with any of its settings are compiled for every architecture
-    that they can be for, other variants for the one that is compiled for unless something else is asked.
+    that they can be for; other variants, and what `check` launches, for the one that is compiled for unless something
+    else is asked.
     """
     everywhere = (*CATALOGUE, *variants.STEPS, variants.STEP_IN_FP64)
     items = [(kernel, architecture) for kernel in everywhere for architecture in ARCHITECTURES]
     items += [(kernel, architecture) for architecture in ARCHITECTURES for kernel in settled(architecture)]
-    items += [(kernel, compiler.ARCHITECTURE) for kernel in variants.EVERY]
+    items += [(kernel, compiler.ARCHITECTURE) for kernel in (*variants.EVERY, *checked())]
     return [item for item in dict.fromkeys(items) if _possible(*item)]
 
 
@@ -80,6 +82,15 @@ def settled(architecture: str) -> Iterator[Kernel]:
         for side in (8, 7):
             N = 1 if kernel.parameters["BN"] == 1 else side
             yield kernel.chosen(operands.imagined(8, N, side, kernel.types), architecture)
+
+
+def checked() -> Iterator[Kernel]:
+    """Yield what is launched where `check` goes through its cases, also with the small tiles that mutants have."""
+    for kernel in dict.fromkeys(kernel for rung in CATALOGUE for kernel in (rung, *mutants.instances(rung))):
+        for case in correctness.cases(kernel, on_gpu=False):
+            problem = operands.imagined(case["M"], case["N"], case["K"], kernel.types)
+            setting, division = case.get("setting", ()), case.get("division")
+            yield correctness.divided(kernel, setting, division).chosen(problem, compiler.ARCHITECTURE)
 
 
 def _possible(kernel: Kernel, architecture: str) -> bool:
@@ -127,7 +138,7 @@ def loop(kernel: Kernel, architecture: str = compiler.ARCHITECTURE) -> Loop:
 
 def load() -> dict[str, Compiled]:
     """Return what is recorded, by `name_of`."""
-    return files.load(model.RECORD, dict[str, Compiled]) if model.RECORD.exists() else {}
+    return files.load(compiler.RECORD, dict[str, Compiled]) if compiler.RECORD.exists() else {}
 
 
 def missing() -> list[tuple[Kernel, str]]:
@@ -156,7 +167,7 @@ def main() -> None:
     saved = time.monotonic()
 
     def save() -> None:
-        files.write(model.RECORD, {name: known[name] for name in names if name in known})
+        files.write(compiler.RECORD, {name: known[name] for name in names if name in known})
 
     try:
         for item in bar(todo, unit="kernel"):

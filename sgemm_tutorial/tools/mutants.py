@@ -39,6 +39,7 @@ from ..kernel import MULTIPROCESSORS, Kernel
 from ..paths import RESULTS
 from ..progress import bar
 from ..records import files
+from ..simulator.counting import Counts
 from ..table import Table
 from .equivalent import EQUIVALENT
 from .sampling import sample
@@ -83,7 +84,6 @@ one set of them for each path that the arguments select."""
 
 PATIENCE = 5  # seconds of computing that a case may take before a loop counts as endless; it takes a tenth of one
 SAME = "compiles to the same PTX"
-SAMPLE = 48  # mutants
 LIMIT = 300  # mutants that the tests judge anew by themselves
 SAVE = 10  # seconds between two savings of the recording
 
@@ -301,9 +301,15 @@ def instances(kernel: Kernel) -> list[Kernel]:
 
 def require_sound(kernel: Kernel) -> None:
     """Raise RuntimeError if a kernel fails the suite as it is: then whatever is broken in it would be caught."""
-    result = correctness.suite(kernel, on_gpu=False)
+    cases = correctness.cases(kernel, on_gpu=False)
+    result = correctness.SuiteResult(tuple(_counted(kernel, case)[0] for case in cases))
     if not result.passed:
         raise RuntimeError(f"{kernel.expression} is not right before it is broken: {result.failures()}")
+
+
+def _counted(kernel: Kernel, case: Mapping[str, Any]) -> tuple[correctness.CheckResult, Counts]:
+    """Check a kernel in one case of the suite, without machine code, of which nothing here tells."""
+    return correctness.counted(kernel, **case, on_gpu=False, architecture=PTX_ALONE)
 
 
 def mutants(kernel: Kernel) -> list[Mutant]:
@@ -314,10 +320,7 @@ def mutants(kernel: Kernel) -> list[Mutant]:
         code = blanked(source)
         for rule, breaks in RULES.items():
             for edits in breaks(code):
-                broken = source
-                for begin, end, replacement in reversed(edits):
-                    broken = broken[:begin] + replacement + broken[end:]
-                what = file, "".join(blanked(broken).split())
+                broken, what = _edited(source, edits), (file, "".join(_edited(code, edits).split()))
                 if what in found:
                     continue
                 line = source.count("\n", 0, edits[0][0]) + 1
@@ -329,6 +332,12 @@ def mutants(kernel: Kernel) -> list[Mutant]:
                 key += f" #{keys[key]}" if keys[key] > 1 else ""
                 found[what] = Mutant(kernel, file, rule, line, text, broken, key)
     return list(found.values())
+
+
+def _edited(text: str, edits: Sequence[Edit]) -> str:
+    for begin, end, replacement in reversed(edits):
+        text = text[:begin] + replacement + text[end:]
+    return text
 
 
 def _line(source: str, number: int) -> str:
@@ -409,7 +418,7 @@ def attempt(kernel: Kernel, case: Mapping[str, Any]) -> tuple[str, list[int]]:
     """Run a kernel in one case of the suite; return what is wrong, if anything, and what it took of memory."""
     try:
         with patience(PATIENCE):
-            result, counts = correctness.counted(kernel, **case, on_gpu=False, architecture=PTX_ALONE)
+            result, counts = _counted(kernel, case)
     except UnsupportedInstruction:
         return "an instruction that the simulator does not know", []
     except Endless:
@@ -539,10 +548,7 @@ def unexplained(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[str]
 
 
 def sampled(known: Mapping[str, Judged]) -> list[Mutant]:
-    """Return the few caught mutants that are judged again: of every rule and every kernel, others when code changes.
-
-    However many kernels there are, they are `SAMPLE`, or one for each kernel if that is more.
-    """
+    """Return the few caught mutants that are judged again: one of each rule and kernel, others when code changes."""
     caught = {
         f"{name}: {key}": _made(name)[key]
         for name, judged in known.items()
@@ -555,8 +561,7 @@ def sampled(known: Mapping[str, Judged]) -> list[Mutant]:
     for key in order:
         for what in (caught[key].kernel.name, caught[key].rule):
             first.setdefault(what, key)
-    chosen = dict.fromkeys([*first.values(), *order])
-    return [caught[key] for key in list(chosen)[: max(SAMPLE, len(set(first.values())))]]
+    return [caught[key] for key in dict.fromkeys(first.values())]
 
 
 @cache

@@ -3,8 +3,6 @@
 import gc
 import sys
 
-import matplotlib.figure
-import matplotlib.pyplot
 import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -20,10 +18,8 @@ OTHERS = sorted(set(cards.recorded()) - {cards.shown()})
 
 @pytest.fixture
 def shell(monkeypatch):
-    """A shell of its own for each notebook, as if in the book's folder, where figures are made and nothing is drawn."""
+    """A shell of its own for each notebook, as if in the book's folder."""
     monkeypatch.chdir(NOTEBOOKS[0].parent)
-    matplotlib.pyplot.switch_backend("agg")
-    monkeypatch.setattr(matplotlib.figure.Figure, "draw", lambda *_: None)
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # which the shell takes for itself
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance()

@@ -224,20 +224,10 @@ def digests(drawn: dict[str, draw.Figure]) -> dict[str, str]:
 # What every picture promises
 
 
-def test_same_bytes_in_another_process_with_other_settings(drawn, tmp_path):
-    settings = (
-        "font.size: 30",
-        "lines.linewidth: 9",
-        "svg.fonttype: path",
-        "font.family: serif",
-        "axes.facecolor: red",
-        "savefig.bbox: tight",
-        "path.sketch: 5, 5, 5",
-    )
-    (tmp_path / "matplotlibrc").write_text("\n".join(settings))
+def test_same_bytes_in_another_process(drawn):
     program = "import json; from tests.draw.test_draw import digests, pictures; print(json.dumps(digests(pictures())))"
-    environment = os.environ | {"MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "1", "LC_ALL": "C"}
     root = Path(__file__).parent.parent.parent
+    environment = os.environ | {"PYTHONHASHSEED": "1", "LC_ALL": "C"}
     environment["PYTHONPATH"] = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, cwd=root, capture_output=True, text=True, check=True

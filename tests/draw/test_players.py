@@ -76,9 +76,9 @@ def test_what_stands_in_a_notebook_is_the_first_state(reads):
 
 
 def test_computed_numbers_pick_and_stand_in_texts():
-    with sg.draw.figure.page(20) as sheet:
-        sheet.text(0, 10, "{sum} and {other}")
-        figure = sheet.finish("The sum is {sum}.")
+    sheet = sg.draw.figure.Page(20)
+    sheet.text(0, 10, "{sum} and {other}")
+    figure = sheet.finish("The sum is {sum}.")
     controls = [Control("One", ("0", "1000")), Control("Two", ("0", "2000"))]
     layer = Layer(("sum", 0), {(3000, 1): figure, (0, 0): figure})
     computed = Computed("adding", {}, lambda state: {"sum": 1000 * state[0] + 2000 * state[1]})
@@ -87,9 +87,9 @@ def test_computed_numbers_pick_and_stand_in_texts():
 
 
 def test_nothing_ends_the_script_early():
-    with sg.draw.figure.page(20) as sheet:
-        sheet.text(0, 10, "a < b")
-        figure = sheet.finish("</script>")
+    sheet = sg.draw.figure.Page(20)
+    sheet.text(0, 10, "a < b")
+    figure = sheet.finish("</script>")
     player = Player("one", "</script>", [Control("Step", ("</script>",), "step")], [[Layer((0,), {(0,): figure})]])
     assert player._repr_html_().count("</script>") == 1 + player.shown([0])[0]._repr_html_().count("</script>")
     assert data(player)["title"] == "</script>"

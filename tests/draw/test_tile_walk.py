@@ -1,7 +1,9 @@
 """What a player shows a thread, a warp and a block fetch, read and write is what their accesses do in the trace."""
 
-import itertools
 import re
+from collections import defaultdict
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -28,33 +30,27 @@ def kernel_of(rung):
     return kernel.variant(BK=64) if rung == "03" else kernel
 
 
-def walked(rung):
-    """Return the run of a rung, and the player."""
-    kernel = kernel_of(rung)
-    M, N, K = (n * kernel.parameters[name] for n, name in ((2, "BM"), (2, "BN"), (STEPS, "BK")))
-    run = sg.simulate(kernel, *sg.matrices(M, N, K, on_gpu=False), trace=range(4))
-    return run, sg.draw.tile_walk("tiles", run)
-
-
 @pytest.fixture(scope="module", params=RUNGS)
 def walk(request):
-    """One rung's after the other: traces are large."""
-    return request.param, *walked(request.param)
+    """The run of one rung and its player, one's after the other: traces are large."""
+    kernel = kernel_of(request.param)
+    M, N, K = (n * kernel.parameters[name] for n, name in ((2, "BM"), (2, "BN"), (STEPS, "BK")))
+    run = sg.simulate(kernel, *sg.matrices(M, N, K, on_gpu=False), trace=range(4))
+    return request.param, run, sg.draw.tile_walk("tiles", run)
 
 
-def painted(figure, colour, strength, corner):
-    """Return the elements that a picture paints, given the pixels of the corner of the matrix that is meant."""
-    found = set()
+def painted(figure, colour, strength, corner, shape):
+    """Return which elements a picture paints, given the pixels of the corner of the matrix that is meant."""
+    found = np.zeros(shape, bool)
     for path in re.findall(rf'<path fill="{colour}" fill-opacity="{strength:g}" transform[^>]*>', figure.body):
         (x, y), *moves = re.findall(r"translate\(([\d.]+) ([\d.]+)\)", path)
         if (float(x), float(y)) == corner:
             right, down = (sum(int(move[axis]) for move in moves) for axis in (0, 1))
             for area in re.findall(r"M(-?\d+) (-?\d+)h(\d+)v(\d+)", path):
                 column, row, width, height = map(int, area)
-                rows, columns = (
-                    range(first, first + n) for first, n in ((row + down, height), (column + right, width))
-                )
-                found |= set(itertools.product(rows, columns))
+                top, left = row + down, column + right
+                assert 0 <= top <= top + height <= shape[0] and 0 <= left <= left + width <= shape[1]
+                found[top : top + height, left : left + width] = True
     return found
 
 
@@ -69,13 +65,22 @@ def corners(figure):
     return dict(zip("ABC", frames, strict=True))
 
 
-def accessed(run, block, threads, space, kind, array, columns):
-    """Return rows and columns of the elements in question, access by access."""
+def traced(run, block):
+    """Return a block's accesses by space, kind and array."""
+    found = defaultdict(list)
     for access in run.trace:
-        if (access.block, access.space, access.kind, access.array) == (block, space, kind, array):
-            mine = np.isin(access.threads, threads)
-            elements = access.offsets[mine][:, None] // 4 + np.arange(access.width // 4)
-            yield set(zip(*(part.ravel().tolist() for part in np.divmod(elements, columns)), strict=True))
+        if access.block == block:
+            found[access.space, access.kind, access.array].append(access)
+    return found
+
+
+def touched(accesses, threads, shape):
+    """Return which elements of a matrix some threads access."""
+    found = np.zeros(shape, bool)
+    for access in accesses:
+        mine = np.isin(access.threads, threads)
+        found.ravel()[access.offsets[mine][:, None] // 4 + np.arange(access.width // 4)] = True
+    return found
 
 
 def units(kernel):
@@ -87,49 +92,50 @@ def units(kernel):
 
 
 def test_what_is_painted_was_accessed(walk):
+    """Of each unit in block 1 or 2: one has another row than block 0, and one another column."""
     rung, run, player = walk
-    of, N, K = run.kernel.parameters, run.C.shape[1], run.K
+    of, (M, N), K = run.kernel.parameters, run.C.shape, run.K
     BM, BN, BK = of["BM"], of["BN"], of["BK"]
-    slices = of.get("SLICES", 1)
-    for block in (0, 3):
-        for who, warp, lane, threads in units(run.kernel):
-            written = set().union(*accessed(run, block, threads, "global", "store", "C", N))
-            rows, columns = {row for row, _ in written}, {column for _, column in written}
-            origin = min(rows) // BM * BM, min(columns) // BN * BN
-            fetched = {
-                "A": list(accessed(run, block, threads, "global", "load", "A", K)),
-                "B": list(accessed(run, block, threads, "global", "load", "B", N)),
-            }
-            for step in range(STEPS):
-                left, right = player.shown([who, block, warp, lane, step])
-                at, near = corners(left), corners(right)
-                ks = set(range(step * BK, (step + 1) * BK))
-                tiles = [step + AHEAD.get(rung[:2], 0)] if step else range(1 + AHEAD.get(rung[:2], 0))
-                depth = {k for tile in tiles for k in range(tile * BK, (tile + 1) * BK)}
-                painted_C = painted(left, GREEN, 1, at["C"])
-                assert painted_C == written, (who, block, step)
-                assert {(r + origin[0], c + origin[1]) for r, c in painted(right, GREEN, 1, near["C"])} == written
-                fetches = {"A": {(r, k) for some in fetched["A"] for r, k in some if k in depth}}
-                fetches["B"] = {(k, c) for some in fetched["B"] for k, c in some if k in depth}
-                assert painted(left, BLUE, 1, at["A"]) == fetches["A"], (who, block, step)
-                assert painted(left, ORANGE, 1, at["B"]) == fetches["B"], (who, block, step)
-                inside = (
-                    {(r - origin[0], k % BK) for r, k in fetches["A"]},
-                    {(k % BK, c - origin[1]) for k, c in fetches["B"]},
-                )
-                assert (painted(right, BLUE, 1, near["A"]), painted(right, ORANGE, 1, near["B"])) == inside
-                of_A, of_B = painted(left, BLUE, READ, at["A"]), painted(left, ORANGE, READ, at["B"])
-                if slices == 1:  # each element that is computed needs its row and column, and nothing else
-                    assert of_A == {(r, k) for r in rows for k in ks} and of_B == {(k, c) for k in ks for c in columns}
-                elif who == BLOCKS:
-                    assert {k for _, k in of_A} == {k for k, _ in of_B} == ks
-                else:  # a slice has a part of the depth, and the sums of elements that another one writes
-                    parts = {k for _, k in of_A}
-                    assert parts == {k for k, _ in of_B} < ks and len(parts) == BK // slices
-                    assert rows <= {r for r, _ in of_A} and columns <= {c for _, c in of_B}
-                k0 = step * BK
-                inside = {(r - origin[0], k - k0) for r, k in of_A}, {(k - k0, c - origin[1]) for k, c in of_B}
-                assert (painted(right, BLUE, READ, near["A"]), painted(right, ORANGE, READ, near["B"])) == inside
+    ahead, slices = AHEAD.get(rung[:2], 0), of.get("SLICES", 1)
+    by_block = {block: traced(run, block) for block in (1, 2)}
+    for i, (who, warp, lane, threads) in enumerate(units(run.kernel)):
+        block = 1 + i % 2
+        trace = by_block[block]
+        written = touched(trace["global", "store", "C"], threads, (M, N))
+        fetched_A = touched(trace["global", "load", "A"], threads, (M, K))
+        fetched_B = touched(trace["global", "load", "B"], threads, (K, N))
+        rows, columns = written.any(axis=1), written.any(axis=0)
+        top, left = rows.argmax() // BM * BM, columns.argmax() // BN * BN
+        high, wide = slice(top, top + BM), slice(left, left + BN)
+        for step in range(STEPS):
+            whole, tiles = player.shown([who, block, warp, lane, step])
+            at, near = corners(whole), corners(tiles)
+            ks, where = slice(step * BK, step * BK + BK), (who, block, step)
+            assert np.array_equal(painted(whole, GREEN, 1, at["C"], (M, N)), written), where
+            assert np.array_equal(painted(tiles, GREEN, 1, near["C"], (BM, BN)), written[high, wide]), where
+            assert written[high, wide].sum() == written.sum()
+            depth = slice((step + ahead) * BK if step else 0, (step + ahead + 1) * BK)
+            now_A, now_B = np.zeros((M, K), bool), np.zeros((K, N), bool)
+            now_A[:, depth], now_B[depth] = fetched_A[:, depth], fetched_B[depth]
+            assert np.array_equal(painted(whole, BLUE, 1, at["A"], (M, K)), now_A), where
+            assert np.array_equal(painted(whole, ORANGE, 1, at["B"], (K, N)), now_B), where
+            inside_A, inside_B = (
+                now_A[high].reshape(BM, STEPS, BK).any(axis=1),
+                now_B[:, wide].reshape(STEPS, BK, BN).any(axis=0),
+            )
+            assert np.array_equal(painted(tiles, BLUE, 1, near["A"], (BM, BK)), inside_A), where
+            assert np.array_equal(painted(tiles, ORANGE, 1, near["B"], (BK, BN)), inside_B), where
+            of_A, of_B = painted(whole, BLUE, READ, at["A"], (M, K)), painted(whole, ORANGE, READ, at["B"], (K, N))
+            assert np.array_equal(painted(tiles, BLUE, READ, near["A"], (BM, BK)), of_A[high, ks])
+            assert np.array_equal(painted(tiles, ORANGE, READ, near["B"], (BK, BN)), of_B[ks, wide])
+            assert of_A[high, ks].sum() == of_A.sum() and of_B[ks, wide].sum() == of_B.sum()
+            parts, others = of_A[:, ks].any(axis=0), of_B[ks].any(axis=1)
+            assert np.array_equal(parts, others) and parts.sum() == (BK if who == BLOCKS else BK // slices)
+            if slices == 1:  # each element that is computed needs its row and column, and nothing else
+                assert np.array_equal(of_A[:, ks].all(axis=1), rows) and np.array_equal(of_A.any(axis=1), rows)
+                assert np.array_equal(of_B[ks].all(axis=0), columns) and np.array_equal(of_B.any(axis=0), columns)
+            elif who != BLOCKS:  # a slice has a part of the depth, and the sums of elements that another one writes
+                assert (rows <= of_A.any(axis=1)).all() and (columns <= of_B.any(axis=0)).all()
 
 
 def said(figure):
@@ -148,25 +154,25 @@ def said(figure):
 def test_totals_are_the_trace_s(walk):
     rung, run, player = walk
     sums = 2 if "slices" in rung else 1  # slices read sums too, which were never fetched
+    fetched, read = {m: np.zeros(run.kernel.threads, int) for m in "AB"}, np.zeros(run.kernel.threads, int)
+    accesses = traced(run, 2)
+    for (space, kind, array), of_kind in accesses.items():
+        for access in of_kind:
+            if space == "global" and array in fetched:
+                fetched[array][access.threads] += access.width // 4
+            elif (space, kind) == ("shared", "load"):
+                read[access.threads] += access.width // 4
     for who, warp, lane, threads in units(run.kernel):
-        expected = {"fetched": [0, 0], "read": 0}
-        for access in run.trace:
-            if access.block == 2:
-                words = int(np.isin(access.threads, threads).sum()) * access.width // 4
-                if access.space == "global" and access.array in ("A", "B"):
-                    expected["fetched"]["AB".index(access.array)] += words
-                elif (access.space, access.kind) == ("shared", "load"):
-                    expected["read"] += words
+        expected = read[threads].sum()
         found = [tuple(map(said, player.shown([who, 2, warp, lane, step]))) for step in range(STEPS)]
         left, right = found[-1]
-        assert left["fetched"] == expected["fetched"]
-        assert sum(left["read"]) == expected["read"] if sums == 1 else sum(left["read"]) < expected["read"]
+        assert left["fetched"] == [fetched[m][threads].sum() for m in "AB"]
+        assert sum(left["read"]) == expected if sums == 1 else sum(left["read"]) < expected
         assert [sum(numbers) for numbers in zip(*(of["fetches"] for _, of in found), strict=True)] == left["fetched"]
         reads = [[n * times for n, times in zip(of["reads"], of["times each"], strict=True)] for _, of in found]
         assert [sum(numbers) for numbers in zip(*reads, strict=True)] == left["read"]
-        assert right["writes at last"] == [
-            len(set().union(*accessed(run, 2, threads, "global", "store", "C", run.C.shape[1])))
-        ]
+        writes = touched(accesses["global", "store", "C"], threads, run.C.shape)
+        assert right["writes at last"] == [writes.sum()]
 
 
 def test_a_pointer_picks_who_computes_what_it_points_at(walk):
@@ -181,7 +187,7 @@ def test_a_pointer_picks_who_computes_what_it_points_at(walk):
             figure = player.shown(state)[area.panel]
             height, width = (run.kernel.parameters[name] * (2 if block is None else 1) for name in ("BM", "BN"))
             spot = (int((row + 0.5) * height / rows), int((column + 0.5) * width / columns))
-            assert spot in painted(figure, GREEN, 1, corners(figure)["C"]), (state, spot)
+            assert painted(figure, GREEN, 1, corners(figure)["C"], (height, width))[spot], (state, spot)
             assert area.box[:2] == corners(figure)["C"]
 
 
@@ -194,8 +200,9 @@ def test_legible(walk):
     assert len(player._repr_html_()) < 200_000
 
 
-def test_in_words():
-    _, player = walked("05")
+@pytest.mark.parametrize("walk", ["05"], indirect=True)
+def test_in_words(walk):
+    *_, player = walk
     left, right = player.shown([THREAD, 1, 2, 5, 3])
     assert left.alt.endswith(
         "Thread 69 of block 1, step 4 of 5: up to here it has fetched 64 elements of A and 32 of B, and read A "
@@ -205,10 +212,15 @@ def test_in_words():
         "Thread 69: warp 2, lane 5. It reads k = 96 to 127: 256 elements of A, each 1 ×, and 128 of B, each 1 ×. It "
         "fetches k = 96 to 127: 16 of A and 8 of B. In the end it writes 32 of C."
     )
-    _, right = walked("11")[1].shown([BLOCKS, 1, 2, 5, 4])
+
+
+@pytest.mark.parametrize("walk", ["11"], indirect=True)
+def test_in_words_of_a_last_step(walk):
+    _, right = walk[-1].shown([BLOCKS, 1, 2, 5, 4])
     assert "It fetches nothing: 0 of A and 0 of B." in right.alt and "each 32 ×" in right.alt
 
 
+@cache
 def of_two(kernel, M=64, N=64, K=64, trace=range(4)):
     return sg.simulate(kernel, *sg.matrices(M, N, K, on_gpu=False, types=kernel.types), trace=trace)
 
@@ -221,7 +233,7 @@ SMALL = sg.find("03").variant(BK=32)
     [
         (lambda: of_two(sg.find("02")), "02_coalesced, needs a kernel that stages tiles"),
         (lambda: of_two(SMALL, K=40), "M, N, K = 64, 64, 40, needs multiples"),
-        (lambda: of_two(SMALL, trace=[0]), "a trace of 1 blocks, needs all of 4"),
+        (lambda: of_two(SMALL, trace=range(1)), "a trace of 1 blocks, needs all of 4"),
         (lambda: of_two(sg.find("15").variant(BM=32, BN=32, WM=32, WN=32, STAGES=1)), "elements of float16"),
         (lambda: of_two(sg.find("13").variant(BM=16, BN=64, TN=4, BK=32, BLOCKS=1)), "stages tiles of A and B"),
         (
@@ -238,7 +250,7 @@ SMALL = sg.find("03").variant(BK=32)
         ),
         (lambda: of_two(SMALL.edited(("int k = 0; k < BK", "int k = k0 == 0; k < BK"))), "steps that read other"),
         (lambda: of_two(SMALL.edited(("k < BK; ++k)", "k < BK - (threadIdx.x == 0); ++k)"))), "threads with unequal"),
-        (lambda: of_two(SMALL, K=LARGEST + 24), "sizes below 1,000"),
+        (lambda: replace(of_two(SMALL), K=LARGEST), "sizes below 1,000"),
     ],
 )
 def test_runs_that_it_cannot_show(wrong, words):
@@ -254,6 +266,6 @@ def test_whom_it_shows_first():
         sg.draw.tile_walk("tiles", of_two(SMALL), "grid")
 
 
-def test_tiles_are_told_apart_in_each_block():
-    run, _ = walked("12")
-    assert sorted(staged(run).origins) == [(0, 0), (0, 256), (128, 0), (128, 256)]
+@pytest.mark.parametrize("walk", ["12"], indirect=True)
+def test_tiles_are_told_apart_in_each_block(walk):
+    assert sorted(staged(walk[1]).origins) == [(0, 0), (0, 256), (128, 0), (128, 256)]

@@ -101,7 +101,7 @@ def test_offsets_past_2_31_in_a(kernel, room):
     B = normal(K, N, 2, kernel.types.operand)
     got = kernel(A, cupy.asarray(B)).get()
     rows = around(2**31, K, M)
-    assert (excess(got[rows], pattern[np.array(rows) % PATTERN_ROWS], B, got[rows], 1.0, 0.0) <= 1).all()
+    assert (excess(got[rows], pattern[np.array(rows) % PATTERN_ROWS], B, got[rows], 1.0, 0.0, kernel.types) <= 1).all()
 
 
 @each_kernel
@@ -113,7 +113,7 @@ def test_offsets_past_2_31_in_b(kernel, room):
     got = kernel(cupy.asarray(A), B).get()
     columns = np.linspace(0, N - 1, 50).astype(int)
     tall = pattern[:, columns][np.arange(K) % PATTERN_ROWS]
-    assert (excess(got[:, columns], A, tall, got[:, columns], 1.0, 0.0) <= 1).all()
+    assert (excess(got[:, columns], A, tall, got[:, columns], 1.0, 0.0, kernel.types) <= 1).all()
 
 
 @each_kernel
@@ -125,7 +125,7 @@ def test_offsets_past_2_31_in_c(kernel, room):
     kernel(cupy.asarray(A), cupy.asarray(B), C, -1.5, 0.75)
     for row in around(2**31, N, M):
         before = pattern[[row % PATTERN_ROWS]]
-        assert (excess(C[row].get()[None], A[[row]], B, before, -1.5, 0.75) <= 1).all(), row
+        assert (excess(C[row].get()[None], A[[row]], B, before, -1.5, 0.75, kernel.types) <= 1).all(), row
 
 
 def test_the_guard_bands_catch_a_write_past_the_end(tmp_path):

@@ -55,7 +55,6 @@ def arrived(ran):
 
 
 KERNELS = {
-    "as it chooses": AUTOTUNED,
     "five shares": shared(SMALL, 5),
     "through registers": shared(SMALL.variant(STAGES=0), 3, whole=1),
     "two slices": shared(WIDE, 7),
@@ -63,7 +62,8 @@ KERNELS = {
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_the_suite(kernel, share_runs):
+def test_the_suite(kernel):
+    """As it chooses for itself it passes before it is broken: see `test_mutants`."""
     result = suite(kernel, on_gpu=False)
     assert result.passed, result.failures()
 

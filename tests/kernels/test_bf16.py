@@ -6,26 +6,29 @@ import pytest
 from sgemm_tutorial import ArgumentError, find, sass, simulate, suite
 from sgemm_tutorial.measure.accuracy import error
 from sgemm_tutorial.operands import BF16, imagined
-from sgemm_tutorial.simulator.fma import fma32
 from sgemm_tutorial.variants import IN_BF16
 
-from .test_half_kernels import SHAPES, drawn, expected
+from .test_half_kernels import SHAPES, drawn
+from .test_mma_kernels import either_way
 
 WMMA, MMA, HOPPER = IN_BF16
-EACH = pytest.mark.parametrize("kernel", IN_BF16, ids=lambda kernel: kernel.name)
+SMALL_WMMA, SMALL_MMA = WMMA.variant(BM=32, BN=32), MMA.variant(BM=64, BN=64, WM=32, WN=32, STAGES=3)
+SMALL_HOPPER = HOPPER.variant(BM=64, BN=128, WN=128, STAGES=3, THREADS=256, CLUSTER=1)
+FETCHED = [shape for shape in SHAPES if shape[1] % 8 == shape[2] % 8 == 0 < shape[2]]
+"""What the copy engine can fetch: other shapes 18 leaves to 16."""
 
 
-def either_way(A, B, C, alpha, beta):
-    """Return both right results: α times the sum is rounded first, or β times C."""
-    sums = expected(A, B, C, 1.0, 0.0)
-    scaled = [np.full(C.size, factor, np.float32) for factor in (alpha, beta)]
-    other = fma32(scaled[0], sums.ravel(), scaled[1] * C.ravel()).reshape(C.shape)
-    return expected(A, B, C, alpha, beta), other
-
-
-@pytest.mark.parametrize("shape", [*SHAPES, (130, 264, 136)], ids=str)
-@EACH
+@pytest.mark.parametrize(
+    ("kernel", "shape"),
+    [
+        *((kernel, shape) for kernel in (SMALL_WMMA, SMALL_MMA) for shape in SHAPES),
+        *((SMALL_HOPPER, shape) for shape in FETCHED),
+        (HOPPER, (130, 264, 136)),
+    ],
+    ids=lambda value: getattr(value, "expression", str(value)),
+)
 def test_any_shape(kernel, shape):
+    """With small tiles; those of the book have a recording of each bit that a GPU computes."""
     for alpha, beta in ((1.0, 0.0), (-1.5, 0.5)):
         A, B, C = drawn(*shape, types=BF16)
         one, other = either_way(A, B, C, alpha, beta)
@@ -34,7 +37,7 @@ def test_any_shape(kernel, shape):
 
 
 @pytest.mark.parametrize("shift", [1, 8])
-@EACH
+@pytest.mark.parametrize("kernel", [SMALL_WMMA, SMALL_MMA, SMALL_HOPPER], ids=lambda kernel: kernel.name)
 def test_matrices_that_are_not_aligned(kernel, shift):
     A, B, C = drawn(70, 72, 136, shift, BF16)
     one, other = either_way(A, B, C, 2.0, -1.0)
@@ -43,7 +46,7 @@ def test_matrices_that_are_not_aligned(kernel, shift):
 
 
 def test_the_suite_with_small_tiles():
-    for kernel in (WMMA.variant(BM=32, BN=32), MMA.variant(BM=64, BN=64, WM=32, WN=32, STAGES=3)):
+    for kernel in (SMALL_WMMA, SMALL_MMA):
         result = suite(kernel, on_gpu=False)
         assert result.passed, result.failures()
 
@@ -71,7 +74,7 @@ def test_its_error_is_eight_times_that_of_fp16_which_is_the_inputs():
 
 
 def test_machine_code_differs_in_one_instruction_alone():
-    for kernel, multiply in ((MMA, "HMMA.16816.F32"), (HOPPER, "HGMMA.64x256x16.F32")):
+    for kernel, multiply in ((SMALL_MMA, "HMMA.16816.F32"), (SMALL_HOPPER, "HGMMA.64x128x16.F32")):
         brain, half = ([x.opcode for x in sass(of, "sm_90")] for of in (kernel, kernel.variant(T="half")))
         assert brain != half and [opcode.replace(f"{multiply}.BF16", multiply) for opcode in brain] == half
 

@@ -3,17 +3,18 @@
 All of them add up blocks of 16 products in the order of k, zeros behind the last, so that there is one right result.
 """
 
+import functools
+
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, SimulationFault, find, resources, sass
+from sgemm_tutorial import SimulationFault, find, resources, sass
 from sgemm_tutorial.operands import FP16
 from sgemm_tutorial.simulator.counting import Counts
 from sgemm_tutorial.simulator.fma import fma32
 from sgemm_tutorial.simulator.tensor import accumulation_bound, multiply_accumulate
 
 from ..sources import execute, probe
-from .test_spills import ARCHITECTURES
 
 WMMA = find("14").variant(BM=32, BN=64)
 WARP_TILE = find("15").variant(BM=128, BN=128, BK=32, WM=64, WN=32, STAGES=2, BLOCKS=2)
@@ -58,7 +59,21 @@ def drawn(M, N, K, shift=0, types=FP16):
 
 
 def expected(A, B, C, alpha, beta):
-    """Return the one right result, from the tensor cores' model, and hold it against float64."""
+    """Return the one right result, from the tensor cores' model."""
+    scaled = np.float32(alpha) * (sums(A, B) if alpha else np.zeros_like(C))
+    factor = np.full(C.size, beta, np.float32)
+    return fma32(factor, C.ravel(), scaled.ravel()).reshape(C.shape) if beta else scaled
+
+
+def sums(A, B):
+    """Return AB as the tensor cores' model has it: once for the same A and B, as many kernels are to have it."""
+    return _sums(A.tobytes(), B.tobytes(), A.shape, B.shape, A.dtype)
+
+
+@functools.cache
+def _sums(bytes_of_A, bytes_of_B, shape_of_A, shape_of_B, dtype):
+    """Return what `sums` does, and hold it against float64."""
+    A, B = (np.frombuffer(bytes_of_A, dtype).reshape(shape_of_A), np.frombuffer(bytes_of_B, dtype).reshape(shape_of_B))
     (M, K), (_, N) = A.shape, B.shape
     a, b = (
         np.zeros((-(-M // 16) * 16, -(-K // 16) * 16), A.dtype),
@@ -69,7 +84,7 @@ def expected(A, B, C, alpha, beta):
         a, b = a.astype(np.float32), b.astype(np.float32)
     acc = np.zeros((len(a), b.shape[1]), np.float32)
     tiles = [(slice(i, i + 16), slice(j, j + 16)) for i in range(0, len(a), 16) for j in range(0, b.shape[1], 16)]
-    for k in range(0, a.shape[1] if alpha else 0, 16):
+    for k in range(0, a.shape[1], 16):
         left, right = (
             np.stack([a[rows, k : k + 16] for rows, _ in tiles]),
             np.stack([b[k : k + 16, cols] for _, cols in tiles]),
@@ -78,12 +93,10 @@ def expected(A, B, C, alpha, beta):
         for tile, part in zip(tiles, sums, strict=True):
             acc[tile] = part
     acc = acc[:M, :N]
-    if alpha and K:
+    if K:
         exact = A.astype(np.float64) @ B.astype(np.float64)
         assert (np.abs(acc - exact) <= accumulation_bound(A, B)).all()
-    scaled = np.float32(alpha) * acc
-    factor = np.full(M * N, beta, np.float32)
-    return fma32(factor, C.ravel(), scaled.ravel()).reshape(M, N) if beta else scaled
+    return acc
 
 
 SHAPES = [
@@ -250,17 +263,14 @@ def test_multiplications_and_bytes(kernel):
     assert counts.shared_load_conflicts == 0
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize(
     "kernel",
-    [WMMA, WARP_TILE, WARP_TILE.variant(WN=64), WARP_TILE.variant(WN=64, STAGES=0)],
+    [WMMA, WARP_TILE.variant(WN=64), WARP_TILE.variant(WN=64, STAGES=0)],
     ids=lambda kernel: kernel.expression,
 )
-def test_nothing_spills(kernel, architecture):
-    if ARCHITECTURES[architecture] < kernel.least_capability:
-        with pytest.raises(ArgumentError, match="sm_80 or later for 15_wmma_warp_tile"):
-            resources(kernel, architecture)
-        return
+def test_other_tiles_do_not_spill(kernel, architecture):
+    """Those of the catalogue are compiled for every architecture; here one is of each generation that 15 is for."""
     used = resources(kernel, architecture)
     assert (used.stack_bytes, used.spill_store_bytes, used.spill_load_bytes) == (0, 0, 0)
     assert used.shared_bytes <= 48 * 1024

@@ -138,26 +138,28 @@ def test_shared_stores_take_hardly_more_wavefronts_on_average():
     assert np.median(shares) < 0.005
 
 
+@functools.cache
+def merged(which):
+    """Whether ptxas made fewer loads from shared memory than PTX has."""
+    made = sum(instruction.opcode.startswith("LDS") for instruction in sg.sass(KERNELS[which]))
+    return made < KERNELS[which].build().ptx.count("ld.shared.")
+
+
 def test_shared_loads_agree_unless_the_compiler_merged_them(counted):
     """Where ptxas makes one wide load of several, the machine code shows it, and fewer wavefronts are measured."""
     measured, total = counted
-    kernel = KERNELS[measured["of"].identity]
-    written = kernel.build().ptx.count("ld.shared.")
-    made = sum(instruction.opcode.startswith("LDS") for instruction in sg.sass(kernel))
-    if kernel.name[:2] in PRODUCTS:  # fragments come by LDSM, which the hardware counts among wavefronts only
-        assert measured["shared_load_requests"] < total.shared_load_requests or not total.shared_load_requests
-        assert (
-            0
-            <= measured["shared_load_wavefronts"] - total.shared_load_wavefronts
-            <= 0.05 * (total.shared_load_wavefronts)
-        )  # a few more, as with stores: lines from L2 are written meanwhile
+    requests, wavefronts = measured["shared_load_requests"], measured["shared_load_wavefronts"]
+    if measured["of"].kernel[:2] in PRODUCTS:  # fragments come by LDSM, which the hardware counts among wavefronts only
+        assert requests < total.shared_load_requests or not total.shared_load_requests
+        more = wavefronts - total.shared_load_wavefronts  # as with stores: lines from L2 are written meanwhile
+        assert 0 <= more <= 0.05 * total.shared_load_wavefronts
     elif measured["copy_instructions"]:  # before copies ptxas puts loads that no thread executes: chapter 11
-        assert measured["shared_load_requests"] > total.shared_load_requests
-        assert measured["shared_load_wavefronts"] == total.shared_load_wavefronts
-    elif made < written:
-        assert measured["shared_load_requests"] < total.shared_load_requests
-        assert measured["shared_load_wavefronts"] < total.shared_load_wavefronts
+        assert requests > total.shared_load_requests
+        assert wavefronts == total.shared_load_wavefronts
+    elif requests < total.shared_load_requests:
+        assert wavefronts < total.shared_load_wavefronts
+        assert merged(measured["of"].identity)
     else:
-        assert measured["shared_load_requests"] == total.shared_load_requests
-        assert measured["shared_load_wavefronts"] == total.shared_load_wavefronts
+        assert requests == total.shared_load_requests
+        assert wavefronts == total.shared_load_wavefronts
         assert measured["shared_load_conflicts"] == total.shared_load_conflicts

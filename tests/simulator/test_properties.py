@@ -16,12 +16,14 @@ from sgemm_tutorial.tools.mutants import instances
 
 from ..sources import steady
 
-every = pytest.mark.parametrize("kernel", [instances(kernel)[0] for kernel in LADDER], ids=lambda kernel: kernel.name)
+KERNELS = [instances(kernel)[0] for kernel in LADDER]
+every = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 UNIT_ROUNDOFF, TINY = 2.0**-24, 2.0**-150
 SPECIAL = (np.inf, -np.inf, np.nan, 0.0, -0.0, 2.0**-149, -(2.0**-140), 1000.0)
 
 sizes = st.one_of(st.sampled_from([0, 1, 2, 3, 31, 32, 33, 37, 61, 63, 64, 65, 67, 70]), st.integers(0, 70))
+depths = st.one_of(st.sampled_from([0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 37, 70]), st.integers(0, 40))
 scalars = st.one_of(
     st.sampled_from([1.0, 0.0, -1.0, -0.0, 0.5, np.inf, -np.inf, np.nan]),
     st.floats(-1000, 1000, width=32, allow_subnormal=False),
@@ -32,7 +34,7 @@ finite_scalars = scalars.filter(np.isfinite)
 @st.composite
 def shapes(draw):
     """Draw M, N and K: mixed, or a row, a column, or a dot product."""
-    M, N, K = draw(sizes), draw(sizes), draw(sizes)
+    M, N, K = draw(sizes), draw(sizes), draw(depths)
     return draw(st.sampled_from([(M, N, K), (M, N, K), (1, N, K), (M, 1, K), (1, 1, K), (M, N, 1)]))
 
 
@@ -110,12 +112,9 @@ def poison(*shape):
 @given(problems(alphas=finite_scalars, betas=st.sampled_from([0.0, -0.0])))
 def test_beta_zero_does_not_read_c(kernel, problem):
     A, B, C, alpha, beta = problem
-    run = simulate(kernel, A, B, poison(*C.shape), alpha, beta)
-    assert judge(run.C, A, B, C, alpha, beta).all()
-    assert np.isfinite(run.C).all()
-    fresh = simulate(kernel, A, B, None, alpha, beta)  # where a read of C is a fault
-    assert fresh.C.tobytes() == run.C.tobytes()
-    assert fresh.total.global_load_bytes == run.total.global_load_bytes
+    got = simulate(kernel, A, B, None, alpha, beta).C  # where a read of C, which is NaN, is a fault
+    assert judge(got, A, B, C, alpha, beta).all()
+    assert np.isfinite(got).all()
 
 
 @every
@@ -164,12 +163,12 @@ def test_a_transposed_problem_gives_the_transposed_result(kernel, problem):
     assert np.array_equal(here, there.T, equal_nan=True)
 
 
-@every
 @settings(steady, max_examples=15)
 @given(problems())
-def test_all_kernels_agree_bit_for_bit_with_the_first(kernel, problem):
+def test_all_kernels_agree_bit_for_bit_with_the_first(problem):
     """True as long as a kernel adds the products in order of k, one FMA each; a rung that does not must say so here."""
     A, B, C, alpha, beta = problem
-    beta = promised(kernel, beta)
-    first = LADDER[0](A, B, C.copy(), alpha, beta)
-    assert kernel(A, B, C.copy(), alpha, beta).tobytes() == first.tobytes()
+    first = {kept: KERNELS[0](A, B, C.copy(), alpha, kept).tobytes() for kept in {beta, 0.0}}
+    for kernel in KERNELS[1:]:
+        kept = promised(kernel, beta)
+        assert kernel(A, B, C.copy(), alpha, kept).tobytes() == first[kept], kernel.name

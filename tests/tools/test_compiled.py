@@ -51,7 +51,7 @@ def recording(tmp_path, monkeypatch):
     """A recording of one kernel with figures that no compiler gives, and where it is."""
     figures = dataclasses.replace(model.allotted(NAIVE, "sm_90"), registers=7)
     recorded = {compiler.digest(NAIVE.instance, "sm_90"): figures}
-    monkeypatch.setattr(model, "_recorded", lambda: recorded)
+    monkeypatch.setattr(compiler, "recorded", lambda: recorded)
     return figures
 
 
@@ -84,7 +84,7 @@ def test_recording_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
             RECORDED[compiled.name_of(NAIVE, "sm_90")], digest=compiler.digest(kernel.instance, architecture)
         )
 
-    monkeypatch.setattr(model, "RECORD", tmp_path / "compiled.json")
+    monkeypatch.setattr(compiler, "RECORD", tmp_path / "compiled.json")
     monkeypatch.setattr(compiled, "plan", lambda: plan)
     monkeypatch.setattr(compiled, "compiled", interrupted)
     with pytest.raises(KeyboardInterrupt):

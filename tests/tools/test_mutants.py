@@ -9,7 +9,7 @@ from collections import defaultdict
 
 import pytest
 
-from sgemm_tutorial import Kernel, find
+from sgemm_tutorial import CATALOGUE, Kernel, find
 from sgemm_tutorial.records import files
 from sgemm_tutorial.tools import mutants as mutations
 from sgemm_tutorial.tools import sampling
@@ -43,7 +43,8 @@ def instances_to_run(kernel):
     return [every[expression] for expression in chosen]
 
 
-SOUND = [instance for kernel in KERNELS for instance in instances_to_run(kernel)]
+SOUND = [instance for kernel in KERNELS for instance in instances_to_run(kernel) if instance not in CATALOGUE]
+"""What `test_correctness` does not check: it does so of kernels with the template arguments that they have there."""
 
 
 @pytest.mark.parametrize("kernel", SOUND, ids=lambda kernel: kernel.expression)
@@ -83,7 +84,7 @@ def test_a_sample_is_caught_again(tmp_path):
     chosen = mutations.sampled(RECORDED)
     assert {mutant.kernel for mutant in chosen} == set(KERNELS)
     assert {mutant.rule for mutant in chosen} == set(RULES)
-    assert len(set(map(str, chosen))) == len(chosen) >= mutations.SAMPLE
+    assert len(set(map(str, chosen))) == len(chosen) <= len(KERNELS) + len(RULES)
 
     def missed(mutant):
         return judge(mutant, tmp_path, RECORDED[mutant.kernel.name].verdicts[mutant.key]) in (None, SAME)
@@ -301,7 +302,7 @@ def changed(before, after, rung="02"):
 
 
 def test_a_kernel_that_does_not_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(mutations, "PATIENCE", 1)
+    monkeypatch.setattr(mutations, "PATIENCE", 0.2)
     mutant = changed("float acc = 0.0f;", 'float acc = 0.0f; while (K == 1) asm volatile("" ::: "memory");')
     assert judge(mutant, tmp_path) == "M, N, K = 3, 5, 1, α = 1, β = 0: does not end"
 
@@ -360,8 +361,14 @@ def test_nothing_is_recorded_of_a_kernel_that_is_wrong_as_it_is(three, monkeypat
     assert not mutations.RECORD.exists()
 
 
-def test_recording_goes_on_where_it_was_interrupted(three, monkeypatch):
-    kernel, keys = three
+@pytest.fixture
+def three_of_sound(three, monkeypatch):
+    monkeypatch.setattr(mutations, "require_sound", lambda kernel: None)  # which takes longer than all else
+    return three
+
+
+def test_recording_goes_on_where_it_was_interrupted(three_of_sound, monkeypatch):
+    kernel, keys = three_of_sound
     judged = []
 
     def interrupted(mutant, folder, first):
@@ -382,8 +389,8 @@ def test_recording_goes_on_where_it_was_interrupted(three, monkeypatch):
 
 
 @pytest.mark.parametrize("what", ["code", "judge", "nvrtc"])
-def test_all_is_judged_anew_when_something_has_changed(three, monkeypatch, what):
-    kernel, keys = three
+def test_all_is_judged_anew_when_something_has_changed(three_of_sound, monkeypatch, what):
+    kernel, keys = three_of_sound
     monkeypatch.setattr(mutations, "judge", lambda mutant, folder, first: f"case: after {first}")
     mutations.record([kernel])
     files.write(mutations.RECORD, {kernel.name: dataclasses.replace(load()[kernel.name], **{what: "another"})})
@@ -392,9 +399,9 @@ def test_all_is_judged_anew_when_something_has_changed(three, monkeypatch, what)
     assert getattr(again, what) == getattr(blank(kernel), what)
 
 
-def test_the_command_line(three, monkeypatch, capsys):
+def test_the_command_line(three_of_sound, monkeypatch, capsys):
     """It prints survivors, explained or not, and a table, and its status tells whether all is explained."""
-    _, keys = three
+    _, keys = three_of_sound
     monkeypatch.setenv(mutations.disk.VARIABLE, "")
     assert mutations.main(["01"]) == 1
     printed = capsys.readouterr().out
@@ -412,4 +419,4 @@ def test_the_sample_changes_with_the_code_and_with_nothing_else(monkeypatch):
     chosen = keys()
     assert keys() == chosen
     monkeypatch.setattr(mutations, "JUDGES", mutations.JUDGES[1:])
-    assert keys() != chosen and len(keys()) >= mutations.SAMPLE
+    assert keys() != chosen
