@@ -123,11 +123,13 @@ def sharing():
 
 
 STARTUP = f"""
+import gc
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from tests import shared_runs
 shared_runs.share()
 sys.path.pop(0)
-del shared_runs, sys
+gc.freeze()  # what is imported is no garbage
+del gc, shared_runs, sys
 """
 """What the notebooks' kernels run first."""
