@@ -2,7 +2,8 @@
 
 A notebook is executed as it is, and once more for each other card, whose recordings change nothing of what it
 simulates; and chapters run the same checks of their kernels as the tests do. A run is told by all that it depends on:
-the PTX, the launch, and every bit of the arguments. The folder that holds the runs lives as long as pytest.
+the PTX, the launch, and every bit of the arguments. So is a check's verdict: by the kernel, its files, and the case.
+The folder that holds both lives as long as pytest.
 """
 
 import contextlib
@@ -16,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import sgemm_tutorial.kernel
+from sgemm_tutorial import correctness
+from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulator import ptx
 from sgemm_tutorial.simulator.machine import Machine
 from sgemm_tutorial.simulator.memory import ALIGNMENT, GlobalMemory
@@ -23,6 +26,18 @@ from sgemm_tutorial.simulator.tensor_map import TensorMap
 
 FOLDER = "SGEMM_TUTORIAL_TESTS_RUNS"
 LARGEST = 16 << 20  # bytes of all arguments; larger ones are files with holes
+
+
+def left(digest, make):
+    """Return what an earlier call has left under this digest, or make it and leave it."""
+    path = Path(os.environ[FOLDER], digest.hexdigest())
+    if path.exists():
+        return pickle.loads(zlib.decompress(path.read_bytes()))
+    made = make()
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(zlib.compress(pickle.dumps(made), 1))
+    os.replace(file.name, path)
+    return made
 
 
 class SharedMachine(Machine):
@@ -52,19 +67,17 @@ class SharedMachine(Machine):
                 continue
             place = GlobalMemory().add(key, value) % ALIGNMENT if key in arrays else None
             digest.update(repr((key, value.dtype, value.shape, place)).encode() + value.tobytes())
-        path = Path(os.environ[FOLDER], digest.hexdigest())
-        if path.exists():
-            self.left, changed = pickle.loads(zlib.decompress(path.read_bytes()))
-            for key, value in changed.items():
-                arrays[key][...] = value
-        else:
+        machine = super()
+
+        def simulated():
             before = {key: array.tobytes() for key, array in arrays.items()}
             self.simulate(blocks, only, progress)
-            self.left = super().counts(), super().trace, super().events
             changed = {key: array for key, array in arrays.items() if array.tobytes() != before[key]}
-            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-                file.write(zlib.compress(pickle.dumps((self.left, changed)), 1))
-            os.replace(file.name, path)
+            return (machine.counts(), machine.trace, machine.events), changed
+
+        self.left, changed = left(digest, simulated)
+        for key, value in changed.items():
+            arrays[key][...] = value
 
     def counts(self):
         return self.left[0] if self.left else super().counts()
@@ -78,28 +91,45 @@ class SharedMachine(Machine):
         return self.left[2] if self.left else super().events
 
 
+counted = correctness.counted
+
+
+def shared_counted(kernel, M, N, K, alpha=1.0, beta=0.0, seed=0, on_gpu=None, **more):
+    """Judge a kernel as `correctness.counted` does, or take what it has said of the same kernel and case."""
+    case = M, N, K, alpha, beta, seed, on_gpu
+    kernel = correctness._callable(kernel)
+    if on_gpu is not False or not isinstance(kernel, Kernel):
+        return counted(kernel, *case, **more)
+    launching = [getattr(of, "__qualname__", None) for of in (kernel.choose, kernel.divide, kernel.maps)]
+    told_by = kernel, kernel.files, kernel.dynamic_shared_bytes, launching, case, sorted(more.items())
+    return left(hashlib.sha256(repr(told_by).encode()), lambda: counted(kernel, *case, **more))
+
+
 def share():
-    """Let kernels share their runs with whatever else pytest runs."""
+    """Let kernels share their runs, and checks their verdicts, with whatever else pytest runs."""
     sgemm_tutorial.kernel.Machine, sgemm_tutorial.kernel.parse = SharedMachine, lambda *text: text
+    correctness.counted = shared_counted
 
 
 @contextlib.contextmanager
 def sharing():
     """`share` for a while."""
-    before = sgemm_tutorial.kernel.Machine, sgemm_tutorial.kernel.parse
+    before = sgemm_tutorial.kernel.Machine, sgemm_tutorial.kernel.parse, correctness.counted
     share()
     try:
         yield
     finally:
-        sgemm_tutorial.kernel.Machine, sgemm_tutorial.kernel.parse = before
+        sgemm_tutorial.kernel.Machine, sgemm_tutorial.kernel.parse, correctness.counted = before
 
 
 STARTUP = f"""
+import gc
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from tests import shared_runs
 shared_runs.share()
 sys.path.pop(0)
-del shared_runs, sys
+gc.freeze()  # what is imported is no garbage
+del gc, shared_runs, sys
 """
 """What the notebooks' kernels run first."""

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from sgemm_tutorial import SimulationFault, find, matrices, simulate
+from sgemm_tutorial import SimulationFault, check, find, matrices, simulate
 from sgemm_tutorial.simulator.machine import Machine
 
 from . import shared_runs
@@ -85,6 +85,24 @@ def test_a_fault_is_found_again(ran, tmp_path):
         with pytest.raises(SimulationFault, match="out of bounds"):
             simulate(kernel, floats(1, 1), floats(1, 32))
     assert len(ran) == 2
+
+
+def test_a_second_verdict_is_the_first(ran, tmp_path):
+    """But of another kernel, or in another case, it is one of its own; and what is none is asked each time."""
+    broken, own = TILE.edited(("acc += As", "acc -= As")), probe(tmp_path, "C[t] = 1;")
+    cases = [(kernel, {}) for kernel in (TILE, broken, own)]
+    cases += [(TILE, more) for more in ({"alpha": 2.0}, {"seed": 1}, {"last_tile": True})]
+    first, second = ([check(kernel, 33, 20, 40, on_gpu=False, **more) for kernel, more in cases] for _ in range(2))
+    assert first == second and len(ran) == len(cases)
+    assert [result.passed for result in first] == [True, False, False, True, True, True]
+    probe(tmp_path, "C[t] = 2;")
+    assert not check(own, 33, 20, 40, on_gpu=False).passed
+    assert len(ran) == len(cases) + 1
+
+    asked = []
+    for _ in range(2):
+        check(lambda A, B, C, alpha, beta: asked.append(A.shape), 2, 3, 4, on_gpu=False)
+    assert asked == [(2, 4)] * 2
 
 
 def test_notebooks_share_theirs(tmp_path, monkeypatch):

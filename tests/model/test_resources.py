@@ -21,6 +21,7 @@ from sgemm_tutorial.model.resources import Resources
 from sgemm_tutorial.model.sass import SassInstruction, sass_class
 from sgemm_tutorial.operands import SPLIT
 from sgemm_tutorial.tools import compiled
+from sgemm_tutorial.tools.mutants import instances
 
 ARCHITECTURES = ("sm_75", "sm_90", "sm_120")  # one before ptxas dropped cmem from its log, two after
 FIRST = catalogue.LADDER[:5]
@@ -123,7 +124,10 @@ def test_the_hot_loop_of_the_first_kernels_loads_twice_for_each_multiply_add(arc
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_instruction_is_known_and_comes_from_the_source(architecture):
-    for kernel in FIRST if architecture == "sm_75" else catalogue.LADDER:
+    kernels = FIRST if architecture == "sm_75" else catalogue.LADDER
+    if architecture == "sm_120":  # whose code nobody else disassembles; that of small tiles has the same instructions
+        kernels = [instances(kernel)[0] for kernel in kernels]
+    for kernel in kernels:
         code = sass(kernel, architecture)
         assert [instruction.address for instruction in code] == list(range(0, 16 * len(code), 16))
         assert {sass_class(instruction).split(".")[0] for instruction in code} <= set(sass_module._CLASSES)
