@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import lru_cache, partial
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from . import asynchronous, copies, exchange, mma, tensor, tma, wgmma
 from .batch import CLUSTER, Batch, Lanes, Step
-from .fma import fma32
 from .instructions import DTYPES, OPERATIONS
 from .memory import Violation
 from .ptx import (
@@ -30,7 +29,7 @@ from .ptx import (
 TOGETHER = 1 << 15
 """Elements of several FMAs that are computed as one array at most: more would only miss the caches."""
 
-FMA = "fma.rn.f32"
+FMAS = ("fma.rn.f32", "fma.rn.f64")
 
 OF_THREADS = ("tid", "ctaid", "ntid", "nctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
 SPECIAL = frozenset(f"%{name}.{axis}" for name in OF_THREADS for axis in "xyz") | {
@@ -83,8 +82,9 @@ class Code:
         self.proxies = any(tma.knows(i.opcode) or wgmma.knows(i.opcode) for i in instructions)
         self.clustered = program.cluster > 1 or any(i.opcode.startswith("barrier.cluster.") for i in instructions)
         self.local = _local(program.blocks)
+        in_order = self.proxies or self.clustered
         decoded = [
-            [(run[0], self._step(run[0]) if len(run) == 1 else self._multiply_adds(run)) for run in _runs(block)]
+            [(run[0], self._step(run[0]) if len(run) == 1 else self._run(run)) for run in _runs(block, in_order)]
             for block in program.blocks
         ]
         self.steps = [
@@ -175,16 +175,26 @@ class Code:
 
         return execute
 
+    def _run(self, run: list[Instruction]) -> Step:
+        """Execute several instructions, of which none needs another's result, as one: for few lanes far faster."""
+        if run[0].opcode in FMAS:
+            return self._multiply_adds(run)
+        if mma.knows(run[0].opcode):
+            return mma.products(run, self._reader)
+        return self._shared_loads(run)
+
     def _multiply_adds(self, run: list[Instruction]) -> Step:
-        """Execute several FMAs, none of which needs another's result, as one: for few lanes many times as fast."""
         alone: list[Step] = []  # made where they are needed
+        function, kind = OPERATIONS[run[0].opcode].function, run[0].opcode.rpartition(".")[2]
         for instruction in run:
             target, *sources = instruction.operands
-            kind = self._declared(target.name) if isinstance(target, Register) else None
-            if len(sources) != 3 or kind not in (DTYPES["f32"], DTYPES["b32"]):
+            declared = self._declared(target.name) if isinstance(target, Register) else None
+            if len(sources) != 3 or declared not in (DTYPES[kind], DTYPES[f"b{kind[1:]}"]):
                 raise unsupported(instruction)
         names = [instruction.operands[0].name for instruction in run]
-        factors, others, addends = (self._together([i.operands[place] for i in run], run[0]) for place in (1, 2, 3))
+        factors, others, addends = (
+            self._together([i.operands[place] for i in run], kind, run[0]) for place in (1, 2, 3)
+        )
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             width = batch.size if lanes is None else len(lanes)
@@ -198,18 +208,18 @@ class Code:
             for start in range(0, len(run), at_once):
                 these = slice(start, start + at_once)
                 a, b, c = (values[rows[these]].reshape(-1) for values, rows in sources)
-                for name, result in zip(names[these], fma32(a, b, c).reshape(-1, width), strict=True):
+                for name, result in zip(names[these], function(a, b, c).reshape(-1, width), strict=True):
                     batch.write(name, result, lanes)
 
         return execute
 
     def _together(
-        self, operands: list[Operand], instruction: Instruction
+        self, operands: list[Operand], kind: str, instruction: Instruction
     ) -> Callable[[Batch, Lanes, int], tuple[np.ndarray, np.ndarray]]:
-        """Return a function that fetches float32 operands: a row for each that is different, and whose row is which."""
+        """Return a function that fetches operands: a row for each that is different, and whose row is which."""
         different = list(dict.fromkeys(operands))
         rows = np.array([different.index(operand) for operand in operands])
-        reads = [self._reader(operand, "f32", instruction) for operand in different]
+        reads = [self._reader(operand, kind, instruction) for operand in different]
 
         def fetch(batch: Batch, lanes: Lanes, width: int) -> tuple[np.ndarray, np.ndarray]:
             values = [read(batch, lanes) for read in reads]
@@ -305,6 +315,59 @@ class Code:
             if space != CLUSTER:
                 batch.tally(line, space, kind, addresses, lanes, width)
                 batch.trace(line, space, kind, addresses, lanes, width)
+
+        return execute
+
+    def _shared_loads(self, run: list[Instruction]) -> Step:
+        """Execute loads from shared memory, those with one base as one access; of what is wrong the first is told."""
+        alone = [self._memory(instruction) for instruction in run]
+        groups: dict[tuple, list[Instruction]] = {}
+        for instruction in run:
+            width = _access(instruction)[2].itemsize * _access(instruction)[3]
+            address = instruction.operands[1]
+            groups.setdefault((instruction.opcode, address.base, address.offset % width), []).append(instruction)
+        together = [
+            self._loads_behind(sorted(group, key=lambda load: load.operands[1].offset)) for group in groups.values()
+        ]
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            width = batch.size if lanes is None else len(lanes)
+            if not len(batch.traced) and 2 * width <= TOGETHER:
+                try:
+                    for load in together:
+                        load(batch, lanes, TOGETHER // width)
+                    return
+                except Violation:
+                    pass
+            for load in alone:
+                load(batch, lanes)
+
+        return execute
+
+    def _loads_behind(self, group: list[Instruction]) -> Callable[[Batch, Lanes, int], None]:
+        """Return a function that executes so many loads of one kind at once that have one base, in ascending order."""
+        _, _, dtype, count = _access(group[0])
+        parts = []
+        for load in group:
+            targets = load.operands[0] if isinstance(load.operands[0], tuple) else (load.operands[0],)
+            if len(targets) != count:
+                raise unsupported(load)
+            parts.append([(target.name, self._widener(target, dtype, load)) for target in targets])
+        locates = [self._address(load.operands[1], load) for load in group]
+        offsets = [load.operands[1].offset for load in group]
+        lines = [load.line for load in group]
+
+        def execute(batch: Batch, lanes: Lanes, at_once: int) -> None:
+            for start in range(0, len(group), at_once):
+                these = slice(start, start + at_once)
+                addresses = locates[start](batch, lanes)
+                behind = [offset - offsets[start] for offset in offsets[these]]
+                loaded = batch.load("shared", addresses, lanes, dtype, count, behind)
+                targets = [target for part in parts[these] for target in part]
+                for (name, widened), value in zip(targets, loaded, strict=True):
+                    batch.write(name, widened(value), lanes)
+                for line, times in Counter(lines[these]).items():  # all in as many wavefronts: the banks are in a ring
+                    batch.tally(line, "shared", "load", addresses, lanes, dtype.itemsize * count, times=times)
 
         return execute
 
@@ -416,8 +479,8 @@ def _local(blocks: list[list[Instruction]]) -> frozenset[str]:
     return frozenset(home.keys() - handed)
 
 
-def _named(operand: Operand) -> list[str]:
-    """Return the registers of an operand."""
+def _named(operand: Operand | tuple[Operand, ...]) -> list[str]:
+    """Return the registers of an operand, or of several."""
     if isinstance(operand, tuple):
         return [name for part in operand for name in _named(part)]
     operand = operand.base if isinstance(operand, Address) else operand
@@ -481,18 +544,54 @@ def _flops(instruction: Instruction) -> int:
     return OPERATIONS[instruction.opcode].flops if instruction.opcode in OPERATIONS else 0
 
 
-def _runs(block: list[Instruction]) -> list[list[Instruction]]:
-    """Split a basic block into runs: FMAs in a row of which none needs or overwrites another's result, or one each."""
-    runs: list[list[Instruction]] = []
-    written: set[str] = set()
+ALONE, LOADS, MULTIPLY_ADDS, PRODUCTS, IN_ORDER = range(5)
+"""The turns of instructions of which none needs another's result."""
+
+
+def _turn(instruction: Instruction) -> int:
+    opcode = instruction.opcode
+    if opcode.startswith("ld.param.") or (opcode in OPERATIONS and not opcode.startswith(("div.", "rem."))):
+        return MULTIPLY_ADDS if opcode in FMAS and not instruction.guard else ALONE
+    if opcode.startswith("ld.shared.") and not instruction.guard and opcode.endswith(("32", "64")):
+        return LOADS
+    return PRODUCTS if opcode.startswith("mma.") and not instruction.guard else IN_ORDER
+
+
+def _runs(block: list[Instruction], in_order: bool) -> list[list[Instruction]]:
+    """Split a basic block into runs: what can be done together, or one instruction each.
+
+    What only computes goes where all that it needs is there, and loads from shared memory go ahead of that. All else
+    stays in order, among itself and among those loads; or all does, but for FMAs in a row.
+    """
+    rounds: defaultdict[tuple[int, int, str], list[Instruction]] = defaultdict(list)  # by round, turn and opcode
+    wrote: dict[str, tuple[int, int]] = {}  # round and turn of what last wrote a register
+    read: dict[str, tuple[int, int]] = {}  # and the last of what has read it since
+    last = 0, ALONE  # of what stays in order
     for instruction in block:
-        names = {operand.name for operand in instruction.operands if isinstance(operand, Register)}
-        together = instruction.opcode == FMA and not instruction.guard and not names & written
-        if together and runs and runs[-1][0].opcode == FMA and not runs[-1][0].guard:
-            runs[-1].append(instruction)
-        else:
-            runs.append([instruction])
-            written = set()
-        if instruction.opcode == FMA:
-            written.add(instruction.operands[0].name)
+        turn = _turn(instruction)
+        if in_order and turn != MULTIPLY_ADDS:
+            turn = IN_ORDER
+        target, sources = instruction.operands[:1], instruction.operands[1:]
+        if target and isinstance(target[0], Address):
+            target, sources = (), instruction.operands
+        writes, reads = _named(target), _named(sources)
+        if instruction.guard:
+            reads.append(instruction.guard[0])
+        here = 0
+        for place, before in (wrote[name] for name in (*reads, *writes) if name in wrote):
+            here = max(here, place + (turn < before or (turn == before and turn not in (ALONE, IN_ORDER))))
+        for place, before in (read[name] for name in writes if name in read):
+            here = max(here, place + (turn < before or turn == before == LOADS))
+        if in_order or turn in (LOADS, PRODUCTS, IN_ORDER):
+            here = max(here, last[0] + (turn < last[1]))
+            last = here, turn
+        for name in reads:
+            read[name] = max(read.get(name, (0, 0)), (here, turn))
+        for name in writes:
+            wrote[name] = here, turn
+            read.pop(name, None)
+        rounds[here, turn, instruction.opcode if turn in (MULTIPLY_ADDS, PRODUCTS) else ""].append(instruction)
+    runs: list[list[Instruction]] = []
+    for (_, turn, _), together in sorted(rounds.items(), key=lambda item: item[0]):
+        runs += [[instruction] for instruction in together] if turn in (ALONE, IN_ORDER) else [together]
     return runs
