@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
 
 import numpy as np
 
@@ -43,12 +44,16 @@ CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::no_allocate", "L
 """What a load or a store says about caches, which the simulator does not have."""
 
 
+EVERYONE = {"bar.sync": (Immediate(0),), "bar.warp.sync": (Immediate(-1),)}
+"""Of the barriers there are only __syncthreads() and __syncwarp()."""
+
+
+@dataclass(frozen=True, eq=False)
 class Code:
     """A program, decoded.
 
     Attributes
     ----------
-    program : Program
     steps : list of list of Step
         What to do, by basic block.
     mix : list of dict of int to (Counter, int)
@@ -64,38 +69,67 @@ class Code:
         Whether blocks meet in clusters, be it of one block.
     local : frozenset of str
         Registers that no basic block hands to another.
+    """
+
+    steps: list[list[Step]]
+    mix: list[dict[int, tuple[Counter[str], int]]]
+    granule: int
+    warpwise: bool
+    proxies: bool
+    clustered: bool
+    local: frozenset[str]
+
+
+@lru_cache(maxsize=16)
+@uncollected
+def decode(program: Program) -> Code:
+    """Decode a program, or return what was made of it before.
 
     Raises
     ------
     UnsupportedInstruction
         The simulator does not know an instruction.
     """
+    decoder = Decoder(program)
+    opcodes = {instruction.opcode for block in program.blocks for instruction in block}
+    proxies = any(tma.knows(opcode) or wgmma.knows(opcode) for opcode in opcodes)
+    clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
+    steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
+    shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
+    return Code(
+        steps,
+        mix=[_mix(block) for block in program.blocks],
+        granule=min([4, *(_access(opcode)[2].itemsize for opcode in shared)]),
+        warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
+        proxies=proxies,
+        clustered=clustered,
+        local=_local(program.blocks),
+    )
+
+
+class Decoder:
+    """Makes steps of a program's instructions. Some steps keep it, so it keeps none: else all would be a circle."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self._types: dict[str, np.dtype | None] = {}
-        instructions = [instruction for block in program.blocks for instruction in block]
-        self.granule = min(
-            [4, *(_access(i)[2].itemsize for i in instructions if i.opcode.startswith(("ld.shared", "st.shared")))]
-        )
-        self.warpwise = any(i.opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for i in instructions)
-        self.proxies = any(tma.knows(i.opcode) or wgmma.knows(i.opcode) for i in instructions)
-        self.clustered = program.cluster > 1 or any(i.opcode.startswith("barrier.cluster.") for i in instructions)
-        self.local = _local(program.blocks)
-        in_order = self.proxies or self.clustered
-        decoded = [
-            [(run[0], self._step(run[0]) if len(run) == 1 else self._run(run)) for run in _runs(block, in_order)]
-            for block in program.blocks
-        ]
-        self.steps = [
-            [partial(_guarded, first, step) if first.guard else step for first, step in block if step]
-            for block in decoded
-        ]
-        self.mix = [_mix(block) for block in program.blocks]
+
+    def steps(self, block: list[Instruction], in_order: bool) -> list[Step]:
+        """Return what a basic block does, but for how it ends: that is the batch's business."""
+        steps = []
+        for first, *others in _runs(block, in_order):
+            step = self._run([first, *others]) if others else self._step(first)
+            if step:
+                steps.append(partial(_guarded, first, step) if first.guard else step)
+        return steps
 
     def _step(self, instruction: Instruction) -> Step | None:
-        """Return None for what only ends a basic block: that is the batch's business."""
+        """Return None for what only ends a basic block."""
         opcode = instruction.opcode
+        if opcode in LEAVES:
+            if opcode in EVERYONE and (instruction.operands != EVERYONE[opcode] or instruction.guard):
+                raise unsupported(instruction)
+            return None
         if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
             return self._pack(instruction)
         if opcode in OPERATIONS:
@@ -120,11 +154,7 @@ class Code:
             return self._copy(instruction)
         if opcode in copies.GROUPS:
             return self._copy_group(instruction)
-        everyone = {"bar.sync": (Immediate(0),), "bar.warp.sync": (Immediate(-1),)}.get(opcode)
-        partly = everyone and (instruction.operands != everyone or instruction.guard)
-        if opcode not in LEAVES or partly:  # of the barriers, only __syncthreads() and __syncwarp()
-            raise unsupported(instruction)
-        return None
+        raise unsupported(instruction)
 
     def _arithmetic(self, instruction: Instruction) -> Step:
         operation = OPERATIONS[instruction.opcode]
@@ -140,6 +170,9 @@ class Code:
         def execute(batch: Batch, lanes: Lanes) -> None:
             batch.write(name, widened(function(*[read(batch, lanes) for read in reads])), lanes)
 
+        if not instruction.opcode.startswith(("div.", "rem.")):
+            return execute
+
         def divide(batch: Batch, lanes: Lanes) -> None:
             divisor = reads[1](batch, lanes)
             if not divisor.all():
@@ -147,7 +180,7 @@ class Code:
                 raise batch.fault(Violation("division by zero", lane, instruction.text), instruction, lanes)
             execute(batch, lanes)
 
-        return divide if instruction.opcode.startswith(("div.", "rem.")) else execute
+        return divide
 
     def _pack(self, instruction: Instruction) -> Step:
         """Decode ``mov whole, {parts}`` or ``mov {parts}, whole``; the first part has the lowest bits."""
@@ -217,8 +250,8 @@ class Code:
         self, operands: list[Operand], kind: str, instruction: Instruction
     ) -> Callable[[Batch, Lanes, int], tuple[np.ndarray, np.ndarray]]:
         """Return a function that fetches operands: a row for each that is different, and whose row is which."""
-        different = list(dict.fromkeys(operands))
-        rows = np.array([different.index(operand) for operand in operands])
+        different = {operand: row for row, operand in enumerate(dict.fromkeys(operands))}
+        rows = np.array([different[operand] for operand in operands])
         reads = [self._reader(operand, kind, instruction) for operand in different]
 
         def fetch(batch: Batch, lanes: Lanes, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -291,7 +324,10 @@ class Code:
         return lambda value: value.astype(wide)
 
     def _memory(self, instruction: Instruction) -> Step:
-        space, kind, dtype, count = _access(instruction)
+        access = _access(instruction.opcode)
+        if access is None:
+            raise unsupported(instruction)
+        space, kind, dtype, count = access
         address, values = instruction.operands if kind == "store" else instruction.operands[::-1]
         values = values if isinstance(values, tuple) else (values,)
         if len(values) != count:
@@ -323,7 +359,7 @@ class Code:
         alone = [self._memory(instruction) for instruction in run]
         groups: dict[tuple, list[Instruction]] = {}
         for instruction in run:
-            width = _access(instruction)[2].itemsize * _access(instruction)[3]
+            width = _access(instruction.opcode)[2].itemsize * _access(instruction.opcode)[3]
             address = instruction.operands[1]
             groups.setdefault((instruction.opcode, address.base, address.offset % width), []).append(instruction)
         together = [
@@ -346,7 +382,7 @@ class Code:
 
     def _loads_behind(self, group: list[Instruction]) -> Callable[[Batch, Lanes, int], None]:
         """Return a function that executes so many loads of one kind at once that have one base, in ascending order."""
-        _, _, dtype, count = _access(group[0])
+        _, _, dtype, count = _access(group[0].opcode)
         parts = []
         for load in group:
             targets = load.operands[0] if isinstance(load.operands[0], tuple) else (load.operands[0],)
@@ -441,13 +477,6 @@ class Code:
         return commit if instruction.opcode == "cp.async.commit_group" else wait_all
 
 
-@lru_cache(maxsize=16)
-@uncollected
-def decode(program: Program) -> Code:
-    """Decode a program, or return what was made of it before."""
-    return Code(program)
-
-
 def _as_it_is(value: np.ndarray) -> np.ndarray:
     return value
 
@@ -460,62 +489,70 @@ def _guarded(instruction: Instruction, step: Step, batch: Batch, lanes: Lanes) -
 
 def _local(blocks: list[list[Instruction]]) -> frozenset[str]:
     """Return the registers that only one basic block names, where all lanes write them before any reads them."""
-    home: dict[str, int] = {}  # the block that writes it first
+    seen: set[str] = set()
     handed: set[str] = set()
-    for number, block in enumerate(blocks):
+    for block in blocks:
+        written: set[str] = set()
         for instruction in block:
-            target, *sources = instruction.operands or ((),)
-            if isinstance(target, Address):
-                sources.append(target)
-                target = ()
-            read, written = {name for source in sources for name in _named(source)}, _named(target)
-            if wgmma.knows(instruction.opcode):  # it reads and writes, and not only at once
-                handed.update(read, written)
+            target, sources = instruction.operands[:1], instruction.operands[1:]
+            if target and isinstance(target[0], Address):
+                target, sources = (), instruction.operands
+            read, wrote = _named(sources), _named(target)
             if instruction.guard:  # not all lanes do it
-                handed.update(read, written)
-                read = {instruction.guard[0]}
-            handed.update(name for name in read if home.get(name) != number)
-            handed.update(name for name in written if home.setdefault(name, number) != number)
-    return frozenset(home.keys() - handed)
+                handed.update(read, wrote)
+                read = [instruction.guard[0]]
+            elif wgmma.knows(instruction.opcode):  # it reads and writes, and not only at once
+                handed.update(read, wrote)
+            handed.update(set(read) - written)
+            written.update(wrote)
+        handed |= written & seen
+        seen |= written
+    return frozenset(seen - handed)
 
 
-def _named(operand: Operand | tuple[Operand, ...]) -> list[str]:
-    """Return the registers of an operand, or of several."""
-    if isinstance(operand, tuple):
-        return [name for part in operand for name in _named(part)]
-    operand = operand.base if isinstance(operand, Address) else operand
-    return [operand.name] if isinstance(operand, Register) else []
+def _named(operands: tuple[Operand | None, ...]) -> list[str]:
+    """Return the registers of operands, those of addresses and vectors among them."""
+    names: list[str] = []
+    for operand in operands:
+        if isinstance(operand, Register):
+            names.append(operand.name)
+        elif isinstance(operand, Address):
+            names += _named((operand.base,))
+        elif isinstance(operand, tuple):
+            names += _named(operand)
+    return names
 
 
 def _mix(block: list[Instruction]) -> dict[int, tuple[Counter[str], int]]:
     lines: dict[int, tuple[Counter[str], int]] = {}
-    for instruction in block:
-        classes, flops = lines.get(instruction.line, (Counter(), 0))
-        classes[_class(instruction)] += 1
-        lines[instruction.line] = classes, flops + _flops(instruction)
+    for (line, opcode), count in Counter((instruction.line, instruction.opcode) for instruction in block).items():
+        classes, flops = lines.get(line) or (Counter(), 0)
+        classes[_class(opcode)] += count
+        lines[line] = classes, flops + count * _flops(opcode)
     return lines
 
 
-def _access(instruction: Instruction) -> tuple[str, str, np.dtype, int]:
-    """Return space, kind, element type and elements per lane of a load or store."""
-    head, *modifiers, kind = instruction.opcode.split(".")
+@cache
+def _access(opcode: str) -> tuple[str, str, np.dtype, int] | None:
+    """Return space, kind, element type and elements per lane of a load or store, None of one that there is not."""
+    head, *modifiers, kind = opcode.split(".")
     space = modifiers.pop(0) if modifiers else "generic"
     while space == "global" and modifiers[:1] and modifiers[0] in CACHING:
         modifiers.pop(0)
     count = {(): 1, ("v2",): 2, ("v4",): 4}.get(tuple(modifiers))
     if space not in ("global", "shared", CLUSTER) or count is None or kind not in DTYPES or kind == "pred":
-        raise unsupported(instruction)
+        return None
     return space, {"ld": "load", "st": "store"}[head], DTYPES[kind], count
 
 
-def _class(instruction: Instruction) -> str:
-    opcode = instruction.opcode
+@cache
+def _class(opcode: str) -> str:
     if opcode in OPERATIONS:
         return OPERATIONS[opcode].kind
     if opcode.startswith("ld.param"):
         return "parameter"
     if opcode.startswith(("ld.", "st.")):
-        space, kind, *_ = _access(instruction)
+        space, kind, *_ = _access(opcode)
         return f"{'cluster' if space == CLUSTER else space} {kind}"
     if opcode.startswith("wmma."):
         return tensor.kind(opcode)
@@ -534,14 +571,15 @@ def _class(instruction: Instruction) -> str:
     return {"bar.sync": "barrier", "bar.warp.sync": "warp barrier"}.get(opcode, "branch")
 
 
-def _flops(instruction: Instruction) -> int:
-    if instruction.opcode.startswith("wmma.mma."):
+@cache
+def _flops(opcode: str) -> int:
+    if opcode.startswith("wmma.mma."):
         return tensor.FLOPS
-    if mma.knows(instruction.opcode):
-        return mma.flops(instruction.opcode)
-    if wgmma.knows(instruction.opcode):
-        return wgmma.flops(instruction.opcode)
-    return OPERATIONS[instruction.opcode].flops if instruction.opcode in OPERATIONS else 0
+    if mma.knows(opcode):
+        return mma.flops(opcode)
+    if wgmma.knows(opcode):
+        return wgmma.flops(opcode)
+    return OPERATIONS[opcode].flops if opcode in OPERATIONS else 0
 
 
 ALONE, LOADS, MULTIPLY_ADDS, PRODUCTS, IN_ORDER = range(5)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import gc
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import Any
+
+import msgspec
 
 from ..errors import UnsupportedInstruction
 
@@ -36,29 +38,29 @@ WIDTHS = {
 """Bytes of each of PTX's fundamental types."""
 
 
-@dataclass(frozen=True, slots=True)
-class Register:
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """Part of a program: there are very many, quickly made and compared, and none is ever part of a circle."""
+
+
+class Register(Part):
     """A register or special register, for example ``%f12`` or ``%tid.x``."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Immediate:
+class Immediate(Part):
     """A constant: an integer, or the bits of a floating-point number."""
 
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(Part):
     """The address of a variable, or a branch target."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Part):
     """``[base + offset]``; the offset is in bytes."""
 
     base: Register | Symbol | None
@@ -68,14 +70,11 @@ class Address:
 Operand = Register | Immediate | Symbol | Address | tuple["Operand", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(Part):
     """One PTX instruction.
 
     Attributes
     ----------
-    index : int
-        Its place in the program.
     opcode : str
         With all modifiers, for example ``"ld.global.f32"``.
     operands : tuple
@@ -89,7 +88,6 @@ class Instruction:
         As written.
     """
 
-    index: int
     opcode: str
     operands: tuple[Operand, ...]
     guard: tuple[str, bool] | None
@@ -147,7 +145,7 @@ def unsupported(instruction: Instruction) -> UnsupportedInstruction:
     return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {instruction.text}")
 
 
-LEAVES = ("bra", "bra.uni", "ret", "exit", "bar.sync", "bar.warp.sync")
+LEAVES = {"bra", "bra.uni", "ret", "exit", "bar.sync", "bar.warp.sync"}
 """The opcodes that end a basic block: all the control flow there is, but for these two."""
 WAITS = "mbarrier.try_wait."
 CLUSTER_WAITS = "barrier.cluster.wait"
@@ -166,7 +164,12 @@ CLUSTER = re.compile(r"\.reqnctapercluster (\d+), (\d+), (\d+)")
 TENSOR = re.compile(r"(\[\s*[%\w.$]+)\s*,\s*(\{[^}]*\})\s*\]")
 ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 DYNAMIC = re.compile(r"\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)\[\]")
-STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
+STATEMENT = re.compile(r"[\s{}]*(?:[\w$]+:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*)|[^;]+")
+"""Up to a semicolon, or to the end of what takes none: labels and some directives."""
+BRACES = re.compile(r"^([} ]+(?=\.)|[{} ]+(?=\.reg \.\w+ %|[^{} .]))")
+INSTRUCTION = re.compile(r"(?:@(!?)(%\w+) )?([a-z][\w.:]*) ?(.*)")
+OPERAND = re.compile(r"(?! )(?:[^,\[{]+|\[[^\]]*\]|\{[^}]*\})+")
+"""Up to a comma that is not inside brackets."""
 IGNORED = (
     ".version",
     ".target",
@@ -229,14 +232,19 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     register_types: dict[str, str] = {}
     blocks: list[list[Instruction]] = [[]]
     targets: dict[str, int] = {}
-    line = index = 0
+    line = 0
     home = ""  # the number of the kernel's own file, which the first location is in
     callers: dict[tuple[str, str], int] = {}  # the line of that file which a header's line was last inlined at
     for statement in _statements(body):
-        if label := re.fullmatch(r"([\w$]+):", statement):
+        if statement.endswith(":"):
             if blocks[-1]:
                 blocks.append([])
-            targets[label[1]] = len(blocks) - 1
+            targets[statement[:-1]] = len(blocks) - 1
+        elif not statement.startswith("."):
+            instruction = _instruction(statement, line)
+            blocks[-1].append(instruction)
+            if instruction.opcode in LEAVES or instruction.opcode.startswith((WAITS, CLUSTER_WAITS)):
+                blocks.append([])
         elif location := LOCATION.match(statement):
             file, inner, outer_file, outer = location.groups()
             home = home or file
@@ -255,16 +263,8 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
             size = WIDTHS[kind] * int(count or 1)
             shared[name] = Variable(_source_name(name), shared_bytes, size)
             shared_bytes += size
-        elif statement.startswith(IGNORED):
-            pass
-        elif statement.startswith("."):
+        elif not statement.startswith(IGNORED):
             raise UnsupportedInstruction(f"line {line}: the simulator does not know the directive: {statement}")
-        else:
-            instruction = _instruction(index, statement, line)
-            blocks[-1].append(instruction)
-            index += 1
-            if instruction.opcode in LEAVES or instruction.opcode.startswith((WAITS, CLUSTER_WAITS)):
-                blocks.append([])
     if not blocks[-1]:
         blocks.pop()
     if dynamic := DYNAMIC.findall(before):  # one array, whatever its names
@@ -284,45 +284,39 @@ def _closing_brace(text: str) -> int:
     raise UnsupportedInstruction("the PTX ends inside a function")
 
 
-def _statements(text: str) -> list[str]:
-    """Split at semicolons, and at the ends of the lines that take none: labels and some directives.
+def _statements(body: str) -> Iterator[str]:
+    """Split into statements, with a space where white space is.
 
     Braces that inline assembly puts round instructions go, and round a register of theirs that begins with %: it is set
     before it is used, in every pair of braces. Before other declarations they stay, and nothing can read that.
     """
-    unterminated = re.compile(
-        r"^\s*((?:[\w$]+:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*))\s*$", re.MULTILINE
-    )
-    parts = unterminated.sub(r"\1;", text).split(";")
-    statements = [
-        re.sub(r"^([} ]+(?=\.)|[{} ]+(?=\.reg \.\w+ %|[^{} .]))", "", " ".join(part.split())) for part in parts
-    ]
-    return [statement for statement in statements if statement]
+    for text in STATEMENT.findall(body):
+        statement = " ".join(text.split())
+        if statement.startswith(("{", "}")):
+            statement = BRACES.sub("", statement)
+        if statement:
+            yield statement
 
 
-def _instruction(index: int, statement: str, line: int) -> Instruction:
-    match = STATEMENT.fullmatch(statement)
+def _instruction(statement: str, line: int) -> Instruction:
+    match = INSTRUCTION.fullmatch(statement)
     if not match:
         raise UnsupportedInstruction(f"line {line}: the simulator cannot read: {statement}")
     negated, predicate, opcode, operands = match.groups()
     guard = (predicate, not negated) if predicate else None
     try:
-        parsed = tuple(_operand(text) for text in _split(operands))
+        parsed = tuple(map(_operand, OPERAND.findall(operands)))
     except ValueError:
         raise UnsupportedInstruction(f"line {line}: the simulator cannot read: {statement}") from None
-    return Instruction(index, sys.intern(opcode), parsed, guard, line, statement)
+    return Instruction(sys.intern(opcode), parsed, guard, line, statement)
 
 
-def _split(operands: str) -> list[str]:
-    """Split at the commas that are not inside brackets."""
-    parts = re.findall(r"(?:\[[^\]]*\]|\{[^}]*\}|[^,\[{])+", operands)
-    return [part.strip() for part in parts if part.strip()]
-
-
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def _operand(text: str) -> Operand:
+    """Read an operand; the same text is the same object."""
+    text = text.strip()
     if text.startswith("{"):
-        return tuple(_operand(part) for part in _split(text[1:-1]))
+        return tuple(_operand(part) for part in OPERAND.findall(text[1:-1]))
     if text.startswith("["):
         if match := TENSOR.fullmatch(text):
             return _operand(match[1] + "]"), _operand(match[2])
