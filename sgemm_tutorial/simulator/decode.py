@@ -585,14 +585,20 @@ def _flops(opcode: str) -> int:
 ALONE, LOADS, MULTIPLY_ADDS, PRODUCTS, IN_ORDER = range(5)
 """The turns of instructions of which none needs another's result."""
 
+START = 0, ALONE
 
-def _turn(instruction: Instruction) -> int:
-    opcode = instruction.opcode
+
+@cache
+def _turn(opcode: str, guarded: bool, in_order: bool) -> int:
+    if opcode in FMAS and not guarded:
+        return MULTIPLY_ADDS
+    if in_order:
+        return IN_ORDER
     if opcode.startswith("ld.param.") or (opcode in OPERATIONS and not opcode.startswith(("div.", "rem."))):
-        return MULTIPLY_ADDS if opcode in FMAS and not instruction.guard else ALONE
-    if opcode.startswith("ld.shared.") and not instruction.guard and opcode.endswith(("32", "64")):
+        return ALONE
+    if opcode.startswith("ld.shared.") and opcode.endswith(("32", "64")) and not guarded:
         return LOADS
-    return PRODUCTS if opcode.startswith("mma.") and not instruction.guard else IN_ORDER
+    return PRODUCTS if opcode.startswith("mma.") and not guarded else IN_ORDER
 
 
 def _runs(block: list[Instruction], in_order: bool) -> list[list[Instruction]]:
@@ -601,14 +607,14 @@ def _runs(block: list[Instruction], in_order: bool) -> list[list[Instruction]]:
     What only computes goes where all that it needs is there, and loads from shared memory go ahead of that. All else
     stays in order, among itself and among those loads; or all does, but for FMAs in a row.
     """
+    turns = [_turn(instruction.opcode, bool(instruction.guard), in_order) for instruction in block]
+    if sum(turn not in (ALONE, IN_ORDER) for turn in turns) < 2:
+        return [[instruction] for instruction in block]
     rounds: defaultdict[tuple[int, int, str], list[Instruction]] = defaultdict(list)  # by round, turn and opcode
     wrote: dict[str, tuple[int, int]] = {}  # round and turn of what last wrote a register
     read: dict[str, tuple[int, int]] = {}  # and the last of what has read it since
-    last = 0, ALONE  # of what stays in order
-    for instruction in block:
-        turn = _turn(instruction)
-        if in_order and turn != MULTIPLY_ADDS:
-            turn = IN_ORDER
+    last = START  # of what stays in order
+    for instruction, turn in zip(block, turns, strict=True):
         target, sources = instruction.operands[:1], instruction.operands[1:]
         if target and isinstance(target[0], Address):
             target, sources = (), instruction.operands
@@ -616,15 +622,17 @@ def _runs(block: list[Instruction], in_order: bool) -> list[list[Instruction]]:
         if instruction.guard:
             reads.append(instruction.guard[0])
         here = 0
-        for place, before in (wrote[name] for name in (*reads, *writes) if name in wrote):
+        for name in (*reads, *writes):
+            place, before = wrote.get(name, START)
             here = max(here, place + (turn < before or (turn == before and turn not in (ALONE, IN_ORDER))))
-        for place, before in (read[name] for name in writes if name in read):
+        for name in writes:
+            place, before = read.get(name, START)
             here = max(here, place + (turn < before or turn == before == LOADS))
         if in_order or turn in (LOADS, PRODUCTS, IN_ORDER):
             here = max(here, last[0] + (turn < last[1]))
             last = here, turn
         for name in reads:
-            read[name] = max(read.get(name, (0, 0)), (here, turn))
+            read[name] = max(read.get(name, START), (here, turn))
         for name in writes:
             wrote[name] = here, turn
             read.pop(name, None)
