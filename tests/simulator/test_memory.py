@@ -180,7 +180,7 @@ def test_loads_from_shared_memory_fault_in_their_order(tmp_path):
     """Though those with one base are one access, in which the last of these comes first and the first has company."""
     body = """
         __shared__ float s[96], r[96];
-        s[t] = t; s[t + 64] = t; r[t] = t;
+        s[t] = s[t + 64] = r[t] = A[t];
         __syncthreads();
         const float x = s[t + 64];
         const float y = r[t + 32];  // here
