@@ -10,7 +10,7 @@ batch.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -471,14 +471,22 @@ class Batch:
             self._far = Far(self.shared, self.barriers)
         return self._far
 
-    def load(self, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int) -> list[np.ndarray]:
-        """Load `count` elements behind each address."""
+    def load(
+        self,
+        space: str,
+        addresses: np.ndarray,
+        lanes: Lanes,
+        dtype: np.dtype,
+        count: int,
+        behind: Sequence[int] = (0,),
+    ) -> list[np.ndarray]:
+        """Load `count` elements at each address, or, from shared memory, at several places `behind` it."""
         if space == "global":
             return self.launch.memory.load(addresses, dtype, count)
         addresses, block, thread = self._spread(addresses, lanes)
         if space == CLUSTER:
             return self._load_from_cluster(self.places(lanes), addresses, dtype, count)
-        return self.shared.load(addresses, block, thread, dtype, count)
+        return self.shared.load(addresses, block, thread, dtype, count, behind)
 
     def _load_from_cluster(
         self, lanes: np.ndarray, addresses: np.ndarray, dtype: np.dtype, count: int
@@ -527,27 +535,32 @@ class Batch:
         lanes: Lanes,
         width: int,
         total: int | None = None,
+        times: int = 1,
     ) -> None:
-        """Count one access of a source line, of `total` bytes if not all lanes want `width`."""
-        tally = self.launch.tallies[line]
-        slots = None if lanes is None and self.full else self.pick(self.slot, lanes)
-        rows = counting.by_warp(slots, addresses.astype(np.int64), self.warps)
+        """Count accesses of a source line, all alike, of `total` bytes if not all lanes want `width`."""
+        tally, slots = self.launch.tallies[line], None if lanes is None and self.full else self.pick(self.slot, lanes)
         if total is None:
             total = (self.size if lanes is None else len(lanes)) * width
-        count = {"requests": len(rows), "bytes": total}
+        alike = len(self.blocks) if space == "shared" and self.shared.alike else 1
+        if alike > 1:  # what the first block does, all do
+            addresses = self.spread(addresses, lanes)[: self.launch.threads]
+            slots = slots if slots is None else slots[: self.launch.threads]
+        rows = counting.by_warp(slots, addresses.view(np.int64), self.warps // alike)
+        count = {"requests": alike * len(rows), "bytes": total}
         if space == "global":
             count["sectors"] = counting.sectors(rows)
         else:
             if self.clusters:
                 rows = np.where(rows < 0, rows, rows % (1 << RANK))
-            alike, blocks = 1, rows.reshape(len(self.blocks) if slots is None else 1, -1, WARP)
-            if (blocks == blocks[0]).all():  # nearly always, as each block's shared memory begins at 0
-                alike, rows = len(blocks), blocks[0]
+            if slots is None and alike == 1:
+                blocks = rows.reshape(len(self.blocks), -1, WARP)
+                if (blocks == blocks[0]).all():  # nearly always, as each block's shared memory begins at 0
+                    alike, rows = len(blocks), blocks[0]
             served = counting.wavefronts(rows, width, kind)
             count["wavefronts"], count["conflicts"] = (alike * number for number in served)
         for what, number in count.items():
             name = f"{space}_{kind}_{what}"
-            setattr(tally, name, getattr(tally, name) + number)
+            setattr(tally, name, getattr(tally, name) + times * number)
 
     def trace(self, line: int, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int) -> None:
         """Keep the access as each traced block made it."""

@@ -34,21 +34,21 @@ class Flight:
         The lanes that issued it, by their place in the batch; a slice stands for all.
     group : array of int64, shape (n,)
         The number of the group that each lane will commit, or has committed, its copy to.
-    offsets : array of int64, shape (n,)
-        Where in the batch's shared memory each copy goes, in bytes.
+    addresses : array of uint64, shape (n,)
+        Where in its block's shared memory each copy goes.
     words : array of uint32, shape (width // 4, n)
         What was read.
     """
 
     lanes: np.ndarray | slice
     group: np.ndarray
-    offsets: np.ndarray
+    addresses: np.ndarray
     words: np.ndarray
 
     def part(self, which: np.ndarray) -> Flight:
         """Return the copies where `which` holds, alone."""
         lanes = np.flatnonzero(which) if isinstance(self.lanes, slice) else self.lanes[which]
-        return Flight(lanes, self.group[which], self.offsets[which], self.words[:, which])
+        return Flight(lanes, self.group[which], self.addresses[which], self.words[:, which])
 
 
 class Copies:
@@ -72,8 +72,8 @@ class Copies:
         which = slice(None) if lanes is None else lanes
         block, thread = self.block[which], self.thread[which]
         addresses = np.broadcast_to(addresses, block.shape)
-        offsets = self.shared.depart(addresses, block, thread, 4 * len(words))
-        self.flights.append(Flight(which, self.committed[which].copy(), offsets, words))
+        self.shared.depart(addresses, block, thread, 4 * len(words))
+        self.flights.append(Flight(which, self.committed[which].copy(), addresses, words))
 
     def commit(self, lanes: np.ndarray | None) -> None:
         """Make a group, for each active lane, of its copies that are in none yet; there may be no such copy."""
@@ -93,7 +93,7 @@ class Copies:
             if not due.all():
                 still.append(flight.part(~due))
                 flight = flight.part(due)
-            self.shared.land(flight.offsets, self.block[flight.lanes], self.thread[flight.lanes], flight.words)
+            self.shared.land(flight.addresses, self.block[flight.lanes], self.thread[flight.lanes], flight.words)
         self.flights = still
 
 

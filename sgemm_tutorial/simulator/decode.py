@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from itertools import groupby
 
 import numpy as np
 
 from . import asynchronous, copies, exchange, mma, tensor, tma, wgmma
 from .batch import CLUSTER, Batch, Lanes, Step
-from .fma import fma32
 from .instructions import DTYPES, OPERATIONS
 from .memory import Violation
 from .ptx import (
@@ -32,7 +30,7 @@ from .ptx import (
 TOGETHER = 1 << 15
 """Elements of several FMAs that are computed as one array at most: more would only miss the caches."""
 
-FMA = "fma.rn.f32"
+FMAS = ("fma.rn.f32", "fma.rn.f64")
 
 OF_THREADS = ("tid", "ctaid", "ntid", "nctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
 SPECIAL = frozenset(f"%{name}.{axis}" for name in OF_THREADS for axis in "xyz") | {
@@ -93,16 +91,18 @@ def decode(program: Program) -> Code:
         The simulator does not know an instruction.
     """
     decoder = Decoder(program)
-    steps = [decoder.steps(block) for block in program.blocks]
     opcodes = {instruction.opcode for block in program.blocks for instruction in block}
+    proxies = any(tma.knows(opcode) or wgmma.knows(opcode) for opcode in opcodes)
+    clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
+    steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
     shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
     return Code(
         steps,
         mix=[_mix(block) for block in program.blocks],
         granule=min([4, *(_access(opcode)[2].itemsize for opcode in shared)]),
         warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
-        proxies=any(tma.knows(opcode) or wgmma.knows(opcode) for opcode in opcodes),
-        clustered=program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes),
+        proxies=proxies,
+        clustered=clustered,
         local=_local(program.blocks),
     )
 
@@ -114,11 +114,11 @@ class Decoder:
         self.program = program
         self._types: dict[str, np.dtype | None] = {}
 
-    def steps(self, block: list[Instruction]) -> list[Step]:
+    def steps(self, block: list[Instruction], in_order: bool) -> list[Step]:
         """Return what a basic block does, but for how it ends: that is the batch's business."""
         steps = []
-        for first, *others in _runs(block):
-            step = self._multiply_adds([first, *others]) if others else self._step(first)
+        for first, *others in _runs(block, in_order):
+            step = self._run([first, *others]) if others else self._step(first)
             if step:
                 steps.append(partial(_guarded, first, step) if first.guard else step)
         return steps
@@ -208,16 +208,26 @@ class Decoder:
 
         return execute
 
+    def _run(self, run: list[Instruction]) -> Step:
+        """Execute several instructions, of which none needs another's result, as one: for few lanes far faster."""
+        if run[0].opcode in FMAS:
+            return self._multiply_adds(run)
+        if mma.knows(run[0].opcode):
+            return mma.products(run, self._reader)
+        return self._shared_loads(run)
+
     def _multiply_adds(self, run: list[Instruction]) -> Step:
-        """Execute several FMAs, none of which needs another's result, as one: for few lanes many times as fast."""
         alone: list[Step] = []  # made where they are needed
+        function, kind = OPERATIONS[run[0].opcode].function, run[0].opcode.rpartition(".")[2]
         for instruction in run:
             target, *sources = instruction.operands
-            kind = self._declared(target.name) if isinstance(target, Register) else None
-            if len(sources) != 3 or kind not in (DTYPES["f32"], DTYPES["b32"]):
+            declared = self._declared(target.name) if isinstance(target, Register) else None
+            if len(sources) != 3 or declared not in (DTYPES[kind], DTYPES[f"b{kind[1:]}"]):
                 raise unsupported(instruction)
         names = [instruction.operands[0].name for instruction in run]
-        factors, others, addends = (self._together([i.operands[place] for i in run], run[0]) for place in (1, 2, 3))
+        factors, others, addends = (
+            self._together([i.operands[place] for i in run], kind, run[0]) for place in (1, 2, 3)
+        )
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             width = batch.size if lanes is None else len(lanes)
@@ -231,18 +241,18 @@ class Decoder:
             for start in range(0, len(run), at_once):
                 these = slice(start, start + at_once)
                 a, b, c = (values[rows[these]].reshape(-1) for values, rows in sources)
-                for name, result in zip(names[these], fma32(a, b, c).reshape(-1, width), strict=True):
+                for name, result in zip(names[these], function(a, b, c).reshape(-1, width), strict=True):
                     batch.write(name, result, lanes)
 
         return execute
 
     def _together(
-        self, operands: list[Operand], instruction: Instruction
+        self, operands: list[Operand], kind: str, instruction: Instruction
     ) -> Callable[[Batch, Lanes, int], tuple[np.ndarray, np.ndarray]]:
-        """Return a function that fetches float32 operands: a row for each that is different, and whose row is which."""
+        """Return a function that fetches operands: a row for each that is different, and whose row is which."""
         different = {operand: row for row, operand in enumerate(dict.fromkeys(operands))}
         rows = np.array([different[operand] for operand in operands])
-        reads = [self._reader(operand, "f32", instruction) for operand in different]
+        reads = [self._reader(operand, kind, instruction) for operand in different]
 
         def fetch(batch: Batch, lanes: Lanes, width: int) -> tuple[np.ndarray, np.ndarray]:
             values = [read(batch, lanes) for read in reads]
@@ -341,6 +351,59 @@ class Decoder:
             if space != CLUSTER:
                 batch.tally(line, space, kind, addresses, lanes, width)
                 batch.trace(line, space, kind, addresses, lanes, width)
+
+        return execute
+
+    def _shared_loads(self, run: list[Instruction]) -> Step:
+        """Execute loads from shared memory, those with one base as one access; of what is wrong the first is told."""
+        alone = [self._memory(instruction) for instruction in run]
+        groups: dict[tuple, list[Instruction]] = {}
+        for instruction in run:
+            width = _access(instruction.opcode)[2].itemsize * _access(instruction.opcode)[3]
+            address = instruction.operands[1]
+            groups.setdefault((instruction.opcode, address.base, address.offset % width), []).append(instruction)
+        together = [
+            self._loads_behind(sorted(group, key=lambda load: load.operands[1].offset)) for group in groups.values()
+        ]
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            width = batch.size if lanes is None else len(lanes)
+            if not len(batch.traced) and 2 * width <= TOGETHER:
+                try:
+                    for load in together:
+                        load(batch, lanes, TOGETHER // width)
+                    return
+                except Violation:
+                    pass
+            for load in alone:
+                load(batch, lanes)
+
+        return execute
+
+    def _loads_behind(self, group: list[Instruction]) -> Callable[[Batch, Lanes, int], None]:
+        """Return a function that executes so many loads of one kind at once that have one base, in ascending order."""
+        _, _, dtype, count = _access(group[0].opcode)
+        parts = []
+        for load in group:
+            targets = load.operands[0] if isinstance(load.operands[0], tuple) else (load.operands[0],)
+            if len(targets) != count:
+                raise unsupported(load)
+            parts.append([(target.name, self._widener(target, dtype, load)) for target in targets])
+        locates = [self._address(load.operands[1], load) for load in group]
+        offsets = [load.operands[1].offset for load in group]
+        lines = [load.line for load in group]
+
+        def execute(batch: Batch, lanes: Lanes, at_once: int) -> None:
+            for start in range(0, len(group), at_once):
+                these = slice(start, start + at_once)
+                addresses = locates[start](batch, lanes)
+                behind = [offset - offsets[start] for offset in offsets[these]]
+                loaded = batch.load("shared", addresses, lanes, dtype, count, behind)
+                targets = [target for part in parts[these] for target in part]
+                for (name, widened), value in zip(targets, loaded, strict=True):
+                    batch.write(name, widened(value), lanes)
+                for line, times in Counter(lines[these]).items():  # all in as many wavefronts: the banks are in a ring
+                    batch.tally(line, "shared", "load", addresses, lanes, dtype.itemsize * count, times=times)
 
         return execute
 
@@ -519,19 +582,62 @@ def _flops(opcode: str) -> int:
     return OPERATIONS[opcode].flops if opcode in OPERATIONS else 0
 
 
-def _runs(block: list[Instruction]) -> Iterator[list[Instruction]]:
-    """Split a basic block into runs: FMAs in a row of which none needs or overwrites another's result, or one each."""
-    for joined, row in groupby(block, lambda instruction: instruction.opcode == FMA and not instruction.guard):
-        if not joined:
-            yield from ([instruction] for instruction in row)
-            continue
-        run: list[Instruction] = []
-        written: set[str] = set()
-        for instruction in row:
-            names = _named(instruction.operands)
-            if not written.isdisjoint(names):
-                yield run
-                run, written = [], set()
-            run.append(instruction)
-            written.update(names[:1])
-        yield run
+ALONE, LOADS, MULTIPLY_ADDS, PRODUCTS, IN_ORDER = range(5)
+"""The turns of instructions of which none needs another's result."""
+
+START = 0, ALONE
+
+
+@cache
+def _turn(opcode: str, guarded: bool, in_order: bool) -> int:
+    if opcode in FMAS and not guarded:
+        return MULTIPLY_ADDS
+    if in_order:
+        return IN_ORDER
+    if opcode.startswith("ld.param.") or (opcode in OPERATIONS and not opcode.startswith(("div.", "rem."))):
+        return ALONE
+    if opcode.startswith("ld.shared.") and opcode.endswith(("32", "64")) and not guarded:
+        return LOADS
+    return PRODUCTS if opcode.startswith("mma.") and not guarded else IN_ORDER
+
+
+def _runs(block: list[Instruction], in_order: bool) -> list[list[Instruction]]:
+    """Split a basic block into runs: what can be done together, or one instruction each.
+
+    What only computes goes where all that it needs is there, and loads from shared memory go ahead of that. All else
+    stays in order, among itself and among those loads; or all does, but for FMAs in a row.
+    """
+    turns = [_turn(instruction.opcode, bool(instruction.guard), in_order) for instruction in block]
+    if sum(turn not in (ALONE, IN_ORDER) for turn in turns) < 2:
+        return [[instruction] for instruction in block]
+    rounds: defaultdict[tuple[int, int, str], list[Instruction]] = defaultdict(list)  # by round, turn and opcode
+    wrote: dict[str, tuple[int, int]] = {}  # round and turn of what last wrote a register
+    read: dict[str, tuple[int, int]] = {}  # and the last of what has read it since
+    last = START  # of what stays in order
+    for instruction, turn in zip(block, turns, strict=True):
+        target, sources = instruction.operands[:1], instruction.operands[1:]
+        if target and isinstance(target[0], Address):
+            target, sources = (), instruction.operands
+        writes, reads = _named(target), _named(sources)
+        if instruction.guard:
+            reads.append(instruction.guard[0])
+        here = 0
+        for name in (*reads, *writes):
+            place, before = wrote.get(name, START)
+            here = max(here, place + (turn < before or (turn == before and turn not in (ALONE, IN_ORDER))))
+        for name in writes:
+            place, before = read.get(name, START)
+            here = max(here, place + (turn < before or turn == before == LOADS))
+        if in_order or turn in (LOADS, PRODUCTS, IN_ORDER):
+            here = max(here, last[0] + (turn < last[1]))
+            last = here, turn
+        for name in reads:
+            read[name] = max(read.get(name, START), (here, turn))
+        for name in writes:
+            wrote[name] = here, turn
+            read.pop(name, None)
+        rounds[here, turn, instruction.opcode if turn in (MULTIPLY_ADDS, PRODUCTS) else ""].append(instruction)
+    runs: list[list[Instruction]] = []
+    for (_, turn, _), together in sorted(rounds.items(), key=lambda item: item[0]):
+        runs += [[instruction] for instruction in together] if turn in (ALONE, IN_ORDER) else [together]
+    return runs

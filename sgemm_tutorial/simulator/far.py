@@ -109,7 +109,7 @@ class Far:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return granules and stamps: all lanes' first, then all lanes' second, and so on."""
         stamps = self.shared.since[home] << INTERVAL | lanes + 1
-        return self.shared.granules(offsets, width), np.tile(stamps, max(width // self.shared.granule, 1))
+        return self.shared.granules(offsets, width).ravel(), np.tile(stamps, max(width // self.shared.granule, 1))
 
     def _mark_read(self, granules: np.ndarray, stamps: np.ndarray) -> None:
         before = self.read[granules]

@@ -6,7 +6,7 @@ says which lane and why; the machine adds kernel, block, thread and source line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,9 +47,8 @@ class Violation(Exception):  # noqa: N818 - caught and completed by the machine,
 
 def require_aligned(addresses: np.ndarray, width: int) -> None:
     """Raise Violation unless every address is a multiple of the access width in bytes."""
-    stray = addresses & np.uint64(width - 1)
-    if stray.any():
-        lane = np.flatnonzero(stray)[0]
+    if int(np.bitwise_or.reduce(addresses)) & width - 1:
+        lane = np.flatnonzero(addresses & np.uint64(width - 1))[0]
         raise Violation("misaligned", lane, f"a {width}-byte access at address {int(addresses[lane]):#x}")
 
 
@@ -239,15 +238,25 @@ class SharedMemory:
         than a barrier of the block or of the warp lies between."""
 
     def load(
-        self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, dtype: np.dtype, count: int
+        self,
+        addresses: np.ndarray,
+        block: np.ndarray,
+        thread: np.ndarray,
+        dtype: np.dtype,
+        count: int,
+        behind: Sequence[int] = (0,),
     ) -> list[np.ndarray]:
-        """Return `count` arrays: the elements at each lane's address and behind it.
+        """Return `count` arrays: the elements at each lane's address, one after the other.
 
-        `block` is each lane's block within the batch, `thread` its number in the block.
+        `block` is each lane's block within the batch, `thread` its number in the block. Where a lane loads from several
+        places at once, they are so many bytes `behind` its address, in ascending order and multiples of the access's
+        width; then a Violation names one of them.
         """
         width = dtype.itemsize * count
-        offsets = self._offsets(addresses, block, width)
-        whole, (granule, stamp, addresses) = addresses, self._checked(offsets, block, thread, width, addresses)
+        addresses, offsets, block, thread = self._reached(addresses, block, thread, width, behind[-1])
+        granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
+        if len(behind) > 1:
+            granule = (granule + np.array(behind)[:, None, None] // self.granule).reshape(-1, offsets.size)
         wrote = self.wrote[granule]
         if wrote.min() <= 0:
             self._require_landed(wrote, addresses, "reads")
@@ -255,57 +264,51 @@ class SharedMemory:
             raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
         self._require_same(granule, wrote, stamp, addresses, "reads", "wrote")
         for watch in self.watches:
-            watch.loaded(offsets, whole, block, thread, width)
+            watch.loaded(offsets, addresses, block, thread, width)
         before = self.read[granule]
         unordered = self._unordered(before, stamp)
         self.read[granule] = np.where(unordered, self._both(before, stamp), stamp) if unordered.any() else stamp
         kept = self.read[granule]
         overlapping = kept != stamp  # lanes of this access that read the same granule
         if overlapping.any():
-            both, where = self._both(kept[overlapping], stamp[overlapping]), granule[overlapping]
+            where = granule[overlapping]
+            both = np.broadcast_to(self._both(kept, stamp), kept.shape)[overlapping]
             self.read[where] = both
             if self.warpwise:  # the widest must stay
                 widest = both & SEVERAL == SEVERAL
                 self.read[where[widest]] = both[widest]
-        elements = self.data.view(dtype)
-        first = offsets // dtype.itemsize
-        return [elements[first + i] for i in range(count)]
+        elements, first = self._elements(dtype), offsets // dtype.itemsize
+        places = [place // dtype.itemsize + i for place in behind for i in range(count)]
+        return [elements.take(first + place, axis=1).reshape(-1) for place in places]
 
     def store(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, values: list[np.ndarray]) -> None:
         """Store one element per lane and value; the values' dtype gives the width."""
         dtype = values[0].dtype
         width = dtype.itemsize * len(values)
-        offsets = self._offsets(addresses, block, width)
-        whole, (granule, stamp, addresses) = addresses, self._checked(offsets, block, thread, width, addresses)
+        addresses, offsets, block, thread = self._reached(addresses, block, thread, width)
+        granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
         self._require_free(granule, stamp, addresses, "writes")
         for watch in self.watches:
-            watch.stored(offsets, whole, block, thread, width)
+            watch.stored(offsets, addresses, block, thread, width)
         self.wrote[granule] = stamp
         self._require_same(granule, self.wrote[granule], stamp, addresses, "writes", "wrote")
-        elements = self.data.view(dtype)
-        first = offsets // dtype.itemsize
-        for i, value in enumerate(values):
-            elements[first + i] = value
+        self._put(offsets, values)
 
-    def depart(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> np.ndarray:
-        """Let nobody touch the `width` bytes behind each lane's address until they `land`; return their offsets."""
-        offsets = self._offsets(addresses, block, width)
-        granule, stamp, addresses = self._checked(offsets, block, thread, width, addresses)
+    def depart(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> None:
+        """Let nobody touch the `width` bytes behind each lane's address until they `land`."""
+        addresses, offsets, block, thread = self._reached(addresses, block, thread, width)
+        granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
         self._require_free(granule, stamp, addresses, "copies to")
         mark = -1 - (stamp & SEVERAL)
         self.wrote[granule] = mark
         twice = np.where(self.wrote[granule] != mark, self.wrote[granule], 0)  # by another lane of this copy
         self._require_landed(twice, addresses, "copies to")
-        return offsets
 
-    def land(self, offsets: np.ndarray, block: np.ndarray, thread: np.ndarray, words: np.ndarray) -> None:
+    def land(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, words: np.ndarray) -> None:
         """Store what was copied, an array of uint32 of shape (words, lanes), as a write that each thread makes now."""
-        granule, stamp, _ = self._checked(offsets, block, thread, 4 * len(words), offsets)
-        self.wrote[granule] = stamp
-        elements = self.data.view(np.uint32)
-        first = offsets // 4
-        for i, word in enumerate(words):
-            elements[first + i] = word
+        _, offsets, block, thread = self._reached(addresses, block, thread, 4 * len(words))
+        self.wrote[self.granules(offsets, 4 * len(words))] = self._stamps(block, thread)
+        self._put(offsets, words)
 
     def claim(self, address: int, size: int, block: int, thread: int, far: bool) -> slice:
         """Let nobody touch a range of a block's memory; return its granules, which are to be marked as written.
@@ -315,7 +318,7 @@ class SharedMemory:
         start = (block * self.pitch + address) // self.granule
         granules = np.arange(start, start + size // self.granule)
         addresses = np.arange(address, address + size, self.granule).astype(np.uint64)
-        stamp = np.full(len(granules), int(self._stamps(np.array([block]), np.array([thread]), self.granule)[0]))
+        stamp = np.full(len(granules), int(self._stamps(np.array([block]), np.array([thread]))[0]))
         self._require_free(granules, stamp, addresses, "copies to")
         claimed = slice(start, start + len(granules))
         used = np.maximum(self.wrote[claimed], self.read[claimed]) >> INTERVAL >= self.since[block]
@@ -354,52 +357,60 @@ class SharedMemory:
             )
         return addresses & np.uint64((1 << RANK) - 1), block - own + rank
 
-    def _offsets(self, addresses: np.ndarray, block: np.ndarray, width: int) -> np.ndarray:
-        addresses, block = self.located(addresses, block)
-        return self.placed(addresses, block, width)
-
-    def placed(self, addresses: np.ndarray, block: np.ndarray, width: int) -> np.ndarray:
+    def placed(self, addresses: np.ndarray, block: np.ndarray, width: int, behind: int = 0) -> np.ndarray:
         """Return where in the batch's memory the blocks' addresses lie, without ranks in them."""
         require_aligned(addresses, width)
-        outside = addresses > np.uint64(self.size - width) if self.size >= width else np.ones(addresses.size, bool)
-        if outside.any():
-            lane = np.flatnonzero(outside)[0]
+        most = self.size - width - behind
+        if int(addresses.max()) > most:
+            lane = np.flatnonzero(addresses > np.uint64(most))[0] if most >= 0 else 0
             raise Violation(
                 "out of bounds",
                 lane,
                 f"a {width}-byte access to shared memory at byte {int(addresses[lane].view(np.int64))} of {self.size}",
             )
-        return block * self.pitch + addresses.astype(np.int64)
+        return block * self.pitch + addresses.view(np.int64)
 
-    def _checked(
-        self, offsets: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int, addresses: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the granules, stamps and addresses of the lanes to check: of blocks that do the same, the first's."""
-        if self.alike and not self._do_the_same(offsets):
+    def _reached(
+        self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int, behind: int = 0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return addresses, offsets, blocks and threads of the lanes to check: of blocks that do the same, the first's.
+
+        The offsets are where the addresses lie in the batch's memory, and so many bytes `behind` it is still inside.
+        """
+        within, block = self.located(addresses, block)
+        if self.alike and not self._do_the_same(within):
             self.apart()
-        lanes = slice(self.threads if self.alike else None)
-        granules, stamps = self.granules(offsets[lanes], width), self._stamps(block[lanes], thread[lanes], width)
-        return granules, stamps, addresses[lanes]
+        if self.alike:
+            addresses, within, block, thread = (each[: self.threads] for each in (addresses, within, block, thread))
+        return addresses, self.placed(within, block, width, behind), block, thread
 
-    def _do_the_same(self, offsets: np.ndarray) -> bool:
+    def _do_the_same(self, addresses: np.ndarray) -> bool:
         """Whether all lanes of all blocks access, each block what the first does, after as many barriers."""
         blocks = len(self.interval)
-        if len(offsets) != blocks * self.threads:
+        if addresses.size != blocks * self.threads:
             return False
-        of_blocks, clocks = offsets.reshape(blocks, -1), self.warp_interval.reshape(blocks, -1)
+        of_blocks, clocks = addresses.reshape(blocks, -1), self.warp_interval.reshape(blocks, -1)
         return bool(
             (self.interval == self.interval[0]).all()
             and (not self.warpwise or (clocks == clocks[0]).all())
-            and (of_blocks - of_blocks[:, :1] == of_blocks[0] - of_blocks[0, 0]).all()
-            and (of_blocks[:, 0] - of_blocks[0, 0] == self.pitch * np.arange(blocks)).all()
+            and (of_blocks == of_blocks[0]).all()
         )
 
+    def _elements(self, dtype: np.dtype) -> np.ndarray:
+        """Return the memory with a row for each block that what `_reached` returns stands for."""
+        return self.data.view(dtype).reshape(len(self.interval) if self.alike else 1, -1)
+
+    def _put(self, offsets: np.ndarray, values: Sequence[np.ndarray]) -> None:
+        """Store one element per lane and value, or the one value that all lanes store."""
+        elements = self._elements(values[0].dtype)
+        first = offsets // elements.itemsize
+        for i, value in enumerate(values):
+            elements[:, first + i] = value if value.size == 1 else value.reshape(len(elements), -1)
+
     def granules(self, offsets: np.ndarray, width: int) -> np.ndarray:
-        """Return the granules that lanes access: all lanes' first, then all lanes' second, and so on."""
+        """Return the granules that lanes access: all lanes' first, in the next row all lanes' second, and so on."""
         first = offsets // self.granule
-        if width <= self.granule:
-            return first
-        return (first + np.arange(width // self.granule)[:, None]).ravel()
+        return first if width <= self.granule else first + np.arange(width // self.granule)[:, None]
 
     def name(self, address: int, cluster: int = 1) -> str:
         """Return what lies at an address, in words; in which block of the cluster if that has several."""
@@ -415,12 +426,12 @@ class SharedMemory:
         """Return a number for each thread's warp: where in `warp_interval` it is counted."""
         return block * WARPS_MAX + thread % OF_WARP // WARP
 
-    def _stamps(self, block: np.ndarray, thread: np.ndarray, width: int) -> np.ndarray:
-        """Return the stamps that lanes leave on the granules that they access."""
+    def _stamps(self, block: np.ndarray, thread: np.ndarray) -> np.ndarray:
+        """Return the stamps that lanes leave on all granules that they access."""
         stamp = (self.interval[block] << INTERVAL) | thread
         if self.warpwise:
             stamp |= self.warp_interval[self.warp(block, thread)] << WARP_INTERVAL
-        return stamp if width <= self.granule else np.tile(stamp, width // self.granule)
+        return stamp
 
     def _unordered(self, before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
         """Return where two stamps are of different threads and no barrier lies between them."""
@@ -452,7 +463,7 @@ class SharedMemory:
                 "in flight",
                 lane,
                 f"{does} {self.name(int(addresses[lane]))}, whose asynchronous copy "
-                f"by thread {-1 - wrote[flying[0]]} has not been waited for",
+                f"by thread {-1 - wrote.flat[flying[0]]} has not been waited for",
             )
 
     def _require_same(
@@ -461,11 +472,10 @@ class SharedMemory:
         """Raise Violation where another thread's stamp is already there and no barrier lies between."""
         race = self._unordered(before, stamp)
         if self.ordered and race.any():
-            where = np.flatnonzero(race)
-            race[where] = ~self.ordered(did, granule[where], before[where], stamp[where])
+            race[race] = ~self.ordered(did, granule[race], before[race], np.broadcast_to(stamp, race.shape)[race])
         if race.any():
             first = np.flatnonzero(race)[0]
-            lane, other = first % addresses.size, int(before[first]) & SEVERAL
+            lane, other = first % addresses.size, int(before.flat[first]) & SEVERAL
             who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {other}"
             who = "several threads" if other == SEVERAL else who
             raise Violation(

@@ -116,9 +116,8 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
         if match[1] == "ld":
             return _load(instruction, address, count, transposed)
         return _store(instruction, reader, address, count, transposed)
-    match = MULTIPLY.fullmatch(instruction.opcode)
-    if match and match.groups() in KINDS and len(instruction.operands) == 4:
-        return _multiply(instruction, reader, KINDS[match.groups()])
+    if instruction.opcode.startswith("mma."):
+        return products([instruction], reader)
     raise unsupported(instruction)
 
 
@@ -189,37 +188,53 @@ def _require_apart(batch: Batch, addresses: np.ndarray, rows: int) -> None:
         raise Violation("race", lane, f"stores a row to {name}, where another lane of its warp stores one")
 
 
-def _multiply(instruction: Instruction, reader: Callable, kind: Kind) -> Step:
-    """Decode ``mma d, a, b, c``."""
+def products(run: list[Instruction], reader: Callable) -> Step:
+    """Decode several ``mma d, a, b, c`` of one kind, none of which needs another's result, as one."""
+    match = MULTIPLY.fullmatch(run[0].opcode)
+    for instruction in run:
+        if not match or match.groups() not in KINDS or len(instruction.operands) != 4:
+            raise unsupported(instruction)
+    kind = KINDS[match.groups()]
     shapes = {"a": (16, kind.depth), "b": (kind.depth, 8), "c": (16, 8)}
     sizes = {name: 4 if name == "c" else kind.size for name in shapes}
     counts = {name: rows * columns * sizes[name] // 4 // WARP for name, (rows, columns) in shapes.items()}
-    target = _registers(instruction.operands[0], counts["c"], instruction)
-    reads = {
-        name: [reader(part, "b32", instruction) for part in _parts(operand, counts[name], instruction)]
-        for name, operand in zip("abc", instruction.operands[1:], strict=True)
-    }
+    targets = [_registers(instruction.operands[0], counts["c"], instruction) for instruction in run]
+    reads, which = {}, {}
+    for name, place in zip("abc", (1, 2, 3), strict=True):
+        users = {instruction.operands[place]: instruction for instruction in run}  # one may be in several products
+        rows = {operand: row for row, operand in enumerate(users)}
+        which[name] = [rows[instruction.operands[place]] for instruction in run]
+        reads[name] = [
+            reader(part, "b32", user) for operand, user in users.items() for part in _parts(operand, counts[name], user)
+        ]
 
-    def matrix(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
-        words = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads[name]], axis=1)
+    def matrices(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
+        words = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads[name]])
+        words = np.ascontiguousarray(words.reshape(-1, counts[name], words.shape[1]).swapaxes(1, 2))
         elements = words.view(np.float32) if name == "c" else kind.numbers(words)
-        held = np.empty((len(elements) // WARP, *shapes[name]), elements.dtype)
+        held = np.empty((len(elements), elements.shape[1] // WARP, *shapes[name]), elements.dtype)
         rows, columns = PLACES["c" if name == "c" else (name, kind.size)]
-        held[:, rows, columns] = elements.reshape(-1, *rows.shape)
+        held[:, :, rows, columns] = elements.reshape(*held.shape[:2], *rows.shape)
         return held
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        a, b, c = (matrix(batch, lanes, name) for name in "abc")
-        result = np.empty(c.shape, np.float32)
-        for first in range(0, len(c), CHUNK):
-            part = slice(first, first + CHUNK)
-            result[part] = multiply_accumulate(a[part], b[part], c[part])
+        operands = {name: matrices(batch, lanes, name) for name in "abc"}
+        result = np.empty((len(run), *operands["c"].shape[1:]), np.float32)
+        at_once = max(CHUNK // result.shape[1], 1)
+        for start in range(0, len(run), at_once):
+            these = slice(start, start + at_once)
+            factors = [held[which[name][these]].reshape(-1, *shapes[name]) for name, held in operands.items()]
+            part = result[these].reshape(-1, *shapes["c"])  # a view
+            for first in range(0, len(part), CHUNK):
+                some = slice(first, first + CHUNK)
+                part[some] = multiply_accumulate(*(factor[some] for factor in factors))
         rows, columns = PLACES["c"]
-        elements = result[:, rows, columns].reshape(-1, len(target))
-        for register, element in zip(target, elements.T, strict=True):
-            batch.write(register.name, np.ascontiguousarray(element), lanes)
+        elements = result[:, :, rows, columns].reshape(len(run), -1, counts["c"])
+        for registers, parts in zip(targets, elements.swapaxes(1, 2), strict=True):
+            for register, element in zip(registers, parts, strict=True):
+                batch.write(register.name, np.ascontiguousarray(element), lanes)
 
-    return of_whole_warps(instruction, execute)
+    return of_whole_warps(run[0], execute)
 
 
 def _parts(operand: Operand, count: int, instruction: Instruction) -> tuple[Operand, ...]:

@@ -166,8 +166,9 @@ def _exponents(x: np.ndarray) -> np.ndarray:
 def _truncated(x: np.ndarray) -> np.ndarray:
     """Return float64 cut off to float32: past its range infinite, and what is cut off whole is +0."""
     result = x.astype(np.float32)
-    over = (np.abs(result) > np.abs(x)) & (np.abs(x) < 2.0**128)
-    return canonical(np.where(over, np.nextafter(result, np.float32(0)), result) + np.float32(0))
+    size = np.abs(x)
+    over = (np.abs(result) > size) & (size < 2.0**128)
+    return canonical((result.view(np.uint32) - over).view(np.float32) + np.float32(0))  # to the next one towards 0
 
 
 def _accesses(kind: str, layout: str, space: str | None) -> np.ndarray:

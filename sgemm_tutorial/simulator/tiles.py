@@ -163,7 +163,7 @@ class Tiles:
             raise Violation("race", busy[0], "writes what a wgmma still reads that has not been waited for")
         self.place[cells] = -1
         self.written[cells] = lanes << FENCES | self.fences[lanes]
-        granules = self.shared.granules(offsets, width)
+        granules = self.shared.granules(offsets, width).ravel()
         lanes = np.tile(lanes, len(granules) // len(lanes))
         self.released[granules] = self.barriers.releases[self.barriers.block[lanes], self.barriers.warp[lanes]]
         self.stores.append((granules, lanes))

@@ -176,6 +176,22 @@ def test_out_of_bounds_of_shared_memory(tmp_path, body, thread, byte):
     assert f"shared memory at byte {byte} of 256" in str(found)
 
 
+def test_loads_from_shared_memory_fault_in_their_order(tmp_path):
+    """Though those with one base are one access, in which the last of these comes first and the first has company."""
+    body = """
+        __shared__ float s[96], r[96];
+        s[t] = s[t + 64] = r[t] = A[t];
+        __syncthreads();
+        const float x = s[t + 64];
+        const float y = r[t + 32];  // here
+        const float z = s[t + 32];
+        C[t] = x + y + z + s[t] + r[t];
+    """
+    found = fault(probe(tmp_path, body))
+    assert (found.kind, found.thread) == ("uninitialised", 0)
+    assert "reads r at byte 128" in str(found)
+
+
 def with_added(kernel, size):
     """Return the kernel with so many bytes of shared memory that its launch adds."""
     return dataclasses.replace(kernel, dynamic_shared=lambda of: size)
