@@ -65,7 +65,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     ----------
     instruction : Instruction
     reader, address : callable
-        What makes functions of operands: `Code`'s methods.
+        What makes functions of operands: `Decoder`'s methods.
 
     Raises
     ------

@@ -62,7 +62,7 @@ def step(instruction: Instruction, reader: Callable) -> Step:
     ----------
     instruction : Instruction
     reader : callable
-        What makes functions of operands: a method of `Code`.
+        What makes functions of operands: a method of `Decoder`.
 
     Raises
     ------
