@@ -4,7 +4,6 @@ import html.parser
 import json
 import re
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
@@ -296,7 +295,7 @@ async function look(name) {
   frame.remove();
   return seen;
 }
-addEventListener("load", () => report(look, 8));  // whoever drives a player waits for most of the time
+addEventListener("load", () => report(look, 4));
 """
 
 
@@ -313,21 +312,10 @@ def shown(pages):
     return [name for name, page in pages.items() if not page.redirect]
 
 
-@pytest.fixture(scope="module")
-def reports(book, shown):
-    """What each browser that is here, with no network, shows of each page: the probe sends it back.
-
-    They look at the same time: one draws while the other waits.
-    """
-    with ThreadPoolExecutor() as pool:
-        here = filter(browsers.installed, browsers.BROWSERS)
-        return {browser: pool.submit(browsers.reported, browser, PROBE, book, shown) for browser in here}
-
-
 @pytest.fixture(scope="module", params=browsers.BROWSERS)
-def seen(request, reports):
-    """What one browser shows of each page."""
-    return reports[installed(request.param)].result()
+def seen(request, book, shown):
+    """What a browser with no network shows of each page: the probe sends it back."""
+    return browsers.reported(installed(request.param), PROBE, book, shown)
 
 
 def test_axe_finds_nothing_that_keeps_readers_out(book, shown, record_property):
