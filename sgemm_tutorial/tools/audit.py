@@ -23,7 +23,7 @@ from .sampling import sample
 
 ROOT = PACKAGE.parent
 RECORD = RESULTS / "audited.json"
-SAMPLE = 3  # pages
+SAMPLE = 2  # pages
 AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
 
 # Shows each page in a window and lets axe look for what keeps readers out: all of its rules, wide; contrast in the dark

@@ -258,12 +258,17 @@ def test_small(drawn):
     } == {}
 
 
+@cache
+def width_of(text: str, size: float, weight: int | str) -> float:
+    font = FontProperties(family="DejaVu Sans", weight=weight)  # a wide one
+    return TextPath((0, 0), text, size, prop=font).get_extents().width
+
+
 def test_text_is_legible_and_on_the_page(drawn):
     for name, picture in drawn.items():
         for text in elements(picture, "text"):
             size = float(text.get("font-size").removesuffix("px"))
-            font = FontProperties(family="DejaVu Sans", weight=text.get("font-weight", 400))  # a wide one
-            width = TextPath((0, 0), text.text, size, prop=font).get_extents().width
+            width = width_of(text.text, size, text.get("font-weight", 400))
             share = {"start": 0, "middle": 0.5, "end": 1}[text.get("text-anchor")]
             left, y = float(text.get("x")) - share * width, float(text.get("y"))
             assert size >= 11 * picture.width / 640, name
