@@ -144,10 +144,13 @@ class Compiled:
     digest : str
         Of what it was made from and by which compiler, as `compiler.digest` gives it.
     used : Resources
+    mix : dict, optional
+        Its instructions by class, as `sass_mix` returns them, where chapters ask for that.
     """
 
     digest: str
     used: Resources
+    mix: dict[str, dict[str, int]] | None = None
 
 
 def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
@@ -212,11 +215,11 @@ def require(instance: Instance, architecture: str) -> None:
 
 
 @cache
-def recorded() -> dict[str, Resources]:
+def recorded() -> dict[str, Compiled]:
     """Return what is recorded, by digest."""
     if not RECORD.exists():
         return {}
-    return {of.digest: of.used for of in msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled]).values()}
+    return {of.digest: of for of in msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled]).values()}
 
 
 def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:

@@ -29,7 +29,8 @@ def resources(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Resourc
         The source does not compile, or ptxas's log lacks a figure.
     """
     kernel = find(kernel)
-    return compiler.recorded().get(compiler.digest(kernel.instance, architecture)) or allotted(kernel, architecture)
+    known = compiler.recorded().get(compiler.digest(kernel.instance, architecture))
+    return known.used if known else allotted(kernel, architecture)
 
 
 def allotted(kernel: Kernel, architecture: str) -> Resources:

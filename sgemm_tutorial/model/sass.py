@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from cuda.pathfinder import find_nvidia_binary_utility
 
+from .. import compiler
 from ..cache import cached
 from ..catalogue import find
 from ..compiler import ARCHITECTURE, Binary
@@ -263,7 +264,15 @@ def sass_mix(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> dict[str
     dict
         ``"kernel"``: class to count for all of it; ``"loop"``: the same for its hot loop (`hot_loop`).
     """
-    code = sass(kernel, architecture)
+    kernel = find(kernel)
+    known = compiler.recorded().get(compiler.digest(kernel.instance, architecture))
+    if known and known.mix:
+        return {part: dict(counts) for part, counts in known.mix.items()}
+    return mixed(sass(kernel, architecture))
+
+
+def mixed(code: Sequence[SassInstruction]) -> dict[str, dict[str, int]]:
+    """Return what `sass_mix` does of machine code, whatever is recorded."""
     return {"kernel": _count(code), "loop": _count(hot_loop(code))}
 
 

@@ -19,7 +19,7 @@ from ..errors import ArgumentError
 from ..hardware import LIMITS
 from ..kernel import Kernel
 from ..model import resources as model
-from ..model.sass import hot_loop, multiply_adds, sass, sass_table
+from ..model.sass import hot_loop, mixed, multiply_adds, sass, sass_table
 from ..progress import bar
 from ..records import files
 from . import mutants
@@ -110,9 +110,11 @@ def name_of(kernel: Kernel, architecture: str) -> str:
 def compiled(kernel: Kernel, architecture: str) -> Compiled:
     """Compile a kernel and return what the recording is to say of it."""
     looked_at = kernel in CATALOGUE or kernel in variants.HOPPER_STEPS
+    compared = architecture == compiler.ARCHITECTURE and kernel in variants.EVERY
     return Compiled(
         compiler.digest(kernel.instance, architecture),
         model.allotted(kernel, architecture),
+        mixed(sass(kernel, architecture)) if looked_at or compared else None,
         _loop(kernel, architecture) if looked_at else None,
     )
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from sgemm_tutorial import compiler, find, resources
+from sgemm_tutorial import compiler, find, resources, sass_mix
 from sgemm_tutorial.model import resources as model
 from sgemm_tutorial.tools import compiled
 
@@ -50,7 +50,8 @@ def test_the_sample_is_the_same_each_time(sampled):
 def recording(tmp_path, monkeypatch):
     """A recording of one kernel with figures that no compiler gives, and where it is."""
     figures = dataclasses.replace(model.allotted(NAIVE, "sm_90"), registers=7)
-    recorded = {compiler.digest(NAIVE.instance, "sm_90"): figures}
+    digest = compiler.digest(NAIVE.instance, "sm_90")
+    recorded = {digest: compiler.Compiled(digest, figures, {"kernel": {"FFMA": 9}, "loop": {"FFMA": 8}})}
     monkeypatch.setattr(compiler, "recorded", lambda: recorded)
     return figures
 
@@ -58,6 +59,8 @@ def recording(tmp_path, monkeypatch):
 def test_what_is_recorded_is_not_compiled(recording, monkeypatch):
     monkeypatch.setattr(compiler, "_compile", None)
     assert resources(NAIVE, "sm_90") == recording
+    assert sass_mix(NAIVE, "sm_90") == {"kernel": {"FFMA": 9}, "loop": {"FFMA": 8}}
+    compiler.require(NAIVE.instance, "sm_90")
 
 
 def test_of_anything_else_the_compiler_is_asked(recording, tmp_path, monkeypatch):
@@ -68,6 +71,7 @@ def test_of_anything_else_the_compiler_is_asked(recording, tmp_path, monkeypatch
     other = NAIVE.parameters["BM"] // 2
     for kernel, architecture in ((copy, "sm_90"), (NAIVE, "sm_80"), (NAIVE.variant(BM=other), "sm_90")):
         assert resources(kernel, architecture).registers > 7
+        assert sum(sass_mix(kernel, architecture)["kernel"].values()) > 9
     monkeypatch.setattr(compiler, "_toolchain", lambda: ("another",))
     assert resources(NAIVE).registers > 7
 
