@@ -210,12 +210,23 @@ def require(instance: Instance, architecture: str) -> None:
     CompileError, ArgumentError
         As `build` does.
     """
-    if architecture.startswith("sm") and digest(instance, architecture) not in recorded():
+    if architecture.startswith("sm") and not recorded(instance, architecture):
         build(instance, architecture)
 
 
+def recorded(instance: Instance, architecture: str) -> Compiled | None:
+    """Return what is recorded of an instance, if it was made of the very same and by this compiler.
+
+    Raises
+    ------
+    ArgumentError
+        As `build` does of architectures.
+    """
+    return _recorded().get(digest(instance, architecture))
+
+
 @cache
-def recorded() -> dict[str, Compiled]:
+def _recorded() -> dict[str, Compiled]:
     """Return what is recorded, by digest."""
     if not RECORD.exists():
         return {}

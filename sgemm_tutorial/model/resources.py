@@ -29,7 +29,7 @@ def resources(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Resourc
         The source does not compile, or ptxas's log lacks a figure.
     """
     kernel = find(kernel)
-    known = compiler.recorded().get(compiler.digest(kernel.instance, architecture))
+    known = compiler.recorded(kernel.instance, architecture)
     return known.used if known else allotted(kernel, architecture)
 
 

@@ -265,7 +265,7 @@ def sass_mix(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> dict[str
         ``"kernel"``: class to count for all of it; ``"loop"``: the same for its hot loop (`hot_loop`).
     """
     kernel = find(kernel)
-    known = compiler.recorded().get(compiler.digest(kernel.instance, architecture))
+    known = compiler.recorded(kernel.instance, architecture)
     if known and known.mix:
         return {part: dict(counts) for part, counts in known.mix.items()}
     return mixed(sass(kernel, architecture))

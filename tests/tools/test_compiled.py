@@ -52,7 +52,7 @@ def recording(tmp_path, monkeypatch):
     figures = dataclasses.replace(model.allotted(NAIVE, "sm_90"), registers=7)
     digest = compiler.digest(NAIVE.instance, "sm_90")
     recorded = {digest: compiler.Compiled(digest, figures, {"kernel": {"FFMA": 9}, "loop": {"FFMA": 8}})}
-    monkeypatch.setattr(compiler, "recorded", lambda: recorded)
+    monkeypatch.setattr(compiler, "_recorded", lambda: recorded)
     return figures
 
 
