@@ -168,7 +168,8 @@ class _Chart:
     @property
     def places(self) -> list[tuple[float, int]]:
         """Where the sizes are, from left to right, and which."""
-        return [(round(self._plot().x(size), 1), i) for i, size in enumerate(self.sizes)]
+        plot = self._plot()
+        return [(round(plot.x(size), 1), i) for i, size in enumerate(self.sizes)]
 
     def _plot(self) -> Plot:
         return Plot(Page(HEIGHT, WIDTH), (), (self.sizes[0], self.sizes[-1]), (0, self.most))
