@@ -54,12 +54,16 @@ async function show(name, width, height) {
   page.querySelectorAll("details").forEach(fold => fold.open = true);
   return {frame, page, view};
 }
-// Reports what `look` finds of each page, so many of which are looked at at a time.
+// Reports what `look` finds of each page, so many of which are looked at at a time, or where and why it could not.
 async function report(look, atOnce) {
   const found = {}, left = [...NAMES];
-  const go = async () => { for (let name; (name = left.shift());) found[name] = await look(name); };
-  await Promise.all(Array.from({length: atOnce}, go));
-  await fetch("/report", {method: "POST", body: JSON.stringify(found)});
+  const go = async () => {
+    for (let name; (name = left.shift());)
+      found[name] = await look(name).catch(error => { throw `${name}: ${error}\n${error.stack}`; });
+  };
+  const all = Promise.all(Array.from({length: atOnce}, go));
+  const body = JSON.stringify(await all.then(() => ({found}), failed => ({failed})));
+  await fetch("/report", {method: "POST", body});
 }
 """
 """What scripts begin with; each ends by calling `report` when the window has loaded."""
@@ -98,6 +102,8 @@ def reported(
 
     Raises
     ------
+    RuntimeError
+        The script failed on a page; the message has where and why.
     TimeoutError
         Nothing was reported in five minutes; the message ends with what the browser said.
     """
@@ -105,6 +111,9 @@ def reported(
     own = {"/probe": ("text/html", page.encode())}
     own |= {path: ("text/javascript", content) for path, content in (scripts or {}).items()}
     reports: queue.Queue[dict[str, Any]] = queue.Queue()
+
+    class Server(http.server.ThreadingHTTPServer):
+        request_queue_size = 128  # of five, the default, a browser that shows many pages at once is refused some files
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -126,7 +135,7 @@ def reported(
 
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,  # a browser may write there to its end
-        http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=book)) as server,
+        Server(("127.0.0.1", 0), functools.partial(Handler, directory=book)) as server,
         open(Path(folder, "log"), "w+") as log,
     ):
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -134,7 +143,7 @@ def reported(
         # TERM is for the whole group: a browser is several processes, and may be started by a script.
         process = subprocess.Popen(start, stdout=log, stderr=log, start_new_session=True)
         try:
-            return reports.get(timeout=PATIENCE)
+            report = reports.get(timeout=PATIENCE)
         except queue.Empty:
             log.seek(0)
             raise TimeoutError(f"{browser} reported nothing in {PATIENCE} seconds: {log.read()[-2000:]}") from None
@@ -143,3 +152,6 @@ def reported(
                 os.killpg(process.pid, signal.SIGTERM)
             process.wait(30)
             server.shutdown()
+    if "failed" in report:
+        raise RuntimeError(f"{browser} on {report['failed']}")
+    return report["found"]

@@ -4,6 +4,7 @@ import html.parser
 import json
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
@@ -222,8 +223,12 @@ async function drive(box, view) {
     const first = Math.min(3, controls[steps].values.length - 4);  // so that three can be played
     await link(begin.with(steps, first));
     await note("link");
+    const played = new Promise(done => {  // told at each change: who polls on a busy machine may come too late to pause
+      const watch = new view.MutationObserver(() => state()[steps] >= first + 2 && done());
+      watch.observe(box, {subtree: true, childList: true, attributes: true});
+    });
     box.querySelector("[aria-label=Play]").click();
-    await until(() => state()[steps] >= first + 2);
+    await played;
     box.querySelector("[aria-label=Pause]").click();
     await note("played", () => {});  // who plays is not followed
   }
@@ -295,7 +300,7 @@ async function look(name) {
   frame.remove();
   return seen;
 }
-addEventListener("load", () => report(look, 4));
+addEventListener("load", () => report(look, 16));
 """
 
 
@@ -312,13 +317,21 @@ def shown(pages):
     return [name for name, page in pages.items() if not page.redirect]
 
 
+@pytest.fixture(scope="module")
+def looks(book, shown):
+    """What each browser that is here will have seen: all look at the same time, as players let them wait."""
+    here = [browser for browser in browsers.BROWSERS if browsers.installed(browser)]
+    with ThreadPoolExecutor() as pool:
+        yield {browser: pool.submit(browsers.reported, browser, PROBE, book, shown) for browser in here}
+
+
 @pytest.fixture(scope="module", params=browsers.BROWSERS)
-def seen(request, book, shown):
+def seen(request, looks):
     """What a browser with no network shows of each page: the probe sends it back."""
-    return browsers.reported(installed(request.param), PROBE, book, shown)
+    return looks[installed(request.param)].result()
 
 
-def test_axe_finds_nothing_that_keeps_readers_out(book, shown, record_property):
+def test_axe_finds_nothing_that_keeps_readers_out(book, shown, looks, record_property):
     """Light and dark, wide and on a phone; which rules there are is axe's to know."""
     now = audit.digests(book)
     assert list(now) == shown
@@ -403,10 +416,8 @@ def test_players_show_what_they_carry(seen, book):
                 link = min(3, last - 3)
                 steps = {"forward": forward, "right": right, "left": right - 1, "slider": min(5, last), "link": link}
                 wanted |= {what: [*begin[:at], step, *begin[at + 1 :]] for what, step in steps.items()}
-                played = [
-                    wanted_of(data, [*begin[:at], step, *begin[at + 1 :]])[0] for step in range(link + 1, link + 4)
-                ]
-                assert states["played"]["said"] in played, (name, player)
+                played = wanted_of(data, [*begin[:at], link + 2, *begin[at + 1 :]])[0]
+                assert states["played"]["said"] == played, (name, player)
         lasts = [len(control["values"]) - 1 for control in controls]
         wanted["far"] = [0 if start else last for start, last in zip(begin, lasts, strict=True)]
         for i, pick in enumerate(data.get("picks", ())):
