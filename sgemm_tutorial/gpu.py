@@ -26,6 +26,11 @@ def available() -> bool:
     return cupy.cuda.is_available()
 
 
+def count() -> int:
+    """How many GPUs CuPy sees."""
+    return cupy.cuda.runtime.getDeviceCount() if available() else 0
+
+
 def capability() -> tuple[int, int]:
     """Compute capability of the current GPU, for example ``(9, 0)``.
 

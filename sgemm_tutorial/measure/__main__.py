@@ -23,7 +23,7 @@ from ..errors import ArgumentError, DeviceError, TutorialError
 from ..records import cards
 from ..records.provenance import provenance
 from ..table import Table
-from . import driver
+from . import driver, two_gpus
 from .recordings import COUNTS, GROUPS, NEEDS, RECORDINGS, TIMES, TOGETHER
 
 WELL, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
@@ -105,11 +105,18 @@ def _names(only: str | None) -> list[str]:
     asked = [name for word in words for name in GROUPS.get(word, (word,))]
     if not gpu.available() and asked != ["cost"]:
         raise DeviceError("no GPU: of all recordings, only cost is made without one")
-    names = [name for name in RECORDINGS if name in asked and (name not in NEEDS or shutil.which(NEEDS[name]))]
+    names = [name for name in RECORDINGS if name in asked and not _lacking(name)]
     for name in asked:
         if name not in names:
-            print(f"{name} is left out: {NEEDS[name]} is not on the PATH", file=sys.stderr)
+            print(f"{name} is left out: {_lacking(name)}", file=sys.stderr)
     return names
+
+
+def _lacking(name: str) -> str:
+    """Return why a recording cannot be made here, if it can't."""
+    if name in NEEDS and not shutil.which(NEEDS[name]):
+        return f"{NEEDS[name]} is not on the PATH"
+    return f"it takes {two_gpus.GPUS} GPUs" if name == "two_gpus" and gpu.count() < two_gpus.GPUS else ""
 
 
 def _left(plans: dict[str, driver.Plan], folder: Path) -> Table:

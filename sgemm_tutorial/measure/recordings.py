@@ -28,6 +28,7 @@ from . import (
     split_errors,
     sustained,
     tune,
+    two_gpus,
     wavefronts,
 )
 from .bench import plan
@@ -107,6 +108,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "tensor": _tensor,
     "hopper": _hopper,
     "sustained": sustained.plan,
+    "two_gpus": two_gpus.plan,
     "tune": lambda: tune.plan((*SQUARES, *SHAPES)),
     "squares": lambda: _timed("squares", (find("12"),), SQUARES, search=True),
     "shapes": lambda: _timed("shapes", (find("12"),), SHAPES, search=True),

@@ -1,0 +1,55 @@
+"""What products on two GPUs of one host take, by the way in which they come by B; see `sgemm_tutorial.several`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..cublas import Gemm
+from ..kernel import Kernel
+from . import files
+from .files import Recording, Sized
+from .timings import Ms
+
+
+@dataclass(frozen=True)
+class Divided(Sized):
+    """One kernel, or a routine of cuBLAS, at one size, on some GPUs in one way.
+
+    Attributes
+    ----------
+    gpus : int
+    way : str
+        One of `several.WAYS`; on one GPU all are the same.
+    alone : bool
+        Whether the panels only came, and nothing was multiplied.
+    ms, ms_p10, ms_p90 : float
+        Median, 10th and 90th percentile of the time until all GPUs had done their part.
+    """
+
+    gpus: int
+    way: str
+    alone: bool
+    ms: Ms
+    ms_p10: Ms
+    ms_p90: Ms
+
+    PROBLEM = ("size", "gpus", "way", "alone")
+
+    @property
+    def tflops(self) -> float:
+        """Rate in 10¹² operations per second, 2MNK of them on all GPUs together."""
+        return 2 * self.M * self.N * self.K / self.ms / 1e9
+
+
+def of(kernel: Kernel | Gemm, size: int, gpus: int = 1, way: str = "held", alone: bool = False) -> Divided:
+    """Return what is recorded of a kernel as it is now, or of a routine of cuBLAS, at M = N = K = `size`.
+
+    Raises
+    ------
+    ArgumentError
+        It is not recorded, or of other code.
+    """
+    points = files.load("two_gpus", Recording[Divided]).points
+    wanted = (size,) * 3, gpus, way, alone
+    found = [point for point in points if point.key[1:] == wanted]
+    return files.find(found, kernel, "two_gpus")[0]
