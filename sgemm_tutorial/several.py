@@ -1,13 +1,14 @@
-"""One product on several GPUs: each has a band of A's and C's rows and a panel of B's, and gets the other panels.
+"""One product on several GPUs: each has a band of A's and C's rows and a panel of B, and needs the other panels too.
 
-GPU p makes C_p ← α Σ_q A_pq B_q + βC_p, where A_pq is what of its band meets panel q. How the panels come is the *way*:
+How they come, and what they are, is the *way*:
 
-========= =============================================================================================================
-held      Every GPU has all of B beforehand: nothing comes. No other way can be faster.
+========= ===========================================================================================================
+held      Every GPU has all of B beforehand, and nothing comes. No other way can be faster.
 gathered  NCCL brings all panels to all GPUs. Then they multiply.
 ahead     Copy engines bring one panel after the other, while the GPU multiplies with those that are there.
+columns   The same with panels of B's columns and not of its rows: nothing is to be added to C, which has blocks.
 direct    Nothing is brought. The kernel reads its tiles of B where they are, in the other GPU's memory.
-========= =============================================================================================================
+========= ===========================================================================================================
 
 On NumPy arrays the GPUs are imagined: the simulator does the work of one after the other.
 """
@@ -30,7 +31,9 @@ from .cublas import Gemm
 from .errors import ArgumentError, DeviceError
 from .kernel import Kernel
 
-WAYS = ("held", "gathered", "ahead", "direct")
+WAYS = ("held", "gathered", "ahead", "columns", "direct")
+WHOLE = ("held", "gathered")
+"""Ways in which all of B is there before it is multiplied with."""
 ALREADY = 704
 """CUDA's word for access that was given before: ``cudaErrorPeerAccessAlreadyEnabled``."""
 
@@ -43,57 +46,53 @@ class Part:
     ----------
     device : int or None
         The GPU's number; None if it is imagined.
-    A : tuple of array, shapes (M_p, K_q)
-        Its band of A, cut where B is, or whole where all of B is there before it multiplies.
-    B : array, shape (K, N)
-        Room for all of B. Of what it doesn't have yet, every element is NaN.
-    C : array, shape (M_p, N)
-        Its band of C.
+    A : tuple of array
+        Its band of A, whole, or cut where panels of B's rows are.
+    B : tuple of array
+        All panels of B, one behind the other in memory. Of those that it doesn't have yet, every element is NaN.
+    C : tuple of array
+        Its band of C, whole, or cut where panels of B's columns are.
     """
 
     device: int | None
     A: tuple[Any, ...]
-    B: Any
-    C: Any
+    B: tuple[Any, ...]
+    C: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One product of a GPU.
+    """One product of a GPU: with which panel, and of what; and whether it is the first that C gets."""
 
-    Attributes
-    ----------
-    panel : slice
-        Which rows of B it is with.
-    source : int
-        The GPU that has them to begin with.
-    A, B : array
-        The operands.
-    """
-
-    panel: slice
-    source: int
+    panel: int
     A: Any
     B: Any
+    C: Any
+    first: bool
 
 
 def cut(length: int, parts: int) -> list[slice]:
-    """Return where to cut a side so that no two parts differ by more than one row."""
-    ends = [length * part // parts for part in range(parts + 1)]
-    return [slice(*pair) for pair in pairwise(ends)]
+    """Return where to cut a side, so that no two parts differ by more than one."""
+    return [slice(*ends) for ends in pairwise(length * part // parts for part in range(parts + 1))]
 
 
 def steps(parts: Sequence[Part], number: int, way: str) -> list[Step]:
     """Return the products of a GPU in their order.
 
-    It begins with its own panel and goes on to those of the next GPUs, so that no two ask the same one at a time.
+    It begins with its own panel and goes on to the next GPU's, and so on: no two GPUs ask a third at a time.
     """
-    part, panels = parts[number], cut(len(parts[0].B), len(parts))
-    if len(part.A) == 1:
-        return [Step(slice(0, len(part.B)), number, part.A[0], part.B)]
-    order = [(number + step) % len(parts) for step in range(len(parts))]
-    has = {q: parts[q if way == "direct" else number].B for q in order}
-    return [Step(panels[q], q, part.A[q], has[q][panels[q]]) for q in order]
+    part = parts[number]
+    if way in WHOLE:
+        (A,), (C,) = part.A, part.C
+        return [Step(number, A, _joined(part.B), C, True)]
+    found = []
+    for step in range(len(parts)):
+        q = (number + step) % len(parts)
+        B = (parts[q] if way == "direct" else part).B[q]
+        by_columns = way == "columns"
+        A, C = part.A[0 if by_columns else q], part.C[q if by_columns else 0]
+        found.append(Step(q, A, B, C, by_columns or step == 0))
+    return found
 
 
 def multiply(
@@ -109,8 +108,8 @@ def multiply(
 ) -> Any:
     """Compute C ← αAB + βC on several GPUs: on the first ones for CuPy arrays, on imagined ones for NumPy arrays.
 
-    It spreads the operands, multiplies and gathers C, to check a way or to try one. Who multiplies more than once calls
-    `spread` and `launch`, and leaves the parts where they are.
+    It spreads the operands, multiplies, and puts C together, to check a way or to try one. Who multiplies more than
+    once calls `spread` and `launch`, and leaves the parts where they are.
 
     Parameters
     ----------
@@ -139,14 +138,15 @@ def multiply(
     problem = operands.check(A, B, C, alpha, beta, kernel.types)
     if isinstance(kernel, Gemm) and not problem.on_gpu:
         raise ArgumentError("A", "a NumPy array", "a CuPy array: cuBLAS runs on a GPU")
-    parts = spread(A, B, None if problem.fresh_C else problem.C, gpus, way, kernel.types)
-    if problem.on_gpu:
-        with gpu.reported(kernel.name):
+    with gpu.reported(kernel.name) if problem.on_gpu else contextlib.nullcontext():
+        parts = spread(A, B, C, gpus, way, kernel.types)
+        if problem.on_gpu:
             launch(kernel, parts, way, alpha, beta)()
-    else:
-        simulated(kernel, parts, way, alpha, beta)
-    for band, part in zip(cut(problem.M, gpus), parts, strict=True):
-        problem.C[band] = _moved(part.C)
+        else:
+            simulated(kernel, parts, way, alpha, beta)
+        for rows, part in zip(cut(problem.M, gpus), parts, strict=True):
+            for columns, block in zip(cut(problem.N, len(part.C)), part.C, strict=True):
+                problem.C[rows, columns] = _moved(block)
     return problem.C
 
 
@@ -168,18 +168,24 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -
     if real and gpu.count() < gpus:
         raise DeviceError(f"{gpus} GPUs are wanted, and CuPy sees {gpu.count()}; NumPy arrays run on imagined ones")
     (M, K), N, xp, parts = A.shape, B.shape[1], cupy if real else np, []
-    panels = cut(K, gpus)
-    for number, band in enumerate(cut(M, gpus)):
-        blocks = [A[band]] if way in ("held", "gathered") else [A[band, panel] for panel in panels]
-        blocks = [xp.ascontiguousarray(block) for block in blocks]
-        has = slice(0, K) if way == "held" else panels[number]
-        own = B[has]
-        rows = None if C is None else C[band]
+    by_columns = way == "columns"
+    depths = cut(K, 1 if way in WHOLE or by_columns else gpus)
+    widths = cut(N, gpus if by_columns else 1)
+    panels = [B[:, at] if by_columns else B[at] for at in cut(N if by_columns else K, gpus)]
+    for number, rows in enumerate(cut(M, gpus)):
         with _on(number if real else None):
-            room = xp.full((K, N), np.nan, types.operand)
-            room[has] = _moved(own)
-            mine = xp.full((band.stop - band.start, N), np.nan, types.result) if rows is None else _moved(rows).copy()
-            parts.append(Part(number if real else None, tuple(map(_moved, blocks)), room, mine))
+            room, ends = xp.full(K * N, np.nan, types.operand), np.cumsum([panel.size for panel in panels])
+            own = [room[end - panel.size : end].reshape(panel.shape) for panel, end in zip(panels, ends, strict=True)]
+            for q, panel in enumerate(panels):
+                if way == "held" or q == number:
+                    own[q][...] = _moved(panel)
+            bands = [_moved(A[rows, at]) for at in depths]
+            shapes = [(rows.stop - rows.start, at.stop - at.start) for at in widths]
+            sums = [xp.full(shape, np.nan, types.result) for shape in shapes]
+            for sum_, at in zip(sums, widths, strict=True):
+                if C is not None:
+                    sum_[...] = _moved(C[rows, at])
+        parts.append(Part(number if real else None, tuple(bands), tuple(own), tuple(sums)))
     return parts
 
 
@@ -187,12 +193,12 @@ def simulated(kernel: Kernel, parts: Sequence[Part], way: str, alpha: float = 1.
     """Do the work of imagined GPUs, one after the other, updating each part's C."""
     for number, part in enumerate(parts):
         if way == "gathered":
-            for panel, source in zip(cut(len(part.B), len(parts)), parts, strict=True):
-                part.B[panel] = source.B[panel]
+            for q, source in enumerate(parts):
+                part.B[q][...] = source.B[q]
         for step in steps(parts, number, way):
-            if way == "ahead":
-                step.B[...] = parts[step.source].B[step.panel]
-            kernel(step.A, step.B, part.C, alpha, beta if step.source == number else 1.0)
+            if way in ("ahead", "columns"):
+                step.B[...] = parts[step.panel].B[step.panel]
+            kernel(step.A, step.B, step.C, alpha, beta if step.first else 1.0)
 
 
 def launch(
@@ -218,17 +224,16 @@ def launch(
     """
     reached = [_reaches(one.device, other.device) for one, other in permutations(parts, 2)]
     if way == "direct" and not all(reached):
-        raise DeviceError("direct: these GPUs cannot read each other's memory; gathered and ahead need not")
+        raise DeviceError("direct: these GPUs cannot read each other's memory; the other ways need not")
     lanes = [_Lane(part, steps(parts, number, way)) for number, part in enumerate(parts)]
     products = []
     for lane in lanes if not alone else ():
         with _on(lane.part.device):
             for step in lane.steps:
-                scale = beta if step.source == lane.steps[0].source else 1.0
-                problem = operands.check(step.A, step.B, lane.part.C, alpha, scale, kernel.types)
+                problem = operands.check(step.A, step.B, step.C, alpha, beta if step.first else 1.0, kernel.types)
                 make = cublas.launch if isinstance(kernel, Gemm) else kernel.launcher
-                products.append((lane, step, make(problem)))
-    gather = _gatherer(lanes) if way == "gathered" else lambda: None
+                products.append((lane, step.panel, make(problem)))
+    gather = _gatherer(lanes) if way == "gathered" else None
     begun = cupy.cuda.Event(disable_timing=True)
 
     def queue() -> None:
@@ -237,13 +242,14 @@ def launch(
         for lane in lanes:
             lane.multiplies.wait_event(begun)
             lane.copies.wait_event(begun)
-        gather()
-        for lane in lanes if way == "ahead" else ():
+        if gather:
+            gather()
+        for lane in lanes if way in ("ahead", "columns") else ():
             lane.fetch(parts)
-        for lane, step, product in products:
+        for lane, panel, product in products:
             with _on(lane.part.device), lane.multiplies:
-                if step.source in lane.there:
-                    lane.multiplies.wait_event(lane.there[step.source])
+                if panel in lane.there:
+                    lane.multiplies.wait_event(lane.there[panel])
                 product()
         for lane in lanes:
             lane.finish(here)
@@ -263,14 +269,15 @@ class _Lane:
 
     def fetch(self, parts: Sequence[Part]) -> None:
         """Queue the copies of all panels that are elsewhere, in the order of the steps."""
-        copy, device = cupy.cuda.runtime.memcpyPeerAsync, self.part.device
-        with _on(device):
+        copy, here = cupy.cuda.runtime.memcpyPeerAsync, self.part.device
+        with _on(here):
             for step in self.steps[1:]:
-                source = parts[step.source].B[step.panel]
-                copy(step.B.data.ptr, device, source.data.ptr, step.source, source.nbytes, self.copies.ptr)
-                if step.source not in self.there:
-                    self.there[step.source] = cupy.cuda.Event(disable_timing=True)
-                self.there[step.source].record(self.copies)
+                source = parts[step.panel]
+                copy(
+                    step.B.data.ptr, here, source.B[step.panel].data.ptr, source.device, step.B.nbytes, self.copies.ptr
+                )
+                there = self.there.setdefault(step.panel, cupy.cuda.Event(disable_timing=True))
+                there.record(self.copies)
 
     def finish(self, stream: Any) -> None:
         """Let a stream wait for all that was queued."""
@@ -287,16 +294,14 @@ def _gatherer(lanes: Sequence[_Lane]) -> Callable[[], None]:
         reason = str(error).splitlines()[0]
         raise DeviceError(f"NCCL does not load: pip install nvidia-nccl-cu13 ({reason})") from error
     team = _team(tuple(lane.part.device for lane in lanes))
-    panels = cut(len(lanes[0].part.B), len(lanes))
 
     def gather() -> None:
         nccl.groupStart()
         for member, lane in zip(team, lanes, strict=True):
             with _on(lane.part.device):
-                for root, panel in enumerate(panels):
-                    rows = lane.part.B[panel]
-                    place, stream = rows.data.ptr, lane.multiplies.ptr
-                    member.broadcast(place, place, rows.nbytes, nccl.NCCL_INT8, root, stream)
+                for root, panel in enumerate(lane.part.B):
+                    place, stream = panel.data.ptr, lane.multiplies.ptr
+                    member.broadcast(place, place, panel.nbytes, nccl.NCCL_INT8, root, stream)
         nccl.groupEnd()
 
     return gather
@@ -329,12 +334,21 @@ def _on(device: int | None) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext() if device is None else cupy.cuda.Device(device)
 
 
+def _joined(panels: Sequence[Any]) -> Any:
+    """Return panels of rows that lie one behind the other as the one matrix that they are."""
+    shape = sum(len(panel) for panel in panels), panels[0].shape[1]
+    if isinstance(panels[0], np.ndarray):
+        return np.lib.stride_tricks.as_strided(panels[0], shape)
+    return cupy.ndarray(shape, panels[0].dtype, panels[0].data)
+
+
 def _moved(array: Any) -> Any:
-    """Return an array's copy on the current GPU; NumPy's itself."""
+    """Return a contiguous copy on the current GPU; of NumPy's beside it."""
     if isinstance(array, np.ndarray):
-        return array
+        return np.array(array, order="C")
+    with array.device:
+        array = cupy.ascontiguousarray(array)
+        cupy.cuda.runtime.deviceSynchronize()
     own = cupy.empty(array.shape, array.dtype)
-    here, there = own.device.id, array.device.id
-    cupy.cuda.runtime.deviceSynchronize()
-    cupy.cuda.runtime.memcpyPeer(own.data.ptr, here, array.data.ptr, there, array.nbytes)
+    cupy.cuda.runtime.memcpyPeer(own.data.ptr, own.device.id, array.data.ptr, array.device.id, array.nbytes)
     return own
