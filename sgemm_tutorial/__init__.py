@@ -1,6 +1,6 @@
 """Launch, check, simulate, time and draw the kernels of the book."""
 
-from . import correctness, cublas, draw, gpu, hardware, variants
+from . import correctness, cublas, draw, gpu, hardware, several, variants
 from .accesses import owners, request
 from .catalogue import CATALOGUE, LADDER, find
 from .correctness import check, matrices, suite, summary
@@ -81,6 +81,7 @@ __all__ = [
     "sass_mix",
     "sass_table",
     "scoreboard",
+    "several",
     "show",
     "simulate",
     "suite",

@@ -16,10 +16,12 @@ On NumPy arrays the GPUs are imagined: the simulator does the work of one after 
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, permutations
+from types import ModuleType
 from typing import Any
 
 import cupy
@@ -288,11 +290,7 @@ class _Lane:
 
 def _gatherer(lanes: Sequence[_Lane]) -> Callable[[], None]:
     """Return a function that queues NCCL's part: each GPU sends its panel to all, a broadcast for each of them."""
-    try:
-        from cupy.cuda import nccl
-    except ImportError as error:
-        reason = str(error).splitlines()[0]
-        raise DeviceError(f"NCCL does not load: pip install nvidia-nccl-cu13 ({reason})") from error
+    nccl = _nccl()
     team = _team(tuple(lane.part.device for lane in lanes))
 
     def gather() -> None:
@@ -309,9 +307,16 @@ def _gatherer(lanes: Sequence[_Lane]) -> Callable[[], None]:
 
 @lru_cache
 def _team(devices: tuple[int, ...]) -> list[Any]:
-    from cupy.cuda import nccl
+    return _nccl().NcclCommunicator.initAll(list(devices))
 
-    return nccl.NcclCommunicator.initAll(list(devices))
+
+def _nccl() -> ModuleType:
+    """Return CuPy's binding of NCCL, which loads the library when it is first asked for."""
+    with warnings.catch_warnings(action="ignore"):  # it warns, and what it says is raised here
+        from cupy.cuda import nccl
+    if not nccl.available:
+        raise DeviceError("NCCL does not load: pip install nvidia-nccl-cu13")
+    return nccl
 
 
 @lru_cache

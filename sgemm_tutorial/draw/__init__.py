@@ -3,7 +3,7 @@
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`,
 `fragments` and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
 happens when, and `charts`, `spread` and `climb` draw numbers. `player` makes pictures that move, or that a reader sets:
-`reads` of a warp's requests, `tile_layouts` of a tile in shared memory, `tile_walk` of who has
+`reads` of a warp's requests, `panels` of several GPUs, `tile_layouts` of a tile in shared memory, `tile_walk` of who has
 what of tiles, as `staged` reads it off a trace, `pipeline` of the stages of a pipeline.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
@@ -21,6 +21,7 @@ from .maps import access_map, tiles
 from .memories import memories
 from .outer import outer_product
 from .owners import hierarchy
+from .panels import panels
 from .pipeline import Ring, pipeline
 from .player import Area, Computed, Control, Layer, Pick, Player, Preset, film, looked_up
 from .reads import warp_reads
@@ -63,6 +64,7 @@ __all__ = [
     "lowering",
     "memories",
     "outer_product",
+    "panels",
     "parts",
     "pipeline",
     "prediction",
