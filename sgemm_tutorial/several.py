@@ -224,7 +224,7 @@ def launch(
     DeviceError
         There is no NCCL where the way needs it, or a GPU cannot read another's memory.
     """
-    reached = [_reaches(one.device, other.device) for one, other in permutations(parts, 2)]
+    reached = [reaches(one.device, other.device) for one, other in permutations(parts, 2)]
     if way == "direct" and not all(reached):
         raise DeviceError("direct: these GPUs cannot read each other's memory; the other ways need not")
     lanes = [_Lane(part, steps(parts, number, way)) for number, part in enumerate(parts)]
@@ -320,8 +320,8 @@ def _nccl() -> ModuleType:
 
 
 @lru_cache
-def _reaches(device: int, other: int) -> bool:
-    """Let a GPU read another's memory, and return whether it can."""
+def reaches(device: int, other: int) -> bool:
+    """Let a GPU read another's memory, if it can, and return whether it can."""
     runtime = cupy.cuda.runtime
     if not runtime.deviceCanAccessPeer(device, other):
         return False

@@ -3,8 +3,8 @@
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`,
 `fragments` and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
 happens when, and `charts`, `spread` and `climb` draw numbers. `player` makes pictures that move, or that a reader sets:
-`reads` of a warp's requests, `panels` of several GPUs, `tile_layouts` of a tile in shared memory, `tile_walk` of who has
-what of tiles, as `staged` reads it off a trace, `pipeline` of the stages of a pipeline.
+`reads` of a warp's requests, `tile_layouts` of a tile in shared memory, `tile_walk` of who has what of tiles, as
+`staged` reads it off a trace, `pipeline` of the stages of a pipeline, `panels` of several GPUs.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
 """
 

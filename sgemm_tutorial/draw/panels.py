@@ -60,7 +60,7 @@ def _ground(place: Operands, way: str) -> Figure:
         mine = [_block(place.matrices[name], None, number) for name in "AC"]
         sheet.boxes([*mine, _panel(place, way, number)], (colour, 0.15), edgecolor=colour)
     for name, matrix in place.matrices.items():
-        x, y, width, height = matrix.whole
+        x, y, _, height = matrix.whole
         sheet.boxes([matrix.whole], edgecolor=INK)
         sheet.text(x, y + height + 19 if name == "C" else y - 8, name)
     return sheet.finish(

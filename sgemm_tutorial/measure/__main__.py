@@ -24,7 +24,7 @@ from ..records import cards
 from ..records.provenance import provenance
 from ..table import Table
 from . import driver, two_gpus
-from .recordings import COUNTS, GROUPS, NEEDS, RECORDINGS, TIMES, TOGETHER
+from .recordings import COUNTS, GROUPS, NEEDS, ON_TWO, RECORDINGS, TIMES, TOGETHER
 
 WELL, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
@@ -116,7 +116,7 @@ def _lacking(name: str) -> str:
     """Return why a recording cannot be made here, if it can't."""
     if name in NEEDS and not shutil.which(NEEDS[name]):
         return f"{NEEDS[name]} is not on the PATH"
-    return f"it takes {two_gpus.GPUS} GPUs" if name == "two_gpus" and gpu.count() < two_gpus.GPUS else ""
+    return f"it takes {two_gpus.GPUS} GPUs" if name in ON_TWO and gpu.count() < two_gpus.GPUS else ""
 
 
 def _left(plans: dict[str, driver.Plan], folder: Path) -> Table:

@@ -109,6 +109,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "hopper": _hopper,
     "sustained": sustained.plan,
     "two_gpus": two_gpus.plan,
+    "reach": two_gpus.reach_plan,
     "tune": lambda: tune.plan((*SQUARES, *SHAPES)),
     "squares": lambda: _timed("squares", (find("12"),), SQUARES, search=True),
     "shapes": lambda: _timed("shapes", (find("12"),), SHAPES, search=True),
@@ -145,3 +146,5 @@ TOGETHER = (("checksums", "occupancy", "accuracy", "split_errors"), ("fuzz",), (
 """Of `CHECKS`, what one process makes."""
 NEEDS = dict.fromkeys(COUNTS, "ncu") | {"sanitizer": "compute-sanitizer"}
 """The programs without which a recording cannot be made."""
+ON_TWO = ("two_gpus", "reach")
+"""The recordings for which it takes two GPUs."""

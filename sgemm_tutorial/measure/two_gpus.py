@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
 import cupy
+import numpy as np
 
 from .. import correctness, cublas, gpu, several
 from ..catalogue import find
 from ..records import files
+from ..records.ceilings import READS, THREADS
 from ..records.files import Recording
 from ..records.sizes import sizes_of
-from ..records.two_gpus import Divided
+from ..records.two_gpus import Divided, Reach
 from . import timing
 from .driver import Item, Plan
 
 GPUS = 2
 SIZES = sizes_of((2048, 4096, 8192, 16384))
+READS_OF, READS_EACH = (16 << 20, 64 << 20, 512 << 20), 20
+"""Bytes of arrays that are read again and again, and how often a launch reads them."""
 SAMPLING = {"samples": 11, "least_samples": 5, "seconds": 1.5, "warm_s": (0.1, 0.6)}
 
 
@@ -52,3 +57,27 @@ def measure(missing: Sequence[Item]) -> Iterator[Divided]:
             M, N, K = size
             times = {"ms": of.median_ms, "ms_p10": of.p10_ms, "ms_p90": of.p90_ms}
             yield Divided(**files.of(kernel), M=M, N=N, K=K, gpus=gpus, way=way, alone=alone, **times)
+
+
+def reach_plan() -> Plan:
+    """Return the plan of what it takes to read memory, a GPU's own and the other's."""
+    items = [(READS, size, far) for size in READS_OF for far in (False, True)]
+    return Plan("reach", Recording[Reach], items, reach, {"reads": READS_EACH}, lambda item: 0.5)
+
+
+def reach(missing: Sequence[Item]) -> Iterator[Reach]:
+    """Measure how fast a kernel reads arrays here and there, and yield it."""
+    blocks, out = 8 * gpu.place()[1], cupy.empty(1, np.float32)
+    function = gpu.load(READS.instance)
+    several.reaches(0, 1)
+    launches = {}
+    for _, size, far in missing:
+        with cupy.cuda.Device(int(far)):
+            array = cupy.zeros(size, np.uint8)
+            cupy.cuda.runtime.deviceSynchronize()
+        arguments = np.int32(READS_EACH), np.uint64(size // 16), array, out
+        launches[f"{size} {far}"] = partial(function, (blocks,), (THREADS,), arguments)
+    taken = timing.time_interleaved(launches, **SAMPLING)
+    for (kernel, size, far), of in zip(missing, taken.values(), strict=True):
+        times = {"ms": of.median_ms, "ms_p10": of.p10_ms, "ms_p90": of.p90_ms}
+        yield Reach(**files.of(kernel), bytes=size, far=far, reads=READS_EACH, **times)

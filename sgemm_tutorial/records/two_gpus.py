@@ -1,4 +1,7 @@
-"""What products on two GPUs of one host take, by the way in which they come by B; see `sgemm_tutorial.several`."""
+"""What products on two GPUs of one host take, by the way in which they come by B, and reading through their link.
+
+See `sgemm_tutorial.several`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from dataclasses import dataclass
 from ..cublas import Gemm
 from ..kernel import Kernel
 from . import files
-from .files import Recording, Sized
+from .ceilings import READS
+from .files import Measured, Recording, Sized
 from .timings import Ms
 
 
@@ -39,6 +43,49 @@ class Divided(Sized):
     def tflops(self) -> float:
         """Rate in 10¹² operations per second, 2MNK of them on all GPUs together."""
         return 2 * self.M * self.N * self.K / self.ms / 1e9
+
+
+@dataclass(frozen=True)
+class Reach(Measured):
+    """What it takes to read an array again and again, in a GPU's own memory or in another GPU's.
+
+    Attributes
+    ----------
+    bytes : int
+        Of the array.
+    far : bool
+        Whether it lies in another GPU's memory.
+    reads : int
+        How often one launch reads it.
+    ms, ms_p10, ms_p90 : float
+        Median, 10th and 90th percentile of the device time of one launch.
+    """
+
+    bytes: int
+    far: bool
+    reads: int
+    ms: Ms
+    ms_p10: Ms
+    ms_p90: Ms
+
+    PROBLEM = ("bytes", "far")
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second."""
+        return self.bytes * self.reads / self.ms * 1e3
+
+
+def reach(size: int, far: bool) -> Reach:
+    """Return what is recorded of reading an array of that many bytes.
+
+    Raises
+    ------
+    ArgumentError
+        It is not recorded, or of other code.
+    """
+    points = [p for p in files.load("reach", Recording[Reach]).points if (p.bytes, p.far) == (size, far)]
+    return files.find(points, READS, "reach")[0]
 
 
 def of(kernel: Kernel | Gemm, size: int, gpus: int = 1, way: str = "held", alone: bool = False) -> Divided:
