@@ -16,6 +16,7 @@ On NumPy arrays the GPUs are imagined: the simulator does the work of one after 
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -185,6 +186,8 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -
             for sum_, at in zip(sums, widths, strict=True):
                 if C is not None:
                     sum_[...] = _moved(C[rows, at])
+            if real:  # the streams of `launch` don't wait for this GPU's own
+                cupy.cuda.runtime.deviceSynchronize()
         parts.append(Part(number if real else None, tuple(bands), tuple(own), tuple(sums)))
     return parts
 
@@ -288,11 +291,7 @@ class _Lane:
 
 def _gatherer(lanes: Sequence[_Lane]) -> Callable[[], None]:
     """Return a function that queues NCCL's part: each GPU sends its panel to all, a broadcast for each of them."""
-    try:
-        from cupy.cuda import nccl
-    except ImportError as error:
-        reason = str(error).splitlines()[0]
-        raise DeviceError(f"NCCL does not load: pip install nvidia-nccl-cu13 ({reason})") from error
+    nccl = _nccl()
     team = _team(tuple(lane.part.device for lane in lanes))
 
     def gather() -> None:
@@ -309,9 +308,17 @@ def _gatherer(lanes: Sequence[_Lane]) -> Callable[[], None]:
 
 @lru_cache
 def _team(devices: tuple[int, ...]) -> list[Any]:
-    from cupy.cuda import nccl
+    return _nccl().NcclCommunicator.initAll(list(devices))
 
-    return nccl.NcclCommunicator.initAll(list(devices))
+
+def _nccl() -> Any:
+    """Return CuPy's binding of NCCL, which only warns where it does not load, and is empty."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from cupy.cuda import nccl
+    if not nccl.available:
+        raise DeviceError("NCCL does not load: pip install nvidia-nccl-cu13")
+    return nccl
 
 
 @lru_cache
