@@ -187,6 +187,8 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -
             for sum_, at in zip(sums, widths, strict=True):
                 if C is not None:
                     sum_[...] = _moved(C[rows, at])
+            if real:  # the streams of `launch` don't wait for this GPU's own
+                cupy.cuda.runtime.deviceSynchronize()
         parts.append(Part(number if real else None, tuple(bands), tuple(own), tuple(sums)))
     return parts
 
