@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, permutations
+from numbers import Integral
 from types import ModuleType
 from typing import Any
 
@@ -136,7 +137,7 @@ def multiply(
     SimulationFault
         As for calling the kernel.
     """
-    kernel = find(kernel) if isinstance(kernel, str) else kernel
+    kernel = kernel if isinstance(kernel, Gemm) else find(kernel)
     problem = operands.check(A, B, C, alpha, beta, kernel.types)
     if isinstance(kernel, Gemm) and not problem.on_gpu:
         raise ArgumentError("A", "a NumPy array", "a CuPy array: cuBLAS runs on a GPU")
@@ -153,7 +154,18 @@ def multiply(
 
 
 def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -> list[Part]:
-    """Return the parts of a product, each copied to where it belongs; without C, its bands hold nothing yet.
+    """Return the parts of a product, each copied to where it belongs.
+
+    Parameters
+    ----------
+    A, B, C : array, shapes (M, K), (K, N) and (M, N)
+        CuPy arrays on one GPU, or NumPy arrays. C may be None: then its bands hold NaNs.
+    gpus : int
+        The first of the GPUs are taken.
+    way : str
+        One of `WAYS`.
+    types : Types
+        Of the elements.
 
     Raises
     ------
@@ -164,8 +176,8 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -
     """
     if way not in WAYS:
         raise ArgumentError("way", repr(way), f"one of {', '.join(WAYS)}")
-    if gpus < 1:
-        raise ArgumentError("gpus", str(gpus), "1 or more")
+    if not isinstance(gpus, Integral) or gpus < 1:
+        raise ArgumentError("gpus", repr(gpus), "a whole number, 1 or more")
     real = isinstance(A, cupy.ndarray)
     if real and gpu.count() < gpus:
         raise DeviceError(f"{gpus} GPUs are wanted, and CuPy sees {gpu.count()}; NumPy arrays run on imagined ones")
@@ -194,7 +206,22 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -
 
 
 def simulated(kernel: Kernel, parts: Sequence[Part], way: str, alpha: float = 1.0, beta: float = 0.0) -> None:
-    """Do the work of imagined GPUs, one after the other, updating each part's C."""
+    """Do the work of imagined GPUs, one after the other, updating each part's C.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    parts : sequence of Part
+        As `spread` returns them for this way, of NumPy arrays.
+    way : str
+        One of `WAYS`.
+    alpha, beta : float
+
+    Raises
+    ------
+    SimulationFault, UnsupportedInstruction
+        As for calling the kernel.
+    """
     for number, part in enumerate(parts):
         if way == "gathered":
             for q, source in enumerate(parts):
@@ -209,6 +236,8 @@ def launch(
     kernel: Kernel | Gemm, parts: Sequence[Part], way: str, alpha: float = 1.0, beta: float = 0.0, alone: bool = False
 ) -> Callable[[], None]:
     """Return a function that queues the whole product behind the current stream, and lets that wait for its end.
+
+    Only the current stream of the current GPU is waited for: what was queued elsewhere has to be done before.
 
     Parameters
     ----------
@@ -296,20 +325,32 @@ def _gatherer(lanes: Sequence[_Lane]) -> Callable[[], None]:
     team = _team(tuple(lane.part.device for lane in lanes))
 
     def gather() -> None:
-        nccl.groupStart()
-        for member, lane in zip(team, lanes, strict=True):
-            with _on(lane.part.device):
-                for root, panel in enumerate(lane.part.B):
-                    place, stream = panel.data.ptr, lane.multiplies.ptr
-                    member.broadcast(place, place, panel.nbytes, nccl.NCCL_INT8, root, stream)
-        nccl.groupEnd()
+        with _reported(nccl):
+            nccl.groupStart()
+            for member, lane in zip(team, lanes, strict=True):
+                with _on(lane.part.device):
+                    for root, panel in enumerate(lane.part.B):
+                        place, stream = panel.data.ptr, lane.multiplies.ptr
+                        member.broadcast(place, place, panel.nbytes, nccl.NCCL_INT8, root, stream)
+            nccl.groupEnd()
 
     return gather
 
 
 @lru_cache
 def _team(devices: tuple[int, ...]) -> list[Any]:
-    return _nccl().NcclCommunicator.initAll(list(devices))
+    nccl = _nccl()
+    with _reported(nccl):
+        return nccl.NcclCommunicator.initAll(list(devices))
+
+
+@contextlib.contextmanager
+def _reported(nccl: ModuleType) -> Iterator[None]:
+    """Turn NCCL's errors into a DeviceError."""
+    try:
+        yield
+    except nccl.NcclError as error:
+        raise DeviceError(f"NCCL failed: {error}") from error
 
 
 def _nccl() -> ModuleType:

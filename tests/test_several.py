@@ -174,7 +174,8 @@ A, B, C = floats(4, 3), floats(3, 5), floats(4, 5)
     ("arguments", "more", "text"),
     [
         ((A, B), {"way": "by post"}, "way: got 'by post', needs one of held, gathered, ahead, columns, direct"),
-        ((A, B), {"gpus": 0}, "gpus: got 0, needs 1 or more"),
+        ((A, B), {"gpus": 0}, "gpus: got 0, needs a whole number, 1 or more"),
+        ((A, B), {"gpus": 2.0}, "gpus: got 2.0, needs a whole number"),
         ((A, A), {}, r"B: got shape \(4, 3\), needs \(3, N\)"),
         ((A, B, A), {}, r"C: got shape \(4, 3\), needs \(4, 5\)"),
         ((A.astype(np.float64), B), {}, "A: got dtype <f8"),

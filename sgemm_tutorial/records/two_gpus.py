@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..cublas import Gemm
+from ..errors import ArgumentError
 from ..kernel import Kernel
 from . import files
 from .ceilings import READS
@@ -96,7 +97,8 @@ def of(kernel: Kernel | Gemm, size: int, gpus: int = 1, way: str = "held", alone
     ArgumentError
         It is not recorded, or of other code.
     """
-    points = files.load("two_gpus", Recording[Divided]).points
     wanted = (size,) * 3, gpus, way, alone
-    found = [point for point in points if point.key[1:] == wanted]
-    return files.find(found, kernel, "two_gpus")[0]
+    for point in files.find(files.load("two_gpus", Recording[Divided]).points, kernel, "two_gpus"):
+        if point.key[1:] == wanted:
+            return point
+    raise ArgumentError("size, gpus, way, alone", f"{size}, {gpus}, {way}, {alone}", "what is recorded of the kernel")

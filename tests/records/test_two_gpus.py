@@ -3,6 +3,7 @@
 import pytest
 
 from sgemm_tutorial import ArgumentError, cublas, find, several
+from sgemm_tutorial.measure.two_gpus import READS_OF
 from sgemm_tutorial.records import two_gpus
 
 KERNELS = [find("12"), find("18"), cublas.sgemm, cublas.gemm_ex]
@@ -39,21 +40,29 @@ def test_panels_that_come_alone(gemm):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "name"),
+    ("arguments", "said"),
     [
-        ((find("11"), 4096), "11_async_pipeline"),
-        ((find("12"), 1000), "12_autotuned"),
-        ((find("12"), 4096, 3), "12_autotuned"),
-        ((find("12"), 4096, 2, "by post"), "12_autotuned"),
-        ((cublas.sgemm, 4096, 2, "held", True), "sgemm"),
-        ((cublas.dgemm, 4096), "dgemm"),
+        ((find("11"), 4096), "11_async_pipeline<.*not in the recording two_gpus"),
+        ((cublas.dgemm, 4096), "dgemm<.*not in the recording two_gpus"),
+        ((find("12"), 1000), "1000, 1, held, False"),
+        ((find("12"), 4096, 3), "4096, 3, held, False"),
+        ((find("12"), 4096, 2, "by post"), "by post"),
+        ((cublas.sgemm, 4096, 2, "held", True), "4096, 2, held, True"),
     ],
 )
-def test_what_is_not_recorded(arguments, name):
-    with pytest.raises(ArgumentError, match=rf"{name}<.*not in the recording two_gpus"):
+def test_what_is_not_recorded(arguments, said):
+    with pytest.raises(ArgumentError, match=said):
         two_gpus.of(*arguments)
 
 
 def test_other_code():
     with pytest.raises(ArgumentError, match=r"12_autotuned<.*recorded of other code"):
         two_gpus.of(find("12").edited(("if (!complete) break;", "")), 4096)
+
+
+def test_reading_through_the_link():
+    for size in READS_OF:
+        near, far = (two_gpus.reach(size, there) for there in (False, True))
+        assert far.rate < 450e9 < near.rate and 0 < far.ms_p10 <= far.ms <= far.ms_p90
+    with pytest.raises(ArgumentError, match="not in the recording reach"):
+        two_gpus.reach(1000, far=True)
