@@ -92,7 +92,7 @@ def _scene(way: str, order: list[list[Step]], now: int) -> tuple[Figure, Figure]
         if now + 1 < GPUS:
             coming = own[now + 1].panel
             x, y, width, height = _panel(way, coming)
-            right.text(x + width / 2, y + height / 2 + 5, f"→ GPU {number}", SMALL, "center")
+            right.text(x + width / 2, y + height / 2 + 5, f"→ {number}", SMALL, "center")
             note += f"; panel {coming} comes"
             arrows.append(f"panel {coming} goes to GPU {number}")
         notes.append(note)
