@@ -146,11 +146,14 @@ class Compiled:
     used : Resources
     mix : dict, optional
         Its instructions by class, as `sass_mix` returns them, where chapters ask for that.
+    note : str, optional
+        Where its hot loop is, as `sass_table` says it, where chapters show that.
     """
 
     digest: str
     used: Resources
     mix: dict[str, dict[str, int]] | None = None
+    note: str | None = None
 
 
 def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:

@@ -19,7 +19,7 @@ from ..errors import ArgumentError
 from ..hardware import LIMITS
 from ..kernel import Kernel
 from ..model import resources as model
-from ..model.sass import hot_loop, mixed, multiply_adds, sass, sass_table
+from ..model.sass import hot_loop, mixed, multiply_adds, placed, sass
 from ..progress import bar
 from ..records import files
 from . import mutants
@@ -44,14 +44,11 @@ class Loop:
         What its instructions are written in.
     multiplied : dict of str to list of int
         The lines of each file that its multiply-adds come from.
-    note : str
-        What `sass_table` says of it.
     """
 
     opcodes: dict[str, int]
     files: list[str]
     multiplied: dict[str, list[int]]
-    note: str
 
 
 @dataclass(frozen=True)
@@ -115,6 +112,7 @@ def compiled(kernel: Kernel, architecture: str) -> Compiled:
         compiler.digest(kernel.instance, architecture),
         model.allotted(kernel, architecture),
         mixed(sass(kernel, architecture)) if looked_at or compared else None,
+        placed(sass(kernel, architecture)) if looked_at else None,
         _loop(kernel, architecture) if looked_at else None,
     )
 
@@ -126,7 +124,6 @@ def _loop(kernel: Kernel, architecture: str) -> Loop:
         dict(sorted(Counter(of.opcode.partition(".")[0] for of in code).items())),
         sorted({of.file for of in code}),
         {file: sorted(line for of, line in multiplied if of == file) for file, _ in sorted(multiplied)},
-        sass_table(kernel, architecture).note,
     )
 
 
