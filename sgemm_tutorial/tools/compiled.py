@@ -68,7 +68,7 @@ def plan() -> list[tuple[Kernel, str]]:
     everywhere = (*CATALOGUE, *variants.STEPS, variants.STEP_IN_FP64)
     items = [(kernel, architecture) for kernel in everywhere for architecture in ARCHITECTURES]
     items += [(kernel, architecture) for architecture in ARCHITECTURES for kernel in settled(architecture)]
-    items += [(kernel, compiler.ARCHITECTURE) for kernel in (*variants.EVERY, *checked())]
+    items += [(kernel, compiler.ARCHITECTURE) for kernel in (*variants.EVERY, *variants.UNTIMED, *checked())]
     return [item for item in dict.fromkeys(items) if _possible(*item)]
 
 
@@ -107,7 +107,7 @@ def name_of(kernel: Kernel, architecture: str) -> str:
 def compiled(kernel: Kernel, architecture: str) -> Compiled:
     """Compile a kernel and return what the recording is to say of it."""
     looked_at = kernel in CATALOGUE or kernel in variants.HOPPER_STEPS
-    compared = architecture == compiler.ARCHITECTURE and kernel in variants.EVERY
+    compared = architecture == compiler.ARCHITECTURE and kernel in (*variants.EVERY, *variants.UNTIMED)
     return Compiled(
         compiler.digest(kernel.instance, architecture),
         model.allotted(kernel, architecture),
