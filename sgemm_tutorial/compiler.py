@@ -230,10 +230,11 @@ def recorded(instance: Instance, architecture: str) -> Compiled | None:
 
 @cache
 def _recorded() -> dict[str, Compiled]:
-    """Return what is recorded, by digest."""
+    """Return what is recorded, by digest; of a kernel with two names, under the first, by which most is known."""
     if not RECORD.exists():
         return {}
-    return {of.digest: of for of in msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled]).values()}
+    known = msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled])
+    return {of.digest: of for of in reversed(known.values())}
 
 
 def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:
