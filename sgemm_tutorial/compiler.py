@@ -146,11 +146,14 @@ class Compiled:
     used : Resources
     mix : dict, optional
         Its instructions by class, as `sass_mix` returns them, where chapters ask for that.
+    note : str, optional
+        Where its hot loop is, as `sass_table` says it, where chapters show that.
     """
 
     digest: str
     used: Resources
     mix: dict[str, dict[str, int]] | None = None
+    note: str | None = None
 
 
 def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
@@ -227,10 +230,11 @@ def recorded(instance: Instance, architecture: str) -> Compiled | None:
 
 @cache
 def _recorded() -> dict[str, Compiled]:
-    """Return what is recorded, by digest."""
+    """Return what is recorded, by digest; of a kernel with two names, under the first, by which most is known."""
     if not RECORD.exists():
         return {}
-    return {of.digest: of for of in msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled]).values()}
+    known = msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled])
+    return {of.digest: of for of in reversed(known.values())}
 
 
 def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:

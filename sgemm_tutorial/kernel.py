@@ -368,7 +368,8 @@ class Kernel:
             With what was counted and traced.
         """
         kernel = self.chosen(problem, architecture, multiprocessors)
-        instance, binary = kernel.instance, kernel.build(architecture)
+        compiler.require(kernel.instance, architecture)
+        instance, binary = kernel.instance, kernel.build(architecture.replace("sm", "compute"))  # the same PTX
         division = kernel.division(problem, architecture, multiprocessors)
         if problem.fresh_C:
             problem.C.fill(np.nan)

@@ -1,6 +1,7 @@
 """The kernels with other template arguments, or with another line here and there, that chapters compare.
 
-Timed at 4096, like the rungs themselves; those in `COUNTED` are also counted with Nsight Compute.
+Timed at 4096, like the rungs themselves, but for those in `UNTIMED`; those in `COUNTED` are also counted with Nsight
+Compute.
 """
 
 from __future__ import annotations
@@ -370,7 +371,7 @@ IN_BF16: tuple[Kernel, ...] = tuple(find(rung).variant(T="__nv_bfloat16") for ru
 """The kernels that take BF16 as well, with it."""
 
 EVERY: tuple[Kernel, ...] = (*VARIANTS, *STEPS, STEP_IN_FP64, *FRAGMENTS, *TENSOR, *HOPPER, *IN_BF16)
-"""All that chapters compare, but for `STEPS_NOT_COUNTED`."""
+"""All that chapters time and compare, but for `STEPS_NOT_COUNTED`."""
 
 COUNTED: tuple[Kernel, ...] = (
     *(
@@ -409,3 +410,59 @@ def find_variant(rung: str, label: str, **parameters: int) -> Kernel:
             return variant
     labels = {variant.label for variant in every if variant.name == kernel.name and variant.label}
     raise ArgumentError("label", f"{label!r} of {kernel.expression}", f"one of {', '.join(sorted(labels)) or 'none'}")
+
+
+_BOUNDS = "__launch_bounds__(BM * BN / (TM * TN)"
+_TILE = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
+_WARP_TILE = {"BM": 128, "BN": 128, "BK": 16, "WM": 64, "WN": 32, "TM": 8, "TN": 8, "BLOCKS": 2}
+
+
+def _unrolled(kernel: Kernel, *often: int) -> Iterator[Kernel]:
+    """Yield 05 or 06 with the loop over k unrolled so often."""
+    for times in often:
+        label = f"{kernel.label} unroll {times}".strip()
+        yield kernel.edited(("#pragma unroll 4  ", f"#pragma unroll {times}  "), label=label)
+
+
+def _capped(kernel: Kernel, *most: int) -> Iterator[Kernel]:
+    """Yield 10 or 11 with at most so many registers per thread."""
+    for cap in most:
+        yield kernel.edited((f"{_BOUNDS}, BLOCKS)", f"__maxnreg__({cap})"), label=f"{cap} registers")
+
+
+UNTIMED: tuple[Kernel, ...] = (
+    *_unrolled(find("05"), 1, 2, 8, 32),
+    find("05").variant(TM=4, TN=8),
+    *_unrolled(find("06"), 1),
+    *_unrolled(find("06").variant(**_TILE), 1, 2),
+    *_unrolled(find_variant("06", "A transposed", **_TILE), 1, 2),
+    *_with("06", ("BM", "BN", "TM", "TN"), (64, 64, 4, 4), (128, 128, 8, 8)),
+    *(
+        find(rung).edited(("__shared__ float", "__shared__ volatile float"), label="volatile tiles")
+        for rung in ("05", "06")
+    ),
+    *(find("06").edited((_BOUNDS, f"{_BOUNDS}, {blocks}"), label=f"{blocks} blocks") for blocks in (2, 3, 4)),
+    *(
+        kernel.variant(BLOCKS=blocks)
+        for of in ({}, _TILE | {"BLOCKS": 2})
+        for kernel in (find("07").variant(**of), find_variant("07", "A not transposed", **of))
+        for blocks in (1, 2, 3, 4)
+    ),
+    find("10").variant(BLOCKS=2),
+    *_capped(find("10"), 200, 184),
+    *_capped(find("10").variant(**_WARP_TILE), 136, 128, 120),
+    *_capped(find("11"), 200, 184),
+    *_capped(find("11").variant(**_WARP_TILE, STAGES=2), 136, 128, 120),
+    *(find("12").variant(BM=128, BN=128, WM=64, WN=64, TM=16, TN=8, BLOCKS=blocks) for blocks in (2, 4)),
+    STEPS[1].variant(BK=8),
+    find("15").variant(WM=128, WN=64, BLOCKS=1),
+    find("16").variant(BM=256, BN=256, STAGES=3),
+    find("17").edited(
+        (
+            "big = (number + (1u << 12)) & ~0u << 13;",
+            'asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(big) : "f"(__uint_as_float(number)));',
+        ),
+        label="with cvt",
+    ),
+)
+"""What chapters ask the compiler about besides, and no GPU."""

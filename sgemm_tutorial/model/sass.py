@@ -299,12 +299,17 @@ def sass_table(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Table:
         (name, count, loop.get(name), f"{loop[name] / ffmas:.2f}" if ffmas and name in loop else None)
         for name, count in kernel_counts.items()
     ]
-    code = hot_loop(sass(kernel, architecture))
-    lines = Counter((of.line, of.file) for of in code if multiply_adds(of)).most_common(1)
-    note = "The hot loop is the one round line {} of {}.".format(*lines[0][0]) if lines else ""
+    known = compiler.recorded(kernel.instance, architecture)
+    note = known.note if known else None
     return Table(
         ("Instructions", "Whole kernel", "Hot loop", "Per FFMA of the loop"),
         rows,
         title=f"{kernel.name} for {architecture}: machine instructions by class",
-        note=note,
+        note=placed(sass(kernel, architecture)) if note is None else note,
     )
+
+
+def placed(code: Sequence[SassInstruction]) -> str:
+    """Return in a sentence where the hot loop of machine code is; nothing if it has none."""
+    lines = Counter((of.line, of.file) for of in hot_loop(code) if multiply_adds(of)).most_common(1)
+    return "The hot loop is the one round line {} of {}.".format(*lines[0][0]) if lines else ""

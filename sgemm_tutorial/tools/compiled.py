@@ -19,7 +19,7 @@ from ..errors import ArgumentError
 from ..hardware import LIMITS
 from ..kernel import Kernel
 from ..model import resources as model
-from ..model.sass import hot_loop, mixed, multiply_adds, sass, sass_table
+from ..model.sass import hot_loop, mixed, multiply_adds, placed, sass
 from ..progress import bar
 from ..records import files
 from . import mutants
@@ -44,14 +44,11 @@ class Loop:
         What its instructions are written in.
     multiplied : dict of str to list of int
         The lines of each file that its multiply-adds come from.
-    note : str
-        What `sass_table` says of it.
     """
 
     opcodes: dict[str, int]
     files: list[str]
     multiplied: dict[str, list[int]]
-    note: str
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def plan() -> list[tuple[Kernel, str]]:
     everywhere = (*CATALOGUE, *variants.STEPS, variants.STEP_IN_FP64)
     items = [(kernel, architecture) for kernel in everywhere for architecture in ARCHITECTURES]
     items += [(kernel, architecture) for architecture in ARCHITECTURES for kernel in settled(architecture)]
-    items += [(kernel, compiler.ARCHITECTURE) for kernel in (*variants.EVERY, *checked())]
+    items += [(kernel, compiler.ARCHITECTURE) for kernel in (*variants.EVERY, *variants.UNTIMED, *checked())]
     return [item for item in dict.fromkeys(items) if _possible(*item)]
 
 
@@ -110,11 +107,12 @@ def name_of(kernel: Kernel, architecture: str) -> str:
 def compiled(kernel: Kernel, architecture: str) -> Compiled:
     """Compile a kernel and return what the recording is to say of it."""
     looked_at = kernel in CATALOGUE or kernel in variants.HOPPER_STEPS
-    compared = architecture == compiler.ARCHITECTURE and kernel in variants.EVERY
+    compared = architecture == compiler.ARCHITECTURE and kernel in (*variants.EVERY, *variants.UNTIMED)
     return Compiled(
         compiler.digest(kernel.instance, architecture),
         model.allotted(kernel, architecture),
         mixed(sass(kernel, architecture)) if looked_at or compared else None,
+        placed(sass(kernel, architecture)) if looked_at else None,
         _loop(kernel, architecture) if looked_at else None,
     )
 
@@ -126,7 +124,6 @@ def _loop(kernel: Kernel, architecture: str) -> Loop:
         dict(sorted(Counter(of.opcode.partition(".")[0] for of in code).items())),
         sorted({of.file for of in code}),
         {file: sorted(line for of, line in multiplied if of == file) for file, _ in sorted(multiplied)},
-        sass_table(kernel, architecture).note,
     )
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from sgemm_tutorial import compiler, find, resources, sass_mix
+from sgemm_tutorial import compiler, find, resources, sass_mix, sass_table
 from sgemm_tutorial.model import resources as model
 from sgemm_tutorial.tools import compiled
 
@@ -51,7 +51,8 @@ def recording(tmp_path, monkeypatch):
     """A recording of one kernel with figures that no compiler gives, and where it is."""
     figures = dataclasses.replace(model.allotted(NAIVE, "sm_90"), registers=7)
     digest = compiler.digest(NAIVE.instance, "sm_90")
-    recorded = {digest: compiler.Compiled(digest, figures, {"kernel": {"FFMA": 9}, "loop": {"FFMA": 8}})}
+    mix = {"kernel": {"FFMA": 9}, "loop": {"FFMA": 8}}
+    recorded = {digest: compiler.Compiled(digest, figures, mix, "Nowhere.")}
     monkeypatch.setattr(compiler, "_recorded", lambda: recorded)
     return figures
 
@@ -60,6 +61,7 @@ def test_what_is_recorded_is_not_compiled(recording, monkeypatch):
     monkeypatch.setattr(compiler, "_compile", None)
     assert resources(NAIVE, "sm_90") == recording
     assert sass_mix(NAIVE, "sm_90") == {"kernel": {"FFMA": 9}, "loop": {"FFMA": 8}}
+    assert sass_table(NAIVE, "sm_90").note == "Nowhere."
     compiler.require(NAIVE.instance, "sm_90")
 
 
@@ -72,6 +74,7 @@ def test_of_anything_else_the_compiler_is_asked(recording, tmp_path, monkeypatch
     for kernel, architecture in ((copy, "sm_90"), (NAIVE, "sm_80"), (NAIVE.variant(BM=other), "sm_90")):
         assert resources(kernel, architecture).registers > 7
         assert sum(sass_mix(kernel, architecture)["kernel"].values()) > 9
+        assert sass_table(kernel, architecture).note.startswith("The hot loop is")
     monkeypatch.setattr(compiler, "_toolchain", lambda: ("another",))
     assert resources(NAIVE).registers > 7
 
