@@ -23,7 +23,7 @@ GPUS = 2
 SIZES = sizes_of((2048, 4096, 8192, 16384))
 READS_OF, READS_EACH = (16 << 20, 64 << 20, 512 << 20), 20
 """Bytes of arrays that are read again and again, and how often a launch reads them."""
-SAMPLING = {"samples": 11, "least_samples": 5, "seconds": 1.5, "warm_s": (0.1, 0.6)}
+SAMPLING = {"samples": 11, "least_samples": 5, "seconds": 1.5, "warm_s": [0.1, 0.6]}
 
 
 def plan() -> Plan:

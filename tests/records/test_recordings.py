@@ -34,6 +34,7 @@ def test_recordings_are_whole_and_of_the_kernels_as_they_are(name):
     """A kernel whose code changes must be measured again: ``make record``."""
     plan = RECORDINGS[name]()
     recording = files.load(name, plan.form)
+    assert recording.settings == plan.settings, "`make record` would begin it anew"
     assert recording.complete and not any(point.fault for point in recording.points)
     assert {point.key for point in recording.points} == plan.keys().keys()
 

@@ -109,7 +109,11 @@ def test_ctrl_c_leaves_the_notebook_in_progress_and_keeps_those_before(written):
     slow = written("b.ipynb", "open('started', 'w').close()\nimport time\ntime.sleep(60)")
     before = slow.read_bytes()
     command = [sys.executable, "-m", "sgemm_tutorial.tools.live", "--keep-live", str(good), str(slow)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    def heed():  # even where the tests themselves run in the background, to which shells make Ctrl-C nothing
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
     try:
         deadline = time.monotonic() + 60
         while not (slow.parent / "started").exists():
