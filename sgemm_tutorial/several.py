@@ -37,6 +37,8 @@ from .kernel import Kernel
 WAYS = ("held", "gathered", "ahead", "columns", "direct")
 WHOLE = ("held", "gathered")
 """Ways in which all of B is there before it is multiplied with."""
+FETCHED = ("ahead", "columns")
+"""Ways in which copy engines bring a panel while others are multiplied with."""
 ALREADY = 704
 """CUDA's word for access that was given before: ``cudaErrorPeerAccessAlreadyEnabled``."""
 
@@ -52,7 +54,9 @@ class Part:
     A : tuple of array
         Its band of A, whole, or cut where panels of B's rows are.
     B : tuple of array
-        All panels of B, one behind the other in memory. Of those that it doesn't have yet, every element is NaN.
+        All panels of B. Of those that it doesn't have yet, every element is NaN.
+    whole : array, shape (K, N)
+        Their memory, where they lie one behind the other: B itself, if they are of rows.
     C : tuple of array
         Its band of C, whole, or cut where panels of B's columns are.
     """
@@ -60,6 +64,7 @@ class Part:
     device: int | None
     A: tuple[Any, ...]
     B: tuple[Any, ...]
+    whole: Any
     C: tuple[Any, ...]
 
 
@@ -84,17 +89,14 @@ def steps(parts: Sequence[Part], number: int, way: str) -> list[Step]:
 
     It begins with its own panel and goes on to the next GPU's, and so on: no two GPUs ask a third at a time.
     """
-    part = parts[number]
+    part, by_columns = parts[number], way == "columns"
     if way in WHOLE:
-        (A,), (C,) = part.A, part.C
-        return [Step(number, A, _joined(part.B), C, True)]
+        return [Step(number, part.A[0], part.whole, part.C[0], True)]
     found = []
-    for step in range(len(parts)):
-        q = (number + step) % len(parts)
+    for q in (*range(number, len(parts)), *range(number)):
+        A, C = (part.A[0], part.C[q]) if by_columns else (part.A[q], part.C[0])
         B = (parts[q] if way == "direct" else part).B[q]
-        by_columns = way == "columns"
-        A, C = part.A[0 if by_columns else q], part.C[q if by_columns else 0]
-        found.append(Step(q, A, B, C, by_columns or step == 0))
+        found.append(Step(q, A, B, C, by_columns or q == number))
     return found
 
 
@@ -188,20 +190,19 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -
     panels = [B[:, at] if by_columns else B[at] for at in cut(N if by_columns else K, gpus)]
     for number, rows in enumerate(cut(M, gpus)):
         with _on(number if real else None):
-            room, ends = xp.full(K * N, np.nan, types.operand), np.cumsum([panel.size for panel in panels])
-            own = [room[end - panel.size : end].reshape(panel.shape) for panel, end in zip(panels, ends, strict=True)]
+            whole, ends = xp.full((K, N), np.nan, types.operand), np.cumsum([panel.size for panel in panels])
+            own = [whole.ravel()[end - p.size : end].reshape(p.shape) for p, end in zip(panels, ends, strict=True)]
             for q, panel in enumerate(panels):
                 if way == "held" or q == number:
                     own[q][...] = _moved(panel)
             bands = [_moved(A[rows, at]) for at in depths]
-            shapes = [(rows.stop - rows.start, at.stop - at.start) for at in widths]
-            sums = [xp.full(shape, np.nan, types.result) for shape in shapes]
-            for sum_, at in zip(sums, widths, strict=True):
-                if C is not None:
-                    sum_[...] = _moved(C[rows, at])
+            if C is None:
+                sums = [xp.full((rows.stop - rows.start, at.stop - at.start), np.nan, types.result) for at in widths]
+            else:
+                sums = [_moved(C[rows, at]) for at in widths]
             if real:  # the streams of `launch` don't wait for this GPU's own
                 cupy.cuda.runtime.deviceSynchronize()
-        parts.append(Part(number if real else None, tuple(bands), tuple(own), tuple(sums)))
+        parts.append(Part(number if real else None, tuple(bands), tuple(own), whole, tuple(sums)))
     return parts
 
 
@@ -227,7 +228,7 @@ def simulated(kernel: Kernel, parts: Sequence[Part], way: str, alpha: float = 1.
             for q, source in enumerate(parts):
                 part.B[q][...] = source.B[q]
         for step in steps(parts, number, way):
-            if way in ("ahead", "columns"):
+            if way in FETCHED:
                 step.B[...] = parts[step.panel].B[step.panel]
             kernel(step.A, step.B, step.C, alpha, beta if step.first else 1.0)
 
@@ -258,14 +259,14 @@ def launch(
     reached = [reaches(one.device, other.device) for one, other in permutations(parts, 2)]
     if way == "direct" and not all(reached):
         raise DeviceError("direct: these GPUs cannot read each other's memory; the other ways need not")
-    lanes = [_Lane(part, steps(parts, number, way)) for number, part in enumerate(parts)]
+    lanes = [_Lane(part, steps(parts, number, way), way in FETCHED) for number, part in enumerate(parts)]
     products = []
-    for lane in lanes if not alone else ():
+    for lane in lanes:
         with _on(lane.part.device):
             for step in lane.steps:
                 problem = operands.check(step.A, step.B, step.C, alpha, beta if step.first else 1.0, kernel.types)
                 make = cublas.launch if isinstance(kernel, Gemm) else kernel.launcher
-                products.append((lane, step.panel, make(problem)))
+                products.append((lane, step.panel, (lambda: None) if alone else make(problem)))
     gather = _gatherer(lanes) if way == "gathered" else None
     begun = cupy.cuda.Event(disable_timing=True)
 
@@ -277,7 +278,7 @@ def launch(
             lane.copies.wait_event(begun)
         if gather:
             gather()
-        for lane in lanes if way in ("ahead", "columns") else ():
+        for lane in lanes:
             lane.fetch(parts)
         for lane, panel, product in products:
             with _on(lane.part.device), lane.multiplies:
@@ -285,38 +286,40 @@ def launch(
                     lane.multiplies.wait_event(lane.there[panel])
                 product()
         for lane in lanes:
-            lane.finish(here)
+            lane.end.record(lane.multiplies)
+            here.wait_event(lane.end)
 
     return queue
 
 
 class _Lane:
-    """A GPU with its streams: one to multiply, one for the copy engine; and an event for each panel that comes."""
+    """A GPU with its streams, one to multiply and one for copies, and an event for each panel that is fetched."""
 
-    def __init__(self, part: Part, steps: Sequence[Step]) -> None:
+    def __init__(self, part: Part, steps: Sequence[Step], fetches: bool) -> None:
         self.part, self.steps = part, steps
+        self.multiplies, self.copies = _streams(part.device)
         with _on(part.device):
-            self.multiplies, self.copies = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
-            self.there: dict[int, cupy.cuda.Event] = {}
-            self._ends = [cupy.cuda.Event(disable_timing=True) for _ in range(2)]
+            fetched = [step.panel for step in steps[1:]] if fetches else []
+            self.end, *there = (cupy.cuda.Event(disable_timing=True) for _ in range(1 + len(fetched)))
+        self.there = dict(zip(fetched, there, strict=True))
 
     def fetch(self, parts: Sequence[Part]) -> None:
-        """Queue the copies of all panels that are elsewhere, in the order of the steps."""
-        copy, here = cupy.cuda.runtime.memcpyPeerAsync, self.part.device
+        """Queue the copies of the panels that are fetched, in the order of the steps."""
+        here = self.part.device
         with _on(here):
-            for step in self.steps[1:]:
-                source = parts[step.panel]
-                copy(
-                    step.B.data.ptr, here, source.B[step.panel].data.ptr, source.device, step.B.nbytes, self.copies.ptr
+            for panel, there in self.there.items():
+                to, source = self.part.B[panel], parts[panel]
+                cupy.cuda.runtime.memcpyPeerAsync(
+                    to.data.ptr, here, source.B[panel].data.ptr, source.device, to.nbytes, self.copies.ptr
                 )
-                there = self.there.setdefault(step.panel, cupy.cuda.Event(disable_timing=True))
                 there.record(self.copies)
 
-    def finish(self, stream: Any) -> None:
-        """Let a stream wait for all that was queued."""
-        for end, own in zip(self._ends, (self.multiplies, self.copies), strict=True):
-            end.record(own)
-            stream.wait_event(end)
+
+@lru_cache
+def _streams(device: int) -> list[cupy.cuda.Stream]:
+    """Return a GPU's two streams, the same for all launches: what 12 wants beside C is kept for each stream."""
+    with _on(device):
+        return [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
 
 
 def _gatherer(lanes: Sequence[_Lane]) -> Callable[[], None]:
@@ -382,14 +385,6 @@ def _on(device: int | None) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext() if device is None else cupy.cuda.Device(device)
 
 
-def _joined(panels: Sequence[Any]) -> Any:
-    """Return panels of rows that lie one behind the other as the one matrix that they are."""
-    shape = sum(len(panel) for panel in panels), panels[0].shape[1]
-    if isinstance(panels[0], np.ndarray):
-        return np.lib.stride_tricks.as_strided(panels[0], shape)
-    return cupy.ndarray(shape, panels[0].dtype, panels[0].data)
-
-
 def _moved(array: Any) -> Any:
     """Return a contiguous copy on the current GPU; of NumPy's beside it."""
     if isinstance(array, np.ndarray):
@@ -399,4 +394,5 @@ def _moved(array: Any) -> Any:
         cupy.cuda.runtime.deviceSynchronize()
     own = cupy.empty(array.shape, array.dtype)
     cupy.cuda.runtime.memcpyPeer(own.data.ptr, own.device.id, array.data.ptr, array.device.id, array.nbytes)
+    cupy.cuda.runtime.deviceSynchronize()  # whatever the current stream is
     return own

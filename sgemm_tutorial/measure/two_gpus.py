@@ -51,8 +51,11 @@ def measure(missing: Sequence[Item]) -> Iterator[Divided]:
                 name = f"{kernel.name} {gpus} {way} {alone}"
                 launches[name] = several.launch(kernel, parts, way, alone=alone)
             taken = timing.time_interleaved(launches, **SAMPLING)
+            del parts
             launches.clear()
-            cupy.get_default_memory_pool().free_all_blocks()
+            for device in range(GPUS):
+                with cupy.cuda.Device(device):
+                    cupy.get_default_memory_pool().free_all_blocks()
         for (kernel, _, gpus, way, alone), of in zip(items, taken.values(), strict=True):
             M, N, K = size
             times = {"ms": of.median_ms, "ms_p10": of.p10_ms, "ms_p90": of.p90_ms}
