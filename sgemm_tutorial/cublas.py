@@ -45,8 +45,12 @@ class Gemm:
             There is no GPU or no cuBLAS, or the GPU failed.
         """
         problem = operands.check(A, B, C, alpha, beta, self.types)
-        launch(problem)()
+        self.launcher(problem)()
         return problem.C
+
+    def launcher(self, problem: operands.Problem) -> Callable[[], None]:
+        """Return a function that queues this GEMM on a problem of its types, as a `Kernel` does; see `launch`."""
+        return launch(problem)
 
 
 sgemm = Gemm("sgemm", FP32)

@@ -28,7 +28,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from . import cublas, gpu, operands
+from . import gpu, operands
 from .catalogue import find
 from .cublas import Gemm
 from .errors import ArgumentError, DeviceError
@@ -141,8 +141,6 @@ def multiply(
     """
     kernel = kernel if isinstance(kernel, Gemm) else find(kernel)
     problem = operands.check(A, B, C, alpha, beta, kernel.types)
-    if isinstance(kernel, Gemm) and not problem.on_gpu:
-        raise ArgumentError("A", "a NumPy array", "a CuPy array: cuBLAS runs on a GPU")
     with gpu.reported(kernel.name) if problem.on_gpu else contextlib.nullcontext():
         parts = spread(A, B, C, gpus, way, kernel.types)
         if problem.on_gpu:
@@ -265,8 +263,7 @@ def launch(
         with _on(lane.part.device):
             for step in lane.steps:
                 problem = operands.check(step.A, step.B, step.C, alpha, beta if step.first else 1.0, kernel.types)
-                make = cublas.launch if isinstance(kernel, Gemm) else kernel.launcher
-                products.append((lane, step.panel, (lambda: None) if alone else make(problem)))
+                products.append((lane, step.panel, (lambda: None) if alone else kernel.launcher(problem)))
     gather = _gatherer(lanes) if way == "gathered" else None
     begun = cupy.cuda.Event(disable_timing=True)
 

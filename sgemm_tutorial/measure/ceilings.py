@@ -79,6 +79,4 @@ def measure(missing: Sequence[Item]) -> Iterator[Rate]:
     for kernel, name in missing:
         unit, amount = amounts[name]
         of = taken[name]
-        yield Rate(
-            **files.of(kernel), name=name, unit=unit, amount=amount, ms=of.median_ms, ms_p10=of.p10_ms, ms_p90=of.p90_ms
-        )
+        yield Rate(**files.of(kernel), name=name, unit=unit, amount=amount, **of.summary)

@@ -10,7 +10,6 @@ import cupy
 
 from .. import correctness, cublas, gpu, operands
 from ..catalogue import find
-from ..cublas import Gemm
 from ..records import files
 from ..records.files import Recording
 from ..records.sustained import Sustained
@@ -37,7 +36,7 @@ def measure(missing: Sequence[Item]) -> Iterator[Sustained]:
     for (kernel,) in missing:
         A, B = correctness.matrices(SIZE, SIZE, SIZE, on_gpu=True, types=kernel.types)
         problem = operands.check(A, B, None, 1.0, 0.0, kernel.types)
-        launch = cublas.launch(problem) if isinstance(kernel, Gemm) else kernel.launcher(problem)
+        launch = kernel.launcher(problem)
         card, begin, taken = sensors(cupy.cuda.Device().id), time.monotonic(), []
         before, after = cupy.cuda.Event(), cupy.cuda.Event()
         with gpu.reported(kernel.name):

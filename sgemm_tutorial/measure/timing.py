@@ -83,6 +83,11 @@ class Timing:
         """The 90th percentile, so that a tenth of the samples are slower."""
         return float(np.percentile(self.samples, 90))
 
+    @property
+    def summary(self) -> dict[str, float]:
+        """The three by the names that recordings have for them."""
+        return {"ms": self.median_ms, "ms_p10": self.p10_ms, "ms_p90": self.p90_ms}
+
 
 @dataclass(frozen=True)
 class Reading:

@@ -58,8 +58,7 @@ def measure(missing: Sequence[Item]) -> Iterator[Divided]:
                     cupy.get_default_memory_pool().free_all_blocks()
         for (kernel, _, gpus, way, alone), of in zip(items, taken.values(), strict=True):
             M, N, K = size
-            times = {"ms": of.median_ms, "ms_p10": of.p10_ms, "ms_p90": of.p90_ms}
-            yield Divided(**files.of(kernel), M=M, N=N, K=K, gpus=gpus, way=way, alone=alone, **times)
+            yield Divided(**files.of(kernel), M=M, N=N, K=K, gpus=gpus, way=way, alone=alone, **of.summary)
 
 
 def reach_plan() -> Plan:
@@ -82,5 +81,4 @@ def reach(missing: Sequence[Item]) -> Iterator[Reach]:
         launches[f"{size} {far}"] = partial(function, (blocks,), (THREADS,), arguments)
     taken = timing.time_interleaved(launches, **SAMPLING)
     for (kernel, size, far), of in zip(missing, taken.values(), strict=True):
-        times = {"ms": of.median_ms, "ms_p10": of.p10_ms, "ms_p90": of.p90_ms}
-        yield Reach(**files.of(kernel), bytes=size, far=far, reads=READS_EACH, **times)
+        yield Reach(**files.of(kernel), bytes=size, far=far, reads=READS_EACH, **of.summary)
