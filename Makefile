@@ -9,8 +9,8 @@ BOOK := _build/html/index.html
 # book REPOSITORY=…, the book's pages have links to it: open in Colab, edit this page, view source.
 export REPOSITORY ?=
 
-# Outputs must not hang on what the reader has set up elsewhere.
-unexport PYTHONPATH PYTHONSTARTUP
+# Outputs must not hang on what the reader has set up elsewhere; nor must each process compile anew what it imports.
+unexport PYTHONPATH PYTHONSTARTUP PYTHONDONTWRITEBYTECODE
 export IPYTHONDIR := $(CURDIR)/.venv/ipython
 export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/jupyter
 export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
