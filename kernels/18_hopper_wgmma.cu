@@ -72,16 +72,16 @@ hopper_wgmma(int M, int N, int K, float alpha, const T* A, const T* B, float bet
     else __syncthreads();
 
     constexpr int part = BK / CLUSTER;                     // rows of B that this block fetches, for all of its cluster
-    auto fetch = [&](int step, int tile, int row0, int col0) {  // by one thread; `step` counts for all tiles of C
+    auto fetch = [&](int step, int tile, Corner of) {      // by one thread; `step` counts for all tiles of C
         const int stage = step % STAGES;
         full[stage].arrive_and_expect((tileA + tileB) * sizeof(T));
-        copy_box(As[stage], mapA, row0, tile * BK, full[stage]);
+        copy_box(As[stage], mapA, of.row, tile * BK, full[stage]);
         #pragma unroll
         for (int n = 0; n < boxes * row; n += row)
             if constexpr (CLUSTER == 1)
-                copy_box(&Bs[stage][n * BK], mapB, tile * BK, col0 + n, full[stage]);
+                copy_box(&Bs[stage][n * BK], mapB, tile * BK, of.col + n, full[stage]);
             else
-                copy_box(&Bs[stage][n * BK + rank * part * row], mapB, tile * BK + rank * part, col0 + n, full[stage],
+                copy_box(&Bs[stage][n * BK + rank * part * row], mapB, tile * BK + rank * part, of.col + n, full[stage],
                          (1 << CLUSTER) - 1);
     };
     auto let_go = [&](int step) {                          // as far as this warp is concerned, by all who fill the stage
@@ -100,10 +100,10 @@ hopper_wgmma(int M, int N, int K, float alpha, const T* A, const T* B, float bet
                 if (step >= STAGES) empty[step % STAGES].wait((step / STAGES - 1) % 2);
             };
             for (size_t number = cluster; number < all; number += stride) {
-                const auto [row0, col0] = corner(number);
+                const Corner here = corner(number);
                 for (int tile = 0; tile < tiles; ++tile, ++step) {
                     wait_for_room();
-                    fetch(step, tile, row0, col0);
+                    fetch(step, tile, here);
                 }
             }
             // The block is not to end before others have let go of what it fetched: they say so in its shared memory.
@@ -115,36 +115,47 @@ hopper_wgmma(int M, int N, int K, float alpha, const T* A, const T* B, float bet
     }
 
     const float scale = K > 0 ? alpha : 0.0f;
-    const bool fours = size_t(C) % 16 == 0;                // its rows are, if their first is: N is a multiple of eight
-    auto write = [&](Corner tile, int i, const float (&sums)[4]) {  // four neighbours, from what were sums i and on
-        const size_t m = tile.row + warp * WM + lane / 4 + i / 2 % 2 * 8;
-        const size_t n = tile.col + i / 8 * 16 + lane % 2 * 8 + lane % 4 / 2 * 4;
-        if (m >= M || n >= N) return;
-        float* c = C + m * N + n;
-        float four[4], old[4] = {};
-        if (beta != 0.0f) {                                // BLAS: beta = 0 never reads C
-            if (fours) *reinterpret_cast<float4*>(old) = *reinterpret_cast<float4*>(c);
-            else for (int j = 0; j < 4; ++j) old[j] = c[j];
-        }
+    const bool aligned = size_t(C) % 16 == 0;              // its rows are, if their first is: N is a multiple of eight
+    auto place = [&](Corner tile, int four) -> float* {    // of four neighbours, if C has them
+        const size_t m = tile.row + warp * WM + lane / 4 + four % 2 * 8;
+        const size_t n = tile.col + four / 2 * 16 + lane % 2 * 8 + lane % 4 / 2 * 4;
+        return m < M && n < N ? C + m * N + n : nullptr;
+    };
+    auto read = [&](Corner tile, int four, float (&old)[4]) {
+        const float* c = place(tile, four);
+        if (beta == 0.0f || c == nullptr) return;          // BLAS: beta = 0 never reads C
+        if (aligned) *reinterpret_cast<float4*>(old) = *reinterpret_cast<const float4*>(c);
+        else for (int j = 0; j < 4; ++j) old[j] = c[j];
+    };
+    auto write = [&](Corner tile, int four, const float (&sums)[4], const float (&old)[4]) {
+        float* c = place(tile, four);
+        if (c == nullptr) return;
+        float put[4];
         #pragma unroll
-        for (int j = 0; j < 4; ++j) four[j] = beta != 0.0f ? fmaf(scale, sums[j], beta * old[j]) : scale * sums[j];
-        if (fours) *reinterpret_cast<float4*>(c) = {four[0], four[1], four[2], four[3]};
-        else for (int j = 0; j < 4; ++j) c[j] = four[j];
+        for (int j = 0; j < 4; ++j) put[j] = beta != 0.0f ? fmaf(scale, sums[j], beta * old[j]) : scale * sums[j];
+        if (aligned) *reinterpret_cast<float4*>(c) = {put[0], put[1], put[2], put[3]};
+        else for (int j = 0; j < 4; ++j) c[j] = put[j];
     };
 
-    // Half of the sums, which are written while the next tile's products are under way.
-    constexpr int now = PERSISTENT ? (WN / 4 + 7) / 8 * 8 : WN / 2;
-    float late[PERSISTENT ? (WN / 2 - now) / 4 : 1][4] = {};
+    // Half of the sums are written while the next tile's products are under way. All of a few are read before any is
+    // written, so that a lane waits for C once and not four times; for more there are no registers.
+    constexpr int fours = WN / 8, half = fours / 2, few = 4;
+    float late[half][4] = {};
     Corner before = {size_t(M), 0};                        // whose they are; there are none yet
-    auto write_late = [&] {
+    auto write_late = [&](int first, int end) {
+        float old[half][4] = {};
         #pragma unroll
-        for (int i = now; i < WN / 2; i += 4) write(before, i / 8 * 8 + i / 4 % 2 * 2, late[(i - now) / 4]);
-        before.row = M;
+        for (int four = first; four < end; ++four) read(before, four, old[four - half]);
+        #pragma unroll
+        for (int four = first; four < end; ++four) write(before, four, late[four - half], old[four - half]);
+        if (end == fours) before.row = M;
+        __syncwarp();                                      // lanes part where C ends, and wgmma wants whole warps
     };
+    auto due = [](int first) { return 1 + (first - half) / few; };  // with which of the next one's pairs of tiles
     for (size_t number = cluster; number < all; number += stride) {
-        const auto [row0, col0] = corner(number);
+        const Corner here = corner(number);
         if (!specialised && threadIdx.x == 0)
-            for (int tile = 0; tile < STAGES - 1 && tile < tiles; ++tile) fetch(step + tile, tile, row0, col0);
+            for (int tile = 0; tile < STAGES - 1 && tile < tiles; ++tile) fetch(step + tile, tile, here);
 
         float acc[WN / 2] = {};
         for (int tile = 0; tile < tiles; ++tile, ++step) {
@@ -156,16 +167,27 @@ hopper_wgmma(int M, int N, int K, float alpha, const T* A, const T* B, float bet
                 multiply<T>(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
                             describe(&Bs[stage][k * row], BK * row * sizeof(T), atom));
             commit_products();
-            if (PERSISTENT && tile == 1 && before.row < M) write_late();
+            if (before.row < M)
+                #pragma unroll
+                for (int first = half; first < fours; first += few)
+                    if (tile == due(first)) write_late(first, min(first + few, fours));
             wait_for_products<1>();                        // those of the tile before, whose stage is free
             if constexpr (specialised) {
                 if (tile > 0) let_go(step - 1);
             } else {
                 __syncthreads();                           // for all
                 const int next = tile + STAGES - 1;
-                if (threadIdx.x == 0 && next < tiles) fetch(step + STAGES - 1, next, row0, col0);
+                if (threadIdx.x == 0 && next < tiles) fetch(step + STAGES - 1, next, here);
             }
         }
+        if (before.row < M)                                // there were too few tiles
+            #pragma unroll
+            for (int first = half; first < fours; first += few)
+                if (tiles <= due(first)) write_late(first, min(first + few, fours));
+        float old[half][4] = {};                           // comes while the last products are under way
+        #pragma unroll
+        for (int four = 0; four < half; ++four) read(here, four, old[four]);
+        __syncwarp();
         wait_for_products(acc);
         if constexpr (!specialised) __syncthreads();       // the stages are free for the next tile of C
         else if (tiles > 0) let_go(step - 1);
@@ -173,24 +195,23 @@ hopper_wgmma(int M, int N, int K, float alpha, const T* A, const T* B, float bet
         // Of 16 columns a lane has two neighbours, and two more eight columns on. It gives one pair away and gets from
         // the lane beside it what makes four neighbours of the other.
         const bool odd = lane % 2;
-        if (PERSISTENT && before.row < M) write_late();
         #pragma unroll
-        for (int i = 0; i < WN / 2; i += 4) {
-            const int own = i / 8 * 8 + i / 4 % 2 * 2;     // of a row, and then of the one eight rows below
-            float four[4];
+        for (int four = 0; four < fours; ++four) {
+            const int own = four / 2 * 8 + four % 2 * 2;   // of a row, and then of the one eight rows below
+            float sums[4];
             #pragma unroll
             for (int j = 0; j < 2; ++j) {
                 const float left = acc[own + j], right = acc[own + 4 + j];
                 const float got = __shfl_xor_sync(~0u, odd ? left : right, 1);
-                four[j] = odd ? got : left;
-                four[2 + j] = odd ? right : got;
+                sums[j] = odd ? got : left;
+                sums[2 + j] = odd ? right : got;
             }
-            if (i < now) write({row0, col0}, own, four);
+            if (four < half) write(here, four, sums, old[four]);
             else
                 #pragma unroll
-                for (int j = 0; j < 4; ++j) late[(i - now) / 4][j] = four[j];
+                for (int j = 0; j < 4; ++j) late[four - half][j] = sums[j];
         }
-        before = {row0, col0};
+        before = here;
     }
-    if (PERSISTENT && before.row < M) write_late();
+    if (before.row < M) write_late(half, fours);
 }

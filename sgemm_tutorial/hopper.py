@@ -178,6 +178,8 @@ TRIALS: tuple[dict[str, Any], ...] = (
     _trial((129, 264, 328), PERSISTENT=0),
     # Blocks that do several tiles of C: of one step along K, of several, and of none.
     _trial((129, 264, 64), 3),  # the last row has a tile of its own
+    _trial((129, 264, 200), 2),  # and so has its turn to be written late
+    _trial((129, 264, 72), 2),  # part of it in the loop, part behind it
     _trial((150, 264, 328), 2, **_PLAIN | {"PERSISTENT": 1}),
     _trial((150, 264, 64), 3, **_PLAIN | {"PERSISTENT": 1, "GROUP": 2}),
     _trial((150, 264, 64), 2, (0.0, 2.0)),

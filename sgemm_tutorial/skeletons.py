@@ -313,9 +313,9 @@ GAPS: dict[str, tuple[Gap, ...]] = {
         ),
         Gap(
             "const float got =",
-            "four[2 + j] =",
+            "sums[2 + j] =",
             "// TODO: give one of the pairs to the lane beside, and get the other's neighbours from it\n"
-            "four[j] = left, four[2 + j] = right;",
+            "sums[j] = left, sums[2 + j] = right;",
         ),
     ),
 }

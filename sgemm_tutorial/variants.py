@@ -294,26 +294,25 @@ _HOPPER_STEPS: tuple[tuple[str, dict[str, int]], ...] = (
 )
 
 IN_PAIRS = (
-    ("lane % 2 * 8 + lane % 4 / 2 * 4", "lane % 4 * 2"),
+    ("lane % 2 * 8 + lane % 4 / 2 * 4;", "lane % 4 * 2;"),
     ("__shfl_xor_sync(~0u, odd ? left : right, 1)", "odd ? left : right"),
     (
-        "if (fours) *reinterpret_cast<float4*>(old) = *reinterpret_cast<float4*>(c);\n"
-        "            else for (int j = 0; j < 4; ++j) old[j] = c[j];",
-        "for (int j = 0; j < 4; ++j)\n                if (n + j / 2 * 8 < N) old[j] = c[j + j / 2 * 6];",
+        "if (aligned) *reinterpret_cast<float4*>(old) = *reinterpret_cast<const float4*>(c);\n"
+        "        else for (int j = 0; j < 4; ++j) old[j] = c[j];",
+        "for (int j = 0; j < 4; ++j)\n"
+        "            if (j < 2 || tile.col + four / 2 * 16 + 8 < N) old[j] = c[j + j / 2 * 6];",
     ),
     (
-        "if (fours) *reinterpret_cast<float4*>(c) = {four[0], four[1], four[2], four[3]};",
-        "if (fours)\n            for (int j = 0; j < 4; j += 2) {\n                if (n + j * 4 < N) "
-        "*reinterpret_cast<float2*>(c + j * 4) = {four[j], four[j + 1]};\n            }",
+        "if (aligned) *reinterpret_cast<float4*>(c) = {put[0], put[1], put[2], put[3]};\n"
+        "        else for (int j = 0; j < 4; ++j) c[j] = put[j];",
+        "for (int j = 0; j < 4; j += 2)\n            if (j < 2 || tile.col + four / 2 * 16 + 8 < N) {\n"
+        "                if (aligned) *reinterpret_cast<float2*>(c + j * 4) = {put[j], put[j + 1]};\n"
+        "                else for (int i = 0; i < 2; ++i) c[j * 4 + i] = put[j + i];\n            }",
     ),
-    ("c[j] = four[j];", "if (n + j / 2 * 8 < N) c[j + j / 2 * 6] = four[j];"),
 )
 """Lets the lanes of 18 write two neighbours at a time, as they have them."""
 
-AT_ONCE = (
-    ("constexpr int now = PERSISTENT ? (WN / 4 + 7) / 8 * 8 : WN / 2;", "constexpr int now = WN / 2;"),
-    ("late[PERSISTENT ? (WN / 2 - now) / 4 : 1][4]", "late[1][4]"),
-)
+AT_ONCE = (("        before = here;\n", "        before = here;\n        write_late(half, fours);\n"),)
 """Lets 18 write all sums of a tile before the next one's products begin."""
 
 

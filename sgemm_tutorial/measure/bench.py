@@ -119,6 +119,7 @@ def plan(
     items: Sequence[Item],
     *,
     flush_l2: bool = False,
+    beta: float = 0.0,
     search: bool = False,
     processes: int = 1,
     measure: Measure | None = None,
@@ -134,6 +135,8 @@ def plan(
         Those of one size together.
     flush_l2, **sampling
         As for `timing.time_interleaved`.
+    beta : float
+        Unless it is 0, C is read.
     search : bool
         Time the quickest algorithm of cuBLASLt too.
     processes, takes
@@ -146,14 +149,14 @@ def plan(
     def points(missing: Iterable[Item]) -> Iterator[Point]:
         for turn, (size, group) in enumerate(groupby(missing, key=lambda item: item[1])):
             how = {name: value for name, value in sampling.items() if turn or name != "warm_s"}  # clocks settle first
-            how |= {"search": True} if search else {}
+            how |= ({"beta": beta} if beta else {}) | ({"search": True} if search else {})
             for kernel, own, reference, *found in measure([kernel for kernel, _ in group], size, flush_l2, **how):
                 (best, which) = found[0] if found else (None, None)
                 process = Process(_samples(own), _samples(reference), best and _samples(best))
                 M, N, K = size
                 yield Point.summing(own.batch, [process], which, **files.of(kernel), M=M, N=N, K=K)
 
-    settings = {"flush_l2": flush_l2, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal", "seed": SEED}
+    settings = {"flush_l2": flush_l2, "alpha": 1.0, "beta": beta, "inputs": "standard normal", "seed": SEED}
     if search:
         settings["cublaslt"] = {"requested": cublaslt.REQUESTED, "workspace_bytes": cublaslt.WORKSPACE}
     return Plan(name, Record, items, points, settings, takes, processes)
@@ -174,7 +177,8 @@ def on_gpu(
 ) -> Iterator[tuple[Kernel, Timing, Timing] | tuple[Kernel, Timing, Timing, Found]]:
     """Time each kernel and cuBLAS together at one size, on the current GPU, on the same random matrices.
 
-    cuBLAS computes with the kernel's types; kernels of one type come together.
+    cuBLAS computes with the kernel's types; kernels of one type come together. `how` may have ``beta``, unless C is not
+    to be read, ``search``, and what `timing.time_interleaved` takes.
 
     Yields
     ------
@@ -202,16 +206,20 @@ def on_gpu(
 
 
 def _of_types(
-    types: Types, kernels: Sequence[Kernel], size: Size, search: bool = False, **sampling: Any
+    types: Types, kernels: Sequence[Kernel], size: Size, beta: float = 0.0, search: bool = False, **sampling: Any
 ) -> Iterator[tuple[Kernel, Timing, Timing] | tuple[Kernel, Timing, Timing, Found]]:
     """Time kernels that take the same types; see `on_gpu`."""
+
+    def clear(array: Any) -> None:
+        array.data.memset_async(0 if beta else 0xFF, array.nbytes)  # NaN, where it is not to be read
+
     M, N, K = size
     with gpu.reported("making room for A, B and C"):
         A, B = cupy.empty((M, K), types.operand), cupy.empty((K, N), types.operand)
         C, reference_C = (cupy.empty((M, N), types.result) for _ in range(2))
-    problem = operands.check(A, B, C, 1.0, 0.0, types)
+    problem = operands.check(A, B, C, 1.0, beta, types)
     launches = [kernel.launcher(problem) for kernel in kernels]
-    reference_problem = operands.check(A, B, reference_C, 1.0, 0.0, types)
+    reference_problem = operands.check(A, B, reference_C, 1.0, beta, types)
     reference = cublas.launch(reference_problem)
     inputs = correctness.matrices(M, N, K, seed=SEED, on_gpu=False, types=types)
     with gpu.reported("copying A and B to the GPU"):
@@ -221,15 +229,19 @@ def _of_types(
     if candidates:
         clock = timing.DeviceClock()
         best = min(candidates, key=lambda candidate: timing.brief(candidate.launch, clock))
-        reference_C.data.memset_async(0xFF, reference_C.nbytes)  # NaN
+        clear(reference_C)
         best.launch()
         _spot_check(f"cuBLASLt's {best.text}", reference_C, *inputs)
     for kernel, own in zip(kernels, launches, strict=True):
         with gpu.reported(kernel.name):
-            C.data.memset_async(0xFF, C.nbytes)  # NaN
-            reference_C.data.memset_async(0xFF, C.nbytes)
+            clear(C)
+            clear(reference_C)
         rivals = {"cuBLAS": reference} | ({"cuBLASLt": best.launch} if candidates else {})
         times = timing.time_interleaved({kernel.name: own} | rivals, **sampling)
+        if beta:  # C has grown with each launch: once more, from nothing
+            for array, launch in ((C, own), (reference_C, reference)):
+                clear(array)
+                launch()
         for name, result in ((kernel.expression, C), (" or ".join(rivals), reference_C)):
             _spot_check(name, result, *inputs)
         found = [(times["cuBLASLt"], (best.text, len(candidates)))] if candidates else []

@@ -43,6 +43,9 @@ COLD_SIZES = sizes_of((128, 256, 512, 1024, 1536, 2048))
 OTHER_SIZES = sizes_of((256, 512, 1024, 2048, 4096))
 """Square problems that the kernels beside the ladder are timed at."""
 
+ADDED, ADDED_SIZES = ("12", "16", "17_tf32x3_hopper", "18"), sizes_of((512, 1024, *range(1536, 4097, 512), 8192))
+"""Kernels and square problems that are timed with C added to as well, β = 1."""
+
 PITCHES = sizes_of([*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), (2048, 2049, 2048)])
 """Problems whose rows start in other banks of the L1 cache, timed for the kernels without shared memory."""
 
@@ -100,6 +103,7 @@ def _hopper() -> Plan:
 
 TIMES: dict[str, Callable[[], Plan]] = {
     "ladder": lambda: _timed("ladder", LADDER, SIZES, processes=3),
+    "added": lambda: _timed("added", [find(rung) for rung in ADDED], ADDED_SIZES, processes=3, beta=1.0),
     "cold": lambda: _timed("cold", LADDER, COLD_SIZES, flush_l2=True),
     "variants": lambda: _timed("variants", dict.fromkeys(variants.VARIANTS), FULL),
     "pitch": lambda: _timed("pitch", (find("01"), find("02")), PITCHES),

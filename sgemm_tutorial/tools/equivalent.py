@@ -124,6 +124,19 @@ MET_ALREADY = """\
 The lanes of a warp that have parted before wait for nothing on their way, and have met again. The machine code is the
 same but for an instruction that does nothing, and the order of a few."""
 
+MEET_HERE = """\
+Lanes that have parted where C ends meet again before wgmma wants them all, as the compiler places its code today."""
+
+DUE_ONCE = """\
+Each part of the late sums is due with one pair of tiles, and so is written once, whether or not all are said to be
+done."""
+
+NONE_OF_THEM = """\
+One time more, with none of a lane's places, when all has been written."""
+
+READ_IN_VAIN = """\
+It reads four neighbours more, which C has if they are read, and nobody uses them."""
+
 REFILLED_LATER = """\
 The stage that is read last is filled again only behind a barrier of the next tile of C; those read before it are behind
 one already."""
@@ -134,18 +147,12 @@ Where there are no products no stage is filled, and nobody waits for one."""
 LATER_GONE = """\
 In a cluster of one block, the thread that fetches ends a little later, once all has been read that it fetched."""
 
-NOTHING_ADDED = """\
-Where beta is 0, what C held is not read but 0, and 0 is added."""
-
 SOONER_OR_LATER = """\
 The same sums are written to the same places, only sooner or later. That may cost time, which the simulator doesn't
 know."""
 
 BELOW = """\
 What no tile's sums are in is said to begin below the last row, where nothing is written."""
-
-IN_FOURS = """\
-Both numbers are multiples of four: columns come in eights, as rows begin at multiples of 16 bytes."""
 
 BROUGHT_NEAR = """\
 It brings near what is fetched soon. That may save time, which the simulator doesn't know."""
@@ -447,7 +454,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             "17_tf32x3_hopper 18_hopper_wgmma",
             "copy or wait removed: __device__ void take_registers() { ; }",
         ),
-        (MET_ALREADY, "18_hopper_wgmma", "barrier removed: no __syncwarp();"),
+        (MEET_HERE, "18_hopper_wgmma", "barrier removed: no __syncwarp();"),
+        (MET_ALREADY, "18_hopper_wgmma", "barrier removed: no __syncwarp(); #3"),
         (
             NOT_MOVED,
             "18_hopper_wgmma",
@@ -478,37 +486,43 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         ),
         (NOBODY_WAITS, "18_hopper_wgmma", "condition decided: else if (true) let_go(step - 1);"),
         (NOBODY_WAITS, "18_hopper_wgmma", "boundary moved: else if (tiles >= 0) let_go(step - 1);"),
-        (
-            NOTHING_ADDED,
-            "18_hopper_wgmma",
-            "condition decided: for (int j = 0; j < 4; ++j) four[j] = true ? fmaf(scale, sums[j], beta * old[j]) : "
-            "scale * sums[j];",
-        ),
         *(
             (SOONER_OR_LATER, "18_hopper_wgmma", key)
             for key in (
-                "condition decided: if (PERSISTENT && true && before.row < M) write_late();",
-                "condition decided: if (PERSISTENT && false && before.row < M) write_late();",
-                "condition decided: if (PERSISTENT && tile == 1 && false) write_late();",
-                "guard off by one: if (PERSISTENT && tile == 1 && before.row < -1 + M) write_late();",
-                "statement dropped: no if (PERSISTENT && tile == 1 && before.row < M) write_late();",
-                "quotient for remainder: constexpr int now = PERSISTENT ? (WN % 4 + 7) / 8 * 8 : WN / 2;",
-                "quotient for remainder: constexpr int now = PERSISTENT ? (WN / 4 + 7) % 8 * 8 : WN / 2;",
+                "condition decided: if (true) write_late(first, min(first + few, fours));",
+                "quotient for remainder: auto due = [](int first) { return 1 + (first - half) % few; };",
+            )
+        ),
+        *(
+            (DUE_ONCE, "18_hopper_wgmma", key)
+            for key in (
+                "condition decided: if (false) before.row = M;",
+                "statement dropped: no if (end == fours) before.row = M;",
             )
         ),
         *(
             (BELOW, "18_hopper_wgmma", key)
             for key in (
-                "condition decided: if (PERSISTENT && tile == 1 && true) write_late();",
-                "condition decided: if (PERSISTENT && true) write_late();",
-                "condition decided: if (PERSISTENT && true) write_late(); #2",
-                "boundary moved: if (PERSISTENT && tile == 1 && before.row <= M) write_late();",
-                "boundary moved: if (PERSISTENT && before.row <= M) write_late();",
-                "boundary moved: if (PERSISTENT && before.row <= M) write_late(); #2",
+                "condition decided: if (true)",
+                "condition decided: if (true) #2",
+                "condition decided: if (true) write_late(half, fours);",
+                "boundary moved: if (before.row <= M)",
+                "boundary moved: if (before.row <= M) #2",
+                "boundary moved: if (before.row <= M) write_late(half, fours);",
             )
         ),
-        (IN_FOURS, "18_hopper_wgmma", "guard off by one: if (m >= M || n >= -1 + N) return;"),
-        (IN_FOURS, "18_hopper_wgmma", "guard off by one: if (i < -1 + now) write({row0, col0}, own, four);"),
+        *(
+            (NONE_OF_THEM, "18_hopper_wgmma", key)
+            for key in (
+                "boundary moved: for (int first = half; first <= fours; first += few)",
+                "boundary moved: for (int first = half; first <= fours; first += few) #2",
+            )
+        ),
+        (
+            READ_IN_VAIN,
+            "18_hopper_wgmma",
+            "boundary moved: for (int four = first; four <= end; ++four) read(before, four, old[four - half]);",
+        ),
         (
             BROUGHT_NEAR,
             "18_hopper_wgmma",

@@ -31,7 +31,7 @@ from typing import Any
 from cupy.cuda import nvrtc
 
 from .. import cache as disk
-from .. import correctness, hopper, operands, simulator, trials
+from .. import correctness, operands, simulator
 from ..catalogue import CATALOGUE, CHOOSING, find
 from ..compiler import ARCHITECTURE, PTX_ALONE, Binary
 from ..errors import CompileError, UnsupportedInstruction
@@ -46,11 +46,7 @@ from .sampling import sample
 
 KERNELS = (*CATALOGUE, *CHOOSING)
 RECORD = RESULTS / "mutants.json"
-JUDGES = (
-    *sorted(Path(simulator.__file__).parent.glob("*.py")),
-    *(Path(module.__file__) for module in (correctness, hopper, trials)),
-    Path(__file__),
-)
+JUDGES = (*sorted(Path(simulator.__file__).parent.glob("*.py")), Path(correctness.__file__), Path(__file__))
 
 Edit = tuple[int, int, str]  # replace the text between two places
 
@@ -512,7 +508,7 @@ class Judged:
     Attributes
     ----------
     code, judge : str
-        Digests of the kernel's code and of the code that judges.
+        Digests of the kernel's code, and of the cases and the code that judge.
     nvrtc : str
         The compiler's version.
     verdicts : dict of str to str or None
@@ -527,7 +523,8 @@ class Judged:
 
 def blank(kernel: Kernel) -> Judged:
     """Return what verdicts on a kernel's mutants hang on now, without any."""
-    judges = hashlib.sha256(b"".join(path.read_bytes() for path in JUDGES)).hexdigest()[:12]
+    cases = [correctness.cases(instance, on_gpu=False) for instance in instances(kernel)]
+    judges = hashlib.sha256(repr(cases).encode() + b"".join(path.read_bytes() for path in JUDGES)).hexdigest()[:12]
     return Judged(kernel.digest, judges, ".".join(map(str, nvrtc.getVersion())))
 
 
