@@ -16,6 +16,9 @@ export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/jupyter
 export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
 export SGEMM_TUTORIAL_CACHE := $(CURDIR)/.venv/cache
 
+# As many processes as processors: a second thread in each would mostly wait, and wait busily.
+test quick mutants: export OPENBLAS_NUM_THREADS := 1
+
 .DEFAULT_GOAL := help
 .PHONY: help book pdf test quick mutants compiled audit live test-gpu record clean
 
