@@ -102,8 +102,8 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
-    """Free what only the tests of a file have held, where that is much."""
-    if (nextitem is None or nextitem.path != item.path) and heap.resident() > heap.ENOUGH:
+    """Free what only the tests of a file have held."""
+    if nextitem is None or nextitem.path != item.path:
         heap.give_back()
 
 
