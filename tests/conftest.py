@@ -19,7 +19,6 @@ from . import heap, shared_runs
 
 LONGEST = (
     "tests/book/test_book.py",
-    "tests/book/test_cards.py",
     "tests/records/test_recordings.py",
     "tests/tools/test_mutants.py",
     "tests/test_skeletons.py",
@@ -46,8 +45,11 @@ LONGEST = (
     "tests/tools/test_cost.py",
     "tests/tools/test_live.py",
     "tests/tools/test_compiled.py",
+    "tests/book/test_cards.py",
 )
-"""The files that take longest, longest first: they come before the rest, so that no process is left with one."""
+"""The files that take longest, longest first: they come before the rest, so that no process is left with one.
+
+`test_cards` is given out test by test, and comes when what its notebooks simulate has been simulated."""
 
 
 def pytest_configure(config):
