@@ -176,33 +176,43 @@ mma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float*
     const bool fours = aligned(C, N);                      // four neighbours of C are all inside, or all outside
     const bool odd = lane % 2;
     #pragma unroll
-    for (int m = 0; m < FM; ++m)
-        #pragma unroll
-        for (int n = 0; n < 2 * FN; n += 2)
+    for (int m = 0; m < FM; ++m) {
+        struct Place { float* first; int inside; };        // four neighbours of C, of which so many are inside it
+        auto place = [&](int four) -> Place {
+            const int row = tileRow + m * 16 + lane / 4 + four % 2 * 8;
+            const int col = tileCol + four / 2 * 16 + lane % 2 * 8 + lane % 4 / 2 * 4;
+            return {C + (row0 + row) * N + col0 + col, row < rows ? cols - col : 0};
+        };
+        float4 old[2 * FN] = {};                           // all are read before any is written: a lane waits once
+        if (beta != 0.0f)                                  // BLAS: beta = 0 never reads C
             #pragma unroll
-            for (int i = 0; i < 4; i += 2) {               // a row, and then the one eight rows below
-                // Of 16 columns a lane has two neighbours, and two more eight columns on. It gives one pair away and
-                // gets from the lane beside it what makes four neighbours of the other.
-                float four[4];
-                #pragma unroll
-                for (int j = 0; j < 2; ++j) {
-                    const float left = scale * acc[m][n][i + j], right = scale * acc[m][n + 1][i + j];
-                    const float got = __shfl_xor_sync(~0u, odd ? left : right, 1);
-                    four[j] = odd ? got : left;
-                    four[2 + j] = odd ? right : got;
-                }
-                const int row = tileRow + m * 16 + lane / 4 + i * 4;
-                const int col = tileCol + n * 8 + lane % 2 * 8 + lane % 4 / 2 * 4;
-                if (row >= rows || col >= cols) continue;
-                float* c = C + (row0 + row) * N + col0 + col;
-                float4 result = {four[0], four[1], four[2], four[3]};
-                if (beta != 0.0f) {                        // BLAS: beta = 0 never reads C
-                    const float4 old = load4(c, cols - col, fours);
-                    result.x += beta * old.x;
-                    result.y += beta * old.y;
-                    result.z += beta * old.z;
-                    result.w += beta * old.w;
-                }
-                store4(c, result, cols - col, fours);
+            for (int four = 0; four < 2 * FN; ++four) {
+                const auto [c, inside] = place(four);
+                if (inside > 0) old[four] = load4(c, inside, fours);
             }
+        #pragma unroll
+        for (int four = 0; four < 2 * FN; ++four) {
+            // Of 16 columns a lane has two neighbours, and two more eight columns on. It gives one pair away and
+            // gets from the lane beside it what makes four neighbours of the other.
+            const int n = four / 2 * 2, i = four % 2 * 2;  // of a row, and then of the one eight rows below
+            float sums[4];
+            #pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const float left = acc[m][n][i + j], right = acc[m][n + 1][i + j];
+                const float got = __shfl_xor_sync(~0u, odd ? left : right, 1);
+                sums[j] = odd ? got : left;
+                sums[2 + j] = odd ? right : got;
+            }
+            const auto [c, inside] = place(four);
+            if (inside <= 0) continue;
+            float4 result = {scale * sums[0], scale * sums[1], scale * sums[2], scale * sums[3]};
+            if (beta != 0.0f) {
+                result.x += beta * old[four].x;
+                result.y += beta * old[four].y;
+                result.z += beta * old[four].z;
+                result.w += beta * old[four].w;
+            }
+            store4(c, result, inside, fours);
+        }
+    }
 }

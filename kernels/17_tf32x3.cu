@@ -170,30 +170,40 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
     const float scale = K > 0 ? alpha : 0.0f;
     const bool whole = aligned(C, N);                      // four neighbours of C are all inside, or all outside
     #pragma unroll
-    for (int m = 0; m < FM; ++m)
-        #pragma unroll
-        for (int n = 0; n < FN; n += 4)
+    for (int m = 0; m < FM; ++m) {
+        struct Place { int row, col; };                    // of four neighbours, which four fragments have
+        auto place = [&](int four) -> Place {
+            return {int(tileRow + m * 16 + group + four % 4 / 2 * 8),
+                    int(tileCol + four / 4 * 32 + member * 4 + four % 2 * 16)};
+        };
+        float4 old[FN] = {};                               // all are read before any is written: a lane waits once
+        if (beta != 0.0f)                                  // BLAS: beta = 0 never reads C
             #pragma unroll
-            for (int i = 0; i < 4; ++i) {                  // four fragments have four neighbours
-                const int row = tileRow + m * 16 + group + i / 2 * 8, col = tileCol + n * 8 + member * 4 + i % 2 * 16;
-                if (row >= rows || col >= cols) continue;
-                float sums[4] = {acc[m][n][i], acc[m][n + 1][i], acc[m][n + 2][i], acc[m][n + 3][i]};
-                for (int j = 0; j < 4; ++j) {
-                    if (isfinite(sums[j]) || col + j >= cols) continue;
-                    sums[j] = 0.0f;                        // not finite: anew, without a split
-                    #pragma unroll 1
-                    for (unsigned k = 0; k < K; ++k)
-                        sums[j] += A[(row0 + row) * K + k] * B[size_t(k) * N + col0 + col + j];
-                }
-                float* c = C + (row0 + row) * N + col0 + col;
-                float4 result = {scale * sums[0], scale * sums[1], scale * sums[2], scale * sums[3]};
-                if (beta != 0.0f) {                        // BLAS: beta = 0 never reads C
-                    const float4 old = load4(c, cols - col, whole);
-                    result.x += beta * old.x;
-                    result.y += beta * old.y;
-                    result.z += beta * old.z;
-                    result.w += beta * old.w;
-                }
-                store4(c, result, cols - col, whole);
+            for (int four = 0; four < FN; ++four) {
+                const auto [row, col] = place(four);
+                if (row < rows && col < cols) old[four] = load4(C + (row0 + row) * N + col0 + col, cols - col, whole);
             }
+        #pragma unroll
+        for (int four = 0; four < FN; ++four) {
+            const auto [row, col] = place(four);
+            if (row >= rows || col >= cols) continue;
+            const int n = four / 4 * 4, i = four % 4;
+            float sums[4] = {acc[m][n][i], acc[m][n + 1][i], acc[m][n + 2][i], acc[m][n + 3][i]};
+            for (int j = 0; j < 4; ++j) {
+                if (isfinite(sums[j]) || col + j >= cols) continue;
+                sums[j] = 0.0f;                            // not finite: anew, without a split
+                #pragma unroll 1
+                for (unsigned k = 0; k < K; ++k)
+                    sums[j] += A[(row0 + row) * K + k] * B[size_t(k) * N + col0 + col + j];
+            }
+            float4 result = {scale * sums[0], scale * sums[1], scale * sums[2], scale * sums[3]};
+            if (beta != 0.0f) {
+                result.x += beta * old[four].x;
+                result.y += beta * old[four].y;
+                result.z += beta * old[four].z;
+                result.w += beta * old[four].w;
+            }
+            store4(C + (row0 + row) * N + col0 + col, result, cols - col, whole);
+        }
+    }
 }

@@ -133,7 +133,8 @@ tf32x3_hopper(int M, int N, int K, float alpha, const float* A, const float* B, 
 
     const float scale = K > 0 ? alpha : 0.0f;
     for (size_t number = cluster; number < all; number += clusters) {
-        const auto [row0, col0] = corner(number);
+        const Corner here = corner(number);
+        const size_t row0 = here.row, col0 = here.col;
         const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
 
         float acc[BM / 2] = {};
@@ -189,18 +190,20 @@ tf32x3_hopper(int M, int N, int K, float alpha, const float* A, const float* B, 
                 if (i == which) acc[i] = sum;
         }
         if (int(tileCol) >= cols) continue;                // as its neighbour is
+        auto place = [&](int i) { return reinterpret_cast<float2*>(C + (row0 + sum_row(i)) * N + col0 + tileCol); };
+        float2 old[BM / 2] = {};                           // all are read before any is written: a lane waits once
+        #pragma unroll
+        for (int i = 0; i < BM / 2; i += i % 2 ? 3 : 1)
+            if (beta != 0.0f && sum_row(i) < rows) old[i] = *place(i);  // BLAS: beta = 0 never reads C
         #pragma unroll
         for (int i = 0; i < BM / 2; i += i % 2 ? 3 : 1) {
-            const int m = sum_row(i);
-            if (m >= rows) continue;
-            float2* c = reinterpret_cast<float2*>(C + (row0 + m) * N + col0 + tileCol);
+            if (sum_row(i) >= rows) continue;
             float2 two = {scale * acc[i], scale * acc[i + 2]};
-            if (beta != 0.0f) {                            // BLAS: beta = 0 never reads C
-                const float2 old = *c;
-                two.x += beta * old.x;
-                two.y += beta * old.y;
+            if (beta != 0.0f) {
+                two.x += beta * old[i].x;
+                two.y += beta * old[i].y;
             }
-            *c = two;
+            *place(i) = two;
         }
     }
     if constexpr (CLUSTER > 1) cluster_barrier();

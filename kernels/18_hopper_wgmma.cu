@@ -167,7 +167,7 @@ hopper_wgmma(int M, int N, int K, float alpha, const T* A, const T* B, float bet
                 multiply<T>(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
                             describe(&Bs[stage][k * row], BK * row * sizeof(T), atom));
             commit_products();
-            if (before.row < M)
+            if (PERSISTENT && before.row < M)
                 #pragma unroll
                 for (int first = half; first < fours; first += few)
                     if (tile == due(first)) write_late(first, min(first + few, fours));
@@ -180,7 +180,7 @@ hopper_wgmma(int M, int N, int K, float alpha, const T* A, const T* B, float bet
                 if (threadIdx.x == 0 && next < tiles) fetch(step + STAGES - 1, next, here);
             }
         }
-        if (before.row < M)                                // there were too few tiles
+        if (PERSISTENT && before.row < M)                  // there were too few tiles
             #pragma unroll
             for (int first = half; first < fours; first += few)
                 if (tiles <= due(first)) write_late(first, min(first + few, fours));

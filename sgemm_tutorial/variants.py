@@ -369,6 +369,13 @@ TENSOR: tuple[Kernel, ...] = (
 IN_BF16: tuple[Kernel, ...] = tuple(find(rung).variant(T="__nv_bfloat16") for rung in ("14", "16", "18"))
 """The kernels that take BF16 as well, with it."""
 
+FOUR_BY_FOUR = find("16").edited(
+    ("if (beta != 0.0f)                                  // BLAS: beta = 0 never reads C\n", "if (false)\n"),
+    ("if (beta != 0.0f) {\n", "if (beta != 0.0f) {\n                old[four] = load4(c, inside, fours);\n"),
+    label="four by four",
+)
+"""16 as it would be if a lane waited for four places of C, and wrote them, before it asked for the next."""
+
 EVERY: tuple[Kernel, ...] = (*VARIANTS, *STEPS, STEP_IN_FP64, *FRAGMENTS, *TENSOR, *HOPPER, *IN_BF16)
 """All that chapters time and compare, but for `STEPS_NOT_COUNTED`."""
 

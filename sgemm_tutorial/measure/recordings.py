@@ -103,7 +103,7 @@ def _hopper() -> Plan:
 
 TIMES: dict[str, Callable[[], Plan]] = {
     "ladder": lambda: _timed("ladder", LADDER, SIZES, processes=3),
-    "added": lambda: _timed("added", [find(rung) for rung in ADDED], ADDED_SIZES, processes=3, beta=1.0),
+    "added": lambda: _timed("added", [*map(find, ADDED), variants.FOUR_BY_FOUR], ADDED_SIZES, processes=3, beta=1.0),
     "cold": lambda: _timed("cold", LADDER, COLD_SIZES, flush_l2=True),
     "variants": lambda: _timed("variants", dict.fromkeys(variants.VARIANTS), FULL),
     "pitch": lambda: _timed("pitch", (find("01"), find("02")), PITCHES),

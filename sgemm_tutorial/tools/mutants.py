@@ -419,14 +419,18 @@ def attempt(kernel: Kernel, case: Mapping[str, Any]) -> tuple[str, list[int]]:
         return "an instruction that the simulator does not know", []
     except Endless:
         return "does not end", []
-    taken = [sum(getattr(counts, name) for name in names) for names in COSTS.values()]
-    return "" if result.passed else result.verdict.partition(":")[0], taken
+    return "" if result.passed else result.verdict.partition(":")[0], _taken(counts)
+
+
+def _taken(counts: Any) -> list[int]:
+    """Return what a run took of memory, by `COSTS`."""
+    return [sum(getattr(counts, name) for name in names) for names in COSTS.values()]
 
 
 @cache
 def cost(sound: Kernel, number: int) -> list[int]:
     """Return what a case of the suite takes of a sound kernel, by `COSTS`."""
-    return attempt(sound, correctness.cases(sound, on_gpu=False)[number])[1]
+    return _taken(_counted(sound, correctness.cases(sound, on_gpu=False)[number])[1])
 
 
 @cache
