@@ -16,7 +16,7 @@ from .. import cublas, gpu, operands
 from ..catalogue import find
 from ..errors import DeviceError
 from ..records import files, profiles
-from ..records.anatomy import BESIDE, CLOSELY, METRICS, SIZES, Dissected, Launch
+from ..records.anatomy import CLOSELY, METRICS, SIZES, Dissected, Launch
 from ..records.files import Recording
 from .driver import Item, Plan, key_of
 from .nsight import made_on, number, profiled
@@ -27,8 +27,8 @@ AT_ONCE = 16
 
 
 def plan() -> Plan:
-    """Return the plan of the recording: cuBLAS at all of `SIZES`, and 12 beside it at some."""
-    items = [(cublas.sgemm, size) for size in SIZES] + [(find("12"), size) for size in BESIDE]
+    """Return the plan of the recording: cuBLAS at all of `SIZES`, and 12 beside it at `CLOSELY`."""
+    items = [(cublas.sgemm, size) for size in SIZES] + [(find("12"), size) for size in CLOSELY]
     settings = {"metrics": METRICS, "closely": profiles.METRICS}
     return Plan("anatomy", Recording[Dissected], items, measure, settings, _takes, made_on=made_on)
 

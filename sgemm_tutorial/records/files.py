@@ -23,7 +23,7 @@ from ..errors import ArgumentError
 from ..kernel import Kernel
 from . import cards
 from .provenance import Provenance
-from .sizes import Size
+from .sizes import Size, times_of
 
 ANEW = "`make record`, or for times `bench`, measures it anew"
 
@@ -113,6 +113,7 @@ class Sized(Measured):
         return self.M, self.N, self.K
 
 
+One = TypeVar("One", bound=Measured)
 Point = TypeVar("Point")
 
 
@@ -193,6 +194,36 @@ def unknown(wanted: Identity, points: Iterable[Measured], recording: str) -> tup
     if any(point.identity.apart_from_code == wanted.apart_from_code for point in points):
         return f"{name}, in {recording} recorded of other code", f"the code that was recorded; {ANEW}"
     return f"{name}, not in the recording {recording}", "a kernel that was recorded"
+
+
+def point(recording: str | Path, form: type[One], kernel: Kernel | Gemm, *problem: Hashable) -> One:
+    """Return what a recording holds of a kernel as it is now, or of a routine of cuBLAS, on one problem.
+
+    Parameters
+    ----------
+    recording : str or Path
+        As for `load`.
+    form : type
+        Of the recording's points.
+    kernel : Kernel or Gemm
+    *problem
+        What `form.PROBLEM` names.
+
+    Raises
+    ------
+    ArgumentError
+        The recording is missing or malformed, or has no such kernel, or only of other code, or no such problem of it.
+    """
+    points = find(load(recording, Recording[form]).points, kernel, str(recording))
+    for found in points:
+        if found.key[1:] == problem:
+            return found
+
+    def said(problem: Iterable[Hashable]) -> str:
+        return ", ".join(times_of(part) if isinstance(part, tuple) else str(part) for part in problem)
+
+    has = "; ".join(said(found.key[1:]) for found in points)
+    raise ArgumentError(", ".join(form.PROBLEM), said(problem), f"what was recorded of {kernel.name}: {has}")
 
 
 def path_of(name: str | Path) -> Path:
