@@ -170,8 +170,6 @@ def profile_table() -> Table:
     for size in CLOSELY:
         for name, what in (("cuBLAS", cublas.sgemm), ("12", find("12"))):
             counts = of(what, size).main.counts
-            waits = profiles.shares(counts)
-            first, second = sorted((state for state in waits if state != "issued"), key=waits.get, reverse=True)[:2]
             rows.append(
                 (
                     times_of(size),
@@ -180,7 +178,7 @@ def profile_table() -> Table:
                     f"{counts['FMA pipes used, %']:.0f}%",
                     f"{counts['FFMA'] / 32 / counts['all']:.0%}",
                     counts["cycles between a warp's instructions"],
-                    f"{first} {waits[first]:.0%}, {second} {waits[second]:.0%}",
+                    profiles.longest(counts),
                 )
             )
     columns = ("M×N×K", "", "issue slots", "FMA pipes", "FFMA of all", "cycles per instruction", "most time")

@@ -6,13 +6,12 @@ carries the kernel's identity, down to the digest of its code, and is found by t
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
-import tempfile
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -94,9 +93,6 @@ class Measured:
         return other
 
 
-FIELDS = tuple(item.name for item in dataclasses.fields(Measured))
-
-
 @dataclass(frozen=True)
 class Sized(Measured):
     """What was measured on one problem, of M, N and K."""
@@ -149,14 +145,12 @@ Form = TypeVar("Form")
 
 def of(kernel: Kernel | Gemm) -> dict[str, Any]:
     """Return the fields of `Measured` for a kernel as it is now."""
-    digest = kernel.digest if isinstance(kernel, Kernel) else ""
-    label, parameters = getattr(kernel, "label", ""), dict(getattr(kernel, "parameters", {}))
     return {
         "kernel": kernel.name,
-        "parameters": parameters,
+        "parameters": dict(getattr(kernel, "parameters", {})),
         "types": kernel.types.name,
-        "label": label,
-        "digest": digest,
+        "label": getattr(kernel, "label", ""),
+        "digest": getattr(kernel, "digest", ""),
     }
 
 
@@ -249,10 +243,7 @@ def load(name: str | Path, form: type[Form]) -> Form:
     path = path_of(name)
     try:
         state = path.stat()
-        known = (state.st_mtime_ns, state.st_size, form)
-        if path not in _READ or _READ[path][0] != known:
-            _READ[path] = known, msgspec.json.decode(path.read_bytes(), type=form)
-        return _READ[path][1]
+        return _read(path, form, state.st_mtime_ns, state.st_size)
     except FileNotFoundError:
         stems = ", ".join(sorted(file.stem for file in path.parent.glob("*.json"))) or "none so far"
         raise ArgumentError("name", f"{name}, no file {path}", f"a recording ({stems}) or a path of one") from None
@@ -260,7 +251,9 @@ def load(name: str | Path, form: type[Form]) -> Form:
         raise ArgumentError(str(path), f"a malformed file ({error})", "a recording") from None
 
 
-_READ: dict[Path, tuple[tuple, Any]] = {}
+@lru_cache(maxsize=64)
+def _read(path: Path, form: type[Form], *state: int) -> Form:
+    return msgspec.json.decode(path.read_bytes(), type=form)
 
 
 def write(path: str | Path, recording: Any) -> None:
@@ -271,21 +264,18 @@ def write(path: str | Path, recording: Any) -> None:
     ValueError
         A number is not finite, which JSON cannot hold; the file is left as it was.
     """
-    path = Path(path)
+    path, draft = Path(path), Path(path).with_name(f".{Path(path).name}.{os.getpid()}")
     text = json.dumps(msgspec.to_builtins(recording), ensure_ascii=False, allow_nan=False)
     text = _OF_NUMBERS.sub(_on_a_line, msgspec.json.format(text, indent=1)) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with draft.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(draft, 0o644)
         os.replace(draft, path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 _OF_NUMBERS = re.compile(r'\[\n([^][{}"]+)\]')

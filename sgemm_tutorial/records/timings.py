@@ -131,7 +131,7 @@ class Point(Sized):
 
     def joined(self, other: Point) -> Point:
         """Return the point of both points' samples."""
-        what = {name: getattr(other, name) for name in (*files.FIELDS, "M", "N", "K")}
+        what = {each.name: getattr(other, each.name) for each in dataclasses.fields(Sized)}
         found = other.searched and (other.searched.algorithm, other.searched.tried)
         return Point.summing(other.batch, self.processes + other.processes, found, **what)
 

@@ -44,7 +44,10 @@ def test_panels_that_come_alone(gemm):
     [
         ((find("11"), 4096), "11_async_pipeline<.*not in the recording two_gpus"),
         ((cublas.dgemm, 4096), "dgemm<.*not in the recording two_gpus"),
-        ((find("12"), 1000), "size, gpus, way, alone: got 1000×1000×1000, 1, held, False, needs what was recorded of 12"),
+        (
+            (find("12"), 1000),
+            "size, gpus, way, alone: got 1000×1000×1000, 1, held, False, needs what was recorded of 12",
+        ),
         ((find("12"), 4096, 3), "4096×4096×4096, 3, held, False"),
         ((find("12"), 4096, 2, "by post"), "by post"),
         ((cublas.sgemm, 4096, 2, "held", True), "4096×4096×4096, 2, held, True"),
