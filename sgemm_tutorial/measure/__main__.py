@@ -15,8 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from .. import gpu
 from ..errors import ArgumentError, DeviceError, TutorialError
@@ -77,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="say what is missing, and how long it will take about")
     parser.add_argument("--turn", type=int, help="make them in this process, as the first, second … to do so")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         names = _names(options.only)
         if options.turn:
@@ -165,10 +163,6 @@ def _here(names: Sequence[str], folder: Path, turn: int) -> int:
             print(f"{name}: {error}", file=sys.stderr, flush=True)
             status = FAILED
     return status
-
-
-def _interrupt(signal: int, frame: FrameType | None) -> Any:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

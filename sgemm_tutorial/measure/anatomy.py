@@ -18,7 +18,7 @@ from ..errors import DeviceError
 from ..records import files, profiles
 from ..records.anatomy import CLOSELY, METRICS, SIZES, Dissected, Launch
 from ..records.files import Recording
-from .driver import Item, Plan, key_of
+from .driver import Item, Plan
 from .nsight import made_on, number, profiled
 from .timing import SPIN
 
@@ -39,13 +39,13 @@ def _takes(item: Item) -> float:
 
 def measure(missing: Sequence[Item]) -> Iterator[Dissected]:
     """Yield what is launched for each product, on this machine's GPU."""
-    place = {key_of(item): i for i, item in enumerate(plan().items)}
+    every = plan().items
     for closely in (False, True):
         items = [item for item in missing if (item[1] in CLOSELY) == closely]
         metrics = METRICS | (profiles.METRICS if closely else {})
         for first in range(0, len(items), AT_ONCE):
             now = items[first : first + AT_ONCE]
-            command = ["-m", "sgemm_tutorial.measure.anatomy", *(str(place[key_of(item)]) for item in now)]
+            command = ["-m", "sgemm_tutorial.measure.anatomy", *(str(every.index(item)) for item in now)]
             products = divided(profiled(command, metrics))
             if len(products) != len(now) or not all(products):
                 raise DeviceError(f"ncu saw {list(map(len, products))} launches of {len(now)} products")
