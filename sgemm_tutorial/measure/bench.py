@@ -20,7 +20,7 @@ from ..records.provenance import provenance
 from ..records.sizes import Size, sizes_of
 from ..records.timings import Point, Process, Record, Samples, kernels_of
 from . import timing
-from .driver import Item, Plan, until_interrupted
+from .driver import Item, Plan, follow
 from .timing import Timing
 
 SEED = 0
@@ -58,7 +58,6 @@ def bench(
     path: str | Path | None = None,
     progress: bool | None = True,
     measure: Measure | None = None,
-    provenance: Callable[[], Any] = provenance,
 ) -> Record:
     """Measure kernels against cuBLAS.
 
@@ -75,9 +74,8 @@ def bench(
         present sources is not measured again.
     progress : bool, optional
         Show a progress bar on stderr; None shows it in a terminal only.
-    measure, provenance : callable, optional
-        How to measure one size, and what to record about the machine: `on_gpu` and
-        `provenance`, unless given.
+    measure : callable, optional
+        How to measure the kernels of one size: `on_gpu`, unless given.
 
     Returns
     -------
@@ -97,7 +95,7 @@ def bench(
         A kernel computed wrong values.
     """
     items = [(kernel, size) for size in sizes_of(sizes) for kernel in kernels_of(kernels)]
-    wanted = plan("bench", items, flush_l2=flush_l2, measure=measure or on_gpu)
+    wanted = plan("bench", items, flush_l2=flush_l2, measure=measure)
     made, record = provenance(), None
     made, kept = _continued(Path(path), wanted, made) if path is not None and Path(path).exists() else (made, [])
 
@@ -108,7 +106,9 @@ def bench(
             files.write(path, now)
 
     try:
-        return until_interrupted(wanted, made, kept, save, progress)
+        return follow(wanted, made, kept, save, progress=progress)
+    except KeyboardInterrupt:
+        return record
     except DeviceError as error:
         where = f"saved in {path}" if path is not None else "kept but not saved, as no path was given"
         raise BenchError(f"{error}; points measured before: {len(record.points)}, {where}", record) from error

@@ -128,23 +128,6 @@ def follow(
     return whole
 
 
-def until_interrupted(
-    plan: Plan, made: Any, points: Iterable[Any], save: Callable[[Recording], None], progress: bool | None = None
-) -> Recording:
-    """Do what `follow` does; broken off from the keyboard, return what there is."""
-    latest = None
-
-    def keep(now: Recording) -> None:
-        nonlocal latest
-        latest = now
-        save(now)
-
-    try:
-        return follow(plan, made, points, keep, progress=progress)
-    except KeyboardInterrupt:
-        return latest
-
-
 def draft_of(plan: Plan, folder: Path) -> Path:
     """Return the file of a recording that is not whole yet."""
     return folder / f"{plan.name}.partial.json"

@@ -104,4 +104,4 @@ def points(missing: Sequence[Item]) -> Iterator[Launches]:
 
 
 def _us(taken: Timing) -> tuple[float, float, float]:
-    return tuple(round(1e3 * ms, 3) for ms in (taken.median_ms, taken.p10_ms, taken.p90_ms))
+    return tuple(round(1e3 * ms, 3) for ms in taken.summary.values())

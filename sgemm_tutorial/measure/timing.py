@@ -23,6 +23,7 @@ import numpy as np
 from .. import gpu
 from ..errors import ArgumentError, DeviceError
 from ..kernel import Kernel
+from ..records.timings import summary
 from .sensors import sensors
 
 SAMPLE_MS = 2.0
@@ -71,22 +72,12 @@ class Timing:
     @property
     def median_ms(self) -> float:
         """Median of the samples."""
-        return float(np.median(self.samples))
-
-    @property
-    def p10_ms(self) -> float:
-        """The 10th percentile, so that a tenth of the samples are faster."""
-        return float(np.percentile(self.samples, 10))
-
-    @property
-    def p90_ms(self) -> float:
-        """The 90th percentile, so that a tenth of the samples are slower."""
-        return float(np.percentile(self.samples, 90))
+        return self.summary["ms"]
 
     @property
     def summary(self) -> dict[str, float]:
-        """The three by the names that recordings have for them."""
-        return {"ms": self.median_ms, "ms_p10": self.p10_ms, "ms_p90": self.p90_ms}
+        """Median, 10th and 90th percentile by the names that recordings have for them: ms, ms_p10 and ms_p90."""
+        return summary(self.samples)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ those from which the model expects most first; the few quickest are then timed i
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -36,7 +37,7 @@ from ..records.tune import Timed, Tuned, Tuning, tile_of
 from ..table import Table
 from ..tuned import Way
 from . import timing
-from .driver import Plan, compile_kernels, until_interrupted
+from .driver import Item, Plan, compile_kernels, follow
 
 KERNEL = find("12")
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
@@ -99,18 +100,21 @@ def settings() -> list[Setting]:
         if slices * columns <= 1024:
             blocks = max(1024 // (slices * columns), 1)
             found.append((1, columns, 4 * slices, 1, 32, 1, 4, slices, 1, 4, blocks, 1))
-    for columns, slices in product((8, 16), (4, 8, 16, 32)):
-        found.append((1, columns, 128 // columns * slices, 1, columns, 1, 4, slices, 1, 4, 32 // slices, 1))
+    found += [
+        (1, columns, 128 // columns * slices, 1, columns, 1, 4, slices, 1, 4, 32 // slices, 1)
+        for columns, slices in product((8, 16), (4, 8, 16, 32))
+    ]
     for rows, slices in product((4, 8, 16, 32), (2, 4, 8, 16)):
         if rows * slices <= 128:
             for threads in (512, 1024):
                 blocks = max(threads // (8 * rows * slices), 1)
                 found.append((rows, 1, 128 * slices, 4, 1, 1, 4, slices, 1, 4, blocks, 1))
-    # A tile of 16 columns, and three with fewer blocks than an SM would hold.
-    found.append((64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1))
-    found.append((64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6, 1))
-    found.append((32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4, 1))
-    found.append((16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1))
+    found += [  # a tile of 16 columns, and three with fewer blocks than an SM would hold
+        (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1),
+        (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6, 1),
+        (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4, 1),
+        (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1),
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -216,12 +220,11 @@ def plan(
             yield search.tune(size)
 
     shared = {"settings": [list(setting) for setting in every], "inputs": "standard normal, repeated"}
-    return Plan("tune", Tuning, [(KERNEL, size) for size in sizes], measure, shared, lambda item: takes(item[1]))
+    return Plan("tune", Tuning, [(KERNEL, size) for size in sizes], measure, shared, _takes)
 
 
-def takes(size: Size) -> float:
-    """Return about how many seconds a size takes."""
-    launch = 2 * math.prod(size) / 40e12
+def _takes(item: Item) -> float:
+    launch = 2 * math.prod(item[1]) / 40e12
     return 0.7 + min(500 * launch, LOOKING) + 80 * launch
 
 
@@ -263,7 +266,8 @@ class Search:
 
         def launch(way: Way) -> timing.Launch:
             instance, function = self._function(way.setting)
-            return gpu.bound(function, instance, self._division(way, size), problem)
+            division = choice.division(choice.named(way.setting), size, way.whole, way.shares)
+            return gpu.bound(function, instance, division, problem)
 
         with gpu.reported("trying settings"):
             tried = brief_look(self._ways(size), lambda way: timing.brief(launch(way), self._clock))
@@ -274,19 +278,16 @@ class Search:
         times = timing.time_interleaved(
             {str(way): launch(way) for way in final} | {"cuBLAS": cublas.launch(problem)}, **SAMPLING
         )
-        timed = [Timed(way, of.median_ms, of.p10_ms, of.p90_ms) for way in final for of in [times[str(way)]]]
-        timed.sort(key=lambda one: one.ms)
+        timed = sorted((Timed(way, **times[str(way)].summary) for way in final), key=lambda one: one.ms)
         kept: dict[str, tuple[int, int, int, float]] = {}
         for ms, number, way in tried:
-            took = (number, way.whole, way.shares, float(f"{1e3 * ms:.4g}"))
-            kept.setdefault(tile_of(way.setting), took)
-        median = times["cuBLAS"].median_ms
+            kept.setdefault(tile_of(way.setting), (number, way.whole, way.shares, float(f"{1e3 * ms:.4g}")))
         return Tuned(
             **files.of(KERNEL),
             M=M,
             N=N,
             K=K,
-            cublas_ms=median,
+            cublas_ms=times["cuBLAS"].median_ms,
             best=timed[0].way,
             expected=expected,
             finalists=timed,
@@ -331,9 +332,6 @@ class Search:
             instance = self._kernels[setting].instance
             self._loaded[setting] = instance, gpu.load(instance)
         return self._loaded[setting]
-
-    def _division(self, way: Way, size: Size) -> operands.Division:
-        return choice.division(choice.named(way.setting), size, way.whole, way.shares)
 
     def _check(self, way: Way, launch: timing.Launch, A: Any, B: Any, C: Any) -> None:
         """Compare some rows of what a way computes with float64."""
@@ -383,8 +381,6 @@ def tune(
     path: Path | None = None,
     ruled_out: Callable[[Table], None] = lambda table: None,
     progress: bool | None = None,
-    wanted: Plan | None = None,
-    provenance: Callable[[], Any] = provenance,
 ) -> Tuning:
     """Find the quickest settings at some sizes on this GPU, for 12 to take from then on.
 
@@ -397,8 +393,6 @@ def tune(
         As for `plan`.
     path : Path, optional
         Where the table is; unless given, where 12 looks for it.
-    wanted, provenance
-        The plan, and what to record about the machine: unless given, of these sizes on the current GPU.
 
     Returns
     -------
@@ -410,24 +404,19 @@ def tune(
     DeviceError
         There is no GPU, or it failed; what was found until then is in the table.
     """
-    wanted, made = wanted or plan(sizes, seconds, ruled_out, progress), provenance()
+    wanted, made = plan(sizes, seconds, ruled_out, progress), provenance()
     path = path or tuned.path(made["gpu"])
-    earlier = _earlier(path)
-    kept: list[Tuned] = []
+    earlier, kept = None, []
+    with contextlib.suppress(TutorialError):  # there is none, or it cannot be read
+        earlier = files.load(path, Tuning)
     if earlier and same(earlier.provenance, made) and earlier.settings == wanted.settings:
         made, kept = earlier.provenance, [point for point in earlier.points if point.digest == KERNEL.digest]
     elif path.exists():
         os.replace(path, path.with_suffix(".old.json"))
 
     try:
-        return until_interrupted(wanted, made, kept, lambda now: files.write(path, now), progress)
+        return follow(wanted, made, kept, lambda now: files.write(path, now), progress=progress)
+    except KeyboardInterrupt:
+        return files.load(path, Tuning)
     except DeviceError as error:
         raise DeviceError(f"{error}; what was found before is in {path}") from error
-
-
-def _earlier(path: Path) -> Tuning | None:
-    """Return the table that is there, if it can be read."""
-    try:
-        return files.load(path, Tuning)
-    except TutorialError:
-        return None

@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -42,8 +43,8 @@ class Meter:
 
 
 def run(meter, kernels=KERNELS, sizes=(256, (5, 6, 7)), provenance=None, **more):
-    provenance = provenance or dict(PROVENANCE)
-    return bench(kernels, sizes, progress=False, measure=meter, provenance=lambda: provenance, **more)
+    with mock.patch.object(bench_module, "provenance", lambda: provenance or dict(PROVENANCE)):
+        return bench(kernels, sizes, **{"progress": False, "measure": meter} | more)
 
 
 def test_every_kernel_is_measured_at_every_size():
@@ -138,7 +139,7 @@ def test_other_parameters_are_other_points():
 
 
 def test_progress_is_on_stderr_only(capsys):
-    bench(KERNELS, 64, progress=True, measure=Meter(), provenance=lambda: dict(PROVENANCE))
+    run(Meter(), sizes=64, progress=True)
     out, err = capsys.readouterr()
     assert out == "" and "bench" in err
 

@@ -112,11 +112,7 @@ class Gpu:
     def __init__(self, monkeypatch, fault=None, at=None):
         self.taken, self.fault, self.at = [], fault, at
         monkeypatch.setattr(sweep, "on_gpu", self)
-        monkeypatch.setattr(
-            bench_module.bench,
-            "__kwdefaults__",
-            bench_module.bench.__kwdefaults__ | {"provenance": lambda: dict(PROVENANCE)},
-        )
+        monkeypatch.setattr(bench_module, "provenance", lambda: dict(PROVENANCE))
 
     def __call__(self, kernels, size, flush_l2, **how):
         assert how == sweep.SAMPLING and not flush_l2
