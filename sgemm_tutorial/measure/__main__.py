@@ -123,8 +123,8 @@ def _left(plans: dict[str, driver.Plan], folder: Path) -> Table:
     for name, plan in plans.items():
         earlier = driver.begun(plan, folder, plan.made_on())
         there = earlier.points if earlier else []
-        missing = [item for turn in range(plan.processes) for item in plan.missing(there, turn + 1)]
-        rows.append((name, len(plan.items) * plan.processes, len(missing), round(sum(map(plan.takes, missing)))))
+        missing = sum(len(plan.missing(there, turn + 1)) for turn in range(plan.processes))
+        rows.append((name, len(plan.items) * plan.processes, missing, round(plan.takes * missing)))
     columns = ("recording", "points", "missing", "seconds")
     return Table(columns, rows, f"Recordings in {folder}", "Those after anatomy are made at the same time.")
 

@@ -123,7 +123,6 @@ def plan(
     search: bool = False,
     processes: int = 1,
     measure: Measure | None = None,
-    takes: Callable[[Item], float] = lambda item: 1.0,
     **sampling: Any,
 ) -> Plan:
     """Return the plan of a recording of times.
@@ -139,7 +138,7 @@ def plan(
         Unless it is 0, C is read.
     search : bool
         Time the quickest algorithm of cuBLASLt too.
-    processes, takes
+    processes
         As for `Plan`.
     measure : callable, optional
         How to measure the kernels of one size: `on_gpu`, unless given.
@@ -153,13 +152,12 @@ def plan(
             for kernel, own, reference, *found in measure([kernel for kernel, _ in group], size, flush_l2, **how):
                 (best, which) = found[0] if found else (None, None)
                 process = Process(_samples(own), _samples(reference), best and _samples(best))
-                M, N, K = size
-                yield Point.summing(own.batch, [process], which, **files.of(kernel), M=M, N=N, K=K)
+                yield Point.summing(own.batch, [process], which, **files.of(kernel, size))
 
     settings = {"flush_l2": flush_l2, "alpha": 1.0, "beta": beta, "inputs": "standard normal", "seed": SEED}
     if search:
         settings["cublaslt"] = {"requested": cublaslt.REQUESTED, "workspace_bytes": cublaslt.WORKSPACE}
-    return Plan(name, Record, items, points, settings, takes, processes)
+    return Plan(name, Record, items, points, settings, takes=0.5, processes=processes)
 
 
 def _samples(taken: Timing) -> Samples:
@@ -197,7 +195,6 @@ def on_gpu(
     TutorialError
         A spot check of C failed.
     """
-    gpu.capability()
     for kernel in kernels:
         gpu.load(kernel.instance)
     for types in dict.fromkeys(kernel.types for kernel in kernels):

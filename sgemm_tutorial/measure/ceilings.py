@@ -15,7 +15,6 @@ import numpy as np
 from .. import gpu
 from ..hardware import WARP
 from ..model.ceilings import ARITHMETIC, DRAM, L2, MMA_FP16, MMA_TF32, READ, SHARED
-from ..records import files
 from ..records.ceilings import CHAINS, KERNELS, LATER, THREADS, Rate
 from ..records.files import Recording
 from ..records.provenance import provenance
@@ -30,7 +29,7 @@ ONES_FP16, ONE_TF32 = 0x3C003C00, 0x3F800000
 def plan() -> Plan:
     """Return the plan of the recording."""
     items = [(kernel, name) for name, kernel in (KERNELS | LATER).items()]
-    return Plan("ceilings", Recording[Rate], items, measure, takes=lambda item: 1.0)
+    return Plan("ceilings", Recording[Rate], items, measure, takes=1.0)
 
 
 def measure(missing: Sequence[Item]) -> Iterator[Rate]:
@@ -74,4 +73,4 @@ def measure(missing: Sequence[Item]) -> Iterator[Rate]:
     )
     for kernel, name in missing:
         unit, amount = amounts[name]
-        yield Rate(**files.of(kernel), name=name, unit=unit, amount=amount, **taken[name].summary)
+        yield Rate.of(kernel, name=name, unit=unit, amount=amount, **taken[name].summary)

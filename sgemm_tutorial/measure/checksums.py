@@ -17,7 +17,6 @@ from ..catalogue import CATALOGUE, CHOOSING
 from ..correctness import matrices
 from ..kernel import Kernel
 from ..operands import Types
-from ..records import files
 from ..records.checks import Checksum
 from ..records.files import Recording
 from .driver import Item, Plan
@@ -69,4 +68,4 @@ def plan() -> Plan:
 def measure(missing: Sequence[Item]) -> Iterator[Checksum]:
     """Yield the checksums of results on this machine's GPU."""
     for kernel, case in missing:
-        yield Checksum(**files.of(kernel), case=case, sha256=digest(kernel, CASES[case], on_gpu=True))
+        yield Checksum.of(kernel, case=case, sha256=digest(kernel, CASES[case], on_gpu=True))

@@ -46,8 +46,8 @@ class Plan:
         Takes items, and yields the point of each as soon as it is measured.
     settings : dict
         How it is measured: what was recorded with others is not continued.
-    takes : callable
-        About how many seconds an item takes.
+    takes : float
+        About how many seconds an item takes, on average.
     processes : int
         In how many processes, one after the other, each item is to be measured.
     made_on : callable
@@ -59,7 +59,7 @@ class Plan:
     items: Sequence[Item]
     measure: Callable[[list[Item]], Iterator[Any]]
     settings: dict[str, Any] = field(default_factory=dict)
-    takes: Callable[[Item], float] = lambda item: 0.1
+    takes: float = 0.1
     processes: int = 1
     made_on: Callable[[], Any] = provenance
 

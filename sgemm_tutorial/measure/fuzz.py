@@ -21,7 +21,6 @@ from ..correctness import GUARD_OF_C, GUARD_OF_INPUT, excess, guard_band
 from ..errors import SimulationFault
 from ..kernel import Kernel
 from ..progress import bar
-from ..records import files
 from ..records.checks import Fuzzed
 from ..records.files import Recording
 from .driver import Item, Plan
@@ -163,9 +162,7 @@ def fuzz(kernel: Kernel, problems: int, xp: Any = cupy) -> Fuzzed:
         worst = max(worst, ratio)
         aligned += is_aligned(problem)
     finite = worst if worst < float("inf") else None  # JSON cannot hold the others
-    return Fuzzed(
-        **files.of(kernel), problems=problems, aligned=aligned, failures=failures, worst_error_over_bound=finite
-    )
+    return Fuzzed.of(kernel, problems=problems, aligned=aligned, failures=failures, worst_error_over_bound=finite)
 
 
 def plan() -> Plan:
@@ -174,17 +171,13 @@ def plan() -> Plan:
     right_everywhere = [kernel for kernel in variants.EVERY if kernel.label not in left_out]
     kernels = dict.fromkeys((*CATALOGUE, *CHOOSING, *right_everywhere))
     settings = {"problems": PROBLEMS, "problems of a variant": PROBLEMS // 10, "seed": SEED}
-    return Plan("fuzz", Recording[Fuzzed], [(kernel,) for kernel in kernels], measure, settings, _takes)
+    return Plan("fuzz", Recording[Fuzzed], [(kernel,) for kernel in kernels], measure, settings, takes=2.0)
 
 
 def measure(missing: Sequence[Item]) -> Iterator[Fuzzed]:
     """Fuzz kernels on the GPU of this machine."""
     for (kernel,) in missing:
         yield fuzz(kernel, _problems(kernel))
-
-
-def _takes(item: Item) -> float:
-    return 0.004 * _problems(item[0])
 
 
 def _problems(kernel: Kernel) -> int:

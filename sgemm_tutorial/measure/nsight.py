@@ -18,7 +18,7 @@ from .. import variants
 from ..catalogue import CATALOGUE
 from ..correctness import matrices
 from ..errors import DeviceError
-from ..records import counters, files, profiles
+from ..records import counters, profiles
 from ..records.counters import Counted
 from ..records.files import Recording
 from ..records.provenance import Provenance, provenance
@@ -56,14 +56,10 @@ def _plan(name: str, items: list[Item], metrics: dict[str, str]) -> Plan:
             now = missing[first : first + AT_ONCE]
             command = ["-m", "sgemm_tutorial.measure.nsight", name, *(str(items.index(item)) for item in now)]
             rows = counted(command, [kernel.function for kernel, _ in now], metrics)
-            for (kernel, (M, N, K)), row in zip(now, rows, strict=True):
-                yield Counted(**files.of(kernel), M=M, N=N, K=K, counts=row)
+            for (kernel, size), row in zip(now, rows, strict=True):
+                yield Counted.of(kernel, size, counts=row)
 
-    return Plan(name, Recording[Counted], items, measure, {"metrics": metrics}, _takes, made_on=made_on)
-
-
-def _takes(item: Item) -> float:
-    return 3.0 if max(item[1]) > 1000 else 1.0
+    return Plan(name, Recording[Counted], items, measure, {"metrics": metrics}, takes=2.0, made_on=made_on)
 
 
 def made_on() -> Provenance:

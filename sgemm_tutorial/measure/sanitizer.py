@@ -18,7 +18,6 @@ from ..catalogue import CATALOGUE, CHOOSING, find
 from ..errors import TutorialError
 from ..kernel import Kernel
 from ..paths import PACKAGE
-from ..records import files
 from ..records.checks import Sanitized
 from ..records.files import Recording
 from ..records.provenance import Provenance, provenance
@@ -65,7 +64,7 @@ def plan() -> Plan:
     items = [(kernel, tool, False) for tool in TOOLS for kernel in kernels()]
     items += [(kernel, tool, True) for tool, kernel in controls()]
     settings = {"scalars": [list(pair) for pair in SCALARS]}
-    return Plan("sanitizer", Recording[Sanitized], items, measure, settings, lambda item: 1.0, made_on=made_on)
+    return Plan("sanitizer", Recording[Sanitized], items, measure, settings, takes=1.0, made_on=made_on)
 
 
 def measure(missing: Sequence[Item]) -> Iterator[Sanitized]:
@@ -86,7 +85,7 @@ def found(kernel: Kernel, tool: str, broken: bool, place: int) -> Sanitized:
         errors = 0  # whatever it found, it was not in this kernel
     if errors and not broken:
         print(output[:8000], flush=True)
-    return Sanitized(**files.of(kernel), tool=tool, launches=launches, errors=errors, broken=broken)
+    return Sanitized.of(kernel, tool=tool, launches=launches, errors=errors, broken=broken)
 
 
 def made_on() -> Provenance:

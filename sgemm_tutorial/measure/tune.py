@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +36,7 @@ from ..records.tune import Timed, Tuned, Tuning, tile_of
 from ..table import Table
 from ..tuned import Way
 from . import timing
-from .driver import Item, Plan, compile_kernels, follow
+from .driver import Plan, compile_kernels, follow
 
 KERNEL = find("12")
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
@@ -220,12 +219,7 @@ def plan(
             yield search.tune(size)
 
     shared = {"settings": [list(setting) for setting in every], "inputs": "standard normal, repeated"}
-    return Plan("tune", Tuning, [(KERNEL, size) for size in sizes], measure, shared, _takes)
-
-
-def _takes(item: Item) -> float:
-    launch = 2 * math.prod(item[1]) / 40e12
-    return 0.7 + min(500 * launch, LOOKING) + 80 * launch
+    return Plan("tune", Tuning, [(KERNEL, size) for size in sizes], measure, shared, takes=1.0)
 
 
 class Search:
@@ -282,11 +276,9 @@ class Search:
         kept: dict[str, tuple[int, int, int, float]] = {}
         for ms, number, way in tried:
             kept.setdefault(tile_of(way.setting), (number, way.whole, way.shares, float(f"{1e3 * ms:.4g}")))
-        return Tuned(
-            **files.of(KERNEL),
-            M=M,
-            N=N,
-            K=K,
+        return Tuned.of(
+            KERNEL,
+            size,
             cublas_ms=times["cuBLAS"].median_ms,
             best=timed[0].way,
             expected=expected,

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -67,6 +67,11 @@ class Measured:
 
     PROBLEM: ClassVar[tuple[str, ...]] = ()
     """What tells problems apart that the same kernel is measured on."""
+
+    @classmethod
+    def of(cls, kernel: Kernel | Gemm, size: Size | tuple[()] = (), /, **more: Any) -> Self:
+        """Return what was measured of a kernel as it is now; one that is `Sized` is given the size, `more` the rest."""
+        return cls(**of(kernel, size), **more)
 
     @property
     def identity(self) -> Identity:
@@ -143,20 +148,21 @@ class Recording(Generic[Point]):
 Form = TypeVar("Form")
 
 
-def of(kernel: Kernel | Gemm) -> dict[str, Any]:
-    """Return the fields of `Measured` for a kernel as it is now."""
+def of(kernel: Kernel | Gemm, size: Size | tuple[()] = ()) -> dict[str, Any]:
+    """Return the fields of `Measured` for a kernel as it is now, and with a size those of `Sized`."""
     return {
         "kernel": kernel.name,
         "parameters": dict(getattr(kernel, "parameters", {})),
         "types": kernel.types.name,
         "label": getattr(kernel, "label", ""),
         "digest": getattr(kernel, "digest", ""),
+        **dict(zip("MNK", size, strict=False)),
     }
 
 
 def identity(kernel: Kernel | Gemm) -> Identity:
     """Return the identity of a kernel as it is now."""
-    return Measured(**of(kernel)).identity
+    return Measured.of(kernel).identity
 
 
 def find(points: Iterable[Measured], kernel: Kernel | Gemm, recording: str) -> list[Any]:

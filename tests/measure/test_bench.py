@@ -257,7 +257,6 @@ def test_kernels_of_one_type_are_timed_together(monkeypatch):
         for name, types in (("single", FP32), ("double", FP64), ("another", FP32))
     }
     timed = []
-    monkeypatch.setattr(gpu, "capability", lambda: (9, 0))
     monkeypatch.setattr(gpu, "load", lambda kernel: None)
     monkeypatch.setattr(
         bench_module,
