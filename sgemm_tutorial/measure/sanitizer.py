@@ -130,20 +130,6 @@ def launch(kernels: Sequence[Kernel], xp: Any = cupy) -> int:
     return launches
 
 
-def findings(output: str) -> int:
-    """Return how many errors or hazards a tool's output reports.
-
-    Raises
-    ------
-    TutorialError
-        It has no summary.
-    """
-    found = [int(errors or hazards) for errors, hazards in SUMMARY.findall(output)]
-    if not found:
-        raise TutorialError(f"no summary in the output of compute-sanitizer:\n{output[-2000:]}")
-    return sum(found)
-
-
 def run(tool: str, place: int) -> tuple[int, int, str]:
     """Run a tool over one item of the plan; return its findings, the launches it saw and its output.
 
@@ -160,11 +146,13 @@ def run(tool: str, place: int) -> tuple[int, int, str]:
     except subprocess.TimeoutExpired:
         raise TutorialError(f"{what}: not done within {LIMIT} s") from None
     output = done.stdout + done.stderr
-    count = findings(output)
-    if not count and done.returncode:
+    counts = [int(errors or hazards) for errors, hazards in SUMMARY.findall(output)]
+    if not counts:
+        raise TutorialError(f"no summary in the output of compute-sanitizer:\n{output[-2000:]}")
+    if not any(counts) and done.returncode:
         raise TutorialError(f"{what}: the program ended with {done.returncode}:\n{output[-2000:]}")
     launches = re.search(r"^(\d+) launches$", done.stdout, re.MULTILINE)
-    return count, int(launches[1]) if launches else 0, output
+    return sum(counts), int(launches[1]) if launches else 0, output
 
 
 def main(place: str) -> None:

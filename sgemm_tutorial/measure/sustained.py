@@ -44,7 +44,7 @@ def measure(missing: Sequence[Item]) -> Iterator[Sustained]:
                 for _ in range(LAUNCHES):
                     launch()
                 after.record()
-                reading = card.sm_mhz(), card.watts()
+                reading = card.read()
                 after.synchronize()
                 taken.append((cupy.cuda.get_elapsed_time(before, after) / LAUNCHES, *reading))
         times, clocks, powers = zip(*taken[len(taken) // 2 :], strict=True)

@@ -63,11 +63,6 @@ class Launch:
     counts: dict[str, int | float] = field(hash=False)
 
     @property
-    def blocks(self) -> int:
-        """Blocks of the grid."""
-        return math.prod(self.grid)
-
-    @property
     def threads(self) -> int:
         """Threads of a block."""
         return math.prod(self.block)
