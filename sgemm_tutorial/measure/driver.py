@@ -106,26 +106,24 @@ def follow(
     found, order = {point.key: point for point in points}, plan.keys()
     missing = plan.missing(found.values(), process)
 
-    def so_far(complete: bool = False) -> Recording:
-        listed = [found[key] for key in order if key in found] + [found[key] for key in found if key not in order]
+    def so_far() -> Recording:
+        complete = all(key in found and found[key].times >= plan.processes for key in order)
+        listed = [found[key] for key in order | found if key in found]  # as the plan has them, and then what it has not
         return plan.form(made, plan.settings, complete, listed)
 
-    saved = time.monotonic()
-    with bar(total=len(missing), show=progress, unit="point") as counter:
-        counter.set_description(plan.name)
+    saved, work = time.monotonic(), plan.measure(missing) if missing else ()
+    with bar(work, total=len(missing), show=progress, unit="point") as measured:
+        measured.set_description(plan.name)
         try:
-            for point in plan.measure(missing) if missing else ():
+            for point in measured:
                 found[point.key] = found[point.key].joined(point) if point.key in found else point
-                counter.update()
                 if time.monotonic() - saved >= EVERY:
                     save(so_far())
                     saved = time.monotonic()
-        except BaseException:
-            save(so_far())
-            raise
-    whole = so_far(complete=not plan.missing(found.values(), plan.processes))
-    save(whole)
-    return whole
+        finally:
+            latest = so_far()
+            save(latest)
+    return latest
 
 
 def draft_of(plan: Plan, folder: Path) -> Path:

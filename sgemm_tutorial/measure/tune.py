@@ -91,23 +91,29 @@ def settings() -> list[Setting]:
         share = REGISTERS / (32 * down * across * slices * (TM * TN + 2 * (TM + TN) + 40))
         tile = (down * WM, across * WN, 8 * slices, WM, WN, TM, TN, slices, 4, 4)
         found += [(*tile, blocks, 1) for blocks in sorted({max(int(share), 1), int(share) + 1})]
-    for side, blocks in product((4, 8, 16), (1, 2, 3)):
-        found.append((side, 128, 32, side, 128, side, 4, 4, 4, 4, blocks, 1))
-        found.append((128, side, 32, 128, side, 4, side, 4, 4, 4, blocks, 1))
+    found += [
+        thin
+        for side, blocks in product((4, 8, 16), (1, 2, 3))
+        for thin in (
+            (side, 128, 32, side, 128, side, 4, 4, 4, 4, blocks, 1),
+            (128, side, 32, 128, side, 4, side, 4, 4, 4, blocks, 1),
+        )
+    ]
     found += [(rows, 1, 128, 4, 1, 1, 4, 1, 1, 4, 64 // rows, 1) for rows in (8, 16, 32, 64)]
-    for slices, columns in product((4, 8, 16, 32), (32, 64, 128)):
-        if slices * columns <= 1024:
-            blocks = max(1024 // (slices * columns), 1)
-            found.append((1, columns, 4 * slices, 1, 32, 1, 4, slices, 1, 4, blocks, 1))
+    found += [
+        (1, columns, 4 * slices, 1, 32, 1, 4, slices, 1, 4, 1024 // (slices * columns), 1)
+        for slices, columns in product((4, 8, 16, 32), (32, 64, 128))
+        if slices * columns <= 1024
+    ]
     found += [
         (1, columns, 128 // columns * slices, 1, columns, 1, 4, slices, 1, 4, 32 // slices, 1)
         for columns, slices in product((8, 16), (4, 8, 16, 32))
     ]
-    for rows, slices in product((4, 8, 16, 32), (2, 4, 8, 16)):
-        if rows * slices <= 128:
-            for threads in (512, 1024):
-                blocks = max(threads // (8 * rows * slices), 1)
-                found.append((rows, 1, 128 * slices, 4, 1, 1, 4, slices, 1, 4, blocks, 1))
+    found += [
+        (rows, 1, 128 * slices, 4, 1, 1, 4, slices, 1, 4, max(busy // (8 * rows * slices), 1), 1)
+        for rows, slices, busy in product((4, 8, 16, 32), (2, 4, 8, 16), (512, 1024))
+        if rows * slices <= 128
+    ]
     found += [  # a tile of 16 columns, and three with fewer blocks than an SM would hold
         (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1),
         (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6, 1),

@@ -272,7 +272,7 @@ def write(path: str | Path, recording: Any) -> None:
     """
     path, draft = Path(path), Path(path).with_name(f".{Path(path).name}.{os.getpid()}")
     text = json.dumps(msgspec.to_builtins(recording), ensure_ascii=False, allow_nan=False)
-    text = _OF_NUMBERS.sub(_on_a_line, msgspec.json.format(text, indent=1)) + "\n"
+    text = _OF_NUMBERS.sub(lambda match: f"[{' '.join(match[1].split())}]", msgspec.json.format(text, indent=1)) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with draft.open("w", encoding="utf-8") as file:
@@ -286,7 +286,3 @@ def write(path: str | Path, recording: Any) -> None:
 
 _OF_NUMBERS = re.compile(r'\[\n([^][{}"]+)\]')
 """A list of numbers alone, which stands on one line."""
-
-
-def _on_a_line(match: re.Match[str]) -> str:
-    return f"[{' '.join(match[1].split())}]"
