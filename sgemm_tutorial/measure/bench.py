@@ -162,11 +162,10 @@ def plan(
 
 def _samples(taken: Timing) -> Samples:
     """Return the samples as they are recorded: times to six digits, more than they are good for."""
-    unknown = (None,) * len(taken.samples)
     return Samples(
         [float(f"{ms:.6g}") for ms in taken.samples],
-        list(taken.sm_mhz or unknown),
-        [None if watts is None else round(watts) for watts in taken.watts or unknown],
+        list(taken.sm_mhz),
+        [None if watts is None else round(watts) for watts in taken.watts],
     )
 
 

@@ -337,8 +337,7 @@ class Search:
         with gpu.reported("checking"):
             C.fill(np.nan)
             launch()
-            ratio = correctness.excess(C[rows], A[rows], B, C[rows], 1.0, 0.0)
-            right = bool((ratio <= 1).all())
+            right = bool((correctness.excess(C[rows], A[rows], B, C[rows], 1.0, 0.0) <= 1).all())
         if not right:
             raise TutorialError(f"{way} is wrong at M×N×K = {times_of((*C.shape, len(B)))}; nothing is made of it")
 

@@ -167,9 +167,7 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]]) -> dict[
     wins = Counter(tile_of(settings[point.tried[0][0]]) for point in squares)
     lines: dict[str, list] = {tile: [] for tile, _ in wins.most_common(TILES)}
     for point in squares:
-        quickest: dict[str, float] = {}
-        for number, _, _, us in point.tried:
-            quickest.setdefault(tile_of(settings[number]), us)
+        quickest = {tile_of(settings[number]): us for number, _, _, us in reversed(point.tried)}
         for tile in lines.keys() & quickest.keys():
             lines[tile].append((point.M, point.tflops(quickest[tile] / 1e3)))
     return lines | {"cuBLAS": [(point.M, point.tflops(point.cublas_ms)) for point in squares]}
