@@ -16,6 +16,7 @@ from ..errors import ArgumentError, DeviceError, TutorialError
 from ..kernel import Kernel
 from ..operands import Types
 from ..records import files, timings
+from ..records.files import Measured
 from ..records.provenance import provenance
 from ..records.sizes import Size, sizes_of
 from ..records.timings import Point, Process, Record, Samples, kernels_of
@@ -257,8 +258,8 @@ def _continued(path: Path, wanted: Plan, made: Any) -> tuple[Any, list[Point]]:
         if old != new:
             raise ArgumentError("path", f"{path}, a recording with {name} {old!r}", f"{new!r}, or another file")
     keys = wanted.keys()
-    named = {(identity.apart_from_code, size) for identity, size in keys}
-    kept = [p for p in earlier.points if p.key in keys or (p.identity.apart_from_code, p.size) not in named]
+    named = {(Measured.of(kernel).apart_from_code, size) for kernel, size in wanted.items}
+    kept = [p for p in earlier.points if p.key in keys or (p.apart_from_code, p.size) not in named]
     return earlier.provenance, kept
 
 

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
 
@@ -25,21 +25,6 @@ from .provenance import Provenance
 from .sizes import Size, times_of
 
 ANEW = "`make record`, or for times `bench`, measures it anew"
-
-
-class Identity(NamedTuple):
-    """What tells a kernel from every other, its own former code included."""
-
-    kernel: str
-    parameters: tuple[tuple[str, int | str], ...]
-    types: str
-    label: str
-    digest: str
-
-    @property
-    def apart_from_code(self) -> Identity:
-        """The same without the digest."""
-        return self._replace(digest="")
 
 
 @dataclass(frozen=True)
@@ -74,9 +59,14 @@ class Measured:
         return cls(**of(kernel, size), **more)
 
     @property
-    def identity(self) -> Identity:
-        """Of the kernel."""
-        return Identity(self.kernel, tuple(self.parameters.items()), self.types, self.label, self.digest)
+    def apart_from_code(self) -> Hashable:
+        """What tells the kernel from every other."""
+        return self.kernel, tuple(self.parameters.items()), self.types, self.label
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells it from its own former code too."""
+        return self.apart_from_code, self.digest
 
     @property
     def key(self) -> Hashable:
@@ -160,7 +150,7 @@ def of(kernel: Kernel | Gemm, size: Size | tuple[()] = ()) -> dict[str, Any]:
     }
 
 
-def identity(kernel: Kernel | Gemm) -> Identity:
+def identity(kernel: Kernel | Gemm) -> Hashable:
     """Return the identity of a kernel as it is now."""
     return Measured.of(kernel).identity
 
@@ -183,15 +173,16 @@ def find(points: Iterable[Measured], kernel: Kernel | Gemm, recording: str) -> l
     wanted, points = identity(kernel), list(points)
     found = [point for point in points if point.identity == wanted]
     if not found:
-        raise ArgumentError("kernel", *unknown(wanted, points, recording))
+        raise ArgumentError("kernel", *unknown(kernel, points, recording))
     return found
 
 
-def unknown(wanted: Identity, points: Iterable[Measured], recording: str) -> tuple[str, str]:
+def unknown(kernel: Kernel | Gemm, points: Iterable[Measured], recording: str) -> tuple[str, str]:
     """Return what to say of a kernel that is not among the points: what came, and what is needed."""
-    values = ", ".join(str(value) for _, value in wanted.parameters)
+    wanted = Measured.of(kernel)
+    values = ", ".join(map(str, wanted.parameters.values()))
     name = f"{wanted.kernel}<{values}>" + (f", {wanted.label}" if wanted.label else "")
-    if any(point.identity.apart_from_code == wanted.apart_from_code for point in points):
+    if any(point.apart_from_code == wanted.apart_from_code for point in points):
         return f"{name}, in {recording} recorded of other code", f"the code that was recorded; {ANEW}"
     return f"{name}, not in the recording {recording}", "a kernel that was recorded"
 

@@ -255,7 +255,7 @@ def recorded(
     if found.points:
         return found
     if not record.select(chosen).points:
-        said = [files.unknown(files.identity(kernel), record.points, str(recording)) for kernel in chosen]
+        said = [files.unknown(kernel, record.points, str(recording)) for kernel in chosen]
         raise ArgumentError("kernels", "; ".join(got for got, _ in said), said[0][1])
     has = sorted({point.size for point in record.select(chosen).points})
     asked = ", ".join(map(times_of, wanted or ()))
