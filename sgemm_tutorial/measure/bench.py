@@ -30,11 +30,11 @@ SPOTS = 61  # rows and columns of C whose crossings are checked after timing
 Found = tuple[Timing, tuple[str, int]]
 """The timing of the quickest algorithm of cuBLASLt, and which it is of how many."""
 
-Measure = Callable[..., Iterator[tuple[Kernel, Timing, Timing] | tuple[Kernel, Timing, Timing, Found]]]
-"""Takes kernels, a size, whether to flush L2, and how to sample; yields each kernel with its timing and cuBLAS's.
+Taken = tuple[Kernel, Timing, Timing, Found | None]
+"""A kernel, its timing and cuBLAS's, and what was found where it was searched for and there is any."""
 
-Where it is told to search, what was found comes last.
-"""
+Measure = Callable[..., Iterator[Taken]]
+"""Takes kernels, a size, whether to flush L2, and how to sample; yields what was taken of each kernel."""
 
 
 class BenchError(DeviceError):
@@ -150,8 +150,8 @@ def plan(
         for turn, (size, group) in enumerate(groupby(missing, key=lambda item: item[1])):
             how = {name: value for name, value in sampling.items() if turn or name != "warm_s"}  # clocks settle first
             how |= ({"beta": beta} if beta else {}) | ({"search": True} if search else {})
-            for kernel, own, reference, *found in measure([kernel for kernel, _ in group], size, flush_l2, **how):
-                (best, which) = found[0] if found else (None, None)
+            for kernel, own, reference, found in measure([kernel for kernel, _ in group], size, flush_l2, **how):
+                best, which = found or (None, None)
                 process = Process(_samples(own), _samples(reference), best and _samples(best))
                 yield Point.summing(own.batch, [process], which, **files.of(kernel, size))
 
@@ -170,9 +170,7 @@ def _samples(taken: Timing) -> Samples:
     )
 
 
-def on_gpu(
-    kernels: Sequence[Kernel], size: Size, flush_l2: bool, **how: Any
-) -> Iterator[tuple[Kernel, Timing, Timing] | tuple[Kernel, Timing, Timing, Found]]:
+def on_gpu(kernels: Sequence[Kernel], size: Size, flush_l2: bool, **how: Any) -> Iterator[Taken]:
     """Time each kernel and cuBLAS together at one size, on the current GPU, on the same random matrices.
 
     cuBLAS computes with the kernel's types; kernels of one type come together. `how` may have ``beta``, unless C is not
@@ -183,7 +181,7 @@ def on_gpu(
     kernel : Kernel
     own, reference : Timing
         The kernel's and cuBLAS's.
-    found : Found
+    found : Found or None
         The quickest of what cuBLASLt offers, if there is any and ``search=True`` is given.
 
     Raises
@@ -204,7 +202,7 @@ def on_gpu(
 
 def _of_types(
     types: Types, kernels: Sequence[Kernel], size: Size, beta: float = 0.0, search: bool = False, **sampling: Any
-) -> Iterator[tuple[Kernel, Timing, Timing] | tuple[Kernel, Timing, Timing, Found]]:
+) -> Iterator[Taken]:
     """Time kernels that take the same types; see `on_gpu`."""
 
     def clear(array: Any) -> None:
@@ -241,8 +239,8 @@ def _of_types(
                 launch()
         for name, result in ((kernel.expression, C), (" or ".join(rivals), reference_C)):
             _spot_check(name, result, *inputs)
-        found = [(times["cuBLASLt"], (best.text, len(candidates)))] if candidates else []
-        yield kernel, times[kernel.name], times["cuBLAS"], *found
+        found = (times["cuBLASLt"], (best.text, len(candidates))) if candidates else None
+        yield kernel, times[kernel.name], times["cuBLAS"], found
 
 
 def _continued(path: Path, wanted: Plan, made: Any) -> tuple[Any, list[Point]]:

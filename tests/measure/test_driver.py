@@ -163,7 +163,12 @@ class Meter:
         for kernel in kernels:
             self.taken.append((kernel.name, size))
             ms = (1.0 + 0.01 * len(self.how)) * size[0]
-            yield kernel, Timing((ms, ms, 1.1 * ms), 3, (1980, 1970, None), (500.4, 612.7, None)), Timing((ms,) * 3, 8)
+            yield (
+                kernel,
+                Timing((ms, ms, 1.1 * ms), 3, (1980, 1970, None), (500.4, 612.7, None)),
+                Timing((ms,) * 3, 8),
+                None,
+            )
 
 
 def a_ladder(meter, **more):

@@ -121,7 +121,7 @@ class Gpu:
                 raise self.fault
             self.taken.append((tuple(kernel.parameters.values()), size))
             ms = kernel.parameters["BM"] / kernel.parameters["BN"]
-            yield kernel, Timing((0.9 * ms, ms, 1.1 * ms), 3), Timing((10.0,) * 3, 8)
+            yield kernel, Timing((0.9 * ms, ms, 1.1 * ms), 3), Timing((10.0,) * 3, 8), None
 
 
 @pytest.fixture
