@@ -15,8 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from .. import gpu
 from ..errors import ArgumentError, DeviceError, TutorialError
@@ -77,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="say what is missing, and how long it will take about")
     parser.add_argument("--turn", type=int, help="make them in this process, as the first, second … to do so")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         names = _names(options.only)
         if options.turn:
@@ -125,8 +123,8 @@ def _left(plans: dict[str, driver.Plan], folder: Path) -> Table:
     for name, plan in plans.items():
         earlier = driver.begun(plan, folder, plan.made_on())
         there = earlier.points if earlier else []
-        missing = [item for turn in range(plan.processes) for item in plan.missing(there, turn + 1)]
-        rows.append((name, len(plan.items) * plan.processes, len(missing), round(sum(map(plan.takes, missing)))))
+        missing = sum(len(plan.missing(there, turn + 1)) for turn in range(plan.processes))
+        rows.append((name, len(plan.items) * plan.processes, missing, round(plan.takes * missing)))
     columns = ("recording", "points", "missing", "seconds")
     return Table(columns, rows, f"Recordings in {folder}", "Those after anatomy are made at the same time.")
 
@@ -165,10 +163,6 @@ def _here(names: Sequence[str], folder: Path, turn: int) -> int:
             print(f"{name}: {error}", file=sys.stderr, flush=True)
             status = FAILED
     return status
-
-
-def _interrupt(signal: int, frame: FrameType | None) -> Any:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from ..catalogue import find
 from ..correctness import matrices
 from ..cublas import Gemm
 from ..kernel import Kernel
-from ..records import files
 from ..records.accuracy import DEPTHS, EXPONENTS, KERNELS, SIDE, Error
 from ..records.files import Recording
 from ..variants import IN_BF16
@@ -69,4 +68,4 @@ def error(kernel: Kernel | Gemm, K: int, exponent: int = 0, side: int = SIDE, on
         return float(relative[finite].max()) if finite.any() else float("nan")
 
     lost = float(1 - finite.mean())
-    return Error(**files.of(kernel), K=K, exponent=exponent, total=largest(A, B), arithmetic=largest(*given), lost=lost)
+    return Error.of(kernel, K=K, exponent=exponent, total=largest(A, B), arithmetic=largest(*given), lost=lost)

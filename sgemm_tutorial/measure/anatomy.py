@@ -15,10 +15,10 @@ import numpy as np
 from .. import cublas, gpu, operands
 from ..catalogue import find
 from ..errors import DeviceError
-from ..records import files, profiles
-from ..records.anatomy import BESIDE, CLOSELY, METRICS, SIZES, Dissected, Launch
+from ..records import profiles
+from ..records.anatomy import CLOSELY, METRICS, SIZES, Dissected, Launch
 from ..records.files import Recording
-from .driver import Item, Plan, key_of
+from .driver import Item, Plan
 from .nsight import made_on, number, profiled
 from .timing import SPIN
 
@@ -27,31 +27,26 @@ AT_ONCE = 16
 
 
 def plan() -> Plan:
-    """Return the plan of the recording: cuBLAS at all of `SIZES`, and 12 beside it at some."""
-    items = [(cublas.sgemm, size) for size in SIZES] + [(find("12"), size) for size in BESIDE]
+    """Return the plan of the recording: cuBLAS at all of `SIZES`, and 12 beside it at `CLOSELY`."""
+    items = [(cublas.sgemm, size) for size in SIZES] + [(find("12"), size) for size in CLOSELY]
     settings = {"metrics": METRICS, "closely": profiles.METRICS}
-    return Plan("anatomy", Recording[Dissected], items, measure, settings, _takes, made_on=made_on)
-
-
-def _takes(item: Item) -> float:
-    return 2.0 if item[1] in CLOSELY else 0.5
+    return Plan("anatomy", Recording[Dissected], items, measure, settings, takes=0.9, made_on=made_on)
 
 
 def measure(missing: Sequence[Item]) -> Iterator[Dissected]:
     """Yield what is launched for each product, on this machine's GPU."""
-    place = {key_of(item): i for i, item in enumerate(plan().items)}
+    every = plan().items
     for closely in (False, True):
         items = [item for item in missing if (item[1] in CLOSELY) == closely]
         metrics = METRICS | (profiles.METRICS if closely else {})
         for first in range(0, len(items), AT_ONCE):
             now = items[first : first + AT_ONCE]
-            command = ["-m", "sgemm_tutorial.measure.anatomy", *(str(place[key_of(item)]) for item in now)]
+            command = ["-m", "sgemm_tutorial.measure.anatomy", *(str(every.index(item)) for item in now)]
             products = divided(profiled(command, metrics))
             if len(products) != len(now) or not all(products):
                 raise DeviceError(f"ncu saw {list(map(len, products))} launches of {len(now)} products")
-            for (what, (M, N, K)), rows in zip(now, products, strict=True):
-                launches = [launch(row, metrics) for row in rows]
-                yield Dissected(**files.of(what), M=M, N=N, K=K, launches=launches)
+            for (what, size), rows in zip(now, products, strict=True):
+                yield Dissected.of(what, size, launches=[launch(row, metrics) for row in rows])
 
 
 def divided(rows: Sequence[dict[str, str]]) -> list[list[dict[str, str]]]:

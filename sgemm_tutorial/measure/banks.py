@@ -13,7 +13,6 @@ from ..catalogue import LADDER, find
 from ..compiler import Binary
 from ..errors import CompileError
 from ..model.sass import Operands, disassembled, hot_loop, operands
-from ..records import files
 from ..records.banks import LENGTH, LOOP, PATTERNS, PROBES, Cycles, sequence
 from ..records.files import Recording
 from ..variants import find_variant
@@ -30,7 +29,7 @@ def plan() -> Plan:
     items = [(probe, name, warps) for name in PATTERNS for warps, probe in PROBES.items()]
     items += [(rung, LOOP, warps) for rung in rungs for warps in PROBES if warps <= (4 if rung.name < "10" else 2)]
     settings = {"steps": STEPS, "probe": PROBES[1].digest}
-    return Plan("banks", Recording[Cycles], items, measure, settings, lambda item: 0.5)
+    return Plan("banks", Recording[Cycles], items, measure, settings, takes=0.5)
 
 
 def measure(missing: Sequence[Item]) -> Iterator[Cycles]:
@@ -46,7 +45,7 @@ def measure(missing: Sequence[Item]) -> Iterator[Cycles]:
             for _ in range(2):  # the first brings the code to the SMs
                 function((sms,), (PROBES[warps].threads,), (np.int32(STEPS), np.float32(0), taken, out))
             cycles = float(cupy.median(taken)) / (STEPS * LENGTH * warps)
-        yield Cycles(**files.of(kernel), name=name, warps=warps, cycles=round(cycles, 4))
+        yield Cycles.of(kernel, name=name, warps=warps, cycles=round(cycles, 4))
 
 
 def patched(binary: Binary, wanted: Sequence[Operands]) -> Binary:

@@ -16,11 +16,12 @@ from ..errors import ArgumentError, DeviceError, TutorialError
 from ..kernel import Kernel
 from ..operands import Types
 from ..records import files, timings
+from ..records.files import Measured
 from ..records.provenance import provenance
 from ..records.sizes import Size, sizes_of
 from ..records.timings import Point, Process, Record, Samples, kernels_of
 from . import timing
-from .driver import Item, Plan, until_interrupted
+from .driver import Item, Plan, follow
 from .timing import Timing
 
 SEED = 0
@@ -29,11 +30,11 @@ SPOTS = 61  # rows and columns of C whose crossings are checked after timing
 Found = tuple[Timing, tuple[str, int]]
 """The timing of the quickest algorithm of cuBLASLt, and which it is of how many."""
 
-Measure = Callable[..., Iterator[tuple[Kernel, Timing, Timing] | tuple[Kernel, Timing, Timing, Found]]]
-"""Takes kernels, a size, whether to flush L2, and how to sample; yields each kernel with its timing and cuBLAS's.
+Taken = tuple[Kernel, Timing, Timing, Found | None]
+"""A kernel, its timing and cuBLAS's, and what was found where it was searched for and there is any."""
 
-Where it is told to search, what was found comes last.
-"""
+Measure = Callable[..., Iterator[Taken]]
+"""Takes kernels, a size, whether to flush L2, and how to sample; yields what was taken of each kernel."""
 
 
 class BenchError(DeviceError):
@@ -58,7 +59,6 @@ def bench(
     path: str | Path | None = None,
     progress: bool | None = True,
     measure: Measure | None = None,
-    provenance: Callable[[], Any] = provenance,
 ) -> Record:
     """Measure kernels against cuBLAS.
 
@@ -75,9 +75,8 @@ def bench(
         present sources is not measured again.
     progress : bool, optional
         Show a progress bar on stderr; None shows it in a terminal only.
-    measure, provenance : callable, optional
-        How to measure one size, and what to record about the machine: `on_gpu` and
-        `provenance`, unless given.
+    measure : callable, optional
+        How to measure the kernels of one size: `on_gpu`, unless given.
 
     Returns
     -------
@@ -97,7 +96,7 @@ def bench(
         A kernel computed wrong values.
     """
     items = [(kernel, size) for size in sizes_of(sizes) for kernel in kernels_of(kernels)]
-    wanted = plan("bench", items, flush_l2=flush_l2, measure=measure or on_gpu)
+    wanted = plan("bench", items, flush_l2=flush_l2, measure=measure)
     made, record = provenance(), None
     made, kept = _continued(Path(path), wanted, made) if path is not None and Path(path).exists() else (made, [])
 
@@ -108,7 +107,9 @@ def bench(
             files.write(path, now)
 
     try:
-        return until_interrupted(wanted, made, kept, save, progress)
+        return follow(wanted, made, kept, save, progress=progress)
+    except KeyboardInterrupt:
+        return record
     except DeviceError as error:
         where = f"saved in {path}" if path is not None else "kept but not saved, as no path was given"
         raise BenchError(f"{error}; points measured before: {len(record.points)}, {where}", record) from error
@@ -123,7 +124,6 @@ def plan(
     search: bool = False,
     processes: int = 1,
     measure: Measure | None = None,
-    takes: Callable[[Item], float] = lambda item: 1.0,
     **sampling: Any,
 ) -> Plan:
     """Return the plan of a recording of times.
@@ -139,7 +139,7 @@ def plan(
         Unless it is 0, C is read.
     search : bool
         Time the quickest algorithm of cuBLASLt too.
-    processes, takes
+    processes
         As for `Plan`.
     measure : callable, optional
         How to measure the kernels of one size: `on_gpu`, unless given.
@@ -150,31 +150,27 @@ def plan(
         for turn, (size, group) in enumerate(groupby(missing, key=lambda item: item[1])):
             how = {name: value for name, value in sampling.items() if turn or name != "warm_s"}  # clocks settle first
             how |= ({"beta": beta} if beta else {}) | ({"search": True} if search else {})
-            for kernel, own, reference, *found in measure([kernel for kernel, _ in group], size, flush_l2, **how):
-                (best, which) = found[0] if found else (None, None)
+            for kernel, own, reference, found in measure([kernel for kernel, _ in group], size, flush_l2, **how):
+                best, which = found or (None, None)
                 process = Process(_samples(own), _samples(reference), best and _samples(best))
-                M, N, K = size
-                yield Point.summing(own.batch, [process], which, **files.of(kernel), M=M, N=N, K=K)
+                yield Point.summing(own.batch, [process], which, **files.of(kernel, size))
 
     settings = {"flush_l2": flush_l2, "alpha": 1.0, "beta": beta, "inputs": "standard normal", "seed": SEED}
     if search:
         settings["cublaslt"] = {"requested": cublaslt.REQUESTED, "workspace_bytes": cublaslt.WORKSPACE}
-    return Plan(name, Record, items, points, settings, takes, processes)
+    return Plan(name, Record, items, points, settings, takes=0.5, processes=processes)
 
 
 def _samples(taken: Timing) -> Samples:
     """Return the samples as they are recorded: times to six digits, more than they are good for."""
-    unknown = (None,) * len(taken.samples)
     return Samples(
         [float(f"{ms:.6g}") for ms in taken.samples],
-        list(taken.sm_mhz or unknown),
-        [None if watts is None else round(watts) for watts in taken.watts or unknown],
+        list(taken.sm_mhz),
+        [None if watts is None else round(watts) for watts in taken.watts],
     )
 
 
-def on_gpu(
-    kernels: Sequence[Kernel], size: Size, flush_l2: bool, **how: Any
-) -> Iterator[tuple[Kernel, Timing, Timing] | tuple[Kernel, Timing, Timing, Found]]:
+def on_gpu(kernels: Sequence[Kernel], size: Size, flush_l2: bool, **how: Any) -> Iterator[Taken]:
     """Time each kernel and cuBLAS together at one size, on the current GPU, on the same random matrices.
 
     cuBLAS computes with the kernel's types; kernels of one type come together. `how` may have ``beta``, unless C is not
@@ -185,7 +181,7 @@ def on_gpu(
     kernel : Kernel
     own, reference : Timing
         The kernel's and cuBLAS's.
-    found : Found
+    found : Found or None
         The quickest of what cuBLASLt offers, if there is any and ``search=True`` is given.
 
     Raises
@@ -197,7 +193,6 @@ def on_gpu(
     TutorialError
         A spot check of C failed.
     """
-    gpu.capability()
     for kernel in kernels:
         gpu.load(kernel.instance)
     for types in dict.fromkeys(kernel.types for kernel in kernels):
@@ -207,7 +202,7 @@ def on_gpu(
 
 def _of_types(
     types: Types, kernels: Sequence[Kernel], size: Size, beta: float = 0.0, search: bool = False, **sampling: Any
-) -> Iterator[tuple[Kernel, Timing, Timing] | tuple[Kernel, Timing, Timing, Found]]:
+) -> Iterator[Taken]:
     """Time kernels that take the same types; see `on_gpu`."""
 
     def clear(array: Any) -> None:
@@ -244,8 +239,8 @@ def _of_types(
                 launch()
         for name, result in ((kernel.expression, C), (" or ".join(rivals), reference_C)):
             _spot_check(name, result, *inputs)
-        found = [(times["cuBLASLt"], (best.text, len(candidates)))] if candidates else []
-        yield kernel, times[kernel.name], times["cuBLAS"], *found
+        found = (times["cuBLASLt"], (best.text, len(candidates))) if candidates else None
+        yield kernel, times[kernel.name], times["cuBLAS"], found
 
 
 def _continued(path: Path, wanted: Plan, made: Any) -> tuple[Any, list[Point]]:
@@ -261,8 +256,8 @@ def _continued(path: Path, wanted: Plan, made: Any) -> tuple[Any, list[Point]]:
         if old != new:
             raise ArgumentError("path", f"{path}, a recording with {name} {old!r}", f"{new!r}, or another file")
     keys = wanted.keys()
-    named = {(identity.apart_from_code, size) for identity, size in keys}
-    kept = [p for p in earlier.points if p.key in keys or (p.identity.apart_from_code, p.size) not in named]
+    named = {(Measured.of(kernel).apart_from_code, size) for kernel, size in wanted.items}
+    kept = [p for p in earlier.points if p.key in keys or (p.apart_from_code, p.size) not in named]
     return earlier.provenance, kept
 
 

@@ -6,17 +6,15 @@ are products of widths and clocks; these are what the same card does, at the clo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import cupy
 import numpy as np
 
 from .. import gpu
 from ..hardware import WARP
-from ..kernel import Kernel
 from ..model.ceilings import ARITHMETIC, DRAM, L2, MMA_FP16, MMA_TF32, READ, SHARED
-from ..records import files
 from ..records.ceilings import CHAINS, KERNELS, LATER, THREADS, Rate
 from ..records.files import Recording
 from ..records.provenance import provenance
@@ -31,7 +29,7 @@ ONES_FP16, ONE_TF32 = 0x3C003C00, 0x3F800000
 def plan() -> Plan:
     """Return the plan of the recording."""
     items = [(kernel, name) for name, kernel in (KERNELS | LATER).items()]
-    return Plan("ceilings", Recording[Rate], items, measure, takes=lambda item: 1.0)
+    return Plan("ceilings", Recording[Rate], items, measure, takes=1.0)
 
 
 def measure(missing: Sequence[Item]) -> Iterator[Rate]:
@@ -51,10 +49,6 @@ def measure(missing: Sequence[Item]) -> Iterator[Rate]:
     read = cupy.zeros(2 * small, np.uint8)
     arrays = {size: (cupy.zeros(size, np.uint8), cupy.empty(size, np.uint8)) for size in (small, large)}
 
-    def launch(kernel: Kernel, *arguments: Any) -> Callable[[], None]:
-        function = gpu.load(kernel.instance)
-        return lambda: function((blocks,), (THREADS,), arguments)
-
     arguments = {
         ARITHMETIC: (np.int32(STEPS), np.float32(0.5), np.float32(1.0), out),
         SHARED: (np.int32(STEPS), out),
@@ -73,10 +67,10 @@ def measure(missing: Sequence[Item]) -> Iterator[Rate]:
         MMA_FP16: ("FLOP", 2 * 16 * 8 * 16 * PRODUCTS * CHAINS * threads // WARP),
         MMA_TF32: ("FLOP", 2 * 16 * 8 * 8 * PRODUCTS * CHAINS * threads // WARP),
     }
+    functions = {name: gpu.load(kernel.instance) for name, kernel in (KERNELS | LATER).items()}
     taken = timing.time_interleaved(
-        {name: launch((KERNELS | LATER)[name], *given) for name, given in arguments.items()}
+        {name: partial(functions[name], (blocks,), (THREADS,), given) for name, given in arguments.items()}
     )
     for kernel, name in missing:
         unit, amount = amounts[name]
-        of = taken[name]
-        yield Rate(**files.of(kernel), name=name, unit=unit, amount=amount, **of.summary)
+        yield Rate.of(kernel, name=name, unit=unit, amount=amount, **taken[name].summary)

@@ -9,14 +9,14 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import cupy
 import numpy as np
 
 from .. import variants
 from ..catalogue import CATALOGUE, CHOOSING
 from ..correctness import matrices
 from ..kernel import Kernel
-from ..operands import FP32, Types
-from ..records import files
+from ..operands import Types
 from ..records.checks import Checksum
 from ..records.files import Recording
 from .driver import Item, Plan
@@ -34,7 +34,7 @@ CASES: tuple[dict[str, Any], ...] = (
 )
 
 
-def matrices_of(case: dict[str, Any], on_gpu: bool, types: Types = FP32, wide: int = 1) -> tuple[Any, Any, Any]:
+def matrices_of(case: dict[str, Any], types: Types, wide: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return A, B and C of a case, the same on any machine; their columns are made a multiple of `wide`."""
     M, N, K = case["M"], -(-case["N"] // wide) * wide, -(-case["K"] // wide) * wide
     A, B = matrices(M, N, K, seed=7, on_gpu=False, types=types)
@@ -47,19 +47,15 @@ def matrices_of(case: dict[str, Any], on_gpu: bool, types: Types = FP32, wide: i
         A[3, 5], A[7], A[9, 2], A[11, 4] = np.nan, 0.0, np.inf, -np.inf
         B[2, 8], B[:, 6], B[6, 3] = -np.inf, -0.0, 1e-42
         C[20, 20], C[21, 21], C[22, 22] = np.nan, np.inf, 1e-44
-    if not on_gpu:
-        return A, B, C
-    import cupy
-
-    return cupy.asarray(A), cupy.asarray(B), cupy.asarray(C)
+    return A, B, C
 
 
 def digest(kernel: Kernel, case: dict[str, Any], on_gpu: bool = False) -> str:
     """Return the SHA-256 of the bytes of C, in rows that the copy engine can fetch where the kernel wants it to."""
     wide = 16 // kernel.types.operand.itemsize if kernel.maps else 1
-    A, B, C = matrices_of(case, on_gpu, kernel.types, wide)
-    result = kernel(A, B, C, case["alpha"], case["beta"])
-    return hashlib.sha256((result.get() if on_gpu else result).tobytes()).hexdigest()
+    take = cupy.asarray if on_gpu else np.asarray
+    result = kernel(*map(take, matrices_of(case, kernel.types, wide)), case["alpha"], case["beta"])
+    return hashlib.sha256(cupy.asnumpy(result).tobytes()).hexdigest()
 
 
 def plan() -> Plan:
@@ -72,4 +68,4 @@ def plan() -> Plan:
 def measure(missing: Sequence[Item]) -> Iterator[Checksum]:
     """Yield the checksums of results on this machine's GPU."""
     for kernel, case in missing:
-        yield Checksum(**files.of(kernel), case=case, sha256=digest(kernel, CASES[case], on_gpu=True))
+        yield Checksum.of(kernel, case=case, sha256=digest(kernel, CASES[case], on_gpu=True))

@@ -46,8 +46,8 @@ class Plan:
         Takes items, and yields the point of each as soon as it is measured.
     settings : dict
         How it is measured: what was recorded with others is not continued.
-    takes : callable
-        About how many seconds an item takes.
+    takes : float
+        About how many seconds an item takes, on average.
     processes : int
         In how many processes, one after the other, each item is to be measured.
     made_on : callable
@@ -59,7 +59,7 @@ class Plan:
     items: Sequence[Item]
     measure: Callable[[list[Item]], Iterator[Any]]
     settings: dict[str, Any] = field(default_factory=dict)
-    takes: Callable[[Item], float] = lambda item: 0.1
+    takes: float = 0.1
     processes: int = 1
     made_on: Callable[[], Any] = provenance
 
@@ -106,43 +106,24 @@ def follow(
     found, order = {point.key: point for point in points}, plan.keys()
     missing = plan.missing(found.values(), process)
 
-    def so_far(complete: bool = False) -> Recording:
-        listed = [found[key] for key in order if key in found] + [found[key] for key in found if key not in order]
+    def so_far() -> Recording:
+        complete = all(key in found and found[key].times >= plan.processes for key in order)
+        listed = [found[key] for key in order | found if key in found]  # as the plan has them, and then what it has not
         return plan.form(made, plan.settings, complete, listed)
 
-    saved = time.monotonic()
-    with bar(total=len(missing), show=progress, unit="point") as counter:
-        counter.set_description(plan.name)
+    saved, work = time.monotonic(), plan.measure(missing) if missing else ()
+    with bar(work, total=len(missing), show=progress, unit="point") as measured:
+        measured.set_description(plan.name)
         try:
-            for point in plan.measure(missing) if missing else ():
+            for point in measured:
                 found[point.key] = found[point.key].joined(point) if point.key in found else point
-                counter.update()
                 if time.monotonic() - saved >= EVERY:
                     save(so_far())
                     saved = time.monotonic()
-        except BaseException:
-            save(so_far())
-            raise
-    whole = so_far(complete=not plan.missing(found.values(), plan.processes))
-    save(whole)
-    return whole
-
-
-def until_interrupted(
-    plan: Plan, made: Any, points: Iterable[Any], save: Callable[[Recording], None], progress: bool | None = None
-) -> Recording:
-    """Do what `follow` does; broken off from the keyboard, return what there is."""
-    latest = None
-
-    def keep(now: Recording) -> None:
-        nonlocal latest
-        latest = now
-        save(now)
-
-    try:
-        return follow(plan, made, points, keep, progress=progress)
-    except KeyboardInterrupt:
-        return latest
+        finally:
+            latest = so_far()
+            save(latest)
+    return latest
 
 
 def draft_of(plan: Plan, folder: Path) -> Path:

@@ -2,12 +2,11 @@
 
 Each kernel of the catalogue gets `PROBLEMS` of them, each of the variants that chapters compare a tenth of that.
 Everything stays on the GPU: the matrices come from one pool of random numbers, and the reference, in float64, is
-computed there too. ``python -m sgemm_tutorial.measure.fuzz 07`` gives some kernels their problems and records nothing.
+computed there too.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -17,12 +16,11 @@ import cupy
 import numpy as np
 
 from .. import gpu, variants
-from ..catalogue import CATALOGUE, CHOOSING, find
+from ..catalogue import CATALOGUE, CHOOSING
 from ..correctness import GUARD_OF_C, GUARD_OF_INPUT, excess, guard_band
 from ..errors import SimulationFault
 from ..kernel import Kernel
 from ..progress import bar
-from ..records import files
 from ..records.checks import Fuzzed
 from ..records.files import Recording
 from .driver import Item, Plan
@@ -40,8 +38,8 @@ checksums have them."""
 PRIMES = [n for n in range(2, 500) if all(n % divisor for divisor in range(2, n))]
 
 
-def case(kernel: Kernel, number: int, seed: int = SEED) -> dict[str, Any]:
-    """Return one problem; it depends on the kernel's name and parameters, its number and the seed alone.
+def case(kernel: Kernel, number: int) -> dict[str, Any]:
+    """Return one problem; it depends on the kernel's name and parameters, its number and `SEED` alone.
 
     Returns
     -------
@@ -51,7 +49,7 @@ def case(kernel: Kernel, number: int, seed: int = SEED) -> dict[str, Any]:
         begin, as fractions of what is left; and ``special``, a few of `VALUES` to put into a matrix: its index, the
         place as a fraction of its elements, and the value.
     """
-    draw = random.Random(f"{seed} {kernel.expression} {number}")
+    draw = random.Random(f"{SEED} {kernel.expression} {number}")
     tile = [kernel.parameters.get(name, 8) for name in ("BM", "BN", "BK")]
     (kind,) = draw.choices(list(KINDS), list(KINDS.values()))
     extents = {
@@ -138,7 +136,7 @@ def judge(kernel: Kernel, problem: dict[str, Any], xp: Any = cupy) -> tuple[floa
     return worst, not touched
 
 
-def fuzz(kernel: Kernel, problems: int, seed: int = SEED, xp: Any = cupy) -> Fuzzed:
+def fuzz(kernel: Kernel, problems: int, xp: Any = cupy) -> Fuzzed:
     """Run a kernel on that many problems, and return what to record of it.
 
     Raises
@@ -148,8 +146,8 @@ def fuzz(kernel: Kernel, problems: int, seed: int = SEED, xp: Any = cupy) -> Fuz
     """
     worst, failures, aligned = 0.0, 0, 0
     for number in bar(range(problems), show=None, unit=f" problems of {kernel.expression}"):
-        problem = case(kernel, number, seed)
-        described = f"{kernel.expression} {kernel.label}".strip() + f", case {number} of seed {seed}: {problem}"
+        problem = case(kernel, number)
+        described = f"{kernel.expression} {kernel.label}".strip() + f", case {number} of seed {SEED}: {problem}"
         with gpu.reported(described):
             try:
                 ratio, intact = judge(kernel, problem, xp)
@@ -164,9 +162,7 @@ def fuzz(kernel: Kernel, problems: int, seed: int = SEED, xp: Any = cupy) -> Fuz
         worst = max(worst, ratio)
         aligned += is_aligned(problem)
     finite = worst if worst < float("inf") else None  # JSON cannot hold the others
-    return Fuzzed(
-        **files.of(kernel), problems=problems, aligned=aligned, failures=failures, worst_error_over_bound=finite
-    )
+    return Fuzzed.of(kernel, problems=problems, aligned=aligned, failures=failures, worst_error_over_bound=finite)
 
 
 def plan() -> Plan:
@@ -175,7 +171,7 @@ def plan() -> Plan:
     right_everywhere = [kernel for kernel in variants.EVERY if kernel.label not in left_out]
     kernels = dict.fromkeys((*CATALOGUE, *CHOOSING, *right_everywhere))
     settings = {"problems": PROBLEMS, "problems of a variant": PROBLEMS // 10, "seed": SEED}
-    return Plan("fuzz", Recording[Fuzzed], [(kernel,) for kernel in kernels], measure, settings, _takes)
+    return Plan("fuzz", Recording[Fuzzed], [(kernel,) for kernel in kernels], measure, settings, takes=2.0)
 
 
 def measure(missing: Sequence[Item]) -> Iterator[Fuzzed]:
@@ -184,29 +180,6 @@ def measure(missing: Sequence[Item]) -> Iterator[Fuzzed]:
         yield fuzz(kernel, _problems(kernel))
 
 
-def _takes(item: Item) -> float:
-    return 0.004 * _problems(item[0])
-
-
 def _problems(kernel: Kernel) -> int:
     """Return how many a kernel is given: those that have many ways get more, and variants fewer."""
     return 5 * PROBLEMS if kernel in CHOOSING else PROBLEMS if kernel in CATALOGUE else PROBLEMS // 10
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Fuzz kernels on the GPU of this machine; return how many problems failed."""
-    parser = argparse.ArgumentParser(
-        prog="python -m sgemm_tutorial.measure.fuzz", description=__doc__.partition("\n")[0]
-    )
-    parser.add_argument("kernels", nargs="+", type=find)
-    parser.add_argument("--problems", type=int, default=PROBLEMS, help="for each kernel")
-    parser.add_argument("--seed", type=int, default=SEED)
-    options = parser.parse_args(arguments)
-    found = [fuzz(kernel, options.problems, options.seed) for kernel in options.kernels]
-    for each in found:
-        print(f"{each.kernel}: {each.failures} of {each.problems} problems failed")
-    return sum(each.failures for each in found)
-
-
-if __name__ == "__main__":
-    raise SystemExit(bool(main()))

@@ -16,7 +16,6 @@ import numpy as np
 
 from .. import correctness, cublas, gpu, operands
 from ..catalogue import find
-from ..records import files
 from ..records.launch_cost import CUBLAS, KERNEL, WAYS, Costs, Launches
 from ..records.provenance import provenance
 from . import timing
@@ -87,7 +86,7 @@ def plan() -> Plan:
     """Return the plan of the recording."""
     settings = {"calls": CALLS, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal"}
     items = [(what, size) for size in SIZES for what in (CUBLAS, find(KERNEL))]
-    return Plan("launch_cost", Costs, items, points, settings, lambda item: 0.6)
+    return Plan("launch_cost", Costs, items, points, settings, takes=0.6)
 
 
 def points(missing: Sequence[Item]) -> Iterator[Launches]:
@@ -100,8 +99,8 @@ def points(missing: Sequence[Item]) -> Iterator[Launches]:
             device = timing.time_interleaved({what.name: launch for what, launch in both.items()}, seconds=0.5)
             for what, launch in both.items():
                 taken = (by_host_clock(launch), by_events(launch), device[what.name])
-                yield Launches(**files.of(what), size=size, us=dict(zip(WAYS, map(_us, taken), strict=True)))
+                yield Launches.of(what, size=size, us=dict(zip(WAYS, map(_us, taken), strict=True)))
 
 
 def _us(taken: Timing) -> tuple[float, float, float]:
-    return tuple(round(1e3 * ms, 3) for ms in (taken.median_ms, taken.p10_ms, taken.p90_ms))
+    return tuple(round(1e3 * ms, 3) for ms in taken.summary.values())

@@ -18,11 +18,11 @@ from .. import variants
 from ..catalogue import CATALOGUE
 from ..correctness import matrices
 from ..errors import DeviceError
-from ..records import counters, files, profiles
+from ..records import counters, profiles
 from ..records.counters import Counted
 from ..records.files import Recording
 from ..records.provenance import Provenance, provenance
-from .driver import Item, Plan, key_of
+from .driver import Item, Plan
 
 AT_ONCE = 24
 """Launches in one run of ncu: what is lost if it is broken off."""
@@ -51,21 +51,15 @@ def profiles_plan() -> Plan:
 
 
 def _plan(name: str, items: list[Item], metrics: dict[str, str]) -> Plan:
-    place = {key_of(item): i for i, item in enumerate(items)}
-
     def measure(missing: Sequence[Item]) -> Iterator[Counted]:
         for first in range(0, len(missing), AT_ONCE):
             now = missing[first : first + AT_ONCE]
-            command = ["-m", "sgemm_tutorial.measure.nsight", name, *(str(place[key_of(item)]) for item in now)]
+            command = ["-m", "sgemm_tutorial.measure.nsight", name, *(str(items.index(item)) for item in now)]
             rows = counted(command, [kernel.function for kernel, _ in now], metrics)
-            for (kernel, (M, N, K)), row in zip(now, rows, strict=True):
-                yield Counted(**files.of(kernel), M=M, N=N, K=K, counts=row)
+            for (kernel, size), row in zip(now, rows, strict=True):
+                yield Counted.of(kernel, size, counts=row)
 
-    return Plan(name, Recording[Counted], items, measure, {"metrics": metrics}, _takes, made_on=made_on)
-
-
-def _takes(item: Item) -> float:
-    return 3.0 if max(item[1]) > 1000 else 1.0
+    return Plan(name, Recording[Counted], items, measure, {"metrics": metrics}, takes=2.0, made_on=made_on)
 
 
 def made_on() -> Provenance:

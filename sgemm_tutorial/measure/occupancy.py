@@ -8,7 +8,6 @@ from cupy.cuda import driver
 
 from .. import gpu, variants
 from ..catalogue import CATALOGUE
-from ..records import files
 from ..records.checks import Fit
 from ..records.files import Recording
 from .driver import Item, Plan
@@ -25,4 +24,4 @@ def measure(missing: Sequence[Item]) -> Iterator[Fit]:
     for (kernel,) in missing:
         function = gpu.load(kernel.instance).ptr
         blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(function, kernel.threads, kernel.dynamic_shared_bytes)
-        yield Fit(**files.of(kernel), blocks_per_sm=blocks)
+        yield Fit.of(kernel, blocks_per_sm=blocks)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .. import variants
 from ..catalogue import CATALOGUE, LADDER, find
-from ..errors import TutorialError
 from ..kernel import Kernel
 from ..records.shapes import SHAPES, SQUARES
 from ..records.sizes import Size, sizes_of
-from ..records.timings import load
 from . import (
     accuracy,
     anatomy,
@@ -32,7 +29,7 @@ from . import (
     wavefronts,
 )
 from .bench import plan
-from .driver import Item, Plan
+from .driver import Plan
 
 SIZES = sizes_of((128, *range(256, 4097, 128)))
 """Square problems that every rung is timed at: those of the sweep in ``published-results.csv``, and a smaller one."""
@@ -59,23 +56,8 @@ The GPU is busy all the time, so that its clocks have settled once they have set
 
 
 def _timed(name: str, kernels: Iterable[Kernel], sizes: Sequence[Size], **more: Any) -> Plan:
-    def takes(item: Item) -> float:
-        kernel, size = item
-        if more.get("search"):
-            return 0.4 + sampling["seconds"] + 60 * 2 * math.prod(size) / 50e12  # as often, at 50 TFLOP/s
-        return 0.2 + sampling["seconds"] + (sampling["least_samples"] + 3) * known.get((kernel.name, size), 0) / 1e3
-
     sampling = IN_SHORT if more.get("search") else IN_THREE if more.get("processes", 1) > 1 else SAMPLING
-    known = _known()
-    return plan(name, [(kernel, size) for size in sizes for kernel in kernels], takes=takes, **sampling, **more)
-
-
-def _known() -> dict[tuple[str, Size], float]:
-    """Return the times of the shown card's ladder, for estimates: of former code too."""
-    try:
-        return {(point.kernel, point.size): point.ms + point.cublas_ms for point in load("ladder").points}
-    except TutorialError:
-        return {}
+    return plan(name, [(kernel, size) for size in sizes for kernel in kernels], **sampling, **more)
 
 
 FULL = sizes_of(4096)
@@ -90,7 +72,7 @@ def _tensor() -> Plan:
     ours = [kernel for kernel in variants.TENSOR if kernel.name[:2] > "15"]
     items = [(kernel, size) for size in FULL for kernel in (*variants.TENSOR, *variants.IN_BF16)]
     items += [(kernel, size) for size in LARGE for kernel in ours]
-    return plan("tensor", items, takes=lambda item: 0.6, **IN_SHORT)
+    return plan("tensor", items, **IN_SHORT)
 
 
 def _hopper() -> Plan:
@@ -98,7 +80,7 @@ def _hopper() -> Plan:
     items = [(kernel, size) for size in (*FULL, *LARGE) for kernel in variants.HOPPER]
     widths = (find("18"), *variants.HOPPER_STEPS[3:], *variants.HOPPER_WIDTHS)
     items += [(kernel, size) for size in BETWEEN for kernel in widths]
-    return plan("hopper", items, processes=3, takes=lambda item: 0.4, **IN_THREE)
+    return plan("hopper", items, processes=3, **IN_THREE)
 
 
 TIMES: dict[str, Callable[[], Plan]] = {

@@ -18,7 +18,6 @@ from ..catalogue import CATALOGUE, CHOOSING, find
 from ..errors import TutorialError
 from ..kernel import Kernel
 from ..paths import PACKAGE
-from ..records import files
 from ..records.checks import Sanitized
 from ..records.files import Recording
 from ..records.provenance import Provenance, provenance
@@ -65,7 +64,7 @@ def plan() -> Plan:
     items = [(kernel, tool, False) for tool in TOOLS for kernel in kernels()]
     items += [(kernel, tool, True) for tool, kernel in controls()]
     settings = {"scalars": [list(pair) for pair in SCALARS]}
-    return Plan("sanitizer", Recording[Sanitized], items, measure, settings, lambda item: 1.0, made_on=made_on)
+    return Plan("sanitizer", Recording[Sanitized], items, measure, settings, takes=1.0, made_on=made_on)
 
 
 def measure(missing: Sequence[Item]) -> Iterator[Sanitized]:
@@ -86,7 +85,7 @@ def found(kernel: Kernel, tool: str, broken: bool, place: int) -> Sanitized:
         errors = 0  # whatever it found, it was not in this kernel
     if errors and not broken:
         print(output[:8000], flush=True)
-    return Sanitized(**files.of(kernel), tool=tool, launches=launches, errors=errors, broken=broken)
+    return Sanitized.of(kernel, tool=tool, launches=launches, errors=errors, broken=broken)
 
 
 def made_on() -> Provenance:
@@ -131,20 +130,6 @@ def launch(kernels: Sequence[Kernel], xp: Any = cupy) -> int:
     return launches
 
 
-def findings(output: str) -> int:
-    """Return how many errors or hazards a tool's output reports.
-
-    Raises
-    ------
-    TutorialError
-        It has no summary.
-    """
-    found = [int(errors or hazards) for errors, hazards in SUMMARY.findall(output)]
-    if not found:
-        raise TutorialError(f"no summary in the output of compute-sanitizer:\n{output[-2000:]}")
-    return sum(found)
-
-
 def run(tool: str, place: int) -> tuple[int, int, str]:
     """Run a tool over one item of the plan; return its findings, the launches it saw and its output.
 
@@ -161,11 +146,13 @@ def run(tool: str, place: int) -> tuple[int, int, str]:
     except subprocess.TimeoutExpired:
         raise TutorialError(f"{what}: not done within {LIMIT} s") from None
     output = done.stdout + done.stderr
-    count = findings(output)
-    if not count and done.returncode:
+    counts = [int(errors or hazards) for errors, hazards in SUMMARY.findall(output)]
+    if not counts:
+        raise TutorialError(f"no summary in the output of compute-sanitizer:\n{output[-2000:]}")
+    if not any(counts) and done.returncode:
         raise TutorialError(f"{what}: the program ended with {done.returncode}:\n{output[-2000:]}")
     launches = re.search(r"^(\d+) launches$", done.stdout, re.MULTILINE)
-    return count, int(launches[1]) if launches else 0, output
+    return sum(counts), int(launches[1]) if launches else 0, output
 
 
 def main(place: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 
 import cupy
@@ -19,26 +20,20 @@ class Sensors:
         except Exception:  # no package, no library, no such device: times are measured all the same
             self._nvml = None
 
-    def sm_mhz(self) -> int | None:
-        """Return the clock of the multiprocessors now."""
-        if self._nvml is None:
-            return None
-        try:
-            return self._nvml.nvmlDeviceGetClockInfo(self._card, self._nvml.NVML_CLOCK_SM)
-        except self._nvml.NVMLError:
-            return None
+    def read(self) -> tuple[int | None, float | None]:
+        """Return the multiprocessors' clock in MHz and the power drawn in watts, now.
 
-    def watts(self) -> float | None:
-        """Return the power drawn now; on some cards NVML averages it over a second."""
-        if self._nvml is None:
-            return None
-        try:
-            (value,) = self._nvml.nvmlDeviceGetFieldValues(self._card, [self._nvml.NVML_FI_DEV_POWER_INSTANT])
-            if value.nvmlReturn == self._nvml.NVML_SUCCESS:
-                return value.value.uiVal / 1000
-            return self._nvml.nvmlDeviceGetPowerUsage(self._card) / 1000
-        except self._nvml.NVMLError:
-            return None
+        On some cards NVML averages the power over a second.
+        """
+        sm_mhz = watts = None
+        if nvml := self._nvml:
+            with suppress(nvml.NVMLError):
+                sm_mhz = nvml.nvmlDeviceGetClockInfo(self._card, nvml.NVML_CLOCK_SM)
+            with suppress(nvml.NVMLError):
+                (value,) = nvml.nvmlDeviceGetFieldValues(self._card, [nvml.NVML_FI_DEV_POWER_INSTANT])
+                told = value.nvmlReturn == nvml.NVML_SUCCESS
+                watts = (value.value.uiVal if told else nvml.nvmlDeviceGetPowerUsage(self._card)) / 1000
+        return sm_mhz, watts
 
 
 @lru_cache(maxsize=8)

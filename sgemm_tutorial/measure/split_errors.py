@@ -9,7 +9,6 @@ import numpy as np
 
 from .. import cublas, gpu, variants
 from ..catalogue import find
-from ..records import files
 from ..records.files import Recording
 from ..records.split_errors import DEPTHS, KINDS, SIDE, SplitError
 from .driver import Item, Plan
@@ -41,7 +40,7 @@ def plan() -> Plan:
     )
     items = [(kernel, kind, K) for kind in KINDS for K in DEPTHS for kernel in kernels]
     settings = {"side": SIDE, "seed": SEED, "power": POWER, "left": LEFT}
-    return Plan("split_errors", Recording[SplitError], items, measure, settings, lambda item: 0.05)
+    return Plan("split_errors", Recording[SplitError], items, measure, settings, takes=0.05)
 
 
 def measure(missing: Sequence[Item]) -> Iterator[SplitError]:
@@ -60,7 +59,7 @@ def measure(missing: Sequence[Item]) -> Iterator[SplitError]:
             found = (abs(kept).max(), cupy.sqrt((kept**2).mean()), kept.mean()) if kept.size else ()
             worst, rms, mean = map(float, found) if kept.size else (None,) * 3
         lost = 1 - kept.size / error.size
-        yield SplitError(**files.of(kernel), kind=kind, K=K, worst=worst, rms=rms, mean=mean, lost=lost)
+        yield SplitError.of(kernel, kind=kind, K=K, worst=worst, rms=rms, mean=mean, lost=lost)
 
 
 def matrices(kind: str, K: int, side: int = SIDE) -> tuple[cupy.ndarray, cupy.ndarray]:

@@ -10,7 +10,6 @@ import cupy
 
 from .. import correctness, cublas, gpu, operands
 from ..catalogue import find
-from ..records import files
 from ..records.files import Recording
 from ..records.sustained import Sustained
 from ..variants import HOPPER_STEPS
@@ -28,7 +27,7 @@ def plan() -> Plan:
     best = find("16").variant(BM=128, BN=256, BK=64, STAGES=3)
     halves = (find("15"), find("16"), best, HOPPER_STEPS[3], find("18"), cublas.gemm_ex)
     items = [(kernel,) for kernel in (*halves, find("17"), find("17_tf32x3_hopper"), cublas.sgemm)]
-    return Plan("sustained", Recording[Sustained], items, measure, {"size": SIZE, "seconds": SECONDS}, lambda item: 2.0)
+    return Plan("sustained", Recording[Sustained], items, measure, {"size": SIZE, "seconds": SECONDS}, takes=2.0)
 
 
 def measure(missing: Sequence[Item]) -> Iterator[Sustained]:
@@ -45,11 +44,11 @@ def measure(missing: Sequence[Item]) -> Iterator[Sustained]:
                 for _ in range(LAUNCHES):
                     launch()
                 after.record()
-                reading = card.sm_mhz(), card.watts()
+                reading = card.read()
                 after.synchronize()
                 taken.append((cupy.cuda.get_elapsed_time(before, after) / LAUNCHES, *reading))
         times, clocks, powers = zip(*taken[len(taken) // 2 :], strict=True)
-        yield Sustained(**files.of(kernel), ms=statistics.median(times), sm_mhz=_median(clocks), watts=_median(powers))
+        yield Sustained.of(kernel, ms=statistics.median(times), sm_mhz=_median(clocks), watts=_median(powers))
 
 
 def _median(readings: Sequence[float | None]) -> int | None:

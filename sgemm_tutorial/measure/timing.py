@@ -15,7 +15,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import cupy
 import numpy as np
@@ -23,6 +22,7 @@ import numpy as np
 from .. import gpu
 from ..errors import ArgumentError, DeviceError
 from ..kernel import Kernel
+from ..records.timings import summary
 from .sensors import sensors
 
 SAMPLE_MS = 2.0
@@ -71,27 +71,17 @@ class Timing:
     @property
     def median_ms(self) -> float:
         """Median of the samples."""
-        return float(np.median(self.samples))
-
-    @property
-    def p10_ms(self) -> float:
-        """The 10th percentile, so that a tenth of the samples are faster."""
-        return float(np.percentile(self.samples, 10))
-
-    @property
-    def p90_ms(self) -> float:
-        """The 90th percentile, so that a tenth of the samples are slower."""
-        return float(np.percentile(self.samples, 90))
+        return self.summary["ms"]
 
     @property
     def summary(self) -> dict[str, float]:
-        """The three by the names that recordings have for them."""
-        return {"ms": self.median_ms, "ms_p10": self.p10_ms, "ms_p90": self.p90_ms}
+        """Median, 10th and 90th percentile by the names that recordings have for them: ms, ms_p10 and ms_p90."""
+        return summary(self.samples)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One sample as a `Clock` took it.
+    """One sample as a `DeviceClock` took it.
 
     Attributes
     ----------
@@ -112,18 +102,6 @@ class Reading:
     watts: float | None = None
 
 
-class Clock(Protocol):
-    """What takes the samples: `DeviceClock`, or a stand-in where there is no GPU."""
-
-    most_launches: int
-
-    def read(self, launch: Launch, batch: int, spin_ms: float, warm_cache: bool) -> Reading:
-        """Take one sample of `batch` launches behind a spin of about `spin_ms`."""
-
-    def now(self) -> float:
-        """Return the host's time in seconds."""
-
-
 def time_interleaved(
     launches: Mapping[str, Launch],
     *,
@@ -132,7 +110,7 @@ def time_interleaved(
     seconds: float = 2.0,
     warm_s: tuple[float, float] = (0.25, 3.0),
     flush_l2: bool = False,
-    clock: Clock | None = None,
+    clock: DeviceClock | None = None,
 ) -> dict[str, Timing]:
     """Time several launches in one run, one sample of each in turn, in rotating order.
 
@@ -151,8 +129,8 @@ def time_interleaved(
     flush_l2 : bool
         Write over the L2 cache before each launch and time each by itself. That adds the few
         microseconds between an event and a kernel's start, which batches hide.
-    clock : Clock, optional
-        The current GPU, unless given.
+    clock : DeviceClock, optional
+        The current GPU's, unless given.
 
     Returns
     -------
@@ -188,7 +166,7 @@ def time_interleaved(
     }
 
 
-def brief(launch: Launch, clock: Clock) -> float:
+def brief(launch: Launch, clock: DeviceClock) -> float:
     """Return about how many milliseconds a launch takes: enough to see which of many is worth a closer look.
 
     The first launch may load code, and says nothing unless it is long. A sample that was not all queued in time is
@@ -223,7 +201,7 @@ def settled(history: list[float]) -> bool:
 class _Source:
     """One thing that is timed, with the batch and the spin that suit it."""
 
-    def __init__(self, name: str, launch: Launch, clock: Clock) -> None:
+    def __init__(self, name: str, launch: Launch, clock: DeviceClock) -> None:
         self.name, self.launch, self.clock = name, launch, clock
         self.batch, self.spin_ms, self.warm_cache = 1, FIRST_SPIN_MS, False
         clock.read(launch, 1, self.spin_ms, False)  # the first launch may load code; it says nothing
@@ -248,7 +226,7 @@ class _Source:
         )
 
 
-def _warm_up(sources: list[_Source], clock: Clock, least_s: float, most_s: float) -> None:
+def _warm_up(sources: list[_Source], clock: DeviceClock, least_s: float, most_s: float) -> None:
     """Sample all in turn until the clocks settle: until times stop falling, for at most `most_s`."""
     history, begin = [], clock.now()
     while clock.now() - begin < most_s:
@@ -285,7 +263,7 @@ class DeviceClock:
         return time.perf_counter()
 
     def read(self, launch: Launch, batch: int, spin_ms: float, warm_cache: bool) -> Reading:
-        """Take one sample; the GPU is idle before and after."""
+        """Take one sample of `batch` launches behind a spin of about `spin_ms`; the GPU is idle before and after."""
         pairs = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(batch if self._flush_l2 else 1)]
         cupy.cuda.get_current_stream().synchronize()
         begin = self.now()
@@ -302,6 +280,6 @@ class DeviceClock:
         host_ms = 1e3 * (self.now() - begin)
         queued = not pairs[0][0].done
         pairs[0][0].synchronize()  # the spin is over, and what is measured runs
-        seen = self._sensors.sm_mhz(), self._sensors.watts()
+        seen = self._sensors.read()
         pairs[-1][1].synchronize()
         return Reading(sum(cupy.cuda.get_elapsed_time(*pair) for pair in pairs) / batch, host_ms, queued, *seen)

@@ -7,8 +7,8 @@ those from which the model expects most first; the few quickest are then timed i
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ from ..records.tune import Timed, Tuned, Tuning, tile_of
 from ..table import Table
 from ..tuned import Way
 from . import timing
-from .driver import Plan, compile_kernels, until_interrupted
+from .driver import Plan, compile_kernels, follow
 
 KERNEL = find("12")
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
@@ -91,26 +91,35 @@ def settings() -> list[Setting]:
         share = REGISTERS / (32 * down * across * slices * (TM * TN + 2 * (TM + TN) + 40))
         tile = (down * WM, across * WN, 8 * slices, WM, WN, TM, TN, slices, 4, 4)
         found += [(*tile, blocks, 1) for blocks in sorted({max(int(share), 1), int(share) + 1})]
-    for side, blocks in product((4, 8, 16), (1, 2, 3)):
-        found.append((side, 128, 32, side, 128, side, 4, 4, 4, 4, blocks, 1))
-        found.append((128, side, 32, 128, side, 4, side, 4, 4, 4, blocks, 1))
+    found += [
+        thin
+        for side, blocks in product((4, 8, 16), (1, 2, 3))
+        for thin in (
+            (side, 128, 32, side, 128, side, 4, 4, 4, 4, blocks, 1),
+            (128, side, 32, 128, side, 4, side, 4, 4, 4, blocks, 1),
+        )
+    ]
     found += [(rows, 1, 128, 4, 1, 1, 4, 1, 1, 4, 64 // rows, 1) for rows in (8, 16, 32, 64)]
-    for slices, columns in product((4, 8, 16, 32), (32, 64, 128)):
-        if slices * columns <= 1024:
-            blocks = max(1024 // (slices * columns), 1)
-            found.append((1, columns, 4 * slices, 1, 32, 1, 4, slices, 1, 4, blocks, 1))
-    for columns, slices in product((8, 16), (4, 8, 16, 32)):
-        found.append((1, columns, 128 // columns * slices, 1, columns, 1, 4, slices, 1, 4, 32 // slices, 1))
-    for rows, slices in product((4, 8, 16, 32), (2, 4, 8, 16)):
-        if rows * slices <= 128:
-            for threads in (512, 1024):
-                blocks = max(threads // (8 * rows * slices), 1)
-                found.append((rows, 1, 128 * slices, 4, 1, 1, 4, slices, 1, 4, blocks, 1))
-    # A tile of 16 columns, and three with fewer blocks than an SM would hold.
-    found.append((64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1))
-    found.append((64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6, 1))
-    found.append((32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4, 1))
-    found.append((16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1))
+    found += [
+        (1, columns, 4 * slices, 1, 32, 1, 4, slices, 1, 4, 1024 // (slices * columns), 1)
+        for slices, columns in product((4, 8, 16, 32), (32, 64, 128))
+        if slices * columns <= 1024
+    ]
+    found += [
+        (1, columns, 128 // columns * slices, 1, columns, 1, 4, slices, 1, 4, 32 // slices, 1)
+        for columns, slices in product((8, 16), (4, 8, 16, 32))
+    ]
+    found += [
+        (rows, 1, 128 * slices, 4, 1, 1, 4, slices, 1, 4, max(busy // (8 * rows * slices), 1), 1)
+        for rows, slices, busy in product((4, 8, 16, 32), (2, 4, 8, 16), (512, 1024))
+        if rows * slices <= 128
+    ]
+    found += [  # a tile of 16 columns, and three with fewer blocks than an SM would hold
+        (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1),
+        (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6, 1),
+        (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4, 1),
+        (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1),
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -216,13 +225,7 @@ def plan(
             yield search.tune(size)
 
     shared = {"settings": [list(setting) for setting in every], "inputs": "standard normal, repeated"}
-    return Plan("tune", Tuning, [(KERNEL, size) for size in sizes], measure, shared, lambda item: takes(item[1]))
-
-
-def takes(size: Size) -> float:
-    """Return about how many seconds a size takes."""
-    launch = 2 * math.prod(size) / 40e12
-    return 0.7 + min(500 * launch, LOOKING) + 80 * launch
+    return Plan("tune", Tuning, [(KERNEL, size) for size in sizes], measure, shared, takes=1.0)
 
 
 class Search:
@@ -263,7 +266,8 @@ class Search:
 
         def launch(way: Way) -> timing.Launch:
             instance, function = self._function(way.setting)
-            return gpu.bound(function, instance, self._division(way, size), problem)
+            division = choice.division(choice.named(way.setting), size, way.whole, way.shares)
+            return gpu.bound(function, instance, division, problem)
 
         with gpu.reported("trying settings"):
             tried = brief_look(self._ways(size), lambda way: timing.brief(launch(way), self._clock))
@@ -274,19 +278,14 @@ class Search:
         times = timing.time_interleaved(
             {str(way): launch(way) for way in final} | {"cuBLAS": cublas.launch(problem)}, **SAMPLING
         )
-        timed = [Timed(way, of.median_ms, of.p10_ms, of.p90_ms) for way in final for of in [times[str(way)]]]
-        timed.sort(key=lambda one: one.ms)
+        timed = sorted((Timed(way, **times[str(way)].summary) for way in final), key=lambda one: one.ms)
         kept: dict[str, tuple[int, int, int, float]] = {}
         for ms, number, way in tried:
-            took = (number, way.whole, way.shares, float(f"{1e3 * ms:.4g}"))
-            kept.setdefault(tile_of(way.setting), took)
-        median = times["cuBLAS"].median_ms
-        return Tuned(
-            **files.of(KERNEL),
-            M=M,
-            N=N,
-            K=K,
-            cublas_ms=median,
+            kept.setdefault(tile_of(way.setting), (number, way.whole, way.shares, float(f"{1e3 * ms:.4g}")))
+        return Tuned.of(
+            KERNEL,
+            size,
+            cublas_ms=times["cuBLAS"].median_ms,
             best=timed[0].way,
             expected=expected,
             finalists=timed,
@@ -332,17 +331,13 @@ class Search:
             self._loaded[setting] = instance, gpu.load(instance)
         return self._loaded[setting]
 
-    def _division(self, way: Way, size: Size) -> operands.Division:
-        return choice.division(choice.named(way.setting), size, way.whole, way.shares)
-
     def _check(self, way: Way, launch: timing.Launch, A: Any, B: Any, C: Any) -> None:
         """Compare some rows of what a way computes with float64."""
         rows = np.unique(np.linspace(0, len(C) - 1, ROWS).astype(np.int64))
         with gpu.reported("checking"):
             C.fill(np.nan)
             launch()
-            ratio = correctness.excess(C[rows], A[rows], B, C[rows], 1.0, 0.0)
-            right = bool((ratio <= 1).all())
+            right = bool((correctness.excess(C[rows], A[rows], B, C[rows], 1.0, 0.0) <= 1).all())
         if not right:
             raise TutorialError(f"{way} is wrong at M×N×K = {times_of((*C.shape, len(B)))}; nothing is made of it")
 
@@ -383,8 +378,6 @@ def tune(
     path: Path | None = None,
     ruled_out: Callable[[Table], None] = lambda table: None,
     progress: bool | None = None,
-    wanted: Plan | None = None,
-    provenance: Callable[[], Any] = provenance,
 ) -> Tuning:
     """Find the quickest settings at some sizes on this GPU, for 12 to take from then on.
 
@@ -397,8 +390,6 @@ def tune(
         As for `plan`.
     path : Path, optional
         Where the table is; unless given, where 12 looks for it.
-    wanted, provenance
-        The plan, and what to record about the machine: unless given, of these sizes on the current GPU.
 
     Returns
     -------
@@ -410,24 +401,19 @@ def tune(
     DeviceError
         There is no GPU, or it failed; what was found until then is in the table.
     """
-    wanted, made = wanted or plan(sizes, seconds, ruled_out, progress), provenance()
+    wanted, made = plan(sizes, seconds, ruled_out, progress), provenance()
     path = path or tuned.path(made["gpu"])
-    earlier = _earlier(path)
-    kept: list[Tuned] = []
+    earlier, kept = None, []
+    with contextlib.suppress(TutorialError):  # there is none, or it cannot be read
+        earlier = files.load(path, Tuning)
     if earlier and same(earlier.provenance, made) and earlier.settings == wanted.settings:
         made, kept = earlier.provenance, [point for point in earlier.points if point.digest == KERNEL.digest]
     elif path.exists():
         os.replace(path, path.with_suffix(".old.json"))
 
     try:
-        return until_interrupted(wanted, made, kept, lambda now: files.write(path, now), progress)
+        return follow(wanted, made, kept, lambda now: files.write(path, now), progress=progress)
+    except KeyboardInterrupt:
+        return files.load(path, Tuning)
     except DeviceError as error:
         raise DeviceError(f"{error}; what was found before is in {path}") from error
-
-
-def _earlier(path: Path) -> Tuning | None:
-    """Return the table that is there, if it can be read."""
-    try:
-        return files.load(path, Tuning)
-    except TutorialError:
-        return None

@@ -11,7 +11,6 @@ import numpy as np
 
 from .. import correctness, cublas, gpu, several
 from ..catalogue import find
-from ..records import files
 from ..records.ceilings import READS, THREADS
 from ..records.files import Recording
 from ..records.sizes import sizes_of
@@ -36,7 +35,7 @@ def plan() -> Plan:
             items += [(who, size, GPUS, way, False) for who in (kernel, gemm) for way in several.WAYS]
             items += [(gemm, size, GPUS, way, True) for way in ("gathered", "ahead")]
     settings = {**SAMPLING, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal"}
-    return Plan("two_gpus", Recording[Divided], items, measure, settings, lambda item: 0.6)
+    return Plan("two_gpus", Recording[Divided], items, measure, settings, takes=0.6)
 
 
 def measure(missing: Sequence[Item]) -> Iterator[Divided]:
@@ -57,14 +56,13 @@ def measure(missing: Sequence[Item]) -> Iterator[Divided]:
                 with cupy.cuda.Device(device):
                     cupy.get_default_memory_pool().free_all_blocks()
         for (kernel, _, gpus, way, alone), of in zip(items, taken.values(), strict=True):
-            M, N, K = size
-            yield Divided(**files.of(kernel), M=M, N=N, K=K, gpus=gpus, way=way, alone=alone, **of.summary)
+            yield Divided.of(kernel, size, gpus=gpus, way=way, alone=alone, **of.summary)
 
 
 def reach_plan() -> Plan:
     """Return the plan of what it takes to read memory, a GPU's own and the other's."""
     items = [(READS, size, far) for size in READS_OF for far in (False, True)]
-    return Plan("reach", Recording[Reach], items, reach, {"reads": READS_EACH}, lambda item: 0.5)
+    return Plan("reach", Recording[Reach], items, reach, {"reads": READS_EACH}, takes=0.5)
 
 
 def reach(missing: Sequence[Item]) -> Iterator[Reach]:
@@ -81,4 +79,4 @@ def reach(missing: Sequence[Item]) -> Iterator[Reach]:
         launches[f"{size} {far}"] = partial(function, (blocks,), (THREADS,), arguments)
     taken = timing.time_interleaved(launches, **SAMPLING)
     for (kernel, size, far), of in zip(missing, taken.values(), strict=True):
-        yield Reach(**files.of(kernel), bytes=size, far=far, reads=READS_EACH, **of.summary)
+        yield Reach.of(kernel, bytes=size, far=far, reads=READS_EACH, **of.summary)

@@ -11,13 +11,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
 from typing import NamedTuple
 
 from .. import cublas
 from ..catalogue import find
 from ..cublas import Gemm
-from ..errors import ArgumentError
 from ..kernel import Kernel
 from ..table import Table
 from . import files, profiles
@@ -42,10 +40,7 @@ SIZES: tuple[Size, ...] = (
 """Products of which it is recorded what cuBLAS launches."""
 
 CLOSELY: tuple[Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 2048, 2560, 4096))
-"""Of these also `profiles.METRICS`."""
-
-BESIDE: tuple[Size, ...] = CLOSELY
-"""The same of 12."""
+"""Of these also `profiles.METRICS`, and the same of 12."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +61,6 @@ class Launch:
     grid: list[int] = field(hash=False)
     block: list[int] = field(hash=False)
     counts: dict[str, int | float] = field(hash=False)
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of the grid."""
-        return math.prod(self.grid)
 
     @property
     def threads(self) -> int:
@@ -126,17 +116,6 @@ def short(name: str) -> str:
     return (inner[1] if inner else re.sub(r"^void |<.*|\(.*", "", name)).rpartition("::")[2]
 
 
-def load(path: str | Path = "anatomy") -> list[Dissected]:
-    """Read the recording.
-
-    Raises
-    ------
-    ArgumentError
-        It is missing or malformed.
-    """
-    return files.load(path, Recording[Dissected]).points
-
-
 def of(what: Kernel | Gemm, size: Size) -> Dissected:
     """Return what was launched for a product by cuBLAS, or by a kernel as it is now.
 
@@ -145,12 +124,7 @@ def of(what: Kernel | Gemm, size: Size) -> Dissected:
     ArgumentError
         It was not recorded.
     """
-    points = files.find(load(), what, "anatomy")
-    for point in points:
-        if point.size == size:
-            return point
-    has = ", ".join(times_of(point.size) for point in points)
-    raise ArgumentError("size", times_of(size), f"one that was recorded of {what.name}: {has}")
+    return files.point("anatomy", Dissected, what, size)
 
 
 def launches_table(sizes: Sequence[Size] = SIZES) -> Table:
@@ -189,10 +163,8 @@ def profile_table() -> Table:
     """Return how busy cuBLAS's main kernel and 12 keep the SMs, and what their warps wait for most."""
     rows = []
     for size in CLOSELY:
-        for name, what in (("cuBLAS", cublas.sgemm), *((("12", find("12")),) if size in BESIDE else ())):
+        for name, what in (("cuBLAS", cublas.sgemm), ("12", find("12"))):
             counts = of(what, size).main.counts
-            waits = profiles.shares(counts)
-            first, second = sorted((state for state in waits if state != "issued"), key=waits.get, reverse=True)[:2]
             rows.append(
                 (
                     times_of(size),
@@ -201,7 +173,7 @@ def profile_table() -> Table:
                     f"{counts['FMA pipes used, %']:.0f}%",
                     f"{counts['FFMA'] / 32 / counts['all']:.0%}",
                     counts["cycles between a warp's instructions"],
-                    f"{first} {waits[first]:.0%}, {second} {waits[second]:.0%}",
+                    profiles.longest(counts),
                 )
             )
     columns = ("M×N×K", "", "issue slots", "FMA pipes", "FFMA of all", "cycles per instruction", "most time")

@@ -14,7 +14,6 @@ from itertools import cycle, islice
 from random import Random
 
 from ..compiler import ARCHITECTURE
-from ..errors import ArgumentError
 from ..kernel import Kernel
 from ..model.sass import Operands, hot_loop, operands, read_anew, sass
 from ..table import Table
@@ -103,17 +102,6 @@ Model = Callable[[Sequence[set[int]]], float]
 """What says, by the registers that each multiply-add reads anew, how many cycles one takes."""
 
 
-def load() -> Recording[Cycles]:
-    """Read the recording.
-
-    Raises
-    ------
-    ArgumentError
-        It is missing or malformed.
-    """
-    return files.load("banks", Recording[Cycles])
-
-
 def cycles(name: str, warps: int = 4, kernel: Kernel | None = None) -> float:
     """Return what is recorded of a pattern, or with `LOOP` of a kernel; see `Cycles`.
 
@@ -122,11 +110,7 @@ def cycles(name: str, warps: int = 4, kernel: Kernel | None = None) -> float:
     ArgumentError
         There is no such recording.
     """
-    points = files.find(load().points, kernel or PROBES[warps], "banks")
-    for point in points:
-        if (point.name, point.warps) == (name, warps):
-            return point.cycles
-    raise ArgumentError("name, warps", f"{name!r}, {warps}", "what was recorded")
+    return files.point("banks", Cycles, kernel or PROBES[warps], name, warps).cycles
 
 
 def table(names: Sequence[str] = tuple(PATTERNS), models: Mapping[str, Model] | None = None) -> Table:
@@ -135,6 +119,6 @@ def table(names: Sequence[str] = tuple(PATTERNS), models: Mapping[str, Model] | 
     for name in names:
         read, measured = read_anew(sequence(PROBES[1], name)), (f"{cycles(name, warps):.2f}" for warps in PROBES)
         rows.append((name, PATTERNS[name], *(f"{model(read):.2f}" for model in (models or {}).values()), *measured))
-    warps = (f"{warps} warp{'s' * (warps > 1)}" for warps in PROBES)
+    made, warps = files.load("banks", Recording[Cycles]).made, (f"{n} warp{'s' * (n > 1)}" for n in PROBES)
     columns = ("registers that each multiply-add reads", "", *(models or {}), *warps)
-    return Table(columns, rows, "Cycles from one FFMA of a scheduler to its next", f"Measured on {load().made}.")
+    return Table(columns, rows, "Cycles from one FFMA of a scheduler to its next", f"Measured on {made}.")

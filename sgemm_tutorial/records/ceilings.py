@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from ..kernel import Kernel
 from ..model.ceilings import ARITHMETIC, DRAM, L2, MMA_FP16, MMA_TF32, READ, SHARED, Ceiling, Ceilings
 from . import cards, files
 from .files import Measured, Recording
-from .timings import Ms
 
 CHAINS, THREADS = 8, 256
 MULTIPLY_ADD = Kernel("multiply_add", "multiply-adds and nothing else", {"CHAINS": CHAINS})
@@ -26,15 +24,8 @@ LATER = {READ: READS, MMA_FP16: PRODUCTS, MMA_TF32: PRODUCTS.variant(TF32=1)}
 
 
 @dataclass(frozen=True)
-class Rate(Measured):
-    """One ceiling, with the kernel that reached it; see `model.ceilings.Ceiling`."""
-
-    name: str
-    unit: str
-    amount: int
-    ms: Ms
-    ms_p10: Ms
-    ms_p90: Ms
+class Rate(Ceiling, Measured):
+    """One ceiling, with the kernel that reached it."""
 
     PROBLEM = ("name",)
 
@@ -47,14 +38,9 @@ def load(path: str | Path = "ceilings") -> Ceilings:
     ArgumentError
         It is missing or malformed, or of other code.
     """
-    recording, names = files.load(path, Recording[Rate]), [field.name for field in dataclasses.fields(Ceiling)]
-    found = {}
-    for name, kernel in (KERNELS | LATER).items():
-        if name in LATER and name not in {rate.name for rate in recording.points}:
-            continue
-        for rate in files.find(recording.points, kernel, "ceilings"):
-            if rate.name == name:
-                found[name] = Ceiling(**{field: getattr(rate, field) for field in names})
+    recording = files.load(path, Recording[Rate])
+    later = {rate.name: LATER[rate.name] for rate in recording.points if rate.name in LATER}
+    found = {name: files.point(path, Rate, kernel, name) for name, kernel in (KERNELS | later).items()}
     return Ceilings(recording.provenance, found)
 
 

@@ -85,8 +85,7 @@ def checksum(kernel: Kernel, case: int) -> str:
     ArgumentError
         It is not recorded, or of other code.
     """
-    points = files.find(load("checksums", Checksum).points, kernel, "checksums")
-    return {point.case: point.sha256 for point in points}[case]
+    return files.point("checksums", Checksum, kernel, case).sha256
 
 
 def load(name: str, point: type[Measured]) -> Recording:

@@ -61,4 +61,4 @@ def verdict(then: Point, now: Point, noise: float = 0.0) -> str:
 
 
 def _key(point: Point) -> Hashable:
-    return point.identity.apart_from_code, point.size
+    return point.apart_from_code, point.size

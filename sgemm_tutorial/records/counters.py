@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from ..errors import ArgumentError
 from ..kernel import Kernel
 from ..simulation import Run
 from ..table import Table
@@ -100,13 +99,7 @@ def counted(kernel: Kernel, size: Size, recording: str) -> dict[str, int | float
     ArgumentError
         It has no such kernel, or only of other code, or no such problem of it.
     """
-    points = files.find(files.load(recording, Recording[Counted]).points, kernel, recording)
-    for point in points:
-        if point.size == size:
-            return dict(point.counts)
-    M, N, K = size
-    has = ", ".join(str(point.size) for point in points)
-    raise ArgumentError("M, N, K", f"{M}, {N}, {K}", f"a problem recorded for {kernel.expression}, such as {has}")
+    return dict(files.point(recording, Counted, kernel, size).counts)
 
 
 def measured(kernel: Kernel, M: int, N: int, K: int) -> dict[str, int | float]:

@@ -6,15 +6,14 @@ carries the kernel's identity, down to the digest of its code, and is found by t
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
-import tempfile
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
 
@@ -23,24 +22,9 @@ from ..errors import ArgumentError
 from ..kernel import Kernel
 from . import cards
 from .provenance import Provenance
-from .sizes import Size
+from .sizes import Size, times_of
 
 ANEW = "`make record`, or for times `bench`, measures it anew"
-
-
-class Identity(NamedTuple):
-    """What tells a kernel from every other, its own former code included."""
-
-    kernel: str
-    parameters: tuple[tuple[str, int | str], ...]
-    types: str
-    label: str
-    digest: str
-
-    @property
-    def apart_from_code(self) -> Identity:
-        """The same without the digest."""
-        return self._replace(digest="")
 
 
 @dataclass(frozen=True)
@@ -69,10 +53,20 @@ class Measured:
     PROBLEM: ClassVar[tuple[str, ...]] = ()
     """What tells problems apart that the same kernel is measured on."""
 
+    @classmethod
+    def of(cls, kernel: Kernel | Gemm, size: Size | tuple[()] = (), /, **more: Any) -> Self:
+        """Return what was measured of a kernel as it is now; one that is `Sized` is given the size, `more` the rest."""
+        return cls(**of(kernel, size), **more)
+
     @property
-    def identity(self) -> Identity:
-        """Of the kernel."""
-        return Identity(self.kernel, tuple(self.parameters.items()), self.types, self.label, self.digest)
+    def apart_from_code(self) -> Hashable:
+        """What tells the kernel from every other."""
+        return self.kernel, tuple(self.parameters.items()), self.types, self.label
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells it from its own former code too."""
+        return self.apart_from_code, self.digest
 
     @property
     def key(self) -> Hashable:
@@ -94,9 +88,6 @@ class Measured:
         return other
 
 
-FIELDS = tuple(item.name for item in dataclasses.fields(Measured))
-
-
 @dataclass(frozen=True)
 class Sized(Measured):
     """What was measured on one problem, of M, N and K."""
@@ -113,6 +104,7 @@ class Sized(Measured):
         return self.M, self.N, self.K
 
 
+One = TypeVar("One", bound=Measured)
 Point = TypeVar("Point")
 
 
@@ -146,22 +138,21 @@ class Recording(Generic[Point]):
 Form = TypeVar("Form")
 
 
-def of(kernel: Kernel | Gemm) -> dict[str, Any]:
-    """Return the fields of `Measured` for a kernel as it is now."""
-    digest = kernel.digest if isinstance(kernel, Kernel) else ""
-    label, parameters = getattr(kernel, "label", ""), dict(getattr(kernel, "parameters", {}))
+def of(kernel: Kernel | Gemm, size: Size | tuple[()] = ()) -> dict[str, Any]:
+    """Return the fields of `Measured` for a kernel as it is now, and with a size those of `Sized`."""
     return {
         "kernel": kernel.name,
-        "parameters": parameters,
+        "parameters": dict(getattr(kernel, "parameters", {})),
         "types": kernel.types.name,
-        "label": label,
-        "digest": digest,
+        "label": getattr(kernel, "label", ""),
+        "digest": getattr(kernel, "digest", ""),
+        **dict(zip("MNK", size, strict=False)),
     }
 
 
-def identity(kernel: Kernel | Gemm) -> Identity:
+def identity(kernel: Kernel | Gemm) -> Hashable:
     """Return the identity of a kernel as it is now."""
-    return Measured(**of(kernel)).identity
+    return Measured.of(kernel).identity
 
 
 def find(points: Iterable[Measured], kernel: Kernel | Gemm, recording: str) -> list[Any]:
@@ -182,17 +173,48 @@ def find(points: Iterable[Measured], kernel: Kernel | Gemm, recording: str) -> l
     wanted, points = identity(kernel), list(points)
     found = [point for point in points if point.identity == wanted]
     if not found:
-        raise ArgumentError("kernel", *unknown(wanted, points, recording))
+        raise ArgumentError("kernel", *unknown(kernel, points, recording))
     return found
 
 
-def unknown(wanted: Identity, points: Iterable[Measured], recording: str) -> tuple[str, str]:
+def unknown(kernel: Kernel | Gemm, points: Iterable[Measured], recording: str) -> tuple[str, str]:
     """Return what to say of a kernel that is not among the points: what came, and what is needed."""
-    values = ", ".join(str(value) for _, value in wanted.parameters)
+    wanted = Measured.of(kernel)
+    values = ", ".join(map(str, wanted.parameters.values()))
     name = f"{wanted.kernel}<{values}>" + (f", {wanted.label}" if wanted.label else "")
-    if any(point.identity.apart_from_code == wanted.apart_from_code for point in points):
+    if any(point.apart_from_code == wanted.apart_from_code for point in points):
         return f"{name}, in {recording} recorded of other code", f"the code that was recorded; {ANEW}"
     return f"{name}, not in the recording {recording}", "a kernel that was recorded"
+
+
+def point(recording: str | Path, form: type[One], kernel: Kernel | Gemm, *problem: Hashable) -> One:
+    """Return what a recording holds of a kernel as it is now, or of a routine of cuBLAS, on one problem.
+
+    Parameters
+    ----------
+    recording : str or Path
+        As for `load`.
+    form : type
+        Of the recording's points.
+    kernel : Kernel or Gemm
+    *problem
+        What `form.PROBLEM` names.
+
+    Raises
+    ------
+    ArgumentError
+        The recording is missing or malformed, or has no such kernel, or only of other code, or no such problem of it.
+    """
+    points = find(load(recording, Recording[form]).points, kernel, str(recording))
+    for found in points:
+        if found.key[1:] == problem:
+            return found
+
+    def said(problem: Iterable[Hashable]) -> str:
+        return ", ".join(times_of(part) if isinstance(part, tuple) else str(part) for part in problem)
+
+    has = "; ".join(said(found.key[1:]) for found in points)
+    raise ArgumentError(", ".join(form.PROBLEM), said(problem), f"what was recorded of {kernel.name}: {has}")
 
 
 def path_of(name: str | Path) -> Path:
@@ -218,10 +240,7 @@ def load(name: str | Path, form: type[Form]) -> Form:
     path = path_of(name)
     try:
         state = path.stat()
-        known = (state.st_mtime_ns, state.st_size, form)
-        if path not in _READ or _READ[path][0] != known:
-            _READ[path] = known, msgspec.json.decode(path.read_bytes(), type=form)
-        return _READ[path][1]
+        return _read(path, form, state.st_mtime_ns, state.st_size)
     except FileNotFoundError:
         stems = ", ".join(sorted(file.stem for file in path.parent.glob("*.json"))) or "none so far"
         raise ArgumentError("name", f"{name}, no file {path}", f"a recording ({stems}) or a path of one") from None
@@ -229,7 +248,9 @@ def load(name: str | Path, form: type[Form]) -> Form:
         raise ArgumentError(str(path), f"a malformed file ({error})", "a recording") from None
 
 
-_READ: dict[Path, tuple[tuple, Any]] = {}
+@lru_cache(maxsize=64)
+def _read(path: Path, form: type[Form], *state: int) -> Form:
+    return msgspec.json.decode(path.read_bytes(), type=form)
 
 
 def write(path: str | Path, recording: Any) -> None:
@@ -240,26 +261,19 @@ def write(path: str | Path, recording: Any) -> None:
     ValueError
         A number is not finite, which JSON cannot hold; the file is left as it was.
     """
-    path = Path(path)
+    path, draft = Path(path), Path(path).with_name(f".{Path(path).name}.{os.getpid()}")
     text = json.dumps(msgspec.to_builtins(recording), ensure_ascii=False, allow_nan=False)
-    text = _OF_NUMBERS.sub(_on_a_line, msgspec.json.format(text, indent=1)) + "\n"
+    text = _OF_NUMBERS.sub(lambda match: f"[{' '.join(match[1].split())}]", msgspec.json.format(text, indent=1)) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with draft.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(draft, 0o644)
         os.replace(draft, path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 _OF_NUMBERS = re.compile(r'\[\n([^][{}"]+)\]')
 """A list of numbers alone, which stands on one line."""
-
-
-def _on_a_line(match: re.Match[str]) -> str:
-    return f"[{' '.join(match[1].split())}]"

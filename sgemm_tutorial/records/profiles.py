@@ -114,6 +114,13 @@ def shares(of: Mapping[str, int | float]) -> dict[str, float]:
     return found | {"other": 1 - sum(found.values())}
 
 
+def longest(of: Mapping[str, int | float]) -> str:
+    """Return the two states of `shares` that take most of a warp's time, apart from issuing, with what they take."""
+    waits = shares(of)
+    first, second = sorted((state for state in waits if state != "issued"), key=waits.get, reverse=True)[:2]
+    return f"{first} {waits[first]:.0%}, {second} {waits[second]:.0%}"
+
+
 def account(kernel: Kernel) -> Table:
     """Return what a warp does from one instruction to its next, in cycles, and what each state means."""
     between, shares = measured(kernel)["cycles between a warp's instructions"], states(kernel)
@@ -134,8 +141,7 @@ def table(kernels: list[Kernel]) -> Table:
     """Return how busy the recorded rungs keep the SM, and what their warps wait for most."""
     used, rows = list(dict.fromkeys(PIPES[kernel.types.name] for kernel in kernels)), []
     for kernel in kernels:
-        point, waits = measured(kernel), states(kernel)
-        first, second = sorted((name for name in waits if name != "issued"), key=waits.get, reverse=True)[:2]
+        point = measured(kernel)
         rows.append(
             (
                 kernel.label or kernel.name,
@@ -144,7 +150,7 @@ def table(kernels: list[Kernel]) -> Table:
                 f"{point['L1 and shared memory used, %']:.0f}%",
                 f"{point['warps resident, %']:.0f}%",
                 point["cycles between a warp's instructions"],
-                f"{first} {waits[first]:.0%}, {second} {waits[second]:.0%}",
+                longest(point),
             )
         )
     columns = ("kernel", "issue slots", *used, "L1 and shared", "warps", "cycles per instruction", "most time")

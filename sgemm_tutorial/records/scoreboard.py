@@ -45,12 +45,9 @@ def scoreboard(last: Kernel | str = LADDER[-1]) -> Table:
     if last in BESIDE:
         return _beside(last, gpu)
     for kernel in rungs[: names.index(last.name) + 1]:
-        if kernel in CHOOSING:  # it has recordings of its own
-            (point,) = recorded(kernel, profiles.SIZE, RACE).points
-            profile = anatomy.of(kernel, (profiles.SIZE,) * 3).main.counts
-        else:
-            (point,) = recorded(kernel, profiles.SIZE).points
-            profile = profiles.measured(kernel)
+        chooses = kernel in CHOOSING  # then it has recordings of its own
+        (point,) = recorded(kernel, profiles.SIZE, RACE if chooses else "ladder").points
+        profile = anatomy.of(kernel, (profiles.SIZE,) * 3).main.counts if chooses else profiles.measured(kernel)
         rows.append(
             (
                 kernel.name[:2],

@@ -81,18 +81,9 @@ NETWORKS: dict[str, list[Size]] = {
 """The products of layers of networks that are in use, one picture at a time or as many tokens as is said."""
 
 
-def _tall() -> list[Size]:
-    return [(M, N, K) for M in (4096, 16384, 65536) for N, K in ((64, 64), (128, 128), (256, 256), (128, 1024))]
-
-
-def _vectors() -> list[Size]:
-    others = (1000, 1000), (1024, 1024), (4096, 4096), (4097, 4097), (16384, 1024), (1024, 16384)
-    return [size for n, K in others for size in ((1, n, K), (n, 1, K))]
-
-
-def _thin() -> list[Size]:
-    sides = product((2, 4, 8, 16, 32, 64), (1024, 4096))
-    return [size for side, n in sides for size in ((side, n, n), (n, side, n))]
+_TALL = [(M, N, K) for M in (4096, 16384, 65536) for N, K in ((64, 64), (128, 128), (256, 256), (128, 1024))]
+_VECTORS = ((1000, 1000), (1024, 1024), (4096, 4096), (4097, 4097), (16384, 1024), (1024, 16384))
+_THIN = tuple(product((2, 4, 8, 16, 32, 64), (1024, 4096)))
 
 
 def _off_by_one() -> list[Size]:
@@ -111,12 +102,12 @@ def _drawn(number: int = 40, most: int = 8192) -> list[Size]:
 
 
 FAMILIES: dict[str, tuple[Size, ...]] = {
-    "tall": tuple(_tall()),
-    "flat": tuple((N, M, K) for M, N, K in _tall()),
+    "tall": tuple(_TALL),
+    "flat": tuple((N, M, K) for M, N, K in _TALL),
     "deep": tuple((n, n, K) for n in (16, 32, 64, 128, 256, 512) for K in (4096, 16384, 65536)),
     "shallow": tuple((n, n, K) for n in (1024, 4096, 8192) for K in (1, 4, 16, 64)),
-    "vector": tuple(_vectors()),
-    "thin": tuple(_thin()),
+    "vector": tuple(size for n, K in _VECTORS for size in ((1, n, K), (n, 1, K))),
+    "thin": tuple(size for side, n in _THIN for size in ((side, n, n), (n, side, n))),
     "layers": tuple(size for sizes in NETWORKS.values() for size in sizes),
     "off by one": tuple(_off_by_one()),
     "drawn": tuple(_drawn()),

@@ -5,14 +5,12 @@ Errors are relative to ``|A||B|``, element by element, as in `records.accuracy`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ..cublas import Gemm
-from ..errors import ArgumentError
 from ..kernel import Kernel
 from . import files
-from .files import Measured, Recording
+from .files import Measured
 
 SIDE = 2048  # M and N
 DEPTHS = (2048, 4096, 16384, 65536)
@@ -45,10 +43,7 @@ class SplitError(Measured):
     mean: float | None
     lost: float = 0.0
 
-    @property
-    def key(self) -> Hashable:
-        """Kernel, kind and K."""
-        return (self.identity, self.kind, self.K)
+    PROBLEM = ("kind", "K")
 
 
 def of(kernel: Kernel | Gemm, kind: str, K: int) -> SplitError:
@@ -59,8 +54,4 @@ def of(kernel: Kernel | Gemm, kind: str, K: int) -> SplitError:
     ArgumentError
         It is not recorded, or of other code, or not on such matrices.
     """
-    points = files.find(files.load("split_errors", Recording[SplitError]).points, kernel, "split_errors")
-    for point in points:
-        if (point.kind, point.K) == (kind, K):
-            return point
-    raise ArgumentError("kind, K", f"{kind}, {K}", f"of {', '.join(KINDS)} one, and of {DEPTHS}")
+    return files.point("split_errors", SplitError, kernel, kind, K)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..cublas import Gemm
 from ..kernel import Kernel
 from . import files
-from .files import Measured, Recording
+from .files import Measured
 from .timings import Ms
 
 
@@ -43,4 +43,4 @@ def of(kernel: Kernel | Gemm) -> Sustained:
     ArgumentError
         It is not recorded, or of other code.
     """
-    return files.find(files.load("sustained", Recording[Sustained]).points, kernel, "sustained")[0]
+    return files.point("sustained", Sustained, kernel)

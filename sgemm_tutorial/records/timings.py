@@ -117,12 +117,11 @@ class Point(Sized):
 
         `found` are the algorithm and how many were tried, where all processes have samples of it.
         """
-        what |= _summary("ms", [process.own for process in processes])
-        what |= _summary("cublas_ms", [process.cublas for process in processes])
+        own = [ms for process in processes for ms in process.own.ms]
+        what |= summary(own) | summary([ms for process in processes for ms in process.cublas.ms], "cublas_ms")
         if found:
-            what["searched"] = Searched(*found, **_summary("ms", [process.searched for process in processes]))
-        samples = sum(len(process.own.ms) for process in processes)
-        return cls(**what, samples=samples, batch=batch, processes=processes)
+            what["searched"] = Searched(*found, **summary([ms for each in processes for ms in each.searched.ms]))
+        return cls(**what, samples=len(own), batch=batch, processes=processes)
 
     @property
     def times(self) -> int:
@@ -131,7 +130,7 @@ class Point(Sized):
 
     def joined(self, other: Point) -> Point:
         """Return the point of both points' samples."""
-        what = {name: getattr(other, name) for name in (*files.FIELDS, "M", "N", "K")}
+        what = {each.name: getattr(other, each.name) for each in dataclasses.fields(Sized)}
         found = other.searched and (other.searched.algorithm, other.searched.tried)
         return Point.summing(other.batch, self.processes + other.processes, found, **what)
 
@@ -157,9 +156,9 @@ class Point(Sized):
         return [statistics.median(process.own.ms) for process in self.processes] or [self.ms]
 
 
-def _summary(name: str, taken: Sequence[Samples]) -> dict[str, float]:
-    """Return median, 10th and 90th percentile of all samples, as fields of that name."""
-    low, middle, high = np.percentile([ms for samples in taken for ms in samples.ms], (10, 50, 90))
+def summary(samples: Sequence[float], name: str = "ms") -> dict[str, float]:
+    """Return the median, the 10th and the 90th percentile, as fields of that name."""
+    low, middle, high = np.percentile(samples, (10, 50, 90))
     return {name: float(middle), f"{name}_p10": float(low), f"{name}_p90": float(high)}
 
 
@@ -256,7 +255,7 @@ def recorded(
     if found.points:
         return found
     if not record.select(chosen).points:
-        said = [files.unknown(files.identity(kernel), record.points, str(recording)) for kernel in chosen]
+        said = [files.unknown(kernel, record.points, str(recording)) for kernel in chosen]
         raise ArgumentError("kernels", "; ".join(got for got, _ in said), said[0][1])
     has = sorted({point.size for point in record.select(chosen).points})
     asked = ", ".join(map(times_of, wanted or ()))

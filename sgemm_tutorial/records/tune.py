@@ -86,11 +86,9 @@ def load(path: str | Path = "tune") -> Tuning:
     Raises
     ------
     ArgumentError
-        It is missing or malformed, or what it holds is of other code.
+        It is missing or malformed.
     """
-    recording = files.load(path, Tuning)
-    files.find(recording.points, find("12"), str(path))
-    return recording
+    return files.load(path, Tuning)
 
 
 def select(recording: Tuning, sizes: Sequence[Size] | None) -> list[Tuned]:
@@ -143,10 +141,12 @@ def table(points: Sequence[Tuned], made: str) -> Table:
     return Table(columns, rows, f"What is quickest, {made}", note)
 
 
+TILES = 6
+"""Tiles that `by_tile` shows: those that are quickest most often."""
 BY_TILE = "Tiles that are quickest somewhere; after a stroke, slices of their depth."
 
 
-def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], most: int = 6) -> dict[str, list]:
+def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]]) -> dict[str, list]:
     """Return what each tile's best setting gave, by size: M = N = K and TFLOP/s.
 
     Parameters
@@ -155,8 +155,6 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], most: in
         Of which those of squares are shown.
     settings : sequence of sequence of int
         Those of the recording, by their numbers.
-    most : int
-        Tiles to show, those first that are quickest most often.
 
     Returns
     -------
@@ -167,11 +165,9 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], most: in
     if len(squares) < 2:
         return {}
     wins = Counter(tile_of(settings[point.tried[0][0]]) for point in squares)
-    lines: dict[str, list] = {tile: [] for tile, _ in wins.most_common(most)}
+    lines: dict[str, list] = {tile: [] for tile, _ in wins.most_common(TILES)}
     for point in squares:
-        quickest: dict[str, float] = {}
-        for number, _, _, us in point.tried:
-            quickest.setdefault(tile_of(settings[number]), us)
+        quickest = {tile_of(settings[number]): us for number, _, _, us in reversed(point.tried)}
         for tile in lines.keys() & quickest.keys():
             lines[tile].append((point.M, point.tflops(quickest[tile] / 1e3)))
     return lines | {"cuBLAS": [(point.M, point.tflops(point.cublas_ms)) for point in squares]}

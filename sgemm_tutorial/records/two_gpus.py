@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..cublas import Gemm
-from ..errors import ArgumentError
 from ..kernel import Kernel
 from . import files
 from .ceilings import READS
-from .files import Measured, Recording, Sized
+from .files import Measured, Sized
 from .timings import Ms
 
 
@@ -85,8 +84,7 @@ def reach(size: int, far: bool) -> Reach:
     ArgumentError
         It is not recorded, or of other code.
     """
-    points = [p for p in files.load("reach", Recording[Reach]).points if (p.bytes, p.far) == (size, far)]
-    return files.find(points, READS, "reach")[0]
+    return files.point("reach", Reach, READS, size, far)
 
 
 def of(kernel: Kernel | Gemm, size: int, gpus: int = 1, way: str = "held", alone: bool = False) -> Divided:
@@ -97,8 +95,4 @@ def of(kernel: Kernel | Gemm, size: int, gpus: int = 1, way: str = "held", alone
     ArgumentError
         It is not recorded, or of other code.
     """
-    wanted = (size,) * 3, gpus, way, alone
-    for point in files.find(files.load("two_gpus", Recording[Divided]).points, kernel, "two_gpus"):
-        if point.key[1:] == wanted:
-            return point
-    raise ArgumentError("size, gpus, way, alone", f"{size}, {gpus}, {way}, {alone}", "what is recorded of the kernel")
+    return files.point("two_gpus", Divided, kernel, (size,) * 3, gpus, way, alone)

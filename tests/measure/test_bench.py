@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -38,12 +39,12 @@ class Meter:
                 raise self.fault
             self.taken.append((kernel.name, size))
             own = Timing((len(self.taken) - 0.1, float(len(self.taken)), len(self.taken) + 0.1), 3)
-            yield kernel, own, Timing((1.0,) * 3, 8)
+            yield kernel, own, Timing((1.0,) * 3, 8), None
 
 
 def run(meter, kernels=KERNELS, sizes=(256, (5, 6, 7)), provenance=None, **more):
-    provenance = provenance or dict(PROVENANCE)
-    return bench(kernels, sizes, progress=False, measure=meter, provenance=lambda: provenance, **more)
+    with mock.patch.object(bench_module, "provenance", lambda: provenance or dict(PROVENANCE)):
+        return bench(kernels, sizes, **{"progress": False, "measure": meter} | more)
 
 
 def test_every_kernel_is_measured_at_every_size():
@@ -138,7 +139,7 @@ def test_other_parameters_are_other_points():
 
 
 def test_progress_is_on_stderr_only(capsys):
-    bench(KERNELS, 64, progress=True, measure=Meter(), provenance=lambda: dict(PROVENANCE))
+    run(Meter(), sizes=64, progress=True)
     out, err = capsys.readouterr()
     assert out == "" and "bench" in err
 
@@ -256,7 +257,6 @@ def test_kernels_of_one_type_are_timed_together(monkeypatch):
         for name, types in (("single", FP32), ("double", FP64), ("another", FP32))
     }
     timed = []
-    monkeypatch.setattr(gpu, "capability", lambda: (9, 0))
     monkeypatch.setattr(gpu, "load", lambda kernel: None)
     monkeypatch.setattr(
         bench_module,
@@ -278,8 +278,8 @@ class Searching(Meter):
 
     def __call__(self, kernels, size, flush_l2, search):
         assert search
-        for measured in super().__call__(kernels, size, flush_l2):
-            yield *measured, *([] if size[0] == 1 else [(Timing((0.5, 0.4, 0.6), 8), ("algorithm 1", 12))])
+        for *measured, _ in super().__call__(kernels, size, flush_l2):
+            yield *measured, None if size[0] == 1 else (Timing((0.5, 0.4, 0.6), 8), ("algorithm 1", 12))
 
 
 def test_the_second_opponent_is_kept_beside_the_first():

@@ -36,7 +36,6 @@ def run(kernel, ones):
 def test_problems_are_varied(kernel):
     drawn = [fuzz.case(kernel, number) for number in range(fuzz.PROBLEMS)]
     assert str(drawn) == str([fuzz.case(kernel, number) for number in range(fuzz.PROBLEMS)])
-    assert str(drawn[:50]) != str([fuzz.case(kernel, number, seed=1) for number in range(50)])
     tile = {"M": kernel.parameters["BM"], "N": kernel.parameters["BN"], "K": kernel.parameters.get("BK", 8)}
     for name, size in tile.items():
         extents = [one[name] for one in drawn]
@@ -90,7 +89,7 @@ def test_a_few_problems_simulated(kernel):
 @pytest.mark.parametrize("operand", ONE_ALONE)
 def test_a_pointer_whose_alignment_is_not_looked_at_is_noticed(operand, capsys, monkeypatch):
     ones = problems(SEVENTH, 2, one_alone(operand))
-    monkeypatch.setattr(fuzz, "case", lambda kernel, number, seed: ones[number])
+    monkeypatch.setattr(fuzz, "case", lambda kernel, number: ones[number])
     assert fuzz.fuzz(SEVENTH, 2, xp=np).failures == 0
     broken = SEVENTH.edited((f" && aligned({operand})", ""), label="broken")
     assert fuzz.fuzz(broken, 2, xp=np).failures == 2

@@ -112,11 +112,7 @@ class Gpu:
     def __init__(self, monkeypatch, fault=None, at=None):
         self.taken, self.fault, self.at = [], fault, at
         monkeypatch.setattr(sweep, "on_gpu", self)
-        monkeypatch.setattr(
-            bench_module.bench,
-            "__kwdefaults__",
-            bench_module.bench.__kwdefaults__ | {"provenance": lambda: dict(PROVENANCE)},
-        )
+        monkeypatch.setattr(bench_module, "provenance", lambda: dict(PROVENANCE))
 
     def __call__(self, kernels, size, flush_l2, **how):
         assert how == sweep.SAMPLING and not flush_l2
@@ -125,7 +121,7 @@ class Gpu:
                 raise self.fault
             self.taken.append((tuple(kernel.parameters.values()), size))
             ms = kernel.parameters["BM"] / kernel.parameters["BN"]
-            yield kernel, Timing((0.9 * ms, ms, 1.1 * ms), 3), Timing((10.0,) * 3, 8)
+            yield kernel, Timing((0.9 * ms, ms, 1.1 * ms), 3), Timing((10.0,) * 3, 8), None
 
 
 @pytest.fixture

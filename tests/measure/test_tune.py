@@ -2,6 +2,7 @@
 
 import dataclasses
 import types
+from unittest import mock
 
 import cupy
 import numpy as np
@@ -206,7 +207,12 @@ SIZES = [(n, n, n) for n in (256, 512, 1024)]
 
 
 def tuning(eye, path, sizes=SIZES, made=PROVENANCE, **more):
-    return module.tune(sizes, path=path, progress=False, wanted=eye.plan(sizes, **more), provenance=lambda: dict(made))
+    wanted = eye.plan(sizes, **more)
+    with (
+        mock.patch.object(module, "plan", lambda *_: wanted),
+        mock.patch.object(module, "provenance", lambda: dict(made)),
+    ):
+        return module.tune(sizes, path=path, progress=False)
 
 
 def test_nothing_is_lost_and_nothing_is_done_twice(tmp_path):
@@ -260,7 +266,7 @@ def test_the_budget_ends_it_between_sizes(monkeypatch):
 def test_the_reader_s_table_is_what_the_dispatch_reads(tmp_path, monkeypatch):
     """The lean form that `tuned` reads and the whole form that is written are one file."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    recording = module.tune(SIZES, progress=False, wanted=Eye().plan(SIZES), provenance=lambda: dict(PROVENANCE))
+    recording = tuning(Eye(), None)
     assert recording.complete
     assert tuned.best(AUTOTUNED, PROVENANCE["gpu"], SIZES[1]) == Way(GOOD, 3, 0)
     assert tuned.best(AUTOTUNED, "another", SIZES[1]) is None

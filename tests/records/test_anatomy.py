@@ -11,7 +11,7 @@ from sgemm_tutorial import ArgumentError, DeviceError, cublas, find
 from sgemm_tutorial.measure import anatomy as measuring
 from sgemm_tutorial.measure import driver, nsight
 from sgemm_tutorial.records import anatomy, cards, profiles
-from sgemm_tutorial.records.anatomy import BESIDE, CLOSELY, METRICS, SIZES, Tile, short, tile_of
+from sgemm_tutorial.records.anatomy import CLOSELY, METRICS, SIZES, Tile, short, tile_of
 
 from .test_timings import PROVENANCE
 
@@ -84,11 +84,11 @@ def recorded(tmp_path, monkeypatch):
 
 def test_each_launch_is_its_products(recorded):
     plain = len(SIZES) - len(CLOSELY)
-    assert sum(products for products, _ in recorded.runs) == plain + len(CLOSELY) + len(BESIDE)
+    assert sum(products for products, _ in recorded.runs) == plain + 2 * len(CLOSELY)
     assert {metrics for _, metrics in recorded.runs} == {len(METRICS), len({**METRICS, **profiles.METRICS})}
     deep = anatomy.of(cublas.sgemm, (64, 64, 16384))
     assert [short(launch.name) for launch in deep.launches][1:] == ["splitKreduce_kernel"]
-    assert (deep.main.grid, deep.main.blocks, deep.main.threads) == ([64, 2, 3], 384, 256)
+    assert (deep.main.grid, deep.main.threads) == ([64, 2, 3], 256)
     assert deep.main.counts == {
         "registers": 2,
         "static shared bytes": 2,
@@ -96,7 +96,7 @@ def test_each_launch_is_its_products(recorded):
         "nanoseconds": 1500,
     }
     assert deep.main.shared_bytes == 4
-    closely = anatomy.of(find("12"), BESIDE[0])
+    closely = anatomy.of(find("12"), CLOSELY[0])
     assert (
         short(closely.main.name) == "autotuned" and closely.main.counts.keys() == {**METRICS, **profiles.METRICS}.keys()
     )
@@ -108,8 +108,8 @@ def test_tables(recorded):
     assert shown.rows[0][-1] == "cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
     assert any("splitKreduce_kernel" in row[-1] for row in shown.rows)
     busy = anatomy.profile_table()
-    assert [row[1] for row in busy.rows] == ["cuBLAS", "12"] * len(BESIDE) and busy.rows[0][2] == "2%"
-    with pytest.raises(ArgumentError, match="size: got 77×77×77, needs one that was recorded of sgemm: 256×256×256"):
+    assert [row[1] for row in busy.rows] == ["cuBLAS", "12"] * len(CLOSELY) and busy.rows[0][2] == "2%"
+    with pytest.raises(ArgumentError, match="size: got 77×77×77, needs what was recorded of sgemm: 256×256×256; "):
         anatomy.of(cublas.sgemm, (77, 77, 77))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.records import banks, cards
+from sgemm_tutorial.records import banks, cards, files
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def test_the_table_holds_what_was_recorded_and_what_models_say():
     assert [row[:3] for row in table.rows] == [(names[0], "000", "3.00"), (names[1], "EO0", "1.00")]
     for name, row in zip(names, table.rows, strict=True):
         assert row[3:] == tuple(f"{banks.cycles(name, warps):.2f}" for warps in (1, 2, 4))
-    made = banks.load().provenance
+    made = files.load("banks", files.Recording[banks.Cycles]).provenance
     assert table.note == f"Measured on {made['gpu']}, {made['date'][:10]}."
 
 
@@ -29,7 +29,7 @@ def test_all_patterns_are_in_the_table():
 
 
 def test_what_is_not_recorded_is_an_error():
-    with pytest.raises(ArgumentError, match="'its hot loop', 4"):
+    with pytest.raises(ArgumentError, match="name, warps: got its hot loop, 4, needs what was recorded of 12"):
         banks.cycles(banks.LOOP, 4, find("12"))
     with pytest.raises(ArgumentError, match="01_naive"):
         banks.cycles(banks.LOOP, kernel=find("01"))

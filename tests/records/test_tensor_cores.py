@@ -24,7 +24,9 @@ def test_split_is_as_exact_as_cublas():
             for name in ("17_tf32x3", "17_tf32x3_hopper"):
                 ours = split_errors.of(find(name), kind, K)
                 assert 0 < ours.worst <= theirs.worst and 0 < ours.rms <= theirs.rms
-    with pytest.raises(ArgumentError, match=r"kind, K: got odd, 2048, needs of normal, "):
+    with pytest.raises(
+        ArgumentError, match=r"kind, K: got odd, 2048, needs what was recorded of 17_tf32x3: normal, 2048; "
+    ):
         split_errors.of(find("17"), "odd", 2048)
 
 

@@ -44,10 +44,13 @@ def test_panels_that_come_alone(gemm):
     [
         ((find("11"), 4096), "11_async_pipeline<.*not in the recording two_gpus"),
         ((cublas.dgemm, 4096), "dgemm<.*not in the recording two_gpus"),
-        ((find("12"), 1000), "1000, 1, held, False"),
-        ((find("12"), 4096, 3), "4096, 3, held, False"),
+        (
+            (find("12"), 1000),
+            "size, gpus, way, alone: got 1000×1000×1000, 1, held, False, needs what was recorded of 12",
+        ),
+        ((find("12"), 4096, 3), "4096×4096×4096, 3, held, False"),
         ((find("12"), 4096, 2, "by post"), "by post"),
-        ((cublas.sgemm, 4096, 2, "held", True), "4096, 2, held, True"),
+        ((cublas.sgemm, 4096, 2, "held", True), "4096×4096×4096, 2, held, True"),
     ],
 )
 def test_what_is_not_recorded(arguments, said):
@@ -64,5 +67,5 @@ def test_reading_through_the_link():
     for size in READS_OF:
         near, far = (two_gpus.reach(size, there) for there in (False, True))
         assert far.rate < 450e9 < near.rate and 0 < far.ms_p10 <= far.ms <= far.ms_p90
-    with pytest.raises(ArgumentError, match="not in the recording reach"):
+    with pytest.raises(ArgumentError, match="bytes, far: got 1000, True, needs what was recorded of read: "):
         two_gpus.reach(1000, far=True)
