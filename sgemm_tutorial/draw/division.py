@@ -12,7 +12,7 @@ from ..accesses import WORD
 from ..errors import ArgumentError
 from ..simulation import Run
 from .charts import COLOURS
-from .figure import INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Figure, Page, room
+from .figure import INK, LINE, MARGIN, SMALL, WIDTH, Figure, Page, room
 
 ROW, PITCH = 24, 30  # height of a bar, and from one bar to the next
 
@@ -112,8 +112,7 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
     left, top = MARGIN + room("SM 00", SMALL) + 8, 2 * LINE + 8
     scale = (WIDTH - MARGIN - left) / max(longest, steps)
     bottom = top + multiprocessors * PITCH
-    sheet = Page(bottom + 2 * LINE)
-    sheet.text(MARGIN, LINE, title, TITLE, weight="bold")
+    sheet = Page(bottom + 2 * LINE, title=title)
     for place in range(multiprocessors):
         sheet.text(left - 8, top + place * PITCH + 17, f"SM {place}", SMALL, "right")
     for place, start, part in bars:

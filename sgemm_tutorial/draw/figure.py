@@ -90,12 +90,16 @@ class Figure:
 
 
 class Page:
-    """A blank figure to draw on, x to the right and y downwards in pixels. Texts lie above all that is drawn."""
+    """A blank figure to draw on, x to the right and y downwards in pixels. Texts lie above all that is drawn.
 
-    def __init__(self, height: float, width: int = WIDTH) -> None:
+    A title, if there is one, stands on its first line.
+    """
+
+    def __init__(self, height: float, width: int = WIDTH, title: str = "") -> None:
         self.height, self.width = round(height), width
         self._paths: list[str] = []
         self._texts: list[str] = []
+        self.text(MARGIN, LINE, title, TITLE, weight="bold")
 
     def boxes(
         self, boxes: Iterable[Box], fill: Colour = "none", edgecolor: Colour | None = None, linewidth: float = 1

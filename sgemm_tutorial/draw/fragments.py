@@ -6,7 +6,7 @@ from ..accesses import request
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
-from .figure import INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Figure, Page
+from .figure import INK, LINE, MARGIN, SMALL, WIDTH, Figure, Page
 from .warp import lane_colour
 
 SIDE = 16
@@ -45,8 +45,7 @@ def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> F
         raise ArgumentError("run", f"one whose first {kind}s of {array} are not of 16 × 16", "one with fragments")
     x0, y0 = MARGIN + 56, 2 * LINE + 16
     cell = (WIDTH - MARGIN - x0) / SIDE
-    sheet = Page(y0 + SIDE * HEIGHT + MARGIN)
-    sheet.text(MARGIN, LINE, f"A {kind} of {array}, {step + 1} requests", TITLE, weight="bold")
+    sheet = Page(y0 + SIDE * HEIGHT + MARGIN, title=f"A {kind} of {array}, {step + 1} requests")
     for (row, column), lane in places.items():
         x, y = x0 + (column - left) * cell, y0 + (row - top) * HEIGHT
         sheet.boxes([(x + 1, y + 1, together * cell - 2, HEIGHT - 2)], lane_colour(lane))

@@ -6,7 +6,7 @@ from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.mma import PLACES
-from .figure import INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Figure, Page
+from .figure import INK, LINE, MARGIN, SMALL, WIDTH, Figure, Page
 from .warp import lane_colour
 
 HEIGHT = 22  # pixels of a row
@@ -39,8 +39,7 @@ def layout(matrix: str, element: int = 2) -> Figure:
     together = 1 if matrix == "c" else 4 // element  # elements in a register
     cell = min((WIDTH - MARGIN - LEFT) / width, 56)
     top = 2 * LINE + 16
-    sheet = Page(top + height * HEIGHT + MARGIN)
-    sheet.text(MARGIN, LINE, f"{matrix.upper()}, {height} × {width}: lane, register", TITLE, weight="bold")
+    sheet = Page(top + height * HEIGHT + MARGIN, title=f"{matrix.upper()}, {height} × {width}: lane, register")
     for lane in range(WARP):
         for i, (row, column) in enumerate(zip(rows[lane], columns[lane], strict=True)):
             x, y = LEFT + column * cell, top + row * HEIGHT
@@ -101,8 +100,7 @@ def chunks(run: Run, array: str = "A", lines: int = 8) -> Figure:
     shown = {place: of for place, of in found.items() if start <= place // across < start + lines}
     top_row, left_column = (min(of[axis] for of in shown.values()) for axis in (0, 1))
     cell, top = (WIDTH - MARGIN - LEFT) / across, 2 * LINE + 16
-    sheet = Page(top + lines * HEIGHT + MARGIN)
-    sheet.text(MARGIN, LINE, f"A tile of {array}: row, chunk", TITLE, weight="bold")
+    sheet = Page(top + lines * HEIGHT + MARGIN, title=f"A tile of {array}: row, chunk")
     for place, (row, column) in shown.items():
         line, slot = divmod(place - start * across, across)
         x, y = LEFT + slot * cell, top + line * HEIGHT

@@ -114,8 +114,7 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
     colours = dict(zip(sorted({number for number, *_ in block}), COLOURS * len(block), strict=False))
     height = max(lower.rows[-1].y, source[-1].y + 7 * LINE) + 2 * MARGIN
 
-    left, right = Page(height, WIDTH), Page(height, WIDTH)
-    left.text(MARGIN, LINE, kernel.name, TITLE, weight="bold")
+    left, right = Page(height, WIDTH, kernel.name), Page(height, WIDTH)
     _write(left, source, colours)
     for listing in (upper, lower):
         right.text(MARGIN, listing.top + LINE - 8, listing.name, TITLE, weight="bold")

@@ -7,7 +7,7 @@ import numpy as np
 from ..accesses import owners, plural
 from ..catalogue import find
 from ..kernel import Kernel
-from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, Page
+from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, SMALL, Figure, Page
 from .maps import Matrix
 
 GAP = 10
@@ -44,8 +44,7 @@ def outer_product(kernel: Kernel | str, thread: int = 0) -> Figure:
     words, products = len(rows) + len(columns), len(rows) * len(columns)
     height = max(top + BM * cell, y + len(rows) * size) + LINE + MARGIN
     note = f"{len(rows)} + {len(columns)} words, {plural(products, 'multiply-add')}"
-    sheet = Page(height)
-    sheet.text(MARGIN, LINE, f"{kernel.name}: thread {thread} at one k", TITLE, weight="bold")
+    sheet = Page(height, title=f"{kernel.name}: thread {thread} at one k")
     sheet.boxes([matrix.whole for matrix in (As, Bs, C)], PALE)
     sheet.boxes([As.box(row, k, 1, 1) for row in rows], BLUE)
     sheet.boxes([Bs.box(k, column, 1, 1) for column in columns], ORANGE)

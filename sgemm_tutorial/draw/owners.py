@@ -12,7 +12,7 @@ from ..catalogue import find
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..kernel import Kernel
-from .figure import BLUE, INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Box, Figure, Page, room
+from .figure import BLUE, INK, LINE, MARGIN, SMALL, WIDTH, Box, Figure, Page, room
 from .maps import Matrix
 from .warp import lane_colour
 
@@ -54,8 +54,7 @@ def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
         f"Lane 0: {np.count_nonzero(lanes == 0)} elements in {plural(len(framed), 'piece')}",
     )
     height = max(tile.rows * tile.cell for tile in (block_tile, warp_tile))
-    sheet = Page(TOP + height + MARGIN)
-    sheet.text(MARGIN, LINE, kernel.name, TITLE, weight="bold")
+    sheet = Page(TOP + height + MARGIN, title=kernel.name)
     sheet.text(block_tile.x, TOP - LINE - 10, notes[0], SMALL)
     sheet.text(warp_tile.x, TOP - LINE - 10, notes[1], SMALL)
     sheet.text(warp_tile.x, TOP - 10, notes[2] + ", framed", SMALL)

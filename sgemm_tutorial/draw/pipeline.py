@@ -17,7 +17,7 @@ from ..errors import ArgumentError, SimulationFault
 from ..kernel import Kernel
 from ..simulation import Run, simulate
 from ..simulator.batch import Access, Event
-from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, Page
+from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, Figure, Page
 from .player import WIDTH, Control, Layer, Player
 
 FREE, COMING, THERE, READ = range(4)
@@ -243,8 +243,7 @@ def _lines(fault: SimulationFault | None) -> list[str]:
 
 
 def _frame(rows: _Rows) -> Figure:
-    sheet = Page(rows.tall, WIDTH)
-    sheet.text(MARGIN, LINE, "Stages", TITLE, weight="bold")
+    sheet = Page(rows.tall, WIDTH, "Stages")
     for x, fill, text in ((92, ORANGE, "coming"), (172, PALE, "there"), (242, BLUE, "read")):
         sheet.boxes([(x, LINE - 12, 12, 12)], fill)
         sheet.text(x + 17, LINE, text, SMALL)

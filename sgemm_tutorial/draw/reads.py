@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
-from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, Figure, Page
+from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, Figure, Page
 from .player import WIDTH, Layer, Player, film
 from .requests import served
 from .warp import in_words, lane_colour
@@ -124,8 +124,7 @@ def in_rows(r: Request) -> tuple[list[tuple[int, int, list[int]]], int]:
 def frame(title: str, rows: int, height: float) -> Figure:
     """Draw what stands still in pictures of requests that have up to so many rows, so many pixels high."""
     bottom = ROWS_AT + rows * height
-    sheet = Page(under(rows, height), WIDTH)
-    sheet.text(MARGIN, LINE, title, TITLE, weight="bold")
+    sheet = Page(under(rows, height), WIDTH, title)
     for lane in (8, 16, 24, 31):
         sheet.text(MARGIN + PITCH * (lane + 0.5), LANES_AT - 20, str(lane), SMALL, "center")
     sheet.text(MARGIN, LANES_AT - 20, "lane 0", SMALL)

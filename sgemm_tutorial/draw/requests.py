@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
-from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, WIDTH, Box, Figure, Page
+from .figure import INK, LINE, MARGIN, PALE, SMALL, WIDTH, Box, Figure, Page
 from .warp import in_words, key_to_shared, lane_colour, lane_row, paint
 
 LANES_AT = 5 * LINE  # pixels from the top
@@ -55,8 +55,7 @@ def address_line(
         byte = element * r.element
         return [(left[byte // SECTOR] + byte % SECTOR * scale, top, count * r.element * scale, height)]
 
-    sheet = Page(top + height + 3 * LINE + 8)
-    _head(sheet, r, step)
+    sheet = _page(top + height + 3 * LINE + 8, r, step)
     middles = lane_row(sheet, LANES_AT, r)
     frames = [(x, top, width, height) for x in left.values()]
     sheet.boxes(frames, PALE)
@@ -101,8 +100,7 @@ def banks(
     def place(row: int, bank: int) -> Box:
         return MARGIN + pitch * bank, top + row * height, pitch, height
 
-    sheet = Page(top + rows * height + 2 * LINE + 4)
-    _head(sheet, r, step)
+    sheet = _page(top + rows * height + 2 * LINE + 4, r, step)
     middles = lane_row(sheet, LANES_AT, r)
     columns = [place(0, bank) for bank in range(BANKS)]
     sheet.boxes([(x, y, width, rows * height) for x, y, width, _ in columns], edgecolor=(INK, 0.35), linewidth=0.7)
@@ -158,12 +156,13 @@ def _in_space(space: str, r: Request) -> Request:
     return r
 
 
-def _head(sheet: Page, r: Request, step: int) -> None:
-    """Write which request this is and what it costs."""
-    sheet.text(MARGIN, LINE, f"{r.kernel}: {r.array} {r.kind}, line {r.line}", TITLE, weight="bold")
+def _page(height: float, r: Request, step: int) -> Page:
+    """Return a page on which stands which request this is and what it costs."""
+    sheet = Page(height, title=f"{r.kernel}: {r.array} {r.kind}, line {r.line}")
     sheet.text(MARGIN, 2 * LINE + 2, f"block {r.block}, warp {r.warp}, step {step}: {r.cost}")
     if len(np.unique(r.elements)) < r.elements.size:
         key_to_shared(sheet, WIDTH - MARGIN - 196, 2 * LINE + 2)
+    return sheet
 
 
 def _addresses(sheet: Page, y: float, frames: list[Box], starts: list[int], end: int) -> None:

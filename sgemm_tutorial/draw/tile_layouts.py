@@ -16,7 +16,7 @@ from ..accesses import WORD, Request, plural
 from ..errors import ArgumentError
 from ..simulator.counting import BANKS
 from ..simulator.memory import Violation, require_aligned
-from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, Box, Figure, Page
+from .figure import INK, LINE, MARGIN, PALE, SMALL, Box, Figure, Page
 from .player import WIDTH, Control, Layer, Player
 from .reads import ROWS_AT, draw_request, frame, in_rows, stretches, under
 from .warp import in_words, lane_colour
@@ -180,8 +180,7 @@ def _height(rows: int) -> float:
 
 
 def _banks(tall: float) -> Figure:
-    sheet = Page(tall, WIDTH)
-    sheet.text(MARGIN, LINE, "The tile over the banks", TITLE, weight="bold")
+    sheet = Page(tall, WIDTH, "The tile over the banks")
     sheet.text(MARGIN, ROWS_AT - 9, "row", SMALL)
     for bank in (0, 8, 16, 24, 31):
         sheet.text(LEFT + PITCH * (bank + 0.5), ROWS_AT - 9, str(bank), SMALL, "center")

@@ -12,7 +12,7 @@ from ..accesses import plural
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
-from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, Box, Figure, Page
+from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, SMALL, Box, Figure, Page
 from .owners import rectangles
 from .player import WIDTH, Area, Control, Layer, Player, looked_up
 from .staged import OPERANDS, Staged, staged
@@ -247,8 +247,7 @@ class _Walk:
     def matrices(self) -> Figure:
         """Draw the matrices, cut into tiles, and faintly what the block needs of them."""
         A, B, C = self.whole.values()
-        sheet = Page(self.tall, WIDTH)
-        sheet.text(MARGIN, LINE, self.kernel, TITLE, weight="bold")
+        sheet = Page(self.tall, WIDTH, self.kernel)
         sheet.text(MARGIN, 2 * LINE, f"C is {self.M} × {self.N}, K = {self.K};", SMALL)
         sheet.text(MARGIN, 3 * LINE - 4, f"tiles of {self.BM} × {self.BN}, {self.BK} deep", SMALL)
         for m, place in self.whole.items():
@@ -269,8 +268,7 @@ class _Walk:
 
     def tiles_of_step(self) -> Figure:
         """Draw the frames of the tiles."""
-        sheet = Page(self.tall, WIDTH)
-        sheet.text(MARGIN, LINE, "The tiles of this step", TITLE, weight="bold")
+        sheet = Page(self.tall, WIDTH, "The tiles of this step")
         _frames(sheet, self.tiles, self.parts)
         return sheet.finish("The tiles of this step.")
 
