@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..errors import ArgumentError
 from ..records.timings import Point, Record
-from .charts import COLOURS, CUBLAS, DASHES, Plot, short, speeds_of, ticks
-from .figure import INK, LINE, MARGIN, SMALL, TITLE, Figure, Page
+from .charts import CUBLAS, Plot, cublas_speeds, short, speeds_of, style, ticks
+from .figure import INK, LINE, MARGIN, SMALL, Figure, Page
 from .player import WIDTH, Control, Layer, Pick, Player, looked_up
 
 HEIGHT = 432
@@ -110,8 +108,7 @@ def _measured(
 
 def _cublas(points: Mapping[tuple[int, str, int], Point], card: int, size: int) -> list[float]:
     """Return what cuBLAS reached beside the kernels, in the median of these measurements."""
-    beside = [speeds_of(point, "cublas_") for (c, _, n), point in points.items() if (c, n) == (card, size)]
-    return np.median(beside, axis=0).tolist()
+    return cublas_speeds([point for (c, _, n), point in points.items() if (c, n) == (card, size)])
 
 
 def _said(points: Mapping[tuple[int, str, int], Point], card: int, kernel: str, size: int) -> str:
@@ -141,12 +138,9 @@ class _Chart:
     most: float
 
     def axes(self) -> Figure:
-        plot = self._plot()
-        plot.title("TFLOP/s by size")
-        plot.x_ticks(range(1024, self.sizes[-1] + 1, 1024))
-        plot.y_ticks(ticks(0, self.most, 6, (1, 2, 5, 10)))
-        plot.notes("Bands: 10–90%. Thin lines: computed.")
-        return plot.sheet.finish("TFLOP/s by size, M = N = K.")
+        plot = self._plot("TFLOP/s by size")
+        plot.ticks(range(1024, self.sizes[-1] + 1, 1024), ticks(0, self.most, 6, (1, 2, 5, 10)))
+        return plot.finish("TFLOP/s by size, M = N = K.", "Bands: 10–90%. Thin lines: computed.")
 
     def cursor(self, size: int) -> Figure:
         plot = self._plot()
@@ -155,8 +149,7 @@ class _Chart:
 
     def curve(self, number: int, name: str, line: Sequence[tuple[float, ...]]) -> Figure:
         plot = self._plot()
-        plot.band([(n, low, high) for n, _, low, high in line], _style(number)[0])
-        plot.line([(n, rate) for n, rate, *_ in line], *_style(number))
+        plot.curve("", line, *_style(number))
         (first, start, *_), (last, end, *_) = line[0], line[-1]
         return plot.sheet.finish(f"{name} from {short(start)} at {first:,} to {short(end)} at {last:,}.")
 
@@ -171,13 +164,14 @@ class _Chart:
         plot = self._plot()
         return [(round(plot.x(size), 1), i) for i, size in enumerate(self.sizes)]
 
-    def _plot(self) -> Plot:
-        return Plot(Page(HEIGHT, WIDTH), (), (self.sizes[0], self.sizes[-1]), (0, self.most))
+    def _plot(self, title: str = "") -> Plot:
+        x, y = (self.sizes[0], self.sizes[-1]), (0, self.most)
+        return Plot(title, (), x, y, width=WIDTH, height=HEIGHT)
 
 
 def _style(number: int) -> tuple[str, Sequence[float]]:
     """Return a curve's colour and dashes; the first is cuBLAS's."""
-    return (COLOURS[(number - 1) % len(COLOURS)], DASHES[(number - 1) // len(COLOURS)]) if number else (INK, DASHES[0])
+    return style(number - 1) if number else (INK, ())
 
 
 def _place(number: int) -> str:
@@ -186,8 +180,7 @@ def _place(number: int) -> str:
 
 
 def _head() -> Figure:
-    sheet = Page(HEIGHT, WIDTH)
-    sheet.text(MARGIN, LINE, "M = N = K = {size}", TITLE, weight="bold")
+    sheet = Page(HEIGHT, WIDTH, "M = N = K = {size}")
     sheet.text(MARGIN, 2 * LINE, "TFLOP/s (10th to 90th percentile),", SMALL)
     sheet.text(MARGIN, 3 * LINE - 4, "and percent of cuBLAS", SMALL)
     return sheet.finish("At {size}, TFLOP/s, 10th to 90th percentile, and percent of cuBLAS:")

@@ -164,7 +164,7 @@ def pictures() -> dict[str, draw.Figure]:
             {"sectors": 4096, "conflicts": 0, "a ratio": 0.5}, {"sectors": 5000, "conflicts": 0, "a ratio": 0.25}
         ),
         "scaling": draw.scaling([16, 32, 64, 128], {"one": [0.01, 0.02, 0.1, 0.8], "another": [0.1, 0.1, 0.2, 1.1]}),
-        "scaling of one": draw.scaling([16, 32], [1e-5, 2.0]),
+        "scaling of one": draw.scaling([16, 32], {"one": [1e-5, 2.0]}),
         "scaling, short": draw.scaling([128, 1024], {"a": [1e-5, 2e-4], "b": [3e-6, 9e-4]}),
         "roofline": draw.roofline(
             {"far": (0.1, 0.5), "near": (20.0, 30.0), "next": (21.0, 31.0)}, 60.0, {"L2": 6.0, "DRAM": 3.0}
@@ -792,8 +792,8 @@ def test_prediction_pairs_bars(drawn):
     )
     assert [width for *_, width, _ in boxes(picture, figure.BLUE)] == [400, 200]
     assert [width for *_, width, _ in boxes(picture, "currentColor")] == pytest.approx([400 * 0.8192, 400], abs=0.1)
-    twice = draw.prediction({"a": 1, "b": 0}, {"a": 3, "b": 1}, ("formula", "measured"))
-    assert twice.alt == "a: 1 formula, 3 measured, 3 times as much; b: 0 formula, 1 measured, not predicted."
+    twice = draw.prediction({"a": 1, "b": 0}, {"a": 3, "b": 1})
+    assert twice.alt == "a: 1 predicted, 3 counted, 3 times as much; b: 0 predicted, 1 counted, not predicted."
 
 
 def test_roofline_is_to_scale(drawn):
@@ -875,7 +875,7 @@ def test_scaling_of_short_times_is_in_microseconds(drawn):
 )
 def test_scaling_refuses_what_cannot_be_drawn(sizes, seconds):
     with pytest.raises(ArgumentError):
-        draw.scaling(sizes, seconds)
+        draw.scaling(sizes, {"one": seconds})
 
 
 @pytest.mark.parametrize(("matrix", "element", "size"), [("a", 2, 256), ("b", 2, 128), ("c", 2, 128), ("a", 4, 128)])
