@@ -69,17 +69,10 @@ class Figure:
     def _repr_html_(self) -> str:
         return self._svg('class="sg-figure"')
 
-    def save(self, path: str | Path, ink: str = GREY) -> None:
-        """Write a stand-alone SVG file.
-
-        Parameters
-        ----------
-        path : str or Path
-        ink : str
-            Colour of text and axes, as a file cannot know the page it is shown on.
-        """
+    def save(self, path: str | Path) -> None:
+        """Write a stand-alone SVG file, with text and axes in grey, as a file cannot know the page it is shown on."""
         svg = self._svg('xmlns="http://www.w3.org/2000/svg" font-family="system-ui,Helvetica,Arial,sans-serif"')
-        Path(path).write_text(svg.replace(INK, ink) + "\n", encoding="utf-8")
+        Path(path).write_text(svg.replace(INK, GREY) + "\n", encoding="utf-8")
 
     def _svg(self, attributes: str) -> str:
         size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'

@@ -53,7 +53,7 @@ def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
         f"Warp {warp}: {len(rows)} × {len(columns)}, 32 lanes",
         f"Lane 0: {np.count_nonzero(lanes == 0)} elements in {plural(len(framed), 'piece')}",
     )
-    height = max(tile.rows * tile.cell for tile in (block_tile, warp_tile))
+    height = max(tile.rows * tile.down for tile in (block_tile, warp_tile))
     sheet = Page(TOP + height + MARGIN, title=kernel.name)
     sheet.text(block_tile.x, TOP - LINE - 10, notes[0], SMALL)
     sheet.text(warp_tile.x, TOP - LINE - 10, notes[1], SMALL)

@@ -12,7 +12,8 @@ from ..accesses import plural
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
-from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, SMALL, Box, Figure, Page
+from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, SMALL, Figure, Page
+from .maps import Matrix
 from .owners import rectangles
 from .player import WIDTH, Area, Control, Layer, Player, looked_up
 from .staged import OPERANDS, Staged, staged
@@ -35,27 +36,6 @@ LARGEST = 1000
 
 Rectangle = tuple[int, int, int, int]
 """Row, column, height and width in elements."""
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a matrix, or a tile of one, is drawn: pixels of its corner, and of an element across and down."""
-
-    x: float
-    y: float
-    across: float
-    down: float
-
-    def fill(self, areas: Sequence[Rectangle], colour: str, strength: float, *moves: str) -> str:
-        """Return SVG that fills areas, moved by "columns rows", which may be names of what is computed, and again."""
-        path = "".join(f"M{column} {row}h{width}v{height}h-{width}z" for row, column, height, width in areas)
-        where = f"translate({self.x:.5g} {self.y:.5g}) scale({self.across:.5g} {self.down:.5g})"
-        moved = "".join(f" translate({move})" for move in moves)
-        return f'<path fill="{colour}" fill-opacity="{strength:g}" transform="{where}{moved}" d="{path}"/>'
-
-    def box(self, height: int, width: int) -> Box:
-        """Return the frame of so many elements."""
-        return self.x, self.y, width * self.across, height * self.down
 
 
 @dataclass(frozen=True)
@@ -137,13 +117,9 @@ class _Walk:
         self.BN = found.writes.shape[2]
         self.warps, self.blocks = -(-self.threads // WARP), len(found.origins)
         (self.M, self.N), self.K = run.C.shape, run.K
-        self.sizes = {"A": (self.M, self.K), "B": (self.K, self.N), "C": (self.M, self.N)}
-        self.parts = {"A": (self.BM, self.BK), "B": (self.BK, self.BN), "C": (self.BM, self.BN)}
         self.whole = _places(self.M, self.N, self.K, 96)
         self.tiles = _places(self.BM, self.BN, self.BK, min(max(3 * self.BK, 64), 128))
-        self.below = LINE + max(
-            of["C"].y + of["C"].down * rows for of, rows in ((self.whole, self.M), (self.tiles, self.BM))
-        )
+        self.below = LINE + max(places["C"].y + places["C"].whole[3] for places in (self.whole, self.tiles))
         self.tall = round(self.below + ROWS * LINE)
 
     def areas(self) -> list[Area]:
@@ -154,8 +130,8 @@ class _Walk:
         owner = self.found.writes.argmax(axis=0)
         down, across = map(_spacing, (owner, owner.T))
         return [
-            Area(0, self.whole["C"].box(*self.sizes["C"]), [BLOCK], blocks.tolist()),
-            Area(1, self.tiles["C"].box(*self.parts["C"]), [IN_BLOCK, LANE], owner[::down, ::across].tolist()),
+            Area(0, self.whole["C"].whole, [BLOCK], blocks.tolist()),
+            Area(1, self.tiles["C"].whole, [IN_BLOCK, LANE], owner[::down, ::across].tolist()),
         ]
 
     def looked_up(self) -> tuple[list[_Share], list]:
@@ -250,26 +226,21 @@ class _Walk:
         sheet = Page(self.tall, WIDTH, self.kernel)
         sheet.text(MARGIN, 2 * LINE, f"C is {self.M} × {self.N}, K = {self.K};", SMALL)
         sheet.text(MARGIN, 3 * LINE - 4, f"tiles of {self.BM} × {self.BN}, {self.BK} deep", SMALL)
-        for m, place in self.whole.items():
-            x, y, width, height = place.box(*self.sizes[m])
-            rows, columns = (size // part for size, part in zip(self.sizes[m], self.parts[m], strict=True))
-            down = (y + i * height / rows for i in range(1, rows))
-            across = (x + i * width / columns for i in range(1, columns))
-            cuts = [[(x, at), (x + width, at)] for at in down] + [[(at, y), (at, y + height)] for at in across]
-            sheet.lines(cuts, (INK, 0.35), linewidth=0.7)
-        _frames(sheet, self.whole, self.sizes)
+        for matrix, tile in zip((A, B, C), self.tiles.values(), strict=True):
+            sheet.lines(matrix.grid(tile.rows, tile.columns), (INK, 0.35), linewidth=0.7)
+        _frames(sheet, A, B, C)
         drawn = sheet.finish(
             f"{self.kernel}: A, B and C, cut into tiles of {self.BM} × {self.BN} of C, {self.BK} deep."
         )
-        block = A.fill([(0, 0, self.BM, self.K)], INK, FAINT, "0 {block row}")
-        block += B.fill([(0, 0, self.K, self.BN)], INK, FAINT, "{block column} 0")
-        block += C.fill([(0, 0, self.BM, self.BN)], INK, FAINT, "{block column} {block row}")
+        block = _fill(A, [(0, 0, self.BM, self.K)], INK, FAINT, "0 {block row}")
+        block += _fill(B, [(0, 0, self.K, self.BN)], INK, FAINT, "{block column} 0")
+        block += _fill(C, [(0, 0, self.BM, self.BN)], INK, FAINT, "{block column} {block row}")
         return replace(drawn, body=block + drawn.body)
 
     def tiles_of_step(self) -> Figure:
         """Draw the frames of the tiles."""
         sheet = Page(self.tall, WIDTH, "The tiles of this step")
-        _frames(sheet, self.tiles, self.parts)
+        _frames(sheet, *self.tiles.values())
         return sheet.finish("The tiles of this step.")
 
     def in_matrices(self, share: _Share) -> Figure:
@@ -279,11 +250,11 @@ class _Walk:
         columns = [(0, column, self.K, width) for _, column, _, width in share.reads["B"]]
         moves = share.moves
         return self.drawn(
-            A.fill(rows, BLUE, EVER, "0 {block row}", *moves["reads A"]),
-            B.fill(columns, ORANGE, EVER, "{block column} 0", *moves["reads B"]),
-            A.fill(share.reads["A"], BLUE, READ, "{k} {block row}", *moves["reads A"]),
-            B.fill(share.reads["B"], ORANGE, READ, "{block column} {k}", *moves["reads B"]),
-            C.fill(share.writes, GREEN, 1, "{block column} {block row}", *moves["writes"]),
+            _fill(A, rows, BLUE, EVER, "0 {block row}", *moves["reads A"]),
+            _fill(B, columns, ORANGE, EVER, "{block column} 0", *moves["reads B"]),
+            _fill(A, share.reads["A"], BLUE, READ, "{k} {block row}", *moves["reads A"]),
+            _fill(B, share.reads["B"], ORANGE, READ, "{block column} {k}", *moves["reads B"]),
+            _fill(C, share.writes, GREEN, 1, "{block column} {block row}", *moves["writes"]),
         )
 
     def fetched_of(self, share: _Share, tiles: Sequence[int]) -> Figure:
@@ -292,25 +263,25 @@ class _Walk:
         of_A = [(row, k + tile * self.BK, *size) for tile in tiles for row, k, *size in share.fetches["A"]]
         of_B = [(k + tile * self.BK, column, *size) for tile in tiles for k, column, *size in share.fetches["B"]]
         return self.drawn(
-            A.fill(of_A, BLUE, 1, "0 {block row}", *share.moves["fetches A"]),
-            B.fill(of_B, ORANGE, 1, "{block column} 0", *share.moves["fetches B"]),
+            _fill(A, of_A, BLUE, 1, "0 {block row}", *share.moves["fetches A"]),
+            _fill(B, of_B, ORANGE, 1, "{block column} 0", *share.moves["fetches B"]),
         )
 
     def in_tiles(self, share: _Share) -> Figure:
         """Draw what is read of the tiles, and what is written."""
         A, B, C = self.tiles.values()
         return self.drawn(
-            A.fill(share.reads["A"], BLUE, READ, *share.moves["reads A"]),
-            B.fill(share.reads["B"], ORANGE, READ, *share.moves["reads B"]),
-            C.fill(share.writes, GREEN, 1, *share.moves["writes"]),
+            _fill(A, share.reads["A"], BLUE, READ, *share.moves["reads A"]),
+            _fill(B, share.reads["B"], ORANGE, READ, *share.moves["reads B"]),
+            _fill(C, share.writes, GREEN, 1, *share.moves["writes"]),
         )
 
     def fetched_here(self, share: _Share) -> Figure:
         """Draw what is fetched, in the tiles or in those of a later step that lie so."""
         A, B, _ = self.tiles.values()
         return self.drawn(
-            A.fill(share.fetches["A"], BLUE, 1, *share.moves["fetches A"]),
-            B.fill(share.fetches["B"], ORANGE, 1, *share.moves["fetches B"]),
+            _fill(A, share.fetches["A"], BLUE, 1, *share.moves["fetches A"]),
+            _fill(B, share.fetches["B"], ORANGE, 1, *share.moves["fetches B"]),
         )
 
     def drawn(self, *body: str) -> Figure:
@@ -362,24 +333,31 @@ class _Walk:
                 sheet.text(AT[m], y, f"{{{name}}}", SMALL, "right")
 
 
-def _places(rows: int, columns: int, depth: int, deep: float) -> dict[str, _Place]:
+def _places(rows: int, columns: int, depth: int, deep: float) -> dict[str, Matrix]:
     """Return where A, B and C are: A to the left of C, B above it, so many pixels deep."""
     cell = min((WIDTH - 2 * MARGIN - GAP - deep - 18) / columns, TALLEST / rows)
     x, y = MARGIN + deep + GAP, TOP + deep + GAP
     return {
-        "A": _Place(MARGIN, y, deep / depth, cell),
-        "B": _Place(x, TOP, cell, deep / depth),
-        "C": _Place(x, y, cell, cell),
+        "A": Matrix(rows, depth, MARGIN, y, deep / depth, cell),
+        "B": Matrix(depth, columns, x, TOP, cell, deep / depth),
+        "C": Matrix(rows, columns, x, y, cell),
     }
 
 
-def _frames(sheet: Page, places: Mapping[str, _Place], sizes: Mapping[str, tuple[int, int]]) -> None:
+def _fill(matrix: Matrix, areas: Sequence[Rectangle], colour: str, strength: float, *moves: str) -> str:
+    """Return SVG that fills areas, moved by "columns rows", which may be names of what is computed, and again."""
+    path = "".join(f"M{column} {row}h{width}v{height}h-{width}z" for row, column, height, width in areas)
+    where = f"translate({matrix.x:.5g} {matrix.y:.5g}) scale({matrix.across:.5g} {matrix.down:.5g})"
+    moved = "".join(f" translate({move})" for move in moves)
+    return f'<path fill="{colour}" fill-opacity="{strength:g}" transform="{where}{moved}" d="{path}"/>'
+
+
+def _frames(sheet: Page, A: Matrix, B: Matrix, C: Matrix) -> None:
     """Draw the frames of A, B and C, and their names."""
-    A, B, C = places.values()
-    sheet.boxes([place.box(*sizes[m]) for m, place in places.items()], edgecolor=INK, linewidth=0.8)
+    sheet.boxes([A.whole, B.whole, C.whole], edgecolor=INK, linewidth=0.8)
     sheet.text(A.x, A.y - 6, "A", weight="bold")
     sheet.text(B.x - 6, B.y + 14, "B", align="right", weight="bold")
-    x, y, width, _ = C.box(*sizes["C"])
+    x, y, width, _ = C.whole
     sheet.text(x + width + 4, y + 14, "C", weight="bold")
 
 

@@ -116,7 +116,6 @@ def pictures() -> dict[str, draw.Figure]:
         "map naive": draw.access_map(traced(NAIVE)),
         "map coalesced": draw.access_map(traced(COALESCED)),
         "map tile": draw.access_map(traced(TILE), warp=3, step=1),
-        "map of a line": draw.access_map(traced(TILE), line=request(traced(TILE)).line),
         "map odd": draw.access_map(traced(NAIVE, 40, 50, 17, 1), step=3),
         "map tiny": draw.access_map(traced(COALESCED, 1, 1, 1)),
         "map flat": draw.access_map(traced(COALESCED, 3, 90, 200)),
@@ -139,7 +138,6 @@ def pictures() -> dict[str, draw.Figure]:
         "tiles naive": draw.tiles(NAIVE, 128, 128, 128),
         "tiles": draw.tiles(TILE, 128, 128, 128),
         "tiles odd": draw.tiles(TILE, 100, 70, 50),
-        "tiles last": draw.tiles(TILE, 100, 70, 50, block=11),
         "tiles shallow": draw.tiles(TILE.variant(BK=128), 100, 100, 100),
         "hierarchy": draw.hierarchy(WARPS, warp=5),
         "hierarchy of strips": draw.hierarchy(STRIPS),
@@ -320,8 +318,7 @@ def test_save(drawn, tmp_path):
     assert svg.tag == "{http://www.w3.org/2000/svg}svg"
     assert svg.get("aria-label") == drawn["ladder"].alt
     assert "currentColor" not in text
-    drawn["ladder"].save(tmp_path / "b.svg", ink="#abcdef")
-    assert (tmp_path / "b.svg").read_text(encoding="utf-8") == text.replace(figure.GREY, "#abcdef")
+    assert figure.GREY in text
 
 
 # A request, picked from a trace
@@ -594,7 +591,6 @@ def test_tiles_light_one_block(drawn):
     ):
         np.testing.assert_allclose(boxes(drawn["tiles"], colour), wanted, atol=0.11)
     assert {"BM = 32", "BN = 32", "BK = 32"} <= set(words(drawn["tiles"]))
-    assert {"4 of BM = 32", "6 of BN = 32", "BK = 32"} <= set(words(drawn["tiles last"]))
     assert "100 of BK = 128" in words(drawn["tiles shallow"])
 
 
@@ -614,8 +610,6 @@ def test_tiles_follow_the_parameters(drawn):
         (4096, 64, 64),
         (64, 64, 4096),
         (4096, 4096, 4096),
-        (64, 64, 64, 4),
-        (64, 64, 64, -1),
     ],
 )
 def test_tiles_refuse_what_cannot_be_seen(sizes):
