@@ -70,8 +70,8 @@ def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
 
 def rectangles(values: np.ndarray) -> Iterator[tuple[tuple[int, int, int, int], int]]:
     """Yield (row, column, height, width) and the value of each rectangle, cut wherever any row or column changes."""
-    down = [0, *(np.flatnonzero((values[1:] != values[:-1]).any(axis=1)) + 1), len(values)]
-    across = [0, *(np.flatnonzero((values[:, 1:] != values[:, :-1]).any(axis=0)) + 1), len(values.T)]
+    down = [0, *(np.flatnonzero((values[1:] != values[:-1]).any(axis=1)) + 1).tolist(), len(values)]
+    across = [0, *(np.flatnonzero((values[:, 1:] != values[:, :-1]).any(axis=0)) + 1).tolist(), len(values.T)]
     for top, bottom in pairwise(down):
         for left, right in pairwise(across):
             yield (top, left, bottom - top, right - left), int(values[top, left])

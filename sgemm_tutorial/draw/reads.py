@@ -16,7 +16,7 @@ from ..simulator.counting import BANKS, SECTOR
 from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, Figure, Page
 from .player import WIDTH, Layer, Player, film
 from .requests import served
-from .warp import in_words, lane_colour
+from .warp import in_words, lane_colour, lanes_of
 
 PITCH = (WIDTH - 2 * MARGIN) / BANKS
 LANES_AT, ROWS_AT = 4 * LINE + 24, 5 * LINE + 13  # pixels from the top
@@ -66,8 +66,9 @@ def warp_reads(
         longest |= Counter(totals)
     if not predicted:
         del longest["requests"]  # the steps count them
-    for run, of, depth, at in zip(runs, asked, depths, zip(*(places for _, places in steps), strict=True), strict=True):
-        expected = predicted[len(panels)] if predicted else {}
+    places = zip(*(places for _, places in steps), strict=True)
+    in_all = predicted or [{} for _ in runs]
+    for run, of, depth, at, expected in zip(runs, asked, depths, places, in_all, strict=True):
         pictures = _pictures(of, depth, expected, longest, rows, height)
         frames = {(step,): pictures[place] for step, place in enumerate(at)}
         panels.append([Layer((), {(): frame(run.kernel.name, rows, height)}), Layer((0,), frames)])
@@ -112,12 +113,9 @@ def in_rows(r: Request) -> tuple[list[tuple[int, int, list[int]]], int]:
     if r.space == "shared":
         words = served(r)
     else:
-        of: defaultdict[int, list[int]] = defaultdict(list)
-        for lane, mine in zip(r.lanes.tolist(), r.words.tolist(), strict=True):
-            for word in mine:
-                of[word].append(lane)
-        line = {line: row for row, line in enumerate(sorted({word // BANKS for word in of}))}
-        words = [(line[word // BANKS], word, lanes) for word, lanes in sorted(of.items())]
+        of = lanes_of(r.lanes, r.words)
+        line = {line: row for row, line in enumerate(dict.fromkeys(word // BANKS for word in of))}
+        words = [(line[word // BANKS], word, lanes) for word, lanes in of.items()]
     return words, 1 + max(row for row, _, _ in words)
 
 
@@ -167,8 +165,7 @@ def _pictures(
         sheet.text(MARGIN, y, f"each row: {row}", SMALL)
         for noun in longest:
             y += LINE
-            sheet.text(MARGIN, y - 2, _sum(so_far, predicted, noun), SMALL)
-            _bar(sheet, y + 3, so_far[noun] / longest[noun], predicted.get(noun, 0) / longest[noun])
+            _progress(sheet, y, noun, so_far[noun], predicted.get(noun, 0), longest[noun])
         found.append(sheet.finish(f"{r.kernel}, k = {k}: {in_words(r)}"))
     return found
 
@@ -180,18 +177,14 @@ def _totals(of: Sequence[Request]) -> Counter[str]:
     return +Counter(requests=len(of), sectors=sectors, wavefronts=wavefronts)
 
 
-def _bar(sheet: Page, top: float, part: float, outline: float) -> None:
-    """Draw a bar as wide as parts of the picture say: filled so far, in outline as far as predicted."""
-    width = WIDTH - 2 * MARGIN
-    sheet.boxes([(MARGIN, top, part * width, 5)], BLUE)
-    if outline:
-        sheet.boxes([(MARGIN, top, outline * width, 5)], edgecolor=INK, linewidth=0.7)
-
-
-def _sum(so_far: Mapping[str, int], predicted: Mapping[str, int], noun: str) -> str:
-    """Say how many there have been, and of how many."""
-    number = plural(so_far[noun], noun[:-1]) + " so far"
-    return f"{number}, {predicted[noun]:,} predicted in all" if noun in predicted else number
+def _progress(sheet: Page, y: float, noun: str, so_far: int, predicted: int, longest: int) -> None:
+    """Write how many there have been, of how many if that is predicted, and draw both as a bar and its outline."""
+    width = (WIDTH - 2 * MARGIN) / longest
+    of = f", {predicted:,} predicted in all" if predicted else ""
+    sheet.text(MARGIN, y - 2, f"{plural(so_far, noun[:-1])} so far{of}", SMALL)
+    sheet.boxes([(MARGIN, y + 3, so_far * width, 5)], BLUE)
+    if predicted:
+        sheet.boxes([(MARGIN, y + 3, predicted * width, 5)], edgecolor=INK, linewidth=0.7)
 
 
 def draw_request(sheet: Page, r: Request, height: float) -> None:

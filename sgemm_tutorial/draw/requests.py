@@ -14,7 +14,7 @@ from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
 from .figure import INK, LINE, MARGIN, PALE, SMALL, WIDTH, Box, Figure, Page
-from .warp import in_words, key_to_shared, lane_colour, lane_row, paint
+from .warp import in_words, key_to_shared, lane_colour, lane_row, lanes_of, paint
 
 LANES_AT = 5 * LINE  # pixels from the top
 
@@ -137,14 +137,10 @@ def _by_group(r: Request, group: int) -> Iterator[tuple[int, int, list[int]]]:
     """Yield each word, its wavefront and its lanes, where so many lanes are served together."""
     done = 0
     for first in range(0, WARP, group):
-        wanted: dict[int, list[int]] = {}
-        for lane, words in zip(r.lanes.tolist(), r.words.tolist(), strict=True):
-            if first <= lane < first + group:
-                for word in words:
-                    wanted.setdefault(word, []).append(lane)
+        together = (first <= r.lanes) & (r.lanes < first + group)
         of_bank: Counter[int] = Counter()
-        for word in sorted(wanted):
-            yield done + of_bank[word % BANKS], word, wanted[word]
+        for word, lanes in lanes_of(r.lanes[together], r.words[together]).items():
+            yield done + of_bank[word % BANKS], word, lanes
             of_bank[word % BANKS] += 1
         done += max(of_bank.values(), default=0)
 

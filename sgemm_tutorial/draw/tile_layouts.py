@@ -19,7 +19,7 @@ from ..simulator.memory import Violation, require_aligned
 from .figure import INK, LINE, MARGIN, PALE, SMALL, Box, Figure, Page
 from .player import WIDTH, Control, Layer, Player
 from .reads import ROWS_AT, draw_request, frame, in_rows, stretches, under
-from .warp import in_words, lane_colour
+from .warp import in_words, lane_colour, lanes_of
 
 AROUND = BANKS * WORD
 """Bytes that the banks hold side by side: a line of shared memory."""
@@ -116,12 +116,9 @@ class TileAccess:
     def words(self, layout: TileLayout) -> dict[int, list[int]]:
         """Return for each word of the tile that is wanted, counted from its beginning, the lanes that want it."""
         rows, columns = self.layout.held(self.request.offsets - self.start, self.length)
-        found = defaultdict(list)
-        for byte in range(0, self.request.width, WORD):
-            places = layout.place(rows, columns + byte, self.length)
-            for lane, place in zip(self.request.lanes.tolist(), places.tolist(), strict=True):
-                found[place // WORD].append(lane)
-        return found
+        ahead = np.arange(0, self.request.width, WORD)
+        places = layout.place(rows[:, None], columns[:, None] + ahead, self.length)
+        return lanes_of(self.request.lanes, places // WORD)
 
 
 def bank_layouts(name: str, accesses: Sequence[TileAccess], layouts: Sequence[TileLayout]) -> Player:
@@ -201,7 +198,7 @@ def _tile(access: TileAccess, layout: TileLayout, tall: float, height: float) ->
     for row in range(0, access.rows, apart):
         sheet.text(LEFT - 8, ROWS_AT + row * pitch // AROUND * height + 12, str(row), SMALL, "right")
     of: defaultdict[str, list[int]] = defaultdict(list)
-    for word, lanes in sorted(wanted.items()):
+    for word, lanes in wanted.items():
         of[lane_colour(lanes[0]) if len(lanes) == 1 else INK].append(word)
     for colour, words in of.items():
         sheet.boxes([box for first, n in stretches(words) for box in _span(first * WORD, n * WORD, height)], colour)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 import numpy as np
@@ -32,6 +32,22 @@ def lane_row(sheet: Page, bottom: float, r: Request) -> list[float]:
         sheet.text(boxes[lane][0] + pitch / 2 - 2, bottom - 23, str(lane), SMALL, "center")
     sheet.text(boxes[0][0], bottom - 23, "lane 0", SMALL)
     return [boxes[lane][0] + pitch / 2 - 2 for lane in r.lanes]
+
+
+def lanes_of(lanes: np.ndarray, words: np.ndarray) -> dict[int, list[int]]:
+    """Return for each word that is wanted, ascending, the lanes that want it.
+
+    Parameters
+    ----------
+    lanes : array of int
+    words : array of int, shape (lanes, words)
+        What each lane wants.
+    """
+    found = defaultdict(list)
+    for lane, mine in zip(lanes.tolist(), words.tolist(), strict=True):
+        for word in mine:
+            found[word].append(lane)
+    return dict(sorted(found.items()))
 
 
 def paint(sheet: Page, r: Request, place: Callable[[int, int], list[Box]]) -> None:
