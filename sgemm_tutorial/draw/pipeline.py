@@ -125,13 +125,12 @@ def pipeline(
     ArgumentError
         A kernel does nothing with the stages.
     """
-    films, faults = [], []
     found = [_tried(kernel, A, B) for kernel in kernels.values()]
     registers = not any(event.kind in ("copy", "commit copies") for left in found for event in left.events)
-    for kernel, left in zip(kernels.values(), found, strict=True):
-        films.append(list(_steps(left, rings, stages, registers)))
-        faults.append(left if isinstance(left, SimulationFault) else None)
-        if all(step.stage not in range(stages) for step in films[-1]):
+    films = [list(_steps(left, rings, stages, registers)) for left in found]
+    faults = [left if isinstance(left, SimulationFault) else None for left in found]
+    for kernel, film in zip(kernels.values(), films, strict=True):
+        if all(step.stage not in range(stages) for step in film):
             raise ArgumentError("rings", f"places that {kernel.name} does nothing with", "those of its stages")
     most = max(len(film) + (fault is not None) for film, fault in zip(films, faults, strict=True))
     names = [*map(str, range(stages)), *[REGISTERS] * registers]

@@ -11,9 +11,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 from ..errors import ArgumentError
@@ -275,20 +274,14 @@ def film(
     return Player(name, title, [Control("Step", steps, "step", start)], panels, picks=picks)
 
 
-def _drawn(panel: Sequence[Layer], values: Mapping[int | str, int | str]) -> Iterator[Figure]:
-    for layer in panel:
-        key = tuple(values.get(on) for on in layer.on)
-        if key in layer.figures:
-            yield layer.figures[key]
-
-
 def _stacked(panel: Sequence[Layer], values: Mapping[int | str, int | str]) -> Figure:
     """Return a panel's figures, which are of one size, as one, with what is computed for its names."""
 
     def filled(text: str) -> str:
         return _COMPUTED.sub(lambda found: _shown(values.get(found[1], found[0])), text)
 
-    figures = list(_drawn(panel, values))
+    drawn = [layer.figures.get(tuple(values.get(on) for on in layer.on)) for layer in panel]
+    figures = [figure for figure in drawn if figure]
     alt = " ".join(filled(figure.alt) for figure in figures if figure.alt)
     return Figure(alt, figures[0].width, figures[0].height, "".join(filled(figure.body) for figure in figures))
 
@@ -303,7 +296,6 @@ def _key(state: Sequence[int]) -> str:
 
 def _packed(panel: Sequence[Layer]) -> dict:
     """Return a panel's elements, and of each layer and state their numbers, as starts and lengths of runs."""
-    number = count()
     seen: dict[str, int] = {}
     layers = []
     for layer in panel:
@@ -311,12 +303,11 @@ def _packed(panel: Sequence[Layer]) -> dict:
         for key, figure in layer.figures.items():
             runs: list[int] = []
             for element in _ELEMENT.findall(figure.body):
-                if element not in seen:
-                    seen[element] = next(number)
-                if runs and runs[-2] + runs[-1] == seen[element]:
+                number = seen.setdefault(element, len(seen))
+                if runs and runs[-2] + runs[-1] == number:
                     runs[-1] += 1
                 else:
-                    runs += [seen[element], 1]
+                    runs += [number, 1]
             states[_key(key)] = [figure.alt, *runs]
         layers.append({"on": list(layer.on), "states": states})
     return {"elements": list(seen), "layers": layers}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..simulator.counting import BANKS, SECTOR
 from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, Figure, Page
 from .player import WIDTH, Layer, Player, film
 from .requests import served
-from .warp import in_words, lane_colour, lanes_of
+from .warp import in_words, lane_colour, lanes_of, stretches, word_colour
 
 PITCH = (WIDTH - 2 * MARGIN) / BANKS
 LANES_AT, ROWS_AT = 4 * LINE + 24, 5 * LINE + 13  # pixels from the top
@@ -220,12 +220,5 @@ def draw_request(sheet: Page, r: Request, height: float) -> None:
             (MARGIN + PITCH * (first % BANKS) + 1, ROWS_AT + row * height + 1, PITCH * count - 2, height - 2)
             for first, count in stretches(mine)
         ]
-        sheet.boxes(boxes, lane_colour(of[0]) if len(of) == 1 else INK)
+        sheet.boxes(boxes, word_colour(of))
     sheet.boxes([(MARGIN, ROWS_AT, WIDTH - 2 * MARGIN, rows * height)], edgecolor=INK, linewidth=0.8)
-
-
-def stretches(words: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield, of words in ascending order, the first of each consecutive few and how many they are."""
-    numbers = np.array(words)
-    for few in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1):
-        yield int(few[0]), len(few)

@@ -14,7 +14,7 @@ from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
 from .figure import INK, LINE, MARGIN, PALE, SMALL, WIDTH, Box, Figure, Page
-from .warp import in_words, key_to_shared, lane_colour, lane_row, lanes_of, paint
+from .warp import in_words, key_to_shared, lane_colour, lane_row, lanes_of, paint, stretches, word_colour
 
 LANES_AT = 5 * LINE  # pixels from the top
 
@@ -39,14 +39,14 @@ def address_line(
     """
     r = _in_space("global", request(run, line, kind, array, warp, step, block))
     sectors = np.unique(r.offsets // SECTOR)
-    runs = np.split(sectors, np.flatnonzero(np.diff(sectors) > 1) + 1)
+    runs = list(stretches(sectors))
     gap = 6 if len(runs) > 8 else 24
     width = min(72.0, (WIDTH - 2 * MARGIN - gap * (len(runs) - 1)) / len(sectors))
     x = (WIDTH - width * len(sectors) - gap * (len(runs) - 1)) / 2
     left: dict[int, float] = {}
-    for stretch in runs:
-        for sector in stretch:
-            left[int(sector)], x = x, x + width
+    for first, count in runs:
+        for sector in range(first, first + count):
+            left[sector], x = x, x + width
         x += gap
     top, height = LANES_AT + 118, 26
     scale = width / SECTOR
@@ -64,7 +64,7 @@ def address_line(
         sheet.lines([[(middle, LANES_AT), (x + across / 2, top)]], lane_colour(lane), linewidth=1.2)
     paint(sheet, r, place)
     sheet.boxes(frames, edgecolor=INK)
-    starts = [int(stretch[0]) * SECTOR for stretch in runs]
+    starts = [first * SECTOR for first, _ in runs]
     _addresses(sheet, top + height + LINE, frames, starts, int(sectors[-1] + 1) * SECTOR - 1)
     asked = len(np.unique(r.elements)) * r.element
     sum_up = f"{asked:,} bytes asked for, {len(sectors) * SECTOR:,} bytes in the sectors touched"
@@ -109,8 +109,7 @@ def banks(
         sheet.text(columns[bank][0] + pitch / 2, top + rows * height + 17, str(bank), SMALL, "center")
     for row, word, lanes in wanted:
         x, y, *_ = place(row, word % BANKS)
-        colour = lane_colour(lanes[0]) if len(lanes) == 1 else INK
-        sheet.boxes([(x + 1.5, y + 1.5, pitch - 3, height - 3)], colour)
+        sheet.boxes([(x + 1.5, y + 1.5, pitch - 3, height - 3)], word_colour(lanes))
     for lane, middle, words in zip(r.lanes, middles, r.words, strict=True):
         x = MARGIN + pitch * (np.mean(words % BANKS) + 0.5)
         sheet.lines([[(middle, LANES_AT), (x, top)]], lane_colour(lane), linewidth=1.2)

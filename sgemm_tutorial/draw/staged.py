@@ -10,11 +10,14 @@ import numpy as np
 
 from ..accesses import WORD
 from ..errors import ArgumentError
+from ..hardware import GPUS
 from ..simulation import Run
 from ..simulator.batch import Access
 
 OPERANDS = ("A", "B")
 NOTHING = -1
+SHARED_MOST = max(gpu.limits.max_shared_per_block for gpu in GPUS)
+"""Bytes."""
 STAGING = "a kernel that stages tiles of A and B in shared memory"
 
 
@@ -143,11 +146,7 @@ def _uses(run: Run, trace: Sequence[Access]) -> Iterator[tuple[str, int, np.ndar
     most = max(sum(access.width // WORD for access in loads), 1)
     queue = np.full((run.kernel.threads, most), NOTHING)
     put, got = (np.zeros(run.kernel.threads, int) for _ in range(2))
-    held: dict[str, np.ndarray] = {}  # by word of shared memory
-    for access in trace:
-        if access.space == "shared":
-            words = int(access.offsets.max() + access.width) // WORD
-            held[access.array] = np.full(max(words, len(held.get(access.array, ()))), NOTHING)
+    held: defaultdict[str, np.ndarray] = defaultdict(lambda: np.full(SHARED_MOST // WORD, NOTHING))
     for when, access in enumerate(trace):
         ahead = np.arange(access.width // WORD)
         words = access.offsets[:, None] // WORD + ahead

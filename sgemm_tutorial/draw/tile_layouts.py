@@ -18,8 +18,8 @@ from ..simulator.counting import BANKS
 from ..simulator.memory import Violation, require_aligned
 from .figure import INK, LINE, MARGIN, PALE, SMALL, Box, Figure, Page
 from .player import WIDTH, Control, Layer, Player
-from .reads import ROWS_AT, draw_request, frame, in_rows, stretches, under
-from .warp import in_words, lane_colour, lanes_of
+from .reads import ROWS_AT, draw_request, frame, in_rows, under
+from .warp import in_words, lanes_of, stretches, word_colour
 
 AROUND = BANKS * WORD
 """Bytes that the banks hold side by side: a line of shared memory."""
@@ -199,7 +199,7 @@ def _tile(access: TileAccess, layout: TileLayout, tall: float, height: float) ->
         sheet.text(LEFT - 8, ROWS_AT + row * pitch // AROUND * height + 12, str(row), SMALL, "right")
     of: defaultdict[str, list[int]] = defaultdict(list)
     for word, lanes in wanted.items():
-        of[lane_colour(lanes[0]) if len(lanes) == 1 else INK].append(word)
+        of[word_colour(lanes)].append(word)
     for colour, words in of.items():
         sheet.boxes([box for first, n in stretches(words) for box in _span(first * WORD, n * WORD, height)], colour)
     banks = plural(len({word % BANKS for word in wanted}), "bank")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -48,6 +48,18 @@ def lanes_of(lanes: np.ndarray, words: np.ndarray) -> dict[int, list[int]]:
         for word in mine:
             found[word].append(lane)
     return dict(sorted(found.items()))
+
+
+def word_colour(lanes: Sequence[int]) -> str:
+    """Return the colour of what these lanes want: that of a lane alone, or the text's."""
+    return lane_colour(lanes[0]) if len(lanes) == 1 else INK
+
+
+def stretches(words: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield, of words in ascending order, the first of each consecutive few and how many they are."""
+    numbers = np.array(words)
+    for few in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1):
+        yield int(few[0]), len(few)
 
 
 def paint(sheet: Page, r: Request, place: Callable[[int, int], list[Box]]) -> None:
