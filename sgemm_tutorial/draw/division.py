@@ -119,10 +119,9 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
         x, y, width = left + start * scale, top + place * PITCH, (part.end - part.begin) * scale
         colour, number = COLOURS[tiles[part.row, part.column] % 4], tiles[part.row, part.column]
         sheet.boxes([(x + 1, y, width - 2, ROW)], (colour, 0.45 if part.writes else 0.2), edgecolor=colour)
-        text = f"{number}: {part.begin}–{part.end - 1}"
-        texts = [text for text in (text, str(number)) if room(text, SMALL) <= width]
-        if texts:
-            sheet.text(x + width / 2, y + 17, texts[0], SMALL, "center")
+        texts = (f"{number}: {part.begin}–{part.end - 1}", str(number), "")
+        fitting = next(text for text in texts if room(text, SMALL) <= width)
+        sheet.text(x + width / 2, y + 17, fitting, SMALL, "center")
     sheet.lines([[(left, top - 6), (left, bottom - 2)]], INK)
     note = f"Tile: steps. Pale: another block completes the tile. {longest} steps, {used:.0%} of the SMs' time used."
     sheet.text(MARGIN, bottom + LINE, note, SMALL)

@@ -102,12 +102,14 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
         The hot loop is not a single basic block in PTX, or the compiler makes nothing of `line`.
     """
     kernel = run.kernel
-    made = [of for block in _program(kernel).blocks for of in block]
-    steps = [number for number in range(lines[0], lines[1] + 1) if any(of.line == number for of in made)]
+    binary = kernel.build(ARCHITECTURE)
+    program = ptx.parse(binary.ptx, binary.entry, kernel.dynamic_shared_bytes)
+    made = {of.line for block in program.blocks for of in block}
+    steps = [number for number in range(lines[0], lines[1] + 1) if number in made]
     if line not in steps:
         raise ArgumentError("line", str(line), f"one that something is made of: {', '.join(map(str, steps))}")
     source = _source(kernel, *lines)
-    block = [(of.line, of.opcode, of.text) for of in _ptx_loop(kernel)]
+    block = [(of.line, of.opcode, of.text) for of in _ptx_loop(kernel.name, program)]
     code = [(of.line * (of.file == kernel.path.name), of.opcode, of.text) for of in hot_loop(sass(kernel))]
     upper = _listing("PTX", block, MARGIN)
     lower = _listing(f"SASS for {ARCHITECTURE}", code, upper.rows[-1].y + LINE)
@@ -153,21 +155,15 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
     )
 
 
-def _program(kernel: Kernel) -> ptx.Program:
-    binary = kernel.build(ARCHITECTURE)
-    return ptx.parse(binary.ptx, binary.entry, kernel.dynamic_shared_bytes)
-
-
-def _ptx_loop(kernel: Kernel) -> list[ptx.Instruction]:
+def _ptx_loop(name: str, program: ptx.Program) -> list[ptx.Instruction]:
     """Return the loop of one basic block that has the most multiply-adds."""
-    program = _program(kernel)
     loops = [
         block
         for i, block in enumerate(program.blocks)
         if block[-1].opcode.startswith("bra") and program.targets[block[-1].operands[-1].name] == i
     ]
     if not loops:
-        raise ArgumentError("run", kernel.name, "a kernel with a loop of one basic block in PTX")
+        raise ArgumentError("run", name, "a kernel with a loop of one basic block in PTX")
     return max(loops, key=lambda block: sum(of.opcode.startswith("fma.") for of in block))
 
 

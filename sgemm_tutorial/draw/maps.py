@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def tiles(kernel: Kernel | str, M: int, N: int, K: int) -> Figure:
     down, across, steps = -(-M // BM), -(-N // BN), -(-K // BK)
     block = (down - 1) // 2 * across + (across - 1) // 2
     slab_A, slab_B, tile = block_reads(kernel, M, N, K, block)
-    k = steps // 3 * BK  # a step in the first half, so that the way still to go is seen
+    k = steps // 3 * BK  # a step in the first half, so that much of the way is still to go
     step_A, step_B = (slab_A[0], k, BM, BK), (k, slab_B[1], BK, BN)
     notes = [
         f"C: {down} × {across} tiles of {BM} × {BN}",
@@ -99,8 +99,12 @@ def tiles(kernel: Kernel | str, M: int, N: int, K: int) -> Figure:
     for matrix, whole, now, colour in lit:
         sheet.boxes([matrix.box(*whole)], (colour, 0.3))
         sheet.boxes([matrix.box(*now)], colour)
-    _walk(sheet, A.box(*step_A), A.whole, 0)
-    _walk(sheet, B.box(*step_B), B.whole, 1)
+    x, y, width, height = A.box(slab_A[0], k + BK, BM, K)  # the way still to go
+    if width > 16:
+        sheet.arrow((x, y + height / 2), (x + width, y + height / 2))
+    x, y, width, height = B.box(k + BK, slab_B[1], K, BN)
+    if height > 16:
+        sheet.arrow((x + width / 2, y), (x + width / 2, y + height))
     place.draw(sheet)
     place.write(sheet, kernel.name, notes)
     _measure(sheet, C, tile, "BM", "BN")
@@ -137,15 +141,14 @@ class Matrix:
         height, width = min(height, self.rows - row), min(width, self.columns - column)
         return self.x + column * self.across, self.y + row * self.down, width * self.across, height * self.down
 
-    def strips(self, start: int, count: int) -> list[Box]:
-        """Return the rectangles, one per row, that `count` elements in memory from index `start` on fill."""
-        found, end = [], min(start + count, self.rows * self.columns)
+    def strips(self, start: int, count: int) -> Iterator[Box]:
+        """Yield the rectangles, one per row, that `count` elements in memory from index `start` on fill."""
+        end = min(start + count, self.rows * self.columns)
         while start < end:
             row, column = divmod(start, self.columns)
             width = min(end - start, self.columns - column)
-            found.append(self.box(row, column, 1, width))
+            yield self.box(row, column, 1, width)
             start += width
-        return found
 
     def grid(self, rows: int, columns: int) -> list[list[tuple[float, float]]]:
         """Return lines after every so many rows and columns, or none where they would run together."""
@@ -202,16 +205,6 @@ def _touch(sheet: Page, matrix: Matrix, r: Request) -> None:
     sheet.boxes(sectors, PALE)
     paint(sheet, r, matrix.strips)
     sheet.boxes(sectors, edgecolor=INK, linewidth=0.6)
-
-
-def _walk(sheet: Page, step: Box, matrix: Box, axis: int) -> None:
-    """Draw an arrow from a step along the slab to the end of the matrix; axis 0 is to the right, 1 downwards."""
-    start = [step[0] + step[2] / 2, step[1] + step[3] / 2]
-    start[axis] = step[axis] + step[2 + axis]
-    end = list(start)
-    end[axis] = matrix[axis] + matrix[2 + axis]
-    if end[axis] - start[axis] > 16:
-        sheet.arrow((start[0], start[1]), (end[0], end[1]))
 
 
 def _measure(sheet: Page, matrix: Matrix, area: tuple[int, int, int, int], height: str, width: str) -> None:

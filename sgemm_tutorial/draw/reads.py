@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -69,7 +69,7 @@ def warp_reads(
     places = zip(*(places for _, places in steps), strict=True)
     in_all = predicted or [{} for _ in runs]
     for run, of, depth, at, expected in zip(runs, asked, depths, places, in_all, strict=True):
-        pictures = _pictures(of, depth, expected, longest, rows, height)
+        pictures = list(_pictures(of, depth, expected, longest, rows, height))
         frames = {(step,): pictures[place] for step, place in enumerate(at)}
         panels.append([Layer((), {(): frame(run.kernel.name, rows, height)}), Layer((0,), frames)])
     names = " and of ".join(run.kernel.name for run in runs)
@@ -147,13 +147,12 @@ def _pictures(
     longest: Mapping[str, int],
     rows: int,
     height: float,
-) -> list[Figure]:
+) -> Iterator[Figure]:
     """Draw each request, and what has been asked for so far beside what is predicted in all.
 
     `longest` says which number is a bar as wide as the picture, the same in all pictures side by side.
     """
     so_far: Counter[str] = Counter()
-    found = []
     for r, k in zip(of, depths, strict=True):
         so_far += _totals([r])
         sheet = Page(under(rows, height), WIDTH)
@@ -166,8 +165,7 @@ def _pictures(
         for noun in longest:
             y += LINE
             _progress(sheet, y, noun, so_far[noun], predicted.get(noun, 0), longest[noun])
-        found.append(sheet.finish(f"{r.kernel}, k = {k}: {in_words(r)}"))
-    return found
+        yield sheet.finish(f"{r.kernel}, k = {k}: {in_words(r)}")
 
 
 def _totals(of: Sequence[Request]) -> Counter[str]:

@@ -96,19 +96,15 @@ def banks(
     wanted = served(r)
     rows = 1 + max(row for row, _, _ in wanted)
     pitch, top, height = (WIDTH - 2 * MARGIN) / BANKS, LANES_AT + 120, 22 if rows <= 8 else 14
-
-    def place(row: int, bank: int) -> Box:
-        return MARGIN + pitch * bank, top + row * height, pitch, height
-
     sheet = _page(top + rows * height + 2 * LINE + 4, r, step)
     middles = lane_row(sheet, LANES_AT, r)
-    columns = [place(0, bank) for bank in range(BANKS)]
-    sheet.boxes([(x, y, width, rows * height) for x, y, width, _ in columns], edgecolor=(INK, 0.35), linewidth=0.7)
+    columns = [(MARGIN + pitch * bank, top, pitch, rows * height) for bank in range(BANKS)]
+    sheet.boxes(columns, edgecolor=(INK, 0.35), linewidth=0.7)
     sheet.text(MARGIN, top + rows * height + 17, "bank 0", SMALL)
     for bank in (8, 16, 24, 31):
         sheet.text(columns[bank][0] + pitch / 2, top + rows * height + 17, str(bank), SMALL, "center")
     for row, word, lanes in wanted:
-        x, y, *_ = place(row, word % BANKS)
+        x, y = columns[word % BANKS][0], top + row * height
         sheet.boxes([(x + 1.5, y + 1.5, pitch - 3, height - 3)], word_colour(lanes))
     for lane, middle, words in zip(r.lanes, middles, r.words, strict=True):
         x = MARGIN + pitch * (np.mean(words % BANKS) + 0.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def stretches(words: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield int(few[0]), len(few)
 
 
-def paint(sheet: Page, r: Request, place: Callable[[int, int], list[Box]]) -> None:
+def paint(sheet: Page, r: Request, place: Callable[[int, int], Iterable[Box]]) -> None:
     """Paint what each lane touches in its colour, and the elements that several touch in the colour of text.
 
     `place` says where so many consecutive elements are, given the first and their number.
