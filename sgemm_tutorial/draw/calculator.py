@@ -113,11 +113,13 @@ def _numbers(fit: Occupancy) -> dict[str, int]:
         "most warps": fit.has["threads"] // WARP,
     }
     for name in RESOURCES:
-        numbers[name] = fit.limits[name]
-        numbers[f"{name} drawn"] = min(fit.limits[name], DRAWN)
-        numbers[f"{name} taken"] = fit.needs[name]
-        numbers[f"{name} there"] = fit.has[name]
-        numbers[f"{name} bind"] = int(name in fit.limiter.split(" and "))
+        numbers |= {
+            name: fit.limits[name],
+            f"{name} drawn": min(fit.limits[name], DRAWN),
+            f"{name} taken": fit.needs[name],
+            f"{name} there": fit.has[name],
+            f"{name} bind": int(name in fit.limiter.split(" and ")),
+        }
     return numbers
 
 

@@ -126,13 +126,13 @@ class Page:
         dashed = f' stroke-dasharray="{pattern}" stroke-dashoffset="0"' if pattern else ""
         self._path(map(_through, lines), ' fill="none"' + dashed + _stroke(colour, linewidth))
 
-    def arrow(self, start: Point, end: Point, colour: Colour = INK) -> None:
+    def arrow(self, start: Point, end: Point) -> None:
         """Draw a straight arrow."""
         (x, y), (u, v) = start, end
         dx, dy = np.array([u - x, v - y]) / np.hypot(u - x, v - y)
-        self.lines([[start, (u - 6 * dx, v - 6 * dy)]], colour, linewidth=1.5)
+        self.lines([[start, (u - 6 * dx, v - 6 * dy)]], linewidth=1.5)
         self.shapes(
-            [[end, (u - 9 * dx - 4 * dy, v - 9 * dy + 4 * dx), (u - 9 * dx + 4 * dy, v - 9 * dy - 4 * dx)]], colour
+            [[end, (u - 9 * dx - 4 * dy, v - 9 * dy + 4 * dx), (u - 9 * dx + 4 * dy, v - 9 * dy - 4 * dx)]], INK
         )
 
     def text(

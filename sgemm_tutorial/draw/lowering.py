@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
@@ -108,7 +108,7 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
     steps = [number for number in range(lines[0], lines[1] + 1) if number in made]
     if line not in steps:
         raise ArgumentError("line", str(line), f"one that something is made of: {', '.join(map(str, steps))}")
-    source = _source(kernel, *lines)
+    source = list(_source(kernel, *lines))
     block = [(of.line, of.opcode, of.text) for of in _ptx_loop(kernel.name, program)]
     code = [(of.line * (of.file == kernel.path.name), of.opcode, of.text) for of in hot_loop(sass(kernel))]
     upper = _listing("PTX", block, MARGIN)
@@ -167,17 +167,16 @@ def _ptx_loop(name: str, program: ptx.Program) -> list[ptx.Instruction]:
     return max(loops, key=lambda block: sum(of.opcode.startswith("fma.") for of in block))
 
 
-def _source(kernel: Kernel, first: int, last: int) -> list[_Row]:
-    """Return lines without their comments, on rows as wide as the picture, indented half as far."""
+def _source(kernel: Kernel, first: int, last: int) -> Iterator[_Row]:
+    """Yield lines without their comments, on rows as wide as the picture, indented half as far."""
     lines = [text.partition("//")[0].rstrip() for text in kernel.source.splitlines()[first - 1 : last]]
     least = min(len(text) - len(text.lstrip()) for text in lines if text)
-    rows, y = [], MARGIN + 2.0 * LINE
+    y = MARGIN + 2.0 * LINE
     for number, text in enumerate(lines, first):
         indent = max(len(text) - len(text.lstrip()) - least, 0) // 2
         for i, part in enumerate(wrap(text.strip(), LETTERS - indent - 2)):
-            rows.append(_Row(number, part, y, indent=LETTER * (indent + 2 * (i > 0)), goes_on=i > 0))
+            yield _Row(number, part, y, indent=LETTER * (indent + 2 * (i > 0)), goes_on=i > 0)
             y += ROW
-    return rows
 
 
 def _listing(name: str, code: Iterable[tuple[int, str, str]], top: float) -> _Listing:

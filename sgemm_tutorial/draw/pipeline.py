@@ -25,6 +25,8 @@ FREE, COMING, THERE, READ = range(4)
 FILLS = {COMING: ORANGE, THERE: PALE, READ: BLUE}
 NAMES = {COMING: "pair {} on the way", THERE: "pair {} is there", READ: "pair {} is read"}
 TILES, FULL, EMPTY = "tiles", "full", "empty"
+LEAVES = {f"go on {FULL}": THERE, "read": READ, "multiply": READ, f"arrive {EMPTY}": FREE}
+"""What a stage is after what is done with it alone."""
 OPERANDS, REGISTERS = ("A", "B"), "registers"
 ROW, PITCH = 22, 26  # height of a stage's bar, and from one to the next
 TOP = 4 * LINE
@@ -223,12 +225,8 @@ def _states(film: Sequence[_Step], rows: int, registers: bool) -> Iterator[list[
             for stage in (stage for group in groups[: len(groups) - step.pending] for stage in group):
                 state[stage] = THERE if state[stage] == COMING else state[stage]
             groups = groups[len(groups) - step.pending :]
-        elif step.does == f"go on {FULL}":
-            state[step.stage] = THERE
-        elif step.does in ("read", "multiply"):
-            state[step.stage] = READ
-        elif step.does == f"arrive {EMPTY}":
-            state[step.stage] = FREE
+        elif step.does in LEAVES:
+            state[step.stage] = LEAVES[step.does]
         elif step.does == "barrier":
             state = [FREE if was == READ else was for was in state]
             if registers:

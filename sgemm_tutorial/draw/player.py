@@ -189,7 +189,7 @@ class Player:
     Raises
     ------
     ArgumentError
-        The name is none, or a layer hangs on a control that isn't there.
+        The name is none, or a layer hangs on a control or a value that isn't there.
     """
 
     name: str
@@ -204,16 +204,11 @@ class Player:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ArgumentError("name", repr(self.name), "lower-case letters and hyphens")
+        values = {i: range(len(control.values)) for i, control in enumerate(self.controls)}
         for layer in (layer for panel in self.panels for layer in panel):
-            controls = {on for on in layer.on if not (self.computed and isinstance(on, str))}
-            if not controls <= set(range(len(self.controls))):
-                raise ArgumentError("panels", f"a layer on controls {list(layer.on)}", f"{len(self.controls)} or fewer")
-            for state in layer.figures:
-                if len(state) != len(layer.on) or any(
-                    on in controls and at not in range(len(self.controls[on].values))
-                    for at, on in zip(state, layer.on, strict=True)
-                ):
-                    raise ArgumentError("panels", f"a layer with a state {state}", f"one of controls {list(layer.on)}")
+            for on, at in (pair for state in layer.figures for pair in zip(layer.on, state, strict=True)):
+                if at not in values.get(on, ()) and not (self.computed and isinstance(on, str)):
+                    raise ArgumentError("panels", f"a layer with value {at} of {on!r}", "controls and their values")
 
     def __repr__(self) -> str:
         return f"<Player: {self.title}>"
