@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from ..accesses import request
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.mma import PLACES
-from .figure import INK, LINE, MARGIN, SMALL, WIDTH, Box, Figure, Page
+from .figure import INK, LINE, MARGIN, SMALL, WIDTH, Figure, Page
+from .maps import Matrix
 from .warp import lane_colour
 
 HEIGHT = 22  # pixels of a row
@@ -49,11 +50,11 @@ def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> F
     top, left = (min(place[axis] for place in places) for axis in (0, 1))
     if len(places) * together != SIDE**2 or max(row for row, _ in places) - top != SIDE - 1:
         raise ArgumentError("run", f"one whose first {kind}s of {array} are not of 16 × 16", "one with fragments")
-    cells = _Cells(f"A {kind} of {array}, {step + 1} requests", SIDE, ACROSS / SIDE)
+    cells = _Cells(f"A {kind} of {array}, {step + 1} requests", SIDE, SIDE, ACROSS / SIDE)
     for (row, column), lane in places.items():
         cells.fill(row - top, column - left, str(lane), lane, together)
-    cells.rows({row: f"row {row}" for row in range(0, SIDE, 4)})
-    cells.columns({column: f"column {column}" for column in (0, 8)})
+    cells.beside(4, "row {}".format)
+    cells.above(8, "column {}".format)
     quarters = [cells.box(row, column, 8, 8) for column in (0, 8) for row in (0, 8)]
     cells.sheet.boxes(quarters, edgecolor=INK, linewidth=2)
     return cells.sheet.finish(
@@ -86,16 +87,14 @@ def layout(matrix: str, element: int = 2) -> Figure:
     rows, columns = PLACES[which]
     height, width = int(rows.max()) + 1, int(columns.max()) + 1
     together = 1 if matrix == "c" else 4 // element  # elements in a register
-    cells = _Cells(f"{matrix.upper()}, {height} × {width}: lane, register", height, min(ACROSS / width, 56))
+    cells = _Cells(f"{matrix.upper()}, {height} × {width}: lane, register", height, width, min(ACROSS / width, 56))
     for lane in range(WARP):
         for i, (row, column) in enumerate(zip(rows[lane], columns[lane], strict=True)):
             cells.fill(row, column, f"{lane},{i // together}", lane)
-    cells.rows({row: f"row {row}" for row in range(0, height, 4)})
-    cells.columns({column: f"column {column}" for column in range(0, width, 8)})
+    cells.beside(4, "row {}".format)
+    cells.above(8, "column {}".format)
     wide = 4 if element == 4 and matrix == "a" else 8
-    parts = [
-        cells.box(i, j, min(8, height), min(wide, width)) for i in range(0, height, 8) for j in range(0, width, wide)
-    ]
+    parts = [cells.box(row, column, 8, wide) for row in range(0, height, 8) for column in range(0, width, wide)]
     cells.sheet.boxes(parts, edgecolor=INK, linewidth=2)
     first = ", ".join(f"row {row} column {column}" for row, column in zip(rows[1], columns[1], strict=True))
     return cells.sheet.finish(
@@ -137,14 +136,14 @@ def chunks(run: Run, array: str = "A", lines: int = 8) -> Figure:
     across = BANKS // CHUNK
     shown = {place: of for place, of in found.items() if start <= place // across < start + lines}
     top_row, left_column = (min(of[axis] for of in shown.values()) for axis in (0, 1))
-    cells = _Cells(f"A tile of {array}: row, chunk", lines, ACROSS / across)
+    cells = _Cells(f"A tile of {array}: row, chunk", lines, across, ACROSS / across)
     for place, (row, column) in shown.items():
         line, slot = divmod(place - start * across, across)
         lane = (column - left_column) * 4 % WARP
         framed = column == left_column
         cells.fill(line, slot, f"{row - top_row}, {column - left_column}", lane, framed=framed)
-    cells.columns({slot: f"bank {slot * 4}" for slot in range(0, across, 2)})
-    cells.rows({line: f"{line * BANKS} B" for line in range(0, lines, 2)})
+    cells.above(2, lambda slot: f"bank {slot * 4}")
+    cells.beside(2, lambda line: f"{line * BANKS} B")
     first = [
         f"row {row - top_row} at bank {place % across * 4}"
         for place, (row, column) in sorted(shown.items())
@@ -156,15 +155,12 @@ def chunks(run: Run, array: str = "A", lines: int = 8) -> Figure:
     )
 
 
-class _Cells:
+class _Cells(Matrix):
     """Cells so many pixels wide in rows and columns under a title, with room for texts on their left and above."""
 
-    def __init__(self, title: str, rows: int, wide: float) -> None:
-        self.sheet, self.wide = Page(TOP + rows * HEIGHT + MARGIN, title=title), wide
-
-    def box(self, row: int, column: int, height: int, width: int) -> Box:
-        """Return a rectangle of so many rows and columns of cells."""
-        return LEFT + column * self.wide, TOP + row * HEIGHT, width * self.wide, height * HEIGHT
+    def __init__(self, title: str, rows: int, columns: int, wide: float) -> None:
+        super().__init__(rows, columns, LEFT, TOP, wide, HEIGHT)
+        self.sheet = Page(TOP + rows * HEIGHT + MARGIN, title=title)
 
     def fill(self, row: int, column: int, text: str, lane: int, width: int = 1, framed: bool = False) -> None:
         """Fill one cell, or as many side by side as `width` says, with a lane's colour and a text."""
@@ -175,15 +171,15 @@ class _Cells:
         if framed:
             self.sheet.boxes([inside], edgecolor=INK, linewidth=3)
 
-    def rows(self, texts: Mapping[int, str]) -> None:
-        """Write what stands before rows."""
-        for row, text in texts.items():
-            self.sheet.text(MARGIN, TOP + row * HEIGHT + 16, text, SMALL)
+    def beside(self, step: int, text: Callable[[int], str]) -> None:
+        """Write what stands before every so many rows."""
+        for row in range(0, self.rows, step):
+            self.sheet.text(MARGIN, self.y + row * HEIGHT + 16, text(row), SMALL)
 
-    def columns(self, texts: Mapping[int, str]) -> None:
-        """Write what stands above columns."""
-        for column, text in texts.items():
-            self.sheet.text(LEFT + column * self.wide, TOP - 8, text, SMALL)
+    def above(self, step: int, text: Callable[[int], str]) -> None:
+        """Write what stands above every so many columns."""
+        for column in range(0, self.columns, step):
+            self.sheet.text(self.x + column * self.across, self.y - 8, text(column), SMALL)
 
 
 def _listed(places: dict[tuple[int, int], int], lane: int, top: int, left: int, together: int) -> str:

@@ -142,13 +142,14 @@ class Matrix:
         return self.x + column * self.across, self.y + row * self.down, width * self.across, height * self.down
 
     def strips(self, start: int, count: int) -> Iterator[Box]:
-        """Yield the rectangles, one per row, that `count` elements in memory from index `start` on fill."""
+        """Yield what `count` elements from index `start` on fill: of their first row, whole rows together, the last."""
         end = min(start + count, self.rows * self.columns)
         while start < end:
             row, column = divmod(start, self.columns)
+            height = max((end - start) // self.columns, 1) if column == 0 else 1
             width = min(end - start, self.columns - column)
-            yield self.box(row, column, 1, width)
-            start += width
+            yield self.box(row, column, height, width)
+            start += height * width
 
     def grid(self, rows: int, columns: int) -> list[list[tuple[float, float]]]:
         """Return lines after every so many rows and columns, or none where they would run together."""

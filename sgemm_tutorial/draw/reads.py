@@ -10,13 +10,12 @@ import numpy as np
 
 from ..accesses import WORD, Request, plural, requests
 from ..errors import ArgumentError
-from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
 from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, Figure, Page
 from .player import WIDTH, Layer, Player, film
 from .requests import served
-from .warp import in_words, lane_colour, lanes_of, stretches, word_colour
+from .warp import in_words, lane_boxes, lanes_of, stretches, word_colour
 
 PITCH = (WIDTH - 2 * MARGIN) / BANKS
 LANES_AT, ROWS_AT = 4 * LINE + 24, 5 * LINE + 13  # pixels from the top
@@ -187,12 +186,7 @@ def _progress(sheet: Page, y: float, noun: str, so_far: int, predicted: int, lon
 
 def draw_request(sheet: Page, r: Request, height: float) -> None:
     """Draw the lanes that take part, and the words they want in rows of 128 bytes."""
-    for lane in range(WARP):
-        box = (MARGIN + PITCH * lane + 1, LANES_AT - 14, PITCH - 2, 14)
-        if lane in r.lanes:
-            sheet.boxes([box], lane_colour(lane))
-        else:
-            sheet.boxes([box], edgecolor=INK, linewidth=0.8)
+    lane_boxes(sheet, LANES_AT, 14, 2, r)
     words, rows = in_rows(r)
     if r.space == "global":
         per_sector = SECTOR // WORD

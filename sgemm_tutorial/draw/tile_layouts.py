@@ -7,7 +7,7 @@ the access takes there is counted as in any simulated run.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,8 @@ from ..accesses import WORD, Request, plural
 from ..errors import ArgumentError
 from ..simulator.counting import BANKS
 from ..simulator.memory import Violation, require_aligned
-from .figure import INK, LINE, MARGIN, PALE, SMALL, Box, Figure, Page
+from .figure import INK, LINE, MARGIN, PALE, SMALL, Figure, Page
+from .maps import Matrix
 from .player import WIDTH, Control, Layer, Player
 from .reads import ROWS_AT, draw_request, frame, in_rows, under
 from .warp import in_words, lanes_of, stretches, word_colour
@@ -149,7 +150,8 @@ def bank_layouts(name: str, accesses: Sequence[TileAccess], layouts: Sequence[Ti
     controls = [Control("Layout", list(map(str, layouts))), Control("Access", list(map(str, accesses)))]
     where, taken = {}, {}
     for (i, j), found in states.items():
-        where[i, j] = _tile(accesses[j], layouts[i], tall, _height(lines[j]))
+        lying = Matrix(lines[j], AROUND, LEFT, ROWS_AT, PITCH / WORD, _height(lines[j]))
+        where[i, j] = _tile(accesses[j], layouts[i], tall, lying)
         taken[i, j] = _served(accesses[j], found, most, height)
     panels = [
         [Layer((), {(): _banks(tall)}), Layer((0, 1), where)],
@@ -184,41 +186,32 @@ def _banks(tall: float) -> Figure:
     return sheet.finish("")
 
 
-def _tile(access: TileAccess, layout: TileLayout, tall: float, height: float) -> Figure:
-    """Draw the rows of the tile by turns in two shades, and over them the words wanted, in their lanes' colours."""
+def _tile(access: TileAccess, layout: TileLayout, tall: float, lying: Matrix) -> Figure:
+    """Draw the rows of the tile by turns in two shades, and over them the words wanted, in their lanes' colours.
+
+    `lying` is shared memory as a matrix of bytes, whose rows go once round the banks.
+    """
     pitch = access.length + layout.padding
     wanted = access.words(layout)
-    apart = next(n for n in (1, 2, 4, 8, 16, 32) if n * pitch / AROUND * height > 15)
+    apart = next(n for n in (1, 2, 4, 8, 16, 32) if n * pitch / AROUND * lying.down > 15)
     sheet = Page(tall, WIDTH)
     sheet.text(MARGIN, 2 * LINE, str(layout), weight="bold")
     sheet.text(MARGIN, 3 * LINE - 2, f"rows of {access.length} bytes, {pitch} apart", SMALL)
     for shade, first in ((PALE, 0), (PALER, 1)):
         rows = range(first, access.rows, 2)
-        sheet.boxes([box for row in rows for box in _span(row * pitch, access.length, height)], shade)
+        sheet.boxes([box for row in rows for box in lying.strips(row * pitch, access.length)], shade)
     for row in range(0, access.rows, apart):
-        sheet.text(LEFT - 8, ROWS_AT + row * pitch // AROUND * height + 12, str(row), SMALL, "right")
+        sheet.text(LEFT - 8, ROWS_AT + row * pitch // AROUND * lying.down + 12, str(row), SMALL, "right")
     of: defaultdict[str, list[int]] = defaultdict(list)
     for word, lanes in wanted.items():
         of[word_colour(lanes)].append(word)
     for colour, words in of.items():
-        sheet.boxes([box for first, n in stretches(words) for box in _span(first * WORD, n * WORD, height)], colour)
+        sheet.boxes([box for first, n in stretches(words) for box in lying.strips(first * WORD, n * WORD)], colour)
     banks = plural(len({word % BANKS for word in wanted}), "bank")
     return sheet.finish(
         f"A tile, {layout}: rows of {access.length} bytes, {pitch} apart. {access}: "
         f"{plural(len(wanted), 'word')} in {banks}."
     )
-
-
-def _span(start: int, length: int, height: float) -> Iterator[Box]:
-    """Yield boxes for consecutive bytes: what they fill of their first line, of lines all theirs, of the last."""
-    end = start + length
-    while start < end:
-        line, byte = divmod(start, AROUND)
-        lines = max((end - start) // AROUND, 1) if byte == 0 else 1
-        stop = min(end, (line + lines) * AROUND)
-        left, right = LEFT + byte // WORD * PITCH, LEFT + (stop - (line + lines - 1) * AROUND) / WORD * PITCH
-        yield left, ROWS_AT + line * height, right - left, lines * height
-        start = stop
 
 
 def _served(access: TileAccess, found: Request | Violation, most: int, height: float) -> Figure:
