@@ -88,7 +88,8 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
         raise ArgumentError("record", f"{len(sizes)} sizes", "two or more, to draw a line")
     series: dict[str, list[tuple[float, float, float, float]]] = {}
     for point in sorted(record.points, key=lambda p: (p.kernel, _extent(p))):
-        rates = _percentages(point) if of_cublas else speeds_of(point)
+        shares = [100 * point.cublas_ms / getattr(point, name) for name in TIMES]
+        rates = shares if of_cublas else speeds_of(point)
         series.setdefault(_name(point, record), []).append((_extent(point), *rates))
     if of_cublas:
         libraries = {CUBLAS: [(size, 100.0, 100.0, 100.0) for size in (sizes[0], sizes[-1])]}
@@ -430,11 +431,6 @@ def cublas_speeds(beside: Sequence[Point]) -> list[float]:
     """Return the same of cuBLAS beside kernels at one size, in the median of these measurements."""
     times = np.median([[getattr(point, f"cublas_{name}") for name in TIMES] for point in beside], axis=0)
     return [2 * math.prod(beside[0].size) / ms / 1e9 for ms in times.tolist()]
-
-
-def _percentages(point: Point) -> tuple[float, float, float]:
-    """Return median, low and high speed as percentages of cuBLAS's median."""
-    return tuple(100 * point.cublas_ms / getattr(point, name) for name in TIMES)
 
 
 def _extent(point: Point) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
@@ -179,9 +179,8 @@ def _source(kernel: Kernel, first: int, last: int) -> Iterator[_Row]:
             y += ROW
 
 
-def _listing(name: str, code: Iterable[tuple[int, str, str]], top: float) -> _Listing:
+def _listing(name: str, code: Sequence[tuple[int, str, str]], top: float) -> _Listing:
     """Return a listing with a row for consecutive instructions of one line and opcode, the middle left out if long."""
-    code = list(code)
     runs = [list(run) for _, run in groupby(code, key=lambda of: of[:2])]
     parts = [(run[0][0], _short(run[0][2], LETTERS - 4 * (len(run) > 1)), len(run)) for run in runs]
     if len(parts) > 2 * (FIRST + LAST):

@@ -23,7 +23,7 @@ from .player import WIDTH, Control, Layer, Player
 FREE, COMING, THERE, READ = range(4)
 """What a stage is: nobody's, waited for, complete, or read."""
 FILLS = {COMING: ORANGE, THERE: PALE, READ: BLUE}
-NAMES = {COMING: "pair {} on the way", THERE: "pair {} is there", READ: "pair {} is read"}
+NAMES = {FREE: "free", COMING: "pair {} on the way", THERE: "pair {} is there", READ: "pair {} is read"}
 TILES, FULL, EMPTY = "tiles", "full", "empty"
 LEAVES = {f"go on {FULL}": THERE, "read": READ, "multiply": READ, f"arrive {EMPTY}": FREE}
 """What a stage is after what is done with it alone."""
@@ -165,13 +165,10 @@ def _tried(kernel: Kernel, A: np.ndarray, B: np.ndarray) -> Run | SimulationFaul
 
 def _steps(left: Run | SimulationFault, rings: Sequence[Ring], stages: int, registers: bool) -> Iterator[_Step]:
     """Yield what the block does with its stages and registers, the same thing in a row as one step."""
-    events, at, happened = left.events, 0, []
-    for number, access in enumerate(left.trace):
-        while at < len(events) and events[at].before <= number:
-            happened.append(events[at])
-            at += 1
-        happened.append(access)
-    steps = [step for what in (*happened, *events[at:]) if (step := _step(what, rings, stages, registers))]
+    happened = [(event.before, 0, event) for event in left.events]
+    happened += [(number, 1, access) for number, access in enumerate(left.trace)]
+    happened.sort(key=lambda what: what[:2])
+    steps = [step for *_, what in happened if (step := _step(what, rings, stages, registers))]
     for _, same in groupby(steps, key=lambda step: (step.does, step.stage)):
         first, *others = same
         threads = [first.threads, *(step.threads for step in others)]
@@ -254,7 +251,7 @@ def _bars(states: Sequence[Sequence[tuple[int, int]]], rows: _Rows) -> Figure:
     sheet = Page(rows.tall, WIDTH)
     for step, stages in enumerate(states):
         for i, (state, _) in enumerate(stages):
-            if state != FREE:
+            if state in FILLS:
                 sheet.boxes([(rows.left + step * rows.width, TOP + i * PITCH, rows.width, ROW)], FILLS[state])
     return sheet.finish("")
 
@@ -277,7 +274,7 @@ def _words(
             sheet.text(MARGIN, bottom + (i + 1) * 18, line, SMALL)
         return sheet.finish(f"The simulator stops here: {fault}.")
     each = "; ".join(
-        f"{name if name == REGISTERS else 'stage ' + name}: " + (NAMES[state].format(tile) if state != FREE else "free")
+        f"{name if name == REGISTERS else 'stage ' + name}: {NAMES[state].format(tile)}"
         for (state, tile), name in zip(stages, rows.names, strict=True)
     )
     return sheet.finish(f"{step.who}, line {step.line}: {step.words}. {each[0].upper()}{each[1:]}.")
