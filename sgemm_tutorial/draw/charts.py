@@ -143,13 +143,13 @@ def prediction(predicted: Mapping[str, Number], counted: Mapping[str, Number]) -
         verdict = _compare(*pair)
         sheet.text(MARGIN, y + LINE, name, weight="bold")
         sheet.text(WIDTH - MARGIN, y + LINE, verdict, align="right")
-        texts = f"{short(pair[0])} predicted", f"{short(pair[1])} counted"
-        for at, value, text, fill, edge in zip((y + 32, y + 51), pair, texts, (PALE, BLUE), (INK, None), strict=True):
-            width = longest * value / (max(pair) or 1)
+        bars = ((pair[0], "predicted", PALE, INK), (pair[1], "counted", BLUE, None))
+        for j, (value, who, fill, edge) in enumerate(bars):
+            width, at = longest * value / (max(pair) or 1), y + 32 + 19 * j
             if value:
                 sheet.boxes([(MARGIN, at, width, 14)], fill, edgecolor=edge)
-            sheet.text(MARGIN + width + 8, at + 12, text, SMALL)
-        sentences.append(f"{name}: {', '.join(texts)}, {verdict}")
+            sheet.text(MARGIN + width + 8, at + 12, f"{short(value)} {who}", SMALL)
+        sentences.append(f"{name}: {short(pair[0])} predicted, {short(pair[1])} counted, {verdict}")
     return sheet.finish("; ".join(sentences) + ".")
 
 
@@ -350,15 +350,14 @@ class Plot:
         self._ends: dict[str, tuple[float, str]] = {}
 
     def ticks(self, across: Iterable[float], up: Iterable[float]) -> None:
-        """Label values along the x axis, and those in range along the y axis, with a faint line across."""
+        """Label values along the x axis, and along the y axis with a faint line across."""
         for value in across:
             self.sheet.lines([[(self.x(value), self.bottom), (self.x(value), self.bottom + 5)]])
             self.sheet.text(self.x(value), self.bottom + 23, f"{value:g}", SMALL, "center")
         self.sheet.lines([[(self.left, self.bottom), (self.right, self.bottom)]])
         for value in up:
-            if self.top - 1 <= self.y(value) <= self.bottom + 1:
-                self.sheet.lines([[(self.left, self.y(value)), (self.right, self.y(value))]], (INK, 0.18))
-                self.sheet.text(self.left - 8, self.y(value) + 5, f"{value:g}", SMALL, "right")
+            self.sheet.lines([[(self.left, self.y(value)), (self.right, self.y(value))]], (INK, 0.18))
+            self.sheet.text(self.left - 8, self.y(value) + 5, f"{value:g}", SMALL, "right")
 
     def line(self, points: Iterable[tuple[float, ...]], colour: str, dash: Sequence[float] = ()) -> None:
         """Draw a line through points."""

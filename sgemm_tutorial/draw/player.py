@@ -237,10 +237,9 @@ class Player:
         }
         if self.computed:
             data["computed"] = {"script": self.computed.script, "data": self.computed.data}
-        if self.picks:
-            data["picks"] = [dataclasses.asdict(pick) for pick in self.picks]
-        if self.areas:
-            data["areas"] = [dataclasses.asdict(area) for area in self.areas]
+        for name, parts in (("picks", self.picks), ("areas", self.areas)):
+            if parts:
+                data[name] = [dataclasses.asdict(part) for part in parts]
         if self.preset:
             states = {_key(of): list(sets) for of, sets in self.preset.states.items()}
             data["preset"] = {"of": list(self.preset.of), "sets": list(self.preset.sets), "states": states}

@@ -219,11 +219,12 @@ def _served(access: TileAccess, found: Request | Violation, most: int, height: f
     sheet.text(MARGIN, ROWS_AT + most * height + 18, "each row: a wavefront, 32 banks", SMALL)
     sheet.text(MARGIN, ROWS_AT + most * height + 18 + LINE, str(access), SMALL)
     if isinstance(found, Violation):
-        sheet.text(MARGIN, 2 * LINE, found.kind, weight="bold")
-        sheet.text(MARGIN, 3 * LINE - 2, found.detail, SMALL)
-        return sheet.finish(f"No such access is possible: {found.kind}, {found.detail}.")
-    lost = f"{found.conflicts} lost to conflicts" if found.conflicts else "no conflict"
-    sheet.text(MARGIN, 2 * LINE, found.cost, weight="bold")
-    sheet.text(MARGIN, 3 * LINE - 2, lost, SMALL)
-    draw_request(sheet, found, height)
-    return sheet.finish(f"{in_words(found)} {lost[0].upper()}{lost[1:]}.")
+        head, note = found.kind, found.detail
+        alt = f"No such access is possible: {head}, {note}."
+    else:
+        head, note = found.cost, f"{found.conflicts} lost to conflicts" if found.conflicts else "no conflict"
+        alt = f"{in_words(found)} {note[0].upper()}{note[1:]}."
+        draw_request(sheet, found, height)
+    sheet.text(MARGIN, 2 * LINE, head, weight="bold")
+    sheet.text(MARGIN, 3 * LINE - 2, note, SMALL)
+    return sheet.finish(alt)
