@@ -159,6 +159,18 @@ class Matrix:
         return [[(x, at), (x + width, at)] for at in ys] + [[(at, y), (at, y + height)] for at in xs]
 
 
+def side_by_side(
+    M: int, N: int, K: int, x: float, y: float, cell: float, deep: float, gap: float
+) -> tuple[Matrix, Matrix, Matrix]:
+    """Return A, to the left of C, B, above C, and C, all in one corner at (x, y).
+
+    Elements of C are `cell` pixels wide and high, and K elements take `deep` pixels, before a gap.
+    """
+    left, top = x + deep + gap, y + deep + gap
+    A, B = Matrix(M, K, x, top, deep / K, cell), Matrix(K, N, left, y, cell, deep / K)
+    return A, B, Matrix(M, N, left, top, cell)
+
+
 class Operands:
     """A, B and C to one scale: A's rows in line with C's, B's columns above C's.
 
@@ -171,13 +183,9 @@ class Operands:
         fits = K * cell >= 270 and K * cell >= lines * LINE
         self.left = left if fits else MARGIN
         top = LINE + (0 if fits else (lines + 1) * LINE)
-        x, y = left + K * cell + GAP, top + 10 + K * cell + GAP
-        self.matrices = {
-            "A": Matrix(M, K, left, y, cell),
-            "B": Matrix(K, N, x, top + 10, cell),
-            "C": Matrix(M, N, x, y, cell),
-        }
-        self.height = y + M * cell + LINE + 12
+        A, B, C = side_by_side(M, N, K, left, top + 10, cell, K * cell, GAP)
+        self.matrices = {"A": A, "B": B, "C": C}
+        self.height = C.y + M * cell + LINE + 12
 
     def draw(self, sheet: Page) -> None:
         """Draw the frames, and the name and size of each matrix."""

@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
 from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, SMALL, Figure, Page
-from .maps import Matrix
+from .maps import Matrix, side_by_side
 from .owners import rectangles
 from .player import WIDTH, Area, Control, Layer, Player, looked_up
 from .staged import OPERANDS, Staged, staged
@@ -120,7 +120,7 @@ class _Walk:
         (self.M, self.N), self.K = run.C.shape, run.K
         self.whole = _places(self.M, self.N, self.K, 96)
         self.tiles = _places(self.BM, self.BN, self.BK, min(max(3 * self.BK, 64), 128))
-        self.below = LINE + max(places["C"].y + places["C"].whole[3] for places in (self.whole, self.tiles))
+        self.below = LINE + max(C.y + C.whole[3] for *_, C in (self.whole, self.tiles))
         self.tall = round(self.below + ROWS * LINE)
 
     def areas(self) -> list[Area]:
@@ -131,8 +131,8 @@ class _Walk:
         owner = self.found.elements["write C"].argmax(axis=0)
         down, across = map(_spacing, (owner, owner.T))
         return [
-            Area(0, self.whole["C"].whole, [BLOCK], blocks.tolist()),
-            Area(1, self.tiles["C"].whole, [IN_BLOCK, LANE], owner[::down, ::across].tolist()),
+            Area(0, self.whole[-1].whole, [BLOCK], blocks.tolist()),
+            Area(1, self.tiles[-1].whole, [IN_BLOCK, LANE], owner[::down, ::across].tolist()),
         ]
 
     def looked_up(self) -> tuple[list[_Share], list]:
@@ -222,11 +222,11 @@ class _Walk:
 
     def matrices(self) -> Figure:
         """Draw the matrices, cut into tiles, and faintly what the block needs of them."""
-        A, B, C = self.whole.values()
+        A, B, C = self.whole
         sheet = Page(self.tall, WIDTH, self.kernel)
         sheet.text(MARGIN, 2 * LINE, f"C is {self.M} × {self.N}, K = {self.K};", SMALL)
         sheet.text(MARGIN, 3 * LINE - 4, f"tiles of {self.BM} × {self.BN}, {self.BK} deep", SMALL)
-        for matrix, tile in zip((A, B, C), self.tiles.values(), strict=True):
+        for matrix, tile in zip((A, B, C), self.tiles, strict=True):
             sheet.lines(matrix.grid(tile.rows, tile.columns), (INK, 0.35), linewidth=0.7)
         _frames(sheet, A, B, C)
         drawn = sheet.finish(
@@ -240,12 +240,12 @@ class _Walk:
     def tiles_of_step(self) -> Figure:
         """Draw the frames of the tiles."""
         sheet = Page(self.tall, WIDTH, "The tiles of this step")
-        _frames(sheet, *self.tiles.values())
+        _frames(sheet, *self.tiles)
         return sheet.finish("The tiles of this step.")
 
     def in_matrices(self, share: _Share) -> Figure:
         """Draw what is read in any step, what in this one, and what is written."""
-        A, B, C = self.whole.values()
+        A, B, C = self.whole
         rows = [(row, 0, height, self.K) for row, _, height, _ in share.areas["read A"]]
         columns = [(0, column, self.K, width) for _, column, _, width in share.areas["read B"]]
         return self.drawn(
@@ -258,7 +258,7 @@ class _Walk:
 
     def fetched_of(self, share: _Share, tiles: Sequence[int]) -> Figure:
         """Draw what is fetched of some tiles along K."""
-        A, B, _ = self.whole.values()
+        A, B, _ = self.whole
         of_A = [(row, k + tile * self.BK, *size) for tile in tiles for row, k, *size in share.areas["fetch A"]]
         of_B = [(k + tile * self.BK, column, *size) for tile in tiles for k, column, *size in share.areas["fetch B"]]
         return self.drawn(
@@ -268,7 +268,7 @@ class _Walk:
 
     def in_tiles(self, share: _Share) -> Figure:
         """Draw what is read of the tiles, and what is written."""
-        A, B, C = self.tiles.values()
+        A, B, C = self.tiles
         return self.drawn(
             share.fill(A, "read A", BLUE, READ),
             share.fill(B, "read B", ORANGE, READ),
@@ -277,7 +277,7 @@ class _Walk:
 
     def fetched_here(self, share: _Share) -> Figure:
         """Draw what is fetched, in the tiles or in those of a later step that lie so."""
-        A, B, _ = self.tiles.values()
+        A, B, _ = self.tiles
         return self.drawn(share.fill(A, "fetch A", BLUE, 1), share.fill(B, "fetch B", ORANGE, 1))
 
     def drawn(self, *body: str) -> Figure:
@@ -329,15 +329,10 @@ class _Walk:
                 sheet.text(AT[m], y, f"{{{name}}}", SMALL, "right")
 
 
-def _places(rows: int, columns: int, depth: int, deep: float) -> dict[str, Matrix]:
+def _places(rows: int, columns: int, depth: int, deep: float) -> tuple[Matrix, Matrix, Matrix]:
     """Return where A, B and C are: A to the left of C, B above it, so many pixels deep."""
     cell = min((WIDTH - 2 * MARGIN - GAP - deep - 18) / columns, TALLEST / rows)
-    x, y = MARGIN + deep + GAP, TOP + deep + GAP
-    return {
-        "A": Matrix(rows, depth, MARGIN, y, deep / depth, cell),
-        "B": Matrix(depth, columns, x, TOP, cell, deep / depth),
-        "C": Matrix(rows, columns, x, y, cell),
-    }
+    return side_by_side(rows, columns, depth, MARGIN, TOP, cell, deep, GAP)
 
 
 def _fill(matrix: Matrix, areas: Sequence[Rectangle], colour: str, strength: float, *moves: str) -> str:
