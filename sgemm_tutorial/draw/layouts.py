@@ -51,16 +51,16 @@ def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> F
     if len(places) * together != SIDE**2 or max(row for row, _ in places) - top != SIDE - 1:
         raise ArgumentError("run", f"one whose first {kind}s of {array} are not of 16 × 16", "one with fragments")
     cells = _Cells(f"A {kind} of {array}, {step + 1} requests", SIDE, SIDE, ACROSS / SIDE)
-    for (row, column), lane in places.items():
-        cells.fill(row - top, column - left, str(lane), lane, together)
+    lanes = {(row - top, column - left): lane for (row, column), lane in places.items()}
+    for (row, column), lane in lanes.items():
+        cells.fill(row, column, str(lane), lane, together)
     cells.beside(4, "row {}".format)
     cells.above(8, "column {}".format)
     quarters = [cells.box(row, column, 8, 8) for column in (0, 8) for row in (0, 8)]
     cells.sheet.boxes(quarters, edgecolor=INK, linewidth=2)
     return cells.sheet.finish(
         f"{run.kernel.name}, warp {warp}: which lane has which elements of a 16 × 16 matrix of "
-        f"{array}. Lane 0 has {_listed(places, 0, top, left, together)}, lane 1 "
-        f"{_listed(places, 1, top, left, together)}."
+        f"{array}. Lane 0 has {_listed(lanes, 0, together)}, lane 1 {_listed(lanes, 1, together)}."
     )
 
 
@@ -182,9 +182,8 @@ class _Cells(Matrix):
             self.sheet.text(self.x + column * self.across, self.y - 8, text(column), SMALL)
 
 
-def _listed(places: dict[tuple[int, int], int], lane: int, top: int, left: int, together: int) -> str:
+def _listed(lanes: dict[tuple[int, int], int], lane: int, together: int) -> str:
     """Return a lane's elements in words."""
-    mine = sorted((row - top, column - left) for (row, column), owner in places.items() if owner == lane)
-    width = f"–{together - 1 + mine[0][1]}" if together > 1 else ""
-    first = f"row {mine[0][0]}, column{'s' * (together > 1)} {mine[0][1]}{width}"
-    return f"{first} and {len(mine) - 1} more such places"
+    (row, column), *others = sorted(place for place, owner in lanes.items() if owner == lane)
+    columns = f"columns {column}–{column + together - 1}" if together > 1 else f"column {column}"
+    return f"row {row}, {columns} and {len(others)} more such places"

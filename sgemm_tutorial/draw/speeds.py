@@ -106,9 +106,10 @@ def speeds(
 def _measured(
     record: Record, sizes: Sequence[int]
 ) -> tuple[dict[str, list[tuple[float, ...]]], dict[tuple[str, int], str]]:
-    """Return by kernel, and of cuBLAS, sizes and TFLOP/s in the median, low and high; and by size too, them in words.
+    """Return what was measured of each kernel and of cuBLAS, as numbers and in words.
 
-    Words of a kernel end with its share of cuBLAS in the same run.
+    By name: sizes and TFLOP/s in the median, low and high. By name and size: the same in words, for a kernel with its
+    share of cuBLAS in the same run.
     """
     lines, said = defaultdict(list), {}
     for n in sizes:
