@@ -1,7 +1,7 @@
 """Pictures: of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
 
-`figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`,
-`fragments` and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
+`figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`
+and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
 happens when, and `charts`, `spread` and `climb` draw numbers. `player` makes pictures that move, or that a reader sets:
 `reads` of a warp's requests, `tile_layouts` of a tile in shared memory, `tile_walk` of who has what of tiles, as
 `staged` reads it off a trace, `pipeline` of the stages of a pipeline, `panels` of several GPUs.
@@ -13,9 +13,8 @@ from .charts import by_size, ladder, lines, prediction, roofline, scaling
 from .climb import climb
 from .division import division, parts
 from .figure import Figure
-from .fragments import fragment
 from .grid import grid
-from .layouts import chunks, layout
+from .layouts import chunks, fragment, layout
 from .lowering import lowering
 from .maps import access_map, tiles
 from .memories import memories

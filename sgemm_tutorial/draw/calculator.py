@@ -113,18 +113,19 @@ def _numbers(fit: Occupancy) -> dict[str, int]:
         "most warps": fit.has["threads"] // WARP,
     }
     for name in RESOURCES:
-        numbers[name] = fit.limits[name]
-        numbers[f"{name} drawn"] = min(fit.limits[name], DRAWN)
-        numbers[f"{name} taken"] = fit.needs[name]
-        numbers[f"{name} there"] = fit.has[name]
-        numbers[f"{name} bind"] = int(name in fit.limiter.split(" and "))
+        numbers |= {
+            name: fit.limits[name],
+            f"{name} drawn": min(fit.limits[name], DRAWN),
+            f"{name} taken": fit.needs[name],
+            f"{name} there": fit.has[name],
+            f"{name} bind": int(name in fit.limiter.split(" and ")),
+        }
     return numbers
 
 
 def _limits() -> list[Layer]:
     """Draw for each resource what a block takes, and a box for each block that it has room for."""
-    frame, too_much = Page(HEIGHT, WIDTH), Page(HEIGHT, WIDTH)
-    frame.text(MARGIN, LINE, "Room for how many blocks?", TITLE, weight="bold")
+    frame, too_much = Page(HEIGHT, WIDTH, "Room for how many blocks?"), Page(HEIGHT, WIDTH)
     too_much.text(MARGIN, ROWS_AT + LINE, "A block of this GPU may have at most", SMALL)
     too_much.text(MARGIN, ROWS_AT + 2 * LINE, "{most shared} bytes of shared memory.", SMALL)
     message = "More shared memory than the {most shared} bytes that a block may have."

@@ -12,7 +12,7 @@ from ..accesses import WORD
 from ..errors import ArgumentError
 from ..simulation import Run
 from .charts import COLOURS
-from .figure import INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Figure, Page, room
+from .figure import INK, LINE, MARGIN, SMALL, WIDTH, Figure, Page, room
 
 ROW, PITCH = 24, 30  # height of a bar, and from one bar to the next
 
@@ -112,18 +112,16 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
     left, top = MARGIN + room("SM 00", SMALL) + 8, 2 * LINE + 8
     scale = (WIDTH - MARGIN - left) / max(longest, steps)
     bottom = top + multiprocessors * PITCH
-    sheet = Page(bottom + 2 * LINE)
-    sheet.text(MARGIN, LINE, title, TITLE, weight="bold")
+    sheet = Page(bottom + 2 * LINE, title=title)
     for place in range(multiprocessors):
         sheet.text(left - 8, top + place * PITCH + 17, f"SM {place}", SMALL, "right")
     for place, start, part in bars:
         x, y, width = left + start * scale, top + place * PITCH, (part.end - part.begin) * scale
         colour, number = COLOURS[tiles[part.row, part.column] % 4], tiles[part.row, part.column]
         sheet.boxes([(x + 1, y, width - 2, ROW)], (colour, 0.45 if part.writes else 0.2), edgecolor=colour)
-        text = f"{number}: {part.begin}–{part.end - 1}"
-        texts = [text for text in (text, str(number)) if room(text, SMALL) <= width]
-        if texts:
-            sheet.text(x + width / 2, y + 17, texts[0], SMALL, "center")
+        texts = (f"{number}: {part.begin}–{part.end - 1}", str(number), "")
+        fitting = next(text for text in texts if room(text, SMALL) <= width)
+        sheet.text(x + width / 2, y + 17, fitting, SMALL, "center")
     sheet.lines([[(left, top - 6), (left, bottom - 2)]], INK)
     note = f"Tile: steps. Pale: another block completes the tile. {longest} steps, {used:.0%} of the SMs' time used."
     sheet.text(MARGIN, bottom + LINE, note, SMALL)

@@ -69,17 +69,10 @@ class Figure:
     def _repr_html_(self) -> str:
         return self._svg('class="sg-figure"')
 
-    def save(self, path: str | Path, ink: str = GREY) -> None:
-        """Write a stand-alone SVG file.
-
-        Parameters
-        ----------
-        path : str or Path
-        ink : str
-            Colour of text and axes, as a file cannot know the page it is shown on.
-        """
+    def save(self, path: str | Path) -> None:
+        """Write a stand-alone SVG file, with text and axes in grey, as a file cannot know the page it is shown on."""
         svg = self._svg('xmlns="http://www.w3.org/2000/svg" font-family="system-ui,Helvetica,Arial,sans-serif"')
-        Path(path).write_text(svg.replace(INK, ink) + "\n", encoding="utf-8")
+        Path(path).write_text(svg.replace(INK, GREY) + "\n", encoding="utf-8")
 
     def _svg(self, attributes: str) -> str:
         size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
@@ -90,12 +83,16 @@ class Figure:
 
 
 class Page:
-    """A blank figure to draw on, x to the right and y downwards in pixels. Texts lie above all that is drawn."""
+    """A blank figure to draw on, x to the right and y downwards in pixels. Texts lie above all that is drawn.
 
-    def __init__(self, height: float, width: int = WIDTH) -> None:
+    A title, if there is one, stands on its first line.
+    """
+
+    def __init__(self, height: float, width: int = WIDTH, title: str = "") -> None:
         self.height, self.width = round(height), width
         self._paths: list[str] = []
         self._texts: list[str] = []
+        self.text(MARGIN, LINE, title, TITLE, weight="bold")
 
     def boxes(
         self, boxes: Iterable[Box], fill: Colour = "none", edgecolor: Colour | None = None, linewidth: float = 1
@@ -129,13 +126,13 @@ class Page:
         dashed = f' stroke-dasharray="{pattern}" stroke-dashoffset="0"' if pattern else ""
         self._path(map(_through, lines), ' fill="none"' + dashed + _stroke(colour, linewidth))
 
-    def arrow(self, start: Point, end: Point, colour: Colour = INK) -> None:
+    def arrow(self, start: Point, end: Point) -> None:
         """Draw a straight arrow."""
         (x, y), (u, v) = start, end
         dx, dy = np.array([u - x, v - y]) / np.hypot(u - x, v - y)
-        self.lines([[start, (u - 6 * dx, v - 6 * dy)]], colour, linewidth=1.5)
+        self.lines([[start, (u - 6 * dx, v - 6 * dy)]], linewidth=1.5)
         self.shapes(
-            [[end, (u - 9 * dx - 4 * dy, v - 9 * dy + 4 * dx), (u - 9 * dx + 4 * dy, v - 9 * dy - 4 * dx)]], colour
+            [[end, (u - 9 * dx - 4 * dy, v - 9 * dy + 4 * dx), (u - 9 * dx + 4 * dy, v - 9 * dy - 4 * dx)]], INK
         )
 
     def text(

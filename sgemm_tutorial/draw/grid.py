@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import ArgumentError
 from ..hardware import WARP, Gpu
 from ..launching import Launched
-from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, WIDTH, Box, Figure, Page
+from .figure import BLUE, INK, MARGIN, PALE, SMALL, WIDTH, Box, Figure, Page
 from .warp import lane_colour
 
 HEIGHT, PITCH, TOP = 30, 84, 58
@@ -42,8 +42,7 @@ def grid(launched: Launched, array: str, gpu: Gpu, block: int = 0, warp: int = 0
             "array", f"{array!r}, block {block}, warp {warp}", "what that warp stores to, and is traced"
         )
     warps = -(-launched.threads // WARP)
-    sheet = Page(TOP + 3 * PITCH + 52)
-    sheet.text(MARGIN, LINE, f"One launch of {launched.name}", TITLE, weight="bold")
+    sheet = Page(TOP + 3 * PITCH + 52, title=f"One launch of {launched.name}")
     blocks = _row(sheet, 0, f"grid: {launched.blocks} blocks", launched.blocks, block)
     of_block = _row(sheet, 1, f"block {block}: {launched.threads} threads in {warps} warps", warps, warp)
     _open(sheet, blocks[block], of_block)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
@@ -102,20 +102,21 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
         The hot loop is not a single basic block in PTX, or the compiler makes nothing of `line`.
     """
     kernel = run.kernel
-    made = [of for block in _program(kernel).blocks for of in block]
-    steps = [number for number in range(lines[0], lines[1] + 1) if any(of.line == number for of in made)]
+    binary = kernel.build(ARCHITECTURE)
+    program = ptx.parse(binary.ptx, binary.entry, kernel.dynamic_shared_bytes)
+    made = {of.line for block in program.blocks for of in block}
+    steps = [number for number in range(lines[0], lines[1] + 1) if number in made]
     if line not in steps:
         raise ArgumentError("line", str(line), f"one that something is made of: {', '.join(map(str, steps))}")
-    source = _source(kernel, *lines)
-    block = [(of.line, of.opcode, of.text) for of in _ptx_loop(kernel)]
+    source = list(_source(kernel, *lines))
+    block = [(of.line, of.opcode, of.text) for of in _ptx_loop(kernel.name, program)]
     code = [(of.line * (of.file == kernel.path.name), of.opcode, of.text) for of in hot_loop(sass(kernel))]
     upper = _listing("PTX", block, MARGIN)
     lower = _listing(f"SASS for {ARCHITECTURE}", code, upper.rows[-1].y + LINE)
     colours = dict(zip(sorted({number for number, *_ in block}), COLOURS * len(block), strict=False))
     height = max(lower.rows[-1].y, source[-1].y + 7 * LINE) + 2 * MARGIN
 
-    left, right = Page(height, WIDTH), Page(height, WIDTH)
-    left.text(MARGIN, LINE, kernel.name, TITLE, weight="bold")
+    left, right = Page(height, WIDTH, kernel.name), Page(height, WIDTH)
     _write(left, source, colours)
     for listing in (upper, lower):
         right.text(MARGIN, listing.top + LINE - 8, listing.name, TITLE, weight="bold")
@@ -154,40 +155,32 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
     )
 
 
-def _program(kernel: Kernel) -> ptx.Program:
-    binary = kernel.build(ARCHITECTURE)
-    return ptx.parse(binary.ptx, binary.entry, kernel.dynamic_shared_bytes)
-
-
-def _ptx_loop(kernel: Kernel) -> list[ptx.Instruction]:
+def _ptx_loop(name: str, program: ptx.Program) -> list[ptx.Instruction]:
     """Return the loop of one basic block that has the most multiply-adds."""
-    program = _program(kernel)
     loops = [
         block
         for i, block in enumerate(program.blocks)
         if block[-1].opcode.startswith("bra") and program.targets[block[-1].operands[-1].name] == i
     ]
     if not loops:
-        raise ArgumentError("run", kernel.name, "a kernel with a loop of one basic block in PTX")
+        raise ArgumentError("run", name, "a kernel with a loop of one basic block in PTX")
     return max(loops, key=lambda block: sum(of.opcode.startswith("fma.") for of in block))
 
 
-def _source(kernel: Kernel, first: int, last: int) -> list[_Row]:
-    """Return lines without their comments, on rows as wide as the picture, indented half as far."""
+def _source(kernel: Kernel, first: int, last: int) -> Iterator[_Row]:
+    """Yield lines without their comments, on rows as wide as the picture, indented half as far."""
     lines = [text.partition("//")[0].rstrip() for text in kernel.source.splitlines()[first - 1 : last]]
     least = min(len(text) - len(text.lstrip()) for text in lines if text)
-    rows, y = [], MARGIN + 2.0 * LINE
+    y = MARGIN + 2.0 * LINE
     for number, text in enumerate(lines, first):
         indent = max(len(text) - len(text.lstrip()) - least, 0) // 2
         for i, part in enumerate(wrap(text.strip(), LETTERS - indent - 2)):
-            rows.append(_Row(number, part, y, indent=LETTER * (indent + 2 * (i > 0)), goes_on=i > 0))
+            yield _Row(number, part, y, indent=LETTER * (indent + 2 * (i > 0)), goes_on=i > 0)
             y += ROW
-    return rows
 
 
-def _listing(name: str, code: Iterable[tuple[int, str, str]], top: float) -> _Listing:
+def _listing(name: str, code: Sequence[tuple[int, str, str]], top: float) -> _Listing:
     """Return a listing with a row for consecutive instructions of one line and opcode, the middle left out if long."""
-    code = list(code)
     runs = [list(run) for _, run in groupby(code, key=lambda of: of[:2])]
     parts = [(run[0][0], _short(run[0][2], LETTERS - 4 * (len(run) > 1)), len(run)) for run in runs]
     if len(parts) > 2 * (FIRST + LAST):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..errors import ArgumentError
 from ..kernel import Kernel
 from ..simulation import Run
 from ..simulator.counting import SECTOR
-from .figure import BLUE, BODY, GREEN, INK, LINE, MARGIN, ORANGE, PALE, TITLE, WIDTH, Box, Figure, Page, room
+from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, TITLE, WIDTH, Box, Figure, Page, room
 from .warp import in_words, key, paint
 
 GAP = 44  # pixels between matrices
@@ -20,29 +20,26 @@ LARGEST_CELL, TALLEST = 24.0, 900  # pixels
 LEGIBLE = 1.0  # pixels an element needs to be seen
 
 
-def access_map(run: Run, line: int | None = None, warp: int = 0, step: int = 0, block: int | None = None) -> Figure:
+def access_map(run: Run, warp: int = 0, step: int = 0, block: int | None = None) -> Figure:
     """Draw which elements of A, B and C the lanes of one warp touch, and the 32-byte sectors they lie in.
+
+    Its accesses are those of the first line that loads from A, the first that loads from B, and the first that stores
+    to C.
 
     Parameters
     ----------
     run : Run
         Simulated with ``trace=[block]``.
-    line : int, optional
-        Draw only the accesses of this source line. Left out: the first line that loads from A, the first that
-        loads from B, and the first that stores to C.
     warp, step, block
-        As for `request`. Stores to C, unless `line` is given, are those of step 0.
+        As for `request`. The store to C is that of step 0.
 
     Raises
     ------
     ArgumentError
         The run holds no such access, or the matrices have so many elements that none could be seen.
     """
-    wanted = [("A", "load", step), ("B", "load", step), ("C", "store", 0)]
-    if line is not None:
-        found = {(access.array, access.kind) for access in run.trace if (access.line, access.space) == (line, "global")}
-        wanted = [(array, kind, step) for array, kind in sorted(found)] or wanted
-    requests = [request(run, line, kind, array, warp, at, block) for array, kind, at in wanted]
+    wanted = (("A", "load", step), ("B", "load", step), ("C", "store", 0))
+    requests = [request(run, None, kind, array, warp, at, block) for array, kind, at in wanted]
     (M, N), K, block = run.C.shape, run.K, requests[0].block
     notes = [f"block {block}, warp {warp}, step {step}"]
     notes += [f"{r.array} {r.kind}, line {r.line}: {r.cost}" for r in requests]
@@ -63,8 +60,8 @@ def access_map(run: Run, line: int | None = None, warp: int = 0, step: int = 0, 
     )
 
 
-def tiles(kernel: Kernel | str, M: int, N: int, K: int, block: int | None = None) -> Figure:
-    """Draw how a kernel cuts C into tiles, and what of A and B one block reads for its tile.
+def tiles(kernel: Kernel | str, M: int, N: int, K: int) -> Figure:
+    """Draw how a kernel cuts C into tiles, and what of A and B one block near the middle reads for its tile.
 
     Parameters
     ----------
@@ -72,13 +69,11 @@ def tiles(kernel: Kernel | str, M: int, N: int, K: int, block: int | None = None
         Its BM, BN and, if it has one, BK are drawn.
     M, N, K : int
         Sizes of the matrices, such that tiles can be seen: not far apart, and not very many tiles.
-    block : int, optional
-        The block whose tile is lit; one near the middle if left out.
 
     Raises
     ------
     ArgumentError
-        Some tile would be too small or too narrow to see, or there is no such block.
+        Some tile would be too small or too narrow to see.
     """
     kernel = find(kernel)
     BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
@@ -87,11 +82,9 @@ def tiles(kernel: Kernel | str, M: int, N: int, K: int, block: int | None = None
     if cell * min(M, N) < 100 or cell * K < 24 or cell * min(BM, BN) < 3:
         raise ArgumentError("M, N, K", f"{M}, {N}, {K}", "sizes not far apart, and at most some 60 tiles a side")
     down, across, steps = -(-M // BM), -(-N // BN), -(-K // BK)
-    block = (down - 1) // 2 * across + (across - 1) // 2 if block is None else block
-    if not 0 <= block < down * across:
-        raise ArgumentError("block", str(block), f"0 to {down * across - 1}")
+    block = (down - 1) // 2 * across + (across - 1) // 2
     slab_A, slab_B, tile = block_reads(kernel, M, N, K, block)
-    k = steps // 3 * BK  # a step in the first half, so that the way still to go is seen
+    k = steps // 3 * BK  # a step in the first half, so that much of the way is still to go
     step_A, step_B = (slab_A[0], k, BM, BK), (k, slab_B[1], BK, BN)
     notes = [
         f"C: {down} × {across} tiles of {BM} × {BN}",
@@ -106,8 +99,12 @@ def tiles(kernel: Kernel | str, M: int, N: int, K: int, block: int | None = None
     for matrix, whole, now, colour in lit:
         sheet.boxes([matrix.box(*whole)], (colour, 0.3))
         sheet.boxes([matrix.box(*now)], colour)
-    _walk(sheet, A.box(*step_A), A.whole, 0)
-    _walk(sheet, B.box(*step_B), B.whole, 1)
+    x, y, width, height = A.box(slab_A[0], k + BK, BM, K)  # the way still to go
+    if width > 16:
+        sheet.arrow((x, y + height / 2), (x + width, y + height / 2))
+    x, y, width, height = B.box(k + BK, slab_B[1], K, BN)
+    if height > 16:
+        sheet.arrow((x + width / 2, y), (x + width / 2, y + height))
     place.draw(sheet)
     place.write(sheet, kernel.name, notes)
     _measure(sheet, C, tile, "BM", "BN")
@@ -129,42 +126,49 @@ def block_reads(kernel: Kernel, M: int, N: int, K: int, block: int) -> list[tupl
 
 
 class Matrix:
-    """A matrix of so many rows and columns, drawn at (x, y) with elements `cell` pixels wide."""
+    """A matrix of so many rows and columns, drawn at (x, y) with elements so many pixels across and down, or square."""
 
-    def __init__(self, rows: int, columns: int, x: float, y: float, cell: float) -> None:
-        self.rows, self.columns, self.x, self.y, self.cell = rows, columns, x, y, cell
+    def __init__(self, rows: int, columns: int, x: float, y: float, across: float, down: float = 0) -> None:
+        self.rows, self.columns, self.x, self.y, self.across, self.down = rows, columns, x, y, across, down or across
 
     @property
     def whole(self) -> Box:
         """The whole matrix."""
-        return self.box(0, 0, self.rows, self.columns)
+        return self.x, self.y, self.columns * self.across, self.rows * self.down
 
     def box(self, row: int, column: int, height: int, width: int) -> Box:
         """Return a rectangle of elements, cut off at the matrix's edges."""
         height, width = min(height, self.rows - row), min(width, self.columns - column)
-        return self.x + column * self.cell, self.y + row * self.cell, width * self.cell, height * self.cell
+        return self.x + column * self.across, self.y + row * self.down, width * self.across, height * self.down
 
-    def strips(self, start: int, count: int) -> list[Box]:
-        """Return the rectangles, one per row, that `count` elements in memory from index `start` on fill."""
-        found, end = [], min(start + count, self.rows * self.columns)
+    def strips(self, start: int, count: int) -> Iterator[Box]:
+        """Yield what `count` elements from index `start` on fill: of their first row, whole rows together, the last."""
+        end = min(start + count, self.rows * self.columns)
         while start < end:
             row, column = divmod(start, self.columns)
+            height = max((end - start) // self.columns, 1) if column == 0 else 1
             width = min(end - start, self.columns - column)
-            found.append(self.box(row, column, 1, width))
-            start += width
-        return found
+            yield self.box(row, column, height, width)
+            start += height * width
 
     def grid(self, rows: int, columns: int) -> list[list[tuple[float, float]]]:
         """Return lines after every so many rows and columns, or none where they would run together."""
         x, y, width, height = self.whole
-        lines = []
-        if rows * self.cell >= 3:
-            lines += [[(x, y + i * self.cell), (x + width, y + i * self.cell)] for i in range(rows, self.rows, rows)]
-        if columns * self.cell >= 3:
-            lines += [
-                [(x + i * self.cell, y), (x + i * self.cell, y + height)] for i in range(columns, self.columns, columns)
-            ]
-        return lines
+        ys = [y + i * self.down for i in range(rows, self.rows, rows) if rows * self.down >= 3]
+        xs = [x + i * self.across for i in range(columns, self.columns, columns) if columns * self.across >= 3]
+        return [[(x, at), (x + width, at)] for at in ys] + [[(at, y), (at, y + height)] for at in xs]
+
+
+def side_by_side(
+    M: int, N: int, K: int, x: float, y: float, cell: float, deep: float, gap: float
+) -> tuple[Matrix, Matrix, Matrix]:
+    """Return A, to the left of C, B, above C, and C, all in one corner at (x, y).
+
+    Elements of C are `cell` pixels wide and high, and K elements take `deep` pixels, before a gap.
+    """
+    left, top = x + deep + gap, y + deep + gap
+    A, B = Matrix(M, K, x, top, deep / K, cell), Matrix(K, N, left, y, cell, deep / K)
+    return A, B, Matrix(M, N, left, top, cell)
 
 
 class Operands:
@@ -179,13 +183,9 @@ class Operands:
         fits = K * cell >= 270 and K * cell >= lines * LINE
         self.left = left if fits else MARGIN
         top = LINE + (0 if fits else (lines + 1) * LINE)
-        x, y = left + K * cell + GAP, top + 10 + K * cell + GAP
-        self.matrices = {
-            "A": Matrix(M, K, left, y, cell),
-            "B": Matrix(K, N, x, top + 10, cell),
-            "C": Matrix(M, N, x, y, cell),
-        }
-        self.height = y + M * cell + LINE + 12
+        A, B, C = side_by_side(M, N, K, left, top + 10, cell, K * cell, GAP)
+        self.matrices = {"A": A, "B": B, "C": C}
+        self.height = C.y + M * cell + LINE + 12
 
     def draw(self, sheet: Page) -> None:
         """Draw the frames, and the name and size of each matrix."""
@@ -195,10 +195,7 @@ class Operands:
             text = f"{name}: {shape} = {matrix.rows:,} × {matrix.columns:,}"
             x, y, width, height = matrix.whole
             y += height + 19 if name == "C" else -8
-            if x + room(text) > WIDTH:
-                sheet.text(x + width, y, text, BODY, "right")
-            else:
-                sheet.text(x, y, text)
+            _label(sheet, x, width, y, text)
 
     def write(self, sheet: Page, title: str, notes: Sequence[str]) -> float:
         """Write the title and the notes; return the baseline of the next line."""
@@ -219,16 +216,6 @@ def _touch(sheet: Page, matrix: Matrix, r: Request) -> None:
     sheet.boxes(sectors, edgecolor=INK, linewidth=0.6)
 
 
-def _walk(sheet: Page, step: Box, matrix: Box, axis: int) -> None:
-    """Draw an arrow from a step along the slab to the end of the matrix; axis 0 is to the right, 1 downwards."""
-    start = [step[0] + step[2] / 2, step[1] + step[3] / 2]
-    start[axis] = step[axis] + step[2 + axis]
-    end = list(start)
-    end[axis] = matrix[axis] + matrix[2 + axis]
-    if end[axis] - start[axis] > 16:
-        sheet.arrow((start[0], start[1]), (end[0], end[1]))
-
-
 def _measure(sheet: Page, matrix: Matrix, area: tuple[int, int, int, int], height: str, width: str) -> None:
     """Label the height of a tile on its right and the width below, or on the left and above near the edge.
 
@@ -242,16 +229,21 @@ def _measure(sheet: Page, matrix: Matrix, area: tuple[int, int, int, int], heigh
         below = y + h + 24 <= top + down
         line, base = (y + h + 5, y + h + 21) if below else (y - 5, y - 10)
         sheet.lines([[(x, line), (x + w, line)]], linewidth=2)
-        if x + room(label) <= WIDTH:
-            sheet.text(x, base, label)
-        else:
-            sheet.text(x + w, base, label, align="right")
+        _label(sheet, x, w, base, label)
     if height:
         label = _extent(height, tall, matrix.rows - row)
         right = x + w + 11 + room(label) <= left + across
         line, start, align = (x + w + 5, x + w + 11, "left") if right else (x - 5, x - 11, "right")
         sheet.lines([[(line, y), (line, y + h)]], linewidth=2)
         sheet.text(start, y + h / 2 + 6, label, align=align)
+
+
+def _label(sheet: Page, x: float, width: float, y: float, text: str) -> None:
+    """Write a text from the left end of something so wide or, where the page ends before the text, up to the right."""
+    if x + room(text) <= WIDTH:
+        sheet.text(x, y, text)
+    else:
+        sheet.text(x + width, y, text, align="right")
 
 
 def _extent(name: str, size: int, there: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..hardware import Gpu
 from ..model.ceilings import DRAM, L2, SHARED, Ceilings
-from .figure import BLUE, INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Figure, Page
+from .figure import BLUE, INK, LINE, MARGIN, SMALL, WIDTH, Figure, Page
 
 ROW, NARROWEST = 52, 330  # pixels
 TOP = 2 * LINE
@@ -32,8 +32,7 @@ def memories(gpu: Gpu, ceilings: Ceilings) -> Figure:
         ("DRAM", f"off the chip, where A, B and C lie: {_rate(rates[DRAM])}"),
     ]
     said = []
-    sheet = Page(TOP + ROW * len(levels) + MARGIN)
-    sheet.text(MARGIN, LINE, f"Memories of the {gpu.name}", TITLE, weight="bold")
+    sheet = Page(TOP + ROW * len(levels) + MARGIN, title=f"Memories of the {gpu.name}")
     for i, (name, note) in enumerate(levels):
         width = NARROWEST + (WIDTH - 2 * MARGIN - NARROWEST) * i / (len(levels) - 1)
         box = ((WIDTH - width) / 2, TOP + i * ROW, width, ROW - 4)

@@ -7,8 +7,8 @@ import numpy as np
 from ..accesses import owners, plural
 from ..catalogue import find
 from ..kernel import Kernel
-from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, Page
-from .maps import Matrix
+from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, SMALL, Figure, Page
+from .maps import side_by_side
 
 GAP = 10
 TALLEST, WIDEST = 260, 250  # pixels for the block's tiles, and for one thread's
@@ -35,17 +35,14 @@ def outer_product(kernel: Kernel | str, thread: int = 0) -> Figure:
     mine = owners(kernel) == thread
     rows, columns = (np.unique(places) for places in np.nonzero(mine))
     cell = TALLEST / (BK + max(BM, BN))
-    left, top = MARGIN + BK * cell + GAP, TOP + BK * cell + GAP
-    As, Bs = Matrix(BM, BK, MARGIN, top, cell), Matrix(BK, BN, left, TOP, cell)
-    C = Matrix(BM, BN, left, top, cell)
+    As, Bs, C = side_by_side(BM, BN, BK, MARGIN, TOP, cell, BK * cell, GAP)
     size = min(LARGEST, TALLEST / (1 + len(rows)), WIDEST / (1 + len(columns)))
-    x, y = MIDDLE + size + GAP, TOP + size + GAP
+    column, row, product = side_by_side(len(rows), len(columns), 1, MIDDLE, TOP, size, size, GAP)
     k = BK // 3
     words, products = len(rows) + len(columns), len(rows) * len(columns)
-    height = max(top + BM * cell, y + len(rows) * size) + LINE + MARGIN
+    height = max(C.y + BM * cell, product.y + len(rows) * size) + LINE + MARGIN
     note = f"{len(rows)} + {len(columns)} words, {plural(products, 'multiply-add')}"
-    sheet = Page(height)
-    sheet.text(MARGIN, LINE, f"{kernel.name}: thread {thread} at one k", TITLE, weight="bold")
+    sheet = Page(height, title=f"{kernel.name}: thread {thread} at one k")
     sheet.boxes([matrix.whole for matrix in (As, Bs, C)], PALE)
     sheet.boxes([As.box(row, k, 1, 1) for row in rows], BLUE)
     sheet.boxes([Bs.box(k, column, 1, 1) for column in columns], ORANGE)
@@ -54,15 +51,11 @@ def outer_product(kernel: Kernel | str, thread: int = 0) -> Figure:
     for name, matrix in (("As", As), ("Bs", Bs), ("C", C)):
         box = matrix.whole
         sheet.text(box[0] + box[2] / 2, box[1] + box[3] / 2 + 5, name, SMALL, "center")
-    sheet.boxes([(MIDDLE, y + i * size, size, size) for i in range(len(rows))], BLUE, edgecolor=INK)
-    sheet.boxes([(x + j * size, TOP, size, size) for j in range(len(columns))], ORANGE, edgecolor=INK)
-    sheet.boxes(
-        [(x + j * size, y + i * size, size, size) for i in range(len(rows)) for j in range(len(columns))],
-        (GREEN, 0.55),
-        edgecolor=INK,
-    )
+    for matrix, fill in ((column, BLUE), (row, ORANGE), (product, (GREEN, 0.55))):
+        cells = [matrix.box(i, j, 1, 1) for i in range(matrix.rows) for j in range(matrix.columns)]
+        sheet.boxes(cells, fill, edgecolor=INK)
     sheet.text(MIDDLE, TOP - 8, "of Bs", SMALL)
-    sheet.text(MIDDLE - 8, y + size / 2 + 5, "of As", SMALL, "right")
+    sheet.text(MIDDLE - 8, column.y + size / 2 + 5, "of As", SMALL, "right")
     sheet.text(MIDDLE, height - MARGIN, note, SMALL)
     return sheet.finish(
         f"{kernel.name}, thread {thread} of a block at one k. It reads {plural(len(rows), 'element')} of As and "

@@ -12,7 +12,7 @@ from ..catalogue import find
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..kernel import Kernel
-from .figure import BLUE, INK, LINE, MARGIN, SMALL, TITLE, WIDTH, Box, Figure, Page, room
+from .figure import BLUE, INK, LINE, MARGIN, SMALL, WIDTH, Box, Figure, Page, room
 from .maps import Matrix
 from .warp import lane_colour
 
@@ -53,9 +53,8 @@ def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
         f"Warp {warp}: {len(rows)} × {len(columns)}, 32 lanes",
         f"Lane 0: {np.count_nonzero(lanes == 0)} elements in {plural(len(framed), 'piece')}",
     )
-    height = max(tile.rows * tile.cell for tile in (block_tile, warp_tile))
-    sheet = Page(TOP + height + MARGIN)
-    sheet.text(MARGIN, LINE, kernel.name, TITLE, weight="bold")
+    height = max(tile.rows * tile.down for tile in (block_tile, warp_tile))
+    sheet = Page(TOP + height + MARGIN, title=kernel.name)
     sheet.text(block_tile.x, TOP - LINE - 10, notes[0], SMALL)
     sheet.text(warp_tile.x, TOP - LINE - 10, notes[1], SMALL)
     sheet.text(warp_tile.x, TOP - 10, notes[2] + ", framed", SMALL)
@@ -71,8 +70,8 @@ def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
 
 def rectangles(values: np.ndarray) -> Iterator[tuple[tuple[int, int, int, int], int]]:
     """Yield (row, column, height, width) and the value of each rectangle, cut wherever any row or column changes."""
-    down = [0, *(np.flatnonzero((values[1:] != values[:-1]).any(axis=1)) + 1), len(values)]
-    across = [0, *(np.flatnonzero((values[:, 1:] != values[:, :-1]).any(axis=0)) + 1), len(values.T)]
+    down = [0, *(np.flatnonzero((values[1:] != values[:-1]).any(axis=1)) + 1).tolist(), len(values)]
+    across = [0, *(np.flatnonzero((values[:, 1:] != values[:, :-1]).any(axis=0)) + 1).tolist(), len(values.T)]
     for top, bottom in pairwise(down):
         for left, right in pairwise(across):
             yield (top, left, bottom - top, right - left), int(values[top, left])

@@ -17,14 +17,16 @@ from ..errors import ArgumentError, SimulationFault
 from ..kernel import Kernel
 from ..simulation import Run, simulate
 from ..simulator.batch import Access, Event
-from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, Figure, Page
+from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, Figure, Page
 from .player import WIDTH, Control, Layer, Player
 
 FREE, COMING, THERE, READ = range(4)
 """What a stage is: nobody's, waited for, complete, or read."""
 FILLS = {COMING: ORANGE, THERE: PALE, READ: BLUE}
-NAMES = {COMING: "pair {} on the way", THERE: "pair {} is there", READ: "pair {} is read"}
+NAMES = {FREE: "free", COMING: "pair {} on the way", THERE: "pair {} is there", READ: "pair {} is read"}
 TILES, FULL, EMPTY = "tiles", "full", "empty"
+LEAVES = {f"go on {FULL}": THERE, "read": READ, "multiply": READ, f"arrive {EMPTY}": FREE}
+"""What a stage is after what is done with it alone."""
 OPERANDS, REGISTERS = ("A", "B"), "registers"
 ROW, PITCH = 22, 26  # height of a stage's bar, and from one to the next
 TOP = 4 * LINE
@@ -125,13 +127,12 @@ def pipeline(
     ArgumentError
         A kernel does nothing with the stages.
     """
-    films, faults = [], []
     found = [_tried(kernel, A, B) for kernel in kernels.values()]
     registers = not any(event.kind in ("copy", "commit copies") for left in found for event in left.events)
-    for kernel, left in zip(kernels.values(), found, strict=True):
-        films.append(list(_steps(left, rings, stages, registers)))
-        faults.append(left if isinstance(left, SimulationFault) else None)
-        if all(step.stage not in range(stages) for step in films[-1]):
+    films = [list(_steps(left, rings, stages, registers)) for left in found]
+    faults = [left if isinstance(left, SimulationFault) else None for left in found]
+    for kernel, film in zip(kernels.values(), films, strict=True):
+        if all(step.stage not in range(stages) for step in film):
             raise ArgumentError("rings", f"places that {kernel.name} does nothing with", "those of its stages")
     most = max(len(film) + (fault is not None) for film, fault in zip(films, faults, strict=True))
     names = [*map(str, range(stages)), *[REGISTERS] * registers]
@@ -164,13 +165,10 @@ def _tried(kernel: Kernel, A: np.ndarray, B: np.ndarray) -> Run | SimulationFaul
 
 def _steps(left: Run | SimulationFault, rings: Sequence[Ring], stages: int, registers: bool) -> Iterator[_Step]:
     """Yield what the block does with its stages and registers, the same thing in a row as one step."""
-    events, at, happened = left.events, 0, []
-    for number, access in enumerate(left.trace):
-        while at < len(events) and events[at].before <= number:
-            happened.append(events[at])
-            at += 1
-        happened.append(access)
-    steps = [step for what in (*happened, *events[at:]) if (step := _step(what, rings, stages, registers))]
+    happened = [(event.before, 0, event) for event in left.events]
+    happened += [(number, 1, access) for number, access in enumerate(left.trace)]
+    happened.sort(key=lambda what: what[:2])
+    steps = [step for *_, what in happened if (step := _step(what, rings, stages, registers))]
     for _, same in groupby(steps, key=lambda step: (step.does, step.stage)):
         first, *others = same
         threads = [first.threads, *(step.threads for step in others)]
@@ -224,12 +222,8 @@ def _states(film: Sequence[_Step], rows: int, registers: bool) -> Iterator[list[
             for stage in (stage for group in groups[: len(groups) - step.pending] for stage in group):
                 state[stage] = THERE if state[stage] == COMING else state[stage]
             groups = groups[len(groups) - step.pending :]
-        elif step.does == f"go on {FULL}":
-            state[step.stage] = THERE
-        elif step.does in ("read", "multiply"):
-            state[step.stage] = READ
-        elif step.does == f"arrive {EMPTY}":
-            state[step.stage] = FREE
+        elif step.does in LEAVES:
+            state[step.stage] = LEAVES[step.does]
         elif step.does == "barrier":
             state = [FREE if was == READ else was for was in state]
             if registers:
@@ -243,8 +237,7 @@ def _lines(fault: SimulationFault | None) -> list[str]:
 
 
 def _frame(rows: _Rows) -> Figure:
-    sheet = Page(rows.tall, WIDTH)
-    sheet.text(MARGIN, LINE, "Stages", TITLE, weight="bold")
+    sheet = Page(rows.tall, WIDTH, "Stages")
     for x, fill, text in ((92, ORANGE, "coming"), (172, PALE, "there"), (242, BLUE, "read")):
         sheet.boxes([(x, LINE - 12, 12, 12)], fill)
         sheet.text(x + 17, LINE, text, SMALL)
@@ -258,7 +251,7 @@ def _bars(states: Sequence[Sequence[tuple[int, int]]], rows: _Rows) -> Figure:
     sheet = Page(rows.tall, WIDTH)
     for step, stages in enumerate(states):
         for i, (state, _) in enumerate(stages):
-            if state != FREE:
+            if state in FILLS:
                 sheet.boxes([(rows.left + step * rows.width, TOP + i * PITCH, rows.width, ROW)], FILLS[state])
     return sheet.finish("")
 
@@ -281,7 +274,7 @@ def _words(
             sheet.text(MARGIN, bottom + (i + 1) * 18, line, SMALL)
         return sheet.finish(f"The simulator stops here: {fault}.")
     each = "; ".join(
-        f"{name if name == REGISTERS else 'stage ' + name}: " + (NAMES[state].format(tile) if state != FREE else "free")
+        f"{name if name == REGISTERS else 'stage ' + name}: {NAMES[state].format(tile)}"
         for (state, tile), name in zip(stages, rows.names, strict=True)
     )
     return sheet.finish(f"{step.who}, line {step.line}: {step.words}. {each[0].upper()}{each[1:]}.")

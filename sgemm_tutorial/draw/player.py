@@ -11,9 +11,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 from ..errors import ArgumentError
@@ -190,7 +189,7 @@ class Player:
     Raises
     ------
     ArgumentError
-        The name is none, or a layer hangs on a control that isn't there.
+        The name is none, or a layer hangs on a control or a value that isn't there.
     """
 
     name: str
@@ -205,16 +204,11 @@ class Player:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ArgumentError("name", repr(self.name), "lower-case letters and hyphens")
+        values = {i: range(len(control.values)) for i, control in enumerate(self.controls)}
         for layer in (layer for panel in self.panels for layer in panel):
-            controls = {on for on in layer.on if not (self.computed and isinstance(on, str))}
-            if not controls <= set(range(len(self.controls))):
-                raise ArgumentError("panels", f"a layer on controls {list(layer.on)}", f"{len(self.controls)} or fewer")
-            for state in layer.figures:
-                if len(state) != len(layer.on) or any(
-                    on in controls and at not in range(len(self.controls[on].values))
-                    for at, on in zip(state, layer.on, strict=True)
-                ):
-                    raise ArgumentError("panels", f"a layer with a state {state}", f"one of controls {list(layer.on)}")
+            for on, at in (pair for state in layer.figures for pair in zip(layer.on, state, strict=True)):
+                if at not in values.get(on, ()) and not (self.computed and isinstance(on, str)):
+                    raise ArgumentError("panels", f"a layer with value {at} of {on!r}", "controls and their values")
 
     def __repr__(self) -> str:
         return f"<Player: {self.title}>"
@@ -243,10 +237,9 @@ class Player:
         }
         if self.computed:
             data["computed"] = {"script": self.computed.script, "data": self.computed.data}
-        if self.picks:
-            data["picks"] = [dataclasses.asdict(pick) for pick in self.picks]
-        if self.areas:
-            data["areas"] = [dataclasses.asdict(area) for area in self.areas]
+        for name, parts in (("picks", self.picks), ("areas", self.areas)):
+            if parts:
+                data[name] = [dataclasses.asdict(part) for part in parts]
         if self.preset:
             states = {_key(of): list(sets) for of, sets in self.preset.states.items()}
             data["preset"] = {"of": list(self.preset.of), "sets": list(self.preset.sets), "states": states}
@@ -275,20 +268,14 @@ def film(
     return Player(name, title, [Control("Step", steps, "step", start)], panels, picks=picks)
 
 
-def _drawn(panel: Sequence[Layer], values: Mapping[int | str, int | str]) -> Iterator[Figure]:
-    for layer in panel:
-        key = tuple(values.get(on) for on in layer.on)
-        if key in layer.figures:
-            yield layer.figures[key]
-
-
 def _stacked(panel: Sequence[Layer], values: Mapping[int | str, int | str]) -> Figure:
     """Return a panel's figures, which are of one size, as one, with what is computed for its names."""
 
     def filled(text: str) -> str:
         return _COMPUTED.sub(lambda found: _shown(values.get(found[1], found[0])), text)
 
-    figures = list(_drawn(panel, values))
+    drawn = [layer.figures.get(tuple(values.get(on) for on in layer.on)) for layer in panel]
+    figures = [figure for figure in drawn if figure]
     alt = " ".join(filled(figure.alt) for figure in figures if figure.alt)
     return Figure(alt, figures[0].width, figures[0].height, "".join(filled(figure.body) for figure in figures))
 
@@ -303,7 +290,6 @@ def _key(state: Sequence[int]) -> str:
 
 def _packed(panel: Sequence[Layer]) -> dict:
     """Return a panel's elements, and of each layer and state their numbers, as starts and lengths of runs."""
-    number = count()
     seen: dict[str, int] = {}
     layers = []
     for layer in panel:
@@ -311,12 +297,11 @@ def _packed(panel: Sequence[Layer]) -> dict:
         for key, figure in layer.figures.items():
             runs: list[int] = []
             for element in _ELEMENT.findall(figure.body):
-                if element not in seen:
-                    seen[element] = next(number)
-                if runs and runs[-2] + runs[-1] == seen[element]:
+                number = seen.setdefault(element, len(seen))
+                if runs and runs[-2] + runs[-1] == number:
                     runs[-1] += 1
                 else:
-                    runs += [seen[element], 1]
+                    runs += [number, 1]
             states[_key(key)] = [figure.alt, *runs]
         layers.append({"on": list(layer.on), "states": states})
     return {"elements": list(seen), "layers": layers}

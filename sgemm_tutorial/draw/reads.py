@@ -10,13 +10,12 @@ import numpy as np
 
 from ..accesses import WORD, Request, plural, requests
 from ..errors import ArgumentError
-from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
-from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, TITLE, Figure, Page
+from .figure import BLUE, INK, LINE, MARGIN, PALE, SMALL, Figure, Page
 from .player import WIDTH, Layer, Player, film
 from .requests import served
-from .warp import in_words, lane_colour
+from .warp import in_words, lane_boxes, lanes_of, stretches, word_colour
 
 PITCH = (WIDTH - 2 * MARGIN) / BANKS
 LANES_AT, ROWS_AT = 4 * LINE + 24, 5 * LINE + 13  # pixels from the top
@@ -66,9 +65,10 @@ def warp_reads(
         longest |= Counter(totals)
     if not predicted:
         del longest["requests"]  # the steps count them
-    for run, of, depth, at in zip(runs, asked, depths, zip(*(places for _, places in steps), strict=True), strict=True):
-        expected = predicted[len(panels)] if predicted else {}
-        pictures = _pictures(of, depth, expected, longest, rows, height)
+    places = zip(*(places for _, places in steps), strict=True)
+    in_all = predicted or [{} for _ in runs]
+    for run, of, depth, at, expected in zip(runs, asked, depths, places, in_all, strict=True):
+        pictures = list(_pictures(of, depth, expected, longest, rows, height))
         frames = {(step,): pictures[place] for step, place in enumerate(at)}
         panels.append([Layer((), {(): frame(run.kernel.name, rows, height)}), Layer((0,), frames)])
     names = " and of ".join(run.kernel.name for run in runs)
@@ -112,20 +112,16 @@ def in_rows(r: Request) -> tuple[list[tuple[int, int, list[int]]], int]:
     if r.space == "shared":
         words = served(r)
     else:
-        of: defaultdict[int, list[int]] = defaultdict(list)
-        for lane, mine in zip(r.lanes.tolist(), r.words.tolist(), strict=True):
-            for word in mine:
-                of[word].append(lane)
-        line = {line: row for row, line in enumerate(sorted({word // BANKS for word in of}))}
-        words = [(line[word // BANKS], word, lanes) for word, lanes in sorted(of.items())]
+        of = lanes_of(r.lanes, r.words)
+        line = {line: row for row, line in enumerate(dict.fromkeys(word // BANKS for word in of))}
+        words = [(line[word // BANKS], word, lanes) for word, lanes in of.items()]
     return words, 1 + max(row for row, _, _ in words)
 
 
 def frame(title: str, rows: int, height: float) -> Figure:
     """Draw what stands still in pictures of requests that have up to so many rows, so many pixels high."""
     bottom = ROWS_AT + rows * height
-    sheet = Page(under(rows, height), WIDTH)
-    sheet.text(MARGIN, LINE, title, TITLE, weight="bold")
+    sheet = Page(under(rows, height), WIDTH, title)
     for lane in (8, 16, 24, 31):
         sheet.text(MARGIN + PITCH * (lane + 0.5), LANES_AT - 20, str(lane), SMALL, "center")
     sheet.text(MARGIN, LANES_AT - 20, "lane 0", SMALL)
@@ -150,13 +146,12 @@ def _pictures(
     longest: Mapping[str, int],
     rows: int,
     height: float,
-) -> list[Figure]:
+) -> Iterator[Figure]:
     """Draw each request, and what has been asked for so far beside what is predicted in all.
 
     `longest` says which number is a bar as wide as the picture, the same in all pictures side by side.
     """
     so_far: Counter[str] = Counter()
-    found = []
     for r, k in zip(of, depths, strict=True):
         so_far += _totals([r])
         sheet = Page(under(rows, height), WIDTH)
@@ -168,10 +163,8 @@ def _pictures(
         sheet.text(MARGIN, y, f"each row: {row}", SMALL)
         for noun in longest:
             y += LINE
-            sheet.text(MARGIN, y - 2, _sum(so_far, predicted, noun), SMALL)
-            _bar(sheet, y + 3, so_far[noun] / longest[noun], predicted.get(noun, 0) / longest[noun])
-        found.append(sheet.finish(f"{r.kernel}, k = {k}: {in_words(r)}"))
-    return found
+            _progress(sheet, y, noun, so_far[noun], predicted.get(noun, 0), longest[noun])
+        yield sheet.finish(f"{r.kernel}, k = {k}: {in_words(r)}")
 
 
 def _totals(of: Sequence[Request]) -> Counter[str]:
@@ -181,28 +174,19 @@ def _totals(of: Sequence[Request]) -> Counter[str]:
     return +Counter(requests=len(of), sectors=sectors, wavefronts=wavefronts)
 
 
-def _bar(sheet: Page, top: float, part: float, outline: float) -> None:
-    """Draw a bar as wide as parts of the picture say: filled so far, in outline as far as predicted."""
-    width = WIDTH - 2 * MARGIN
-    sheet.boxes([(MARGIN, top, part * width, 5)], BLUE)
-    if outline:
-        sheet.boxes([(MARGIN, top, outline * width, 5)], edgecolor=INK, linewidth=0.7)
-
-
-def _sum(so_far: Mapping[str, int], predicted: Mapping[str, int], noun: str) -> str:
-    """Say how many there have been, and of how many."""
-    number = plural(so_far[noun], noun[:-1]) + " so far"
-    return f"{number}, {predicted[noun]:,} predicted in all" if noun in predicted else number
+def _progress(sheet: Page, y: float, noun: str, so_far: int, predicted: int, longest: int) -> None:
+    """Write how many there have been, of how many if that is predicted, and draw both as a bar and its outline."""
+    width = (WIDTH - 2 * MARGIN) / longest
+    of = f", {predicted:,} predicted in all" if predicted else ""
+    sheet.text(MARGIN, y - 2, f"{plural(so_far, noun[:-1])} so far{of}", SMALL)
+    sheet.boxes([(MARGIN, y + 3, so_far * width, 5)], BLUE)
+    if predicted:
+        sheet.boxes([(MARGIN, y + 3, predicted * width, 5)], edgecolor=INK, linewidth=0.7)
 
 
 def draw_request(sheet: Page, r: Request, height: float) -> None:
     """Draw the lanes that take part, and the words they want in rows of 128 bytes."""
-    for lane in range(WARP):
-        box = (MARGIN + PITCH * lane + 1, LANES_AT - 14, PITCH - 2, 14)
-        if lane in r.lanes:
-            sheet.boxes([box], lane_colour(lane))
-        else:
-            sheet.boxes([box], edgecolor=INK, linewidth=0.8)
+    lane_boxes(sheet, LANES_AT, 14, 2, r)
     words, rows = in_rows(r)
     if r.space == "global":
         per_sector = SECTOR // WORD
@@ -228,12 +212,5 @@ def draw_request(sheet: Page, r: Request, height: float) -> None:
             (MARGIN + PITCH * (first % BANKS) + 1, ROWS_AT + row * height + 1, PITCH * count - 2, height - 2)
             for first, count in stretches(mine)
         ]
-        sheet.boxes(boxes, lane_colour(of[0]) if len(of) == 1 else INK)
+        sheet.boxes(boxes, word_colour(of))
     sheet.boxes([(MARGIN, ROWS_AT, WIDTH - 2 * MARGIN, rows * height)], edgecolor=INK, linewidth=0.8)
-
-
-def stretches(words: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield, of words in ascending order, the first of each consecutive few and how many they are."""
-    numbers = np.array(words)
-    for few in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1):
-        yield int(few[0]), len(few)

@@ -13,8 +13,8 @@ from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
 from ..simulator.counting import BANKS, SECTOR
-from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, WIDTH, Box, Figure, Page
-from .warp import in_words, key_to_shared, lane_colour, lane_row, paint
+from .figure import INK, LINE, MARGIN, PALE, SMALL, WIDTH, Box, Figure, Page
+from .warp import in_words, key_to_shared, lane_colour, lane_row, lanes_of, paint, stretches, word_colour
 
 LANES_AT = 5 * LINE  # pixels from the top
 
@@ -39,14 +39,14 @@ def address_line(
     """
     r = _in_space("global", request(run, line, kind, array, warp, step, block))
     sectors = np.unique(r.offsets // SECTOR)
-    runs = np.split(sectors, np.flatnonzero(np.diff(sectors) > 1) + 1)
+    runs = list(stretches(sectors))
     gap = 6 if len(runs) > 8 else 24
     width = min(72.0, (WIDTH - 2 * MARGIN - gap * (len(runs) - 1)) / len(sectors))
     x = (WIDTH - width * len(sectors) - gap * (len(runs) - 1)) / 2
     left: dict[int, float] = {}
-    for stretch in runs:
-        for sector in stretch:
-            left[int(sector)], x = x, x + width
+    for first, count in runs:
+        for sector in range(first, first + count):
+            left[sector], x = x, x + width
         x += gap
     top, height = LANES_AT + 118, 26
     scale = width / SECTOR
@@ -55,8 +55,7 @@ def address_line(
         byte = element * r.element
         return [(left[byte // SECTOR] + byte % SECTOR * scale, top, count * r.element * scale, height)]
 
-    sheet = Page(top + height + 3 * LINE + 8)
-    _head(sheet, r, step)
+    sheet = _page(top + height + 3 * LINE + 8, r, step)
     middles = lane_row(sheet, LANES_AT, r)
     frames = [(x, top, width, height) for x in left.values()]
     sheet.boxes(frames, PALE)
@@ -65,7 +64,7 @@ def address_line(
         sheet.lines([[(middle, LANES_AT), (x + across / 2, top)]], lane_colour(lane), linewidth=1.2)
     paint(sheet, r, place)
     sheet.boxes(frames, edgecolor=INK)
-    starts = [int(stretch[0]) * SECTOR for stretch in runs]
+    starts = [first * SECTOR for first, _ in runs]
     _addresses(sheet, top + height + LINE, frames, starts, int(sectors[-1] + 1) * SECTOR - 1)
     asked = len(np.unique(r.elements)) * r.element
     sum_up = f"{asked:,} bytes asked for, {len(sectors) * SECTOR:,} bytes in the sectors touched"
@@ -97,22 +96,16 @@ def banks(
     wanted = served(r)
     rows = 1 + max(row for row, _, _ in wanted)
     pitch, top, height = (WIDTH - 2 * MARGIN) / BANKS, LANES_AT + 120, 22 if rows <= 8 else 14
-
-    def place(row: int, bank: int) -> Box:
-        return MARGIN + pitch * bank, top + row * height, pitch, height
-
-    sheet = Page(top + rows * height + 2 * LINE + 4)
-    _head(sheet, r, step)
+    sheet = _page(top + rows * height + 2 * LINE + 4, r, step)
     middles = lane_row(sheet, LANES_AT, r)
-    columns = [place(0, bank) for bank in range(BANKS)]
-    sheet.boxes([(x, y, width, rows * height) for x, y, width, _ in columns], edgecolor=(INK, 0.35), linewidth=0.7)
+    columns = [(MARGIN + pitch * bank, top, pitch, rows * height) for bank in range(BANKS)]
+    sheet.boxes(columns, edgecolor=(INK, 0.35), linewidth=0.7)
     sheet.text(MARGIN, top + rows * height + 17, "bank 0", SMALL)
     for bank in (8, 16, 24, 31):
         sheet.text(columns[bank][0] + pitch / 2, top + rows * height + 17, str(bank), SMALL, "center")
     for row, word, lanes in wanted:
-        x, y, *_ = place(row, word % BANKS)
-        colour = lane_colour(lanes[0]) if len(lanes) == 1 else INK
-        sheet.boxes([(x + 1.5, y + 1.5, pitch - 3, height - 3)], colour)
+        x, y = columns[word % BANKS][0], top + row * height
+        sheet.boxes([(x + 1.5, y + 1.5, pitch - 3, height - 3)], word_colour(lanes))
     for lane, middle, words in zip(r.lanes, middles, r.words, strict=True):
         x = MARGIN + pitch * (np.mean(words % BANKS) + 0.5)
         sheet.lines([[(middle, LANES_AT), (x, top)]], lane_colour(lane), linewidth=1.2)
@@ -139,14 +132,10 @@ def _by_group(r: Request, group: int) -> Iterator[tuple[int, int, list[int]]]:
     """Yield each word, its wavefront and its lanes, where so many lanes are served together."""
     done = 0
     for first in range(0, WARP, group):
-        wanted: dict[int, list[int]] = {}
-        for lane, words in zip(r.lanes.tolist(), r.words.tolist(), strict=True):
-            if first <= lane < first + group:
-                for word in words:
-                    wanted.setdefault(word, []).append(lane)
+        together = (first <= r.lanes) & (r.lanes < first + group)
         of_bank: Counter[int] = Counter()
-        for word in sorted(wanted):
-            yield done + of_bank[word % BANKS], word, wanted[word]
+        for word, lanes in lanes_of(r.lanes[together], r.words[together]).items():
+            yield done + of_bank[word % BANKS], word, lanes
             of_bank[word % BANKS] += 1
         done += max(of_bank.values(), default=0)
 
@@ -158,12 +147,13 @@ def _in_space(space: str, r: Request) -> Request:
     return r
 
 
-def _head(sheet: Page, r: Request, step: int) -> None:
-    """Write which request this is and what it costs."""
-    sheet.text(MARGIN, LINE, f"{r.kernel}: {r.array} {r.kind}, line {r.line}", TITLE, weight="bold")
+def _page(height: float, r: Request, step: int) -> Page:
+    """Return a page on which stands which request this is and what it costs."""
+    sheet = Page(height, title=f"{r.kernel}: {r.array} {r.kind}, line {r.line}")
     sheet.text(MARGIN, 2 * LINE + 2, f"block {r.block}, warp {r.warp}, step {step}: {r.cost}")
     if len(np.unique(r.elements)) < r.elements.size:
         key_to_shared(sheet, WIDTH - MARGIN - 196, 2 * LINE + 2)
+    return sheet
 
 
 def _addresses(sheet: Page, y: float, frames: list[Box], starts: list[int], end: int) -> None:

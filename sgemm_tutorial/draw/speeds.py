@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
-import numpy as np
 
 from ..errors import ArgumentError
-from ..records.timings import Point, Record
-from .charts import COLOURS, CUBLAS, DASHES, Plot, short, speeds_of, ticks
-from .figure import INK, LINE, MARGIN, SMALL, TITLE, Figure, Page
+from ..records.timings import Record
+from .charts import CUBLAS, Plot, cublas_speeds, short, speeds_of, style, ticks
+from .figure import INK, LINE, MARGIN, SMALL, Figure, Page
 from .player import WIDTH, Control, Layer, Pick, Player, looked_up
 
 HEIGHT = 432
@@ -55,35 +53,41 @@ def speeds(
         raise ArgumentError("records", f"sizes {by_card}", "the same sizes on all cards")
     if size not in sizes:
         raise ArgumentError("size", str(size), f"one of {', '.join(map(str, sizes))}")
-    points = {(c, point.kernel, point.M): point for c, record in enumerate(records.values()) for point in record.points}
-    curves = [CUBLAS, *sorted({kernel for _, kernel, _ in points})]
-    measured = {(c, kernel): _measured(points, c, kernel, sizes) for c in range(len(cards)) for kernel in curves}
+    measured = [_measured(record, sizes) for record in records.values()]
+    curves = [CUBLAS, *sorted({point.kernel for record in records.values() for point in record.points})]
     models = list(dict.fromkeys(model for model, _, _ in computed))
     most = max(
-        *(best for line in measured.values() for *_, best in line),
+        *(best for lines, _ in measured for line in lines.values() for *_, best in line),
         *(rate for line in computed.values() for _, rate in line),
     )
-    chart = _Chart(sizes, most)
+
+    def plot(title: str = "") -> Plot:
+        """Return axes for all that the player can show: each figure holds a part of it."""
+        return Plot(title, (), (sizes[0], sizes[-1]), (0, most), width=WIDTH, height=HEIGHT)
+
     left = [
-        Layer((), {(): chart.axes()}),
-        Layer((SIZE,), {(place,): chart.cursor(n) for place, n in enumerate(sizes)}),
+        Layer((), {(): _axes(plot("TFLOP/s by size"), sizes[-1], most)}),
+        Layer((SIZE,), {(place,): _cursor(plot(), n) for place, n in enumerate(sizes)}),
     ]
     right = [Layer((), {(): _head()})]
     for i, kernel in enumerate(curves):
         switch = FIRST + i
-        lines = {(c, 1): chart.curve(i, kernel, line) for (c, of), line in measured.items() if of == kernel and line}
+        drawn = {
+            (c, 1): _curve(plot(), i, kernel, lines[kernel]) for c, (lines, _) in enumerate(measured) if kernel in lines
+        }
         beside = {
-            (models.index(model) + 1, cards.index(card), 1): chart.computed(i, line)
+            (models.index(model) + 1, cards.index(card), 1): _computed(plot(), i, line)
             for (model, card, of), line in computed.items()
             if of == kernel
         }
-        left += [Layer((CARD, switch), lines), Layer((MODEL, CARD, switch), beside)]
+        left += [Layer((CARD, switch), drawn), Layer((MODEL, CARD, switch), beside)]
         right.append(Layer((switch,), {(1,): _row(i, kernel)}))
     texts = {
-        (place, c): {"size": n} | {_place(i): _said(points, c, kernel, n) for i, kernel in enumerate(curves)}
+        (place, c): {"size": n} | {_place(i): said.get((kernel, n), "not recorded") for i, kernel in enumerate(curves)}
         for place, n in enumerate(sizes)
-        for c in range(len(cards))
+        for c, (_, said) in enumerate(measured)
     }
+    places = [(round(plot().x(n), 1), place) for place, n in enumerate(sizes)]
     return Player(
         name,
         "Speed by size, and what was measured at one of the sizes",
@@ -95,89 +99,53 @@ def speeds(
         ],
         [left, right],
         looked_up(((SIZE, CARD), texts)),
-        picks=[Pick(0, SIZE, "x", chart.places)],
+        picks=[Pick(0, SIZE, "x", places)],
     )
 
 
 def _measured(
-    points: Mapping[tuple[int, str, int], Point], card: int, kernel: str, sizes: Sequence[int]
-) -> list[tuple[float, ...]]:
-    """Return sizes and TFLOP/s as recorded, in the median, at the 90th and at the 10th percentile of time."""
-    if kernel == CUBLAS:
-        return [(n, *_cublas(points, card, n)) for n in sizes]
-    return [(n, *speeds_of(points[card, kernel, n])) for n in sizes if (card, kernel, n) in points]
+    record: Record, sizes: Sequence[int]
+) -> tuple[dict[str, list[tuple[float, ...]]], dict[tuple[str, int], str]]:
+    """Return what was measured of each kernel and of cuBLAS, as numbers and in words.
 
-
-def _cublas(points: Mapping[tuple[int, str, int], Point], card: int, size: int) -> list[float]:
-    """Return what cuBLAS reached beside the kernels, in the median of these measurements."""
-    beside = [speeds_of(point, "cublas_") for (c, _, n), point in points.items() if (c, n) == (card, size)]
-    return np.median(beside, axis=0).tolist()
-
-
-def _said(points: Mapping[tuple[int, str, int], Point], card: int, kernel: str, size: int) -> str:
-    """Say what was measured at a size: TFLOP/s, their spread, and the share of cuBLAS in the same run."""
-    if kernel == CUBLAS:
-        rate, low, high = _cublas(points, card, size)
-        return f"{short(rate)} ({short(low)}–{short(high)})"
-    if (card, kernel, size) not in points:
-        return "not recorded"
-    point = points[card, kernel, size]
-    rate, low, high = speeds_of(point)
-    return f"{short(rate)} ({short(low)}–{short(high)}), {point.percent_of_cublas:.1f}%"
-
-
-@dataclass(frozen=True)
-class _Chart:
-    """Axes for all that the player can show: each figure holds a part of it.
-
-    Attributes
-    ----------
-    sizes : sequence of int
-    most : float
-        The highest TFLOP/s.
+    By name: sizes and TFLOP/s in the median, low and high. By name and size: the same in words, for a kernel with its
+    share of cuBLAS in the same run.
     """
+    lines, said = defaultdict(list), {}
+    for n in sizes:
+        beside = [point for point in record.points if n == point.M]
+        rates = {CUBLAS: cublas_speeds(beside)} | {point.kernel: speeds_of(point) for point in beside}
+        shares = {point.kernel: f", {point.percent_of_cublas:.1f}%" for point in beside}
+        for kernel, (rate, low, high) in rates.items():
+            lines[kernel].append((n, rate, low, high))
+            said[kernel, n] = f"{short(rate)} ({short(low)}–{short(high)}){shares.get(kernel, '')}"
+    return lines, said
 
-    sizes: Sequence[int]
-    most: float
 
-    def axes(self) -> Figure:
-        plot = self._plot()
-        plot.title("TFLOP/s by size")
-        plot.x_ticks(range(1024, self.sizes[-1] + 1, 1024))
-        plot.y_ticks(ticks(0, self.most, 6, (1, 2, 5, 10)))
-        plot.notes("Bands: 10–90%. Thin lines: computed.")
-        return plot.sheet.finish("TFLOP/s by size, M = N = K.")
+def _axes(plot: Plot, last: int, most: float) -> Figure:
+    plot.ticks(range(1024, last + 1, 1024), ticks(0, most, 6, (1, 2, 5, 10)))
+    return plot.finish("TFLOP/s by size, M = N = K.", "Bands: 10–90%. Thin lines: computed.")
 
-    def cursor(self, size: int) -> Figure:
-        plot = self._plot()
-        plot.sheet.lines([[(plot.x(size), plot.top), (plot.x(size), plot.bottom)]], (INK, 0.6))
-        return plot.sheet.finish("")
 
-    def curve(self, number: int, name: str, line: Sequence[tuple[float, ...]]) -> Figure:
-        plot = self._plot()
-        plot.band([(n, low, high) for n, _, low, high in line], _style(number)[0])
-        plot.line([(n, rate) for n, rate, *_ in line], *_style(number))
-        (first, start, *_), (last, end, *_) = line[0], line[-1]
-        return plot.sheet.finish(f"{name} from {short(start)} at {first:,} to {short(end)} at {last:,}.")
+def _cursor(plot: Plot, size: int) -> Figure:
+    plot.sheet.lines([[(plot.x(size), plot.top), (plot.x(size), plot.bottom)]], (INK, 0.6))
+    return plot.sheet.finish("")
 
-    def computed(self, number: int, line: Line) -> Figure:
-        plot = self._plot()
-        plot.sheet.lines([[(plot.x(n), plot.y(rate)) for n, rate in line]], _style(number)[0])
-        return plot.sheet.finish("")
 
-    @property
-    def places(self) -> list[tuple[float, int]]:
-        """Where the sizes are, from left to right, and which."""
-        plot = self._plot()
-        return [(round(plot.x(size), 1), i) for i, size in enumerate(self.sizes)]
+def _curve(plot: Plot, number: int, name: str, line: Sequence[tuple[float, ...]]) -> Figure:
+    plot.curve("", line, *_style(number))
+    (first, start, *_), (last, end, *_) = line[0], line[-1]
+    return plot.sheet.finish(f"{name} from {short(start)} at {first:,} to {short(end)} at {last:,}.")
 
-    def _plot(self) -> Plot:
-        return Plot(Page(HEIGHT, WIDTH), (), (self.sizes[0], self.sizes[-1]), (0, self.most))
+
+def _computed(plot: Plot, number: int, line: Line) -> Figure:
+    plot.sheet.lines([[(plot.x(n), plot.y(rate)) for n, rate in line]], _style(number)[0])
+    return plot.sheet.finish("")
 
 
 def _style(number: int) -> tuple[str, Sequence[float]]:
     """Return a curve's colour and dashes; the first is cuBLAS's."""
-    return (COLOURS[(number - 1) % len(COLOURS)], DASHES[(number - 1) // len(COLOURS)]) if number else (INK, DASHES[0])
+    return style(number - 1) if number else (INK, ())
 
 
 def _place(number: int) -> str:
@@ -186,8 +154,7 @@ def _place(number: int) -> str:
 
 
 def _head() -> Figure:
-    sheet = Page(HEIGHT, WIDTH)
-    sheet.text(MARGIN, LINE, "M = N = K = {size}", TITLE, weight="bold")
+    sheet = Page(HEIGHT, WIDTH, "M = N = K = {size}")
     sheet.text(MARGIN, 2 * LINE, "TFLOP/s (10th to 90th percentile),", SMALL)
     sheet.text(MARGIN, 3 * LINE - 4, "and percent of cuBLAS", SMALL)
     return sheet.finish("At {size}, TFLOP/s, 10th to 90th percentile, and percent of cuBLAS:")

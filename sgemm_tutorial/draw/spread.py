@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ..errors import ArgumentError
-from .figure import BLUE, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, WIDTH, Figure, Page, room
+from .charts import scale
+from .figure import BLUE, INK, LINE, MARGIN, ORANGE, SMALL, WIDTH, Figure, Page, room
 
 TICKS = (10, 25, 50, 70, 80, 90, 100, 110, 125, 150, 200, 300, 500, 1000)
 PITCH = 34
@@ -33,12 +34,8 @@ def spread(title: str, groups: Mapping[str, Sequence[float]], note: str) -> Figu
     left, right = MARGIN + max(room(name, SMALL) for name in groups) + 12, WIDTH - MARGIN - 120
     top = 3 * LINE
     bottom = top + PITCH * len(groups)
-
-    def x(value: float) -> float:
-        return left + (right - left) * math.log(value / low) / math.log(high / low)
-
-    sheet = Page(bottom + 3 * LINE)
-    sheet.text(MARGIN, LINE, title, TITLE, weight="bold")
+    x = scale(low, high, left, right, log=True)
+    sheet = Page(bottom + 3 * LINE, title=title)
     sheet.text(right + 60, top - 10, "mean", SMALL, "right")
     sheet.text(WIDTH - MARGIN, top - 10, "least", SMALL, "right")
     said, last = [], -math.inf

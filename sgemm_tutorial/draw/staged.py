@@ -10,11 +10,14 @@ import numpy as np
 
 from ..accesses import WORD
 from ..errors import ArgumentError
+from ..hardware import GPUS
 from ..simulation import Run
 from ..simulator.batch import Access
 
 OPERANDS = ("A", "B")
 NOTHING = -1
+SHARED_MOST = max(gpu.limits.max_shared_per_block for gpu in GPUS)
+"""Bytes."""
 STAGING = "a kernel that stages tiles of A and B in shared memory"
 
 
@@ -29,19 +32,18 @@ class Staged:
     fetched_in : list of list of int
         For each step, the tiles along K whose elements the block fetches in it: a step ends with the last read of its
         own tiles.
-    fetches : dict of str to array of bool, shape (threads, BM, BK) for A and (threads, BK, BN) for B
-        Which elements of the tile of a step a thread fetches from global memory, for shared memory.
-    reads : dict of str to array of int, shape (steps, threads, BM, BK) for A and (steps, threads, BK, BN) for B
-        How many times a thread reads an element of the tile of a step from there: the same elements in each.
-    writes : array of bool, shape (threads, BM, BN)
-        Which elements of the block's tile of C a thread writes.
+    elements : dict of str to array of bool, shape (threads, rows, columns)
+        "fetch A" and "fetch B": which elements of the tile of a step a thread fetches from global memory, for shared
+        memory. "read A" and "read B": which of them it reads from there. "write C": which elements of the block's tile
+        of C it writes.
+    reads : dict of str to array of int, shape (steps, threads)
+        How many times a thread reads elements of A, and of B, in each step.
     """
 
     origins: list[tuple[int, int]]
     fetched_in: list[list[int]]
-    fetches: dict[str, np.ndarray]
+    elements: dict[str, np.ndarray]
     reads: dict[str, np.ndarray]
-    writes: np.ndarray
 
 
 def staged(run: Run) -> Staged:
@@ -76,15 +78,11 @@ def staged(run: Run) -> Staged:
     origins = found.origins
     for block in others:
         other = _block(run, traced[block])
-        pairs = [(other.writes, found.writes)]
-        pairs += [(other.fetches[m], found.fetches[m]) for m in OPERANDS]
-        pairs += [(other.reads[m], found.reads[m]) for m in OPERANDS]
+        pairs = [(other.elements[what], ours) for what, ours in found.elements.items()]
+        pairs += [(other.reads[m], ours) for m, ours in found.reads.items()]
         if other.fetched_in != found.fetched_in or any((its != ours).any() for its, ours in pairs):
             raise ArgumentError("run", f"a block {block} that does something else", "blocks that do the same")
         origins = origins + other.origins
-    for m in OPERANDS:
-        if not ((found.reads[m] > 0) == (found.reads[m][0] > 0)).all():
-            raise ArgumentError("run", "steps that read other elements", "steps that do the same")
     return replace(found, origins=origins)
 
 
@@ -99,8 +97,11 @@ def _block(run: Run, trace: Sequence[Access]) -> Staged:
         raise ArgumentError("run", run.kernel.name, STAGING)
     row = min(int(elements.min()) // N for elements in written)
     column = min(int((elements % N).min()) for elements in written)
-    fetches = {"A": np.zeros((steps, threads, BM, BK), bool), "B": np.zeros((steps, threads, BK, BN), bool)}
-    reads = {m: np.zeros(tiles.shape, np.uint8) for m, tiles in fetches.items()}
+    shapes = {"A": (BM, BK), "B": (BK, BN)}
+    found = {
+        f"{does} {m}": np.zeros((steps, threads, *shapes[m]), bool) for does in ("fetch", "read") for m in OPERANDS
+    }
+    reads = {m: np.zeros((steps, threads), int) for m in OPERANDS}
     writes = np.zeros((threads, BM, BN), bool)
     asked, last = [], [-1] * steps  # tiles along K, and when; and when each is read for the last time
     for does, when, t, elements in uses:
@@ -117,20 +118,21 @@ def _block(run: Run, trace: Sequence[Access]) -> Staged:
             else:
                 k, columns = np.divmod(elements[mine] - M * K, N)
                 tiles, place = k // BK, (t[mine], k % BK, _within(columns - column, BN))
+            found[f"{does} {m}"][(tiles, *place)] = True
             if does == "read":
-                np.add.at(reads[m], (tiles, *place), 1)
+                np.add.at(reads[m], (tiles, t[mine]), 1)
                 for tile in np.unique(tiles):
                     last[tile] = when
             else:
-                fetches[m][(tiles, *place)] = True
                 asked += [(when, tile) for tile in np.unique(tiles).tolist()]
     fetched: list[set[int]] = [set() for _ in range(steps)]
     for when, tile in asked:
         fetched[min(sum(end < when for end in last), steps - 1)].add(tile)
-    if any((tiles != tiles[0]).any() for tiles in fetches.values()):
-        raise ArgumentError("run", "steps that fetch other elements", "steps that do the same")
-    once = {m: tiles[0] for m, tiles in fetches.items()}
-    return Staged([(row, column)], list(map(sorted, fetched)), once, reads, writes)
+    for what, of_steps in found.items():
+        if (of_steps != of_steps[0]).any():
+            raise ArgumentError("run", f"steps that {what.split()[0]} other elements", "steps that do the same")
+    elements = {what: of_steps[0] for what, of_steps in found.items()} | {"write C": writes}
+    return Staged([(row, column)], list(map(sorted, fetched)), elements, reads)
 
 
 def _uses(run: Run, trace: Sequence[Access]) -> Iterator[tuple[str, int, np.ndarray, np.ndarray]]:
@@ -144,11 +146,7 @@ def _uses(run: Run, trace: Sequence[Access]) -> Iterator[tuple[str, int, np.ndar
     most = max(sum(access.width // WORD for access in loads), 1)
     queue = np.full((run.kernel.threads, most), NOTHING)
     put, got = (np.zeros(run.kernel.threads, int) for _ in range(2))
-    held: dict[str, np.ndarray] = {}  # by word of shared memory
-    for access in trace:
-        if access.space == "shared":
-            words = int(access.offsets.max() + access.width) // WORD
-            held[access.array] = np.full(max(words, len(held.get(access.array, ()))), NOTHING)
+    held: defaultdict[str, np.ndarray] = defaultdict(lambda: np.full(SHARED_MOST // WORD, NOTHING))
     for when, access in enumerate(trace):
         ahead = np.arange(access.width // WORD)
         words = access.offsets[:, None] // WORD + ahead

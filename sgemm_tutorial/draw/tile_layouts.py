@@ -7,7 +7,7 @@ the access takes there is counted as in any simulated run.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,10 +16,11 @@ from ..accesses import WORD, Request, plural
 from ..errors import ArgumentError
 from ..simulator.counting import BANKS
 from ..simulator.memory import Violation, require_aligned
-from .figure import INK, LINE, MARGIN, PALE, SMALL, TITLE, Box, Figure, Page
+from .figure import INK, LINE, MARGIN, PALE, SMALL, Figure, Page
+from .maps import Matrix
 from .player import WIDTH, Control, Layer, Player
-from .reads import ROWS_AT, draw_request, frame, in_rows, stretches, under
-from .warp import in_words, lane_colour
+from .reads import ROWS_AT, draw_request, frame, in_rows, under
+from .warp import in_words, lanes_of, stretches, word_colour
 
 AROUND = BANKS * WORD
 """Bytes that the banks hold side by side: a line of shared memory."""
@@ -116,12 +117,9 @@ class TileAccess:
     def words(self, layout: TileLayout) -> dict[int, list[int]]:
         """Return for each word of the tile that is wanted, counted from its beginning, the lanes that want it."""
         rows, columns = self.layout.held(self.request.offsets - self.start, self.length)
-        found = defaultdict(list)
-        for byte in range(0, self.request.width, WORD):
-            places = layout.place(rows, columns + byte, self.length)
-            for lane, place in zip(self.request.lanes.tolist(), places.tolist(), strict=True):
-                found[place // WORD].append(lane)
-        return found
+        ahead = np.arange(0, self.request.width, WORD)
+        places = layout.place(rows[:, None], columns[:, None] + ahead, self.length)
+        return lanes_of(self.request.lanes, places // WORD)
 
 
 def bank_layouts(name: str, accesses: Sequence[TileAccess], layouts: Sequence[TileLayout]) -> Player:
@@ -152,7 +150,8 @@ def bank_layouts(name: str, accesses: Sequence[TileAccess], layouts: Sequence[Ti
     controls = [Control("Layout", list(map(str, layouts))), Control("Access", list(map(str, accesses)))]
     where, taken = {}, {}
     for (i, j), found in states.items():
-        where[i, j] = _tile(accesses[j], layouts[i], tall, _height(lines[j]))
+        lying = Matrix(lines[j], AROUND, LEFT, ROWS_AT, PITCH / WORD, _height(lines[j]))
+        where[i, j] = _tile(accesses[j], layouts[i], tall, lying)
         taken[i, j] = _served(accesses[j], found, most, height)
     panels = [
         [Layer((), {(): _banks(tall)}), Layer((0, 1), where)],
@@ -180,32 +179,34 @@ def _height(rows: int) -> float:
 
 
 def _banks(tall: float) -> Figure:
-    sheet = Page(tall, WIDTH)
-    sheet.text(MARGIN, LINE, "The tile over the banks", TITLE, weight="bold")
+    sheet = Page(tall, WIDTH, "The tile over the banks")
     sheet.text(MARGIN, ROWS_AT - 9, "row", SMALL)
     for bank in (0, 8, 16, 24, 31):
         sheet.text(LEFT + PITCH * (bank + 0.5), ROWS_AT - 9, str(bank), SMALL, "center")
     return sheet.finish("")
 
 
-def _tile(access: TileAccess, layout: TileLayout, tall: float, height: float) -> Figure:
-    """Draw the rows of the tile by turns in two shades, and over them the words wanted, in their lanes' colours."""
+def _tile(access: TileAccess, layout: TileLayout, tall: float, lying: Matrix) -> Figure:
+    """Draw the rows of the tile by turns in two shades, and over them the words wanted, in their lanes' colours.
+
+    `lying` is shared memory as a matrix of bytes, whose rows go once round the banks.
+    """
     pitch = access.length + layout.padding
     wanted = access.words(layout)
-    apart = next(n for n in (1, 2, 4, 8, 16, 32) if n * pitch / AROUND * height > 15)
+    apart = next(n for n in (1, 2, 4, 8, 16, 32) if n * pitch / AROUND * lying.down > 15)
     sheet = Page(tall, WIDTH)
     sheet.text(MARGIN, 2 * LINE, str(layout), weight="bold")
     sheet.text(MARGIN, 3 * LINE - 2, f"rows of {access.length} bytes, {pitch} apart", SMALL)
     for shade, first in ((PALE, 0), (PALER, 1)):
         rows = range(first, access.rows, 2)
-        sheet.boxes([box for row in rows for box in _span(row * pitch, access.length, height)], shade)
+        sheet.boxes([box for row in rows for box in lying.strips(row * pitch, access.length)], shade)
     for row in range(0, access.rows, apart):
-        sheet.text(LEFT - 8, ROWS_AT + row * pitch // AROUND * height + 12, str(row), SMALL, "right")
+        sheet.text(LEFT - 8, ROWS_AT + row * pitch // AROUND * lying.down + 12, str(row), SMALL, "right")
     of: defaultdict[str, list[int]] = defaultdict(list)
-    for word, lanes in sorted(wanted.items()):
-        of[lane_colour(lanes[0]) if len(lanes) == 1 else INK].append(word)
+    for word, lanes in wanted.items():
+        of[word_colour(lanes)].append(word)
     for colour, words in of.items():
-        sheet.boxes([box for first, n in stretches(words) for box in _span(first * WORD, n * WORD, height)], colour)
+        sheet.boxes([box for first, n in stretches(words) for box in lying.strips(first * WORD, n * WORD)], colour)
     banks = plural(len({word % BANKS for word in wanted}), "bank")
     return sheet.finish(
         f"A tile, {layout}: rows of {access.length} bytes, {pitch} apart. {access}: "
@@ -213,28 +214,17 @@ def _tile(access: TileAccess, layout: TileLayout, tall: float, height: float) ->
     )
 
 
-def _span(start: int, length: int, height: float) -> Iterator[Box]:
-    """Yield boxes for consecutive bytes: what they fill of their first line, of lines all theirs, of the last."""
-    end = start + length
-    while start < end:
-        line, byte = divmod(start, AROUND)
-        lines = max((end - start) // AROUND, 1) if byte == 0 else 1
-        stop = min(end, (line + lines) * AROUND)
-        left, right = LEFT + byte // WORD * PITCH, LEFT + (stop - (line + lines - 1) * AROUND) / WORD * PITCH
-        yield left, ROWS_AT + line * height, right - left, lines * height
-        start = stop
-
-
 def _served(access: TileAccess, found: Request | Violation, most: int, height: float) -> Figure:
     sheet = Page(under(most, height), WIDTH)
     sheet.text(MARGIN, ROWS_AT + most * height + 18, "each row: a wavefront, 32 banks", SMALL)
     sheet.text(MARGIN, ROWS_AT + most * height + 18 + LINE, str(access), SMALL)
     if isinstance(found, Violation):
-        sheet.text(MARGIN, 2 * LINE, found.kind, weight="bold")
-        sheet.text(MARGIN, 3 * LINE - 2, found.detail, SMALL)
-        return sheet.finish(f"No such access is possible: {found.kind}, {found.detail}.")
-    lost = f"{found.conflicts} lost to conflicts" if found.conflicts else "no conflict"
-    sheet.text(MARGIN, 2 * LINE, found.cost, weight="bold")
-    sheet.text(MARGIN, 3 * LINE - 2, lost, SMALL)
-    draw_request(sheet, found, height)
-    return sheet.finish(f"{in_words(found)} {lost[0].upper()}{lost[1:]}.")
+        head, note = found.kind, found.detail
+        alt = f"No such access is possible: {head}, {note}."
+    else:
+        head, note = found.cost, f"{found.conflicts} lost to conflicts" if found.conflicts else "no conflict"
+        alt = f"{in_words(found)} {note[0].upper()}{note[1:]}."
+        draw_request(sheet, found, height)
+    sheet.text(MARGIN, 2 * LINE, head, weight="bold")
+    sheet.text(MARGIN, 3 * LINE - 2, note, SMALL)
+    return sheet.finish(alt)

@@ -12,7 +12,8 @@ from ..accesses import plural
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..simulation import Run
-from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, SMALL, TITLE, Box, Figure, Page
+from .figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, SMALL, Figure, Page
+from .maps import Matrix, side_by_side
 from .owners import rectangles
 from .player import WIDTH, Area, Control, Layer, Player, looked_up
 from .staged import OPERANDS, Staged, staged
@@ -37,25 +38,15 @@ Rectangle = tuple[int, int, int, int]
 """Row, column, height and width in elements."""
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a matrix, or a tile of one, is drawn: pixels of its corner, and of an element across and down."""
-
-    x: float
-    y: float
-    across: float
-    down: float
-
-    def fill(self, areas: Sequence[Rectangle], colour: str, strength: float, *moves: str) -> str:
-        """Return SVG that fills areas, moved by "columns rows", which may be names of what is computed, and again."""
-        path = "".join(f"M{column} {row}h{width}v{height}h-{width}z" for row, column, height, width in areas)
-        where = f"translate({self.x:.5g} {self.y:.5g}) scale({self.across:.5g} {self.down:.5g})"
-        moved = "".join(f" translate({move})" for move in moves)
-        return f'<path fill="{colour}" fill-opacity="{strength:g}" transform="{where}{moved}" d="{path}"/>'
-
-    def box(self, height: int, width: int) -> Box:
-        """Return the frame of so many elements."""
-        return self.x, self.y, width * self.across, height * self.down
+MOVES = {
+    "read A": ("0 {row}",),
+    "read B": ("{column} 0",),
+    "write C": ("{column} {row}",),
+    "fetch A": ("{a column} {a row}",),
+    "fetch B": ("{b column} {b row}",),
+}
+"""By what to move a thread's share, which has the shape of others' and another place: names of what is looked up."""
+NO_MOVES: Mapping[str, tuple[str, ...]] = dict.fromkeys(MOVES, ())
 
 
 @dataclass(frozen=True)
@@ -64,29 +55,18 @@ class _Share:
 
     Attributes
     ----------
-    reads, fetches : mapping of str to list of (int, int, int, int)
-        Of the tile of A, and of B: row, column, height and width in elements.
-    writes : list of (int, int, int, int)
-        Of the tile of C.
+    areas : mapping of str to list of (int, int, int, int)
+        By what they do, as in `Staged`: row, column, height and width in elements.
     moves : mapping of str to tuple of str
-        By what to move what is read of A and B, "reads A" and so on: nothing, or the names of what is looked up.
+        Likewise, by what to move it: nothing, or names of what is looked up.
     """
 
-    reads: Mapping[str, list[Rectangle]]
-    fetches: Mapping[str, list[Rectangle]]
-    writes: list[Rectangle]
+    areas: Mapping[str, list[Rectangle]]
     moves: Mapping[str, tuple[str, ...]]
 
-
-MOVES = {
-    "reads A": ("0 {row}",),
-    "reads B": ("{column} 0",),
-    "writes": ("{column} {row}",),
-    "fetches A": ("{a column} {a row}",),
-    "fetches B": ("{b column} {b row}",),
-}
-"""A thread's, whose share has the shape of others' and another place."""
-NO_MOVES: Mapping[str, tuple[str, ...]] = dict.fromkeys(MOVES, ())
+    def fill(self, matrix: Matrix, what: str, colour: str, strength: float, *moves: str) -> str:
+        """Return SVG that fills it in a tile, or in a matrix, where that tile is moved to its place."""
+        return _fill(matrix, self.areas[what], colour, strength, *moves, *self.moves[what])
 
 
 def tile_walk(name: str, run: Run, who: str = "thread") -> Player:
@@ -133,17 +113,14 @@ class _Walk:
 
     def __init__(self, run: Run, found: Staged) -> None:
         self.kernel, self.found = run.kernel.name, found
-        self.steps, self.threads, self.BM, self.BK = found.reads["A"].shape
-        self.BN = found.writes.shape[2]
+        self.steps = len(found.fetched_in)
+        self.threads, self.BM, self.BN = found.elements["write C"].shape
+        self.BK = found.elements["read B"].shape[1]
         self.warps, self.blocks = -(-self.threads // WARP), len(found.origins)
         (self.M, self.N), self.K = run.C.shape, run.K
-        self.sizes = {"A": (self.M, self.K), "B": (self.K, self.N), "C": (self.M, self.N)}
-        self.parts = {"A": (self.BM, self.BK), "B": (self.BK, self.BN), "C": (self.BM, self.BN)}
         self.whole = _places(self.M, self.N, self.K, 96)
         self.tiles = _places(self.BM, self.BN, self.BK, min(max(3 * self.BK, 64), 128))
-        self.below = LINE + max(
-            of["C"].y + of["C"].down * rows for of, rows in ((self.whole, self.M), (self.tiles, self.BM))
-        )
+        self.below = LINE + max(C.y + C.whole[3] for *_, C in (self.whole, self.tiles))
         self.tall = round(self.below + ROWS * LINE)
 
     def areas(self) -> list[Area]:
@@ -151,24 +128,22 @@ class _Walk:
         blocks = np.empty((self.M // self.BM, self.N // self.BN), int)
         for block, (row, column) in enumerate(self.found.origins):
             blocks[row // self.BM, column // self.BN] = block
-        owner = self.found.writes.argmax(axis=0)
+        owner = self.found.elements["write C"].argmax(axis=0)
         down, across = map(_spacing, (owner, owner.T))
         return [
-            Area(0, self.whole["C"].box(*self.sizes["C"]), [BLOCK], blocks.tolist()),
-            Area(1, self.tiles["C"].box(*self.parts["C"]), [IN_BLOCK, LANE], owner[::down, ::across].tolist()),
+            Area(0, self.whole[-1].whole, [BLOCK], blocks.tolist()),
+            Area(1, self.tiles[-1].whole, [IN_BLOCK, LANE], owner[::down, ::across].tolist()),
         ]
 
     def looked_up(self) -> tuple[list[_Share], list]:
         """Return the shapes that threads' shares have, and tables of numbers by controls."""
         counts = {(who, i): self.counts(who, i) for who in (THREAD, WARPS, BLOCKS) for i in range(self.steps)}
-        shapes: dict[str, int] = {}
         shares, of_thread = [], {}
         for thread in range(self.threads):
-            share, at = _at_corner(self.share(slice(thread, thread + 1)))
-            if repr(share) not in shapes:
-                shapes[repr(share)] = len(shares)
+            share, at = _at_corner(self.areas_of(slice(thread, thread + 1)))
+            if share not in shares:
                 shares.append(share)
-            of_thread[divmod(thread, WARP)] = {"shape": shapes[repr(share)], "thread": thread} | at
+            of_thread[divmod(thread, WARP)] = {"shape": shares.index(share), "thread": thread} | at
         of_block = {
             (i,): {"block": i, "block row": row, "block column": column}
             for i, (row, column) in enumerate(self.found.origins)
@@ -197,13 +172,13 @@ class _Walk:
     def counts(self, who: int, step: int) -> dict[str, int | str]:
         """Return what a thread, a warp or a block fetches and reads in a step, has done by its end, and writes."""
         group = self.together(who)
-        numbers: dict[str, int | str] = {"writes": _equal(self.found.writes, group, who)}
+        numbers: dict[str, int | str] = {"writes": _equal(self.found.elements["write C"], group, who)}
         tiles = [len(fetched) for fetched in self.found.fetched_in]
         for m in OPERANDS:
             letter = m.lower()
-            fetches = _equal(self.found.fetches[m], group, who)
+            fetches = _equal(self.found.elements[f"fetch {m}"], group, who)
             reads = [_equal(of, group, who) for of in self.found.reads[m][: step + 1]]
-            different = int((self.found.reads[m][0, :group] > 0).any(axis=0).sum())
+            different = int(self.found.elements[f"read {m}"][:group].any(axis=0).sum())
             numbers |= {
                 f"fetches {letter}": fetches * tiles[step],
                 f"fetched {letter}": fetches * sum(tiles[: step + 1]),
@@ -217,19 +192,20 @@ class _Walk:
         """Return how many threads there are to a thread, a warp or a block."""
         return (1, WARP, self.threads)[who]
 
-    def share(self, threads: slice) -> _Share:
-        """Return what some threads have."""
-        reads = {m: _areas((self.found.reads[m][0, threads] > 0).any(axis=0)) for m in OPERANDS}
-        fetches = {m: _areas(self.found.fetches[m][threads].any(axis=0)) for m in OPERANDS}
-        return _Share(reads, fetches, _areas(self.found.writes[threads].any(axis=0)), NO_MOVES)
+    def areas_of(self, threads: slice) -> dict[str, list[Rectangle]]:
+        """Return what some threads have, by what they do."""
+        return {
+            what: [area for area, there in rectangles(of[threads].any(axis=0)) if there]
+            for what, of in self.found.elements.items()
+        }
 
     def panels(self, shapes: Sequence[_Share]) -> list[list[Layer]]:
         """Return both pictures: what no control changes, whose shares, what is fetched in a step, and numbers."""
-        warps = {(WARPS, i): self.share(slice(WARP * i, WARP * (i + 1))) for i in range(self.warps)}
+        slices = {(WARPS, i): slice(WARP * i, WARP * (i + 1)) for i in range(self.warps)}
         groups = (
             ((WHO, "shape"), {(THREAD, i): share for i, share in enumerate(shapes)}),
-            ((WHO, IN_BLOCK), warps),
-            ((WHO,), {(BLOCKS,): self.share(slice(None))}),
+            ((WHO, IN_BLOCK), {key: _Share(self.areas_of(threads), NO_MOVES) for key, threads in slices.items()}),
+            ((WHO,), {(BLOCKS,): _Share(self.areas_of(slice(None)), NO_MOVES)}),
         )
         left, right = [Layer((), {(): self.matrices()})], [Layer((), {(): self.tiles_of_step()})]
         steps = [(i, tiles) for i, tiles in enumerate(self.found.fetched_in) if tiles]
@@ -246,74 +222,63 @@ class _Walk:
 
     def matrices(self) -> Figure:
         """Draw the matrices, cut into tiles, and faintly what the block needs of them."""
-        A, B, C = self.whole.values()
-        sheet = Page(self.tall, WIDTH)
-        sheet.text(MARGIN, LINE, self.kernel, TITLE, weight="bold")
+        A, B, C = self.whole
+        sheet = Page(self.tall, WIDTH, self.kernel)
         sheet.text(MARGIN, 2 * LINE, f"C is {self.M} × {self.N}, K = {self.K};", SMALL)
         sheet.text(MARGIN, 3 * LINE - 4, f"tiles of {self.BM} × {self.BN}, {self.BK} deep", SMALL)
-        for m, place in self.whole.items():
-            x, y, width, height = place.box(*self.sizes[m])
-            rows, columns = (size // part for size, part in zip(self.sizes[m], self.parts[m], strict=True))
-            down = (y + i * height / rows for i in range(1, rows))
-            across = (x + i * width / columns for i in range(1, columns))
-            cuts = [[(x, at), (x + width, at)] for at in down] + [[(at, y), (at, y + height)] for at in across]
-            sheet.lines(cuts, (INK, 0.35), linewidth=0.7)
-        _frames(sheet, self.whole, self.sizes)
+        for matrix, tile in zip((A, B, C), self.tiles, strict=True):
+            sheet.lines(matrix.grid(tile.rows, tile.columns), (INK, 0.35), linewidth=0.7)
+        _frames(sheet, A, B, C)
         drawn = sheet.finish(
             f"{self.kernel}: A, B and C, cut into tiles of {self.BM} × {self.BN} of C, {self.BK} deep."
         )
-        block = A.fill([(0, 0, self.BM, self.K)], INK, FAINT, "0 {block row}")
-        block += B.fill([(0, 0, self.K, self.BN)], INK, FAINT, "{block column} 0")
-        block += C.fill([(0, 0, self.BM, self.BN)], INK, FAINT, "{block column} {block row}")
+        block = _fill(A, [(0, 0, self.BM, self.K)], INK, FAINT, "0 {block row}")
+        block += _fill(B, [(0, 0, self.K, self.BN)], INK, FAINT, "{block column} 0")
+        block += _fill(C, [(0, 0, self.BM, self.BN)], INK, FAINT, "{block column} {block row}")
         return replace(drawn, body=block + drawn.body)
 
     def tiles_of_step(self) -> Figure:
         """Draw the frames of the tiles."""
-        sheet = Page(self.tall, WIDTH)
-        sheet.text(MARGIN, LINE, "The tiles of this step", TITLE, weight="bold")
-        _frames(sheet, self.tiles, self.parts)
+        sheet = Page(self.tall, WIDTH, "The tiles of this step")
+        _frames(sheet, *self.tiles)
         return sheet.finish("The tiles of this step.")
 
     def in_matrices(self, share: _Share) -> Figure:
         """Draw what is read in any step, what in this one, and what is written."""
-        A, B, C = self.whole.values()
-        rows = [(row, 0, height, self.K) for row, _, height, _ in share.reads["A"]]
-        columns = [(0, column, self.K, width) for _, column, _, width in share.reads["B"]]
-        moves = share.moves
+        A, B, C = self.whole
+        rows = [(row, 0, height, self.K) for row, _, height, _ in share.areas["read A"]]
+        columns = [(0, column, self.K, width) for _, column, _, width in share.areas["read B"]]
         return self.drawn(
-            A.fill(rows, BLUE, EVER, "0 {block row}", *moves["reads A"]),
-            B.fill(columns, ORANGE, EVER, "{block column} 0", *moves["reads B"]),
-            A.fill(share.reads["A"], BLUE, READ, "{k} {block row}", *moves["reads A"]),
-            B.fill(share.reads["B"], ORANGE, READ, "{block column} {k}", *moves["reads B"]),
-            C.fill(share.writes, GREEN, 1, "{block column} {block row}", *moves["writes"]),
+            _fill(A, rows, BLUE, EVER, "0 {block row}", *share.moves["read A"]),
+            _fill(B, columns, ORANGE, EVER, "{block column} 0", *share.moves["read B"]),
+            share.fill(A, "read A", BLUE, READ, "{k} {block row}"),
+            share.fill(B, "read B", ORANGE, READ, "{block column} {k}"),
+            share.fill(C, "write C", GREEN, 1, "{block column} {block row}"),
         )
 
     def fetched_of(self, share: _Share, tiles: Sequence[int]) -> Figure:
         """Draw what is fetched of some tiles along K."""
-        A, B, _ = self.whole.values()
-        of_A = [(row, k + tile * self.BK, *size) for tile in tiles for row, k, *size in share.fetches["A"]]
-        of_B = [(k + tile * self.BK, column, *size) for tile in tiles for k, column, *size in share.fetches["B"]]
+        A, B, _ = self.whole
+        of_A = [(row, k + tile * self.BK, *size) for tile in tiles for row, k, *size in share.areas["fetch A"]]
+        of_B = [(k + tile * self.BK, column, *size) for tile in tiles for k, column, *size in share.areas["fetch B"]]
         return self.drawn(
-            A.fill(of_A, BLUE, 1, "0 {block row}", *share.moves["fetches A"]),
-            B.fill(of_B, ORANGE, 1, "{block column} 0", *share.moves["fetches B"]),
+            _fill(A, of_A, BLUE, 1, "0 {block row}", *share.moves["fetch A"]),
+            _fill(B, of_B, ORANGE, 1, "{block column} 0", *share.moves["fetch B"]),
         )
 
     def in_tiles(self, share: _Share) -> Figure:
         """Draw what is read of the tiles, and what is written."""
-        A, B, C = self.tiles.values()
+        A, B, C = self.tiles
         return self.drawn(
-            A.fill(share.reads["A"], BLUE, READ, *share.moves["reads A"]),
-            B.fill(share.reads["B"], ORANGE, READ, *share.moves["reads B"]),
-            C.fill(share.writes, GREEN, 1, *share.moves["writes"]),
+            share.fill(A, "read A", BLUE, READ),
+            share.fill(B, "read B", ORANGE, READ),
+            share.fill(C, "write C", GREEN, 1),
         )
 
     def fetched_here(self, share: _Share) -> Figure:
         """Draw what is fetched, in the tiles or in those of a later step that lie so."""
-        A, B, _ = self.tiles.values()
-        return self.drawn(
-            A.fill(share.fetches["A"], BLUE, 1, *share.moves["fetches A"]),
-            B.fill(share.fetches["B"], ORANGE, 1, *share.moves["fetches B"]),
-        )
+        A, B, _ = self.tiles
+        return self.drawn(share.fill(A, "fetch A", BLUE, 1), share.fill(B, "fetch B", ORANGE, 1))
 
     def drawn(self, *body: str) -> Figure:
         return Figure("", WIDTH, self.tall, "".join(body))
@@ -364,50 +329,43 @@ class _Walk:
                 sheet.text(AT[m], y, f"{{{name}}}", SMALL, "right")
 
 
-def _places(rows: int, columns: int, depth: int, deep: float) -> dict[str, _Place]:
+def _places(rows: int, columns: int, depth: int, deep: float) -> tuple[Matrix, Matrix, Matrix]:
     """Return where A, B and C are: A to the left of C, B above it, so many pixels deep."""
     cell = min((WIDTH - 2 * MARGIN - GAP - deep - 18) / columns, TALLEST / rows)
-    x, y = MARGIN + deep + GAP, TOP + deep + GAP
-    return {
-        "A": _Place(MARGIN, y, deep / depth, cell),
-        "B": _Place(x, TOP, cell, deep / depth),
-        "C": _Place(x, y, cell, cell),
-    }
+    return side_by_side(rows, columns, depth, MARGIN, TOP, cell, deep, GAP)
 
 
-def _frames(sheet: Page, places: Mapping[str, _Place], sizes: Mapping[str, tuple[int, int]]) -> None:
+def _fill(matrix: Matrix, areas: Sequence[Rectangle], colour: str, strength: float, *moves: str) -> str:
+    """Return SVG that fills areas, moved by "columns rows", which may be names of what is computed, and again."""
+    path = "".join(f"M{column} {row}h{width}v{height}h-{width}z" for row, column, height, width in areas)
+    where = f"translate({matrix.x:.5g} {matrix.y:.5g}) scale({matrix.across:.5g} {matrix.down:.5g})"
+    moved = "".join(f" translate({move})" for move in moves)
+    return f'<path fill="{colour}" fill-opacity="{strength:g}" transform="{where}{moved}" d="{path}"/>'
+
+
+def _frames(sheet: Page, A: Matrix, B: Matrix, C: Matrix) -> None:
     """Draw the frames of A, B and C, and their names."""
-    A, B, C = places.values()
-    sheet.boxes([place.box(*sizes[m]) for m, place in places.items()], edgecolor=INK, linewidth=0.8)
+    sheet.boxes([A.whole, B.whole, C.whole], edgecolor=INK, linewidth=0.8)
     sheet.text(A.x, A.y - 6, "A", weight="bold")
     sheet.text(B.x - 6, B.y + 14, "B", align="right", weight="bold")
-    x, y, width, _ = C.box(*sizes["C"])
+    x, y, width, _ = C.whole
     sheet.text(x + width + 4, y + 14, "C", weight="bold")
 
 
-def _areas(mask: np.ndarray) -> list[Rectangle]:
-    return [
-        (int(row), int(column), int(height), int(width))
-        for (row, column, height, width), there in rectangles(mask)
-        if there
-    ]
-
-
-def _at_corner(share: _Share) -> tuple[_Share, dict[str, int]]:
+def _at_corner(areas: Mapping[str, list[Rectangle]]) -> tuple[_Share, dict[str, int]]:
     """Return a thread's share as if it lay in the corners of the tiles, and by what to move it to its place."""
-    row, column = (min(area[axis] for area in share.writes) for axis in (0, 1))
+    cornered = ("write C", "fetch A", "fetch B")
+    corner = {what: [min(area[axis] for area in areas[what]) for axis in (0, 1)] for what in cornered}
+    row, column = corner["write C"]
+    corner |= {"read A": (row, 0), "read B": (0, column)}
     at = {"row": row, "column": column}
-    reads = {"A": _moved(share.reads["A"], row, 0), "B": _moved(share.reads["B"], 0, column)}
-    fetches = {}
     for m, letter in zip(OPERANDS, "ab", strict=True):
-        corner = [min(area[axis] for area in share.fetches[m]) for axis in (0, 1)]
-        at |= {f"{letter} row": corner[0], f"{letter} column": corner[1]}
-        fetches[m] = _moved(share.fetches[m], *corner)
-    return _Share(reads, fetches, _moved(share.writes, row, column), MOVES), at
-
-
-def _moved(areas: Sequence[Rectangle], row: int, column: int) -> list[Rectangle]:
-    return [(top - row, left - column, height, width) for top, left, height, width in areas]
+        at[f"{letter} row"], at[f"{letter} column"] = corner[f"fetch {m}"]
+    moved = {
+        what: [(top - corner[what][0], left - corner[what][1], *size) for top, left, *size in of]
+        for what, of in areas.items()
+    }
+    return _Share(moved, MOVES), at
 
 
 def _spacing(rows: np.ndarray) -> int:

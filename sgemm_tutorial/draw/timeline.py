@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..errors import ArgumentError
-from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, WIDTH, Figure, Page
+from .charts import scale
+from .figure import BLUE, INK, LINE, MARGIN, ORANGE, PALE, SMALL, TITLE, WIDTH, Colour, Figure, Page
 
 ROW, PITCH = 22, 30  # height of a bar, and from one bar to the next
 LEFT = 62
@@ -40,23 +41,31 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
     queued = host_us * (batch + 3)  # spin, event, the batch, event
     spin = (host_us, queued + host_us)
     total = spin[1] + batch * device_us
-    scale = (WIDTH - MARGIN - LEFT) / total
     single = host_us + device_us
-
     sheet = Page(2 * PART + LINE)
-    draw = _Timeline(sheet, scale)
-    draw.title("One launch at a time")
+    x = scale(0, total, LEFT, WIDTH - MARGIN)
     turns = [i * single for i in range(min(3, int(total / single)))]
-    draw.row("host", [((t, t + host_us), ORANGE) for t in turns])
-    draw.row("GPU", [((t + host_us, t + single), BLUE) for t in turns])
-    draw.brackets([(t, t + single) for t in turns])
-    draw.note(f"each reads {single:g} µs: the launch and the kernel")
-    draw.title("A batch behind a spin kernel")
-    draw.row("host", [((i * host_us, (i + 1) * host_us), ORANGE) for i in range(batch + 3)])
+    _part(
+        sheet,
+        x,
+        0,
+        "One launch at a time",
+        [((t, t + host_us), ORANGE) for t in turns],
+        [((t + host_us, t + single), BLUE) for t in turns],
+        [(t, t + single) for t in turns],
+        f"each reads {single:g} µs: the launch and the kernel",
+    )
     kernels = [(spin[1] + i * device_us, spin[1] + (i + 1) * device_us) for i in range(batch)]
-    draw.row("GPU", [(spin, PALE), *((span, BLUE) for span in kernels)])
-    draw.brackets([(spin[1], total)])
-    draw.note(f"{batch} launches in {batch * device_us:g} µs: {device_us:g} µs each, the kernel alone")
+    _part(
+        sheet,
+        x,
+        PART,
+        "A batch behind a spin kernel",
+        [((i * host_us, (i + 1) * host_us), ORANGE) for i in range(batch + 3)],
+        [(spin, PALE), *((span, BLUE) for span in kernels)],
+        [(spin[1], total)],
+        f"{batch} launches in {batch * device_us:g} µs: {device_us:g} µs each, the kernel alone",
+    )
     _key(sheet, sheet.height - 9)
     return sheet.finish(
         f"Two timelines of host and GPU, for a launch that costs the host {host_us:g} µs and a kernel of "
@@ -66,44 +75,29 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
     )
 
 
-class _Timeline:
-    """Rows of bars from the top of a page downwards, on one scale."""
-
-    def __init__(self, sheet: Page, scale: float) -> None:
-        self.sheet, self.scale, self.y = sheet, scale, 0.0
-
-    def title(self, text: str) -> None:
-        """Write a title."""
-        self.sheet.text(MARGIN, self.y + LINE, text, TITLE, weight="bold")
-        self.y += LINE + 12
-
-    def row(self, name: str, spans: Sequence[tuple[Span, object]]) -> None:
-        """Draw bars, each a span and a fill, beside a name."""
-        self.sheet.text(LEFT - 10, self.y + 16, name, align="right")
-        for span, fill in spans:
-            start, end = map(self._x, span)
-            self.sheet.boxes([(start + 0.5, self.y, end - start - 1, ROW)], fill)
-        self.y += PITCH
-
-    def brackets(self, spans: Sequence[Span]) -> None:
-        """Draw what a clock, or two events, take in."""
-        for span in spans:
-            start, end = map(self._x, span)
-            self.sheet.lines(
-                [[(start + 1.5, self.y), (start + 1.5, self.y + 8), (end - 1.5, self.y + 8), (end - 1.5, self.y)]],
-                linewidth=1.5,
-            )
-        self._end = self._x(spans[-1][1])
-
-    def note(self, text: str) -> None:
-        """Write what the brackets read, below them, at the side where they end."""
-        right = self._end > WIDTH / 2
-        at = self._end - 1.5 if right else LEFT
-        self.sheet.text(at, self.y + 8 + 18, text, SMALL, "right" if right else "left")
-        self.y += PITCH + LINE
-
-    def _x(self, us: float) -> float:
-        return LEFT + us * self.scale
+def _part(
+    sheet: Page,
+    x: Callable[[float], float],
+    top: float,
+    title: str,
+    host: Sequence[tuple[Span, Colour]],
+    device: Sequence[tuple[Span, Colour]],
+    read: Sequence[Span],
+    note: str,
+) -> None:
+    """Draw host's and GPU's bars, each a span and a fill, and brackets round what is read, with a note."""
+    sheet.text(MARGIN, top + LINE, title, TITLE, weight="bold")
+    y = top + LINE + 12
+    for name, bars in (("host", host), ("GPU", device)):
+        sheet.text(LEFT - 10, y + 16, name, align="right")
+        for (start, end), fill in bars:
+            sheet.boxes([(x(start) + 0.5, y, x(end) - x(start) - 1, ROW)], fill)
+        y += PITCH
+    for begin, stop in read:
+        start, end = x(begin) + 1.5, x(stop) - 1.5
+        sheet.lines([[(start, y), (start, y + 8), (end, y + 8), (end, y)]], linewidth=1.5)
+    right = end > WIDTH / 2
+    sheet.text(end if right else LEFT, y + 8 + 18, note, SMALL, "right" if right else "left")
 
 
 def _key(sheet: Page, y: float) -> None:

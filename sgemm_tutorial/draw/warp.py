@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from ..accesses import Request, plural
 from ..hardware import WARP
-from .figure import INK, LINE, MARGIN, PALE, SMALL, WIDTH, Box, Page
+from .figure import INK, LINE, MARGIN, PALE, SMALL, Box, Page
 
 _ENDS = ((0x00, 0x72, 0xB2), (0xB5, 0x65, 0xA7), (0xDE, 0x79, 0x00))
 _COLOURS = np.transpose([np.interp(np.linspace(0, 2, WARP), range(3), part) for part in zip(*_ENDS, strict=True)])
@@ -21,20 +21,55 @@ def lane_colour(lane: int) -> str:
     return "#{:02x}{:02x}{:02x}".format(*map(round, _COLOURS[lane].tolist()))
 
 
-def lane_row(sheet: Page, bottom: float, r: Request) -> list[float]:
-    """Draw the 32 lanes as a row of boxes, empty where a lane takes no part; return the middles of those that do."""
-    pitch = (WIDTH - 2 * MARGIN) / WARP
-    boxes = [(MARGIN + pitch * lane + 2, bottom - 16, pitch - 4, 16) for lane in range(WARP)]
+def lane_boxes(sheet: Page, bottom: float, tall: float, gap: float, r: Request) -> list[Box]:
+    """Draw and return the 32 lanes as a row of boxes across the page, empty where a lane takes no part."""
+    pitch = (sheet.width - 2 * MARGIN) / WARP
+    boxes = [(MARGIN + pitch * lane + gap / 2, bottom - tall, pitch - gap, tall) for lane in range(WARP)]
     for lane in r.lanes:
         sheet.boxes([boxes[lane]], lane_colour(lane))
     sheet.boxes([boxes[lane] for lane in range(WARP) if lane not in r.lanes], edgecolor=INK, linewidth=0.8)
+    return boxes
+
+
+def lane_row(sheet: Page, bottom: float, r: Request) -> list[float]:
+    """Draw the lanes with some of their numbers; return the middles of those that take part."""
+    boxes = lane_boxes(sheet, bottom, 16, 4, r)
+    middles = [x + width / 2 for x, _, width, _ in boxes]
     for lane in (8, 16, 24, 31):
-        sheet.text(boxes[lane][0] + pitch / 2 - 2, bottom - 23, str(lane), SMALL, "center")
+        sheet.text(middles[lane], bottom - 23, str(lane), SMALL, "center")
     sheet.text(boxes[0][0], bottom - 23, "lane 0", SMALL)
-    return [boxes[lane][0] + pitch / 2 - 2 for lane in r.lanes]
+    return [middles[lane] for lane in r.lanes]
 
 
-def paint(sheet: Page, r: Request, place: Callable[[int, int], list[Box]]) -> None:
+def lanes_of(lanes: np.ndarray, words: np.ndarray) -> dict[int, list[int]]:
+    """Return for each word that is wanted, ascending, the lanes that want it.
+
+    Parameters
+    ----------
+    lanes : array of int
+    words : array of int, shape (lanes, words)
+        What each lane wants.
+    """
+    found = defaultdict(list)
+    for lane, mine in zip(lanes.tolist(), words.tolist(), strict=True):
+        for word in mine:
+            found[word].append(lane)
+    return dict(sorted(found.items()))
+
+
+def word_colour(lanes: Sequence[int]) -> str:
+    """Return the colour of what these lanes want: that of a lane alone, or the text's."""
+    return lane_colour(lanes[0]) if len(lanes) == 1 else INK
+
+
+def stretches(words: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield, of words in ascending order, the first of each consecutive few and how many they are."""
+    numbers = np.array(words)
+    for few in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1):
+        yield int(few[0]), len(few)
+
+
+def paint(sheet: Page, r: Request, place: Callable[[int, int], Iterable[Box]]) -> None:
     """Paint what each lane touches in its colour, and the elements that several touch in the colour of text.
 
     `place` says where so many consecutive elements are, given the first and their number.
