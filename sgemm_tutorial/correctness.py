@@ -27,6 +27,7 @@ The theorem holds in any precision; other types have another u:
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import os
 import tempfile
@@ -316,47 +317,12 @@ def counted(
         float(operands.scalar(name, value, types.result)) for name, value in (("alpha", alpha), ("beta", beta))
     )
     name = getattr(kernel, "name", None) or kernel.__name__
-    settings = (
-        name,
-        M,
-        N,
-        K,
-        alpha,
-        beta,
-        seed,
-        shift,
-        special,
-        last_tile,
-        tuple(setting),
-        division and tuple(division),
-        on_gpu,
-    )
-    if last_tile:
-        return _last_tile(kernel, settings, architecture)
-
-    A, B, C = _draw(M, N, K, seed, types)
-    if special:
-        _make_special(A, B, C, seed)
-    if alpha == 0:
-        A[:], B[:] = np.nan, np.nan
-    if beta == 0:
-        C[:] = np.nan
-    with gpu.reported(f"checking {name}"):
-        guards = (GUARD_OF_INPUT, GUARD_OF_INPUT, GUARD_OF_C)
-        inside = [
-            _Guarded(matrix, guard, by, on_gpu) for matrix, guard, by in zip((A, B, C), guards, shift, strict=True)
-        ]
-        counts, launched = Counts(), None
-        try:
-            if isinstance(kernel, Kernel) and not on_gpu:
-                counts, launched = _simulate(kernel, [one.view for one in inside], alpha, beta)
-            else:
-                kernel(*(one.view for one in inside), alpha, beta)
-        except SimulationFault as fault:
-            return CheckResult(*settings, fault=str(fault)), counts
-        got = inside[2].contents()
-        intact = inside[0].intact(all_of_it=True) and inside[1].intact(all_of_it=True) and inside[2].intact()
-    result = _verdict(settings, got, (A, B, C, alpha, beta, types), intact)
+    division = division and tuple(division)
+    case = CheckResult(name, M, N, K, alpha, beta, seed, shift, special, last_tile, tuple(setting), division, on_gpu)
+    try:
+        result, counts, launched = (_last_tile if last_tile else _whole)(kernel, case)
+    except SimulationFault as fault:
+        return dataclasses.replace(case, fault=str(fault)), Counts()
     if launched and result.passed:
         compiler.require(launched.instance, architecture)
     return result, counts
@@ -575,10 +541,36 @@ def _simulate(
     return sum(machine.counts().values(), Counts()), kernel.chosen(problem, PTX_ALONE, multiprocessors)
 
 
-def _last_tile(kernel: Kernel, settings: tuple, architecture: str) -> tuple[CheckResult, Counts]:
-    """Do what `counted` does for the last tile of C alone."""
-    _, M, N, K, alpha, beta, seed, *_ = settings
-    types = kernel.types
+def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, Counts, Kernel | None]:
+    """Return the verdict on a case, what was counted, and what was simulated, if anything was."""
+    types = getattr(kernel, "types", FP32)
+    A, B, C = _draw(case.M, case.N, case.K, case.seed, types)
+    if case.special:
+        _make_special(A, B, C, case.seed)
+    if case.alpha == 0:
+        A[:], B[:] = np.nan, np.nan
+    if case.beta == 0:
+        C[:] = np.nan
+    with gpu.reported(f"checking {case.kernel}"):
+        guards = (GUARD_OF_INPUT, GUARD_OF_INPUT, GUARD_OF_C)
+        inside = [
+            _Guarded(matrix, guard, by, case.on_gpu)
+            for matrix, guard, by in zip((A, B, C), guards, case.shift, strict=True)
+        ]
+        views = [one.view for one in inside]
+        counts, launched = Counts(), None
+        if isinstance(kernel, Kernel) and not case.on_gpu:
+            counts, launched = _simulate(kernel, views, case.alpha, case.beta)
+        else:
+            kernel(*views, case.alpha, case.beta)
+        got = inside[2].contents()
+        intact = inside[0].intact() and inside[1].intact() and inside[2].intact(itself=False)
+    return _verdict(case, got, (A, B, C), types, intact), counts, launched
+
+
+def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, Kernel]:
+    """Do what `_whole` does for the last tile of C alone."""
+    M, N, K, types = case.M, case.N, case.K, kernel.types
     with tempfile.TemporaryDirectory(dir=IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None) as folder:
         try:
             A, B, C = (
@@ -591,25 +583,19 @@ def _last_tile(kernel: Kernel, settings: tuple, architecture: str) -> tuple[Chec
             )
         except OSError as error:
             raise DeviceError(f"last_tile needs files with holes, and {folder} takes none so large: {error}") from None
-        problem = operands.check(A, B, C, alpha, beta, types)
-        kernel = kernel.chosen(problem, architecture)
+        problem = operands.check(A, B, C, case.alpha, case.beta, types)
+        kernel = kernel.chosen(problem, PTX_ALONE)
         multiprocessors = operands.INT_MAX if kernel.maps else MULTIPROCESSORS  # a tile for each
-        division = kernel.division(problem, architecture, multiprocessors)
+        division = kernel.division(problem, PTX_ALONE, multiprocessors)
         blocks = range(division.blocks - max(division.counts.get("shares", 0), 1), division.blocks)
         rows, cols = (
             (size - 1) // kernel.parameters[tile] * kernel.parameters[tile] for size, tile in ((M, "BM"), (N, "BN"))
         )
-        a, b, c = _draw(M - rows, N - cols, K, seed, types)
+        a, b, c = _draw(M - rows, N - cols, K, case.seed, types)
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
-        before = C[rows:, cols:].copy()
-        try:
-            counts, _ = _simulate(kernel, (A, B, C), alpha, beta, blocks, multiprocessors)
-        except SimulationFault as fault:
-            return CheckResult(*settings, fault=str(fault)), Counts()
-        result = _verdict(settings, np.array(C[rows:, cols:]), (a, b, before, alpha, beta, types), True)
-        if result.passed:
-            compiler.require(kernel.instance, architecture)
-        return result, counts
+        counts, launched = _simulate(kernel, (A, B, C), case.alpha, case.beta, blocks, multiprocessors)
+        got = np.array(C[rows:, cols:])
+    return _verdict(case, got, (a, b, c), types, True), counts, launched
 
 
 def _draw(M: int, N: int, K: int, seed: int, types: Types) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -660,26 +646,20 @@ class _Guarded:
         self.shape, self.place = matrix.shape, slice(start, start + matrix.size)
         self.before = np.full(start + matrix.size + band, guards[width], f"u{width}").view(matrix.dtype)
         self.before[self.place] = matrix.ravel()
-        self.buffer = cupy.empty(self.before.size, matrix.dtype) if on_gpu else self.before.copy()
-        if on_gpu:
-            self.buffer.set(self.before)
+        self.buffer = (cupy if on_gpu else np).array(self.before)
         self.view = self.buffer[self.place].reshape(self.shape)
         """What the kernel is given."""
 
     def contents(self) -> np.ndarray:
         """Return a copy of the matrix as it is now, on the host."""
-        return self._now()[self.place].reshape(self.shape).copy()
+        return cupy.asnumpy(self.buffer)[self.place].reshape(self.shape).copy()
 
-    def intact(self, all_of_it: bool = False) -> bool:
-        """Whether the guards are bit for bit as they were; with `all_of_it`, the matrix too."""
-        now, before = (memory.view(f"u{memory.itemsize}") for memory in (self._now(), self.before))
-        if all_of_it:
-            return np.array_equal(now, before)
-        start, stop = self.place.start, self.place.stop
-        return np.array_equal(now[:start], before[:start]) and np.array_equal(now[stop:], before[stop:])
-
-    def _now(self) -> np.ndarray:
-        return self.buffer if isinstance(self.buffer, np.ndarray) else self.buffer.get()
+    def intact(self, itself: bool = True) -> bool:
+        """Whether the guards, and the matrix itself unless that may change, are bit for bit as they were."""
+        spared = slice(0) if itself else self.place
+        memories = (cupy.asnumpy(self.buffer), self.before)
+        now, before = (np.delete(memory.view(f"u{memory.itemsize}"), spared) for memory in memories)
+        return np.array_equal(now, before)
 
 
 def _compare(
@@ -722,14 +702,16 @@ def _felt_size(matrix: np.ndarray, types: Types) -> np.ndarray:
     return np.where((size > 0) & (size < least), least, size) if least else size
 
 
-def _verdict(settings: tuple, got: np.ndarray, inputs: tuple, intact: bool) -> CheckResult:
-    """Reduce the element-wise comparison to a result."""
+def _verdict(
+    case: CheckResult, got: np.ndarray, inputs: Sequence[np.ndarray], types: Types, intact: bool
+) -> CheckResult:
+    """Return a case with its result: the element-wise comparison with A, B and C, reduced."""
     if not got.size:
-        return CheckResult(*settings, guards_intact=intact)
-    error, ratio = _compare(got, *inputs)
+        return dataclasses.replace(case, guards_intact=intact)
+    error, ratio = _compare(got, *inputs, case.alpha, case.beta, types)
     worst = np.unravel_index(np.argmax(ratio), ratio.shape)
-    return CheckResult(
-        *settings,
+    return dataclasses.replace(
+        case,
         worst_ratio=float(ratio[worst]),
         worst_at=(int(worst[0]), int(worst[1])) if ratio[worst] > 0 else None,
         max_abs_error=float(np.max(error, where=np.isfinite(error), initial=0.0)),
