@@ -27,7 +27,6 @@ EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
 """Template parameters that are rows or columns of a tile."""
 MULTIPROCESSORS = 132
 """Among which the simulator divides the work where a kernel asks: those of the recorded measurements' cards."""
-INCLUDED = re.compile(r'(?m)^\s*#\s*include\s*"([^"\n]+)"')
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ class Kernel:
                     text = text.replace(old, new)
                     made.add(number)
             files[name] = text
-            names += INCLUDED.findall(text)
+            names += [header for _, header in compiler.INCLUDE.findall(text)]
         for number, (old, _) in enumerate(self.edits):
             if number not in made:
                 raise ArgumentError("edits", repr(old), f"text that {' or '.join(files)} holds")
