@@ -81,8 +81,6 @@ class CheckResult(Tabular):
         Largest error as a fraction of its bound; infinity where one is finite and the other is not.
     worst_at : tuple of int or None
         Row and column of that element; None where there is no error at all.
-    max_abs_error : float
-        Largest absolute error among finite elements.
     wrong : int
         Elements whose error exceeds the bound.
     guards_intact : bool
@@ -106,7 +104,6 @@ class CheckResult(Tabular):
     on_gpu: bool
     worst_ratio: float = 0.0
     worst_at: tuple[int, int] | None = None
-    max_abs_error: float = 0.0
     wrong: int = 0
     guards_intact: bool = True
     fault: str = ""
@@ -211,7 +208,30 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: T
         and differ in kind (NaN, +∞, −∞). Where the result's type may overflow on the way, any
         non-finite result is as good as another.
     """
-    return _compare(got, A, B, C, alpha, beta, types or types_of(A.dtype))[1]
+    types = types or types_of(A.dtype)
+    K = A.shape[1] if alpha != 0 else 0
+    limits = np.finfo(types.result)
+    n = (K + 2) * types.roundoff
+    lost = float(limits.smallest_subnormal) * (types.roundoff / float(limits.eps))  # by an operation that underflows
+    reference, product, rest = (np.zeros_like(got, dtype=np.float64) for _ in range(3))  # CuPy's if `got` is
+    with np.errstate(all="ignore"):
+        if K:
+            wide_A, wide_B = A.astype(np.float64), B.astype(np.float64)
+            reference += alpha * (wide_A @ wide_B)
+            product += _felt_size(wide_A, types) @ _felt_size(wide_B, types)
+        if beta != 0:
+            wide_C = C.astype(np.float64)
+            reference += beta * wide_C
+            rest += abs(beta) * _finite_size(wide_C)
+        magnitude = abs(alpha) * product + rest if K else rest
+        bound = n / (1 - n) * magnitude + lost * (2 * K * abs(alpha) + 2 if K else 2)
+        error = np.abs(got - reference)
+        ratio = np.where(np.isfinite(error), error / bound, np.inf)
+
+        alike = (got == reference) | (np.isnan(got) & np.isnan(reference))
+        may_overflow = ~(np.maximum(magnitude, product) * (1 + n) <= float(limits.max))  # or is NaN
+        excused = ~np.isfinite(got) & (may_overflow | alike)
+    return np.where(excused, 0.0, ratio)
 
 
 def check(
@@ -662,35 +682,6 @@ class _Guarded:
         return np.array_equal(now, before)
 
 
-def _compare(
-    got: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, alpha: float, beta: float, types: Types
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the absolute error of each element, and the error as a fraction of its bound (see `excess`)."""
-    K = A.shape[1] if alpha != 0 else 0
-    limits = np.finfo(types.result)
-    n = (K + 2) * types.roundoff
-    lost = float(limits.smallest_subnormal) * (types.roundoff / float(limits.eps))  # by an operation that underflows
-    reference, product, rest = (np.zeros_like(got, dtype=np.float64) for _ in range(3))  # CuPy's if `got` is
-    with np.errstate(all="ignore"):
-        if K:
-            wide_A, wide_B = A.astype(np.float64), B.astype(np.float64)
-            reference += alpha * (wide_A @ wide_B)
-            product += _felt_size(wide_A, types) @ _felt_size(wide_B, types)
-        if beta != 0:
-            wide_C = C.astype(np.float64)
-            reference += beta * wide_C
-            rest += abs(beta) * _finite_size(wide_C)
-        magnitude = abs(alpha) * product + rest if K else rest
-        bound = n / (1 - n) * magnitude + lost * (2 * K * abs(alpha) + 2 if K else 2)
-        error = np.abs(got - reference)
-        ratio = np.where(np.isfinite(error), error / bound, np.inf)
-
-        alike = (got == reference) | (np.isnan(got) & np.isnan(reference))
-        may_overflow = ~(np.maximum(magnitude, product) * (1 + n) <= float(limits.max))  # or is NaN
-        excused = ~np.isfinite(got) & (may_overflow | alike)
-    return error, np.where(excused, 0.0, ratio)
-
-
 def _finite_size(matrix: np.ndarray) -> np.ndarray:
     """Return |matrix| with 0 for what is not finite."""
     return np.where(np.isfinite(matrix), np.abs(matrix), 0.0)
@@ -708,13 +699,12 @@ def _verdict(
     """Return a case with its result: the element-wise comparison with A, B and C, reduced."""
     if not got.size:
         return dataclasses.replace(case, guards_intact=intact)
-    error, ratio = _compare(got, *inputs, case.alpha, case.beta, types)
+    ratio = excess(got, *inputs, case.alpha, case.beta, types)
     worst = np.unravel_index(np.argmax(ratio), ratio.shape)
     return dataclasses.replace(
         case,
         worst_ratio=float(ratio[worst]),
         worst_at=(int(worst[0]), int(worst[1])) if ratio[worst] > 0 else None,
-        max_abs_error=float(np.max(error, where=np.isfinite(error), initial=0.0)),
         wrong=int(np.count_nonzero(~(ratio <= 1))),
         guards_intact=intact,
     )
