@@ -135,9 +135,6 @@ CHOOSING = (
 )
 """Kernels that choose their template arguments for each problem; recordings of their own tell of them."""
 
-COMING: tuple[Kernel, ...] = ()
-"""Kernels that run and are tested, but that no recording and no chapter tells of yet."""
-
 
 def find(name: str | Kernel, **parameters: int | str) -> Kernel:
     """Return the kernel of that name; its number alone ("03", "3") or its name without it will do.
@@ -161,7 +158,7 @@ def find(name: str | Kernel, **parameters: int | str) -> Kernel:
         return name.variant(**parameters) if parameters else name
     if str(name).endswith(SUFFIX):
         return kernel_from(name, **parameters)
-    wanted, known = str(name).zfill(2), (*CATALOGUE, *CHOOSING, *COMING)
+    wanted, known = str(name).zfill(2), (*CATALOGUE, *CHOOSING)
     for kernel in known:
         if wanted in (kernel.name, kernel.function, kernel.name.partition("_")[0]):
             return find(kernel, **parameters)

@@ -247,17 +247,11 @@ def _target(instance: Instance, architecture: str) -> str:
     match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", str(architecture))
     if not match:
         raise ArgumentError("architecture", repr(architecture), "one such as 'sm_90', or 'compute_90' for PTX alone")
-    capability = (int(match[1]), int(match[2]))
-    if capability < instance.least_capability:
-        major, minor = instance.least_capability
-        raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {instance.kernel}")
-    if instance.exact:
-        if capability != instance.least_capability:
-            raise ArgumentError(
-                "architecture", architecture, "sm_{}{} for {}".format(*instance.least_capability, instance.kernel)
-            )
-        return architecture.rstrip("af") + "a"
-    return architecture
+    capability, least = (int(match[1]), int(match[2])), instance.least_capability
+    if capability < least or (instance.exact and capability != least):
+        needs = "sm_{}{}".format(*least) + " or later" * (not instance.exact)
+        raise ArgumentError("architecture", architecture, f"{needs} for {instance.kernel}")
+    return architecture.rstrip("af") + "a" if instance.exact else architecture
 
 
 @lru_cache(maxsize=64)

@@ -733,8 +733,7 @@ def _inputs(result: CheckResult) -> str:
     shifted = [f"{name} shifted by {by}" for name, by in zip("ABC", result.shift, strict=True) if by]
     if len(set(result.shift)) == 1:
         shifted = [f"shifted by {by}" for by in set(result.shift) if by]
-    special = ["special values"] if result.special else []
-    last = ["last tile"] if result.last_tile else []
-    divided = ["{} blocks with a tile each and {} that share".format(*result.division)] if result.division else []
-    setting = [f"template arguments {', '.join(map(str, result.setting))}"] if result.setting else []
-    return "; ".join([", ".join(shifted + special + last)] * bool(shifted + special + last) + divided + setting)
+    matrices = shifted + ["special values"] * result.special + ["last tile"] * result.last_tile
+    divided = "{} blocks with a tile each and {} that share".format(*result.division) if result.division else ""
+    setting = f"template arguments {', '.join(map(str, result.setting))}" if result.setting else ""
+    return "; ".join(filter(None, (", ".join(matrices), divided, setting)))
