@@ -43,6 +43,13 @@ def test_find(kernel):
     assert find(number) is find(str(int(number))) is find(int(number)) is first
 
 
+def test_find_takes_template_arguments():
+    wanted = find("03").variant(BM=16, BN=16)
+    assert find("03", BM=16, BN=16) == wanted == find(find("03", BM=16), BN=16)
+    with pytest.raises(ArgumentError, match=r"^BX: got a parameter unknown to 03_shared_tile, needs BM, BN, BK"):
+        find("03", BX=16)
+
+
 @pytest.mark.parametrize(
     ("name", "nearest"),
     [
