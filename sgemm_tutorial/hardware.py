@@ -18,7 +18,6 @@ from .table import Table
 KIB, MIB = 2**10, 2**20
 WARP = 32  # threads
 THREADS_MAX = 1024  # per block, on every GPU
-REGISTERS_MAX = 255  # per thread, on every GPU
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,8 @@ class Limits:
     registers_per_sm: int = 65_536
     register_granularity: int = 256
     warp_granularity: int = 4
+    max_threads_per_block: int = 1024
+    max_registers_per_thread: int = 255
 
     @property
     def max_warps_per_sm(self) -> int:

@@ -10,7 +10,7 @@ from textwrap import wrap
 
 from ..accesses import plural
 from ..errors import ArgumentError
-from ..hardware import KIB, REGISTERS_MAX, THREADS_MAX, WARP, Gpu
+from ..hardware import KIB, THREADS_MAX, WARP, Gpu
 from ..kernel import Kernel
 from ..model.occupancy import Occupancy, occupancy
 from ..model.resources import resources
@@ -52,8 +52,8 @@ def calculator(name: str, kernels: Sequence[Kernel], gpus: Sequence[Gpu], start:
     if begin not in taken:
         raise ArgumentError("start", f"{start[0].name} on {start[1].name}", "a kernel that compiles for the GPU")
     amounts = (
-        range(WARP, THREADS_MAX + 1, WARP),
-        range(1, REGISTERS_MAX + 1),
+        range(WARP, max(gpu.limits.max_threads_per_block for gpu in gpus) + 1, WARP),
+        range(1, max(gpu.limits.max_registers_per_thread for gpu in gpus) + 1),
         sorted(
             set(range(0, max(gpu.limits.max_shared_per_block for gpu in gpus) + 1, KIB))
             | {shared for *_, shared in taken.values()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import ArgumentError
-from ..hardware import REGISTERS_MAX, THREADS_MAX, WARP, Gpu, Limits
+from ..hardware import WARP, Gpu, Limits
 from ..table import Table, Tabular
 
 
@@ -74,8 +74,8 @@ def occupancy(threads: int, registers: int, shared_bytes: int, gpu: Gpu | Limits
     """
     limits = gpu.limits if isinstance(gpu, Gpu) else gpu
     for name, value, least, most in (
-        ("threads", threads, 1, THREADS_MAX),
-        ("registers", registers, 1, REGISTERS_MAX),
+        ("threads", threads, 1, limits.max_threads_per_block),
+        ("registers", registers, 1, limits.max_registers_per_thread),
         ("shared_bytes", shared_bytes, 0, limits.max_shared_per_block),
     ):
         if not least <= value <= most:
