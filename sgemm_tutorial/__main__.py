@@ -97,12 +97,7 @@ def _kernels(names: Sequence[str | Kernel], settings: Sequence[str]) -> list[Ker
         raise ArgumentError(
             "set", f"{', '.join(settings)} for {len(theirs)} kernels", "one kernel, or one file among them"
         )
-    if not values:
-        return [find(name) for name in names]
-    return [
-        kernel_from(name, **values) if name in files else find(name).variant(**values) if name in theirs else find(name)
-        for name in names
-    ]
+    return [find(name, **values) if name in theirs else find(name) for name in names]
 
 
 def _value(text: str) -> int | str:
@@ -114,9 +109,6 @@ def _list(options: argparse.Namespace) -> int:
     compiled, broken = _each(CATALOGUE, lambda kernel: _compiled(kernel, options.architecture))
     nothing = {"architecture": options.architecture, "resources": None, "occupancy": None}
     rows = [_summary(kernel) | compiled.get(kernel, nothing) for kernel in CATALOGUE]
-    if options.json:
-        _print_json(rows)
-        return _told(broken)
     columns = ("kernel", "parameters", "threads", "registers", "shared bytes", "occupancy", "idea")
     cells = []
     for row in rows:
@@ -133,7 +125,7 @@ def _list(options: argparse.Namespace) -> int:
             )
         )
     note = f"Registers per thread, shared memory per block, compiled for {options.architecture}."
-    _print(Table(columns, cells, "The kernels", note))
+    _print(options, rows, Table(columns, cells, "The kernels", note))
     return _told(broken)
 
 
@@ -152,14 +144,15 @@ def _new(options: argparse.Namespace) -> int:
         ) from None
     mine = kernel_from(path)
     todo = unfinished(mine)
-    if options.json:
-        _print_json({"file": str(path), "rung": kernel.name, "todo": todo, "parameters": mine.parameters})
-    else:
-        command = "python -m sgemm_tutorial"
-        verb = "leave" if len(todo) > 1 else "leaves"
-        print(f"{path} is {kernel.name} but for what {_lines(todo)} {verb} to you.")
-        print(f"{command} check {path}   grades it, as often as you like")
-        print(f"{command} show {path} --diff {kernel.name[:2]}   shows what it lacks: the solution")
+    command = "python -m sgemm_tutorial"
+    verb = "leave" if len(todo) > 1 else "leaves"
+    _print(
+        options,
+        {"file": str(path), "rung": kernel.name, "todo": todo, "parameters": mine.parameters},
+        f"{path} is {kernel.name} but for what {_lines(todo)} {verb} to you.",
+        f"{command} check {path}   grades it, as often as you like",
+        f"{command} show {path} --diff {kernel.name[:2]}   shows what it lacks: the solution",
+    )
     return PASSED
 
 
@@ -172,35 +165,28 @@ def _lines(numbers: Sequence[int]) -> str:
 def _show(options: argparse.Namespace) -> int:
     (kernel,) = _kernels([options.name], options.set)
     text = source.diff(find(options.diff), kernel) if options.diff else source.show(kernel)
-    if options.json:
-        data = _summary(kernel) | {"diff" if options.diff else "source": text.text}
-        if options.report:
-            data |= _compiled(kernel, options.architecture)
-            data["instructions"] = sass_mix(kernel, options.architecture)
-        _print_json(data)
-        return PASSED
+    data = _summary(kernel) | {"diff" if options.diff else "source": text.text}
     tables = []
     if options.report:
-        fit = kernel_occupancy(kernel, limits_of(options.architecture))
+        data |= _compiled(kernel, options.architecture)
+        data["instructions"] = sass_mix(kernel, options.architecture)
         tables = [
             resources_table([kernel], options.architecture),
-            fit,
+            kernel_occupancy(kernel, limits_of(options.architecture)),
             sass_table(kernel, options.architecture),
         ]
-    for part in (text, *tables):
-        _print(part)
+    _print(options, data, text, *tables)
     return PASSED
 
 
 def _check(options: argparse.Namespace) -> int:
     on_gpu = False if options.simulate else None
     sizes = parse_sizes(options.sizes, least=0) if options.sizes else ()
-    if not sizes:
-        for name in ("alpha", "beta"):
-            if getattr(options, name) is not None:
-                raise ArgumentError(name, f"{getattr(options, name):g} alone", "--sizes too: the suite has its own")
-    alpha, beta = 1.0 if options.alpha is None else options.alpha, options.beta or 0.0
-    given = [{"M": M, "N": N, "K": K, "alpha": alpha, "beta": beta} for M, N, K in sizes]
+    scalars = {name: value for name in ("alpha", "beta") if (value := getattr(options, name)) is not None}
+    if scalars and not sizes:
+        name, value = scalars.popitem()
+        raise ArgumentError(name, f"{value:g} alone", "--sizes too: the suite has its own")
+    given = [{"M": M, "N": N, "K": K, **scalars} for M, N, K in sizes]
 
     def checked(kernel: Kernel) -> SuiteResult:
         with bar(given or cases(kernel), unit="case") as work:
@@ -211,23 +197,23 @@ def _check(options: argparse.Namespace) -> int:
     found, broken = _each(kernels, checked)
     suites = list(found.values())
     status = PASSED if all(suite.passed for suite in suites) else FAILED
-    if options.json:
-        results = [result for suite in suites for result in suite.results]
-        passed = not broken and status == PASSED
-        _print_json({"passed": passed, "cases": [vars(result) | {"passed": result.passed} for result in results]})
-        return _told(broken, status)
+    results = [result for suite in suites for result in suite.results]
+    passed = not broken and status == PASSED
+    data = {"passed": passed, "cases": [vars(result) | {"passed": result.passed} for result in results]}
+    parts: list[SuiteResult | Table | str] = []
     for suite in suites:
         if options.verbose or given:
-            _print(suite)
+            parts.append(suite)
         elif not suite.passed:
             failed = suite.failures().results
-            _print(SuiteResult(failed[:SHOWN]))
+            parts.append(SuiteResult(failed[:SHOWN]))
             if len(failed) > SHOWN:
-                print(f"and {len(failed) - SHOWN} more; --verbose shows all")
-    _print(summary(suites))
-    for kernel, suite in zip(found, suites, strict=True):
+                parts.append(f"and {len(failed) - SHOWN} more; --verbose shows all")
+    parts.append(summary(suites))
+    for kernel, suite in found.items():
         if not suite.passed and (todo := unfinished(kernel)):
-            print(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. Until then it cannot pass.")
+            parts.append(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. Until then it cannot pass.")
+    _print(options, data, *parts)
     return _told(broken, status)
 
 
@@ -236,7 +222,7 @@ def _bench(options: argparse.Namespace) -> int:
     kernels = _kernels(CATALOGUE if options.kernels == "all" else names, options.set)
     here, failure = gpu.available(), None
     usable, broken = _each(kernels, lambda kernel: gpu.load(kernel.instance) if here else kernel.digest)
-    kernels = [kernel for kernel in kernels if kernel in usable]
+    kernels = list(usable)
     sizes = parse_sizes(options.sizes or "4096") if options.sizes or here else None
     if here:
         try:
@@ -251,18 +237,16 @@ def _bench(options: argparse.Namespace) -> int:
         if options.kernels != "all":
             missing = [kernel.name for kernel in kernels if not record.select([kernel]).points]
             said += [f"{name} is not in the recording: only a GPU can time it." for name in missing]
-        print(*said, sep="\n", file=sys.stderr if options.json else sys.stdout)
-    if options.json:
-        _print_json(record.as_dict() | {"measured_here": here})
-    else:
-        shown = record.select(kernels, sizes)
-        _print(shown)
+        _say(options, *said)
+    shown = record.select(kernels, sizes)
+    _print(options, record.as_dict() | {"measured_here": here}, shown)
+    if not options.json:
         for name, figure in _pictures(shown).items():
             path = Path(options.output).with_suffix(f".{name}.svg")
             figure.save(path)
             print(f"drawn in {path}")
     if here:
-        print(f"saved in {options.output}", file=sys.stderr if options.json else sys.stdout)
+        _say(options, f"saved in {options.output}")
     status = _told(broken)
     if failure:
         raise failure
@@ -303,10 +287,8 @@ def _pictures(record: Record) -> dict[str, draw.Figure]:
 
 def _compare(options: argparse.Namespace) -> int:
     table = compare(timings.load(options.old), timings.load(options.new))
-    if options.json:
-        _print_json({"title": table.title, "rows": [dict(zip(table.columns, row, strict=True)) for row in table.rows]})
-    else:
-        _print(table)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    _print(options, {"title": table.title, "rows": rows}, table)
     return PASSED
 
 
@@ -315,67 +297,56 @@ def _tune(options: argparse.Namespace) -> int:
         return _sweep(options)
     if find(options.name) not in CHOOSING:
         raise ArgumentError("set", "nothing", "values to try, with commas between: --set BM=64,128")
-    here, out = gpu.available(), sys.stderr if options.json else sys.stdout
+    here = gpu.available()
     sizes = parse_sizes(options.sizes or TUNED) if options.sizes or here else None
     if here:
-        seconds = math.inf if options.budget is None else options.budget
-        recording = tune(sizes, seconds, ruled_out=lambda table: print(table, file=out, flush=True))
+        recording = tune(sizes, options.budget, ruled_out=lambda table: _say(options, table))
     else:
         recording = tunings.load()
-        print(no_gpu(recording), file=out)
+        _say(options, no_gpu(recording))
     points = tunings.select(recording, sizes)
-    if options.json:
-        _print_json({"measured_here": here, "complete": recording.complete, "points": points})
-    else:
-        _print(tunings.table(points, recording.made))
-        series = tunings.by_tile(points, recording.settings["settings"])
-        if series:
-            draw.lines(f"TFLOP/s by tile and M = N = K, {recording.made}", series, tunings.BY_TILE, log_x=True).save(
-                "tune.svg"
-            )
-            print("drawn in tune.svg")
-    if not here:
-        return PASSED
-    missing = len(set(sizes)) - len(points)
-    print(
-        f"in {tuned.path(gpu.name())}" + f"; {missing} sizes are left, start again to continue" * bool(missing),
-        file=out,
-    )
-    return INTERRUPTED if missing and options.budget is None else PASSED
+    data = {"measured_here": here, "complete": recording.complete, "points": points}
+    _print(options, data, tunings.table(points, recording.made))
+    series = tunings.by_tile(points, recording.settings["settings"])
+    if series and not options.json:
+        title = f"TFLOP/s by tile and M = N = K, {recording.made}"
+        draw.lines(title, series, tunings.BY_TILE, log_x=True).save("tune.svg")
+        print("drawn in tune.svg")
+    return _saved(options, tuned.path(gpu.name()), len(set(sizes)) - len(points)) if here else PASSED
 
 
 def _sweep(options: argparse.Namespace) -> int:
     """Try every combination of values of a kernel's template parameters."""
-    here, out = gpu.available(), sys.stderr if options.json else sys.stdout
+    here = gpu.available()
     values: dict[str, list[int | str]] = {}
     for name, _, listed in (setting.partition("=") for setting in options.set):
         values.setdefault(name, []).extend(map(_value, listed.split(",")))
     sizes, architecture = parse_sizes(options.sizes or "4096"), gpu.architecture() if here else ARCHITECTURE
     if not here:
-        print(f"No GPU here: compiled for {architecture} and simulated. Only a GPU can time them.", file=out)
+        _say(options, f"No GPU here: compiled for {architecture} and simulated. Only a GPU can time them.")
     field = sweep.field(options.name, values, architecture)
     if field.obstacles:
-        print(field.table(), file=out, flush=True)
-    if options.json:
-        ruled_out = [{"setting": setting, "why": why} for setting, why in field.obstacles.items()]
-        data = {"measured_here": here, "names": field.names, "ruled_out": ruled_out, "able": list(field.kernels)}
-    if not here or not field.kernels:
-        if options.json:
-            _print_json(data)
-        elif field.kernels:
-            _print(sweep.able(field, architecture))
-        return PASSED if field.kernels else FAILED
-    seconds = math.inf if options.budget is None else options.budget
-    record = sweep.sweep(field, sizes, seconds, options.output)
+        _say(options, field.table())
+    ruled_out = [{"setting": setting, "why": why} for setting, why in field.obstacles.items()]
+    data = {"measured_here": here, "names": field.names, "ruled_out": ruled_out, "able": list(field.kernels)}
+    if not field.kernels:
+        _print(options, data)
+        return FAILED
+    if not here:
+        _print(options, data, sweep.able(field, architecture))
+        return PASSED
+    record = sweep.sweep(field, sizes, options.budget, options.output)
     ranking = sweep.ranked(record.select(field.kernels.values(), sizes), field)
-    if options.json:
-        points = [{"setting": setting, "point": point} for setting, point in ranking]
-        _print_json(data | {"complete": record.complete, "points": points})
-    else:
-        _print(sweep.quickest(ranking, field.names, record.made))
-    left = len(field.kernels) * len(set(sizes)) - len(ranking)
-    print(f"in {options.output}" + f"; left to time: {left}, start again to continue" * bool(left), file=out)
-    return INTERRUPTED if left and options.budget is None else PASSED
+    points = [{"setting": setting, "point": point} for setting, point in ranking]
+    data |= {"complete": record.complete, "points": points}
+    _print(options, data, sweep.quickest(ranking, field.names, record.made))
+    return _saved(options, options.output, len(field.kernels) * len(set(sizes)) - len(ranking))
+
+
+def _saved(options: argparse.Namespace, path: str | Path, left: int) -> int:
+    """Print where times are saved and how many are left to take, and return the exit status."""
+    _say(options, f"in {path}" + f"; left to time: {left}, start again to continue" * bool(left))
+    return INTERRUPTED if left and options.budget == math.inf else PASSED
 
 
 def _trace(options: argparse.Namespace) -> int:
@@ -386,20 +357,8 @@ def _trace(options: argparse.Namespace) -> int:
         raise ArgumentError("size", repr(options.size), "one size, 1 or more: M,N,K or a single number") from None
     A, B = matrices(M, N, K, on_gpu=False, types=kernel.types)
     run = simulate(kernel, A, B, architecture=options.architecture, progress=None)
-    if options.json:
-        _print_json(
-            {
-                "kernel": kernel.name,
-                "M": M,
-                "N": N,
-                "K": K,
-                "architecture": options.architecture,
-                "total": run.total,
-                "lines": run.lines,
-            }
-        )
-    else:
-        _print(run)
+    data = {"kernel": kernel.name, "M": M, "N": N, "K": K, "architecture": options.architecture}
+    _print(options, data | {"total": run.total, "lines": run.lines}, run)
     return PASSED
 
 
@@ -511,7 +470,7 @@ def _parser() -> argparse.ArgumentParser:
     add("name", metavar="NAME", nargs="?", default="12", help="which kernel, or a file (default: %(default)s)")
     add("--set", **setting | {"metavar": "NAME=VALUES", "help": "template arguments to try: BM=64,128; again for each"})
     add("--sizes", metavar="SIZES", help=f"as for bench (default: 4096 with --set, otherwise {TUNED} or the recorded)")
-    add("--budget", metavar="SECONDS", type=float, help="begin nothing else after so long")
+    add("--budget", metavar="SECONDS", type=float, default=math.inf, help="begin nothing else after so long")
     add(
         "--output",
         metavar="FILE",
@@ -554,19 +513,26 @@ def _compiled(kernel: Kernel, architecture: str) -> dict[str, Any]:
     return {"architecture": architecture, "resources": used, "occupancy": fit}
 
 
-def _print(what: Any) -> None:
-    """Print a table or a source, in colour where stdout is a terminal."""
+def _print(options: argparse.Namespace, data: Any, *parts: Any) -> None:
+    """Print data as JSON, with null for what is not a finite number, or where that is not asked for what shows them.
+
+    A part is a line, or what has a form for terminals, in colour: a table or a source.
+    """
+    if options.json:
+        encoded = msgspec.json.encode(data, enc_hook=np.generic.item)
+        print(msgspec.json.format(encoded, indent=1).decode())
+        return
     console = rich.console.Console()
-    if console.is_terminal:
-        console.print(what.rich())
-    else:
-        print(what)
+    for part in parts:
+        if console.is_terminal and not isinstance(part, str):
+            console.print(part.rich())
+        else:
+            print(part)
 
 
-def _print_json(data: Any) -> None:
-    """Print as JSON, with null for what is not a finite number."""
-    encoded = msgspec.json.encode(data, enc_hook=np.generic.item)
-    print(msgspec.json.format(encoded, indent=1).decode())
+def _say(options: argparse.Namespace, *lines: object) -> None:
+    """Print what is no result: on stderr where stdout has JSON and nothing else."""
+    print(*lines, sep="\n", file=sys.stderr if options.json else sys.stdout, flush=True)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,8 @@ from typing import Any
 from . import choice, hopper
 from .errors import ArgumentError
 from .kernel import Kernel
-from .operands import FP16, SPLIT, named_in_cuda
-from .own import SUFFIX, kernel_from
-from .trials import TRIALS
+from .operands import FP16, named_in_cuda
+from .own import LIKE_12, LIKE_17, LIKE_18, SUFFIX, kernel_from
 
 LADDER = (
     Kernel("01_naive", "one thread per element of C, neighbouring threads on neighbouring rows", {"BM": 32, "BN": 8}),
@@ -113,27 +112,14 @@ CATALOGUE = (
         "17_tf32x3_hopper",
         "17 by wgmma: B in parts through registers, A's small parts in shared memory",
         hopper.IN_PARTS,
-        (9, 0),
-        types=SPLIT,
-        dynamic_shared=hopper.dynamic_shared_of_parts,
-        choose=hopper.choose_in_fp32,
-        divide=hopper.divide,
-        exact=True,
-        maps=hopper.maps,
-        trials=hopper.TRIALS_IN_PARTS,
+        **LIKE_17,
     ),
     Kernel(
         "18_hopper_wgmma",
         "a copy engine brings tiles, and four warps multiply them where they lie",
         hopper.PARAMETERS,
-        (9, 0),
         types=FP16,
-        dynamic_shared=hopper.dynamic_shared,
-        choose=hopper.choose_in_16_bits,
-        divide=hopper.divide,
-        exact=True,
-        maps=hopper.maps,
-        trials=hopper.TRIALS,
+        **LIKE_18,
     ),
 )
 """Every kernel in the order of the book, the ladder's, then those that take another road or other types."""
@@ -144,37 +130,38 @@ CHOOSING = (
         "every multiprocessor has an equal share of the work, and the problem's shape says how",
         choice.named(next(iter(choice.SETTINGS))),
         (8, 0),
-        dynamic_shared=choice.dynamic_shared,
-        choose=choice.choose,
-        divide=choice.divide,
-        trials=TRIALS,
+        **LIKE_12,
     ),
 )
 """Kernels that choose their template arguments for each problem; recordings of their own tell of them."""
 
-COMING: tuple[Kernel, ...] = ()
-"""Kernels that run and are tested, but that no recording and no chapter tells of yet."""
 
-
-def find(name: str | Kernel) -> Kernel:
+def find(name: str | Kernel, **parameters: int | str) -> Kernel:
     """Return the kernel of that name; its number alone ("03", "3") or its name without it will do.
 
     The path of a file, which ends in ``.cu``, is as good as a name; see `kernel_from`. A kernel instead of a name is
     returned as it is.
 
+    Parameters
+    ----------
+    name : str or Kernel
+    **parameters : int or str
+        Template arguments other than its own; see `Kernel.variant`.
+
     Raises
     ------
     ArgumentError
-        There is none; the message suggests the nearest name. Or the file breaks the contract.
+        There is none; the message suggests the nearest name. Or the file breaks the contract, or the kernel has no
+        such parameter.
     """
     if isinstance(name, Kernel):
-        return name
+        return name.variant(**parameters) if parameters else name
     if str(name).endswith(SUFFIX):
-        return kernel_from(name)
-    wanted, known = str(name).zfill(2), (*CATALOGUE, *CHOOSING, *COMING)
+        return kernel_from(name, **parameters)
+    wanted, known = str(name).zfill(2), (*CATALOGUE, *CHOOSING)
     for kernel in known:
         if wanted in (kernel.name, kernel.function, kernel.name.partition("_")[0]):
-            return kernel
+            return find(kernel, **parameters)
     names = [kernel.name for kernel in known]
     words = {key: kernel.name for kernel in known for key in (kernel.name, kernel.function)}
     near = difflib.get_close_matches(wanted, words, n=1, cutoff=0.4)

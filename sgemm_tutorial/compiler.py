@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -94,17 +94,6 @@ class Binary:
     cubin: bytes
     log: str
 
-    @cached_property
-    def most_threads(self) -> int | None:
-        """Threads per block that the source's ``__launch_bounds__`` allow; None where there are none."""
-        bounds = re.search(r"\.maxntid (\d+)", self.ptx)
-        return int(bounds[1]) if bounds else None
-
-    @cached_property
-    def extern_shared(self) -> bool:
-        """Whether it uses shared memory that the launch must add."""
-        return ".extern .shared" in self.ptx
-
 
 @dataclass(frozen=True)
 class Resources:
@@ -176,13 +165,14 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     """
     architecture = _target(instance, architecture)
     binary = _compile(instance.kernel, instance.files, instance.expression, architecture)
-    if binary.most_threads and instance.threads > binary.most_threads:
+    bounds = re.search(r"\.maxntid (\d+)", binary.ptx)
+    if bounds and instance.threads > int(bounds[1]):
         raise ArgumentError(
             "threads",
             f"{instance.threads:,} per block of {instance.expression}",
-            f"at most {binary.most_threads:,}, as __launch_bounds__ says",
+            f"at most {int(bounds[1]):,}, as __launch_bounds__ says",
         )
-    if binary.extern_shared and not instance.dynamic_shared_bytes:
+    if ".extern .shared" in binary.ptx and not instance.dynamic_shared_bytes:
         raise ArgumentError(
             "SHARED_BYTES",
             f"none for {instance.expression}, which has an extern __shared__ array",
@@ -257,17 +247,11 @@ def _target(instance: Instance, architecture: str) -> str:
     match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", str(architecture))
     if not match:
         raise ArgumentError("architecture", repr(architecture), "one such as 'sm_90', or 'compute_90' for PTX alone")
-    capability = (int(match[1]), int(match[2]))
-    if capability < instance.least_capability:
-        major, minor = instance.least_capability
-        raise ArgumentError("architecture", architecture, f"sm_{major}{minor} or later for {instance.kernel}")
-    if instance.exact:
-        if capability != instance.least_capability:
-            raise ArgumentError(
-                "architecture", architecture, "sm_{}{} for {}".format(*instance.least_capability, instance.kernel)
-            )
-        return architecture.rstrip("af") + "a"
-    return architecture
+    capability, least = (int(match[1]), int(match[2])), instance.least_capability
+    if capability < least or (instance.exact and capability != least):
+        needs = "sm_{}{}".format(*least) + " or later" * (not instance.exact)
+        raise ArgumentError("architecture", architecture, f"{needs} for {instance.kernel}")
+    return architecture.rstrip("af") + "a" if instance.exact else architecture
 
 
 @lru_cache(maxsize=64)

@@ -27,6 +27,7 @@ The theorem holds in any precision; other types have another u:
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import os
 import tempfile
@@ -80,8 +81,6 @@ class CheckResult(Tabular):
         Largest error as a fraction of its bound; infinity where one is finite and the other is not.
     worst_at : tuple of int or None
         Row and column of that element; None where there is no error at all.
-    max_abs_error : float
-        Largest absolute error among finite elements.
     wrong : int
         Elements whose error exceeds the bound.
     guards_intact : bool
@@ -105,7 +104,6 @@ class CheckResult(Tabular):
     on_gpu: bool
     worst_ratio: float = 0.0
     worst_at: tuple[int, int] | None = None
-    max_abs_error: float = 0.0
     wrong: int = 0
     guards_intact: bool = True
     fault: str = ""
@@ -210,7 +208,30 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: T
         and differ in kind (NaN, +∞, −∞). Where the result's type may overflow on the way, any
         non-finite result is as good as another.
     """
-    return _compare(got, A, B, C, alpha, beta, types or types_of(A.dtype))[1]
+    types = types or types_of(A.dtype)
+    K = A.shape[1] if alpha != 0 else 0
+    limits = np.finfo(types.result)
+    n = (K + 2) * types.roundoff
+    lost = float(limits.smallest_subnormal) * (types.roundoff / float(limits.eps))  # by an operation that underflows
+    reference, product, rest = (np.zeros_like(got, dtype=np.float64) for _ in range(3))  # CuPy's if `got` is
+    with np.errstate(all="ignore"):
+        if K:
+            wide_A, wide_B = A.astype(np.float64), B.astype(np.float64)
+            reference += alpha * (wide_A @ wide_B)
+            product += _felt_size(wide_A, types) @ _felt_size(wide_B, types)
+        if beta != 0:
+            wide_C = C.astype(np.float64)
+            reference += beta * wide_C
+            rest += abs(beta) * _finite_size(wide_C)
+        magnitude = abs(alpha) * product + rest if K else rest
+        bound = n / (1 - n) * magnitude + lost * (2 * K * abs(alpha) + 2 if K else 2)
+        error = np.abs(got - reference)
+        ratio = np.where(np.isfinite(error), error / bound, np.inf)
+
+        alike = (got == reference) | (np.isnan(got) & np.isnan(reference))
+        may_overflow = ~(np.maximum(magnitude, product) * (1 + n) <= float(limits.max))  # or is NaN
+        excused = ~np.isfinite(got) & (may_overflow | alike)
+    return np.where(excused, 0.0, ratio)
 
 
 def check(
@@ -316,47 +337,12 @@ def counted(
         float(operands.scalar(name, value, types.result)) for name, value in (("alpha", alpha), ("beta", beta))
     )
     name = getattr(kernel, "name", None) or kernel.__name__
-    settings = (
-        name,
-        M,
-        N,
-        K,
-        alpha,
-        beta,
-        seed,
-        shift,
-        special,
-        last_tile,
-        tuple(setting),
-        division and tuple(division),
-        on_gpu,
-    )
-    if last_tile:
-        return _last_tile(kernel, settings, architecture)
-
-    A, B, C = _draw(M, N, K, seed, types)
-    if special:
-        _make_special(A, B, C, seed)
-    if alpha == 0:
-        A[:], B[:] = np.nan, np.nan
-    if beta == 0:
-        C[:] = np.nan
-    with gpu.reported(f"checking {name}"):
-        guards = (GUARD_OF_INPUT, GUARD_OF_INPUT, GUARD_OF_C)
-        inside = [
-            _Guarded(matrix, guard, by, on_gpu) for matrix, guard, by in zip((A, B, C), guards, shift, strict=True)
-        ]
-        counts, launched = Counts(), None
-        try:
-            if isinstance(kernel, Kernel) and not on_gpu:
-                counts, launched = _simulate(kernel, [one.view for one in inside], alpha, beta)
-            else:
-                kernel(*(one.view for one in inside), alpha, beta)
-        except SimulationFault as fault:
-            return CheckResult(*settings, fault=str(fault)), counts
-        got = inside[2].contents()
-        intact = inside[0].intact(all_of_it=True) and inside[1].intact(all_of_it=True) and inside[2].intact()
-    result = _verdict(settings, got, (A, B, C, alpha, beta, types), intact)
+    division = division and tuple(division)
+    case = CheckResult(name, M, N, K, alpha, beta, seed, shift, special, last_tile, tuple(setting), division, on_gpu)
+    try:
+        result, counts, launched = (_last_tile if last_tile else _whole)(kernel, case)
+    except SimulationFault as fault:
+        return dataclasses.replace(case, fault=str(fault)), Counts()
     if launched and result.passed:
         compiler.require(launched.instance, architecture)
     return result, counts
@@ -575,10 +561,36 @@ def _simulate(
     return sum(machine.counts().values(), Counts()), kernel.chosen(problem, PTX_ALONE, multiprocessors)
 
 
-def _last_tile(kernel: Kernel, settings: tuple, architecture: str) -> tuple[CheckResult, Counts]:
-    """Do what `counted` does for the last tile of C alone."""
-    _, M, N, K, alpha, beta, seed, *_ = settings
-    types = kernel.types
+def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, Counts, Kernel | None]:
+    """Return the verdict on a case, what was counted, and what was simulated, if anything was."""
+    types = getattr(kernel, "types", FP32)
+    A, B, C = _draw(case.M, case.N, case.K, case.seed, types)
+    if case.special:
+        _make_special(A, B, C, case.seed)
+    if case.alpha == 0:
+        A[:], B[:] = np.nan, np.nan
+    if case.beta == 0:
+        C[:] = np.nan
+    with gpu.reported(f"checking {case.kernel}"):
+        guards = (GUARD_OF_INPUT, GUARD_OF_INPUT, GUARD_OF_C)
+        inside = [
+            _Guarded(matrix, guard, by, case.on_gpu)
+            for matrix, guard, by in zip((A, B, C), guards, case.shift, strict=True)
+        ]
+        views = [one.view for one in inside]
+        counts, launched = Counts(), None
+        if isinstance(kernel, Kernel) and not case.on_gpu:
+            counts, launched = _simulate(kernel, views, case.alpha, case.beta)
+        else:
+            kernel(*views, case.alpha, case.beta)
+        got = inside[2].contents()
+        intact = inside[0].intact() and inside[1].intact() and inside[2].intact(itself=False)
+    return _verdict(case, got, (A, B, C), types, intact), counts, launched
+
+
+def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, Kernel]:
+    """Do what `_whole` does for the last tile of C alone."""
+    M, N, K, types = case.M, case.N, case.K, kernel.types
     with tempfile.TemporaryDirectory(dir=IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None) as folder:
         try:
             A, B, C = (
@@ -591,25 +603,19 @@ def _last_tile(kernel: Kernel, settings: tuple, architecture: str) -> tuple[Chec
             )
         except OSError as error:
             raise DeviceError(f"last_tile needs files with holes, and {folder} takes none so large: {error}") from None
-        problem = operands.check(A, B, C, alpha, beta, types)
-        kernel = kernel.chosen(problem, architecture)
+        problem = operands.check(A, B, C, case.alpha, case.beta, types)
+        kernel = kernel.chosen(problem, PTX_ALONE)
         multiprocessors = operands.INT_MAX if kernel.maps else MULTIPROCESSORS  # a tile for each
-        division = kernel.division(problem, architecture, multiprocessors)
+        division = kernel.division(problem, PTX_ALONE, multiprocessors)
         blocks = range(division.blocks - max(division.counts.get("shares", 0), 1), division.blocks)
         rows, cols = (
             (size - 1) // kernel.parameters[tile] * kernel.parameters[tile] for size, tile in ((M, "BM"), (N, "BN"))
         )
-        a, b, c = _draw(M - rows, N - cols, K, seed, types)
+        a, b, c = _draw(M - rows, N - cols, K, case.seed, types)
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
-        before = C[rows:, cols:].copy()
-        try:
-            counts, _ = _simulate(kernel, (A, B, C), alpha, beta, blocks, multiprocessors)
-        except SimulationFault as fault:
-            return CheckResult(*settings, fault=str(fault)), Counts()
-        result = _verdict(settings, np.array(C[rows:, cols:]), (a, b, before, alpha, beta, types), True)
-        if result.passed:
-            compiler.require(kernel.instance, architecture)
-        return result, counts
+        counts, launched = _simulate(kernel, (A, B, C), case.alpha, case.beta, blocks, multiprocessors)
+        got = np.array(C[rows:, cols:])
+    return _verdict(case, got, (a, b, c), types, True), counts, launched
 
 
 def _draw(M: int, N: int, K: int, seed: int, types: Types) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -660,55 +666,20 @@ class _Guarded:
         self.shape, self.place = matrix.shape, slice(start, start + matrix.size)
         self.before = np.full(start + matrix.size + band, guards[width], f"u{width}").view(matrix.dtype)
         self.before[self.place] = matrix.ravel()
-        self.buffer = cupy.empty(self.before.size, matrix.dtype) if on_gpu else self.before.copy()
-        if on_gpu:
-            self.buffer.set(self.before)
+        self.buffer = (cupy if on_gpu else np).array(self.before)
         self.view = self.buffer[self.place].reshape(self.shape)
         """What the kernel is given."""
 
     def contents(self) -> np.ndarray:
         """Return a copy of the matrix as it is now, on the host."""
-        return self._now()[self.place].reshape(self.shape).copy()
+        return cupy.asnumpy(self.buffer)[self.place].reshape(self.shape).copy()
 
-    def intact(self, all_of_it: bool = False) -> bool:
-        """Whether the guards are bit for bit as they were; with `all_of_it`, the matrix too."""
-        now, before = (memory.view(f"u{memory.itemsize}") for memory in (self._now(), self.before))
-        if all_of_it:
-            return np.array_equal(now, before)
-        start, stop = self.place.start, self.place.stop
-        return np.array_equal(now[:start], before[:start]) and np.array_equal(now[stop:], before[stop:])
-
-    def _now(self) -> np.ndarray:
-        return self.buffer if isinstance(self.buffer, np.ndarray) else self.buffer.get()
-
-
-def _compare(
-    got: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, alpha: float, beta: float, types: Types
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the absolute error of each element, and the error as a fraction of its bound (see `excess`)."""
-    K = A.shape[1] if alpha != 0 else 0
-    limits = np.finfo(types.result)
-    n = (K + 2) * types.roundoff
-    lost = float(limits.smallest_subnormal) * (types.roundoff / float(limits.eps))  # by an operation that underflows
-    reference, product, rest = (np.zeros_like(got, dtype=np.float64) for _ in range(3))  # CuPy's if `got` is
-    with np.errstate(all="ignore"):
-        if K:
-            wide_A, wide_B = A.astype(np.float64), B.astype(np.float64)
-            reference += alpha * (wide_A @ wide_B)
-            product += _felt_size(wide_A, types) @ _felt_size(wide_B, types)
-        if beta != 0:
-            wide_C = C.astype(np.float64)
-            reference += beta * wide_C
-            rest += abs(beta) * _finite_size(wide_C)
-        magnitude = abs(alpha) * product + rest if K else rest
-        bound = n / (1 - n) * magnitude + lost * (2 * K * abs(alpha) + 2 if K else 2)
-        error = np.abs(got - reference)
-        ratio = np.where(np.isfinite(error), error / bound, np.inf)
-
-        alike = (got == reference) | (np.isnan(got) & np.isnan(reference))
-        may_overflow = ~(np.maximum(magnitude, product) * (1 + n) <= float(limits.max))  # or is NaN
-        excused = ~np.isfinite(got) & (may_overflow | alike)
-    return error, np.where(excused, 0.0, ratio)
+    def intact(self, itself: bool = True) -> bool:
+        """Whether the guards, and the matrix itself unless that may change, are bit for bit as they were."""
+        spared = slice(0) if itself else self.place
+        memories = (cupy.asnumpy(self.buffer), self.before)
+        now, before = (np.delete(memory.view(f"u{memory.itemsize}"), spared) for memory in memories)
+        return np.array_equal(now, before)
 
 
 def _finite_size(matrix: np.ndarray) -> np.ndarray:
@@ -722,17 +693,18 @@ def _felt_size(matrix: np.ndarray, types: Types) -> np.ndarray:
     return np.where((size > 0) & (size < least), least, size) if least else size
 
 
-def _verdict(settings: tuple, got: np.ndarray, inputs: tuple, intact: bool) -> CheckResult:
-    """Reduce the element-wise comparison to a result."""
+def _verdict(
+    case: CheckResult, got: np.ndarray, inputs: Sequence[np.ndarray], types: Types, intact: bool
+) -> CheckResult:
+    """Return a case with its result: the element-wise comparison with A, B and C, reduced."""
     if not got.size:
-        return CheckResult(*settings, guards_intact=intact)
-    error, ratio = _compare(got, *inputs)
+        return dataclasses.replace(case, guards_intact=intact)
+    ratio = excess(got, *inputs, case.alpha, case.beta, types)
     worst = np.unravel_index(np.argmax(ratio), ratio.shape)
-    return CheckResult(
-        *settings,
+    return dataclasses.replace(
+        case,
         worst_ratio=float(ratio[worst]),
         worst_at=(int(worst[0]), int(worst[1])) if ratio[worst] > 0 else None,
-        max_abs_error=float(np.max(error, where=np.isfinite(error), initial=0.0)),
         wrong=int(np.count_nonzero(~(ratio <= 1))),
         guards_intact=intact,
     )
@@ -761,8 +733,7 @@ def _inputs(result: CheckResult) -> str:
     shifted = [f"{name} shifted by {by}" for name, by in zip("ABC", result.shift, strict=True) if by]
     if len(set(result.shift)) == 1:
         shifted = [f"shifted by {by}" for by in set(result.shift) if by]
-    special = ["special values"] if result.special else []
-    last = ["last tile"] if result.last_tile else []
-    divided = ["{} blocks with a tile each and {} that share".format(*result.division)] if result.division else []
-    setting = [f"template arguments {', '.join(map(str, result.setting))}"] if result.setting else []
-    return "; ".join([", ".join(shifted + special + last)] * bool(shifted + special + last) + divided + setting)
+    matrices = shifted + ["special values"] * result.special + ["last tile"] * result.last_tile
+    divided = "{} blocks with a tile each and {} that share".format(*result.division) if result.division else ""
+    setting = f"template arguments {', '.join(map(str, result.setting))}" if result.setting else ""
+    return "; ".join(filter(None, (", ".join(matrices), divided, setting)))

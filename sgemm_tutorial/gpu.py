@@ -53,22 +53,17 @@ def architecture() -> str:
 
 def place() -> tuple[str, int]:
     """Architecture and number of multiprocessors of the current GPU, for example ``("sm_90", 132)``."""
-    return architecture(), _multiprocessors(cupy.cuda.Device().id)
+    return architecture(), _properties(cupy.cuda.Device().id)["multiProcessorCount"]
 
 
 def name() -> str:
     """Name of the current GPU, for example ``"NVIDIA H200"``."""
-    return _name(cupy.cuda.Device().id)
+    return _properties(cupy.cuda.Device().id)["name"].decode()
 
 
 @lru_cache
-def _name(device: int) -> str:
-    return cupy.cuda.runtime.getDeviceProperties(device)["name"].decode()
-
-
-@lru_cache
-def _multiprocessors(device: int) -> int:
-    return int(cupy.cuda.Device(device).attributes["MultiProcessorCount"])
+def _properties(device: int) -> dict[str, Any]:
+    return cupy.cuda.runtime.getDeviceProperties(device)
 
 
 def launcher(

@@ -27,7 +27,6 @@ EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
 """Template parameters that are rows or columns of a tile."""
 MULTIPROCESSORS = 132
 """Among which the simulator divides the work where a kernel asks: those of the recorded measurements' cards."""
-INCLUDED = re.compile(r'(?m)^\s*#\s*include\s*"([^"\n]+)"')
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,6 @@ class Kernel:
             A file cannot be read, or none of them holds what `edits` change.
         """
         files: dict[str, str] = {}
-        made: set[int] = set()  # which of the edits
         names = [self.path.name]
         while names:
             name = names.pop(0)
@@ -136,20 +134,16 @@ class Kernel:
             if path is None or name in files:
                 continue
             try:
-                text = path.read_text(encoding="utf-8")
+                files[name] = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise ArgumentError(
                     "kernel", f"{self.name}, whose file {name} cannot be read ({error})", "its source"
                 ) from None
-            for number, (old, new) in enumerate(self.edits):
-                if old in text:
-                    text = text.replace(old, new)
-                    made.add(number)
-            files[name] = text
-            names += INCLUDED.findall(text)
-        for number, (old, _) in enumerate(self.edits):
-            if number not in made:
+            names += [header for _, header in compiler.INCLUDE.findall(files[name])]
+        for old, new in self.edits:
+            if not any(old in text for text in files.values()):
                 raise ArgumentError("edits", repr(old), f"text that {' or '.join(files)} holds")
+            files = {name: text.replace(old, new) for name, text in files.items()}
         return files
 
     def _header(self, name: str) -> Path | None:

@@ -154,15 +154,13 @@ def check(A: Any, B: Any, C: Any, alpha: float, beta: float, types: Types = FP32
         An array is of the wrong kind, dtype, rank, order or shape, C is missing where β ≠ 0 or shares
         memory with A or B, or a scalar is not a real number.
     """
-    kinds = {"A": _kind("A", A), "B": _kind("B", B)}
-    if C is not None:
-        kinds["C"] = _kind("C", C)
+    given = {"A": A, "B": B} | ({} if C is None else {"C": C})
+    kinds = {name: _kind(name, array) for name, array in given.items()}
     for name, kind in kinds.items():
         if kind != kinds["A"]:
             raise ArgumentError(name, f"a {kind} array", f"a {kinds['A']} array, as A is")
-    for name, array, dtype in (("A", A, types.operand), ("B", B, types.operand), ("C", C, types.result)):
-        if array is not None:
-            _check_layout(name, array, dtype)
+    for name, array in given.items():
+        _check_layout(name, array, types.result if name == "C" else types.operand)
     (M, K), (depth, N) = A.shape, B.shape
     if depth != K:
         raise ArgumentError("B", f"shape {B.shape}", f"({K}, N), as A is {A.shape}")

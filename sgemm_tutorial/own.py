@@ -13,8 +13,30 @@ from .trials import TRIALS
 
 SUFFIX = ".cu"
 A_LINE = 7  # template parameters with defaults
-SHARING = ["float*", "unsigned*", "unsigned", "unsigned", "unsigned"]  # what 12 takes besides, to share tiles
-MAPS = ["TensorMap", "TensorMap"]  # what 18, and 17's version for Hopper, take besides
+
+LIKE_12 = {"dynamic_shared": choice.dynamic_shared, "choose": choice.choose, "divide": choice.divide, "trials": TRIALS}
+ON_HOPPER = {"least_capability": (9, 0), "exact": True, "divide": hopper.divide, "maps": hopper.maps}
+LIKE_17 = ON_HOPPER | {
+    "types": SPLIT,
+    "dynamic_shared": hopper.dynamic_shared_of_parts,
+    "choose": hopper.choose_in_fp32,
+    "trials": hopper.TRIALS_IN_PARTS,
+}
+LIKE_18 = ON_HOPPER | {
+    "dynamic_shared": hopper.dynamic_shared,
+    "choose": hopper.choose_in_16_bits,
+    "trials": hopper.TRIALS,
+}
+"""What is said of 12, of 17's version for Hopper and of 18, and holds for their copies too."""
+
+SHARING = ["float*", "unsigned*", "unsigned", "unsigned", "unsigned"]
+MAPS = ["TensorMap", "TensorMap"]
+COPIED = (
+    (SHARING, choice.PARAMETERS, LIKE_12),
+    (MAPS, tuple(hopper.IN_PARTS), LIKE_17),
+    (MAPS, tuple(hopper.PARAMETERS), LIKE_18),
+)
+"""The arguments that each takes besides, and the template parameters: by these a copy is known."""
 
 CONTRACT = """\
 the contract, which the book's kernels keep:
@@ -92,24 +114,15 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
             path.name, f"template parameters {names}", "BM and BN, a block's rows and columns of C, for the grid"
         )
     arguments = [_type(argument) for argument in found["arguments"].split(",")]
-    shared, split = {}, _OF_TF32 in text
-    if arguments[8:] == SHARING and tuple(values) == choice.PARAMETERS:
-        arguments = arguments[:8]
-        shared = {"dynamic_shared": choice.dynamic_shared, "choose": choice.choose, "divide": choice.divide}
-        shared |= {"trials": TRIALS, "settled": bool(parameters)}
-    if arguments[8:] == MAPS and list(values) == list(hopper.IN_PARTS):
-        arguments, split = arguments[:8], True
-        shared = {"dynamic_shared": hopper.dynamic_shared_of_parts, "choose": hopper.choose_in_fp32}
-        shared |= {"divide": hopper.divide, "maps": hopper.maps, "trials": hopper.TRIALS_IN_PARTS}
-        shared |= {"exact": True, "least_capability": (9, 0), "settled": bool(parameters)}
-    if arguments[8:] == MAPS and list(values) == list(hopper.PARAMETERS):
-        arguments = arguments[:8]
-        shared = {"dynamic_shared": hopper.dynamic_shared, "choose": hopper.choose_in_16_bits, "divide": hopper.divide}
-        shared |= {"maps": hopper.maps, "exact": True, "least_capability": (9, 0)}
-        shared |= {"trials": hopper.TRIALS, "settled": bool(parameters)}
+    shared = {}
+    for more, names, launch in COPIED:
+        if arguments[8:] == more and tuple(values) == names:
+            arguments, shared = arguments[:8], launch | {"settled": bool(parameters)}
     types = _types(path.name, arguments, found["arguments"], values)
-    types = SPLIT if types == FP32 and split else types
-    return Kernel(path.stem, "", values, folder=path.resolve().parent, types=types, entry=found["name"], **shared)
+    if types == FP32 and _OF_TF32 in text:
+        types = SPLIT
+    shared = {"types": types} | shared
+    return Kernel(path.stem, "", values, folder=path.resolve().parent, entry=found["name"], **shared)
 
 
 def unfinished(kernel: Kernel) -> list[int]:

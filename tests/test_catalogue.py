@@ -23,7 +23,7 @@ from sgemm_tutorial import (
     simulate,
     timing,
 )
-from sgemm_tutorial.catalogue import CHOOSING, COMING
+from sgemm_tutorial.catalogue import CHOOSING
 from sgemm_tutorial.paths import KERNELS
 
 from .sources import floats
@@ -31,7 +31,7 @@ from .sources import floats
 every = pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 
 
-KNOWN = (*CATALOGUE, *CHOOSING, *COMING)
+KNOWN = (*CATALOGUE, *CHOOSING)
 
 
 @pytest.mark.parametrize("kernel", KNOWN, ids=lambda kernel: kernel.name)
@@ -41,6 +41,13 @@ def test_find(kernel):
     assert find(kernel.name) is find(name) is kernel
     first = next(other for other in KNOWN if other.name.startswith(number))
     assert find(number) is find(str(int(number))) is find(int(number)) is first
+
+
+def test_find_takes_template_arguments():
+    wanted = find("03").variant(BM=16, BN=16)
+    assert find("03", BM=16, BN=16) == wanted == find(find("03", BM=16), BN=16)
+    with pytest.raises(ArgumentError, match=r"^BX: got a parameter unknown to 03_shared_tile, needs BM, BN, BK"):
+        find("03", BX=16)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +65,7 @@ def test_find(kernel):
 def test_an_unknown_name_suggests_the_nearest(name, nearest):
     with pytest.raises(ArgumentError) as refused:
         find(name)
-    listed = ", ".join(kernel.name for kernel in (*CATALOGUE, *CHOOSING, *COMING))
+    listed = ", ".join(kernel.name for kernel in (*CATALOGUE, *CHOOSING))
     assert str(refused.value) == f"name: got {name!r}, needs one of {listed}; did you mean {nearest!r}?"
 
 
@@ -73,7 +80,7 @@ def test_a_name_like_no_other(name):
 def test_the_catalogue_is_in_order_and_complete():
     names = [kernel.name for kernel in CATALOGUE]
     assert names == sorted(names)
-    names += [kernel.name for kernel in (*CHOOSING, *COMING)]
+    names += [kernel.name for kernel in CHOOSING]
     assert sorted(names) == sorted(path.stem for path in KERNELS.glob("[0-9][0-9]_*.cu"))
     numbers = [int(kernel.name[:2]) for kernel in LADDER]
     assert numbers == list(range(1, len(LADDER) + 1))

@@ -448,7 +448,7 @@ def test_tune_on_a_gpu(run, a_gpu, tuning, monkeypatch):
     status, out, err = run("tune", "--sizes", "256:1024:256", "--budget", "5")
     assert status == 0 and out.startswith("what was ruled out\n")
     assert asked == [(tuple((n,) * 3 for n in (256, 512, 768, 1024)), 5)]
-    assert "tune-imaginary-gpu.json; 1 sizes are left, start again to continue" in out
+    assert "tune-imaginary-gpu.json; left to time: 1, start again to continue" in out
     status, out, err = run("tune", "--sizes", "256:1024:256", "--json")
     assert status == 130 and err.startswith("what was ruled out\n") and len(json.loads(out)["points"]) == 3
     status, out, err = run("tune", "--sizes", "512")

@@ -61,7 +61,7 @@ def test_a_path_is_as_good_as_a_name_where_the_file_has_defaults(mine):
     with pytest.raises(ArgumentError, match=r"^BM: got no value, needs one, given \(--set BM=64\) or in my_kernel\.cu"):
         find(str(mine))
     mine.write_text(MINE.replace("int BM,", "int BM = 2 * 8,"))
-    assert find(mine) == find(str(mine)) == kernel_from(mine) == kernel_from(mine, BM=16)
+    assert find(mine) == find(str(mine)) == kernel_from(mine) == find(mine, BM=16) == kernel_from(mine, BM=16)
     assert sg.check(str(mine), 5, 5, 5, on_gpu=False).passed
 
 

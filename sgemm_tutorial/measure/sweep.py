@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from ..errors import ArgumentError, DeviceError, TutorialError, UnsupportedInstr
 from ..hardware import limits_of
 from ..kernel import Kernel
 from ..model.resources import kernel_occupancy, resources
-from ..own import SUFFIX, kernel_from
 from ..progress import bar
 from ..records import files
 from ..records.sizes import Size, times_of
@@ -57,12 +55,11 @@ def field(
     DeviceError
         The GPU failed.
     """
-    make = partial(kernel_from, name) if name.endswith(SUFFIX) else find(name).variant
     kernels: dict[Setting, Kernel] = {}
     errors: dict[Setting, ArgumentError] = {}
     for setting in product(*values.values()):
         try:
-            kernels[setting] = make(**dict(zip(values, setting, strict=True)))
+            kernels[setting] = find(name, **dict(zip(values, setting, strict=True)))
         except ArgumentError as error:
             errors[setting] = error
     if not kernels:

@@ -124,18 +124,13 @@ def audited(book: Path, names: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def clean(now: Mapping[str, str], found: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the digests of the pages that axe has looked at and found nothing on."""
-    return {name: digest for name, digest in now.items() if name in found and not found[name]}
-
-
 def main() -> int:
     """Look at all pages, record the clean ones, print what is wrong with others, and return how many those are."""
     with tempfile.TemporaryDirectory() as folder:
         book = built(Path(folder))
         now = digests(book)
         found = audited(book, list(now))
-    known = clean(now, found)
+    known = {name: digest for name, digest in now.items() if not found[name]}
     files.write(RECORD, known)
     for name in now.keys() - known.keys():
         print(name, *found[name], sep="\n    ")

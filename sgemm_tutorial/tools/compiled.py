@@ -8,9 +8,8 @@ compiles what is not, and a sample of the rest again.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from .. import choice, compiler, correctness, operands, variants
@@ -27,7 +26,6 @@ from .sampling import sample
 
 ARCHITECTURES = tuple(LIMITS)[1:]  # NVRTC knows none before sm_75
 SAMPLE = 8
-SAVE = 20  # seconds, from one writing of the file to the next
 LIMIT = 60
 """So many kernels, or architectures of one, may lack a record before the suite asks for it."""
 
@@ -129,10 +127,8 @@ def _loop(kernel: Kernel, architecture: str) -> Loop:
 
 def loop(kernel: Kernel, architecture: str = compiler.ARCHITECTURE) -> Loop:
     """Return what a kernel's hot loop consists of, as it is recorded or, if it is not, compiled now."""
-    found = load().get(name_of(kernel, architecture))
-    if found and found.loop and found.digest == compiler.digest(kernel.instance, architecture):
-        return found.loop
-    return _loop(kernel, architecture)
+    found = _known(load(), kernel, architecture)
+    return found.loop if found and found.loop else _loop(kernel, architecture)
 
 
 def load() -> dict[str, Compiled]:
@@ -140,15 +136,16 @@ def load() -> dict[str, Compiled]:
     return files.load(compiler.RECORD, dict[str, Compiled]) if compiler.RECORD.exists() else {}
 
 
+def _known(recorded: Mapping[str, Compiled], kernel: Kernel, architecture: str) -> Compiled | None:
+    """Return what is recorded of a kernel, unless it is of other code or from another compiler."""
+    found = recorded.get(name_of(kernel, architecture))
+    return found if found and found.digest == compiler.digest(kernel.instance, architecture) else None
+
+
 def missing() -> list[tuple[Kernel, str]]:
     """Return what of the plan has no record, or one of other code or from another compiler."""
-    known = load()
-
-    def has_changed(kernel: Kernel, architecture: str) -> bool:
-        found = known.get(name_of(kernel, architecture))
-        return not found or found.digest != compiler.digest(kernel.instance, architecture)
-
-    return [item for item in plan() if has_changed(*item)]
+    recorded = load()
+    return [item for item in plan() if not _known(recorded, *item)]
 
 
 def sampled() -> list[tuple[Kernel, str]]:
@@ -161,21 +158,12 @@ def sampled() -> list[tuple[Kernel, str]]:
 
 def main() -> None:
     """Record what is missing, and drop what is in the plan no more."""
-    known, todo = dict(load()), missing()
-    names = [name_of(*item) for item in plan()]
-    saved = time.monotonic()
-
-    def save() -> None:
-        files.write(compiler.RECORD, {name: known[name] for name in names if name in known})
-
+    known, names = load(), [name_of(*item) for item in plan()]
     try:
-        for item in bar(todo, unit="kernel"):
+        for item in bar(missing(), unit="kernel"):
             known[name_of(*item)] = compiled(*item)
-            if time.monotonic() > saved + SAVE:
-                save()
-                saved = time.monotonic()
     finally:
-        save()
+        files.write(compiler.RECORD, {name: known[name] for name in names if name in known})
 
 
 if __name__ == "__main__":

@@ -119,9 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     for number, path in enumerate(paths, start=1):
         total = sum(cell.cell_type == "code" for cell in nbformat.read(path, as_version=4).cells)
-        bar = tqdm(desc=f"{path.stem} ({number} of {len(paths)})", total=total, unit="cell")
         try:
-            with contextlib.closing(bar):
+            with tqdm(desc=f"{path.stem} ({number} of {len(paths)})", total=total, unit="cell") as bar:
                 write(executed(path, options.keep_live, bar.update), path)
         except CellExecutionError as error:
             print(f"{error}\n{path.name} is as it was; the {number - 1} before it are written.", file=sys.stderr)

@@ -12,7 +12,7 @@ from ..draw.figure import Figure
 from ..errors import ArgumentError
 from ..paths import RESULTS
 from ..records import timings
-from ..records.timings import OTHERS, Record, climb
+from ..records.timings import OTHERS, Point, Record, climb
 
 ROOT = RESULTS.parent.parent
 README = ROOT / "README.md"
@@ -34,22 +34,15 @@ def block(record: Record, others: Record) -> str:
     record, others : Record
         Of the ladder, and of the kernels beside it.
     """
-    of = record.provenance
+    of, points = record.provenance, record.select(sizes=[(SIZE,) * 3]).points
+    beside = sorted(others.select(sizes=[(SIZE,) * 3]).points, key=lambda point: point.kernel)
+    cublas = 2 * SIZE**3 / float(np.median([point.cublas_ms for point in points])) / 1e9
     lines = [
         f"![{picture(record).alt}]({PICTURE.relative_to(ROOT).as_posix()})",
         "",
         "| kernel | idea | TFLOP/s | of cuBLAS |",
         "|---|---|---:|---:|",
-    ]
-    points = record.select(sizes=[(SIZE,) * 3]).points
-    for point in points:
-        idea = find(point.kernel).idea
-        lines.append(
-            f"| [{point.kernel}](kernels/{point.kernel}.cu) | {idea} | {point.tflops:.2f} | "
-            f"{point.percent_of_cublas:.1f}% |"
-        )
-    cublas = 2 * SIZE**3 / float(np.median([point.cublas_ms for point in points])) / 1e9
-    lines += [
+        *(_row(point) for point in points),
         f"| cuBLAS {of['cublas']} | NVIDIA's library, in FP32 | {cublas:.2f} | 100.0% |",
         "",
         f"{of['gpu']}, driver {of['driver']}, {of['date'][:10]}; M = N = K = {SIZE}, FP32, device time, each "
@@ -59,14 +52,16 @@ def block(record: Record, others: Record) -> str:
         "",
         "| kernel | idea | types | TFLOP/s | of cuBLAS |",
         "|---|---|---|---:|---:|",
+        *(_row(point, find(point.kernel).types.name) for point in beside),
     ]
-    for point in sorted(others.select(sizes=[(SIZE,) * 3]).points, key=lambda point: point.kernel):
-        kernel = find(point.kernel)
-        lines.append(
-            f"| [{kernel.name}](kernels/{kernel.name}.cu) | {kernel.idea} | {kernel.types.name} | "
-            f"{point.tflops:.2f} | {point.percent_of_cublas:.1f}% |"
-        )
     return "\n".join(lines)
+
+
+def _row(point: Point, *types: str) -> str:
+    """Return a kernel's row, with a cell for its types if they are given."""
+    name = point.kernel
+    cells = (f"[{name}](kernels/{name}.cu)", find(name).idea, *types)
+    return f"| {' | '.join(cells)} | {point.tflops:.2f} | {point.percent_of_cublas:.1f}% |"
 
 
 def written(text: str, record: Record, others: Record) -> str:

@@ -82,25 +82,29 @@ def _linked(text: str, known: dict[str, str], done: set[str]) -> Iterator[str]:
             start = span.end()
 
 
-def pages(paths: Sequence[Path]) -> Iterator[tuple[Path, nbformat.NotebookNode, list[str], list[str]]]:
-    """Yield each notebook with its Markdown as it is and as it should be."""
+Correction = tuple[nbformat.NotebookNode, str]
+"""A cell, and what its text should be."""
+
+
+def pages(paths: Sequence[Path]) -> Iterator[tuple[Path, nbformat.NotebookNode, list[Correction]]]:
+    """Yield each notebook with what is to be corrected in its Markdown."""
     known = terms(GLOSSARY.read_text(encoding="utf-8"))
     for path in paths:
         notebook = nbformat.read(path, as_version=nbformat.NO_CONVERT)
-        texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
-        yield path, notebook, texts, linked(texts, known)
+        cells = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+        texts = linked([cell.source for cell in cells], known)
+        yield path, notebook, [of for of in zip(cells, texts, strict=True) if of[0].source != of[1]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Link the terms of the notebooks that are named, or of all, in place."""
     paths = [Path(name) for name in (sys.argv[1:] if arguments is None else arguments)] or sorted(BOOK.glob("*.ipynb"))
-    for path, notebook, texts, better in pages(paths):
-        if texts != better:
-            cells = (cell for cell in notebook.cells if cell.cell_type == "markdown")
-            for cell, text in zip(cells, better, strict=True):
-                cell.source = text
+    for path, notebook, corrections in pages(paths):
+        for cell, text in corrections:
+            cell.source = text
+        if corrections:
             nbformat.write(notebook, path)
-            print(f"{path.name}: {sum(a != b for a, b in zip(texts, better, strict=True))} cells")
+            print(f"{path.name}: {len(corrections)} cells")
     return 0
 
 

@@ -1,8 +1,5 @@
 """One product on two GPUs: right in every way, on any stream, and as often as it is launched."""
 
-import functools
-import warnings
-
 import cupy
 import numpy as np
 import pytest
@@ -19,22 +16,17 @@ each_way = pytest.mark.parametrize("way", several.WAYS)
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 
-@functools.cache
-def has_nccl():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from cupy.cuda import nccl
-    return nccl.available
-
-
 @pytest.fixture(autouse=True)
 def possible(request):
     """Leave out what these GPUs or this installation can't do."""
     given = request.node.callspec.params if hasattr(request.node, "callspec") else {}
     kernel, way = given.get("kernel"), given.get("way")
-    if way == "gathered" and not has_nccl():
-        pytest.skip("needs NCCL")
-    if way == "direct" and not cupy.cuda.runtime.deviceCanAccessPeer(0, 1):
+    if way == "gathered":
+        try:
+            several._nccl()
+        except DeviceError as error:
+            pytest.skip(str(error))
+    if way == "direct" and not several.reaches(0, 1):
         pytest.skip("these GPUs cannot read each other's memory")
     if kernel == find("18") and gpu.capability() != kernel.least_capability:
         pytest.skip("18 is for compute capability 9.0 alone")

@@ -46,11 +46,6 @@ def test_what_is_clean_is_recorded_and_nothing_else(book, looked_at, capsys):
     assert "b.html" not in audit.load()  # any more
 
 
-def test_a_page_that_is_not_looked_at_is_not_clean(book):
-    now = audit.digests(book)
-    assert audit.clean(now, {"a.html": [], "b.html": ["light: label, once"]}) == {"a.html": now["a.html"]}
-
-
 def test_what_is_not_recorded_is_looked_at_and_a_few_of_the_others(book, looked_at, monkeypatch):
     assert audit.due(audit.digests(book)) == NAMES
     audit.main()
