@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 
 import numpy as np
 
 from . import asynchronous, copies, exchange, mma, tensor, tma, wgmma
-from .batch import CLUSTER, Batch, Lanes, Step
+from .batch import CLUSTER, Batch, Code, Lanes, Step
 from .instructions import DTYPES, OPERATIONS
 from .memory import Violation
 from .ptx import (
@@ -48,38 +47,6 @@ EVERYONE = {"bar.sync": (Immediate(0),), "bar.warp.sync": (Immediate(-1),)}
 """Of the barriers there are only __syncthreads() and __syncwarp()."""
 
 
-@dataclass(frozen=True, eq=False)
-class Code:
-    """A program, decoded.
-
-    Attributes
-    ----------
-    steps : list of list of Step
-        What to do, by basic block.
-    mix : list of dict of int to (Counter, int)
-        By basic block and source line: how many instructions there are of each class, and the floating-point
-        operations of one thread.
-    granule : int
-        Bytes of the narrowest access to shared memory, 4 at most.
-    warpwise : bool
-        Whether the lanes of a warp synchronise among themselves, so that an order of their accesses has to be kept.
-    proxies : bool
-        Whether something other than threads' loads and stores reads or writes shared memory.
-    clustered : bool
-        Whether blocks meet in clusters, be it of one block.
-    local : frozenset of str
-        Registers that no basic block hands to another.
-    """
-
-    steps: list[list[Step]]
-    mix: list[dict[int, tuple[Counter[str], int]]]
-    granule: int
-    warpwise: bool
-    proxies: bool
-    clustered: bool
-    local: frozenset[str]
-
-
 @lru_cache(maxsize=16)
 @uncollected
 def decode(program: Program) -> Code:
@@ -103,7 +70,6 @@ def decode(program: Program) -> Code:
         warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
         proxies=proxies,
         clustered=clustered,
-        local=_local(program.blocks),
     )
 
 
@@ -114,13 +80,13 @@ class Decoder:
         self.program = program
         self._types: dict[str, np.dtype | None] = {}
 
-    def steps(self, block: list[Instruction], in_order: bool) -> list[Step]:
-        """Return what a basic block does, but for how it ends: that is the batch's business."""
+    def steps(self, block: list[Instruction], in_order: bool) -> list[tuple[Instruction, Step]]:
+        """Return what a basic block does, but for where it goes at its end: that is the batch's business."""
         steps = []
         for first, *others in _runs(block, in_order):
             step = self._run([first, *others]) if others else self._step(first)
             if step:
-                steps.append(partial(_guarded, first, step) if first.guard else step)
+                steps.append((first, step))
         return steps
 
     def _step(self, instruction: Instruction) -> Step | None:
@@ -129,7 +95,7 @@ class Decoder:
         if opcode in LEAVES:
             if opcode in EVERYONE and (instruction.operands != EVERYONE[opcode] or instruction.guard):
                 raise unsupported(instruction)
-            return None
+            return _exit if opcode in ("ret", "exit") else None
         if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
             return self._pack(instruction)
         if opcode in OPERATIONS:
@@ -177,7 +143,7 @@ class Decoder:
             divisor = reads[1](batch, lanes)
             if not divisor.all():
                 lane = np.flatnonzero(divisor == 0)[0]
-                raise batch.fault(Violation("division by zero", lane, instruction.text), instruction, lanes)
+                raise Violation("division by zero", lane, instruction.text)
             execute(batch, lanes)
 
         return divide
@@ -217,7 +183,7 @@ class Decoder:
         return self._shared_loads(run)
 
     def _multiply_adds(self, run: list[Instruction]) -> Step:
-        alone: list[Step] = []  # made where they are needed
+        alone: list[tuple[Instruction, Step]] = []  # made where they are needed
         function, kind = OPERATIONS[run[0].opcode].function, run[0].opcode.rpartition(".")[2]
         for instruction in run:
             target, *sources = instruction.operands
@@ -233,9 +199,9 @@ class Decoder:
             width = batch.size if lanes is None else len(lanes)
             at_once = TOGETHER // width
             if at_once < 2:
-                alone.extend(self._arithmetic(instruction) for instruction in run[len(alone) :])
-                for step in alone:
-                    step(batch, lanes)
+                alone.extend((instruction, self._arithmetic(instruction)) for instruction in run[len(alone) :])
+                for instruction, step in alone:
+                    batch.do(instruction, step, lanes)
                 return
             sources = [fetch(batch, lanes, width) for fetch in (factors, others, addends)]
             for start in range(0, len(run), at_once):
@@ -339,15 +305,12 @@ class Decoder:
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             addresses = locate(batch, lanes)
-            try:
-                if kind == "load":
-                    loaded = batch.load(space, addresses, lanes, dtype, count)
-                    for (name, widened), value in zip(targets, loaded, strict=True):
-                        batch.write(name, widened(value), lanes)
-                else:
-                    batch.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
-            except Violation as violation:
-                raise batch.fault(violation, instruction, lanes) from None
+            if kind == "load":
+                loaded = batch.load(space, addresses, lanes, dtype, count)
+                for (name, widened), value in zip(targets, loaded, strict=True):
+                    batch.write(name, widened(value), lanes)
+            else:
+                batch.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
             if space != CLUSTER:
                 batch.tally(line, space, kind, addresses, lanes, width)
                 batch.trace(line, space, kind, addresses, lanes, width)
@@ -375,8 +338,8 @@ class Decoder:
                     return
                 except Violation:
                     pass
-            for load in alone:
-                load(batch, lanes)
+            for instruction, load in zip(run, alone, strict=True):
+                batch.do(instruction, load, lanes)
 
         return execute
 
@@ -434,11 +397,8 @@ class Decoder:
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             target, origin, sizes = (batch.spread(get(batch, lanes), lanes) for get in (goes, comes, read))
-            try:
-                words = copies.fetch(batch.launch.memory, origin, sizes, width)
-                batch.copies.issue(target, lanes, words)
-            except Violation as violation:
-                raise batch.fault(violation, instruction, lanes) from None
+            words = copies.fetch(batch.launch.memory, origin, sizes, width)
+            batch.copies.issue(target, lanes, words)
             reading = batch.among(lanes, sizes > 0)
             if reading is None or len(reading):
                 batch.tally(line, "global", "load", origin[sizes > 0], reading, width, int(sizes.sum()))
@@ -481,33 +441,9 @@ def _as_it_is(value: np.ndarray) -> np.ndarray:
     return value
 
 
-def _guarded(instruction: Instruction, step: Step, batch: Batch, lanes: Lanes) -> None:
-    taking, _ = batch.split(instruction, lanes)
-    if taking is None or len(taking):
-        step(batch, taking)
-
-
-def _local(blocks: list[list[Instruction]]) -> frozenset[str]:
-    """Return the registers that only one basic block names, where all lanes write them before any reads them."""
-    seen: set[str] = set()
-    handed: set[str] = set()
-    for block in blocks:
-        written: set[str] = set()
-        for instruction in block:
-            target, sources = instruction.operands[:1], instruction.operands[1:]
-            if target and isinstance(target[0], Address):
-                target, sources = (), instruction.operands
-            read, wrote = _named(sources), _named(target)
-            if instruction.guard:  # not all lanes do it
-                handed.update(read, wrote)
-                read = [instruction.guard[0]]
-            elif wgmma.knows(instruction.opcode):  # it reads and writes, and not only at once
-                handed.update(read, wrote)
-            handed.update(set(read) - written)
-            written.update(wrote)
-        handed |= written & seen
-        seen |= written
-    return frozenset(seen - handed)
+def _exit(batch: Batch, lanes: Lanes) -> None:
+    if batch.clusters:
+        batch.clusters.leave(batch.places(lanes))
 
 
 def _named(operands: tuple[Operand | None, ...]) -> list[str]:

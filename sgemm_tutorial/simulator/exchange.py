@@ -69,9 +69,7 @@ def _shuffle(instruction: Instruction, reader: Callable) -> Step:
         there = slots == slots[first] // WARP * WARP + place % WARP
         if slots.size % WARP or not there.all():
             lane = first[-1 if there.all() else np.argmin(there)]
-            raise batch.fault(
-                Violation("shuffle", lane, "a shuffle of a warp whose lanes are not all there"), instruction, lanes
-            )
+            raise Violation("shuffle", lane, "a shuffle of a warp whose lanes are not all there")
         batch.gather(lanes)
         batch.write(result.name, given[first + source_of(slots % WARP, wanted).astype(np.int64)], lanes)
         if valid:
@@ -88,12 +86,7 @@ def _atomic(instruction: Instruction, reader: Callable, address: Callable) -> St
     locate, read = address(where, instruction), reader(added, "u32", instruction)
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        try:
-            found = batch.launch.memory.add_to(
-                batch.spread(locate(batch, lanes), lanes), batch.spread(read(batch, lanes), lanes)
-            )
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
-        batch.write(target.name, found, lanes)
+        addresses, numbers = (batch.spread(get(batch, lanes), lanes) for get in (locate, read))
+        batch.write(target.name, batch.launch.memory.add_to(addresses, numbers), lanes)
 
     return execute

@@ -140,7 +140,7 @@ def _load(instruction: Instruction, address: Callable, count: int, transposed: b
         for i, register in enumerate(registers):
             batch.write(register.name, held[:, i].ravel(), lanes)
 
-    return of_whole_warps(instruction, execute)
+    return of_whole_warps(execute)
 
 
 def _store(instruction: Instruction, reader: Callable, address: Callable, count: int, transposed: bool) -> Step:
@@ -163,7 +163,7 @@ def _store(instruction: Instruction, reader: Callable, address: Callable, count:
         batch.tally(line, "shared", "store", addresses, who, ROW)
         batch.trace(line, "shared", "store", addresses, who, ROW)
 
-    return of_whole_warps(instruction, execute)
+    return of_whole_warps(execute)
 
 
 def _rows(batch: Batch, lanes: Lanes, locate: Callable, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -234,7 +234,7 @@ def products(run: list[Instruction], reader: Callable) -> Step:
             for register, element in zip(registers, parts, strict=True):
                 batch.write(register.name, np.ascontiguousarray(element), lanes)
 
-    return of_whole_warps(run[0], execute)
+    return of_whole_warps(execute)
 
 
 def _parts(operand: Operand, count: int, instruction: Instruction) -> tuple[Operand, ...]:

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..errors import UnsupportedInstruction
 from ..hardware import WARP
-from .batch import Batch, Lanes, Step
+from .batch import Batch, Lanes, Step, of_part
 from .fma import canonical
 from .memory import ARRAYS, OF_WARP, SHARED_WINDOW, Violation
 from .ptx import Instruction, Operand, Register, unsupported
@@ -185,13 +185,13 @@ def _turned(places: np.ndarray) -> np.ndarray:
     return places % SIZE * SIZE + places // SIZE
 
 
-def _parts(space: str | None, base: np.ndarray) -> list[tuple[str, slice | np.ndarray, np.ndarray]]:
+def _parts(space: str | None, base: np.ndarray) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Return the spaces in which warps find their matrices, which warps those are, and the addresses there.
 
     Of generic addresses those below the first array are in the window of shared memory.
     """
     if space:
-        return [(space, slice(None), base)]
+        return [(space, np.ones(len(base), bool), base)]
     shared = base < np.uint64(ARRAYS)
     parts = (("shared", shared, base - np.uint64(SHARED_WINDOW)), ("global", ~shared, base))
     return [(name, warps, begin[warps]) for name, warps, begin in parts if warps.any()]
@@ -223,19 +223,16 @@ def _transfer(
     line = instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        those = lanes  # of one of the spaces
-        try:
-            require_whole(batch, lanes)
-            base, stride = (_of_warps(get(batch, lanes), batch, lanes) for get in (locate, step_by))
-            _require_fit(base, stride * np.uint64(dtype.itemsize), dtype, action)
-            held = np.empty((len(base), SIZE**2), dtype)
-            if action == "store":
-                fragment = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads], axis=1)
-                held[:, mine] = fragment.reshape(-1, WARP, 8)
-            for where, warps, begin in _parts(space, base):
-                if len(begin) < len(base):
-                    those = batch.among(lanes, np.repeat(warps, WARP))
-                part = held[warps]
+        base, stride = (_of_warps(get(batch, lanes), batch, lanes) for get in (locate, step_by))
+        _require_fit(base, stride * np.uint64(dtype.itemsize), dtype, action)
+        held = np.empty((len(base), SIZE**2), dtype)
+        if action == "store":
+            fragment = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads], axis=1)
+            held[:, mine] = fragment.reshape(-1, WARP, 8)
+        for where, warps, begin in _parts(space, base):
+            here = np.repeat(warps, WARP)
+            those, part = batch.among(lanes, here), held[warps]
+            with of_part(np.flatnonzero(here)):
                 for places, offset in zip(accesses, offsets, strict=True):
                     steps = offset // SIZE * stride[warps, None] + offset % SIZE
                     addresses = (begin[:, None] + steps * np.uint64(dtype.itemsize)).ravel()
@@ -247,16 +244,14 @@ def _transfer(
                         _store(batch, where, addresses, those, [part[:, places[:, i]].ravel() for i in range(count)])
                     batch.tally(line, where, action, addresses, those, count * dtype.itemsize)
                     batch.trace(line, where, action, addresses, those, count * dtype.itemsize)
-                held[warps] = part
-        except Violation as violation:
-            raise batch.fault(violation, instruction, those) from None
+            held[warps] = part
         if action == "load":
             fragment = held[:, mine].reshape(-1, 8)
             values = fragment if kind == "f32" else fragment.view(np.uint32)
             for register, value in zip(registers, [*values.T] * (len(registers) // values.shape[1]), strict=True):
                 batch.write(register.name, np.ascontiguousarray(value), lanes)
 
-    return execute
+    return of_whole_warps(execute)
 
 
 def _multiply(
@@ -297,7 +292,7 @@ def _multiply(
         for register, element in zip(d, elements.T, strict=True):
             batch.write(register.name, np.ascontiguousarray(element), lanes)
 
-    return of_whole_warps(instruction, execute)
+    return of_whole_warps(execute)
 
 
 def _registers(operand: Operand, instruction: Instruction, count: int) -> tuple[Register, ...]:
@@ -318,15 +313,12 @@ def require_whole(batch: Batch, lanes: Lanes) -> None:
         raise Violation("divergence", lonely[0], "does without all of its warp what 32 lanes must do together")
 
 
-def of_whole_warps(instruction: Instruction, act: Step) -> Step:
-    """Return what does something for whole warps alone, and completes what is wrong."""
+def of_whole_warps(act: Step) -> Step:
+    """Return what does something for whole warps alone."""
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        try:
-            require_whole(batch, lanes)
-            act(batch, lanes)
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
+        require_whole(batch, lanes)
+        act(batch, lanes)
 
     return execute
 

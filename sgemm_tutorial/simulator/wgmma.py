@@ -73,11 +73,11 @@ def step(instruction: Instruction, reader: Callable) -> Step:
     if instruction.guard:
         raise unsupported(instruction)
     if opcode == FENCE and not operands:
-        return of_whole_warps(instruction, _fence)
+        return of_whole_warps(_fence)
     if opcode == COMMIT and not operands:
-        return of_whole_warps(instruction, partial(_commit, instruction.line))
+        return of_whole_warps(partial(_commit, instruction.line))
     if opcode == WAIT and len(operands) == 1 and isinstance(operands[0], Immediate) and operands[0].value >= 0:
-        return of_whole_warps(instruction, partial(_wait, instruction.line, operands[0].value))
+        return of_whole_warps(partial(_wait, instruction.line, operands[0].value))
     match = MULTIPLY.fullmatch(opcode)
     if match and int(match[1]) in range(8, 257, 8) and match.groups()[1:] in KINDS and len(operands) >= 6:
         return _multiply(instruction, reader, int(match[1]), KINDS[match.groups()[1:]])
@@ -181,7 +181,7 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         first = batch.spread(descriptors[0](batch, lanes), lanes)
         batch.note(line, "multiply", lanes, (first & np.uint64(0x3FFF)) << np.uint64(4))
 
-    return of_whole_warps(instruction, execute)
+    return of_whole_warps(execute)
 
 
 def _gathered(held: Held, names: tuple[str, ...], who: np.ndarray, dtype: type) -> np.ndarray:
