@@ -36,11 +36,6 @@ OPERANDS = {"init": (2,), "arrive": (2, 3), "arrive.expect_tx": (3,), "expect_tx
 """How many operands each operation has."""
 
 
-def knows(opcode: str) -> bool:
-    """Whether an instruction is one of this module's."""
-    return opcode.startswith(("mbarrier.", "barrier.cluster.", "setmaxnreg.")) or opcode in (*FENCES, PREFETCH)
-
-
 def kind(opcode: str) -> str:
     """Return the instruction's class for the counters."""
     if opcode.startswith("barrier.cluster."):

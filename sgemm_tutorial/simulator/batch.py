@@ -24,10 +24,9 @@ from .clusters import Clusters, Meeting
 from .copies import Copies
 from .counting import Counts
 from .far import Far
-from .instructions import DTYPES
 from .mbarriers import Barriers, Question
 from .memory import RANK, Buffer, GlobalMemory, SharedMemory, Violation
-from .ptx import CLUSTER_WAITS, LEAVES, WAITS, Instruction, Program
+from .ptx import CLUSTER_WAITS, DTYPES, LEAVES, WAITS, Instruction, Program
 from .tensor_map import TensorMap
 from .tiles import Tiles
 
@@ -432,7 +431,8 @@ class Batch:
 
     def spread(self, values: np.ndarray, lanes: Lanes) -> np.ndarray:
         """Return a value per active lane where there may be one for all."""
-        return _spread(values, self.size if lanes is None else len(lanes))
+        size = self.size if lanes is None else len(lanes)
+        return values if values.size == size else np.broadcast_to(values, size)  # which takes its time
 
     def read(self, name: str, dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> np.ndarray:
         """Return the value of a register that the instruction reads, as that type."""
@@ -625,8 +625,7 @@ class Batch:
 
     def _spread(self, addresses: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return address, block within the batch, and thread of each active lane."""
-        block = self.pick(self.block, lanes)
-        return _spread(addresses, block.size), block, self.pick(self.thread, lanes)
+        return self.spread(addresses, lanes), self.pick(self.block, lanes), self.pick(self.thread, lanes)
 
     @staticmethod
     def pick(values: np.ndarray, lanes: Lanes) -> np.ndarray:
@@ -638,10 +637,6 @@ class Batch:
             return self.warps
         warp = self.slot[lanes] // WARP
         return 1 + int(np.count_nonzero(warp[1:] != warp[:-1]))
-
-
-def _spread(values: np.ndarray, size: int) -> np.ndarray:
-    return values if values.size == size else np.broadcast_to(values, size)  # which takes its time
 
 
 @contextmanager

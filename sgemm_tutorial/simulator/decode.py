@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache, lru_cache
+from types import ModuleType
 
 import numpy as np
 
 from . import asynchronous, copies, exchange, mma, tensor, tma, wgmma
 from .batch import CLUSTER, Batch, Code, Lanes, Step
-from .instructions import DTYPES, OPERATIONS
+from .instructions import OPERATIONS
 from .memory import Violation
 from .ptx import (
+    DTYPES,
     LEAVES,
     TENSOR_MAP,
     Address,
@@ -43,6 +45,27 @@ CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::no_allocate", "L
 """What a load or a store says about caches, which the simulator does not have."""
 
 
+MODULES = {
+    "wmma.": tensor,
+    "mma.": mma,
+    "ldmatrix.": mma,
+    "stmatrix.": mma,
+    "wgmma.": wgmma,
+    "cp.async.bulk.": tma,
+    "mbarrier.": asynchronous,
+    "barrier.cluster.": asynchronous,
+    "fence.": asynchronous,
+    "prefetch.": asynchronous,
+    "setmaxnreg.": asynchronous,
+    "shfl.": exchange,
+    "atom.": exchange,
+    "membar.": exchange,
+}
+"""How opcodes begin that have a module of their own, which decodes them and tells the class of each."""
+
+KINDS = {"bar.sync": "barrier", "bar.warp.sync": "warp barrier"} | copies.GROUPS | dict.fromkeys(copies.WIDTHS, "copy")
+"""The classes of others, for the counters."""
+
 EVERYONE = {"bar.sync": (Immediate(0),), "bar.warp.sync": (Immediate(-1),)}
 """Of the barriers there are only __syncthreads() and __syncwarp()."""
 
@@ -59,7 +82,7 @@ def decode(program: Program) -> Code:
     """
     decoder = Decoder(program)
     opcodes = {instruction.opcode for block in program.blocks for instruction in block}
-    proxies = any(tma.knows(opcode) or wgmma.knows(opcode) for opcode in opcodes)
+    proxies = any(_module(opcode) in (tma, wgmma) for opcode in opcodes)
     clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
     steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
     shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
@@ -104,18 +127,8 @@ class Decoder:
             return self._load_parameter(instruction)
         if opcode.startswith(("ld.", "st.")):
             return self._memory(instruction)
-        if opcode.startswith("wmma."):
-            return tensor.step(instruction, self._reader, self._address)
-        if mma.knows(opcode):
-            return mma.step(instruction, self._reader, self._address)
-        if wgmma.knows(opcode):
-            return wgmma.step(instruction, self._reader)
-        if tma.knows(opcode):
-            return tma.step(instruction, self._reader, self._address)
-        if asynchronous.knows(opcode):
-            return asynchronous.step(instruction, self._reader, self._address)
-        if opcode in exchange.KINDS:
-            return exchange.step(instruction, self._reader, self._address)
+        if module := _module(opcode):
+            return module.step(instruction, self._reader, self._address)
         if opcode in copies.WIDTHS:
             return self._copy(instruction)
         if opcode in copies.GROUPS:
@@ -178,7 +191,7 @@ class Decoder:
         """Execute several instructions, of which none needs another's result, as one: for few lanes far faster."""
         if run[0].opcode in FMAS:
             return self._multiply_adds(run)
-        if mma.knows(run[0].opcode):
+        if run[0].opcode.startswith("mma."):
             return mma.products(run, self._reader)
         return self._shared_loads(run)
 
@@ -482,6 +495,12 @@ def _access(opcode: str) -> tuple[str, str, np.dtype, int] | None:
 
 
 @cache
+def _module(opcode: str) -> ModuleType | None:
+    """Return the module that an instruction is decoded by, None if it has none of its own."""
+    return next((module for begins, module in MODULES.items() if opcode.startswith(begins)), None)
+
+
+@cache
 def _class(opcode: str) -> str:
     if opcode in OPERATIONS:
         return OPERATIONS[opcode].kind
@@ -490,32 +509,16 @@ def _class(opcode: str) -> str:
     if opcode.startswith(("ld.", "st.")):
         space, kind, *_ = _access(opcode)
         return f"{'cluster' if space == CLUSTER else space} {kind}"
-    if opcode.startswith("wmma."):
-        return tensor.kind(opcode)
-    if mma.knows(opcode):
-        return mma.kind(opcode)
-    if asynchronous.knows(opcode):
-        return asynchronous.kind(opcode)
-    if wgmma.knows(opcode):
-        return wgmma.kind(opcode)
-    if opcode in exchange.KINDS:
-        return exchange.KINDS[opcode]
-    if opcode in copies.GROUPS:
-        return copies.GROUPS[opcode]
-    if opcode in copies.WIDTHS or tma.knows(opcode):
-        return "copy"
-    return {"bar.sync": "barrier", "bar.warp.sync": "warp barrier"}.get(opcode, "branch")
+    module = _module(opcode)
+    return module.kind(opcode) if module else KINDS.get(opcode, "branch")
 
 
 @cache
 def _flops(opcode: str) -> int:
-    if opcode.startswith("wmma.mma."):
-        return tensor.FLOPS
-    if mma.knows(opcode):
-        return mma.flops(opcode)
-    if wgmma.knows(opcode):
-        return wgmma.flops(opcode)
-    return OPERATIONS[opcode].flops if opcode in OPERATIONS else 0
+    if opcode in OPERATIONS:
+        return OPERATIONS[opcode].flops
+    module = _module(opcode)
+    return module.flops(opcode) if module in (tensor, mma, wgmma) else 0
 
 
 ALONE, LOADS, MULTIPLY_ADDS, PRODUCTS, IN_ORDER = range(5)

@@ -23,12 +23,14 @@ FROM = {"shfl.sync.bfly.b32": np.bitwise_xor, "shfl.sync.idx.b32": lambda lane, 
 
 ADDITIONS = ("atom.global.add.u32", "atom.add.acq_rel.gpu.u32")
 
-KINDS = {"membar.gl": "fence"} | dict.fromkeys(ADDITIONS, "atomic") | dict.fromkeys(FROM, "shuffle")
-"""The instructions and their classes for the counters."""
+
+def kind(opcode: str) -> str:
+    """Return the instruction's class for the counters."""
+    return {"shfl": "shuffle", "atom": "atomic", "membar": "fence"}[opcode.partition(".")[0]]
 
 
 def step(instruction: Instruction, reader: Callable, address: Callable) -> Step | None:
-    """Decode one of `KINDS`; None does nothing.
+    """Decode one of this module's instructions; None does nothing.
 
     Parameters
     ----------
@@ -39,13 +41,15 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     Raises
     ------
     UnsupportedInstruction
-        Its operands are none that a kernel of this book uses.
+        Another one, or with other operands, than a kernel of this book uses.
     """
     if instruction.opcode in FROM:
         return _shuffle(instruction, reader)
     if instruction.opcode == "membar.gl":
         return None
-    return _atomic(instruction, reader, address)
+    if instruction.opcode in ADDITIONS:
+        return _atomic(instruction, reader, address)
+    raise unsupported(instruction)
 
 
 def _shuffle(instruction: Instruction, reader: Callable) -> Step:

@@ -14,26 +14,7 @@ import numpy as np
 
 from .fma import canonical, fma32, fma64
 from .memory import RANK, SHARED_WINDOW
-
-DTYPES = {
-    "pred": np.dtype(bool),
-    "b16": np.dtype(np.uint16),
-    "u16": np.dtype(np.uint16),
-    "s16": np.dtype(np.int16),
-    "f16": np.dtype(np.float16),
-    "b32": np.dtype(np.uint32),
-    "u32": np.dtype(np.uint32),
-    "s32": np.dtype(np.int32),
-    "f32": np.dtype(np.float32),
-    "b64": np.dtype(np.uint64),
-    "u64": np.dtype(np.uint64),
-    "s64": np.dtype(np.int64),
-    "f64": np.dtype(np.float64),
-    "b8": np.dtype(np.uint8),
-    "u8": np.dtype(np.uint8),
-    "s8": np.dtype(np.int8),
-}
-"""The NumPy type of each of PTX's types."""
+from .ptx import DTYPES
 
 
 @dataclass(frozen=True)

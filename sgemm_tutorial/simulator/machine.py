@@ -15,7 +15,7 @@ from .clusters import BLOCKS_MAX
 from .counting import Counts
 from .decode import decode
 from .memory import GlobalMemory
-from .ptx import TENSOR_MAP, WIDTHS, Program
+from .ptx import DTYPES, TENSOR_MAP, Program
 from .tensor_map import TensorMap
 
 LANES = 1 << 15
@@ -65,8 +65,10 @@ class Machine:
                 continue
             if isinstance(value, np.ndarray):
                 value = np.uint64(memory.add(argument, value, argument not in fresh))
-            if value.dtype.itemsize != WIDTHS[kind]:
-                raise ArgumentError(argument, str(value.dtype), f"{WIDTHS[kind]} bytes, as the kernel declares")
+            if value.itemsize != DTYPES[kind].itemsize:
+                raise ArgumentError(
+                    argument, str(value.dtype), f"{DTYPES[kind].itemsize} bytes, as the kernel declares"
+                )
             parameters[mangled] = np.array([value])
         self.launch = Launch(name, program, decode(program), threads, memory, parameters, maps, frozenset(trace))
 

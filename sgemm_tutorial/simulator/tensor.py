@@ -87,6 +87,11 @@ def kind(opcode: str) -> str:
     return f"{match[4] or 'generic'} {match[1]}" if match else "tensor"
 
 
+def flops(opcode: str) -> int:
+    """Return the floating-point operations per thread."""
+    return FLOPS if opcode.startswith("wmma.mma.") else 0
+
+
 def of_fp16(words: np.ndarray) -> np.ndarray:
     """Return the FP16 in 32-bit words, two in each."""
     return words.view(np.float16)
@@ -212,9 +217,9 @@ def _transfer(
     Without a space the address is generic.
     """
     where, vector = instruction.operands[:2] if action == "store" else instruction.operands[1::-1]
-    registers = _registers(vector, instruction, 4 if kind == "bf16" else 8)
+    held_in = registers(vector, 4 if kind == "bf16" else 8, instruction)
     locate, step_by = address(where, instruction), reader(instruction.operands[2], "u32", instruction)
-    reads = [reader(register, "f32", instruction) for register in registers] if action == "store" else []
+    reads = [reader(register, "f32", instruction) for register in held_in] if action == "store" else []
     dtype = np.dtype(np.float32 if kind == "f32" else np.uint16)
     accesses = _accesses(kind, layout, space)
     count = accesses.shape[2]
@@ -223,7 +228,8 @@ def _transfer(
     line = instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        base, stride = (_of_warps(get(batch, lanes), batch, lanes) for get in (locate, step_by))
+        detail = "has another address or stride than its warp's first lane"
+        base, stride = (of_warps(batch, lanes, get(batch, lanes), detail) for get in (locate, step_by))
         _require_fit(base, stride * np.uint64(dtype.itemsize), dtype, action)
         held = np.empty((len(base), SIZE**2), dtype)
         if action == "store":
@@ -248,7 +254,7 @@ def _transfer(
         if action == "load":
             fragment = held[:, mine].reshape(-1, 8)
             values = fragment if kind == "f32" else fragment.view(np.uint32)
-            for register, value in zip(registers, [*values.T] * (len(registers) // values.shape[1]), strict=True):
+            for register, value in zip(held_in, [*values.T] * (len(held_in) // values.shape[1]), strict=True):
                 batch.write(register.name, np.ascontiguousarray(value), lanes)
 
     return of_whole_warps(execute)
@@ -262,7 +268,7 @@ def _multiply(
     `numbers` makes numbers of their words, and `count` is how many registers there are.
     """
     named = zip(instruction.operands, (8, count, count, 8), strict=True)
-    d, *sources = (_registers(operand, instruction, registers) for operand, registers in named)
+    d, *sources = (registers(operand, size, instruction) for operand, size in named)
     reads = [
         [reader(register, kind, instruction) for register in source]
         for source, kind in zip(sources, ("b32", "b32", "f32"), strict=True)
@@ -295,11 +301,19 @@ def _multiply(
     return of_whole_warps(execute)
 
 
-def _registers(operand: Operand, instruction: Instruction, count: int) -> tuple[Register, ...]:
-    parts = operand if isinstance(operand, tuple) else ()
-    if len(parts) != count or not all(isinstance(part, Register) for part in parts):
+def parts(operand: Operand, count: int, instruction: Instruction) -> tuple[Operand, ...]:
+    """Return the parts of a vector of so many registers or constants."""
+    if not isinstance(operand, tuple) or len(operand) != count:
         raise unsupported(instruction)
-    return parts
+    return operand
+
+
+def registers(operand: Operand, count: int, instruction: Instruction) -> tuple[Register, ...]:
+    """Return the registers of a vector of so many."""
+    found = parts(operand, count, instruction)
+    if not all(isinstance(part, Register) for part in found):
+        raise unsupported(instruction)
+    return found
 
 
 def require_whole(batch: Batch, lanes: Lanes) -> None:
@@ -323,12 +337,12 @@ def of_whole_warps(act: Step) -> Step:
     return execute
 
 
-def _of_warps(values: np.ndarray, batch: Batch, lanes: Lanes) -> np.ndarray:
-    """Return one value per warp; raise Violation where its lanes do not agree."""
+def of_warps(batch: Batch, lanes: Lanes, values: np.ndarray, detail: str) -> np.ndarray:
+    """Return one value per warp; raise Violation where a lane's is not its warp's first one's."""
     rows = batch.spread(values, lanes).reshape(-1, WARP)
     differs = np.flatnonzero(rows != rows[:, :1])
     if len(differs):
-        raise Violation("divergence", differs[0], "has another address or stride than its warp's first lane")
+        raise Violation("divergence", differs[0], detail)
     return rows[:, 0]
 
 

@@ -29,9 +29,9 @@ TENSOR = re.compile(
 BULK = re.compile(r"cp\.async\.bulk\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes")
 
 
-def knows(opcode: str) -> bool:
-    """Whether an instruction is one of this module's."""
-    return opcode.startswith("cp.async.bulk.")
+def kind(_opcode: str) -> str:
+    """Return the instruction's class for the counters."""
+    return "copy"
 
 
 def swizzled(addresses: np.ndarray) -> np.ndarray:
