@@ -241,7 +241,7 @@ class Batch:
             "%nclusterid.z": zero + 1,
         }
         self.waiting: dict[int, Lanes] = {0: None}  # lanes by the basic block they are to run next
-        self.barrier: np.ndarray | None = None  # where lanes stand at a barrier: its basic block, else -1
+        self.barrier = np.full(self.size, -1)  # where lanes stand at a barrier: its basic block
 
     def run(self) -> None:
         """Execute until every lane has left the kernel."""
@@ -257,7 +257,7 @@ class Batch:
                 self._wake()
         if self.asleep:
             self._report_asleep()
-        if self.barrier is not None and (self.barrier >= 0).any():
+        if (self.barrier >= 0).any():
             self._report_stuck()
 
     def do(self, instruction: Instruction, step: Step, lanes: Lanes) -> None:
@@ -335,8 +335,6 @@ class Batch:
             self.gather(None)
             self.barriers.meet(self.places(None), party)
             return None
-        if self.barrier is None:
-            self.barrier = np.full(self.size, -1)
         self.barrier[lanes] = here
         complete = np.ones(len(clock), bool)
         complete[party[self.barrier != here]] = False
@@ -359,10 +357,9 @@ class Batch:
                 if isinstance(question, Question):
                     words = self.barriers.waits(question, i)
                 waits.setdefault((self.block[lane], question.line, words), []).append(int(self.thread[lane]))
-        if self.barrier is not None:
-            for lane in np.flatnonzero((self.barrier >= 0) & concerned):
-                line = self.launch.program.blocks[self.barrier[lane]][-1].line
-                waits.setdefault((self.block[lane], line, "waits at a barrier"), []).append(int(self.thread[lane]))
+        for lane in np.flatnonzero((self.barrier >= 0) & concerned):
+            line = self.launch.program.blocks[self.barrier[lane]][-1].line
+            waits.setdefault((self.block[lane], line, "waits at a barrier"), []).append(int(self.thread[lane]))
         first, *others = sorted(waits, key=lambda wait: (wait[0] != block, wait[0], waits[wait]))
         details, who = [first[2]], waits[first]
         if len(who) > 1:

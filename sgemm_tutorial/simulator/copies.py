@@ -123,9 +123,7 @@ def fetch(memory: GlobalMemory, addresses: np.ndarray, sizes: np.ndarray, width:
         lane = np.flatnonzero(sizes > width)[0]
         raise Violation("out of bounds", lane, f"copies {sizes[lane]} bytes to a place of {width}")
     data = np.zeros((len(sizes), width), np.uint8)
-    for size in map(int, np.flatnonzero(np.bincount(sizes))):
-        if size == 0:
-            continue
+    for size in map(int, np.flatnonzero(np.bincount(sizes[sizes > 0]))):
         lanes = np.flatnonzero(sizes == size)
         dtype = np.dtype(np.uint8 if size % 4 else np.uint32)
         elements = data.view(dtype)

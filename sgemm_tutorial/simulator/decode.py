@@ -415,10 +415,11 @@ class Decoder:
             if reading is None or len(reading):
                 batch.tally(line, "global", "load", origin[sizes > 0], reading, width, int(sizes.sum()))
             batch.tally(line, "shared", "store", target, lanes, width)
-            for size in np.unique(sizes[sizes > 0]).tolist():
-                alike = sizes == size
-                batch.trace(line, "global", "load", origin[alike], batch.among(lanes, alike), size)
-            batch.trace(line, "shared", "store", target, lanes, width)
+            if len(batch.traced):
+                for size in np.unique(sizes[sizes > 0]).tolist():
+                    alike = sizes == size
+                    batch.trace(line, "global", "load", origin[alike], batch.among(lanes, alike), size)
+                batch.trace(line, "shared", "store", target, lanes, width)
 
         return execute
 

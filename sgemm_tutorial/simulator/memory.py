@@ -6,7 +6,7 @@ says which lane and why; the machine adds kernel, block, thread and source line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -61,6 +61,10 @@ class Buffer:
     data: np.ndarray
     written: np.ndarray | None
 
+    def elements(self, dtype: np.dtype) -> np.ndarray:
+        """Return the array's whole elements as if it were of that type."""
+        return self.data[: self.data.size // dtype.itemsize * dtype.itemsize].view(dtype)
+
 
 class GlobalMemory:
     """The kernel's arrays, each at an address of its own far from the others.
@@ -107,10 +111,8 @@ class GlobalMemory:
         width = dtype.itemsize * count
         parts = []
         for buffer, lanes, offsets in self.locate(addresses, width):
-            if buffer.written is not None:
-                self._require_written(buffer, lanes, offsets, width)
-            elements = buffer.data[: buffer.data.size // dtype.itemsize * dtype.itemsize].view(dtype)
-            first = (offsets // np.uint64(dtype.itemsize)).astype(np.int64)
+            self._require_written(buffer, lanes, offsets, width)
+            elements, first = buffer.elements(dtype), (offsets // np.uint64(dtype.itemsize)).astype(np.int64)
             parts.append((lanes, [elements[first + i] for i in range(count)]))
         if parts[0][0] is None:
             return parts[0][1]
@@ -124,8 +126,7 @@ class GlobalMemory:
         """Store one element per lane and value; the values' dtype gives the width."""
         dtype = values[0].dtype
         for buffer, lanes, offsets in self.locate(addresses, dtype.itemsize * len(values)):
-            elements = buffer.data[: buffer.data.size // dtype.itemsize * dtype.itemsize].view(dtype)
-            first = (offsets // np.uint64(dtype.itemsize)).astype(np.int64)
+            elements, first = buffer.elements(dtype), (offsets // np.uint64(dtype.itemsize)).astype(np.int64)
             for i, value in enumerate(values):
                 elements[first + i] = value if lanes is None or value.size == 1 else value[lanes]
                 if buffer.written is not None:
@@ -135,9 +136,8 @@ class GlobalMemory:
         """Add a uint32 to the word at each lane's address, one lane after the other; return what each one found."""
         found = np.empty(addresses.size, np.uint32)
         for buffer, lanes, offsets in self.locate(addresses, 4):
-            if buffer.written is not None:
-                self._require_written(buffer, lanes, offsets, 4)
-            words = buffer.data[: buffer.data.size // 4 * 4].view(np.uint32)
+            self._require_written(buffer, lanes, offsets, 4)
+            words = buffer.elements(np.dtype(np.uint32))
             for lane, word in zip(range(addresses.size) if lanes is None else lanes, offsets // 4, strict=True):
                 found[lane] = words[word]
                 words[word] += values[lane]
@@ -150,6 +150,8 @@ class GlobalMemory:
 
     @staticmethod
     def _require_written(buffer: Buffer, lanes: np.ndarray | None, offsets: np.ndarray, width: int) -> None:
+        if buffer.written is None:
+            return
         for start in range(0, width, 4):
             fresh = ~buffer.written[(offsets.astype(np.int64) + start) // 4]
             if fresh.any():
@@ -182,6 +184,12 @@ class Watch(Protocol):
         self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
     ) -> None:
         """Each lane stores there."""
+
+    def ordered(self, did: str, granules: np.ndarray, before: np.ndarray, stamps: np.ndarray) -> np.ndarray:
+        """Return where something other than a barrier of the block or of the warp lies between two accesses.
+
+        Of granules come the stamps of who "wrote" or "read" them `before`, and those of who comes now.
+        """
 
 
 class SharedMemory:
@@ -232,10 +240,7 @@ class SharedMemory:
         self.wrote = np.zeros(self.pitch * blocks // granule, np.int64)
         self.read = np.zeros_like(self.wrote)
         self.alike = blocks > 1  # whether the first block's shadows stand for all
-        self.watches: list[Watch] = []  # who else looks after loads and stores
-        self.ordered: Callable[[str, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
-        """Tells of granules, the stamps of who "wrote" or "read" them and those of who comes now, where something other
-        than a barrier of the block or of the warp lies between."""
+        self.watch: Watch | None = None  # who else looks after loads and stores
 
     def load(
         self,
@@ -263,8 +268,8 @@ class SharedMemory:
             lane = np.flatnonzero(wrote == 0)[0] % addresses.size
             raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
         self._require_same(granule, wrote, stamp, addresses, "reads", "wrote")
-        for watch in self.watches:
-            watch.loaded(offsets, addresses, block, thread, width)
+        if self.watch:
+            self.watch.loaded(offsets, addresses, block, thread, width)
         before = self.read[granule]
         unordered = self._unordered(before, stamp)
         self.read[granule] = np.where(unordered, self._both(before, stamp), stamp) if unordered.any() else stamp
@@ -288,8 +293,8 @@ class SharedMemory:
         addresses, offsets, block, thread = self._reached(addresses, block, thread, width)
         granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
         self._require_free(granule, stamp, addresses, "writes")
-        for watch in self.watches:
-            watch.stored(offsets, addresses, block, thread, width)
+        if self.watch:
+            self.watch.stored(offsets, addresses, block, thread, width)
         self.wrote[granule] = stamp
         self._require_same(granule, self.wrote[granule], stamp, addresses, "writes", "wrote")
         self._put(offsets, values)
@@ -357,19 +362,6 @@ class SharedMemory:
             )
         return addresses & np.uint64((1 << RANK) - 1), block - own + rank
 
-    def placed(self, addresses: np.ndarray, block: np.ndarray, width: int, behind: int = 0) -> np.ndarray:
-        """Return where in the batch's memory the blocks' addresses lie, without ranks in them."""
-        require_aligned(addresses, width)
-        most = self.size - width - behind
-        if int(addresses.max()) > most:
-            lane = np.flatnonzero(addresses > np.uint64(most))[0] if most >= 0 else 0
-            raise Violation(
-                "out of bounds",
-                lane,
-                f"a {width}-byte access to shared memory at byte {int(addresses[lane].view(np.int64))} of {self.size}",
-            )
-        return block * self.pitch + addresses.view(np.int64)
-
     def _reached(
         self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int, behind: int = 0
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -382,7 +374,16 @@ class SharedMemory:
             self.apart()
         if self.alike:
             addresses, within, block, thread = (each[: self.threads] for each in (addresses, within, block, thread))
-        return addresses, self.placed(within, block, width, behind), block, thread
+        require_aligned(within, width)
+        most = self.size - width - behind
+        if int(within.max()) > most:
+            lane = np.flatnonzero(within > np.uint64(most))[0] if most >= 0 else 0
+            raise Violation(
+                "out of bounds",
+                lane,
+                f"a {width}-byte access to shared memory at byte {int(within[lane].view(np.int64))} of {self.size}",
+            )
+        return addresses, block * self.pitch + within.view(np.int64), block, thread
 
     def _do_the_same(self, addresses: np.ndarray) -> bool:
         """Whether all lanes of all blocks access, each block what the first does, after as many barriers."""
@@ -470,8 +471,8 @@ class SharedMemory:
     ) -> None:
         """Raise Violation where another thread's stamp is already there and no barrier lies between."""
         race = self._unordered(before, stamp)
-        if self.ordered and race.any():
-            race[race] = ~self.ordered(did, granule[race], before[race], np.broadcast_to(stamp, race.shape)[race])
+        if self.watch and race.any():
+            race[race] = ~self.watch.ordered(did, granule[race], before[race], np.broadcast_to(stamp, race.shape)[race])
         if race.any():
             first = np.flatnonzero(race)[0]
             lane, other = first % addresses.size, int(before.flat[first]) & SEVERAL

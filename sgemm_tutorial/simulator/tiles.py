@@ -76,8 +76,7 @@ class Tiles:
         self.fences = np.zeros(len(barriers.block), np.int64)
         self.stores: list[tuple[np.ndarray, np.ndarray]] = []
         shared.apart()
-        shared.watches.append(self)
-        shared.ordered = self.ordered
+        shared.watch = self
         barriers.releasing = self.hold
 
     def depart(self, lane: int, address: int, data: np.ndarray, place: int) -> None:
