@@ -236,7 +236,7 @@ def _bench(options: argparse.Namespace) -> int:
     kernels = _kernels(CATALOGUE if options.kernels == "all" else names, options.set)
     here, failure = gpu.available(), None
     usable, broken = _each(kernels, lambda kernel: gpu.load(kernel.instance) if here else kernel.digest)
-    kernels = [kernel for kernel in kernels if kernel in usable]
+    kernels = list(usable)
     sizes = parse_sizes(options.sizes or "4096") if options.sizes or here else None
     if here:
         try:
