@@ -410,7 +410,7 @@ class Decoder:
         def execute(batch: Batch, lanes: Lanes) -> None:
             target, origin, sizes = (batch.spread(get(batch, lanes), lanes) for get in (goes, comes, read))
             words = copies.fetch(batch.launch.memory, origin, sizes, width)
-            batch.copies.issue(target, lanes, words)
+            batch.copies.issue(target, batch.places(lanes), words)
             reading = batch.among(lanes, sizes > 0)
             if reading is None or len(reading):
                 batch.tally(line, "global", "load", origin[sizes > 0], reading, width, int(sizes.sum()))
@@ -424,30 +424,22 @@ class Decoder:
         return execute
 
     def _copy_group(self, instruction: Instruction) -> Step:
-        """Decode the end of a group of asynchronous copies, or a wait for groups."""
-        operands = instruction.operands
-        if instruction.opcode == "cp.async.wait_group":
-            if len(operands) != 1 or not isinstance(operands[0], Immediate) or operands[0].value < 0:
-                raise unsupported(instruction)
-
-            def wait(batch: Batch, lanes: Lanes) -> None:
-                batch.note(instruction.line, "wait for copies", lanes, pending=operands[0].value)
-                batch.copies.wait(lanes, operands[0].value)
-
-            return wait
-        if operands:
+        """Decode the end of a group of asynchronous copies, a wait for groups, or both: a wait for all."""
+        line, opcode, operands = instruction.line, instruction.opcode, instruction.operands
+        numbered = opcode == "cp.async.wait_group"
+        if len(operands) != numbered or not all(isinstance(of, Immediate) and of.value >= 0 for of in operands):
             raise unsupported(instruction)
+        pending = operands[0].value if numbered else 0
 
-        def commit(batch: Batch, lanes: Lanes) -> None:
-            batch.note(instruction.line, "commit copies", lanes)
-            batch.copies.commit(lanes)
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            if not numbered:
+                batch.note(line, "commit copies", lanes)
+                batch.copies.commit(batch.places(lanes))
+            if opcode != "cp.async.commit_group":
+                batch.note(line, "wait for copies", lanes, pending=pending)
+                batch.copies.wait(batch.places(lanes), pending)
 
-        def wait_all(batch: Batch, lanes: Lanes) -> None:
-            commit(batch, lanes)
-            batch.note(instruction.line, "wait for copies", lanes)
-            batch.copies.wait(lanes, 0)
-
-        return commit if instruction.opcode == "cp.async.commit_group" else wait_all
+        return execute
 
 
 def _as_it_is(value: np.ndarray) -> np.ndarray:

@@ -46,8 +46,14 @@ UNIT_ROUNDOFF = 2.0**-23  # of float32 when it is truncated
 TRANSFER = re.compile(
     r"wmma\.(load|store)\.([abcd])\.sync\.aligned\.(row|col)\.m16n16k16(?:\.(global|shared))?\.(b?f16|f32)"
 )
-TRANSFERS = {("load", "a", "f16"), ("load", "b", "f16"), ("load", "c", "f32"), ("store", "d", "f32")}
-TRANSFERS |= {("load", "a", "bf16"), ("load", "b", "bf16")}
+TRANSFERS = {
+    ("load", "a", "f16"),
+    ("load", "b", "f16"),
+    ("load", "a", "bf16"),
+    ("load", "b", "bf16"),
+    ("load", "c", "f32"),
+    ("store", "d", "f32"),
+}
 MULTIPLY = re.compile(r"wmma\.mma\.sync\.aligned\.(row|col)\.(row|col)\.m16n16k16\.f32\.(bf16\.bf16\.)?f32")
 
 _lane, _element = np.arange(WARP)[:, None], np.arange(8)
