@@ -112,7 +112,7 @@ class GlobalMemory:
         parts = []
         for buffer, lanes, offsets in self.locate(addresses, width):
             self._require_written(buffer, lanes, offsets, width)
-            elements, first = buffer.elements(dtype), (offsets // np.uint64(dtype.itemsize)).astype(np.int64)
+            elements, first = buffer.elements(dtype), (offsets // np.uint64(dtype.itemsize)).view(np.int64)
             parts.append((lanes, [elements[first + i] for i in range(count)]))
         if parts[0][0] is None:
             return parts[0][1]
@@ -126,7 +126,7 @@ class GlobalMemory:
         """Store one element per lane and value; the values' dtype gives the width."""
         dtype = values[0].dtype
         for buffer, lanes, offsets in self.locate(addresses, dtype.itemsize * len(values)):
-            elements, first = buffer.elements(dtype), (offsets // np.uint64(dtype.itemsize)).astype(np.int64)
+            elements, first = buffer.elements(dtype), (offsets // np.uint64(dtype.itemsize)).view(np.int64)
             for i, value in enumerate(values):
                 elements[first + i] = value if lanes is None or value.size == 1 else value[lanes]
                 if buffer.written is not None:
@@ -153,7 +153,7 @@ class GlobalMemory:
         if buffer.written is None:
             return
         for start in range(0, width, 4):
-            fresh = ~buffer.written[(offsets.astype(np.int64) + start) // 4]
+            fresh = ~buffer.written[(offsets.view(np.int64) + start) // 4]
             if fresh.any():
                 lane = np.flatnonzero(fresh)[0]
                 place = int(offsets[lane]) + start

@@ -135,7 +135,9 @@ def multiply_accumulate(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarr
     a, b, unit = a.astype(np.float64), b.astype(np.float64), np.ldexp(1.0, FRACTION - top)
     total = np.trunc(c * unit) + 0.0  # a sum of zeros is +0
     for k in range(depth):
-        total += np.trunc(a[:, :, k, None] * b[:, None, k] * unit)
+        product = a[:, :, k, None] * b[:, None, k]
+        product *= unit
+        total += np.trunc(product, out=product)  # in place: new arrays of this size take longer than the arithmetic
     return _truncated(total / unit)
 
 
@@ -171,7 +173,7 @@ def accumulation_bound(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def _exponents(x: np.ndarray) -> np.ndarray:
     _, exponents = np.frexp(x.astype(np.float64))
-    return np.where(x == 0, NO_EXPONENT, np.maximum(exponents - 1, LEAST_EXPONENT[x.dtype]))
+    return np.where(x == 0, NO_EXPONENT, np.maximum(exponents - 1, LEAST_EXPONENT[x.dtype])).astype(np.int16)
 
 
 def _truncated(x: np.ndarray) -> np.ndarray:
