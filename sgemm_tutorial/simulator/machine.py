@@ -114,10 +114,12 @@ class Machine:
             for number, (classes, flops) in mix.items():
                 line = lines[number]
                 if warps:
-                    line.instructions += classes.total() * warps
-                    line.by_class.update({name: count * warps for name, count in classes.items()})
-                    line.thread_instructions += classes.total() * threads
+                    count = classes.total()
+                    line.instructions += count * warps
+                    line.thread_instructions += count * threads
                     line.flops += flops * threads
+                    for name, number_of in classes.items():
+                        line.by_class[name] += number_of * warps
         for number, tally in self.launch.tallies.items():
             lines[number] += tally
         return dict(sorted(lines.items()))
