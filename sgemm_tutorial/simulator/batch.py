@@ -23,11 +23,15 @@ from .accumulators import Accumulators
 from .clusters import Clusters, Meeting
 from .copies import Copies
 from .counting import Counts
+from .far import Far
 from .mbarriers import Barriers, Question
 from .memory import RANK, Buffer, GlobalMemory, SharedMemory, Violation
 from .ptx import CLUSTER_WAITS, DTYPES, LEAVES, WAITS, Instruction, Program
 from .tensor_map import TensorMap
 from .tiles import Tiles
+
+CLUSTER = "shared::cluster"
+"""The state space of what a cluster's blocks share."""
 
 Lanes = np.ndarray | None
 """Active lanes of a batch: their places in ascending order, or None for all."""
@@ -206,6 +210,7 @@ class Batch:
         self.tiles = Tiles(self.shared, self.barriers) if code.proxies else None
         self.accumulators = Accumulators(self.size, self.tiles) if code.proxies else None
         self.clusters = Clusters(self.barriers, self.tiles) if code.clustered else None
+        self._far: Far | None = None
         self.question: Question | Meeting | None = None  # what lanes have just begun to wait for
         self.asleep: list[tuple[int, Question | Meeting]] = []  # where lanes go on and what they wait for
         zero = np.zeros(1, np.uint32)
@@ -469,6 +474,13 @@ class Batch:
             raise SimulationFault(violation.kind, self.launch.name, violation.detail, where) from None
         held[self.places(lanes)] = value.view(held.dtype)
 
+    @property
+    def far(self) -> Far:
+        """The accesses to other blocks' shared memories, from the first on."""
+        if self._far is None:
+            self._far = Far(self.shared, self.barriers)
+        return self._far
+
     def load(
         self,
         space: str,
@@ -482,13 +494,45 @@ class Batch:
         if space == "global":
             return self.launch.memory.load(addresses, dtype, count)
         addresses, block, thread = self._spread(addresses, lanes)
+        if space == CLUSTER:
+            return self._load_from_cluster(self.places(lanes), addresses, dtype, count)
         return self.shared.load(addresses, block, thread, dtype, count, behind)
+
+    def _load_from_cluster(
+        self, lanes: np.ndarray, addresses: np.ndarray, dtype: np.dtype, count: int
+    ) -> list[np.ndarray]:
+        values = [np.empty(len(lanes), dtype) for _ in range(count)]
+        for part, far in self._parts(lanes, addresses):
+            who = lanes[part]
+            with of_part(part):
+                if far:
+                    loaded = self.far.load(who, addresses[part], dtype, count)
+                else:
+                    loaded = self.shared.load(addresses[part], self.block[who], self.thread[who], dtype, count)
+            for value, piece in zip(values, loaded, strict=True):
+                value[part] = piece
+        return values
+
+    def _parts(self, lanes: np.ndarray, addresses: np.ndarray) -> Iterator[tuple[np.ndarray, bool]]:
+        """Yield which of the lanes' addresses are in other blocks' shared memories, True, and which are not."""
+        far = (addresses >> np.uint64(RANK) != self.window[lanes] >> np.uint64(RANK)) & (self.clusters is not None)
+        for kind in (True, False):
+            if (far == kind).any():
+                yield np.flatnonzero(far == kind), kind
 
     def store(self, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray]) -> None:
         """Store one element per value behind each address."""
         addresses, block, thread = self._spread(addresses, lanes)
         if space == "global":
             self.launch.memory.store(addresses, values)
+        elif space == CLUSTER:
+            for part, far in self._parts(self.places(lanes), addresses):
+                pieces = [value if value.size == 1 else value[part] for value in values]
+                with of_part(part):
+                    if far:
+                        self.far.store(self.places(lanes)[part], addresses[part], pieces)
+                    else:
+                        self.shared.store(addresses[part], block[part], thread[part], pieces)
         else:
             self.shared.store(addresses, block, thread, values)
 

@@ -29,10 +29,11 @@ class Counts:
     by_class : Counter of str
         The same by class: "fma", "tensor", "float", "integer", "convert", "compare", "move", "parameter", "branch",
         "barrier", "warp barrier", "cluster barrier", "global load", "global store", "shared load", "shared store",
-        "generic load", "copy", "commit", "wait", "arrive", "prefetch", "registers", "shuffle", "atomic", "fence". A
-        "generic load" is of tiles in global or in shared memory, as it turns out. A "copy" is asynchronous, a load from
-        global memory and a store to shared memory; "commit" and "wait" go with it. "tensor" is a product of matrices;
-        what loads or stores them makes several requests. What an "atomic" does to memory is counted nowhere else.
+        "generic load", "cluster load", "cluster store", "copy", "commit", "wait", "arrive", "registers", "shuffle",
+        "atomic", "fence". A "generic load" is of tiles in global or in shared memory, as it turns out. A "copy" is
+        asynchronous, a load from global memory and a store to shared memory; "commit" and "wait" go with it. "tensor"
+        is a product of matrices; what loads or stores them makes several requests. What an "atomic", a "cluster load"
+        or a "cluster store" does to memory is counted nowhere else.
     thread_instructions : int
         The same, counted once per active thread.
     flops : int

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 
 from . import asynchronous, copies, exchange, mma, tensor, tma, wgmma
-from .batch import Batch, Code, Lanes, Step
+from .batch import CLUSTER, Batch, Code, Lanes, Step
 from .instructions import OPERATIONS
 from .memory import Violation
 from .ptx import (
@@ -324,8 +324,9 @@ class Decoder:
                     batch.write(name, widened(value), lanes)
             else:
                 batch.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
-            batch.tally(line, space, kind, addresses, lanes, width)
-            batch.trace(line, space, kind, addresses, lanes, width)
+            if space != CLUSTER:
+                batch.tally(line, space, kind, addresses, lanes, width)
+                batch.trace(line, space, kind, addresses, lanes, width)
 
         return execute
 
@@ -481,7 +482,7 @@ def _access(opcode: str) -> tuple[str, str, np.dtype, int] | None:
     while space == "global" and modifiers[:1] and modifiers[0] in CACHING:
         modifiers.pop(0)
     count = {(): 1, ("v2",): 2, ("v4",): 4}.get(tuple(modifiers))
-    if space not in ("global", "shared") or count is None or kind not in DTYPES or kind == "pred":
+    if space not in ("global", "shared", CLUSTER) or count is None or kind not in DTYPES or kind == "pred":
         return None
     return space, {"ld": "load", "st": "store"}[head], DTYPES[kind], count
 
@@ -500,7 +501,7 @@ def _class(opcode: str) -> str:
         return "parameter"
     if opcode.startswith(("ld.", "st.")):
         space, kind, *_ = _access(opcode)
-        return f"{space} {kind}"
+        return f"{'cluster' if space == CLUSTER else space} {kind}"
     module = _module(opcode)
     return module.kind(opcode) if module else KINDS.get(opcode, "branch")
 

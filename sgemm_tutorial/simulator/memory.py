@@ -413,13 +413,14 @@ class SharedMemory:
         first = offsets // self.granule
         return first if width <= self.granule else first + np.arange(width // self.granule)[:, None]
 
-    def name(self, address: int) -> str:
-        """Return what lies at an address, in words, whatever the rank in it."""
-        address %= 1 << RANK
+    def name(self, address: int, cluster: int = 1) -> str:
+        """Return what lies at an address, in words; in which block of the cluster if that has several."""
+        rank, address = divmod(address, 1 << RANK)
+        of = f" of block {rank} of the cluster" if cluster > 1 else ""
         for variable in self.variables:
             if variable.offset <= address < variable.offset + variable.size:
-                return f"{variable.name} at byte {address - variable.offset}"
-        return f"shared memory at byte {address}"
+                return f"{variable.name}{of} at byte {address - variable.offset}"
+        return f"shared memory{of} at byte {address}"
 
     @staticmethod
     def warp(block: np.ndarray, thread: np.ndarray) -> np.ndarray:

@@ -44,6 +44,16 @@ __device__ void copy_to(void* to, const TensorMap& map, int column, int row, uns
                  "[%0], [%1, {%2, %3}], [%4], %5;"
                  :: "r"(at(to)), "l"(&map), "r"(column), "r"(row), "r"(at(bar)), "h"(blocks) : "memory");
 }
+__device__ unsigned load(const void* p, unsigned rank)
+{
+    unsigned value;
+    asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(of(p, rank)) : "memory");
+    return value;
+}
+__device__ void store(void* p, unsigned rank, unsigned value)
+{
+    asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(of(p, rank)), "r"(value) : "memory");
+}
 __device__ void fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ void relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ void set_out() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
@@ -332,12 +342,6 @@ FAULTS = {
         "out of bounds",
         "block 1, from block 0",
     ),
-    "a block that leaves before it knows of an arrival": (
-        "if (rank && t == 33) arrive_at(&empty, 0);",
-        None,
-        "gone",
-        "warp 1 of block 1 of the cluster",
-    ),
     "two arrivals before a wait": ("set_out(); set_out(); come();", None, "barrier", "again without having waited"),
     "an arrival of half a warp": ("if (t < 48) meet();", None, "divergence", "comes to the cluster's barrier without"),
     "an arrival of a warp that has left in part": (
@@ -437,6 +441,78 @@ def test_an_arrival_that_orders_nothing(tmp_path):
     assert got.kind == "race" and "which thread 0 wrote" in str(got)
 
 
+FAR_BEGIN = """
+    __shared__ unsigned words[64], others[64];
+    const unsigned t = threadIdx.x, rank = own();
+    words[t] = 100 * blockIdx.x + t;
+    meet();
+"""
+
+
+def test_loads_and_stores_in_other_blocks(tmp_path):
+    """A ring: each block reads its neighbour's words, and gives the other neighbour what it makes of them."""
+    body = """
+    const unsigned next = (rank + 1) % BLOCKS, last = (rank + BLOCKS - 1) % BLOCKS;
+    unsigned there = load(&words[63 - t], next);
+    store(&others[t], last, there);
+    store(&others[t], last, load(&others[t], last) + 1000);
+    meet();
+    c[t] = others[t] + words[t];
+    others[t] = 0;
+"""
+    got, machine = run(tmp_path, body, blocks=8, cluster=4, begin=FAR_BEGIN)
+    for block in range(8):
+        source = block // 4 * 4 + (block + 2) % 4
+        t = np.arange(64)
+        assert np.array_equal(got[block], 100 * source + 63 - t + 1000 + 100 * block + t)
+    total = sum(machine.counts().values(), Counts())
+    assert total.by_class["cluster load"] == 2 * 8 * 2 and total.by_class["cluster store"] == 2 * 8 * 2
+    assert total.shared_load_requests == 2 * 8 * 2  # those at home, before the last store
+
+
+FAR_FAULTS = {
+    "two blocks write one word": ("store(&others[t], 0, rank);", "race", "writes others of block 0 of the cluster"),
+    "two threads write one word": ("store(&others[0], rank ^ 1, t);", "race", "another thread wrote"),
+    "a word its own block writes": (
+        "if (rank) store(&words[t], 0, 1); else words[t] = 2;",
+        "race",
+        "words of block 0 of the cluster at byte 0",
+    ),
+    "a word its own block has written": (
+        "words[t] = 2; if (rank) store(&words[t], 0, 1);",
+        "race",
+        "another thread wrote",
+    ),
+    "a word its own block has read": ("c[t] = words[t]; store(&words[t], rank ^ 1, 1);", "race", "another thread read"),
+    "a barrier of one block alone": (
+        "store(&others[t], rank ^ 1, 1); __syncthreads(); c[t] = others[t];",
+        "race",
+        "reads others of block 0 of the cluster at byte 0, which another thread wrote since the cluster met last",
+    ),
+    "several have read it": ("c[t] = load(&words[t / 2], rank ^ 1); words[t] = 1;", "race", "another thread read"),
+    "a word that nobody wrote": ("c[t] = load(&others[t], rank ^ 1);", "uninitialised", "of block 1 of the cluster"),
+    "past the end": ("c[t] = load(&words[192 + t], rank ^ 1); others[t] = 0;", "out of bounds", "at byte"),
+    "a block that has left": ("if (rank) { meet(); c[t] = load(&words[t], 0); }", "gone", "which has left"),
+    "a block that leaves": (
+        "if (rank && t == 33) c[t] = load(&words[t], 0);",
+        "gone",
+        "warp 1 of block 1 of the cluster",
+    ),
+}
+
+
+@pytest.mark.parametrize("of", FAR_FAULTS.values(), ids=FAR_FAULTS)
+def test_far_faults(tmp_path, of):
+    body, kind, words = of
+    got = fault(tmp_path, body, begin=FAR_BEGIN)
+    assert got.kind == kind and words in str(got), got
+
+
+def test_a_block_that_may_not_have_begun(tmp_path):
+    got = fault(tmp_path, "store(&words[t], rank ^ 1, 1);", begin=FAR_BEGIN.replace("meet();", ""))
+    assert got.kind == "gone" and "may not have begun" in str(got)
+
+
 def test_a_copy_over_what_another_block_reads(tmp_path):
     """A barrier of its own block does not let another's thread copy there."""
     body = """
@@ -448,6 +524,24 @@ def test_a_copy_over_what_another_block_reads(tmp_path):
     assert got.kind == "race" and "a thread there has used since the cluster met last" in str(got)
 
 
+def test_what_is_at_home(tmp_path):
+    """To a block's own words its own barrier is enough; one access may go to both."""
+    body = """
+    others[t] = 7 * t;
+    __syncthreads();
+    c[t] = load(&others[63 - t], rank) + load(&words[t], t % BLOCKS);
+    __syncthreads();
+    store(&others[t], rank, 5);
+    meet();
+"""
+    t = np.arange(64)
+    for cluster in (1, 2):
+        got, _ = run(tmp_path, body, cluster=cluster, begin=FAR_BEGIN)
+        for block in range(2):
+            source = t % 2 if cluster == 2 else block
+            assert np.array_equal(got[block], 7 * (63 - t) + 100 * source + t)
+
+
 def test_a_cluster_of_one(tmp_path):
     """Everything works that does not need another block."""
     body = SHARED_TILE.replace("rank == 1 &&", "").replace("full, 3)", "full, 1)")
@@ -456,19 +550,11 @@ def test_a_cluster_of_one(tmp_path):
 
 
 def test_where_a_traced_block_writes(tmp_path):
-    begin = "__shared__ unsigned words[64]; const unsigned t = threadIdx.x; words[t] = 1; meet();"
-    _, machine = run(tmp_path, "c[t] = words[t];", begin=begin, trace=[1])
+    _, machine = run(tmp_path, "c[t] = words[t];", begin=FAR_BEGIN, trace=[1])
     accesses = [access for access in machine.trace if access.space == "shared"]
     assert [access.kind for access in accesses] == ["store", "load"]
     for access in accesses:
         assert (access.array, access.block, access.offsets.tolist()) == ("words", 1, list(range(0, 256, 4)))
-
-
-@pytest.mark.parametrize("access", ["ld.shared::cluster.u32 %0, [%1]", "st.shared::cluster.u32 [%1], %0"])
-def test_loads_and_stores_in_other_blocks_are_refused(tmp_path, access):
-    body = f"""unsigned value = 0; asm volatile("{access};" : "+r"(value) : "r"(of(&full, 0)));"""
-    with pytest.raises(UnsupportedInstruction, match="shared::cluster"):
-        run(tmp_path, body)
 
 
 def test_relaxed_arrivals_at_mbarriers_are_refused(tmp_path):

@@ -1,0 +1,149 @@
+"""Loads and stores in the shared memories of a cluster's other blocks, which together are distributed shared memory.
+
+Only the barrier of the cluster orders them: that two threads of different blocks use the same place, one to write, is a
+race unless their cluster has met in between. What a block's own threads do there is in the stamps of `SharedMemory`;
+two more shadow arrays hold the last far write of each granule and its far reads. Semantics: NVIDIA, "Parallel Thread
+Execution ISA", "ld", "st" and "State Spaces"; "CUDA C++ Programming Guide", "Distributed Shared Memory".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .mbarriers import Barriers
+from .memory import INTERVAL, OF_WARP, SEVERAL, SharedMemory, Violation
+
+LANES = (1 << INTERVAL) - 1  # in a lane's place: several
+
+
+class Far:
+    """The far accesses to a batch's shared memories.
+
+    Parameters
+    ----------
+    shared : SharedMemory
+    barriers : Barriers
+
+    Attributes
+    ----------
+    wrote, read : array of int64
+        For each granule, ``since << INTERVAL | lane + 1`` of its last far write and of its far reads, where `since` is
+        `SharedMemory`'s then, and `LANES` stands for several lanes.
+    """
+
+    def __init__(self, shared: SharedMemory, barriers: Barriers) -> None:
+        self.shared, self.barriers = shared, barriers
+        shared.apart()
+        self.others = list(shared.watches)
+        shared.watches.append(self)
+        self.wrote, self.read = np.zeros_like(shared.wrote), np.zeros_like(shared.wrote)
+
+    def load(self, lanes: np.ndarray, addresses: np.ndarray, dtype: np.dtype, count: int) -> list[np.ndarray]:
+        """Return `count` arrays: the elements at each lane's address and behind it."""
+        width = dtype.itemsize * count
+        offsets, home = self._reach(lanes, addresses, width)
+        granules, stamps = self._granules(offsets, home, lanes, width)
+        wrote = self.shared.wrote[granules]
+        if (wrote == 0).any():
+            lane = np.flatnonzero(wrote == 0)[0] % len(lanes)
+            raise Violation("uninitialised", lane, f"reads {self._name(addresses[lane])}, never written")
+        self._require_ordered(granules, stamps, addresses, "reads", ("wrote",))
+        for watch in self.others:
+            watch.loaded(offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
+        self._mark_read(granules, stamps)
+        elements, first = self.shared.data.view(dtype), offsets // dtype.itemsize
+        return [elements[first + i] for i in range(count)]
+
+    def store(self, lanes: np.ndarray, addresses: np.ndarray, values: list[np.ndarray]) -> None:
+        """Store one element per lane and value; the values' dtype gives the width."""
+        dtype = values[0].dtype
+        width = dtype.itemsize * len(values)
+        offsets, home = self._reach(lanes, addresses, width)
+        granules, stamps = self._granules(offsets, home, lanes, width)
+        self._require_ordered(granules, stamps, addresses, "writes", ("wrote", "read"))
+        for watch in self.others:
+            watch.stored(offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
+        self.wrote[granules] = stamps
+        self._require_unused(granules, stamps, addresses, "writes", ("wrote",))  # by another lane of this store
+        self.shared.wrote[granules] = SEVERAL  # before all barriers of the block
+        elements, first = self.shared.data.view(dtype), offsets // dtype.itemsize
+        for i, value in enumerate(values):
+            elements[first + i] = value
+
+    def loaded(
+        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    ) -> None:
+        """Raise Violation where a lane reads, in its own block, what another block's has written."""
+        self._near(offsets, addresses, block, thread, width, "reads", ("wrote",))
+
+    def stored(
+        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    ) -> None:
+        """Raise Violation where a lane writes, in its own block, what another block's has used."""
+        self._near(offsets, addresses, block, thread, width, "writes", ("wrote", "read"))
+
+    def _near(
+        self,
+        offsets: np.ndarray,
+        addresses: np.ndarray,
+        block: np.ndarray,
+        thread: np.ndarray,
+        width: int,
+        does: str,
+        against: tuple[str, ...],
+    ) -> None:
+        lanes = block * self.shared.threads + thread % OF_WARP
+        granules, stamps = self._granules(offsets, block, lanes, width)
+        self._require_unused(granules, stamps, addresses, does, against)
+
+    def _reach(self, lanes: np.ndarray, addresses: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return where the lanes' addresses lie in the batch's memory, and in which blocks."""
+        addresses, home = self.shared.located(addresses, self.barriers.block[lanes], far=True)
+        self.barriers.require_there(lanes, home)
+        offsets = self.shared.placed(addresses, home, width)
+        self.barriers.reach(lanes, home)
+        return offsets, home
+
+    def _granules(
+        self, offsets: np.ndarray, home: np.ndarray, lanes: np.ndarray, width: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return granules and stamps: all lanes' first, then all lanes' second, and so on."""
+        stamps = self.shared.since[home] << INTERVAL | lanes + 1
+        return self.shared.granules(offsets, width).ravel(), np.tile(stamps, max(width // self.shared.granule, 1))
+
+    def _mark_read(self, granules: np.ndarray, stamps: np.ndarray) -> None:
+        before = self.read[granules]
+        shared = (before >> INTERVAL == stamps >> INTERVAL) & (before != stamps)
+        self.read[granules] = np.where(shared, stamps | LANES, stamps)
+        twice = (self.read[granules] != stamps) & ~shared  # by several lanes of this load
+        self.read[granules[twice]] = stamps[twice] | LANES
+
+    def _require_ordered(
+        self, granules: np.ndarray, stamps: np.ndarray, addresses: np.ndarray, does: str, against: tuple[str, ...]
+    ) -> None:
+        """Raise Violation where a copy is on its way, or anybody else has used a granule since the cluster met."""
+        if (self.shared.wrote[granules] < 0).any():
+            lane = np.flatnonzero(self.shared.wrote[granules] < 0)[0] % addresses.size
+            detail = f"{does} {self._name(addresses[lane])}, to which an asynchronous copy is on its way"
+            raise Violation("in flight", lane, detail)
+        for did in against:
+            before = getattr(self.shared, did)[granules]
+            self._refuse(before >> INTERVAL >= stamps >> INTERVAL, addresses, does, did)
+        self._require_unused(granules, stamps, addresses, does, against)
+
+    def _require_unused(
+        self, granules: np.ndarray, stamps: np.ndarray, addresses: np.ndarray, does: str, against: tuple[str, ...]
+    ) -> None:
+        """Raise Violation where another lane has used a granule from afar since the cluster met."""
+        for did in against:
+            before = getattr(self, did)[granules]
+            self._refuse((before >> INTERVAL == stamps >> INTERVAL) & (before != stamps), addresses, does, did)
+
+    def _refuse(self, race: np.ndarray, addresses: np.ndarray, does: str, did: str) -> None:
+        if race.any():
+            lane = np.flatnonzero(race)[0] % addresses.size
+            detail = f"{does} {self._name(addresses[lane])}, which another thread {did} since the cluster met last"
+            raise Violation("race", lane, detail)
+
+    def _name(self, address: np.uint64) -> str:
+        return self.shared.name(int(address), self.shared.cluster)
