@@ -6,7 +6,7 @@ says which lane and why; the machine adds kernel, block, thread and source line.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -185,12 +185,6 @@ class Watch(Protocol):
     ) -> None:
         """Each lane stores there."""
 
-    def ordered(self, did: str, granules: np.ndarray, before: np.ndarray, stamps: np.ndarray) -> np.ndarray:
-        """Return where something other than a barrier of the block or of the warp lies between two accesses.
-
-        Of granules come the stamps of who "wrote" or "read" them `before`, and those of who comes now.
-        """
-
 
 class SharedMemory:
     """The shared memories of a batch of blocks, side by side in one array.
@@ -240,7 +234,10 @@ class SharedMemory:
         self.wrote = np.zeros(self.pitch * blocks // granule, np.int64)
         self.read = np.zeros_like(self.wrote)
         self.alike = blocks > 1  # whether the first block's shadows stand for all
-        self.watch: Watch | None = None  # who else looks after loads and stores
+        self.watches: list[Watch] = []  # who else looks after loads and stores
+        self.ordered: Callable[[str, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
+        """Tells of granules, the stamps of who "wrote" or "read" them and those of who comes now, where something other
+        than a barrier of the block or of the warp lies between."""
 
     def load(
         self,
@@ -268,8 +265,8 @@ class SharedMemory:
             lane = np.flatnonzero(wrote == 0)[0] % addresses.size
             raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
         self._require_same(granule, wrote, stamp, addresses, "reads", "wrote")
-        if self.watch:
-            self.watch.loaded(offsets, addresses, block, thread, width)
+        for watch in self.watches:
+            watch.loaded(offsets, addresses, block, thread, width)
         before = self.read[granule]
         unordered = self._unordered(before, stamp)
         self.read[granule] = np.where(unordered, self._both(before, stamp), stamp) if unordered.any() else stamp
@@ -293,8 +290,8 @@ class SharedMemory:
         addresses, offsets, block, thread = self._reached(addresses, block, thread, width)
         granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
         self._require_free(granule, stamp, addresses, "writes")
-        if self.watch:
-            self.watch.stored(offsets, addresses, block, thread, width)
+        for watch in self.watches:
+            watch.stored(offsets, addresses, block, thread, width)
         self.wrote[granule] = stamp
         self._require_same(granule, self.wrote[granule], stamp, addresses, "writes", "wrote")
         self._put(offsets, values)
@@ -362,6 +359,19 @@ class SharedMemory:
             )
         return addresses & np.uint64((1 << RANK) - 1), block - own + rank
 
+    def placed(self, addresses: np.ndarray, block: np.ndarray, width: int, behind: int = 0) -> np.ndarray:
+        """Return where in the batch's memory the blocks' addresses lie, without ranks in them."""
+        require_aligned(addresses, width)
+        most = self.size - width - behind
+        if int(addresses.max()) > most:
+            lane = np.flatnonzero(addresses > np.uint64(most))[0] if most >= 0 else 0
+            raise Violation(
+                "out of bounds",
+                lane,
+                f"a {width}-byte access to shared memory at byte {int(addresses[lane].view(np.int64))} of {self.size}",
+            )
+        return block * self.pitch + addresses.view(np.int64)
+
     def _reached(
         self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int, behind: int = 0
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -374,16 +384,7 @@ class SharedMemory:
             self.apart()
         if self.alike:
             addresses, within, block, thread = (each[: self.threads] for each in (addresses, within, block, thread))
-        require_aligned(within, width)
-        most = self.size - width - behind
-        if int(within.max()) > most:
-            lane = np.flatnonzero(within > np.uint64(most))[0] if most >= 0 else 0
-            raise Violation(
-                "out of bounds",
-                lane,
-                f"a {width}-byte access to shared memory at byte {int(within[lane].view(np.int64))} of {self.size}",
-            )
-        return addresses, block * self.pitch + within.view(np.int64), block, thread
+        return addresses, self.placed(within, block, width, behind), block, thread
 
     def _do_the_same(self, addresses: np.ndarray) -> bool:
         """Whether all lanes of all blocks access, each block what the first does, after as many barriers."""
@@ -472,8 +473,8 @@ class SharedMemory:
     ) -> None:
         """Raise Violation where another thread's stamp is already there and no barrier lies between."""
         race = self._unordered(before, stamp)
-        if self.watch and race.any():
-            race[race] = ~self.watch.ordered(did, granule[race], before[race], np.broadcast_to(stamp, race.shape)[race])
+        if self.ordered and race.any():
+            race[race] = ~self.ordered(did, granule[race], before[race], np.broadcast_to(stamp, race.shape)[race])
         if race.any():
             first = np.flatnonzero(race)[0]
             lane, other = first % addresses.size, int(before.flat[first]) & SEVERAL

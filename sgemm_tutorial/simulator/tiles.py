@@ -76,7 +76,8 @@ class Tiles:
         self.fences = np.zeros(len(barriers.block), np.int64)
         self.stores: list[tuple[np.ndarray, np.ndarray]] = []
         shared.apart()
-        shared.watch = self
+        shared.watches.append(self)
+        shared.ordered = self.ordered
         barriers.releasing = self.hold
 
     def depart(self, lane: int, address: int, data: np.ndarray, place: int) -> None:
