@@ -52,7 +52,7 @@ class Accumulators:
         self.held: dict[str, Held] = {}
         self.readings: list[tuple[np.ndarray, Reading]] = []
 
-    def hold(self, names: tuple[str, ...], registers: dict[str, np.ndarray], lanes: np.ndarray, line: int) -> Held:
+    def hold(self, names: list[str], registers: dict[str, np.ndarray], lanes: np.ndarray, line: int) -> Held:
         """Take the registers of an operand out of those that all may touch; return them.
 
         Raises

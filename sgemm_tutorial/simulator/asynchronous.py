@@ -16,9 +16,8 @@ import numpy as np
 
 from .batch import Batch, Lanes, Step
 from .mbarriers import Question
-from .memory import Violation
 from .ptx import CLUSTER_WAITS, WAITS, Immediate, Instruction, Register, Symbol, unsupported
-from .tensor import of_whole_warps
+from .tensor import require_whole
 
 OPERATION = re.compile(
     r"mbarrier\.(init(?=\.shared(?:::cta)?\.b64)|arrive(?:\.expect_tx)?(?!\.relaxed)|(?:expect|complete)_tx(?!\.release))"
@@ -35,11 +34,6 @@ PREFETCH = "prefetch.tensormap"
 REGISTERS = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32")
 OPERANDS = {"init": (2,), "arrive": (2, 3), "arrive.expect_tx": (3,), "expect_tx": (2,), "complete_tx": (2,)}
 """How many operands each operation has."""
-
-
-def knows(opcode: str) -> bool:
-    """Whether an instruction is one of this module's."""
-    return opcode.startswith(("mbarrier.", "barrier.cluster.", "setmaxnreg.")) or opcode in (*FENCES, PREFETCH)
 
 
 def kind(opcode: str) -> str:
@@ -73,7 +67,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     if REGISTERS.fullmatch(opcode) and len(operands) == 1 and isinstance(operands[0], Immediate):
         if operands[0].value % 8 or not 24 <= operands[0].value <= 256:  # what the instruction itself allows
             raise unsupported(instruction)
-        return of_whole_warps(instruction, lambda batch, lanes: None)
+        return require_whole
     if opcode == PREFETCH and len(operands) == 1:
         return None
     if WAIT.fullmatch(opcode) and len(operands) == 3 and isinstance(operands[0], Register) and not instruction.guard:
@@ -93,15 +87,12 @@ def _meeting(instruction: Instruction, relaxed: bool, aligned: bool) -> Step:
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         who = batch.places(lanes)
-        try:
-            if aligned:
-                batch.clusters.require_whole(who)
-            if waits:
-                batch.question = batch.clusters.meeting(who, line)
-            else:
-                batch.clusters.arrive(who, relaxed)
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
+        if aligned:
+            batch.clusters.require_whole(who)
+        if waits:
+            batch.question = batch.clusters.meeting(who, line)
+        else:
+            batch.clusters.arrive(who, relaxed)
 
     return execute
 
@@ -121,20 +112,17 @@ def _operation(instruction: Instruction, reader: Callable, address: Callable, na
         who = batch.places(lanes)
         where, number = (batch.spread(get(batch, lanes), lanes) for get in (locate, read))
         number = number.astype(np.int64)
-        try:
-            if name == "init":
-                batch.barriers.make(who, where, number)
-                return
-            places = batch.barriers.find(who, where, far)
-            if name.endswith("expect_tx"):
-                batch.barriers.expect(places, number)
-            if name == "complete_tx":
-                batch.barriers.receive(places, number)
-            if name.startswith("arrive"):
-                batch.barriers.arrive(who, places, number if name == "arrive" else np.ones_like(number))
-                batch.note(line, "arrive", lanes, where)
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
+        if name == "init":
+            batch.barriers.make(who, where, number)
+            return
+        places = batch.barriers.find(who, where, far)
+        if name.endswith("expect_tx"):
+            batch.barriers.expect(places, number)
+        if name == "complete_tx":
+            batch.barriers.receive(places, number)
+        if name.startswith("arrive"):
+            batch.barriers.arrive(who, places, number if name == "arrive" else np.ones_like(number))
+            batch.note(line, "arrive", lanes, where)
 
     return execute
 
@@ -147,10 +135,7 @@ def _wait(instruction: Instruction, reader: Callable, address: Callable) -> Step
     def execute(batch: Batch, lanes: Lanes) -> None:
         who = batch.places(lanes)
         addresses, parities = (batch.spread(get(batch, lanes), lanes) for get in (locate, read))
-        try:
-            places = batch.barriers.find(who, addresses)
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
+        places = batch.barriers.find(who, addresses)
         batch.note(line, "ask", lanes, addresses)
         batch.question = Question(target.name, who, places, parities.astype(np.int64) & 1, addresses, line)
 

@@ -9,7 +9,7 @@ batch.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,10 +24,9 @@ from .clusters import Clusters, Meeting
 from .copies import Copies
 from .counting import Counts
 from .far import Far
-from .instructions import DTYPES
 from .mbarriers import Barriers, Question
 from .memory import RANK, Buffer, GlobalMemory, SharedMemory, Violation
-from .ptx import CLUSTER_WAITS, WAITS, Instruction, Program
+from .ptx import CLUSTER_WAITS, DTYPES, LEAVES, WAITS, Instruction, Program
 from .tensor_map import TensorMap
 from .tiles import Tiles
 
@@ -39,7 +38,36 @@ Lanes = np.ndarray | None
 
 
 Step = Callable[["Batch", Lanes], None]
-"""What an instruction does to the active lanes of a batch."""
+"""What an instruction does to the active lanes of a batch; it raises Violation where a check fails."""
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """A program, decoded.
+
+    Attributes
+    ----------
+    steps : list of list of (Instruction, Step)
+        What to do, by basic block. Several instructions may be done as one, the first of them.
+    mix : list of dict of int to (Counter, int)
+        By basic block and source line: how many instructions there are of each class, and the floating-point
+        operations of one thread.
+    granule : int
+        Bytes of the narrowest access to shared memory, 4 at most.
+    warpwise : bool
+        Whether the lanes of a warp synchronise among themselves, so that an order of their accesses has to be kept.
+    proxies : bool
+        Whether something other than threads' loads and stores reads or writes shared memory.
+    clustered : bool
+        Whether blocks meet in clusters, be it of one block.
+    """
+
+    steps: list[list[tuple[Instruction, Step]]]
+    mix: list[dict[int, tuple[Counter[str], int]]]
+    granule: int
+    warpwise: bool
+    proxies: bool
+    clustered: bool
 
 
 @dataclass(frozen=True)
@@ -118,18 +146,8 @@ class Launch:
     name : str
         The kernel's name, for messages.
     program : Program
-    steps : list of list of Step
-        What to do, by basic block.
-    granule : int
-        Bytes of the narrowest access to shared memory, 4 at most.
-    warpwise : bool
-        Whether the order of accesses within a warp has to be kept.
-    proxies : bool
-        Whether something other than threads' loads and stores reads or writes shared memory.
-    clustered : bool
-        Whether blocks meet in clusters, be it of one block.
-    local : frozenset of str
-        Registers that no basic block hands to another.
+    code : Code
+        The program, decoded.
     threads : int
         Per block.
     memory : GlobalMemory
@@ -151,12 +169,7 @@ class Launch:
 
     name: str
     program: Program
-    steps: list[list[Step]]
-    granule: int
-    warpwise: bool
-    proxies: bool
-    clustered: bool
-    local: frozenset[str]
+    code: Code
     threads: int
     memory: GlobalMemory
     parameters: dict[str, np.ndarray]
@@ -174,14 +187,13 @@ class Launch:
 class Batch:
     """Some blocks' lanes on their way through the program.
 
-    A register is an array with an element per lane, or one element where all lanes hold the same. One that no basic
-    block hands to another has elements for the active lanes alone.
+    A register is an array with an element per lane, or one element where all lanes hold the same.
     """
 
     def __init__(self, launch: Launch, blocks: np.ndarray, grid: int) -> None:
         self.launch, self.blocks = launch, blocks
         self.traced = np.flatnonzero(np.isin(blocks, list(launch.traced)))  # their places in the batch
-        threads = launch.threads
+        threads, code = launch.threads, launch.code
         self.size = len(blocks) * threads
         self.block = np.repeat(np.arange(len(blocks)), threads)  # each lane's block within the batch
         self.thread = np.tile(np.arange(threads), len(blocks))
@@ -191,13 +203,13 @@ class Batch:
         self.full = threads % WARP == 0
         shared = launch.program.shared.values()
         cluster = launch.program.cluster
-        of = launch.program.shared_bytes, len(blocks), launch.granule, launch.warpwise, threads, cluster
+        of = launch.program.shared_bytes, len(blocks), code.granule, code.warpwise, threads, cluster
         self.shared = SharedMemory(shared, *of)
         self.copies = Copies(self.shared, self.block, self.thread)
         self.barriers = Barriers(self.shared, self.block, self.thread)
-        self.tiles = Tiles(self.shared, self.barriers) if launch.proxies else None
-        self.accumulators = Accumulators(self.size, self.tiles) if launch.proxies else None
-        self.clusters = Clusters(self.barriers, self.tiles) if launch.clustered else None
+        self.tiles = Tiles(self.shared, self.barriers) if code.proxies else None
+        self.accumulators = Accumulators(self.size, self.tiles) if code.proxies else None
+        self.clusters = Clusters(self.barriers, self.tiles) if code.clustered else None
         self._far: Far | None = None
         self.question: Question | Meeting | None = None  # what lanes have just begun to wait for
         self.asleep: list[tuple[int, Question | Meeting]] = []  # where lanes go on and what they wait for
@@ -234,56 +246,58 @@ class Batch:
             "%nclusterid.z": zero + 1,
         }
         self.waiting: dict[int, Lanes] = {0: None}  # lanes by the basic block they are to run next
-        self.barrier: np.ndarray | None = None  # where lanes stand at a barrier: its basic block, else -1
+        self.barrier = np.full(self.size, -1)  # where lanes stand at a barrier: its basic block
 
     def run(self) -> None:
         """Execute until every lane has left the kernel."""
-        program, steps = self.launch.program, self.launch.steps
         while self.waiting:
             here = min(self.waiting)
             lanes, changes = self.waiting.pop(here), self.barriers.changes
             self.launch.warps_through[here] += self._count_warps(lanes)
             self.launch.threads_through[here] += self.size if lanes is None else len(lanes)
-            for step in steps[here]:
-                step(self, lanes)
-            for target, going in self._leave(program, program.blocks[here][-1], here, lanes):
-                self._arrive(target, going)
+            for instruction, step in self.launch.code.steps[here]:
+                self.do(instruction, step, lanes)
+            self._leave(here, lanes)
             if self.asleep and self.barriers.changes != changes:
                 self._wake()
         if self.asleep:
             self._report_asleep()
-        if self.barrier is not None and (self.barrier >= 0).any():
+        if (self.barrier >= 0).any():
             self._report_stuck()
 
-    def _leave(self, program: Program, last: Instruction, here: int, lanes: Lanes) -> Iterator[tuple[int, Lanes]]:
-        """Yield where the lanes go from the end of a basic block, and which."""
+    def do(self, instruction: Instruction, step: Step, lanes: Lanes) -> None:
+        """Let the active lanes for which the instruction's guard holds do a step.
+
+        Raises
+        ------
+        SimulationFault
+            A check failed.
+        """
+        if instruction.guard:
+            lanes, _ = self.split(instruction, lanes)
+            if lanes is not None and not len(lanes):
+                return
+        try:
+            step(self, lanes)
+        except Violation as violation:
+            raise self.fault(violation, instruction, lanes) from None
+
+    def _leave(self, here: int, lanes: Lanes) -> None:
+        """Send the lanes on from the end of a basic block."""
+        last, staying = self.launch.program.blocks[here][-1], lanes
         if last.opcode in ("bar.sync", "bar.warp.sync"):
-            for target, released in self._meet(here, lanes, *self._party(last)):
-                if last.opcode == "bar.sync":
-                    self.note(last.line, "barrier", released)
-                yield target, released
-            return
-        if last.opcode.startswith((WAITS, CLUSTER_WAITS)):
+            staying = self._meet(here, lanes, *self._party(last))
+            if last.opcode == "bar.sync":
+                self.note(last.line, "barrier", staying)
+        elif last.opcode.startswith((WAITS, CLUSTER_WAITS)):
             if self.clusters and isinstance(self.question, Question):
                 self.clusters.wait_alone(self.question.lanes)
-            yield here + 1, self._answered(here + 1, self.question)
-            return
-        taking, staying = (lanes, np.empty(0, np.int64))
-        if last.guard:
-            taking, staying = self.split(last, lanes)
-        if last.opcode.startswith("bra"):
-            yield program.targets[last.operands[0].name], taking
-        elif last.opcode not in ("ret", "exit"):
-            staying = lanes
-        elif self.clusters:
-            self._exit(last, taking)
-        yield here + 1, staying
-
-    def _exit(self, last: Instruction, lanes: Lanes) -> None:
-        try:
-            self.clusters.leave(self.places(lanes))
-        except Violation as violation:
-            raise self.fault(violation, last, lanes) from None
+            staying = self._answered(here + 1, self.question)
+        elif last.opcode in LEAVES:
+            going, staying = self.split(last, lanes)
+            if last.opcode.startswith("bra"):
+                self._arrive(self.launch.program.targets[last.operands[0].name], going)
+        self._arrive(here + 1, staying)
 
     def _arrive(self, target: int, lanes: Lanes) -> None:
         if lanes is not None and len(lanes) == 0:
@@ -319,16 +333,13 @@ class Batch:
             return self.block, self.shared.interval
         return self.shared.warp(self.block, self.thread), self.shared.warp_interval
 
-    def _meet(self, here: int, lanes: Lanes, party: np.ndarray, clock: np.ndarray) -> Iterator[tuple[int, Lanes]]:
-        """Take lanes into the barrier; yield on those whose party is complete."""
+    def _meet(self, here: int, lanes: Lanes, party: np.ndarray, clock: np.ndarray) -> Lanes:
+        """Take lanes into the barrier; return those whose party is complete."""
         if lanes is None:
             clock += 1
             self.gather(None)
             self.barriers.meet(self.places(None), party)
-            yield here + 1, None
-            return
-        if self.barrier is None:
-            self.barrier = np.full(self.size, -1)
+            return None
         self.barrier[lanes] = here
         complete = np.ones(len(clock), bool)
         complete[party[self.barrier != here]] = False
@@ -337,7 +348,7 @@ class Batch:
         self.barrier[released] = -1
         self.gather(released)
         self.barriers.meet(released, party)
-        yield here + 1, released
+        return released
 
     def _report_asleep(self) -> None:
         """Raise the fault of lanes that nobody will ever wake: who waits where, and for what."""
@@ -351,10 +362,9 @@ class Batch:
                 if isinstance(question, Question):
                     words = self.barriers.waits(question, i)
                 waits.setdefault((self.block[lane], question.line, words), []).append(int(self.thread[lane]))
-        if self.barrier is not None:
-            for lane in np.flatnonzero((self.barrier >= 0) & concerned):
-                line = self.launch.program.blocks[self.barrier[lane]][-1].line
-                waits.setdefault((self.block[lane], line, "waits at a barrier"), []).append(int(self.thread[lane]))
+        for lane in np.flatnonzero((self.barrier >= 0) & concerned):
+            line = self.launch.program.blocks[self.barrier[lane]][-1].line
+            waits.setdefault((self.block[lane], line, "waits at a barrier"), []).append(int(self.thread[lane]))
         first, *others = sorted(waits, key=lambda wait: (wait[0] != block, wait[0], waits[wait]))
         details, who = [first[2]], waits[first]
         if len(who) > 1:
@@ -379,10 +389,12 @@ class Batch:
         raise self.fault(Violation("barrier", lane, detail), bar, None)
 
     def split(self, instruction: Instruction, lanes: Lanes) -> tuple[Lanes, Lanes]:
-        """Return the lanes whose guard holds, and the others."""
+        """Return the lanes whose guard holds, if there is one, and the others."""
+        none = np.empty(0, np.int64)
+        if not instruction.guard:
+            return lanes, none
         name, wanted = instruction.guard
         holds = self.read(name, DTYPES["pred"], lanes, instruction) == wanted
-        none = np.empty(0, np.int64)
         if holds.all():
             return lanes, none
         if not holds.any():
@@ -416,16 +428,14 @@ class Batch:
 
     def spread(self, values: np.ndarray, lanes: Lanes) -> np.ndarray:
         """Return a value per active lane where there may be one for all."""
-        return _spread(values, self.size if lanes is None else len(lanes))
+        size = self.size if lanes is None else len(lanes)
+        return values if values.size == size else np.broadcast_to(values, size)  # which takes its time
 
     def read(self, name: str, dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> np.ndarray:
         """Return the value of a register that the instruction reads, as that type."""
         value = self.registers.get(name)
         if value is None and self.accumulators and name in self.accumulators.held:
-            try:
-                value = self.accumulators.touch(name, lanes, "reads")
-            except Violation as violation:
-                raise self.fault(violation, instruction, lanes) from None
+            value = self.accumulators.touch(name, lanes, "reads")
         if value is None:
             raise UnsupportedInstruction(
                 f"line {instruction.line}: reads {name}, which nothing wrote: {instruction.text}"
@@ -434,7 +444,7 @@ class Batch:
             if value.dtype.itemsize > dtype.itemsize:  # PTX takes the low bits of a wider register
                 value = value.astype(f"u{dtype.itemsize}")
             value = value.view(dtype)
-        return value if lanes is None or value.size == 1 or name in self.launch.local else value[lanes]
+        return value if lanes is None or value.size == 1 else value[lanes]
 
     def write(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
         """Give a register a value in the active lanes.
@@ -447,7 +457,7 @@ class Batch:
         if self.accumulators and name in self.accumulators.held:
             self._write_held(name, value, lanes)
             return
-        if lanes is not None and name not in self.launch.local:
+        if lanes is not None:
             before, whole = self.registers.get(name), np.empty(self.size, value.dtype)
             whole[:] = 0 if before is None else before.view(value.dtype)
             whole[lanes] = value
@@ -612,8 +622,7 @@ class Batch:
 
     def _spread(self, addresses: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return address, block within the batch, and thread of each active lane."""
-        block = self.pick(self.block, lanes)
-        return _spread(addresses, block.size), block, self.pick(self.thread, lanes)
+        return self.spread(addresses, lanes), self.pick(self.block, lanes), self.pick(self.thread, lanes)
 
     @staticmethod
     def pick(values: np.ndarray, lanes: Lanes) -> np.ndarray:
@@ -625,10 +634,6 @@ class Batch:
             return self.warps
         warp = self.slot[lanes] // WARP
         return 1 + int(np.count_nonzero(warp[1:] != warp[:-1]))
-
-
-def _spread(values: np.ndarray, size: int) -> np.ndarray:
-    return values if values.size == size else np.broadcast_to(values, size)  # which takes its time
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .mbarriers import Barriers, most
+from .mbarriers import Barriers, grown, most
 from .memory import Violation
 from .tiles import Tiles
 
@@ -106,7 +106,7 @@ class Clusters:
             self.barriers.tell(lanes, "shown")
             self.barriers.release(lanes)
             found, rows = most(self.cluster[lanes], self.barriers.known[lanes])
-            self.carried = _widened(self.carried, rows.shape[1])
+            self.carried = grown(self.carried, len(self.phase), rows.shape[1])
             self.carried[found] = np.maximum(self.carried[found], rows)
         self.arrived[lanes] += 1
         self._meet()
@@ -161,7 +161,7 @@ class Clusters:
         if not over.any():
             return
         self.phase[over] += 1
-        self.handed = _widened(self.handed, self.carried.shape[1])
+        self.handed = grown(self.handed, *self.carried.shape)
         self.handed[over], self.carried[over] = self.carried[over], 0
         barriers.met[np.repeat(over, barriers.cluster)] += 1
         ordered = np.repeat(over & ~self.relaxed, barriers.cluster)
@@ -169,8 +169,3 @@ class Clusters:
         barriers.shared.since[ordered] = barriers.shared.interval[ordered]
         self.relaxed[over] = False
         barriers.changes += 1
-
-
-def _widened(rows: np.ndarray, width: int) -> np.ndarray:
-    """Return rows with zeros at their ends."""
-    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))

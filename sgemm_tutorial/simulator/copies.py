@@ -30,8 +30,8 @@ class Flight:
 
     Attributes
     ----------
-    lanes : array of int64, shape (n,), or slice
-        The lanes that issued it, by their place in the batch; a slice stands for all.
+    lanes : array of int64, shape (n,)
+        The lanes that issued it, by their place in the batch.
     group : array of int64, shape (n,)
         The number of the group that each lane will commit, or has committed, its copy to.
     addresses : array of uint64, shape (n,)
@@ -40,15 +40,14 @@ class Flight:
         What was read.
     """
 
-    lanes: np.ndarray | slice
+    lanes: np.ndarray
     group: np.ndarray
     addresses: np.ndarray
     words: np.ndarray
 
     def part(self, which: np.ndarray) -> Flight:
         """Return the copies where `which` holds, alone."""
-        lanes = np.flatnonzero(which) if isinstance(self.lanes, slice) else self.lanes[which]
-        return Flight(lanes, self.group[which], self.addresses[which], self.words[:, which])
+        return Flight(self.lanes[which], self.group[which], self.addresses[which], self.words[:, which])
 
 
 class Copies:
@@ -67,23 +66,19 @@ class Copies:
         self.committed = np.zeros(len(block), np.int64)  # groups that each lane has committed
         self.flights: list[Flight] = []
 
-    def issue(self, addresses: np.ndarray, lanes: np.ndarray | None, words: np.ndarray) -> None:
-        """Send words, of shape (width // 4, active lanes), on their way to each active lane's address."""
-        which = slice(None) if lanes is None else lanes
-        block, thread = self.block[which], self.thread[which]
-        addresses = np.broadcast_to(addresses, block.shape)
-        self.shared.depart(addresses, block, thread, 4 * len(words))
-        self.flights.append(Flight(which, self.committed[which].copy(), addresses, words))
+    def issue(self, addresses: np.ndarray, lanes: np.ndarray, words: np.ndarray) -> None:
+        """Send words, of shape (width // 4, lanes), on their way to each lane's address."""
+        self.shared.depart(addresses, self.block[lanes], self.thread[lanes], 4 * len(words))
+        self.flights.append(Flight(lanes, self.committed[lanes], addresses, words))
 
-    def commit(self, lanes: np.ndarray | None) -> None:
-        """Make a group, for each active lane, of its copies that are in none yet; there may be no such copy."""
-        self.committed[slice(None) if lanes is None else lanes] += 1
+    def commit(self, lanes: np.ndarray) -> None:
+        """Make a group, for each lane, of its copies that are in none yet; there may be no such copy."""
+        self.committed[lanes] += 1
 
-    def wait(self, lanes: np.ndarray | None, pending: int) -> None:
-        """Complete all groups that the active lanes have committed, but the `pending` most recent of each lane."""
-        which = slice(None) if lanes is None else lanes
+    def wait(self, lanes: np.ndarray, pending: int) -> None:
+        """Complete all groups that the lanes have committed, but the `pending` most recent of each lane."""
         first_pending = np.zeros_like(self.committed)  # groups are numbered from 0: of other lanes none is due
-        first_pending[which] = self.committed[which] - pending
+        first_pending[lanes] = self.committed[lanes] - pending
         still = []
         for flight in self.flights:
             due = flight.group < first_pending[flight.lanes]
@@ -123,9 +118,7 @@ def fetch(memory: GlobalMemory, addresses: np.ndarray, sizes: np.ndarray, width:
         lane = np.flatnonzero(sizes > width)[0]
         raise Violation("out of bounds", lane, f"copies {sizes[lane]} bytes to a place of {width}")
     data = np.zeros((len(sizes), width), np.uint8)
-    for size in map(int, np.flatnonzero(np.bincount(sizes))):
-        if size == 0:
-            continue
+    for size in map(int, np.flatnonzero(np.bincount(sizes[sizes > 0]))):
         lanes = np.flatnonzero(sizes == size)
         dtype = np.dtype(np.uint8 if size % 4 else np.uint32)
         elements = data.view(dtype)

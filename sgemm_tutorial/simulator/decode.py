@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
+from types import ModuleType
 
 import numpy as np
 
 from . import asynchronous, copies, exchange, mma, tensor, tma, wgmma
-from .batch import CLUSTER, Batch, Lanes, Step
-from .instructions import DTYPES, OPERATIONS
+from .batch import CLUSTER, Batch, Code, Lanes, Step
+from .instructions import OPERATIONS
 from .memory import Violation
 from .ptx import (
+    DTYPES,
     LEAVES,
     TENSOR_MAP,
     Address,
@@ -44,40 +45,29 @@ CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::no_allocate", "L
 """What a load or a store says about caches, which the simulator does not have."""
 
 
+MODULES = {
+    "wmma.": tensor,
+    "mma.": mma,
+    "ldmatrix.": mma,
+    "stmatrix.": mma,
+    "wgmma.": wgmma,
+    "cp.async.bulk.": tma,
+    "mbarrier.": asynchronous,
+    "barrier.cluster.": asynchronous,
+    "fence.": asynchronous,
+    "prefetch.": asynchronous,
+    "setmaxnreg.": asynchronous,
+    "shfl.": exchange,
+    "atom.": exchange,
+    "membar.": exchange,
+}
+"""How opcodes begin that have a module of their own, which decodes them and tells the class of each."""
+
+KINDS = {"bar.sync": "barrier", "bar.warp.sync": "warp barrier"} | copies.GROUPS | dict.fromkeys(copies.WIDTHS, "copy")
+"""The classes of others, for the counters."""
+
 EVERYONE = {"bar.sync": (Immediate(0),), "bar.warp.sync": (Immediate(-1),)}
 """Of the barriers there are only __syncthreads() and __syncwarp()."""
-
-
-@dataclass(frozen=True, eq=False)
-class Code:
-    """A program, decoded.
-
-    Attributes
-    ----------
-    steps : list of list of Step
-        What to do, by basic block.
-    mix : list of dict of int to (Counter, int)
-        By basic block and source line: how many instructions there are of each class, and the floating-point
-        operations of one thread.
-    granule : int
-        Bytes of the narrowest access to shared memory, 4 at most.
-    warpwise : bool
-        Whether the lanes of a warp synchronise among themselves, so that an order of their accesses has to be kept.
-    proxies : bool
-        Whether something other than threads' loads and stores reads or writes shared memory.
-    clustered : bool
-        Whether blocks meet in clusters, be it of one block.
-    local : frozenset of str
-        Registers that no basic block hands to another.
-    """
-
-    steps: list[list[Step]]
-    mix: list[dict[int, tuple[Counter[str], int]]]
-    granule: int
-    warpwise: bool
-    proxies: bool
-    clustered: bool
-    local: frozenset[str]
 
 
 @lru_cache(maxsize=16)
@@ -92,7 +82,7 @@ def decode(program: Program) -> Code:
     """
     decoder = Decoder(program)
     opcodes = {instruction.opcode for block in program.blocks for instruction in block}
-    proxies = any(tma.knows(opcode) or wgmma.knows(opcode) for opcode in opcodes)
+    proxies = any(_module(opcode) in (tma, wgmma) for opcode in opcodes)
     clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
     steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
     shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
@@ -103,7 +93,6 @@ def decode(program: Program) -> Code:
         warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
         proxies=proxies,
         clustered=clustered,
-        local=_local(program.blocks),
     )
 
 
@@ -114,13 +103,13 @@ class Decoder:
         self.program = program
         self._types: dict[str, np.dtype | None] = {}
 
-    def steps(self, block: list[Instruction], in_order: bool) -> list[Step]:
-        """Return what a basic block does, but for how it ends: that is the batch's business."""
+    def steps(self, block: list[Instruction], in_order: bool) -> list[tuple[Instruction, Step]]:
+        """Return what a basic block does, but for where it goes at its end: that is the batch's business."""
         steps = []
         for first, *others in _runs(block, in_order):
             step = self._run([first, *others]) if others else self._step(first)
             if step:
-                steps.append(partial(_guarded, first, step) if first.guard else step)
+                steps.append((first, step))
         return steps
 
     def _step(self, instruction: Instruction) -> Step | None:
@@ -129,7 +118,7 @@ class Decoder:
         if opcode in LEAVES:
             if opcode in EVERYONE and (instruction.operands != EVERYONE[opcode] or instruction.guard):
                 raise unsupported(instruction)
-            return None
+            return _exit if opcode in ("ret", "exit") else None
         if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
             return self._pack(instruction)
         if opcode in OPERATIONS:
@@ -138,18 +127,8 @@ class Decoder:
             return self._load_parameter(instruction)
         if opcode.startswith(("ld.", "st.")):
             return self._memory(instruction)
-        if opcode.startswith("wmma."):
-            return tensor.step(instruction, self._reader, self._address)
-        if mma.knows(opcode):
-            return mma.step(instruction, self._reader, self._address)
-        if wgmma.knows(opcode):
-            return wgmma.step(instruction, self._reader)
-        if tma.knows(opcode):
-            return tma.step(instruction, self._reader, self._address)
-        if asynchronous.knows(opcode):
-            return asynchronous.step(instruction, self._reader, self._address)
-        if opcode in exchange.KINDS:
-            return exchange.step(instruction, self._reader, self._address)
+        if module := _module(opcode):
+            return module.step(instruction, self._reader, self._address)
         if opcode in copies.WIDTHS:
             return self._copy(instruction)
         if opcode in copies.GROUPS:
@@ -177,7 +156,7 @@ class Decoder:
             divisor = reads[1](batch, lanes)
             if not divisor.all():
                 lane = np.flatnonzero(divisor == 0)[0]
-                raise batch.fault(Violation("division by zero", lane, instruction.text), instruction, lanes)
+                raise Violation("division by zero", lane, instruction.text)
             execute(batch, lanes)
 
         return divide
@@ -212,12 +191,12 @@ class Decoder:
         """Execute several instructions, of which none needs another's result, as one: for few lanes far faster."""
         if run[0].opcode in FMAS:
             return self._multiply_adds(run)
-        if mma.knows(run[0].opcode):
+        if run[0].opcode.startswith("mma."):
             return mma.products(run, self._reader)
         return self._shared_loads(run)
 
     def _multiply_adds(self, run: list[Instruction]) -> Step:
-        alone: list[Step] = []  # made where they are needed
+        alone: list[tuple[Instruction, Step]] = []  # made where they are needed
         function, kind = OPERATIONS[run[0].opcode].function, run[0].opcode.rpartition(".")[2]
         for instruction in run:
             target, *sources = instruction.operands
@@ -233,9 +212,9 @@ class Decoder:
             width = batch.size if lanes is None else len(lanes)
             at_once = TOGETHER // width
             if at_once < 2:
-                alone.extend(self._arithmetic(instruction) for instruction in run[len(alone) :])
-                for step in alone:
-                    step(batch, lanes)
+                alone.extend((instruction, self._arithmetic(instruction)) for instruction in run[len(alone) :])
+                for instruction, step in alone:
+                    batch.do(instruction, step, lanes)
                 return
             sources = [fetch(batch, lanes, width) for fetch in (factors, others, addends)]
             for start in range(0, len(run), at_once):
@@ -339,15 +318,12 @@ class Decoder:
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             addresses = locate(batch, lanes)
-            try:
-                if kind == "load":
-                    loaded = batch.load(space, addresses, lanes, dtype, count)
-                    for (name, widened), value in zip(targets, loaded, strict=True):
-                        batch.write(name, widened(value), lanes)
-                else:
-                    batch.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
-            except Violation as violation:
-                raise batch.fault(violation, instruction, lanes) from None
+            if kind == "load":
+                loaded = batch.load(space, addresses, lanes, dtype, count)
+                for (name, widened), value in zip(targets, loaded, strict=True):
+                    batch.write(name, widened(value), lanes)
+            else:
+                batch.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
             if space != CLUSTER:
                 batch.tally(line, space, kind, addresses, lanes, width)
                 batch.trace(line, space, kind, addresses, lanes, width)
@@ -375,8 +351,8 @@ class Decoder:
                     return
                 except Violation:
                     pass
-            for load in alone:
-                load(batch, lanes)
+            for instruction, load in zip(run, alone, strict=True):
+                batch.do(instruction, load, lanes)
 
         return execute
 
@@ -434,80 +410,46 @@ class Decoder:
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             target, origin, sizes = (batch.spread(get(batch, lanes), lanes) for get in (goes, comes, read))
-            try:
-                words = copies.fetch(batch.launch.memory, origin, sizes, width)
-                batch.copies.issue(target, lanes, words)
-            except Violation as violation:
-                raise batch.fault(violation, instruction, lanes) from None
+            words = copies.fetch(batch.launch.memory, origin, sizes, width)
+            batch.copies.issue(target, batch.places(lanes), words)
             reading = batch.among(lanes, sizes > 0)
             if reading is None or len(reading):
                 batch.tally(line, "global", "load", origin[sizes > 0], reading, width, int(sizes.sum()))
             batch.tally(line, "shared", "store", target, lanes, width)
-            for size in np.unique(sizes[sizes > 0]).tolist():
-                alike = sizes == size
-                batch.trace(line, "global", "load", origin[alike], batch.among(lanes, alike), size)
-            batch.trace(line, "shared", "store", target, lanes, width)
+            if len(batch.traced):
+                for size in np.unique(sizes[sizes > 0]).tolist():
+                    alike = sizes == size
+                    batch.trace(line, "global", "load", origin[alike], batch.among(lanes, alike), size)
+                batch.trace(line, "shared", "store", target, lanes, width)
 
         return execute
 
     def _copy_group(self, instruction: Instruction) -> Step:
-        """Decode the end of a group of asynchronous copies, or a wait for groups."""
-        operands = instruction.operands
-        if instruction.opcode == "cp.async.wait_group":
-            if len(operands) != 1 or not isinstance(operands[0], Immediate) or operands[0].value < 0:
-                raise unsupported(instruction)
-
-            def wait(batch: Batch, lanes: Lanes) -> None:
-                batch.note(instruction.line, "wait for copies", lanes, pending=operands[0].value)
-                batch.copies.wait(lanes, operands[0].value)
-
-            return wait
-        if operands:
+        """Decode the end of a group of asynchronous copies, a wait for groups, or both: a wait for all."""
+        line, opcode, operands = instruction.line, instruction.opcode, instruction.operands
+        numbered = opcode == "cp.async.wait_group"
+        if len(operands) != numbered or not all(isinstance(of, Immediate) and of.value >= 0 for of in operands):
             raise unsupported(instruction)
+        pending = operands[0].value if numbered else 0
 
-        def commit(batch: Batch, lanes: Lanes) -> None:
-            batch.note(instruction.line, "commit copies", lanes)
-            batch.copies.commit(lanes)
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            if not numbered:
+                batch.note(line, "commit copies", lanes)
+                batch.copies.commit(batch.places(lanes))
+            if opcode != "cp.async.commit_group":
+                batch.note(line, "wait for copies", lanes, pending=pending)
+                batch.copies.wait(batch.places(lanes), pending)
 
-        def wait_all(batch: Batch, lanes: Lanes) -> None:
-            commit(batch, lanes)
-            batch.note(instruction.line, "wait for copies", lanes)
-            batch.copies.wait(lanes, 0)
-
-        return commit if instruction.opcode == "cp.async.commit_group" else wait_all
+        return execute
 
 
 def _as_it_is(value: np.ndarray) -> np.ndarray:
     return value
 
 
-def _guarded(instruction: Instruction, step: Step, batch: Batch, lanes: Lanes) -> None:
-    taking, _ = batch.split(instruction, lanes)
-    if taking is None or len(taking):
-        step(batch, taking)
-
-
-def _local(blocks: list[list[Instruction]]) -> frozenset[str]:
-    """Return the registers that only one basic block names, where all lanes write them before any reads them."""
-    seen: set[str] = set()
-    handed: set[str] = set()
-    for block in blocks:
-        written: set[str] = set()
-        for instruction in block:
-            target, sources = instruction.operands[:1], instruction.operands[1:]
-            if target and isinstance(target[0], Address):
-                target, sources = (), instruction.operands
-            read, wrote = _named(sources), _named(target)
-            if instruction.guard:  # not all lanes do it
-                handed.update(read, wrote)
-                read = [instruction.guard[0]]
-            elif wgmma.knows(instruction.opcode):  # it reads and writes, and not only at once
-                handed.update(read, wrote)
-            handed.update(set(read) - written)
-            written.update(wrote)
-        handed |= written & seen
-        seen |= written
-    return frozenset(seen - handed)
+def _exit(batch: Batch, lanes: Lanes) -> None:
+    if batch.clusters:
+        batch.clusters.leave(batch.places(lanes))
 
 
 def _named(operands: tuple[Operand | None, ...]) -> list[str]:
@@ -546,6 +488,12 @@ def _access(opcode: str) -> tuple[str, str, np.dtype, int] | None:
 
 
 @cache
+def _module(opcode: str) -> ModuleType | None:
+    """Return the module that an instruction is decoded by, None if it has none of its own."""
+    return next((module for begins, module in MODULES.items() if opcode.startswith(begins)), None)
+
+
+@cache
 def _class(opcode: str) -> str:
     if opcode in OPERATIONS:
         return OPERATIONS[opcode].kind
@@ -554,32 +502,16 @@ def _class(opcode: str) -> str:
     if opcode.startswith(("ld.", "st.")):
         space, kind, *_ = _access(opcode)
         return f"{'cluster' if space == CLUSTER else space} {kind}"
-    if opcode.startswith("wmma."):
-        return tensor.kind(opcode)
-    if mma.knows(opcode):
-        return mma.kind(opcode)
-    if asynchronous.knows(opcode):
-        return asynchronous.kind(opcode)
-    if wgmma.knows(opcode):
-        return wgmma.kind(opcode)
-    if opcode in exchange.KINDS:
-        return exchange.KINDS[opcode]
-    if opcode in copies.GROUPS:
-        return copies.GROUPS[opcode]
-    if opcode in copies.WIDTHS or tma.knows(opcode):
-        return "copy"
-    return {"bar.sync": "barrier", "bar.warp.sync": "warp barrier"}.get(opcode, "branch")
+    module = _module(opcode)
+    return module.kind(opcode) if module else KINDS.get(opcode, "branch")
 
 
 @cache
 def _flops(opcode: str) -> int:
-    if opcode.startswith("wmma.mma."):
-        return tensor.FLOPS
-    if mma.knows(opcode):
-        return mma.flops(opcode)
-    if wgmma.knows(opcode):
-        return wgmma.flops(opcode)
-    return OPERATIONS[opcode].flops if opcode in OPERATIONS else 0
+    if opcode in OPERATIONS:
+        return OPERATIONS[opcode].flops
+    module = _module(opcode)
+    return module.flops(opcode) if module in (tensor, mma, wgmma) else 0
 
 
 ALONE, LOADS, MULTIPLY_ADDS, PRODUCTS, IN_ORDER = range(5)

@@ -23,12 +23,14 @@ FROM = {"shfl.sync.bfly.b32": np.bitwise_xor, "shfl.sync.idx.b32": lambda lane, 
 
 ADDITIONS = ("atom.global.add.u32", "atom.add.acq_rel.gpu.u32")
 
-KINDS = {"membar.gl": "fence"} | dict.fromkeys(ADDITIONS, "atomic") | dict.fromkeys(FROM, "shuffle")
-"""The instructions and their classes for the counters."""
+
+def kind(opcode: str) -> str:
+    """Return the instruction's class for the counters."""
+    return {"shfl": "shuffle", "atom": "atomic", "membar": "fence"}[opcode.partition(".")[0]]
 
 
 def step(instruction: Instruction, reader: Callable, address: Callable) -> Step | None:
-    """Decode one of `KINDS`; None does nothing.
+    """Decode one of this module's instructions; None does nothing.
 
     Parameters
     ----------
@@ -39,13 +41,15 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     Raises
     ------
     UnsupportedInstruction
-        Its operands are none that a kernel of this book uses.
+        Another one, or with other operands, than a kernel of this book uses.
     """
     if instruction.opcode in FROM:
         return _shuffle(instruction, reader)
     if instruction.opcode == "membar.gl":
         return None
-    return _atomic(instruction, reader, address)
+    if instruction.opcode in ADDITIONS:
+        return _atomic(instruction, reader, address)
+    raise unsupported(instruction)
 
 
 def _shuffle(instruction: Instruction, reader: Callable) -> Step:
@@ -69,9 +73,7 @@ def _shuffle(instruction: Instruction, reader: Callable) -> Step:
         there = slots == slots[first] // WARP * WARP + place % WARP
         if slots.size % WARP or not there.all():
             lane = first[-1 if there.all() else np.argmin(there)]
-            raise batch.fault(
-                Violation("shuffle", lane, "a shuffle of a warp whose lanes are not all there"), instruction, lanes
-            )
+            raise Violation("shuffle", lane, "a shuffle of a warp whose lanes are not all there")
         batch.gather(lanes)
         batch.write(result.name, given[first + source_of(slots % WARP, wanted).astype(np.int64)], lanes)
         if valid:
@@ -88,12 +90,7 @@ def _atomic(instruction: Instruction, reader: Callable, address: Callable) -> St
     locate, read = address(where, instruction), reader(added, "u32", instruction)
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        try:
-            found = batch.launch.memory.add_to(
-                batch.spread(locate(batch, lanes), lanes), batch.spread(read(batch, lanes), lanes)
-            )
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
-        batch.write(target.name, found, lanes)
+        addresses, numbers = (batch.spread(get(batch, lanes), lanes) for get in (locate, read))
+        batch.write(target.name, batch.launch.memory.add_to(addresses, numbers), lanes)
 
     return execute

@@ -14,26 +14,7 @@ import numpy as np
 
 from .fma import canonical, fma32, fma64
 from .memory import RANK, SHARED_WINDOW
-
-DTYPES = {
-    "pred": np.dtype(bool),
-    "b16": np.dtype(np.uint16),
-    "u16": np.dtype(np.uint16),
-    "s16": np.dtype(np.int16),
-    "f16": np.dtype(np.float16),
-    "b32": np.dtype(np.uint32),
-    "u32": np.dtype(np.uint32),
-    "s32": np.dtype(np.int32),
-    "f32": np.dtype(np.float32),
-    "b64": np.dtype(np.uint64),
-    "u64": np.dtype(np.uint64),
-    "s64": np.dtype(np.int64),
-    "f64": np.dtype(np.float64),
-    "b8": np.dtype(np.uint8),
-    "u8": np.dtype(np.uint8),
-    "s8": np.dtype(np.int8),
-}
-"""The NumPy type of each of PTX's types."""
+from .ptx import DTYPES
 
 
 @dataclass(frozen=True)
@@ -86,16 +67,9 @@ def _shift_right(a: np.ndarray, count: np.ndarray) -> np.ndarray:
     return shifted if a.dtype.kind == "i" else np.where(count < bits, shifted, a.dtype.type(0))
 
 
-def _funnel_left(low: np.ndarray, high: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the upper half of high:low shifted left by the count modulo 32: a rotation where both are the same."""
-    count = count & np.uint32(31)
-    return _shift_left(high, count) | _shift_right(low, np.uint32(32) - count)
-
-
-def _funnel_right(low: np.ndarray, high: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the lower half of high:low shifted right by the count modulo 32."""
-    count = count & np.uint32(31)
-    return _shift_right(low, count) | _shift_left(high, np.uint32(32) - count)
+def _funnel(low: np.ndarray, high: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """Return the upper half of high:low shifted left, by 32 at most: a rotation where both are the same."""
+    return _shift_left(high, left) | _shift_right(low, np.uint32(32) - left)
 
 
 def _bit_field_extract(a: np.ndarray, position: np.ndarray, length: np.ndarray) -> np.ndarray:
@@ -156,8 +130,10 @@ def _operations() -> dict[str, Operation]:
     for t in ("b16", "b32", "b64"):
         table[f"shl.{t}"] = Operation(_shift_left, (t, "u32"), t, "integer")
         table[f"shr.{t}"] = Operation(_shift_right, (t, "u32"), t, "integer")
-    for direction, funnel in (("l", _funnel_left), ("r", _funnel_right)):
-        table[f"shf.{direction}.wrap.b32"] = Operation(funnel, ("b32", "b32", "u32"), "b32", "integer")
+    for direction, left in (("l", lambda count: count % 32), ("r", lambda count: 32 - count % 32)):
+        table[f"shf.{direction}.wrap.b32"] = Operation(
+            lambda low, high, count, left=left: _funnel(low, high, left(count)), ("b32", "b32", "u32"), "b32", "integer"
+        )
     for t in ("u32", "s32", "u64", "s64"):
         table[f"bfe.{t}"] = Operation(_bit_field_extract, (t, "u32", "u32"), t, "integer")
     for t in ("b32", "b64"):

@@ -15,7 +15,7 @@ from .clusters import BLOCKS_MAX
 from .counting import Counts
 from .decode import decode
 from .memory import GlobalMemory
-from .ptx import TENSOR_MAP, WIDTHS, Program
+from .ptx import DTYPES, TENSOR_MAP, Program
 from .tensor_map import TensorMap
 
 LANES = 1 << 15
@@ -56,7 +56,7 @@ class Machine:
             raise ArgumentError("parameters", f"{program.cluster} blocks per cluster", f"at most {BLOCKS_MAX}")
         if len(arguments) != len(program.parameters):
             raise ArgumentError("arguments", str(len(arguments)), f"{len(program.parameters)}, as {name} takes")
-        self.code, memory, parameters, maps = decode(program), GlobalMemory(), {}, {}
+        memory, parameters, maps = GlobalMemory(), {}, {}
         for (mangled, kind), (argument, value) in zip(program.parameters.items(), arguments.items(), strict=True):
             if (kind == TENSOR_MAP) != isinstance(value, TensorMap):
                 raise ArgumentError(argument, type(value).__name__, f"a {kind}, as the kernel declares")
@@ -65,24 +65,12 @@ class Machine:
                 continue
             if isinstance(value, np.ndarray):
                 value = np.uint64(memory.add(argument, value, argument not in fresh))
-            if value.dtype.itemsize != WIDTHS[kind]:
-                raise ArgumentError(argument, str(value.dtype), f"{WIDTHS[kind]} bytes, as the kernel declares")
+            if value.itemsize != DTYPES[kind].itemsize:
+                raise ArgumentError(
+                    argument, str(value.dtype), f"{DTYPES[kind].itemsize} bytes, as the kernel declares"
+                )
             parameters[mangled] = np.array([value])
-        self.launch = Launch(
-            name,
-            program,
-            self.code.steps,
-            self.code.granule,
-            self.code.warpwise,
-            self.code.proxies,
-            self.code.clustered,
-            self.code.local,
-            threads,
-            memory,
-            parameters,
-            maps,
-            frozenset(trace),
-        )
+        self.launch = Launch(name, program, decode(program), threads, memory, parameters, maps, frozenset(trace))
 
     @property
     def trace(self) -> list[Access]:
@@ -122,14 +110,16 @@ class Machine:
         """Return what was counted, by source line."""
         lines = defaultdict(Counts)
         through = self.launch.warps_through.tolist(), self.launch.threads_through.tolist()
-        for mix, warps, threads in zip(self.code.mix, *through, strict=True):
+        for mix, warps, threads in zip(self.launch.code.mix, *through, strict=True):
             for number, (classes, flops) in mix.items():
                 line = lines[number]
                 if warps:
-                    line.instructions += classes.total() * warps
-                    line.by_class.update({name: count * warps for name, count in classes.items()})
-                    line.thread_instructions += classes.total() * threads
+                    count = classes.total()
+                    line.instructions += count * warps
+                    line.thread_instructions += count * threads
                     line.flops += flops * threads
+                    for name, number_of in classes.items():
+                        line.by_class[name] += number_of * warps
         for number, tally in self.launch.tallies.items():
             lines[number] += tally
         return dict(sorted(lines.items()))

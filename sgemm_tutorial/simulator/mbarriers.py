@@ -118,8 +118,7 @@ class Barriers:
             raise Violation("barrier", out[0], f"makes an mbarrier for {counts[out[0]]} arrivals, 1 to {COUNT_MAX:,}")
         new = [address for address in dict.fromkeys(addresses.tolist()) if address not in self.columns]
         if new:
-            for address in new:
-                self.columns[address] = len(self.columns)
+            self.columns |= {address: len(self.columns) + i for i, address in enumerate(new)}
             self._grow(len(new))
         places = self._places(home, addresses)
         alone = np.zeros(len(lanes), bool)
@@ -268,9 +267,7 @@ class Barriers:
         rows = len(self.block), len(self.state), len(self.state)
         width = self.warps + len(self.columns) * self.cluster
         for name, count in zip(("known", "carried", "handed"), rows, strict=True):
-            before, after = getattr(self, name), np.zeros((count, width), np.int32)
-            after[: len(before), : before.shape[1]] = before
-            setattr(self, name, after)
+            setattr(self, name, grown(getattr(self, name), count, width))
 
     def release(self, lanes: np.ndarray) -> None:
         """Let these lanes know of what their warps have done so far, so that others may learn it from them."""
@@ -301,6 +298,11 @@ class Barriers:
     def _refuse(self, lane: int, addresses: np.ndarray) -> None:
         name = self.shared.name(int(addresses[lane]))
         raise Violation("uninitialised", lane, f"uses {name} as an mbarrier, which nothing has made one")
+
+
+def grown(table: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """Return a table with so many rows and columns, the new ones of zeros."""
+    return np.pad(table, ((0, rows - len(table)), (0, columns - table.shape[1])))
 
 
 def most(keys: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -61,6 +61,10 @@ class Buffer:
     data: np.ndarray
     written: np.ndarray | None
 
+    def elements(self, dtype: np.dtype) -> np.ndarray:
+        """Return the array's whole elements as if it were of that type."""
+        return self.data[: self.data.size // dtype.itemsize * dtype.itemsize].view(dtype)
+
 
 class GlobalMemory:
     """The kernel's arrays, each at an address of its own far from the others.
@@ -107,10 +111,8 @@ class GlobalMemory:
         width = dtype.itemsize * count
         parts = []
         for buffer, lanes, offsets in self.locate(addresses, width):
-            if buffer.written is not None:
-                self._require_written(buffer, lanes, offsets, width)
-            elements = buffer.data[: buffer.data.size // dtype.itemsize * dtype.itemsize].view(dtype)
-            first = (offsets // np.uint64(dtype.itemsize)).astype(np.int64)
+            self._require_written(buffer, lanes, offsets, width)
+            elements, first = buffer.elements(dtype), (offsets // np.uint64(dtype.itemsize)).view(np.int64)
             parts.append((lanes, [elements[first + i] for i in range(count)]))
         if parts[0][0] is None:
             return parts[0][1]
@@ -124,8 +126,7 @@ class GlobalMemory:
         """Store one element per lane and value; the values' dtype gives the width."""
         dtype = values[0].dtype
         for buffer, lanes, offsets in self.locate(addresses, dtype.itemsize * len(values)):
-            elements = buffer.data[: buffer.data.size // dtype.itemsize * dtype.itemsize].view(dtype)
-            first = (offsets // np.uint64(dtype.itemsize)).astype(np.int64)
+            elements, first = buffer.elements(dtype), (offsets // np.uint64(dtype.itemsize)).view(np.int64)
             for i, value in enumerate(values):
                 elements[first + i] = value if lanes is None or value.size == 1 else value[lanes]
                 if buffer.written is not None:
@@ -135,9 +136,8 @@ class GlobalMemory:
         """Add a uint32 to the word at each lane's address, one lane after the other; return what each one found."""
         found = np.empty(addresses.size, np.uint32)
         for buffer, lanes, offsets in self.locate(addresses, 4):
-            if buffer.written is not None:
-                self._require_written(buffer, lanes, offsets, 4)
-            words = buffer.data[: buffer.data.size // 4 * 4].view(np.uint32)
+            self._require_written(buffer, lanes, offsets, 4)
+            words = buffer.elements(np.dtype(np.uint32))
             for lane, word in zip(range(addresses.size) if lanes is None else lanes, offsets // 4, strict=True):
                 found[lane] = words[word]
                 words[word] += values[lane]
@@ -150,8 +150,10 @@ class GlobalMemory:
 
     @staticmethod
     def _require_written(buffer: Buffer, lanes: np.ndarray | None, offsets: np.ndarray, width: int) -> None:
+        if buffer.written is None:
+            return
         for start in range(0, width, 4):
-            fresh = ~buffer.written[(offsets.astype(np.int64) + start) // 4]
+            fresh = ~buffer.written[(offsets.view(np.int64) + start) // 4]
             if fresh.any():
                 lane = np.flatnonzero(fresh)[0]
                 place = int(offsets[lane]) + start

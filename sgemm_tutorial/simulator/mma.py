@@ -23,8 +23,8 @@ import numpy as np
 from ..hardware import WARP
 from .batch import Batch, Lanes, Step, of_part
 from .memory import Violation
-from .ptx import Instruction, Operand, Register, unsupported
-from .tensor import CHUNK, multiply_accumulate, of_bf16, of_fp16, of_whole_warps, owners
+from .ptx import Instruction, unsupported
+from .tensor import CHUNK, multiply_accumulate, of_bf16, of_fp16, of_whole_warps, owners, parts, registers
 
 SIDE = 8  # rows of a matrix that is moved, and halves in each
 ROW = 16  # bytes of such a row
@@ -81,11 +81,6 @@ KINDS = {
 }
 
 
-def knows(opcode: str) -> bool:
-    """Whether an instruction is one of this module's."""
-    return opcode.startswith(("ldmatrix.", "stmatrix.", "mma."))
-
-
 def kind(opcode: str) -> str:
     """Return the instruction's class for the counters."""
     return {"mma": "tensor", "ldmatrix": "shared load", "stmatrix": "shared store"}[opcode.partition(".")[0]]
@@ -124,7 +119,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
 def _load(instruction: Instruction, address: Callable, count: int, transposed: bool) -> Step:
     """Decode ``ldmatrix {registers}, [address]``: of `count` matrices, lane 8i + j gives the address of i's row j."""
     target, where = instruction.operands
-    registers = _registers(target, count, instruction)
+    targets = registers(target, count, instruction)
     locate, line = address(where, instruction), instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
@@ -137,16 +132,16 @@ def _load(instruction: Instruction, address: Callable, count: int, transposed: b
         held = np.stack(words, axis=1).reshape(-1, count, SIDE, ROW // 4)
         if transposed:
             held = _turned(held)
-        for i, register in enumerate(registers):
+        for i, register in enumerate(targets):
             batch.write(register.name, held[:, i].ravel(), lanes)
 
-    return of_whole_warps(instruction, execute)
+    return of_whole_warps(execute)
 
 
 def _store(instruction: Instruction, reader: Callable, address: Callable, count: int, transposed: bool) -> Step:
     """Decode ``stmatrix [address], {registers}``: of `count` matrices, lane 8i + j gives the address of i's row j."""
     where, vector = instruction.operands
-    reads = [reader(part, "b32", instruction) for part in _parts(vector, count, instruction)]
+    reads = [reader(part, "b32", instruction) for part in parts(vector, count, instruction)]
     locate, line = address(where, instruction), instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
@@ -163,7 +158,7 @@ def _store(instruction: Instruction, reader: Callable, address: Callable, count:
         batch.tally(line, "shared", "store", addresses, who, ROW)
         batch.trace(line, "shared", "store", addresses, who, ROW)
 
-    return of_whole_warps(instruction, execute)
+    return of_whole_warps(execute)
 
 
 def _rows(batch: Batch, lanes: Lanes, locate: Callable, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -198,14 +193,14 @@ def products(run: list[Instruction], reader: Callable) -> Step:
     shapes = {"a": (16, kind.depth), "b": (kind.depth, 8), "c": (16, 8)}
     sizes = {name: 4 if name == "c" else kind.size for name in shapes}
     counts = {name: rows * columns * sizes[name] // 4 // WARP for name, (rows, columns) in shapes.items()}
-    targets = [_registers(instruction.operands[0], counts["c"], instruction) for instruction in run]
+    targets = [registers(instruction.operands[0], counts["c"], instruction) for instruction in run]
     reads, which = {}, {}
     for name, place in zip("abc", (1, 2, 3), strict=True):
         users = {instruction.operands[place]: instruction for instruction in run}  # one may be in several products
         rows = {operand: row for row, operand in enumerate(users)}
         which[name] = [rows[instruction.operands[place]] for instruction in run]
         reads[name] = [
-            reader(part, "b32", user) for operand, user in users.items() for part in _parts(operand, counts[name], user)
+            reader(part, "b32", user) for operand, user in users.items() for part in parts(operand, counts[name], user)
         ]
 
     def matrices(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
@@ -230,23 +225,8 @@ def products(run: list[Instruction], reader: Callable) -> Step:
                 part[some] = multiply_accumulate(*(factor[some] for factor in factors))
         rows, columns = PLACES["c"]
         elements = result[:, :, rows, columns].reshape(len(run), -1, counts["c"])
-        for registers, parts in zip(targets, elements.swapaxes(1, 2), strict=True):
-            for register, element in zip(registers, parts, strict=True):
+        for target, values in zip(targets, elements.swapaxes(1, 2), strict=True):
+            for register, element in zip(target, values, strict=True):
                 batch.write(register.name, np.ascontiguousarray(element), lanes)
 
-    return of_whole_warps(run[0], execute)
-
-
-def _parts(operand: Operand, count: int, instruction: Instruction) -> tuple[Operand, ...]:
-    """Return the parts of a vector of so many registers or constants."""
-    if not isinstance(operand, tuple) or len(operand) != count:
-        raise unsupported(instruction)
-    return operand
-
-
-def _registers(operand: Operand, count: int, instruction: Instruction) -> tuple[Register, ...]:
-    """Return the registers of a vector of so many, which are to be written."""
-    parts = _parts(operand, count, instruction)
-    if not all(isinstance(part, Register) for part in parts):
-        raise unsupported(instruction)
-    return parts
+    return of_whole_warps(execute)

@@ -15,27 +15,29 @@ from functools import lru_cache, wraps
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from ..errors import UnsupportedInstruction
 
-WIDTHS = {
-    "b8": 1,
-    "u8": 1,
-    "s8": 1,
-    "b16": 2,
-    "u16": 2,
-    "s16": 2,
-    "f16": 2,
-    "b32": 4,
-    "u32": 4,
-    "s32": 4,
-    "f32": 4,
-    "b64": 8,
-    "u64": 8,
-    "s64": 8,
-    "f64": 8,
+DTYPES = {
+    "pred": np.dtype(bool),
+    "b16": np.dtype(np.uint16),
+    "u16": np.dtype(np.uint16),
+    "s16": np.dtype(np.int16),
+    "f16": np.dtype(np.float16),
+    "b32": np.dtype(np.uint32),
+    "u32": np.dtype(np.uint32),
+    "s32": np.dtype(np.int32),
+    "f32": np.dtype(np.float32),
+    "b64": np.dtype(np.uint64),
+    "u64": np.dtype(np.uint64),
+    "s64": np.dtype(np.int64),
+    "f64": np.dtype(np.float64),
+    "b8": np.dtype(np.uint8),
+    "u8": np.dtype(np.uint8),
+    "s8": np.dtype(np.int8),
 }
-"""Bytes of each of PTX's fundamental types."""
+"""The NumPy type of each of PTX's types."""
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
@@ -260,7 +262,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
         elif variable := SHARED.fullmatch(statement):
             align, kind, name, count = variable.groups()
             shared_bytes = -(-shared_bytes // int(align)) * int(align)
-            size = WIDTHS[kind] * int(count or 1)
+            size = DTYPES[kind].itemsize * int(count or 1)
             shared[name] = Variable(_source_name(name), shared_bytes, size)
             shared_bytes += size
         elif not statement.startswith(IGNORED):

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..errors import UnsupportedInstruction
 from ..hardware import WARP
-from .batch import Batch, Lanes, Step
+from .batch import Batch, Lanes, Step, of_part
 from .fma import canonical
 from .memory import ARRAYS, OF_WARP, SHARED_WINDOW, Violation
 from .ptx import Instruction, Operand, Register, unsupported
@@ -46,8 +46,14 @@ UNIT_ROUNDOFF = 2.0**-23  # of float32 when it is truncated
 TRANSFER = re.compile(
     r"wmma\.(load|store)\.([abcd])\.sync\.aligned\.(row|col)\.m16n16k16(?:\.(global|shared))?\.(b?f16|f32)"
 )
-TRANSFERS = {("load", "a", "f16"), ("load", "b", "f16"), ("load", "c", "f32"), ("store", "d", "f32")}
-TRANSFERS |= {("load", "a", "bf16"), ("load", "b", "bf16")}
+TRANSFERS = {
+    ("load", "a", "f16"),
+    ("load", "b", "f16"),
+    ("load", "a", "bf16"),
+    ("load", "b", "bf16"),
+    ("load", "c", "f32"),
+    ("store", "d", "f32"),
+}
 MULTIPLY = re.compile(r"wmma\.mma\.sync\.aligned\.(row|col)\.(row|col)\.m16n16k16\.f32\.(bf16\.bf16\.)?f32")
 
 _lane, _element = np.arange(WARP)[:, None], np.arange(8)
@@ -87,6 +93,11 @@ def kind(opcode: str) -> str:
     return f"{match[4] or 'generic'} {match[1]}" if match else "tensor"
 
 
+def flops(opcode: str) -> int:
+    """Return the floating-point operations per thread."""
+    return FLOPS if opcode.startswith("wmma.mma.") else 0
+
+
 def of_fp16(words: np.ndarray) -> np.ndarray:
     """Return the FP16 in 32-bit words, two in each."""
     return words.view(np.float16)
@@ -124,7 +135,9 @@ def multiply_accumulate(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarr
     a, b, unit = a.astype(np.float64), b.astype(np.float64), np.ldexp(1.0, FRACTION - top)
     total = np.trunc(c * unit) + 0.0  # a sum of zeros is +0
     for k in range(depth):
-        total += np.trunc(a[:, :, k, None] * b[:, None, k] * unit)
+        product = a[:, :, k, None] * b[:, None, k]
+        product *= unit
+        total += np.trunc(product, out=product)  # in place: new arrays of this size take longer than the arithmetic
     return _truncated(total / unit)
 
 
@@ -160,7 +173,7 @@ def accumulation_bound(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def _exponents(x: np.ndarray) -> np.ndarray:
     _, exponents = np.frexp(x.astype(np.float64))
-    return np.where(x == 0, NO_EXPONENT, np.maximum(exponents - 1, LEAST_EXPONENT[x.dtype]))
+    return np.where(x == 0, NO_EXPONENT, np.maximum(exponents - 1, LEAST_EXPONENT[x.dtype])).astype(np.int16)
 
 
 def _truncated(x: np.ndarray) -> np.ndarray:
@@ -185,13 +198,13 @@ def _turned(places: np.ndarray) -> np.ndarray:
     return places % SIZE * SIZE + places // SIZE
 
 
-def _parts(space: str | None, base: np.ndarray) -> list[tuple[str, slice | np.ndarray, np.ndarray]]:
+def _parts(space: str | None, base: np.ndarray) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Return the spaces in which warps find their matrices, which warps those are, and the addresses there.
 
     Of generic addresses those below the first array are in the window of shared memory.
     """
     if space:
-        return [(space, slice(None), base)]
+        return [(space, np.ones(len(base), bool), base)]
     shared = base < np.uint64(ARRAYS)
     parts = (("shared", shared, base - np.uint64(SHARED_WINDOW)), ("global", ~shared, base))
     return [(name, warps, begin[warps]) for name, warps, begin in parts if warps.any()]
@@ -212,9 +225,9 @@ def _transfer(
     Without a space the address is generic.
     """
     where, vector = instruction.operands[:2] if action == "store" else instruction.operands[1::-1]
-    registers = _registers(vector, instruction, 4 if kind == "bf16" else 8)
+    held_in = registers(vector, 4 if kind == "bf16" else 8, instruction)
     locate, step_by = address(where, instruction), reader(instruction.operands[2], "u32", instruction)
-    reads = [reader(register, "f32", instruction) for register in registers] if action == "store" else []
+    reads = [reader(register, "f32", instruction) for register in held_in] if action == "store" else []
     dtype = np.dtype(np.float32 if kind == "f32" else np.uint16)
     accesses = _accesses(kind, layout, space)
     count = accesses.shape[2]
@@ -223,19 +236,17 @@ def _transfer(
     line = instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        those = lanes  # of one of the spaces
-        try:
-            require_whole(batch, lanes)
-            base, stride = (_of_warps(get(batch, lanes), batch, lanes) for get in (locate, step_by))
-            _require_fit(base, stride * np.uint64(dtype.itemsize), dtype, action)
-            held = np.empty((len(base), SIZE**2), dtype)
-            if action == "store":
-                fragment = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads], axis=1)
-                held[:, mine] = fragment.reshape(-1, WARP, 8)
-            for where, warps, begin in _parts(space, base):
-                if len(begin) < len(base):
-                    those = batch.among(lanes, np.repeat(warps, WARP))
-                part = held[warps]
+        detail = "has another address or stride than its warp's first lane"
+        base, stride = (of_warps(batch, lanes, get(batch, lanes), detail) for get in (locate, step_by))
+        _require_fit(base, stride * np.uint64(dtype.itemsize), dtype, action)
+        held = np.empty((len(base), SIZE**2), dtype)
+        if action == "store":
+            fragment = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads], axis=1)
+            held[:, mine] = fragment.reshape(-1, WARP, 8)
+        for where, warps, begin in _parts(space, base):
+            here = np.repeat(warps, WARP)
+            those, part = batch.among(lanes, here), held[warps]
+            with of_part(np.flatnonzero(here)):
                 for places, offset in zip(accesses, offsets, strict=True):
                     steps = offset // SIZE * stride[warps, None] + offset % SIZE
                     addresses = (begin[:, None] + steps * np.uint64(dtype.itemsize)).ravel()
@@ -247,16 +258,14 @@ def _transfer(
                         _store(batch, where, addresses, those, [part[:, places[:, i]].ravel() for i in range(count)])
                     batch.tally(line, where, action, addresses, those, count * dtype.itemsize)
                     batch.trace(line, where, action, addresses, those, count * dtype.itemsize)
-                held[warps] = part
-        except Violation as violation:
-            raise batch.fault(violation, instruction, those) from None
+            held[warps] = part
         if action == "load":
             fragment = held[:, mine].reshape(-1, 8)
             values = fragment if kind == "f32" else fragment.view(np.uint32)
-            for register, value in zip(registers, [*values.T] * (len(registers) // values.shape[1]), strict=True):
+            for register, value in zip(held_in, [*values.T] * (len(held_in) // values.shape[1]), strict=True):
                 batch.write(register.name, np.ascontiguousarray(value), lanes)
 
-    return execute
+    return of_whole_warps(execute)
 
 
 def _multiply(
@@ -267,7 +276,7 @@ def _multiply(
     `numbers` makes numbers of their words, and `count` is how many registers there are.
     """
     named = zip(instruction.operands, (8, count, count, 8), strict=True)
-    d, *sources = (_registers(operand, instruction, registers) for operand, registers in named)
+    d, *sources = (registers(operand, size, instruction) for operand, size in named)
     reads = [
         [reader(register, kind, instruction) for register in source]
         for source, kind in zip(sources, ("b32", "b32", "f32"), strict=True)
@@ -297,14 +306,22 @@ def _multiply(
         for register, element in zip(d, elements.T, strict=True):
             batch.write(register.name, np.ascontiguousarray(element), lanes)
 
-    return of_whole_warps(instruction, execute)
+    return of_whole_warps(execute)
 
 
-def _registers(operand: Operand, instruction: Instruction, count: int) -> tuple[Register, ...]:
-    parts = operand if isinstance(operand, tuple) else ()
-    if len(parts) != count or not all(isinstance(part, Register) for part in parts):
+def parts(operand: Operand, count: int, instruction: Instruction) -> tuple[Operand, ...]:
+    """Return the parts of a vector of so many registers or constants."""
+    if not isinstance(operand, tuple) or len(operand) != count:
         raise unsupported(instruction)
-    return parts
+    return operand
+
+
+def registers(operand: Operand, count: int, instruction: Instruction) -> tuple[Register, ...]:
+    """Return the registers of a vector of so many."""
+    found = parts(operand, count, instruction)
+    if not all(isinstance(part, Register) for part in found):
+        raise unsupported(instruction)
+    return found
 
 
 def require_whole(batch: Batch, lanes: Lanes) -> None:
@@ -318,25 +335,22 @@ def require_whole(batch: Batch, lanes: Lanes) -> None:
         raise Violation("divergence", lonely[0], "does without all of its warp what 32 lanes must do together")
 
 
-def of_whole_warps(instruction: Instruction, act: Step) -> Step:
-    """Return what does something for whole warps alone, and completes what is wrong."""
+def of_whole_warps(act: Step) -> Step:
+    """Return what does something for whole warps alone."""
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        try:
-            require_whole(batch, lanes)
-            act(batch, lanes)
-        except Violation as violation:
-            raise batch.fault(violation, instruction, lanes) from None
+        require_whole(batch, lanes)
+        act(batch, lanes)
 
     return execute
 
 
-def _of_warps(values: np.ndarray, batch: Batch, lanes: Lanes) -> np.ndarray:
-    """Return one value per warp; raise Violation where its lanes do not agree."""
+def of_warps(batch: Batch, lanes: Lanes, values: np.ndarray, detail: str) -> np.ndarray:
+    """Return one value per warp; raise Violation where a lane's is not its warp's first one's."""
     rows = batch.spread(values, lanes).reshape(-1, WARP)
     differs = np.flatnonzero(rows != rows[:, :1])
     if len(differs):
-        raise Violation("divergence", differs[0], "has another address or stride than its warp's first lane")
+        raise Violation("divergence", differs[0], detail)
     return rows[:, 0]
 
 

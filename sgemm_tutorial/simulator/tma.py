@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .batch import Batch, Lanes, Step
+from .batch import Batch, Lanes, Step, of_part
 from .counting import SECTOR
 from .memory import RANK, Buffer, Violation
 from .ptx import Address, Instruction, unsupported
@@ -29,9 +29,9 @@ TENSOR = re.compile(
 BULK = re.compile(r"cp\.async\.bulk\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes")
 
 
-def knows(opcode: str) -> bool:
-    """Whether an instruction is one of this module's."""
-    return opcode.startswith("cp.async.bulk.")
+def kind(_opcode: str) -> str:
+    """Return the instruction's class for the counters."""
+    return "copy"
 
 
 def swizzled(addresses: np.ndarray) -> np.ndarray:
@@ -91,26 +91,22 @@ def _copy(
             bits = batch.spread(mask(batch, lanes), lanes)[:, None] >> np.arange(16, dtype=np.uint16) & 1
             copies, ranks = np.nonzero(bits)
             to, barrier = (at[copies] % (1 << RANK) | ranks.astype(np.uint64) << RANK for at in (to, barrier))
-        lane, before = 0, -1
-        try:
+        with of_part(copies):
+            told = batch.barriers.find(who[copies], barrier, far=True)
+        before = -1
+        for lane, goes, place in zip(copies.tolist(), to.tolist(), told.tolist(), strict=True):
             try:
-                told = batch.barriers.find(who[copies], barrier, far=True)
-            except Violation as violation:
-                lane = copies[violation.lane]
-                raise
-            for lane, goes, place in zip(copies.tolist(), to.tolist(), told.tolist(), strict=True):
                 if lane != before:
                     data, bytes_read, sectors = fetch(batch, int(source[lane]), goes, *(v[lane] for v in values))
                     tally.global_load_requests += 1
                     tally.global_load_bytes += bytes_read
                     tally.global_load_sectors += sectors
                 batch.tiles.depart(int(who[lane]), goes, data, place)
-                batch.note(line, "copy", who[lane : lane + 1], np.array([goes]))
-                tally.shared_store_bytes += len(data)
-                before = lane
-        except Violation as violation:
-            here = Violation(violation.kind, lane, violation.detail)
-            raise batch.fault(here, instruction, lanes) from None
+            except Violation as violation:
+                raise Violation(violation.kind, lane, violation.detail) from None
+            batch.note(line, "copy", who[lane : lane + 1], np.array([goes]))
+            tally.shared_store_bytes += len(data)
+            before = lane
 
     return execute
 

@@ -26,7 +26,7 @@ from .batch import Batch, Lanes, Step
 from .memory import OF_WARP, Violation
 from .mma import KINDS, PLACES, Kind
 from .ptx import Immediate, Instruction, Register, unsupported
-from .tensor import multiply_accumulate, of_whole_warps
+from .tensor import multiply_accumulate, of_warps, of_whole_warps, registers
 from .tma import swizzled
 
 GROUP = 128  # threads
@@ -37,11 +37,6 @@ WARPS = 4  # that are multiplied as one array: more would only miss the caches
 
 MULTIPLY = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(16|8)\.f32\.(f16|bf16|tf32)\.\3")
 FENCE, COMMIT, WAIT = (f"wgmma.{name}.sync.aligned" for name in ("fence", "commit_group", "wait_group"))
-
-
-def knows(opcode: str) -> bool:
-    """Whether an instruction is one of this module's."""
-    return opcode.startswith("wgmma.")
 
 
 def kind(opcode: str) -> str:
@@ -55,14 +50,14 @@ def flops(opcode: str) -> int:
     return 2 * 64 * int(match[1]) * int(match[2]) // GROUP if match else 0
 
 
-def step(instruction: Instruction, reader: Callable) -> Step:
+def step(instruction: Instruction, reader: Callable, _address: Callable) -> Step:
     """Decode one of this module's instructions.
 
     Parameters
     ----------
     instruction : Instruction
-    reader : callable
-        What makes functions of operands: a method of `Decoder`.
+    reader, _address : callable
+        What makes functions of operands: `Decoder`'s methods. There are no addresses but in descriptors.
 
     Raises
     ------
@@ -73,11 +68,11 @@ def step(instruction: Instruction, reader: Callable) -> Step:
     if instruction.guard:
         raise unsupported(instruction)
     if opcode == FENCE and not operands:
-        return of_whole_warps(instruction, _fence)
+        return of_whole_warps(_fence)
     if opcode == COMMIT and not operands:
-        return of_whole_warps(instruction, partial(_commit, instruction.line))
+        return of_whole_warps(partial(_commit, instruction.line))
     if opcode == WAIT and len(operands) == 1 and isinstance(operands[0], Immediate) and operands[0].value >= 0:
-        return of_whole_warps(instruction, partial(_wait, instruction.line, operands[0].value))
+        return of_whole_warps(partial(_wait, instruction.line, operands[0].value))
     match = MULTIPLY.fullmatch(opcode)
     if match and int(match[1]) in range(8, 257, 8) and match.groups()[1:] in KINDS and len(operands) >= 6:
         return _multiply(instruction, reader, int(match[1]), KINDS[match.groups()[1:]])
@@ -110,28 +105,21 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         raise unsupported(instruction)
     values = [value.value for value in immediates]
     factors, majors = values[:2], values[2:] if kind.size == 2 else [*values[2:], *[0] * described]
-    registers = [*d, *(a if in_registers else ())] if isinstance(d, tuple) else []
     if factors != [1, 1] or len(majors) != described or not set(majors) <= {0, 1} or not isinstance(b, Register):
-        raise unsupported(instruction)
-    if not isinstance(d, tuple) or len(d) != columns // 2 or not all(isinstance(r, Register) for r in registers):
-        raise unsupported(instruction)
-    if in_registers and len(a) != 4:
         raise unsupported(instruction)
     adds = reader(add, "pred", instruction)
     descriptors = [reader(operand, "b64", instruction) for operand in (*(() if in_registers else (a,)), b)]
-    sums, fragment = tuple(r.name for r in d), tuple(r.name for r in a) if in_registers else ()
+    sums = [register.name for register in registers(d, columns // 2, instruction)]
+    fragment = [register.name for register in registers(a, 4, instruction)] if in_registers else []
     line, depth = instruction.line, kind.depth
 
-    def matrix(batch: Batch, who: np.ndarray, which: int, count: int, first: np.ndarray) -> np.ndarray:
+    def matrix(batch: Batch, lanes: Lanes, which: int, count: int, first: np.ndarray) -> np.ndarray:
         """Return what a descriptor names for each warp, from its row `first` on: shape (warps, count, depth)."""
-        lanes = None if len(who) == batch.size else who
-        given = batch.spread(descriptors[which](batch, lanes), lanes).reshape(-1, WARP)
-        differs = np.flatnonzero(given != given[:, :1])
-        if len(differs):
-            raise Violation("divergence", differs[0], "has another descriptor than its warp's first lane")
+        detail = "has another descriptor than its warp's first lane"
+        given = of_warps(batch, lanes, descriptors[which](batch, lanes), detail)
         across = bool(majors[which - len(descriptors)])
-        addresses = _addresses(given[:, 0], across, count, first, instruction)
-        heads = np.repeat(who[::WARP], addresses[0].size)
+        addresses = _addresses(given, across, count, first, instruction)
+        heads = np.repeat(batch.places(lanes)[::WARP], addresses[0].size)
         flat = addresses.reshape(-1).astype(np.uint64) + batch.window[heads]
         thread = batch.thread[heads] | OF_WARP
         try:
@@ -151,9 +139,7 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         beyond = np.flatnonzero(batch.thread[who] // GROUP >= batch.launch.threads // GROUP)
         if len(beyond):
             raise Violation("divergence", beyond[0], "is of a warpgroup that lacks warps")
-        keep = batch.spread(adds(batch, lanes), lanes).reshape(-1, WARP)
-        if (keep != keep[:, :1]).any():
-            raise Violation("divergence", np.flatnonzero(keep != keep[:, :1])[0], "adds where its warp does not")
+        keep = of_warps(batch, lanes, adds(batch, lanes), "adds where its warp does not")
         heads = who[::WARP]
         if in_registers:
             held = batch.accumulators.hold(fragment, batch.registers, who, line)
@@ -162,15 +148,15 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
             left = np.empty((len(heads), ROWS, depth), np.float32)
             left[:, rows, places] = kind.numbers(factors).astype(np.float32).reshape(-1, *rows.shape)
         else:
-            left = matrix(batch, who, 0, ROWS, batch.thread[heads] // WARP % 4 * ROWS)
-        right = matrix(batch, who, len(descriptors) - 1, columns, np.zeros(len(heads), np.int64)).transpose(0, 2, 1)
+            left = matrix(batch, lanes, 0, ROWS, batch.thread[heads] // WARP % 4 * ROWS)
+        right = matrix(batch, lanes, len(descriptors) - 1, columns, np.zeros(len(heads), np.int64)).transpose(0, 2, 1)
         held = batch.accumulators.hold(sums, batch.registers, who, line)
         rows, places = PLACES["c"]
         before = np.zeros((len(heads), ROWS, columns // 8, 8), np.float32)
         before[:, rows, :, places] = (
             _gathered(held, sums, who, np.float32).reshape(len(heads), WARP, columns // 8, 4).transpose(1, 3, 0, 2)
         )
-        before = np.where(keep[:, 0, None, None], before.reshape(len(heads), ROWS, columns), np.float32(0))
+        before = np.where(keep[:, None, None], before.reshape(len(heads), ROWS, columns), np.float32(0))
         result = np.empty_like(before)
         for start in range(0, len(heads), WARPS):
             part = slice(start, start + WARPS)
@@ -181,10 +167,10 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         first = batch.spread(descriptors[0](batch, lanes), lanes)
         batch.note(line, "multiply", lanes, (first & np.uint64(0x3FFF)) << np.uint64(4))
 
-    return of_whole_warps(instruction, execute)
+    return of_whole_warps(execute)
 
 
-def _gathered(held: Held, names: tuple[str, ...], who: np.ndarray, dtype: type) -> np.ndarray:
+def _gathered(held: Held, names: list[str], who: np.ndarray, dtype: type) -> np.ndarray:
     """Return what lanes hold, a row per lane."""
     return np.stack([held.values[name][who].view(dtype) for name in names], axis=1)
 
