@@ -134,6 +134,9 @@ done."""
 NONE_OF_THEM = """\
 One time more, with none of a lane's places, when all has been written."""
 
+NOTHING_READ = """\
+Where beta is 0 nothing of C was read, and zeros stand for it: what beta times them adds is nothing."""
+
 READ_IN_VAIN = """\
 It reads four neighbours more, which C has if they are read, and nobody uses them."""
 
@@ -207,17 +210,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         (SAME_SUMS, "12", "quotient for remainder: const int n = i / 2 ? TN - 1 - j : j;"),
         (SAME_SUMS, "15", "quotient for remainder: const int n = m / 2 ? FN - 1 - i : i;"),
         (SAME_SUMS, "16", "quotient for remainder: const int n = m / 2 ? 2 * FN - 1 - i : i;"),
-        (FIRST_INSIDE, "16 17", "condition decided: if (true) to[0] = four.x;"),
-        (FIRST_INSIDE, "16 17", "boundary moved: if (left >= 0) to[0] = four.x;"),
-        *(
-            (
-                FIRST_INSIDE,
-                "16",
-                f"{rule}: return {{{first} ? from[0] : 0.0f, left > 1 ? from[1] : 0.0f, left > 2 ? from[2] : 0.0f, "
-                "left > 3 ? from[3] : 0.0f};",
-            )
-            for rule, first in (("condition decided", "true"), ("boundary moved", "left >= 0"))
-        ),
+        (FIRST_INSIDE, "17", "condition decided: if (true) to[0] = four.x;"),
+        (FIRST_INSIDE, "17", "boundary moved: if (left >= 0) to[0] = four.x;"),
         (SAME_COPY, "11", "condition decided: if constexpr (false)"),
         (NOTHING_AHEAD, "15", "condition decided: constexpr int tiles = false ? STAGES : 1;"),
         (
@@ -503,11 +497,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         *(
             (BELOW, "18_hopper_wgmma", key)
             for key in (
-                "condition decided: if (true)",
-                "condition decided: if (true) #2",
+                "condition decided: if (PERSISTENT && true)",
+                "condition decided: if (PERSISTENT && true) #2",
                 "condition decided: if (true) write_late(half, fours);",
-                "boundary moved: if (before.row <= M)",
-                "boundary moved: if (before.row <= M) #2",
+                "boundary moved: if (PERSISTENT && before.row <= M)",
+                "boundary moved: if (PERSISTENT && before.row <= M) #2",
                 "boundary moved: if (before.row <= M) write_late(half, fours);",
             )
         ),
@@ -518,11 +512,15 @@ EQUIVALENT: dict[tuple[str, str], str] = {
                 "boundary moved: for (int first = half; first <= fours; first += few) #2",
             )
         ),
-        (
-            READ_IN_VAIN,
-            "18_hopper_wgmma",
-            "boundary moved: for (int four = first; four <= end; ++four) read(before, four, old[four - half]);",
+        *(
+            (READ_IN_VAIN, "18_hopper_wgmma", f"boundary moved: for (int four = {loop}")
+            for loop in (
+                "first; four <= end; ++four) read(before, four, old[four - half]);",
+                "0; four <= half; ++four) read(here, four, old[four]);",
+            )
         ),
+        (NOTHING_READ, "16 17", "condition decided: if (true) { #3"),
+        (NOTHING_READ, "17_tf32x3_hopper", "condition decided: if (true) { #5"),
         (
             BROUGHT_NEAR,
             "18_hopper_wgmma",
