@@ -198,12 +198,8 @@ tf32x3_hopper(int M, int N, int K, float alpha, const float* A, const float* B, 
         #pragma unroll
         for (int i = 0; i < BM / 2; i += i % 2 ? 3 : 1) {
             if (sum_row(i) >= rows) continue;
-            float2 two = {scale * acc[i], scale * acc[i + 2]};
-            if (beta != 0.0f) {
-                two.x += beta * old[i].x;
-                two.y += beta * old[i].y;
-            }
-            *place(i) = two;
+            const float2 sums = {scale * acc[i], scale * acc[i + 2]};
+            *place(i) = beta == 0.0f ? sums : float2{sums.x + beta * old[i].x, sums.y + beta * old[i].y};
         }
     }
     if constexpr (CLUSTER > 1) cluster_barrier();

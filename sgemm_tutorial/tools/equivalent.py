@@ -520,7 +520,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             )
         ),
         (NOTHING_READ, "16 17", "condition decided: if (true) { #3"),
-        (NOTHING_READ, "17_tf32x3_hopper", "condition decided: if (true) { #5"),
+        (
+            NOTHING_READ,
+            "17_tf32x3_hopper",
+            "condition decided: *place(i) = false ? sums : float2{sums.x + beta * old[i].x, sums.y + beta * old[i].y};",
+        ),
         (
             BROUGHT_NEAR,
             "18_hopper_wgmma",
