@@ -521,11 +521,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         ),
         (NOTHING_READ, "16 17", "condition decided: if (true) { #3"),
         (
-            NOTHING_READ,
-            "17_tf32x3_hopper",
-            "condition decided: *place(i) = false ? sums : float2{sums.x + beta * old[i].x, sums.y + beta * old[i].y};",
-        ),
-        (
             BROUGHT_NEAR,
             "18_hopper_wgmma",
             'copy or wait removed: no asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");',
