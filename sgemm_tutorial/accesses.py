@@ -106,6 +106,15 @@ class Request:
             return plural(self.sectors, "sector")
         return plural(self.wavefronts, "wavefront")
 
+    def __str__(self) -> str:
+        few = [str(offset) for offset in self.offsets]
+        if len(few) > 5:
+            few[3:-1] = ["…"]
+        return (
+            f"{self.array} {self.kind}, line {self.line} of {self.kernel}, block {self.block}, warp {self.warp}: "
+            f"{len(self.lanes)} lanes × {self.width} bytes at {', '.join(few)}: {self.cost}"
+        )
+
 
 def request(
     run: Run,

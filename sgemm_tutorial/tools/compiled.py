@@ -25,7 +25,7 @@ from . import mutants
 from .sampling import sample
 
 ARCHITECTURES = tuple(LIMITS)[1:]  # NVRTC knows none before sm_75
-SAMPLE = 8
+SAMPLE = 5
 LIMIT = 60
 """So many kernels, or architectures of one, may lack a record before the suite asks for it."""
 

@@ -339,6 +339,7 @@ def test_request_of_the_coalesced_kernel():
     assert found.sectors == 4
     assert request(traced(COALESCED)).sectors == 1
     assert request(traced(COALESCED), warp=5).offsets.tolist() == [5 * 64 * 4] * 32  # warp 5 computes row 5
+    assert str(found).endswith("32 lanes × 4 bytes at 2304, 2308, 2312, …, 2428: 4 sectors")
 
 
 def test_request_to_shared_memory():
