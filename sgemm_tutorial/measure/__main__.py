@@ -80,12 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names = _names(options.only)
         if options.turn:
             return _here(names, options.folder, options.turn)
-        folder = options.folder or cards.folder(cards.slug(provenance()["gpu"]))
+        here = cards.slug(provenance()["gpu"]) if gpu.available() else None
+        folder = options.folder or cards.folder(here)
         plans = {name: driver.runnable(RECORDINGS[name]()) for name in names}
         print(_left(plans, folder))
         if options.list:
             return WELL
-        return _all(plans, folder, show=options.folder is None)
+        return _all(plans, folder, show=here is not None and options.folder is None)
     except TutorialError as error:
         print(f"error: {error}", file=sys.stderr)
         return REFUSED

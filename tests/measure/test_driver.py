@@ -311,6 +311,8 @@ def test_cost_is_recorded_without_a_gpu(tmp_path, monkeypatch, capsys):
     assert "cost: 2 of 2 measured" in capsys.readouterr().out
     recording = files.load(tmp_path / "cost.json", command.RECORDINGS["cost"]().form)
     assert all(point.size == 8 and 0 < point.seconds < 5 for point in recording.points)
+    assert command.main(["--only", "cost", "--list"]) == 0
+    assert f"Recordings in {cards.folder()}" in capsys.readouterr().out  # the shown card's
     assert command.main(["--only", "times"]) == command.REFUSED
 
 
