@@ -184,7 +184,7 @@ def _check(options: argparse.Namespace) -> int:
     sizes = parse_sizes(options.sizes, least=0) if options.sizes else ()
     scalars = {name: value for name in ("alpha", "beta") if (value := getattr(options, name)) is not None}
     if scalars and not sizes:
-        name, value = scalars.popitem()
+        name, value = next(iter(scalars.items()))
         raise ArgumentError(name, f"{value:g} alone", "--sizes too: the suite has its own")
     given = [{"M": M, "N": N, "K": K, **scalars} for M, N, K in sizes]
 

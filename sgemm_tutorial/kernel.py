@@ -127,6 +127,7 @@ class Kernel:
             A file cannot be read, or none of them holds what `edits` change.
         """
         files: dict[str, str] = {}
+        made: set[int] = set()  # which of the edits
         names = [self.path.name]
         while names:
             name = names.pop(0)
@@ -134,16 +135,20 @@ class Kernel:
             if path is None or name in files:
                 continue
             try:
-                files[name] = path.read_text(encoding="utf-8")
+                text = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise ArgumentError(
                     "kernel", f"{self.name}, whose file {name} cannot be read ({error})", "its source"
                 ) from None
-            names += [header for _, header in compiler.INCLUDE.findall(files[name])]
-        for old, new in self.edits:
-            if not any(old in text for text in files.values()):
+            for number, (old, new) in enumerate(self.edits):
+                if old in text:
+                    text = text.replace(old, new)
+                    made.add(number)
+            files[name] = text
+            names += [header for _, header in compiler.INCLUDE.findall(text)]  # those of edits too
+        for number, (old, _) in enumerate(self.edits):
+            if number not in made:
                 raise ArgumentError("edits", repr(old), f"text that {' or '.join(files)} holds")
-            files = {name: text.replace(old, new) for name, text in files.items()}
         return files
 
     def _header(self, name: str) -> Path | None:

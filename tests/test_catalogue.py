@@ -316,6 +316,11 @@ def test_edited_changes_the_source_and_not_the_file():
         _ = kernel.edited(("no such text", "")).source
 
 
+def test_edited_may_include_a_header():
+    kernel = find("01").edited(("template <", '#include "edges.cuh"\ntemplate <'))
+    assert list(kernel.files) == ["01_naive.cu", "edges.cuh"] and kernel.build("compute_90").ptx
+
+
 def test_edited_reaches_headers():
     kernel = find("07").edited(("if (left > 0) to[0] = four.x;", ""))
     assert kernel.source == find("07").source and kernel.files["edges.cuh"] != find("07").files["edges.cuh"]

@@ -125,16 +125,20 @@ def prediction(predicted: Mapping[str, Number], counted: Mapping[str, Number]) -
     Parameters
     ----------
     predicted, counted : mapping of str to number
-        Quantities by what they are, for example ``"global load sectors"``; the same in both.
+        Quantities, not negative, by what they are, for example ``"global load sectors"``; the same in both.
 
     Raises
     ------
     ArgumentError
-        They don't hold the same quantities, or there is none.
+        They don't hold the same quantities, there is none, or one is negative.
     """
     if predicted.keys() != counted.keys() or not predicted:
         needs = f"what predicted has: {', '.join(predicted)}" if predicted else "something to draw, in predicted too"
         raise ArgumentError("counted", ", ".join(counted) or "nothing", needs)
+    for argument, values in (("predicted", predicted), ("counted", counted)):
+        for name, value in values.items():
+            if not value >= 0:
+                raise ArgumentError(f"{argument}[{name!r}]", str(value), "a number that is not negative")
     pitch, longest = 76, 400
     sentences = []
     sheet = Page(pitch * len(predicted) + 4)

@@ -206,9 +206,12 @@ class Player:
             raise ArgumentError("name", repr(self.name), "lower-case letters and hyphens")
         values = {i: range(len(control.values)) for i, control in enumerate(self.controls)}
         for layer in (layer for panel in self.panels for layer in panel):
-            for on, at in (pair for state in layer.figures for pair in zip(layer.on, state, strict=True)):
-                if at not in values.get(on, ()) and not (self.computed and isinstance(on, str)):
-                    raise ArgumentError("panels", f"a layer with value {at} of {on!r}", "controls and their values")
+            for state in layer.figures:
+                if len(state) != len(layer.on) or any(
+                    at not in values.get(on, ()) and not (self.computed and isinstance(on, str))
+                    for on, at in zip(layer.on, state, strict=True)
+                ):
+                    raise ArgumentError("panels", f"a layer with a state {state}", f"one of controls {list(layer.on)}")
 
     def __repr__(self) -> str:
         return f"<Player: {self.title}>"

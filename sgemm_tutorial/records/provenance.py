@@ -105,9 +105,13 @@ def _dotted(version: int) -> str:
 @lru_cache(maxsize=1)
 def _driver() -> str:
     """Return the driver's version, which CUDA does not tell: from the kernel module, or else nvidia-smi."""
+    command = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     try:
         text = DRIVER.read_text(encoding="utf-8")
     except OSError:
-        text = subprocess.getoutput("nvidia-smi --query-gpu=driver_version --format=csv,noheader")
+        try:
+            text = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+        except (OSError, subprocess.SubprocessError):
+            return "unknown"  # and not a version that an error speaks of
     match = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
     return match[1] if match else "unknown"

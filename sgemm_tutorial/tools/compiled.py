@@ -158,7 +158,7 @@ def sampled() -> list[tuple[Kernel, str]]:
 
 def main() -> None:
     """Record what is missing, and drop what is in the plan no more."""
-    known, names = load(), [name_of(*item) for item in plan()]
+    known, names = dict(load()), [name_of(*item) for item in plan()]  # a copy: what is read is kept
     try:
         for item in bar(missing(), unit="kernel"):
             known[name_of(*item)] = compiled(*item)

@@ -844,7 +844,7 @@ def test_lines_refuse_nothing(series):
 
 @pytest.mark.parametrize(
     ("predicted", "counted", "message"),
-    [({"a": 1}, {"b": 1}, "what predicted has: a"), ({}, {}, "something")],
+    [({"a": 1}, {"b": 1}, "what predicted has: a"), ({}, {}, "something"), ({"a": 1}, {"a": -1}, "counted")],
 )
 def test_prediction_refuses_what_does_not_pair(predicted, counted, message):
     with pytest.raises(ArgumentError, match=message):

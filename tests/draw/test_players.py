@@ -102,6 +102,7 @@ def test_nothing_ends_the_script_early():
         (lambda runs: sg.draw.warp_reads("reads", runs, arrays=("As",)), "arrays"),
         (lambda runs: sg.draw.warp_reads("reads", runs, warp=99), "warp"),
         (lambda runs: Player("one", "", [], [[Layer((0,), {(0,): None})]]), "panels"),
+        (lambda runs: Player("one", "", [], [[Layer((), {(0,): None})]]), "panels"),
         (lambda runs: Player("one", "", [], [[Layer(("blocks",), {(0,): None})]]), "panels"),  # nothing computes it
     ],
 )

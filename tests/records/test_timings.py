@@ -233,6 +233,14 @@ def test_the_drivers_version_is_read(tmp_path, monkeypatch, text):
     assert provenance._driver.__wrapped__() == "580.159.04"
 
 
+def test_a_version_in_an_error_is_not_the_drivers(tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "DRIVER", tmp_path / "none")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 'NVML library version: 580.95'\nexit 18\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    assert provenance._driver.__wrapped__() == "unknown"
+
+
 def test_versions_are_dotted():
     assert [provenance._dotted(v) for v in (13020, 12080, 13000)] == ["13.2", "12.8", "13.0"]
 
