@@ -60,27 +60,27 @@ quick: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/pytest tests --quick --ignore tests/gpu -n 2 --dist loadfile -x -q
 	@for file in $$(git diff --name-only HEAD -- 'kernels/[0-9]*.cu'); do \
-		$(BIN)/python -m sgemm_tutorial check $$(basename $$file .cu) --simulate || exit 1; done
+		$(BIN)/python -m lab check $$(basename $$file .cu) --simulate || exit 1; done
 
 mutants: $(STAMP)
-	$(BIN)/python -m sgemm_tutorial.tools.mutants $(ARGS)
+	$(BIN)/python -m tools.mutants $(ARGS)
 
 compiled: $(STAMP)
-	$(BIN)/python -m sgemm_tutorial.tools.compiled
+	$(BIN)/python -m tools.compiled
 
 audit: $(STAMP)
 	@test -n '$(CHROMIUM)' || { echo 'make audit looks at the book with a browser: install chromium' >&2; exit 1; }
-	$(BIN)/python -m sgemm_tutorial.tools.audit
+	$(BIN)/python -m tools.audit
 
 live: $(STAMP)
-	$(BIN)/python -m sgemm_tutorial.tools.live $(ARGS)
+	$(BIN)/python -m tools.live $(ARGS)
 
 test-gpu: $(STAMP)
 	$(BIN)/pytest tests/gpu -ra -q
 
 record: $(STAMP)
-	$(BIN)/python -m sgemm_tutorial.measure $(ARGS)
-	$(BIN)/python -m sgemm_tutorial.tools.readme
+	$(BIN)/python -m lab.measure $(ARGS)
+	$(BIN)/python -m tools.readme
 
 clean:
 	rm -rf .venv _build

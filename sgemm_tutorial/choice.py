@@ -3,7 +3,7 @@
 The model knows how fast an SM gets through multiply steps, full and with a single block on it, how fast tiles come from
 L2 and matrices from memory, and what it takes to launch and to add up parts of sums. It was fitted to some 13,000 times
 on an H200; on another GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is
-always done in the same way on the same GPU. Where ``python -m sgemm_tutorial tune`` has measured a size on a GPU, its
+always done in the same way on the same GPU. Where ``python -m lab tune`` has measured a size on a GPU, its
 table says what is quickest there, and the model is not asked; simulated, it always is.
 """
 
@@ -15,12 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from ptxsim.memory import past_alignment
+
 from . import gpu, tuned
 from .errors import ArgumentError
 from .hardware import WARP, limits_of
 from .kernel import Kernel
 from .operands import Division, Problem
-from .simulator.memory import past_alignment
 
 PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES", "STAGES", "WORDS", "BLOCKS", "SHARING")
 """12's template parameters, in the source's order."""

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from cuda.pathfinder import load_nvidia_dynamic_lib
 from cupy.cuda import nvrtc
 
 from .cache import cached, kept
 from .errors import ArgumentError, CompileError
 from .hardware import limits_of
-from .paths import RESULTS
 
 INCLUDE = re.compile(r'(?m)^(\s*#\s*include\s*)"([^"\n]+)"')
 
@@ -30,8 +29,6 @@ PTX_ALONE = "compute_90"
 """What the simulator compiles for unless something else is asked: the same PTX, in half the time."""
 DECLARED_MOST = 48 << 10
 """Bytes of shared memory that a block's arrays of fixed size may take, on any GPU."""
-RECORD = RESULTS / "compiled.json"
-"""What the compiler has made of the book's kernels; see `tools.compiled`."""
 OPTIONS = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 """What NVRTC is told. Where there is a driver, it keeps what it compiled, and gives no log when it finds it there."""
 
@@ -215,16 +212,11 @@ def recorded(instance: Instance, architecture: str) -> Compiled | None:
     ArgumentError
         As `build` does of architectures.
     """
-    return _recorded().get(digest(instance, architecture))
+    return known().get(digest(instance, architecture))
 
 
-@cache
-def _recorded() -> dict[str, Compiled]:
-    """Return what is recorded, by digest; of a kernel with two names, under the first, by which most is known."""
-    if not RECORD.exists():
-        return {}
-    known = msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled])
-    return {of.digest: of for of in reversed(known.values())}
+known: Callable[[], Mapping[str, Compiled]] = dict
+"""Returns what is recorded, by digest: nothing, until a package that has recordings puts its own function here."""
 
 
 def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:

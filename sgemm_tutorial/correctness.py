@@ -38,13 +38,21 @@ from typing import Any
 import cupy
 import numpy as np
 
+from ptxsim.counting import Counts
+
 from . import choice, compiler, gpu, hopper, operands
 from .catalogue import find
 from .compiler import ARCHITECTURE, PTX_ALONE
 from .errors import ArgumentError, DeviceError, SimulationFault
 from .kernel import MULTIPROCESSORS, Kernel
-from .operands import BF16, FP16, FP32, SPLIT, Types, types_of
-from .simulator.counting import Counts
+from .operands import (
+    BF16,
+    FP16,
+    FP32,
+    SPLIT,
+    Types,
+    types_of,
+)
 from .table import Table, Tabular
 
 IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no time either

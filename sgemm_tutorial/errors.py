@@ -1,24 +1,16 @@
 """The exceptions this package raises. Each message names what was wrong, what came and what is needed."""
 
+from ptxsim.errors import ArgumentError, SimulationFault, UnsupportedInstruction
+from ptxsim.errors import Error as TutorialError
 
-class TutorialError(Exception):
-    """The base of every exception this package raises on purpose."""
-
-
-class ArgumentError(TutorialError, ValueError):
-    """An argument cannot be used.
-
-    Parameters
-    ----------
-    argument : str
-        The argument's name, as the caller wrote it.
-    got, needs : str
-        What came, and what is needed instead.
-    """
-
-    def __init__(self, argument: str, got: str, needs: str) -> None:
-        super().__init__(f"{argument}: got {got}, needs {needs}")
-        self.argument, self.got, self.needs = argument, got, needs
+__all__ = [
+    "ArgumentError",
+    "CompileError",
+    "DeviceError",
+    "SimulationFault",
+    "TutorialError",
+    "UnsupportedInstruction",
+]
 
 
 class CompileError(TutorialError):
@@ -27,37 +19,3 @@ class CompileError(TutorialError):
 
 class DeviceError(TutorialError):
     """There is no GPU, it is too old for the kernel, or it was lost or ran out of memory."""
-
-
-class UnsupportedInstruction(TutorialError):  # noqa: N818 - not an error of the kernel's, but a limit of ours
-    """The simulator does not know a PTX instruction and refuses to guess what it does."""
-
-
-class SimulationFault(TutorialError):  # noqa: N818 - the field's word
-    """A simulated kernel did what compute-sanitizer would report.
-
-    Attributes
-    ----------
-    kind : str
-        "out of bounds", "misaligned", "uninitialised", "race", "in flight", "barrier", "deadlock", "proxy",
-        "divergence", "gone", "division by zero" or "left behind".
-    kernel : str
-        The kernel's name.
-    detail : str
-        What it did.
-    place : tuple of int, optional
-        The next three, where there is one.
-    line : int
-        Line of the kernel's source file.
-    block, thread : int
-        Linear block index in the grid and linear thread index in the block of the first offender.
-    trace, events : list
-        What the traced blocks had done until then, as of a `Run`.
-    """
-
-    def __init__(self, kind: str, kernel: str, detail: str, place: tuple[int, int, int] | None = None) -> None:
-        where = ", line {}, block {}, thread {}".format(*place) if place else ""
-        super().__init__(f"{kind}: {kernel}{where}: {detail}")
-        self.kind, self.kernel, self.detail = kind, kernel, detail
-        self.line, self.block, self.thread = place or (None, None, None)
-        self.trace, self.events = [], []

@@ -12,10 +12,11 @@ from typing import Any
 import cupy
 import numpy as np
 
+from ptxsim.tensor_map import TensorMap
+
 from .compiler import Binary, Instance, build
 from .errors import ArgumentError, DeviceError
 from .operands import Division, Problem
-from .simulator.tensor_map import TensorMap
 from .tensor_maps import encode
 
 GRID_MAX = 2**31 - 1  # blocks in the first dimension of a grid, every GPU since Kepler

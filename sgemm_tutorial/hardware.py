@@ -12,12 +12,13 @@ import difflib
 import re
 from dataclasses import dataclass
 
+from ptxsim.limits import THREADS_MAX as THREADS_MAX
+from ptxsim.limits import WARP as WARP
+
 from .errors import ArgumentError
 from .table import Table
 
 KIB, MIB = 2**10, 2**20
-WARP = 32  # threads
-THREADS_MAX = 1024  # per block, on every GPU
 
 
 @dataclass(frozen=True)

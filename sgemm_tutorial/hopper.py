@@ -10,12 +10,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ptxsim.mbarriers import BYTES
+from ptxsim.memory import past_alignment
+from ptxsim.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
+
 from .errors import ArgumentError
 from .kernel import Kernel
 from .operands import FP16, SPLIT, Division, Problem
-from .simulator.mbarriers import BYTES
-from .simulator.memory import past_alignment
-from .simulator.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
 
 BOX = SWIZZLE // 2
 """Columns of a box, of FP16 or BF16."""

@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from ptxsim.machine import Machine
+from ptxsim.ptx import parse
+from ptxsim.tensor_map import TensorMap
+
 from . import compiler, gpu, operands
 from .compiler import ARCHITECTURE, PTX_ALONE, Binary, Instance
 from .errors import ArgumentError, SimulationFault, UnsupportedInstruction
 from .hardware import THREADS_MAX, WARP
 from .operands import FP32, Division, Problem, Types, named_in_cuda
 from .paths import KERNELS
-from .simulator.machine import Machine
-from .simulator.ptx import parse
-from .simulator.tensor_map import TensorMap
 
 EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
 """Template parameters that are rows or columns of a tile."""

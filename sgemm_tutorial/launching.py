@@ -9,12 +9,13 @@ from typing import Any
 import cupy
 import numpy as np
 
+from ptxsim.batch import Access
+from ptxsim.machine import Machine
+from ptxsim.ptx import parse
+
 from . import gpu
 from .compiler import Instance, build
 from .errors import ArgumentError
-from .simulator.batch import Access
-from .simulator.machine import Machine
-from .simulator.ptx import parse
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,14 @@ from pathlib import Path
 from . import choice, hopper
 from .errors import ArgumentError
 from .kernel import Kernel
-from .operands import FP16, FP32, IN_CUDA, SPLIT, Types, named_in_cuda
+from .operands import (
+    FP16,
+    FP32,
+    IN_CUDA,
+    SPLIT,
+    Types,
+    named_in_cuda,
+)
 from .trials import TRIALS
 
 SUFFIX = ".cu"
@@ -88,7 +95,7 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
     Parameters
     ----------
     path : str or Path
-        The file, which keeps the contract: ``python -m sgemm_tutorial new --help`` prints it. It is read anew each
+        The file, which keeps the contract: ``python -m lab new --help`` prints it. It is read anew each
         time the kernel is used; its name and its template parameters are read now.
     **parameters : int or str
         Template arguments; those that the file gives a default may be left out.

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ptxsim.batch import Access, Event
+from ptxsim.counting import Counts
+
 from . import operands
 from .catalogue import find
 from .compiler import PTX_ALONE
 from .errors import ArgumentError
 from .kernel import MULTIPROCESSORS, Kernel
-from .simulator.batch import Access, Event
-from .simulator.counting import Counts
 from .table import Table, Tabular
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ptxsim.tensor_map import ALIGNMENT, BYTES, TensorMap
+
 from .errors import ArgumentError, DeviceError
 from .operands import BF16, FP16, FP32
-from .simulator.tensor_map import ALIGNMENT, BYTES, TensorMap
 
 ENCODINGS = {FP16.operand: 6, FP32.operand: 7, BF16.operand: 9}  # CU_TENSOR_MAP_DATA_TYPE_FLOAT16 and so on
 NO_INTERLEAVE, SWIZZLE_128B, L2_256B, FILL_ZEROS = 0, 3, 3, 0  # the driver's names begin with CU_TENSOR_MAP_

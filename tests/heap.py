@@ -4,9 +4,9 @@ import contextlib
 import ctypes
 import gc
 
+from lab.model import sass
+from ptxsim import decode, ptx
 from sgemm_tutorial import compiler
-from sgemm_tutorial.model import sass
-from sgemm_tutorial.simulator import decode, ptx
 
 CACHES = (compiler._compile, sass.disassembled, ptx.parse, decode.decode)
 """What is kept of kernels: many small objects, each of which holds on to much that is free round it."""

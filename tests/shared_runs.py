@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 import sgemm_tutorial.kernel
+from ptxsim import ptx
+from ptxsim.machine import Machine
+from ptxsim.memory import ALIGNMENT, GlobalMemory
+from ptxsim.tensor_map import TensorMap
 from sgemm_tutorial import correctness
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.simulator import ptx
-from sgemm_tutorial.simulator.machine import Machine
-from sgemm_tutorial.simulator.memory import ALIGNMENT, GlobalMemory
-from sgemm_tutorial.simulator.tensor_map import TensorMap
 
 FOLDER = "SGEMM_TUTORIAL_TESTS_RUNS"
 LARGEST = 16 << 20  # bytes of all arguments; larger ones are files with holes

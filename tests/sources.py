@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 from hypothesis import settings
 
+from ptxsim.machine import Machine
+from ptxsim.ptx import parse
 from sgemm_tutorial import Kernel, simulate
 from sgemm_tutorial.simulation import Run
-from sgemm_tutorial.simulator.machine import Machine
-from sgemm_tutorial.simulator.ptx import parse
 
 steady = settings(derandomize=True, deadline=None, database=None)
 """For hypothesis: the same examples every time, however slow the machine."""

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from lab import find_variant, recorded, resources_table, variants
+from lab.__main__ import main
 from sgemm_tutorial import (
     CATALOGUE,
     LADDER,
@@ -15,15 +17,10 @@ from sgemm_tutorial import (
     Kernel,
     TutorialError,
     find,
-    find_variant,
     gpu,
     matrices,
-    recorded,
-    resources_table,
     simulate,
-    variants,
 )
-from sgemm_tutorial.__main__ import main
 from sgemm_tutorial.paths import KERNELS
 
 each = pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)

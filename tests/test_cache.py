@@ -5,9 +5,9 @@ import os
 
 import pytest
 
+from lab.model import sass
 from sgemm_tutorial import CompileError, cache, compiler, find
 from sgemm_tutorial.cache import cached
-from sgemm_tutorial.model import sass
 
 from .sources import probe
 

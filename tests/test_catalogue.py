@@ -6,7 +6,9 @@ import re
 import numpy as np
 import pytest
 
+import lab
 import sgemm_tutorial as sg
+from lab import resources
 from sgemm_tutorial import (
     CATALOGUE,
     LADDER,
@@ -19,7 +21,6 @@ from sgemm_tutorial import (
     hardware,
     matrices,
     operands,
-    resources,
     simulate,
     timing,
 )
@@ -232,20 +233,20 @@ A, B = matrices(32, 32, 128, on_gpu=False)
 TAKE_A_KERNEL = {
     "simulate": lambda kernel: simulate(kernel, A, B).total,
     "resources": resources,
-    "resources_table": lambda kernel: str(sg.resources_table([kernel])),
-    "kernel_occupancy": lambda kernel: sg.kernel_occupancy(kernel, sg.find_gpu("H100")),
-    "sass": sg.sass,
-    "sass_mix": sg.sass_mix,
-    "sass_table": lambda kernel: str(sg.sass_table(kernel)),
-    "owners": lambda kernel: sg.owners(kernel).tolist(),
+    "resources_table": lambda kernel: str(lab.resources_table([kernel])),
+    "kernel_occupancy": lambda kernel: lab.kernel_occupancy(kernel, lab.find_gpu("H100")),
+    "sass": lab.sass,
+    "sass_mix": lab.sass_mix,
+    "sass_table": lambda kernel: str(lab.sass_table(kernel)),
+    "owners": lambda kernel: lab.owners(kernel).tolist(),
     "show": lambda kernel: str(sg.show(kernel)),
     "diff": lambda kernel: str(sg.diff(kernel, kernel)),
-    "recorded": lambda kernel: sg.recorded(kernel).points,
-    "find_variant": lambda kernel: sg.find_variant(kernel, "").expression,
-    "roofline.traffic": lambda kernel: sg.roofline.traffic(kernel, 128, 128, 128),
-    "waves.tile_share": lambda kernel: sg.waves.tile_share(kernel, 5, 7),
-    "draw.tiles": lambda kernel: sg.draw.tiles(kernel, 64, 64, 64).alt,
-    "draw.hierarchy": lambda kernel: sg.draw.hierarchy(kernel).alt,
+    "recorded": lambda kernel: lab.recorded(kernel).points,
+    "find_variant": lambda kernel: lab.find_variant(kernel, "").expression,
+    "roofline.traffic": lambda kernel: lab.roofline.traffic(kernel, 128, 128, 128),
+    "waves.tile_share": lambda kernel: lab.waves.tile_share(kernel, 5, 7),
+    "draw.tiles": lambda kernel: lab.draw.tiles(kernel, 64, 64, 64).alt,
+    "draw.hierarchy": lambda kernel: lab.draw.hierarchy(kernel).alt,
 }
 
 

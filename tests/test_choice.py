@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
-from sgemm_tutorial import ArgumentError, Kernel, choice, find, gpu, limits_of, operands
+from lab import limits_of
+from sgemm_tutorial import (
+    ArgumentError,
+    Kernel,
+    choice,
+    find,
+    gpu,
+    operands,
+)
 
 from .sources import floats, steady
 

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from sgemm_tutorial import LADDER, ArgumentError, CompileError, Kernel, cache, compiler, find, simulate
+from sgemm_tutorial import (
+    LADDER,
+    ArgumentError,
+    CompileError,
+    Kernel,
+    cache,
+    compiler,
+    find,
+    simulate,
+)
 from sgemm_tutorial.compiler import ARCHITECTURE
 
 from .sources import floats, line_of, probe

@@ -8,9 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sgemm_tutorial import CATALOGUE, ArgumentError, DeviceError, check, choice, find, gpu, matrices, suite
+from sgemm_tutorial import (
+    CATALOGUE,
+    ArgumentError,
+    DeviceError,
+    check,
+    choice,
+    find,
+    gpu,
+    matrices,
+    suite,
+)
 from sgemm_tutorial.correctness import cases, counted, excess
-from sgemm_tutorial.tools.mutants import instances
+from tools.mutants import instances
 
 U = 2.0**-24
 LARGEST = float(np.finfo(np.float32).max)

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 USE = """
 import numpy as np
+import lab
 import sgemm_tutorial as sg
 from sgemm_tutorial.__main__ import main
 
@@ -27,8 +28,8 @@ assert np.allclose(sg.find("03")(A, B), A @ B, atol=1e-4)
 assert sg.find("09").path.with_name("edges.cuh").is_file()
 for kernel in sg.CATALOGUE:
     assert kernel.build("compute_90").ptx
-assert sg.recorded().points
-assert sg.published.load()
+assert lab.recorded().points
+assert lab.published.load()
 print(sg.show("01"))
 assert main(["trace", "01", "--size", "32"]) == 0
 """

@@ -7,7 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, DeviceError, compiler, find, gpu, operands, simulate
+from sgemm_tutorial import (
+    ArgumentError,
+    DeviceError,
+    compiler,
+    find,
+    gpu,
+    operands,
+    simulate,
+)
 from sgemm_tutorial import operands as operands_module
 
 from .sources import floats

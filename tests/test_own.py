@@ -5,12 +5,20 @@ import re
 import numpy as np
 import pytest
 
+import lab
 import sgemm_tutorial as sg
-from sgemm_tutorial import CATALOGUE, ArgumentError, CompileError, SimulationFault, find, kernel_from
+from lab.records import files
+from lab.skeletons import skeleton
+from sgemm_tutorial import (
+    CATALOGUE,
+    ArgumentError,
+    CompileError,
+    SimulationFault,
+    find,
+    kernel_from,
+)
 from sgemm_tutorial.operands import imagined
 from sgemm_tutorial.own import CONTRACT, unfinished
-from sgemm_tutorial.records import files
-from sgemm_tutorial.skeletons import skeleton
 
 MINE = """\
 // Two rows of C per thread.
@@ -51,10 +59,10 @@ def test_a_file_is_a_kernel(mine):
     run = sg.simulate(kernel, A, B)
     assert np.array_equal(run.C, find("01")(A, B))
     assert "acc +=" in str(run) and run.total.flops >= 2 * 20 * 12 * 7
-    assert sg.resources(kernel).registers > 0 and "FFMA" in str(sg.sass_table(kernel))
-    assert sg.kernel_occupancy(kernel, sg.find_gpu("H100")).fraction > 0
-    assert sg.owners(kernel).shape == (16, 8)
-    assert sg.draw.tiles(kernel, 64, 64, 64).alt
+    assert lab.resources(kernel).registers > 0 and "FFMA" in str(lab.sass_table(kernel))
+    assert lab.kernel_occupancy(kernel, lab.find_gpu("H100")).fraction > 0
+    assert lab.owners(kernel).shape == (16, 8)
+    assert lab.draw.tiles(kernel, 64, 64, 64).alt
 
 
 def test_a_path_is_as_good_as_a_name_where_the_file_has_defaults(mine):
@@ -91,13 +99,13 @@ def test_nothing_recorded_of_other_code_is_shown(tmp_path):
     path.write_text(find("02").source.replace("acc += ", "acc += 1.0f * "))
     kernel = kernel_from(path, **find("02").parameters)
     with pytest.raises(ArgumentError, match="in ladder recorded of other code"):
-        sg.recorded(kernel)
+        lab.recorded(kernel)
     path.write_text("// a copy, in which nothing but words differ\n" + find("02").source)
     assert files.identity(kernel) == files.identity(find("02"))
-    assert sg.recorded(kernel).points == sg.recorded("02").points
+    assert lab.recorded(kernel).points == lab.recorded("02").points
     path.rename(tmp_path / "another.cu")
     with pytest.raises(ArgumentError, match="not in the recording ladder"):
-        sg.recorded(kernel_from(tmp_path / "another.cu", **find("02").parameters))
+        lab.recorded(kernel_from(tmp_path / "another.cu", **find("02").parameters))
 
 
 def test_a_wrong_access_is_named_by_line_block_and_thread(mine):

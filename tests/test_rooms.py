@@ -1,60 +1,59 @@
-"""The package's rooms: imports run downward only, in no circle, and a module's name means one thing."""
+"""The repository's rooms: imports run one way, in no circle; each root has a size budget and its front door."""
 
 import ast
+import subprocess
 import sys
 from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
-from sgemm_tutorial.paths import PACKAGE
+import pytest
 
-ALLOWED = {
-    "top": {"top", "simulator"},
-    "simulator": {"simulator"},
-    "model": {"model", "top", "simulator"},
-    "records": {"records", "top", "simulator", "model"},
-    "draw": {"draw", "top", "simulator", "model", "records"},
-    "measure": {"measure", "top", "simulator", "model", "records"},
-    "tools": {"tools", "measure", "draw", "records", "model", "top", "simulator"},
+ROOT = Path(__file__).resolve().parent.parent
+
+ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
+"""The roots, the lowest first: each may import those before it."""
+
+IN_LAB = ("lab", "model", "records", "draw", "measure")
+"""The lab's rooms: each may import those before it, but for `measure`, which draws nothing."""
+
+STATEMENTS = {"ptxsim": 3100, "sgemm_tutorial": 1700, "lab": 6800, "tools": 900}
+"""How many statements a root may have, docstrings left out. What is over this must earn its place, or go."""
+MODULES_MOST = {"sgemm_tutorial": 22}
+
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+    for root in ORDER
+    for path in (ROOT / root).rglob("*.py")
 }
-"""Which rooms a room may import from; modules of the package's top are a room too."""
-
-SIMULATOR_TAKES = {"errors", "hardware", "progress", "table"}
-"""Modules of the top that the simulator may import: none that knows a `Kernel`."""
-
-FRONT_DOORS = {"__init__", "__main__"}
-"""Modules of the top that are above all rooms."""
-
-MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
 
 
 def room(module):
-    """The folder, or "top"."""
-    return module.partition(".")[0] if "." in module else "top"
+    """A root; of the lab, the folder within it."""
+    root, *inside = module.split(".")
+    return inside[0] if root == "lab" and len(inside) > 1 else root
 
 
 def imported(name, tree):
-    """Yield the modules of the package that a module imports, wherever in it."""
+    """Yield the modules of the repository that a module imports, wherever in it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level:
-            base = name.split(".")[: -node.level] + (node.module or "").split(".")
-            base = ".".join(["sgemm_tutorial", *filter(None, base)])
-            found = [f"{base}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found = [f"{node.module}.{alias.name}" for alias in node.names]
+            base = name.split(".")[: -node.level] if node.level else []
+            base = ".".join(filter(None, [*base, node.module]))
+            found = [f"{base}.{alias.name}" for alias in node.names]
         else:
             continue
         for path in found:
-            package, _, inside = path.partition(".")
-            if package == "sgemm_tutorial":
-                yield _module(inside)
+            if path.partition(".")[0] in ORDER:
+                yield _module(path)
 
 
 def _module(path):
     """The module that a dotted path names, or a name in which it names."""
     above = path.rpartition(".")[0]
-    tried = (path, f"{path}.__init__".strip("."), above, f"{above}.__init__".strip("."))
+    tried = (path, f"{path}.__init__", above, f"{above}.__init__")
     return next(module for module in tried if module in MODULES)
 
 
@@ -64,24 +63,35 @@ IMPORTS = {name: set(imported(name, tree)) for name, tree in TREES.items()}
 
 def test_imports_are_seen():
     """That the rules below look at something: imports that are surely there."""
-    assert "errors" in IMPORTS["kernel"] and "simulator.machine" in IMPORTS["kernel"]
-    assert "model.roofline" in IMPORTS["__init__"] and "draw.__init__" in IMPORTS["__init__"]
-    tree = ast.parse(
-        "from ..kernel import Kernel\ndef f():\n    from .. import gpu\n    import sgemm_tutorial.tools.cost\n"
-    )
-    assert set(imported("model.sass", tree)) == {"kernel", "gpu", "tools.cost"}
+    assert "sgemm_tutorial.errors" in IMPORTS["sgemm_tutorial.kernel"]
+    assert "lab.draw.__init__" in IMPORTS["lab.__init__"]
+    text = "from ..paths import RESULTS\ndef f():\n    from sgemm_tutorial import gpu\n    import tools.readme\n"
+    assert set(imported("lab.model.sass", ast.parse(text))) == {"lab.paths", "sgemm_tutorial.gpu", "tools.readme"}
 
 
-def test_imports_run_downward():
+@pytest.mark.parametrize("root", ORDER)
+def test_imports_run_one_way(root):
+    below = ORDER[: ORDER.index(root) + 1]
+    wrong = [
+        f"{module} imports {other}"
+        for module, found in IMPORTS.items()
+        for other in found
+        if module.partition(".")[0] == root and other.partition(".")[0] not in below
+    ]
+    assert not wrong
+
+
+def test_the_labs_rooms_import_one_way():
+    """The front door and the command line stand above the rooms."""
     wrong = []
     for module, found in IMPORTS.items():
-        if module in FRONT_DOORS:
+        if module in ("lab.__init__", "lab.__main__") or not module.startswith("lab."):
             continue
         for other in found:
-            fine = room(other) in ALLOWED[room(module)] and other not in FRONT_DOORS
-            if room(module) == "simulator" and room(other) == "top":
-                fine = other in SIMULATOR_TAKES
-            if not fine:
+            if not other.startswith("lab."):
+                continue
+            here, there = IN_LAB.index(room(module)), IN_LAB.index(room(other))
+            if there > here or {room(module), room(other)} == {"measure", "draw"} or other == "lab.__init__":
                 wrong.append(f"{module} imports {other}")
     assert not wrong
 
@@ -107,7 +117,40 @@ def test_a_modules_name_means_one_thing():
     """Rooms share a name only for one subject: what predicts it, measures it, has recorded it and tends the record."""
     rooms = defaultdict(set)
     for module in MODULES:
-        rooms[module.rpartition(".")[2]].add(room(module))
+        if module not in ("ptxsim.errors", "ptxsim.paths", "lab.paths"):  # each root's own
+            rooms[module.rpartition(".")[2]].add(room(module))
     assert not {stem for stem in rooms if stem in sys.stdlib_module_names}
     shared = {stem: found for stem, found in rooms.items() if len(found) > 1 and not stem.startswith("__")}
     assert not {stem: found for stem, found in shared.items() if not found <= {"model", "measure", "records", "tools"}}
+
+
+def statements(tree):
+    """Count statements, docstrings left out."""
+    return sum(
+        isinstance(node, ast.stmt)
+        and not (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        )
+        for node in ast.walk(tree)
+    )
+
+
+@pytest.mark.parametrize("root", ORDER)
+def test_each_root_keeps_its_budget(root):
+    mine = {module: statements(tree) for module, tree in TREES.items() if module.partition(".")[0] == root}
+    assert sum(mine.values()) <= STATEMENTS[root], sorted(mine.items(), key=lambda of: -of[1])
+    assert len(mine) <= MODULES_MOST.get(root, len(mine))
+
+
+@pytest.mark.parametrize(
+    ("module", "without"),
+    [
+        ("ptxsim", ("cupy", "cuda", "sgemm_tutorial", "lab", "tools", "matplotlib")),
+        ("sgemm_tutorial", ("lab", "tools", "matplotlib")),
+        ("lab", ("tools",)),
+    ],
+)
+def test_importing_a_root_brings_none_that_is_above(module, without):
+    code = f"import sys, {module}; print(sorted({{name.partition('.')[0] for name in sys.modules}} & {set(without)!r}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

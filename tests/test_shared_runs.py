@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
+from ptxsim.machine import Machine
 from sgemm_tutorial import SimulationFault, check, find, matrices, simulate
-from sgemm_tutorial.simulator.machine import Machine
 
 from . import shared_runs
 from .sources import floats, probe

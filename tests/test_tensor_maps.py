@@ -7,10 +7,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from ptxsim.tensor_map import TensorMap
 from sgemm_tutorial import ArgumentError, DeviceError, gpu
 from sgemm_tutorial.compiler import Instance
 from sgemm_tutorial.operands import Division
-from sgemm_tutorial.simulator.tensor_map import TensorMap
 from sgemm_tutorial.tensor_maps import ENCODED, encode
 
 

@@ -7,7 +7,14 @@ import types
 import numpy as np
 import pytest
 
-from sgemm_tutorial import choice, find, gpu, operands, paths, tuned
+from sgemm_tutorial import (
+    choice,
+    find,
+    gpu,
+    operands,
+    paths,
+    tuned,
+)
 from sgemm_tutorial.tuned import Way
 
 AUTOTUNED = find("12")

@@ -9,7 +9,17 @@ import cupy
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, Kernel, check, cublas, find, gpu, matrices, operands, suite
+from sgemm_tutorial import (
+    ArgumentError,
+    Kernel,
+    check,
+    cublas,
+    find,
+    gpu,
+    matrices,
+    operands,
+    suite,
+)
 from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.operands import BF16, FP16, FP32, FP64
 

@@ -10,8 +10,9 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import pytest
 
+import lab
 import sgemm_tutorial as sg
-from sgemm_tutorial.tools import audit, browsers
+from tools import audit, browsers
 
 # What a browser fetches to show a page, by element: anything named here must come with the book.
 FETCHED = {
@@ -447,19 +448,19 @@ def test_the_calculator_of_the_page_is_that_of_the_package(seen, book):
     data = carried(book, page, player)
     names, gpus = (control["values"] for control in data["controls"][:2])
     assert names[1:] == [kernel.name for kernel in sg.CATALOGUE]
-    assert gpus == [gpu.name for gpu in sg.hardware.GPUS]
+    assert gpus == [gpu.name for gpu in lab.hardware.GPUS]
     fitting = 0
     for i, kernel in enumerate(sg.CATALOGUE, 1):
-        for j, gpu in enumerate(sg.hardware.GPUS):
+        for j, gpu in enumerate(lab.hardware.GPUS):
             found = states[f"preset {i},{j}"]
             at = found["state"]
             try:
-                fit = sg.kernel_occupancy(kernel, gpu)
+                fit = lab.kernel_occupancy(kernel, gpu)
             except sg.ArgumentError:
                 assert at[:2] == [0, j], (kernel.name, gpu.name)
                 continue
             fitting += 1
-            used = sg.resources(kernel, gpu.architecture)
+            used = lab.resources(kernel, gpu.architecture)
             amounts = [data["computed"]["data"][name][at[2 + k]] for k, name in enumerate(AMOUNTS)]
             assert (at[:2], amounts) == ([i, j], [kernel.threads, used.registers, used.shared_bytes])
             limits, places = found["said"]

@@ -8,7 +8,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
-from sgemm_tutorial.records import cards
+from lab.records import cards
 
 from .. import heap
 from .test_notebooks import NOTEBOOKS, RAISES

@@ -108,7 +108,7 @@ def test_exercises_are_graded(path):
     assert all(re.fullmatch("★{1,3}", grade) for grade in grades), grades
     assert grades or not path.stem[:2].isdigit()
     if path.stem[:2] in {kernel.name[:2] for kernel in CATALOGUE}:
-        assert f"python -m sgemm_tutorial new {path.stem[:2]} " in exercises
+        assert f"python -m lab new {path.stem[:2]} " in exercises
 
 
 def test_names_no_place_on_a_machine(path):

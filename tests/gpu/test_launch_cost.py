@@ -2,9 +2,9 @@
 
 import pytest
 
+from lab.measure import launch_cost
+from lab.records.launch_cost import WAYS
 from sgemm_tutorial import gpu
-from sgemm_tutorial.measure import launch_cost
-from sgemm_tutorial.records.launch_cost import WAYS
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
 

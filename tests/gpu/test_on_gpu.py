@@ -10,12 +10,24 @@ import cupy
 import numpy as np
 import pytest
 
-from sgemm_tutorial import CATALOGUE, LADDER, RESULTS, TutorialError, check, cublas, find, gpu, operands, suite, timing
+from lab import RESULTS
+from lab.measure.bench import BenchError, bench
+from lab.records import timings
+from lab.records.provenance import provenance
+from lab.variants import IN_BF16, STEP_IN_FP64, STEPS
+from sgemm_tutorial import (
+    CATALOGUE,
+    LADDER,
+    TutorialError,
+    check,
+    cublas,
+    find,
+    gpu,
+    operands,
+    suite,
+    timing,
+)
 from sgemm_tutorial.correctness import excess
-from sgemm_tutorial.measure.bench import BenchError, bench
-from sgemm_tutorial.records import timings
-from sgemm_tutorial.records.provenance import provenance
-from sgemm_tutorial.variants import IN_BF16, STEP_IN_FP64, STEPS
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
 each_kernel = pytest.mark.parametrize("kernel", [*CATALOGUE, *IN_BF16], ids=lambda kernel: kernel.expression)
@@ -270,7 +282,7 @@ def test_a_gpu_lost_in_the_middle_keeps_what_was_measured(tmp_path):
     code = f"""
 import dataclasses, pathlib
 from sgemm_tutorial import find
-from sgemm_tutorial.measure.bench import BenchError, bench
+from lab.measure.bench import BenchError, bench
 wrong = dataclasses.replace(find("02"), folder=pathlib.Path({str(tmp_path)!r}))
 try:
     bench([find("01"), wrong], 64, path={str(tmp_path / "r.json")!r}, progress=False)
@@ -289,6 +301,6 @@ def test_a_wrong_kernel_is_not_timed(tmp_path):
 
 def test_the_compilers_log_is_there_a_second_time():
     """NVRTC caches on disk where there is a driver, and a cached program has no log to read registers from."""
-    code = "import sgemm_tutorial as sg; assert sg.resources(sg.LADDER[0]).registers > 0"
+    code = "import sgemm_tutorial as sg; assert lab.resources(sg.LADDER[0]).registers > 0"
     for _ in range(2):
         subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

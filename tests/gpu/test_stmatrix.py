@@ -6,7 +6,7 @@ import pytest
 
 from sgemm_tutorial import gpu
 
-from ..simulator.test_mma import ldmatrix, stmatrix
+from ..ptxsim.test_mma import ldmatrix, stmatrix
 from ..sources import probe, run_bits
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")

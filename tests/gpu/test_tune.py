@@ -6,12 +6,13 @@ import cupy
 import numpy as np
 import pytest
 
-from sgemm_tutorial import choice, cublaslt, find, gpu, operands, tuned
+from lab import cublaslt
+from lab.measure import sweep
+from lab.measure import tune as module
+from lab.measure.tune import Search
+from lab.records.provenance import provenance
+from sgemm_tutorial import choice, find, gpu, operands, tuned
 from sgemm_tutorial.correctness import excess
-from sgemm_tutorial.measure import sweep
-from sgemm_tutorial.measure import tune as module
-from sgemm_tutorial.measure.tune import Search
-from sgemm_tutorial.records.provenance import provenance
 
 from ..sources import floats
 

@@ -4,7 +4,8 @@ import cupy
 import numpy as np
 import pytest
 
-from sgemm_tutorial import DeviceError, cublas, find, gpu, matrices, several
+from lab import several
+from sgemm_tutorial import DeviceError, cublas, find, gpu, matrices
 from sgemm_tutorial.correctness import excess
 
 from ..sources import floats

@@ -9,10 +9,20 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, SimulationFault, check, choice, find, operands, resources, simulate, suite
-from sgemm_tutorial.simulator import machine
-from sgemm_tutorial.simulator.batch import Batch
-from sgemm_tutorial.tools import compiled
+from lab import resources
+from ptxsim import machine
+from ptxsim.batch import Batch
+from sgemm_tutorial import (
+    ArgumentError,
+    SimulationFault,
+    check,
+    choice,
+    find,
+    operands,
+    simulate,
+    suite,
+)
+from tools import compiled
 
 from ..sources import floats
 from .test_spills import ARCHITECTURES

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, find, sass, simulate, suite
-from sgemm_tutorial.measure.accuracy import error
+from lab import sass
+from lab.measure.accuracy import error
+from lab.variants import IN_BF16
+from sgemm_tutorial import ArgumentError, find, simulate, suite
 from sgemm_tutorial.operands import BF16, imagined
-from sgemm_tutorial.variants import IN_BF16
 
 from .test_half_kernels import SHAPES, drawn
 from .test_mma_kernels import either_way

@@ -8,11 +8,12 @@ import functools
 import numpy as np
 import pytest
 
-from sgemm_tutorial import SimulationFault, find, resources, sass
+from lab import resources, sass
+from ptxsim.counting import Counts
+from ptxsim.fma import fma32
+from ptxsim.tensor import accumulation_bound, multiply_accumulate
+from sgemm_tutorial import SimulationFault, find
 from sgemm_tutorial.operands import FP16
-from sgemm_tutorial.simulator.counting import Counts
-from sgemm_tutorial.simulator.fma import fma32
-from sgemm_tutorial.simulator.tensor import accumulation_bound, multiply_accumulate
 
 from ..sources import execute, probe
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, SimulationFault, find, operands, resources, simulate
+from lab import resources
+from sgemm_tutorial import ArgumentError, SimulationFault, find, operands, simulate
 from sgemm_tutorial.hopper import WIDTHS, addressable
 from sgemm_tutorial.operands import FP16
 

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from sgemm_tutorial import check, find, resources, simulate
+from lab import resources
+from lab.variants import BIG_PARTS_ALONE, ONE_ACCUMULATOR
+from ptxsim.fma import fma32
+from sgemm_tutorial import check, find, simulate
 from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.operands import FP32, SPLIT
-from sgemm_tutorial.simulator.fma import fma32
-from sgemm_tutorial.variants import BIG_PARTS_ALONE, ONE_ACCUMULATOR
 
 from .test_half_kernels import SHAPES, drawn, expected, product, sums
 from .test_spills import ARCHITECTURES

@@ -7,12 +7,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, check, find, published, resources, sass, sass_mix, simulate, suite
+from lab import published, resources, sass, sass_mix
+from lab.measure import sanitizer
+from lab.variants import STEP_IN_FP64, STEPS
+from sgemm_tutorial import ArgumentError, check, find, simulate, suite
 from sgemm_tutorial.compiler import PTX_ALONE
 from sgemm_tutorial.correctness import counted
-from sgemm_tutorial.measure import sanitizer
-from sgemm_tutorial.tools.mutants import ROWS
-from sgemm_tutorial.variants import STEP_IN_FP64, STEPS
+from tools.mutants import ROWS
 
 from ..sources import floats
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sgemm_tutorial import CATALOGUE, ArgumentError, limits_of, resources
+from lab import limits_of, resources
+from sgemm_tutorial import CATALOGUE, ArgumentError
 
 ARCHITECTURES = {
     "sm_75": (7, 5),

@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, SimulationFault, check, find, operands, resources, simulate
+from lab import resources
+from lab.variants import COLUMNS_IN_ORDER, ONE_ACCUMULATOR_ON_HOPPER
+from ptxsim.tensor import multiply_accumulate
+from sgemm_tutorial import (
+    ArgumentError,
+    SimulationFault,
+    check,
+    find,
+    operands,
+    simulate,
+)
 from sgemm_tutorial.operands import SPLIT
-from sgemm_tutorial.simulator.tensor import multiply_accumulate
-from sgemm_tutorial.variants import COLUMNS_IN_ORDER, ONE_ACCUMULATOR_ON_HOPPER
 
 from .test_mma_kernels import floats
 

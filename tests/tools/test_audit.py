@@ -2,7 +2,7 @@
 
 import pytest
 
-from sgemm_tutorial.tools import audit, browsers
+from tools import audit, browsers
 
 NAMES = [f"{name}.html" for name in "abcde"]
 

@@ -4,9 +4,11 @@ import dataclasses
 
 import pytest
 
-from sgemm_tutorial import compiler, find, resources, sass_mix, sass_table
-from sgemm_tutorial.model import resources as model
-from sgemm_tutorial.tools import compiled
+from lab import resources, sass_mix, sass_table
+from lab.model import resources as model
+from lab.records import compiled as records
+from sgemm_tutorial import compiler, find
+from tools import compiled
 
 RECORDED = compiled.load()
 NAIVE = find("01")
@@ -53,7 +55,7 @@ def recording(tmp_path, monkeypatch):
     digest = compiler.digest(NAIVE.instance, "sm_90")
     mix = {"kernel": {"FFMA": 9}, "loop": {"FFMA": 8}}
     recorded = {digest: compiler.Compiled(digest, figures, mix, "Nowhere.")}
-    monkeypatch.setattr(compiler, "_recorded", lambda: recorded)
+    monkeypatch.setattr(compiler, "known", lambda: recorded)
     return figures
 
 
@@ -91,7 +93,7 @@ def test_recording_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
             RECORDED[compiled.name_of(NAIVE, "sm_90")], digest=compiler.digest(kernel.instance, architecture)
         )
 
-    monkeypatch.setattr(compiler, "RECORD", tmp_path / "compiled.json")
+    monkeypatch.setattr(records, "RECORD", tmp_path / "compiled.json")
     monkeypatch.setattr(compiled, "plan", lambda: plan)
     monkeypatch.setattr(compiled, "compiled", interrupted)
     with pytest.raises(KeyboardInterrupt):

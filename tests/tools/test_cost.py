@@ -5,10 +5,10 @@ from itertools import pairwise
 import pytest
 
 import sgemm_tutorial as sg
-from sgemm_tutorial.records import cards, files
-from sgemm_tutorial.records import cost as recorded
-from sgemm_tutorial.records.cost import Cost, File
-from sgemm_tutorial.tools import cost
+from lab.records import cards, files
+from lab.records import cost as recorded
+from lab.records.cost import Cost, File
+from tools import cost
 
 
 def test_the_suites_times_are_added_by_file(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from sgemm_tutorial import gpu
-from sgemm_tutorial.tools import live
+from tools import live
 
 
 def notebook(*sources, live_output=None):
@@ -108,7 +108,7 @@ def test_ctrl_c_leaves_the_notebook_in_progress_and_keeps_those_before(written):
     good = written("a.ipynb", "1 + 1")
     slow = written("b.ipynb", "open('started', 'w').close()\nimport time\ntime.sleep(60)")
     before = slow.read_bytes()
-    command = [sys.executable, "-m", "sgemm_tutorial.tools.live", "--keep-live", str(good), str(slow)]
+    command = [sys.executable, "-m", "tools.live", "--keep-live", str(good), str(slow)]
 
     def heed():  # even where the tests themselves run in the background, to which shells make Ctrl-C nothing
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -9,11 +9,11 @@ from collections import defaultdict
 
 import pytest
 
+from lab.records import files
 from sgemm_tutorial import CATALOGUE, Kernel, find
-from sgemm_tutorial.records import files
-from sgemm_tutorial.tools import mutants as mutations
-from sgemm_tutorial.tools import sampling
-from sgemm_tutorial.tools.mutants import (
+from tools import mutants as mutations
+from tools import sampling
+from tools.mutants import (
     EQUIVALENT,
     KERNELS,
     LIMIT,

@@ -24,7 +24,7 @@ def built(tmp_path, monkeypatch):
         monkeypatch.setenv("REPOSITORY", address)
         out = tmp_path / ("with" if address else "without")
         overrides = {
-            "extensions": ["myst_nb", "sphinx_book_theme", "sgemm_tutorial.tools.pages"],
+            "extensions": ["myst_nb", "sphinx_book_theme", "tools.pages"],
             "html_theme": "sphinx_book_theme",
             "html_theme_options": {},
             "nb_execution_mode": "off",

@@ -6,13 +6,14 @@ import shlex
 
 import pytest
 
-from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError, climb, recorded
-from sgemm_tutorial.__main__ import _parser
+from lab import climb, recorded
+from lab.__main__ import _parser
+from lab.records import timings
+from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError
 from sgemm_tutorial.catalogue import CHOOSING
-from sgemm_tutorial.records import timings
-from sgemm_tutorial.tools import readme
+from tools import readme
 
-STALE = "stale: run python -m sgemm_tutorial.tools.readme"
+STALE = "stale: run python -m tools.readme"
 TEXT = readme.README.read_text(encoding="utf-8")
 OTHERS = timings.load(readme.OTHERS)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sgemm_tutorial.tools.terms import BOOK, GLOSSARY, linked, pages, terms
+from tools.terms import BOOK, GLOSSARY, linked, pages, terms
 
 KNOWN = terms("""
 ```{glossary}
@@ -59,7 +59,7 @@ def test_a_page_is_all_its_cells():
 @pytest.mark.parametrize("page", list(pages(sorted(BOOK.glob("*.ipynb")))), ids=lambda page: page[0].stem)
 def test_pages_are_linked(page):
     _, _, corrections = page
-    assert not corrections, "python -m sgemm_tutorial.tools.terms links them"
+    assert not corrections, "python -m tools.terms links them"
 
 
 def test_the_glossary_has_terms():

@@ -1,0 +1,143 @@
+"""A picture of who works when: which block multiplies which part of which tile, on which multiprocessor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.simulation import Run
+
+from ..accesses import WORD
+from .charts import COLOURS
+from .figure import (
+    INK,
+    LINE,
+    MARGIN,
+    SMALL,
+    WIDTH,
+    Figure,
+    Page,
+    room,
+)
+
+ROW, PITCH = 24, 30  # height of a bar, and from one bar to the next
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one block does of one tile.
+
+    Attributes
+    ----------
+    block : int
+    row, column : int
+        Which tile, counted in tiles.
+    begin, end : int
+        The multiply steps that it does of it, from this one to before that one.
+    writes : bool
+        Whether this block writes the tile of C.
+    """
+
+    block: int
+    row: int
+    column: int
+    begin: int
+    end: int
+    writes: bool
+
+
+def parts(run: Run) -> list[Part]:
+    """Return what each traced block of a simulated run did, in the order in which it did it.
+
+    It is read off the accesses: the rows of A, the columns of B and the k of both that a block fetched, and the tiles
+    of C that it wrote.
+
+    Raises
+    ------
+    ArgumentError
+        There is no tile of A and B in the trace, or K is no multiple of BK, so that steps cannot be told apart.
+    """
+    of, (_, N) = run.kernel.parameters, run.C.shape
+    if run.K % of["BK"]:
+        raise ArgumentError("run", f"K = {run.K}", f"a multiple of BK, {of['BK']}")
+    fetched: dict[int, dict[str, list[tuple[int, int]]]] = {}
+    written: set[tuple[int, int, int]] = set()
+    for access in run.trace:
+        element = access.offsets // WORD
+        if access.array == "C" and access.kind == "store":
+            rows, columns = element // N // of["BM"], element % N // of["BN"]
+            written |= {(access.block, *tile) for tile in zip(rows.tolist(), columns.tolist(), strict=True)}
+        elif access.array in ("A", "B") and access.space == "global":
+            rows, columns = np.divmod(element, run.K if access.array == "A" else N)
+            tile, k = (rows // of["BM"], columns) if access.array == "A" else (columns // of["BN"], rows)
+            seen = fetched.setdefault(access.block, {"A": [], "B": []})[access.array]
+            step = int(tile[0]), int(k[0]) // of["BK"]
+            if seen[-1:] != [step]:
+                seen.append(step)
+    if not fetched:
+        raise ArgumentError("run", "a trace without accesses to A and B", "blocks to trace")
+    found = []
+    for block, seen in sorted(fetched.items()):
+        steps = [(row, column, k) for (row, k), (column, _) in zip(seen["A"], seen["B"], strict=True)]
+        for (row, column), group in groupby(steps, key=lambda step: step[:2]):
+            ks = [k for *_, k in group]
+            found.append(Part(block, row, column, ks[0], ks[-1] + 1, (block, row, column) in written))
+    return found
+
+
+def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int = 0) -> Figure:
+    """Draw what each multiprocessor does in turn, if it takes a block at a time and every step takes as long.
+
+    Blocks go to the multiprocessors in order, each to the one that is free first. Tiles are numbered in the order of
+    the blocks; a part of a tile that another block completes is pale.
+
+    Parameters
+    ----------
+    found : sequence of Part
+    multiprocessors : int
+    title : str
+    steps : int
+        Steps that there is room for; as many as it takes unless given.
+
+    Raises
+    ------
+    ArgumentError
+        There is no part, or no multiprocessor.
+    """
+    if not found or multiprocessors < 1:
+        raise ArgumentError("found, multiprocessors", f"{len(found)}, {multiprocessors}", "at least one of each")
+    free, bars = [0] * multiprocessors, []
+    for _, group in groupby(found, key=lambda part: part.block):
+        place = free.index(min(free))
+        for part in group:
+            bars.append((place, free[place], part))
+            free[place] += part.end - part.begin
+    tiles = {tile: i for i, tile in enumerate(dict.fromkeys((part.row, part.column) for part in found))}
+    longest, work = max(free), sum(part.end - part.begin for part in found)
+    used = work / (longest * multiprocessors)
+    left, top = MARGIN + room("SM 00", SMALL) + 8, 2 * LINE + 8
+    scale = (WIDTH - MARGIN - left) / max(longest, steps)
+    bottom = top + multiprocessors * PITCH
+    sheet = Page(bottom + 2 * LINE, title=title)
+    for place in range(multiprocessors):
+        sheet.text(left - 8, top + place * PITCH + 17, f"SM {place}", SMALL, "right")
+    for place, start, part in bars:
+        x, y, width = left + start * scale, top + place * PITCH, (part.end - part.begin) * scale
+        colour, number = COLOURS[tiles[part.row, part.column] % 4], tiles[part.row, part.column]
+        sheet.boxes([(x + 1, y, width - 2, ROW)], (colour, 0.45 if part.writes else 0.2), edgecolor=colour)
+        texts = (f"{number}: {part.begin}–{part.end - 1}", str(number), "")
+        fitting = next(text for text in texts if room(text, SMALL) <= width)
+        sheet.text(x + width / 2, y + 17, fitting, SMALL, "center")
+    sheet.lines([[(left, top - 6), (left, bottom - 2)]], INK)
+    note = f"Tile: steps. Pale: another block completes the tile. {longest} steps, {used:.0%} of the SMs' time used."
+    sheet.text(MARGIN, bottom + LINE, note, SMALL)
+    each = (
+        f"SM {place}: "
+        + ", ".join(f"tile {tiles[p.row, p.column]} steps {p.begin} to {p.end - 1}" for at, _, p in bars if at == place)
+        for place in range(multiprocessors)
+    )
+    return sheet.finish(f"{title}: who multiplies what, in turn. {'; '.join(each)}. {note}")

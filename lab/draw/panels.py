@@ -1,0 +1,117 @@
+"""A player: with which panel of B each of some GPUs multiplies, and which one comes meanwhile."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sgemm_tutorial.operands import FP32
+
+from ..several import Step, spread, steps
+from .charts import COLOURS
+from .figure import (
+    INK,
+    LINE,
+    MARGIN,
+    SMALL,
+    Box,
+    Figure,
+    Page,
+)
+from .maps import Matrix
+from .player import WIDTH, Control, Layer, Player
+
+GPUS = 4
+SIDE = 12
+"""Rows and columns of the matrices, which stand for any."""
+CELL = 20.0  # pixels
+BELOW = LINE + 10 + SIDE * CELL + 2 * LINE
+"""Where A and C begin, in line with each other."""
+A, B, C = (Matrix(SIDE, SIDE, MARGIN, y, CELL) for y in (BELOW, LINE + 10, BELOW))
+"""A stands on the left, below the notes, and B above C on the right."""
+HEIGHT = BELOW + SIDE * CELL + MARGIN
+WAYS = {"ahead": "of rows", "columns": "of columns"}
+
+
+def panels(name: str) -> Player:
+    """Draw what four GPUs multiply and fetch, step by step, with panels of B's rows or of its columns.
+
+    Who does what is read off `several.steps`.
+
+    Parameters
+    ----------
+    name : str
+        Of the player.
+    """
+    grounds, scenes = ([{}, {}] for _ in range(2))
+    for chosen, way in enumerate(WAYS):
+        parts = spread(*np.zeros((2, SIDE, SIDE), np.float32), None, GPUS, way, FP32)
+        order = [steps(parts, number, way) for number in range(GPUS)]
+        for side, figure in enumerate(_ground(way)):
+            grounds[side][(chosen,)] = figure
+        for now in range(GPUS + 1):
+            for side, figure in enumerate(_scene(way, order, now)):
+                scenes[side][chosen, now] = figure
+    moments = [f"{now + 1} of {GPUS}" for now in range(GPUS)] + ["done"]
+    controls = [Control("Panels", list(WAYS.values())), Control("Step", moments, "step")]
+    title = f"What {GPUS} GPUs multiply and fetch, step by step"
+    return Player(name, title, controls, [[Layer([0], grounds[i]), Layer([0, 1], scenes[i])] for i in range(2)])
+
+
+def _block(matrix: Matrix, across: int | None, down: int | None) -> Box:
+    """Return the rectangle of a band, a panel or a block: None stands for all rows, or for all columns."""
+    side = SIDE // GPUS
+    row, height = (0, SIDE) if down is None else (down * side, side)
+    column, width = (0, SIDE) if across is None else (across * side, side)
+    return matrix.box(row, column, height, width)
+
+
+def _panel(way: str, number: int) -> Box:
+    return _block(B, *((number, None) if way == "columns" else (None, number)))
+
+
+def _ground(way: str) -> tuple[Figure, Figure]:
+    """Draw who has what to begin with."""
+    left, right = (Page(HEIGHT, WIDTH) for _ in range(2))
+    for number, colour in enumerate(COLOURS[:GPUS]):
+        left.boxes([_block(A, None, number)], (colour, 0.15), edgecolor=colour)
+        right.boxes([_block(C, None, number), _panel(way, number)], (colour, 0.15), edgecolor=colour)
+    for sheet, name, matrix in ((left, "A", A), (right, "B", B), (right, "C", C)):
+        x, y, *_ = matrix.whole
+        sheet.boxes([matrix.whole], edgecolor=INK)
+        sheet.text(x, y - 8, name)
+    has = f"{GPUS} GPUs have a band of rows of"
+    return left.finish(f"{has} A each."), right.finish(f"{has} C and a panel {WAYS[way]} of B each.")
+
+
+def _scene(way: str, order: list[list[Step]], now: int) -> tuple[Figure, Figure]:
+    """Draw what is multiplied and what comes in one step; after the last, what has been made."""
+    left, right = (Page(HEIGHT, WIDTH) for _ in range(2))
+    by_columns, notes, arrows = way == "columns", [], []
+    for number, (colour, own) in enumerate(zip(COLOURS, order, strict=False)):
+        left.boxes([(MARGIN, (number + 1) * LINE - 12, 14, 14)], (colour, 0.75))
+        done = [_block(C, step.panel if by_columns else None, number) for step in own[:now]]
+        right.boxes(done, (colour, 0.25))
+        if now == GPUS:
+            notes.append(f"GPU {number} has its band of C")
+            continue
+        q = own[now].panel
+        left.boxes([_block(A, None if by_columns else q, number)], (colour, 0.75))
+        right.boxes([_panel(way, q), _block(C, q if by_columns else None, number)], (colour, 0.75))
+        note = f"GPU {number}: {_named(way, number, q)}"
+        if now + 1 < GPUS:
+            coming = own[now + 1].panel
+            x, y, width, height = _panel(way, coming)
+            right.text(x + width / 2, y + height / 2 + 5, f"→ {number}", SMALL, "center")
+            note += f"; panel {coming} comes"
+            arrows.append(f"panel {coming} goes to GPU {number}")
+        notes.append(note)
+    for number, note in enumerate(notes):
+        left.text(MARGIN + 22, (number + 1) * LINE, note, SMALL)
+    return left.finish(". ".join(notes) + "."), right.finish("; ".join(arrows))
+
+
+def _named(way: str, number: int, panel: int) -> str:
+    """Say which product it is."""
+    if way == "columns":
+        return f"C{number}{panel} is A{number} B{panel}"
+    return f"C{number} gets A{number}{panel} B{panel}"

@@ -1,0 +1,12 @@
+"""Where the recordings are: in the checkout, or within the package where a wheel has put them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sgemm_tutorial.paths import folder
+
+RESULTS = folder(Path(__file__), "results", "book/results")
+"""The folder of recordings, in which each card has one of its own."""
+ROOT = RESULTS.parent.parent
+"""The checkout, where there is one."""

@@ -1,0 +1,94 @@
+"""Recorded checks on a GPU: checksums of results, random problems, compute-sanitizer, and CUDA's own occupancy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sgemm_tutorial.kernel import Kernel
+
+from . import files
+from .files import Measured, Recording
+
+
+@dataclass(frozen=True)
+class Checksum(Measured):
+    """The SHA-256 of the bytes of C, in one of the cases of `measure.checksums`."""
+
+    case: int
+    sha256: str
+
+    PROBLEM = ("case",)
+
+
+@dataclass(frozen=True)
+class Fit(Measured):
+    """How many blocks of a kernel fit on a multiprocessor, by CUDA's own count."""
+
+    blocks_per_sm: int
+
+
+@dataclass(frozen=True)
+class Fuzzed(Measured):
+    """What came of a kernel's random problems.
+
+    Attributes
+    ----------
+    problems, aligned, failures : int
+        How many there were; of these, with all rows beginning at multiples of 16 bytes; and how many went wrong.
+    worst_error_over_bound : float or None
+        None where it is infinite or NaN.
+    """
+
+    problems: int
+    aligned: int
+    failures: int
+    worst_error_over_bound: float | None
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the kernel, if anything."""
+        return f"{self.kernel} {self.label}: {self.failures} of {self.problems} problems" * bool(self.failures)
+
+
+@dataclass(frozen=True)
+class Sanitized(Measured):
+    """What one of compute-sanitizer's tools found in a kernel.
+
+    Attributes
+    ----------
+    tool : str
+    launches, errors : int
+    broken : bool
+        Whether the kernel is broken on purpose, so that the tool must find something in it.
+    """
+
+    tool: str
+    launches: int
+    errors: int
+    broken: bool
+
+    PROBLEM = ("tool", "broken")
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the kernel, or with the tool, if anything."""
+        what = f"{self.tool} of {self.kernel} {self.label}"
+        if self.broken:
+            return "" if self.errors else f"{what}: not noticed"
+        return "" if self.launches and not self.errors else f"{what}: {self.errors} errors, {self.launches} launches"
+
+
+def checksum(kernel: Kernel, case: int) -> str:
+    """Return the checksum that a GPU gave of a kernel's result in a case.
+
+    Raises
+    ------
+    ArgumentError
+        It is not recorded, or of other code.
+    """
+    return files.point("checksums", Checksum, kernel, case).sha256
+
+
+def load(name: str, point: type[Measured]) -> Recording:
+    """Read one of these recordings, whose points are of that type."""
+    return files.load(name, Recording[point])

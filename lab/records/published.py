@@ -1,0 +1,176 @@
+"""What others have published of their kernels, on their GPUs: ``book/results/published-results.csv``.
+
+The figures are copied as they stand in the sources, contradictions and all. Which rung of ours a kernel of theirs
+corresponds to is our reading of its code or its description.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sgemm_tutorial.catalogue import LADDER
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.table import Table
+
+from ..paths import RESULTS
+from . import cards
+from .timings import Record, recorded
+
+FILE = RESULTS / "published-results.csv"
+SIZE = 4096
+CUBLAS = "cuBLAS"
+OURS = "this book"
+
+BOEHM = {
+    "1: Naive": "01",
+    "2: GMEM Coalescing": "02",
+    "3: SMEM Caching": "03",
+    "4: 1D Blocktiling": "04",
+    "5: 2D Blocktiling": "05",
+    "6: Vectorized Mem Access": "07",
+    "10: Warptiling": "09",
+}
+RUNGS = {
+    "junstar92": {
+        "Naive SGEMM": "02",
+        "SMEM SGEMM": "03",
+        "1D BlockTile SGEMM": "04",
+        "2D BlockTile SGEMM": "05",
+        "Vectorize SGEMM": "07",
+        "Warptiling SGEMM": "09",
+    },
+    "optimization-procedure": {
+        "Naive": "02",
+        "Tiling": "03",
+        "1D thread-tiling": "04",
+        "2D thread-tiling": "05",
+        "Vectorized Mem Access": "07",
+    },
+    "vantaa89": {"Naive": "01", "Block Tiling": "03", "Thread Tiling": "04", "2D Thread Tiling": "05"},
+    "siboehm": BOEHM,
+    "siboehm code, measured on H100": BOEHM,
+}
+"""By source, its kernels' names and the numbers of the rungs that do the same."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One published figure.
+
+    Attributes
+    ----------
+    source, gpu : str
+        Who published it, and of which GPU.
+    table : str
+        "ladder", one size, or "sweep", many.
+    kernel : str
+        As the source names it.
+    size : int
+        M = N = K.
+    ms : float or None
+        Milliseconds, where the source gives them.
+    gflops : float or None
+        The rate in the source's own "GFLOP/s", which need not be 10⁹ FLOP per second.
+    """
+
+    source: str
+    gpu: str
+    table: str
+    kernel: str
+    size: int
+    ms: float | None
+    gflops: float | None
+
+    def of(self, other: Result) -> float:
+        """Speed as a fraction of another's: by times, or by rates of one source where there is no time."""
+        if self.ms is not None and other.ms is not None:
+            return other.ms / self.ms
+        return self.gflops / other.gflops
+
+
+def load(path: Path = FILE) -> list[Result]:
+    """Read all figures, in the file's order.
+
+    Raises
+    ------
+    ArgumentError
+        The file is missing or malformed.
+    """
+
+    def number(text: str) -> float | None:
+        return float(text) if text else None
+
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return [
+                Result(
+                    row["source"],
+                    row["gpu"],
+                    row["table"],
+                    row["kernel"],
+                    int(row["size_mnk"]),
+                    number(row["time_ms"]),
+                    number(row["gflops"]),
+                )
+                for row in csv.DictReader(file)
+            ]
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise ArgumentError("path", f"{path} ({error!r})", "a table of published results") from None
+
+
+def shares(results: Iterable[Result]) -> dict[str, dict[str, float]]:
+    """Return percentages of cuBLAS on the same card at `SIZE`, by source and number of the rung.
+
+    A source without a figure of cuBLAS is left out.
+    """
+    ladders = [result for result in results if result.table == "ladder" and result.size == SIZE]
+    reference = {result.source: result for result in ladders if result.kernel == CUBLAS}
+    found: dict[str, dict[str, float]] = {}
+    for result in ladders:
+        rung = RUNGS.get(result.source, {}).get(result.kernel)
+        if rung and result.source in reference:
+            found.setdefault(result.source, {})[rung] = 100 * result.of(reference[result.source])
+    return found
+
+
+def own() -> list[Record]:
+    """Return the ladder at `SIZE` on every card that is recorded, the one that the book shows first."""
+    order = sorted(cards.recorded(), key=lambda card: (card != cards.shown(), card))
+    return [recorded(sizes=[SIZE], recording=cards.folder(card) / "ladder.json") for card in order]
+
+
+def by_gpu(records: Iterable[Record], results: Iterable[Result]) -> dict[str, dict[str, float]]:
+    """Return percentages of each card's cuBLAS at `SIZE`, by rung: the records' first, then the published ones.
+
+    Parameters
+    ----------
+    records : iterable of Record
+        One for each card, with points at `SIZE`, as `own` returns.
+
+    Returns
+    -------
+    dict of str to dict of str to float
+        By a name of the column, such as "GeForce RTX 3080, junstar92" or "NVIDIA H200, this book".
+    """
+    listed = list(results)
+    gpus = {result.source: result.gpu for result in listed}
+    ours = {
+        f"{record.provenance['gpu']}, {OURS}": {
+            point.kernel[:2]: point.percent_of_cublas for point in record.points if point.size == (SIZE,) * 3
+        }
+        for record in records
+    }
+    return ours | {f"{gpus[source]}, {source.partition(',')[0]}": rungs for source, rungs in shares(listed).items()}
+
+
+def table(columns: dict[str, dict[str, float]]) -> Table:
+    """Return a row for each rung that any column of `by_gpu` has."""
+    rows = []
+    for kernel in LADDER:
+        cells = [of.get(kernel.name[:2]) for of in columns.values()]
+        if any(cell is not None for cell in cells):
+            rows.append((kernel.name, *(None if cell is None else f"{cell:.1f}%" for cell in cells)))
+    return Table(("rung", *columns), rows, f"Percent of the same card's cuBLAS, M = N = K = {SIZE}")

@@ -1,0 +1,303 @@
+"""Recorded times: each kernel beside cuBLAS, sample by sample, from one process or several."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from sgemm_tutorial.catalogue import CHOOSING, LADDER
+from sgemm_tutorial.catalogue import find as kernel_named
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.table import Table, Tabular, shown
+from sgemm_tutorial.timing import summary
+
+from . import cards, files
+from .files import Recording, Sized
+from .sizes import Size, sizes_of, times_of
+
+Ms = Annotated[float, Meta(gt=0)]
+RACE = "squares"
+"""The recording of 12 that the ladder's times end with."""
+OTHERS = "others"
+"""The recording of the rungs beside the ladder."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What one process took of a launch, sample by sample.
+
+    Attributes
+    ----------
+    ms : list of float
+        Device time of one launch.
+    sm_mhz : list of int or None
+        The clock of the multiprocessors while the sample ran; None where NVML does not tell.
+    watts : list of int or None
+        The card's power, likewise.
+    """
+
+    ms: list[Ms]
+    sm_mhz: list[int | None]
+    watts: list[int | None]
+
+
+@dataclass(frozen=True)
+class Process:
+    """What one process, with a CUDA context of its own, measured: a kernel and cuBLAS, sampled in turn.
+
+    And the quickest algorithm of cuBLASLt, where it was searched for.
+    """
+
+    own: Samples
+    cublas: Samples
+    searched: Samples | None = None
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The quickest of the algorithms that cuBLASLt offers for a product.
+
+    Attributes
+    ----------
+    algorithm : str
+        As `cublaslt.Candidate.text` tells it from the others.
+    tried : int
+        How many there were.
+    ms, ms_p10, ms_p90 : float
+        Median, 10th and 90th percentile of the device time of one launch.
+    """
+
+    algorithm: str
+    tried: int
+    ms: Ms
+    ms_p10: Ms
+    ms_p90: Ms
+
+
+@dataclass(frozen=True)
+class Point(Sized):
+    """One kernel at one size, and cuBLAS, measured in the same runs.
+
+    Attributes
+    ----------
+    M, N, K : int
+    ms, ms_p10, ms_p90 : float
+        Median, 10th and 90th percentile of the device time of one launch.
+    cublas_ms, cublas_ms_p10, cublas_ms_p90 : float
+        The same of cuBLAS, with the kernel's types.
+    samples, batch : int
+        Samples taken, and launches in each.
+    processes : list of Process
+        The samples themselves; none in recordings of one process that did not keep them.
+    searched : Searched, optional
+        The second opponent, where it was looked for and found.
+    """
+
+    ms: Ms
+    ms_p10: Ms
+    ms_p90: Ms
+    cublas_ms: Ms
+    cublas_ms_p10: Ms
+    cublas_ms_p90: Ms
+    samples: int
+    batch: int
+    processes: list[Process] = field(default_factory=list, hash=False)
+    searched: Searched | None = None
+
+    @classmethod
+    def summing(cls, batch: int, processes: list[Process], found: tuple[str, int] | None = None, **what: Any) -> Point:
+        """Return the point of these samples; `what` are the other fields.
+
+        `found` are the algorithm and how many were tried, where all processes have samples of it.
+        """
+        own = [ms for process in processes for ms in process.own.ms]
+        what |= summary(own) | summary([ms for process in processes for ms in process.cublas.ms], "cublas_ms")
+        if found:
+            what["searched"] = Searched(*found, **summary([ms for each in processes for ms in each.searched.ms]))
+        return cls(**what, samples=len(own), batch=batch, processes=processes)
+
+    @property
+    def times(self) -> int:
+        """In how many processes it was measured, as far as their samples were kept."""
+        return len(self.processes)
+
+    def joined(self, other: Point) -> Point:
+        """Return the point of both points' samples."""
+        what = {each.name: getattr(other, each.name) for each in dataclasses.fields(Sized)}
+        found = other.searched and (other.searched.algorithm, other.searched.tried)
+        return Point.summing(other.batch, self.processes + other.processes, found, **what)
+
+    @property
+    def tflops(self) -> float:
+        """Rate in 10¹² operations per second: 2MNK of them, as the field counts."""
+        return 2 * self.M * self.N * self.K / self.ms / 1e9
+
+    @property
+    def percent_of_cublas(self) -> float:
+        """Speed as a percentage of cuBLAS's: the ratio of the medians."""
+        return 100 * self.cublas_ms / self.ms
+
+    @property
+    def percent_of_searched(self) -> float:
+        """The same of cuBLASLt's quickest, where that was searched for and is quicker, and of cuBLAS otherwise."""
+        best = min(self.cublas_ms, self.searched.ms) if self.searched else self.cublas_ms
+        return 100 * best / self.ms
+
+    @property
+    def medians(self) -> list[float]:
+        """Median times by process."""
+        return [statistics.median(process.own.ms) for process in self.processes] or [self.ms]
+
+
+@dataclass(frozen=True, repr=False)
+class Record(Tabular, Recording[Point]):
+    """Times with their provenance and settings."""
+
+    def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> Record:
+        """Return a record of only these kernels, as they are now, and sizes; None means all."""
+        wanted = None if kernels is None else {files.identity(kernel) for kernel in kernels}
+        points = [
+            point
+            for point in self.points
+            if (wanted is None or point.identity in wanted) and (sizes is None or point.size in sizes)
+        ]
+        return dataclasses.replace(self, points=points)
+
+    @property
+    def noise(self) -> float | None:
+        """The difference between two kernels that is noise, as a fraction of their times.
+
+        What each process found, its median, strays round what all found. Twice the standard deviation of the difference
+        between two kernels' means over processes is taken for noise. None where no point is of several processes.
+        """
+        several = [point.medians for point in self.points if len(point.medians) > 1]
+        if not several:
+            return None
+        variance = np.mean([np.var(np.log(medians), ddof=1) for medians in several])
+        return float(2 * np.sqrt(2 * variance / min(map(len, several))))
+
+    def table(self) -> Table:
+        """Return the points as a table, by size, in the order measured.
+
+        It names the template parameters where a kernel was measured with several, and what was changed in its source.
+        """
+        points = sorted(self.points, key=lambda point: point.M * point.N * point.K)
+        columns = {
+            "kernel": [point.kernel for point in points],
+            "change": [point.label for point in points],
+            "types": [point.types for point in points],
+            "parameters": [", ".join(f"{name} {value}" for name, value in p.parameters.items()) for p in points],
+            "M×N×K": [times_of(point.size) for point in points],
+            "ms": [point.ms for point in points],
+            "10–90%": [f"{shown(point.ms_p10)}–{shown(point.ms_p90)}" for point in points],
+            "cuBLAS ms": [point.cublas_ms for point in points],
+            "TFLOP/s": [point.tflops for point in points],
+            "% of cuBLAS": [point.percent_of_cublas for point in points],
+        }
+        if not any(columns["change"]):
+            del columns["change"]
+        if len(set(columns["types"])) < 2:
+            del columns["types"]
+        if len({(point.kernel, point.size, point.label) for point in points}) == len(points):
+            del columns["parameters"]
+        of = self.provenance
+        title = self.made + ("" if self.complete else " (broken off)")
+        note = (
+            f"Medians of device time, cuBLAS measured in the same run. Driver {of['driver']}, "
+            f"NVRTC {of['nvrtc']}, cuBLAS {of['cublas']}, CuPy {of['cupy']}."
+        )
+        return Table(list(columns), list(map(list, zip(*columns.values(), strict=True))), title, note)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as JSON has it, with each point's rates, which its file leaves out."""
+        data = msgspec.to_builtins(self)
+        for point, of in zip(data["points"], self.points, strict=True):
+            point |= {"tflops": round(of.tflops, 4), "percent_of_cublas": round(of.percent_of_cublas, 3)}
+        return data
+
+
+def load(name: str | Path) -> Record:
+    """Read a record: one of the shown card, such as ``"ladder"``, or a JSON file; see `files.load`."""
+    return files.load(name, Record)
+
+
+def recorded(
+    kernels: Kernel | str | Sequence[Kernel | str] = LADDER,
+    sizes: int | Sequence[int | Size] | None = None,
+    recording: str | Path = "ladder",
+) -> Record:
+    """Return what a recording holds of these kernels, as they are now, and sizes; all sizes unless given.
+
+    A kernel whose file cannot be read is left out, unless it is the only one.
+
+    Raises
+    ------
+    ArgumentError
+        As for `load`, or it holds none of them, or the files of none of them can be read.
+    """
+    listed, wanted = kernels_of(kernels), None if sizes is None else sizes_of(sizes)
+    chosen = list(filter(_readable, listed)) or listed
+    record = load(recording)
+    found = record.select(chosen, wanted)
+    if found.points:
+        return found
+    if not record.select(chosen).points:
+        said = [files.unknown(kernel, record.points, str(recording)) for kernel in chosen]
+        raise ArgumentError("kernels", "; ".join(got for got, _ in said), said[0][1])
+    has = sorted({point.size for point in record.select(chosen).points})
+    asked = ", ".join(map(times_of, wanted or ()))
+    raise ArgumentError(
+        "sizes", f"{asked}: not in the recording {recording}", f"some of {', '.join(map(times_of, has))}"
+    )
+
+
+def climb(sizes: int | Sequence[int | Size] | None = None, card: str | None = None) -> Record:
+    """Return the ladder's times and after them those of 12, which has a recording of its own, where the card has that.
+
+    Provenance and settings are the ladder's. 12 takes at each size what was tuned for it on that card. The card is the
+    shown one unless named as its folder is.
+
+    Raises
+    ------
+    ArgumentError
+        As for `recorded`.
+    """
+
+    def of(name: str) -> str | Path:
+        return cards.folder(card) / f"{name}.json" if card else name
+
+    ladder = recorded(LADDER, sizes, of("ladder"))
+    if not files.path_of(of(RACE)).exists():
+        return ladder
+    return dataclasses.replace(ladder, points=ladder.points + recorded(CHOOSING, sizes, of(RACE)).points)
+
+
+def _readable(kernel: Kernel) -> bool:
+    try:
+        return bool(kernel.files)
+    except ArgumentError:
+        return False
+
+
+def no_gpu(recording: Recording) -> str:
+    """Return the line that says why a recording is shown."""
+    of = recording.provenance
+    return f"No GPU here: showing the recording made on {of['gpu']} on {of['date'][:10]}."
+
+
+def kernels_of(kernels: Kernel | str | Sequence[Kernel | str]) -> list[Kernel]:
+    """Return the kernels that are named or given, each once."""
+    listed = [kernels] if isinstance(kernels, Kernel | str) else list(kernels)
+    found = [kernel_named(kernel) if isinstance(kernel, str) else kernel for kernel in listed]
+    if not found or not all(isinstance(kernel, Kernel) for kernel in found):
+        raise ArgumentError("kernels", repr(kernels), "one or more kernels or their names")
+    return [kernel for i, kernel in enumerate(found) if kernel not in found[:i]]

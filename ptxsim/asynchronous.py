@@ -1,0 +1,150 @@
+"""What keeps asynchronous work in order: mbarriers, the barrier of a cluster, fences, and shares of the registers.
+
+Two proxies reach shared memory: threads' loads and stores are of the generic one, what the copy engine and ``wgmma`` do
+is of the asynchronous one, and ``fence.proxy.async`` makes a thread's earlier stores visible to the latter. Who gives
+registers away or takes some by ``setmaxnreg``, or has a tensor map brought near, is none of the simulator's business,
+but that a warp does as one what is ``.aligned``.
+Semantics: NVIDIA, "Parallel Thread Execution ISA", "mbarrier", "barrier.cluster", "membar/fence" and "setmaxnreg".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from .batch import Batch, Lanes, Step
+from .mbarriers import Question
+from .ptx import (
+    CLUSTER_WAITS,
+    WAITS,
+    Immediate,
+    Instruction,
+    Register,
+    Symbol,
+    unsupported,
+)
+from .tensor import require_whole
+
+OPERATION = re.compile(
+    r"mbarrier\.(init(?=\.shared(?:::cta)?\.b64)|arrive(?:\.expect_tx)?(?!\.relaxed)|(?:expect|complete)_tx(?!\.release))"
+    r"(?:\.(?:release|relaxed)\.(?:cta|cluster))?\.shared(?:::cta|(::cluster))?\.b64"
+)
+WAIT = re.compile(re.escape(WAITS) + r"parity(?:\.acquire\.(?:cta|cluster))?\.shared(?:::cta)?\.b64")
+MEETING = re.compile(r"barrier\.cluster\.(?:arrive(?:\.release|(\.relaxed))?|wait(?:\.acquire)?)(\.aligned)?")
+FENCES = (
+    "fence.proxy.async",
+    "fence.proxy.async.shared::cta",
+    "fence.mbarrier_init.release.cluster",
+)
+PREFETCH = "prefetch.tensormap"
+REGISTERS = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32")
+OPERANDS = {"init": (2,), "arrive": (2, 3), "arrive.expect_tx": (3,), "expect_tx": (2,), "complete_tx": (2,)}
+"""How many operands each operation has."""
+
+
+def kind(opcode: str) -> str:
+    """Return the instruction's class for the counters."""
+    if opcode.startswith("barrier.cluster."):
+        return "cluster barrier"
+    if opcode.startswith(WAITS):
+        return "wait"
+    if opcode == PREFETCH:
+        return "prefetch"
+    return "arrive" if opcode.startswith("mbarrier.") else "fence" if opcode in FENCES else "registers"
+
+
+def step(instruction: Instruction, reader: Callable, address: Callable) -> Step | None:
+    """Decode one of this module's instructions; None does nothing.
+
+    Parameters
+    ----------
+    instruction : Instruction
+    reader, address : callable
+        What makes functions of operands: `Decoder`'s methods.
+
+    Raises
+    ------
+    UnsupportedInstruction
+        Another form than a kernel of this book uses.
+    """
+    opcode, operands = instruction.opcode, instruction.operands
+    if opcode in FENCES and not operands:
+        return lambda batch, lanes: batch.fence(lanes, proxy=opcode.startswith("fence.proxy"))
+    if REGISTERS.fullmatch(opcode) and len(operands) == 1 and isinstance(operands[0], Immediate):
+        if operands[0].value % 8 or not 24 <= operands[0].value <= 256:  # what the instruction itself allows
+            raise unsupported(instruction)
+        return require_whole
+    if opcode == PREFETCH and len(operands) == 1:
+        return None
+    if WAIT.fullmatch(opcode) and len(operands) == 3 and isinstance(operands[0], Register) and not instruction.guard:
+        return _wait(instruction, reader, address)
+    match = MEETING.fullmatch(opcode)
+    if match and not operands and not instruction.guard:
+        return _meeting(instruction, relaxed=bool(match[1]), aligned=bool(match[2]))
+    match = OPERATION.fullmatch(opcode)
+    if match and len(operands) in OPERANDS[match[1]]:
+        return _operation(instruction, reader, address, match[1], far=bool(match[2]))
+    raise unsupported(instruction)
+
+
+def _meeting(instruction: Instruction, relaxed: bool, aligned: bool) -> Step:
+    """Decode an arrival at the barrier of the cluster, or a wait there."""
+    waits, line = instruction.opcode.startswith(CLUSTER_WAITS), instruction.line
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        who = batch.places(lanes)
+        if aligned:
+            batch.clusters.require_whole(who)
+        if waits:
+            batch.question = batch.clusters.meeting(who, line)
+        else:
+            batch.clusters.arrive(who, relaxed)
+
+    return execute
+
+
+def _operation(instruction: Instruction, reader: Callable, address: Callable, name: str, far: bool) -> Step:
+    """Decode ``init [at], arrivals``, ``arrive _, [at], times`` and the like."""
+    operands = instruction.operands
+    if name.startswith("arrive"):
+        if operands[0] != Symbol("_"):  # the phase that it arrives at, for waits that name it
+            raise unsupported(instruction)
+        operands = operands[1:]
+    locate = address(operands[0], instruction)
+    read = reader(operands[1] if len(operands) > 1 else Immediate(1), "u32", instruction)
+    line = instruction.line
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        who = batch.places(lanes)
+        where, number = (batch.spread(get(batch, lanes), lanes) for get in (locate, read))
+        number = number.astype(np.int64)
+        if name == "init":
+            batch.barriers.make(who, where, number)
+            return
+        places = batch.barriers.find(who, where, far)
+        if name.endswith("expect_tx"):
+            batch.barriers.expect(places, number)
+        if name == "complete_tx":
+            batch.barriers.receive(places, number)
+        if name.startswith("arrive"):
+            batch.barriers.arrive(who, places, number if name == "arrive" else np.ones_like(number))
+            batch.note(line, "arrive", lanes, where)
+
+    return execute
+
+
+def _wait(instruction: Instruction, reader: Callable, address: Callable) -> Step:
+    """Decode ``try_wait.parity done, [at], parity``, which here waits until it is done, however long."""
+    target, where, parity = instruction.operands
+    locate, read, line = address(where, instruction), reader(parity, "u32", instruction), instruction.line
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        who = batch.places(lanes)
+        addresses, parities = (batch.spread(get(batch, lanes), lanes) for get in (locate, read))
+        places = batch.barriers.find(who, addresses)
+        batch.note(line, "ask", lanes, addresses)
+        batch.question = Question(target.name, who, places, parities.astype(np.int64) & 1, addresses, line)
+
+    return execute

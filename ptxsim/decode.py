@@ -1,0 +1,583 @@
+"""Makes of each instruction of a program a function of a batch of blocks and its active lanes, once for all runs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import cache, lru_cache
+from types import ModuleType
+
+import numpy as np
+
+from . import (
+    asynchronous,
+    copies,
+    exchange,
+    mma,
+    tensor,
+    tma,
+    wgmma,
+)
+from .batch import CLUSTER, Batch, Code, Lanes, Step
+from .instructions import OPERATIONS
+from .memory import Violation
+from .ptx import (
+    DTYPES,
+    LEAVES,
+    TENSOR_MAP,
+    Address,
+    Immediate,
+    Instruction,
+    Operand,
+    Program,
+    Register,
+    Symbol,
+    uncollected,
+    unsupported,
+)
+
+TOGETHER = 1 << 15
+"""Elements of several FMAs that are computed as one array at most: more would only miss the caches."""
+
+FMAS = ("fma.rn.f32", "fma.rn.f64")
+
+OF_THREADS = ("tid", "ctaid", "ntid", "nctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
+SPECIAL = frozenset(f"%{name}.{axis}" for name in OF_THREADS for axis in "xyz") | {
+    "%laneid",
+    "%cluster_ctarank",
+    "%cluster_nctarank",
+}
+"""The special registers that a kernel may read."""
+
+CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::no_allocate", "L2::128B")
+"""What a load or a store says about caches, which the simulator does not have."""
+
+
+MODULES = {
+    "wmma.": tensor,
+    "mma.": mma,
+    "ldmatrix.": mma,
+    "stmatrix.": mma,
+    "wgmma.": wgmma,
+    "cp.async.bulk.": tma,
+    "mbarrier.": asynchronous,
+    "barrier.cluster.": asynchronous,
+    "fence.": asynchronous,
+    "prefetch.": asynchronous,
+    "setmaxnreg.": asynchronous,
+    "shfl.": exchange,
+    "atom.": exchange,
+    "membar.": exchange,
+}
+"""How opcodes begin that have a module of their own, which decodes them and tells the class of each."""
+
+KINDS = {"bar.sync": "barrier", "bar.warp.sync": "warp barrier"} | copies.GROUPS | dict.fromkeys(copies.WIDTHS, "copy")
+"""The classes of others, for the counters."""
+
+EVERYONE = {"bar.sync": (Immediate(0),), "bar.warp.sync": (Immediate(-1),)}
+"""Of the barriers there are only __syncthreads() and __syncwarp()."""
+
+
+@lru_cache(maxsize=16)
+@uncollected
+def decode(program: Program) -> Code:
+    """Decode a program, or return what was made of it before.
+
+    Raises
+    ------
+    UnsupportedInstruction
+        The simulator does not know an instruction.
+    """
+    decoder = Decoder(program)
+    opcodes = {instruction.opcode for block in program.blocks for instruction in block}
+    proxies = any(_module(opcode) in (tma, wgmma) for opcode in opcodes)
+    clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
+    steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
+    shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
+    return Code(
+        steps,
+        mix=[_mix(block) for block in program.blocks],
+        granule=min([4, *(_access(opcode)[2].itemsize for opcode in shared)]),
+        warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
+        proxies=proxies,
+        clustered=clustered,
+    )
+
+
+class Decoder:
+    """Makes steps of a program's instructions. Some steps keep it, so it keeps none: else all would be a circle."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._types: dict[str, np.dtype | None] = {}
+
+    def steps(self, block: list[Instruction], in_order: bool) -> list[tuple[Instruction, Step]]:
+        """Return what a basic block does, but for where it goes at its end: that is the batch's business."""
+        steps = []
+        for first, *others in _runs(block, in_order):
+            step = self._run([first, *others]) if others else self._step(first)
+            if step:
+                steps.append((first, step))
+        return steps
+
+    def _step(self, instruction: Instruction) -> Step | None:
+        """Return None for what only ends a basic block."""
+        opcode = instruction.opcode
+        if opcode in LEAVES:
+            if opcode in EVERYONE and (instruction.operands != EVERYONE[opcode] or instruction.guard):
+                raise unsupported(instruction)
+            return _exit if opcode in ("ret", "exit") else None
+        if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
+            return self._pack(instruction)
+        if opcode in OPERATIONS:
+            return self._arithmetic(instruction)
+        if opcode.startswith("ld.param."):
+            return self._load_parameter(instruction)
+        if opcode.startswith(("ld.", "st.")):
+            return self._memory(instruction)
+        if module := _module(opcode):
+            return module.step(instruction, self._reader, self._address)
+        if opcode in copies.WIDTHS:
+            return self._copy(instruction)
+        if opcode in copies.GROUPS:
+            return self._copy_group(instruction)
+        raise unsupported(instruction)
+
+    def _arithmetic(self, instruction: Instruction) -> Step:
+        operation = OPERATIONS[instruction.opcode]
+        target, *sources = instruction.operands
+        if len(sources) != len(operation.operands) or not isinstance(target, Register):
+            raise unsupported(instruction)
+        reads = [
+            self._reader(source, kind, instruction) for source, kind in zip(sources, operation.operands, strict=True)
+        ]
+        function, name = operation.function, target.name
+        widened = self._widener(target, DTYPES[operation.result], instruction)
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            batch.write(name, widened(function(*[read(batch, lanes) for read in reads])), lanes)
+
+        if not instruction.opcode.startswith(("div.", "rem.")):
+            return execute
+
+        def divide(batch: Batch, lanes: Lanes) -> None:
+            divisor = reads[1](batch, lanes)
+            if not divisor.all():
+                lane = np.flatnonzero(divisor == 0)[0]
+                raise Violation("division by zero", lane, instruction.text)
+            execute(batch, lanes)
+
+        return divide
+
+    def _pack(self, instruction: Instruction) -> Step:
+        """Decode ``mov whole, {parts}`` or ``mov {parts}, whole``; the first part has the lowest bits."""
+        target, source = instruction.operands
+        whole = DTYPES[instruction.opcode.rpartition(".")[2]]
+        count = len(target if isinstance(target, tuple) else source)
+        part = f"b{8 * whole.itemsize // count}"
+        if isinstance(target, tuple) == isinstance(source, tuple) or part not in DTYPES:
+            raise unsupported(instruction)
+        if isinstance(source, tuple):
+            reads = [self._reader(operand, part, instruction) for operand in source]
+            widened = self._widener(target, whole, instruction)
+
+            def execute(batch: Batch, lanes: Lanes) -> None:
+                parts = np.stack(np.broadcast_arrays(*[read(batch, lanes) for read in reads]), axis=-1)
+                batch.write(target.name, widened(parts.view(whole)[:, 0]), lanes)
+        else:
+            read = self._reader(source, instruction.opcode.rpartition(".")[2], instruction)
+            targets = [(operand.name, self._widener(operand, DTYPES[part], instruction)) for operand in target]
+
+            def execute(batch: Batch, lanes: Lanes) -> None:
+                parts = np.ascontiguousarray(read(batch, lanes)).view(DTYPES[part]).reshape(-1, count)
+                for (name, widened), value in zip(targets, parts.T, strict=True):
+                    batch.write(name, widened(np.ascontiguousarray(value)), lanes)
+
+        return execute
+
+    def _run(self, run: list[Instruction]) -> Step:
+        """Execute several instructions, of which none needs another's result, as one: for few lanes far faster."""
+        if run[0].opcode in FMAS:
+            return self._multiply_adds(run)
+        if run[0].opcode.startswith("mma."):
+            return mma.products(run, self._reader)
+        return self._shared_loads(run)
+
+    def _multiply_adds(self, run: list[Instruction]) -> Step:
+        alone: list[tuple[Instruction, Step]] = []  # made where they are needed
+        function, kind = OPERATIONS[run[0].opcode].function, run[0].opcode.rpartition(".")[2]
+        for instruction in run:
+            target, *sources = instruction.operands
+            declared = self._declared(target.name) if isinstance(target, Register) else None
+            if len(sources) != 3 or declared not in (DTYPES[kind], DTYPES[f"b{kind[1:]}"]):
+                raise unsupported(instruction)
+        names = [instruction.operands[0].name for instruction in run]
+        factors, others, addends = (
+            self._together([i.operands[place] for i in run], kind, run[0]) for place in (1, 2, 3)
+        )
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            width = batch.size if lanes is None else len(lanes)
+            at_once = TOGETHER // width
+            if at_once < 2:
+                alone.extend((instruction, self._arithmetic(instruction)) for instruction in run[len(alone) :])
+                for instruction, step in alone:
+                    batch.do(instruction, step, lanes)
+                return
+            sources = [fetch(batch, lanes, width) for fetch in (factors, others, addends)]
+            for start in range(0, len(run), at_once):
+                these = slice(start, start + at_once)
+                a, b, c = (values[rows[these]].reshape(-1) for values, rows in sources)
+                for name, result in zip(names[these], function(a, b, c).reshape(-1, width), strict=True):
+                    batch.write(name, result, lanes)
+
+        return execute
+
+    def _together(
+        self, operands: list[Operand], kind: str, instruction: Instruction
+    ) -> Callable[[Batch, Lanes, int], tuple[np.ndarray, np.ndarray]]:
+        """Return a function that fetches operands: a row for each that is different, and whose row is which."""
+        different = {operand: row for row, operand in enumerate(dict.fromkeys(operands))}
+        rows = np.array([different[operand] for operand in operands])
+        reads = [self._reader(operand, kind, instruction) for operand in different]
+
+        def fetch(batch: Batch, lanes: Lanes, width: int) -> tuple[np.ndarray, np.ndarray]:
+            values = [read(batch, lanes) for read in reads]
+            if any(value.size != width for value in values):
+                values = [batch.spread(value, lanes) for value in values]
+            return np.concatenate(values).reshape(-1, width), rows
+
+        return fetch
+
+    def _reader(self, operand: Operand, kind: str, instruction: Instruction) -> Callable[[Batch, Lanes], np.ndarray]:
+        """Return a function that fetches an operand as an array: one element, or one per active lane."""
+        dtype = DTYPES[kind]
+        if isinstance(operand, Register):
+            name = operand.name
+            if self._declared(name) is None and name not in SPECIAL:
+                raise unsupported(instruction)
+
+            def fetch(batch: Batch, lanes: Lanes) -> np.ndarray:
+                if lanes is None:
+                    value = batch.registers.get(name)
+                    if value is not None and value.dtype is dtype:
+                        return value
+                return batch.read(name, dtype, lanes, instruction)
+
+            return fetch
+        if isinstance(operand, Immediate):
+            if dtype.kind == "b":
+                constant = np.array([operand.value != 0])
+            else:
+                bits = operand.value & ((1 << 8 * dtype.itemsize) - 1)
+                constant = np.array([bits], f"u{dtype.itemsize}").view(dtype)
+        elif isinstance(operand, Symbol) and operand.name in self.program.shared:
+            constant = np.array([self.program.shared[operand.name].offset], dtype)
+            if self.program.cluster > 1:
+                return lambda batch, lanes: constant + batch.pick(batch.window, lanes).astype(dtype)
+        elif isinstance(operand, Symbol) and self.program.parameters.get(operand.name) == TENSOR_MAP:
+            constant = np.array([self.program.address(operand.name)], dtype)
+        else:
+            raise unsupported(instruction)
+        return lambda batch, lanes: constant
+
+    def _load_parameter(self, instruction: Instruction) -> Step:
+        target, source = instruction.operands
+        dtype = DTYPES[instruction.opcode.rpartition(".")[2]]
+        parameter, widened = source.base.name, self._widener(target, dtype, instruction)
+        if source.offset:
+            raise unsupported(instruction)
+        return lambda batch, lanes: batch.write(
+            target.name, widened(batch.launch.parameters[parameter].view(dtype)), lanes
+        )
+
+    def _declared(self, register: str) -> np.dtype | None:
+        """Return a register's declared type, None if there is none."""
+        if register not in self._types:
+            kind = self.program.register_types.get(register.rstrip("0123456789"))
+            self._types[register] = DTYPES.get(kind)
+        return self._types[register]
+
+    def _widener(
+        self, target: Operand, dtype: np.dtype, instruction: Instruction
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """Return the function that extends a value to the register's width, with the sign if the type has one."""
+        declared = self._declared(target.name) if isinstance(target, Register) else None
+        if declared is None or declared.itemsize < dtype.itemsize:
+            raise unsupported(instruction)
+        if declared.itemsize == dtype.itemsize:
+            return _as_it_is
+        wide = np.dtype(f"{dtype.kind}{declared.itemsize}")
+        return lambda value: value.astype(wide)
+
+    def _memory(self, instruction: Instruction) -> Step:
+        access = _access(instruction.opcode)
+        if access is None:
+            raise unsupported(instruction)
+        space, kind, dtype, count = access
+        address, values = instruction.operands if kind == "store" else instruction.operands[::-1]
+        values = values if isinstance(values, tuple) else (values,)
+        if len(values) != count:
+            raise unsupported(instruction)
+        width, line = dtype.itemsize * count, instruction.line
+        locate = self._address(address, instruction)
+        reads = [self._reader(value, instruction.opcode.rpartition(".")[2], instruction) for value in values]
+        targets = [(value.name, self._widener(value, dtype, instruction)) for value in values] if kind == "load" else []
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            addresses = locate(batch, lanes)
+            if kind == "load":
+                loaded = batch.load(space, addresses, lanes, dtype, count)
+                for (name, widened), value in zip(targets, loaded, strict=True):
+                    batch.write(name, widened(value), lanes)
+            else:
+                batch.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
+            if space != CLUSTER:
+                batch.tally(line, space, kind, addresses, lanes, width)
+                batch.trace(line, space, kind, addresses, lanes, width)
+
+        return execute
+
+    def _shared_loads(self, run: list[Instruction]) -> Step:
+        """Execute loads from shared memory, those with one base as one access; of what is wrong the first is told."""
+        alone = [self._memory(instruction) for instruction in run]
+        groups: dict[tuple, list[Instruction]] = {}
+        for instruction in run:
+            width = _access(instruction.opcode)[2].itemsize * _access(instruction.opcode)[3]
+            address = instruction.operands[1]
+            groups.setdefault((instruction.opcode, address.base, address.offset % width), []).append(instruction)
+        together = [
+            self._loads_behind(sorted(group, key=lambda load: load.operands[1].offset)) for group in groups.values()
+        ]
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            width = batch.size if lanes is None else len(lanes)
+            if not len(batch.traced) and 2 * width <= TOGETHER:
+                try:
+                    for load in together:
+                        load(batch, lanes, TOGETHER // width)
+                    return
+                except Violation:
+                    pass
+            for instruction, load in zip(run, alone, strict=True):
+                batch.do(instruction, load, lanes)
+
+        return execute
+
+    def _loads_behind(self, group: list[Instruction]) -> Callable[[Batch, Lanes, int], None]:
+        """Return a function that executes so many loads of one kind at once that have one base, in ascending order."""
+        _, _, dtype, count = _access(group[0].opcode)
+        parts = []
+        for load in group:
+            targets = load.operands[0] if isinstance(load.operands[0], tuple) else (load.operands[0],)
+            if len(targets) != count:
+                raise unsupported(load)
+            parts.append([(target.name, self._widener(target, dtype, load)) for target in targets])
+        locates = [self._address(load.operands[1], load) for load in group]
+        offsets = [load.operands[1].offset for load in group]
+        lines = [load.line for load in group]
+
+        def execute(batch: Batch, lanes: Lanes, at_once: int) -> None:
+            for start in range(0, len(group), at_once):
+                these = slice(start, start + at_once)
+                addresses = locates[start](batch, lanes)
+                behind = [offset - offsets[start] for offset in offsets[these]]
+                loaded = batch.load("shared", addresses, lanes, dtype, count, behind)
+                targets = [target for part in parts[these] for target in part]
+                for (name, widened), value in zip(targets, loaded, strict=True):
+                    batch.write(name, widened(value), lanes)
+                for line, times in Counter(lines[these]).items():  # all in as many wavefronts: the banks are in a ring
+                    batch.tally(line, "shared", "load", addresses, lanes, dtype.itemsize * count, times=times)
+
+        return execute
+
+    def _address(self, operand: Operand, instruction: Instruction) -> Callable[[Batch, Lanes], np.ndarray]:
+        """Return a function that makes an address of ``[base + offset]``: one uint64, or one per active lane."""
+        if not isinstance(operand, Address):
+            raise unsupported(instruction)
+        narrow = isinstance(operand.base, Register) and self._declared(operand.base.name) == np.uint32
+        base = self._reader(
+            Immediate(0) if operand.base is None else operand.base, "u32" if narrow else "u64", instruction
+        )
+        offset = np.uint64(operand.offset & (2**64 - 1))
+        return lambda batch, lanes: base(batch, lanes) + offset
+
+    def _copy(self, instruction: Instruction) -> Step:
+        """Decode ``cp.async [to], [from], width, size``, which reads `size` bytes, or all if it is not given."""
+        if len(instruction.operands) not in (3, 4):
+            raise unsupported(instruction)
+        to, source, width, *sizes = instruction.operands
+        size = sizes[0] if sizes else width
+        if not isinstance(width, Immediate) or width.value not in copies.WIDTHS[instruction.opcode]:
+            raise unsupported(instruction)
+        kind = self._declared(size.name) if isinstance(size, Register) else None
+        if not isinstance(size, Immediate) and kind != np.uint32:  # a predicate there means something else
+            raise unsupported(instruction)
+        goes, comes = self._address(to, instruction), self._address(source, instruction)
+        read, width, line = self._reader(size, "u32", instruction), width.value, instruction.line
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            target, origin, sizes = (batch.spread(get(batch, lanes), lanes) for get in (goes, comes, read))
+            words = copies.fetch(batch.launch.memory, origin, sizes, width)
+            batch.copies.issue(target, batch.places(lanes), words)
+            reading = batch.among(lanes, sizes > 0)
+            if reading is None or len(reading):
+                batch.tally(line, "global", "load", origin[sizes > 0], reading, width, int(sizes.sum()))
+            batch.tally(line, "shared", "store", target, lanes, width)
+            if len(batch.traced):
+                for size in np.unique(sizes[sizes > 0]).tolist():
+                    alike = sizes == size
+                    batch.trace(line, "global", "load", origin[alike], batch.among(lanes, alike), size)
+                batch.trace(line, "shared", "store", target, lanes, width)
+
+        return execute
+
+    def _copy_group(self, instruction: Instruction) -> Step:
+        """Decode the end of a group of asynchronous copies, a wait for groups, or both: a wait for all."""
+        line, opcode, operands = instruction.line, instruction.opcode, instruction.operands
+        numbered = opcode == "cp.async.wait_group"
+        if len(operands) != numbered or not all(isinstance(of, Immediate) and of.value >= 0 for of in operands):
+            raise unsupported(instruction)
+        pending = operands[0].value if numbered else 0
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            if not numbered:
+                batch.note(line, "commit copies", lanes)
+                batch.copies.commit(batch.places(lanes))
+            if opcode != "cp.async.commit_group":
+                batch.note(line, "wait for copies", lanes, pending=pending)
+                batch.copies.wait(batch.places(lanes), pending)
+
+        return execute
+
+
+def _as_it_is(value: np.ndarray) -> np.ndarray:
+    return value
+
+
+def _exit(batch: Batch, lanes: Lanes) -> None:
+    if batch.clusters:
+        batch.clusters.leave(batch.places(lanes))
+
+
+def _named(operands: tuple[Operand | None, ...]) -> list[str]:
+    """Return the registers of operands, those of addresses and vectors among them."""
+    names: list[str] = []
+    for operand in operands:
+        if isinstance(operand, Register):
+            names.append(operand.name)
+        elif isinstance(operand, Address):
+            names += _named((operand.base,))
+        elif isinstance(operand, tuple):
+            names += _named(operand)
+    return names
+
+
+def _mix(block: list[Instruction]) -> dict[int, tuple[Counter[str], int]]:
+    lines: dict[int, tuple[Counter[str], int]] = {}
+    for (line, opcode), count in Counter((instruction.line, instruction.opcode) for instruction in block).items():
+        classes, flops = lines.get(line) or (Counter(), 0)
+        classes[_class(opcode)] += count
+        lines[line] = classes, flops + count * _flops(opcode)
+    return lines
+
+
+@cache
+def _access(opcode: str) -> tuple[str, str, np.dtype, int] | None:
+    """Return space, kind, element type and elements per lane of a load or store, None of one that there is not."""
+    head, *modifiers, kind = opcode.split(".")
+    space = modifiers.pop(0) if modifiers else "generic"
+    while space == "global" and modifiers[:1] and modifiers[0] in CACHING:
+        modifiers.pop(0)
+    count = {(): 1, ("v2",): 2, ("v4",): 4}.get(tuple(modifiers))
+    if space not in ("global", "shared", CLUSTER) or count is None or kind not in DTYPES or kind == "pred":
+        return None
+    return space, {"ld": "load", "st": "store"}[head], DTYPES[kind], count
+
+
+@cache
+def _module(opcode: str) -> ModuleType | None:
+    """Return the module that an instruction is decoded by, None if it has none of its own."""
+    return next((module for begins, module in MODULES.items() if opcode.startswith(begins)), None)
+
+
+@cache
+def _class(opcode: str) -> str:
+    if opcode in OPERATIONS:
+        return OPERATIONS[opcode].kind
+    if opcode.startswith("ld.param"):
+        return "parameter"
+    if opcode.startswith(("ld.", "st.")):
+        space, kind, *_ = _access(opcode)
+        return f"{'cluster' if space == CLUSTER else space} {kind}"
+    module = _module(opcode)
+    return module.kind(opcode) if module else KINDS.get(opcode, "branch")
+
+
+@cache
+def _flops(opcode: str) -> int:
+    if opcode in OPERATIONS:
+        return OPERATIONS[opcode].flops
+    module = _module(opcode)
+    return module.flops(opcode) if module in (tensor, mma, wgmma) else 0
+
+
+ALONE, LOADS, MULTIPLY_ADDS, PRODUCTS, IN_ORDER = range(5)
+"""The turns of instructions of which none needs another's result."""
+
+START = 0, ALONE
+
+
+@cache
+def _turn(opcode: str, guarded: bool, in_order: bool) -> int:
+    if opcode in FMAS and not guarded:
+        return MULTIPLY_ADDS
+    if in_order:
+        return IN_ORDER
+    if opcode.startswith("ld.param.") or (opcode in OPERATIONS and not opcode.startswith(("div.", "rem."))):
+        return ALONE
+    if opcode.startswith("ld.shared.") and opcode.endswith(("32", "64")) and not guarded:
+        return LOADS
+    return PRODUCTS if opcode.startswith("mma.") and not guarded else IN_ORDER
+
+
+def _runs(block: list[Instruction], in_order: bool) -> list[list[Instruction]]:
+    """Split a basic block into runs: what can be done together, or one instruction each.
+
+    What only computes goes where all that it needs is there, and loads from shared memory go ahead of that. All else
+    stays in order, among itself and among those loads; or all does, but for FMAs in a row.
+    """
+    turns = [_turn(instruction.opcode, bool(instruction.guard), in_order) for instruction in block]
+    if sum(turn not in (ALONE, IN_ORDER) for turn in turns) < 2:
+        return [[instruction] for instruction in block]
+    rounds: defaultdict[tuple[int, int, str], list[Instruction]] = defaultdict(list)  # by round, turn and opcode
+    wrote: dict[str, tuple[int, int]] = {}  # round and turn of what last wrote a register
+    read: dict[str, tuple[int, int]] = {}  # and the last of what has read it since
+    last = START  # of what stays in order
+    for instruction, turn in zip(block, turns, strict=True):
+        target, sources = instruction.operands[:1], instruction.operands[1:]
+        if target and isinstance(target[0], Address):
+            target, sources = (), instruction.operands
+        writes, reads = _named(target), _named(sources)
+        if instruction.guard:
+            reads.append(instruction.guard[0])
+        here = 0
+        for name in (*reads, *writes):
+            place, before = wrote.get(name, START)
+            here = max(here, place + (turn < before or (turn == before and turn not in (ALONE, IN_ORDER))))
+        for name in writes:
+            place, before = read.get(name, START)
+            here = max(here, place + (turn < before or turn == before == LOADS))
+        if in_order or turn in (LOADS, PRODUCTS, IN_ORDER):
+            here = max(here, last[0] + (turn < last[1]))
+            last = here, turn
+        for name in reads:
+            read[name] = max(read.get(name, START), (here, turn))
+        for name in writes:
+            wrote[name] = here, turn
+            read.pop(name, None)
+        rounds[here, turn, instruction.opcode if turn in (MULTIPLY_ADDS, PRODUCTS) else ""].append(instruction)
+    runs: list[list[Instruction]] = []
+    for (_, turn, _), together in sorted(rounds.items(), key=lambda item: item[0]):
+        runs += [[instruction] for instruction in together] if turn in (ALONE, IN_ORDER) else [together]
+    return runs

@@ -1,0 +1,241 @@
+"""The tensor cores as PTX itself drives them: ``mma.sync`` multiplies, ``ldmatrix`` and ``stmatrix`` move fragments.
+
+Here it is documented which lane has which element, and kernels rely on it. A matrix of 8 × 8 halves is eight rows of
+16 bytes in shared memory, each at an address that one lane gives; lane 4i + j has elements 2j and 2j + 1 of row i, or,
+transposed, of column i. Products are added as `tensor.multiply_accumulate` says. All lanes of a warp take part in each
+of the three. Who moves which bytes is not documented: when races are looked for, all of the warp loads and stores each
+row, together.
+
+The sources are NVIDIA's: "Parallel Thread Execution ISA", 9.7.14.5, "mma", "Matrix Fragments for mma.m16n8k8" and
+"mma.m16n8k16", "Warp-level matrix load instruction: ldmatrix" and "Warp-level matrix store instruction: stmatrix"; that
+one is for compute capability 9.0 and later. Of TF32 it says that a 32-bit register holds it and that its lower 13 bits
+are of no account; tensor cores cut them off (P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .batch import Batch, Lanes, Step, of_part
+from .limits import WARP
+from .memory import Violation
+from .ptx import Instruction, unsupported
+from .tensor import (
+    CHUNK,
+    multiply_accumulate,
+    of_bf16,
+    of_fp16,
+    of_whole_warps,
+    owners,
+    parts,
+    registers,
+)
+
+SIDE = 8  # rows of a matrix that is moved, and halves in each
+ROW = 16  # bytes of such a row
+
+MOVE = re.compile(r"(ld|st)matrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(?:::cta)?\.b16")
+MULTIPLY = re.compile(r"mma\.sync\.aligned\.m16n8k(16|8)\.row\.col\.f32\.(f16|bf16|tf32)\.\2\.f32")
+
+_lane = np.arange(WARP)[:, None]
+_group, _member = _lane // 4, _lane % 4
+_half = np.arange(2)
+
+
+def _quarters(down: tuple[int, ...], across: tuple[int, ...], row: np.ndarray, column: np.ndarray) -> tuple:
+    """Return rows and columns of each lane's elements: those of one 8 × 8 or 8 × 4, in several places one by one."""
+    rows = np.concatenate([row + 0 * column + place for place in down], axis=1)
+    return rows, np.concatenate([column + 0 * row + place for place in across], axis=1)
+
+
+_pair = 2 * _member + _half
+PLACES = {
+    "c": _quarters((0, 8), (0, 0), _group, _pair),
+    ("a", 2): _quarters((0, 8, 0, 8), (0, 0, 8, 8), _group, _pair),
+    ("b", 2): _quarters((0, 8), (0, 0), _pair, _group),
+    ("a", 4): _quarters((0, 8, 0, 8), (0, 0, 4, 4), _group, _member),
+    ("b", 4): _quarters((0, 4), (0, 0), _member, _group),
+}
+"""Row and column in its matrix of each lane's elements, in the registers' order: two arrays of shape (32, elements).
+
+By the matrix, and for a and b by the bytes of an element; "c" is d's too.
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an ``mma`` multiplies: the depth of the products, bytes of an element, and what makes numbers of words.
+
+    A's matrix is 16 × depth, B's depth × 8, and C and D are 16 × 8.
+    """
+
+    depth: int
+    size: int
+    numbers: Callable[[np.ndarray], np.ndarray]
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations per thread."""
+        return 2 * 16 * 8 * self.depth // WARP
+
+
+KINDS = {
+    ("16", "f16"): Kind(16, 2, of_fp16),
+    ("16", "bf16"): Kind(16, 2, of_bf16),
+    ("8", "tf32"): Kind(8, 4, lambda words: (words & np.uint32(0xFFFFE000)).view(np.float32)),
+}
+
+
+def kind(opcode: str) -> str:
+    """Return the instruction's class for the counters."""
+    return {"mma": "tensor", "ldmatrix": "shared load", "stmatrix": "shared store"}[opcode.partition(".")[0]]
+
+
+def flops(opcode: str) -> int:
+    """Return the floating-point operations per thread."""
+    match = MULTIPLY.fullmatch(opcode)
+    return KINDS[match.groups()].flops if match else 0
+
+
+def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
+    """Decode one of this module's instructions.
+
+    Parameters
+    ----------
+    instruction : Instruction
+    reader, address : callable
+        What makes functions of operands: `Decoder`'s methods.
+
+    Raises
+    ------
+    UnsupportedInstruction
+        Another shape or type than a kernel of this book uses.
+    """
+    if (match := MOVE.fullmatch(instruction.opcode)) and len(instruction.operands) == 2:
+        count, transposed = int(match[2]), bool(match[3])
+        if match[1] == "ld":
+            return _load(instruction, address, count, transposed)
+        return _store(instruction, reader, address, count, transposed)
+    if instruction.opcode.startswith("mma."):
+        return products([instruction], reader)
+    raise unsupported(instruction)
+
+
+def _load(instruction: Instruction, address: Callable, count: int, transposed: bool) -> Step:
+    """Decode ``ldmatrix {registers}, [address]``: of `count` matrices, lane 8i + j gives the address of i's row j."""
+    target, where = instruction.operands
+    targets = registers(target, count, instruction)
+    locate, line = address(where, instruction), instruction.line
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        addresses, giving = _rows(batch, lanes, locate, count)
+        with of_part(np.flatnonzero(giving)):
+            who = batch.among(lanes, giving)
+            words = batch.shared.load(addresses, *owners(batch, who), np.dtype(np.uint32), ROW // 4)
+        batch.tally(line, "shared", "load", addresses, who, ROW)
+        batch.trace(line, "shared", "load", addresses, who, ROW)
+        held = np.stack(words, axis=1).reshape(-1, count, SIDE, ROW // 4)
+        if transposed:
+            held = _turned(held)
+        for i, register in enumerate(targets):
+            batch.write(register.name, held[:, i].ravel(), lanes)
+
+    return of_whole_warps(execute)
+
+
+def _store(instruction: Instruction, reader: Callable, address: Callable, count: int, transposed: bool) -> Step:
+    """Decode ``stmatrix [address], {registers}``: of `count` matrices, lane 8i + j gives the address of i's row j."""
+    where, vector = instruction.operands
+    reads = [reader(part, "b32", instruction) for part in parts(vector, count, instruction)]
+    locate, line = address(where, instruction), instruction.line
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        words = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads], axis=1)
+        held = np.ascontiguousarray(words.reshape(-1, WARP, count).transpose(0, 2, 1))
+        held = held.reshape(-1, count, SIDE, ROW // 4)
+        if transposed:
+            held = _turned(held)
+        addresses, giving = _rows(batch, lanes, locate, count)
+        with of_part(np.flatnonzero(giving)):
+            who = batch.among(lanes, giving)
+            _require_apart(batch, addresses, SIDE * count)
+            batch.shared.store(addresses, *owners(batch, who), list(held.reshape(-1, ROW // 4).T))
+        batch.tally(line, "shared", "store", addresses, who, ROW)
+        batch.trace(line, "shared", "store", addresses, who, ROW)
+
+    return of_whole_warps(execute)
+
+
+def _rows(batch: Batch, lanes: Lanes, locate: Callable, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the rows of so many matrices lie, and which of the active lanes say so."""
+    addresses = batch.spread(locate(batch, lanes), lanes)
+    giving = np.arange(addresses.size) % WARP < SIDE * count
+    return addresses[giving], giving
+
+
+def _turned(matrices: np.ndarray) -> np.ndarray:
+    """Return matrices of halves, two in each word, with their rows and columns exchanged."""
+    return np.ascontiguousarray(matrices.view(np.uint16).swapaxes(2, 3)).view(np.uint32)
+
+
+def _require_apart(batch: Batch, addresses: np.ndarray, rows: int) -> None:
+    """Raise Violation where two lanes of a warp, of which so many name rows, name the same one to store."""
+    of_warps = addresses.reshape(-1, rows)
+    same = np.tril(of_warps[:, :, None] == of_warps[:, None, :], -1).any(axis=2).ravel()
+    if same.any():
+        lane = np.flatnonzero(same)[0]
+        name = batch.shared.name(int(addresses[lane]))
+        raise Violation("race", lane, f"stores a row to {name}, where another lane of its warp stores one")
+
+
+def products(run: list[Instruction], reader: Callable) -> Step:
+    """Decode several ``mma d, a, b, c`` of one kind, none of which needs another's result, as one."""
+    match = MULTIPLY.fullmatch(run[0].opcode)
+    for instruction in run:
+        if not match or match.groups() not in KINDS or len(instruction.operands) != 4:
+            raise unsupported(instruction)
+    kind = KINDS[match.groups()]
+    shapes = {"a": (16, kind.depth), "b": (kind.depth, 8), "c": (16, 8)}
+    sizes = {name: 4 if name == "c" else kind.size for name in shapes}
+    counts = {name: rows * columns * sizes[name] // 4 // WARP for name, (rows, columns) in shapes.items()}
+    targets = [registers(instruction.operands[0], counts["c"], instruction) for instruction in run]
+    reads, which = {}, {}
+    for name, place in zip("abc", (1, 2, 3), strict=True):
+        users = {instruction.operands[place]: instruction for instruction in run}  # one may be in several products
+        rows = {operand: row for row, operand in enumerate(users)}
+        which[name] = [rows[instruction.operands[place]] for instruction in run]
+        reads[name] = [
+            reader(part, "b32", user) for operand, user in users.items() for part in parts(operand, counts[name], user)
+        ]
+
+    def matrices(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
+        words = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads[name]])
+        words = np.ascontiguousarray(words.reshape(-1, counts[name], words.shape[1]).swapaxes(1, 2))
+        elements = words.view(np.float32) if name == "c" else kind.numbers(words)
+        held = np.empty((len(elements), elements.shape[1] // WARP, *shapes[name]), elements.dtype)
+        rows, columns = PLACES["c" if name == "c" else (name, kind.size)]
+        held[:, :, rows, columns] = elements.reshape(*held.shape[:2], *rows.shape)
+        return held
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        operands = {name: matrices(batch, lanes, name) for name in "abc"}
+        result = np.empty((len(run), *operands["c"].shape[1:]), np.float32)
+        at_once = max(CHUNK // result.shape[1], 1)
+        for start in range(0, len(run), at_once):
+            these = slice(start, start + at_once)
+            factors = [held[which[name][these]].reshape(-1, *shapes[name]) for name, held in operands.items()]
+            part = result[these].reshape(-1, *shapes["c"])  # a view
+            for first in range(0, len(part), CHUNK):
+                some = slice(first, first + CHUNK)
+                part[some] = multiply_accumulate(*(factor[some] for factor in factors))
+        rows, columns = PLACES["c"]
+        elements = result[:, :, rows, columns].reshape(len(run), -1, counts["c"])
+        for target, values in zip(targets, elements.swapaxes(1, 2), strict=True):
+            for register, element in zip(target, values, strict=True):
+                batch.write(register.name, np.ascontiguousarray(element), lanes)
+
+    return of_whole_warps(execute)

@@ -1,0 +1,58 @@
+"""Tensor maps: what tells the copy engine where a matrix lies and which part of it to copy at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import ArgumentError
+
+BYTES = 128  # of a map, as the driver encodes it
+SWIZZLE = 128  # bytes of a box's row, among which chunks of 16 change places
+BOX_MAX = 256  # elements along each side of a box
+ALIGNMENT = 16  # bytes, of a matrix and of each of its rows
+
+
+@dataclass(frozen=True, eq=False)
+class TensorMap:
+    """A row-major matrix and the box of it that one copy takes; what is outside the matrix comes as zeros.
+
+    It holds what ``cuTensorMapEncodeTiled`` is given: a tensor of two dimensions, columns first, without interleaving,
+    with a swizzle of 128 bytes.
+
+    Attributes
+    ----------
+    array : array of NumPy or CuPy, shape (rows, columns)
+        The matrix.
+    rows, columns : int
+        Of the box. A row of it has 128 bytes.
+
+    Raises
+    ------
+    ArgumentError
+        The matrix is empty or its rows are no multiple of 16 bytes, or the box is none that a map can name.
+    """
+
+    array: Any
+    rows: int
+    columns: int
+
+    def __post_init__(self) -> None:
+        if self.array.ndim != 2 or not self.array.size or self.pitch % ALIGNMENT:
+            raise ArgumentError(
+                "array", f"shape {self.array.shape}, {self.pitch} bytes to a row", "rows of a multiple of 16 bytes"
+            )
+        if not 1 <= self.rows <= BOX_MAX:
+            raise ArgumentError("rows", str(self.rows), f"1 to {BOX_MAX}")
+        if self.columns * self.array.itemsize != SWIZZLE:
+            raise ArgumentError("columns", str(self.columns), f"{SWIZZLE} bytes, as the swizzle wants")
+
+    @property
+    def pitch(self) -> int:
+        """Bytes between the beginnings of two rows of the matrix."""
+        return self.array.shape[-1] * self.array.itemsize
+
+    @property
+    def size(self) -> int:
+        """Bytes of a box."""
+        return self.rows * SWIZZLE

@@ -1,0 +1,212 @@
+"""One product on several GPUs, which are imagined here: right in every way, and what did not come shows."""
+
+from itertools import pairwise
+
+import cupy
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab import several
+from sgemm_tutorial import ArgumentError, DeviceError, cublas, find, matrices
+from sgemm_tutorial.correctness import excess
+from sgemm_tutorial.operands import FP32
+
+from ..sources import floats, steady
+
+STEPWISE = [way for way in several.WAYS if way not in several.WHOLE]
+COPIED = ["gathered", "ahead", "columns"]
+each_way = pytest.mark.parametrize("way", several.WAYS)
+each_number = pytest.mark.parametrize("gpus", [1, 2, 3, 5])
+
+
+def right(kernel, way, gpus, shape, beta=-0.5):
+    """Multiply with α = 1.5, judge C, and look whether A and B are as they were; without C if β = 0."""
+    kernel = find(kernel)
+    M, N, _ = shape
+    A, B = matrices(*shape, on_gpu=False, types=kernel.types)
+    C = floats(M, N, seed=3) if beta else None
+    before = [array.copy() for array in (A, B, floats(M, N, seed=3))]
+    got = several.multiply(kernel, A, B, C, 1.5, beta, gpus=gpus, way=way)
+    assert got is C or not beta
+    assert got.shape == (M, N) and got.dtype == kernel.types.result
+    assert A.tobytes() == before[0].tobytes() and B.tobytes() == before[1].tobytes()
+    return (excess(got, *before, 1.5, beta, kernel.types) <= 1).all()
+
+
+@each_way
+@each_number
+@pytest.mark.parametrize("shape", [(11, 7, 13), (4, 3, 2), (1, 6, 7), (6, 4, 0), (0, 5, 3), (5, 0, 3)], ids=str)
+def test_every_way_gives_the_product(way, gpus, shape):
+    """With sides that no number of GPUs divides, and more GPUs than rows, columns or terms of a sum."""
+    assert right("03", way, gpus, shape)
+
+
+@each_way
+@each_number
+@pytest.mark.parametrize("shape", [(4, 3, 2), (3, 2, 0)], ids=str)
+def test_without_c(way, gpus, shape):
+    assert right("03", way, gpus, shape, beta=0.0)
+
+
+@pytest.mark.parametrize(("kernel", "way"), [("11", "direct"), ("12", "columns"), ("16", "ahead")])
+def test_kernels_that_want_alignment_take_panels_that_begin_anywhere(kernel, way):
+    assert right(kernel, way, 3, (22, 13, 29))
+
+
+@each_way
+def test_without_beta_c_is_not_read(way):
+    A, B = matrices(5, 4, 7, on_gpu=False)
+    C = np.full((5, 4), np.nan, np.float32)
+    several.multiply("03", A, B, C, gpus=2, way=way)
+    assert (excess(C, A, B, C, 1.0, 0.0) <= 1).all()
+
+
+@pytest.mark.parametrize("way", [*several.WHOLE, "columns"])
+@each_number
+def test_where_no_sum_is_cut_the_bits_are_one_gpus(way, gpus):
+    """03 adds in the order of k, wherever in C it is."""
+    (A, B), C = matrices(6, 7, 40, on_gpu=False), floats(6, 7, seed=3)
+    want = find("03")(A, B, C.copy(), 1.5, -0.5)
+    assert several.multiply("03", A, B, C, 1.5, -0.5, gpus=gpus, way=way).tobytes() == want.tobytes()
+
+
+@steady
+@given(st.integers(0, 300), st.integers(1, 20))
+def test_parts_cover_a_side_and_differ_by_one_at_most(length, parts):
+    found = several.cut(length, parts)
+    assert len(found) == parts
+    assert found[0].start == 0 and found[-1].stop == length
+    assert all(one.stop == other.start for one, other in pairwise(found))
+    sizes = [one.stop - one.start for one in found]
+    assert min(sizes) >= 0 and max(sizes) - min(sizes) <= 1
+
+
+def spread(way, gpus, C=None):
+    """Return B, and the parts of a product of 7 × 8 × 9."""
+    A, B = matrices(7, 8, 9, on_gpu=False)
+    return B, several.spread(A, B, C, gpus, way, FP32)
+
+
+def panels(B, way, gpus):
+    """Return the panels of B."""
+    cuts = several.cut(B.shape[1] if way == "columns" else len(B), gpus)
+    return [B[:, at] if way == "columns" else B[at] for at in cuts]
+
+
+@each_number
+@pytest.mark.parametrize("way", STEPWISE)
+def test_no_two_gpus_multiply_with_a_panel_at_a_time(way, gpus):
+    """Each with every panel once, and with its own first."""
+    B, parts = spread(way, gpus)
+    steps = [several.steps(parts, number, way) for number in range(gpus)]
+    orders = [[step.panel for step in of] for of in steps]
+    assert [order[0] for order in orders] == list(range(gpus))
+    for at_once in (*orders, *zip(*orders, strict=True)):
+        assert sorted(at_once) == list(range(gpus))
+    for step in (step for of in steps for step in of):
+        assert step.B.shape == panels(B, way, gpus)[step.panel].shape
+
+
+@each_number
+@pytest.mark.parametrize("way", several.WHOLE)
+def test_where_all_of_b_is_there_it_is_multiplied_with_at_once(way, gpus):
+    B, parts = spread(way, gpus)
+    for number, part in enumerate(parts):
+        (step,) = several.steps(parts, number, way)
+        assert step.B.shape == B.shape and all(np.shares_memory(step.B, panel) for panel in part.B)
+        assert way != "held" or np.array_equal(step.B, B)
+
+
+@each_way
+@each_number
+def test_each_block_of_c_is_begun_once(way, gpus):
+    _, parts = spread(way, gpus)
+    for number, part in enumerate(parts):
+        steps = several.steps(parts, number, way)
+        for block in part.C:
+            first, *later = [step.first for step in steps if step.C is block]
+            assert first and not any(later)
+
+
+@each_way
+def test_what_a_gpu_has_before_and_after(way):
+    """Its own panel, or all that it holds, and then all that comes; of what does not, every element stays NaN."""
+    B, parts = spread(way, 3)
+
+    def there():
+        found = []
+        for number, part in enumerate(parts):
+            for q, (panel, want) in enumerate(zip(part.B, panels(B, way, 3), strict=True)):
+                assert np.array_equal(panel, want) or np.isnan(panel).all()
+                found += [(number, q)] * np.array_equal(panel, want)
+        return found
+
+    own, every = [(q, q) for q in range(3)], [(number, q) for number in range(3) for q in range(3)]
+    assert there() == (every if way == "held" else own)
+    several.simulated(find("03"), parts, way)
+    assert there() == (own if way == "direct" else every)
+
+
+@pytest.mark.parametrize("way", COPIED)
+def test_a_panel_that_did_not_come_shows(way):
+    """The steps without the copies: NaN wherever another's panel was multiplied with."""
+    _, parts = spread(way, 3, floats(7, 8))
+    for number, part in enumerate(parts):
+        for step in several.steps(parts, number, way):
+            find("03")(step.A, step.B, step.C, 1.0, 1.0)
+        for q, block in enumerate(part.C):
+            assert np.isnan(block).all() != (way == "columns" and q == number)
+
+
+def test_parts_are_copies():
+    """What a GPU is given and then does is nothing that the caller's arrays feel."""
+    (A, B), C = matrices(7, 8, 9, on_gpu=False), floats(7, 8)
+    for way in several.WAYS:
+        for part in several.spread(A, B, C, 1, way, FP32):
+            assert not any(np.shares_memory(one, of) for one in (*part.A, *part.B, *part.C) for of in (A, B, C))
+
+
+A, B, C = floats(4, 3), floats(3, 5), floats(4, 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more", "text"),
+    [
+        ((A, B), {"way": "by post"}, "way: got 'by post', needs one of held, gathered, ahead, columns, direct"),
+        ((A, B), {"gpus": 0}, "gpus: got 0, needs a whole number, 1 or more"),
+        ((A, B), {"gpus": 2.0}, "gpus: got 2.0, needs a whole number"),
+        ((A, A), {}, r"B: got shape \(4, 3\), needs \(3, N\)"),
+        ((A, B, A), {}, r"C: got shape \(4, 3\), needs \(4, 5\)"),
+        ((A.astype(np.float64), B), {}, "A: got dtype <f8"),
+        ((A, B, None, 1.0, 2.0), {}, "C: got none, needs an array"),
+        ((A, B, C, "one"), {}, "alpha: got str 'one', needs a real number"),
+    ],
+)
+def test_bad_arguments(arguments, more, text):
+    with pytest.raises(ArgumentError, match=f"^{text}"):
+        several.multiply("03", *arguments, **more)
+
+
+def test_cublas_is_for_gpus():
+    with pytest.raises(ArgumentError, match=r"^A: got a NumPy array, needs a CuPy array: cuBLAS runs on a GPU"):
+        several.multiply(cublas.sgemm, A, B)
+    with pytest.raises(ArgumentError, match=r"^name: got 'sgemm', needs one of"):
+        several.multiply("sgemm", A, B)
+
+
+def test_more_gpus_than_there_are(monkeypatch):
+    monkeypatch.setattr(cupy, "ndarray", np.ndarray)
+    monkeypatch.setattr(several.gpu, "count", lambda: 2)
+    with pytest.raises(DeviceError, match=r"^3 GPUs are wanted, and CuPy sees 2"):
+        several.spread(A, B, None, 3, "held", FP32)
+
+
+@pytest.mark.filterwarnings("ignore:\\s*nccl library could not be loaded")
+def test_no_nccl(monkeypatch):
+    from cupy.cuda import nccl  # warns where it does not load
+
+    monkeypatch.setattr(nccl, "available", False)
+    with pytest.raises(DeviceError, match=r"^NCCL does not load: pip install nvidia-nccl-cu13"):
+        several.launch(find("03"), [], "gathered")

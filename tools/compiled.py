@@ -1,0 +1,173 @@
+"""Records what the compiler makes of the book's kernels, so that nobody has to compile them to know.
+
+``python -m tools.compiled`` compiles what ``book/results/compiled.json`` lacks, or what has changed
+since, and writes it there. It may be interrupted, and goes on from there. `resources` reads what is recorded; the suite
+compiles what is not, and a sample of the rest again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lab import variants
+from lab.model import resources as model
+from lab.model.sass import hot_loop, mixed, multiply_adds, placed, sass
+from lab.records import compiled as records
+from lab.records import files
+from ptxsim.progress import bar
+from sgemm_tutorial import choice, compiler, correctness, operands
+from sgemm_tutorial.catalogue import CATALOGUE, find
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.hardware import LIMITS
+from sgemm_tutorial.kernel import Kernel
+
+from . import mutants
+from .sampling import sample
+
+ARCHITECTURES = tuple(LIMITS)[1:]  # NVRTC knows none before sm_75
+SAMPLE = 5
+LIMIT = 60
+"""So many kernels, or architectures of one, may lack a record before the suite asks for it."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What a kernel's hot loop consists of.
+
+    Attributes
+    ----------
+    opcodes : dict of str to int
+        How often each is in it, without modifiers.
+    files : list of str
+        What its instructions are written in.
+    multiplied : dict of str to list of int
+        The lines of each file that its multiply-adds come from.
+    """
+
+    opcodes: dict[str, int]
+    files: list[str]
+    multiplied: dict[str, list[int]]
+
+
+@dataclass(frozen=True)
+class Compiled(compiler.Compiled):
+    """With its hot loop, where that is looked at."""
+
+    loop: Loop | None = None
+
+
+def plan() -> list[tuple[Kernel, str]]:
+    """Return what is recorded: kernels, and an architecture for each.
+
+    All that is in the catalogue, the steps of 13 and 12 with any of its settings are compiled for every architecture
+    that they can be for; other variants, and what `check` launches, for the one that is compiled for unless something
+    else is asked.
+    """
+    everywhere = (*CATALOGUE, *variants.STEPS, variants.STEP_IN_FP64)
+    items = [(kernel, architecture) for kernel in everywhere for architecture in ARCHITECTURES]
+    items += [(kernel, architecture) for architecture in ARCHITECTURES for kernel in settled(architecture)]
+    items += [(kernel, compiler.ARCHITECTURE) for kernel in (*variants.EVERY, *variants.UNTIMED, *checked())]
+    return [item for item in dict.fromkeys(items) if _possible(*item)]
+
+
+def settled(architecture: str) -> Iterator[Kernel]:
+    """Yield 12 with each of its settings, as it is for rows that lie in fours of words, and for others."""
+    for setting in choice.SETTINGS:
+        kernel = find("12").variant(**choice.named(setting))
+        for side in (8, 7):
+            N = 1 if kernel.parameters["BN"] == 1 else side
+            yield kernel.chosen(operands.imagined(8, N, side, kernel.types), architecture)
+
+
+def checked() -> Iterator[Kernel]:
+    """Yield what is launched where `check` goes through its cases, also with the small tiles that mutants have."""
+    for kernel in dict.fromkeys(kernel for rung in CATALOGUE for kernel in (rung, *mutants.instances(rung))):
+        for case in correctness.cases(kernel, on_gpu=False):
+            problem = operands.imagined(case["M"], case["N"], case["K"], kernel.types)
+            setting, division = case.get("setting", ()), case.get("division")
+            yield correctness.divided(kernel, setting, division).chosen(problem, compiler.ARCHITECTURE)
+
+
+def _possible(kernel: Kernel, architecture: str) -> bool:
+    """Whether a kernel can be compiled for an architecture."""
+    try:
+        compiler.digest(kernel.instance, architecture)
+    except ArgumentError:
+        return False
+    return kernel.dynamic_shared_bytes <= LIMITS[architecture].max_shared_per_block
+
+
+def name_of(kernel: Kernel, architecture: str) -> str:
+    """Return what the recording knows a kernel on an architecture by."""
+    return ", ".join(filter(None, (kernel.name, kernel.expression, kernel.label, architecture)))
+
+
+def compiled(kernel: Kernel, architecture: str) -> Compiled:
+    """Compile a kernel and return what the recording is to say of it."""
+    looked_at = kernel in CATALOGUE or kernel in variants.HOPPER_STEPS
+    compared = architecture == compiler.ARCHITECTURE and kernel in (*variants.EVERY, *variants.UNTIMED)
+    return Compiled(
+        compiler.digest(kernel.instance, architecture),
+        model.allotted(kernel, architecture),
+        mixed(sass(kernel, architecture)) if looked_at or compared else None,
+        placed(sass(kernel, architecture)) if looked_at else None,
+        _loop(kernel, architecture) if looked_at else None,
+    )
+
+
+def _loop(kernel: Kernel, architecture: str) -> Loop:
+    code = hot_loop(sass(kernel, architecture))
+    multiplied = {(of.file, of.line) for of in code if multiply_adds(of)}
+    return Loop(
+        dict(sorted(Counter(of.opcode.partition(".")[0] for of in code).items())),
+        sorted({of.file for of in code}),
+        {file: sorted(line for of, line in multiplied if of == file) for file, _ in sorted(multiplied)},
+    )
+
+
+def loop(kernel: Kernel, architecture: str = compiler.ARCHITECTURE) -> Loop:
+    """Return what a kernel's hot loop consists of, as it is recorded or, if it is not, compiled now."""
+    found = _known(load(), kernel, architecture)
+    return found.loop if found and found.loop else _loop(kernel, architecture)
+
+
+def load() -> dict[str, Compiled]:
+    """Return what is recorded, by `name_of`."""
+    return files.load(records.RECORD, dict[str, Compiled]) if records.RECORD.exists() else {}
+
+
+def _known(recorded: Mapping[str, Compiled], kernel: Kernel, architecture: str) -> Compiled | None:
+    """Return what is recorded of a kernel, unless it is of other code or from another compiler."""
+    found = recorded.get(name_of(kernel, architecture))
+    return found if found and found.digest == compiler.digest(kernel.instance, architecture) else None
+
+
+def missing() -> list[tuple[Kernel, str]]:
+    """Return what of the plan has no record, or one of other code or from another compiler."""
+    recorded = load()
+    return [item for item in plan() if not _known(recorded, *item)]
+
+
+def sampled() -> list[tuple[Kernel, str]]:
+    """Return the few of what is recorded that are compiled again, others whenever the recording changes."""
+    known = load()
+    items = {name_of(*item): item for item in plan()}
+    seed = hashlib.sha256("".join(of.digest for of in known.values()).encode()).hexdigest()
+    return [items[name] for name in sample(items.keys() & known.keys(), SAMPLE, seed)]
+
+
+def main() -> None:
+    """Record what is missing, and drop what is in the plan no more."""
+    known, names = dict(load()), [name_of(*item) for item in plan()]  # a copy: what is read is kept
+    try:
+        for item in bar(missing(), unit="kernel"):
+            known[name_of(*item)] = compiled(*item)
+    finally:
+        files.write(records.RECORD, {name: known[name] for name in names if name in known})
+
+
+if __name__ == "__main__":
+    main()
