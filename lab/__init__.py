@@ -3,7 +3,7 @@
 from sgemm_tutorial import compiler, hardware, tuned
 from sgemm_tutorial.hardware import find_gpu, gpus_table, limits_of, limits_table
 
-from . import draw, several, variants
+from . import chapters, draw, several, variants
 from .accesses import owners, request
 from .measure.here import bench_or_recording
 from .model import predictions, roofline, waves
@@ -25,6 +25,7 @@ __all__ = [
     "bench_or_recording",
     "card",
     "ceilings",
+    "chapters",
     "climb",
     "counters",
     "draw",

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
 """The roots, the lowest first: each may import those before it."""
 
-IN_LAB = ("lab", "model", "records", "draw", "measure")
+IN_LAB = ("lab", "model", "records", "draw", "measure", "chapters")
 """The lab's rooms: each may import those before it, but for `measure`, which draws nothing."""
 
 STATEMENTS = {"ptxsim": 3100, "sgemm_tutorial": 1700, "lab": 6800, "tools": 900}

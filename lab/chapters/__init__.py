@@ -1,0 +1,1 @@
+"""What single chapters compute, tabulate or assert, in functions with names: a module a chapter that needs one."""
