@@ -10,11 +10,12 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sgemm_tutorial import hopper
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.families import hopper
 from sgemm_tutorial.hardware import KIB
 from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.launch import Family
 
 _ROWS = ("BM", "BN", "BK", "TM", "TN", "BLOCKS")
 _WARPS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "BLOCKS")
@@ -279,7 +280,7 @@ def padded(a: int, b: int) -> Kernel:
     def tiles(of: Mapping[str, Any]) -> int:
         return of["STAGES"] * (of["BM"] * (of["BK"] + a) + of["BK"] * (of["BN"] + b)) * element
 
-    return dataclasses.replace(kernel, dynamic_shared=tiles)
+    return dataclasses.replace(kernel, family=Family(tiles))
 
 
 PADDED_TILES: tuple[Kernel, ...] = (find("15"), *(padded(*by) for by in ((8, 16), (16, 8), (16, 16), (24, 24))))

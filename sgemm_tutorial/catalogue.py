@@ -6,11 +6,12 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from . import choice, hopper
 from .errors import ArgumentError
+from .families import autotuned, hopper
 from .kernel import Kernel
+from .launch import Family
 from .operands import FP16, named_in_cuda
-from .own import LIKE_12, LIKE_17, LIKE_18, SUFFIX, kernel_from
+from .own import SUFFIX, kernel_from
 
 LADDER = (
     Kernel("01_naive", "one thread per element of C, neighbouring threads on neighbouring rows", {"BM": 32, "BN": 8}),
@@ -55,8 +56,9 @@ LADDER = (
         {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8, "STAGES": 3, "BLOCKS": 1},
         (8, 0),
     ),
+    autotuned.KERNEL,
 )
-"""The climb in FP32 on CUDA cores, towards cuBLAS's SGEMM."""
+"""The climb in FP32 on CUDA cores, past cuBLAS's SGEMM."""
 
 
 def _register_l1_tiles(of: Mapping[str, Any]) -> int:
@@ -90,7 +92,7 @@ CATALOGUE = (
             "EXTRA": 0,
             "BLOCKS": 4,
         },
-        dynamic_shared=_register_l1_tiles,
+        family=Family(_register_l1_tiles),
     ),
     Kernel(
         "14_wmma",
@@ -104,36 +106,14 @@ CATALOGUE = (
         {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 3, "BLOCKS": 2},
         (8, 0),
         types=FP16,
-        dynamic_shared=_wmma_tiles,
+        family=Family(_wmma_tiles),
     ),
     hopper.MMA,
     hopper.TF32X3,
-    Kernel(
-        "17_tf32x3_hopper",
-        "17 by wgmma: B in parts through registers, A's small parts in shared memory",
-        hopper.IN_PARTS,
-        **LIKE_17,
-    ),
-    Kernel(
-        "18_hopper_wgmma",
-        "a copy engine brings tiles, and four warps multiply them where they lie",
-        hopper.PARAMETERS,
-        types=FP16,
-        **LIKE_18,
-    ),
+    hopper.TF32X3_HOPPER,
+    hopper.WGMMA,
 )
-"""Every kernel in the order of the book, the ladder's, then those that take another road or other types."""
-
-CHOOSING = (
-    Kernel(
-        "12_autotuned",
-        "every multiprocessor has an equal share of the work, and the problem's shape says how",
-        choice.named(next(iter(choice.SETTINGS))),
-        (8, 0),
-        **LIKE_12,
-    ),
-)
-"""Kernels that choose their template arguments for each problem; recordings of their own tell of them."""
+"""Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 
 
 def find(name: str | Kernel, **parameters: int | str) -> Kernel:
@@ -158,12 +138,12 @@ def find(name: str | Kernel, **parameters: int | str) -> Kernel:
         return name.variant(**parameters) if parameters else name
     if str(name).endswith(SUFFIX):
         return kernel_from(name, **parameters)
-    wanted, known = str(name).zfill(2), (*CATALOGUE, *CHOOSING)
-    for kernel in known:
+    wanted = str(name).zfill(2)
+    for kernel in CATALOGUE:
         if wanted in (kernel.name, kernel.function, kernel.name.partition("_")[0]):
             return find(kernel, **parameters)
-    names = [kernel.name for kernel in known]
-    words = {key: kernel.name for kernel in known for key in (kernel.name, kernel.function)}
+    names = [kernel.name for kernel in CATALOGUE]
+    words = {key: kernel.name for kernel in CATALOGUE for key in (kernel.name, kernel.function)}
     near = difflib.get_close_matches(wanted, words, n=1, cutoff=0.4)
     hint = f"; did you mean {words[near[0]]!r}?" if near else ""
     raise ArgumentError("name", repr(name), f"one of {', '.join(names)}{hint}")

@@ -40,19 +40,13 @@ import numpy as np
 
 from ptxsim.counting import Counts
 
-from . import choice, compiler, gpu, hopper, operands
+from . import compiler, gpu, operands, simulator
 from .catalogue import find
-from .compiler import ARCHITECTURE, PTX_ALONE
+from .compiler import ARCHITECTURE
 from .errors import ArgumentError, DeviceError, SimulationFault
-from .kernel import MULTIPROCESSORS, Kernel
-from .operands import (
-    BF16,
-    FP16,
-    FP32,
-    SPLIT,
-    Types,
-    types_of,
-)
+from .kernel import Kernel
+from .launch import SIMULATOR, Launch
+from .operands import BF16, FP16, FP32, SPLIT, Problem, Types, types_of
 from .table import Table, Tabular
 
 IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no time either
@@ -71,18 +65,97 @@ EXTREMES = {
 turn subnormal; those of float16, exact in float32, do neither."""
 
 
+@dataclass(frozen=True)
+class Case:
+    """A problem to check a kernel on.
+
+    Attributes
+    ----------
+    M, N, K : int
+        Sizes, 0 allowed.
+    alpha, beta : float
+        Rounded to the result's type.
+    seed : int
+        Of the random matrices.
+    shift : int or three of them
+        Elements by which each matrix, or A, B and C in turn, starts past a 512-byte boundary.
+    special : bool
+        Also put infinities, NaNs, zeros and subnormals into some rows of A and C and columns of B.
+    last_tile : bool
+        Compute the last tile of C alone, on the simulator. The matrices are files with holes, so that they may have
+        more than 2³² elements; what the tile does not need is zero, and there are no guards.
+    setting : sequence of int
+        Template arguments in the source's order, T left out, of a kernel that would choose them.
+    division : two of int, optional
+        How many tiles have a block each, and how many blocks share the others, of a kernel that would choose that.
+    """
+
+    M: int
+    N: int
+    K: int
+    alpha: float = 1.0
+    beta: float = 0.0
+    seed: int = 0
+    shift: int | Sequence[int] = 0
+    special: bool = False
+    last_tile: bool = False
+    setting: Sequence[int] = ()
+    division: Sequence[int] | None = None
+
+    def of(self, types: Types) -> Case:
+        """Return this case as a kernel of these types has it: sizes and scalars checked, the scalars rounded.
+
+        Raises
+        ------
+        ArgumentError
+            A size, a shift or the seed is no whole number or negative, a scalar is no number or not finite where it
+            is multiplied with, or K is past the bound's validity ((K + 2)·u < 1).
+        """
+        M, N, K, seed = (_natural(name, getattr(self, name)) for name in ("M", "N", "K", "seed"))
+        if (K + 2) * types.roundoff >= 1:
+            most = int(1 / types.roundoff) - 2
+            raise ArgumentError("K", str(K), f"less than {most}, where the error bound still holds")
+        scalars = {name: float(operands.scalar(name, getattr(self, name), types.result)) for name in ("alpha", "beta")}
+        for name, value in scalars.items():
+            if not np.isfinite(value) and (K or name == "beta"):  # where every result would be as good as another
+                given = getattr(self, name)
+                infinite = "" if given == value or value != value else f", which is {value:g} in {types.result}"
+                raise ArgumentError(name, f"{given:g}{infinite}", "a finite number: else any result is right")
+        division = None if self.division is None else tuple(self.division)
+        return dataclasses.replace(
+            self, M=M, N=N, K=K, seed=seed, shift=_shifts(self.shift), setting=tuple(self.setting), division=division,
+            **scalars,
+        )  # fmt: skip
+
+    def applied_to(self, kernel: Any) -> Any:
+        """Return the kernel with this case's template arguments and division, where there are any.
+
+        Raises
+        ------
+        ArgumentError
+            They are given for a kernel that has no choice, or they are not as many as it takes.
+        """
+        has_choice = isinstance(kernel, Kernel) and kernel.family.chooses
+        if self.setting:
+            names = [name for name in kernel.parameters if name != "T"] if has_choice else []
+            if len(self.setting) != len(names):
+                raise ArgumentError("setting", repr(self.setting), "all template arguments of a kernel that chooses")
+            kernel = kernel.variant(**dict(zip(names, self.setting, strict=True)))
+        if self.division is not None:
+            if not has_choice or len(self.division) != 2:
+                raise ArgumentError("division", repr(self.division), "two numbers, for a kernel that chooses")
+            kernel = kernel.divided(*self.division)
+        return kernel
+
+
 @dataclass(frozen=True, repr=False)
-class CheckResult(Tabular):
-    """The verdict on one run of a kernel.
+class CheckResult(Tabular, Case):
+    """The verdict on one run of a kernel: the case, and what came of it. It is true if the kernel passed.
 
     Attributes
     ----------
     kernel : str
         The kernel's name.
-    M, N, K, alpha, beta, seed, special, last_tile, setting, division
-        As given to `check`.
-    shift : tuple of int
-        Elements by which A, B and C each start past a 512-byte boundary.
     on_gpu : bool
         Whether it ran on the GPU, not simulated.
     worst_ratio : float
@@ -90,31 +163,23 @@ class CheckResult(Tabular):
     worst_at : tuple of int or None
         Row and column of that element; None where there is no error at all.
     wrong : int
-        Elements whose error exceeds the bound.
+        Elements whose error exceeds the bound, or that were never written.
     guards_intact : bool
         Whether A, B and the memory around all three matrices came out as they went in.
     fault : str
         What the simulator reported, if it stopped the kernel.
     """
 
-    kernel: str
-    M: int
-    N: int
-    K: int
-    alpha: float
-    beta: float
-    seed: int
-    shift: tuple[int, int, int]
-    special: bool
-    last_tile: bool
-    setting: tuple[int, ...]
-    division: tuple[int, int] | None
-    on_gpu: bool
+    kernel: str = ""
+    on_gpu: bool = False
     worst_ratio: float = 0.0
     worst_at: tuple[int, int] | None = None
     wrong: int = 0
     guards_intact: bool = True
     fault: str = ""
+
+    def __bool__(self) -> bool:
+        return self.passed
 
     @property
     def passed(self) -> bool:
@@ -137,9 +202,12 @@ class CheckResult(Tabular):
 
 @dataclass(frozen=True, repr=False)
 class SuiteResult(Tabular):
-    """The verdicts on all cases of a suite."""
+    """The verdicts on all cases of a suite. It is true if the kernel passed them all."""
 
     results: tuple[CheckResult, ...]
+
+    def __bool__(self) -> bool:
+        return self.passed
 
     @property
     def passed(self) -> bool:
@@ -271,26 +339,10 @@ def check(
     kernel : Kernel, str or callable
         A kernel or its name, or anything that is called like one, for example `cublas.sgemm`; float32 unless it has
         `types`.
-    M, N, K : int
-        Sizes, 0 allowed.
-    alpha, beta : float
-        Rounded to the result's type.
-    seed : int
-        Of the random matrices.
+    M, N, K, alpha, beta, seed, shift, special, last_tile, setting, division
+        The case; see `Case`.
     on_gpu : bool, optional
         On the GPU or simulated; on the GPU where there is one, unless given.
-    shift : int or three of them
-        Elements by which each matrix, or A, B and C in turn, starts past a 512-byte boundary.
-    special : bool
-        Also put infinities, NaNs, zeros and subnormals into some rows of A and C and columns of B.
-    last_tile : bool
-        Compute the last tile of C alone, on the simulator. The matrices are files with holes, so that they may have
-        more than 2³² elements; what the tile does not need is zero, and there are no guards.
-    setting : sequence of int
-        Template arguments in the source's order, T left out, of a kernel that would choose them; it chooses unless
-        given.
-    division : two of int, optional
-        How many tiles have a block each, and how many blocks share the others, of a kernel that would choose that.
 
     Returns
     -------
@@ -300,31 +352,19 @@ def check(
     Raises
     ------
     ArgumentError
-        A size, a shift or the seed is no whole number or negative, a scalar no number, the kernel none, or K is past
-        the bound's validity ((K + 2)·u < 1). Or `last_tile` is asked for with a shift, special values, the GPU or
-        what is no `Kernel`; or `setting` or `division` of one that has no choice, or one that is none for the problem.
+        The case is none; see `Case`. Or `last_tile` is asked for with a shift, special values, the GPU or what is no
+        `Kernel`.
     DeviceError, CompileError, UnsupportedInstruction
         The kernel could not be run.
     """
-    more = {"shift": shift, "special": special, "last_tile": last_tile, "setting": setting, "division": division}
-    return counted(kernel, M, N, K, alpha, beta, seed, on_gpu, **more)[0]
+    case = Case(M, N, K, alpha, beta, seed, shift, special, last_tile, setting, division)
+    return judged(kernel, case, on_gpu)[0]
 
 
-def counted(
+def judged(
     kernel: Kernel | str | Callable[..., Any],
-    M: int,
-    N: int,
-    K: int,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    seed: int = 0,
+    case: Case,
     on_gpu: bool | None = None,
-    *,
-    shift: int | Sequence[int] = 0,
-    special: bool = False,
-    last_tile: bool = False,
-    setting: Sequence[int] = (),
-    division: Sequence[int] | None = None,
     architecture: str = ARCHITECTURE,
 ) -> tuple[CheckResult, Counts]:
     """Return what `check` does, and what the simulator counted meanwhile: nothing on the GPU, or at a fault.
@@ -332,27 +372,19 @@ def counted(
     What a kernel costs is no part of the verdict: a slow one is right too. What passes on the simulator is compiled for
     the architecture, unless that is virtual.
     """
-    kernel = divided(_callable(kernel), setting, division)
-    M, N, K, seed = (_natural(name, n) for name, n in (("M", M), ("N", N), ("K", K), ("seed", seed)))
-    shift = _shifts(shift)
-    types = getattr(kernel, "types", FP32)
-    if (K + 2) * types.roundoff >= 1:
-        raise ArgumentError("K", str(K), f"less than {int(1 / types.roundoff) - 2}, where the error bound still holds")
-    if last_tile and (on_gpu or special or any(shift) or not isinstance(kernel, Kernel)):
+    kernel = case.applied_to(_callable(kernel))
+    case = case.of(getattr(kernel, "types", FP32))
+    if case.last_tile and (on_gpu or case.special or any(case.shift) or not isinstance(kernel, Kernel)):
         raise ArgumentError("last_tile", "True", "a Kernel on the simulator, no shift and no special values")
-    on_gpu = not last_tile and _where(on_gpu)
-    alpha, beta = (
-        float(operands.scalar(name, value, types.result)) for name, value in (("alpha", alpha), ("beta", beta))
-    )
+    on_gpu = not case.last_tile and _where(on_gpu)
     name = getattr(kernel, "name", None) or kernel.__name__
-    division = division and tuple(division)
-    case = CheckResult(name, M, N, K, alpha, beta, seed, shift, special, last_tile, tuple(setting), division, on_gpu)
+    begun = CheckResult(**vars(case), kernel=name, on_gpu=on_gpu)
     try:
-        result, counts, launched = (_last_tile if last_tile else _whole)(kernel, case)
+        result, counts, launch = (_last_tile if case.last_tile else _whole)(kernel, begun)
     except SimulationFault as fault:
-        return dataclasses.replace(case, fault=str(fault)), Counts()
-    if launched and result.passed:
-        compiler.require(launched.instance, architecture)
+        return dataclasses.replace(begun, fault=str(fault)), Counts()
+    if launch and result.passed:
+        compiler.require(launch.instance, architecture)
     return result, counts
 
 
@@ -409,9 +441,11 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
         As for `check`.
     """
     kernel = _callable(kernel)
-    listed = [*([] if getattr(kernel, "settled", False) else getattr(kernel, "trials", ())), *_cases(kernel)]
-    if isinstance(kernel, Kernel) and not _where(on_gpu):
-        listed += _far_cases(kernel)
+    listed = list(_cases(kernel))
+    if isinstance(kernel, Kernel):
+        listed = [*(() if kernel.settled else kernel.family.trials), *listed]
+        if not _where(on_gpu):
+            listed += _far_cases(kernel)
     unique = {str(case): case for case in listed}  # a small tile makes some of them the same
     return [case | {"seed": number} for number, case in enumerate(unique.values())]
 
@@ -506,21 +540,6 @@ def _callable(kernel: Kernel | str | Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def divided(kernel: Any, setting: Sequence[int] = (), division: Sequence[int] | None = None) -> Any:
-    """Return the kernel with these template arguments and its work divided so, where that is given."""
-    has_choice = isinstance(kernel, Kernel) and kernel.choose
-    if setting:
-        names = [name for name in kernel.parameters if name != "T"]
-        if not has_choice or len(setting) != len(names):
-            raise ArgumentError("setting", repr(setting), "all template arguments of a kernel that has a choice")
-        kernel = kernel.variant(**dict(zip(names, setting, strict=True)))
-    if division is not None:
-        if not has_choice or len(division) != 2:
-            raise ArgumentError("division", repr(division), "two numbers of blocks of a kernel that has a choice")
-        kernel = (hopper if kernel.maps else choice).divided(kernel, *division)
-    return kernel
-
-
 def _natural(name: str, value: int) -> int:
     try:
         number = operator.index(value)
@@ -548,29 +567,16 @@ def _where(on_gpu: bool | None) -> bool:
     return on_gpu
 
 
-def _simulate(
-    kernel: Kernel,
-    matrices: Sequence[np.ndarray],
-    alpha: float,
-    beta: float,
-    blocks: Sequence[int] | None = None,
-    multiprocessors: int = MULTIPROCESSORS,
-) -> tuple[Counts, Kernel]:
-    """Run a kernel on the simulator, which faults it for reading what BLAS does not read.
-
-    Returns
-    -------
-    Counts, Kernel
-        What was counted, and what was launched.
-    """
-    problem = operands.check(*matrices, alpha, beta, kernel.types)
-    unread = {name for name, factor in (("A", alpha), ("B", alpha), ("C", beta)) if factor == 0}
-    machine = kernel.simulated(problem, blocks=blocks, multiprocessors=multiprocessors, unwritten=unread)
-    return sum(machine.counts().values(), Counts()), kernel.chosen(problem, PTX_ALONE, multiprocessors)
+def _simulate(launch: Launch, problem: Problem, blocks: Sequence[int] | None = None) -> Counts:
+    """Run a launch on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
+    scalars = {"A": problem.alpha, "B": problem.alpha, "C": problem.beta}
+    unread = {name for name, factor in scalars.items() if factor == 0}
+    machine = simulator.run(launch, problem, blocks=blocks, unwritten=unread)
+    return sum(machine.counts().values(), Counts())
 
 
-def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, Counts, Kernel | None]:
-    """Return the verdict on a case, what was counted, and what was simulated, if anything was."""
+def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, Counts, Launch | None]:
+    """Return the verdict on a case, what was counted, and the launch that was simulated, if any was."""
     types = getattr(kernel, "types", FP32)
     A, B, C = _draw(case.M, case.N, case.K, case.seed, types)
     if case.special:
@@ -578,7 +584,7 @@ def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, 
     if case.alpha == 0:
         A[:], B[:] = np.nan, np.nan
     if case.beta == 0:
-        C[:] = np.nan
+        C.view(f"u{C.itemsize}")[:] = GUARD_OF_C[C.itemsize]
     with gpu.reported(f"checking {case.kernel}"):
         guards = (GUARD_OF_INPUT, GUARD_OF_INPUT, GUARD_OF_C)
         inside = [
@@ -586,17 +592,19 @@ def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, 
             for matrix, guard, by in zip((A, B, C), guards, case.shift, strict=True)
         ]
         views = [one.view for one in inside]
-        counts, launched = Counts(), None
+        counts, launch = Counts(), None
         if isinstance(kernel, Kernel) and not case.on_gpu:
-            counts, launched = _simulate(kernel, views, case.alpha, case.beta)
+            problem = operands.check(*views, case.alpha, case.beta, types)
+            launch = kernel.resolve(problem)
+            counts = _simulate(launch, problem)
         else:
             kernel(*views, case.alpha, case.beta)
         got = inside[2].contents()
         intact = inside[0].intact() and inside[1].intact() and inside[2].intact(itself=False)
-    return _verdict(case, got, (A, B, C), types, intact), counts, launched
+    return _verdict(case, got, (A, B, C), types, intact), counts, launch
 
 
-def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, Kernel]:
+def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, Launch]:
     """Do what `_whole` does for the last tile of C alone."""
     M, N, K, types = case.M, case.N, case.K, kernel.types
     with tempfile.TemporaryDirectory(dir=IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None) as folder:
@@ -612,18 +620,16 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
         except OSError as error:
             raise DeviceError(f"last_tile needs files with holes, and {folder} takes none so large: {error}") from None
         problem = operands.check(A, B, C, case.alpha, case.beta, types)
-        kernel = kernel.chosen(problem, PTX_ALONE)
-        multiprocessors = operands.INT_MAX if kernel.maps else MULTIPROCESSORS  # a tile for each
-        division = kernel.division(problem, PTX_ALONE, multiprocessors)
-        blocks = range(division.blocks - max(division.counts.get("shares", 0), 1), division.blocks)
+        launch = kernel.resolve(problem, kernel.family.spread(SIMULATOR))
+        blocks, kernel = range(launch.grid - launch.division.last, launch.grid), launch.kernel
         rows, cols = (
             (size - 1) // kernel.parameters[tile] * kernel.parameters[tile] for size, tile in ((M, "BM"), (N, "BN"))
         )
         a, b, c = _draw(M - rows, N - cols, K, case.seed, types)
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
-        counts, launched = _simulate(kernel, (A, B, C), case.alpha, case.beta, blocks, multiprocessors)
+        counts = _simulate(launch, problem, blocks)
         got = np.array(C[rows:, cols:])
-    return _verdict(case, got, (a, b, c), types, True), counts, launched
+    return _verdict(case, got, (a, b, c), types, True), counts, launch
 
 
 def _draw(M: int, N: int, K: int, seed: int, types: Types) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -708,6 +714,8 @@ def _verdict(
     if not got.size:
         return dataclasses.replace(case, guards_intact=intact)
     ratio = excess(got, *inputs, case.alpha, case.beta, types)
+    if case.beta == 0:
+        ratio[got.view(f"u{got.itemsize}") == GUARD_OF_C[got.itemsize]] = np.inf  # as it was: never written
     worst = np.unravel_index(np.argmax(ratio), ratio.shape)
     return dataclasses.replace(
         case,

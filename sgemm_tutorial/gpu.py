@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,8 @@ from ptxsim.tensor_map import TensorMap
 
 from .compiler import Binary, Instance, build
 from .errors import ArgumentError, DeviceError
-from .operands import Division, Problem
+from .launch import Division, Launch, Place
+from .operands import Problem
 from .tensor_maps import encode
 
 GRID_MAX = 2**31 - 1  # blocks in the first dimension of a grid, every GPU since Kepler
@@ -52,9 +53,27 @@ def architecture() -> str:
     return f"sm_{major}{minor}"
 
 
-def place() -> tuple[str, int]:
-    """Architecture and number of multiprocessors of the current GPU, for example ``("sm_90", 132)``."""
-    return architecture(), _properties(cupy.cuda.Device().id)["multiProcessorCount"]
+def place() -> Place:
+    """Return the current GPU as a place for launches.
+
+    Raises
+    ------
+    DeviceError
+        There is no GPU.
+    """
+    try:
+        device = cupy.cuda.runtime.getDevice()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        capability()  # raises, as there is no GPU
+        raise
+    return _place(device)
+
+
+@lru_cache
+def _place(device: int) -> Place:
+    properties = _properties(device)
+    with cupy.cuda.Device(device):
+        return Place(architecture(), properties["multiProcessorCount"], device, properties["name"].decode())
 
 
 def name() -> str:
@@ -67,10 +86,15 @@ def _properties(device: int) -> dict[str, Any]:
     return cupy.cuda.runtime.getDeviceProperties(device)
 
 
-def launcher(
-    instance: Instance, division: Division, problem: Problem, maps: Sequence[TensorMap] = ()
-) -> Callable[[], None]:
-    """Return a function that launches a kernel on a problem, with nothing left to check, compile or load.
+def run(launch: Launch, problem: Problem) -> None:
+    """Queue a launch on the current stream.
+
+    Parameters
+    ----------
+    launch : Launch
+        For the current GPU.
+    problem : Problem
+        Of the launch's shape and alignment, of CuPy arrays.
 
     Raises
     ------
@@ -79,25 +103,50 @@ def launcher(
     DeviceError
         See `load`.
     """
-    blocks = division.blocks
-    if blocks > GRID_MAX:
-        raise ArgumentError("C", f"shape {problem.C.shape}, {blocks} tiles", f"at most {GRID_MAX} tiles")
-    return bound(load(instance), instance, division, problem, maps)
+    launcher(launch, problem)()
 
 
-def bound(
-    function: Any, instance: Instance, division: Division, problem: Problem, maps: Sequence[TensorMap] = ()
-) -> Callable[[], None]:
-    """Return a function that launches what `load` has returned, given `maps` after the problem's arguments."""
+def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
+    """Return a function that does what `run` does, with nothing left to check, compile or load."""
+    division = launch.division
     if not division.blocks:
-        return lambda: None
-    grid, block = (division.blocks,), (instance.threads,)
-    values = (*problem.arguments.values(), *(encode(tensor, _driver()) for tensor in maps))
-    shared = instance.dynamic_shared_bytes
-    if not division.counts:
+        return _nothing
+    function, grid, block, sizes, counts, shared = _bound(launch)
+    matrices = {"A": problem.A, "B": problem.B}
+    maps = [_encoded(matrices[box.matrix], box.rows, box.columns) for box in launch.boxes]
+    values = (*sizes, problem.alpha, problem.A, problem.B, problem.beta, problem.C, *maps)
+    if not counts:
         return lambda: function(grid, block, values, shared)
-    counts = tuple(map(np.uint32, division.counts.values()))
     return lambda: function(grid, block, (*values, *_scratch(division), *counts), shared)
+
+
+def _nothing() -> None:
+    """Launch nothing: a problem without blocks."""
+
+
+@lru_cache(maxsize=4096)
+def _bound(launch: Launch) -> tuple[Any, ...]:
+    """Return what all runs of a launch have in common: the loaded function, grid, block, sizes and counts."""
+    blocks = launch.grid
+    if blocks > GRID_MAX:
+        M, N, _ = launch.shape
+        raise ArgumentError("C", f"shape ({M}, {N}), {blocks} tiles", f"at most {GRID_MAX} tiles")
+    function = load(launch.instance)
+    sizes, counts = (
+        tuple(map(kind, of)) for kind, of in ((np.int32, launch.shape), (np.uint32, launch.division.counts.values()))
+    )
+    return function, (blocks,), (launch.block,), sizes, counts, launch.instance.dynamic_shared_bytes
+
+
+def _encoded(matrix: cupy.ndarray, rows: int, columns: int) -> np.void:
+    """Return a tensor map of a matrix as the driver encodes it: the same for the same memory."""
+    return _encode(matrix.data.ptr, matrix.shape, matrix.dtype, rows, columns)
+
+
+@lru_cache(maxsize=1024)
+def _encode(place: int, shape: tuple[int, int], dtype: np.dtype, rows: int, columns: int) -> np.void:
+    memory = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(place, 1, None), 0)
+    return encode(TensorMap(cupy.ndarray(shape, dtype, memory), rows, columns), _driver())
 
 
 _held = threading.local()  # each thread's own, as the default stream may be too
@@ -146,6 +195,47 @@ def _load(binary: Binary, dynamic_shared_bytes: int, device: int) -> Any:
         attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         driver.funcSetAttribute(function.ptr, attribute, dynamic_shared_bytes)
     return function
+
+
+@lru_cache
+def resident_clusters(instance: Instance, cluster: int, device: int) -> int:
+    """Return how many clusters of so many blocks are on the current GPU, `device`, at a time, as its driver says.
+
+    An SM that is left over where a group's SMs are divided into clusters runs none.
+
+    Raises
+    ------
+    DeviceError
+        See `load`, or the driver refuses.
+    """
+    function = load(instance)
+    attribute = _Attribute(4, 0, (ctypes.c_uint * 16)(cluster, 1, 1))  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    shape = (*(cluster, 1, 1), *(instance.threads, 1, 1))
+    config = _Config(*shape, instance.dynamic_shared_bytes, None, ctypes.pointer(attribute), 1)
+    found = ctypes.c_int()
+    status = _driver().cuOccupancyMaxActiveClusters(
+        ctypes.byref(found), ctypes.c_void_p(function.ptr), ctypes.byref(config)
+    )
+    if status:
+        raise DeviceError(f"the driver does not say how many clusters fit: error {status}")
+    return found.value
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute: a number, padding to 8 bytes, and a union of 64 bytes."""
+
+    _fields_ = (("id", ctypes.c_uint), ("pad", ctypes.c_uint), ("value", ctypes.c_uint * 16))
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "shared")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
 
 
 @lru_cache

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ptxsim.machine import Machine
-from ptxsim.ptx import parse
-from ptxsim.tensor_map import TensorMap
-
-from . import compiler, gpu, operands
-from .compiler import ARCHITECTURE, PTX_ALONE, Binary, Instance
-from .errors import ArgumentError, SimulationFault, UnsupportedInstruction
+from . import compiler, gpu, operands, simulator
+from .compiler import ARCHITECTURE, Binary, Instance
+from .errors import ArgumentError
 from .hardware import THREADS_MAX, WARP
-from .operands import FP32, Division, Problem, Types, named_in_cuda
+from .launch import SIMULATOR, Family, Launch, Place
+from .operands import FP32, Problem, Types, named_in_cuda
 from .paths import KERNELS
 
 EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
 """Template parameters that are rows or columns of a tile."""
-MULTIPROCESSORS = 132
-"""Among which the simulator divides the work where a kernel asks: those of the recorded measurements' cards."""
+TILES = Family()
+"""Of kernels with a block for each tile of C."""
+REMEMBERED = 256
+"""Launches that a kernel remembers at most."""
+FRESH = 0.1
+"""Seconds after which a file's time tells whether it was changed again: file systems round it."""
 
 
 @dataclass(frozen=True)
@@ -54,26 +55,16 @@ class Kernel:
         What was changed, by edits or parameters, in a few words; recordings tell kernels apart by it too.
     types : Types
         Of the elements of A, B and C.
-    dynamic_shared : callable
-        Makes of the parameters the bytes of shared memory that a launch adds to what the source declares: SHARED_BYTES,
-        unless given, or none.
     entry : str
         Name of the ``__global__`` function: the file's stem without its number, unless given.
-    choose : callable, optional
-        Makes of the kernel, a problem, an architecture and a number of multiprocessors the kernel with the template
-        arguments for that problem.
+    family : Family
+        How its launches are chosen and divided.
     settled : bool
-        Whether the parameters are more than a default, so that `choose` only fits them to a problem: a `variant` is.
-    divide : callable, optional
-        Makes of the parameters, (M, N, K), an architecture and a number of multiprocessors the `Division` of a launch,
-        where that is not a tile of C for each block.
+        Whether the parameters are more than a default, so that the family only fits them to a problem: a `variant` is.
+    division : tuple of int, optional
+        How many tiles have a block each, and how many blocks share the others, where the family is not to choose that.
     exact : bool
         Whether it is for `least_capability` alone, whose own instructions it has.
-    maps : callable, optional
-        Makes of the parameters and a problem the tensor maps that a launch is given after C, by name. A kernel that has
-        them fetches rows that begin at multiples of 16 bytes.
-    trials : sequence of dict
-        Cases of `correctness.suite` beside those that follow from the tile, for a kernel that has many of them.
     """
 
     name: str
@@ -84,20 +75,12 @@ class Kernel:
     edits: tuple[tuple[str, str], ...] = ()
     label: str = ""
     types: Types = FP32
-    dynamic_shared: Callable[[Mapping[str, Any]], int] = field(
-        default=lambda of: of.get("SHARED_BYTES", 0), compare=False, repr=False
-    )
     entry: str = ""
-    choose: Callable[[Kernel, Problem, str, int], Kernel] | None = field(default=None, compare=False, repr=False)
+    family: Family = field(default=TILES, compare=False, repr=False)
     settled: bool = False
-    divide: Callable[[Mapping[str, Any], tuple[int, int, int], str, int], Division] | None = field(
-        default=None, compare=False, repr=False
-    )
+    division: tuple[int, int] | None = None
     exact: bool = False
-    maps: Callable[[Mapping[str, Any], Problem], dict[str, TensorMap]] | None = field(
-        default=None, compare=False, repr=False
-    )
-    trials: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
+    _launches: dict[Any, tuple[Any, Launch]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, value in self.parameters.items():
@@ -152,6 +135,11 @@ class Kernel:
                 raise ArgumentError("edits", repr(old), f"text that {' or '.join(files)} holds")
         return files
 
+    @property
+    def paths(self) -> list[Path]:
+        """The source file and its headers."""
+        return [self.path, *filter(None, (self._header(name) for name in list(self.files)[1:]))]
+
     def _header(self, name: str) -> Path | None:
         """Return the path of a header, None if it is none of ours."""
         return next((folder / name for folder in (self.folder, KERNELS) if (folder / name).is_file()), None)
@@ -184,7 +172,7 @@ class Kernel:
     @property
     def dynamic_shared_bytes(self) -> int:
         """Bytes of shared memory per block that a launch adds to what the source declares."""
-        return self.dynamic_shared(self.parameters)
+        return self.family.shared_bytes(self.parameters)
 
     @property
     def instance(self) -> Instance:
@@ -251,36 +239,23 @@ class Kernel:
             if name not in self.parameters:
                 raise ArgumentError(name, "a parameter unknown to " + self.name, ", ".join(self.parameters))
         types = named_in_cuda(parameters["T"], self.types) if "T" in parameters else self.types
-        settled = self.settled or (self.choose is not None and parameters.keys() != {"T"})
+        settled = self.settled or (self.family.chooses and parameters.keys() != {"T"})
         least = max(self.least_capability, types.least_capability)
         return dataclasses.replace(
             self, parameters=self.parameters | parameters, types=types, settled=settled, least_capability=least
         )
 
-    def chosen(
-        self, problem: Problem, architecture: str = ARCHITECTURE, multiprocessors: int = MULTIPROCESSORS
-    ) -> Kernel:
-        """Return the variant that is launched for a problem: this kernel itself unless it has a choice."""
-        return self.choose(self, problem, architecture, multiprocessors) if self.choose else self
+    def divided(self, whole: int, shares: int) -> Kernel:
+        """Return this kernel with its work divided so; a problem for which that does not add up is an ArgumentError.
 
-    def division(
-        self, problem: Problem, architecture: str = ARCHITECTURE, multiprocessors: int = MULTIPROCESSORS
-    ) -> Division:
-        """Return how a launch divides a problem among blocks.
-
-        Raises
-        ------
-        ArgumentError
-            The parameters don't name a tile.
+        Parameters
+        ----------
+        whole : int
+            Tiles that have a block each.
+        shares : int
+            Blocks that share the others.
         """
-        M, N, K = problem.M, problem.N, problem.K
-        if self.divide is None:
-            return Division(self.grid(M, N))
-        return self.divide(self.parameters, (M, N, K), architecture, multiprocessors)
-
-    def tensor_maps(self, problem: Problem) -> dict[str, TensorMap]:
-        """Return what a launch is given after C, by name: see `maps`."""
-        return self.maps(self.parameters, problem) if self.maps else {}
+        return dataclasses.replace(self, division=(whole, shares))
 
     def edited(self, *changes: tuple[str, str], label: str = "") -> Kernel:
         """Return this kernel with its source changed, to compare or to break it; the file stays as it is.
@@ -330,61 +305,57 @@ class Kernel:
         problem = operands.check(A, B, C, alpha, beta, self.types)
         if problem.on_gpu:
             with gpu.reported(self.name):
-                self.launcher(problem)()
+                gpu.run(self.resolve(problem, gpu.place()), problem)
         else:
-            self.simulated(problem)
+            simulator.run(self.resolve(problem, SIMULATOR), problem)
         return problem.C
 
+    def resolve(self, problem: Problem, place: Place = SIMULATOR) -> Launch:
+        """Return all that it takes to run this kernel on a problem.
+
+        It is made once for each shape, alignment and place, and again when a file that it depends on has changed.
+
+        Raises
+        ------
+        ArgumentError
+            The source cannot be read, or the template arguments do not suit the problem.
+        """
+        tables = self.family.tables(place)
+        key = problem.shape, problem.alignment, place, tables
+        files, launch = self._launches.get(key, (None, None))
+        if files is not None and all(_state(path) == state for path, state in files):
+            return launch
+        chosen = self.family.choose(self, problem, place)
+        division = chosen.family.divide(chosen, problem, place)
+        boxes = chosen.family.boxes(chosen.parameters, problem)
+        launch = Launch(chosen, place, chosen.instance, problem.shape, division, boxes)
+        files = [(path, _state(path)) for path in (*chosen.paths, self.path, *tables)]
+        if all(_settled(state) for _, state in files):
+            if len(self._launches) >= REMEMBERED:
+                self._launches.clear()
+            self._launches[key] = files, launch
+        return launch
+
     def launcher(self, problem: Problem) -> Callable[[], None]:
-        """Return a function that launches the kernel on a problem, with nothing left to check, compile or load.
+        """Return a function that launches the kernel on a problem on the GPU, with nothing left to check or compile.
 
         Raises
         ------
         ArgumentError, DeviceError
             As for calling the kernel.
         """
-        where = gpu.place() if self.choose or self.divide else ()
-        kernel = self.chosen(problem, *where)
-        maps = kernel.tensor_maps(problem).values()
-        return gpu.launcher(kernel.instance, kernel.division(problem, *where), problem, tuple(maps))
+        return gpu.launcher(self.resolve(problem, gpu.place()), problem)
 
-    def simulated(
-        self,
-        problem: Problem,
-        architecture: str = PTX_ALONE,
-        trace: Collection[int] = (),
-        blocks: Collection[int] | None = None,
-        progress: bool | None = False,
-        multiprocessors: int = MULTIPROCESSORS,
-        unwritten: Collection[str] = (),
-    ) -> Machine:
-        """Run the kernel on the simulator, updating ``problem.C``; see `simulate` for the parameters.
 
-        Reading what `unwritten` names of A, B and C is a fault, until the kernel has written it.
+def _state(path: Path) -> tuple[int, int] | None:
+    """Return when a file was last written, in ns, and its size; None where there is no such file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
-        Returns
-        -------
-        Machine
-            With what was counted and traced.
-        """
-        kernel = self.chosen(problem, architecture, multiprocessors)
-        compiler.require(kernel.instance, architecture)
-        instance, binary = kernel.instance, kernel.build(architecture.replace("sm", "compute"))  # the same PTX
-        division = kernel.division(problem, architecture, multiprocessors)
-        if problem.fresh_C:
-            problem.C.fill(np.nan)
-        fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C else set())
-        arguments = problem.arguments | kernel.tensor_maps(problem)
-        if division.counts:
-            arguments["workspace"] = np.full(division.workspace, np.nan, np.float32)
-            arguments["arrived"] = np.zeros(division.arrived, np.uint32)
-            arguments |= {name: np.uint32(count) for name, count in division.counts.items()}
-        try:
-            program = parse(binary.ptx, binary.entry, instance.dynamic_shared_bytes)
-            machine = Machine(program, self.name, instance.threads, arguments, fresh=fresh, trace=trace)
-            machine.run(division.blocks, blocks, progress)
-        except UnsupportedInstruction as error:
-            raise UnsupportedInstruction(f"{self.path.name}: {error}") from None
-        if blocks is None and division.arrived and arguments["arrived"].any():
-            raise SimulationFault("left behind", self.name, "counters in `arrived` that are not zero again")
-        return machine
+
+def _settled(state: tuple[int, int] | None) -> bool:
+    """Whether a file was written so long ago that another change would show."""
+    return state is None or time.time() - state[0] / 1e9 > FRESH

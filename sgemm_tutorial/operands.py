@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import cupy
 import ml_dtypes
 import numpy as np
+
+from ptxsim.memory import ALIGNMENT, past_alignment
 
 from .errors import ArgumentError
 
@@ -101,6 +103,18 @@ class Problem:
     types: Types = FP32
 
     @property
+    def shape(self) -> tuple[int, int, int]:
+        """M, N and K."""
+        return self.M, self.N, self.K
+
+    @property
+    def alignment(self) -> tuple[int, int, int]:
+        """How many bytes past a multiple of 512 each of A, B and C begins."""
+        if self.on_gpu:
+            return tuple(array.data.ptr % ALIGNMENT for array in (self.A, self.B, self.C))
+        return tuple(past_alignment(array) for array in (self.A, self.B, self.C))
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """The kernel's arguments by name, in the order of the kernel contract."""
         return {
@@ -123,26 +137,6 @@ def imagined(M: int, N: int, K: int, types: Types = FP32) -> Problem:
     operand, result = np.zeros(1, types.operand), np.zeros(1, types.result)
     one, zero = types.result.type(1), types.result.type(0)
     return Problem(M, N, K, one, operand, operand, zero, result, fresh_C=True, on_gpu=False, types=types)
-
-
-@dataclass(frozen=True)
-class Division:
-    """How a launch divides a problem among blocks, and what it is given for that, after C.
-
-    Attributes
-    ----------
-    blocks : int
-    counts : dict of str to int
-        The kernel's last arguments, by name, unsigned. Where there are none, nor are there the arrays.
-    workspace, arrived : int
-        Words of the two arrays before them: of float32, in which nothing has been written, and of uint32, which are
-        zero and are left so.
-    """
-
-    blocks: int
-    counts: dict[str, int] = field(default_factory=dict)
-    workspace: int = 0
-    arrived: int = 0
 
 
 def check(A: Any, B: Any, C: Any, alpha: float, beta: float, types: Types = FP32) -> Problem:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
-from . import choice, hopper
 from .errors import ArgumentError
+from .families import autotuned, hopper
 from .kernel import Kernel
 from .operands import (
     FP16,
@@ -16,34 +17,12 @@ from .operands import (
     Types,
     named_in_cuda,
 )
-from .trials import TRIALS
 
 SUFFIX = ".cu"
 A_LINE = 7  # template parameters with defaults
 
-LIKE_12 = {"dynamic_shared": choice.dynamic_shared, "choose": choice.choose, "divide": choice.divide, "trials": TRIALS}
-ON_HOPPER = {"least_capability": (9, 0), "exact": True, "divide": hopper.divide, "maps": hopper.maps}
-LIKE_17 = ON_HOPPER | {
-    "types": SPLIT,
-    "dynamic_shared": hopper.dynamic_shared_of_parts,
-    "choose": hopper.choose_in_fp32,
-    "trials": hopper.TRIALS_IN_PARTS,
-}
-LIKE_18 = ON_HOPPER | {
-    "dynamic_shared": hopper.dynamic_shared,
-    "choose": hopper.choose_in_16_bits,
-    "trials": hopper.TRIALS,
-}
-"""What is said of 12, of 17's version for Hopper and of 18, and holds for their copies too."""
-
-SHARING = ["float*", "unsigned*", "unsigned", "unsigned", "unsigned"]
-MAPS = ["TensorMap", "TensorMap"]
-COPIED = (
-    (SHARING, choice.PARAMETERS, LIKE_12),
-    (MAPS, tuple(hopper.IN_PARTS), LIKE_17),
-    (MAPS, tuple(hopper.PARAMETERS), LIKE_18),
-)
-"""The arguments that each takes besides, and the template parameters: by these a copy is known."""
+COPIED = (autotuned.KERNEL, hopper.TF32X3_HOPPER, hopper.WGMMA)
+"""Kernels whose copies are launched as they are: a copy keeps the template parameters and the arguments after C."""
 
 CONTRACT = """\
 the contract, which the book's kernels keep:
@@ -121,12 +100,13 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
             path.name, f"template parameters {names}", "BM and BN, a block's rows and columns of C, for the grid"
         )
     arguments = [_type(argument) for argument in found["arguments"].split(",")]
-    shared = {}
-    for more, names, launch in COPIED:
-        if arguments[8:] == more and tuple(values) == names:
-            arguments, shared = arguments[:8], launch | {"settled": bool(parameters)}
+    shared: dict[str, Any] = {}
+    for kernel in COPIED:
+        family = kernel.family
+        if tuple(arguments[8:]) == family.arguments and tuple(values) == family.parameters:
+            arguments, shared = arguments[:8], {"family": family, "settled": bool(parameters), **family.defaults}
     types = _types(path.name, arguments, found["arguments"], values)
-    if types == FP32 and _OF_TF32 in text:
+    if types == FP32 and _OF_TF32 in _code(text, strings=False):
         types = SPLIT
     shared = {"types": types} | shared
     return Kernel(path.stem, "", values, folder=path.resolve().parent, entry=found["name"], **shared)
@@ -147,9 +127,13 @@ def with_defaults(text: str, values: dict[str, int | str]) -> str:
     return text[:start] + ",\n          ".join(lines) + text[end:]
 
 
-def _code(text: str) -> str:
-    """Return a source with comments and strings blanked, as long as it was."""
-    return _NOT_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+def _code(text: str, strings: bool = True) -> str:
+    """Return a source with comments, and strings too unless they are to stay, blanked, as long as it was."""
+
+    def blank(match: re.Match[str]) -> str:
+        return match[0] if match[0][0] == '"' and not strings else re.sub(r"[^\n]", " ", match[0])
+
+    return _NOT_CODE.sub(blank, text)
 
 
 def _the_kernel(file: str, text: str) -> re.Match[str]:

@@ -10,11 +10,12 @@ import numpy as np
 from ptxsim.batch import Access, Event
 from ptxsim.counting import Counts
 
-from . import operands
+from . import operands, simulator
 from .catalogue import find
 from .compiler import PTX_ALONE
 from .errors import ArgumentError
-from .kernel import MULTIPROCESSORS, Kernel
+from .kernel import Kernel
+from .launch import MULTIPROCESSORS, Place
 from .table import Table, Tabular
 
 
@@ -163,10 +164,9 @@ def simulate(
     problem = operands.check(A, B, C, alpha, beta, kernel.types)
     if problem.on_gpu:
         raise ArgumentError("A", "a CuPy array", "a NumPy array: A.get()")
-    kernel = kernel.chosen(problem, architecture, multiprocessors)
-    grid = kernel.division(problem, architecture, multiprocessors).blocks
+    launch = kernel.resolve(problem, Place(architecture, multiprocessors))
     for name, numbers in (("trace", trace), ("blocks", () if blocks is None else blocks)):
-        if any(not 0 <= number < grid for number in numbers):
-            raise ArgumentError(name, str(sorted(numbers)), f"blocks from 0 to {grid - 1}")
-    machine = kernel.simulated(problem, architecture, trace, blocks, progress, multiprocessors)
-    return Run(kernel, problem.K, problem.C, machine.counts(), machine.trace, machine.events)
+        if any(not 0 <= number < launch.grid for number in numbers):
+            raise ArgumentError(name, str(sorted(numbers)), f"blocks from 0 to {launch.grid - 1}")
+    machine = simulator.run(launch, problem, trace=trace, blocks=blocks, progress=progress)
+    return Run(launch.kernel, problem.K, problem.C, machine.counts(), machine.trace, machine.events)

@@ -1,7 +1,7 @@
-"""What was found quickest for 12 on a GPU, by size: the reader's own table, or what the book has of such a card.
+"""The quickest ways to do products with 12 on a GPU, by size: the reader's own table, or those that are handed in.
 
 A table counts for the GPU of its name, and for the code that it was measured with. Nothing is guessed from it: a size
-that is not in it is the model's, see `choice`.
+that is not in it is the model's, see `families.autotuned`.
 """
 
 from __future__ import annotations
@@ -61,15 +61,22 @@ class _Table:
 
 def path(gpu: str) -> Path:
     """Return the file of the reader's own table for a GPU of that name."""
-    return paths.own() / f"tune-{'-'.join(re.findall('[a-z0-9]+', gpu.casefold()))}.json"
+    return _path(gpu, paths.own())
+
+
+@lru_cache(maxsize=8)
+def _path(gpu: str, folder: Path) -> Path:
+    return folder / f"tune-{'-'.join(re.findall('[a-z0-9]+', gpu.casefold()))}.json"
+
+
+def files(gpu: str) -> tuple[Path, ...]:
+    """Return the tables that are asked for a GPU of that name: the reader's own first."""
+    return (path(gpu), *TABLES)
 
 
 def best(kernel: Kernel, gpu: str, size: tuple[int, int, int]) -> Way | None:
-    """Return the quickest way for a size (M, N, K) on a GPU, if it was measured with this kernel's code.
-
-    The reader's own table goes before the book's.
-    """
-    for file in (path(gpu), *TABLES):
+    """Return the quickest way for a size (M, N, K) on a GPU, if it was measured with this kernel's code."""
+    for file in files(gpu):
         try:
             state = file.stat()
         except OSError:

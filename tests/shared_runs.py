@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-import sgemm_tutorial.kernel
 from ptxsim import ptx
 from ptxsim.machine import Machine
 from ptxsim.memory import ALIGNMENT, GlobalMemory
 from ptxsim.tensor_map import TensorMap
-from sgemm_tutorial import correctness
+from sgemm_tutorial import correctness, simulator
+from sgemm_tutorial.compiler import ARCHITECTURE
 from sgemm_tutorial.kernel import Kernel
 
 FOLDER = "SGEMM_TUTORIAL_TESTS_RUNS"
@@ -91,35 +91,33 @@ class SharedMachine(Machine):
         return self.left[2] if self.left else super().events
 
 
-counted = correctness.counted
+judged = correctness.judged
 
 
-def shared_counted(kernel, M, N, K, alpha=1.0, beta=0.0, seed=0, on_gpu=None, **more):
-    """Judge a kernel as `correctness.counted` does, or take what it has said of the same kernel and case."""
-    case = M, N, K, alpha, beta, seed, on_gpu
+def shared_judged(kernel, case, on_gpu=None, architecture=ARCHITECTURE):
+    """Judge a kernel as `correctness.judged` does, or take what it has said of the same kernel and case."""
     kernel = correctness._callable(kernel)
     if on_gpu is not False or not isinstance(kernel, Kernel):
-        return counted(kernel, *case, **more)
-    launching = [getattr(of, "__qualname__", None) for of in (kernel.choose, kernel.divide, kernel.maps)]
-    told_by = kernel, kernel.files, kernel.dynamic_shared_bytes, launching, case, sorted(more.items())
-    return left(hashlib.sha256(repr(told_by).encode()), lambda: counted(kernel, *case, **more))
+        return judged(kernel, case, on_gpu, architecture)
+    told_by = kernel, kernel.files, kernel.dynamic_shared_bytes, type(kernel.family).__qualname__, case, architecture
+    return left(hashlib.sha256(repr(told_by).encode()), lambda: judged(kernel, case, on_gpu, architecture))
 
 
 def share():
     """Let kernels share their runs, and checks their verdicts, with whatever else pytest runs."""
-    sgemm_tutorial.kernel.Machine, sgemm_tutorial.kernel.parse = SharedMachine, lambda *text: text
-    correctness.counted = shared_counted
+    simulator.Machine, simulator.parse = SharedMachine, lambda *text: text
+    correctness.judged = shared_judged
 
 
 @contextlib.contextmanager
 def sharing():
     """`share` for a while."""
-    before = sgemm_tutorial.kernel.Machine, sgemm_tutorial.kernel.parse, correctness.counted
+    before = simulator.Machine, simulator.parse, correctness.judged
     share()
     try:
         yield
     finally:
-        sgemm_tutorial.kernel.Machine, sgemm_tutorial.kernel.parse, correctness.counted = before
+        simulator.Machine, simulator.parse, correctness.judged = before
 
 
 STARTUP = f"""

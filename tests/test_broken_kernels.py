@@ -34,6 +34,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(Kernel, "path", property(lambda self: copy / f"{self.name}.cu"))
     monkeypatch.setattr(gpu, "available", lambda: False)
     monkeypatch.chdir(tmp_path)
+    for kernel in CATALOGUE:
+        kernel._launches.clear()  # of the files in their own folder
     return copy
 
 

@@ -10,14 +10,9 @@ import pytest
 from hypothesis import example, given
 
 from lab import limits_of
-from sgemm_tutorial import (
-    ArgumentError,
-    Kernel,
-    choice,
-    find,
-    gpu,
-    operands,
-)
+from sgemm_tutorial import ArgumentError, Kernel, find, gpu, operands
+from sgemm_tutorial.families import autotuned
+from sgemm_tutorial.launch import Division, Place
 
 from .sources import floats, steady
 
@@ -26,15 +21,15 @@ AUTOTUNED = find("12")
 
 def problem(M, N, K, shift=(0, 0)):
     """Return a problem without matrices, but for where A and B begin, in elements past a multiple of 512 bytes."""
-    A, B = (np.zeros(8, np.float32)[by:] for by in shift)
-    return operands.Problem(M, N, K, np.float32(1), A, B, np.float32(0), None, True, False)
+    A, B, C = (np.zeros(8, np.float32)[by:] for by in (*shift, 0))
+    return operands.Problem(M, N, K, np.float32(1), A, B, np.float32(0), C, True, False)
 
 
 def chosen(M, N, K, shift=(0, 0), architecture="sm_90", multiprocessors=132):
     """Return the template arguments and the division."""
     of = problem(M, N, K, shift)
-    kernel = AUTOTUNED.chosen(of, architecture, multiprocessors)
-    return kernel.parameters, kernel.division(of, architecture, multiprocessors)
+    kernel = AUTOTUNED.resolve(of, Place(architecture, multiprocessors)).kernel
+    return kernel.parameters, kernel.resolve(of, Place(architecture, multiprocessors)).division
 
 
 sizes = st.integers(0, 5000) | st.sampled_from([2**20, 2**31 - 1])
@@ -75,10 +70,10 @@ def test_words_are_copied_together_only_where_they_lie_together(M, N, K, shift, 
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_86", "sm_90", "sm_120"])
-@pytest.mark.parametrize("setting", choice.SETTINGS, ids=str)
+@pytest.mark.parametrize("setting", autotuned.SETTINGS, ids=str)
 def test_every_setting_fits_an_sm(setting, architecture):
-    kernel = AUTOTUNED.variant(**choice.named(setting))
-    kernel = kernel.chosen(problem(64, 1, 64), architecture, 132)
+    kernel = AUTOTUNED.variant(**autotuned.named(setting))
+    kernel = kernel.resolve(problem(64, 1, 64), Place(architecture, 132)).kernel
     assert 32 <= kernel.threads <= 1024
     assert kernel.dynamic_shared_bytes + 16 <= limits_of(architecture).max_shared_per_block
 
@@ -89,8 +84,8 @@ def test_each_setting_is_the_best_somewhere():
     shapes += [(1, n, n) for n in (1000, 4096, 16384)] + [(n, 1, n) for n in (1000, 4096)]
     shapes += [(4096, n, 4096) for n in (8, 16)]
     shapes += [tuple(int(2**x) for x in rng.uniform(2, 13, 3)) for _ in range(200)]
-    found = {tuple(chosen(*shape)[0].values())[: choice.TILE] for shape in shapes}
-    assert found == {setting[: choice.TILE] for setting in choice.SETTINGS}
+    found = {tuple(chosen(*shape)[0].values())[: autotuned.TILE] for shape in shapes}
+    assert found == {setting[: autotuned.TILE] for setting in autotuned.SETTINGS}
 
 
 def test_what_pays():
@@ -110,29 +105,31 @@ def test_what_pays():
 def test_a_variant_keeps_its_parameters():
     mine = AUTOTUNED.variant(BM=64, BN=64)
     for M in (64, 4096):
-        of = mine.chosen(problem(M, M, M), "sm_90", 132)
-        assert of == mine and of.chosen(problem(M, M, M), "sm_90", 132) == mine
-    ragged = mine.chosen(problem(63, 63, 63), "sm_90", 132)
+        of = mine.resolve(problem(M, M, M), Place("sm_90", 132)).kernel
+        assert of == mine and of.resolve(problem(M, M, M), Place("sm_90", 132)).kernel == mine
+    ragged = mine.resolve(problem(63, 63, 63), Place("sm_90", 132)).kernel
     assert ragged.parameters == mine.parameters | {"WORDS": 1}
 
 
 def test_other_kernels_have_no_choice():
     naive = find("01")
-    assert naive.chosen(problem(8, 8, 8)) is naive
+    assert naive.resolve(problem(8, 8, 8)).kernel is naive
     assert naive.variant(BM=16) == naive.variant(BM=16) and not naive.variant(BM=16).settled
-    assert naive.division(problem(100, 100, 8)) == operands.Division(naive.grid(100, 100))
+    assert naive.resolve(problem(100, 100, 8)).division == Division(naive.grid(100, 100))
 
 
 # The GPU's side of it, without a GPU.
 
 
 @pytest.fixture
-def streams(monkeypatch):
+def streams(monkeypatch, request):
     """A GPU whose current stream is `number`, that launches into a list."""
     state = types.SimpleNamespace(number=1, device=0, launched=[])
     monkeypatch.setattr(gpu, "_held", types.SimpleNamespace())
+    gpu._bound.cache_clear()
+    request.addfinalizer(gpu._bound.cache_clear)
     monkeypatch.setattr(gpu, "load", lambda instance: lambda *what: state.launched.append(what))
-    monkeypatch.setattr(gpu, "place", lambda: ("sm_90", 132))
+    monkeypatch.setattr(gpu, "place", lambda: Place("sm_90", 132, 0))
     monkeypatch.setattr(cupy, "empty", np.empty)
     monkeypatch.setattr(cupy, "zeros", np.zeros)
     monkeypatch.setattr(cupy.cuda, "Device", lambda: types.SimpleNamespace(id=state.device))
@@ -145,8 +142,8 @@ def test_a_launch_has_its_arguments_in_the_kernels_order(streams):
     of = operands.check(A, B, None, 1.0, 0.0)
     AUTOTUNED.launcher(of)()
     ((grid, block, values, shared),) = streams.launched
-    kernel = AUTOTUNED.chosen(of)
-    division = kernel.division(of)
+    kernel = AUTOTUNED.resolve(of).kernel
+    division = kernel.resolve(of).division
     assert (grid, block, shared) == ((division.blocks,), (kernel.threads,), kernel.dynamic_shared_bytes)
     assert values[:8] == tuple(of.arguments.values())
     workspace, arrived, *counts = values[8:]
@@ -174,7 +171,7 @@ def test_each_stream_has_a_workspace_of_its_own(streams):
     more()
     launch()
     assert streams.launched[-1][2][8] is streams.launched[-2][2][8]
-    assert streams.launched[-1][2][8].size >= AUTOTUNED.chosen(many).division(many).workspace
+    assert streams.launched[-1][2][8].size >= AUTOTUNED.resolve(many).kernel.resolve(many).division.workspace
 
 
 def test_too_many_tiles_are_refused(streams):

@@ -8,18 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sgemm_tutorial import (
-    CATALOGUE,
-    ArgumentError,
-    DeviceError,
-    check,
-    choice,
-    find,
-    gpu,
-    matrices,
-    suite,
-)
-from sgemm_tutorial.correctness import cases, counted, excess
+from sgemm_tutorial import CATALOGUE, ArgumentError, DeviceError, check, find, gpu, matrices, suite
+from sgemm_tutorial.correctness import Case, cases, excess, judged
+from sgemm_tutorial.families import autotuned
 from tools.mutants import instances
 
 U = 2.0**-24
@@ -305,7 +296,7 @@ def test_a_kernels_name_is_enough():
 def test_a_kernel_that_has_a_choice_has_cases_of_its_own():
     """Small tiles in the divisions of large problems: one that has only these, or gives them up, is another."""
     own = [case for case in cases("12", on_gpu=False) if "division" in case]
-    assert {case["setting"][choice.PARAMETERS.index("STAGES")] for case in own} >= {0, 3, 4}
+    assert {case["setting"][autotuned.PARAMETERS.index("STAGES")] for case in own} >= {0, 3, 4}
     assert not any("division" in case for case in cases(find("12").variant(BM=64), on_gpu=False) + cases("11"))
     result = check("12", on_gpu=False, **own[0])
     assert result.passed and "2 blocks with a tile each and 5 that share; template arguments 16, 32, 8" in str(result)
@@ -317,9 +308,9 @@ def test_a_kernel_that_has_a_choice_has_cases_of_its_own():
 
 
 def test_what_is_counted():
-    result, counts = counted("02", 8, 32, 4, on_gpu=False)
+    result, counts = judged("02", Case(8, 32, 4), on_gpu=False)
     assert (result.passed, counts.global_load_bytes) == (True, 2 * 4 * 8 * 32 * 4)
-    assert counted(Imitation(), 8, 32, 4, on_gpu=False)[1].instructions == 0
+    assert judged(Imitation(), Case(8, 32, 4), on_gpu=False)[1].instructions == 0
 
 
 BROKEN = {
@@ -354,17 +345,20 @@ def test_a_broken_kernel_fails_with_a_reason(name, tmp_path):
         (lambda: check("01", 1, 1, 1, "a"), "alpha: got str 'a', needs a real number"),
         (
             lambda: check("01", 1, 1, 1, setting=(8, 8)),
-            r"setting: got \(8, 8\), needs all template arguments of a kernel",
+            r"setting: got \(8, 8\), needs all template arguments of a kernel that chooses",
         ),
         (
             lambda: check("12", 1, 1, 1, setting=(8, 8)),
-            r"setting: got \(8, 8\), needs all template arguments of a kernel",
+            r"setting: got \(8, 8\), needs all template arguments of a kernel that chooses",
         ),
         (
             lambda: check("02", 1, 1, 1, division=(1, 0)),
-            r"division: got \(1, 0\), needs two numbers of blocks of a kernel",
+            r"division: got \(1, 0\), needs two numbers, for a kernel that chooses",
         ),
-        (lambda: check("12", 9, 9, 9, division=(2, 0)), "division: got 2 and 0, needs some of 1 tiles, and blocks"),
+        (
+            lambda: check("12", 9, 9, 9, division=(2, 0)),
+            "division: got 2 and 0, needs some of 1 tiles, and for the rest",
+        ),
         (lambda: check("01", 1, 1, 1, shift=-1), "shift: got -1, needs 0 or more"),
         (
             lambda: check("01", 1, 1, 1, shift=(1, 2)),

@@ -17,6 +17,7 @@ from sgemm_tutorial import (
     simulate,
 )
 from sgemm_tutorial import operands as operands_module
+from sgemm_tutorial.launch import Division, Launch, Place
 
 from .sources import floats
 
@@ -25,7 +26,7 @@ class FakeCupyArray:
     """A NumPy array that passes for CuPy's on a machine without a GPU."""
 
     def __init__(self, array):
-        self.array = array
+        self.array, self.data = array, SimpleNamespace(ptr=array.ctypes.data)
 
     def __getattr__(self, name):
         return getattr(self.array, name)
@@ -149,6 +150,7 @@ def test_the_simulator_takes_no_cupy_arrays(fake_cupy):
 
 def test_a_gpu_that_is_too_old(fake_cupy, monkeypatch):
     monkeypatch.setattr(gpu, "capability", lambda: (7, 0))
+    monkeypatch.setattr(gpu, "place", lambda: Place("sm_70", 80, 0))
     with pytest.raises(DeviceError, match=r"01_naive: this GPU has compute capability 7\.0, the kernel needs 7\.5"):
         find("01")(fake_cupy(A), fake_cupy(B))
 
@@ -174,8 +176,10 @@ def test_more_tiles_than_a_grid_holds(fake_cupy):
         False,
         True,
     )
+    naive = find("01")
+    naive_division = Division(naive.grid(2**31 - 1, 2**31 - 1))
     with pytest.raises(ArgumentError, match=r"C: got shape .* tiles, needs at most 2147483647 tiles"):
-        find("01").launcher(problem)
+        gpu.launcher(Launch(naive, Place(), naive.instance, (2**31 - 1,) * 2 + (0,), naive_division, ()), problem)
 
 
 @pytest.mark.parametrize(

@@ -203,13 +203,13 @@ def test_a_copy_of_12_is_launched_as_12_is(tmp_path):
     mine = find(str(path))
     for shape in ((300, 300, 300), (64, 64, 4096), (1, 40, 500), (40, 1, 500)):
         problem = imagined(*shape)
-        got, want = mine.chosen(problem), autotuned.chosen(problem)
-        assert (got.parameters, got.division(problem)) == (want.parameters, want.division(problem))
+        got, want = mine.resolve(problem).kernel, autotuned.resolve(problem).kernel
+        assert (got.parameters, got.resolve(problem).division) == (want.parameters, want.resolve(problem).division)
         assert got.dynamic_shared_bytes == want.dynamic_shared_bytes
     A, B = sg.matrices(64, 64, 4096, on_gpu=False)
     assert np.array_equal(mine(A, B), autotuned(A, B))
     given = kernel_from(path, BM=64, BN=64, WM=32)
-    assert given.chosen(imagined(300, 300, 300)).parameters["BM"] == 64
+    assert given.resolve(imagined(300, 300, 300)).kernel.parameters["BM"] == 64
     path.write_text(path.read_text().replace("SHARING", "TOGETHER"))
     with pytest.raises(ArgumentError, match=r"my_autotuned\.cu: got arguments .*unsigned group\), needs "):
         find(str(path))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ptxsim.tensor_map import TensorMap
-from sgemm_tutorial import ArgumentError, DeviceError, gpu
+from sgemm_tutorial import ArgumentError, DeviceError, gpu, operands
 from sgemm_tutorial.compiler import Instance
-from sgemm_tutorial.operands import Division
+from sgemm_tutorial.launch import Box, Division, Launch, Place
 from sgemm_tutorial.tensor_maps import ENCODED, encode
 
 
@@ -55,14 +55,19 @@ def test_other_types_have_other_numbers(dtype, columns, number):
 
 def test_a_launch_hands_maps_over_behind_the_arguments(monkeypatch):
     monkeypatch.setattr(gpu, "_driver", Driver)
-    problem = types.SimpleNamespace(arguments={"M": np.int32(8), "C": "C"})
-    maps = [TensorMap(on_gpu(8, 64), 8, 64), TensorMap(on_gpu(64, 64), 64, 64)]
+    monkeypatch.setattr(gpu, "load", lambda instance: lambda *given: launches.append(given))
+    monkeypatch.setattr(gpu, "_encode", lambda *what: encode(TensorMap(on_gpu(64, 64), *what[3:]), Driver()))
+    A, B = on_gpu(8, 64), on_gpu(64, 64)
+    problem = operands.Problem(8, 64, 64, np.float32(1), A, B, np.float32(0), "C", True, True)
     launches = []
     instance = Instance("probe", (), "probe", 384, (9, 0), 1024, True)
-    gpu.bound(lambda *given: launches.append(given), instance, Division(5), problem, maps)()
+    boxes = Box("mapA", "A", 8, 64), Box("mapB", "B", 64, 64)
+    launch = Launch(None, Place("sm_90", 132, 0), instance, (8, 64, 64), Division(5), boxes)
+    gpu.launcher(launch, problem)()
     ((grid, block, values, shared),) = launches
     assert (grid, block, shared) == ((5,), (384,), 1024)
-    assert values[:2] == (8, "C") and [value.dtype for value in values[2:]] == [ENCODED, ENCODED]
+    assert values[:3] == (8, 64, 64) and values[7] == "C"
+    assert [value.dtype for value in values[8:]] == [ENCODED, ENCODED]
 
 
 def test_what_cannot_be_encoded():

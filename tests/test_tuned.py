@@ -7,20 +7,18 @@ import types
 import numpy as np
 import pytest
 
-from sgemm_tutorial import (
-    choice,
-    find,
-    gpu,
-    operands,
-    paths,
-    tuned,
-)
+from sgemm_tutorial import find, operands, simulator, tuned
+from sgemm_tutorial.families import autotuned
+from sgemm_tutorial.launch import Place
 from sgemm_tutorial.tuned import Way
 
 AUTOTUNED = find("12")
 SIZE = (640, 512, 768)
 SETTING = (128, 64, 8, 64, 32, 8, 8, 1, 4, 4, 3, 1)
 GPU = "NVIDIA Imaginary 80GB"
+
+
+HERE = Place("sm_90", 132, 0, GPU)
 
 
 def write(path, whole, shares=40, gpu=GPU, digest=None, size=SIZE):
@@ -35,21 +33,21 @@ def write(path, whole, shares=40, gpu=GPU, digest=None, size=SIZE):
 def homes(tmp_path, monkeypatch):
     """Where tables lie: the reader's own, and the book's."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "mine"))
-    monkeypatch.setattr(paths, "RESULTS", tmp_path / "book")
-    monkeypatch.setattr(gpu, "name", lambda: GPU)
-    return tuned.path(GPU), tmp_path / "book" / "imaginary" / "tune.json"
+    handed_in = tmp_path / "book" / "imaginary" / "tune.json"
+    monkeypatch.setattr(tuned, "TABLES", [handed_in])
+    return tuned.path(GPU), handed_in
 
 
 def on_gpu(size=SIZE, at=1 << 20):
     """Return a problem as if its matrices were on a GPU."""
     array = types.SimpleNamespace(data=types.SimpleNamespace(ptr=at))
-    return dataclasses.replace(operands.imagined(*size), A=array, B=array, on_gpu=True)
+    return dataclasses.replace(operands.imagined(*size), A=array, B=array, C=array, on_gpu=True)
 
 
 def taken(problem, kernel=AUTOTUNED):
     """Return the template arguments and the counts that a launch is given."""
-    chosen = kernel.chosen(problem, "sm_90", 132)
-    return tuple(chosen.parameters.values()), chosen.division(problem, "sm_90", 132).counts
+    chosen = kernel.resolve(problem, HERE).kernel
+    return tuple(chosen.parameters.values()), chosen.resolve(problem, HERE).division.counts
 
 
 def test_what_was_tuned_is_taken_at_once(homes):
@@ -110,13 +108,13 @@ def test_a_table_that_cannot_be_read_is_none(homes):
 def test_what_was_tuned_computes_the_same_simulated(homes):
     """A kernel that was chosen on a GPU carries its division along."""
     write(homes[0], 1, 5, size=(96, 128, 200))
-    chosen = AUTOTUNED.chosen(on_gpu((96, 128, 200)), "sm_90", 132)
+    chosen = AUTOTUNED.resolve(on_gpu((96, 128, 200)), HERE).kernel
     rng = np.random.default_rng(0)
     A, B = (rng.integers(-8, 9, shape).astype(np.float32) for shape in ((96, 200), (200, 128)))
     problem = operands.check(A, B, None, 1.0, 0.0)
-    chosen.simulated(problem)
+    simulator.run(chosen.resolve(problem), problem)
     assert (problem.C == A @ B).all()
-    assert chosen.division(problem).counts == {"whole": 1, "shares": 5, "group": choice.GROUP}
+    assert chosen.resolve(problem).division.counts == {"whole": 1, "shares": 5, "group": autotuned.GROUP}
 
 
 def test_a_way_is_one_of_its_kind():

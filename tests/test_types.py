@@ -21,6 +21,7 @@ from sgemm_tutorial import (
     suite,
 )
 from sgemm_tutorial.correctness import excess
+from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import BF16, FP16, FP32, FP64
 
 each = pytest.mark.parametrize("types", [FP32, FP64, FP16, BF16], ids=lambda types: types.name)
@@ -283,8 +284,9 @@ def test_a_launch_asks_for_shared_memory(monkeypatch):
     monkeypatch.setattr(cupy.cuda, "Device", lambda: SimpleNamespace(id=99))
     monkeypatch.setattr(gpu, "capability", lambda: (9, 0))
     kernel = find("13").variant(SHARED=1)
-    problem = SimpleNamespace(M=17, N=513, K=3, C=None, arguments={"M": np.int32(17)})
-    launch = kernel.launcher(problem)
-    launch()
+    monkeypatch.setattr(gpu, "place", lambda: Place("sm_90", 132, 0))
+    kernel.launcher(operands.imagined(17, 513, 3))()
     leave = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    assert told == [(1234, leave, 67_584), ((4,), (128,), (np.int32(17),), 67_584)]
+    (*_, (grid, block, values, shared)) = told
+    assert told[0] == (1234, leave, 67_584)
+    assert (grid, block, values[:3], shared) == ((4,), (128,), (17, 513, 3), 67_584)

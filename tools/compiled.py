@@ -18,11 +18,13 @@ from lab.model.sass import hot_loop, mixed, multiply_adds, placed, sass
 from lab.records import compiled as records
 from lab.records import files
 from ptxsim.progress import bar
-from sgemm_tutorial import choice, compiler, correctness, operands
+from sgemm_tutorial import compiler, correctness, operands
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.hardware import LIMITS
 from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.launch import Place
 
 from . import mutants
 from .sampling import sample
@@ -75,20 +77,20 @@ def plan() -> list[tuple[Kernel, str]]:
 
 def settled(architecture: str) -> Iterator[Kernel]:
     """Yield 12 with each of its settings, as it is for rows that lie in fours of words, and for others."""
-    for setting in choice.SETTINGS:
-        kernel = find("12").variant(**choice.named(setting))
+    for setting in autotuned.SETTINGS:
+        kernel = find("12").variant(**autotuned.named(setting))
         for side in (8, 7):
             N = 1 if kernel.parameters["BN"] == 1 else side
-            yield kernel.chosen(operands.imagined(8, N, side, kernel.types), architecture)
+            yield kernel.resolve(operands.imagined(8, N, side, kernel.types), Place(architecture)).kernel
 
 
 def checked() -> Iterator[Kernel]:
     """Yield what is launched where `check` goes through its cases, also with the small tiles that mutants have."""
     for kernel in dict.fromkeys(kernel for rung in CATALOGUE for kernel in (rung, *mutants.instances(rung))):
-        for case in correctness.cases(kernel, on_gpu=False):
-            problem = operands.imagined(case["M"], case["N"], case["K"], kernel.types)
-            setting, division = case.get("setting", ()), case.get("division")
-            yield correctness.divided(kernel, setting, division).chosen(problem, compiler.ARCHITECTURE)
+        for arguments in correctness.cases(kernel, on_gpu=False):
+            case = correctness.Case(**arguments)
+            problem = operands.imagined(case.M, case.N, case.K, kernel.types)
+            yield case.applied_to(kernel).resolve(problem, Place(compiler.ARCHITECTURE)).kernel
 
 
 def _possible(kernel: Kernel, architecture: str) -> bool:

@@ -37,16 +37,16 @@ from ptxsim.counting import Counts
 from ptxsim.progress import bar
 from sgemm_tutorial import cache as disk
 from sgemm_tutorial import correctness, operands
-from sgemm_tutorial.catalogue import CATALOGUE, CHOOSING, find
-from sgemm_tutorial.compiler import ARCHITECTURE, PTX_ALONE, Binary
+from sgemm_tutorial.catalogue import CATALOGUE, find
+from sgemm_tutorial.compiler import PTX_ALONE
 from sgemm_tutorial.errors import CompileError, UnsupportedInstruction
-from sgemm_tutorial.kernel import MULTIPROCESSORS, Kernel
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.launch import SIMULATOR, Launch, Place
 from sgemm_tutorial.table import Table
 
 from .equivalent import EQUIVALENT
 from .sampling import sample
 
-KERNELS = (*CATALOGUE, *CHOOSING)
 RECORD = RESULTS / "mutants.json"
 JUDGES = (*sorted(Path(ptxsim.__file__).parent.glob("*.py")), Path(correctness.__file__), Path(__file__))
 
@@ -307,7 +307,7 @@ def require_sound(kernel: Kernel) -> None:
 
 def _counted(kernel: Kernel, case: Mapping[str, Any]) -> tuple[correctness.CheckResult, Counts]:
     """Check a kernel in one case of the suite, without machine code, of which nothing here tells."""
-    return correctness.counted(kernel, **case, on_gpu=False, architecture=PTX_ALONE)
+    return correctness.judged(kernel, correctness.Case(**case), on_gpu=False, architecture=PTX_ALONE)
 
 
 def mutants(kernel: Kernel) -> list[Mutant]:
@@ -384,21 +384,16 @@ class Same(Exception):  # noqa: N818 - what is found, not an error of ours
 class Broken(Kernel):
     """A sound kernel in a folder with a broken file, which is not run where that makes no difference."""
 
-    def chosen(
-        self, problem: operands.Problem, architecture: str = ARCHITECTURE, multiprocessors: int = MULTIPROCESSORS
-    ) -> Kernel:
-        """Return the variant that is launched for a problem; raise Same if that is another kernel's."""
-        kernel = super().chosen(problem, architecture, multiprocessors)
+    def resolve(self, problem: operands.Problem, place: Place = SIMULATOR) -> Launch:
+        """Return what is launched for a problem; raise Same if that is another kernel, or the sound kernel's PTX."""
+        launch = super().resolve(problem, place)
+        kernel = launch.kernel
         if not isinstance(kernel, Broken):
             raise Same
-        return kernel
-
-    def build(self, architecture: str = PTX_ALONE) -> Binary:
-        """Compile it as it is now; raise Same if the sound kernel's PTX is the same."""
-        binary = super().build(architecture)
-        if _code(binary.ptx) == _sound_code(self.name, tuple(self.parameters.items())):
+        ptx = kernel.build(PTX_ALONE).ptx
+        if _code(ptx) == _sound_code(kernel.name, tuple(kernel.parameters.items())):
             raise Same
-        return binary
+        return launch
 
 
 @cache
@@ -438,9 +433,8 @@ def cost(sound: Kernel, number: int) -> list[int]:
 @cache
 def lines(sound: Kernel, number: int) -> frozenset[int]:
     """Return the lines of its source that the code for a case of the suite comes from, wherever the matrices begin."""
-    case = correctness.cases(sound, on_gpu=False)[number]
-    kernel = correctness.divided(sound, case.get("setting", ()), case.get("division"))
-    chosen = kernel.chosen(operands.imagined(case["M"], case["N"], case["K"], sound.types))
+    case = correctness.Case(**correctness.cases(sound, on_gpu=False)[number])
+    chosen = case.applied_to(sound).resolve(operands.imagined(case.M, case.N, case.K, sound.types)).kernel
     return frozenset(int(line) for line in re.findall(r"(?m)^\s*\.loc\s+1 (\d+)", chosen.build(PTX_ALONE).ptx))
 
 
@@ -467,7 +461,7 @@ def verdict(broken: Broken, sound: Kernel, line: int, first: str = "") -> str | 
         try:
             wrong, taken = attempt(broken, case)
         except Same:
-            if broken.settled or not broken.choose:
+            if broken.settled or not broken.family.chooses:
                 return SAME  # in every other case too
             continue
         except CompileError:
@@ -497,7 +491,7 @@ def judge(mutant: Mutant, folder: Path, first: str = "") -> str | None:
         (folder / name).write_text(text, encoding="utf-8")
     found: list[str | None] = []
     for sound in instances(mutant.kernel):
-        given = {field.name: getattr(sound, field.name) for field in dataclasses.fields(sound)}
+        given = {field.name: getattr(sound, field.name) for field in dataclasses.fields(sound) if field.init}
         found.append(verdict(Broken(**given | {"folder": folder}), sound, mutant.line, first))
         if found[-1] not in (SAME, None):
             return found[-1]
@@ -595,7 +589,7 @@ def record(kernels: Sequence[Kernel], jobs: int = 1) -> dict[str, Judged]:
 
     def in_order() -> dict[str, Judged]:
         ordered = {}
-        for name in (kernel.name for kernel in KERNELS if kernel.name in known):
+        for name in (kernel.name for kernel in CATALOGUE if kernel.name in known):
             found = known[name].verdicts
             verdicts = {key: found[key] for key in _made(name) if key in found}
             ordered[name] = dataclasses.replace(known[name], verdicts=verdicts)
@@ -641,7 +635,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("kernels", nargs="*", type=find, help="all if left out")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
     options = parser.parse_args(arguments)
-    kernels = options.kernels or KERNELS
+    kernels = options.kernels or CATALOGUE
     os.environ[disk.VARIABLE] = ""  # nobody asks for these thousands of binaries again
     try:
         known = record(kernels, options.jobs)

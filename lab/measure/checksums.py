@@ -12,7 +12,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from sgemm_tutorial.catalogue import CATALOGUE, CHOOSING
+from sgemm_tutorial.catalogue import CATALOGUE
 from sgemm_tutorial.correctness import matrices
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import Types
@@ -61,7 +61,7 @@ def digest(kernel: Kernel, case: dict[str, Any], on_gpu: bool = False) -> str:
 
 def plan() -> Plan:
     """Return the plan of the recording."""
-    kernels = (*CATALOGUE, *CHOOSING, variants.STEP_IN_FP64, *variants.IN_BF16)
+    kernels = (*CATALOGUE, variants.STEP_IN_FP64, *variants.IN_BF16)
     items = [(kernel, case) for kernel in kernels for case in range(len(CASES))]
     return Plan("checksums", Recording[Checksum], items, measure, {"cases": list(map(str, CASES))})
 

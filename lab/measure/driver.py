@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ptxsim.progress import bar
-from sgemm_tutorial import choice, gpu
+from sgemm_tutorial import gpu
 from sgemm_tutorial.compiler import Instance, build
 from sgemm_tutorial.errors import TutorialError
 from sgemm_tutorial.kernel import Kernel
@@ -205,8 +205,8 @@ def compile_kernels(kernels: Iterable[Kernel], architecture: str, progress: bool
 def _launched(item: Item) -> Kernel:
     """Return the kernel that an item will launch: what its kernel chooses, where it does and the item tells a size."""
     kernel, *rest = item
-    if kernel.choose and rest and isinstance(rest[0], tuple):
-        return choice.tabled(kernel, rest[0]) or kernel.chosen(imagined(*rest[0], kernel.types), *gpu.place())
+    if rest and isinstance(rest[0], tuple):
+        return kernel.resolve(imagined(*rest[0], kernel.types), gpu.place()).kernel
     return kernel
 
 

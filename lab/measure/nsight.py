@@ -34,7 +34,7 @@ def counters_plan() -> Plan:
 
     What chooses for each problem is left out: the copy engine's accesses are none of those that are counted.
     """
-    sizes, fixed = (*counters.SHAPES, counters.LARGE), [kernel for kernel in CATALOGUE if not kernel.choose]
+    sizes, fixed = (*counters.SHAPES, counters.LARGE), [kernel for kernel in CATALOGUE if not kernel.family.chooses]
     return _plan("counters", [(k, size) for k in (*fixed, *variants.COUNTED) for size in sizes], counters.METRICS)
 
 

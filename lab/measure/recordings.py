@@ -32,8 +32,11 @@ from . import (
 from .bench import plan
 from .driver import Plan
 
+FIXED = [kernel for kernel in LADDER if not kernel.family.chooses]
+"""The rungs whose settings are the same at every size."""
+
 SIZES = sizes_of((128, *range(256, 4097, 128)))
-"""Square problems that every rung is timed at: those of the sweep in ``published-results.csv``, and a smaller one."""
+"""Square problems that these are timed at: those of the sweep in ``published-results.csv``, and a smaller one."""
 
 COLD_SIZES = sizes_of((128, 256, 512, 1024, 1536, 2048))
 """Square problems that every rung is timed at with a cold L2 cache."""
@@ -85,9 +88,9 @@ def _hopper() -> Plan:
 
 
 TIMES: dict[str, Callable[[], Plan]] = {
-    "ladder": lambda: _timed("ladder", LADDER, SIZES, processes=3),
+    "ladder": lambda: _timed("ladder", FIXED, SIZES, processes=3),
     "added": lambda: _timed("added", [*map(find, ADDED), variants.FOUR_BY_FOUR], ADDED_SIZES, processes=3, beta=1.0),
-    "cold": lambda: _timed("cold", LADDER, COLD_SIZES, flush_l2=True),
+    "cold": lambda: _timed("cold", FIXED, COLD_SIZES, flush_l2=True),
     "variants": lambda: _timed("variants", dict.fromkeys(variants.VARIANTS), FULL),
     "pitch": lambda: _timed("pitch", (find("01"), find("02")), PITCHES),
     "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES, processes=3),

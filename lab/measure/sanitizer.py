@@ -13,7 +13,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from sgemm_tutorial.catalogue import CATALOGUE, CHOOSING, find
+from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.errors import TutorialError
 from sgemm_tutorial.kernel import Kernel
 
@@ -38,7 +38,6 @@ def kernels() -> tuple[Kernel, ...]:
     """Return the kernels in which nothing must be found."""
     return (
         *CATALOGUE,
-        *CHOOSING,
         variants.STEPS[1],
         variants.STEPS[-1],
         variants.STEP_IN_FP64,

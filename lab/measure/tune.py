@@ -20,21 +20,14 @@ from typing import Any
 import cupy
 import numpy as np
 
-from sgemm_tutorial import (
-    choice,
-    correctness,
-    cublas,
-    gpu,
-    operands,
-    timing,
-    tuned,
-)
+from sgemm_tutorial import correctness, cublas, gpu, operands, timing, tuned
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.choice import PARAMETERS
-from sgemm_tutorial.compiler import Instance
 from sgemm_tutorial.errors import DeviceError, TutorialError
+from sgemm_tutorial.families import autotuned
+from sgemm_tutorial.families.autotuned import PARAMETERS
 from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import FP32, imagined
 from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
@@ -69,7 +62,7 @@ Setting = tuple[int, ...]
 
 
 def settings() -> list[Setting]:
-    """Return the settings that take part: combinations by a rule, those of `choice.SETTINGS` among them.
+    """Return the settings that take part: combinations by a rule, those of `autotuned.SETTINGS` among them.
 
     A thread's tile and how the lanes lie make a warp's tile. Up to 8 warps make a block, and share its tile, its depth
     or both. Registers for the sums, two fragments and some 40 more say how many blocks an SM may hold: that many, and
@@ -138,10 +131,10 @@ def fitted(setting: Setting, size: Size, architecture: str, multiprocessors: int
     settings, and tiles far larger than C are left out.
     """
     M, N, _ = size
-    of = choice.named(setting)
-    if not choice.meant(of, size) or of["BM"] >= max(4 * M, 64) or of["BN"] >= max(4 * N, 64):
+    of = autotuned.named(setting)
+    if not autotuned.meant(of, size) or of["BM"] >= max(4 * M, 64) or of["BN"] >= max(4 * N, 64):
         return None
-    return KERNEL.variant(**of).chosen(imagined(*size), architecture, multiprocessors)
+    return KERNEL.variant(**of).resolve(imagined(*size), Place(architecture, multiprocessors)).kernel
 
 
 @dataclass(frozen=True)
@@ -224,7 +217,7 @@ def plan(
 
     def measure(missing: list) -> Iterator[Tuned]:
         begin, place = time.monotonic(), gpu.place()
-        taking_part = field([size for _, size in missing], *place, progress)
+        taking_part = field([size for _, size in missing], place.architecture, place.multiprocessors, progress)
         ruled_out(taking_part.table())
         search = Search(taking_part, every, place)
         for _, size in missing:
@@ -244,13 +237,13 @@ class Search:
     taking_part : Field
     every : sequence of tuple
         All settings, by whose numbers results are kept.
-    place : (str, int)
-        What `gpu.place` says.
+    place : Place
+        The GPU.
     """
 
-    def __init__(self, taking_part: Field, every: Sequence[Setting], place: tuple[str, int]) -> None:
+    def __init__(self, taking_part: Field, every: Sequence[Setting], place: Place) -> None:
         self._kernels, self._every, self._place = dict(taking_part.kernels), every, place
-        self._loaded: dict[Setting, tuple[Instance, Any]] = {}
+        self._model = place.architecture, place.multiprocessors
         pool, _ = correctness.matrices(1, 0, POOL, on_gpu=False)
         with gpu.reported("making room for random numbers"):
             self._pool, self._clock = cupy.asarray(pool.ravel()), timing.DeviceClock()
@@ -273,9 +266,8 @@ class Search:
         problem = operands.check(A, B, C, 1.0, 0.0, FP32)
 
         def launch(way: Way) -> timing.Launch:
-            instance, function = self._function(way.setting)
-            division = choice.division(choice.named(way.setting), size, way.whole, way.shares)
-            return gpu.bound(function, instance, division, problem)
+            kernel = dataclasses.replace(self._kernels[way.setting], settled=True).divided(way.whole, way.shares)
+            return gpu.launcher(kernel.resolve(problem, self._place), problem)
 
         with gpu.reported("trying settings"):
             tried = brief_look(self._ways(size), lambda way: timing.brief(launch(way), self._clock))
@@ -312,13 +304,13 @@ class Search:
         """Return what each setting takes at least by the model, its number and its ways, the most hopeful first."""
         found = []
         for number, setting in enumerate(self._every):
-            kernel = fitted(setting, size, *self._place)
+            kernel = fitted(setting, size, *self._model)
             if not kernel:
                 continue
             key = tuple(kernel.parameters.values())
             divisions = [
                 (expected, Way((*key[:-1], int(shares > 0)), whole, shares))
-                for expected, whole, shares in choice.ways(key, size, *self._place)
+                for expected, whole, shares in autotuned.ways(key, size, *self._model)
             ]
             divisions = [(expected, way) for expected, way in divisions if way.setting in self._kernels][:DIVISIONS]
             if divisions:
@@ -327,17 +319,10 @@ class Search:
 
     def _expected(self, size: Size) -> Way:
         """Return what the model takes; it is launched even if it was ruled out."""
-        kernel = KERNEL.chosen(imagined(*size), *self._place)
-        counts = kernel.division(imagined(*size), *self._place).counts
+        launch = KERNEL.resolve(imagined(*size), Place(*self._model))  # a place without a name: no table is asked
+        kernel, counts = launch.kernel, launch.division.counts
         self._kernels.setdefault(tuple(kernel.parameters.values()), kernel)
         return Way(tuple(kernel.parameters.values()), counts["whole"], counts["shares"])
-
-    def _function(self, setting: Setting) -> tuple[Instance, Any]:
-        """Return what is launched, and the function as it is loaded on the GPU."""
-        if setting not in self._loaded:
-            instance = self._kernels[setting].instance
-            self._loaded[setting] = instance, gpu.load(instance)
-        return self._loaded[setting]
 
     def _check(self, way: Way, launch: timing.Launch, A: Any, B: Any, C: Any) -> None:
         """Compare some rows of what a way computes with float64."""

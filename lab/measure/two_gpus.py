@@ -68,7 +68,7 @@ def reach_plan() -> Plan:
 
 def reach(missing: Sequence[Item]) -> Iterator[Reach]:
     """Measure how fast a kernel reads arrays here and there, and yield it."""
-    blocks, out = 8 * gpu.place()[1], cupy.empty(1, np.float32)
+    blocks, out = 8 * gpu.place().multiprocessors, cupy.empty(1, np.float32)
     function = gpu.load(READS.instance)
     several.reaches(0, 1)
     launches = {}

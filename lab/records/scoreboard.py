@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sgemm_tutorial.catalogue import CATALOGUE, CHOOSING, LADDER, find
+from sgemm_tutorial.catalogue import CATALOGUE, LADDER, find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import Gpu
 from sgemm_tutorial.kernel import Kernel
@@ -13,7 +13,7 @@ from sgemm_tutorial.table import Table
 from ..model.predictions import WAVEFRONTS, predicted
 from . import anatomy, profiles
 from .ceilings import card
-from .timings import OTHERS, RACE, recorded
+from .timings import recorded
 
 PARTS = {
     "issue slots used, %": "issue slots",
@@ -39,15 +39,14 @@ def scoreboard(last: Kernel | str = LADDER[-1]) -> Table:
         It is no rung of the book, or one is not in the recordings.
     """
     last, gpu, rows = find(last), card(), []
-    rungs = (*LADDER, *CHOOSING)
-    names = [kernel.name for kernel in (*rungs, *BESIDE)]
+    names = [kernel.name for kernel in CATALOGUE]
     if last.name not in names:
         raise ArgumentError("last", last.name, f"a rung of the book: {', '.join(names)}")
     if last in BESIDE:
         return _beside(last, gpu)
-    for kernel in rungs[: names.index(last.name) + 1]:
-        chooses = kernel in CHOOSING  # then it has recordings of its own
-        (point,) = recorded(kernel, profiles.SIZE, RACE if chooses else "ladder").points
+    for kernel in LADDER[: names.index(last.name) + 1]:
+        (point,) = recorded(kernel, profiles.SIZE).points
+        chooses = kernel.family.chooses  # then it is profiled as it is launched at this size
         profile = anatomy.of(kernel, (profiles.SIZE,) * 3).main.counts if chooses else profiles.measured(kernel)
         rows.append(
             (
@@ -73,7 +72,7 @@ def _beside(last: Kernel, gpu: Gpu) -> Table:
     """Return the rows of the rungs beside the ladder, up to this one."""
     rows = []
     for kernel in BESIDE[: BESIDE.index(last) + 1]:
-        (point,) = recorded(kernel, profiles.SIZE, OTHERS).points
+        (point,) = recorded(kernel, profiles.SIZE).points
         share = f"{point.percent_of_cublas:.1f}%"
         busiest = _busiest(profiles.measured(kernel))
         rows.append((kernel.name[:2], kernel.types.name, point.ms, point.tflops, share, busiest, kernel.idea))

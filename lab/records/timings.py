@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from sgemm_tutorial.catalogue import CHOOSING, LADDER
+from sgemm_tutorial.catalogue import LADDER
 from sgemm_tutorial.catalogue import find as kernel_named
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
@@ -29,6 +29,8 @@ RACE = "squares"
 """The recording of 12 that the ladder's times end with."""
 OTHERS = "others"
 """The recording of the rungs beside the ladder."""
+HOMES = ("ladder", RACE, OTHERS)
+"""The recordings of a card that hold the times of the kernels."""
 
 
 @dataclass(frozen=True)
@@ -233,9 +235,11 @@ def load(name: str | Path) -> Record:
 def recorded(
     kernels: Kernel | str | Sequence[Kernel | str] = LADDER,
     sizes: int | Sequence[int | Size] | None = None,
-    recording: str | Path = "ladder",
+    recording: str | Path | None = None,
 ) -> Record:
     """Return what a recording holds of these kernels, as they are now, and sizes; all sizes unless given.
+
+    Unless a recording is named, it is what the book's recordings of the shown card hold together; see `of_card`.
 
     A kernel whose file cannot be read is left out, unless it is the only one.
 
@@ -246,7 +250,8 @@ def recorded(
     """
     listed, wanted = kernels_of(kernels), None if sizes is None else sizes_of(sizes)
     chosen = list(filter(_readable, listed)) or listed
-    record = load(recording)
+    record = load(recording) if recording else of_card()
+    recording = recording or "of this card"
     found = record.select(chosen, wanted)
     if found.points:
         return found
@@ -260,25 +265,35 @@ def recorded(
     )
 
 
-def climb(sizes: int | Sequence[int | Size] | None = None, card: str | None = None) -> Record:
-    """Return the ladder's times and after them those of 12, which has a recording of its own, where the card has that.
+def of_card(card: str | None = None) -> Record:
+    """Return the times of every kernel of the catalogue on a card, the shown one unless named as its folder is.
 
-    Provenance and settings are the ladder's. 12 takes at each size what was tuned for it on that card. The card is the
-    shown one unless named as its folder is.
+    They stand in three recordings: the ladder's, 12's, which takes at each size what was tuned for it on that card, and
+    the others'. Provenance and settings are the ladder's.
+
+    Raises
+    ------
+    ArgumentError
+        As for `load`.
+    """
+    ladder, *more = (files.path_of(name) if card is None else cards.folder(card) / f"{name}.json" for name in HOMES)
+    found = load(ladder)
+    points = [point for path in more if path.exists() for point in load(path).points]
+    return dataclasses.replace(found, points=found.points + points)
+
+
+def climb(sizes: int | Sequence[int | Size] | None = None, card: str | None = None) -> Record:
+    """Return the ladder's times on a card, the shown one unless named as its folder is; without 12 where it has none.
 
     Raises
     ------
     ArgumentError
         As for `recorded`.
     """
-
-    def of(name: str) -> str | Path:
-        return cards.folder(card) / f"{name}.json" if card else name
-
-    ladder = recorded(LADDER, sizes, of("ladder"))
-    if not files.path_of(of(RACE)).exists():
-        return ladder
-    return dataclasses.replace(ladder, points=ladder.points + recorded(CHOOSING, sizes, of(RACE)).points)
+    found = of_card(card).select(LADDER, None if sizes is None else sizes_of(sizes))
+    if not found.points:
+        raise ArgumentError("sizes", str(sizes), "sizes that were recorded")
+    return found
 
 
 def _readable(kernel: Kernel) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.choice import PARAMETERS, named
 from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.families.autotuned import PARAMETERS, named
 from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 

@@ -34,18 +34,18 @@ def test_the_suite(kernel):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_same_bits_as_simulated(shape):
     M, N, K = shape
-    architecture, multiprocessors = gpu.place()
+    where = gpu.place()
     A, B, C = floats(M, K), floats(K, N, seed=1), floats(M, N, seed=2)
     given = tuple(map(cupy.asarray, (A, B, C)))
-    taken = AUTOTUNED.chosen(operands.check(*given, 1.5, -0.5), architecture, multiprocessors)  # what was tuned, maybe
+    taken = AUTOTUNED.resolve(operands.check(*given, 1.5, -0.5), where).kernel  # what was tuned, maybe
     got = AUTOTUNED(*given, 1.5, -0.5)
-    want = simulate(taken, A, B, C, 1.5, -0.5, architecture=architecture, multiprocessors=multiprocessors).C
+    want = simulate(taken, A, B, C, 1.5, -0.5, architecture=where.architecture, multiprocessors=where.multiprocessors).C
     assert got.get().tobytes() == want.tobytes()
 
 
 def test_the_same_bits_at_every_run(deep):
     problem, where = deep(0), gpu.place()
-    assert AUTOTUNED.chosen(problem, *where).division(problem, *where).counts["shares"] > 0
+    assert AUTOTUNED.resolve(problem, where).kernel.resolve(problem, where).division.counts["shares"] > 0
     launch = AUTOTUNED.launcher(problem)
     launch()
     first = problem.C.copy()
@@ -79,6 +79,6 @@ def test_the_counters_of_arrivals_are_left_zero(deep):
     problem = deep(0)
     AUTOTUNED.launcher(problem)()
     where = gpu.place()
-    _, arrived = gpu._scratch(AUTOTUNED.chosen(problem, *where).division(problem, *where))
+    _, arrived = gpu._scratch(AUTOTUNED.resolve(problem, where).kernel.resolve(problem, where).division)
     assert arrived.size
     assert not arrived.any()

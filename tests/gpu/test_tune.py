@@ -11,8 +11,9 @@ from lab.measure import sweep
 from lab.measure import tune as module
 from lab.measure.tune import Search
 from lab.records.provenance import provenance
-from sgemm_tutorial import choice, find, gpu, operands, tuned
+from sgemm_tutorial import find, gpu, operands, tuned
 from sgemm_tutorial.correctness import excess
+from sgemm_tutorial.families import autotuned
 
 from ..sources import floats
 
@@ -49,8 +50,10 @@ def test_what_cublaslt_offers_is_right(shape):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_what_is_found_is_what_12_runs(shape, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    every = list(choice.SETTINGS)
-    search = Search(module.field([shape], *gpu.place(), progress=False, among=every), every, gpu.place())
+    every = list(autotuned.SETTINGS)
+    place = gpu.place()
+    taking_part = module.field([shape], place.architecture, place.multiprocessors, progress=False, among=every)
+    search = Search(taking_part, every, place)
     plan = dataclasses.replace(module.plan([shape]), measure=lambda missing: (search.tune(size) for _, size in missing))
     monkeypatch.setattr(module, "plan", lambda *_: plan)
     recording = module.tune([shape], progress=False)
@@ -58,8 +61,8 @@ def test_what_is_found_is_what_12_runs(shape, tmp_path, monkeypatch):
     assert recording.complete and found.ms <= found.expected_ms
     assert tuned.path(provenance()["gpu"]).parent == tmp_path / "sgemm-tutorial"
     of = problem(*shape)
-    kernel = find("12").chosen(of, *gpu.place())
-    counts = kernel.division(of, *gpu.place()).counts
+    kernel = find("12").resolve(of, gpu.place()).kernel
+    counts = kernel.resolve(of, gpu.place()).division.counts
     assert tuple(kernel.parameters.values()) == found.best.setting
     assert (counts["whole"], counts["shares"]) == (found.best.whole, found.best.shares)
     before = of.C.copy()

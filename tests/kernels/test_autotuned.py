@@ -12,16 +12,8 @@ import pytest
 from lab import resources
 from ptxsim import machine
 from ptxsim.batch import Batch
-from sgemm_tutorial import (
-    ArgumentError,
-    SimulationFault,
-    check,
-    choice,
-    find,
-    operands,
-    simulate,
-    suite,
-)
+from sgemm_tutorial import ArgumentError, SimulationFault, check, find, operands, simulate, simulator, suite
+from sgemm_tutorial.families import autotuned
 from tools import compiled
 
 from ..sources import floats
@@ -30,20 +22,21 @@ from .test_spills import ARCHITECTURES
 AUTOTUNED = find("12")
 SMALL = AUTOTUNED.variant(BM=16, BN=32, BK=32, WM=16, WN=32, TM=4, TN=4, SLICES=4, STAGES=4, BLOCKS=5)
 WIDE = SMALL.variant(BM=32, BN=32, BK=16, WM=32, WN=32, TM=8, SLICES=2)
-COLUMN = AUTOTUNED.variant(**choice.named(list(choice.SETTINGS)[-2]))
-ROW = AUTOTUNED.variant(**choice.named(list(choice.SETTINGS)[-1]))
+COLUMN = AUTOTUNED.variant(**autotuned.named(list(autotuned.SETTINGS)[-2]))
+ROW = AUTOTUNED.variant(**autotuned.named(list(autotuned.SETTINGS)[-1]))
 
 
 def shared(kernel, shares, whole=0):
     """Return the kernel with its work divided so: `whole` tiles have blocks of their own, or all but the last fifty."""
 
-    def divide(of, shape, architecture, multiprocessors):
-        M, N, K = shape
-        tiles, steps = -(-M // of["BM"]) * -(-N // of["BN"]), max(-(-K // of["BK"]), 1)
-        alone = max(min(whole, tiles), tiles - 50)
-        return choice.division(of, shape, alone, min(shares, (tiles - alone) * steps))
+    class Shared(autotuned.Autotuned):
+        def divide(self, kernel, problem, place):
+            (M, N, K), of = problem.shape, kernel.parameters
+            tiles, steps = -(-M // of["BM"]) * -(-N // of["BN"]), max(-(-K // of["BK"]), 1)
+            alone = max(min(whole, tiles), tiles - 50)
+            return autotuned.division(of, problem.shape, alone, min(shares, (tiles - alone) * steps))
 
-    return dataclasses.replace(kernel, divide=divide)
+    return dataclasses.replace(kernel, family=Shared())
 
 
 def in_order(blocks, at_once):
@@ -139,7 +132,7 @@ def test_the_same_bits_in_any_order(shape, shares, monkeypatch):
     for blocks, at_once in ORDERS.values():
         monkeypatch.setattr(machine.Machine, "run", in_order(blocks, at_once))
         problem = operands.check(A, B, C.copy(), 1.5, 0.5)
-        ran = kernel.simulated(problem)
+        ran = simulator.run(kernel.resolve(problem), problem)
         assert problem.C.tobytes() == want.tobytes()
         assert arrived(ran).size and not arrived(ran).any()
 
@@ -149,7 +142,8 @@ def test_more_than_two_levels():
     M, N, K = 3, 4, 32 * 300
     kernel = shared(SMALL, 300)
     assert check(kernel, M, N, K, on_gpu=False).passed
-    ran = kernel.simulated(operands.check(floats(M, K), floats(K, N), None, 1.0, 0.0))
+    problem = operands.check(floats(M, K), floats(K, N), None, 1.0, 0.0)
+    ran = simulator.run(kernel.resolve(problem), problem)
     assert not arrived(ran).any()
 
 
@@ -215,7 +209,7 @@ def test_sums_in_parts_are_more_accurate():
 def test_nothing_spills(architecture):
     """Of no setting that is chosen, whether rows lie in fours of words or not."""
     kernels = list(compiled.settled(architecture))
-    assert len(kernels) == 2 * len(choice.SETTINGS)
+    assert len(kernels) == 2 * len(autotuned.SETTINGS)
     for kernel in kernels:
         used = resources(kernel, architecture)
         assert (used.stack_bytes, used.spill_store_bytes, used.spill_load_bytes) == (0, 0, 0), kernel.expression

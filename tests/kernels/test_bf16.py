@@ -7,6 +7,7 @@ from lab import sass
 from lab.measure.accuracy import error
 from lab.variants import IN_BF16
 from sgemm_tutorial import ArgumentError, find, simulate, suite
+from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import BF16, imagined
 
 from .test_half_kernels import SHAPES, drawn
@@ -54,7 +55,7 @@ def test_the_suite_with_small_tiles():
 
 def test_18_still_chooses_for_itself():
     problem = imagined(3072, 3072, 64, BF16)
-    chosen, in_fp16 = (kernel.chosen(problem, "sm_90", 132) for kernel in (HOPPER, find("18")))
+    chosen, in_fp16 = (kernel.resolve(problem, Place("sm_90", 132)).kernel for kernel in (HOPPER, find("18")))
     assert chosen.types == BF16 and chosen.parameters == in_fp16.parameters | {"T": "__nv_bfloat16"}
     assert HOPPER.variant(T="half") == find("18")
     A, B, _ = drawn(64, 70, 64, types=BF16)

@@ -5,7 +5,8 @@ import pytest
 
 from lab import resources
 from sgemm_tutorial import ArgumentError, SimulationFault, find, operands, simulate
-from sgemm_tutorial.hopper import WIDTHS, addressable
+from sgemm_tutorial.families.hopper import WIDTHS, addressable
+from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import FP16
 
 from .test_half_kernels import drawn, expected, sums
@@ -154,13 +155,14 @@ def test_a_shift_of_16_bytes_is_none_to_it():
 )
 def test_a_width_that_leaves_few_multiprocessors_idle(size, multiprocessors, width):
     problem = operands.imagined(*size, FP16)
-    kernel = HOPPER.chosen(problem, "sm_90", multiprocessors)
+    kernel = HOPPER.resolve(problem, Place("sm_90", multiprocessors)).kernel
     chosen = next(of for of in WIDTHS if width == of.BN)
     of = kernel.parameters
     assert (of["BN"], of["WN"], of["STAGES"], of["CLUSTER"]) == (width, width, chosen.STAGES, chosen.CLUSTER)
     assert all(of[name] == value for name, value in HOPPER.parameters.items() if name not in (*chosen._fields, "WN"))
-    assert kernel.chosen(problem, "sm_90", 1) is kernel and FETCHING.chosen(problem, "sm_90", 132) is FETCHING
-    blocks = kernel.division(problem, "sm_90", multiprocessors).blocks
+    assert kernel.resolve(problem, Place("sm_90", 1)).kernel is kernel
+    assert FETCHING.resolve(problem, Place("sm_90", 132)).kernel is FETCHING
+    blocks = kernel.resolve(problem, Place("sm_90", multiprocessors)).division.blocks
     assert blocks <= multiprocessors and blocks % chosen.CLUSTER == 0
 
 

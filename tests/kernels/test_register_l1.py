@@ -12,7 +12,7 @@ from lab.measure import sanitizer
 from lab.variants import STEP_IN_FP64, STEPS
 from sgemm_tutorial import ArgumentError, check, find, simulate, suite
 from sgemm_tutorial.compiler import PTX_ALONE
-from sgemm_tutorial.correctness import counted
+from sgemm_tutorial.correctness import Case, judged
 from tools.mutants import ROWS
 
 from ..sources import floats
@@ -54,7 +54,7 @@ def test_the_suite_passes():
 @each_step
 def test_ragged_whole_and_unaligned(step):
     for M, N, K, more in ((19, 517, 35, {"special": True}), (16, 512, 64, {}), (16, 512, 32, {"shift": 1})):
-        assert counted(step, M, N, K, -1.5, 0.75, on_gpu=False, **more, architecture=PTX_ALONE)[0].passed
+        assert judged(step, Case(M, N, K, -1.5, 0.75, **more), on_gpu=False, architecture=PTX_ALONE)[0].passed
 
 
 @pytest.mark.parametrize("shape", [(16, 512, 20), (16, 512, 18), (13, 512, 16), (16, 508, 16), (16, 510, 16)])

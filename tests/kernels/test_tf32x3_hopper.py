@@ -14,6 +14,7 @@ from sgemm_tutorial import (
     operands,
     simulate,
 )
+from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import SPLIT
 
 from .test_mma_kernels import floats
@@ -39,7 +40,7 @@ def test_what_the_compiler_makes_of_it(kernel):
 
 
 def chosen(problem, architecture="sm_90"):
-    return SPLITTING.chosen(problem, architecture, 132)
+    return SPLITTING.resolve(problem, Place(architecture, 132)).kernel
 
 
 @pytest.mark.parametrize("shape", [(1, 4, 4), (129, 132, 100), (72, 260, 160)], ids=str)

@@ -19,18 +19,8 @@ from lab.measure.bench import BenchError
 from lab.measure.tune import Field
 from lab.records import cards, files
 from lab.records.tune import Tuning
-from sgemm_tutorial import (
-    CATALOGUE,
-    LADDER,
-    CompileError,
-    DeviceError,
-    cache,
-    check,
-    choice,
-    compiler,
-    find,
-    gpu,
-)
+from sgemm_tutorial import CATALOGUE, LADDER, CompileError, DeviceError, cache, check, compiler, find, gpu
+from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.own import CONTRACT
 
 from ..sources import probe
@@ -390,16 +380,16 @@ def test_new_states_the_contract(capsys):
 
 
 def test_it_runs_as_a_module(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["sgemm_tutorial", "show", "01"])
+    monkeypatch.setattr(sys, "argv", ["lab", "show", "01"])
     monkeypatch.delitem(sys.modules, __main__.__name__)  # or runpy warns that it runs twice
     with pytest.raises(SystemExit) as caught:
-        runpy.run_module("sgemm_tutorial", run_name="__main__")
+        runpy.run_module("lab", run_name="__main__")
     assert (caught.value.code, *capsys.readouterr()) == (0, find("01").source, "")
 
 
 def test_a_closed_pipe_is_no_error():
     """As in ``python -m lab show 01 | head -n 0``."""
-    command = [sys.executable, "-m", "sgemm_tutorial", "show", "01"]
+    command = [sys.executable, "-m", "lab", "show", "01"]
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -418,7 +408,7 @@ def test_alpha_without_sizes_is_refused(capsys):
 def tuning(tmp_path, monkeypatch):
     """A recording of what was tuned, of three squares."""
     points = [tuned_point((n, n, n), ms) for n, ms in ((256, 0.01), (512, 0.04), (1024, 0.2))]
-    settings = {"settings": [list(setting) for setting in list(choice.SETTINGS)[1:4:2]]}
+    settings = {"settings": [list(setting) for setting in list(autotuned.SETTINGS)[1:4:2]]}
     return Tuning(dict(PROVENANCE), settings, True, points)
 
 

@@ -7,9 +7,8 @@ import pytest
 
 from lab.skeletons import GAPS, skeleton
 from sgemm_tutorial import CATALOGUE, ArgumentError, find, kernel_from
-from sgemm_tutorial.catalogue import CHOOSING
 from sgemm_tutorial.compiler import PTX_ALONE
-from sgemm_tutorial.correctness import counted
+from sgemm_tutorial.correctness import Case, judged
 from sgemm_tutorial.own import unfinished
 from tools.mutants import instances
 
@@ -26,9 +25,9 @@ TRIAL = {"12_autotuned": 0, "17_tf32x3_hopper": 1, "18_hopper_wgmma": 0}
 """Which of a kernel's trials shows each of its gaps, where they follow from no tile; small ones do."""
 
 
-def judged(kernel, case):
+def verdict(kernel, case):
     """Return whether it is wrong, and then how often its lanes meet in banks, for which PTX is enough."""
-    result, counts = counted(kernel, **case, on_gpu=False, architecture=PTX_ALONE)
+    result, counts = judged(kernel, Case(**case), on_gpu=False, architecture=PTX_ALONE)
     return not result.passed, counts.shared_store_conflicts + counts.shared_load_conflicts
 
 
@@ -39,14 +38,14 @@ def test_unfinished_it_compiles_and_fails(kernel, tmp_path):
     BM, BN, BK = (small.parameters.get(name, 8) for name in ("BM", "BN", "BK"))
     case = {"M": BM, "N": BN, "K": 5 * BK}  # more tiles than there are stages
     if kernel.name in TRIAL:
-        case = kernel.trials[TRIAL[kernel.name]]
+        case = kernel.family.trials[TRIAL[kernel.name]]
     assert not any("asm" in gap.put for gap in gaps)  # C++ alone, in which ptxas refuses nothing that NVRTC takes
-    wrong, conflicts = judged(small, case)
+    wrong, conflicts = verdict(small, case)
     assert not wrong
     for left in dict.fromkeys((gaps, *((gap,) for gap in gaps))):
         mine = written(tmp_path, "mine", skeleton(small, left))
         assert len(unfinished(mine)) >= len(left)
-        assert judged(mine, case) > (wrong, conflicts), left
+        assert verdict(mine, case) > (wrong, conflicts), left
 
 
 @each
@@ -72,7 +71,7 @@ def test_but_for_the_gaps_it_is_the_rung_itself(kernel, tmp_path):
 
 
 def test_every_rung_has_one_and_a_file_has_none(tmp_path):
-    assert list(GAPS) == sorted(kernel.name for kernel in (*CATALOGUE, *CHOOSING))
+    assert list(GAPS) == sorted(kernel.name for kernel in CATALOGUE)
     with pytest.raises(ArgumentError, match=r"^rung: got mine, needs one with a skeleton: 01_naive, "):
         skeleton(written(tmp_path, "mine", skeleton("01")))
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sgemm_tutorial import LADDER, SimulationFault, simulate
+from sgemm_tutorial.launch import Family
 
 from ..sources import floats, line_of, probe, run_bits
 
@@ -194,7 +195,7 @@ def test_loads_from_shared_memory_fault_in_their_order(tmp_path):
 
 def with_added(kernel, size):
     """Return the kernel with so many bytes of shared memory that its launch adds."""
-    return dataclasses.replace(kernel, dynamic_shared=lambda of: size)
+    return dataclasses.replace(kernel, family=Family(lambda of: size))
 
 
 def test_shared_memory_that_a_launch_adds(tmp_path):

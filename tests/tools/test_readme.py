@@ -10,7 +10,6 @@ from lab import climb, recorded
 from lab.__main__ import _parser
 from lab.records import timings
 from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError
-from sgemm_tutorial.catalogue import CHOOSING
 from tools import readme
 
 STALE = "stale: run python -m tools.readme"
@@ -21,7 +20,7 @@ OTHERS = timings.load(readme.OTHERS)
 def test_the_table_is_the_recordings():
     assert readme.written(TEXT, climb(), OTHERS) == TEXT, STALE
     rows = re.findall(r"^\| \[(\w+)\]\(\S+\) \| .+ \| [\d.]+ \| [\d.]+% \|$", TEXT, re.MULTILINE)
-    assert rows == sorted(kernel.name for kernel in (*CATALOGUE, *CHOOSING))
+    assert rows == sorted(kernel.name for kernel in CATALOGUE)
 
 
 def test_the_picture_is_the_recordings(tmp_path):

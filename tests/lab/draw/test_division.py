@@ -4,7 +4,7 @@ import pytest
 
 from lab import draw
 from lab.draw.division import Part
-from sgemm_tutorial import ArgumentError, choice, find, matrices, simulate
+from sgemm_tutorial import ArgumentError, find, matrices, simulate
 
 SMALL = {"BM": 16, "BN": 32, "BK": 32, "WM": 16, "WN": 32, "TM": 4, "TN": 4, "SLICES": 4, "STAGES": 4, "BLOCKS": 5}
 KERNEL = find("12").variant(**SMALL)
@@ -12,7 +12,7 @@ SIZE = (48, 64, 160)  # 6 tiles of 5 steps
 
 
 def traced(whole, shares):
-    kernel = choice.divided(KERNEL, whole, shares)
+    kernel = KERNEL.divided(whole, shares)
     return simulate(kernel, *matrices(*SIZE, on_gpu=False), trace=range(whole + shares))
 
 

@@ -13,17 +13,9 @@ from lab.measure import tune as module
 from lab.measure.tune import Search, brief_look, fitted, settings
 from lab.records import files, tune
 from lab.records.tune import Timed, Tuned, Tuning
-from sgemm_tutorial import (
-    DeviceError,
-    TutorialError,
-    choice,
-    cublas,
-    find,
-    gpu,
-    operands,
-    timing,
-    tuned,
-)
+from sgemm_tutorial import DeviceError, TutorialError, cublas, find, gpu, operands, timing, tuned
+from sgemm_tutorial.families import autotuned
+from sgemm_tutorial.launch import Place
 from sgemm_tutorial.timing import Timing
 from sgemm_tutorial.tuned import Way
 
@@ -34,7 +26,7 @@ PLACE = ("sm_90", 132)
 GOOD, OTHER, ROW = (
     (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3, 1),
     (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4, 1),
-    list(choice.SETTINGS)[-1],
+    list(autotuned.SETTINGS)[-1],
 )
 SPILLS = (128, 128, 8, 64, 64, 8, 16, 1, 4, 4, 4, 1)
 TOO_LARGE = (128, 256, 8, 64, 64, 8, 16, 1, 20, 4, 1, 1)
@@ -52,13 +44,13 @@ def alone(setting):
 
 
 def names(setting):
-    return choice.named(setting)
+    return autotuned.named(setting)
 
 
 def test_settings_are_what_the_dispatch_has_and_more():
     found = settings()
-    blocks = choice.PARAMETERS.index("BLOCKS")  # fewer where it would spill on some architecture
-    assert {of[:blocks] for of in choice.SETTINGS} < {of[:blocks] for of in found} and len(found) == len(set(found))
+    blocks = autotuned.PARAMETERS.index("BLOCKS")  # fewer where it would spill on some architecture
+    assert {of[:blocks] for of in autotuned.SETTINGS} < {of[:blocks] for of in found} and len(found) == len(set(found))
     for setting in found:
         of = names(setting)
         assert AUTOTUNED.variant(**of).threads in range(32, 1025, 32) and of["BLOCKS"] >= 1
@@ -168,7 +160,7 @@ def test_the_quickest_wins_and_the_models_choice_takes_part(monkeypatch):
     assert [number for number, *_ in point.tried] == [0, 1], "not the one for vectors"
     assert point.expected in [timed.way for timed in point.finalists] and point.expected_ms >= point.ms
     assert point.size == SIZE and point.digest == AUTOTUNED.digest
-    kernel = AUTOTUNED.chosen(operands.imagined(*SIZE), *PLACE)
+    kernel = AUTOTUNED.resolve(operands.imagined(*SIZE), Place(*PLACE)).kernel
     assert point.expected.setting == tuple(kernel.parameters.values())
 
 

@@ -19,6 +19,7 @@ from lab.records.checks import Fit
 from lab.records.files import Recording
 from sgemm_tutorial import ArgumentError, catalogue
 from sgemm_tutorial.hardware import GPUS, KIB, LIMITS, WARP
+from sgemm_tutorial.launch import Family
 
 
 def test_the_worked_example_of_the_shared_tile_on_an_rtx_3080():
@@ -100,7 +101,7 @@ def test_a_kernel_is_compiled_for_the_gpu_it_is_asked_about(kernel):
 
 def test_what_a_launch_adds_counts():
     tile = catalogue.find("03")
-    more = dataclasses.replace(tile, dynamic_shared=lambda of: 100 * KIB)
+    more = dataclasses.replace(tile, family=Family(lambda of: 100 * KIB))
     static, gpu = resources(tile).shared_bytes, find_gpu("H100")
     assert resources(more).shared_bytes == static + 100 * KIB
     assert kernel_occupancy(more, gpu).needs["shared memory"] == static + 101 * KIB

@@ -1,27 +1,28 @@
-"""Which template arguments 12 gets for a problem, and how a launch divides the work: by a model of what each costs.
+"""Kernel 12: the choice of its template arguments for a problem, and of how a launch divides the work.
 
-The model knows how fast an SM gets through multiply steps, full and with a single block on it, how fast tiles come from
-L2 and matrices from memory, and what it takes to launch and to add up parts of sums. It was fitted to some 13,000 times
-on an H200; on another GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is
-always done in the same way on the same GPU. Where ``python -m lab tune`` has measured a size on a GPU, its
-table says what is quickest there, and the model is not asked; simulated, it always is.
+A model says what each choice costs. It knows how fast an SM gets through multiply steps, full and with a single block
+on it, how fast tiles come from L2 and matrices from memory, and what it takes to launch and to add up partial sums. The
+model was fitted to some 13,000 times on an H200; on another GPU only the order of the choices counts. Nothing is
+measured at a call, and the same problem is always done in the same way on the same GPU. Where ``python -m lab tune``
+has measured a size on a GPU, its table decides there, not the model; on the simulator the model always decides.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from ptxsim.memory import past_alignment
-
-from . import gpu, tuned
-from .errors import ArgumentError
-from .hardware import WARP, limits_of
-from .kernel import Kernel
-from .operands import Division, Problem
+from .. import tuned
+from ..errors import ArgumentError
+from ..hardware import WARP, limits_of
+from ..kernel import Kernel
+from ..launch import Division, Family, Place
+from ..operands import Problem
+from .trials import TRIALS
 
 PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES", "STAGES", "WORDS", "BLOCKS", "SHARING")
 """12's template parameters, in the source's order."""
@@ -69,49 +70,91 @@ def named(setting: Iterable[int]) -> dict[str, int]:
 
 
 def dynamic_shared(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 12's tiles, or of the sums that slices add up where the tiles were."""
+    """Return the bytes of the tiles, or of the sums that slices add up where the tiles were."""
     tiles = 0
     if min(of["BM"], of["BN"]) > 1:
         tiles = (of["STAGES"] or 3) * of["BK"] * (of["BM"] + 4 + of["BN"])
     return 4 * max(tiles, _part(of) * of["SLICES"] // _takers(of) if of["SLICES"] > 1 else 0)
 
 
-def choose(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
-    """Return 12 with template arguments for a problem: its own if settled, else the quickest.
+class Autotuned(Family):
+    """12 and its copies: the quickest setting for a problem, and an equal share of the work for every SM."""
 
-    That is what was measured to be quickest, with its division, or else what the model finds so. What does not lie in
-    fours of words is copied by twos, or word by word. Before compute capability 8.0 tiles go through registers, of
-    which there must be more, and a thread has fewer sums.
-    """
-    shape, choices = (problem.M, problem.N, problem.K), []
-    a, b = (array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B))
-    if problem.on_gpu and not kernel.settled and a % 16 == b % 16 == 0:
-        known = tabled(kernel, shape)
-        if known:
-            return known
-    possible = [dict(kernel.parameters)]
+    parameters = PARAMETERS
+    arguments = ("float*", "unsigned*", "unsigned", "unsigned", "unsigned")
+    chooses = True
+    trials = TRIALS
+
+    def shared_bytes(self, of: Mapping[str, Any]) -> int:
+        """Return the bytes of the tiles, or of the sums that slices add up where the tiles were."""
+        return dynamic_shared(of)
+
+    def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
+        """Return 12 with template arguments for a problem: its own if settled, else the quickest.
+
+        That is what was measured to be quickest on this GPU, with its division, or else what the model finds so. Rows
+        that do not begin at multiples of 16 bytes are copied by twos of words, or word by word. Before compute
+        capability 8.0 tiles go through registers, of which there must be more, and a thread has fewer sums.
+        """
+        a, b, _ = problem.alignment
+        if place.name and not kernel.settled and a % 16 == b % 16 == 0:
+            known = tabled(kernel, problem.shape, place.name)
+            if known:
+                return known
+        choices = _choices(kernel, problem.shape, (a, b), place)
+        found = [
+            (*ways(tuple(of.values()), problem.shape, place.architecture, place.multiprocessors)[0], number)
+            for number, of in enumerate(choices)
+        ]
+        *_, shares, number = min(found)
+        return _settled(kernel, choices[number] if kernel.settled else choices[number] | {"SHARING": int(shares > 0)})
+
+    def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
+        """Return the division that a kernel brings, or the one that the model finds quickest.
+
+        Raises
+        ------
+        ArgumentError
+            A tile of one column is for a B of one column, and a high one for a K that is not astronomical. Or the
+            kernel's division does not add up for the problem.
+        """
+        unsuited = _unsuited(kernel.parameters, problem.shape)
+        if unsuited:
+            raise unsuited
+        setting = tuple(kernel.parameters.values())
+        whole, shares = (
+            kernel.division or ways(setting, problem.shape, place.architecture, place.multiprocessors)[0][1:]
+        )
+        return division(kernel.parameters, problem.shape, whole, shares)
+
+    def tables(self, place: Place) -> tuple[Path, ...]:
+        """Return the files of tuned settings, which the choice on a GPU depends on."""
+        return tuned.files(place.name) if place.name else ()
+
+
+def _choices(
+    kernel: Kernel, shape: tuple[int, int, int], begins: tuple[int, int], place: Place
+) -> list[dict[str, int]]:
+    """Return the settings that a problem can be done with, each as the problem's rows and the GPU want it."""
+    possible, choices = [dict(kernel.parameters)], []
     if not kernel.settled:
         possible = [of for of in map(named, SETTINGS) if not _unsuited(of, shape)]
         possible = [of for of in possible if meant(of, shape)] or possible  # a long K leaves those of vectors alone
+    (a, b), (_, N, K) = begins, shape
     for of in possible:
-        of["WORDS"] = min(of["WORDS"], _words(of, problem.K * 4 | a | b if of["BN"] == 1 else problem.N * 4 | b))
-        if int(re.findall(r"\d+", architecture)[0]) < 80 and of["STAGES"]:
+        of["WORDS"] = min(of["WORDS"], _words(of, K * 4 | a | b if of["BN"] == 1 else N * 4 | b))
+        if int(re.findall(r"\d+", place.architecture)[0]) < 80 and of["STAGES"]:
             if of["TM"] * of["TN"] > MOST_SUMS and not kernel.settled:
                 continue
             of |= {"STAGES": 0, "BLOCKS": max(of["BLOCKS"] * 2 // 3, 1)}
         choices.append(of)
-    found = [
-        (*ways(tuple(of.values()), shape, architecture, multiprocessors)[0], number)
-        for number, of in enumerate(choices)
-    ]
-    *_, shares, number = min(found)
-    return _settled(kernel, choices[number] if kernel.settled else choices[number] | {"SHARING": int(shares > 0)})
+    return choices
 
 
-def tabled(kernel: Kernel, shape: tuple[int, int, int]) -> Kernel | None:
-    """Return 12 as a table of the current GPU has it for a problem, where one does; see `tuned.best`."""
-    way = tuned.best(kernel, gpu.name(), shape)
-    return divided(_settled(kernel, named(way.setting)), way.whole, way.shares) if way else None
+def tabled(kernel: Kernel, shape: tuple[int, int, int], gpu: str) -> Kernel | None:
+    """Return 12 as a table of a GPU of that name has it for a problem, where one does; see `tuned.best`."""
+    way = tuned.best(kernel, gpu, shape)
+    return _settled(kernel, named(way.setting)).divided(way.whole, way.shares) if way else None
 
 
 def _settled(kernel: Kernel, parameters: dict[str, int]) -> Kernel:
@@ -120,47 +163,25 @@ def _settled(kernel: Kernel, parameters: dict[str, int]) -> Kernel:
     return dataclasses.replace(kernel, parameters=parameters, least_capability=least, settled=True)
 
 
-def divided(kernel: Kernel, whole: int, shares: int) -> Kernel:
-    """Return 12 with its work divided so, for a problem for which that adds up; see `division`."""
-    return dataclasses.replace(kernel, divide=lambda of, shape, *_: division(of, shape, whole, shares))
-
-
-def divide(
-    parameters: Mapping[str, Any], shape: tuple[int, int, int], architecture: str, multiprocessors: int
-) -> Division:
-    """Return the `division` that the model finds quickest.
-
-    Raises
-    ------
-    ArgumentError
-        A tile of one column is for a B of one column, and a high one for a K that is not astronomical.
-    """
-    unsuited = _unsuited(parameters, shape)
-    if unsuited:
-        raise unsuited
-    _, whole, shares = ways(tuple(parameters.values()), shape, architecture, multiprocessors)[0]
-    return division(parameters, shape, whole, shares)
-
-
 def division(parameters: Mapping[str, Any], shape: tuple[int, int, int], whole: int, shares: int) -> Division:
     """Return what a launch is given so that `whole` tiles have a block each and `shares` blocks share the others.
 
     Raises
     ------
     ArgumentError
-        There are not so many tiles, nobody for the others, or not a step of them for everybody.
+        There are fewer tiles, or no blocks for the rest of them, or more blocks than the rest has steps.
     """
     M, N, K = shape
     down, across = -(-M // parameters["BM"]), -(-N // parameters["BN"])
     rest = down * across - whole
     if min(whole, rest) < 0 or not (int(rest > 0) <= shares <= rest * max(-(-K // parameters["BK"]), 1)):
-        needs = f"some of {down * across} tiles, and blocks for the others, with a step each at least"
+        needs = f"some of {down * across} tiles, and for the rest at least one block, each with at least one step"
         raise ArgumentError("division", f"{whole} and {shares}", needs)
     group = GROUP if GROUP * across < 2**32 else 1  # they are counted in 32 bits
     counts = {"whole": whole, "shares": shares, "group": group}
     if not shares:
         return Division(whole, counts)
-    return Division(whole + shares, counts, (shares + rest) * _part(parameters), shares + rest)
+    return Division(whole + shares, counts, (shares + rest) * _part(parameters), shares + rest, last=shares)
 
 
 def meant(of: Mapping[str, Any], shape: tuple[int, int, int]) -> bool:
@@ -252,3 +273,13 @@ def _plans(tiles: int, steps: int, per_sm: int, multiprocessors: int) -> Iterato
             yield whole, shares
             if shares > rest:
                 yield whole, shares // rest * rest  # each within one tile
+
+
+KERNEL = Kernel(
+    "12_autotuned",
+    "every multiprocessor has an equal share of the work, and the problem's shape says how",
+    named(next(iter(SETTINGS))),
+    (8, 0),
+    family=Autotuned(),
+)
+"""12, with the first of its settings where it is not to choose."""

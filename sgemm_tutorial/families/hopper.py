@@ -1,7 +1,7 @@
-"""What launches of 18, and of 17's version for Hopper, take: blocks, tensor maps of A and B, and shared memory.
+"""Kernels on Hopper's copy engine, 18 and 17_tf32x3_hopper, and 16 and 17, which take what it cannot fetch.
 
-The copy engine wants rows that begin at multiples of 16 bytes. A problem that has others, or nothing to copy, is for
-another kernel.
+The copy engine wants rows that begin at multiples of 16 bytes. A problem that has others, or nothing to copy, is handed
+over to another kernel.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ptxsim.mbarriers import BYTES
-from ptxsim.memory import past_alignment
-from ptxsim.tensor_map import ALIGNMENT, SWIZZLE, TensorMap
+from ptxsim.tensor_map import ALIGNMENT, SWIZZLE
 
-from .errors import ArgumentError
-from .kernel import Kernel
-from .operands import FP16, SPLIT, Division, Problem
+from .. import gpu
+from ..errors import ArgumentError
+from ..kernel import Kernel
+from ..launch import Box, Division, Family, Place
+from ..operands import FP16, INT_MAX, SPLIT, Problem
 
 BOX = SWIZZLE // 2
 """Columns of a box, of FP16 or BF16."""
@@ -52,9 +53,9 @@ MMA = Kernel(
     {"T": "half", "BM": 128, "BN": 256, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
     (8, 0),
     types=FP16,
-    dynamic_shared=_mma_tiles,
+    family=Family(_mma_tiles),
 )
-"""16, which gets what the copy engine cannot fetch."""
+"""16, which takes what the copy engine cannot fetch."""
 
 
 def _tf32x3_tiles(of: Mapping[str, Any]) -> int:
@@ -68,57 +69,16 @@ TF32X3 = Kernel(
     {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 3, "BLOCKS": 1},
     (8, 0),
     types=SPLIT,
-    dynamic_shared=_tf32x3_tiles,
+    family=Family(_tf32x3_tiles),
 )
-"""17, which gets what its version for Hopper cannot fetch, and all on other GPUs."""
-
-
-def dynamic_shared(of: Mapping[str, Any]) -> int:
-    """Return the bytes of the tiles of A and B, of 16 bits each, and of two mbarriers for each pair."""
-    columns = -(-of["BN"] // BOX) * BOX
-    return of["STAGES"] * (of["BK"] * (of["BM"] + columns) * 2 + 2 * BYTES)
-
-
-def dynamic_shared_of_parts(of: Mapping[str, Any]) -> int:
-    """Return the bytes of the tiles of A, of A's small parts and of B, of FP32, and of three mbarriers for each."""
-    return of["STAGES"] * (of["BK"] * (2 * of["BM"] + of["BN"]) * 4 + 3 * BYTES)
-
-
-def divide(of: Mapping[str, Any], shape: tuple[int, int, int], architecture: str, multiprocessors: int) -> Division:
-    """Return a block for each tile of C, or, where each does several, for each multiprocessor."""
-    M, N, _ = shape
-    cluster = of["CLUSTER"]
-    tiles = -(-M // (cluster * of["BM"])) * -(-N // of["BN"])
-    return Division(cluster * (min(tiles, multiprocessors // cluster) if of.get("PERSISTENT", 1) else tiles))
-
-
-def divided(kernel: Kernel, whole: int, shares: int) -> Kernel:
-    """Return 18, or 17's version, with its tiles of C divided among so many blocks, each of which does several.
-
-    Raises
-    ------
-    ArgumentError
-        There are tiles that have a block of their own.
-    """
-    if whole:
-        raise ArgumentError("division", str(whole), "0: none of the tiles has a block of its own")
-    return dataclasses.replace(kernel, divide=lambda *_: Division(shares))
-
-
-def maps(of: Mapping[str, Any], problem: Problem) -> dict[str, TensorMap]:
-    """Return the maps: a box of A is a tile, as many rows of B as a tile has lie in boxes side by side."""
-    columns = SWIZZLE // problem.types.operand.itemsize
-    return {
-        "mapA": TensorMap(problem.A, of["BM"], columns),
-        "mapB": TensorMap(problem.B, of["BK"] // of["CLUSTER"], columns),
-    }
+"""17, which takes what its version for Hopper cannot fetch, and everything on other GPUs."""
 
 
 def addressable(problem: Problem) -> bool:
     """Whether the copy engine can fetch A and B: neither is empty, and every row begins at a multiple of 16 bytes."""
     if not (problem.M and problem.N and problem.K):
         return False
-    begins = [array.data.ptr if problem.on_gpu else past_alignment(array) for array in (problem.A, problem.B)]
+    begins = list(problem.alignment[:2])
     pitches = [size * problem.types.operand.itemsize for size in (problem.K, problem.N)]
     return all(number % ALIGNMENT == 0 for number in begins + pitches)
 
@@ -132,30 +92,84 @@ def columns(width: Width, M: int, N: int, multiprocessors: int) -> float:
     return -(-clusters // (multiprocessors // width.CLUSTER)) * width.BN * width.slower
 
 
-def choose(kernel: Kernel, other: Kernel, problem: Problem, multiprocessors: int) -> Kernel:
-    """Return 18 with a tile for a problem that the copy engine can fetch, its own if settled, and 16 for any other.
+class OnHopper(Family):
+    """18 and its copies: tiles that the copy engine brings, and persistent blocks that walk over the tiles of C.
 
-    The width is taken with which a multiprocessor has the fewest columns to do.
+    A problem that the copy engine cannot fetch is handed over to 16.
     """
-    if not addressable(problem):
-        return other
-    if kernel.settled:
-        return kernel
-    best = min(WIDTHS, key=lambda width: columns(width, problem.M, problem.N, multiprocessors))
-    tile = {"BN": best.BN, "WN": best.BN, "STAGES": best.STAGES, "CLUSTER": best.CLUSTER}
-    return dataclasses.replace(kernel, parameters=kernel.parameters | tile, settled=True)
+
+    parameters = tuple(PARAMETERS)
+    arguments = ("TensorMap", "TensorMap")
+    defaults: Mapping[str, Any] = {"least_capability": (9, 0), "exact": True}
+    chooses = True
+
+    def shared_bytes(self, of: Mapping[str, Any]) -> int:
+        """Return the bytes of the tiles of A and B, of 16 bits each, and of two mbarriers for each pair."""
+        columns = -(-of["BN"] // BOX) * BOX
+        return of["STAGES"] * (of["BK"] * (of["BM"] + columns) * 2 + 2 * BYTES)
+
+    def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
+        """Return 18 with its own tile if settled, else with the width that leaves an SM the fewest columns to do."""
+        if not addressable(problem):
+            return MMA.variant(T=kernel.parameters["T"])
+        if kernel.settled:
+            return kernel
+        best = min(WIDTHS, key=lambda width: columns(width, problem.M, problem.N, place.multiprocessors))
+        tile = {"BN": best.BN, "WN": best.BN, "STAGES": best.STAGES, "CLUSTER": best.CLUSTER}
+        return dataclasses.replace(kernel, parameters=kernel.parameters | tile, settled=True)
+
+    def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
+        """Return a block for each tile of C, or, where each does several, as many as are on the GPU at a time.
+
+        Raises
+        ------
+        ArgumentError
+            The kernel's division gives tiles a block of their own.
+        """
+        of = kernel.parameters
+        if kernel.division:
+            whole, shares = kernel.division
+            if whole:
+                raise ArgumentError("division", str(whole), "0: none of the tiles has a block of its own")
+            return Division(shares)
+        cluster = of["CLUSTER"]
+        tiles = -(-problem.M // (cluster * of["BM"])) * -(-problem.N // of["BN"])
+        if of.get("PERSISTENT", 1) and tiles > 1:
+            tiles = min(tiles, _resident(kernel, cluster, place))
+        return Division(cluster * tiles)
+
+    def spread(self, place: Place) -> Place:
+        """Return the place with an SM for each tile, so that no block does several."""
+        return dataclasses.replace(place, multiprocessors=INT_MAX)
+
+    def boxes(self, of: Mapping[str, Any], problem: Problem) -> tuple[Box, ...]:
+        """Return the boxes: one of A is a tile; as many rows of B as a tile has lie in boxes side by side."""
+        columns = SWIZZLE // problem.types.operand.itemsize
+        return Box("mapA", "A", of["BM"], columns), Box("mapB", "B", of["BK"] // of["CLUSTER"], columns)
 
 
-def choose_in_16_bits(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
-    """Return what `choose` does, or 16 for the same types."""
-    return choose(kernel, MMA.variant(T=kernel.parameters["T"]), problem, multiprocessors)
+def _resident(kernel: Kernel, cluster: int, place: Place) -> int:
+    """Return how many clusters are on the GPU at a time: as its driver says, or, simulated, as many as SMs allow."""
+    most = place.multiprocessors // cluster
+    if place.device is None or cluster == 1:
+        return most
+    return min(most, gpu.resident_clusters(kernel.instance, cluster, place.device))
 
 
-def choose_in_fp32(kernel: Kernel, problem: Problem, architecture: str, multiprocessors: int) -> Kernel:
-    """Return 17's version for Hopper there, for what it can fetch and of whose C it can write pairs; else 17."""
-    begin = problem.C.data.ptr if problem.on_gpu else past_alignment(problem.C)
-    on_hopper = architecture.partition("_")[2].rstrip("a") == "90"
-    return kernel if on_hopper and begin % 8 == 0 and addressable(problem) else TF32X3
+class InParts(OnHopper):
+    """17's version for Hopper and its copies; what it cannot fetch, or whose C it cannot write in pairs, is 17's."""
+
+    parameters = tuple(IN_PARTS)
+    defaults: Mapping[str, Any] = OnHopper.defaults | {"types": SPLIT}
+
+    def shared_bytes(self, of: Mapping[str, Any]) -> int:
+        """Return the bytes of the tiles of A, of A's small parts and of B, of FP32, and of three mbarriers for each."""
+        return of["STAGES"] * (of["BK"] * (2 * of["BM"] + of["BN"]) * 4 + 3 * BYTES)
+
+    def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
+        """Return the kernel itself on Hopper, for problems that suit it; else 17."""
+        on_hopper = place.architecture.partition("_")[2].rstrip("a") == "90"
+        return kernel if on_hopper and problem.alignment[2] % 8 == 0 and addressable(problem) else TF32X3
 
 
 def _trial(
@@ -219,3 +233,25 @@ TRIALS_IN_PARTS: tuple[dict[str, Any], ...] = (
     _in_parts((100, 52, 4), special=True),
 )
 """Arguments of `correctness.check` for what 17's version for Hopper does with large problems only, made small."""
+
+
+OnHopper.trials, InParts.trials = TRIALS, TRIALS_IN_PARTS
+
+TF32X3_HOPPER = Kernel(
+    "17_tf32x3_hopper",
+    "17 by wgmma: B in parts through registers, A's small parts in shared memory",
+    IN_PARTS,
+    (9, 0),
+    exact=True,
+    types=SPLIT,
+    family=InParts(),
+)
+WGMMA = Kernel(
+    "18_hopper_wgmma",
+    "a copy engine brings tiles, and four warps multiply them where they lie",
+    PARAMETERS,
+    (9, 0),
+    exact=True,
+    types=FP16,
+    family=OnHopper(),
+)

@@ -1,0 +1,176 @@
+"""What a kernel's launch is: where it runs, how the work is divided, and what the kernel is given for that.
+
+`Kernel.resolve` makes a `Launch` of a kernel and a problem, and `gpu.run` and `simulator.run` are the two ways to run
+one. How kernels choose their template arguments and divide their work is said by their `Family`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .compiler import PTX_ALONE, Instance
+from .operands import Problem
+
+MULTIPROCESSORS = 132
+"""Those of the simulated GPU: as many as the cards of the recorded measurements have."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where launches run: a GPU, or the simulator.
+
+    Attributes
+    ----------
+    architecture : str
+        For which kernels are compiled: ``"sm_90"``, or ``"compute_90"`` on the simulator, which needs PTX alone.
+    multiprocessors : int
+        Among which work is divided.
+    device : int or None
+        CuPy's number of the GPU; None on the simulator.
+    name : str
+        The GPU's, by which tables of tuned settings know it.
+    """
+
+    architecture: str = PTX_ALONE
+    multiprocessors: int = MULTIPROCESSORS
+    device: int | None = None
+    name: str = ""
+
+
+SIMULATOR = Place()
+"""Where NumPy arrays are multiplied unless something else is asked."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """How a launch divides a problem among blocks, and what the kernel is given for that, after C.
+
+    Attributes
+    ----------
+    blocks : int
+    counts : dict of str to int
+        The kernel's last arguments by name, unsigned. Where there are none, there are no arrays before them either.
+    workspace, arrived : int
+        Words of the two arrays before them: of float32, in which nothing has been written, and of uint32, which are
+        zero and are left so.
+    last : int
+        How many blocks at the grid's end have the last tile of C, together.
+    """
+
+    blocks: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    workspace: int = 0
+    arrived: int = 0
+    last: int = 1
+
+
+class Box(NamedTuple):
+    """What a tensor map tells of a matrix: its name among the arguments, and the box that one copy takes."""
+
+    argument: str
+    matrix: str
+    rows: int
+    columns: int
+
+
+class Family:
+    """How kernels of one kind are launched: here with a block for each tile of C, and with no choice.
+
+    Parameters
+    ----------
+    shared : callable, optional
+        Makes of the template arguments the bytes of shared memory that a launch adds to what the source declares;
+        SHARED_BYTES unless given, or none.
+    """
+
+    parameters: tuple[str, ...] = ()
+    """Template parameters of a family whose launches differ, in the source's order; a copy is recognised by them."""
+    arguments: tuple[str, ...] = ()
+    """Types of the arguments after C, by which a copy is recognised too."""
+    defaults: Mapping[str, Any] = {}
+    """Fields of `Kernel` that a copy shares, such as the least compute capability."""
+    chooses = False
+    """Whether it makes a choice among settings."""
+    trials: Sequence[Mapping[str, Any]] = ()
+    """Cases of the suite beside those that follow from a tile."""
+
+    def __init__(self, shared: Callable[[Mapping[str, Any]], int] | None = None) -> None:
+        self._shared = shared
+
+    def shared_bytes(self, of: Mapping[str, Any]) -> int:
+        """Return the bytes of shared memory that a launch adds to what the source declares."""
+        return self._shared(of) if self._shared else of.get("SHARED_BYTES", 0)
+
+    def choose(self, kernel: Any, problem: Problem, place: Place) -> Any:
+        """Return the kernel that is launched for a problem: with other template arguments, or another one."""
+        return kernel
+
+    def divide(self, kernel: Any, problem: Problem, place: Place) -> Division:
+        """Return how a launch divides a problem among blocks.
+
+        Raises
+        ------
+        ArgumentError
+            The template arguments name no tile, or are for other problems.
+        """
+        return Division(kernel.grid(problem.M, problem.N))
+
+    def boxes(self, of: Mapping[str, Any], problem: Problem) -> tuple[Box, ...]:
+        """Return what a launch is given of tensor maps, after C."""
+        return ()
+
+    def spread(self, place: Place) -> Place:
+        """Return a place like this one at which no block does several tiles of C."""
+        return place
+
+    def tables(self, place: Place) -> tuple[Path, ...]:
+        """Return the files besides the source that the choice depends on."""
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """All that it takes to run a kernel on problems of one shape and alignment; made once and never changed.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        With the template arguments of this launch.
+    place : Place
+    instance : Instance
+        What is compiled.
+    shape : tuple of int
+        M, N and K.
+    division : Division
+        Its blocks are the grid.
+    boxes : tuple of Box
+        Of the tensor maps that the kernel is given.
+    """
+
+    kernel: Any
+    place: Place
+    instance: Instance
+    shape: tuple[int, int, int]
+    division: Division
+    boxes: tuple[Box, ...]
+
+    @property
+    def grid(self) -> int:
+        """Blocks of the launch."""
+        return self.division.blocks
+
+    @property
+    def block(self) -> int:
+        """Threads of a block."""
+        return self.instance.threads
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells this launch from any other, 16 digits of a SHA-256: code, place, shape and division."""
+        made_of = (self.instance, self.place, self.shape, self.division, self.boxes)
+        return hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]

@@ -1,0 +1,70 @@
+"""The simulator as a back end: runs a launch on NumPy arrays, with no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from ptxsim.machine import Machine
+from ptxsim.ptx import parse
+from ptxsim.tensor_map import TensorMap
+
+from . import compiler
+from .errors import SimulationFault, UnsupportedInstruction
+from .launch import Launch
+from .operands import Problem
+
+
+def run(
+    launch: Launch,
+    problem: Problem,
+    *,
+    trace: Collection[int] = (),
+    blocks: Collection[int] | None = None,
+    progress: bool | None = False,
+    unwritten: Collection[str] = (),
+) -> Machine:
+    """Run a launch on a problem of NumPy arrays, updating ``problem.C``.
+
+    Parameters
+    ----------
+    launch : Launch
+    problem : Problem
+        Of the launch's shape.
+    trace, blocks, progress
+        As for `simulate`.
+    unwritten : collection of str
+        Those of A, B and C that hold nothing: reading them before the kernel has written them is a fault.
+
+    Returns
+    -------
+    Machine
+        With what was counted and traced.
+
+    Raises
+    ------
+    CompileError, SimulationFault, UnsupportedInstruction
+        As for `simulate`.
+    """
+    architecture, division = launch.place.architecture, launch.division
+    compiler.require(launch.instance, architecture)
+    binary = compiler.build(launch.instance, architecture.replace("sm", "compute"))  # the same PTX
+    if problem.fresh_C:
+        problem.C.fill(np.nan)
+    arguments = problem.arguments
+    arguments |= {box.argument: TensorMap(arguments[box.matrix], box.rows, box.columns) for box in launch.boxes}
+    if division.counts:
+        arguments["workspace"] = np.full(division.workspace, np.nan, np.float32)
+        arguments["arrived"] = np.zeros(division.arrived, np.uint32)
+        arguments |= {name: np.uint32(count) for name, count in division.counts.items()}
+    fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C else set())
+    try:
+        program = parse(binary.ptx, binary.entry, launch.instance.dynamic_shared_bytes)
+        machine = Machine(program, launch.kernel.name, launch.block, arguments, fresh=fresh, trace=trace)
+        machine.run(launch.grid, blocks, progress)
+    except UnsupportedInstruction as error:
+        raise UnsupportedInstruction(f"{launch.kernel.path.name}: {error}") from None
+    if blocks is None and division.arrived and arguments["arrived"].any():
+        raise SimulationFault("left behind", launch.kernel.name, "counters in `arrived` that are not zero again")
+    return machine
