@@ -91,9 +91,11 @@ def test_it_is_not_taken_for_other_code_for_a_variant_nor_for_what_lies_otherwis
 
 
 def test_the_simulator_asks_the_model_alone(homes):
-    before = taken(operands.imagined(*SIZE))
+    problem = operands.imagined(*SIZE)
+    before = AUTOTUNED.resolve(problem)
     write(homes[0], 30)
-    assert taken(operands.imagined(*SIZE)) == before
+    assert AUTOTUNED.resolve(problem) is before
+    assert taken(on_gpu())[1]["whole"] == 30
 
 
 def test_a_table_that_cannot_be_read_is_none(homes):
