@@ -117,7 +117,8 @@ def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
     values = (*sizes, problem.alpha, problem.A, problem.B, problem.beta, problem.C, *maps)
     if not counts:
         return lambda: function(grid, block, values, shared)
-    return lambda: function(grid, block, (*values, *_scratch(division), *counts), shared)
+    device = launch.place.device
+    return lambda: function(grid, block, (*values, *_scratch(division, device), *counts), shared)
 
 
 def _nothing() -> None:
@@ -152,13 +153,13 @@ def _encode(place: int, shape: tuple[int, int], dtype: np.dtype, rows: int, colu
 _held = threading.local()  # each thread's own, as the default stream may be too
 
 
-def _scratch(division: Division) -> tuple[cupy.ndarray, cupy.ndarray]:
+def _scratch(division: Division, device: int) -> tuple[cupy.ndarray, cupy.ndarray]:
     """Return workspace and arrival counters, the same at every launch on a stream, so that two streams share none.
 
     A larger one replaces what was there; CuPy gives memory that is freed to the same stream alone.
     """
     held = _held.__dict__
-    key = cupy.cuda.Device().id, cupy.cuda.get_current_stream().ptr
+    key = device, cupy.cuda.get_current_stream().ptr
     workspace, arrived = held.get(key, (None, None))
     if workspace is None or workspace.size < division.workspace:
         workspace = cupy.empty(division.workspace, np.float32)

@@ -329,7 +329,7 @@ class Kernel:
         division = chosen.family.divide(chosen, problem, place)
         boxes = chosen.family.boxes(chosen.parameters, problem)
         launch = Launch(chosen, place, chosen.instance, problem.shape, division, boxes)
-        files = [(path, _state(path)) for path in (*chosen.paths, self.path, *tables)]
+        files = [(path, _state(path)) for path in dict.fromkeys((*chosen.paths, self.path, *tables))]
         if all(_settled(state) for _, state in files):
             if len(self._launches) >= REMEMBERED:
                 self._launches.clear()

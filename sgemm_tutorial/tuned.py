@@ -69,14 +69,12 @@ def _path(gpu: str, folder: Path) -> Path:
     return folder / f"tune-{'-'.join(re.findall('[a-z0-9]+', gpu.casefold()))}.json"
 
 
-def files(gpu: str) -> tuple[Path, ...]:
-    """Return the tables that are asked for a GPU of that name: the reader's own first."""
-    return (path(gpu), *TABLES)
-
-
 def best(kernel: Kernel, gpu: str, size: tuple[int, int, int]) -> Way | None:
-    """Return the quickest way for a size (M, N, K) on a GPU, if it was measured with this kernel's code."""
-    for file in files(gpu):
+    """Return the quickest way for a size (M, N, K) on a GPU, if it was measured with this kernel's code.
+
+    The reader's own table is asked first.
+    """
+    for file in (path(gpu), *TABLES):
         try:
             state = file.stat()
         except OSError:

@@ -129,7 +129,7 @@ def streams(monkeypatch, request):
     gpu._bound.cache_clear()
     request.addfinalizer(gpu._bound.cache_clear)
     monkeypatch.setattr(gpu, "load", lambda instance: lambda *what: state.launched.append(what))
-    monkeypatch.setattr(gpu, "place", lambda: Place("sm_90", 132, 0))
+    monkeypatch.setattr(gpu, "place", lambda: Place("sm_90", 132, state.device))
     monkeypatch.setattr(cupy, "empty", np.empty)
     monkeypatch.setattr(cupy, "zeros", np.zeros)
     monkeypatch.setattr(cupy.cuda, "Device", lambda: types.SimpleNamespace(id=state.device))
@@ -156,20 +156,20 @@ def test_a_launch_has_its_arguments_in_the_kernels_order(streams):
 
 def test_each_stream_has_a_workspace_of_its_own(streams):
     few, many = (operands.check(floats(m, 4096), floats(4096, 64), None, 1.0, 0.0) for m in (64, 640))
-    launch, more = AUTOTUNED.launcher(few), AUTOTUNED.launcher(many)
+    more = AUTOTUNED.launcher(many)
 
     def given():
         return [id(array) for array in streams.launched[-1][2][8:10]]
 
     seen = []
     for streams.device, streams.number in ((0, 1), (0, 2), (1, 1), (0, 1), (0, 2)):
-        launch()
+        AUTOTUNED.launcher(few)()
         seen.append(given())
     assert seen[0] == seen[3] and seen[1] == seen[4]
     assert len({number for pair in seen for number in pair}) == 6
     streams.device, streams.number = 0, 1
     more()
-    launch()
+    AUTOTUNED.launcher(few)()
     assert streams.launched[-1][2][8] is streams.launched[-2][2][8]
     assert streams.launched[-1][2][8].size >= AUTOTUNED.resolve(many).kernel.resolve(many).division.workspace
 

@@ -128,8 +128,8 @@ class Autotuned(Family):
         return division(kernel.parameters, problem.shape, whole, shares)
 
     def tables(self, place: Place) -> tuple[Path, ...]:
-        """Return the files of tuned settings, which the choice on a GPU depends on."""
-        return tuned.files(place.name) if place.name else ()
+        """Return the reader's own table for the GPU, which `tune` writes; those that are handed in do not change."""
+        return (tuned.path(place.name),) if place.name else ()
 
 
 def _choices(

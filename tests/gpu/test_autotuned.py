@@ -79,6 +79,6 @@ def test_the_counters_of_arrivals_are_left_zero(deep):
     problem = deep(0)
     AUTOTUNED.launcher(problem)()
     where = gpu.place()
-    _, arrived = gpu._scratch(AUTOTUNED.resolve(problem, where).kernel.resolve(problem, where).division)
+    _, arrived = gpu._scratch(AUTOTUNED.resolve(problem, where).kernel.resolve(problem, where).division, 0)
     assert arrived.size
     assert not arrived.any()
