@@ -1,4 +1,4 @@
-"""The command line: ``python -m sgemm_tutorial``."""
+"""The command line: ``python -m lab``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 import rich.console
 
 from ptxsim.progress import bar
-from sgemm_tutorial import gpu, source, tuned
+from sgemm_tutorial import gpu, tuned
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.compiler import ARCHITECTURE
 from sgemm_tutorial.correctness import SuiteResult, cases, check, matrices, summary
@@ -26,7 +26,7 @@ from sgemm_tutorial.own import CONTRACT, SUFFIX, kernel_from, unfinished
 from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table
 
-from . import draw
+from . import draw, source
 from .measure import sweep
 from .measure.bench import BenchError, bench
 from .measure.tune import tune
@@ -89,6 +89,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, for example `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PASSED
+    except OSError as error:  # a full disk, for example
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print cannot be
+        print(f"error: {error}", file=sys.stderr)
+        return REFUSED
+    except MemoryError as error:
+        print(f"error: not enough memory for matrices of this size ({error})", file=sys.stderr)
+        return REFUSED
 
 
 def _kernels(names: Sequence[str | Kernel], settings: Sequence[str]) -> list[Kernel]:
@@ -109,7 +116,7 @@ def _value(text: str) -> int | str:
 
 
 def _list(options: argparse.Namespace) -> int:
-    compiled, broken = _each(CATALOGUE, lambda kernel: _compiled(kernel, options.architecture))
+    compiled, broken, _ = _each(CATALOGUE, lambda kernel: _compiled(kernel, options.architecture))
     nothing = {"architecture": options.architecture, "resources": None, "occupancy": None}
     rows = [_summary(kernel) | compiled.get(kernel, nothing) for kernel in CATALOGUE]
     columns = ("kernel", "parameters", "threads", "registers", "shared bytes", "occupancy", "idea")
@@ -147,7 +154,7 @@ def _new(options: argparse.Namespace) -> int:
         ) from None
     mine = kernel_from(path)
     todo = unfinished(mine)
-    command = "python -m sgemm_tutorial"
+    command = "python -m lab"
     verb = "leave" if len(todo) > 1 else "leaves"
     _print(
         options,
@@ -192,14 +199,16 @@ def _check(options: argparse.Namespace) -> int:
     given = [{"M": M, "N": N, "K": K, **scalars} for M, N, K in sizes]
 
     def checked(kernel: Kernel) -> SuiteResult:
-        with bar(given or cases(kernel), unit="case") as work:
+        with bar(given or cases(kernel, on_gpu), unit="case") as work:
             work.set_description(kernel.name)
             return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in work))
 
     kernels = _kernels(CATALOGUE if options.name == "all" else [options.name], options.set)
-    found, broken = _each(kernels, checked)
+    found, broken, interrupted = _each(kernels, checked)
+    if interrupted and not found:
+        raise KeyboardInterrupt
     suites = list(found.values())
-    status = PASSED if all(suite.passed for suite in suites) else FAILED
+    status = INTERRUPTED if interrupted else PASSED if all(suites) else FAILED
     results = [result for suite in suites for result in suite.results]
     passed = not broken and status == PASSED
     data = {"passed": passed, "cases": [vars(result) | {"passed": result.passed} for result in results]}
@@ -214,8 +223,11 @@ def _check(options: argparse.Namespace) -> int:
                 parts.append(f"and {len(failed) - SHOWN} more; --verbose shows all")
     parts.append(summary(suites))
     for kernel, suite in found.items():
-        if not suite.passed and (todo := unfinished(kernel)):
-            parts.append(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. Until then it cannot pass.")
+        if todo := unfinished(kernel):
+            so = "These cases do not need what is missing." if suite else "Until then it cannot pass."
+            parts.append(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. {so}")
+    if interrupted:
+        parts.append(f"interrupted: {len(found)} of {len(kernels)} kernels checked")
     _print(options, data, *parts)
     return _told(broken, status)
 
@@ -224,7 +236,8 @@ def _bench(options: argparse.Namespace) -> int:
     names = [name.strip() for name in options.kernels.split(",")]
     kernels = _kernels(CATALOGUE if options.kernels == "all" else names, options.set)
     here, failure = gpu.available(), None
-    usable, broken = _each(kernels, lambda kernel: gpu.load(kernel.instance) if here else kernel.digest)
+    usable, broken, _ = _each(kernels, lambda kernel: gpu.load(kernel.instance) if here else kernel.digest)
+    _require_place("output", options.output)
     kernels = list(usable)
     sizes = parse_sizes(options.sizes or "4096") if options.sizes or here else None
     if here:
@@ -256,8 +269,8 @@ def _bench(options: argparse.Namespace) -> int:
     return INTERRUPTED if here and not record.complete else status
 
 
-def _each(kernels: Iterable[Kernel], do: Callable[[Kernel], T]) -> tuple[dict[Kernel, T], list[TutorialError]]:
-    """Do something with each kernel; return the results, and the errors of the others.
+def _each(kernels: Iterable[Kernel], do: Callable[[Kernel], T]) -> tuple[dict[Kernel, T], list[TutorialError], bool]:
+    """Do something with each kernel; return the results, the errors of the others, and whether Ctrl-C was pressed.
 
     A file is its reader's to change, so that any kernel may be broken; then the rest go on. Where none is left, the
     first error is raised.
@@ -268,9 +281,11 @@ def _each(kernels: Iterable[Kernel], do: Callable[[Kernel], T]) -> tuple[dict[Ke
             done[kernel] = do(kernel)
         except TutorialError as error:
             broken.append(error)
+        except KeyboardInterrupt:
+            return done, broken, True
     if broken and not done:
         raise broken[0]
-    return done, broken
+    return done, broken, False
 
 
 def _told(broken: Sequence[TutorialError], status: int = PASSED) -> int:
@@ -278,6 +293,12 @@ def _told(broken: Sequence[TutorialError], status: int = PASSED) -> int:
     for error in broken:
         print(f"error: {error}", file=sys.stderr)
     return REFUSED if broken else status
+
+
+def _require_place(argument: str, path: str) -> None:
+    """Require that a file can be written there, before anything is measured."""
+    if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
+        raise ArgumentError(argument, path, "the name of a file, in a folder that is there")
 
 
 def _pictures(record: Record) -> dict[str, draw.Figure]:
@@ -367,9 +388,7 @@ def _trace(options: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        "python -m sgemm_tutorial", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw
-    )
+    parser = argparse.ArgumentParser("python -m lab", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     def command(
@@ -456,8 +475,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--recording",
         metavar="NAME",
-        default="ladder",
-        help="what to show without a GPU: a recording of the book's card, or a file (default: %(default)s)",
+        help="what to show without a GPU: a recording of the book's card, or a file (default: what the book shows)",
     )
 
     add = command(

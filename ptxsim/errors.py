@@ -21,6 +21,10 @@ class ArgumentError(Error, ValueError):
         self.argument, self.got, self.needs = argument, got, needs
 
 
+class CompileError(Error):
+    """A CUDA source does not compile; the message is NVRTC's log, with the file's lines."""
+
+
 class UnsupportedInstruction(Error):  # noqa: N818 - not an error of the kernel's, but a limit of ours
     """The simulator does not know a PTX instruction and refuses to guess what it does."""
 

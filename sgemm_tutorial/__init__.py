@@ -12,10 +12,8 @@ from .errors import (
     UnsupportedInstruction,
 )
 from .kernel import Kernel
-from .launching import launch
 from .own import kernel_from
 from .simulation import simulate
-from .source import diff, show
 from .table import Table
 
 __all__ = [
@@ -32,13 +30,10 @@ __all__ = [
     "check",
     "correctness",
     "cublas",
-    "diff",
     "find",
     "gpu",
     "kernel_from",
-    "launch",
     "matrices",
-    "show",
     "simulate",
     "suite",
     "summary",

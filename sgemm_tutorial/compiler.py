@@ -1,4 +1,4 @@
-"""NVRTC, from its pip wheel: a kernel's source in, PTX and machine code out. Needs no GPU.
+"""Compiles instances of kernels: a kernel's source in, PTX and machine code out. Needs no GPU.
 
 Both back ends take what `build` returns: the GPU its cubin, the simulator its PTX.
 """
@@ -7,21 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
-from typing import Any
 
-from cuda.pathfinder import load_nvidia_dynamic_lib
-from cupy.cuda import nvrtc
+from ptxsim import nvrtc
 
-from .cache import cached, kept
 from .errors import ArgumentError, CompileError
 from .hardware import limits_of
-
-INCLUDE = re.compile(r'(?m)^(\s*#\s*include\s*)"([^"\n]+)"')
 
 ARCHITECTURE = "sm_90"
 """What is compiled for unless something else is asked: the H100 of the recorded measurements."""
@@ -29,8 +22,6 @@ PTX_ALONE = "compute_90"
 """What the simulator compiles for unless something else is asked: the same PTX, in half the time."""
 DECLARED_MOST = 48 << 10
 """Bytes of shared memory that a block's arrays of fixed size may take, on any GPU."""
-OPTIONS = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
-"""What NVRTC is told. Where there is a driver, it keeps what it compiled, and gives no log when it finds it there."""
 
 
 @dataclass(frozen=True)
@@ -92,56 +83,6 @@ class Binary:
     log: str
 
 
-@dataclass(frozen=True)
-class Resources:
-    """What a kernel takes, as ptxas reports it.
-
-    Attributes
-    ----------
-    registers : int
-        Per thread, 32 bits each.
-    shared_bytes : int
-        Shared memory per block, with what a launch adds.
-    stack_bytes : int
-        Local memory per thread, spills included.
-    spill_store_bytes, spill_load_bytes : int
-        What the compiler's spill instructions move per thread, each counted once.
-    constant_bytes : int or None
-        Constant memory, kernel arguments included; None where ptxas does not tell (sm_90 and later).
-    barriers : int
-        Hardware barriers per block, of 16.
-    """
-
-    registers: int
-    shared_bytes: int
-    stack_bytes: int
-    spill_store_bytes: int
-    spill_load_bytes: int
-    constant_bytes: int | None
-    barriers: int
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """What the compiler has made of a kernel once.
-
-    Attributes
-    ----------
-    digest : str
-        Of what it was made from and by which compiler, as `compiler.digest` gives it.
-    used : Resources
-    mix : dict, optional
-        Its instructions by class, as `sass_mix` returns them, where chapters ask for that.
-    note : str, optional
-        Where its hot loop is, as `sass_table` says it, where chapters show that.
-    """
-
-    digest: str
-    used: Resources
-    mix: dict[str, dict[str, int]] | None = None
-    note: str | None = None
-
-
 def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     """Compile a template instance.
 
@@ -200,37 +141,28 @@ def require(instance: Instance, architecture: str) -> None:
     CompileError, ArgumentError
         As `build` does.
     """
-    if architecture.startswith("sm") and not recorded(instance, architecture):
+    if architecture.startswith("sm") and digest(instance, architecture) not in known():
         build(instance, architecture)
 
 
-def recorded(instance: Instance, architecture: str) -> Compiled | None:
-    """Return what is recorded of an instance, if it was made of the very same and by this compiler.
-
-    Raises
-    ------
-    ArgumentError
-        As `build` does of architectures.
-    """
-    return known().get(digest(instance, architecture))
-
-
-known: Callable[[], Mapping[str, Compiled]] = dict
-"""Returns what is recorded, by digest: nothing, until a package that has recordings puts its own function here."""
+known: Callable[[], Container[str]] = tuple
+"""Returns the digests of what is recorded: none, until a package that has recordings puts its own function here."""
 
 
 def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:
     """Return what tells machine code from any other before it is made, 12 digits of a SHA-256.
 
-    It is of all that `build` passes on to the compiler, of the compiler itself, and of what the answer is checked for.
+    It is of all that `build` passes on to the compiler but for comments, of the compiler itself, and of what the answer
+    is checked for. Lines count, as the answer names them; what a comment says does not.
 
     Raises
     ------
     ArgumentError
         As `build` does of architectures.
     """
-    asked = instance.files, instance.expression, instance.threads, instance.dynamic_shared_bytes
-    made_of = (*asked, _target(instance, architecture), OPTIONS, _toolchain())
+    files = tuple((name, re.sub(r" +$", "", without_comments(text), flags=re.M)) for name, text in instance.files)
+    asked = files, instance.expression, instance.threads, instance.dynamic_shared_bytes
+    made_of = (*asked, _target(instance, architecture), nvrtc.OPTIONS, nvrtc.toolchain())
     return hashlib.sha256(repr(made_of).encode()).hexdigest()[:12]
 
 
@@ -249,100 +181,13 @@ def _target(instance: Instance, architecture: str) -> str:
 @lru_cache(maxsize=64)
 def _compile(kernel: str, files: tuple[tuple[str, str], ...], expression: str, architecture: str) -> Binary:
     """Compile the first of the files, which are names and texts; the others are headers that it includes."""
-
-    def key(architecture: str) -> tuple[Any, ...]:
-        return files, expression, (f"-arch={architecture}", *OPTIONS), _toolchain(), _text()
-
-    def make() -> tuple[str, ...]:
-        if architecture.startswith("compute"):
-            real = kept(key(architecture.replace("compute", "sm"))) or ()
-            if len(real) == 4:  # the same PTX, beside machine code
-                entry, ptx, _, log = real
-                return entry, ptx, "", re.sub(r"(?m)^ptxas .*\n?", "", log).strip()
-        try:
-            return _nvrtc(files, expression, (f"-arch={architecture}", *OPTIONS, *_headers()))
-        except CompileError as error:  # it would be the same the next time
-            return (str(error),)
-
-    made = cached(key(architecture), make)
-    if len(made) == 1:
-        raise CompileError(*made)
-    entry, ptx, cubin, log = made
+    entry, ptx, cubin, log = nvrtc.compiled(files, expression, architecture)
     return Binary(kernel, architecture, entry, ptx, cubin.encode("latin-1"), log)
 
 
-def _nvrtc(files: tuple[tuple[str, str], ...], expression: str, options: tuple[str, ...]) -> tuple[str, str, str, str]:
-    """Return the function's mangled name, PTX, machine code with a character per byte, and the log.
-
-    NVRTC writes the folder that it runs in into the line information, unless names begin with a slash. So all do here:
-    the same source gives the same binary wherever one works, and no file that happens to lie there is included.
-    """
-    known = {name for name, _ in files}
-
-    def placed(text: str) -> str:
-        """Return a file's text with a slash before the headers that are here."""
-        return INCLUDE.sub(lambda found: f'{found[1]}"/{found[2]}"' if found[2] in known else found[0], text)
-
-    (file, source), *headers = [(f"/{name}", placed(text)) for name, text in files]
-    names, texts = [name.encode() for name, _ in headers], [text.encode() for _, text in headers]
-    program = nvrtc.createProgram(source, file, texts, names)
-    try:
-        nvrtc.addNameExpression(program, expression)
-        try:
-            nvrtc.compileProgram(program, options)
-        except nvrtc.NVRTCError as error:
-            architecture = options[0].removeprefix("-arch=")
-            log = _log(program)
-            for name in known:
-                log = log.replace(f"/{name}", name)
-            raise CompileError(f"{files[0][0]} does not compile for {architecture}:\n{log or error}") from None
-        virtual = options[0].startswith("-arch=compute_")
-        return (
-            nvrtc.getLoweredName(program, expression),
-            nvrtc.getPTX(program).decode(),
-            "" if virtual else nvrtc.getCUBIN(program).decode("latin-1") + "\0",  # CuPy 14 drops a byte
-            _log(program),
-        )
-    finally:
-        nvrtc.destroyProgram(program)
+_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 
 
-@lru_cache(maxsize=1)
-def _toolchain() -> tuple[str, ...]:
-    """Return what tells this compiler and its headers from any other."""
-    library = Path(load_nvidia_dynamic_lib("nvrtc").abs_path)  # the one that CuPy uses
-    with open(library, "rb") as file:
-        build = file.read(4096)  # holds the sizes of the file's parts, and the build's number
-    headers = [f"{name} {_version(name)}" for name in ("nvidia-cuda-crt", "nvidia-cuda-runtime", "cupy-cuda13x")]
-    return (build.hex(), str(library.stat().st_size), *headers)
-
-
-@lru_cache(maxsize=1)
-def _text() -> str:
-    """Return this module, which tells what is made of the compiler's answers."""
-    return Path(__file__).read_text(encoding="utf-8")
-
-
-def _version(package: str) -> str:
-    try:
-        return distribution(package).version
-    except PackageNotFoundError:
-        return "is not installed"
-
-
-@lru_cache(maxsize=1)
-def _headers() -> tuple[str, ...]:
-    """Return the option that names the folder of CUDA's headers, ``mma.h`` and ``cuda_fp16.h`` among them.
-
-    Most kernels include none, and are compiled where there are none.
-    """
-    try:
-        return (f"-I{distribution('nvidia-cuda-crt').locate_file('nvidia/cu13/include')}",)
-    except PackageNotFoundError:
-        return ()
-
-
-def _log(program: Any) -> str:
-    """Return what NVRTC said, the same at every run: without the time it took."""
-    log = nvrtc.getProgramLog(program).replace("\0", "")
-    return re.sub(r"(?m)^.*Compile time = .*\n?", "", log).strip()
+def without_comments(text: str) -> str:
+    """Return a source without its comments, every other character on the line where it was."""
+    return _COMMENT.sub(lambda found: found[1] or "\n" * found[0].count("\n") or " ", text)

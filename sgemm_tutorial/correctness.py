@@ -31,7 +31,7 @@ import dataclasses
 import operator
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -413,6 +413,8 @@ def summary(suites: Sequence[SuiteResult]) -> Table:
 
 PLAIN, GENERAL = (1.0, 0.0), (-1.5, 0.75)
 """α and β that leave nothing to do, and such that both are felt."""
+LONG = 1001
+"""A K that is past what a kernel might hold at once, a row of A in an array, say."""
 
 
 def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None) -> list[dict[str, Any]]:
@@ -428,6 +430,7 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
     - all edges at once, several tiles in both directions;
     - each matrix alone off its 512-byte boundary, to one that is a multiple of 16 bytes, of 8, or of one element;
     - trivial and general α and β; α = 0 and K = 0, where A and B are not read; infinities and NaNs;
+    - a long sum;
     - the last tile of matrices with more than 2³² elements, on the simulator.
 
     A kernel that has a choice has cases of its own first: settings and divisions that it chooses for large problems
@@ -441,12 +444,13 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
         As for `check`.
     """
     kernel = _callable(kernel)
-    listed = list(_cases(kernel))
+    listed = _cases(kernel)
     if isinstance(kernel, Kernel):
         listed = [*(() if kernel.settled else kernel.family.trials), *listed]
         if not _where(on_gpu):
             listed += _far_cases(kernel)
-    unique = {str(case): case for case in listed}  # a small tile makes some of them the same
+    listed = [case for case in listed if min(case["M"], case["N"], case["K"]) >= 0]  # a small tile has none of them
+    unique = {str(case): case for case in listed}  # or makes some of them the same
     return [case | {"seed": number} for number, case in enumerate(unique.values())]
 
 
@@ -466,55 +470,61 @@ def _extents(kernel: Callable[..., Any]) -> tuple[int, int, int, int, int]:
     return of.get("BM", 32), of.get("BN", 32), of.get("BK", 2 * wide), max(of.get("STAGES", 1), 1), wide
 
 
-def _cases(kernel: Callable[..., Any]) -> Iterator[dict[str, Any]]:
-    """Yield the cases that go through every block."""
+def _cases(kernel: Callable[..., Any]) -> list[dict[str, Any]]:
+    """Return the cases that go through every block."""
     BM, BN, BK, stages, wide = _extents(kernel)
     half = wide // 2
     deep = 2 * stages + 1  # tiles, so that each of the stages is used and filled again
-    yield _case((3, 5, 1), PLAIN)
-    yield _case((BM + 1, BN + 1, BK + 1), GENERAL)
-    for scalars in ((0.0, 2.0), (0.0, 0.0)):
-        yield _case((3, 5, 4), scalars)
-    for scalars in (PLAIN, GENERAL, (np.nan, 2.0), (np.inf, 0.0)):
-        yield _case((5, 3, 0), scalars)
-    yield _case((BM, BN, BK), PLAIN)
-    yield _case((BM, BN, BK), GENERAL)
+    shifts = [tuple(by * (matrix == which) for which in range(3)) for matrix in range(3) for by in (wide, half, 1)]
+    return [
+        _case((3, 5, 1), PLAIN),
+        _case((BM + 1, BN + 1, BK + 1), GENERAL),
+        *(_case((3, 5, 4), scalars) for scalars in ((0.0, 2.0), (0.0, 0.0))),
+        *(_case((5, 3, 0), scalars) for scalars in (PLAIN, GENERAL, (np.nan, 2.0), (np.inf, 0.0))),
+        _case((BM, BN, BK), PLAIN),
+        _case((BM, BN, BK), GENERAL),
+        # Nothing, single elements, rows and columns.
+        *(
+            _case(shape, GENERAL)
+            for shape in ((0, 0, 0), (0, 5, 3), (5, 0, 3), (1, 1, 1), (1, 1, 7), (1, 7, 1), (7, 1, 1))
+        ),
+        # One edge at a time past or short of a tile.
+        *(
+            _case((BM, BN + by * across, BK + by * (1 - across)), GENERAL)
+            for by in (-wide, wide, -1, 1, half, 2)
+            for across in (1, 0)
+        ),
+        _case((BM - 1, BN, BK), GENERAL),
+        _case((BM - 1, BN - wide, BK + wide), PLAIN),
+        _case((BM + 1, BN, BK), GENERAL),
+        _case((BM + 1, BN - wide, BK + wide), PLAIN),
+        # Half a tile, which leaves warps without work.
+        _case((BM // 2, BN, BK), PLAIN),
+        _case((BM, BN // 2, BK), PLAIN),
+        *(_case((BM, BN, BK), GENERAL, shift=shift) for shift in shifts),
+        # Several edges, several tiles.
+        _case((BM - 1, BN - 1, BK - 1), PLAIN),
+        _case((BM + 1, BN + 1, BK + 1), PLAIN, shift=1),
+        _case((2 * BM + 3, 3, 5), GENERAL),
+        _case((3, 2 * BN + 5, 5), GENERAL),
+        *(_case((BM, BN, tiles * BK), PLAIN) for tiles in range(2, stages + 1)),
+        _case((2 * BM, 2 * BN, deep * BK), PLAIN),
+        _case((2 * BM, BN - 1, 2 * BK - 1), GENERAL),
+        _case((BM - 1, 2 * BN + wide, deep * BK - wide), GENERAL),
+        difficult(kernel),
+        # Scalars, and values that are not finite.
+        _case((BM, BN, BK), (0.0, 2.0)),
+        _case((37, 41, 2 * BK + 3), (1.0, 1.0)),
+        _case((37, 41, 2 * BK + 3), (0.1, -1e-3)),
+        *(_case((BM - 1, BN - 1, BK + 1), scalars, special=True) for scalars in (PLAIN, GENERAL, (0.0, 2.0))),
+        _case((BM, BN, 2 * BK), GENERAL, special=True),
+        # A sum that is far longer than a tile is deep.
+        _case((3, 5, LONG), GENERAL),
+    ]
 
-    for shape in ((0, 0, 0), (0, 5, 3), (5, 0, 3), (1, 1, 1), (1, 1, 7), (1, 7, 1), (7, 1, 1)):
-        yield _case(shape, GENERAL)
-    for by in (-wide, wide, -1, 1, half, 2):
-        yield _case((BM, BN + by, BK), GENERAL)
-        yield _case((BM, BN, BK + by), GENERAL)
-    for by in (-1, 1):
-        yield _case((BM + by, BN, BK), GENERAL)
-        yield _case((BM + by, BN - wide, BK + wide), PLAIN)
-    for shape in ((BM // 2, BN, BK), (BM, BN // 2, BK)):
-        yield _case(shape, PLAIN)
-    for matrix in range(3):
-        for by in (wide, half, 1):
-            yield _case((BM, BN, BK), GENERAL, shift=tuple(by * (matrix == which) for which in range(3)))
 
-    yield _case((BM - 1, BN - 1, BK - 1), PLAIN)
-    yield _case((BM + 1, BN + 1, BK + 1), PLAIN, shift=1)
-    yield _case((2 * BM + 3, 3, 5), GENERAL)
-    yield _case((3, 2 * BN + 5, 5), GENERAL)
-    for tiles in range(2, stages + 1):
-        yield _case((BM, BN, tiles * BK), PLAIN)
-    yield _case((2 * BM, 2 * BN, deep * BK), PLAIN)
-    yield _case((2 * BM, BN - 1, 2 * BK - 1), GENERAL)
-    yield _case((BM - 1, 2 * BN + wide, deep * BK - wide), GENERAL)
-    yield difficult(kernel)
-
-    yield _case((BM, BN, BK), (0.0, 2.0))
-    yield _case((37, 41, 2 * BK + 3), (1.0, 1.0))
-    yield _case((37, 41, 2 * BK + 3), (0.1, -1e-3))
-    for scalars in (PLAIN, GENERAL, (0.0, 2.0)):
-        yield _case((BM - 1, BN - 1, BK + 1), scalars, special=True)
-    yield _case((BM, BN, 2 * BK), GENERAL, special=True)
-
-
-def _far_cases(kernel: Kernel) -> Iterator[dict[str, Any]]:
-    """Yield the cases past 2³² elements: of A and C, and of B and C, with a last tile that is whole and one that isn't.
+def _far_cases(kernel: Kernel) -> list[dict[str, Any]]:
+    """Return the cases past 2³² elements, of A and C and of B and C, with a last tile that is whole and one that isn't.
 
     They have more than 65,535 tiles in a direction, too.
     """
@@ -523,8 +533,8 @@ def _far_cases(kernel: Kernel) -> Iterator[dict[str, Any]]:
     rows, cols = (
         min(many // depth, operands.INT_MAX) // tile * tile for depth, tile in ((min(BK, BN), BM), (min(BK, BM), BN))
     )
-    for shape in ((rows, BN, BK), (rows - 1, BN - 1, BK + 1), (BM, cols, BK), (BM - 1, cols - 1, BK + 1)):
-        yield _case(shape, GENERAL, last_tile=True)
+    shapes = ((rows, BN, BK), (rows - 1, BN - 1, BK + 1), (BM, cols, BK), (BM - 1, cols - 1, BK + 1))
+    return [_case(shape, GENERAL, last_tile=True) for shape in shapes if min(shape) > 0]
 
 
 def _case(shape: tuple[int, int, int], scalars: tuple[float, float], **more: Any) -> dict[str, Any]:

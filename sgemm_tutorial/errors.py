@@ -1,6 +1,6 @@
 """The exceptions this package raises. Each message names what was wrong, what came and what is needed."""
 
-from ptxsim.errors import ArgumentError, SimulationFault, UnsupportedInstruction
+from ptxsim.errors import ArgumentError, CompileError, SimulationFault, UnsupportedInstruction
 from ptxsim.errors import Error as TutorialError
 
 __all__ = [
@@ -11,10 +11,6 @@ __all__ = [
     "TutorialError",
     "UnsupportedInstruction",
 ]
-
-
-class CompileError(TutorialError):
-    """A CUDA source does not compile; the message is NVRTC's log, with the file's lines."""
 
 
 class DeviceError(TutorialError):

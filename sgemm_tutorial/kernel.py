@@ -13,6 +13,8 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+from ptxsim.nvrtc import INCLUDE
+
 from . import compiler, gpu, operands, simulator
 from .compiler import ARCHITECTURE, Binary, Instance
 from .errors import ArgumentError
@@ -129,7 +131,7 @@ class Kernel:
                     text = text.replace(old, new)
                     made.add(number)
             files[name] = text
-            names += [header for _, header in compiler.INCLUDE.findall(text)]  # those of edits too
+            names += [header for _, header in INCLUDE.findall(text)]  # those of edits too
         for number, (old, _) in enumerate(self.edits):
             if number not in made:
                 raise ArgumentError("edits", repr(old), f"text that {' or '.join(files)} holds")
@@ -204,7 +206,7 @@ class Kernel:
         Comments, assertions at compile time and spacing are left out: they make no difference to what runs.
         """
         text = "\n".join(self.files.values())
-        code = " ".join(re.sub(r"//[^\n]*|static_assert\([^;]*;", "", text).split())
+        code = " ".join(re.sub(r"static_assert\([^;]*;", "", compiler.without_comments(text)).split())
         return hashlib.sha256(code.encode()).hexdigest()[:12]
 
     def build(self, architecture: str = ARCHITECTURE) -> Binary:

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 import cupy
 import numpy as np
@@ -22,7 +24,6 @@ import numpy as np
 from . import gpu
 from .errors import ArgumentError, DeviceError
 from .kernel import Kernel
-from .sensors import sensors
 
 SAMPLE_MS = 2.0
 """Device time a sample should last, far above an event's resolution of about a microsecond."""
@@ -43,7 +44,7 @@ ATTEMPTS = 8
 
 SPIN = Kernel("spin", "keeps the GPU busy while the host queues launches", {})
 
-Launch = Callable[[], None]
+Queue = Callable[[], None]
 """Queues work on the current stream and returns without waiting."""
 
 
@@ -108,7 +109,7 @@ def summary(samples: Sequence[float], name: str = "ms") -> dict[str, float]:
 
 
 def time_interleaved(
-    launches: Mapping[str, Launch],
+    launches: Mapping[str, Queue],
     *,
     samples: int = 50,
     least_samples: int = 7,
@@ -171,7 +172,7 @@ def time_interleaved(
     }
 
 
-def brief(launch: Launch, clock: DeviceClock) -> float:
+def brief(launch: Queue, clock: DeviceClock) -> float:
     """Return about how many milliseconds a launch takes: enough to see which of many is worth a closer look.
 
     The first launch may load code, and says nothing unless it is long. A sample that was not all queued in time is
@@ -206,7 +207,7 @@ def settled(history: list[float]) -> bool:
 class _Source:
     """One thing that is timed, with the batch and the spin that suit it."""
 
-    def __init__(self, name: str, launch: Launch, clock: DeviceClock) -> None:
+    def __init__(self, name: str, launch: Queue, clock: DeviceClock) -> None:
         self.name, self.launch, self.clock = name, launch, clock
         self.batch, self.spin_ms, self.warm_cache = 1, FIRST_SPIN_MS, False
         clock.read(launch, 1, self.spin_ms, False)  # the first launch may load code; it says nothing
@@ -267,7 +268,7 @@ class DeviceClock:
         """Return the host's time in seconds."""
         return time.perf_counter()
 
-    def read(self, launch: Launch, batch: int, spin_ms: float, warm_cache: bool) -> Reading:
+    def read(self, launch: Queue, batch: int, spin_ms: float, warm_cache: bool) -> Reading:
         """Take one sample of `batch` launches behind a spin of about `spin_ms`; the GPU is idle before and after."""
         pairs = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(batch if self._flush_l2 else 1)]
         cupy.cuda.get_current_stream().synchronize()
@@ -288,3 +289,37 @@ class DeviceClock:
         seen = self._sensors.read()
         pairs[-1][1].synchronize()
         return Reading(sum(cupy.cuda.get_elapsed_time(*pair) for pair in pairs) / batch, host_ms, queued, *seen)
+
+
+class Sensors:
+    """Reads the current GPU's sensors; where NVML is missing, or says nothing, there is None."""
+
+    def __init__(self) -> None:
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            self._nvml, self._card = pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.Device().pci_bus_id)
+        except Exception:  # no package, no library, no such device: times are measured all the same
+            self._nvml = None
+
+    def read(self) -> tuple[int | None, float | None]:
+        """Return the multiprocessors' clock in MHz and the power drawn in watts, now.
+
+        On some cards NVML averages the power over a second.
+        """
+        sm_mhz = watts = None
+        if nvml := self._nvml:
+            with suppress(nvml.NVMLError):
+                sm_mhz = nvml.nvmlDeviceGetClockInfo(self._card, nvml.NVML_CLOCK_SM)
+            with suppress(nvml.NVMLError):
+                (value,) = nvml.nvmlDeviceGetFieldValues(self._card, [nvml.NVML_FI_DEV_POWER_INSTANT])
+                told = value.nvmlReturn == nvml.NVML_SUCCESS
+                watts = (value.value.uiVal if told else nvml.nvmlDeviceGetPowerUsage(self._card)) / 1000
+        return sm_mhz, watts
+
+
+@lru_cache(maxsize=8)
+def sensors(device: int) -> Sensors:
+    """Return the sensors of the current GPU; its number is the cache's key."""
+    return Sensors()

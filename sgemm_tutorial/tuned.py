@@ -6,6 +6,7 @@ that is not in it is the model's, see `families.autotuned`.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -61,12 +62,13 @@ class _Table:
 
 def path(gpu: str) -> Path:
     """Return the file of the reader's own table for a GPU of that name."""
-    return _path(gpu, paths.own())
+    return _path(gpu, os.environ.get("XDG_DATA_HOME"), os.environ.get("HOME"))
 
 
 @lru_cache(maxsize=8)
-def _path(gpu: str, folder: Path) -> Path:
-    return folder / f"tune-{'-'.join(re.findall('[a-z0-9]+', gpu.casefold()))}.json"
+def _path(gpu: str, *homes: str | None) -> Path:
+    """Return the same, remembered for as long as the folders of the environment stay: every call of 12 asks."""
+    return paths.own() / f"tune-{'-'.join(re.findall('[a-z0-9]+', gpu.casefold()))}.json"
 
 
 def best(kernel: Kernel, gpu: str, size: tuple[int, int, int]) -> Way | None:

@@ -6,8 +6,10 @@ import os
 import pytest
 
 from lab.model import sass
-from sgemm_tutorial import CompileError, cache, compiler, find
-from sgemm_tutorial.cache import cached
+from ptxsim import cache
+from ptxsim import nvrtc as nvrtc_module
+from ptxsim.cache import cached
+from sgemm_tutorial import CompileError, compiler, find
 
 from .sources import probe
 
@@ -133,13 +135,13 @@ def test_what_was_not_used_for_longest_goes_first(folder, monkeypatch):
 @pytest.fixture
 def compilations(monkeypatch):
     """What NVRTC was asked, each time it was."""
-    asked, nvrtc = [], compiler._nvrtc
+    asked, nvrtc = [], nvrtc_module._nvrtc
 
     def counting(*question):
         asked.append(question)
         return nvrtc(*question)
 
-    monkeypatch.setattr(compiler, "_nvrtc", counting)
+    monkeypatch.setattr(nvrtc_module, "_nvrtc", counting)
     return asked
 
 
@@ -162,7 +164,7 @@ def test_whatever_changes_is_compiled_anew(tmp_path, compilations, monkeypatch):
     assert len(compilations) == 5
     assert binaries[-1] == binaries[1]
     assert len({(binary.ptx, binary.cubin) for binary in binaries}) == 5
-    monkeypatch.setattr(compiler, "_toolchain", lambda: ("another",))
+    monkeypatch.setattr(nvrtc_module, "toolchain", lambda: ("another",))
     built(kernel)
     assert len(compilations) == 6
 

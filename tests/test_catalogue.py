@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import lab
-import sgemm_tutorial as sg
 from lab import resources
 from sgemm_tutorial import (
     CATALOGUE,
@@ -238,8 +237,8 @@ TAKE_A_KERNEL = {
     "sass_mix": lab.sass_mix,
     "sass_table": lambda kernel: str(lab.sass_table(kernel)),
     "owners": lambda kernel: lab.owners(kernel).tolist(),
-    "show": lambda kernel: str(sg.show(kernel)),
-    "diff": lambda kernel: str(sg.diff(kernel, kernel)),
+    "show": lambda kernel: str(lab.show(kernel)),
+    "diff": lambda kernel: str(lab.diff(kernel, kernel)),
     "recorded": lambda kernel: lab.recorded(kernel).points,
     "find_variant": lambda kernel: lab.find_variant(kernel, "").expression,
     "roofline.traffic": lambda kernel: lab.roofline.traffic(kernel, 128, 128, 128),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ptxsim import nvrtc
 from sgemm_tutorial import (
     LADDER,
     ArgumentError,
@@ -114,7 +115,7 @@ def test_a_failed_compilation_is_not_remembered(tmp_path):
 
 
 def test_headers_come_from_pip(tmp_path):
-    (option,) = compiler._headers()
+    (option,) = nvrtc._headers()
     folder = Path(option.removeprefix("-I"))
     for wheel, header in (
         ("nvidia-cuda-runtime", "mma.h"),
@@ -127,7 +128,7 @@ def test_headers_come_from_pip(tmp_path):
 
 
 def test_headers_are_only_for_those_who_include_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(compiler, "_headers", lambda: ())
+    monkeypatch.setattr(nvrtc, "_headers", lambda: ())
     assert probe(tmp_path, "C[t] = 7;").build().cubin
     with pytest.raises(CompileError, match=r'could not open source file "mma\.h"'):
         probe(tmp_path, "C[t] = 8;", before="#include <mma.h>").build()

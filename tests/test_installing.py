@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sgemm_tutorial.cache import VARIABLE
+from ptxsim.cache import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -30,7 +30,7 @@ for kernel in sg.CATALOGUE:
     assert kernel.build("compute_90").ptx
 assert lab.recorded().points
 assert lab.published.load()
-print(sg.show("01"))
+print(lab.show("01"))
 assert main(["trace", "01", "--size", "32"]) == 0
 """
 

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from lab import compiled as records
 from lab import variants
 from lab.model import resources as model
 from lab.model.sass import hot_loop, mixed, multiply_adds, placed, sass
-from lab.records import compiled as records
 from lab.records import files
 from ptxsim.progress import bar
 from sgemm_tutorial import compiler, correctness, operands
@@ -55,7 +55,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Compiled(compiler.Compiled):
+class Compiled(records.Compiled):
     """With its hot loop, where that is looked at."""
 
     loop: Loop | None = None

@@ -9,10 +9,11 @@ from itertools import product
 from textwrap import wrap
 
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.hardware import KIB, THREADS_MAX, WARP, Gpu
+from sgemm_tutorial.hardware import KIB, THREADS_MAX, WARP
 from sgemm_tutorial.kernel import Kernel
 
 from ..accesses import plural
+from ..boards import Gpu
 from ..model.occupancy import Occupancy, occupancy
 from ..model.resources import resources
 from .figure import (

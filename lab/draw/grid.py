@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.hardware import WARP, Gpu
-from sgemm_tutorial.launching import Launched
+from sgemm_tutorial.hardware import WARP
 
+from ..boards import Gpu
+from ..launching import Launched
 from .figure import (
     BLUE,
     INK,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sgemm_tutorial.hardware import Gpu
-
+from ..boards import Gpu
 from ..model.ceilings import DRAM, L2, SHARED, Ceilings
 from .figure import (
     BLUE,

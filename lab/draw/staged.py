@@ -10,10 +10,10 @@ import numpy as np
 
 from ptxsim.batch import Access
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.hardware import GPUS
 from sgemm_tutorial.simulation import Run
 
 from ..accesses import WORD
+from ..boards import GPUS
 
 OPERANDS = ("A", "B")
 NOTHING = -1

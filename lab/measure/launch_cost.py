@@ -16,7 +16,7 @@ import numpy as np
 
 from sgemm_tutorial import correctness, cublas, gpu, operands, timing
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.timing import Launch, Timing
+from sgemm_tutorial.timing import Queue, Timing
 
 from ..records.launch_cost import CUBLAS, KERNEL, WAYS, Costs, Launches
 from ..records.provenance import provenance
@@ -29,7 +29,7 @@ CALLS, WARM_UP = 200, 20
 
 
 def by_host_clock(
-    launch: Launch,
+    launch: Queue,
     calls: int = CALLS,
     wait: Callable[[], None] | None = None,
     now: Callable[[], float] = time.perf_counter,
@@ -57,7 +57,7 @@ def by_host_clock(
     return Timing(tuple(times[WARM_UP:]), 1)
 
 
-def by_events(launch: Launch) -> Timing:
+def by_events(launch: Queue) -> Timing:
     """Time single launches between two events, each on an idle GPU."""
     before, after = cupy.cuda.Event(), cupy.cuda.Event()
     times = []

@@ -10,7 +10,7 @@ import cupy
 
 from sgemm_tutorial import correctness, cublas, gpu, operands
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.sensors import sensors
+from sgemm_tutorial.timing import sensors
 
 from ..records.files import Recording
 from ..records.sustained import Sustained

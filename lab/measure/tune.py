@@ -265,7 +265,7 @@ class Search:
             self._fill(B, A.size)
         problem = operands.check(A, B, C, 1.0, 0.0, FP32)
 
-        def launch(way: Way) -> timing.Launch:
+        def launch(way: Way) -> timing.Queue:
             kernel = dataclasses.replace(self._kernels[way.setting], settled=True).divided(way.whole, way.shares)
             return gpu.launcher(kernel.resolve(problem, self._place), problem)
 
@@ -324,7 +324,7 @@ class Search:
         self._kernels.setdefault(tuple(kernel.parameters.values()), kernel)
         return Way(tuple(kernel.parameters.values()), counts["whole"], counts["shares"])
 
-    def _check(self, way: Way, launch: timing.Launch, A: Any, B: Any, C: Any) -> None:
+    def _check(self, way: Way, launch: timing.Queue, A: Any, B: Any, C: Any) -> None:
         """Compare some rows of what a way computes with float64."""
         rows = np.unique(np.linspace(0, len(C) - 1, ROWS).astype(np.int64))
         with gpu.reported("checking"):

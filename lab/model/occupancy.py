@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.hardware import WARP, Gpu, Limits
+from sgemm_tutorial.hardware import WARP, Limits
 from sgemm_tutorial.table import Table, Tabular
+
+from ..boards import Gpu
 
 
 @dataclass(frozen=True, repr=False)

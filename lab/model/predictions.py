@@ -13,8 +13,10 @@ from typing import Any
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.hardware import WARP, Gpu
+from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.kernel import Kernel
+
+from ..boards import Gpu
 
 ARITHMETIC, PIPELINE = "FP32 units", "L1 and shared memory"
 FOUR = 4

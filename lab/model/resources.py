@@ -10,14 +10,16 @@ import dataclasses
 import re
 from collections.abc import Iterable
 
-from sgemm_tutorial import compiler
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.compiler import ARCHITECTURE, Resources
+from sgemm_tutorial.compiler import ARCHITECTURE
 from sgemm_tutorial.errors import ArgumentError, CompileError, TutorialError
-from sgemm_tutorial.hardware import Gpu, Limits, limits_of
+from sgemm_tutorial.hardware import Limits, limits_of
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
+from .. import compiled
+from ..boards import Gpu
+from ..compiled import Resources
 from .occupancy import Occupancy, occupancy
 
 
@@ -30,7 +32,7 @@ def resources(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Resourc
         The source does not compile, or ptxas's log lacks a figure.
     """
     kernel = find(kernel)
-    known = compiler.recorded(kernel.instance, architecture)
+    known = compiled.of(kernel.instance, architecture)
     return known.used if known else allotted(kernel, architecture)
 
 

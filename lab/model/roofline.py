@@ -16,11 +16,11 @@ from ptxsim.counting import BANKS, SECTOR, Counts
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.compiler import Instance
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.hardware import Gpu
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table
 
+from ..boards import Gpu
 from .ceilings import ARITHMETIC, DRAM, L2, SHARED, Ceilings
 
 OPERANDS = "registers"

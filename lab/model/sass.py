@@ -18,13 +18,14 @@ from typing import NamedTuple
 
 from cuda.pathfinder import find_nvidia_binary_utility
 
-from sgemm_tutorial import compiler
-from sgemm_tutorial.cache import cached
+from ptxsim.cache import cached
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.compiler import ARCHITECTURE, Binary
 from sgemm_tutorial.errors import CompileError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
+
+from .. import compiled
 
 OPTIONS = ("--print-code", "--print-line-info-inline", "--no-dataflow")
 """What nvdisasm is asked for. Its analysis of data flow takes a quarter of its time, and the listing needs none."""
@@ -265,7 +266,7 @@ def sass_mix(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> dict[str
         ``"kernel"``: class to count for all of it; ``"loop"``: the same for its hot loop (`hot_loop`).
     """
     kernel = find(kernel)
-    known = compiler.recorded(kernel.instance, architecture)
+    known = compiled.of(kernel.instance, architecture)
     if known and known.mix:
         return {part: dict(counts) for part, counts in known.mix.items()}
     return mixed(sass(kernel, architecture))
@@ -299,7 +300,7 @@ def sass_table(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Table:
         (name, count, loop.get(name), f"{loop[name] / ffmas:.2f}" if ffmas and name in loop else None)
         for name, count in kernel_counts.items()
     ]
-    known = compiler.recorded(kernel.instance, architecture)
+    known = compiled.of(kernel.instance, architecture)
     note = known.note if known else None
     return Table(
         ("Instructions", "Whole kernel", "Hot loop", "Per FFMA of the loop"),

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.hardware import Gpu, find_gpu, limits_of
+from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.kernel import Kernel
 
+from ..boards import Gpu, find_gpu
 from ..model.ceilings import (
     ARITHMETIC,
     DRAM,
@@ -58,7 +59,7 @@ def load(path: str | Path = "ceilings") -> Ceilings:
 def card() -> Gpu:
     """Return the board whose recordings the book shows.
 
-    Its data sheet, if `hardware.GPUS` has it; else what CUDA says of it, with the bandwidth that was measured.
+    Its data sheet, if `boards.GPUS` has it; else what CUDA says of it, with the bandwidth that was measured.
 
     Raises
     ------

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from sgemm_tutorial.catalogue import CATALOGUE, LADDER, find
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.hardware import Gpu
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
+from ..boards import Gpu
 from ..model.predictions import WAVEFRONTS, predicted
 from . import anatomy, profiles
 from .ceilings import card

@@ -448,10 +448,10 @@ def test_the_calculator_of_the_page_is_that_of_the_package(seen, book):
     data = carried(book, page, player)
     names, gpus = (control["values"] for control in data["controls"][:2])
     assert names[1:] == [kernel.name for kernel in sg.CATALOGUE]
-    assert gpus == [gpu.name for gpu in lab.hardware.GPUS]
+    assert gpus == [gpu.name for gpu in lab.boards.GPUS]
     fitting = 0
     for i, kernel in enumerate(sg.CATALOGUE, 1):
-        for j, gpu in enumerate(lab.hardware.GPUS):
+        for j, gpu in enumerate(lab.boards.GPUS):
             found = states[f"preset {i},{j}"]
             at = found["state"]
             try:

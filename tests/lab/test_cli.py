@@ -19,7 +19,8 @@ from lab.measure.bench import BenchError
 from lab.measure.tune import Field
 from lab.records import cards, files
 from lab.records.tune import Tuning
-from sgemm_tutorial import CATALOGUE, LADDER, CompileError, DeviceError, cache, check, compiler, find, gpu
+from ptxsim import cache
+from sgemm_tutorial import CATALOGUE, LADDER, CompileError, DeviceError, check, compiler, find, gpu
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.own import CONTRACT
 

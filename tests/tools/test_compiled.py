@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 
+from lab import compiled as records
 from lab import resources, sass_mix, sass_table
 from lab.model import resources as model
-from lab.records import compiled as records
+from ptxsim import nvrtc
 from sgemm_tutorial import compiler, find
 from tools import compiled
 
@@ -54,7 +55,7 @@ def recording(tmp_path, monkeypatch):
     figures = dataclasses.replace(model.allotted(NAIVE, "sm_90"), registers=7)
     digest = compiler.digest(NAIVE.instance, "sm_90")
     mix = {"kernel": {"FFMA": 9}, "loop": {"FFMA": 8}}
-    recorded = {digest: compiler.Compiled(digest, figures, mix, "Nowhere.")}
+    recorded = {digest: records.Compiled(digest, figures, mix, "Nowhere.")}
     monkeypatch.setattr(compiler, "known", lambda: recorded)
     return figures
 
@@ -77,7 +78,7 @@ def test_of_anything_else_the_compiler_is_asked(recording, tmp_path, monkeypatch
         assert resources(kernel, architecture).registers > 7
         assert sum(sass_mix(kernel, architecture)["kernel"].values()) > 9
         assert sass_table(kernel, architecture).note.startswith("The hot loop is")
-    monkeypatch.setattr(compiler, "_toolchain", lambda: ("another",))
+    monkeypatch.setattr(nvrtc, "toolchain", lambda: ("another",))
     assert resources(NAIVE).registers > 7
 
 

@@ -22,6 +22,7 @@ from lab import card, ceilings, draw, owners, request
 from lab.draw import figure, maps, requests
 from lab.draw import owners as owners_picture
 from lab.draw.warp import lane_colour
+from lab.launching import Launched
 from lab.records.timings import Point, Record
 from ptxsim.batch import Access
 from sgemm_tutorial import (
@@ -32,7 +33,6 @@ from sgemm_tutorial import (
     matrices,
     simulate,
 )
-from sgemm_tutorial.launching import Launched
 from sgemm_tutorial.simulation import Run
 
 from ...sources import steady

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sgemm_tutorial import ArgumentError, DeviceError, gpu, timing
-from sgemm_tutorial.sensors import Sensors
 from sgemm_tutorial.timing import (
     Reading,
+    Sensors,
     Timing,
     batch_size,
     brief,
@@ -244,7 +244,7 @@ class Nvml:
 def test_sensors_are_read_where_there_are_any(monkeypatch, nvml, seen):
     device = types.SimpleNamespace(pci_bus_id="0000:01:00.0")
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    monkeypatch.setattr("sgemm_tutorial.sensors.cupy.cuda.Device", lambda: device)
+    monkeypatch.setattr("sgemm_tutorial.timing.cupy.cuda.Device", lambda: device)
     assert Sensors().read() == seen
 
 

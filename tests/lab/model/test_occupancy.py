@@ -13,12 +13,13 @@ from lab import (
     occupancy,
     resources,
 )
+from lab.boards import GPUS
 from lab.measure.occupancy import plan as occupancy_plan
 from lab.records import cards, files
 from lab.records.checks import Fit
 from lab.records.files import Recording
 from sgemm_tutorial import ArgumentError, catalogue
-from sgemm_tutorial.hardware import GPUS, KIB, LIMITS, WARP
+from sgemm_tutorial.hardware import KIB, LIMITS, WARP
 from sgemm_tutorial.launch import Family
 
 

@@ -10,10 +10,10 @@ import pygments.lexers
 import rich.syntax
 from pygments.formatters import HtmlFormatter
 
-from .catalogue import find
-from .errors import ArgumentError
-from .kernel import Kernel
-from .paths import KERNELS
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.paths import KERNELS
 
 # The book's theme and JupyterLab colour Pygments' classes themselves, light and dark, where IPython.display.Code would
 # bring fixed light colours. What both lack: room after line numbers, and added and removed lines told apart.

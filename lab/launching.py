@@ -12,10 +12,9 @@ import numpy as np
 from ptxsim.batch import Access
 from ptxsim.machine import Machine
 from ptxsim.ptx import parse
-
-from . import gpu
-from .compiler import Instance, build
-from .errors import ArgumentError
+from sgemm_tutorial import gpu
+from sgemm_tutorial.compiler import Instance, build
+from sgemm_tutorial.errors import ArgumentError
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,84 @@
+"""What the compiler has made of the book's kernels once, so that it need not be asked again; see `tools.compiled`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import msgspec
+
+from sgemm_tutorial.compiler import ARCHITECTURE, Instance, digest
+
+from .paths import RESULTS
+
+RECORD = RESULTS / "compiled.json"
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes, as ptxas reports it.
+
+    Attributes
+    ----------
+    registers : int
+        Per thread, 32 bits each.
+    shared_bytes : int
+        Shared memory per block, with what a launch adds.
+    stack_bytes : int
+        Local memory per thread, spills included.
+    spill_store_bytes, spill_load_bytes : int
+        What the compiler's spill instructions move per thread, each counted once.
+    constant_bytes : int or None
+        Constant memory, kernel arguments included; None where ptxas does not tell (sm_90 and later).
+    barriers : int
+        Hardware barriers per block, of 16.
+    """
+
+    registers: int
+    shared_bytes: int
+    stack_bytes: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    constant_bytes: int | None
+    barriers: int
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What the compiler has made of a kernel once.
+
+    Attributes
+    ----------
+    digest : str
+        Of what it was made from and by which compiler, as `compiler.digest` gives it.
+    used : Resources
+    mix : dict, optional
+        Its instructions by class, as `sass_mix` returns them, where chapters ask for that.
+    note : str, optional
+        Where its hot loop is, as `sass_table` says it, where chapters show that.
+    """
+
+    digest: str
+    used: Resources
+    mix: dict[str, dict[str, int]] | None = None
+    note: str | None = None
+
+
+@cache
+def known() -> dict[str, Compiled]:
+    """Return what is recorded, by digest; of a kernel with two names, under the first, by which most is known."""
+    if not RECORD.exists():
+        return {}
+    recorded = msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled])
+    return {of.digest: of for of in reversed(recorded.values())}
+
+
+def of(instance: Instance, architecture: str = ARCHITECTURE) -> Compiled | None:
+    """Return what is recorded of an instance, if it was made of the same code and by this compiler.
+
+    Raises
+    ------
+    ArgumentError
+        As `compiler.build` does of architectures.
+    """
+    return known().get(digest(instance, architecture))

@@ -1,0 +1,142 @@
+"""NVRTC, from its pip wheel: CUDA C++ in, PTX and machine code out. Needs no GPU, and is imported only when asked for.
+
+What was compiled once is kept on disk, see `cache`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+from cuda.pathfinder import load_nvidia_dynamic_lib
+from cupy.cuda import nvrtc
+
+from .cache import cached, kept
+from .errors import CompileError
+
+INCLUDE = re.compile(r'(?m)^(\s*#\s*include\s*)"([^"\n]+)"')
+OPTIONS = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
+"""What NVRTC is told. Where there is a driver, it keeps what it compiled, and gives no log when it finds it there."""
+
+
+def compiled(files: tuple[tuple[str, str], ...], expression: str, architecture: str) -> tuple[str, str, str, str]:
+    """Compile one function.
+
+    Parameters
+    ----------
+    files : tuple of (str, str)
+        Name and text of the source file, and then of the headers that it includes.
+    expression : str
+        The function, or the instance of a template, for example ``"shared_tile<32, 32, 32>"``.
+    architecture : str
+        ``"sm_90"``, or ``"compute_90"`` for PTX alone.
+
+    Returns
+    -------
+    entry, ptx, cubin, log : str
+        The function's mangled name, PTX, machine code with a character per byte, and what NVRTC and ptxas said.
+
+    Raises
+    ------
+    CompileError
+        The source does not compile; the message is NVRTC's log with the file's name and lines.
+    """
+
+    def key(architecture: str) -> tuple[Any, ...]:
+        return files, expression, (f"-arch={architecture}", *OPTIONS), toolchain(), _text()
+
+    def make() -> tuple[str, ...]:
+        if architecture.startswith("compute"):
+            real = kept(key(architecture.replace("compute", "sm"))) or ()
+            if len(real) == 4:  # the same PTX, beside machine code
+                entry, ptx, _, log = real
+                return entry, ptx, "", re.sub(r"(?m)^ptxas .*\n?", "", log).strip()
+        try:
+            return _nvrtc(files, expression, (f"-arch={architecture}", *OPTIONS, *_headers()))
+        except CompileError as error:  # it would be the same the next time
+            return (str(error),)
+
+    made = cached(key(architecture), make)
+    if len(made) == 1:
+        raise CompileError(*made)
+    return made
+
+
+def _nvrtc(files: tuple[tuple[str, str], ...], expression: str, options: tuple[str, ...]) -> tuple[str, str, str, str]:
+    """Return the function's mangled name, PTX, machine code with a character per byte, and the log.
+
+    NVRTC writes the folder that it runs in into the line information, unless names begin with a slash. So all do here:
+    the same source gives the same binary wherever one works, and no file that happens to lie there is included.
+    """
+    known = {name for name, _ in files}
+
+    def placed(text: str) -> str:
+        """Return a file's text with a slash before the headers that are here."""
+        return INCLUDE.sub(lambda found: f'{found[1]}"/{found[2]}"' if found[2] in known else found[0], text)
+
+    (file, source), *headers = [(f"/{name}", placed(text)) for name, text in files]
+    names, texts = [name.encode() for name, _ in headers], [text.encode() for _, text in headers]
+    program = nvrtc.createProgram(source, file, texts, names)
+    try:
+        nvrtc.addNameExpression(program, expression)
+        try:
+            nvrtc.compileProgram(program, options)
+        except nvrtc.NVRTCError as error:
+            architecture = options[0].removeprefix("-arch=")
+            log = _log(program)
+            for name in known:
+                log = log.replace(f"/{name}", name)
+            raise CompileError(f"{files[0][0]} does not compile for {architecture}:\n{log or error}") from None
+        virtual = options[0].startswith("-arch=compute_")
+        return (
+            nvrtc.getLoweredName(program, expression),
+            nvrtc.getPTX(program).decode(),
+            "" if virtual else nvrtc.getCUBIN(program).decode("latin-1") + "\0",  # CuPy 14 drops a byte
+            _log(program),
+        )
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+@lru_cache(maxsize=1)
+def toolchain() -> tuple[str, ...]:
+    """Return what tells this compiler and its headers from any other."""
+    library = Path(load_nvidia_dynamic_lib("nvrtc").abs_path)  # the one that CuPy uses
+    with open(library, "rb") as file:
+        build = file.read(4096)  # holds the sizes of the file's parts, and the build's number
+    headers = [f"{name} {_version(name)}" for name in ("nvidia-cuda-crt", "nvidia-cuda-runtime", "cupy-cuda13x")]
+    return (build.hex(), str(library.stat().st_size), *headers)
+
+
+@lru_cache(maxsize=1)
+def _text() -> str:
+    """Return this module, which tells what is made of the compiler's answers."""
+    return Path(__file__).read_text(encoding="utf-8")
+
+
+def _version(package: str) -> str:
+    try:
+        return distribution(package).version
+    except PackageNotFoundError:
+        return "is not installed"
+
+
+@lru_cache(maxsize=1)
+def _headers() -> tuple[str, ...]:
+    """Return the option that names the folder of CUDA's headers, ``mma.h`` and ``cuda_fp16.h`` among them.
+
+    Most kernels include none, and are compiled where there are none.
+    """
+    try:
+        return (f"-I{distribution('nvidia-cuda-crt').locate_file('nvidia/cu13/include')}",)
+    except PackageNotFoundError:
+        return ()
+
+
+def _log(program: Any) -> str:
+    """Return what NVRTC said, the same at every run: without the time it took."""
+    log = nvrtc.getProgramLog(program).replace("\0", "")
+    return re.sub(r"(?m)^.*Compile time = .*\n?", "", log).strip()
