@@ -8,9 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sgemm_tutorial import CATALOGUE, ArgumentError, DeviceError, check, find, gpu, matrices, suite
+from sgemm_tutorial import (
+    CATALOGUE,
+    ArgumentError,
+    DeviceError,
+    Kernel,
+    check,
+    correctness,
+    find,
+    gpu,
+    kernel_from,
+    matrices,
+    suite,
+)
 from sgemm_tutorial.correctness import Case, cases, excess, judged
 from sgemm_tutorial.families import autotuned
+from sgemm_tutorial.operands import FP32
 from tools.mutants import instances
 
 U = 2.0**-24
@@ -396,3 +409,84 @@ def test_what_this_machine_lacks(monkeypatch):
         DeviceError, match=r"last_tile needs files with holes, and .* takes none so large: no space left"
     ):
         check("01", 1, 1, 1, on_gpu=False, last_tile=True)
+
+
+# Verdicts that passed what was wrong.
+
+
+def own(tmp_path, body, name="00_own", **parameters):
+    """Return a kernel with one thread for each element of C: `row` and `col` are its place, `acc` its sum."""
+    (tmp_path / f"{name}.cu").write_text(f"""template <int BM, int BN>
+__global__ void own(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)
+{{
+    size_t tilesN = (size_t(N) + BN - 1) / BN;
+    size_t row = blockIdx.x / tilesN * BM + threadIdx.x / BN, col = blockIdx.x % tilesN * BN + threadIdx.x % BN;
+    float acc = 0.0f;
+{body}
+}}
+""")
+    return Kernel(name, "", {"BM": 8, "BN": 32} | parameters, folder=tmp_path, entry="own")
+
+
+SUM = "for (int k = 0; k < K; ++k) acc += A[row * K + k] * B[size_t(k) * N + col];"
+END = """
+    float result = alpha != 0.0f && K > 0 ? alpha * acc : 0.0f;
+    if (beta != 0.0f) result += beta * C[row * N + col];
+    C[row * N + col] = result;
+"""
+RIGHT = f"    if (row >= M || col >= N) return;\n    if (alpha != 0.0f) {SUM}{END}"
+
+
+def test_a_verdict_is_true_if_the_kernel_passed(tmp_path):
+    sound, broken = own(tmp_path, RIGHT), own(tmp_path, RIGHT.replace("acc += ", "acc -= "), "01_broken")
+    assert check(sound, 8, 8, 8, on_gpu=False) and not check(broken, 8, 8, 8, on_gpu=False)
+    assert suite(sound, on_gpu=False) and not suite(broken, on_gpu=False)
+
+
+@pytest.mark.parametrize("sizes", [(1, 64), (64, 1), (1, 1), (8, 48)], ids=str)
+def test_the_suite_suits_a_tile_of_one_row_or_column(tmp_path, sizes):
+    BM, BN = sizes
+    result = suite(own(tmp_path, RIGHT, BM=BM, BN=BN), on_gpu=False)
+    assert result.passed and len(result.results) > 50, result.failures()
+
+
+@pytest.mark.parametrize("limit", ["k < 100 && k < K", "k < 1000 && k < K"])
+def test_a_sum_that_stops_early_is_found_though_there_is_no_BK(tmp_path, limit):
+    assert not suite(own(tmp_path, RIGHT.replace("k < K", limit)), on_gpu=False)
+
+
+def test_what_was_never_written_is_wrong(tmp_path):
+    """Even where the right result is as good as any other: C holds NaNs that no arithmetic makes."""
+    nothing = own(tmp_path, "    if (K > 100000) C[0] = acc;")
+    for scalars in ((1.0, 0.0), (0.0, 0.0)):
+        result = check(nothing, 8, 32, 4, *scalars, on_gpu=False)
+        assert (result.passed, result.wrong) == (False, 8 * 32)
+    assert not check(nothing, 5, 3, 0, np.nan, 0.0, on_gpu=False)
+
+
+@pytest.mark.parametrize(
+    ("scalars", "text"),
+    [
+        ((np.nan, 0.0), "alpha: got nan, needs a finite number"),
+        ((np.inf, 0.0), "alpha: got inf, needs a finite number"),
+        ((1e39, 0.0), r"alpha: got 1e\+39, which is inf in float32, needs a finite number"),
+        ((1.0, np.nan), "beta: got nan, needs a finite number"),
+        ((1.0, -1e39), r"beta: got -1e\+39, which is -inf in float32, needs a finite number"),
+    ],
+)
+def test_scalars_that_would_excuse_any_result_are_refused(scalars, text):
+    with pytest.raises(ArgumentError, match=text):
+        check("01", 8, 8, 8, *scalars, on_gpu=False)
+
+
+def test_the_simulated_suite_depends_on_nothing_of_the_machine(monkeypatch):
+    listed = cases("02", on_gpu=False)
+    monkeypatch.setattr(correctness.gpu, "available", lambda: True)
+    assert cases("02", on_gpu=False) == listed
+    assert len(cases("02")) == len(listed) - 4, "on a GPU, but for the last tiles of matrices that are files with holes"
+
+
+def test_a_comment_does_not_loosen_the_bound(tmp_path):
+    path = tmp_path / "mine.cu"
+    path.write_text("// unlike mma.sync with .tf32.tf32. operands\n" + find("02").source)
+    assert kernel_from(path, BM=8, BN=32).types == FP32

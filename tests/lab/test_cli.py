@@ -499,3 +499,55 @@ def test_tune_of_values_on_a_gpu(run, a_gpu, monkeypatch):
     data = json.loads(out)
     assert status == 0 and [of["setting"] for of in data["points"]] == [[4]] and data["complete"] is False
     assert err.endswith("in o.json; left to time: 1, start again to continue\n")
+
+
+def test_a_skeleton_that_passes_is_still_said_to_be_unfinished(run):
+    run("new", "12", "mine.cu")
+    status, out, _ = run("check", "mine.cu", "--sizes", "16", "--simulate")
+    assert status == 0 and "mine.cu is not finished: TODO in lines" in out
+    assert "These cases do not need what is missing." in out
+
+
+def test_an_interrupted_check_shows_what_it_had(run, monkeypatch):
+    left = iter([None, KeyboardInterrupt()])
+    cases = __main__.cases
+
+    def listed(kernel, on_gpu):
+        if error := next(left):
+            raise error
+        return cases(kernel, on_gpu)[:2]
+
+    monkeypatch.setattr(__main__, "cases", listed)
+    status, out, _ = run("check", "all", "--simulate")
+    assert status == __main__.INTERRUPTED
+    assert "01_naive" in out and f"interrupted: 1 of {len(CATALOGUE)} kernels checked" in out
+
+
+@pytest.mark.parametrize(
+    "command", [("check", "03", "--sizes", "300000", "--simulate"), ("trace", "01", "--size", "300000")]
+)
+def test_too_little_memory_is_said_in_a_line(run, command):
+    status, _, err = run(*command.split())
+    assert status == __main__.REFUSED and err.startswith("error: not enough memory for matrices of this size")
+
+
+@pytest.mark.parametrize("name", ["nowhere/bench.json", "."])
+def test_a_place_that_takes_no_file_is_refused_before_anything_is_measured(run, name, monkeypatch):
+    monkeypatch.setattr(__main__, "bench", None)
+    status, _, err = run("bench", "--kernels", "02", "--output", name)
+    assert status == __main__.REFUSED
+    assert err == f"error: output: got {name}, needs the name of a file, in a folder that is there\n"
+
+
+def test_a_full_disk_is_said_in_a_line():
+    command = [sys.executable, "-m", "lab", "list"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (__main__.REFUSED, "error: [Errno 28] No space left on device\n")
+
+
+def test_every_kernel_of_the_book_has_its_recorded_times(run):
+    names = ",".join(kernel.name for kernel in CATALOGUE)
+    status, out, _ = run("bench", "--kernels", names, "--sizes", "1024")
+    assert status == 0 and "not in the recording" not in out
+    assert all(kernel.name in out for kernel in CATALOGUE)
