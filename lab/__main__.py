@@ -556,5 +556,10 @@ def _say(options: argparse.Namespace, *lines: object) -> None:
     print(*lines, sep="\n", file=sys.stderr if options.json else sys.stdout, flush=True)
 
 
-if __name__ == "__main__":
+def entry() -> None:
+    """Run the command line as the program `sgemm-tutorial`."""
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()

@@ -15,12 +15,13 @@ import pytest
 from ptxsim.cache import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
+INSTALLED = ("ptxsim", "sgemm_tutorial", "lab")
 
 USE = """
 import numpy as np
 import lab
 import sgemm_tutorial as sg
-from sgemm_tutorial.__main__ import main
+from lab.__main__ import main
 
 assert "target" in sg.__file__, sg.__file__
 A, B = sg.matrices(33, 20, 17, on_gpu=False)
@@ -40,7 +41,7 @@ def target(tmp_path_factory):
     """Folder into which a wheel is installed that was built from a copy of the checkout."""
     folder = tmp_path_factory.mktemp("install")
     source, wheels, target = folder / "source", folder / "wheels", folder / "target"
-    for name in ("sgemm_tutorial", "kernels", "book/results"):
+    for name in (*INSTALLED, "kernels", "book/results"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
@@ -74,19 +75,19 @@ def test_works_from_another_folder(target, tmp_path):
 
 
 def test_carries_every_kernel_and_recording(target):
-    for folder, checkout in (("kernels", ROOT / "kernels"), ("results", ROOT / "book" / "results")):
+    for folder, checkout in (("sgemm_tutorial/kernels", ROOT / "kernels"), ("lab/results", ROOT / "book" / "results")):
         names = {path.relative_to(checkout) for path in checkout.rglob("*.*") if ".partial" not in path.suffixes}
         assert names
-        assert {name for name in names if not (target / "sgemm_tutorial" / folder / name).is_file()} == set()
+        assert {name for name in names if not (target / folder / name).is_file()} == set()
 
 
 def test_all_parts_of_the_package_are_in_it(target):
-    parts = {path.relative_to(ROOT) for path in (ROOT / "sgemm_tutorial").rglob("*.py")}
+    parts = {path.relative_to(ROOT) for root in INSTALLED for path in (ROOT / root).rglob("*.py")}
     assert {part for part in parts if not (target / part).is_file()} == set()
 
 
 def test_asks_for_what_it_imports():
-    """But for maintainers' tools, which need a checkout and its requirements.txt besides."""
+    """Maintainers' tools need a checkout and its requirements.txt besides."""
 
     def plain(name):
         return re.split(r"[^\w-]", name.lower().replace("_", "-"))[0]
@@ -96,14 +97,13 @@ def test_asks_for_what_it_imports():
     pinned = {plain(line) for line in (ROOT / "requirements.txt").read_text().splitlines() if re.match(r"\w", line)}
     assert asked - pinned <= {"cuda-pathfinder"}  # which CuPy brings, at constraints.txt's version
     imported = set()
-    for path in (ROOT / "sgemm_tutorial").rglob("*.py"):
-        if path.parent.name != "tools":
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Import):
-                    imported |= {alias.name.partition(".")[0] for alias in node.names}
-                elif isinstance(node, ast.ImportFrom) and not node.level:
-                    imported.add(node.module.partition(".")[0])
+    for path in (path for root in INSTALLED for path in (ROOT / root).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add(node.module.partition(".")[0])
     packages = packages_distributions()
     assert {"numpy", "cupy"} <= imported
-    for name in imported - sys.stdlib_module_names:
+    for name in imported - sys.stdlib_module_names - {*INSTALLED}:
         assert asked & set(map(plain, packages.get(name, ()))), name
