@@ -18,7 +18,7 @@ from ..model.resources import kernel_occupancy, resources
 from ..records import counters, profiles
 from ..records.ceilings import card
 from ..records.timings import recorded
-from . import rungs
+from . import account
 
 LEFT, TOP, HEIGHT = 56, 3 * LINE, 30
 
@@ -74,13 +74,13 @@ def wide_reads(kernel: Kernel) -> tuple[tuple[int, int], tuple[int, int]]:
 def figures() -> dict[str, str]:
     """Return the figures that the chapter's sentences name, by name, and assert what these say of them."""
     before, now = find("04"), find("05")
-    (point,) = recorded(now, rungs.SIZE).points
-    pipeline, slots, _ = rungs.busy(now).values()
-    old, new = (counters.measured(kernel, *(rungs.SIZE,) * 3) for kernel in (before, now))
+    (point,) = recorded(now, account.SIZE).points
+    pipeline, slots, _ = account.busy(now).values()
+    old, new = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in (before, now))
     fewer, fewer_reads = (old[name] - new[name] for name in ("instructions", "shared_load_requests"))
-    counted, predicted = rungs.per_multiply_add(new["l1_data_wavefronts"]), cycles(now, card())[PIPELINE]
+    counted, predicted = account.per_multiply_add(new["l1_data_wavefronts"]), cycles(now, card())[PIPELINE]
     assert abs(predicted / counted - 1) < 0.02 and slots > pipeline and 0.6 < slots / point.ms < 0.7
-    assert pipeline < rungs.busy(before)[rungs.PARTS[0]] / 2 and fewer_reads > 0.7 * fewer
+    assert pipeline < account.busy(before)[account.PARTS[0]] / 2 and fewer_reads > 0.7 * fewer
     profile = profiles.measured(now)
     between, chosen = profile["cycles between a warp's instructions"], profile["state: another warp was chosen"]
     longest = ("dispatch", "waits for shared memory", "waits for L2 or DRAM")
@@ -91,14 +91,14 @@ def figures() -> dict[str, str]:
         one, two = (recorded(kernel, size).points[0].ms for kernel in (before, now))
         assert (two < one) == (size >= 1024)
     return {
-        "pipeline before": f"{rungs.busy(before)[rungs.PARTS[0]]:.2f} ms",
+        "pipeline before": f"{account.busy(before)[account.PARTS[0]]:.2f} ms",
         "predicted": f"{predicted:.3f}",
         "counted": f"{counted:.3f}",
         "fewer": f"{fewer / 1e6:,.0f}",
         "fewer reads": f"{fewer_reads / 1e6:,.0f}",
         "slots": f"{slots:.2f} ms",
         "slots share": f"{slots / point.ms:.0%}",
-        "others": f"{1 - rungs.SIZE**3 / WARP / new['instructions']:.0%}",
+        "others": f"{1 - account.SIZE**3 / WARP / new['instructions']:.0%}",
         "between": f"{between:.1f}",
         "chosen": f"{chosen:.1f}",
         "waiting": f"{between - 1 - chosen:.1f}",

@@ -45,7 +45,7 @@ def strip(before: Kernel | str, now: Kernel | str) -> dict[str, str]:
     return found
 
 
-def account(before: Kernel | str, now: Kernel | str) -> Table:
+def table(before: Kernel | str, now: Kernel | str) -> Table:
     """Return how long two rungs keep each part of an SM busy at 4096, how long they take, and cuBLAS beside them."""
     kernels = [find(before), find(now)]
     first, second = (recorded(kernel, SIZE).points[0] for kernel in kernels)
