@@ -1,5 +1,6 @@
 """What makes the book's figures: experiments with their recordings, models, pictures and players."""
 
+from ptxsim.counting import wavefronts
 from sgemm_tutorial import compiler, hardware, tuned
 from sgemm_tutorial.hardware import find_gpu, gpus_table, limits_of, limits_table
 
@@ -53,5 +54,6 @@ __all__ = [
     "scoreboard",
     "several",
     "variants",
+    "wavefronts",
     "waves",
 ]

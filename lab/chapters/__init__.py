@@ -1,5 +1,5 @@
 """What single chapters compute, tabulate or assert, in functions with names: a module a chapter that needs one."""
 
-from . import account, thread_tile_2d, vectorized
+from . import account, conflict_free, thread_tile_2d, vectorized
 
-__all__ = ["account", "thread_tile_2d", "vectorized"]
+__all__ = ["account", "conflict_free", "thread_tile_2d", "vectorized"]
