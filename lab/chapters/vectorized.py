@@ -91,6 +91,8 @@ def figures() -> dict[str, str]:
     assert three < 0.8 * six and 1 < transposed / three < 1.1
     if unrolled and wide:
         assert abs(unrolled / six - 1) < 0.02 and wide / unrolled < three / wide < 0.97
+    conflict_free = milliseconds(find("08").variant(**now.parameters))
+    assert conflict_free < 0.97 * three
     flat, last = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in (of["registers for three blocks"], now))
     assert abs(flat["instructions"] / last["instructions"] - 1) < 0.01
     more = last["l1_data_wavefronts"] - flat["l1_data_wavefronts"]
@@ -112,6 +114,7 @@ def figures() -> dict[str, str]:
         "pipeline share": f"{pipeline / point.ms:.0%}",
         "price": f"{transposed - three:.2f} ms",
         "more": f"{more / 1e6:.0f}",
+        "conflict free": f"{conflict_free:.2f} ms",
         "reads": f"{last['shared_load_wavefronts'] / last['l1_data_wavefronts']:.0%}",
         "stores": f"{last['shared_store_wavefronts'] / last['l1_data_wavefronts']:.0%}",
         "conflicts": f"{last['shared_store_conflicts'] / last['shared_store_wavefronts']:.0%}",
