@@ -1,5 +1,6 @@
 """What makes the book's figures: experiments with their recordings, models, pictures and players."""
 
+from ptxsim.counting import wavefronts
 from sgemm_tutorial import compiler, tuned
 from sgemm_tutorial.hardware import limits_of
 
@@ -59,5 +60,6 @@ __all__ = [
     "several",
     "show",
     "variants",
+    "wavefronts",
     "waves",
 ]

@@ -1,5 +1,5 @@
 """What single chapters compute, tabulate or assert, in functions with names: a module a chapter that needs one."""
 
-from . import board, thread_tile_1d
+from . import account, board, conflict_free, thread_tile_1d, thread_tile_2d, vectorized
 
-__all__ = ["board", "thread_tile_1d"]
+__all__ = ["account", "board", "conflict_free", "thread_tile_1d", "thread_tile_2d", "vectorized"]

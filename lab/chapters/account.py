@@ -1,0 +1,70 @@
+"""What a chapter says of a rung beside the rung before it: the strip at the top, and the account of its time."""
+
+from __future__ import annotations
+
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.hardware import WARP
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.table import Table
+
+from ..records import counters, profiles
+from ..records.ceilings import card
+from ..records.timings import recorded
+
+SIZE = profiles.SIZE
+PARTS = ("shared memory and L1", "issue slots", "FP32 units")
+"""The parts of an SM whose work is counted, as `busy` names them."""
+
+
+def milliseconds(cycles: float) -> float:
+    """Return how long cycles of an SM take if all SMs share them evenly, at the boost clock of the shown card."""
+    return cycles / card().sms / (card().boost_mhz * 1e3)
+
+
+def busy(kernel: Kernel | str) -> dict[str, float]:
+    """Return for how many milliseconds a rung keeps each part of an SM busy at 4096, by the hardware's counters.
+
+    Shared memory and L1 pass one wavefront in a cycle, each scheduler issues one instruction, and the FP32 units do so
+    many multiply-adds as there are lanes.
+    """
+    counts, limits = counters.measured(find(kernel), SIZE, SIZE, SIZE), card().limits
+    cycles = (
+        counts["l1_data_wavefronts"],
+        counts["instructions"] / limits.warp_granularity,
+        SIZE**3 / limits.fp32_lanes,
+    )
+    return dict(zip(PARTS, map(milliseconds, cycles), strict=True))
+
+
+def strip(before: Kernel | str, now: Kernel | str) -> dict[str, str]:
+    """Return the figures of a chapter's first line, to be glued: times and shares of cuBLAS of both rungs at 4096."""
+    found = {}
+    for name, kernel in (("before", before), ("now", now)):
+        (point,) = recorded(kernel, SIZE).points
+        found |= {f"{name} ms": f"{point.ms:.2f} ms", f"{name} share": f"{point.percent_of_cublas:.0f}%"}
+    return found
+
+
+def table(before: Kernel | str, now: Kernel | str) -> Table:
+    """Return how long two rungs keep each part of an SM busy at 4096, how long they take, and cuBLAS beside them."""
+    kernels = [find(before), find(now)]
+    first, second = (recorded(kernel, SIZE).points[0] for kernel in kernels)
+    rows: list[tuple[str | float, ...]] = [
+        (f"{part} busy, ms", *(f"{busy(kernel)[part]:.2f}" for kernel in kernels), "") for part in PARTS
+    ]
+    rows += [
+        ("time, ms", f"{first.ms:.2f}", f"{second.ms:.2f}", f"{second.cublas_ms:.2f}"),
+        ("speed, of cuBLAS", f"{first.percent_of_cublas:.1f}%", f"{second.percent_of_cublas:.1f}%", "100%"),
+    ]
+    return Table(
+        ("", *(kernel.name[:2] for kernel in kernels), "cuBLAS"),
+        rows,
+        f"M = N = K = {SIZE}, {card().name}",
+        f"Busy by Nsight Compute's counters, at the boost clock of {card().boost_mhz:,} MHz. Times are medians of "
+        "device time, cuBLAS measured in the same run.",
+    )
+
+
+def per_multiply_add(count: float) -> float:
+    """Return a count at 4096 for each multiply-add of a warp."""
+    return count / (SIZE**3 / WARP)

@@ -1,0 +1,126 @@
+"""What chapter 08 and its page on bank conflicts compare and draw: 07 and 08 in one tile, and tiles over banks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.correctness import matrices
+from sgemm_tutorial.hardware import WARP
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.simulation import simulate
+from sgemm_tutorial.table import Table
+
+from ..draw import Figure
+from ..draw.figure import MARGIN, PALE, SMALL, WIDTH, Page
+from ..draw.warp import lane_colour
+from ..model.resources import kernel_occupancy
+from ..model.sass import sass_mix
+from ..records import profiles
+from ..records.ceilings import card
+from ..records.timings import recorded
+from ..variants import find_variant
+from . import account
+
+PADDINGS = ("", "not swizzled", "padded by 4", "padded by 1")
+"""What is done to the tile of A in 08: swizzled as it is, or one of these changes instead."""
+LEFT, TOP, HEIGHT, BANKS = 64, 58, 26, 32
+
+
+def before() -> Kernel:
+    """Return 07 with the template arguments of 08."""
+    return find("07").variant(**find("08").parameters)
+
+
+def paddings(**of: int) -> dict[str, Kernel]:
+    """Return 08 with these template arguments, with each of `PADDINGS`."""
+    return {change: find_variant("08", change, **of) if change else find("08").variant(**of) for change in PADDINGS}
+
+
+def one_at_a_time() -> Table:
+    """Return the bank conflicts of 07 in 08's tile, with each of the two changes, and what they take at 4096."""
+    A, B = matrices(128, 128, 512, on_gpu=False)
+    steps = {
+        "07": before(),
+        "columns and rows in groups of four": find_variant("08", "not swizzled", **find("08").parameters),
+        "tile of A swizzled: 08": find("08"),
+    }
+    rows = []
+    for change, kernel in steps.items():
+        total = simulate(kernel, A, B).total
+        (point,) = recorded(kernel, account.SIZE, "variants").points
+        rows.append((change, total.shared_load_conflicts, total.shared_store_conflicts, f"{point.ms:.2f}"))
+    return Table(
+        ("each with those above it", "conflicts of loads", "of stores", "ms"),
+        rows,
+        f"From 07 to 08 in one tile, {card().name}",
+        "Conflicts as simulated at 128 × 128 × 512, times as recorded at M = N = K = 4096.",
+    )
+
+
+def bank_map(title: str, place: Callable[[int, int], int], BK: int = 32) -> Figure:
+    """Draw where elements of the tile of A lie over the banks, for every fourth k, a warp's first store in colour.
+
+    Parameters
+    ----------
+    title : str
+    place : callable
+        Returns the word in which element (row of A, k) lies.
+    BK : int
+        The depth of the tile.
+    """
+    pitch = (WIDTH - MARGIN - LEFT) / BANKS
+    sheet = Page(TOP + BK // 4 * HEIGHT + 6, title=f"{title}, over the banks")
+    for bank in (0, 8, 16, 24, 31):
+        sheet.text(LEFT + (bank + 0.5) * pitch, TOP - 8, str(bank), SMALL, "center")
+    for k in range(0, BK, 4):
+        y = TOP + k // 4 * HEIGHT
+        sheet.text(MARGIN, y + 18, f"k = {k}", SMALL)
+        for row in range(BANKS):
+            bank = place(row, k) % BANKS
+            stored = row < 128 // BK
+            colour = lane_colour(row * BK // 4 + k // 4) if stored else PALE
+            sheet.boxes([(LEFT + bank * pitch + 1, y + 2, pitch - 2, HEIGHT - 4)], colour)
+            if row % 4 == 0 and not stored and bank <= BANKS - 4:
+                sheet.text(LEFT + (bank + 2) * pitch, y + 18, f"{row}–{row + 3}", SMALL, "center")
+    used = {place(row, k) % BANKS for row in range(128 // BK) for k in range(0, BK, 4)}
+    return sheet.finish(f"{title}: rows of A over banks; those stored together lie in {len(used)} banks.")
+
+
+def figures() -> dict[str, str]:
+    """Return the figures that the chapter's sentences name, by name, and assert what these say of them."""
+    old, now = find("07"), find("08")
+    own = paddings(**now.parameters)
+    ms = {name: recorded(kernel, account.SIZE, "variants").points[0].ms for name, kernel in own.items()}
+    ms["07"] = recorded(before(), account.SIZE, "variants").points[0].ms
+    (point,) = recorded(now, account.SIZE).points
+    pipeline, slots, multipliers = account.busy(now).values()
+    assert max(pipeline, multipliers) < slots < 0.75 * point.ms and pipeline < multipliers
+    assert ms["07"] > 1.1 * ms["not swizzled"] > 1.15 * ms[""]
+    of = now.parameters
+    lost = (of["TN"] / 4 - 1) / of["TM"] + (of["BK"] / 4 - 1) / of["BN"]  # wavefronts per multiply-add of a warp
+    assert 0.45 < (ms["07"] - ms[""]) / account.milliseconds(account.SIZE**3 / WARP * lost) < 0.6
+    assert abs(sum(sass_mix(before())["loop"].values()) / sum(sass_mix(now)["loop"].values()) - 1) < 0.02
+    assert kernel_occupancy(now, card()).warps == 3 * card().limits.warp_granularity
+    for size in (128, 256, 512, 1024, 2048, 4096):
+        one, two = (recorded(kernel, size).points[0].ms for kernel in (old, now))
+        assert (two < one) == (size >= 2048)
+    assert old.grid(1024, 1024) == now.grid(1024, 1024) and old.threads == 2 * now.threads
+    profile = profiles.measured(now)
+    between, chosen = profile["cycles between a warp's instructions"], profile["state: another warp was chosen"]
+    states = profiles.STALLS.keys() - {"issued", "another warp was chosen"}
+    waits = {name: profile[f"state: {name}"] for name in states}
+    assert max(waits, key=waits.get) == "dispatch" and waits["waits for shared memory"] < 0.2
+    return {
+        "tile before": f"{ms['07']:.2f} ms",
+        "groups": f"{ms['not swizzled']:.2f} ms",
+        "swizzled": f"{ms['']:.2f} ms",
+        "saved": f"{ms['07'] - ms['']:.2f} ms",
+        "slots": f"{slots:.2f} ms",
+        "slots share": f"{slots / point.ms:.0%}",
+        "between": f"{between:.1f}",
+        "chosen": f"{chosen:.1f}",
+        "waiting": f"{between - 1 - chosen:.1f}",
+        "dispatch": f"{waits['dispatch']:.2f}",
+        "shared memory": f"{waits['waits for shared memory']:.2f}",
+    }

@@ -1,0 +1,121 @@
+"""What chapter 07 compares: its changes to 06 one at a time, and a transposed tile against one that is not."""
+
+from __future__ import annotations
+
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.correctness import matrices
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.simulation import simulate
+from sgemm_tutorial.table import Table
+
+from ..model.predictions import predicted
+from ..model.resources import kernel_occupancy, resources
+from ..records import counters
+from ..records.ceilings import card
+from ..records.timings import recorded
+from ..variants import find_variant
+from . import account
+
+JUNSTAR92 = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
+"""The tile of junstar92's vectorised kernel."""
+
+
+def own() -> dict[str, int]:
+    """Return the tile of 07."""
+    return {name: find("07").parameters[name] for name in ("BM", "BN", "BK", "TM", "TN")}
+
+
+def steps() -> dict[str, Kernel]:
+    """Return the kernels from 06 to 07, in 07's tile, each with one change more, by that change."""
+    return {
+        "06": find("06").variant(**own()),
+        "loop over k unrolled completely": find_variant("06", "unrolled completely", **own()),
+        "float4 between global memory and tiles": find_variant("07", "A not transposed", **own(), BLOCKS=1),
+        "registers for three blocks": find_variant("07", "A not transposed", **own(), BLOCKS=3),
+        "tile of A transposed: 07": find("07"),
+    }
+
+
+def milliseconds(kernel: Kernel) -> float | None:
+    """Return the recorded time of a variant at 4096, or None if the shown card has none."""
+    try:
+        return recorded(kernel, account.SIZE, "variants").points[0].ms
+    except ArgumentError:
+        return None
+
+
+def one_at_a_time() -> Table:
+    """Return what the compiler, the simulator and the clock say of each of `steps`."""
+    A, B = matrices(128, 64, 256, on_gpu=False)
+    rows = []
+    for change, kernel in steps().items():
+        total = simulate(kernel, A, B).total
+        rows.append(
+            (
+                change,
+                resources(kernel).registers,
+                kernel_occupancy(kernel, card()).blocks_per_sm,
+                f"{total.shared_store_wavefronts / total.by_class['fma']:.3f}",
+                milliseconds(kernel),
+            )
+        )
+    return Table(
+        ("each with those above it", "registers", "blocks per SM", "store wavefronts", "ms"),
+        rows,
+        f"From 06 to 07 in one tile, M = N = K = {account.SIZE}, {card().name}",
+        "Wavefronts of stores to shared memory per multiply-add of a warp.",
+    )
+
+
+def transposing(tile: dict[str, int], blocks: int) -> dict[str, Kernel]:
+    """Return 06 and 07 with this tile, each with its tile of A as it lies in A and transposed."""
+    return {
+        "06": find("06").variant(**tile),
+        "06, transposed": find_variant("06", "A transposed", **tile),
+        "07, not transposed": find_variant("07", "A not transposed", **tile, BLOCKS=blocks),
+        "07": find("07").variant(**tile, BLOCKS=blocks),
+    }
+
+
+def figures() -> dict[str, str]:
+    """Return the figures that the chapter's sentences name, by name, and assert what these say of them."""
+    before, now, of = find("06"), find("07"), steps()
+    (point,) = recorded(now, account.SIZE).points
+    (pipeline, slots, _), (pipeline_before, slots_before, _) = (
+        account.busy(kernel).values() for kernel in (now, before)
+    )
+    assert abs(predicted(now, card())[1] / pipeline - 1) < 0.02
+    assert pipeline > slots and pipeline > pipeline_before and slots < slots_before and pipeline > 0.75 * point.ms
+    six, unrolled, wide, three, transposed = map(milliseconds, of.values())
+    assert three < 0.8 * six and 1 < transposed / three < 1.1
+    if unrolled and wide:
+        assert abs(unrolled / six - 1) < 0.02 and wide / unrolled < three / wide < 0.97
+    conflict_free = milliseconds(find("08").variant(**now.parameters))
+    assert conflict_free < 0.97 * three
+    flat, last = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in (of["registers for three blocks"], now))
+    assert abs(flat["instructions"] / last["instructions"] - 1) < 0.01
+    more = last["l1_data_wavefronts"] - flat["l1_data_wavefronts"]
+    conflicts = last["shared_store_conflicts"] - flat["shared_store_conflicts"]
+    assert abs(more / conflicts - 1) < 0.02
+    A, B = matrices(256, 256, 256, on_gpu=False)
+    filling, fills = {}, ("As[rowA", "As[colA", "Bs[rowB", "load4(")
+    for kernel in (of["06"], now):
+        run, source = simulate(kernel, A, B), kernel.source.splitlines()
+        lines = [line for line in run.lines if any(text in source[line - 1] for text in fills)]
+        filling[kernel.name] = sum(run.lines[line].instructions for line in lines) / run.total.by_class["fma"]
+    return {
+        "filling before": f"{filling[before.name]:.2f}",
+        "filling": f"{filling[now.name]:.2f}",
+        "pipeline": f"{pipeline:.2f} ms",
+        "pipeline before": f"{pipeline_before:.2f} ms",
+        "slots": f"{slots:.2f} ms",
+        "slots before": f"{slots_before:.2f} ms",
+        "pipeline share": f"{pipeline / point.ms:.0%}",
+        "price": f"{transposed - three:.2f} ms",
+        "more": f"{more / 1e6:.0f}",
+        "conflict free": f"{conflict_free:.2f} ms",
+        "reads": f"{last['shared_load_wavefronts'] / last['l1_data_wavefronts']:.0%}",
+        "stores": f"{last['shared_store_wavefronts'] / last['l1_data_wavefronts']:.0%}",
+        "conflicts": f"{last['shared_store_conflicts'] / last['shared_store_wavefronts']:.0%}",
+    }
