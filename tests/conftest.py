@@ -42,7 +42,6 @@ LONGEST = (
     "tests/lab/model/test_roofline.py",
     "tests/lab/measure/test_fuzz.py",
     "tests/test_installing.py",
-    "tests/tools/test_cost.py",
     "tests/tools/test_live.py",
     "tests/tools/test_compiled.py",
     "tests/book/test_cards.py",

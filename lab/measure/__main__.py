@@ -89,13 +89,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names = _names(options.only)
         if options.turn:
             return _here(names, options.folder, options.turn)
-        here = cards.slug(provenance()["gpu"]) if gpu.available() else None
-        folder = options.folder or cards.folder(here)
+        folder = options.folder or cards.folder(cards.slug(provenance()["gpu"]))
         plans = {name: driver.runnable(RECORDINGS[name]()) for name in names}
         print(_left(plans, folder))
         if options.list:
             return WELL
-        return _all(plans, folder, show=here is not None and options.folder is None)
+        return _all(plans, folder, show=options.folder is None)
     except TutorialError as error:
         print(f"error: {error}", file=sys.stderr)
         return REFUSED
@@ -111,8 +110,8 @@ def _names(only: str | None) -> list[str]:
         if word not in RECORDINGS and word not in GROUPS:
             raise ArgumentError("only", repr(word), f"some of {', '.join((*GROUPS, *RECORDINGS))}")
     asked = [name for word in words for name in GROUPS.get(word, (word,))]
-    if not gpu.available() and asked != ["cost"]:
-        raise DeviceError("no GPU: of all recordings, only cost is made without one")
+    if not gpu.available():
+        raise DeviceError("no GPU: recordings are made on one")
     names = [name for name in RECORDINGS if name in asked and not _lacking(name)]
     for name in asked:
         if name not in names:
@@ -141,8 +140,7 @@ def _left(plans: dict[str, driver.Plan], folder: Path) -> Table:
 
 def _all(plans: dict[str, driver.Plan], folder: Path, show: bool) -> int:
     """Make recordings, each in processes of its own."""
-    if gpu.available():
-        driver.compile_all(plans.values())
+    driver.compile_all(plans.values())
 
     def start(child: Child) -> subprocess.Popen:
         names, turn = child

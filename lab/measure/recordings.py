@@ -17,7 +17,6 @@ from . import (
     banks,
     ceilings,
     checksums,
-    cost,
     fuzz,
     launch_cost,
     nsight,
@@ -123,13 +122,12 @@ CHECKS: dict[str, Callable[[], Plan]] = {
     "split_errors": split_errors.plan,
     "fuzz": fuzz.plan,
     "sanitizer": sanitizer.plan,
-    "cost": cost.plan,
 }
 """What may be made at the same time."""
 
 RECORDINGS = TIMES | COUNTS | CHECKS
 GROUPS = {"times": TIMES, "counts": COUNTS, "checks": CHECKS}
-TOGETHER = (("checksums", "occupancy", "accuracy", "split_errors"), ("fuzz",), ("sanitizer",), ("cost",))
+TOGETHER = (("checksums", "occupancy", "accuracy", "split_errors"), ("fuzz",), ("sanitizer",))
 """Of `CHECKS`, what one process makes."""
 NEEDS = dict.fromkeys(COUNTS, "ncu") | {"sanitizer": "compute-sanitizer"}
 """The programs without which a recording cannot be made."""

@@ -20,18 +20,13 @@ from sgemm_tutorial import cublas, gpu
 DRIVER = Path("/proc/driver/nvidia/version")
 
 
-class Host(TypedDict):
-    """What ran on the host, and when."""
+class Provenance(TypedDict):
+    """What identifies a measurement on a GPU."""
 
     numpy: str
     python: str
     system: str
     date: str
-
-
-class Provenance(Host):
-    """What identifies a measurement on a GPU."""
-
     gpu: str
     compute_capability: str
     multiprocessors: int
@@ -47,16 +42,6 @@ class Provenance(Host):
     cupy: str
     ncu: NotRequired[str]
     compute_sanitizer: NotRequired[str]
-
-
-def host() -> Host:
-    """Return what ran on the host, and when."""
-    return {
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
 
 
 def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -93,7 +78,10 @@ def provenance() -> Provenance:
         "nvrtc": ".".join(map(str, nvrtc.getVersion())),
         "cublas": cublas.version(),
         "cupy": cupy.__version__,
-        **host(),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 

@@ -393,13 +393,13 @@ def test_it_runs_as_a_module(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["sgemm_tutorial", "show", "01"])
     monkeypatch.delitem(sys.modules, __main__.__name__)  # or runpy warns that it runs twice
     with pytest.raises(SystemExit) as caught:
-        runpy.run_module("sgemm_tutorial", run_name="__main__")
+        runpy.run_module("lab", run_name="__main__")
     assert (caught.value.code, *capsys.readouterr()) == (0, find("01").source, "")
 
 
 def test_a_closed_pipe_is_no_error():
     """As in ``python -m lab show 01 | head -n 0``."""
-    command = [sys.executable, "-m", "sgemm_tutorial", "show", "01"]
+    command = [sys.executable, "-m", "lab", "show", "01"]
     reader, writer = os.pipe()
     os.close(reader)
     try:
