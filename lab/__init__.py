@@ -5,15 +5,33 @@ from sgemm_tutorial.hardware import find_gpu, gpus_table, limits_of, limits_tabl
 
 from . import chapters, draw, several, variants
 from .accesses import owners, request
-from .measure.here import bench_or_recording
+from .experiments import (
+    accuracy,
+    anatomy,
+    banks,
+    ceilings,
+    counters,
+    launch_cost,
+    profiles,
+    split_errors,
+    sustained,
+    tune,
+    two_gpus,
+)
+from .experiments.accuracy import error
+from .experiments.ceilings import card
+from .experiments.launch_cost import launches_or_recording
+from .experiments.scoreboard import scoreboard
+from .measure import sweep
+from .measure.bench import bench_or_recording
 from .model import predictions, roofline, waves
+from .model.ceilings import ARITHMETIC, DRAM, MMA_FP16, MMA_TF32, READ
 from .model.occupancy import occupancy
-from .model.resources import kernel_occupancy, resources, resources_table
-from .model.sass import hot_loop, sass, sass_mix, sass_table
+from .model.resources import kernel_occupancy, obstacle, resources, resources_table
+from .model.sass import hot_loop, operands, read_anew, sass, sass_class, sass_mix, sass_table
+from .model.waves import tile_share, wave_share
 from .paths import RESULTS
-from .records import ceilings, compiled, counters, profiles, published
-from .records.ceilings import card
-from .records.scoreboard import scoreboard
+from .records import cards, checks, compiled, files, published, shapes
 from .records.timings import climb, recorded
 from .variants import find_variant
 
@@ -21,37 +39,63 @@ compiler.known = compiled.known
 tuned.TABLES.extend(sorted(RESULTS.glob("*/tune.json")))
 
 __all__ = [
+    "ARITHMETIC",
+    "DRAM",
+    "MMA_FP16",
+    "MMA_TF32",
+    "READ",
     "RESULTS",
+    "accuracy",
+    "anatomy",
+    "banks",
     "bench_or_recording",
     "card",
+    "cards",
     "ceilings",
     "chapters",
+    "checks",
     "climb",
     "counters",
     "draw",
+    "error",
+    "files",
     "find_gpu",
     "find_variant",
     "gpus_table",
     "hardware",
     "hot_loop",
     "kernel_occupancy",
+    "launch_cost",
+    "launches_or_recording",
     "limits_of",
     "limits_table",
+    "obstacle",
     "occupancy",
+    "operands",
     "owners",
     "predictions",
     "profiles",
     "published",
+    "read_anew",
     "recorded",
     "request",
     "resources",
     "resources_table",
     "roofline",
     "sass",
+    "sass_class",
     "sass_mix",
     "sass_table",
     "scoreboard",
     "several",
+    "shapes",
+    "split_errors",
+    "sustained",
+    "sweep",
+    "tile_share",
+    "tune",
+    "two_gpus",
     "variants",
+    "wave_share",
     "waves",
 ]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from lab import cublaslt
+from lab.experiments import tune as module
+from lab.experiments.tune import Search
 from lab.measure import sweep
-from lab.measure import tune as module
-from lab.measure.tune import Search
 from lab.records.provenance import provenance
 from sgemm_tutorial import choice, find, gpu, operands, tuned
 from sgemm_tutorial.correctness import excess
@@ -50,7 +50,7 @@ def test_what_cublaslt_offers_is_right(shape):
 def test_what_is_found_is_what_12_runs(shape, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     every = list(choice.SETTINGS)
-    search = Search(module.field([shape], *gpu.place(), progress=False, among=every), every, gpu.place())
+    search = Search(module.taking_part([shape], *gpu.place(), progress=False, among=every), every, gpu.place())
     plan = dataclasses.replace(module.plan([shape]), measure=lambda missing: (search.tune(size) for _, size in missing))
     monkeypatch.setattr(module, "plan", lambda *_: plan)
     recording = module.tune([shape], progress=False)

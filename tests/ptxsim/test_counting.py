@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from lab.records import counters
+from lab.experiments import counters
 from ptxsim.counting import Counts, by_warp, sectors, wavefronts
 from sgemm_tutorial import LADDER, find, matrices, simulate
 

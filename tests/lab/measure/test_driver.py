@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from lab.measure import __main__ as command
+from lab.experiments import __main__ as command
+from lab.experiments.recordings import CHECKS, COUNTS, RECORDINGS, TIMES, TOGETHER
 from lab.measure import driver
 from lab.measure.bench import plan as of_times
 from lab.measure.driver import Plan
-from lab.measure.recordings import CHECKS, COUNTS, RECORDINGS, TIMES, TOGETHER
 from lab.records import cards, files
 from lab.records.files import Measured, Recording
 from lab.records.timings import Record

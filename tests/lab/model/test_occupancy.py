@@ -13,7 +13,7 @@ from lab import (
     occupancy,
     resources,
 )
-from lab.measure.occupancy import plan as occupancy_plan
+from lab.experiments.occupancy import plan as occupancy_plan
 from lab.records import cards, files
 from lab.records.checks import Fit
 from lab.records.files import Recording
