@@ -33,7 +33,19 @@ from .model.waves import tile_share, wave_share
 from .paths import RESULTS
 from .records import cards, checks, compiled, files, published, shapes
 from .records.timings import climb, recorded
-from .variants import find_variant
+from .variants import (
+    EVERY,
+    FOUR_BY_FOUR,
+    FRAGMENTS,
+    HOPPER,
+    HOPPER_STEPS,
+    IN_BF16,
+    PADDED_TILES,
+    STEP_IN_FP64,
+    STEPS,
+    STEPS_NOT_COUNTED,
+    find_variant,
+)
 
 compiler.known = compiled.known
 tuned.TABLES.extend(sorted(RESULTS.glob("*/tune.json")))
@@ -41,10 +53,20 @@ tuned.TABLES.extend(sorted(RESULTS.glob("*/tune.json")))
 __all__ = [
     "ARITHMETIC",
     "DRAM",
+    "EVERY",
+    "FOUR_BY_FOUR",
+    "FRAGMENTS",
+    "HOPPER",
+    "HOPPER_STEPS",
+    "IN_BF16",
     "MMA_FP16",
     "MMA_TF32",
+    "PADDED_TILES",
     "READ",
     "RESULTS",
+    "STEPS",
+    "STEPS_NOT_COUNTED",
+    "STEP_IN_FP64",
     "accuracy",
     "anatomy",
     "banks",

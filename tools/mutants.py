@@ -6,8 +6,9 @@ many caught. It may be interrupted, and goes on from there.
 
 A mutant is caught if a case of the suite fails, or if it takes more requests to memory and wavefronts than the kernel
 does, or writes more. The latter is no part of `correctness.check`: a kernel that is slow for want of its fast path, or
-because of bank conflicts, is right all the same, and a reader's own has nothing to be held against. What the compiler
-makes the same PTX of is no mutant. One that survives is a hole in the suite, or `equivalent` argues why it is none.
+because of bank conflicts, is right all the same, and a reader's own kernel has nothing to be compared with. Code with
+the same PTX is no mutant. A mutant that survives is a hole in the suite, unless the file beside the kernel says why it
+does nothing wrong.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Any
 from cupy.cuda import nvrtc
 
 import ptxsim
+from lab.beside import beside, names
 from lab.paths import RESULTS
 from lab.records import files
 from ptxsim.counting import Counts
@@ -43,7 +45,6 @@ from sgemm_tutorial.errors import CompileError, UnsupportedInstruction
 from sgemm_tutorial.kernel import MULTIPROCESSORS, Kernel
 from sgemm_tutorial.table import Table
 
-from .equivalent import EQUIVALENT
 from .sampling import sample
 
 KERNELS = (*CATALOGUE, *CHOOSING)
@@ -82,6 +83,8 @@ one set of them for each path that the arguments select."""
 
 PATIENCE = 5  # seconds of computing that a case may take before a loop counts as endless; it takes a tenth of one
 SAME = "compiles to the same PTX"
+EQUIVALENT = {(name, key): of.why for name in names() for of in beside(name).equivalent for key in of.mutants}
+"""Why a mutant that survives does nothing wrong, by the kernel's name and the mutant's key."""
 LIMIT = 300  # mutants that the tests judge anew by themselves
 SAVE = 10  # seconds between two savings of the recording
 

@@ -83,10 +83,10 @@ def plan() -> Plan:
     split, on_hopper = find("17"), find("17_tf32x3_hopper")
     kernels = (
         split,
-        split.edited(*variants.ONE_ACCUMULATOR, label="one accumulator"),
-        split.edited(*variants.BIG_PARTS_ALONE, label="big parts alone"),
+        variants.find_variant("17", "one accumulator"),
+        variants.find_variant("17", "big parts alone"),
         on_hopper,
-        on_hopper.edited(*variants.ONE_ACCUMULATOR_ON_HOPPER, label="one accumulator"),
+        variants.find_variant("17_tf32x3_hopper", "one accumulator"),
         cublas.sgemm,
         variants.STEP_IN_FP64,
         find("11"),
