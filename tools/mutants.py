@@ -14,6 +14,7 @@ does nothing wrong.
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import hashlib
 import multiprocessing
@@ -85,7 +86,8 @@ PATIENCE = 5  # seconds of computing that a case may take before a loop counts a
 SAME = "compiles to the same PTX"
 EQUIVALENT = {(name, key): of.why for name in names() for of in beside(name).equivalent for key in of.mutants}
 """Why a mutant that survives does nothing wrong, by the kernel's name and the mutant's key."""
-LIMIT = 300  # mutants that the tests judge anew by themselves
+LIMIT = 300  # mutants of changed kernels that the tests judge by themselves
+SHARE = 40  # of so many verdicts of an older judge, the tests judge one again
 SAVE = 10  # seconds between two savings of the recording
 
 
@@ -512,12 +514,12 @@ def judge(mutant: Mutant, folder: Path, first: str = "") -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """The verdicts on a kernel's mutants, and what they hang on.
+    """The verdicts on a kernel's mutants, and what they depend on.
 
     Attributes
     ----------
     code, judge : str
-        Digests of the kernel's code, and of the cases and the code that judge.
+        Digests of the kernel's code, and of the cases and the code that judge; see `code_of`.
     nvrtc : str
         The compiler's version.
     verdicts : dict of str to str or None
@@ -530,22 +532,46 @@ class Judged:
     verdicts: dict[str, str | None] = dataclasses.field(default_factory=dict)
 
 
+def code_of(source: str) -> str:
+    """Return a module's code without comments, docstrings and layout, the same under any version of Python."""
+
+    def text(node: Any) -> str:
+        if isinstance(node, ast.AST):
+            fields = (f"{name}={text(value)}" for name, value in ast.iter_fields(node) if value not in (None, []))
+            return f"{type(node).__name__}({', '.join(fields)})"
+        return (
+            f"[{', '.join(text(one) for one in node if not _is_text(one))}]" if isinstance(node, list) else repr(node)
+        )
+
+    return text(ast.parse(source))
+
+
+def _is_text(node: Any) -> bool:
+    """Whether a statement is a string alone, such as a docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+@cache
+def _code_of_judges(paths: tuple[Path, ...]) -> str:
+    return "\n".join(code_of(path.read_text(encoding="utf-8")) for path in paths)
+
+
 def blank(kernel: Kernel) -> Judged:
-    """Return what verdicts on a kernel's mutants hang on now, without any."""
+    """Return what verdicts on a kernel's mutants depend on now, without any verdicts."""
     cases = [correctness.cases(instance, on_gpu=False) for instance in instances(kernel)]
-    judges = hashlib.sha256(repr(cases).encode() + b"".join(path.read_bytes() for path in JUDGES)).hexdigest()[:12]
-    return Judged(kernel.digest, judges, ".".join(map(str, nvrtc.getVersion())))
+    judge = hashlib.sha256((repr(cases) + _code_of_judges(tuple(JUDGES))).encode()).hexdigest()[:12]
+    return Judged(kernel.digest, judge, ".".join(map(str, nvrtc.getVersion())))
 
 
 def load() -> dict[str, Judged]:
-    """Return what is recorded, by kernel.
+    """Return the recorded verdicts by the kernel's name, whatever number it had when they were recorded.
 
     Raises
     ------
     ArgumentError
         The file is missing or malformed.
     """
-    return files.load(RECORD, dict[str, Judged])
+    return {find(files.unnumbered(name)).name: of for name, of in files.load(RECORD, dict[str, Judged]).items()}
 
 
 def unexplained(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[str]:
@@ -554,20 +580,24 @@ def unexplained(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[str]
 
 
 def sampled(known: Mapping[str, Judged]) -> list[Mutant]:
-    """Return the few caught mutants that are judged again: one of each rule and kernel, others when code changes."""
+    """Return the caught mutants that the tests judge again, others whenever code changes.
+
+    There is one of each kernel and of each rule, and one in `SHARE` of those that an older judge caught.
+    """
     caught = {
         f"{name}: {key}": _made(name)[key]
         for name, judged in known.items()
         for key, found in judged.verdicts.items()
         if found not in (None, SAME) and key in _made(name)
     }
-    now = [blank(find(name)) for name in known]
-    order = sample(caught, len(caught), "".join(of.code + of.judge for of in now))
+    now = {name: blank(find(name)) for name in known}
+    order = sample(caught, len(caught), "".join(of.code + of.judge for of in now.values()))
+    older = [key for key in order if known[caught[key].kernel.name].judge != now[caught[key].kernel.name].judge]
     first: dict[str, str] = {}
     for key in order:
         for what in (caught[key].kernel.name, caught[key].rule):
             first.setdefault(what, key)
-    return [caught[key] for key in dict.fromkeys(first.values())]
+    return [caught[key] for key in dict.fromkeys((*first.values(), *older[::SHARE]))]
 
 
 @cache

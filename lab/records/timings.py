@@ -164,9 +164,9 @@ class Record(Tabular, Recording[Point]):
 
     def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> Record:
         """Return a record of only these kernels, as they are now, and sizes; None means all."""
-        wanted = None if kernels is None else {files.identity(kernel) for kernel in kernels}
+        wanted = None if kernels is None else {files.identity(kernel): kernel for kernel in kernels}
         points = [
-            point
+            files.named(point, wanted[point.identity]) if wanted else point
             for point in self.points
             if (wanted is None or point.identity in wanted) and (sizes is None or point.size in sizes)
         ]
