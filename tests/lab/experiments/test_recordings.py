@@ -41,10 +41,11 @@ def test_recordings_are_whole_and_of_the_kernels_as_they_are(name):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("point", CHECKSUMS, ids=lambda point: f"{point.kernel}-{point.case}")
-def test_results_are_bit_identical(point):
-    """Of tensor cores too, whose additions are documented by measurement alone; see `simulator.tensor`."""
-    assert checksums.digest(CHECKED[point.identity], checksums.CASES[point.case]) == point.sha256
+@pytest.mark.parametrize("kernel", CHECKED.values(), ids=lambda kernel: f"{kernel.name}-{kernel.types.name}")
+def test_results_are_bit_identical(kernel):
+    """In every case, and on tensor cores too, whose additions are known by measurement alone; see `ptxsim.tensor`."""
+    recorded = {point.case: point.sha256 for point in files.find(CHECKSUMS, kernel, "checksums")}
+    assert recorded == {case: checksums.digest(kernel, of) for case, of in enumerate(checksums.CASES)}
 
 
 @functools.cache
@@ -56,11 +57,15 @@ def simulated(which, M, N, K):
 SMALL = [point for point in COUNTERS if point.M < 1000]
 
 
-@pytest.fixture(params=SMALL, ids=lambda point: f"{point.kernel}-{point.label}-{point.M}-{point.K}")
-def counted(request, share_runs):
-    """Return what was counted, with the point itself as "of", and what the simulator counts, for chapters too."""
-    point = request.param
-    return point.counts | {"of": point}, simulated(point.identity, *point.size)
+@pytest.mark.parametrize("point", SMALL, ids=lambda point: f"{point.kernel}-{point.label}-{point.M}-{point.K}")
+def test_counters_agree(point, share_runs):
+    """All counters of a launch. The simulated run is shared with the chapters."""
+    measured, total = point.counts | {"of": point}, simulated(point.identity, *point.size)
+    global_accesses_agree(measured, total)
+    stores_and_copies_agree(measured, total)
+    multiply_adds_agree(measured, total)
+    shared_stores_agree(measured, total)
+    shared_loads_agree(measured, total)
 
 
 PRODUCTS = {"14": 16**3, "15": 16**3, "16": 16 * 8 * 16, "17": 16 * 8 * 8}
@@ -68,34 +73,34 @@ PRODUCTS = {"14": 16**3, "15": 16**3, "16": 16 * 8 * 16, "17": 16 * 8 * 8}
 
 
 def copies_padded_rows(measured):
-    """Whether the kernel copied rows to tiles asynchronously whose rows are padded by 16 bytes: see chapter 15."""
+    """Whether the kernel copied asynchronously to tiles whose rows are padded by 16 bytes: see chapter 15."""
     return measured["copy_instructions"] and measured["of"].kernel == "15_wmma_warp_tile"
 
 
-@pytest.mark.parametrize("counter", EQUAL)
-def test_counters_agree_exactly(counted, counter):
-    """But of 15's asynchronous copies the hardware fetches half of the sectors twice: chapter 15."""
-    measured, total = counted
-    if counter == "global_load_sectors" and copies_padded_rows(measured):
-        assert total.global_load_sectors < measured[counter] < measured["copy_sectors"] <= 2 * total.global_load_sectors
-    else:
-        assert getattr(total, counter) == measured[counter]
+def global_accesses_agree(measured, total):
+    """Exactly, except that the hardware fetches half of the sectors of 15's asynchronous copies twice: chapter 15."""
+    equal = list(EQUAL)
+    if copies_padded_rows(measured):
+        equal.remove("global_load_sectors")
+        sectors = measured["global_load_sectors"]
+        assert total.global_load_sectors < sectors < measured["copy_sectors"] <= 2 * total.global_load_sectors
+    assert {name: getattr(total, name) for name in equal} == {name: measured[name] for name in equal}
 
 
-def test_as_many_stores_to_shared_memory_and_asynchronous_copies(counted):
-    measured, total = counted
+def stores_and_copies_agree(measured, total):
+    """As many stores to shared memory, and as many asynchronous copies."""
     assert total.shared_store_requests == measured["shared_store_requests"] + measured["copy_instructions"]
     assert total.by_class["copy"] == measured["copy_instructions"]
     nothing = measured["copy_instructions"] - measured["copy_requests"]  # copies past the end of a sum
     assert measured["copy_sectors"] <= total.global_load_sectors + nothing or copies_padded_rows(measured)
 
 
-def test_multiply_adds_agree(counted):
-    """And a multiplication by α per element of C; from 07 on, also of some that hang over the edge of C.
+def multiply_adds_agree(measured, total):
+    """As many multiply-adds, and a multiplication by α for each element of C.
 
-    13 multiplies by α what it reads of B instead. On tensor cores FFMA adds nothing up; in 17, FADD splits and adds.
+    From 07 on, some elements beyond the edge of C are multiplied by α too. 13 multiplies the elements of B that it
+    reads instead. Kernels for tensor cores add nothing up with FFMA, and 17 splits and adds with FADD.
     """
-    measured, total = counted
     of = measured["of"]
     M, N = of.M, of.N
     by_alpha = total.flops - 2 * measured["fma_thread_instructions"]
@@ -119,10 +124,9 @@ def extra_wavefronts(measured, total):
     return measured["shared_store_wavefronts"] - total.shared_store_wavefronts
 
 
-def test_shared_stores_take_the_simulated_wavefronts(counted):
-    """And a few more: lines from L2 are written into the same banks meanwhile (chapter 03), and an asynchronous copy
-    may conflict in L1, where it is read (chapter 11)."""
-    measured, total = counted
+def shared_stores_agree(measured, total):
+    """The simulated wavefronts and a few more: lines from L2 are written into the same banks meanwhile (chapter 03),
+    and an asynchronous copy may conflict in L1, where it is read (chapter 11)."""
     extra = extra_wavefronts(measured, total)
     if measured["copy_instructions"]:
         assert 0 <= extra <= measured["copy_sectors"]
@@ -149,9 +153,8 @@ def merged(which):
     return made < KERNELS[which].build(PTX_ALONE).ptx.count("ld.shared.")
 
 
-def test_shared_loads_agree_unless_the_compiler_merged_them(counted):
+def shared_loads_agree(measured, total):
     """Where ptxas makes one wide load of several, the machine code shows it, and fewer wavefronts are measured."""
-    measured, total = counted
     requests, wavefronts = measured["shared_load_requests"], measured["shared_load_wavefronts"]
     if measured["of"].kernel[:2] in PRODUCTS:  # fragments come by LDSM, which the hardware counts among wavefronts only
         assert requests < total.shared_load_requests or not total.shared_load_requests
