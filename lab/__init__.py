@@ -1,4 +1,4 @@
-"""What makes the book's figures: experiments with their recordings, models, pictures and players."""
+"""The laboratory behind the book's figures: experiments with their recordings, models, pictures and players."""
 
 from sgemm_tutorial import compiler, hardware, tuned
 from sgemm_tutorial.hardware import find_gpu, gpus_table, limits_of, limits_table

@@ -1,8 +1,9 @@
 """Breaks every kernel in every way that a few small rules can, and lets `correctness.suite` find out.
 
-``python -m tools.mutants [--jobs 2] [kernel ...]`` judges the mutants that the recording lacks, or whose
-kernel or judge has changed since, records each in ``book/results/mutants.json`` and prints how many were made and how
-many caught. It may be interrupted, and goes on from there.
+``python -m tools.mutants [--jobs 2] [kernel ...]`` judges the mutants that the recording lacks, or whose kernel or
+judge has changed since. It records each verdict in ``book/results/mutants.json`` and prints how many mutants were made
+and how many were caught. It may be interrupted and started again. The tests accept the verdicts of an older judge, and
+judge a sample of them again.
 
 A mutant is caught if a case of the suite fails, or if it takes more requests to memory and wavefronts than the kernel
 does, or writes more. The latter is no part of `correctness.check`: a kernel that is slow for want of its fast path, or
@@ -102,15 +103,15 @@ class Mutant:
     file : str
         Which of its files is broken: its source or a header.
     rule : str
-        What was done to it.
+        The rule by which it was broken.
     line : int
         Where.
     text : str
-        The line, or what is left of it, afterwards.
+        The line as it is afterwards.
     source : str
         The whole file.
     key : str
-        What the recording and `EQUIVALENT` know it by: nothing that moves when lines are added elsewhere.
+        Its key in the recording and in `EQUIVALENT`, which doesn't depend on the lines elsewhere.
     """
 
     kernel: Kernel
@@ -236,7 +237,7 @@ def _edge(code: str, place: int, step: int, stops: str) -> int:
 
 
 def with_loop_changed(code: str) -> Iterator[list[Edit]]:
-    """Begin a loop one later, end it one turn earlier, or make a stride of its one longer."""
+    """Begin a loop one later, end it one turn earlier, or make one of its strides longer by one."""
     for match in re.finditer(r"\bfor \(", code):
         header = code[match.end() : _edge(code, match.end(), 1, ")")]
         loop = re.fullmatch(r"[^;]*?(\w+) = ([^;]+);([^;]+);([^;]*)", header)
@@ -269,7 +270,7 @@ def with_scalars_swapped(code: str) -> Iterator[list[Edit]]:
 
 
 def with_offsets_narrowed(code: str) -> Iterator[list[Edit]]:
-    """Compute offsets with 32 bits, but for those of a pointer, of which the low ones are looked at."""
+    """Compute offsets with 32 bits. Conversions of a pointer stay, as only its low bits are looked at."""
     places = [match.span() for match in re.finditer(r"\bsize_t\b(?!\(matrix)", code)]
     if places:
         yield [(*place, "unsigned") for place in places]
@@ -303,7 +304,7 @@ def instances(kernel: Kernel) -> list[Kernel]:
 
 
 def require_sound(kernel: Kernel) -> None:
-    """Raise RuntimeError if a kernel fails the suite as it is: then whatever is broken in it would be caught."""
+    """Raise RuntimeError if a kernel fails the suite as it is: every mutant of it would count as caught."""
     cases = correctness.cases(kernel, on_gpu=False)
     result = correctness.SuiteResult(tuple(_counted(kernel, case)[0] for case in cases))
     if not result.passed:
@@ -311,7 +312,7 @@ def require_sound(kernel: Kernel) -> None:
 
 
 def _counted(kernel: Kernel, case: Mapping[str, Any]) -> tuple[correctness.CheckResult, Counts]:
-    """Check a kernel in one case of the suite, without machine code, of which nothing here tells."""
+    """Check a kernel in one case of the suite, without machine code, which makes no difference here."""
     return correctness.counted(kernel, **case, on_gpu=False, architecture=PTX_ALONE)
 
 
@@ -379,7 +380,10 @@ COSTS = {
     ),
     "bytes written": ("global_store_bytes",),
 }
-"""Of what a mutant may not take more, and the counters that tell: lanes that write the same to one place are a race."""
+"""Costs of which a mutant may not have more, and the counters that add up to them.
+
+Bytes written are among them, since lanes that write the same value to one place are a race.
+"""
 
 
 class Same(Exception):  # noqa: N818 - what is found, not an error of ours
@@ -413,12 +417,12 @@ def _sound_code(name: str, parameters: tuple[tuple[str, Any], ...]) -> str:
 
 @lru_cache(maxsize=32)
 def _code(ptx: str) -> str:
-    """Return PTX without what only tells where in the source it comes from."""
+    """Return PTX without the directives that only refer to the source."""
     return re.sub(r"(?m)^\s*(?:\.loc|\.file|//).*\n|\.section[^{]*\{[^}]*\}", "", ptx)
 
 
 def attempt(kernel: Kernel, case: Mapping[str, Any]) -> tuple[str, list[int]]:
-    """Run a kernel in one case of the suite; return what is wrong, if anything, and what it took of memory."""
+    """Run a kernel in one case of the suite; return its fault, if it has one, and its costs."""
     try:
         with patience(PATIENCE):
             result, counts = _counted(kernel, case)
@@ -430,19 +434,19 @@ def attempt(kernel: Kernel, case: Mapping[str, Any]) -> tuple[str, list[int]]:
 
 
 def _taken(counts: Any) -> list[int]:
-    """Return what a run took of memory, by `COSTS`."""
+    """Return the costs of a run, in the order of `COSTS`."""
     return [sum(getattr(counts, name) for name in names) for names in COSTS.values()]
 
 
 @cache
 def cost(sound: Kernel, number: int) -> list[int]:
-    """Return what a case of the suite takes of a sound kernel, by `COSTS`."""
+    """Return the costs of a sound kernel in a case of the suite, in the order of `COSTS`."""
     return _taken(_counted(sound, correctness.cases(sound, on_gpu=False)[number])[1])
 
 
 @cache
 def lines(sound: Kernel, number: int) -> frozenset[int]:
-    """Return the lines of its source that the code for a case of the suite comes from, wherever the matrices begin."""
+    """Return the lines of the source that the code for a case of the suite comes from, whatever the alignment."""
     case = correctness.cases(sound, on_gpu=False)[number]
     kernel = correctness.divided(sound, case.get("setting", ()), case.get("division"))
     chosen = kernel.chosen(operands.imagined(case["M"], case["N"], case["K"], sound.types))
@@ -450,7 +454,7 @@ def lines(sound: Kernel, number: int) -> frozenset[int]:
 
 
 def verdict(broken: Broken, sound: Kernel, line: int, first: str = "") -> str | None:
-    """Say what is wrong with a kernel, `SAME` or None.
+    """Return the fault of a broken kernel, `SAME` if its code is the same, or None if the suite finds no fault.
 
     The case that `first` begins with is tried before the others, and those to whose code the broken line adds something
     before those to which it doesn't.
@@ -494,9 +498,9 @@ def said(case: Mapping[str, Any]) -> str:
 
 
 def judge(mutant: Mutant, folder: Path, first: str = "") -> str | None:
-    """Return the verdict on a mutant, whose files are put into the folder: what is wrong, `SAME`, or None.
+    """Return the verdict on a mutant, whose files are written to the folder: its fault, `SAME`, or None.
 
-    It is judged with each set of template arguments with which it differs from the sound kernel, until one shows it.
+    It is judged with one set of template arguments after the other, until one shows a fault.
     """
     for name, text in (mutant.kernel.files | {mutant.file: mutant.source}).items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -523,7 +527,7 @@ class Judged:
     nvrtc : str
         The compiler's version.
     verdicts : dict of str to str or None
-        What `judge` returned, by the mutants' keys.
+        The verdicts that `judge` returned, by the mutants' keys.
     """
 
     code: str
@@ -606,7 +610,7 @@ def _made(name: str) -> dict[str, Mutant]:
 
 
 def _judged(job: tuple[str, str, str]) -> tuple[str, str, str | None]:
-    """Judge one mutant, wherever: its kernel's name, its key, and what it was caught by last time."""
+    """Judge one mutant in any process, given its kernel's name, its key, and its last verdict."""
     name, key, first = job
     with tempfile.TemporaryDirectory() as folder:
         return name, key, judge(_made(name)[key], Path(folder), first)
@@ -669,7 +673,7 @@ def summary(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[tuple[st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge and record the mutants of some kernels, print what was found, and return how many are unexplained."""
+    """Judge and record the mutants of some kernels, print the verdicts, and return how many are unexplained."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("kernels", nargs="*", type=find, help="all if left out")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")

@@ -1,1 +1,1 @@
-"""What single chapters compute, tabulate or assert, in functions with names: a module a chapter that needs one."""
+"""Computations, tables and assertions of single chapters, one module for each chapter that needs one."""

@@ -1,1 +1,1 @@
-"""The experiments behind the book's figures: one module each measures, records and reads its recording."""
+"""The experiments behind the book's figures: each module measures, and reads what was recorded."""

@@ -1,1 +1,1 @@
-"""Measuring on a GPU: plans and how they are followed, benchmarks, Nsight Compute, sweeps over settings."""
+"""Measuring on a GPU: plans and the driver that follows them, benchmarks, Nsight Compute, sweeps over settings."""

@@ -1,4 +1,4 @@
-"""What the compiler has made of the book's kernels once, so that it need not be asked again; see `tools.compiled`."""
+"""Reads what the compiler made of the book's kernels, so that they need not be compiled again; see `tools.compiled`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORD = RESULTS / "compiled.json"
 
 @cache
 def known() -> dict[str, Compiled]:
-    """Return what is recorded, by digest; of a kernel with two names, under the first, by which most is known."""
+    """Return the recorded results by digest. For a kernel with two names, the first one counts: it has more results."""
     if not RECORD.exists():
         return {}
     recorded = msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled])

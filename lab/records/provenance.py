@@ -1,4 +1,4 @@
-"""What identifies a measurement: the GPU, the versions of all that took part, and the date."""
+"""The provenance of a measurement: the GPU, the versions of all software that took part, and the date."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DRIVER = Path("/proc/driver/nvidia/version")
 
 
 class Provenance(TypedDict):
-    """What identifies a measurement on a GPU."""
+    """The machine, the software and the date of a measurement on a GPU."""
 
     numpy: str
     python: str
@@ -50,7 +50,7 @@ def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def provenance() -> Provenance:
-    """Return what identifies a measurement: the GPU, the versions of all that takes part, and the date.
+    """Return the provenance of a measurement made now: the GPU, the versions of all software, and the date.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def _dotted(version: int) -> str:
 
 @lru_cache(maxsize=1)
 def _driver() -> str:
-    """Return the driver's version, which CUDA does not tell: from the kernel module, or else nvidia-smi."""
+    """Return the driver's version from the kernel module, or else from nvidia-smi. CUDA does not tell it."""
     command = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     try:
         text = DRIVER.read_text(encoding="utf-8")
@@ -100,6 +100,6 @@ def _driver() -> str:
         try:
             text = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
         except (OSError, subprocess.SubprocessError):
-            return "unknown"  # and not a version that an error speaks of
+            return "unknown"  # an error message may speak of another version
     match = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
     return match[1] if match else "unknown"
