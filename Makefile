@@ -79,7 +79,7 @@ test-gpu: $(STAMP)
 	$(BIN)/pytest tests/gpu -ra -q
 
 record: $(STAMP)
-	$(BIN)/python -m lab.measure $(ARGS)
+	$(BIN)/python -m lab.experiments $(ARGS)
 	$(BIN)/python -m tools.readme
 
 clean:

@@ -1,4 +1,4 @@
-"""What makes the book's figures: experiments with their recordings, models, pictures and players."""
+"""The laboratory behind the book's figures: experiments with their recordings, models, pictures and players."""
 
 from ptxsim.counting import wavefronts
 from sgemm_tutorial import compiler, tuned
@@ -7,59 +7,125 @@ from sgemm_tutorial.hardware import limits_of
 from . import boards, chapters, compiled, draw, several, variants
 from .accesses import owners, request
 from .boards import find_gpu, gpus_table, limits_table
+from .experiments import (
+    accuracy,
+    anatomy,
+    banks,
+    ceilings,
+    counters,
+    launch_cost,
+    profiles,
+    split_errors,
+    sustained,
+    tune,
+    two_gpus,
+)
+from .experiments.accuracy import error
+from .experiments.ceilings import card
+from .experiments.launch_cost import launches_or_recording
+from .experiments.scoreboard import scoreboard
 from .launching import launch
-from .measure.here import bench_or_recording
+from .measure import sweep
+from .measure.bench import bench_or_recording
 from .model import predictions, roofline, waves
+from .model.ceilings import ARITHMETIC, DRAM, MMA_FP16, MMA_TF32, READ
 from .model.occupancy import occupancy
-from .model.resources import kernel_occupancy, resources, resources_table
-from .model.sass import hot_loop, sass, sass_mix, sass_table
+from .model.resources import kernel_occupancy, obstacle, resources, resources_table
+from .model.sass import hot_loop, operands, read_anew, sass, sass_class, sass_mix, sass_table
+from .model.waves import tile_share, wave_share
 from .paths import RESULTS
-from .records import ceilings, counters, profiles, published
-from .records.ceilings import card
-from .records.scoreboard import scoreboard
+from .records import cards, checks, files, published, shapes
 from .records.timings import climb, recorded
 from .source import diff, show
-from .variants import find_variant
+from .variants import (
+    EVERY,
+    FOUR_BY_FOUR,
+    FRAGMENTS,
+    HOPPER,
+    HOPPER_STEPS,
+    IN_BF16,
+    PADDED_TILES,
+    STEP_IN_FP64,
+    STEPS,
+    STEPS_NOT_COUNTED,
+    find_variant,
+)
 
 compiler.known = compiled.known
 tuned.TABLES.extend(sorted(RESULTS.glob("*/tune.json")))
 
 __all__ = [
+    "ARITHMETIC",
+    "DRAM",
+    "EVERY",
+    "FOUR_BY_FOUR",
+    "FRAGMENTS",
+    "HOPPER",
+    "HOPPER_STEPS",
+    "IN_BF16",
+    "MMA_FP16",
+    "MMA_TF32",
+    "PADDED_TILES",
+    "READ",
     "RESULTS",
+    "STEPS",
+    "STEPS_NOT_COUNTED",
+    "STEP_IN_FP64",
+    "accuracy",
+    "anatomy",
+    "banks",
     "bench_or_recording",
     "boards",
     "card",
+    "cards",
     "ceilings",
     "chapters",
+    "checks",
     "climb",
     "counters",
     "diff",
     "draw",
+    "error",
+    "files",
     "find_gpu",
     "find_variant",
     "gpus_table",
     "hot_loop",
     "kernel_occupancy",
     "launch",
+    "launch_cost",
+    "launches_or_recording",
     "limits_of",
     "limits_table",
+    "obstacle",
     "occupancy",
+    "operands",
     "owners",
     "predictions",
     "profiles",
     "published",
+    "read_anew",
     "recorded",
     "request",
     "resources",
     "resources_table",
     "roofline",
     "sass",
+    "sass_class",
     "sass_mix",
     "sass_table",
     "scoreboard",
     "several",
+    "shapes",
     "show",
+    "split_errors",
+    "sustained",
+    "sweep",
+    "tile_share",
+    "tune",
+    "two_gpus",
     "variants",
+    "wave_share",
     "wavefronts",
     "waves",
 ]

@@ -27,13 +27,13 @@ from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table
 
 from . import draw, source
+from .experiments import tune as tunings
+from .experiments.tune import tune
 from .measure import sweep
 from .measure.bench import BenchError, bench
-from .measure.tune import tune
 from .model.resources import kernel_occupancy, resources, resources_table
 from .model.sass import sass_mix, sass_table
 from .records import timings
-from .records import tune as tunings
 from .records.compare import compare
 from .records.sizes import parse_sizes
 from .records.timings import Record, no_gpu, recorded

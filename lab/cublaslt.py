@@ -1,4 +1,4 @@
-"""What cuBLASLt's own search offers for a product in true FP32: every algorithm that its heuristic finds.
+"""The algorithms that cuBLASLt's own search offers for a product in true FP32: all that its heuristic finds.
 
 cuBLAS's SGEMM runs what a heuristic thinks best. cuBLASLt lets one ask for more of the heuristic's list, and time them:
 that is the strongest opponent within the library. CuPy does not bind it, so its functions are called through ctypes;

@@ -1,4 +1,4 @@
-"""Where the recordings are: in the checkout, or within the package where a wheel has put them."""
+"""The folder of the recordings: in the checkout, or within the package if it was installed from a wheel."""
 
 from __future__ import annotations
 

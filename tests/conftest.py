@@ -19,7 +19,7 @@ from . import heap, shared_runs
 
 LONGEST = (
     "tests/book/test_book.py",
-    "tests/lab/records/test_recordings.py",
+    "tests/lab/experiments/test_recordings.py",
     "tests/tools/test_mutants.py",
     "tests/lab/test_skeletons.py",
     "tests/kernels/test_tf32x3_hopper.py",
@@ -40,9 +40,8 @@ LONGEST = (
     "tests/kernels/test_bf16.py",
     "tests/lab/draw/test_pipeline.py",
     "tests/lab/model/test_roofline.py",
-    "tests/lab/measure/test_fuzz.py",
+    "tests/lab/experiments/test_fuzz.py",
     "tests/test_installing.py",
-    "tests/tools/test_cost.py",
     "tests/tools/test_live.py",
     "tests/tools/test_compiled.py",
     "tests/book/test_cards.py",

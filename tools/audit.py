@@ -2,7 +2,7 @@
 
 ``python -m tools.audit`` builds the book, looks at all of its pages with a Chromium, prints what is
 found, and records in ``book/results/audited.json`` the pages that are clean, each with a digest of all that axe's
-verdict hangs on. The suite looks at the pages that are not recorded as they are now, and at a few of the others.
+verdict depends on. The suite looks at the pages that are not recorded as they are now, and at a few of the others.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def built(folder: Path) -> Path:
 
 
 def digests(book: Path) -> dict[str, str]:
-    """Return a digest for each of the book's pages: of it, of all that pages load, and of how axe is made to look."""
+    """Return a digest for each of the book's pages: of the page, of all that pages load, and of how axe is run."""
     loaded = hashlib.sha256(browsers.PRELUDE.encode() + AUDIT.encode() + AXE.read_bytes())
     for path in sorted(path for folder in ("_static", "_images") for path in (book / folder).rglob("*")):
         if path.is_file():
@@ -119,14 +119,14 @@ def due(now: Mapping[str, str]) -> list[str]:
 
 
 def audited(book: Path, names: Sequence[str]) -> dict[str, list[str]]:
-    """Return what axe finds wrong on each of these pages, light and dark, wide and on a phone."""
+    """Return axe's findings on each of these pages, light and dark, wide and on a phone."""
     found = browsers.reported("chromium", AUDIT, book, names, {"/axe.js": AXE.read_bytes()})
     assert found.keys() == set(names)
     return found
 
 
 def main() -> int:
-    """Look at all pages, record the clean ones, print what is wrong with others, and return how many those are."""
+    """Look at all pages, record the clean ones, print the findings on the others, and return how many those are."""
     with tempfile.TemporaryDirectory() as folder:
         book = built(Path(folder))
         now = digests(book)

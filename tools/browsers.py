@@ -1,4 +1,4 @@
-"""Opens pages of the built book in a browser without a network, and takes what a script there finds of them."""
+"""Opens pages of the built book in a browser without a network, and returns the report of a script there."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ user_pref("network.proxy.ssl", "127.0.0.1"); user_pref("network.proxy.ssl_port",
 user_pref("datareporting.policy.dataSubmissionEnabled", false);
 user_pref("browser.shell.checkDefaultBrowser", false);
 user_pref("browser.startup.homepage_override.mstone", "ignore");
-"""  # whatever is not on this machine is asked of a proxy that is not there
+"""  # requests to other machines go to a proxy that is not there
 
 PRELUDE = """<!doctype html><meta charset="utf-8"><title>what is shown</title>
 <script>
@@ -66,7 +66,7 @@ async function report(look, atOnce) {
   await fetch("/report", {method: "POST", body});
 }
 """
-"""What scripts begin with; each ends by calling `report` when the window has loaded."""
+"""The beginning of every script. A script ends by calling `report` when the window has loaded."""
 
 
 def installed(browser: str) -> str | None:

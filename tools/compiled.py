@@ -1,8 +1,8 @@
-"""Records what the compiler makes of the book's kernels, so that nobody has to compile them to know.
+"""Records the compiler's results for the book's kernels, so that readers need not compile them.
 
-``python -m tools.compiled`` compiles what ``book/results/compiled.json`` lacks, or what has changed
-since, and writes it there. It may be interrupted, and goes on from there. `resources` reads what is recorded; the suite
-compiles what is not, and a sample of the rest again.
+``python -m tools.compiled`` compiles the kernels that ``book/results/compiled.json`` lacks, or that have changed since,
+and writes the results there. It may be interrupted and started again. `resources` reads the recording. The suite
+compiles the kernels that it lacks, and a sample of the others again.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from .sampling import sample
 ARCHITECTURES = tuple(LIMITS)[1:]  # NVRTC knows none before sm_75
 SAMPLE = 5
 LIMIT = 60
-"""So many kernels, or architectures of one, may lack a record before the suite asks for it."""
+"""The number of kernels and architectures that may lack a record before the suite asks for one."""
 
 
 @dataclass(frozen=True)
 class Loop:
-    """What a kernel's hot loop consists of.
+    """A kernel's hot loop.
 
     Attributes
     ----------
     opcodes : dict of str to int
-        How often each is in it, without modifiers.
+        The number of each opcode, without modifiers.
     files : list of str
-        What its instructions are written in.
+        The source files of its instructions.
     multiplied : dict of str to list of int
-        The lines of each file that its multiply-adds come from.
+        For each file, the lines that its multiply-adds come from.
     """
 
     opcodes: dict[str, int]
@@ -56,17 +56,16 @@ class Loop:
 
 @dataclass(frozen=True)
 class Compiled(records.Compiled):
-    """With its hot loop, where that is looked at."""
+    """The compiler's results, with the hot loop for kernels whose loop is looked at."""
 
     loop: Loop | None = None
 
 
 def plan() -> list[tuple[Kernel, str]]:
-    """Return what is recorded: kernels, and an architecture for each.
+    """Return the items of the recording: kernels, each with an architecture.
 
-    All that is in the catalogue, the steps of 13 and 12 with any of its settings are compiled for every architecture
-    that they can be for; other variants, and what `check` launches, for the one that is compiled for unless something
-    else is asked.
+    The kernels of the catalogue, the steps of 13, and 12 with each of its settings are compiled for every architecture
+    that can run them. Other variants, and the kernels that `check` launches, are compiled for the default one.
     """
     everywhere = (*CATALOGUE, *variants.STEPS, variants.STEP_IN_FP64)
     items = [(kernel, architecture) for kernel in everywhere for architecture in ARCHITECTURES]
@@ -76,7 +75,7 @@ def plan() -> list[tuple[Kernel, str]]:
 
 
 def settled(architecture: str) -> Iterator[Kernel]:
-    """Yield 12 with each of its settings, as it is for rows that lie in fours of words, and for others."""
+    """Yield 12 with each of its settings, for rows whose words lie in groups of four, and for others."""
     for setting in autotuned.SETTINGS:
         kernel = find("12").variant(**autotuned.named(setting))
         for side in (8, 7):
@@ -85,7 +84,7 @@ def settled(architecture: str) -> Iterator[Kernel]:
 
 
 def checked() -> Iterator[Kernel]:
-    """Yield what is launched where `check` goes through its cases, also with the small tiles that mutants have."""
+    """Yield the kernels that `check` launches in its cases, also with the small tiles of mutants."""
     for kernel in dict.fromkeys(kernel for rung in CATALOGUE for kernel in (rung, *mutants.instances(rung))):
         for arguments in correctness.cases(kernel, on_gpu=False):
             case = correctness.Case(**arguments)
@@ -103,12 +102,12 @@ def _possible(kernel: Kernel, architecture: str) -> bool:
 
 
 def name_of(kernel: Kernel, architecture: str) -> str:
-    """Return what the recording knows a kernel on an architecture by."""
+    """Return the recording's name for a kernel on an architecture."""
     return ", ".join(filter(None, (kernel.name, kernel.expression, kernel.label, architecture)))
 
 
 def compiled(kernel: Kernel, architecture: str) -> Compiled:
-    """Compile a kernel and return what the recording is to say of it."""
+    """Compile a kernel and return its entry in the recording."""
     looked_at = kernel in CATALOGUE or kernel in variants.HOPPER_STEPS
     compared = architecture == compiler.ARCHITECTURE and kernel in (*variants.EVERY, *variants.UNTIMED)
     return Compiled(
@@ -131,30 +130,30 @@ def _loop(kernel: Kernel, architecture: str) -> Loop:
 
 
 def loop(kernel: Kernel, architecture: str = compiler.ARCHITECTURE) -> Loop:
-    """Return what a kernel's hot loop consists of, as it is recorded or, if it is not, compiled now."""
+    """Return a kernel's hot loop from the recording, or compiled now if it is not recorded."""
     found = _known(load(), kernel, architecture)
     return found.loop if found and found.loop else _loop(kernel, architecture)
 
 
 def load() -> dict[str, Compiled]:
-    """Return what is recorded, by `name_of`."""
+    """Return the recorded entries, by `name_of`."""
     return files.load(records.RECORD, dict[str, Compiled]) if records.RECORD.exists() else {}
 
 
 def _known(recorded: Mapping[str, Compiled], kernel: Kernel, architecture: str) -> Compiled | None:
-    """Return what is recorded of a kernel, unless it is of other code or from another compiler."""
+    """Return a kernel's entry, unless it is of other code or from another compiler."""
     found = recorded.get(name_of(kernel, architecture))
     return found if found and found.digest == compiler.digest(kernel.instance, architecture) else None
 
 
 def missing() -> list[tuple[Kernel, str]]:
-    """Return what of the plan has no record, or one of other code or from another compiler."""
+    """Return the items of the plan without an entry of the present code and compiler."""
     recorded = load()
     return [item for item in plan() if not _known(recorded, *item)]
 
 
 def sampled() -> list[tuple[Kernel, str]]:
-    """Return the few of what is recorded that are compiled again, others whenever the recording changes."""
+    """Return the few items that the tests compile again, others whenever the recording changes."""
     known = load()
     items = {name_of(*item): item for item in plan()}
     seed = hashlib.sha256("".join(of.digest for of in known.values()).encode()).hexdigest()
@@ -162,8 +161,8 @@ def sampled() -> list[tuple[Kernel, str]]:
 
 
 def main() -> None:
-    """Record what is missing, and drop what is in the plan no more."""
-    known, names = dict(load()), [name_of(*item) for item in plan()]  # a copy: what is read is kept
+    """Record the missing items, and drop those that are no longer in the plan."""
+    known, names = dict(load()), [name_of(*item) for item in plan()]  # a copy, as `load` keeps what it has read
     try:
         for item in bar(missing(), unit="kernel"):
             known[name_of(*item)] = compiled(*item)

@@ -89,12 +89,12 @@ def executed(
 
 
 def _erased(output: nbformat.NotebookNode) -> bool:
-    """Whether this is what a bar leaves behind when it has blanked itself out."""
+    """Whether a progress bar has left this behind when it blanked itself out."""
     return output.output_type == "stream" and output.name == "stderr" and not output.text.strip()
 
 
 def write(notebook: nbformat.NotebookNode, path: Path) -> None:
-    """Replace the file in one step: whoever reads it sees the old notebook or the new one, never half of one."""
+    """Replace the file in one step: a reader sees the old notebook or the new one, never half of one."""
     partial = path.with_suffix(".ipynb.partial")
     try:
         nbformat.write(notebook, partial)

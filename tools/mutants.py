@@ -1,18 +1,21 @@
 """Breaks every kernel in every way that a few small rules can, and lets `correctness.suite` find out.
 
-``python -m tools.mutants [--jobs 2] [kernel ...]`` judges the mutants that the recording lacks, or whose
-kernel or judge has changed since, records each in ``book/results/mutants.json`` and prints how many were made and how
-many caught. It may be interrupted, and goes on from there.
+``python -m tools.mutants [--jobs 2] [kernel ...]`` judges the mutants that the recording lacks, or whose kernel or
+judge has changed since. It records each verdict in ``book/results/mutants.json`` and prints how many mutants were made
+and how many were caught. It may be interrupted and started again. The tests accept the verdicts of an older judge, and
+judge a sample of them again.
 
 A mutant is caught if a case of the suite fails, or if it takes more requests to memory and wavefronts than the kernel
 does, or writes more. The latter is no part of `correctness.check`: a kernel that is slow for want of its fast path, or
-because of bank conflicts, is right all the same, and a reader's own has nothing to be held against. What the compiler
-makes the same PTX of is no mutant. One that survives is a hole in the suite, or `equivalent` argues why it is none.
+because of bank conflicts, is right all the same, and a reader's own kernel has nothing to be compared with. Code with
+the same PTX is no mutant. A mutant that survives is a hole in the suite, unless the file beside the kernel says why it
+does nothing wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import hashlib
 import multiprocessing
@@ -31,6 +34,7 @@ from typing import Any
 from cupy.cuda import nvrtc
 
 import ptxsim
+from lab.beside import beside, names
 from lab.paths import RESULTS
 from lab.records import files
 from ptxsim import cache as disk
@@ -44,7 +48,6 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import SIMULATOR, Launch, Place
 from sgemm_tutorial.table import Table
 
-from .equivalent import EQUIVALENT
 from .sampling import sample
 
 RECORD = RESULTS / "mutants.json"
@@ -82,7 +85,10 @@ one set of them for each path that the arguments select."""
 
 PATIENCE = 5  # seconds of computing that a case may take before a loop counts as endless; it takes a tenth of one
 SAME = "compiles to the same PTX"
-LIMIT = 300  # mutants that the tests judge anew by themselves
+EQUIVALENT = {(name, key): of.why for name in names() for of in beside(name).equivalent for key in of.mutants}
+"""Why a mutant that survives does nothing wrong, by the kernel's name and the mutant's key."""
+LIMIT = 300  # mutants of changed kernels that the tests judge by themselves
+SHARE = 40  # of so many verdicts of an older judge, the tests judge one again
 SAVE = 10  # seconds between two savings of the recording
 
 
@@ -97,15 +103,15 @@ class Mutant:
     file : str
         Which of its files is broken: its source or a header.
     rule : str
-        What was done to it.
+        The rule by which it was broken.
     line : int
         Where.
     text : str
-        The line, or what is left of it, afterwards.
+        The line as it is afterwards.
     source : str
         The whole file.
     key : str
-        What the recording and `EQUIVALENT` know it by: nothing that moves when lines are added elsewhere.
+        Its key in the recording and in `EQUIVALENT`, which doesn't depend on the lines elsewhere.
     """
 
     kernel: Kernel
@@ -231,7 +237,7 @@ def _edge(code: str, place: int, step: int, stops: str) -> int:
 
 
 def with_loop_changed(code: str) -> Iterator[list[Edit]]:
-    """Begin a loop one later, end it one turn earlier, or make a stride of its one longer."""
+    """Begin a loop one later, end it one turn earlier, or make one of its strides longer by one."""
     for match in re.finditer(r"\bfor \(", code):
         header = code[match.end() : _edge(code, match.end(), 1, ")")]
         loop = re.fullmatch(r"[^;]*?(\w+) = ([^;]+);([^;]+);([^;]*)", header)
@@ -264,7 +270,7 @@ def with_scalars_swapped(code: str) -> Iterator[list[Edit]]:
 
 
 def with_offsets_narrowed(code: str) -> Iterator[list[Edit]]:
-    """Compute offsets with 32 bits, but for those of a pointer, of which the low ones are looked at."""
+    """Compute offsets with 32 bits. Conversions of a pointer stay, as only its low bits are looked at."""
     places = [match.span() for match in re.finditer(r"\bsize_t\b(?!\(matrix)", code)]
     if places:
         yield [(*place, "unsigned") for place in places]
@@ -298,7 +304,7 @@ def instances(kernel: Kernel) -> list[Kernel]:
 
 
 def require_sound(kernel: Kernel) -> None:
-    """Raise RuntimeError if a kernel fails the suite as it is: then whatever is broken in it would be caught."""
+    """Raise RuntimeError if a kernel fails the suite as it is: every mutant of it would count as caught."""
     cases = correctness.cases(kernel, on_gpu=False)
     result = correctness.SuiteResult(tuple(_counted(kernel, case)[0] for case in cases))
     if not result.passed:
@@ -306,7 +312,7 @@ def require_sound(kernel: Kernel) -> None:
 
 
 def _counted(kernel: Kernel, case: Mapping[str, Any]) -> tuple[correctness.CheckResult, Counts]:
-    """Check a kernel in one case of the suite, without machine code, of which nothing here tells."""
+    """Check a kernel in one case of the suite, without machine code, which makes no difference here."""
     return correctness.judged(kernel, correctness.Case(**case), on_gpu=False, architecture=PTX_ALONE)
 
 
@@ -374,7 +380,10 @@ COSTS = {
     ),
     "bytes written": ("global_store_bytes",),
 }
-"""Of what a mutant may not take more, and the counters that tell: lanes that write the same to one place are a race."""
+"""Costs of which a mutant may not have more, and the counters that add up to them.
+
+Bytes written are among them, since lanes that write the same value to one place are a race.
+"""
 
 
 class Same(Exception):  # noqa: N818 - what is found, not an error of ours
@@ -403,12 +412,12 @@ def _sound_code(name: str, parameters: tuple[tuple[str, Any], ...]) -> str:
 
 @lru_cache(maxsize=32)
 def _code(ptx: str) -> str:
-    """Return PTX without what only tells where in the source it comes from."""
+    """Return PTX without the directives that only refer to the source."""
     return re.sub(r"(?m)^\s*(?:\.loc|\.file|//).*\n|\.section[^{]*\{[^}]*\}", "", ptx)
 
 
 def attempt(kernel: Kernel, case: Mapping[str, Any]) -> tuple[str, list[int]]:
-    """Run a kernel in one case of the suite; return what is wrong, if anything, and what it took of memory."""
+    """Run a kernel in one case of the suite; return its fault, if it has one, and its costs."""
     try:
         with patience(PATIENCE):
             result, counts = _counted(kernel, case)
@@ -420,26 +429,26 @@ def attempt(kernel: Kernel, case: Mapping[str, Any]) -> tuple[str, list[int]]:
 
 
 def _taken(counts: Any) -> list[int]:
-    """Return what a run took of memory, by `COSTS`."""
+    """Return the costs of a run, in the order of `COSTS`."""
     return [sum(getattr(counts, name) for name in names) for names in COSTS.values()]
 
 
 @cache
 def cost(sound: Kernel, number: int) -> list[int]:
-    """Return what a case of the suite takes of a sound kernel, by `COSTS`."""
+    """Return the costs of a sound kernel in a case of the suite, in the order of `COSTS`."""
     return _taken(_counted(sound, correctness.cases(sound, on_gpu=False)[number])[1])
 
 
 @cache
 def lines(sound: Kernel, number: int) -> frozenset[int]:
-    """Return the lines of its source that the code for a case of the suite comes from, wherever the matrices begin."""
+    """Return the lines of the source that the code for a case of the suite comes from, whatever the alignment."""
     case = correctness.Case(**correctness.cases(sound, on_gpu=False)[number])
     chosen = case.applied_to(sound).resolve(operands.imagined(case.M, case.N, case.K, sound.types)).kernel
     return frozenset(int(line) for line in re.findall(r"(?m)^\s*\.loc\s+1 (\d+)", chosen.build(PTX_ALONE).ptx))
 
 
 def verdict(broken: Broken, sound: Kernel, line: int, first: str = "") -> str | None:
-    """Say what is wrong with a kernel, `SAME` or None.
+    """Return the fault of a broken kernel, `SAME` if its code is the same, or None if the suite finds no fault.
 
     The case that `first` begins with is tried before the others, and those to whose code the broken line adds something
     before those to which it doesn't.
@@ -483,9 +492,9 @@ def said(case: Mapping[str, Any]) -> str:
 
 
 def judge(mutant: Mutant, folder: Path, first: str = "") -> str | None:
-    """Return the verdict on a mutant, whose files are put into the folder: what is wrong, `SAME`, or None.
+    """Return the verdict on a mutant, whose files are written to the folder: its fault, `SAME`, or None.
 
-    It is judged with each set of template arguments with which it differs from the sound kernel, until one shows it.
+    It is judged with one set of template arguments after the other, until one shows a fault.
     """
     for name, text in (mutant.kernel.files | {mutant.file: mutant.source}).items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -503,16 +512,16 @@ def judge(mutant: Mutant, folder: Path, first: str = "") -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """The verdicts on a kernel's mutants, and what they hang on.
+    """The verdicts on a kernel's mutants, and what they depend on.
 
     Attributes
     ----------
     code, judge : str
-        Digests of the kernel's code, and of the cases and the code that judge.
+        Digests of the kernel's code, and of the cases and the code that judge; see `code_of`.
     nvrtc : str
         The compiler's version.
     verdicts : dict of str to str or None
-        What `judge` returned, by the mutants' keys.
+        The verdicts that `judge` returned, by the mutants' keys.
     """
 
     code: str
@@ -521,22 +530,46 @@ class Judged:
     verdicts: dict[str, str | None] = dataclasses.field(default_factory=dict)
 
 
+def code_of(source: str) -> str:
+    """Return a module's code without comments, docstrings and layout, the same under any version of Python."""
+
+    def text(node: Any) -> str:
+        if isinstance(node, ast.AST):
+            fields = (f"{name}={text(value)}" for name, value in ast.iter_fields(node) if value not in (None, []))
+            return f"{type(node).__name__}({', '.join(fields)})"
+        return (
+            f"[{', '.join(text(one) for one in node if not _is_text(one))}]" if isinstance(node, list) else repr(node)
+        )
+
+    return text(ast.parse(source))
+
+
+def _is_text(node: Any) -> bool:
+    """Whether a statement is a string alone, such as a docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+@cache
+def _code_of_judges(paths: tuple[Path, ...]) -> str:
+    return "\n".join(code_of(path.read_text(encoding="utf-8")) for path in paths)
+
+
 def blank(kernel: Kernel) -> Judged:
-    """Return what verdicts on a kernel's mutants hang on now, without any."""
+    """Return what verdicts on a kernel's mutants depend on now, without any verdicts."""
     cases = [correctness.cases(instance, on_gpu=False) for instance in instances(kernel)]
-    judges = hashlib.sha256(repr(cases).encode() + b"".join(path.read_bytes() for path in JUDGES)).hexdigest()[:12]
-    return Judged(kernel.digest, judges, ".".join(map(str, nvrtc.getVersion())))
+    judge = hashlib.sha256((repr(cases) + _code_of_judges(tuple(JUDGES))).encode()).hexdigest()[:12]
+    return Judged(kernel.digest, judge, ".".join(map(str, nvrtc.getVersion())))
 
 
 def load() -> dict[str, Judged]:
-    """Return what is recorded, by kernel.
+    """Return the recorded verdicts by the kernel's name, whatever number it had when they were recorded.
 
     Raises
     ------
     ArgumentError
         The file is missing or malformed.
     """
-    return files.load(RECORD, dict[str, Judged])
+    return {find(files.unnumbered(name)).name: of for name, of in files.load(RECORD, dict[str, Judged]).items()}
 
 
 def unexplained(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[str]:
@@ -545,20 +578,24 @@ def unexplained(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[str]
 
 
 def sampled(known: Mapping[str, Judged]) -> list[Mutant]:
-    """Return the few caught mutants that are judged again: one of each rule and kernel, others when code changes."""
+    """Return the caught mutants that the tests judge again, others whenever code changes.
+
+    There is one of each kernel and of each rule, and one in `SHARE` of those that an older judge caught.
+    """
     caught = {
         f"{name}: {key}": _made(name)[key]
         for name, judged in known.items()
         for key, found in judged.verdicts.items()
         if found not in (None, SAME) and key in _made(name)
     }
-    now = [blank(find(name)) for name in known]
-    order = sample(caught, len(caught), "".join(of.code + of.judge for of in now))
+    now = {name: blank(find(name)) for name in known}
+    order = sample(caught, len(caught), "".join(of.code + of.judge for of in now.values()))
+    older = [key for key in order if known[caught[key].kernel.name].judge != now[caught[key].kernel.name].judge]
     first: dict[str, str] = {}
     for key in order:
         for what in (caught[key].kernel.name, caught[key].rule):
             first.setdefault(what, key)
-    return [caught[key] for key in dict.fromkeys(first.values())]
+    return [caught[key] for key in dict.fromkeys((*first.values(), *older[::SHARE]))]
 
 
 @cache
@@ -567,7 +604,7 @@ def _made(name: str) -> dict[str, Mutant]:
 
 
 def _judged(job: tuple[str, str, str]) -> tuple[str, str, str | None]:
-    """Judge one mutant, wherever: its kernel's name, its key, and what it was caught by last time."""
+    """Judge one mutant in any process, given its kernel's name, its key, and its last verdict."""
     name, key, first = job
     with tempfile.TemporaryDirectory() as folder:
         return name, key, judge(_made(name)[key], Path(folder), first)
@@ -630,7 +667,7 @@ def summary(kernel: Kernel, verdicts: Mapping[str, str | None]) -> list[tuple[st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge and record the mutants of some kernels, print what was found, and return how many are unexplained."""
+    """Judge and record the mutants of some kernels, print the verdicts, and return how many are unexplained."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("kernels", nargs="*", type=find, help="all if left out")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")

@@ -1,4 +1,4 @@
-"""A Sphinx extension: what the book's pages need beyond what the theme gives them.
+"""A Sphinx extension for the book's pages, for everything that the theme lacks.
 
 Links: where the repository's address is known, ``make book REPOSITORY=https://github.com/…`` gives each page "view
 source" and "edit this page", and each notebook "open in Colab". Without it, the book names no address.
@@ -24,7 +24,7 @@ ROLES = (
     ('<div role="list" class="citation-list">', '<div class="citation-list">'),  # its parts are no items of a list
     (' role="doc-biblioentry"', ""),
 )
-"""What stands in pages, and what is to stand there; nothing that is to stand there has what it replaces in it."""
+"""Texts in the built pages, and their replacements. No replacement contains a text that is replaced."""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def links(app: Sphinx, config: Config) -> None:
-    """Turn on what the theme can make of the address in the environment's REPOSITORY, if there is one."""
+    """Turn on the theme's links to the repository, if the environment's REPOSITORY has its address."""
     if address := os.environ.get("REPOSITORY"):
         config.html_theme_options |= {
             "repository_url": address.rstrip("/"),

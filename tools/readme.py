@@ -1,4 +1,4 @@
-"""Writes what the README shows of the recorded ladder, picture and table: ``python -m tools.readme``."""
+"""Writes the README's picture and table of the recorded ladder: ``python -m tools.readme``."""
 
 from __future__ import annotations
 

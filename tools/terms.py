@@ -56,7 +56,7 @@ def linked(cells: Sequence[str], known: dict[str, str]) -> list[str]:
 
 
 def _linked(text: str, known: dict[str, str], done: set[str]) -> Iterator[str]:
-    """Yield the pieces of one text, some of them linked; what is done from here on is added to `done`."""
+    """Yield the pieces of one text, some of them linked. The terms linked here are added to `done`."""
     spellings = sorted(known, key=len, reverse=True)
     lower = [word for word in spellings if word.islower()]
     first = "|".join(re.escape(word[0].upper() + word[1:]) for word in lower)
@@ -83,11 +83,11 @@ def _linked(text: str, known: dict[str, str], done: set[str]) -> Iterator[str]:
 
 
 Correction = tuple[nbformat.NotebookNode, str]
-"""A cell, and what its text should be."""
+"""A cell, and the text that it should have."""
 
 
 def pages(paths: Sequence[Path]) -> Iterator[tuple[Path, nbformat.NotebookNode, list[Correction]]]:
-    """Yield each notebook with what is to be corrected in its Markdown."""
+    """Yield each notebook with the corrections of its Markdown."""
     known = terms(GLOSSARY.read_text(encoding="utf-8"))
     for path in paths:
         notebook = nbformat.read(path, as_version=nbformat.NO_CONVERT)

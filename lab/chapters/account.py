@@ -7,8 +7,8 @@ from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..records import counters, profiles
-from ..records.ceilings import card
+from ..experiments import counters, profiles
+from ..experiments.ceilings import card
 from ..records.timings import recorded
 
 SIZE = profiles.SIZE

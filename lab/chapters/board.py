@@ -6,9 +6,9 @@ from sgemm_tutorial.catalogue import LADDER, find
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table, shown
 
-from ..records import profiles
-from ..records.ceilings import card
-from ..records.scoreboard import scoreboard
+from ..experiments import profiles
+from ..experiments.ceilings import card
+from ..experiments.scoreboard import scoreboard
 from ..records.timings import recorded
 
 COLUMNS = ("rung", "predicted ms", "measured ms", "of cuBLAS", "busiest part")

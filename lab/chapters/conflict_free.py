@@ -14,10 +14,10 @@ from sgemm_tutorial.table import Table
 from ..draw import Figure
 from ..draw.figure import MARGIN, PALE, SMALL, WIDTH, Page
 from ..draw.warp import lane_colour
+from ..experiments import profiles
+from ..experiments.ceilings import card
 from ..model.resources import kernel_occupancy
 from ..model.sass import sass_mix
-from ..records import profiles
-from ..records.ceilings import card
 from ..records.timings import recorded
 from ..variants import find_variant
 from . import account

@@ -13,10 +13,10 @@ from ..accesses import owners
 from ..draw import Figure
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, SMALL, WIDTH, Page
 from ..draw.owners import rectangles
+from ..experiments import counters, profiles
+from ..experiments.ceilings import card
 from ..model.predictions import PIPELINE, cycles
 from ..model.resources import kernel_occupancy, resources
-from ..records import counters, profiles
-from ..records.ceilings import card
 from ..records.timings import recorded
 from . import account
 

@@ -9,10 +9,10 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table
 
+from ..experiments import counters
+from ..experiments.ceilings import card
 from ..model.predictions import predicted
 from ..model.resources import kernel_occupancy, resources
-from ..records import counters
-from ..records.ceilings import card
 from ..records.timings import recorded
 from ..variants import find_variant
 from . import account

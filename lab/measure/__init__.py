@@ -1,1 +1,1 @@
-"""Everything that needs a GPU and leaves a recording."""
+"""Measuring on a GPU: plans and the driver that follows them, benchmarks, Nsight Compute, sweeps over settings."""

@@ -1,4 +1,4 @@
-"""Measures kernels against cuBLAS over sizes, and keeps what it has measured, whatever happens."""
+"""Measures kernels against cuBLAS over sizes, and keeps the points that it has measured, whatever happens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..records import files, timings
 from ..records.files import Measured
 from ..records.provenance import provenance
 from ..records.sizes import Size, sizes_of
-from ..records.timings import Point, Process, Record, Samples, kernels_of
+from ..records.timings import Point, Process, Record, Samples, kernels_of, no_gpu, recorded
 from .driver import Item, Plan, follow
 
 SEED = 0
@@ -32,10 +32,10 @@ Found = tuple[Timing, tuple[str, int]]
 """The timing of the quickest algorithm of cuBLASLt, and which it is of how many."""
 
 Taken = tuple[Kernel, Timing, Timing, Found | None]
-"""A kernel, its timing and cuBLAS's, and what was found where it was searched for and there is any."""
+"""A kernel, its timing and cuBLAS's, and cuBLASLt's if it was searched for and offers any algorithm."""
 
 Measure = Callable[..., Iterator[Taken]]
-"""Takes kernels, a size, whether to flush L2, and how to sample; yields what was taken of each kernel."""
+"""Takes kernels, a size, whether to flush L2, and how to sample; yields the timings of each kernel."""
 
 
 class BenchError(DeviceError):
@@ -44,7 +44,7 @@ class BenchError(DeviceError):
     Attributes
     ----------
     record : Record
-        What was measured until then.
+        The points that were measured until then.
     """
 
     def __init__(self, message: str, record: Record) -> None:
@@ -72,8 +72,8 @@ def bench(
         Start every launch with a cold L2 cache.
     path : str or Path, optional
         Where to save each point as soon as it is measured. A recording that is already there, made on
-        the same GPU with the same software and settings, is continued: what it holds of these kernels'
-        present sources is not measured again.
+        the same GPU with the same software and settings, is continued: its points of these kernels'
+        present sources are not measured again.
     progress : bool, optional
         Show a progress bar on stderr; None shows it in a terminal only.
     measure : callable, optional
@@ -89,8 +89,8 @@ def bench(
     ArgumentError
         An unknown kernel, a size that is not positive, or a `path` whose recording cannot be continued.
     BenchError
-        The GPU was lost or ran out of memory; the error carries what was measured until then, and it
-        is saved if a path is given.
+        The GPU was lost or ran out of memory. The error carries the points that were measured until then, and they
+        are saved if a path is given.
     DeviceError
         There is no GPU.
     TutorialError
@@ -116,6 +116,34 @@ def bench(
         raise BenchError(f"{error}; points measured before: {len(record.points)}, {where}", record) from error
 
 
+def bench_or_recording(
+    kernels: Kernel | str | Sequence[Kernel | str] = LADDER,
+    sizes: int | Sequence[int | Size] = (4096,),
+    recording: str | Path = "ladder",
+) -> Record:
+    """Return the times of a benchmark on this GPU, or without a GPU the recorded ones.
+
+    Parameters
+    ----------
+    kernels, sizes
+        As for `bench`. Of a recording, the points of these kernels and sizes are shown.
+    recording : str or Path
+        As for `timings.load`.
+
+    Raises
+    ------
+    ArgumentError
+        As for `bench` and `timings.load`, or the recording holds none of these kernels and sizes.
+    DeviceError, TutorialError
+        As for `bench`.
+    """
+    if gpu.available():
+        return bench(kernels, sizes)
+    record = recorded(kernels, sizes, recording)
+    print(no_gpu(record))
+    return record
+
+
 def plan(
     name: str,
     items: Sequence[Item],
@@ -133,7 +161,7 @@ def plan(
     ----------
     name : str
     items : sequence of (Kernel, (M, N, K))
-        Those of one size together.
+        Items of one size stand together.
     flush_l2, **sampling
         As for `timing.time_interleaved`.
     beta : float
@@ -163,7 +191,7 @@ def plan(
 
 
 def _samples(taken: Timing) -> Samples:
-    """Return the samples as they are recorded: times to six digits, more than they are good for."""
+    """Return the samples as they are recorded: times to six digits, which is more than they are good for."""
     return Samples(
         [float(f"{ms:.6g}") for ms in taken.samples],
         list(taken.sm_mhz),
@@ -174,8 +202,8 @@ def _samples(taken: Timing) -> Samples:
 def on_gpu(kernels: Sequence[Kernel], size: Size, flush_l2: bool, **how: Any) -> Iterator[Taken]:
     """Time each kernel and cuBLAS together at one size, on the current GPU, on the same random matrices.
 
-    cuBLAS computes with the kernel's types; kernels of one type come together. `how` may have ``beta``, unless C is not
-    to be read, ``search``, and what `timing.time_interleaved` takes.
+    cuBLAS computes with the kernel's types, and kernels with the same types are timed one after the other. `how` may
+    have ``beta``, with which C is read, ``search``, and the arguments of `timing.time_interleaved`.
 
     Yields
     ------
@@ -183,7 +211,7 @@ def on_gpu(kernels: Sequence[Kernel], size: Size, flush_l2: bool, **how: Any) ->
     own, reference : Timing
         The kernel's and cuBLAS's.
     found : Found or None
-        The quickest of what cuBLASLt offers, if there is any and ``search=True`` is given.
+        The quickest algorithm that cuBLASLt offers, if there is any and ``search=True`` is given.
 
     Raises
     ------
@@ -247,7 +275,7 @@ def _of_types(
 def _continued(path: Path, wanted: Plan, made: Any) -> tuple[Any, list[Point]]:
     """Return the provenance and the points of the recording at `path`, if it can be continued on this machine.
 
-    Points of former code of what is to be measured are left out.
+    Its points of the same kernels and sizes, but with former code, are left out.
     """
     earlier = timings.load(path)
     for name, old, new in (

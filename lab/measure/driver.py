@@ -1,4 +1,4 @@
-"""Makes a recording after a plan: measures what is missing, saves as it goes, continues where it stopped."""
+"""Makes a recording from a plan: measures the missing points, saves as it goes, and continues where it stopped."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from ..records.files import Measured, Recording
 from ..records.provenance import provenance, same
 
 EVERY = 1.0
-"""Seconds between one saving and the next: no more than that is lost, whatever happens."""
+"""Seconds between one saving and the next. At most so many seconds of work are lost."""
 
 Item = tuple
-"""What is to be measured: a kernel, and whatever else tells one point from another."""
+"""An item of a plan: a kernel, and the other values that distinguish its points."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a recording is to hold, and how one gets it.
+    """The items that a recording is to hold, and how they are measured.
 
     Attributes
     ----------
     name : str
-        The recording's, and its file's stem.
+        The recording's name, and the stem of its file.
     form : type
         A `Recording` of points.
     items : sequence of tuple
-        Each begins with a kernel or with what stands for one.
+        Each begins with a kernel, or with a value that stands for one.
     measure : callable
         Takes items, and yields the point of each as soon as it is measured.
     settings : dict
-        How it is measured: what was recorded with others is not continued.
+        Settings of the measuring. A recording with other settings is not continued.
     takes : float
-        About how many seconds an item takes, on average.
+        The approximate seconds of an item, on average.
     processes : int
-        In how many processes, one after the other, each item is to be measured.
+        The number of processes, one after the other, in which each item is measured.
     made_on : callable
         Returns the provenance.
     """
@@ -69,7 +69,7 @@ class Plan:
         return {key_of(item): item for item in self.items}
 
     def missing(self, points: Iterable[Any], process: int) -> list[Item]:
-        """Return what is not among the points, or was measured in fewer processes than that."""
+        """Return the items that have no point, or one that was measured in fewer processes than that."""
         times = {point.key: point.times for point in points}
         return [item for key, item in self.keys().items() if times.get(key, 0) < process]
 
@@ -88,7 +88,7 @@ def follow(
     process: int = 1,
     progress: bool | None = None,
 ) -> Recording:
-    """Measure what of a plan is missing among the points, and return the recording of all.
+    """Measure the items of a plan that are missing among the points, and return the recording of all.
 
     Parameters
     ----------
@@ -96,11 +96,11 @@ def follow(
     made : dict
         The provenance.
     points : iterable
-        What is there already.
+        The points that are there already.
     save : callable
-        Takes the recording as it is so far: about every `EVERY` seconds, at the end, and whatever breaks off the work.
+        Takes the recording as it is so far: about every `EVERY` seconds, and at the end, even after an error.
     process : int
-        Measure what was measured in fewer processes than this.
+        Items that were measured in fewer processes than this are measured.
     progress : bool, optional
         Show a progress bar on stderr; None shows it in a terminal only.
     """
@@ -109,7 +109,9 @@ def follow(
 
     def so_far() -> Recording:
         complete = all(key in found and found[key].times >= plan.processes for key in order)
-        listed = [found[key] for key in order | found if key in found]  # as the plan has them, and then what it has not
+        listed = [
+            found[key] for key in order | found if key in found
+        ]  # in the plan's order, and then those that it lacks
         return plan.form(made, plan.settings, complete, listed)
 
     saved, work = time.monotonic(), plan.measure(missing) if missing else ()
@@ -128,12 +130,12 @@ def follow(
 
 
 def draft_of(plan: Plan, folder: Path) -> Path:
-    """Return the file of a recording that is not whole yet."""
+    """Return the file of a recording that is not complete yet."""
     return folder / f"{plan.name}.partial.json"
 
 
 def begun(plan: Plan, folder: Path, made: Any) -> Recording | None:
-    """Return what is recorded of a plan already, if it can be continued: with these settings, on such a machine."""
+    """Return the recording of a plan so far, if it can be continued: with these settings, on such a machine."""
     for path in (draft_of(plan, folder), folder / f"{plan.name}.json"):
         if path.exists():
             earlier, keys = files.load(path, plan.form), plan.keys()
@@ -146,12 +148,12 @@ def begun(plan: Plan, folder: Path, made: Any) -> Recording | None:
 def record(plan: Plan, folder: Path, process: int = 1) -> list[Measured]:
     """Make a recording in a folder, or continue it.
 
-    What was there stays until the new recording is whole: till then it is a draft beside it.
+    The earlier recording stays until the new one is complete. Until then, the new one is a draft beside it.
 
     Returns
     -------
     list of Measured
-        The points with which something is wrong.
+        The points with a fault.
     """
     made = plan.made_on()
     earlier = begun(plan, folder, made) or plan.form(made, plan.settings, False, [])
@@ -170,7 +172,7 @@ def record(plan: Plan, folder: Path, process: int = 1) -> list[Measured]:
 
 
 def runnable(plan: Plan) -> Plan:
-    """Return the plan without the kernels that this machine's GPU is too old for, or too new."""
+    """Return the plan without the kernels for which this machine's GPU is too old or too new."""
     if not gpu.available():
         return plan
 
@@ -203,7 +205,7 @@ def compile_kernels(kernels: Iterable[Kernel], architecture: str, progress: bool
 
 
 def _launched(item: Item) -> Kernel:
-    """Return the kernel that an item will launch: what its kernel chooses, where it does and the item tells a size."""
+    """Return the kernel that an item launches: the one that its kernel chooses for the item's size, if it chooses."""
     kernel, *rest = item
     if rest and isinstance(rest[0], tuple):
         return kernel.resolve(imagined(*rest[0], kernel.types), gpu.place()).kernel
@@ -211,5 +213,5 @@ def _launched(item: Item) -> Kernel:
 
 
 def _compile(instance: Instance, architecture: str) -> None:
-    with contextlib.suppress(TutorialError):  # whoever measures it will say so
+    with contextlib.suppress(TutorialError):  # the error is reported when it is measured
         build(instance, architecture)

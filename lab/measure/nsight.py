@@ -1,4 +1,4 @@
-"""Records with Nsight Compute what the hardware counts: each kernel's accesses to memory, and a profile at full size.
+"""Runs Nsight Compute's command line on our launches, and reads the counters that it prints.
 
 It needs a GPU and ncu, which must be allowed to read counters there.
 """
@@ -12,55 +12,79 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
-from sgemm_tutorial.catalogue import CATALOGUE
 from sgemm_tutorial.correctness import matrices
 from sgemm_tutorial.errors import DeviceError
+from sgemm_tutorial.kernel import Kernel
 
-from .. import variants
-from ..records import counters, profiles
-from ..records.counters import Counted
-from ..records.files import Recording
+from ..records import files
+from ..records.files import Recording, Sized
 from ..records.provenance import Provenance, provenance
+from ..records.sizes import Size
 from .driver import Item, Plan
 
 AT_ONCE = 24
-"""Launches in one run of ncu: what is lost if it is broken off."""
+"""Launches in one run of ncu. If it is broken off, at most this many are lost."""
 
 
-def counters_plan() -> Plan:
-    """Return the plan that counts accesses: the catalogue and `COUNTED`, on all of `SHAPES` and on `LARGE`.
+@dataclass(frozen=True)
+class Counted(Sized):
+    """The counters of one launch, by our names of Nsight Compute's metrics."""
 
-    What chooses for each problem is left out: the copy engine's accesses are none of those that are counted.
+    counts: dict[str, int | float] = field(hash=False)
+
+
+def counted(kernel: Kernel, size: Size, recording: str) -> dict[str, int | float]:
+    """Return the counters that a recording of `Counted` holds of a kernel, as it is now, on a problem.
+
+    Raises
+    ------
+    ArgumentError
+        It has no such kernel, or only of other code, or no such problem of it.
     """
-    sizes, fixed = (*counters.SHAPES, counters.LARGE), [kernel for kernel in CATALOGUE if not kernel.family.chooses]
-    return _plan("counters", [(k, size) for k in (*fixed, *variants.COUNTED) for size in sizes], counters.METRICS)
+    return dict(files.point(recording, Counted, kernel, size).counts)
 
 
-def sectors_plan() -> Plan:
-    """Return the plan that counts the same of `variants.TENSOR` and `variants.HOPPER`, at full size."""
-    return _plan(
-        "sectors", [(kernel, counters.LARGE) for kernel in (*variants.TENSOR, *variants.HOPPER)], counters.METRICS
-    )
+def made(recording: str, form: type[Recording] = Recording[Counted]) -> str:
+    """Return on which GPU, when, and with which Nsight Compute a recording was made."""
+    of = files.load(recording, form).provenance
+    return f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}"
 
 
-def profiles_plan() -> Plan:
-    """Return the plan of profiles at full size: the catalogue, and what 13 becomes step by step."""
-    kernels = (*CATALOGUE, *variants.STEPS[1:], variants.STEP_IN_FP64)
-    return _plan("profiles", [(kernel, (profiles.SIZE,) * 3) for kernel in kernels], profiles.METRICS)
+def plan(name: str, items: list[Item], metrics: dict[str, str]) -> Plan:
+    """Return the plan that counts metrics of single launches.
 
+    Parameters
+    ----------
+    name : str
+        The recording's name.
+    items : list of (Kernel, (M, N, K))
+    metrics : dict of str to str
+        Our names and Nsight Compute's.
+    """
 
-def _plan(name: str, items: list[Item], metrics: dict[str, str]) -> Plan:
     def measure(missing: Sequence[Item]) -> Iterator[Counted]:
         for first in range(0, len(missing), AT_ONCE):
             now = missing[first : first + AT_ONCE]
-            command = ["-m", "lab.measure.nsight", name, *(str(items.index(item)) for item in now)]
-            rows = counted(command, [kernel.function for kernel, _ in now], metrics)
+            python = program(name, *(items.index(item) for item in now))
+            rows = count(python, [kernel.function for kernel, _ in now], metrics)
             for (kernel, size), row in zip(now, rows, strict=True):
                 yield Counted.of(kernel, size, counts=row)
 
     return Plan(name, Recording[Counted], items, measure, {"metrics": metrics}, takes=2.0, made_on=made_on)
+
+
+def program(name: str, *places: int) -> list[str]:
+    """Return the arguments of a Python that launches these items of a recording's plan, and nothing else."""
+    return ["-m", "lab.experiments.launch", name, *map(str, places)]
+
+
+def launch(items: Sequence[Item]) -> None:
+    """Launch each kernel on random matrices of its size, on this machine's GPU."""
+    for kernel, size in items:
+        kernel(*matrices(*size, types=kernel.types))
 
 
 def made_on() -> Provenance:
@@ -68,7 +92,7 @@ def made_on() -> Provenance:
     return {**provenance(), "ncu": version()}
 
 
-def counted(python: list[str], functions: list[str], metrics: dict[str, str]) -> list[dict[str, int | float]]:
+def count(python: list[str], functions: list[str], metrics: dict[str, str]) -> list[dict[str, int | float]]:
     """Run a Python program under ncu and return the metrics of its launches.
 
     Parameters
@@ -76,7 +100,7 @@ def counted(python: list[str], functions: list[str], metrics: dict[str, str]) ->
     python : list of str
         Arguments of the interpreter.
     functions : list of str
-        Names of the kernels it launches, in order; its launches of others are not looked at.
+        Names of the kernels that it launches, in order. Its launches of other kernels are ignored.
     metrics : dict of str to str
         Our names and Nsight Compute's.
 
@@ -98,7 +122,7 @@ def counted(python: list[str], functions: list[str], metrics: dict[str, str]) ->
 
 
 def profiled(python: list[str], metrics: dict[str, str], *options: str) -> list[dict[str, str]]:
-    """Run a Python program under ncu and return what it says of each launch, by Nsight Compute's names.
+    """Run a Python program under ncu and return a row for each launch, by Nsight Compute's names.
 
     Raises
     ------
@@ -126,15 +150,3 @@ def number(text: str) -> int | float:
 def version() -> str:
     """Version of Nsight Compute's command line."""
     return re.search(r"Version ([\d.]+)", subprocess.check_output(["ncu", "--version"], text=True))[1]
-
-
-def main(name: str, *places: str) -> None:
-    """Launch these items of a plan: what ncu runs."""
-    items = {"counters": counters_plan, "sectors": sectors_plan, "profiles": profiles_plan}[name]().items
-    for place in map(int, places):
-        kernel, size = items[place]
-        kernel(*matrices(*size, types=kernel.types))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

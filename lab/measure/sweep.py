@@ -1,7 +1,7 @@
-"""Tries template arguments of any kernel, the reader's own too: every combination of the values that one names.
+"""Tries template arguments of any kernel, the reader's own too: every combination of the values that are named.
 
-What does not compile, does not fit or computes one difficult problem wrongly is ruled out, with the reason; that needs
-no GPU. On one, the others are timed as `bench` times kernels, each in turn with cuBLAS, but more briefly.
+Settings that don't compile, don't fit or compute one difficult problem wrongly are ruled out, with the reason. That
+needs no GPU. The others are timed on a GPU as `bench` times kernels, each in turn with cuBLAS, but more briefly.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,38 +22,75 @@ from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table, shown
 
-from ..model.resources import kernel_occupancy, resources
+from ..model.resources import kernel_occupancy, obstacle, resources
 from ..records import files
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, Record
 from .bench import bench, on_gpu
-from .tune import Field, Setting, ruled
+from .driver import compile_kernels
 
 SAMPLING: dict[str, Any] = {"samples": 15, "least_samples": 7, "seconds": 0.2, "warm_s": (0.03, 0.3)}
 QUICKEST = 10
 """Settings that are shown of each size."""
 
+Setting = tuple[int, ...]
+"""Template arguments."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """The settings that take part, on one architecture.
+
+    Attributes
+    ----------
+    kernels : dict of tuple to Kernel
+        The kernels that take part, by their template arguments.
+    obstacles : dict of tuple to str
+        What the compiler or the occupancy calculator said of the settings that were ruled out.
+    names : sequence of str
+        Names of the template arguments.
+    """
+
+    kernels: dict[Setting, Kernel]
+    obstacles: dict[Setting, str]
+    names: Sequence[str]
+
+    def table(self) -> Table:
+        """Return the settings that were ruled out, and why."""
+        rows = [(", ".join(map(str, setting)), why) for setting, why in self.obstacles.items()]
+        note = f"{len(rows)} of {len(rows) + len(self.kernels)}. Settings are {', '.join(self.names)}."
+        return Table(("setting", "why"), rows, "Ruled out before anything is timed", note)
+
+
+def ruled(entered: Field, architecture: str, progress: bool | None = None) -> Field:
+    """Return the settings that take part: those that neither the compiler nor the occupancy calculator rules out."""
+    compile_kernels(entered.kernels.values(), architecture, progress)
+    why = {setting: obstacle(kernel, limits_of(architecture)) for setting, kernel in entered.kernels.items()}
+    kept = {setting: kernel for setting, kernel in entered.kernels.items() if not why[setting]}
+    reasons = {setting: reason for setting, reason in why.items() if reason}
+    return Field(kept, entered.obstacles | reasons, entered.names)
+
 
 def field(
     name: str, values: Mapping[str, Sequence[int | str]], architecture: str, progress: bool | None = None
 ) -> Field:
-    """Return who takes part of all combinations of some template arguments, and why the others don't.
+    """Return the combinations of some template arguments that take part, and why the others don't.
 
     Parameters
     ----------
     name : str
-        Of a kernel, or the path of a file.
+        Name of a kernel, or the path of a file.
     values : mapping of str to sequence
-        What to try of each template parameter; others stay as they are.
+        The values to try for each template parameter. Other parameters stay as they are.
     architecture : str
-        To compile for. One difficult problem is computed on the GPU, or where there is none on the simulator.
+        The one to compile for. The difficult problem is computed on the GPU, or without one on the simulator.
     progress : bool, optional
         Show progress bars on stderr; None shows them in a terminal only.
 
     Raises
     ------
     ArgumentError
-        The kernel cannot be had with any of them.
+        The kernel can take none of them.
     DeviceError
         The GPU failed.
     """
@@ -70,7 +108,7 @@ def field(
 
 
 def _right(entered: Field, progress: bool | None) -> Field:
-    """Rule out what computes one difficult problem wrongly."""
+    """Rule out the settings that compute one difficult problem wrongly."""
     wrong = {}
     with bar(entered.kernels.items(), show=progress, unit="setting") as work:
         work.set_description("checking")
@@ -106,14 +144,14 @@ def sweep(
         With at least one kernel.
     sizes : sequence of (M, N, K)
     seconds : float
-        After that many nothing else is begun.
+        Nothing else is begun after that many seconds.
     path, progress
-        As for `bench`, which continues what is there.
+        As for `bench`, which continues a recording that is there.
 
     Returns
     -------
     Record
-        As `bench` returns it; not `complete` if time ran out, too.
+        As `bench` returns it; not `complete` either if time ran out.
     """
     begin = time.monotonic()
 
@@ -142,11 +180,11 @@ def quickest(ranking: Sequence[tuple[Setting, Point]], names: Sequence[str], mad
     Parameters
     ----------
     ranking : sequence of (tuple, Point)
-        What `ranked` returns.
+        As `ranked` returns them.
     names : sequence of str
-        Of the template parameters.
+        Names of the template parameters.
     made : str
-        Of the recording, for the title.
+        The recording's `made`, for the title.
     """
     rows, seen = [], {}
     for setting, point in ranking:
@@ -164,12 +202,12 @@ def quickest(ranking: Sequence[tuple[Setting, Point]], names: Sequence[str], mad
 
 
 def choice_of(setting: Setting, names: Sequence[str]) -> str:
-    """Return what to write on the command line for a setting: ``--set BM=64 --set BN=64``."""
+    """Return a setting as it is written on the command line: ``--set BM=64 --set BN=64``."""
     return " ".join(f"--set {name}={value}" for name, value in zip(names, setting, strict=True))
 
 
 def able(taking_part: Field, architecture: str) -> Table:
-    """Return what the compiler gives those that take part, where nothing can be timed."""
+    """Return registers and occupancy of the settings that take part, where nothing can be timed."""
     limits, rows = limits_of(architecture), []
     for setting, kernel in taking_part.kernels.items():
         used, fit = resources(kernel, architecture), kernel_occupancy(kernel, limits)

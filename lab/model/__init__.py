@@ -1,1 +1,1 @@
-"""What compiler and data sheets predict of a kernel: occupancy, registers, machine code, rooflines, waves."""
+"""Predictions from the compiler and data sheets: occupancy, registers, machine code, rooflines, waves."""

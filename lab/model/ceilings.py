@@ -1,4 +1,4 @@
-"""What no kernel can exceed on a GPU: the rates of its arithmetic and of each level of its memory."""
+"""Rates that no kernel can exceed on a GPU: of its arithmetic and of each level of its memory."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Recordings: one format and one reader, for the figures that GPUs have given."""
+"""Recordings of figures that GPUs have given: one format, one reader, and times, which most of them are."""

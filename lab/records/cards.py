@@ -1,4 +1,4 @@
-"""Whose recordings the book shows: each GPU has a folder of them, named after its card, in ``book/results``."""
+"""The cards with recordings, and the one that the book shows: each has a folder of its name in ``book/results``."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sgemm_tutorial.errors import ArgumentError
 from ..paths import RESULTS
 
 SHOWN = "card.txt"
-"""The file in ``book/results`` that names the card which the book shows."""
+"""The file in ``book/results`` that names the card that the book shows."""
 VARIABLE = "SGEMM_TUTORIAL_CARD"
-"""The environment variable that names another, for one process."""
+"""The environment variable that names another card, for one process."""
 
 MAKER = {"nvidia", "geforce", "tesla", "quadro"}
 MEMORY = re.compile(r"\d+gb|hbm\d\w*")
 
 
 def slug(gpu: str) -> str:
-    """Return the card's name as its folder has it: its maker and its memory left out, "NVIDIA H100 80GB HBM3" → "h100".
+    """Return the card's name as its folder has it, without maker and memory: "NVIDIA H100 80GB HBM3" → "h100".
 
     Raises
     ------
@@ -35,7 +35,7 @@ def slug(gpu: str) -> str:
 
 
 def recorded() -> list[str]:
-    """Return the cards that there are recordings of."""
+    """Return the cards that have recordings."""
     return sorted(folder.name for folder in RESULTS.iterdir() if folder.is_dir())
 
 
@@ -59,22 +59,22 @@ def show(card: str) -> None:
 
 
 def folder(card: str | None = None) -> Path:
-    """Return the folder of a card's recordings; of the shown one's unless given."""
+    """Return the folder of a card's recordings; the shown card's unless given."""
     return RESULTS / (card or shown())
 
 
 def recordings(card: str | None = None) -> list[str]:
-    """Return the names of a card's recordings; of the shown one's unless given."""
+    """Return the names of a card's recordings; the shown card's unless given."""
     return sorted(path.stem for path in folder(card).glob("*.json"))
 
 
 def stand_in(*names: str) -> str:
-    """Show a card that has recordings of these names, in this process, if the shown one has not all of them.
+    """Make sure that the shown card has recordings of these names: if it doesn't, show one that does in this process.
 
     Returns
     -------
     str
-        A line that says so; nothing where the shown card has them.
+        A line that says so; empty if the shown card has them.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Recorded checks on a GPU: checksums of results, random problems, compute-sanitizer, and CUDA's own occupancy."""
+"""Points of the recorded checks on a GPU: checksums, random problems, compute-sanitizer and CUDA's own occupancy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .files import Measured, Recording
 
 @dataclass(frozen=True)
 class Checksum(Measured):
-    """The SHA-256 of the bytes of C, in one of the cases of `measure.checksums`."""
+    """The SHA-256 of the bytes of C, in one of `checksums.CASES`."""
 
     case: int
     sha256: str
@@ -22,19 +22,19 @@ class Checksum(Measured):
 
 @dataclass(frozen=True)
 class Fit(Measured):
-    """How many blocks of a kernel fit on a multiprocessor, by CUDA's own count."""
+    """The number of blocks of a kernel that fit on a multiprocessor, by CUDA's own count."""
 
     blocks_per_sm: int
 
 
 @dataclass(frozen=True)
 class Fuzzed(Measured):
-    """What came of a kernel's random problems.
+    """The outcome of a kernel's random problems.
 
     Attributes
     ----------
     problems, aligned, failures : int
-        How many there were; of these, with all rows beginning at multiples of 16 bytes; and how many went wrong.
+        The number of problems; of those whose rows all begin at multiples of 16 bytes; and of those that failed.
     worst_error_over_bound : float or None
         None where it is infinite or NaN.
     """
@@ -46,13 +46,13 @@ class Fuzzed(Measured):
 
     @property
     def fault(self) -> str:
-        """What is wrong with the kernel, if anything."""
+        """The kernel's fault, if it has one."""
         return f"{self.kernel} {self.label}: {self.failures} of {self.problems} problems" * bool(self.failures)
 
 
 @dataclass(frozen=True)
 class Sanitized(Measured):
-    """What one of compute-sanitizer's tools found in a kernel.
+    """The findings of one of compute-sanitizer's tools in a kernel.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Sanitized(Measured):
 
     @property
     def fault(self) -> str:
-        """What is wrong with the kernel, or with the tool, if anything."""
+        """The fault of the kernel, or of the tool, if there is one."""
         what = f"{self.tool} of {self.kernel} {self.label}"
         if self.broken:
             return "" if self.errors else f"{what}: not noticed"
@@ -84,7 +84,7 @@ def checksum(kernel: Kernel, case: int) -> str:
     Raises
     ------
     ArgumentError
-        It is not recorded, or of other code.
+        It is not recorded, or only with other code.
     """
     return files.point("checksums", Checksum, kernel, case).sha256
 

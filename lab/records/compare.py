@@ -1,4 +1,4 @@
-"""Holds two recordings against each other, point by point."""
+"""Compares two recordings, point by point."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .timings import Point, Record
 
 
 def compare(old: Record, new: Record) -> Table:
-    """Return what two recordings both hold, with how much faster the new one is.
+    """Return the points that two recordings have in common, with the change of speed.
 
-    A change is called one only if the 10–90% ranges of the two don't overlap, and it is more than the noise between
-    processes where a recording tells that. The share of cuBLAS's speed, measured in the same run each time, tells a
-    change of the kernel from one of the GPU or its clock.
+    A difference counts as a change only if the 10–90% ranges of the two don't overlap, and if it is more than the noise
+    between processes, where a recording tells that. The share of cuBLAS's speed, measured in the same run each time,
+    distinguishes a change of the kernel from a change of the GPU or its clock.
 
     Raises
     ------

@@ -1,11 +1,13 @@
-"""Recordings: what all have in common, and the one reader and the one writer of their files.
+"""The form that all recordings share, and the one reader and the one writer of their files.
 
-A file is JSON, checked field by field against the dataclass that its reader names. What was measured of a kernel
-carries the kernel's identity, down to the digest of its code, and is found by the whole of it.
+A file is JSON, checked field by field against the dataclass that its reader names. A point that was measured with a
+kernel carries the kernel's identity, down to the digest of its code, and is found by the whole of it. The number in
+front of the kernel's name is no part of the identity, so a kernel may move in the book and keep its recordings.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -30,7 +32,7 @@ ANEW = "`make record`, or for times `bench`, measures it anew"
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of one kernel, or of a routine of cuBLAS.
+    """One measurement of a kernel, or of a routine of cuBLAS.
 
     Attributes
     ----------
@@ -40,9 +42,9 @@ class Measured:
     types : str
         The name of the types of its elements.
     label : str
-        What was changed in the kernel, if anything.
+        The changes to the kernel's source, if there are any, in a few words.
     digest : str
-        Of its code, as `Kernel.digest` gives it. Empty for cuBLAS, whose version the provenance has.
+        The digest of its code, as `Kernel.digest` gives it. Empty for cuBLAS, whose version the provenance has.
     """
 
     kernel: str
@@ -52,46 +54,46 @@ class Measured:
     digest: str
 
     PROBLEM: ClassVar[tuple[str, ...]] = ()
-    """What tells problems apart that the same kernel is measured on."""
+    """Names of the fields that distinguish the problems on which the same kernel is measured."""
 
     @classmethod
     def of(cls, kernel: Kernel | Gemm, size: Size | tuple[()] = (), /, **more: Any) -> Self:
-        """Return what was measured of a kernel as it is now; one that is `Sized` is given the size, `more` the rest."""
+        """Return a measurement of a kernel as it is now. `size` is for one that is `Sized`, `more` are other fields."""
         return cls(**of(kernel, size), **more)
 
     @property
     def apart_from_code(self) -> Hashable:
-        """What tells the kernel from every other."""
-        return self.kernel, tuple(self.parameters.items()), self.types, self.label
+        """The kernel's identity but for its code: its name without the number, parameters, types and label."""
+        return unnumbered(self.kernel), tuple(self.parameters.items()), self.types, self.label
 
     @property
     def identity(self) -> Hashable:
-        """What tells it from its own former code too."""
+        """The kernel's identity, which distinguishes it from its own former code too."""
         return self.apart_from_code, self.digest
 
     @property
     def key(self) -> Hashable:
-        """What was measured: the kernel's identity, and on which problem, if there are several."""
+        """The kernel's identity, and the problem if there are several."""
         return (self.identity, *(getattr(self, name) for name in self.PROBLEM))
 
     @property
     def fault(self) -> str:
-        """What is wrong with the kernel, if anything: then it is measured again."""
+        """The fault that the measurement found in the kernel, if any. The kernel is measured again then."""
         return ""
 
     @property
     def times(self) -> int:
-        """In how many processes it was measured."""
+        """The number of processes in which it was measured."""
         return 0 if self.fault else 1
 
     def joined(self, other: Any) -> Any:
-        """Return this and another measurement of the same as one; here the newer replaces the older."""
+        """Return this measurement and another one of the same as one. Here the newer replaces the older."""
         return other
 
 
 @dataclass(frozen=True)
 class Sized(Measured):
-    """What was measured on one problem, of M, N and K."""
+    """One measurement on a problem of M, N and K."""
 
     M: int
     N: int
@@ -111,18 +113,18 @@ Point = TypeVar("Point")
 
 @dataclass(frozen=True)
 class Recording(Generic[Point]):
-    """Measurements, with what they were made on and how.
+    """Measurements, with the machine and the settings with which they were made.
 
     Attributes
     ----------
     provenance : dict
-        What `provenance.provenance` returned when the measuring began.
+        As `provenance.provenance` returned it when the measuring began.
     settings : dict
-        How it was measured.
+        Settings of the measuring.
     complete : bool
         False if measuring was broken off.
     points : list
-        One for each thing measured, in the order of the plan.
+        One point for each item of the plan, in its order.
     """
 
     provenance: Provenance
@@ -151,13 +153,23 @@ def of(kernel: Kernel | Gemm, size: Size | tuple[()] = ()) -> dict[str, Any]:
     }
 
 
+def unnumbered(name: str) -> str:
+    """Return a kernel's name without the number in front of it."""
+    return name.lstrip("0123456789_")
+
+
+def named(point: One, kernel: Kernel | Gemm) -> One:
+    """Return a point under the name that its kernel has now."""
+    return point if point.kernel == kernel.name else dataclasses.replace(point, kernel=kernel.name)
+
+
 def identity(kernel: Kernel | Gemm) -> Hashable:
     """Return the identity of a kernel as it is now."""
     return Measured.of(kernel).identity
 
 
 def find(points: Iterable[Measured], kernel: Kernel | Gemm, recording: str) -> list[Any]:
-    """Return the points that are of a kernel as it is now.
+    """Return the points of a kernel as it is now, under the name that it has now.
 
     Parameters
     ----------
@@ -169,17 +181,17 @@ def find(points: Iterable[Measured], kernel: Kernel | Gemm, recording: str) -> l
     Raises
     ------
     ArgumentError
-        There are none, or only of other code.
+        There are none, or only with other code.
     """
     wanted, points = identity(kernel), list(points)
-    found = [point for point in points if point.identity == wanted]
+    found = [named(point, kernel) for point in points if point.identity == wanted]
     if not found:
         raise ArgumentError("kernel", *unknown(kernel, points, recording))
     return found
 
 
 def unknown(kernel: Kernel | Gemm, points: Iterable[Measured], recording: str) -> tuple[str, str]:
-    """Return what to say of a kernel that is not among the points: what came, and what is needed."""
+    """Return the two parts of the message about a kernel that is not among the points: what came, what is needed."""
     wanted = Measured.of(kernel)
     values = ", ".join(map(str, wanted.parameters.values()))
     name = f"{wanted.kernel}<{values}>" + (f", {wanted.label}" if wanted.label else "")
@@ -189,22 +201,22 @@ def unknown(kernel: Kernel | Gemm, points: Iterable[Measured], recording: str) -
 
 
 def point(recording: str | Path, form: type[One], kernel: Kernel | Gemm, *problem: Hashable) -> One:
-    """Return what a recording holds of a kernel as it is now, or of a routine of cuBLAS, on one problem.
+    """Return the recorded point of a kernel as it is now, or of a routine of cuBLAS, on one problem.
 
     Parameters
     ----------
     recording : str or Path
         As for `load`.
     form : type
-        Of the recording's points.
+        The form of the recording's points.
     kernel : Kernel or Gemm
     *problem
-        What `form.PROBLEM` names.
+        The fields that `form.PROBLEM` names.
 
     Raises
     ------
     ArgumentError
-        The recording is missing or malformed, or has no such kernel, or only of other code, or no such problem of it.
+        The recording is missing or malformed, or has no such kernel, or only with other code, or no such problem of it.
     """
     points = find(load(recording, Recording[form]).points, kernel, str(recording))
     for found in points:
@@ -255,12 +267,12 @@ def _read(path: Path, form: type[Form], *state: int) -> Form:
 
 
 def write(path: str | Path, recording: Any) -> None:
-    """Write a recording so that the file is at any time either the old or the new one, whole.
+    """Write a recording. At any time the file is either the old one or the new one, whole.
 
     Raises
     ------
     ValueError
-        A number is not finite, which JSON cannot hold; the file is left as it was.
+        A number is not finite, which JSON cannot hold. The file stays as it was.
     """
     path, draft = Path(path), Path(path).with_name(f".{Path(path).name}.{os.getpid()}")
     text = json.dumps(msgspec.to_builtins(recording), ensure_ascii=False, allow_nan=False)
@@ -277,4 +289,4 @@ def write(path: str | Path, recording: Any) -> None:
 
 
 _OF_NUMBERS = re.compile(r'\[\n([^][{}"]+)\]')
-"""A list of numbers alone, which stands on one line."""
+"""A list of numbers alone, which is written on one line."""

@@ -1,4 +1,4 @@
-"""What identifies a measurement: the GPU, the versions of all that took part, and the date."""
+"""The provenance of a measurement: the GPU, the versions of all software that took part, and the date."""
 
 from __future__ import annotations
 
@@ -20,18 +20,13 @@ from sgemm_tutorial import cublas, gpu
 DRIVER = Path("/proc/driver/nvidia/version")
 
 
-class Host(TypedDict):
-    """What ran on the host, and when."""
+class Provenance(TypedDict):
+    """The machine, the software and the date of a measurement on a GPU."""
 
     numpy: str
     python: str
     system: str
     date: str
-
-
-class Provenance(Host):
-    """What identifies a measurement on a GPU."""
-
     gpu: str
     compute_capability: str
     multiprocessors: int
@@ -49,23 +44,13 @@ class Provenance(Host):
     compute_sanitizer: NotRequired[str]
 
 
-def host() -> Host:
-    """Return what ran on the host, and when."""
-    return {
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
 def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two provenances differ in nothing but the date."""
     return {**one, "date": ""} == {**other, "date": ""}
 
 
 def provenance() -> Provenance:
-    """Return what identifies a measurement: the GPU, the versions of all that takes part, and the date.
+    """Return the provenance of a measurement made now: the GPU, the versions of all software, and the date.
 
     Raises
     ------
@@ -93,7 +78,10 @@ def provenance() -> Provenance:
         "nvrtc": ".".join(map(str, nvrtc.getVersion())),
         "cublas": cublas.version(),
         "cupy": cupy.__version__,
-        **host(),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
@@ -104,7 +92,7 @@ def _dotted(version: int) -> str:
 
 @lru_cache(maxsize=1)
 def _driver() -> str:
-    """Return the driver's version, which CUDA does not tell: from the kernel module, or else nvidia-smi."""
+    """Return the driver's version from the kernel module, or else from nvidia-smi. CUDA does not tell it."""
     command = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     try:
         text = DRIVER.read_text(encoding="utf-8")
@@ -112,6 +100,6 @@ def _driver() -> str:
         try:
             text = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
         except (OSError, subprocess.SubprocessError):
-            return "unknown"  # and not a version that an error speaks of
+            return "unknown"  # an error message may speak of another version
     match = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
     return match[1] if match else "unknown"

@@ -1,7 +1,7 @@
-"""What others have published of their kernels, on their GPUs: ``book/results/published-results.csv``.
+"""Results that others have published for their kernels, on their GPUs: ``book/results/published-results.csv``.
 
-The figures are copied as they stand in the sources, contradictions and all. Which rung of ours a kernel of theirs
-corresponds to is our reading of its code or its description.
+The figures are copied as they stand in the sources, contradictions and all. The assignment of their kernels to our
+rungs is our reading of their code or description.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ RUNGS = {
     "siboehm": BOEHM,
     "siboehm code, measured on H100": BOEHM,
 }
-"""By source, its kernels' names and the numbers of the rungs that do the same."""
+"""For each source, its kernels' names and the numbers of the rungs that do the same."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Result:
     Attributes
     ----------
     source, gpu : str
-        Who published it, and of which GPU.
+        The publisher and the GPU.
     table : str
         "ladder", one size, or "sweep", many.
     kernel : str
-        As the source names it.
+        The source's name for it.
     size : int
         M = N = K.
     ms : float or None

@@ -1,4 +1,4 @@
-"""Problems to be judged by that are no squares of round numbers: listed by a rule, so that none is picked or left out.
+"""Problems other than squares of round numbers, on which 12 is judged. A rule lists them, so none is hand-picked.
 
 Every size is (M, N, K). In a product X·W of a network M counts the rows of X, which are tokens, pixels or examples, N
 the outputs of the layer and K its inputs. A convolution is the product that it becomes when the patches of the picture
@@ -18,7 +18,7 @@ SQUARES = tuple(sizes_of((*range(256, 4097, 128), 8192, 16384)))
 
 
 def _transformer(tokens: int, width: int, inner: int, heads_width: int = 0) -> list[Size]:
-    """Return a block's products: queries, keys and values at once, what the heads become, and the two of the MLP.
+    """Return a block's products: queries, keys and values at once, the heads' output, and the two of the MLP.
 
     `heads_width` is that of keys and of values, where it is not the block's.
     """
@@ -78,7 +78,7 @@ NETWORKS: dict[str, list[Size]] = {
     ],
     "DLRM, 2048 examples": _mlp(2048, 13, 512, 256, 128) + _mlp(2048, 479, 1024, 1024, 512, 256, 1),
 }
-"""The products of layers of networks that are in use, one picture at a time or as many tokens as is said."""
+"""Products of layers of networks that are in use, for one picture or for the number of tokens in the name."""
 
 
 _TALL = [(M, N, K) for M in (4096, 16384, 65536) for N, K in ((64, 64), (128, 128), (256, 256), (128, 1024))]
@@ -87,7 +87,7 @@ _THIN = tuple(product((2, 4, 8, 16, 32, 64), (1024, 4096)))
 
 
 def _off_by_one() -> list[Size]:
-    """Return powers of two, less and more by one, in all extents and in each; and what fills 132 SMs with tiles."""
+    """Return powers of two plus and minus one, in all extents and in each; and sizes around 132 tiles, one per SM."""
     one = (-1, 1)
     found = [(n + by,) * 3 for n in (128, 256, 512, 1024, 2048, 4096) for by in one]
     found += [tuple(n + by * (i == at) for i in range(3)) for n in (1024, 2048) for at in range(3) for by in one]
@@ -112,7 +112,7 @@ FAMILIES: dict[str, tuple[Size, ...]] = {
     "off by one": tuple(_off_by_one()),
     "drawn": tuple(_drawn()),
 }
-"""By what is special about them."""
+"""Families of problems, by what makes them special."""
 
 FAMILY_OF: dict[Size, str] = {}
 """The first family that has a size, by the size."""

@@ -26,7 +26,7 @@ from .sizes import Size, sizes_of, times_of
 
 Ms = Annotated[float, Meta(gt=0)]
 RACE = "squares"
-"""The recording of 12 that the ladder's times end with."""
+"""The recording of 12, whose times follow the ladder's."""
 OTHERS = "others"
 """The recording of the rungs beside the ladder."""
 HOMES = ("ladder", RACE, OTHERS)
@@ -35,7 +35,7 @@ HOMES = ("ladder", RACE, OTHERS)
 
 @dataclass(frozen=True)
 class Samples:
-    """What one process took of a launch, sample by sample.
+    """The samples that one process took of a launch.
 
     Attributes
     ----------
@@ -54,9 +54,9 @@ class Samples:
 
 @dataclass(frozen=True)
 class Process:
-    """What one process, with a CUDA context of its own, measured: a kernel and cuBLAS, sampled in turn.
+    """The samples of one process with a CUDA context of its own: a kernel and cuBLAS, sampled in turn.
 
-    And the quickest algorithm of cuBLASLt, where it was searched for.
+    There are samples of the quickest algorithm of cuBLASLt too, if it was searched for.
     """
 
     own: Samples
@@ -71,9 +71,9 @@ class Searched:
     Attributes
     ----------
     algorithm : str
-        As `cublaslt.Candidate.text` tells it from the others.
+        Its description, `cublaslt.Candidate.text`.
     tried : int
-        How many there were.
+        The number of algorithms.
     ms, ms_p10, ms_p90 : float
         Median, 10th and 90th percentile of the device time of one launch.
     """
@@ -99,9 +99,9 @@ class Point(Sized):
     samples, batch : int
         Samples taken, and launches in each.
     processes : list of Process
-        The samples themselves; none in recordings of one process that did not keep them.
+        The samples themselves; empty in recordings of one process that did not keep them.
     searched : Searched, optional
-        The second opponent, where it was looked for and found.
+        The second opponent, if it was searched for and found.
     """
 
     ms: Ms
@@ -117,9 +117,9 @@ class Point(Sized):
 
     @classmethod
     def summing(cls, batch: int, processes: list[Process], found: tuple[str, int] | None = None, **what: Any) -> Point:
-        """Return the point of these samples; `what` are the other fields.
+        """Return the point of these samples. `what` are its other fields.
 
-        `found` are the algorithm and how many were tried, where all processes have samples of it.
+        `found` is cuBLASLt's algorithm and the number of algorithms tried, if all processes have samples of it.
         """
         own = [ms for process in processes for ms in process.own.ms]
         what |= summary(own) | summary([ms for process in processes for ms in process.cublas.ms], "cublas_ms")
@@ -129,7 +129,7 @@ class Point(Sized):
 
     @property
     def times(self) -> int:
-        """In how many processes it was measured, as far as their samples were kept."""
+        """The number of processes in which it was measured, as far as their samples were kept."""
         return len(self.processes)
 
     def joined(self, other: Point) -> Point:
@@ -150,7 +150,7 @@ class Point(Sized):
 
     @property
     def percent_of_searched(self) -> float:
-        """The same of cuBLASLt's quickest, where that was searched for and is quicker, and of cuBLAS otherwise."""
+        """The same, against the quicker one of cuBLAS and cuBLASLt's best algorithm, if that was searched for."""
         best = min(self.cublas_ms, self.searched.ms) if self.searched else self.cublas_ms
         return 100 * best / self.ms
 
@@ -166,9 +166,9 @@ class Record(Tabular, Recording[Point]):
 
     def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> Record:
         """Return a record of only these kernels, as they are now, and sizes; None means all."""
-        wanted = None if kernels is None else {files.identity(kernel) for kernel in kernels}
+        wanted = None if kernels is None else {files.identity(kernel): kernel for kernel in kernels}
         points = [
-            point
+            files.named(point, wanted[point.identity]) if wanted else point
             for point in self.points
             if (wanted is None or point.identity in wanted) and (sizes is None or point.size in sizes)
         ]
@@ -178,8 +178,8 @@ class Record(Tabular, Recording[Point]):
     def noise(self) -> float | None:
         """The difference between two kernels that is noise, as a fraction of their times.
 
-        What each process found, its median, strays round what all found. Twice the standard deviation of the difference
-        between two kernels' means over processes is taken for noise. None where no point is of several processes.
+        The medians of single processes vary around the median of all. Noise is twice the standard deviation of the
+        difference between two kernels' means over processes. It is None if no point is of several processes.
         """
         several = [point.medians for point in self.points if len(point.medians) > 1]
         if not several:
@@ -190,7 +190,8 @@ class Record(Tabular, Recording[Point]):
     def table(self) -> Table:
         """Return the points as a table, by size, in the order measured.
 
-        It names the template parameters where a kernel was measured with several, and what was changed in its source.
+        It has a column of template parameters if a kernel was measured with several, and one of changes to the source
+        if there are any.
         """
         points = sorted(self.points, key=lambda point: point.M * point.N * point.K)
         columns = {
@@ -220,7 +221,7 @@ class Record(Tabular, Recording[Point]):
         return Table(list(columns), list(map(list, zip(*columns.values(), strict=True))), title, note)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the record as JSON has it, with each point's rates, which its file leaves out."""
+        """Return the record as JSON has it, and each point's rates, which the file leaves out."""
         data = msgspec.to_builtins(self)
         for point, of in zip(data["points"], self.points, strict=True):
             point |= {"tflops": round(of.tflops, 4), "percent_of_cublas": round(of.percent_of_cublas, 3)}
@@ -237,7 +238,7 @@ def recorded(
     sizes: int | Sequence[int | Size] | None = None,
     recording: str | Path | None = None,
 ) -> Record:
-    """Return what a recording holds of these kernels, as they are now, and sizes; all sizes unless given.
+    """Return the recorded points of these kernels, as they are now, and of these sizes; all sizes unless given.
 
     Unless a recording is named, it is what the book's recordings of the shown card hold together; see `of_card`.
 
@@ -304,7 +305,7 @@ def _readable(kernel: Kernel) -> bool:
 
 
 def no_gpu(recording: Recording) -> str:
-    """Return the line that says why a recording is shown."""
+    """Return the line that explains why a recording is shown."""
     of = recording.provenance
     return f"No GPU here: showing the recording made on {of['gpu']} on {of['date'][:10]}."
 

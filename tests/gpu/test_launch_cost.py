@@ -2,8 +2,8 @@
 
 import pytest
 
-from lab.measure import launch_cost
-from lab.records.launch_cost import WAYS
+from lab.experiments import launch_cost
+from lab.experiments.launch_cost import WAYS
 from sgemm_tutorial import gpu
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from lab import cublaslt
+from lab.experiments import tune as module
+from lab.experiments.tune import Search
 from lab.measure import sweep
-from lab.measure import tune as module
-from lab.measure.tune import Search
 from lab.records.provenance import provenance
 from sgemm_tutorial import find, gpu, operands, tuned
 from sgemm_tutorial.correctness import excess
@@ -52,8 +52,8 @@ def test_what_is_found_is_what_12_runs(shape, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     every = list(autotuned.SETTINGS)
     place = gpu.place()
-    taking_part = module.field([shape], place.architecture, place.multiprocessors, progress=False, among=every)
-    search = Search(taking_part, every, place)
+    entered = module.taking_part([shape], place.architecture, place.multiprocessors, progress=False, among=every)
+    search = Search(entered, every, place)
     plan = dataclasses.replace(module.plan([shape]), measure=lambda missing: (search.tune(size) for _, size in missing))
     monkeypatch.setattr(module, "plan", lambda *_: plan)
     recording = module.tune([shape], progress=False)

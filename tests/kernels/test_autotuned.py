@@ -1,7 +1,7 @@
 """Kernel 12, simulated: right for any shape, however the work is divided, and the same bits in any order of its blocks.
 
-What it gets for a problem is `choice`'s business; here divisions are made by hand too, so that small problems have all
-that large ones have: tiles that two blocks share, and three, and more than one block adds up at once.
+`families.autotuned` chooses for a problem. Here divisions are made by hand too, so that small problems have
+all that large ones have: tiles that two blocks share, and three, and more than one block adds up at once.
 """
 
 import dataclasses

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lab import sass
-from lab.measure.accuracy import error
+from lab.experiments.accuracy import error
 from lab.variants import IN_BF16
 from sgemm_tutorial import ArgumentError, find, simulate, suite
 from sgemm_tutorial.launch import Place

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from lab import resources
-from lab.variants import BIG_PARTS_ALONE, ONE_ACCUMULATOR
+from lab import find_variant, resources
 from ptxsim.fma import fma32
 from sgemm_tutorial import check, find, simulate
 from sgemm_tutorial.correctness import excess
@@ -68,8 +67,8 @@ def test_sums_are_as_exact_as_in_fp32(positive, share_runs):
 
     in_fp32, ours = errors(find("02")), errors(SPLITTING)
     assert ours[0] < in_fp32[0] and ours[1] < in_fp32[1]
-    assert errors(SPLITTING.edited(*ONE_ACCUMULATOR))[1] > 5 * ours[1]
-    assert errors(SPLITTING.edited(*BIG_PARTS_ALONE))[1] > 10 * ours[1]
+    assert errors(SPLITTING.edited(*find_variant("17", "one accumulator").edits))[1] > 5 * ours[1]
+    assert errors(SPLITTING.edited(*find_variant("17", "big parts alone").edits))[1] > 10 * ours[1]
 
 
 def test_a_product_may_lose_what_fp32_keeps_and_no_more():

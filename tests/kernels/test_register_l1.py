@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lab import published, resources, sass, sass_mix
-from lab.measure import sanitizer
+from lab.experiments import sanitizer
 from lab.variants import STEP_IN_FP64, STEPS
 from sgemm_tutorial import ArgumentError, check, find, simulate, suite
 from sgemm_tutorial.compiler import PTX_ALONE
@@ -63,7 +63,7 @@ def test_wide_accesses_at_each_edge_alone(shape):
 
 
 def test_wide_accesses_to_matrices_of_which_one_is_unaligned():
-    sanitizer.launch([STEPS[5]], np)  # a misaligned access is a fault
+    sanitizer.launched([STEPS[5]], np)  # a misaligned access is a fault
 
 
 @each_step

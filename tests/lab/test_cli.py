@@ -14,18 +14,17 @@ import pytest
 
 from lab import __main__
 from lab.__main__ import main
-from lab.measure import sweep, tune
+from lab.experiments.tune import Tuning
+from lab.measure import sweep
 from lab.measure.bench import BenchError
-from lab.measure.tune import Field
 from lab.records import cards, files
-from lab.records.tune import Tuning
 from ptxsim import cache
 from sgemm_tutorial import CATALOGUE, LADDER, CompileError, DeviceError, check, compiler, find, gpu
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.own import CONTRACT
 
 from ..sources import probe
-from .measure.test_tune import point as tuned_point
+from .experiments.test_tune import point as tuned_point
 from .records.test_timings import POINT, PROVENANCE, record
 
 
@@ -454,7 +453,7 @@ def test_tune_tries_values_of_any_kernel(run, no_gpu, share_runs, monkeypatch):
     assert (status, err) == (0, "") and out.startswith("No GPU here: compiled for sm_90 and simulated. Only a GPU can")
     assert "2 of 4. Settings are BM, BN." in out and 'failed with "not eight"' in out
     assert "What would be timed, compiled for sm_90" in out
-    monkeypatch.setattr(tune, "compile_kernels", lambda *_: None)  # which starts processes, and has just done it
+    monkeypatch.setattr(sweep, "compile_kernels", lambda *_: None)  # which starts processes, and has just done it
     status, out, err = run(*command, "--json")
     data = json.loads(out)
     assert status == 0 and err.startswith("No GPU here") and data["able"] == [[4, 16], [8, 16]]
@@ -487,7 +486,7 @@ def test_tune_of_values_on_a_gpu(run, a_gpu, monkeypatch):
 
     monkeypatch.setattr(gpu, "architecture", lambda: "sm_86")
     monkeypatch.setattr(
-        sweep, "field", lambda name, values, sm: Field(kernels, {(0,): f"{name} {values} {sm}"}, ("BM",))
+        sweep, "field", lambda name, values, sm: sweep.Field(kernels, {(0,): f"{name} {values} {sm}"}, ("BM",))
     )
     monkeypatch.setattr(sweep, "sweep", swept)
     size = ("--sizes", "x".join(map(str, POINT.size)))

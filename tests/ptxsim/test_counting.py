@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from lab.records import counters
+from lab.experiments import counters
 from ptxsim.counting import Counts, by_warp, sectors, wavefronts
-from sgemm_tutorial import LADDER, find, simulate
+from sgemm_tutorial import LADDER, find, matrices, simulate
 
 from ..sources import floats, line_of, probe, steady
 
@@ -297,3 +297,17 @@ def test_ragged_sizes(name, shape):
     total = simulate(kernel, floats(M, K), floats(K, N)).total
     names = [f"{kind}_{what}" for kind in ("load", "store") for what in ("requests", "sectors")]
     assert {what: getattr(total, f"global_{what}") for what in names} == ragged(kernel, M, N, K)
+
+
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+def test_simulated_instructions_grow_with_the_work(kernel):
+    """Twice K is twice the steps, and twice M and N are four times the blocks."""
+    BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
+    step = max(32, kernel.parameters.get("BK", 0))  # as many tiles as there are stages, or more
+
+    def executed(M, N, K):
+        return simulate(kernel, *matrices(M, N, K, on_gpu=False)).total.instructions
+
+    start, *further = (executed(BM, BN, K) for K in (step, 2 * step, 3 * step))
+    assert further[1] - further[0] == further[0] - start > 0
+    assert executed(2 * BM, 2 * BN, step) == 4 * start

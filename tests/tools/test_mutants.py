@@ -1,6 +1,7 @@
 """Each way to break a kernel must be noticed without a GPU.
 
-All of them are judged by ``make mutants``; here, those whose kernel has changed since, and a few that stay the same.
+``make mutants`` judges all mutants and records the verdicts. These tests judge again the mutants whose kernel has
+changed since then, and a sample of the others, which is larger where the verdicts are those of an older judge.
 """
 
 import dataclasses
@@ -19,6 +20,7 @@ from tools.mutants import (
     LIMIT,
     RULES,
     SAME,
+    SHARE,
     Mutant,
     blank,
     instances,
@@ -36,7 +38,7 @@ def has_changed(kernel):
 
 
 def instances_to_run(kernel):
-    """All that mutants of changed code are judged with; where only the judge has changed one, in turn; else none."""
+    """All instances of a kernel that has changed, one of them if only the judge has changed, and none otherwise."""
     every = {instance.expression: instance for instance in instances(kernel)}
     now = blank(kernel)
     if not has_changed(kernel) and dataclasses.replace(RECORDED[kernel.name], verdicts={}) == now:
@@ -62,7 +64,7 @@ def test_the_recording_has_every_mutant(kernel, record_property):
     *_, (_, _, made, caught, same, survive) = mutations.summary(kernel, verdicts)
     told = f"{kernel.name}: {caught} of {made} mutants caught, {same} are the same code, {survive} equivalent"
     stale = RECORDED[kernel.name].judge != blank(kernel).judge
-    record_property("summary", told + (", by an earlier judge" if stale else ""))
+    record_property("summary", told + ("; verdicts of an older judge, a sample judged again today" if stale else ""))
 
 
 @every
@@ -85,7 +87,8 @@ def test_a_sample_is_caught_again(tmp_path):
     chosen = mutations.sampled(RECORDED)
     assert {mutant.kernel for mutant in chosen} == set(KERNELS)
     assert {mutant.rule for mutant in chosen} == set(RULES)
-    assert len(set(map(str, chosen))) == len(chosen) <= len(KERNELS) + len(RULES)
+    older = sum(len(of.verdicts) for name, of in RECORDED.items() if of.judge != blank(find(name)).judge)
+    assert len(set(map(str, chosen))) == len(chosen) <= len(KERNELS) + len(RULES) + older // SHARE + 1
 
     def missed(mutant):
         return judge(mutant, tmp_path, RECORDED[mutant.kernel.name].verdicts[mutant.key]) in (None, SAME)
@@ -421,3 +424,48 @@ def test_the_sample_changes_with_the_code_and_with_nothing_else(monkeypatch):
     assert keys() == chosen
     monkeypatch.setattr(mutations, "JUDGES", mutations.JUDGES[1:])
     assert keys() != chosen
+
+
+def test_of_an_older_judges_verdicts_a_share_is_judged_again(monkeypatch):
+    """Of a kernel whose judge is today's, nothing but one mutant, or those that stand for a rule."""
+    older = {name: dataclasses.replace(of, judge="older") for name, of in RECORDED.items()}
+    current = {name: dataclasses.replace(of, judge=blank(find(name)).judge) for name, of in RECORDED.items()}
+    few, many = (set(map(str, mutations.sampled(known))) for known in (current, older))
+    caught = sum(found not in (None, SAME) for of in RECORDED.values() for found in of.verdicts.values())
+    assert len(few) <= len(KERNELS) + len(RULES)
+    assert few < many and caught // SHARE <= len(many) <= caught // SHARE + 1 + len(few)
+
+
+SOURCE = """
+class Judge:
+    def judge(self, value: int = 0) -> str:
+        return f"{value:d}" if value else ""
+LEAST = 1
+"""
+BETTER_SAID = '''
+"""A module that judges."""
+
+
+class Judge:
+    """Judges."""
+
+    def judge(self, value: int = 0) -> str:  # what is wrong, if anything
+        """Return what is wrong."""
+        return f"{value:d}" if value else ""
+
+
+LEAST = 1
+"""The least."""
+'''
+
+
+def test_a_better_sentence_makes_no_other_judge():
+    assert mutations.code_of(SOURCE) == mutations.code_of(BETTER_SAID)
+    for before, after in (
+        ("= 0", "= 1"),
+        ('else ""', 'else " "'),
+        (":d", ":x"),
+        ("-> str", "-> bytes"),
+        ("LEAST", "MOST"),
+    ):
+        assert mutations.code_of(SOURCE.replace(before, after)) != mutations.code_of(SOURCE)

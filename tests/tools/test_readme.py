@@ -54,7 +54,7 @@ def test_marks_that_are_not_a_pair_are_refused(text):
 
 
 def test_its_commands_are_understood():
-    commands = re.findall(r"^\.venv/bin/python -m sgemm_tutorial (.*?)(?:#.*)?$", TEXT, re.MULTILINE)
+    commands = re.findall(r"^\.venv/bin/python -m lab (.*?)(?:#.*)?$", TEXT, re.MULTILINE)
     assert {shlex.split(command)[0] for command in commands} == {
         "list",
         "show",

@@ -12,9 +12,9 @@ import sgemm_tutorial as sg
 from lab.accesses import Request, requests
 from lab.draw import TileAccess, TileLayout, bank_layouts
 from lab.draw.tile_layouts import LEFT, PITCH
-from lab.variants import UNSWIZZLED, padded
 from ptxsim.memory import Violation
 from sgemm_tutorial import ArgumentError, Kernel, SimulationFault
+from sgemm_tutorial.launch import Family
 from sgemm_tutorial.simulation import Run
 
 FLOATS = 4 * sg.find("08").parameters["BM"]  # bytes of a row
@@ -37,6 +37,16 @@ def strips(padding: int = 0, order: str = "0") -> Kernel:
     return sg.find("08").edited(*apart, ("k / 4 * (128 / BK) % 32", order), ("As[BK][BM];", f"As[BK][BM + {padding}];"))
 
 
+def padded(by: int) -> Kernel:
+    """Return 15 with so many elements of padding to a row of its tiles of A and B."""
+    kernel = sg.find("15").edited(("BK + 8", f"BK + {by}"), ("BN + 8", f"BN + {by}"))
+
+    def tiles(of):
+        return 2 * of["STAGES"] * (of["BM"] * (of["BK"] + by) + of["BK"] * (of["BN"] + by))
+
+    return replace(kernel, family=Family(tiles))
+
+
 def of_fragments(kernel: Kernel, a: TileLayout, b: TileLayout) -> list[TileAccess]:
     """Return the first load and the first copy of each tile of 15 or 16, whose tiles lie so."""
     tiles, run = kernel.parameters, traced(kernel)
@@ -54,7 +64,7 @@ def of_fragments(kernel: Kernel, a: TileLayout, b: TileLayout) -> list[TileAcces
 @pytest.mark.parametrize(
     ("layout", "kernel", "widest"),
     [
-        (PLAIN, sg.find("08").edited(*UNSWIZZLED), 16),
+        (PLAIN, lab.find_variant("08", "not swizzled"), 16),
         (TileLayout(4), strips(1), 4),
         (TileLayout(8), strips(2), 8),
         (TileLayout(16), strips(4), 16),
@@ -66,7 +76,7 @@ def of_fragments(kernel: Kernel, a: TileLayout, b: TileLayout) -> list[TileAcces
 )
 def test_tile_of_08(layout, kernel, widest):
     """The transposing store, and the read of row k = 1, which comes in pieces where the row is not aligned."""
-    given, run = traced(sg.find("08").edited(*UNSWIZZLED)), traced(kernel)
+    given, run = traced(lab.find_variant("08", "not swizzled")), traced(kernel)
     store, read = lab.request(given, kind="store", array="As"), lab.request(given, array="As", step=2)
     assert (read.offsets // FLOATS == 1).all()
     accesses = [TileAccess("store", store, FLOATS, 32)]
@@ -98,14 +108,14 @@ def test_tile_of_08(layout, kernel, widest):
 def test_tiles_of_15(padding):
     given = of_fragments(sg.find("15"), TileLayout(16), TileLayout(16))
     layout = TileLayout(padding)
-    real = of_fragments(padded(padding // 2, padding // 2), layout, layout)
+    real = of_fragments(padded(padding // 2), layout, layout)
     compare(given, real, [layout] * 4)
 
 
 def test_15_refuses_rows_that_are_not_aligned():
     layout = TileLayout(8)
     with pytest.raises(SimulationFault, match="misaligned"):
-        traced(padded(4, 4))
+        traced(padded(4))
     for access in of_fragments(sg.find("15"), TileLayout(16), TileLayout(16)):
         with pytest.raises(Violation, match="misaligned"):
             access.laid_out(layout)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from lab.measure import __main__ as command
+from lab.experiments import __main__ as command
+from lab.experiments.recordings import CHECKS, COUNTS, RECORDINGS, TIMES, TOGETHER
 from lab.measure import driver
 from lab.measure.bench import plan as of_times
 from lab.measure.driver import Plan
-from lab.measure.recordings import CHECKS, COUNTS, RECORDINGS, TIMES, TOGETHER
 from lab.records import cards, files
 from lab.records.files import Measured, Recording
 from lab.records.timings import Record
@@ -301,19 +301,10 @@ def test_what_needs_two_gpus_is_left_out_where_there_is_one(monkeypatch, capsys,
     assert capsys.readouterr().err == says
 
 
-def test_cost_is_recorded_without_a_gpu(tmp_path, monkeypatch, capsys):
-    from lab.measure import cost
-
+def test_nothing_is_recorded_without_a_gpu(monkeypatch, capsys):
     monkeypatch.setattr(command.gpu, "available", lambda: False)
-    monkeypatch.setattr(cost, "SIZES", (8,))
-    monkeypatch.setattr(cost, "LADDER", KERNELS[:2])
-    assert command.main(["--only", "cost", "--folder", str(tmp_path), "--turn", "1"]) == 0
-    assert "cost: 2 of 2 measured" in capsys.readouterr().out
-    recording = files.load(tmp_path / "cost.json", command.RECORDINGS["cost"]().form)
-    assert all(point.size == 8 and 0 < point.seconds < 5 for point in recording.points)
-    assert command.main(["--only", "cost", "--list"]) == 0
-    assert f"Recordings in {cards.folder()}" in capsys.readouterr().out  # the shown card's
     assert command.main(["--only", "times"]) == command.REFUSED
+    assert "no GPU: recordings are made on one" in capsys.readouterr().err
 
 
 # Cards

@@ -6,7 +6,6 @@ import pytest
 
 from lab.measure import bench as bench_module
 from lab.measure import driver, sweep
-from lab.measure import tune as tune_module
 from lab.records import timings
 from sgemm_tutorial import ArgumentError, DeviceError, check, find, gpu
 from sgemm_tutorial.timing import Timing
@@ -20,7 +19,7 @@ SIZES = ((256,) * 3, (5, 6, 7))
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     monkeypatch.setattr(driver, "EVERY", 0.0)
-    monkeypatch.setattr(tune_module, "compile_kernels", lambda *_: None)  # but where they are used, in this process
+    monkeypatch.setattr(sweep, "compile_kernels", lambda *_: None)  # but where they are used, in this process
     monkeypatch.setattr(gpu, "available", lambda: False)
 
 

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from lab import card
-from lab.records import cards, ceilings
+from lab.experiments import ceilings
+from lab.records import cards
 
 
 def recorded_on(name, monkeypatch):

@@ -1,0 +1,251 @@
+"""Records with Nsight Compute which kernels cuBLAS launches for a product, and how busy they keep the SMs.
+
+The names of its kernels tell the tile, its depth and the number of stages. cuBLAS is column-major, so the rows of its
+tiles are columns of our C. One process computes many products, with a marker kernel launched before each, so that every
+launch can be assigned to its product.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+import cupy
+import numpy as np
+
+from sgemm_tutorial import cublas, gpu, operands
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.cublas import Gemm
+from sgemm_tutorial.errors import DeviceError
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.table import Table
+from sgemm_tutorial.timing import SPIN
+
+from ..measure.driver import Item, Plan
+from ..measure.nsight import made, made_on, number, profiled, program
+from ..records import files
+from ..records.files import Recording, Sized
+from ..records.shapes import SQUARES
+from ..records.sizes import Size, times_of
+from . import profiles
+
+METRICS = {
+    "registers": "launch__registers_per_thread",
+    "static shared bytes": "launch__shared_mem_per_block_static",
+    "dynamic shared bytes": "launch__shared_mem_per_block_dynamic",
+    "nanoseconds": "gpu__time_duration.sum",
+}
+"""Our name and Nsight Compute's of each metric of every launch."""
+
+SIZES: tuple[Size, ...] = (
+    *(size for size in SQUARES if size[0] <= 8192),
+    *((1, 4096, 4096), (4096, 1, 4096), (16, 4096, 4096), (4096, 16, 4096), (64, 4096, 4096), (4096, 64, 4096)),
+    *((64, 64, 16384), (256, 256, 65536), (65536, 64, 64), (4096, 4096, 16), (1023, 1023, 1023), (1024, 50257, 768)),
+)
+"""Products whose launches are recorded."""
+
+CLOSELY: tuple[Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 2048, 2560, 4096))
+"""Products for which `profiles.METRICS` are recorded too, of cuBLAS and of 12."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel of a product.
+
+    Attributes
+    ----------
+    name : str
+        As Nsight Compute has it.
+    grid, block : list of int
+        Blocks and threads, in three dimensions.
+    counts : dict of str to number
+        By the names of `METRICS`, and of `profiles.METRICS` for the sizes in `CLOSELY`.
+    """
+
+    name: str
+    grid: list[int] = field(hash=False)
+    block: list[int] = field(hash=False)
+    counts: dict[str, int | float] = field(hash=False)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return math.prod(self.block)
+
+    @property
+    def shared_bytes(self) -> int | float:
+        """Shared memory of a block."""
+        return self.counts["static shared bytes"] + self.counts["dynamic shared bytes"]
+
+
+@dataclass(frozen=True)
+class Dissected(Sized):
+    """The launches of one product, in order."""
+
+    launches: list[Launch] = field(hash=False)
+
+    @property
+    def main(self) -> Launch:
+        """The launch that takes longest."""
+        return max(self.launches, key=lambda launch: launch.counts["nanoseconds"])
+
+
+class Tile(NamedTuple):
+    """The tile of a kernel of cuBLAS, read from its name; None stands for a number that the name doesn't tell."""
+
+    rows: int
+    columns: int
+    depth: int | None
+    stages: int | None
+
+
+_NAMES = (
+    r"tilesize(\d+)x(\d+)x(\d+)_stage(\d+)",
+    r"gemm_(?:\w+?_)?(\d+)x(\d+)_(\d+)x(\d+)_",
+    r"gemm_(?:\w+?_)?(\d+)x(\d+)(?:x(\d+))?()(?!\d)",
+)
+
+
+def tile_of(name: str) -> Tile | None:
+    """Return the tile that a kernel's name tells, or None if it tells none."""
+    for pattern in _NAMES:
+        match = re.search(pattern, name)
+        if match:
+            return Tile(*(int(part) if part else None for part in match.groups()))
+    return None
+
+
+def short(name: str) -> str:
+    """Return a kernel's name without its return type, namespaces, arguments and the template round it."""
+    inner = re.search(r"<\s*((?:\w+::)*\w*gemm\w*)\s*>", name)
+    return (inner[1] if inner else re.sub(r"^void |<.*|\(.*", "", name)).rpartition("::")[2]
+
+
+def of(what: Kernel | Gemm, size: Size) -> Dissected:
+    """Return the recorded launches of a product by cuBLAS, or by a kernel as it is now.
+
+    Raises
+    ------
+    ArgumentError
+        It was not recorded.
+    """
+    return files.point("anatomy", Dissected, what, size)
+
+
+def launches_table(sizes: Sequence[Size] = SIZES) -> Table:
+    """Return the launches of cuBLAS, size by size.
+
+    Neighbouring squares with the same kernels share a row, whose figures are those of the last of them.
+    """
+    rows = []
+    points = [of(cublas.sgemm, size) for size in sizes]
+
+    def alike(point: Dissected) -> tuple:
+        square = point.M == point.N == point.K
+        return tuple(short(launch.name) for launch in point.launches), None if square else point.size
+
+    for (names, _), group in groupby(points, key=alike):
+        same = list(group)
+        main, tile = same[-1].main, tile_of(same[-1].main.name)
+        rows.append(
+            (
+                " to ".join(dict.fromkeys(times_of(point.size) for point in (same[0], same[-1]))),
+                f"{tile.rows}×{tile.columns}" if tile else None,
+                tile and tile.depth,
+                tile and tile.stages,
+                "×".join(map(str, main.grid)),
+                main.threads,
+                main.counts["registers"],
+                main.shared_bytes,
+                " and ".join(names),
+            )
+        )
+    columns = ("M×N×K", "tile", "depth", "stages", "grid", "threads", "registers", "shared bytes", "kernels")
+    return Table(columns, rows, "What cuBLAS launches", made("anatomy", Recording[Dissected]))
+
+
+def profile_table() -> Table:
+    """Return how busy cuBLAS's main kernel and 12 keep the SMs, and the longest waits of their warps."""
+    rows = []
+    for size in CLOSELY:
+        for name, what in (("cuBLAS", cublas.sgemm), ("12", find("12"))):
+            counts = of(what, size).main.counts
+            rows.append(
+                (
+                    times_of(size),
+                    name,
+                    f"{counts['issue slots used, %']:.0f}%",
+                    f"{counts['FMA pipes used, %']:.0f}%",
+                    f"{counts['FFMA'] / 32 / counts['all']:.0%}",
+                    counts["cycles between a warp's instructions"],
+                    profiles.longest(counts),
+                )
+            )
+    columns = ("M×N×K", "", "issue slots", "FMA pipes", "FFMA of all", "cycles per instruction", "most time")
+    note = f"{made('anatomy', Recording[Dissected])}. The kernel that takes longest."
+    return Table(columns, rows, "What keeps them busy", note)
+
+
+AT_ONCE = 16
+"""Products in one run of ncu: what is lost if it is broken off."""
+
+
+def plan() -> Plan:
+    """Return the plan of the recording: cuBLAS at all of `SIZES`, and 12 beside it at `CLOSELY`."""
+    items = [(cublas.sgemm, size) for size in SIZES] + [(find("12"), size) for size in CLOSELY]
+    settings = {"metrics": METRICS, "closely": profiles.METRICS}
+    return Plan("anatomy", Recording[Dissected], items, measure, settings, takes=0.9, made_on=made_on)
+
+
+def measure(missing: Sequence[Item]) -> Iterator[Dissected]:
+    """Yield the launches of each product, on this machine's GPU."""
+    every = plan().items
+    for closely in (False, True):
+        items = [item for item in missing if (item[1] in CLOSELY) == closely]
+        metrics = METRICS | (profiles.METRICS if closely else {})
+        for first in range(0, len(items), AT_ONCE):
+            now = items[first : first + AT_ONCE]
+            products = divided(profiled(program("anatomy", *(every.index(item) for item in now)), metrics))
+            if len(products) != len(now) or not all(products):
+                raise DeviceError(f"ncu saw {list(map(len, products))} launches of {len(now)} products")
+            for (what, size), rows in zip(now, products, strict=True):
+                yield Dissected.of(what, size, launches=[launched(row, metrics) for row in rows])
+
+
+def divided(rows: Sequence[dict[str, str]]) -> list[list[dict[str, str]]]:
+    """Return the rows between markers, a list for each product."""
+    products: list[list[dict[str, str]]] = []
+    for row in rows:
+        if re.match(rf"(void )?{SPIN.function}\b", row["Kernel Name"]):
+            products.append([])
+        elif products:
+            products[-1].append(row)
+    return products
+
+
+def launched(row: dict[str, str], metrics: dict[str, str]) -> Launch:
+    """Return a launch as a row of ncu's describes it."""
+    grid, block = (list(map(int, re.findall(r"\d+", row[f"{what} Size"]))) for what in ("Grid", "Block"))
+    counts = {ours: number(row[theirs]) for ours, theirs in metrics.items()}
+    return Launch(row["Kernel Name"], grid, block, counts)
+
+
+def launch(items: Sequence[Item]) -> None:
+    """Compute the product of each item, and launch a marker before it."""
+    marker = gpu.load(SPIN.instance)
+    for what, (M, N, K) in items:
+        A, B = (cupy.asarray(_numbers(*shape)) for shape in ((M, K), (K, N)))
+        problem = operands.check(A, B, None, 1.0, 0.0)
+        queue = what.launcher(problem)
+        marker((1,), (1,), (np.int64(1),))
+        queue()
+        cupy.cuda.get_current_stream().synchronize()
+
+
+def _numbers(rows: int, columns: int) -> np.ndarray:
+    """Return a matrix of random numbers that repeat: their values make no difference to what is launched."""
+    return np.resize(np.random.default_rng(0).standard_normal(1_000_003, np.float32), (rows, columns))

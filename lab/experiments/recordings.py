@@ -1,0 +1,139 @@
+"""Lists all recordings with their plans, and which of them may be made at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from sgemm_tutorial.catalogue import CATALOGUE, LADDER, find
+from sgemm_tutorial.kernel import Kernel
+
+from .. import variants
+from ..measure.bench import plan
+from ..measure.driver import Plan
+from ..records.shapes import SHAPES, SQUARES
+from ..records.sizes import Size, sizes_of
+from . import (
+    accuracy,
+    anatomy,
+    banks,
+    ceilings,
+    checksums,
+    counters,
+    fuzz,
+    launch_cost,
+    occupancy,
+    profiles,
+    sanitizer,
+    split_errors,
+    sustained,
+    tune,
+    two_gpus,
+    wavefronts,
+)
+
+FIXED = [kernel for kernel in LADDER if not kernel.family.chooses]
+"""The rungs whose settings are the same at every size."""
+
+SIZES = sizes_of((128, *range(256, 4097, 128)))
+"""Square problems that these are timed at: those of the sweep in ``published-results.csv``, and a smaller one."""
+
+COLD_SIZES = sizes_of((128, 256, 512, 1024, 1536, 2048))
+"""Square problems at which every rung is timed with a cold L2 cache."""
+
+OTHER_SIZES = sizes_of((256, 512, 1024, 2048, 4096))
+"""Square problems at which the kernels beside the ladder are timed."""
+
+ADDED, ADDED_SIZES = ("12", "16", "17_tf32x3_hopper", "18"), sizes_of((512, 1024, *range(1536, 4097, 512), 8192))
+"""Kernels and square problems that are timed with C added to as well, β = 1."""
+
+PITCHES = sizes_of([*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), (2048, 2049, 2048)])
+"""Problems at which kernels without shared memory are timed: their rows start in different banks of the L1 cache."""
+
+SAMPLING: dict[str, Any] = {"samples": 15, "least_samples": 7, "seconds": 0.25, "warm_s": (0.05, 0.1)}
+IN_THREE: dict[str, Any] = {"samples": 11, "least_samples": 5, "seconds": 0.12, "warm_s": (0.05, 0.1)}
+IN_SHORT: dict[str, Any] = {"samples": 7, "least_samples": 5, "seconds": 0.08, "warm_s": (0.02, 0.04)}
+"""How times are sampled: by one process, by three processes together, and where there are many sizes.
+
+The GPU is busy all the time, so its clocks stay settled once they have settled at the start of the process.
+"""
+
+
+def _timed(name: str, kernels: Iterable[Kernel], sizes: Sequence[Size], **more: Any) -> Plan:
+    sampling = IN_SHORT if more.get("search") else IN_THREE if more.get("processes", 1) > 1 else SAMPLING
+    return plan(name, [(kernel, size) for size in sizes for kernel in kernels], **sampling, **more)
+
+
+FULL = sizes_of(4096)
+LARGE = sizes_of((2048, 3072, 8192))
+"""Other square problems that keep tensor cores busy."""
+BETWEEN = sizes_of((2560, 3584, 5120, 6144, 7168))
+"""More sizes for 18, whose different widths of tiles suit some of them better than others."""
+
+
+def _tensor() -> Plan:
+    """Return the plan of times of `variants.TENSOR` at full size and in BF16, and from 16 on at other sizes."""
+    ours = [kernel for kernel in variants.TENSOR if kernel.name[:2] > "15"]
+    items = [(kernel, size) for size in FULL for kernel in (*variants.TENSOR, *variants.IN_BF16)]
+    items += [(kernel, size) for size in LARGE for kernel in ours]
+    return plan("tensor", items, **IN_SHORT)
+
+
+def _hopper() -> Plan:
+    """Return the plan of times of 18 with its steps and widths, in three processes as power makes them differ."""
+    items = [(kernel, size) for size in (*FULL, *LARGE) for kernel in variants.HOPPER]
+    widths = (find("18"), *variants.HOPPER_STEPS[3:], *variants.HOPPER_WIDTHS)
+    items += [(kernel, size) for size in BETWEEN for kernel in widths]
+    return plan("hopper", items, processes=3, **IN_THREE)
+
+
+TIMES: dict[str, Callable[[], Plan]] = {
+    "ladder": lambda: _timed("ladder", FIXED, SIZES, processes=3),
+    "added": lambda: _timed("added", [*map(find, ADDED), variants.FOUR_BY_FOUR], ADDED_SIZES, processes=3, beta=1.0),
+    "cold": lambda: _timed("cold", FIXED, COLD_SIZES, flush_l2=True),
+    "variants": lambda: _timed("variants", dict.fromkeys(variants.VARIANTS), FULL),
+    "pitch": lambda: _timed("pitch", (find("01"), find("02")), PITCHES),
+    "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES, processes=3),
+    "fragments": lambda: _timed("fragments", variants.FRAGMENTS, FULL),
+    "tensor": _tensor,
+    "hopper": _hopper,
+    "sustained": sustained.plan,
+    "two_gpus": two_gpus.plan,
+    "reach": two_gpus.reach_plan,
+    "tune": lambda: tune.plan((*SQUARES, *SHAPES)),
+    "squares": lambda: _timed("squares", (find("12"),), SQUARES, search=True),
+    "shapes": lambda: _timed("shapes", (find("12"),), SHAPES, search=True),
+    "steps": lambda: _timed("steps", (*variants.STEPS, variants.STEP_IN_FP64, *variants.STEPS_NOT_COUNTED), FULL),
+    "launch_cost": launch_cost.plan,
+    "ceilings": ceilings.plan,
+    "banks": banks.plan,
+}
+"""Recordings of times, for which the GPU must do nothing else."""
+
+COUNTS: dict[str, Callable[[], Plan]] = {
+    "counters": counters.plan,
+    "sectors": counters.sectors_plan,
+    "profiles": profiles.plan,
+    "wavefronts": wavefronts.plan,
+    "anatomy": anatomy.plan,
+}
+"""Recordings of Nsight Compute's counters, for which the GPU must do nothing else either."""
+
+CHECKS: dict[str, Callable[[], Plan]] = {
+    "checksums": checksums.plan,
+    "occupancy": occupancy.plan,
+    "accuracy": accuracy.plan,
+    "split_errors": split_errors.plan,
+    "fuzz": fuzz.plan,
+    "sanitizer": sanitizer.plan,
+}
+"""Recordings that may be made at the same time."""
+
+RECORDINGS = TIMES | COUNTS | CHECKS
+GROUPS = {"times": TIMES, "counts": COUNTS, "checks": CHECKS}
+TOGETHER = (("checksums", "occupancy", "accuracy", "split_errors"), ("fuzz",), ("sanitizer",))
+"""The recordings of `CHECKS` by the processes that make them."""
+NEEDS = dict.fromkeys(COUNTS, "ncu") | {"sanitizer": "compute-sanitizer"}
+"""Programs that a recording needs."""
+ON_TWO = ("two_gpus", "reach")
+"""The recordings that need two GPUs."""

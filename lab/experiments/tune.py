@@ -1,0 +1,562 @@
+"""Searches the settings of 12 on this GPU: the template arguments and the division of work that are quickest at a size.
+
+Settings that the compiler or the occupancy calculator rules out are never run. The others are launched briefly at each
+size, those from which the model expects most first; the few quickest are then timed in turn with cuBLAS. From then on
+12 takes the quickest at these sizes, on GPUs of this name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+
+from sgemm_tutorial import correctness, cublas, gpu, operands, timing, tuned
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.errors import ArgumentError, DeviceError, TutorialError
+from sgemm_tutorial.families import autotuned
+from sgemm_tutorial.families.autotuned import PARAMETERS, named
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.launch import Place
+from sgemm_tutorial.operands import FP32, imagined
+from sgemm_tutorial.table import Table
+from sgemm_tutorial.tuned import Way
+
+from ..measure.driver import Plan, follow
+from ..measure.sweep import Field, Setting, ruled
+from ..records import files
+from ..records.files import Recording, Sized
+from ..records.provenance import provenance, same
+from ..records.sizes import Size, times_of
+from ..records.timings import Ms
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One way to do a product, timed in turn with others and with cuBLAS.
+
+    Attributes
+    ----------
+    way : Way
+    ms, ms_p10, ms_p90 : float
+        Median, 10th and 90th percentile of the device time of one launch.
+    """
+
+    way: Way
+    ms: Ms
+    ms_p10: Ms
+    ms_p90: Ms
+
+
+@dataclass(frozen=True)
+class Tuned(Sized):
+    """The result of the search at one size.
+
+    Attributes
+    ----------
+    M, N, K : int
+    cublas_ms : float
+        Median device time of cuBLAS, in the same run as `finalists`.
+    best : Way
+        The quickest of the finalists, which 12 takes from then on.
+    expected : Way
+        The model's choice, which is a finalist too.
+    finalists : list of Timed
+        The quickest first.
+    tried : list of list
+        For each tile at least the quickest setting, as [number, whole, shares, µs]: its number among the recording's
+        settings, its quickest division, and the approximate time. The quickest comes first.
+    """
+
+    cublas_ms: Ms
+    best: Way
+    expected: Way
+    finalists: list[Timed] = field(hash=False)
+    tried: list[tuple[int, int, int, float]] = field(hash=False)
+
+    @property
+    def ms(self) -> float:
+        """Median device time of the quickest."""
+        return self.finalists[0].ms
+
+    @property
+    def expected_ms(self) -> float:
+        """The same of the model's choice."""
+        return next(timed.ms for timed in self.finalists if timed.way == self.expected)
+
+    def tflops(self, ms: float) -> float:
+        """Return the rate in 10¹² operations per second at so many milliseconds."""
+        return 2 * self.M * self.N * self.K / ms / 1e9
+
+
+Tuning = Recording[Tuned]
+
+
+def load(path: str | Path = "tune") -> Tuning:
+    """Read a recording: of the shown card unless a file is named.
+
+    Raises
+    ------
+    ArgumentError
+        It is missing or malformed.
+    """
+    return files.load(path, Tuning)
+
+
+def select(recording: Tuning, sizes: Sequence[Size] | None) -> list[Tuned]:
+    """Return the points of these sizes, or of all, with the kernel as it is now.
+
+    Raises
+    ------
+    ArgumentError
+        There are none.
+    """
+    points = files.find(recording.points, find("12"), "tune")
+    found = [point for point in points if sizes is None or point.size in sizes]
+    if not found:
+        has = ", ".join(times_of(point.size) for point in points)
+        raise ArgumentError("sizes", ", ".join(map(times_of, sizes or ())), f"some of {has}")
+    return found
+
+
+def tile_of(setting: Sequence[int]) -> str:
+    """Return the tile of a block, as in "128×256", with the slices that share its depth if there are any."""
+    of = named(setting)
+    return f"{of['BM']}×{of['BN']}" + (f"/{of['SLICES']}" if of["SLICES"] > 1 else "")
+
+
+def table(points: Sequence[Tuned], made: str) -> Table:
+    """Return the quickest setting at each size, and how close the model's choice comes to it.
+
+    Parameters
+    ----------
+    points : sequence of Tuned
+    made : str
+        The recording's `made`, for the title.
+    """
+    rows = [
+        (
+            times_of(point.size),
+            tile_of(point.best.setting),
+            ", ".join(map(str, point.best.setting)),
+            point.best.whole,
+            point.best.shares,
+            1e3 * point.ms,
+            point.tflops(point.ms),
+            f"{100 * point.cublas_ms / point.ms:.1f}%",
+            f"{100 * point.ms / point.expected_ms:.1f}%",
+        )
+        for point in points
+    ]
+    columns = ("M×N×K", "tile", "setting", "whole", "shares", "µs", "TFLOP/s", "of cuBLAS", "the model's choice")
+    note = f"Settings are {', '.join(PARAMETERS)}. Whole tiles have a block each, shares divide the rest."
+    return Table(columns, rows, f"What is quickest, {made}", note)
+
+
+TILES = 6
+"""Tiles that `by_tile` shows: those that are quickest most often."""
+BY_TILE = "Tiles that are quickest somewhere; after a stroke, slices of their depth."
+
+
+def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]]) -> dict[str, list]:
+    """Return for each tile its best setting's TFLOP/s by M = N = K.
+
+    Parameters
+    ----------
+    points : sequence of Tuned
+        Only the points of squares are shown.
+    settings : sequence of sequence of int
+        Those of the recording, by their numbers.
+
+    Returns
+    -------
+    dict of str to list of (int, float)
+        Empty if there are fewer than two squares.
+    """
+    squares = sorted((point for point in points if point.M == point.N == point.K), key=lambda point: point.M)
+    if len(squares) < 2:
+        return {}
+    wins = Counter(tile_of(settings[point.tried[0][0]]) for point in squares)
+    lines: dict[str, list] = {tile: [] for tile, _ in wins.most_common(TILES)}
+    for point in squares:
+        quickest = {tile_of(settings[number]): us for number, _, _, us in reversed(point.tried)}
+        for tile in lines.keys() & quickest.keys():
+            lines[tile].append((point.M, point.tflops(quickest[tile] / 1e3)))
+    return lines | {"cuBLAS": [(point.M, point.tflops(point.cublas_ms)) for point in squares]}
+
+
+def of_quickest(point: Tuned, settings: Sequence[Sequence[int]], way: Way) -> float | None:
+    """Return the speed of a way as a fraction of the quickest one's, or None if it was not tried.
+
+    The times are those of the finalists if it is one of them, and those of the first brief look otherwise.
+
+    Parameters
+    ----------
+    point : Tuned
+    settings : sequence of sequence of int
+        Those of the recording, by their numbers. WORDS and SHARING are ignored, as the size and the division decide
+        them.
+    way : Way
+    """
+    timed = [one.ms for one in point.finalists if one.way == way]
+    if timed:
+        return point.ms / timed[0]
+    words, sharing = PARAMETERS.index("WORDS"), PARAMETERS.index("SHARING")
+    fixed = [place for place in range(len(PARAMETERS)) if place not in (words, sharing)]
+    wanted = [way.setting[place] for place in fixed]
+    times = [
+        us
+        for number, whole, shares, us in point.tried
+        if (whole, shares) == (way.whole, way.shares) and [settings[number][place] for place in fixed] == wanted
+    ]
+    return min(us for *_, us in point.tried) / min(times) if times else None
+
+
+KERNEL = find("12")
+REGISTERS = 65_536  # of an SM, every GPU since Kepler
+FINALISTS = 4
+"""Settings that are timed precisely at each size, beside the model's choice."""
+HOPEFUL = 2.5
+"""Settings are not tried if the model expects more than this many times the least time of them."""
+CLOSE = 1.25
+"""A setting that takes more than this many times the least time so far is not tried with other divisions."""
+LOOKING = 5.0
+"""Seconds after which no other setting is tried at a size."""
+DIVISIONS = 6
+"""The most divisions that are tried of a setting."""
+SAMPLING: dict[str, Any] = {"samples": 9, "least_samples": 5, "seconds": 0.1, "warm_s": (0.01, 0.03)}
+POOL = 2**24 + 43
+"""Random numbers that fill the matrices, over and over. Their number is odd, so that rows don't repeat each other."""
+ROWS = 16
+"""Rows of C that are checked."""
+
+
+def settings() -> list[Setting]:
+    """Return the settings that take part: combinations by a rule, those of `autotuned.SETTINGS` among them.
+
+    The thread's tile and the arrangement of lanes give the warp's tile. Up to 8 warps make a block, and divide its
+    tile, its depth or both. The number of blocks per SM follows from the registers for the sums, two fragments and
+    about 40 more; one block more is tried too, in case that the compiler manages. Thin tiles and vectors have a few
+    settings of their own.
+    """
+    found: list[Setting] = []
+    threads = ((8, 16, 8), (8, 8, 4), (12, 8, 8), (8, 4, 4), (4, 8, 4), (4, 4, 4))
+    warps = (
+        (1, 1, 1),
+        (1, 1, 2),
+        (1, 1, 4),
+        (1, 1, 8),
+        (1, 2, 1),
+        (1, 2, 2),
+        (2, 1, 1),
+        (2, 1, 2),
+        (1, 2, 4),
+        (2, 1, 4),
+        (1, 4, 1),
+        (1, 8, 1),
+        (2, 2, 1),
+        (2, 2, 2),
+        (2, 4, 1),
+    )
+    for (TM, TN, lanes), (down, across, slices) in product(threads, warps):
+        WM, WN = lanes * TM, 32 // lanes * TN
+        share = REGISTERS / (32 * down * across * slices * (TM * TN + 2 * (TM + TN) + 40))
+        tile = (down * WM, across * WN, 8 * slices, WM, WN, TM, TN, slices, 4, 4)
+        found += [(*tile, blocks, 1) for blocks in sorted({max(int(share), 1), int(share) + 1})]
+    found += [
+        thin
+        for side, blocks in product((4, 8, 16), (1, 2, 3))
+        for thin in (
+            (side, 128, 32, side, 128, side, 4, 4, 4, 4, blocks, 1),
+            (128, side, 32, 128, side, 4, side, 4, 4, 4, blocks, 1),
+        )
+    ]
+    found += [(rows, 1, 128, 4, 1, 1, 4, 1, 1, 4, 64 // rows, 1) for rows in (8, 16, 32, 64)]
+    found += [
+        (1, columns, 4 * slices, 1, 32, 1, 4, slices, 1, 4, 1024 // (slices * columns), 1)
+        for slices, columns in product((4, 8, 16, 32), (32, 64, 128))
+        if slices * columns <= 1024
+    ]
+    found += [
+        (1, columns, 128 // columns * slices, 1, columns, 1, 4, slices, 1, 4, 32 // slices, 1)
+        for columns, slices in product((8, 16), (4, 8, 16, 32))
+    ]
+    found += [
+        (rows, 1, 128 * slices, 4, 1, 1, 4, slices, 1, 4, max(busy // (8 * rows * slices), 1), 1)
+        for rows, slices, busy in product((4, 8, 16, 32), (2, 4, 8, 16), (512, 1024))
+        if rows * slices <= 128
+    ]
+    found += [  # a tile of 16 columns, and three with fewer blocks than an SM would hold
+        (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1),
+        (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6, 1),
+        (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4, 1),
+        (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1),
+    ]
+    return list(dict.fromkeys(found))
+
+
+def fitted(setting: Setting, size: Size, architecture: str, multiprocessors: int) -> Kernel | None:
+    """Return 12 with a setting fitted to a size, or None if the setting is meant for other sizes.
+
+    Words that don't lie in groups of four are copied one by one; before 8.0, tiles go through registers. Vectors have
+    their own settings, and tiles much larger than C are left out.
+    """
+    M, N, _ = size
+    of = autotuned.named(setting)
+    if not autotuned.meant(of, size) or of["BM"] >= max(4 * M, 64) or of["BN"] >= max(4 * N, 64):
+        return None
+    return KERNEL.variant(**of).resolve(imagined(*size), Place(architecture, multiprocessors)).kernel
+
+
+def taking_part(
+    sizes: Iterable[Size], architecture: str, multiprocessors: int, progress: bool | None = None, among: Sequence = ()
+) -> Field:
+    """Return the settings, fitted to these sizes, that neither the compiler nor the occupancy calculator rules out.
+
+    Parameters
+    ----------
+    sizes : iterable of (M, N, K)
+    architecture, multiprocessors
+        Those of the GPU. No GPU needs to be there.
+    progress : bool, optional
+        Show a progress bar on stderr; None shows it in a terminal only.
+    among : sequence of tuple, optional
+        Settings; those of `settings` unless given.
+    """
+    found = {}
+    for size, setting in product(sizes, among or settings()):
+        kernel = fitted(setting, size, architecture, multiprocessors)
+        for sharing in (0, 1) if kernel else ():
+            parameters = kernel.parameters | {"SHARING": sharing}
+            found.setdefault(tuple(parameters.values()), dataclasses.replace(kernel, parameters=parameters))
+    return ruled(Field(found, {}, PARAMETERS), architecture, progress)
+
+
+def plan(
+    sizes: Sequence[Size],
+    seconds: float = float("inf"),
+    ruled_out: Callable[[Table], None] = lambda table: None,
+    progress: bool | None = None,
+) -> Plan:
+    """Return the plan of a recording of 12's settings.
+
+    Parameters
+    ----------
+    sizes : sequence of (M, N, K)
+    seconds : float
+        No other size is begun after that many seconds, including the time for compiling.
+    ruled_out : callable
+        Takes `Field.table`, before anything is measured.
+    progress : bool, optional
+        Whether compiling shows a progress bar.
+    """
+    every = settings()
+
+    def measure(missing: list) -> Iterator[Tuned]:
+        begin, place = time.monotonic(), gpu.place()
+        entered = taking_part([size for _, size in missing], place.architecture, place.multiprocessors, progress)
+        ruled_out(entered.table())
+        search = Search(entered, every, place)
+        for _, size in missing:
+            if time.monotonic() - begin >= seconds:
+                return
+            yield search.tune(size)
+
+    shared = {"settings": [list(setting) for setting in every], "inputs": "standard normal, repeated"}
+    return Plan("tune", Tuning, [(KERNEL, size) for size in sizes], measure, shared, takes=1.0)
+
+
+class Search:
+    """Finds the quickest setting and division for one size after the other, on the current GPU.
+
+    Parameters
+    ----------
+    entered : Field
+    every : sequence of tuple
+        All settings. Results are recorded by their numbers here.
+    place : Place
+        The GPU.
+    """
+
+    def __init__(self, entered: Field, every: Sequence[Setting], place: Place) -> None:
+        self._kernels, self._every, self._place = dict(entered.kernels), every, place
+        self._model = place.architecture, place.multiprocessors
+        pool, _ = correctness.matrices(1, 0, POOL, on_gpu=False)
+        with gpu.reported("making room for random numbers"):
+            self._pool, self._clock = cupy.asarray(pool.ravel()), timing.DeviceClock()
+
+    def tune(self, size: Size) -> Tuned:
+        """Return the point of a size: the quickest of all that is tried.
+
+        Raises
+        ------
+        DeviceError
+            The GPU failed.
+        TutorialError
+            A finalist computed wrong values.
+        """
+        M, N, K = size
+        with gpu.reported("making room for A, B and C"):
+            A, B, C = (cupy.empty(shape, np.float32) for shape in ((M, K), (K, N), (M, N)))
+            self._fill(A, 0)
+            self._fill(B, A.size)
+        problem = operands.check(A, B, C, 1.0, 0.0, FP32)
+
+        def launch(way: Way) -> timing.Queue:
+            kernel = dataclasses.replace(self._kernels[way.setting], settled=True).divided(way.whole, way.shares)
+            return gpu.launcher(kernel.resolve(problem, self._place), problem)
+
+        with gpu.reported("trying settings"):
+            tried = brief_look(self._ways(size), lambda way: timing.brief(launch(way), self._clock))
+        expected = self._expected(size)
+        final = list(dict.fromkeys([way for _, _, way in tried[:FINALISTS]] + [expected]))
+        for way in final:
+            self._check(way, launch(way), A, B, C)
+        times = timing.time_interleaved(
+            {str(way): launch(way) for way in final} | {"cuBLAS": cublas.launch(problem)}, **SAMPLING
+        )
+        timed = sorted((Timed(way, **times[str(way)].summary) for way in final), key=lambda one: one.ms)
+        kept: dict[str, tuple[int, int, int, float]] = {}
+        for ms, number, way in tried:
+            kept.setdefault(tile_of(way.setting), (number, way.whole, way.shares, float(f"{1e3 * ms:.4g}")))
+        return Tuned.of(
+            KERNEL,
+            size,
+            cublas_ms=times["cuBLAS"].median_ms,
+            best=timed[0].way,
+            expected=expected,
+            finalists=timed,
+            tried=list(kept.values()),
+        )
+
+    def _fill(self, matrix: cupy.ndarray, begin: int) -> None:
+        """Fill a matrix with random numbers, from one of them on."""
+        flat, first = matrix.ravel(), 0
+        while first < flat.size:
+            part = self._pool[(begin + first) % POOL :][: flat.size - first]
+            flat[first : first + part.size] = part
+            first += part.size
+
+    def _ways(self, size: Size) -> list[tuple[float, int, list[Way]]]:
+        """Return each setting's least time by the model, its number and its ways, the most promising first."""
+        found = []
+        for number, setting in enumerate(self._every):
+            kernel = fitted(setting, size, *self._model)
+            if not kernel:
+                continue
+            key = tuple(kernel.parameters.values())
+            divisions = [
+                (expected, Way((*key[:-1], int(shares > 0)), whole, shares))
+                for expected, whole, shares in autotuned.ways(key, size, *self._model)
+            ]
+            divisions = [(expected, way) for expected, way in divisions if way.setting in self._kernels][:DIVISIONS]
+            if divisions:
+                found.append((divisions[0][0], number, [way for _, way in divisions]))
+        return sorted(found, key=lambda of: of[0])
+
+    def _expected(self, size: Size) -> Way:
+        """Return the model's choice. It is launched even if it was ruled out."""
+        launch = KERNEL.resolve(imagined(*size), Place(*self._model))  # a place without a name: no table is asked
+        kernel, counts = launch.kernel, launch.division.counts
+        self._kernels.setdefault(tuple(kernel.parameters.values()), kernel)
+        return Way(tuple(kernel.parameters.values()), counts["whole"], counts["shares"])
+
+    def _check(self, way: Way, launch: timing.Queue, A: Any, B: Any, C: Any) -> None:
+        """Compare some rows of a way's result with float64."""
+        rows = np.unique(np.linspace(0, len(C) - 1, ROWS).astype(np.int64))
+        with gpu.reported("checking"):
+            C.fill(np.nan)
+            launch()
+            right = bool((correctness.excess(C[rows], A[rows], B, C[rows], 1.0, 0.0) <= 1).all())
+        if not right:
+            raise TutorialError(f"{way} is wrong at M×N×K = {times_of((*C.shape, len(B)))}; nothing is made of it")
+
+
+def brief_look(
+    ways: Sequence[tuple[float, int, list[Way]]],
+    sample: Callable[[Way], float],
+    now: Callable[[], float] = time.monotonic,
+) -> list[tuple[float, int, Way]]:
+    """Return the approximate times of settings, each with its quickest division, as milliseconds, number and way.
+
+    The quickest setting comes first.
+
+    Parameters
+    ----------
+    ways : sequence
+        For each setting the microseconds that the model expects, its number, and its divisions, the most promising
+        first.
+    sample : callable
+        Returns the approximate milliseconds of a way.
+    now : callable
+        Returns the host's time in seconds.
+    """
+    found, least, begin = [], float("inf"), now()
+    for expected, number, divisions in ways:
+        if expected > HOPEFUL * ways[0][0] or now() - begin > LOOKING:
+            break
+        mine = []
+        for way in divisions:
+            mine.append((sample(way), number, way))
+            least = min(least, mine[-1][0])
+            if mine[-1][0] > CLOSE * least:
+                break
+        found.append(min(mine, key=lambda one: one[0]))
+    return sorted(found, key=lambda one: one[0])
+
+
+def tune(
+    sizes: Sequence[Size],
+    seconds: float = float("inf"),
+    path: Path | None = None,
+    ruled_out: Callable[[Table], None] = lambda table: None,
+    progress: bool | None = None,
+) -> Tuning:
+    """Find the quickest settings at some sizes on this GPU, for 12 to take from then on.
+
+    Points that this GPU's table has with the present code and software are not measured again. A table that cannot be
+    continued is kept beside the new one, as ``….old.json``.
+
+    Parameters
+    ----------
+    sizes, seconds, ruled_out, progress
+        As for `plan`.
+    path : Path, optional
+        The table's file: the one in which 12 looks, unless given.
+
+    Returns
+    -------
+    Recording of Tuned
+        The whole table; not `complete` if it was broken off, from the keyboard or for want of time.
+
+    Raises
+    ------
+    DeviceError
+        There is no GPU, or it failed. The table has the points that were found until then.
+    """
+    wanted, made = plan(sizes, seconds, ruled_out, progress), provenance()
+    path = path or tuned.path(made["gpu"])
+    earlier, kept = None, []
+    with contextlib.suppress(TutorialError):  # there is none, or it cannot be read
+        earlier = files.load(path, Tuning)
+    if earlier and same(earlier.provenance, made) and earlier.settings == wanted.settings:
+        made, kept = earlier.provenance, [point for point in earlier.points if point.digest == KERNEL.digest]
+    elif path.exists():
+        os.replace(path, path.with_suffix(".old.json"))
+
+    try:
+        return follow(wanted, made, kept, lambda now: files.write(path, now), progress=progress)
+    except KeyboardInterrupt:
+        return files.load(path, Tuning)
+    except DeviceError as error:
+        raise DeviceError(f"{error}; what was found before is in {path}") from error

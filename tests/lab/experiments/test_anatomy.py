@@ -1,0 +1,124 @@
+"""What ncu says of cuBLAS's launches is told apart, product by product, and what their names mean is read."""
+
+import csv
+import io
+import subprocess
+import types
+
+import pytest
+
+from lab.experiments import anatomy, profiles
+from lab.experiments import anatomy as measuring
+from lab.experiments.anatomy import (
+    CLOSELY,
+    METRICS,
+    SIZES,
+    Tile,
+    short,
+    tile_of,
+)
+from lab.measure import driver, nsight
+from lab.records import cards
+from sgemm_tutorial import ArgumentError, DeviceError, cublas, find
+
+from ..records.test_timings import PROVENANCE
+
+CUTLASS = "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(T1::Params)"
+XMMA = "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x32x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4_execute_kernel"
+REDUCE = "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, float, (bool)1>(cublasSplitKParams<T5>, const T3 *)"
+GEMV = "void gemv2T_kernel_val<int, int, float, float, (int)128, cublasGemvParamsEx<int, T3, T2>>(T13, T4, T4)"
+
+
+@pytest.mark.parametrize(
+    ("name", "tile", "shorter"),
+    [
+        (CUTLASS, Tile(256, 128, 8, 4), "cutlass_80_simt_sgemm_256x128_8x4_nn_align1"),
+        (XMMA, Tile(64, 32, 8, 3), XMMA),
+        ("ampere_sgemm_128x64_nn", Tile(128, 64, None, None), "ampere_sgemm_128x64_nn"),
+        ("volta_sgemm_32x32_sliced1x4_nn", Tile(32, 32, None, None), "volta_sgemm_32x32_sliced1x4_nn"),
+        (REDUCE, None, "splitKreduce_kernel"),
+        (GEMV, None, "gemv2T_kernel_val"),
+        ("void autotuned<128, 256, 8>(int, int)", None, "autotuned"),
+    ],
+)
+def test_names_tell_the_tile(name, tile, shorter):
+    assert tile_of(name) == tile and short(name) == shorter
+
+
+class Ncu:
+    """Answers as ncu does: of each product a marker and its kernels; two where K is split."""
+
+    def __init__(self, lost=False):
+        self.runs, self.lost = [], lost
+
+    def __call__(self, command, **_):
+        if "--version" in command:
+            return "Version 2025.3.1.0 (build 1)"
+        metrics = command[command.index("--metrics") + 1].split(",")
+        items = [measuring.plan().items[int(place)] for place in command[command.index("anatomy") + 1 :]]
+        self.runs.append((len(items), len(metrics)))
+        out = io.StringIO()
+        rows = csv.DictWriter(out, ("ID", "Kernel Name", "Block Size", "Grid Size", *metrics), quoting=csv.QUOTE_ALL)
+        rows.writeheader()
+        rows.writerow({"ID": ""} | dict.fromkeys(metrics, "unit"))
+        for what, (M, _, K) in items:
+            product = ["spin(long long)", CUTLASS if what is cublas.sgemm else "void autotuned<128>(int)"]
+            for name in product + [REDUCE] * (K > M and not self.lost):
+                took = {"gpu__time_duration.sum": "1,500" if "Kernel2" in name or "auto" in name else "200"}
+                counted = dict.fromkeys(metrics, "2") | took
+                rows.writerow(
+                    {"ID": 0, "Kernel Name": name, "Block Size": "(256, 1, 1)", "Grid Size": f"({M}, 2, 3)"} | counted
+                )
+        text = "" if self.lost and len(self.runs) > 1 else "==PROF== Connected\n" + out.getvalue()
+        return types.SimpleNamespace(returncode=0, stdout=text, stderr="")
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """The folder of a card of which the recording was made with a stand-in for ncu."""
+    ncu = Ncu()
+    monkeypatch.setattr(nsight.shutil, "which", lambda name: name)
+    monkeypatch.setattr(subprocess, "run", ncu)
+    monkeypatch.setattr(nsight, "provenance", lambda: dict(PROVENANCE))
+    monkeypatch.setattr(nsight, "version", lambda: "2025.3")
+    monkeypatch.setattr(cards, "RESULTS", tmp_path)
+    monkeypatch.setenv(cards.VARIABLE, "imaginary")
+    driver.record(measuring.plan(), tmp_path / "imaginary")
+    return ncu
+
+
+def test_each_launch_is_its_products(recorded):
+    plain = len(SIZES) - len(CLOSELY)
+    assert sum(products for products, _ in recorded.runs) == plain + 2 * len(CLOSELY)
+    assert {metrics for _, metrics in recorded.runs} == {len(METRICS), len({**METRICS, **profiles.METRICS})}
+    deep = anatomy.of(cublas.sgemm, (64, 64, 16384))
+    assert [short(launch.name) for launch in deep.launches][1:] == ["splitKreduce_kernel"]
+    assert (deep.main.grid, deep.main.threads) == ([64, 2, 3], 256)
+    assert deep.main.counts == {
+        "registers": 2,
+        "static shared bytes": 2,
+        "dynamic shared bytes": 2,
+        "nanoseconds": 1500,
+    }
+    assert deep.main.shared_bytes == 4
+    closely = anatomy.of(find("12"), CLOSELY[0])
+    assert (
+        short(closely.main.name) == "autotuned" and closely.main.counts.keys() == {**METRICS, **profiles.METRICS}.keys()
+    )
+
+
+def test_tables(recorded):
+    shown = anatomy.launches_table()
+    assert shown.rows[0][:4] == ("256×256×256 to 8192×8192×8192", "256×128", 8, 4)
+    assert shown.rows[0][-1] == "cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
+    assert any("splitKreduce_kernel" in row[-1] for row in shown.rows)
+    busy = anatomy.profile_table()
+    assert [row[1] for row in busy.rows] == ["cuBLAS", "12"] * len(CLOSELY) and busy.rows[0][2] == "2%"
+    with pytest.raises(ArgumentError, match="size: got 77×77×77, needs what was recorded of sgemm: 256×256×256; "):
+        anatomy.of(cublas.sgemm, (77, 77, 77))
+
+
+def test_a_product_without_launches_is_an_error(recorded, monkeypatch):
+    monkeypatch.setattr(measuring, "profiled", lambda command, metrics: [{"Kernel Name": "spin(long long)"}] * 16)
+    with pytest.raises(DeviceError, match="ncu saw"):
+        list(measuring.measure(measuring.plan().items))

@@ -1,0 +1,55 @@
+"""The scoreboard says what the recordings say, for every card."""
+
+import pytest
+
+import lab
+import sgemm_tutorial as sg
+from lab import predictions, profiles
+from lab.experiments import anatomy
+from lab.experiments.scoreboard import PARTS
+from lab.records import cards
+from sgemm_tutorial import ArgumentError
+
+
+@pytest.mark.parametrize("card", cards.recorded())
+def test_a_row_for_each_rung(card, monkeypatch):
+    monkeypatch.setenv(cards.VARIABLE, card)
+    board = lab.scoreboard("05")
+    assert [row[0] for row in board.rows] == ["01", "02", "03", "04", "05"]
+    for (number, predicted, ms, of_cublas, of_peak, busiest, _), kernel in zip(board.rows, sg.LADDER, strict=False):
+        (point,) = lab.recorded(kernel, [4096]).points
+        assert (number, ms) == (kernel.name[:2], point.ms)
+        assert predicted == predictions.predicted(kernel, lab.card())[1]
+        assert of_cublas == f"{point.percent_of_cublas:.1f}%"
+        assert of_peak == f"{100 * 2 * 4096**3 / ms / 1e9 / lab.card().fp32_tflops:.1f}%"
+        profile = profiles.measured(kernel)
+        assert busiest.endswith(f" {max(profile[part] for part in PARTS):.0f}%")
+    assert lab.card().name in board.title
+
+
+def test_12_has_recordings_of_its_own():
+    *_, row = lab.scoreboard("12").rows
+    (point,) = lab.recorded("12", [4096], "squares").points
+    profile = anatomy.of(sg.find("12"), (4096,) * 3).main.counts
+    assert row[:4] == ("12", None, point.ms, f"{point.percent_of_cublas:.1f}%")
+    assert row[5].endswith(f" {max(profile[part] for part in PARTS):.0f}%")
+
+
+@pytest.mark.parametrize("card", cards.recorded())
+def test_rungs_beside_the_ladder_have_their_own_board(card, monkeypatch):
+    monkeypatch.setenv(cards.VARIABLE, card)
+    board = lab.scoreboard("15")
+    assert [row[:2] for row in board.rows] == [("13", "FP32"), ("14", "FP16"), ("15", "FP16")]
+    for number, _, ms, tflops, of_cublas, busiest, _ in board.rows:
+        (point,) = lab.recorded(number, [4096], "others").points
+        assert (ms, tflops, of_cublas) == (point.ms, point.tflops, f"{point.percent_of_cublas:.1f}%")
+        assert busiest.endswith(f" {max(profiles.measured(sg.find(number))[part] for part in PARTS):.0f}%")
+    assert board.rows[2][5].startswith("tensor cores")
+    assert len(lab.scoreboard("13").rows) == 1
+
+
+def test_what_is_no_rung_is_refused(tmp_path):
+    path = tmp_path / "mine.cu"
+    path.write_text(sg.find("02").source)
+    with pytest.raises(ArgumentError, match=r"^last: got mine, needs a rung of the book: 01_naive, .*15_wmma_warp_ti"):
+        lab.scoreboard(sg.kernel_from(path, BM=8, BN=32))

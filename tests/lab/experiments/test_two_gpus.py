@@ -1,0 +1,72 @@
+"""What is recorded of products on two GPUs."""
+
+import pytest
+
+from lab import several
+from lab.experiments import two_gpus
+from lab.experiments.two_gpus import READS_OF
+from sgemm_tutorial import ArgumentError, cublas, find
+
+KERNELS = [find("12"), find("18"), cublas.sgemm, cublas.gemm_ex]
+SIZES = (2048, 4096, 8192, 16384)
+each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+
+
+@each_kernel
+@pytest.mark.parametrize("size", SIZES)
+def test_one_gpu_and_every_way_of_two(kernel, size):
+    one, *two = (two_gpus.of(kernel, size, gpus, way) for gpus, way in [(1, "held"), *((2, w) for w in several.WAYS)])
+    assert two_gpus.of(kernel, size) == one and [point.way for point in two] == list(several.WAYS)
+    for point in (one, *two):
+        assert (point.kernel, point.size, point.alone) == (kernel.name, (size, size, size), False)
+        assert point.gpus == 1 + (point is not one)
+        assert 0 < point.ms_p10 <= point.ms <= point.ms_p90
+        assert point.tflops == pytest.approx(2 * size**3 / (point.ms / 1e3) / 1e12)
+    held = two[0]
+    assert one.ms < 2.05 * held.ms, "two GPUs have twice the multiprocessors of one, and no more"
+    assert all(held.ms < 1.03 * point.ms for point in two), "that nothing need come can but help"
+
+
+@pytest.mark.parametrize("gemm", KERNELS[2:], ids=lambda gemm: gemm.name)
+def test_panels_that_come_alone(gemm):
+    """Not faster than NVLink's 450 GB/s, and not slower than when something is multiplied besides."""
+    for way in ("gathered", "ahead"):
+        points = [two_gpus.of(gemm, size, 2, way, alone=True) for size in SIZES]
+        for point in points:
+            assert point.alone and point.way == way
+            panel = point.K * point.N * gemm.types.operand.itemsize / 2
+            assert panel / (point.ms / 1e3) < 450e9
+            assert point.ms < two_gpus.of(gemm, point.M, 2, way).ms
+        assert [point.ms for point in points] == sorted(point.ms for point in points)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((find("11"), 4096), "11_async_pipeline<.*not in the recording two_gpus"),
+        ((cublas.dgemm, 4096), "dgemm<.*not in the recording two_gpus"),
+        (
+            (find("12"), 1000),
+            "size, gpus, way, alone: got 1000×1000×1000, 1, held, False, needs what was recorded of 12",
+        ),
+        ((find("12"), 4096, 3), "4096×4096×4096, 3, held, False"),
+        ((find("12"), 4096, 2, "by post"), "by post"),
+        ((cublas.sgemm, 4096, 2, "held", True), "4096×4096×4096, 2, held, True"),
+    ],
+)
+def test_what_is_not_recorded(arguments, said):
+    with pytest.raises(ArgumentError, match=said):
+        two_gpus.of(*arguments)
+
+
+def test_other_code():
+    with pytest.raises(ArgumentError, match=r"12_autotuned<.*recorded of other code"):
+        two_gpus.of(find("12").edited(("if (!complete) break;", "")), 4096)
+
+
+def test_reading_through_the_link():
+    for size in READS_OF:
+        near, far = (two_gpus.reach(size, there) for there in (False, True))
+        assert far.rate < 450e9 < near.rate and 0 < far.ms_p10 <= far.ms <= far.ms_p90
+    with pytest.raises(ArgumentError, match="bytes, far: got 1000, True, needs what was recorded of read: "):
+        two_gpus.reach(1000, far=True)
