@@ -4,7 +4,7 @@ from ptxsim.counting import wavefronts
 from sgemm_tutorial import compiler, tuned
 from sgemm_tutorial.hardware import limits_of
 
-from . import boards, chapters, compiled, draw, several, variants
+from . import boards, chapters, draw, several, variants
 from .accesses import owners, request
 from .boards import find_gpu, gpus_table, limits_table
 from .experiments import (
@@ -27,7 +27,7 @@ from .experiments.scoreboard import scoreboard
 from .launching import launch
 from .measure import sweep
 from .measure.bench import bench_or_recording
-from .model import predictions, roofline, waves
+from .model import compiled, predictions, roofline, waves
 from .model.ceilings import ARITHMETIC, DRAM, MMA_FP16, MMA_TF32, READ
 from .model.occupancy import occupancy
 from .model.resources import kernel_occupancy, obstacle, resources, resources_table

@@ -22,7 +22,7 @@ from sgemm_tutorial.correctness import SuiteResult, cases, check, matrices, summ
 from sgemm_tutorial.errors import ArgumentError, TutorialError
 from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.own import CONTRACT, SUFFIX, kernel_from, unfinished
+from sgemm_tutorial.own import CONTRACT, SUFFIX, kernel_from
 from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table
 
@@ -37,7 +37,7 @@ from .records import timings
 from .records.compare import compare
 from .records.sizes import parse_sizes
 from .records.timings import Record, no_gpu, recorded
-from .skeletons import GAPS, skeleton
+from .skeletons import GAPS, skeleton, unfinished
 
 PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 TUNED = "256:4096:128,8192"

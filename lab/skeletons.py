@@ -7,12 +7,18 @@ from collections.abc import Sequence
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.own import with_defaults
+from sgemm_tutorial.own import KERNEL, blanked
 
 from .beside import Gap, beside, names
 
 GAPS: dict[str, tuple[Gap, ...]] = {name: beside(name).gap for name in names() if beside(name).gap}
 """The gaps of each kernel's skeleton."""
+
+
+A_LINE = 7  # template parameters with defaults
+
+
+TODO = re.compile(r"//\s*TODO\b")
 
 
 def skeleton(kernel: Kernel | str, gaps: Sequence[Gap] | None = None) -> str:
@@ -53,3 +59,18 @@ def _holding(lines: Sequence[str], text: str, start: int, kernel: Kernel) -> int
         if text in lines[number]:
             return number
     raise ArgumentError("rung", f"{kernel.path.name} without a line {text!r}", "the file as it was, for its skeleton")
+
+
+def with_defaults(text: str, values: dict[str, int | str]) -> str:
+    """Return a kernel's source whose template parameters have these defaults; those that it lacks are added."""
+    found = KERNEL.search(blanked(text))
+    start, end = found.span("template")
+    types = {words[-1]: words[0] for words in map(str.split, text[start:end].split(","))}
+    declared = [f"{types.get(name, 'int')} {name} = {value}" for name, value in values.items()]
+    lines = [", ".join(declared[i : i + A_LINE]) for i in range(0, len(declared), A_LINE)]
+    return text[:start] + ",\n          ".join(lines) + text[end:]
+
+
+def unfinished(kernel: Kernel) -> list[int]:
+    """Return the lines of a kernel's file with a comment that begins with TODO, as a skeleton's do."""
+    return [number for number, line in enumerate(kernel.source.splitlines(), 1) if TODO.search(line)]

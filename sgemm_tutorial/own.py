@@ -19,7 +19,6 @@ from .operands import (
 )
 
 SUFFIX = ".cu"
-A_LINE = 7  # template parameters with defaults
 
 COPIED = (autotuned.KERNEL, hopper.TF32X3_HOPPER, hopper.WGMMA)
 """Kernels whose copies are launched as they are: a copy keeps the template parameters and the arguments after C."""
@@ -57,7 +56,7 @@ the contract, which the book's kernels keep:
 
 _NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _IN_PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-_KERNEL = re.compile(
+KERNEL = re.compile(
     r"(?:template\s*<(?P<template>[^<>]*)>\s*)?(?:(?:static|inline)\s+)*__global__\s+"
     rf"(?:(?:void\b|static\b|inline\b|__\w+__(?:\s*{_IN_PARENTHESES})?)\s*)*"
     r"(?P<name>\w+)\s*\((?P<arguments>[^()]*)\)\s*\{"
@@ -65,7 +64,6 @@ _KERNEL = re.compile(
 _PARAMETER = re.compile(r"\s*(?P<type>[\w\s:]*?)\s*\b(?P<name>\w+)\s*(?:=\s*(?P<default>.+?)\s*)?", re.DOTALL)
 _OF_TF32 = ".tf32.tf32."
 """What a file with ``mma`` of TF32 holds: FP32 has to be split for that."""
-_TODO = re.compile(r"//\s*TODO\b")
 
 
 def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
@@ -106,28 +104,13 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
         if tuple(arguments[8:]) == family.arguments and tuple(values) == family.parameters:
             arguments, shared = arguments[:8], {"family": family, "settled": bool(parameters), **family.defaults}
     types = _types(path.name, arguments, found["arguments"], values)
-    if types == FP32 and _OF_TF32 in _code(text, strings=False):
+    if types == FP32 and _OF_TF32 in blanked(text, strings=False):
         types = SPLIT
     shared = {"types": types} | shared
     return Kernel(path.stem, "", values, folder=path.resolve().parent, entry=found["name"], **shared)
 
 
-def unfinished(kernel: Kernel) -> list[int]:
-    """Return the lines of a kernel's file with a comment that begins with TODO, as a skeleton's do."""
-    return [number for number, line in enumerate(kernel.source.splitlines(), 1) if _TODO.search(line)]
-
-
-def with_defaults(text: str, values: dict[str, int | str]) -> str:
-    """Return a kernel's source whose template parameters have these defaults; those that it lacks are added."""
-    found = _KERNEL.search(_code(text))
-    start, end = found.span("template")
-    types = {words[-1]: words[0] for words in map(str.split, text[start:end].split(","))}
-    declared = [f"{types.get(name, 'int')} {name} = {value}" for name, value in values.items()]
-    lines = [", ".join(declared[i : i + A_LINE]) for i in range(0, len(declared), A_LINE)]
-    return text[:start] + ",\n          ".join(lines) + text[end:]
-
-
-def _code(text: str, strings: bool = True) -> str:
+def blanked(text: str, strings: bool = True) -> str:
     """Return a source with comments, and strings too unless they are to stay, blanked, as long as it was."""
 
     def blank(match: re.Match[str]) -> str:
@@ -138,8 +121,8 @@ def _code(text: str, strings: bool = True) -> str:
 
 def _the_kernel(file: str, text: str) -> re.Match[str]:
     """Return where the one kernel of a file is."""
-    code = _code(text)
-    found = list(_KERNEL.finditer(code))
+    code = blanked(text)
+    found = list(KERNEL.finditer(code))
     needs = "one __global__ function template: template <int BM, int BN> __global__ void name(...) {...}"
     if not found:
         got = "a __global__ function that cannot be read" if "__global__" in code else "no __global__ function"

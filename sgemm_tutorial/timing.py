@@ -35,8 +35,6 @@ MOST_FLUSHED = 64
 WARM_CACHE_MS = 10.0
 """Launches longer than this get no launch before them, as they fill the caches themselves."""
 FIRST_SPIN_MS, LEAST_SPIN_MS, MOST_SPIN_MS = 5.0, 0.1, 500.0
-BRIEF_MS, BRIEF_LAUNCHES = 0.3, 24
-"""Device time and launches, at most, of a sample that only tells good from bad."""
 WINDOW, TOLERANCE = 3, 0.01
 """Times of a warm-up that are looked at together, and the part by which they may be better than those before."""
 ATTEMPTS = 8
@@ -170,24 +168,6 @@ def time_interleaved(
         )
         for name, readings in taken.items()
     }
-
-
-def brief(launch: Queue, clock: DeviceClock) -> float:
-    """Return about how many milliseconds a launch takes: enough to see which of many is worth a closer look.
-
-    The first launch may load code, and says nothing unless it is long. A sample that was not all queued in time is
-    taken again and then counts all the same: it says too much, never too little.
-    """
-    first = clock.read(launch, 1, LEAST_SPIN_MS, False)
-    if first.ms < SAMPLE_MS:
-        first = clock.read(launch, 1, LEAST_SPIN_MS, False)
-    batch = BRIEF_LAUNCHES if first.ms * BRIEF_LAUNCHES <= BRIEF_MS else int(BRIEF_MS / first.ms)
-    if batch < 2:
-        return first.ms
-    reading = clock.read(launch, batch, LEAST_SPIN_MS, True)
-    if not reading.queued:
-        reading = clock.read(launch, batch, 2 * reading.host_ms, True)
-    return reading.ms
 
 
 def batch_size(launch_ms: float, most: int = MOST_LAUNCHES) -> int:

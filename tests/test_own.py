@@ -18,7 +18,7 @@ from sgemm_tutorial import (
     kernel_from,
 )
 from sgemm_tutorial.operands import imagined
-from sgemm_tutorial.own import CONTRACT, unfinished
+from sgemm_tutorial.own import CONTRACT
 
 MINE = """\
 // Two rows of C per thread.

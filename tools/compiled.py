@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lab import compiled as records
 from lab import variants
+from lab.model import compiled as records
 from lab.model import resources as model
 from lab.model.sass import hot_loop, mixed, multiply_adds, placed, sass
 from lab.records import files

@@ -32,6 +32,7 @@ from sgemm_tutorial.operands import FP32, imagined
 from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
+from ..measure.brief import brief
 from ..measure.driver import Plan, follow
 from ..measure.sweep import Field, Setting, ruled
 from ..records import files
@@ -315,7 +316,7 @@ def fitted(setting: Setting, size: Size, architecture: str, multiprocessors: int
     of = autotuned.named(setting)
     if not autotuned.meant(of, size) or of["BM"] >= max(4 * M, 64) or of["BN"] >= max(4 * N, 64):
         return None
-    return KERNEL.variant(**of).resolve(imagined(*size), Place(architecture, multiprocessors)).kernel
+    return KERNEL.family.choose(KERNEL.variant(**of), imagined(*size), Place(architecture, multiprocessors))
 
 
 def taking_part(
@@ -417,7 +418,7 @@ class Search:
             return gpu.launcher(kernel.resolve(problem, self._place), problem)
 
         with gpu.reported("trying settings"):
-            tried = brief_look(self._ways(size), lambda way: timing.brief(launch(way), self._clock))
+            tried = brief_look(self._ways(size), lambda way: brief(launch(way), self._clock))
         expected = self._expected(size)
         final = list(dict.fromkeys([way for _, _, way in tried[:FINALISTS]] + [expected]))
         for way in final:

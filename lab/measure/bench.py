@@ -23,6 +23,7 @@ from ..records.files import Measured
 from ..records.provenance import provenance
 from ..records.sizes import Size, sizes_of
 from ..records.timings import Point, Process, Record, Samples, kernels_of, no_gpu, recorded
+from .brief import brief
 from .driver import Item, Plan, follow
 
 SEED = 0
@@ -252,7 +253,7 @@ def _of_types(
     candidates = cublaslt.candidates(reference_problem) if search else []
     if candidates:
         clock = timing.DeviceClock()
-        best = min(candidates, key=lambda candidate: timing.brief(candidate.launch, clock))
+        best = min(candidates, key=lambda candidate: brief(candidate.launch, clock))
         clear(reference_C)
         best.launch()
         _spot_check(f"cuBLASLt's {best.text}", reference_C, *inputs)

@@ -78,7 +78,7 @@ def plan(name: str, items: list[Item], metrics: dict[str, str]) -> Plan:
 
 def program(name: str, *places: int) -> list[str]:
     """Return the arguments of a Python that launches these items of a recording's plan, and nothing else."""
-    return ["-m", "lab.experiments.launch", name, *map(str, places)]
+    return ["-m", "lab.experiments.program", name, *map(str, places)]
 
 
 def launch(items: Sequence[Item]) -> None:

@@ -17,9 +17,9 @@ from sgemm_tutorial.hardware import Limits, limits_of
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from .. import compiled
 from ..boards import Gpu
-from ..compiled import Resources
+from . import compiled
+from .compiled import Resources
 from .occupancy import Occupancy, occupancy
 
 

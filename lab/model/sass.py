@@ -25,7 +25,7 @@ from sgemm_tutorial.errors import CompileError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from .. import compiled
+from . import compiled
 
 OPTIONS = ("--print-code", "--print-line-info-inline", "--no-dataflow")
 """What nvdisasm is asked for. Its analysis of data flow takes a quarter of its time, and the listing needs none."""

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from lab import compiled as records
 from lab import resources, sass_mix, sass_table
+from lab.model import compiled as records
 from lab.model import resources as model
 from ptxsim import nvrtc
 from sgemm_tutorial import compiler, find

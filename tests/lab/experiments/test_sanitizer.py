@@ -52,7 +52,7 @@ def test_a_run_is_read(says, text, code, found, launches):
     words = asked.read_text(encoding="utf-8").split()
     assert words[:3] == ["--tool", "memcheck", "--error-exitcode=99"]
     assert words[-3:] == [
-        "lab.experiments.launch",
+        "lab.experiments.program",
         "sanitizer",
         "3",
     ]

@@ -119,14 +119,15 @@ class Gpu:
         self.us, self.wrong, self.launched = us, wrong, []
         monkeypatch.setattr(cupy, "empty", np.empty)
         monkeypatch.setattr(cupy, "asarray", np.asarray)
-        monkeypatch.setattr(gpu, "load", lambda instance: instance.expression)
-        monkeypatch.setattr(gpu, "bound", self.bound)
+        monkeypatch.setattr(gpu, "launcher", self.launcher)
         monkeypatch.setattr(cublas, "launch", lambda problem: lambda: None)
         monkeypatch.setattr(timing, "DeviceClock", lambda: None)
-        monkeypatch.setattr(timing, "brief", lambda launch, clock: launch() / 1e3)
+        monkeypatch.setattr(tune, "brief", lambda launch, clock: launch() / 1e3)
         monkeypatch.setattr(timing, "time_interleaved", self.timed)
 
-    def bound(self, function, instance, division, problem):
+    def launcher(self, resolved, problem):
+        function, division = resolved.instance.expression, resolved.division
+
         def launch():
             self.launched.append((function, division.counts["whole"]))
             np.matmul(problem.A, problem.B, out=problem.C)
@@ -148,7 +149,7 @@ def searching(monkeypatch, us, **more):
     fake = Gpu(monkeypatch, us, **more)
     monkeypatch.setattr(tune, "POOL", 1009)
     found = tune.taking_part([SIZE], *PLACE, progress=False, among=[GOOD, OTHER, ROW])
-    return fake, Search(found, [GOOD, OTHER, ROW], PLACE)
+    return fake, Search(found, [GOOD, OTHER, ROW], Place(*PLACE))
 
 
 def test_the_quickest_wins_and_the_models_choice_takes_part(monkeypatch):
@@ -255,7 +256,7 @@ def test_what_was_found_for_other_code_is_found_again(tmp_path):
 def test_the_budget_ends_it_between_sizes(monkeypatch):
     now = iter(range(0, 1000, 10))
     monkeypatch.setattr(tune, "time", types.SimpleNamespace(monotonic=lambda: next(now)))
-    monkeypatch.setattr(gpu, "place", lambda: PLACE)
+    monkeypatch.setattr(gpu, "place", lambda: Place(*PLACE))
     monkeypatch.setattr(tune, "taking_part", lambda sizes, *_: sweep.Field({}, {GOOD: "spills"}, autotuned.PARAMETERS))
     monkeypatch.setattr(tune, "Search", lambda *_: types.SimpleNamespace(tune=point))
     said = []

@@ -8,13 +8,13 @@ import types
 import numpy as np
 import pytest
 
+from lab.measure.brief import brief
 from sgemm_tutorial import ArgumentError, DeviceError, gpu, timing
 from sgemm_tutorial.timing import (
     Reading,
     Sensors,
     Timing,
     batch_size,
-    brief,
     settled,
     time_interleaved,
 )

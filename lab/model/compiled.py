@@ -9,7 +9,7 @@ import msgspec
 
 from sgemm_tutorial.compiler import ARCHITECTURE, Instance, digest
 
-from .paths import RESULTS
+from ..paths import RESULTS
 
 RECORD = RESULTS / "compiled.json"
 

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from lab.experiments import launch
+from lab.experiments import program
 from lab.experiments.recordings import COUNTS, RECORDINGS
 from lab.measure import nsight
 from lab.paths import ROOT
@@ -17,7 +17,7 @@ def launched(monkeypatch):
     """Return what is launched, and how."""
     seen = []
     monkeypatch.setattr(
-        launch, "LAUNCH", {name: lambda items, n=name: seen.append((n, items)) for name in launch.LAUNCH}
+        program, "LAUNCH", {name: lambda items, n=name: seen.append((n, items)) for name in program.LAUNCH}
     )
     monkeypatch.setattr(nsight, "launch", lambda items: seen.append(("kernels", items)))
     return seen
@@ -26,9 +26,9 @@ def launched(monkeypatch):
 @pytest.mark.parametrize("name", [*COUNTS, "sanitizer"])
 def test_the_items_at_these_places(launched, name):
     items = RECORDINGS[name]().items
-    launch.main(*nsight.program(name, 2, 0)[2:])
-    launch.main(*nsight.program(name)[2:])
-    assert [how for how, _ in launched] == [name if name in launch.LAUNCH else "kernels"] * 2
+    program.main(*nsight.program(name, 2, 0)[2:])
+    program.main(*nsight.program(name)[2:])
+    assert [how for how, _ in launched] == [name if name in program.LAUNCH else "kernels"] * 2
     assert [found for _, found in launched] == [[items[2], items[0]], items]
 
 

@@ -1,6 +1,6 @@
 """Launches items of a recording's plan: the program that Nsight Compute and compute-sanitizer run.
 
-``python -m lab.experiments.launch anatomy 3 4`` launches the fourth and the fifth item of the plan of ``anatomy``.
+``python -m lab.experiments.program anatomy 3 4`` launches the fourth and the fifth item of the plan of ``anatomy``.
 """
 
 from __future__ import annotations
