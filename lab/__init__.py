@@ -11,7 +11,7 @@ from .model.occupancy import occupancy
 from .model.resources import kernel_occupancy, resources, resources_table
 from .model.sass import hot_loop, sass, sass_mix, sass_table
 from .paths import RESULTS
-from .records import ceilings, compiled, counters, profiles, published
+from .records import cards, ceilings, compiled, counters, profiles, published, split_errors, sustained
 from .records.ceilings import card
 from .records.scoreboard import scoreboard
 from .records.timings import climb, recorded
@@ -24,6 +24,7 @@ __all__ = [
     "RESULTS",
     "bench_or_recording",
     "card",
+    "cards",
     "ceilings",
     "chapters",
     "climb",
@@ -52,6 +53,8 @@ __all__ = [
     "sass_table",
     "scoreboard",
     "several",
+    "split_errors",
+    "sustained",
     "variants",
     "waves",
 ]
