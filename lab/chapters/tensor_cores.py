@@ -31,7 +31,9 @@ def board(before: Kernel, kernel: Kernel) -> Table:
         rows.append(
             (f"{rung.name} ({rung.types.name})", point.ms, point.tflops, f"{point.percent_of_cublas:.1f}%", busiest)
         )
-    rows.append((f"cuBLAS ({kernel.types.name})", point.cublas_ms, point.tflops * point.ms / point.cublas_ms, "100%", None))
+    rows.append(
+        (f"cuBLAS ({kernel.types.name})", point.cublas_ms, point.tflops * point.ms / point.cublas_ms, "100%", None)
+    )
     return Table(
         ("", "ms", "TFLOP/s", "of cuBLAS", "busiest part of an SM"),
         rows,
