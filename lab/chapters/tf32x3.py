@@ -13,7 +13,8 @@ from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..records import split_errors
+from ..measure.accuracy import error
+from ..records import accuracy, split_errors
 from ..records.ceilings import card
 
 KEPT = np.uint32(0xFFFFE000)
@@ -85,6 +86,12 @@ def exactness(kernels: Mapping[str, Kernel | Gemm], kinds: tuple[str, ...] = spl
     ]
     side = split_errors.SIDE
     return Table(("matrices", "K", *kernels), rows, f"Largest error relative to |A||B|, M = N = {side}, {card().name}")
+
+
+def at_256(K: int) -> tuple[float, float]:
+    """Return the largest errors of 17, simulated, and of cuBLAS, recorded, for standard-normal A and B, M = N = 256."""
+    theirs = next(e for e in accuracy.load() if (e.kernel, e.K, e.exponent) == ("sgemm", K, 0))
+    return error(find("17"), K).total, theirs.total
 
 
 def small_numbers() -> Table:
