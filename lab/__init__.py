@@ -2,6 +2,7 @@
 
 from sgemm_tutorial import compiler, hardware, tuned
 from sgemm_tutorial.hardware import find_gpu, gpus_table, limits_of, limits_table
+from sgemm_tutorial.source import show
 
 from . import chapters, draw, several, variants
 from .accesses import owners, request
@@ -53,6 +54,7 @@ __all__ = [
     "sass_table",
     "scoreboard",
     "several",
+    "show",
     "split_errors",
     "sustained",
     "variants",
