@@ -1,8 +1,6 @@
-"""What the chapters about tensor cores share: their board, what is busy in an SM, and what warps wait for."""
+"""What the chapters about tensor cores share: their board, and what warps wait for."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from sgemm_tutorial.catalogue import LADDER
 from sgemm_tutorial.kernel import Kernel
@@ -40,17 +38,6 @@ def board(before: Kernel, kernel: Kernel) -> Table:
         f"M = N = K = {profiles.SIZE}, {card().name}",
         "Each rung is compared with the routine of cuBLAS that takes its types. Busiest: by Nsight Compute.",
     )
-
-
-def busy(kernels: Iterable[Kernel]) -> Table:
-    """Return how busy the recorded kernels keep the parts of an SM, and how many warps are resident."""
-    names = ("issue slots used, %", "tensor cores used, %", "L1 and shared memory used, %", "warps resident, %")
-    rows = []
-    for kernel in kernels:
-        profile = profiles.measured(kernel)
-        rows.append((kernel.name, *(f"{profile[name]:.0f}%" for name in names)))
-    columns = ("kernel", "issue slots", "tensor cores", "L1 and shared memory", "warps resident")
-    return Table(columns, rows, f"Shares of what is possible, M = N = K = {profiles.SIZE}, by Nsight Compute")
 
 
 def waits(kernel: Kernel) -> dict[str, float]:
