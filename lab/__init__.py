@@ -1,6 +1,7 @@
 """The laboratory behind the book's figures: experiments with their recordings, models, pictures and players."""
 
-from ptxsim.counting import wavefronts
+from ptxsim.counting import sectors, wavefronts
+from ptxsim.tma import swizzled
 from sgemm_tutorial import compiler, tuned
 from sgemm_tutorial.hardware import limits_of
 
@@ -36,7 +37,7 @@ from .model.waves import tile_share, wave_share
 from .paths import RESULTS
 from .records import cards, checks, files, published, shapes
 from .records.timings import climb, recorded
-from .source import diff, show
+from .source import Source, diff, show
 from .variants import (
     EVERY,
     FOUR_BY_FOUR,
@@ -71,6 +72,7 @@ __all__ = [
     "STEPS",
     "STEPS_NOT_COUNTED",
     "STEP_IN_FP64",
+    "Source",
     "accuracy",
     "anatomy",
     "banks",
@@ -115,12 +117,14 @@ __all__ = [
     "sass_mix",
     "sass_table",
     "scoreboard",
+    "sectors",
     "several",
     "shapes",
     "show",
     "split_errors",
     "sustained",
     "sweep",
+    "swizzled",
     "tile_share",
     "tune",
     "two_gpus",

@@ -336,7 +336,7 @@ def _tune(options: argparse.Namespace) -> int:
         title = f"TFLOP/s by tile and M = N = K, {recording.made}"
         draw.lines(title, series, tunings.BY_TILE, log_x=True).save("tune.svg")
         print("drawn in tune.svg")
-    return _saved(options, tuned.path(gpu.name()), len(set(sizes)) - len(points)) if here else PASSED
+    return _saved(options, tuned.path(gpu.place().name), len(set(sizes)) - len(points)) if here else PASSED
 
 
 def _sweep(options: argparse.Namespace) -> int:

@@ -11,13 +11,17 @@ from .errors import (
     TutorialError,
     UnsupportedInstruction,
 )
+from .families import autotuned, hopper
 from .kernel import Kernel
-from .own import kernel_from
+from .operands import imagined
+from .own import CONTRACT, kernel_from
 from .simulation import simulate
 from .table import Table
+from .tuned import Way
 
 __all__ = [
     "CATALOGUE",
+    "CONTRACT",
     "LADDER",
     "ArgumentError",
     "CompileError",
@@ -27,11 +31,15 @@ __all__ = [
     "Table",
     "TutorialError",
     "UnsupportedInstruction",
+    "Way",
+    "autotuned",
     "check",
     "correctness",
     "cublas",
     "find",
     "gpu",
+    "hopper",
+    "imagined",
     "kernel_from",
     "matrices",
     "simulate",

@@ -76,11 +76,6 @@ def _place(device: int) -> Place:
         return Place(architecture(), properties["multiProcessorCount"], device, properties["name"].decode())
 
 
-def name() -> str:
-    """Name of the current GPU, for example ``"NVIDIA H200"``."""
-    return _properties(cupy.cuda.Device().id)["name"].decode()
-
-
 @lru_cache
 def _properties(device: int) -> dict[str, Any]:
     return cupy.cuda.runtime.getDeviceProperties(device)

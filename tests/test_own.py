@@ -8,7 +8,7 @@ import pytest
 import lab
 import sgemm_tutorial as sg
 from lab.records import files
-from lab.skeletons import skeleton
+from lab.skeletons import skeleton, unfinished
 from sgemm_tutorial import (
     CATALOGUE,
     ArgumentError,

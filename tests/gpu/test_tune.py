@@ -71,7 +71,7 @@ def test_what_is_found_is_what_12_runs(shape, tmp_path, monkeypatch):
 
 
 def test_a_gpu_has_a_name():
-    assert gpu.name() in cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    assert gpu.place().name in cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
 
 
 def test_values_of_a_rung_are_tried_and_timed(tmp_path):

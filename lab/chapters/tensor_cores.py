@@ -1,0 +1,46 @@
+"""What the chapters about tensor cores share: their board, and what warps wait for."""
+
+from __future__ import annotations
+
+from sgemm_tutorial.catalogue import LADDER
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.table import Table
+
+from ..experiments import profiles
+from ..experiments.ceilings import card
+from ..experiments.scoreboard import PARTS
+from ..records.timings import OTHERS, recorded
+
+
+def board(before: Kernel, kernel: Kernel) -> Table:
+    """Return three rows at the size at which rungs are compared: the rung before, this one, and its cuBLAS.
+
+    Parameters
+    ----------
+    before, kernel : Kernel
+        Each is compared with the routine of cuBLAS that takes its types, timed in the same run.
+    """
+    rows = []
+    for rung in (before, kernel):
+        (point,) = recorded(rung, profiles.SIZE, "ladder" if rung in LADDER else OTHERS).points
+        profile = profiles.measured(rung)
+        part = max(PARTS, key=profile.__getitem__)
+        busiest = f"{PARTS[part]} {profile[part]:.0f}%"
+        rows.append(
+            (f"{rung.name} ({rung.types.name})", point.ms, point.tflops, f"{point.percent_of_cublas:.1f}%", busiest)
+        )
+    rows.append(
+        (f"cuBLAS ({kernel.types.name})", point.cublas_ms, point.tflops * point.ms / point.cublas_ms, "100%", None)
+    )
+    return Table(
+        ("", "ms", "TFLOP/s", "of cuBLAS", "busiest part of an SM"),
+        rows,
+        f"M = N = K = {profiles.SIZE}, {card().name}",
+        "Each rung is compared with the routine of cuBLAS that takes its types. Busiest: by Nsight Compute.",
+    )
+
+
+def waits(kernel: Kernel) -> dict[str, float]:
+    """Return what share of its time a warp of a recorded kernel spends in each state, by Nsight Compute's names."""
+    shares = profiles.states(kernel)
+    return {theirs: shares[ours] for ours, theirs in profiles.STALLS.items()}

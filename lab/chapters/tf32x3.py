@@ -1,0 +1,127 @@
+"""What chapter 17 and its deeper pages compute: the split of a number, what sums lose, and how exact the result is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ptxsim.tensor import multiply_accumulate
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.correctness import matrices
+from sgemm_tutorial.cublas import Gemm
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.table import Table
+
+from ..experiments.ceilings import card
+from ..measure.accuracy import error
+from ..records import accuracy, split_errors
+
+KEPT = np.uint32(0xFFFFE000)
+"""The bits of a float32 that a tensor core of sm_90 takes for TF32, as recorded checksums tell."""
+
+
+def parts(x: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the big part of float32 numbers, their nearest TF32, and the small one as the tensor core takes it."""
+    x = np.asarray(x, np.float32)
+    big = ((x.view(np.uint32) + np.uint32(1 << 12)) & KEPT).view(np.float32)
+    return big, ((x - big).view(np.uint32) & KEPT).view(np.float32)
+
+
+def bits() -> Table:
+    """Return two numbers and their parts, bit by bit."""
+    rows = []
+    for x in (np.float32(np.pi), np.float32(1 + 2**-11 + 2**-23)):
+        big, small = parts(x)
+        for name, part in (("number", x), ("big part", big), ("small part", small)):
+            text = f"{np.float32(part).view(np.uint32):032b}"
+            rows.append((name, f"{part:.9g}", f"{text[0]} {text[1:9]} {text[9:19]} {text[19:]}"))
+    return Table(("", "value", "sign, exponent, ten bits, thirteen more"), rows)
+
+
+def lost(additions: float) -> float:
+    """Return the mean relative loss of a growing sum that is cut off so often: half a unit in 0.7 · 2⁻²⁴ on average."""
+    return additions / 2 * 0.7 * 2**-24
+
+
+def loss_over_rule() -> Table:
+    """Return how much more sums of positive numbers lose than `lost` says, if tensor cores add up all of them."""
+    random = np.random.default_rng(1)
+    X, Y = random.random((1, 4, 65536), np.float32), random.random((1, 65536, 4), np.float32)
+    (big_x, small_x), (big_y, small_y) = parts(X), parts(Y)
+    sums = {
+        "TF32, three products": (8, ((small_x, big_y), (big_x, small_y), (big_x, big_y)), 0.8),
+        "TF32, big parts alone": (8, ((big_x, big_y),), 2.2),
+        "FP16": (16, ((X.astype(np.float16), Y.astype(np.float16)),), 4),
+    }
+    rows = []
+    for name, (depth, pairs, least) in sums.items():
+        total, ratios = np.zeros((1, 4, 4), np.float32), []
+        for k in range(0, 65536, depth):
+            for a, b in pairs:
+                total = multiply_accumulate(a[:, :, k : k + depth], b[:, k : k + depth], total)
+            if (done := k + depth) in (2048, 16384, 65536):
+                exact = sum(a[:, :, :done].astype("f8") @ b[:, :done].astype("f8") for a, b in pairs)
+                ratios.append(-(total / exact - 1).mean() / lost(len(pairs) * done / depth))
+        assert all(least < ratio < 4.8 for ratio in ratios)
+        rows.append((name, *(f"{ratio:.2f}" for ratio in ratios)))
+    return Table(("", "K = 2,048", "16,384", "65,536"), rows, "Loss of growing sums, measured over the rule's")
+
+
+def exactness(kernels: Mapping[str, Kernel | Gemm], kinds: tuple[str, ...] = split_errors.KINDS) -> Table:
+    """Return the errors of kernels, and of cuBLAS's routine, at the least and the greatest recorded K.
+
+    Parameters
+    ----------
+    kernels : mapping of str to Kernel or Gemm
+        By the name that a column is to have.
+    kinds : tuple of str
+        Of matrices, as `split_errors.KINDS` has them.
+    """
+    depths = split_errors.DEPTHS
+    rows = [
+        (kind, K, *(f"{split_errors.of(kernel, kind, K).worst:.1e}" for kernel in kernels.values()))
+        for kind in kinds
+        for K in (depths[0], depths[-1])
+    ]
+    side = split_errors.SIDE
+    return Table(("matrices", "K", *kernels), rows, f"Largest error relative to |A||B|, M = N = {side}, {card().name}")
+
+
+def at_256(K: int) -> tuple[float, float]:
+    """Return the largest errors of 17, simulated, and of cuBLAS, recorded, for standard-normal A and B, M = N = 256."""
+    theirs = next(e for e in accuracy.load() if (e.kernel, e.K, e.exponent) == ("sgemm", K, 0))
+    return error(find("17"), K).total, theirs.total
+
+
+def small_numbers() -> Table:
+    """Return the largest errors of 11 and 17 for ever smaller elements of A, as simulated."""
+    rows = []
+    for exponent in (-100, -112, -116, -120, -126, -132, -140):
+        A, B = matrices(64, 64, 64, on_gpu=False)
+        A, B = np.ldexp(A, exponent), np.ldexp(B, 60)
+        exact, size = A.astype("f8") @ B.astype("f8"), abs(A.astype("f8")) @ abs(B.astype("f8"))
+        errors = [float((abs(find(name)(A, B) - exact) / size).max()) for name in ("11", "17")]
+        rows.append((f"2^{exponent}", *(f"{error:.1e}" for error in errors)))
+    return Table(("A, standard normal times", "11, in FP32", "17"), rows, "Largest error relative to |A||B|, K = 64")
+
+
+def not_finite() -> Table:
+    """Return what 11, 17, and 17 without its second look make of sums with infinities, NaN and very large numbers."""
+    split = find("17")
+    hasty = split.edited(("if (isfinite(sums[j]) || col + j >= cols) continue;", "continue;"))
+    least = np.uint32(0x7F7FF000).view(np.float32)  # half of the last bit that is kept, and all bits above it
+    assert np.isinf(parts(least)[0]) and np.isfinite(parts(np.nextafter(least, np.float32(0)))[0])
+    rows = []
+    for name, values, other in (
+        ("∞ · 1", (np.inf, 0), 1),
+        ("∞ · 0", (np.inf, 0), 0),
+        ("NaN · 1", (np.nan, 0), 1),
+        ("largest float · ½", (3.4028235e38, 0), 0.5),
+        ("∞ · 2 − ∞ · 1", (np.inf, -np.inf), 2),
+    ):
+        A, B = np.zeros((1, 8), np.float32), np.ones((8, 1), np.float32)
+        A[0, :2], B[0, 0] = values, other
+        rows.append((name, *(f"{kernel(A, B)[0, 0]:.8g}" for kernel in (find("11"), split, hasty))))
+    assert all(row[1] == row[2] for row in rows) and any(row[2] != row[3] for row in rows)
+    return Table(("sum", "11, in FP32", "17", "17, not computed again"), rows, "Simulated")

@@ -1,0 +1,91 @@
+"""What the deeper page on 17's version for Hopper predicts and compares."""
+
+from __future__ import annotations
+
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.hardware import KIB
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.table import Table
+
+from ..experiments import counters
+from ..experiments.ceilings import card
+from ..records.timings import recorded
+from ..variants import TENSOR
+
+RATE, WIDTH = 1024, 128  # TF32 multiply-adds, and bytes of shared memory, per cycle and SM
+KERNEL = find("17_tf32x3_hopper")
+TILE = KERNEL.parameters
+MULTIPLYING = 3 * TILE["BM"] * TILE["BN"] * TILE["BK"] // RATE
+"""Cycles of the tensor cores for one step of BK."""
+
+
+def flows() -> list[tuple[str, str, int]]:
+    """Return who moves what through shared memory for one step of BK, and how many KiB."""
+    tile_a, tile_b = (4 * TILE["BK"] * TILE[side] // KIB for side in ("BM", "BN"))
+    groups = (KERNEL.threads - 128) // 128  # that multiply
+    return [
+        ("1 thread", "has the copy engine bring tiles of A and B", tile_a + tile_b),
+        ("3 warps", "read A, write its small parts", 2 * tile_a),
+        (f"{4 * groups} warps", "read B into registers, and split it there", tile_b),
+        (f"{4 * groups} warps", f"wgmma: A, A's small parts, A again, for {groups} warpgroups", 3 * tile_a * groups),
+    ]
+
+
+def moving() -> int:
+    """Return the cycles that shared memory needs for one step of BK."""
+    return sum(kib for *_, kib in flows()) * KIB // WIDTH
+
+
+def flows_table() -> Table:
+    """Return `flows` and their sum."""
+    rows = [*flows(), ("", "all", sum(kib for *_, kib in flows()))]
+    return Table(("who", "what", "KiB through shared memory"), rows, f"A block, for each {TILE['BK']} of K")
+
+
+def rounds(size: int) -> int:
+    """Return how many tiles of C the busiest SM does, one after the other."""
+    return -(-(-(-size // TILE["BM"]) * -(-size // TILE["BN"])) // card().sms)
+
+
+def predicted_cycles(size: int) -> float:
+    """Return the cycles of the busiest SM if its tensor cores never wait."""
+    return rounds(size) * size / TILE["BK"] * MULTIPLYING
+
+
+def sizes() -> Table:
+    """Return predicted and recorded times by size."""
+    rows = []
+    for point in sorted(recorded(KERNEL, recording="tensor").points, key=lambda point: point.M):
+        best = predicted_cycles(point.M) / card().boost_mhz / 1e3
+        assert point.percent_of_cublas >= 200 and 0.65 < best / point.ms < 0.8
+        rows.append((point.M, best, point.ms, point.tflops, f"{point.percent_of_cublas / 100:.2f}"))
+    columns = ("M = N = K", "predicted ms", "ms", "TFLOP/s", "times cuBLAS's SGEMM")
+    return Table(columns, rows, f"{card().name}; predicted at {card().boost_mhz:,} MHz")
+
+
+def tried() -> dict[Kernel, tuple[float, dict[str, int | float]]]:
+    """Return the recorded variants, each with its time and its counts at 4096."""
+    variants = [kernel for kernel in TENSOR if kernel.name == KERNEL.name]
+    return {
+        kernel: (
+            recorded(kernel, [4096], "tensor").points[0].ms,
+            counters.counted(kernel, (4096,) * 3, "sectors"),
+        )
+        for kernel in variants
+    }
+
+
+def tried_table() -> Table:
+    """Return `tried` as a table."""
+    rows = [
+        (
+            f"{k.parameters['STAGES']} stages, clusters of {k.parameters['CLUSTER']}",
+            k.label,
+            ms,
+            f"{counts['l2_sectors'] / 1e6:.0f}",
+            f"{counts['shared_load_conflicts'] / 1e6:.1f}",
+        )
+        for k, (ms, counts) in tried().items()
+    ]
+    columns = ("", "", "ms", "million sectors of L2", "million bank conflicts")
+    return Table(columns, rows, f"At 4096, {card().name}")

@@ -1,0 +1,58 @@
+"""What FP16 and BF16 cost in accuracy, of the recording `records.accuracy`, as chapter 14 tabulates it."""
+
+from __future__ import annotations
+
+import math
+
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.table import Table
+
+from ..experiments import accuracy
+from ..experiments.accuracy import Error
+from ..measure.accuracy import error
+from ..variants import IN_BF16
+
+KERNEL, FP32 = "14_wmma", "11_async_pipeline"
+
+
+def recorded(kernel: str, K: int, exponent: int = 0, types: str | None = None) -> Error:
+    """Return what is recorded of a kernel or a routine of cuBLAS; of 14 in FP16, unless other types are named."""
+    types = types or ("FP16" if kernel == KERNEL else None)
+    at = (kernel, K, exponent)
+    return next(e for e in accuracy.load() if (e.kernel, e.K, e.exponent) == at and types in (None, e.types))
+
+
+def errors_by_depth() -> Table:
+    """Return the largest errors of 14, of cuBLAS with its types, and of 11, for standard-normal A and B."""
+    rows = []
+    for K in (16, 256, 4096, 16384):
+        ours, theirs, fp32 = (recorded(name, K) for name in (KERNEL, "gemmEx", FP32))
+        assert 10 * ours.arithmetic < ours.total < 2 * 2**-11 + 2**-22
+        rows.append((K, *(f"{e:.1e}" for e in (ours.total, ours.arithmetic, theirs.arithmetic, fp32.total))))
+    columns = ("K", "14, with rounding A and B", "14, sums alone", "cuBLAS, sums alone", "11, in FP32")
+    return Table(columns, rows, "Largest error relative to |A||B|")
+
+
+def errors_by_scale() -> Table:
+    """Return the largest errors of 14 for A and B scaled by powers of two, in FP16 and in BF16, and what is lost."""
+    rows = []
+    for exponent in (-24, -20, -14, 0, 14, 16):
+        half = recorded(KERNEL, accuracy.SIDE, exponent)
+        brain = recorded(IN_BF16[0].name, accuracy.SIDE, exponent, "BF16")
+        assert brain.lost == 0
+        shown = "–" if math.isnan(half.total) else f"{half.total:.1e}"
+        rows.append((f"2^{exponent}", shown, f"{half.lost:.1%}", f"{brain.total:.1e}", f"{brain.lost:.1%}"))
+    columns = ("scale of A and B", "FP16, error", "C not finite", "BF16, error", "C not finite")
+    return Table(columns, rows, f"Largest error relative to |A||B|, K = {accuracy.SIDE}")
+
+
+def simulated_and_recorded() -> Table:
+    """Return errors of 14 and 15 as simulated here and now, beside those recorded on a GPU, which they must equal."""
+    rows = []
+    for name, K, exponent in (("14", 16, 0), ("14", 256, -14), ("14", 256, 14), ("14", 1024, 0), ("15", 256, 0)):
+        kernel = find(name)
+        here, there = error(kernel, K, exponent), recorded(kernel.name, K, exponent)
+        for what in ("total", "arithmetic", "lost"):  # a float64 product may differ in its last bits
+            assert math.isclose(getattr(here, what), getattr(there, what), rel_tol=1e-9)
+        rows.append((kernel.name, K, f"2^{exponent}", f"{here.arithmetic:.6g}", f"{there.arithmetic:.6g}"))
+    return Table(("kernel", "K", "scale", "simulated", "recorded"), rows, "Largest error of the sums")

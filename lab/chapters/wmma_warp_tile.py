@@ -1,0 +1,76 @@
+"""What chapter 15 compares: layouts of a tile for the player, paddings as counted, and stages as timed."""
+
+from __future__ import annotations
+
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.simulation import Run
+from sgemm_tutorial.table import Table
+
+from ..accesses import request
+from ..draw.player import Player
+from ..draw.tile_layouts import TileAccess, TileLayout, bank_layouts
+from ..experiments import counters
+from ..experiments.ceilings import card
+from ..records.timings import recorded
+from ..variants import PADDED_TILES
+
+PRODUCTS = 256**3  # of 16 × 16 × 16, at 4096
+
+
+def padding_player(run: Run) -> Player:
+    """Return the player of three accesses to shared memory under several paddings.
+
+    Parameters
+    ----------
+    run : Run
+        Of 15, simulated with ``trace=[0]``.
+    """
+    of, text = run.kernel.parameters, run.kernel.source.splitlines()
+    first = {name: next(n for n, line in enumerate(text, 1) if f"load_matrix_sync(frag{name}" in line) for name in "AB"}
+    load_a, load_b = (request(run, first[name], array="shared") for name in "AB")
+    lies, row_a, row_b = TileLayout(padding=16), 2 * of["BK"], 2 * of["BN"]  # in bytes
+    accesses = [
+        TileAccess("load of A", load_a, row_a, 16, lies),
+        TileAccess("load of B", load_b, row_b, 16, lies, start=of["STAGES"] * of["BM"] * (row_a + lies.padding)),
+        TileAccess("copy of A", request(run, kind="store", array="shared"), row_a, 16, lies),
+    ]
+    return bank_layouts("padding", accesses, [TileLayout(padding) for padding in (0, 8, 16, 32, 48, 64)])
+
+
+def paddings() -> Table:
+    """Return what other paddings of 15's tiles change: sectors from L2, wavefronts of loads, and time."""
+    rows = []
+    for kernel, (a, b), sectors in zip(
+        PADDED_TILES, ((8, 8), (8, 16), (16, 8), (16, 16), (24, 24)), (6, 5, 5, 4, 6), strict=True
+    ):
+        counted = counters.counted(kernel, (4096,) * 3, "sectors")
+        filled, loaded = (counted[what] / PRODUCTS for what in ("l1_fill_sectors", "shared_load_wavefronts"))
+        assert abs(filled / sectors - 1) < 0.01
+        (timed,) = recorded(kernel, [4096], "tensor").points
+        rows.append((f"{a} in A, {b} in B", f"{filled:.2f}", f"{loaded:.1f}", timed.ms))
+    columns = ("padding, in elements", "sectors from L2", "wavefronts of loads", "ms")
+    return Table(columns, rows, f"Per product of 16 × 16 × 16, and the time at 4096, {card().name}")
+
+
+def staged() -> dict[str, Kernel]:
+    """Return 14 and 15 on the way to its default, by what is new in each."""
+    of, block = find("15"), {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "BLOCKS": 2}
+    return {
+        "14: one fragment of C a warp, from global memory": find("14"),
+        "4 × 4 fragments a warp, from global memory": of.variant(**block, STAGES=0),
+        "tiles in shared memory": of.variant(**block, STAGES=1),
+        "copies one tile ahead (2 stages)": of.variant(**block, STAGES=2),
+        "copies two tiles ahead (3 stages)": of.variant(**block, STAGES=3),
+        "copies three tiles ahead (4 stages)": of.variant(**block, STAGES=4),
+    }
+
+
+def steps() -> Table:
+    """Return the times of `staged`, all of one recording, and how much each step gains."""
+    rows, before = [], None
+    for name, kernel in staged().items():
+        (point,) = recorded(kernel, [4096], "fragments").points
+        rows.append((name, point.ms, point.tflops, f"{before / point.ms:.2f}" if before else None))
+        before = point.ms
+    return Table(("what is new", "ms", "TFLOP/s", "times as fast as before"), rows, f"At 4096, {card().name}")
