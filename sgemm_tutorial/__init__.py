@@ -13,6 +13,7 @@ from .errors import (
 )
 from .families import autotuned, hopper
 from .kernel import Kernel
+from .launch import Place
 from .operands import imagined
 from .own import CONTRACT, kernel_from
 from .simulation import simulate
@@ -27,6 +28,7 @@ __all__ = [
     "CompileError",
     "DeviceError",
     "Kernel",
+    "Place",
     "SimulationFault",
     "Table",
     "TutorialError",

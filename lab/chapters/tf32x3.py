@@ -13,9 +13,9 @@ from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
+from ..experiments import accuracy, split_errors
+from ..experiments.accuracy import error
 from ..experiments.ceilings import card
-from ..measure.accuracy import error
-from ..records import accuracy, split_errors
 
 KEPT = np.uint32(0xFFFFE000)
 """The bits of a float32 that a tensor core of sm_90 takes for TF32, as recorded checksums tell."""

@@ -8,8 +8,7 @@ from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.table import Table
 
 from ..experiments import accuracy
-from ..experiments.accuracy import Error
-from ..measure.accuracy import error
+from ..experiments.accuracy import Error, error
 from ..variants import IN_BF16
 
 KERNEL, FP32 = "14_wmma", "11_async_pipeline"
