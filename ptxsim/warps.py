@@ -1,0 +1,130 @@
+"""Checks that a warp does as one what PTX says 32 lanes do together.
+
+Two things are checked. All lanes of the warp must be there; and for the ``.aligned`` forms of ``wgmma``, ``setmaxnreg``
+and ``barrier.cluster``, they must also be converged. PTX does not promise that lanes which parted come together again
+before a ``bar.warp.sync`` or another barrier. So a warp has parted here when its lanes leave a loop in different
+iterations, or when only some of them wait for an mbarrier, even if this simulator would bring them together. An ``if``
+whose arms join again right behind it is not reported: compilers join them there, and every kernel that elects one lane
+of a warp relies on it. Semantics: NVIDIA, "Parallel Thread Execution ISA", "wgmma", "setmaxnreg", "barrier.cluster".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .execution import Step
+from .lanes import Lanes, Threads
+from .limits import WARP
+from .memory import OF_WARP, Violation
+
+TOGETHER = -1  # in the place of a reason
+
+
+class Convergence:
+    """Remembers which warps of a batch have parted, and why.
+
+    Parameters
+    ----------
+    threads : Threads
+
+    Attributes
+    ----------
+    why : array of int64
+        For each lane, the index in `reasons` of why its warp has parted, `TOGETHER` where it has not.
+    reasons : list of str
+    """
+
+    def __init__(self, threads: Threads) -> None:
+        self.threads = threads
+        self.warp = threads.slot // WARP
+        self.why = np.full(threads.size, TOGETHER, np.int64)
+        self.reasons: list[str] = []
+
+    def join(self, lanes: Lanes) -> None:
+        """Note that the active lanes' warps are whole and converged."""
+        self.why[self.threads.places(lanes)] = TOGETHER
+
+    def part(self, lanes: np.ndarray, others: np.ndarray, reason: str) -> None:
+        """Note that lanes have parted from those of the others that are in their warps."""
+        both = np.intersect1d(self.warp[lanes], self.warp[others])
+        self._mark(np.flatnonzero(np.isin(self.warp, both)), reason)
+
+    def wait(self, lanes: np.ndarray, line: int) -> None:
+        """Note which of the lanes wait for mbarriers without all of their warps."""
+        lacking = self._lacking(lanes)
+        self._mark(lanes[lacking], f"has waited at an mbarrier, line {line}, without all of its warp")
+
+    def require_all(self, lanes: np.ndarray, what: str) -> None:
+        """Raise Violation unless the lanes come with all the threads that their warps have, and converged."""
+        for lane in np.flatnonzero(self._lacking(lanes)):
+            raise Violation(
+                "divergence", lane, f"comes to {what} without all of its warp, though that is to come as one"
+            )
+        self.require(lanes, what)
+
+    def require(self, lanes: Lanes, what: str) -> None:
+        """Raise Violation where a warp of the active lanes has parted and nothing has brought it together since."""
+        why = self.threads.pick(self.why, lanes)
+        apart = np.flatnonzero(why != TOGETHER)
+        if len(apart):
+            detail = f"{self.reasons[why[apart[0]]]}, and nothing has brought them together since"
+            raise Violation("divergence", apart[0], f"{detail}, though a warp is to come to {what} as one")
+
+    def _lacking(self, lanes: np.ndarray) -> np.ndarray:
+        """Return for each of the lanes whether another one of its warp is missing."""
+        missing = np.ones(len(self.warp), bool)
+        missing[lanes] = False
+        return np.isin(self.warp[lanes], self.warp[missing])
+
+    def _mark(self, lanes: np.ndarray, reason: str) -> None:
+        if len(lanes):
+            if reason not in self.reasons:
+                self.reasons.append(reason)
+            self.why[lanes] = self.reasons.index(reason)
+
+
+def require_whole(batch: Any, lanes: Lanes) -> None:
+    """Raise Violation unless every warp is here with all its lanes."""
+    threads = batch.threads
+    if lanes is not None or not threads.full:
+        warp = threads.pick(threads.slot, lanes) // WARP
+        lonely = np.flatnonzero(np.bincount(warp)[warp] < WARP)
+        if len(lonely):
+            raise Violation("divergence", lonely[0], "does without all of its warp what 32 lanes must do together")
+    batch.join(lanes)
+
+
+def of_whole_warps(act: Step, converged: str = "") -> Step:
+    """Return the step that first requires whole warps.
+
+    Parameters
+    ----------
+    act : Step
+    converged : str
+        The name of what the lanes do, if they must be converged too.
+    """
+
+    def execute(batch: Any, lanes: Lanes) -> None:
+        if converged and batch.convergence:
+            batch.convergence.require(lanes, converged)
+        require_whole(batch, lanes)
+        act(batch, lanes)
+
+    return execute
+
+
+def of_warps(batch: Any, lanes: Lanes, values: np.ndarray, detail: str) -> np.ndarray:
+    """Return one value per warp; raise Violation where a lane's differs from the one of its warp's first lane."""
+    rows = batch.threads.spread(values, lanes).reshape(-1, WARP)
+    differs = np.flatnonzero(rows != rows[:, :1])
+    if len(differs):
+        raise Violation("divergence", differs[0], detail)
+    return rows[:, 0]
+
+
+def owners(batch: Any, lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
+    """Return each lane's block, and its whole warp in the place of its thread."""
+    threads = batch.threads
+    return threads.pick(threads.block, lanes), threads.pick(threads.thread, lanes) & -WARP | OF_WARP
