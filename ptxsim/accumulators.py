@@ -5,14 +5,12 @@ register of theirs is in flight. Here the sums are computed at once, but the reg
 that an instruction which touches them too early is found.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 
 from .lanes import Lanes
-from .memory import Violation
+from .memory import Violation, refuse
 from .proxy import AsyncProxy, OperandRead
 
 LANDED = -1  # in the place of a group
@@ -83,11 +81,8 @@ class Accumulators:
             others = [] if found.values.keys() == set(names) else [found]
         if others:
             raise Violation("in flight", 0, f"uses registers of another wgmma, line {others[0].line}, not waited for")
-        hasty = np.flatnonzero((found.group[lanes] == LANDED) & ~self.ordered[lanes])
-        if len(hasty):
-            raise Violation(
-                "in flight", hasty[0], "uses registers that no wgmma.fence has ordered since they were free"
-            )
+        hasty = (found.group[lanes] == LANDED) & ~self.ordered[lanes]
+        refuse("in flight", hasty, "uses registers that no wgmma.fence has ordered since they were free")
         for name in names:
             registers.pop(name, None)
             self.held[name] = found
@@ -103,11 +98,8 @@ class Accumulators:
             It is in flight for one of the active lanes.
         """
         held = self.held[name]
-        flying = np.flatnonzero((held.group if lanes is None else held.group[lanes]) != LANDED)
-        if len(flying):
-            raise Violation(
-                "in flight", flying[0], f"{does} {name}, a register of the wgmma of line {held.line}, not waited for"
-            )
+        flying = (held.group if lanes is None else held.group[lanes]) != LANDED
+        refuse("in flight", flying, f"{does} {name}, a register of the wgmma of line {held.line}, not waited for")
         return held.values[name]
 
     def read(self, reading: OperandRead) -> None:

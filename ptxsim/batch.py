@@ -4,8 +4,6 @@ All blocks of a cluster are in one batch. `Scheduler` runs a batch; a decoded in
 its active lanes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .accumulators import Accumulators

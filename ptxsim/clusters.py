@@ -10,29 +10,24 @@ shared memory any more. Semantics: NVIDIA, "Parallel Thread Execution ISA", "bar
 "CUDA C++ Programming Guide", "Distributed Shared Memory".
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 
+from .lanes import PerLane
 from .mbarriers import Mbarriers, grown, most
-from .memory import Violation
+from .memory import Violation, refuse
 from .proxy import AsyncProxy
 
 BLOCKS_MAX = 8  # of a cluster, on every GPU that has clusters
 
 
 @dataclass(frozen=True)
-class ClusterWait:
+class ClusterWait(PerLane):
     """Lanes that wait at their clusters' barriers, and the source line of the wait."""
 
     lanes: np.ndarray
     line: int
-
-    def part(self, which: np.ndarray) -> ClusterWait:
-        """Return the wait of those lanes for which `which` is true."""
-        return ClusterWait(self.lanes[which], self.line)
 
 
 class Clusters:
@@ -74,9 +69,8 @@ class Clusters:
 
     def arrive(self, lanes: np.ndarray, relaxed: bool) -> None:
         """Let lanes arrive at their clusters' barriers."""
-        again = np.flatnonzero(self.arrived[lanes] > self.waited[lanes])
-        if len(again):
-            raise Violation("barrier", again[0], "arrives at the cluster's barrier again without having waited there")
+        again = self.arrived[lanes] > self.waited[lanes]
+        refuse("barrier", again, "arrives at the cluster's barrier again without having waited there")
         if relaxed:
             self.relaxed[self.cluster[lanes]] = True
         else:
@@ -90,9 +84,8 @@ class Clusters:
 
     def wait(self, lanes: np.ndarray, line: int) -> ClusterWait:
         """Return the lanes' wait at their clusters' barriers."""
-        never = np.flatnonzero(self.arrived[lanes] == self.waited[lanes])
-        if len(never):
-            raise Violation("barrier", never[0], "waits at the cluster's barrier without having arrived there")
+        never = self.arrived[lanes] == self.waited[lanes]
+        refuse("barrier", never, "waits at the cluster's barrier without having arrived there")
         return ClusterWait(lanes, line)
 
     def passed(self, wait: ClusterWait) -> np.ndarray:

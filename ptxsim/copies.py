@@ -9,13 +9,12 @@ that a kernel which waits too little never gets the right result by luck. The so
 read when the copy is issued.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 
-from .memory import GlobalMemory, SharedMemory, Violation, require_aligned
+from .lanes import PerLane
+from .memory import GlobalMemory, SharedMemory, of_part, refuse, require_aligned
 
 WIDTHS = {"cp.async.ca.shared.global": (4, 8, 16), "cp.async.cg.shared.global": (16,)}
 """The copy instructions and the bytes that each may write: 16 only where it bypasses L1 (cg)."""
@@ -25,7 +24,7 @@ GROUPS = {"cp.async.commit_group": "commit", "cp.async.wait_group": "wait", "cp.
 
 
 @dataclass
-class PendingCopy:
+class PendingCopy(PerLane):
     """The copies of one execution of a copy instruction that have not landed yet.
 
     Attributes
@@ -44,10 +43,6 @@ class PendingCopy:
     group: np.ndarray
     addresses: np.ndarray
     words: np.ndarray
-
-    def part(self, which: np.ndarray) -> PendingCopy:
-        """Return the copies for which `which` is true."""
-        return PendingCopy(self.lanes[which], self.group[which], self.addresses[which], self.words[:, which])
 
 
 class AsyncCopies:
@@ -114,19 +109,15 @@ def fetch(memory: GlobalMemory, addresses: np.ndarray, sizes: np.ndarray, width:
     Violation
         A lane's source is misaligned for `width` bytes, out of bounds, uninitialised, or longer than `width` bytes.
     """
-    if sizes.max() > width:
-        lane = np.flatnonzero(sizes > width)[0]
-        raise Violation("out of bounds", lane, f"copies {sizes[lane]} bytes to a place of {width}")
+    refuse("out of bounds", sizes > width, lambda lane: f"copies {sizes[lane]} bytes to a place of {width}")
     data = np.zeros((len(sizes), width), np.uint8)
     for size in map(int, np.flatnonzero(np.bincount(sizes[sizes > 0]))):
         lanes = np.flatnonzero(sizes == size)
         dtype = np.dtype(np.uint8 if size % 4 else np.uint32)
         elements = data.view(dtype)
-        try:
+        with of_part(lanes):
             require_aligned(addresses[lanes], width)
             loaded = memory.load(addresses[lanes], dtype, size // dtype.itemsize)
-        except Violation as violation:
-            raise Violation(violation.kind, lanes[violation.lane], violation.detail) from None
         for i, element in enumerate(loaded):
             elements[lanes, i] = element
     return np.ascontiguousarray(data.view(np.uint32).T)

@@ -4,8 +4,6 @@ A warp's access to memory is one request. A request to global memory touches 32-
 shared memory takes wavefronts: one, unless lanes want different 4-byte words of the same of the 32 banks.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
@@ -71,7 +69,7 @@ class Counts:
     shared_store_conflicts: int = 0
     shared_store_bytes: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
+    def __add__(self, other: "Counts") -> "Counts":
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 

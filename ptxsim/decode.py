@@ -1,7 +1,5 @@
 """Decodes a program once for all runs: each instruction becomes a function of a batch and its active lanes."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -15,7 +13,7 @@ from .execution import Code, Step
 from .flow import loop_exits
 from .instructions import OPERATIONS
 from .lanes import Lanes
-from .memory import Violation
+from .memory import Violation, refuse
 from .ptx import (
     DTYPES,
     LEAVES,
@@ -151,10 +149,7 @@ class Decoder:
             return execute
 
         def divide(batch: Batch, lanes: Lanes) -> None:
-            divisor = reads[1](batch, lanes)
-            if not divisor.all():
-                lane = np.flatnonzero(divisor == 0)[0]
-                raise Violation("division by zero", lane, instruction.text)
+            refuse("division by zero", reads[1](batch, lanes) == 0, instruction.text)
             execute(batch, lanes)
 
         return divide

@@ -7,13 +7,12 @@ Semantics: NVIDIA, "Parallel Thread Execution ISA", "ld", "st" and "State Spaces
 "Distributed Shared Memory".
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .mbarriers import Mbarriers
 from .memory import INTERVAL, OF_WARP, SEVERAL, SharedMemory, Violation
 
+USED = "which another thread {} since the cluster met last"
 LANES = (1 << INTERVAL) - 1  # in a lane's place: several lanes
 
 
@@ -45,9 +44,7 @@ class DistributedShared:
         offsets, home = self._reach(lanes, addresses, width)
         granules, stamps = self._granules(offsets, home, lanes, width)
         wrote = self.shared.wrote[granules]
-        if (wrote == 0).any():
-            lane = np.flatnonzero(wrote == 0)[0] % len(lanes)
-            raise Violation("uninitialised", lane, f"reads {self._name(addresses[lane])}, never written")
+        self._refuse("uninitialised", wrote == 0, addresses, "reads", "never written")
         self._require_ordered(granules, stamps, addresses, "reads", ("wrote",))
         for watch in self.others:
             watch.loaded(offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
@@ -123,13 +120,11 @@ class DistributedShared:
         self, granules: np.ndarray, stamps: np.ndarray, addresses: np.ndarray, does: str, against: tuple[str, ...]
     ) -> None:
         """Raise Violation where a copy is in flight, or another thread has used a granule since the cluster met."""
-        if (self.shared.wrote[granules] < 0).any():
-            lane = np.flatnonzero(self.shared.wrote[granules] < 0)[0] % addresses.size
-            detail = f"{does} {self._name(addresses[lane])}, to which an asynchronous copy is on its way"
-            raise Violation("in flight", lane, detail)
+        flying = self.shared.wrote[granules] < 0
+        self._refuse("in flight", flying, addresses, does, "to which an asynchronous copy is on its way")
         for did in against:
             before = getattr(self.shared, did)[granules]
-            self._refuse(before >> INTERVAL >= stamps >> INTERVAL, addresses, does, did)
+            self._refuse("race", before >> INTERVAL >= stamps >> INTERVAL, addresses, does, USED.format(did))
         self._require_unused(granules, stamps, addresses, does, against)
 
     def _require_unused(
@@ -138,13 +133,14 @@ class DistributedShared:
         """Raise Violation where another lane has used a granule from afar since the cluster met."""
         for did in against:
             before = getattr(self, did)[granules]
-            self._refuse((before >> INTERVAL == stamps >> INTERVAL) & (before != stamps), addresses, does, did)
+            same = (before >> INTERVAL == stamps >> INTERVAL) & (before != stamps)
+            self._refuse("race", same, addresses, does, USED.format(did))
 
-    def _refuse(self, race: np.ndarray, addresses: np.ndarray, does: str, did: str) -> None:
-        if race.any():
-            lane = np.flatnonzero(race)[0] % addresses.size
-            detail = f"{does} {self._name(addresses[lane])}, which another thread {did} since the cluster met last"
-            raise Violation("race", lane, detail)
+    def _refuse(self, kind: str, wrong: np.ndarray, addresses: np.ndarray, does: str, why: str) -> None:
+        """Raise Violation where granules, those of all lanes in each row, are `wrong`."""
+        if wrong.any():
+            lane = np.flatnonzero(wrong)[0] % addresses.size
+            raise Violation(kind, lane, f"{does} {self._name(addresses[lane])}, {why}")
 
     def _name(self, address: np.uint64) -> str:
         return self.shared.name(int(address), self.shared.cluster)

@@ -7,8 +7,6 @@ fence does nothing, and a missing fence is not found. Semantics: NVIDIA, "Parall
 "shfl.sync", "atom" and "membar".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

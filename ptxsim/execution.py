@@ -1,7 +1,6 @@
 """Declares what all batches of one run share: the decoded program, the memory, and what is counted and traced."""
 
-from __future__ import annotations
-
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -101,5 +100,4 @@ class Execution:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        x, y, z = self.shape
-        return x * y * z
+        return math.prod(self.shape)

@@ -1,7 +1,5 @@
 """Writes the faults of a batch: completes what a check found, and describes threads that wait for ever."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .errors import SimulationFault
@@ -49,8 +47,9 @@ class FaultWriter:
             of = f" of block {threads.blocks[group[0]]}" if group[0] != block else ""
             words = group[2] if len(groups[group]) == 1 else group[2].replace("waits", "wait", 1)
             details.append(f"{_threads(groups[group])}{of} {words}, line {group[1]}")
-        where = first[1], int(threads.blocks[block]), who[0]
-        return SimulationFault("deadlock", self.name, "; ".join(details), where)
+        return SimulationFault(
+            "deadlock", self.name, "; ".join(details), (first[1], int(threads.blocks[block]), who[0])
+        )
 
     def missed(self, lane: int, line: int, other: int, other_line: int | None, party: str) -> SimulationFault:
         """Return the fault of a lane at a barrier to which another lane of its block or warp does not come.

@@ -1,8 +1,6 @@
 """Analyses the control flow of a program: finds the branches at which lanes may leave a loop."""
 
-from __future__ import annotations
-
-from .ptx import LEAVES, Program
+from .ptx import Program
 
 
 def loop_exits(program: Program) -> frozenset[int]:
@@ -35,12 +33,10 @@ def loop_exits(program: Program) -> frozenset[int]:
 def _successors(program: Program, number: int) -> list[int]:
     """Return the basic blocks to which control may go from one."""
     last = program.blocks[number][-1]
-    onward = [number + 1] if number + 1 < len(program.blocks) else []
-    if last.opcode in ("ret", "exit"):
-        return onward if last.guard else []
-    if last.opcode in LEAVES and last.opcode.startswith("bra"):
-        return [program.targets[last.operands[0].name]] + (onward if last.guard else [])
-    return onward
+    targets = [program.targets[last.operands[0].name]] if last.opcode.startswith("bra") else []
+    ends = bool(targets) or last.opcode in ("ret", "exit")
+    falls_through = number + 1 < len(program.blocks) and (last.guard or not ends)
+    return targets + [number + 1] * bool(falls_through)
 
 
 def _dominators(predecessors: list[list[int]]) -> list[int]:

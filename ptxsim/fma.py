@@ -7,8 +7,6 @@ cannot spoil, is S. Boldo and G. Melquiond's: "Emulation of a FMA and correctly 
 rounding to odd", IEEE Transactions on Computers 57(4), 2008.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -4,8 +4,6 @@
 rounding to nearest even and with subnormals, which is NVRTC's default. The payload of a float64 NaN is not modelled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

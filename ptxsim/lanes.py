@@ -1,6 +1,6 @@
 """The lanes of a batch: one lane for each thread of its blocks, block by block."""
 
-from __future__ import annotations
+from typing import Self
 
 import numpy as np
 
@@ -11,6 +11,14 @@ Lanes = np.ndarray | None
 
 NONE = np.empty(0, np.int64)
 """No lanes."""
+
+
+class PerLane:
+    """A dataclass whose arrays have an element per lane along their last axis."""
+
+    def part(self, which: np.ndarray) -> Self:
+        """Return the same of those lanes for which `which` is true."""
+        return type(self)(*(v[..., which] if isinstance(v, np.ndarray) else v for v in vars(self).values()))
 
 
 class Threads:

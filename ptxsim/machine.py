@@ -1,7 +1,6 @@
 """Runs a program over a grid of blocks."""
 
-from __future__ import annotations
-
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -140,8 +139,7 @@ class Machine:
         trace: Collection[int] = (),
     ) -> None:
         shape = extents("block", block)
-        threads = shape[0] * shape[1] * shape[2]
-        if threads > THREADS_MAX:
+        if (threads := math.prod(shape)) > THREADS_MAX:
             raise ArgumentError("parameters", f"{threads} threads per block", f"at most {THREADS_MAX}")
         if program.cluster > BLOCKS_MAX:
             raise ArgumentError("parameters", f"{program.cluster} blocks per cluster", f"at most {BLOCKS_MAX}")
@@ -196,10 +194,10 @@ class Machine:
         """Yield the linear indices of the blocks to run together."""
         cluster = self.execution.program.cluster
         if grid[0] % cluster:
-            needs = f"a multiple of {cluster}, as {self.execution.name} has clusters"
-            raise ArgumentError("blocks", str(grid[0]), needs)
-        clusters = grid[0] * grid[1] * grid[2] // cluster
-        chosen = np.arange(clusters, dtype=np.int64)
+            raise ArgumentError(
+                "blocks", str(grid[0]), f"a multiple of {cluster}, as {self.execution.name} has clusters"
+            )
+        chosen = np.arange(math.prod(grid) // cluster, dtype=np.int64)
         if only is not None:
             chosen = np.unique(np.array(sorted(only), np.int64) // cluster)
         todo = (chosen[:, None] * cluster + np.arange(cluster, dtype=np.int64)).reshape(-1)
@@ -219,8 +217,7 @@ class Machine:
                     line.instructions += count * warps
                     line.thread_instructions += count * threads
                     line.flops += flops * threads
-                    for name, number_of in classes.items():
-                        line.by_class[name] += number_of * warps
+                    line.by_class.update({name: number_of * warps for name, number_of in classes.items()})
         for number, tally in self.execution.tallies.items():
             lines[number] += tally
         return dict(sorted(lines.items()))

@@ -11,15 +11,15 @@ release. A wait passes on the knowledge of the phase's arrivals; a barrier of a 
 knowledge of all its threads. The scope of an arrival or a wait, block or cluster, is not checked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from .lanes import PerLane
 from .limits import WARP
-from .memory import SharedMemory, Violation, require_aligned
+from .memory import SharedMemory, refuse, require_aligned
 
 BYTES = 8  # of an mbarrier
 COUNT_MAX = 2**20 - 1  # arrivals, and bytes at once
@@ -37,7 +37,7 @@ at that time, and `fenced` and `shown` tell whether a fence has made it visible 
 
 
 @dataclass(frozen=True)
-class MbarrierWait:
+class MbarrierWait(PerLane):
     """Lanes that each wait at an mbarrier.
 
     Attributes
@@ -58,11 +58,6 @@ class MbarrierWait:
     parity: np.ndarray
     addresses: np.ndarray
     line: int
-
-    def part(self, which: np.ndarray) -> MbarrierWait:
-        """Return the wait of those lanes for which `which` is true."""
-        arrays = (values[which] for values in (self.lanes, self.places, self.parity, self.addresses))
-        return MbarrierWait(self.target, *arrays, self.line)
 
 
 class Mbarriers:
@@ -116,9 +111,11 @@ class Mbarriers:
         """Initialise the word at each lane's address as an mbarrier for so many arrivals."""
         addresses, home = self.shared.located(addresses, self.block[lanes])
         self._require_shared(addresses)
-        out = np.flatnonzero((counts < 1) | (counts > COUNT_MAX))
-        if len(out):
-            raise Violation("barrier", out[0], f"makes an mbarrier for {counts[out[0]]} arrivals, 1 to {COUNT_MAX:,}")
+        refuse(
+            "barrier",
+            (counts < 1) | (counts > COUNT_MAX),
+            lambda lane: f"makes an mbarrier for {counts[lane]} arrivals, 1 to {COUNT_MAX:,}",
+        )
         new = [address for address in dict.fromkeys(addresses.tolist()) if address not in self.columns]
         if new:
             self.columns |= {address: len(self.columns) + i for i, address in enumerate(new)}
@@ -126,10 +123,11 @@ class Mbarriers:
         places = self._places(home, addresses)
         alone = np.zeros(len(lanes), bool)
         alone[np.unique(places, return_index=True)[1]] = True
-        again = np.flatnonzero(~alone | (self.state["count"][places] > 0))
-        if len(again):
-            name = self.shared.name(int(addresses[again[0]]))
-            raise Violation("barrier", again[0], f"makes an mbarrier of {name}, which is one")
+        refuse(
+            "barrier",
+            ~alone | (self.state["count"][places] > 0),
+            lambda lane: f"makes an mbarrier of {self.shared.name(int(addresses[lane]))}, which is one",
+        )
         made = self.state[places]
         made["count"] = made["pending"] = counts
         made["maker"], made["interval"], made["met"] = lanes, self.shared.interval[home], self.met[home]
@@ -152,40 +150,33 @@ class Mbarriers:
         self._require_shared(addresses)
         if far:
             self.require_there(lanes, home)
-        if not set(np.unique(addresses).tolist()) <= self.columns.keys():
-            missing = next(i for i, address in enumerate(addresses.tolist()) if address not in self.columns)
-            self._refuse(missing, addresses)
+        none = partial(self._none, addresses)
+        refuse("uninitialised", np.array([address not in self.columns for address in addresses.tolist()], bool), none)
         places = self._places(home, addresses)
-        missing = np.flatnonzero(self.state["count"][places] == 0)
-        if len(missing):
-            self._refuse(missing[0], addresses)
+        refuse("uninitialised", self.state["count"][places] == 0, none)
         state, maker = self.state[places], self.state["maker"][places]
         hasty = (state["interval"] == self.shared.interval[home]) | (home != self.block[lanes])
         hasty &= (state["met"] == self.met[home]) | ~state["shown"]
         hasty &= self.warp[maker] != self.warp[lanes]
-        if hasty.any():
-            lane = np.flatnonzero(hasty)[0]
-            name, own = self.shared.name(int(addresses[lane])), home[lane] == self.block[lanes[lane]]
-            raise Violation(
-                "race",
-                lane,
-                f"uses {name}, of which thread {self.thread[maker[lane]]} "
-                + (
-                    "made an mbarrier since the last barrier"
-                    if own
-                    else f"of block {home[lane] % self.cluster} of the cluster made an mbarrier that no fence and "
-                    "barrier of the cluster have shown since"
-                ),
-            )
+
+        def detail(lane: int) -> str:
+            who, when = f"thread {self.thread[maker[lane]]}", "since the last barrier"
+            if home[lane] != self.block[lanes[lane]]:
+                who += f" of block {home[lane] % self.cluster} of the cluster"
+                when = "that no fence and barrier of the cluster have shown since"
+            return f"uses {self.shared.name(int(addresses[lane]))}, of which {who} made an mbarrier {when}"
+
+        refuse("race", hasty, detail)
         return places
 
     def require_there(self, lanes: np.ndarray, home: np.ndarray) -> None:
         """Raise Violation where a lane uses the memory of another block that has left, or may not have begun."""
         for absent, why in ((self.gone[home], "has left the kernel"), (self.met[home] == 0, "may not have begun")):
-            lane = np.flatnonzero(absent & (home != self.block[lanes]))
-            if len(lane):
-                rank = home[lane[0]] % self.cluster
-                raise Violation("gone", lane[0], f"reaches into block {rank} of the cluster, which {why}")
+            refuse(
+                "gone",
+                absent & (home != self.block[lanes]),
+                lambda lane, why=why: f"reaches into block {home[lane] % self.cluster} of the cluster, which {why}",
+            )
 
     def reach(self, lanes: np.ndarray, home: np.ndarray) -> None:
         """Remember accesses to other blocks' memories: those blocks must know that they are over before they leave."""
@@ -202,8 +193,11 @@ class Mbarriers:
             for i in range(len(lanes)):
                 self.arrive(lanes[i : i + 1], places[i : i + 1], counts[i : i + 1])
             return
-        for lane in np.flatnonzero(counts > self.state["pending"][places]):
-            raise Violation("barrier", lane, f"arrives {counts[lane]} times, more often than the phase has room for")
+        refuse(
+            "barrier",
+            counts > self.state["pending"][places],
+            lambda lane: f"arrives {counts[lane]} times, more often than the phase has room for",
+        )
         self.reach(lanes, places % self.blocks)
         self.release(lanes)
         where, rows = most(places, self.known[lanes])
@@ -293,14 +287,14 @@ class Mbarriers:
 
     def _require_shared(self, addresses: np.ndarray) -> None:
         require_aligned(addresses, BYTES)
-        outside = np.flatnonzero(addresses > np.uint64(max(self.shared.size - BYTES, 0)))
-        if len(outside):
-            lane = outside[0]
-            raise Violation("out of bounds", lane, f"an mbarrier at byte {addresses[lane]} of {self.shared.size}")
+        refuse(
+            "out of bounds",
+            addresses > np.uint64(max(self.shared.size - BYTES, 0)),
+            lambda lane: f"an mbarrier at byte {addresses[lane]} of {self.shared.size}",
+        )
 
-    def _refuse(self, lane: int, addresses: np.ndarray) -> None:
-        name = self.shared.name(int(addresses[lane]))
-        raise Violation("uninitialised", lane, f"uses {name} as an mbarrier, which nothing has made one")
+    def _none(self, addresses: np.ndarray, lane: int) -> str:
+        return f"uses {self.shared.name(int(addresses[lane]))} as an mbarrier, which nothing has made one"
 
 
 def grown(table: np.ndarray, rows: int, columns: int) -> np.ndarray:

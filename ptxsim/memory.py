@@ -4,11 +4,10 @@ Addresses and data are arrays with one element per active lane. A failed check r
 and the reason; the batch adds kernel, block, thread and source line.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +42,22 @@ class Violation(Exception):  # noqa: N818 - caught and completed by the batch, n
     def __init__(self, kind: str, lane: int, detail: str) -> None:
         super().__init__(kind, lane, detail)
         self.kind, self.lane, self.detail = kind, int(lane), detail
+
+
+def refuse(kind: str, wrong: np.ndarray, detail: str | Callable[[int], str]) -> None:
+    """Raise Violation for the first lane for which `wrong` is true; `detail` may be a function of its place."""
+    if wrong.any():
+        lane = int(np.flatnonzero(wrong)[0])
+        raise Violation(kind, lane, detail if isinstance(detail, str) else detail(lane))
+
+
+@contextmanager
+def of_part(part: np.ndarray) -> Iterator[None]:
+    """Let a Violation raised for some of the active lanes name the lane's place among all of them."""
+    try:
+        yield
+    except Violation as violation:
+        raise Violation(violation.kind, part[violation.lane], violation.detail) from None
 
 
 def require_aligned(addresses: np.ndarray, width: int) -> None:
@@ -101,9 +116,7 @@ class GlobalMemory:
             if inside.any():
                 found.append((buffer, np.flatnonzero(inside), offsets[inside]))
                 homeless &= ~inside
-        if homeless.any():
-            lane = np.flatnonzero(homeless)[0]
-            raise Violation("out of bounds", lane, self._describe(int(addresses[lane]), width))
+        refuse("out of bounds", homeless, lambda lane: self._describe(int(addresses[lane]), width))
         return found
 
     def load(self, addresses: np.ndarray, dtype: np.dtype, count: int) -> list[np.ndarray]:
@@ -173,20 +186,6 @@ class GlobalMemory:
         return f"a {width}-byte access at address {address:#x}, in no array"
 
 
-class Watch(Protocol):
-    """A further check of loads and stores in shared memory; it raises Violation."""
-
-    def loaded(
-        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
-    ) -> None:
-        """Check a load of `width` bytes, 16 at most, at each lane's offset in the batch's memory."""
-
-    def stored(
-        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
-    ) -> None:
-        """Check a store likewise."""
-
-
 class SharedMemory:
     """The shared memories of a batch of blocks, side by side in one array.
 
@@ -235,7 +234,9 @@ class SharedMemory:
         self.wrote = np.zeros(self.pitch * blocks // granule, np.int64)
         self.read = np.zeros_like(self.wrote)
         self.alike = blocks > 1  # whether the first block's shadows stand for all blocks
-        self.watches: list[Watch] = []  # further checks of loads and stores
+        self.watches: list[Any] = []
+        """Further checks. Each has the methods `loaded` and `stored`, which take the offsets in the batch's memory, the
+        addresses, the blocks and the threads of lanes, and the width of their access; they raise Violation."""
         self.ordered: Callable[[str, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
         """A function of "wrote" or "read", granules, the stamps on them and those of the present accesses. It returns
         where something other than a barrier of the block or the warp orders the two."""
@@ -350,14 +351,14 @@ class SharedMemory:
         if self.cluster == 1:
             return addresses, block
         rank, own = (addresses >> np.uint64(RANK)).astype(np.int64), block % self.cluster
-        stray = np.flatnonzero((rank >= self.cluster) if far else (rank != own))
-        if len(stray):
-            raise Violation(
-                "out of bounds",
-                stray[0],
-                f"an address in the memory of the cluster's block {rank[stray[0]]}, from block {own[stray[0]]} of "
-                f"{self.cluster}",
-            )
+        refuse(
+            "out of bounds",
+            (rank >= self.cluster) if far else (rank != own),
+            lambda lane: (
+                f"an address in the memory of the cluster's block {rank[lane]}, "
+                f"from block {own[lane]} of {self.cluster}"
+            ),
+        )
         return addresses & np.uint64((1 << RANK) - 1), block - own + rank
 
     def placed(self, addresses: np.ndarray, block: np.ndarray, width: int, behind: int = 0) -> np.ndarray:

@@ -12,8 +12,6 @@ last is for compute capability 9.0 and later. A 32-bit register holds a TF32 num
 tensor cores cut them off (P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,9 +22,8 @@ from .batch import Batch
 from .execution import Step
 from .lanes import Lanes
 from .limits import WARP
-from .memory import Violation
+from .memory import of_part, refuse
 from .ptx import Instruction, unsupported
-from .spaces import of_part
 from .tensor import (
     CHUNK,
     multiply_accumulate,
@@ -35,7 +32,7 @@ from .tensor import (
     parts,
     registers,
 )
-from .warps import of_whole_warps, owners
+from .warps import of_whole_warps
 
 SIDE = 8  # rows of a matrix that ldmatrix moves, and halves in each
 ROW = 16  # bytes of such a row
@@ -137,7 +134,7 @@ def _load(instruction: Instruction, address: Callable, count: int, transposed: b
         addresses, giving = _rows(batch, lanes, locate, count)
         with of_part(np.flatnonzero(giving)):
             who = batch.threads.among(lanes, giving)
-            words = batch.shared.load(addresses, *owners(batch, who), np.dtype(np.uint32), ROW // 4)
+            words = batch.spaces.load("shared", addresses, who, np.dtype(np.uint32), ROW // 4, as_warp=True)
         batch.counter.count(line, "shared", "load", addresses, who, ROW)
         batch.tracer.access(line, "shared", "load", addresses, who, ROW)
         held = np.stack(words, axis=1).reshape(-1, count, SIDE, ROW // 4)
@@ -165,7 +162,7 @@ def _store(instruction: Instruction, reader: Callable, address: Callable, count:
         with of_part(np.flatnonzero(giving)):
             who = batch.threads.among(lanes, giving)
             _require_apart(batch, addresses, SIDE * count)
-            batch.shared.store(addresses, *owners(batch, who), list(held.reshape(-1, ROW // 4).T))
+            batch.spaces.store("shared", addresses, who, list(held.reshape(-1, ROW // 4).T), as_warp=True)
         batch.counter.count(line, "shared", "store", addresses, who, ROW)
         batch.tracer.access(line, "shared", "store", addresses, who, ROW)
 
@@ -188,10 +185,13 @@ def _require_apart(batch: Batch, addresses: np.ndarray, rows: int) -> None:
     """Raise Violation where two lanes of a warp store the same row; `rows` lanes of each warp give one."""
     of_warps = addresses.reshape(-1, rows)
     same = np.tril(of_warps[:, :, None] == of_warps[:, None, :], -1).any(axis=2).ravel()
-    if same.any():
-        lane = np.flatnonzero(same)[0]
-        name = batch.shared.name(int(addresses[lane]))
-        raise Violation("race", lane, f"stores a row to {name}, where another lane of its warp stores one")
+    refuse(
+        "race",
+        same,
+        lambda lane: (
+            f"stores a row to {batch.shared.name(int(addresses[lane]))}, where another lane of its warp stores one"
+        ),
+    )
 
 
 def products(run: list[Instruction], reader: Callable) -> Step:

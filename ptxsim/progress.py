@@ -1,7 +1,5 @@
 """A progress bar for long work, in a terminal or a notebook."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Iterable
@@ -25,5 +23,4 @@ def bar(work: Iterable[Any] | None = None, *, total: int | None = None, show: bo
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tqdm complains where ipywidgets is missing, and falls back to text
         from tqdm.auto import tqdm
-    disable = None if show is None else not show
-    return tqdm(work, total=total, disable=disable, leave=False, file=sys.stderr, unit=unit)
+    return tqdm(work, total=total, disable=None if show is None else not show, leave=False, file=sys.stderr, unit=unit)

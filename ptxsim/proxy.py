@@ -16,15 +16,14 @@ to each other by mbarriers. A lane's release covers its own stores, and the stor
 warp last met, since all lanes release where they meet.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 
+from .lanes import PerLane
 from .mbarriers import Mbarriers
-from .memory import OF_WARP, RANK, SEVERAL, SharedMemory, Violation
+from .memory import OF_WARP, RANK, SEVERAL, SharedMemory, Violation, of_part, refuse
 
 CELL = 16  # bytes
 READING = np.iinfo(np.int32).max  # in the place of a read that is not over
@@ -32,16 +31,12 @@ FENCES = 32  # the lowest bit of the lane in the mark of a store, above its numb
 
 
 @dataclass(frozen=True)
-class OperandRead:
+class OperandRead(PerLane):
     """A read that is not over: its cells, the lane that began it for each cell, and that lane's warp in its cluster."""
 
     lanes: np.ndarray
     cells: np.ndarray
     warps: np.ndarray
-
-    def part(self, which: np.ndarray) -> OperandRead:
-        """Return the read of those cells for which `which` is true."""
-        return OperandRead(self.lanes[which], self.cells[which], self.warps[which])
 
 
 class AsyncProxy:
@@ -148,23 +143,23 @@ class AsyncProxy:
         of_tiles = np.flatnonzero(self.place[cells] >= 0)
         place, phase = self.place[cells[of_tiles]], self.phase[cells[of_tiles]]
         if len(of_tiles):
-            late = np.flatnonzero(self.barriers.known[lanes[of_tiles], self.barriers.column(place)] < phase)
-            if len(late):
-                which = of_tiles[late[0]]
-                name = self.shared.name(int(addresses[which]))
-                told = self.shared.name(list(self.barriers.columns)[place[late[0]] // self.barriers.blocks])
-                raise Violation("in flight", which, f"reads {name} without having waited for the mbarrier {told}")
+            known = self.barriers.known[lanes[of_tiles], self.barriers.column(place)]
+            with of_part(of_tiles):
+                refuse("in flight", known < phase, lambda i: self._unknown(int(addresses[of_tiles[i]]), int(place[i])))
         warp = self.barriers.warp[lanes]
         self.read[cells, warp] = np.maximum(self.read[cells, warp], self.barriers.releases[block, warp])
+
+    def _unknown(self, address: int, place: int) -> str:
+        told = self.shared.name(list(self.barriers.columns)[place // self.barriers.blocks])
+        return f"reads {self.shared.name(address)} without having waited for the mbarrier {told}"
 
     def stored(
         self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
     ) -> None:
         """Remember which thread stores to each cell, and raise Violation where a read of it is not over."""
         cells, lanes = offsets // CELL, block * self.shared.threads + thread % OF_WARP
-        busy = np.flatnonzero((self.read[cells] == READING).any(axis=1))
-        if len(busy):
-            raise Violation("race", busy[0], "writes what a wgmma still reads that has not been waited for")
+        busy = (self.read[cells] == READING).any(axis=1)
+        refuse("race", busy, "writes what a wgmma still reads that has not been waited for")
         self.place[cells] = -1
         self.written[cells] = lanes << FENCES | self.fences[lanes]
         granules = self.shared.granules(offsets, width).ravel()
@@ -209,14 +204,14 @@ class AsyncProxy:
         """Begin a read of the cell at each lane's offset by its warp, after `loaded` has checked it."""
         cells, warps = offsets // CELL, self.barriers.warp[lanes]
         mark = self.written[cells]
-        hidden = np.flatnonzero((mark >= 0) & (self.fences[mark >> FENCES] <= (mark & (1 << FENCES) - 1)))
-        if len(hidden):
-            name, writer = self.shared.name(int(addresses[hidden[0]])), mark[hidden[0]] >> FENCES
-            raise Violation(
-                "proxy",
-                hidden[0],
-                f"reads {name}, which thread {self.barriers.thread[writer]} wrote without a fence.proxy.async since",
-            )
+        refuse(
+            "proxy",
+            (mark >= 0) & (self.fences[mark >> FENCES] <= (mark & (1 << FENCES) - 1)),
+            lambda lane: (
+                f"reads {self.shared.name(int(addresses[lane]))}, which thread "
+                f"{self.barriers.thread[mark[lane] >> FENCES]} wrote without a fence.proxy.async since"
+            ),
+        )
         reading = OperandRead(lanes, cells, warps)
         self.keep(reading)
         return reading

@@ -4,8 +4,6 @@ The parser reads the part of the language that NVRTC writes for kernels. Anythin
 with the source line. The grammar is in NVIDIA's "Parallel Thread Execution ISA", chapters 4 to 9.
 """
 
-from __future__ import annotations
-
 import gc
 import re
 import sys

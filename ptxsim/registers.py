@@ -1,7 +1,5 @@
 """The register file of a batch: every register of every lane, special registers included."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ block, or of its warp at a warp's barrier. A lane that waits for an mbarrier's p
 wait is over, so that others can end it. PTX lets such a wait return early and in vain; here it never does.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .batch import Batch
@@ -159,8 +157,7 @@ class Scheduler:
             there = self.blocks[self.barrier[other]][-1]
             mates = lanes[self.threads.block[lanes] == self.threads.block[other]]
             if there.opcode == "bar.sync" and len(mates):
-                line = self.blocks[self.barrier[mates[0]]][-1].line
-                raise self.batch.faults.missed(int(mates[0]), line, int(other), there.line, "block")
+                raise self._missed(mates[0], other)
 
     def _deadlock(self) -> SimulationFault:
         """Return the fault of sleeping lanes that nothing will ever wake."""
@@ -180,10 +177,13 @@ class Scheduler:
 
     def _stuck(self) -> SimulationFault:
         """Return the fault of lanes at a barrier to which others of their block or warp never come."""
-        lane = int(np.flatnonzero(self.barrier != NOWHERE)[0])
+        lane = np.flatnonzero(self.barrier != NOWHERE)[0]
+        party, _ = self._party(self.blocks[self.barrier[lane]][-1])
+        return self._missed(lane, np.flatnonzero((party == party[lane]) & (self.barrier != self.barrier[lane]))[0])
+
+    def _missed(self, lane: np.integer, other: np.integer) -> SimulationFault:
+        """Return the fault of a lane at a barrier while another one waits elsewhere or has left."""
         barrier = self.blocks[self.barrier[lane]][-1]
-        party, _ = self._party(barrier)
-        other = int(np.flatnonzero((party == party[lane]) & (self.barrier != self.barrier[lane]))[0])
         there = None if self.barrier[other] == NOWHERE else self.blocks[self.barrier[other]][-1].line
-        whom = "block" if barrier.opcode == "bar.sync" else "warp"
-        return self.batch.faults.missed(lane, barrier.line, other, there, whom)
+        party = "block" if barrier.opcode == "bar.sync" else "warp"
+        return self.batch.faults.missed(int(lane), barrier.line, int(other), there, party)

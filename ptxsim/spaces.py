@@ -1,16 +1,14 @@
 """Sends loads and stores to the memory that their state space names: global, shared, or the cluster's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import numpy as np
 
 from .distributed import DistributedShared
 from .lanes import Lanes, Threads
+from .limits import WARP
 from .mbarriers import Mbarriers
-from .memory import RANK, GlobalMemory, SharedMemory, Violation
+from .memory import OF_WARP, RANK, GlobalMemory, SharedMemory, of_part
 
 CLUSTER = "shared::cluster"
 """The state space of a cluster's shared memories."""
@@ -57,11 +55,15 @@ class AddressSpaces:
         dtype: np.dtype,
         count: int,
         behind: Sequence[int] = (0,),
+        as_warp: bool = False,
     ) -> list[np.ndarray]:
-        """Load `count` elements at each address; from shared memory, at several distances `behind` it at once."""
+        """Load `count` elements at each address; from shared memory, at several distances `behind` it at once.
+
+        If `as_warp`, the whole warp of each lane is taken to load from its address.
+        """
         if space == "global":
             return self.memory.load(addresses, dtype, count)
-        addresses, block, thread = self._owned(addresses, lanes)
+        addresses, block, thread = self._owned(addresses, lanes, as_warp)
         if space != CLUSTER:
             return self.shared.load(addresses, block, thread, dtype, count, behind)
         values = [np.empty(len(addresses), dtype) for _ in range(count)]
@@ -75,9 +77,11 @@ class AddressSpaces:
                 value[part] = piece
         return values
 
-    def store(self, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray]) -> None:
-        """Store one element per value, one behind the other, at each address."""
-        addresses, block, thread = self._owned(addresses, lanes)
+    def store(
+        self, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray], as_warp: bool = False
+    ) -> None:
+        """Store one element per value, one behind the other, at each address; by whole warps if `as_warp`."""
+        addresses, block, thread = self._owned(addresses, lanes, as_warp)
         if space == "global":
             self.memory.store(addresses, values)
             return
@@ -92,10 +96,13 @@ class AddressSpaces:
                 else:
                     self.shared.store(addresses[part], block[part], thread[part], pieces)
 
-    def _owned(self, addresses: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return each active lane's address, its block within the batch, and its thread."""
+    def _owned(self, addresses: np.ndarray, lanes: Lanes, as_warp: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return each active lane's address, its block within the batch, and its thread or warp."""
         threads = self.threads
-        return threads.spread(addresses, lanes), threads.pick(threads.block, lanes), threads.pick(threads.thread, lanes)
+        thread = threads.pick(threads.thread, lanes)
+        if as_warp:
+            thread = thread & -WARP | OF_WARP
+        return threads.spread(addresses, lanes), threads.pick(threads.block, lanes), thread
 
     def _parts(self, addresses: np.ndarray, lanes: Lanes) -> Iterator[tuple[np.ndarray, bool]]:
         """Yield the places of addresses in other blocks' shared memories with True, and of the rest with False."""
@@ -104,12 +111,3 @@ class AddressSpaces:
         for kind in (True, False):
             if (far == kind).any():
                 yield np.flatnonzero(far == kind), kind
-
-
-@contextmanager
-def of_part(part: np.ndarray) -> Iterator[None]:
-    """Let a Violation raised for some of the active lanes name the lane's place among all of them."""
-    try:
-        yield
-    except Violation as violation:
-        raise Violation(violation.kind, part[violation.lane], violation.detail) from None

@@ -7,8 +7,6 @@ is checked.
 Semantics: NVIDIA, "Parallel Thread Execution ISA", "mbarrier", "barrier.cluster", "membar/fence" and "setmaxnreg".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 
@@ -44,17 +42,18 @@ PREFETCH = "prefetch.tensormap"
 REGISTERS = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32")
 OPERANDS = {"init": (2,), "arrive": (2, 3), "arrive.expect_tx": (3,), "expect_tx": (2,), "complete_tx": (2,)}
 """The number of operands of each operation."""
+CLASSES = {
+    "mbarrier": "arrive",
+    "barrier": "cluster barrier",
+    "fence": "fence",
+    "prefetch": "prefetch",
+    "setmaxnreg": "registers",
+}
 
 
 def kind(opcode: str) -> str:
     """Return the instruction's class for the counters."""
-    if opcode.startswith("barrier.cluster."):
-        return "cluster barrier"
-    if opcode.startswith(WAITS):
-        return "wait"
-    if opcode == PREFETCH:
-        return "prefetch"
-    return "arrive" if opcode.startswith("mbarrier.") else "fence" if opcode in FENCES else "registers"
+    return "wait" if opcode.startswith(WAITS) else CLASSES[opcode.partition(".")[0]]
 
 
 def step(instruction: Instruction, reader: Callable, address: Callable) -> Step | None:

@@ -16,8 +16,6 @@ multiple of 32 bytes, and its rows are a multiple of 16 bytes apart. (PTX asks 3
 needs at most 16.)
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 
@@ -29,10 +27,9 @@ from .execution import Step
 from .fma import canonical
 from .lanes import Lanes
 from .limits import WARP
-from .memory import ARRAYS, SHARED_WINDOW, Violation
+from .memory import ARRAYS, SHARED_WINDOW, of_part, refuse
 from .ptx import Instruction, Operand, Register, unsupported
-from .spaces import of_part
-from .warps import of_warps, of_whole_warps, owners
+from .warps import of_warps, of_whole_warps
 
 SIZE = 16  # rows, columns and depth
 FLOPS = 2 * SIZE**3 // WARP  # of one multiplication, per thread
@@ -241,7 +238,8 @@ def _transfer(
     def execute(batch: Batch, lanes: Lanes) -> None:
         detail = "has another address or stride than its warp's first lane"
         base, stride = (of_warps(batch, lanes, get(batch, lanes), detail) for get in (locate, step_by))
-        _require_fit(base, stride * np.uint64(dtype.itemsize), dtype, action)
+        with of_part(np.arange(0, WARP * len(base), WARP, np.int64)):
+            _require_fit(base, stride * np.uint64(dtype.itemsize), dtype, action)
         held = np.empty((len(base), SIZE**2), dtype)
         if action == "store":
             fragment = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads], axis=1)
@@ -254,11 +252,12 @@ def _transfer(
                     steps = offset // SIZE * stride[warps, None] + offset % SIZE
                     addresses = (begin[:, None] + steps * np.uint64(dtype.itemsize)).ravel()
                     if action == "load":
-                        loaded = _load(batch, where, addresses, those, dtype, count)
+                        loaded = batch.spaces.load(where, addresses, those, dtype, count, as_warp=True)
                         for i, value in enumerate(loaded):
                             part[:, places[:, i]] = value.reshape(-1, WARP)
                     else:
-                        _store(batch, where, addresses, those, [part[:, places[:, i]].ravel() for i in range(count)])
+                        values = [part[:, places[:, i]].ravel() for i in range(count)]
+                        batch.spaces.store(where, addresses, those, values, as_warp=True)
                     batch.counter.count(line, where, action, addresses, those, count * dtype.itemsize)
                     batch.tracer.access(line, where, action, addresses, those, count * dtype.itemsize)
             held[warps] = part
@@ -328,29 +327,11 @@ def registers(operand: Operand, count: int, instruction: Instruction) -> tuple[R
 
 
 def _require_fit(base: np.ndarray, pitch: np.ndarray, dtype: np.dtype, action: str) -> None:
-    """Raise Violation where a matrix or its rows, `pitch` bytes apart, are not aligned, or rows to store overlap."""
+    """Raise Violation for a warp whose matrix or pitch in bytes is misaligned, or whose rows overlap in a store."""
     for stray, detail in (
         (base % ALIGNMENT, "a matrix at address {:#x}, not a multiple of 32"),
         (pitch % STRIDE_STEP, "a stride of {1} bytes, not a multiple of 16"),
     ):
-        if stray.any():
-            warp = np.flatnonzero(stray)[0]
-            raise Violation("misaligned", warp * WARP, detail.format(int(base[warp]), int(pitch[warp])))
-    close = np.flatnonzero(pitch < SIZE * dtype.itemsize)
-    if action == "store" and len(close):
-        raise Violation("race", close[0] * WARP, f"stores rows that overlap, {pitch[close[0]]} bytes apart")
-
-
-def _load(
-    batch: Batch, space: str, addresses: np.ndarray, lanes: Lanes, dtype: np.dtype, count: int
-) -> list[np.ndarray]:
-    if space == "global":
-        return batch.execution.memory.load(addresses, dtype, count)
-    return batch.shared.load(addresses, *owners(batch, lanes), dtype, count)
-
-
-def _store(batch: Batch, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray]) -> None:
-    if space == "global":
-        batch.execution.memory.store(addresses, values)
-    else:
-        batch.shared.store(addresses, *owners(batch, lanes), values)
+        refuse("misaligned", stray, lambda warp, detail=detail: detail.format(int(base[warp]), int(pitch[warp])))
+    close = (pitch < SIZE * dtype.itemsize) & (action == "store")
+    refuse("race", close, lambda warp: f"stores rows that overlap, {pitch[warp]} bytes apart")

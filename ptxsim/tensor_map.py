@@ -1,7 +1,5 @@
 """Tensor maps, which describe a matrix and the box of it that the copy engine copies at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

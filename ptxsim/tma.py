@@ -9,8 +9,6 @@ Thread Execution ISA", "cp.async.bulk", "cp.async.bulk.tensor" and "Tensors"; "C
 ``cuTensorMapEncodeTiled``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 
@@ -20,9 +18,8 @@ from .batch import Batch
 from .counting import SECTOR
 from .execution import Step
 from .lanes import Lanes
-from .memory import RANK, Buffer, Violation
+from .memory import RANK, Buffer, Violation, of_part
 from .ptx import Address, Instruction, unsupported
-from .spaces import of_part
 from .tensor_map import ALIGNMENT, SWIZZLE
 
 TENSOR = re.compile(

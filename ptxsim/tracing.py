@@ -1,7 +1,5 @@
 """Records what traced blocks do: their accesses to memory, and the events that order asynchronous work."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ whose arms join again right behind it is not reported: compilers join them there
 of a warp relies on it. Semantics: NVIDIA, "Parallel Thread Execution ISA", "wgmma", "setmaxnreg", "barrier.cluster".
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ import numpy as np
 from .execution import Step
 from .lanes import Lanes, Threads
 from .limits import WARP
-from .memory import OF_WARP, Violation
+from .memory import refuse
 
 TOGETHER = -1  # in the place of a reason
 
@@ -58,19 +56,21 @@ class Convergence:
 
     def require_all(self, lanes: np.ndarray, what: str) -> None:
         """Raise Violation unless the lanes come with all the threads that their warps have, and converged."""
-        for lane in np.flatnonzero(self._lacking(lanes)):
-            raise Violation(
-                "divergence", lane, f"comes to {what} without all of its warp, though that is to come as one"
-            )
+        detail = f"comes to {what} without all of its warp, though that is to come as one"
+        refuse("divergence", self._lacking(lanes), detail)
         self.require(lanes, what)
 
     def require(self, lanes: Lanes, what: str) -> None:
         """Raise Violation where a warp of the active lanes has parted and nothing has brought it together since."""
         why = self.threads.pick(self.why, lanes)
-        apart = np.flatnonzero(why != TOGETHER)
-        if len(apart):
-            detail = f"{self.reasons[why[apart[0]]]}, and nothing has brought them together since"
-            raise Violation("divergence", apart[0], f"{detail}, though a warp is to come to {what} as one")
+        refuse(
+            "divergence",
+            why != TOGETHER,
+            lambda lane: (
+                f"{self.reasons[why[lane]]}, and nothing has brought them together since, "
+                f"though a warp is to come to {what} as one"
+            ),
+        )
 
     def _lacking(self, lanes: np.ndarray) -> np.ndarray:
         """Return for each of the lanes whether another one of its warp is missing."""
@@ -90,9 +90,8 @@ def require_whole(batch: Any, lanes: Lanes) -> None:
     threads = batch.threads
     if lanes is not None or not threads.full:
         warp = threads.pick(threads.slot, lanes) // WARP
-        lonely = np.flatnonzero(np.bincount(warp)[warp] < WARP)
-        if len(lonely):
-            raise Violation("divergence", lonely[0], "does without all of its warp what 32 lanes must do together")
+        lonely = np.bincount(warp)[warp] < WARP
+        refuse("divergence", lonely, "does without all of its warp what 32 lanes must do together")
     batch.join(lanes)
 
 
@@ -118,13 +117,5 @@ def of_whole_warps(act: Step, converged: str = "") -> Step:
 def of_warps(batch: Any, lanes: Lanes, values: np.ndarray, detail: str) -> np.ndarray:
     """Return one value per warp; raise Violation where a lane's differs from the one of its warp's first lane."""
     rows = batch.threads.spread(values, lanes).reshape(-1, WARP)
-    differs = np.flatnonzero(rows != rows[:, :1])
-    if len(differs):
-        raise Violation("divergence", differs[0], detail)
+    refuse("divergence", (rows != rows[:, :1]).reshape(-1), detail)
     return rows[:, 0]
-
-
-def owners(batch: Any, lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
-    """Return each lane's block, and its whole warp in the place of its thread."""
-    threads = batch.threads
-    return threads.pick(threads.block, lanes), threads.pick(threads.thread, lanes) & -WARP | OF_WARP

@@ -12,8 +12,6 @@ The source is NVIDIA's "Parallel Thread Execution ISA", "Asynchronous Warpgroup 
 Instructions", from "Register Fragments and Shared Memory Matrix Layouts" to "wgmma.wait_group".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +23,7 @@ from .batch import Batch
 from .execution import Step
 from .lanes import Lanes
 from .limits import WARP
-from .memory import OF_WARP, Violation
+from .memory import OF_WARP, of_part, refuse
 from .mma import KINDS, PLACES, Kind
 from .ptx import Immediate, Instruction, Register, unsupported
 from .tensor import multiply_accumulate, registers
@@ -125,13 +123,10 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         heads = np.repeat(batch.threads.places(lanes)[::WARP], addresses[0].size)
         flat = addresses.reshape(-1).astype(np.uint64) + batch.spaces.window[heads]
         thread = batch.threads.thread[heads] | OF_WARP
-        try:
+        with of_part(np.repeat(np.arange(0, WARP * len(given), WARP, np.int64), addresses[0].size)):
             words = batch.shared.load(flat, batch.threads.block[heads], thread, np.dtype(np.uint32), CHUNK // 4)
             offsets = batch.threads.block[heads] * batch.shared.pitch + addresses.reshape(-1)
             batch.accumulators.read(batch.proxy.begin(heads, offsets, flat))
-        except Violation as violation:
-            lane = violation.lane // addresses[0].size * WARP
-            raise Violation(violation.kind, lane, violation.detail) from None
         elements = kind.numbers(np.ascontiguousarray(np.stack(words, axis=-1)).reshape(-1, CHUNK // 4))
         if across:
             return elements.reshape(len(given), depth, count).transpose(0, 2, 1)
@@ -139,9 +134,8 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         who = batch.threads.places(lanes)
-        beyond = np.flatnonzero(batch.threads.thread[who] // GROUP >= batch.execution.threads // GROUP)
-        if len(beyond):
-            raise Violation("divergence", beyond[0], "is of a warpgroup that lacks warps")
+        beyond = batch.threads.thread[who] // GROUP >= batch.execution.threads // GROUP
+        refuse("divergence", beyond, "is of a warpgroup that lacks warps")
         keep = of_warps(batch, lanes, adds(batch, lanes), "adds where its warp does not")
         heads = who[::WARP]
         if in_registers:
