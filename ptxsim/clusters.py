@@ -126,7 +126,7 @@ class Clusters:
     def _meet(self) -> None:
         """End the phases at which every thread has arrived or left the kernel."""
         barriers, phase = self.barriers, self.phase[self.cluster]
-        over = np.bincount(self.cluster[self.arrived > phase], minlength=len(self.phase)) > 0
+        over = np.bincount(self.cluster[self.arrived > phase].astype(np.intp), minlength=len(self.phase)) > 0
         over[self.cluster[(self.arrived == phase) & ~self.left]] = False
         if not over.any():
             return

@@ -157,7 +157,7 @@ def _serve(groups: np.ndarray, words_per_lane: int) -> tuple[int, int]:
         distinct = np.ones(words.shape, bool)
         distinct[:, 1:] = words[:, 1:] != words[:, :-1]
         place = np.arange(len(words), dtype=np.int64)[:, None] * BANKS + words % BANKS
-        degree = np.bincount(place[distinct], minlength=len(words) * BANKS).reshape(-1, BANKS)
+        degree = np.bincount(place[distinct].astype(np.intp), minlength=len(words) * BANKS).reshape(-1, BANKS)
         total += int(degree.max(axis=1).sum(dtype=np.int64))
     return total, total - len(groups)
 

@@ -407,7 +407,7 @@ class Decoder:
             batch.copies.issue(target, batch.threads.places(lanes), words)
             reading = batch.threads.among(lanes, sizes > 0)
             if reading is None or len(reading):
-                batch.counter.count(line, "global", "load", origin[sizes > 0], reading, width, int(sizes.sum()))
+                batch.counter.count(line, "global", "load", origin[sizes > 0], reading, width, int(sizes.sum(dtype=np.int64)))
             batch.counter.count(line, "shared", "store", target, lanes, width)
             if len(batch.tracer.blocks):
                 for size in np.unique(sizes[sizes > 0]).tolist():
