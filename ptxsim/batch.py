@@ -72,7 +72,7 @@ class Batch:
         self.proxy = AsyncProxy(self.shared, self.barriers) if code.proxies else None
         self.accumulators = Accumulators(threads.size, self.proxy) if code.proxies else None
         self.clusters = Clusters(self.barriers, self.proxy) if code.clustered else None
-        self.convergence = Convergence(threads) if code.proxies or code.clustered else None
+        self.convergence = None if code.loop_exits is None else Convergence(threads)
         self.faults = FaultWriter(execution.name, threads)
         self.registers = RegisterFile(
             threads, special(threads, execution.shape, grid, cluster), self.accumulators, self.faults

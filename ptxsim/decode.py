@@ -79,6 +79,7 @@ def decode(program: Program) -> Code:
     opcodes = {instruction.opcode for block in program.blocks for instruction in block}
     proxies = any(_module(opcode) in (tma, wgmma) for opcode in opcodes)
     clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
+    aligned = proxies or clustered or any(opcode.startswith("setmaxnreg.") for opcode in opcodes)
     steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
     shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
     return Code(
@@ -88,7 +89,7 @@ def decode(program: Program) -> Code:
         warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
         proxies=proxies,
         clustered=clustered,
-        loop_exits=loop_exits(program) if proxies or clustered else frozenset(),
+        loop_exits=loop_exits(program) if aligned else None,
     )
 
 
@@ -407,7 +408,9 @@ class Decoder:
             batch.copies.issue(target, batch.threads.places(lanes), words)
             reading = batch.threads.among(lanes, sizes > 0)
             if reading is None or len(reading):
-                batch.counter.count(line, "global", "load", origin[sizes > 0], reading, width, int(sizes.sum(dtype=np.int64)))
+                batch.counter.count(
+                    line, "global", "load", origin[sizes > 0], reading, width, int(sizes.sum(dtype=np.int64))
+                )
             batch.counter.count(line, "shared", "store", target, lanes, width)
             if len(batch.tracer.blocks):
                 for size in np.unique(sizes[sizes > 0]).tolist():

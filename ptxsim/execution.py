@@ -38,8 +38,8 @@ class Code:
         Whether the copy engine or ``wgmma`` uses shared memory.
     clustered : bool
         Whether the program uses clusters, even clusters of one block.
-    loop_exits : frozenset of int
-        Basic blocks whose branch may leave a loop; empty where no instruction wants converged warps.
+    loop_exits : frozenset of int, optional
+        Basic blocks whose branch may leave a loop; None if no instruction wants converged warps.
     """
 
     steps: list[list[tuple[Instruction, Step]]]
@@ -48,7 +48,7 @@ class Code:
     warpwise: bool
     proxies: bool
     clustered: bool
-    loop_exits: frozenset[int]
+    loop_exits: frozenset[int] | None
 
 
 @dataclass(eq=False)

@@ -81,7 +81,7 @@ class Scheduler:
             going, staying = batch.registers.split(last, lanes)
             if last.opcode.startswith("bra"):
                 parted = going is not lanes and staying is not lanes
-                if parted and here in self.execution.code.loop_exits:
+                if parted and batch.convergence and here in self.execution.code.loop_exits:
                     reason = f"has left a loop, line {last.line}, in another iteration than lanes of its warp"
                     batch.convergence.part(going, staying, reason)
                 self._arrive(self.execution.program.targets[last.operands[0].name], going)
