@@ -75,15 +75,13 @@ class Scheduler:
                 batch.tracer.event(last.line, "barrier", staying)
         elif last.opcode.startswith((WAITS, CLUSTER_WAITS)):
             if batch.convergence and isinstance(batch.wait, MbarrierWait):
-                batch.convergence.wait(batch.wait.lanes, last.line)
+                batch.convergence.alone(batch.wait.lanes, f"has waited at an mbarrier, line {last.line},")
             staying = self._passed(here + 1, batch.wait)
         elif last.opcode in LEAVES:
             going, staying = batch.registers.split(last, lanes)
             if last.opcode.startswith("bra"):
-                parted = going is not lanes and staying is not lanes
-                if parted and batch.convergence and here in self.execution.code.loop_exits:
-                    reason = f"has left a loop, line {last.line}, in another iteration than lanes of its warp"
-                    batch.convergence.part(going, staying, reason)
+                if batch.convergence and lanes is not None and here in self.execution.code.loop_exits:
+                    batch.convergence.alone(lanes, f"has run a loop, line {last.line},")
                 self._arrive(self.execution.program.targets[last.operands[0].name], going)
         self._arrive(here + 1, staying)
 

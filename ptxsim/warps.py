@@ -2,10 +2,11 @@
 
 Two things are checked. All lanes of the warp must be there; and for the ``.aligned`` forms of ``wgmma``, ``setmaxnreg``
 and ``barrier.cluster``, they must also be converged. PTX does not promise that lanes which parted come together again
-before a ``bar.warp.sync`` or another barrier. So a warp has parted here when its lanes leave a loop in different
-iterations, or when only some of them wait for an mbarrier, even if this simulator would bring them together. An ``if``
-whose arms join again right behind it is not reported: compilers join them there, and every kernel that elects one lane
-of a warp relies on it. Semantics: NVIDIA, "Parallel Thread Execution ISA", "wgmma", "setmaxnreg", "barrier.cluster".
+before a ``bar.warp.sync`` or another barrier. So a warp has parted here when only some of its lanes run an iteration of
+a loop, or wait for an mbarrier, even if this simulator would bring them together. An ``if`` whose arms have no loop and
+no wait is not reported: compilers join the lanes right behind it, and every kernel that elects a lane relies on it.
+
+Semantics: NVIDIA, "Parallel Thread Execution ISA", "wgmma", "setmaxnreg", "barrier.cluster".
 """
 
 from typing import Any
@@ -30,7 +31,7 @@ class Convergence:
     Attributes
     ----------
     why : array of int64
-        For each lane, the index in `reasons` of why its warp has parted, `TOGETHER` where it has not.
+        For each lane, the index in `reasons` of what it has done without all of its warp, or `TOGETHER`.
     reasons : list of str
     """
 
@@ -44,15 +45,13 @@ class Convergence:
         """Note that the active lanes' warps are whole and converged."""
         self.why[self.threads.places(lanes)] = TOGETHER
 
-    def part(self, lanes: np.ndarray, others: np.ndarray, reason: str) -> None:
-        """Note that lanes have parted from those of the others that are in their warps."""
-        both = np.intersect1d(self.warp[lanes], self.warp[others])
-        self._mark(np.flatnonzero(np.isin(self.warp, both)), reason)
-
-    def wait(self, lanes: np.ndarray, line: int) -> None:
-        """Note which of the lanes wait for mbarriers without all of their warps."""
-        lacking = self._lacking(lanes)
-        self._mark(lanes[lacking], f"has waited at an mbarrier, line {line}, without all of its warp")
+    def alone(self, lanes: np.ndarray, does: str) -> None:
+        """Note which of the lanes do something without all of their warps; `does` says what, for messages."""
+        lacking = lanes[self._lacking(lanes)]
+        if len(lacking):
+            if does not in self.reasons:
+                self.reasons.append(does)
+            self.why[lacking] = self.reasons.index(does)
 
     def require_all(self, lanes: np.ndarray, what: str) -> None:
         """Raise Violation unless the lanes come with all the threads that their warps have, and converged."""
@@ -67,7 +66,7 @@ class Convergence:
             "divergence",
             why != TOGETHER,
             lambda lane: (
-                f"{self.reasons[why[lane]]}, and nothing has brought them together since, "
+                f"{self.reasons[why[lane]]} without all of its warp, and nothing has brought them together since, "
                 f"though a warp is to come to {what} as one"
             ),
         )
@@ -77,12 +76,6 @@ class Convergence:
         missing = np.ones(len(self.warp), bool)
         missing[lanes] = False
         return np.isin(self.warp[lanes], self.warp[missing])
-
-    def _mark(self, lanes: np.ndarray, reason: str) -> None:
-        if len(lanes):
-            if reason not in self.reasons:
-                self.reasons.append(reason)
-            self.why[lanes] = self.reasons.index(reason)
 
 
 def require_whole(batch: Any, lanes: Lanes) -> None:
