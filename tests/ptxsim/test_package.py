@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -23,10 +24,14 @@ sys.path.insert(0, {root!r})
 """
 
 
-def test_the_example_runs_as_typed(tmp_path):
-    """In another folder, without CuPy, a compiler or the book."""
+def test_the_example_runs_as_typed_where_it_is_installed(tmp_path):
+    """From a wheel, without CuPy, a compiler or the book."""
+    shutil.copytree(FOLDER, tmp_path / "source", ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", "target", "./source"], cwd=tmp_path, check=True)
+    assert (tmp_path / "target" / "ptxsim" / "machine.py").is_file()
     code, printed = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL).groups()
-    code = ALONE.format(root=str(FOLDER.parent)) + code
+    code = ALONE.format(root=str(tmp_path / "target")) + code + "assert 'target' in ptxsim.__file__"
     done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert (done.stderr, done.stdout) == ("", printed)
 
