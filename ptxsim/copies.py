@@ -111,7 +111,7 @@ def fetch(memory: GlobalMemory, addresses: np.ndarray, sizes: np.ndarray, width:
     """
     refuse("out of bounds", sizes > width, lambda lane: f"copies {sizes[lane]} bytes to a place of {width}")
     data = np.zeros((len(sizes), width), np.uint8)
-    for size in np.unique(sizes[sizes > 0]).tolist():
+    for size in map(int, np.flatnonzero(np.bincount(sizes[sizes > 0].astype(np.intp)))):
         lanes = np.flatnonzero(sizes == size)
         dtype = np.dtype(np.uint8 if size % 4 else np.uint32)
         elements = data.view(dtype)

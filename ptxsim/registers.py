@@ -77,6 +77,7 @@ class RegisterFile:
         faults: FaultWriter,
     ) -> None:
         self.threads, self.values, self.accumulators, self.faults = threads, values, accumulators, faults
+        self.size = threads.size
 
     def read(self, name: str, dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> np.ndarray:
         """Return the value of a register that the instruction reads, as that type."""
@@ -105,7 +106,7 @@ class RegisterFile:
             self._write_held(name, value, lanes)
             return
         if lanes is not None:
-            before, whole = self.values.get(name), np.empty(self.threads.size, value.dtype)
+            before, whole = self.values.get(name), np.empty(self.size, value.dtype)
             whole[:] = 0 if before is None else before.view(value.dtype)
             whole[lanes] = value
             value = whole

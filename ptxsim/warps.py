@@ -37,13 +37,15 @@ class Convergence:
 
     def __init__(self, threads: Threads) -> None:
         self.threads = threads
-        self.warp = threads.slot // WARP
+        self.warp = (threads.slot // WARP).astype(np.intp)
+        self.sizes = np.bincount(self.warp)
         self.why = np.full(threads.size, TOGETHER, np.int64)
         self.reasons: list[str] = []
 
     def join(self, lanes: Lanes) -> None:
         """Note that the active lanes' warps are whole and converged."""
-        self.why[self.threads.places(lanes)] = TOGETHER
+        if self.reasons:
+            self.why[self.threads.places(lanes)] = TOGETHER
 
     def alone(self, lanes: np.ndarray, does: str) -> None:
         """Note which of the lanes do something without all of their warps; `does` says what, for messages."""
@@ -73,9 +75,8 @@ class Convergence:
 
     def _lacking(self, lanes: np.ndarray) -> np.ndarray:
         """Return for each of the lanes whether another one of its warp is missing."""
-        missing = np.ones(len(self.warp), bool)
-        missing[lanes] = False
-        return np.isin(self.warp[lanes], self.warp[missing])
+        warp = self.warp[lanes]
+        return (np.bincount(warp, minlength=len(self.sizes)) != self.sizes)[warp]
 
 
 def require_whole(batch: Any, lanes: Lanes) -> None:
