@@ -1,8 +1,63 @@
-"""The simulator: runs PTX on NumPy arrays, with no GPU. It knows programs and arguments, and no `Kernel`.
+"""ptxsim runs PTX on NumPy arrays: without a GPU, bit for bit like one, with counts by source line and checks.
 
-`ptx` reads the PTX, `instructions` and `fma` know its arithmetic, `memory` holds the data and checks every access,
-`copies` are the asynchronous ones, `exchange` is what lanes and blocks tell each other, `clusters` is where blocks meet
-and `far` how they use each other's shared memory, `tensor` is the tensor cores, `counters` counts as the hardware does,
-`batch` is many blocks' threads on their way through the program, `decode` makes of each instruction what it does to
-them, and `machine` runs a grid of them.
+`run` runs a kernel and returns a `Run`. A check that fails raises `SimulationFault`; an instruction that the simulator
+does not know raises `UnsupportedInstruction`.
+
+Inside, `ptx` parses and `decode` turns each instruction into a function of a `Batch`, which is some blocks of the grid;
+`scheduler` runs a batch and `machine` runs a grid of batches. `registers`, `memory`, `spaces` and `distributed` hold
+data, `copies`, `proxy`, `accumulators`, `mbarriers` and `clusters` check asynchronous work, `counting` and `tracing`
+observe. `instructions`, `fma`, `tensor`, `mma`, `wgmma`, `tma`, `exchange` and `sync` know the instructions.
 """
+
+from .counting import BANKS, SECTOR, Counts, by_warp, sectors, wavefronts
+from .errors import ArgumentError, Error, SimulationFault, UnsupportedInstruction
+from .fma import fma32, fma64
+from .limits import THREADS_MAX, WARP
+from .machine import Machine, Run, run
+from .mbarriers import BYTES as MBARRIER_BYTES
+from .memory import Violation, past_alignment, require_aligned
+from .mma import PLACES
+from .progress import bar
+from .ptx import Program, parse
+from .tensor import accumulation_bound, multiply_accumulate
+from .tensor_map import ALIGNMENT, SWIZZLE, TensorMap
+from .tensor_map import BYTES as MAP_BYTES
+from .tma import swizzled
+from .tracing import Access, Event
+
+__all__ = [
+    "ALIGNMENT",
+    "BANKS",
+    "MAP_BYTES",
+    "MBARRIER_BYTES",
+    "PLACES",
+    "SECTOR",
+    "SWIZZLE",
+    "THREADS_MAX",
+    "WARP",
+    "Access",
+    "ArgumentError",
+    "Counts",
+    "Error",
+    "Event",
+    "Machine",
+    "Program",
+    "Run",
+    "SimulationFault",
+    "TensorMap",
+    "UnsupportedInstruction",
+    "Violation",
+    "accumulation_bound",
+    "bar",
+    "by_warp",
+    "fma32",
+    "fma64",
+    "multiply_accumulate",
+    "parse",
+    "past_alignment",
+    "require_aligned",
+    "run",
+    "sectors",
+    "swizzled",
+    "wavefronts",
+]

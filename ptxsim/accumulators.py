@@ -1,34 +1,33 @@
-"""What ``wgmma`` works on while it goes on: registers that no other instruction may touch, and tiles that it reads.
+"""The registers that running ``wgmma`` instructions use, which no other instruction may touch meanwhile.
 
-A warp commits its multiplications as groups, and waits for all groups but the most recent few. Until then a register of
-theirs is in flight. Here the sums are computed at once, and the registers are kept apart until the wait, so that
-whatever touches them is noticed.
+A warp commits its multiplications as groups, and waits for all groups but the most recent few. Until that wait, a
+register of theirs is in flight. Here the sums are computed at once, but the registers stay reserved until the wait, so
+that an instruction which touches them too early is found.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from .memory import Violation
-from .tiles import Reading, Tiles
+from .lanes import Lanes
+from .memory import Violation, refuse
+from .proxy import AsyncProxy, OperandRead
 
-LANDED = -1  # in a group's place
+LANDED = -1  # in the place of a group
 
 
 @dataclass(eq=False)
-class Held:
+class HeldRegisters:
     """The registers of one operand.
 
     Attributes
     ----------
     values : dict of str to array, shape (lanes of the batch,)
-        By name; what they hold where they are not in flight, and what they will hold where they are.
+        By name: the present value in lanes where the register is free, and the future one where it is in flight.
     group : array of int64, shape (lanes of the batch,)
-        The group of the last multiplication that has them, `LANDED` where none has.
+        The group of the last multiplication that uses them, `LANDED` where none does.
     line : int
-        Where in the source that is.
+        The source line of that multiplication.
     """
 
     values: dict[str, np.ndarray]
@@ -37,28 +36,38 @@ class Held:
 
 
 class Accumulators:
-    """The registers of a batch of lanes that are in flight.
+    """The registers of a batch that are in flight in some lanes.
 
     Parameters
     ----------
     lanes : int
-    tiles : Tiles
+    proxy : AsyncProxy
+
+    Attributes
+    ----------
+    committed : array of int64
+        How many groups each lane has committed.
+    ordered : array of bool
+        Whether each lane has executed a ``wgmma.fence`` since it last used registers otherwise.
+    held : dict of str to HeldRegisters
+    readings : list of (array, OperandRead)
+        The group of each lane, and the operand in shared memory that it reads.
     """
 
-    def __init__(self, lanes: int, tiles: Tiles) -> None:
-        self.tiles = tiles
-        self.committed = np.zeros(lanes, np.int64)  # groups that each lane has committed
-        self.ordered = np.zeros(lanes, bool)  # whether a wgmma.fence lies behind what each lane did to registers
-        self.held: dict[str, Held] = {}
-        self.readings: list[tuple[np.ndarray, Reading]] = []
+    def __init__(self, lanes: int, proxy: AsyncProxy) -> None:
+        self.proxy = proxy
+        self.committed = np.zeros(lanes, np.int64)
+        self.ordered = np.zeros(lanes, bool)
+        self.held: dict[str, HeldRegisters] = {}
+        self.readings: list[tuple[np.ndarray, OperandRead]] = []
 
-    def hold(self, names: list[str], registers: dict[str, np.ndarray], lanes: np.ndarray, line: int) -> Held:
-        """Take the registers of an operand out of those that all may touch; return them.
+    def hold(self, names: list[str], registers: dict[str, np.ndarray], lanes: np.ndarray, line: int) -> HeldRegisters:
+        """Move the registers of an operand from the register file to those in flight, and return them.
 
         Raises
         ------
         Violation
-            Some belong to another operand that is in flight, or no fence orders what was done to them before.
+            Another operand in flight uses some of them, or no fence orders earlier accesses to them.
         """
         found = self.held.get(names[0])
         if found is None:
@@ -67,43 +76,43 @@ class Accumulators:
             for name in names:
                 value = registers.get(name, np.zeros(1, np.uint32))
                 values[name] = np.array(np.broadcast_to(value, len(self.committed)))
-            found = Held(values, np.full(len(self.committed), LANDED), line)
+            found = HeldRegisters(values, np.full(len(self.committed), LANDED, np.int64), line)
         else:
             others = [] if found.values.keys() == set(names) else [found]
         if others:
             raise Violation("in flight", 0, f"uses registers of another wgmma, line {others[0].line}, not waited for")
-        hasty = np.flatnonzero((found.group[lanes] == LANDED) & ~self.ordered[lanes])
-        if len(hasty):
-            raise Violation(
-                "in flight", hasty[0], "uses registers that no wgmma.fence has ordered since they were free"
-            )
+        hasty = (found.group[lanes] == LANDED) & ~self.ordered[lanes]
+        refuse("in flight", hasty, "uses registers that no wgmma.fence has ordered since they were free")
         for name in names:
             registers.pop(name, None)
             self.held[name] = found
         found.group[lanes], found.line = self.committed[lanes], line
         return found
 
-    def touch(self, name: str, lanes: np.ndarray | None, does: str) -> np.ndarray:
-        """Return a register's values where it is in flight for some lanes, but for none of these; else raise."""
+    def touch(self, name: str, lanes: Lanes, does: str) -> np.ndarray:
+        """Return a register's values where it is in flight for other lanes only.
+
+        Raises
+        ------
+        Violation
+            It is in flight for one of the active lanes.
+        """
         held = self.held[name]
-        flying = np.flatnonzero((held.group if lanes is None else held.group[lanes]) != LANDED)
-        if len(flying):
-            raise Violation(
-                "in flight", flying[0], f"{does} {name}, a register of the wgmma of line {held.line}, not waited for"
-            )
+        flying = (held.group if lanes is None else held.group[lanes]) != LANDED
+        refuse("in flight", flying, f"{does} {name}, a register of the wgmma of line {held.line}, not waited for")
         return held.values[name]
 
-    def read(self, reading: Reading) -> None:
-        """Remember that a multiplication reads tiles."""
+    def read(self, reading: OperandRead) -> None:
+        """Remember that a multiplication reads an operand from shared memory."""
         self.readings.append((self.committed[reading.lanes], reading))
 
     def commit(self, lanes: np.ndarray) -> None:
-        """Make a group, for each lane, of its multiplications that are in none yet."""
+        """Make a group of each lane's multiplications that are in none yet."""
         self.committed[lanes] += 1
 
     def wait(self, lanes: np.ndarray, pending: int, registers: dict[str, np.ndarray]) -> None:
-        """Finish all groups that the lanes have committed, but the `pending` most recent of each lane."""
-        first_pending = np.zeros_like(self.committed)  # groups are numbered from 0: of other lanes none is due
+        """Finish all groups that the lanes have committed except the `pending` most recent ones of each lane."""
+        first_pending = np.zeros_like(self.committed)  # groups are numbered from 0: other lanes finish none
         first_pending[lanes] = self.committed[lanes] - pending
         for held in {id(held): held for held in self.held.values()}.values():
             due = (held.group != LANDED) & (held.group < first_pending)
@@ -113,13 +122,13 @@ class Accumulators:
                 for name, values in held.values.items():
                     registers[name] = values
                     del self.held[name]
-        going_on = []
+        unfinished = []
         for group, reading in self.readings:
             due = group < first_pending[reading.lanes]
             if due.any():
-                self.tiles.end(reading.part(due))
+                self.proxy.end(reading.part(due))
             if not due.all():
-                going_on.append((group[~due], reading.part(~due)))
-        self.readings = going_on
-        for _, reading in going_on:  # two may read the same
-            self.tiles.go_on(reading)
+                unfinished.append((group[~due], reading.part(~due)))
+        self.readings = unfinished
+        for _, reading in unfinished:  # a finished one may have read the same cells
+            self.proxy.keep(reading)

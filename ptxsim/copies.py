@@ -1,43 +1,42 @@
-"""Asynchronous copies from global to shared memory, ``cp.async``: what is on its way, and what a wait brings in.
+"""Asynchronous copies from global to shared memory by ``cp.async``: those in flight, and the waits that land them.
 
-A thread's copies are on their way until it waits for them. It commits those that it has issued as a group, and waits
+A thread's copies are in flight until it waits for them. It commits the copies that it has issued as a group, and waits
 for all groups but the most recent few. Semantics: NVIDIA, "Parallel Thread Execution ISA", "cp.async",
 "cp.async.commit_group" and "cp.async.wait_group".
 
-The hardware may finish a copy at any time before its wait is over. Here all finish at the wait and no sooner, so that
-a kernel which waits too little never comes out right by luck. The source, which must not change meanwhile, is read
-when the copy is issued.
+The hardware may finish a copy at any time before its wait is over. Here each copy lands at the wait and no sooner, so
+that a kernel which waits too little never gets the right result by luck. The source must not change meanwhile; it is
+read when the copy is issued.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from .memory import GlobalMemory, SharedMemory, Violation, require_aligned
+from .lanes import PerLane
+from .memory import GlobalMemory, SharedMemory, of_part, refuse, require_aligned
 
 WIDTHS = {"cp.async.ca.shared.global": (4, 8, 16), "cp.async.cg.shared.global": (16,)}
-"""The copy instructions and the bytes that each may write: past L1 (cg), only 16."""
+"""The copy instructions and the bytes that each may write: 16 only where it bypasses L1 (cg)."""
 
 GROUPS = {"cp.async.commit_group": "commit", "cp.async.wait_group": "wait", "cp.async.wait_all": "wait"}
-"""What ends a group of copies, or waits for groups, and its class for the counters."""
+"""The instructions that end a group of copies or wait for groups, and their classes for the counters."""
 
 
 @dataclass
-class Flight:
-    """One execution of one copy instruction, or what is left of it.
+class PendingCopy(PerLane):
+    """The copies of one execution of a copy instruction that have not landed yet.
 
     Attributes
     ----------
     lanes : array of int64, shape (n,)
         The lanes that issued it, by their place in the batch.
     group : array of int64, shape (n,)
-        The number of the group that each lane will commit, or has committed, its copy to.
+        The number of each copy's group, counted per lane.
     addresses : array of uint64, shape (n,)
-        Where in its block's shared memory each copy goes.
+        The destination of each copy in its block's shared memory.
     words : array of uint32, shape (width // 4, n)
-        What was read.
+        The data.
     """
 
     lanes: np.ndarray
@@ -45,18 +44,14 @@ class Flight:
     addresses: np.ndarray
     words: np.ndarray
 
-    def part(self, which: np.ndarray) -> Flight:
-        """Return the copies where `which` holds, alone."""
-        return Flight(self.lanes[which], self.group[which], self.addresses[which], self.words[:, which])
 
-
-class Copies:
-    """The copies of a batch of lanes that are on their way.
+class AsyncCopies:
+    """The copies of a batch that are in flight.
 
     Parameters
     ----------
     shared : SharedMemory
-        Where they go.
+        Their destination.
     block, thread : array of int64
         Each lane's block within the batch, and its number in the block.
     """
@@ -64,20 +59,20 @@ class Copies:
     def __init__(self, shared: SharedMemory, block: np.ndarray, thread: np.ndarray) -> None:
         self.shared, self.block, self.thread = shared, block, thread
         self.committed = np.zeros(len(block), np.int64)  # groups that each lane has committed
-        self.flights: list[Flight] = []
+        self.flights: list[PendingCopy] = []
 
     def issue(self, addresses: np.ndarray, lanes: np.ndarray, words: np.ndarray) -> None:
-        """Send words, of shape (width // 4, lanes), on their way to each lane's address."""
+        """Start to copy words, of shape (width // 4, lanes), to each lane's address."""
         self.shared.depart(addresses, self.block[lanes], self.thread[lanes], 4 * len(words))
-        self.flights.append(Flight(lanes, self.committed[lanes], addresses, words))
+        self.flights.append(PendingCopy(lanes, self.committed[lanes], addresses, words))
 
     def commit(self, lanes: np.ndarray) -> None:
-        """Make a group, for each lane, of its copies that are in none yet; there may be no such copy."""
+        """Make a group of each lane's copies that are in none yet; the group may be empty."""
         self.committed[lanes] += 1
 
     def wait(self, lanes: np.ndarray, pending: int) -> None:
-        """Complete all groups that the lanes have committed, but the `pending` most recent of each lane."""
-        first_pending = np.zeros_like(self.committed)  # groups are numbered from 0: of other lanes none is due
+        """Land all groups that the lanes have committed except the `pending` most recent ones of each lane."""
+        first_pending = np.zeros_like(self.committed)  # groups are numbered from 0: other lanes land none
         first_pending[lanes] = self.committed[lanes] - pending
         still = []
         for flight in self.flights:
@@ -93,13 +88,13 @@ class Copies:
 
 
 def fetch(memory: GlobalMemory, addresses: np.ndarray, sizes: np.ndarray, width: int) -> np.ndarray:
-    """Read what lanes copy, filled up with zeros.
+    """Read the source of each lane's copy, and fill it up with zeros.
 
     Parameters
     ----------
     memory : GlobalMemory
     addresses : array of uint64, shape (n,)
-        Where each lane reads; of no account where it reads nothing.
+        Each lane's source; ignored where the lane reads nothing.
     sizes : array of uint32, shape (n,)
         Bytes that each lane reads, 0 to `width`.
     width : int
@@ -112,21 +107,17 @@ def fetch(memory: GlobalMemory, addresses: np.ndarray, sizes: np.ndarray, width:
     Raises
     ------
     Violation
-        What a lane reads is misaligned for `width` bytes, out of bounds or uninitialised, or more than `width` bytes.
+        A lane's source is misaligned for `width` bytes, out of bounds, uninitialised, or longer than `width` bytes.
     """
-    if sizes.max() > width:
-        lane = np.flatnonzero(sizes > width)[0]
-        raise Violation("out of bounds", lane, f"copies {sizes[lane]} bytes to a place of {width}")
+    refuse("out of bounds", sizes > width, lambda lane: f"copies {sizes[lane]} bytes to a place of {width}")
     data = np.zeros((len(sizes), width), np.uint8)
-    for size in map(int, np.flatnonzero(np.bincount(sizes[sizes > 0]))):
+    for size in map(int, np.flatnonzero(np.bincount(sizes[sizes > 0].astype(np.intp)))):
         lanes = np.flatnonzero(sizes == size)
         dtype = np.dtype(np.uint8 if size % 4 else np.uint32)
         elements = data.view(dtype)
-        try:
+        with of_part(lanes):
             require_aligned(addresses[lanes], width)
             loaded = memory.load(addresses[lanes], dtype, size // dtype.itemsize)
-        except Violation as violation:
-            raise Violation(violation.kind, lanes[violation.lane], violation.detail) from None
         for i, element in enumerate(loaded):
             elements[lanes, i] = element
     return np.ascontiguousarray(data.view(np.uint32).T)

@@ -1,18 +1,19 @@
-"""Counts what the hardware's counters count, per instruction and per source line.
+"""Counts what the hardware counts: instructions, memory requests, sectors, wavefronts and bank conflicts.
 
 A warp's access to memory is one request. A request to global memory touches 32-byte sectors. A request to
 shared memory takes wavefronts: one, unless lanes want different 4-byte words of the same of the 32 banks.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from .lanes import Lanes, Threads
 from .limits import WARP
+from .memory import RANK, SharedMemory
 
 SECTOR = 32  # bytes
 BANKS = 32  # of 4 bytes
@@ -20,7 +21,7 @@ BANKS = 32  # of 4 bytes
 
 @dataclass
 class Counts:
-    """What was counted, for one source line or for a whole run.
+    """The counts of one source line or of a whole run.
 
     Attributes
     ----------
@@ -30,10 +31,10 @@ class Counts:
         The same by class: "fma", "tensor", "float", "integer", "convert", "compare", "move", "parameter", "branch",
         "barrier", "warp barrier", "cluster barrier", "global load", "global store", "shared load", "shared store",
         "generic load", "cluster load", "cluster store", "copy", "commit", "wait", "arrive", "registers", "shuffle",
-        "atomic", "fence". A "generic load" is of tiles in global or in shared memory, as it turns out. A "copy" is
-        asynchronous, a load from global memory and a store to shared memory; "commit" and "wait" go with it. "tensor"
-        is a product of matrices; what loads or stores them makes several requests. What an "atomic", a "cluster load"
-        or a "cluster store" does to memory is counted nowhere else.
+        "atomic", "fence". A "generic load" is from global or from shared memory. A "copy" is asynchronous: a load from
+        global memory and a store to shared memory; "commit" and "wait" go with it. "tensor" is a product of matrices,
+        whose loads and stores make several requests each. The memory requests of an "atomic", a "cluster load" or a
+        "cluster store" are not counted.
     thread_instructions : int
         The same, counted once per active thread.
     flops : int
@@ -44,7 +45,7 @@ class Counts:
     global_store_requests, global_store_sectors, global_store_bytes : int
         The same for stores.
     shared_load_requests, shared_load_wavefronts, shared_load_conflicts, shared_load_bytes : int
-        Requests, wavefronts they take, those among them that bank conflicts cost, and bytes.
+        Requests, the wavefronts that they take, those of them that bank conflicts cost, and bytes.
     shared_store_requests, shared_store_wavefronts, shared_store_conflicts, shared_store_bytes : int
         The same for stores.
     """
@@ -68,7 +69,7 @@ class Counts:
     shared_store_conflicts: int = 0
     shared_store_bytes: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
+    def __add__(self, other: "Counts") -> "Counts":
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
@@ -90,7 +91,7 @@ def sectors(addresses: np.ndarray) -> int:
 
 
 def wavefronts(addresses: np.ndarray, width: int, kind: str) -> tuple[int, int]:
-    """Count the wavefronts that warps' accesses to shared memory take, and those that bank conflicts cost.
+    """Count the wavefronts of warps' accesses to shared memory, and those that bank conflicts cost.
 
     A wavefront serves each bank one 4-byte word, to any number of lanes. 32 banks hold 128 bytes, so accesses of 8
     bytes are served half a warp at a time, of 16 bytes a quarter. A load serves groups of twice that size if all over
@@ -112,7 +113,7 @@ def wavefronts(addresses: np.ndarray, width: int, kind: str) -> tuple[int, int]:
         Conflicts are the wavefronts beyond one per group.
     """
     key = hashlib.blake2b(np.ascontiguousarray(addresses), digest_size=16).digest(), width, kind
-    if key not in _counted:  # a loop asks for the same again and again
+    if key not in _counted:  # a loop repeats the same patterns
         if len(_counted) >= REMEMBERED:
             _counted.clear()
         _counted[key] = _wavefronts(addresses, width, kind)
@@ -120,7 +121,7 @@ def wavefronts(addresses: np.ndarray, width: int, kind: str) -> tuple[int, int]:
 
 
 REMEMBERED = 1 << 16
-"""Accesses to shared memory of which it is remembered what they take, some 20 MB."""
+"""The most access patterns whose wavefronts are cached, some 20 MB."""
 
 _counted: dict[tuple[bytes, int, str], tuple[int, int]] = {}
 
@@ -139,12 +140,12 @@ def _wavefronts(addresses: np.ndarray, width: int, kind: str) -> tuple[int, int]
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return for each warp whether its lanes in `one` want what those in `other` want, if both take part."""
+    """Return for each warp whether its lanes in `one` want the same as those in `other`, if both take part."""
     return ((one == other) | (one < 0) | (other < 0)).all(axis=(1, 2))
 
 
 def _serve(groups: np.ndarray, words_per_lane: int) -> tuple[int, int]:
-    """Return wavefronts and conflicts of groups of lanes: as many as the busiest bank has distinct words."""
+    """Return wavefronts and conflicts of groups of lanes: a group takes as many as its busiest bank has words."""
     groups = _filled(groups)
     if not len(groups):
         return 0, 0
@@ -152,17 +153,17 @@ def _serve(groups: np.ndarray, words_per_lane: int) -> tuple[int, int]:
     hard = groups[span > BANKS]  # consecutive words lie in different banks
     total = len(groups) - len(hard)
     if len(hard):
-        words = np.sort((hard[:, :, None] + np.arange(words_per_lane)).reshape(len(hard), -1), axis=1)
+        words = np.sort((hard[:, :, None] + np.arange(words_per_lane, dtype=np.int64)).reshape(len(hard), -1), axis=1)
         distinct = np.ones(words.shape, bool)
         distinct[:, 1:] = words[:, 1:] != words[:, :-1]
-        place = np.arange(len(words))[:, None] * BANKS + words % BANKS
-        degree = np.bincount(place[distinct], minlength=len(words) * BANKS).reshape(-1, BANKS)
-        total += int(degree.max(axis=1).sum())
+        place = np.arange(len(words), dtype=np.int64)[:, None] * BANKS + words % BANKS
+        degree = np.bincount(place[distinct].astype(np.intp), minlength=len(words) * BANKS).reshape(-1, BANKS)
+        total += int(degree.max(axis=1).sum(dtype=np.int64))
     return total, total - len(groups)
 
 
 def _filled(rows: np.ndarray) -> np.ndarray:
-    """Let lanes that take no part repeat the value of one that does; drop rows where none does."""
+    """Give inactive lanes the value of an active one of their row; drop rows without an active lane."""
     if not rows.size or rows.min() >= 0:
         return rows
     most = rows.max(axis=1, keepdims=True)
@@ -170,7 +171,7 @@ def _filled(rows: np.ndarray) -> np.ndarray:
 
 
 def by_warp(slots: np.ndarray | None, values: np.ndarray, warps: int) -> np.ndarray:
-    """Arrange one value per active lane as rows of 32, a row per warp that has an active lane.
+    """Arrange one value per active lane in rows of 32, a row for each warp with an active lane.
 
     Parameters
     ----------
@@ -195,3 +196,58 @@ def by_warp(slots: np.ndarray | None, values: np.ndarray, warps: int) -> np.ndar
     table = np.full((row[-1] + 1, WARP), -1, np.int64)
     table[row, slots % WARP] = values
     return table
+
+
+class AccessCounter:
+    """Counts the memory requests of a batch's instructions.
+
+    Parameters
+    ----------
+    tallies : mapping of int to Counts
+        The run's counts by source line.
+    threads : Threads
+    shared : SharedMemory
+    clustered : bool
+        Whether addresses in shared memory carry the rank of a block of the cluster.
+    """
+
+    def __init__(self, tallies: Mapping[int, Counts], threads: Threads, shared: SharedMemory, clustered: bool) -> None:
+        self.tallies, self.threads, self.shared, self.clustered = tallies, threads, shared, clustered
+
+    def count(
+        self,
+        line: int,
+        space: str,
+        kind: str,
+        addresses: np.ndarray,
+        lanes: Lanes,
+        width: int,
+        total: int | None = None,
+        times: int = 1,
+    ) -> None:
+        """Count an access by the active lanes, `times` over; `total` is its bytes if not all lanes access `width`."""
+        tally, threads = self.tallies[line], self.threads
+        slots = None if lanes is None and threads.full else threads.pick(threads.slot, lanes)
+        if total is None:
+            total = (threads.size if lanes is None else len(lanes)) * width
+        blocks = len(threads.blocks)
+        alike = blocks if space == "shared" and self.shared.alike else 1
+        if alike > 1:  # all blocks do what the first one does
+            addresses = threads.spread(addresses, lanes)[: threads.per_block]
+            slots = slots if slots is None else slots[: threads.per_block]
+        rows = by_warp(slots, addresses.view(np.int64), threads.warps // alike)
+        count = {"requests": alike * len(rows), "bytes": total}
+        if space == "global":
+            count["sectors"] = sectors(rows)
+        else:
+            if self.clustered:
+                rows = np.where(rows < 0, rows, rows % (1 << RANK))
+            if slots is None and alike == 1:
+                of_blocks = rows.reshape(blocks, -1, WARP)
+                if (of_blocks == of_blocks[0]).all():  # nearly always, as each block's shared memory begins at 0
+                    alike, rows = blocks, of_blocks[0]
+            served = wavefronts(rows, width, kind)
+            count["wavefronts"], count["conflicts"] = (alike * number for number in served)
+        for what, number in count.items():
+            name = f"{space}_{kind}_{what}"
+            setattr(tally, name, getattr(tally, name) + times * number)

@@ -1,6 +1,4 @@
-"""Makes of each instruction of a program a function of a batch of blocks and its active lanes, once for all runs."""
-
-from __future__ import annotations
+"""Decodes a program once for all runs: each instruction becomes a function of a batch and its active lanes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -9,18 +7,13 @@ from types import ModuleType
 
 import numpy as np
 
-from . import (
-    asynchronous,
-    copies,
-    exchange,
-    mma,
-    tensor,
-    tma,
-    wgmma,
-)
-from .batch import CLUSTER, Batch, Code, Lanes, Step
+from . import copies, exchange, mma, sync, tensor, tma, wgmma
+from .batch import Batch
+from .execution import Code, Step
+from .flow import loop_exits
 from .instructions import OPERATIONS
-from .memory import Violation
+from .lanes import Lanes
+from .memory import Violation, refuse
 from .ptx import (
     DTYPES,
     LEAVES,
@@ -35,22 +28,16 @@ from .ptx import (
     uncollected,
     unsupported,
 )
+from .registers import SPECIAL
+from .spaces import CLUSTER
 
 TOGETHER = 1 << 15
-"""Elements of several FMAs that are computed as one array at most: more would only miss the caches."""
+"""The most elements of several FMAs to compute as one array: more would not fit the caches."""
 
 FMAS = ("fma.rn.f32", "fma.rn.f64")
 
-OF_THREADS = ("tid", "ctaid", "ntid", "nctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
-SPECIAL = frozenset(f"%{name}.{axis}" for name in OF_THREADS for axis in "xyz") | {
-    "%laneid",
-    "%cluster_ctarank",
-    "%cluster_nctarank",
-}
-"""The special registers that a kernel may read."""
-
 CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::no_allocate", "L2::128B")
-"""What a load or a store says about caches, which the simulator does not have."""
+"""The cache hints of loads and stores, which the simulator ignores."""
 
 
 MODULES = {
@@ -60,28 +47,28 @@ MODULES = {
     "stmatrix.": mma,
     "wgmma.": wgmma,
     "cp.async.bulk.": tma,
-    "mbarrier.": asynchronous,
-    "barrier.cluster.": asynchronous,
-    "fence.": asynchronous,
-    "prefetch.": asynchronous,
-    "setmaxnreg.": asynchronous,
+    "mbarrier.": sync,
+    "barrier.cluster.": sync,
+    "fence.": sync,
+    "prefetch.": sync,
+    "setmaxnreg.": sync,
     "shfl.": exchange,
     "atom.": exchange,
     "membar.": exchange,
 }
-"""How opcodes begin that have a module of their own, which decodes them and tells the class of each."""
+"""The module that decodes the opcodes with a prefix and tells their classes."""
 
 KINDS = {"bar.sync": "barrier", "bar.warp.sync": "warp barrier"} | copies.GROUPS | dict.fromkeys(copies.WIDTHS, "copy")
-"""The classes of others, for the counters."""
+"""The classes of other opcodes, for the counters."""
 
 EVERYONE = {"bar.sync": (Immediate(0),), "bar.warp.sync": (Immediate(-1),)}
-"""Of the barriers there are only __syncthreads() and __syncwarp()."""
+"""The operands that barriers must have: those of __syncthreads() and __syncwarp()."""
 
 
 @lru_cache(maxsize=16)
 @uncollected
 def decode(program: Program) -> Code:
-    """Decode a program, or return what was made of it before.
+    """Decode a program; the result is cached.
 
     Raises
     ------
@@ -92,6 +79,7 @@ def decode(program: Program) -> Code:
     opcodes = {instruction.opcode for block in program.blocks for instruction in block}
     proxies = any(_module(opcode) in (tma, wgmma) for opcode in opcodes)
     clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
+    aligned = proxies or clustered or any(opcode.startswith("setmaxnreg.") for opcode in opcodes)
     steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
     shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
     return Code(
@@ -101,18 +89,19 @@ def decode(program: Program) -> Code:
         warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
         proxies=proxies,
         clustered=clustered,
+        loop_exits=loop_exits(program) if aligned else None,
     )
 
 
 class Decoder:
-    """Makes steps of a program's instructions. Some steps keep it, so it keeps none: else all would be a circle."""
+    """Decodes a program's instructions. Some steps refer to it, so it refers to no step: that would be a circle."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self._types: dict[str, np.dtype | None] = {}
 
     def steps(self, block: list[Instruction], in_order: bool) -> list[tuple[Instruction, Step]]:
-        """Return what a basic block does, but for where it goes at its end: that is the batch's business."""
+        """Return the steps of a basic block; the scheduler handles the branch or barrier at its end."""
         steps = []
         for first, *others in _runs(block, in_order):
             step = self._run([first, *others]) if others else self._step(first)
@@ -121,7 +110,7 @@ class Decoder:
         return steps
 
     def _step(self, instruction: Instruction) -> Step | None:
-        """Return None for what only ends a basic block."""
+        """Return an instruction's step, or None if it only ends a basic block."""
         opcode = instruction.opcode
         if opcode in LEAVES:
             if opcode in EVERYONE and (instruction.operands != EVERYONE[opcode] or instruction.guard):
@@ -155,16 +144,13 @@ class Decoder:
         widened = self._widener(target, DTYPES[operation.result], instruction)
 
         def execute(batch: Batch, lanes: Lanes) -> None:
-            batch.write(name, widened(function(*[read(batch, lanes) for read in reads])), lanes)
+            batch.registers.write(name, widened(function(*[read(batch, lanes) for read in reads])), lanes)
 
         if not instruction.opcode.startswith(("div.", "rem.")):
             return execute
 
         def divide(batch: Batch, lanes: Lanes) -> None:
-            divisor = reads[1](batch, lanes)
-            if not divisor.all():
-                lane = np.flatnonzero(divisor == 0)[0]
-                raise Violation("division by zero", lane, instruction.text)
+            refuse("division by zero", reads[1](batch, lanes) == 0, instruction.text)
             execute(batch, lanes)
 
         return divide
@@ -183,7 +169,7 @@ class Decoder:
 
             def execute(batch: Batch, lanes: Lanes) -> None:
                 parts = np.stack(np.broadcast_arrays(*[read(batch, lanes) for read in reads]), axis=-1)
-                batch.write(target.name, widened(parts.view(whole)[:, 0]), lanes)
+                batch.registers.write(target.name, widened(parts.view(whole)[:, 0]), lanes)
         else:
             read = self._reader(source, instruction.opcode.rpartition(".")[2], instruction)
             targets = [(operand.name, self._widener(operand, DTYPES[part], instruction)) for operand in target]
@@ -191,12 +177,12 @@ class Decoder:
             def execute(batch: Batch, lanes: Lanes) -> None:
                 parts = np.ascontiguousarray(read(batch, lanes)).view(DTYPES[part]).reshape(-1, count)
                 for (name, widened), value in zip(targets, parts.T, strict=True):
-                    batch.write(name, widened(np.ascontiguousarray(value)), lanes)
+                    batch.registers.write(name, widened(np.ascontiguousarray(value)), lanes)
 
         return execute
 
     def _run(self, run: list[Instruction]) -> Step:
-        """Execute several instructions, of which none needs another's result, as one: for few lanes far faster."""
+        """Decode instructions, none of which needs another's result, as one step: far faster for few lanes."""
         if run[0].opcode in FMAS:
             return self._multiply_adds(run)
         if run[0].opcode.startswith("mma."):
@@ -204,7 +190,7 @@ class Decoder:
         return self._shared_loads(run)
 
     def _multiply_adds(self, run: list[Instruction]) -> Step:
-        alone: list[tuple[Instruction, Step]] = []  # made where they are needed
+        alone: list[tuple[Instruction, Step]] = []  # decoded when first needed
         function, kind = OPERATIONS[run[0].opcode].function, run[0].opcode.rpartition(".")[2]
         for instruction in run:
             target, *sources = instruction.operands
@@ -217,7 +203,7 @@ class Decoder:
         )
 
         def execute(batch: Batch, lanes: Lanes) -> None:
-            width = batch.size if lanes is None else len(lanes)
+            width = batch.threads.size if lanes is None else len(lanes)
             at_once = TOGETHER // width
             if at_once < 2:
                 alone.extend((instruction, self._arithmetic(instruction)) for instruction in run[len(alone) :])
@@ -229,22 +215,22 @@ class Decoder:
                 these = slice(start, start + at_once)
                 a, b, c = (values[rows[these]].reshape(-1) for values, rows in sources)
                 for name, result in zip(names[these], function(a, b, c).reshape(-1, width), strict=True):
-                    batch.write(name, result, lanes)
+                    batch.registers.write(name, result, lanes)
 
         return execute
 
     def _together(
         self, operands: list[Operand], kind: str, instruction: Instruction
     ) -> Callable[[Batch, Lanes, int], tuple[np.ndarray, np.ndarray]]:
-        """Return a function that fetches operands: a row for each that is different, and whose row is which."""
+        """Return a function that fetches operands: a row for each distinct operand, and each operand's row number."""
         different = {operand: row for row, operand in enumerate(dict.fromkeys(operands))}
-        rows = np.array([different[operand] for operand in operands])
+        rows = np.array([different[operand] for operand in operands], np.int64)
         reads = [self._reader(operand, kind, instruction) for operand in different]
 
         def fetch(batch: Batch, lanes: Lanes, width: int) -> tuple[np.ndarray, np.ndarray]:
             values = [read(batch, lanes) for read in reads]
             if any(value.size != width for value in values):
-                values = [batch.spread(value, lanes) for value in values]
+                values = [batch.threads.spread(value, lanes) for value in values]
             return np.concatenate(values).reshape(-1, width), rows
 
         return fetch
@@ -259,10 +245,10 @@ class Decoder:
 
             def fetch(batch: Batch, lanes: Lanes) -> np.ndarray:
                 if lanes is None:
-                    value = batch.registers.get(name)
+                    value = batch.registers.values.get(name)
                     if value is not None and value.dtype is dtype:
                         return value
-                return batch.read(name, dtype, lanes, instruction)
+                return batch.registers.read(name, dtype, lanes, instruction)
 
             return fetch
         if isinstance(operand, Immediate):
@@ -274,7 +260,7 @@ class Decoder:
         elif isinstance(operand, Symbol) and operand.name in self.program.shared:
             constant = np.array([self.program.shared[operand.name].offset], dtype)
             if self.program.cluster > 1:
-                return lambda batch, lanes: constant + batch.pick(batch.window, lanes).astype(dtype)
+                return lambda batch, lanes: constant + batch.threads.pick(batch.spaces.window, lanes).astype(dtype)
         elif isinstance(operand, Symbol) and self.program.parameters.get(operand.name) == TENSOR_MAP:
             constant = np.array([self.program.address(operand.name)], dtype)
         else:
@@ -287,8 +273,8 @@ class Decoder:
         parameter, widened = source.base.name, self._widener(target, dtype, instruction)
         if source.offset:
             raise unsupported(instruction)
-        return lambda batch, lanes: batch.write(
-            target.name, widened(batch.launch.parameters[parameter].view(dtype)), lanes
+        return lambda batch, lanes: batch.registers.write(
+            target.name, widened(batch.execution.parameters[parameter].view(dtype)), lanes
         )
 
     def _declared(self, register: str) -> np.dtype | None:
@@ -327,19 +313,19 @@ class Decoder:
         def execute(batch: Batch, lanes: Lanes) -> None:
             addresses = locate(batch, lanes)
             if kind == "load":
-                loaded = batch.load(space, addresses, lanes, dtype, count)
+                loaded = batch.spaces.load(space, addresses, lanes, dtype, count)
                 for (name, widened), value in zip(targets, loaded, strict=True):
-                    batch.write(name, widened(value), lanes)
+                    batch.registers.write(name, widened(value), lanes)
             else:
-                batch.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
+                batch.spaces.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
             if space != CLUSTER:
-                batch.tally(line, space, kind, addresses, lanes, width)
-                batch.trace(line, space, kind, addresses, lanes, width)
+                batch.counter.count(line, space, kind, addresses, lanes, width)
+                batch.tracer.access(line, space, kind, addresses, lanes, width)
 
         return execute
 
     def _shared_loads(self, run: list[Instruction]) -> Step:
-        """Execute loads from shared memory, those with one base as one access; of what is wrong the first is told."""
+        """Decode loads from shared memory, those with one base as one access; a fault names the first that is wrong."""
         alone = [self._memory(instruction) for instruction in run]
         groups: dict[tuple, list[Instruction]] = {}
         for instruction in run:
@@ -351,8 +337,8 @@ class Decoder:
         ]
 
         def execute(batch: Batch, lanes: Lanes) -> None:
-            width = batch.size if lanes is None else len(lanes)
-            if not len(batch.traced) and 2 * width <= TOGETHER:
+            width = batch.threads.size if lanes is None else len(lanes)
+            if not len(batch.tracer.blocks) and 2 * width <= TOGETHER:
                 try:
                     for load in together:
                         load(batch, lanes, TOGETHER // width)
@@ -365,7 +351,7 @@ class Decoder:
         return execute
 
     def _loads_behind(self, group: list[Instruction]) -> Callable[[Batch, Lanes, int], None]:
-        """Return a function that executes so many loads of one kind at once that have one base, in ascending order."""
+        """Return a function that executes loads with one base, in ascending order and so many at once."""
         _, _, dtype, count = _access(group[0].opcode)
         parts = []
         for load in group:
@@ -382,17 +368,17 @@ class Decoder:
                 these = slice(start, start + at_once)
                 addresses = locates[start](batch, lanes)
                 behind = [offset - offsets[start] for offset in offsets[these]]
-                loaded = batch.load("shared", addresses, lanes, dtype, count, behind)
+                loaded = batch.spaces.load("shared", addresses, lanes, dtype, count, behind)
                 targets = [target for part in parts[these] for target in part]
                 for (name, widened), value in zip(targets, loaded, strict=True):
-                    batch.write(name, widened(value), lanes)
-                for line, times in Counter(lines[these]).items():  # all in as many wavefronts: the banks are in a ring
-                    batch.tally(line, "shared", "load", addresses, lanes, dtype.itemsize * count, times=times)
+                    batch.registers.write(name, widened(value), lanes)
+                for line, times in Counter(lines[these]).items():  # each takes as many wavefronts, as banks repeat
+                    batch.counter.count(line, "shared", "load", addresses, lanes, dtype.itemsize * count, times=times)
 
         return execute
 
     def _address(self, operand: Operand, instruction: Instruction) -> Callable[[Batch, Lanes], np.ndarray]:
-        """Return a function that makes an address of ``[base + offset]``: one uint64, or one per active lane."""
+        """Return a function that computes the address ``[base + offset]``: one uint64, or one per active lane."""
         if not isinstance(operand, Address):
             raise unsupported(instruction)
         narrow = isinstance(operand.base, Register) and self._declared(operand.base.name) == np.uint32
@@ -411,24 +397,26 @@ class Decoder:
         if not isinstance(width, Immediate) or width.value not in copies.WIDTHS[instruction.opcode]:
             raise unsupported(instruction)
         kind = self._declared(size.name) if isinstance(size, Register) else None
-        if not isinstance(size, Immediate) and kind != np.uint32:  # a predicate there means something else
+        if not isinstance(size, Immediate) and kind != np.uint32:  # a predicate there has another meaning
             raise unsupported(instruction)
         goes, comes = self._address(to, instruction), self._address(source, instruction)
         read, width, line = self._reader(size, "u32", instruction), width.value, instruction.line
 
         def execute(batch: Batch, lanes: Lanes) -> None:
-            target, origin, sizes = (batch.spread(get(batch, lanes), lanes) for get in (goes, comes, read))
-            words = copies.fetch(batch.launch.memory, origin, sizes, width)
-            batch.copies.issue(target, batch.places(lanes), words)
-            reading = batch.among(lanes, sizes > 0)
+            target, origin, sizes = (batch.threads.spread(get(batch, lanes), lanes) for get in (goes, comes, read))
+            words = copies.fetch(batch.execution.memory, origin, sizes, width)
+            batch.copies.issue(target, batch.threads.places(lanes), words)
+            reading = batch.threads.among(lanes, sizes > 0)
             if reading is None or len(reading):
-                batch.tally(line, "global", "load", origin[sizes > 0], reading, width, int(sizes.sum()))
-            batch.tally(line, "shared", "store", target, lanes, width)
-            if len(batch.traced):
+                batch.counter.count(
+                    line, "global", "load", origin[sizes > 0], reading, width, int(sizes.sum(dtype=np.int64))
+                )
+            batch.counter.count(line, "shared", "store", target, lanes, width)
+            if len(batch.tracer.blocks):
                 for size in np.unique(sizes[sizes > 0]).tolist():
                     alike = sizes == size
-                    batch.trace(line, "global", "load", origin[alike], batch.among(lanes, alike), size)
-                batch.trace(line, "shared", "store", target, lanes, width)
+                    batch.tracer.access(line, "global", "load", origin[alike], batch.threads.among(lanes, alike), size)
+                batch.tracer.access(line, "shared", "store", target, lanes, width)
 
         return execute
 
@@ -442,11 +430,11 @@ class Decoder:
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             if not numbered:
-                batch.note(line, "commit copies", lanes)
-                batch.copies.commit(batch.places(lanes))
+                batch.tracer.event(line, "commit copies", lanes)
+                batch.copies.commit(batch.threads.places(lanes))
             if opcode != "cp.async.commit_group":
-                batch.note(line, "wait for copies", lanes, pending=pending)
-                batch.copies.wait(batch.places(lanes), pending)
+                batch.tracer.event(line, "wait for copies", lanes, pending=pending)
+                batch.copies.wait(batch.threads.places(lanes), pending)
 
         return execute
 
@@ -457,11 +445,11 @@ def _as_it_is(value: np.ndarray) -> np.ndarray:
 
 def _exit(batch: Batch, lanes: Lanes) -> None:
     if batch.clusters:
-        batch.clusters.leave(batch.places(lanes))
+        batch.clusters.leave(batch.threads.places(lanes))
 
 
 def _named(operands: tuple[Operand | None, ...]) -> list[str]:
-    """Return the registers of operands, those of addresses and vectors among them."""
+    """Return the registers of operands, including those in addresses and vectors."""
     names: list[str] = []
     for operand in operands:
         if isinstance(operand, Register):
@@ -484,7 +472,7 @@ def _mix(block: list[Instruction]) -> dict[int, tuple[Counter[str], int]]:
 
 @cache
 def _access(opcode: str) -> tuple[str, str, np.dtype, int] | None:
-    """Return space, kind, element type and elements per lane of a load or store, None of one that there is not."""
+    """Return space, kind, element type and elements per lane of a load or store, None if it is not known."""
     head, *modifiers, kind = opcode.split(".")
     space = modifiers.pop(0) if modifiers else "generic"
     while space == "global" and modifiers[:1] and modifiers[0] in CACHING:
@@ -497,7 +485,7 @@ def _access(opcode: str) -> tuple[str, str, np.dtype, int] | None:
 
 @cache
 def _module(opcode: str) -> ModuleType | None:
-    """Return the module that an instruction is decoded by, None if it has none of its own."""
+    """Return the module that decodes an instruction, None if this one does."""
     return next((module for begins, module in MODULES.items() if opcode.startswith(begins)), None)
 
 
@@ -523,7 +511,7 @@ def _flops(opcode: str) -> int:
 
 
 ALONE, LOADS, MULTIPLY_ADDS, PRODUCTS, IN_ORDER = range(5)
-"""The turns of instructions of which none needs another's result."""
+"""The order in which a round does its instructions, none of which needs another's result."""
 
 START = 0, ALONE
 
@@ -542,18 +530,19 @@ def _turn(opcode: str, guarded: bool, in_order: bool) -> int:
 
 
 def _runs(block: list[Instruction], in_order: bool) -> list[list[Instruction]]:
-    """Split a basic block into runs: what can be done together, or one instruction each.
+    """Split a basic block into runs of instructions that can be done as one step, or of one instruction each.
 
-    What only computes goes where all that it needs is there, and loads from shared memory go ahead of that. All else
-    stays in order, among itself and among those loads; or all does, but for FMAs in a row.
+    Arithmetic moves to the first round in which its operands are ready, and loads from shared memory go ahead of it.
+    All other instructions keep their order among themselves and among those loads. If `in_order`, everything except
+    consecutive FMAs does.
     """
     turns = [_turn(instruction.opcode, bool(instruction.guard), in_order) for instruction in block]
     if sum(turn not in (ALONE, IN_ORDER) for turn in turns) < 2:
         return [[instruction] for instruction in block]
     rounds: defaultdict[tuple[int, int, str], list[Instruction]] = defaultdict(list)  # by round, turn and opcode
-    wrote: dict[str, tuple[int, int]] = {}  # round and turn of what last wrote a register
-    read: dict[str, tuple[int, int]] = {}  # and the last of what has read it since
-    last = START  # of what stays in order
+    wrote: dict[str, tuple[int, int]] = {}  # round and turn of the last write of each register
+    read: dict[str, tuple[int, int]] = {}  # and of the last read since
+    last = START  # the last instruction that keeps its order
     for instruction, turn in zip(block, turns, strict=True):
         target, sources = instruction.operands[:1], instruction.operands[1:]
         if target and isinstance(target[0], Address):

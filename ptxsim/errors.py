@@ -1,8 +1,8 @@
-"""The exceptions of the simulator. Each message names what was wrong, what came and what is needed."""
+"""The simulator's exceptions. Each message names the mistake, the value that came and the value that is needed."""
 
 
 class Error(Exception):
-    """The base of every exception that is raised on purpose."""
+    """The base of the simulator's exceptions."""
 
 
 class ArgumentError(Error, ValueError):
@@ -13,7 +13,7 @@ class ArgumentError(Error, ValueError):
     argument : str
         The argument's name, as the caller wrote it.
     got, needs : str
-        What came, and what is needed instead.
+        The value that came, and a description of the values that are accepted.
     """
 
     def __init__(self, argument: str, got: str, needs: str) -> None:
@@ -25,12 +25,12 @@ class CompileError(Error):
     """A CUDA source does not compile; the message is NVRTC's log, with the file's lines."""
 
 
-class UnsupportedInstruction(Error):  # noqa: N818 - not an error of the kernel's, but a limit of ours
+class UnsupportedInstruction(Error):  # noqa: N818 - a limit of the simulator, not an error of the kernel
     """The simulator does not know a PTX instruction and refuses to guess what it does."""
 
 
 class SimulationFault(Error):  # noqa: N818 - the field's word
-    """A simulated kernel did what compute-sanitizer would report.
+    """A simulated kernel did something that compute-sanitizer would report, or that PTX leaves undefined.
 
     Attributes
     ----------
@@ -40,15 +40,15 @@ class SimulationFault(Error):  # noqa: N818 - the field's word
     kernel : str
         The kernel's name.
     detail : str
-        What it did.
+        What the thread did.
     place : tuple of int, optional
-        The next three, where there is one.
+        Line, block and thread, if the fault has a place.
     line : int
         Line of the kernel's source file.
     block, thread : int
         Linear block index in the grid and linear thread index in the block of the first offender.
     trace, events : list
-        What the traced blocks had done until then, as of a `Run`.
+        The accesses and events of the traced blocks until then, as in a `Run`.
     """
 
     def __init__(self, kind: str, kernel: str, detail: str, place: tuple[int, int, int] | None = None) -> None:

@@ -1,23 +1,21 @@
-"""Fused multiply-add, rounded once as the hardware rounds it, of whole NumPy arrays, which have no such operation.
+"""Fused multiply-add of whole NumPy arrays, rounded once as the hardware rounds it. NumPy has no such operation.
 
-Both functions make the sum exactly, as two numbers or as one of more bits, and round only then. They use error-free
+Both functions compute the sum exactly, as two numbers or as one of more bits, and then round it. They use error-free
 transformations: Knuth's TwoSum and Dekker's product, with the factors split as Veltkamp does; J.-M. Muller et al.,
 "Handbook of Floating-Point Arithmetic", 2nd ed., Birkhäuser 2018, chapter 4. Rounding to odd, which a second rounding
 cannot spoil, is S. Boldo and G. Melquiond's: "Emulation of a FMA and correctly rounded sums: proved algorithms using
 rounding to odd", IEEE Transactions on Computers 57(4), 2008.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
 import numpy as np
 
-NAN = np.uint32(0x7FFFFFFF).view(np.float32)  # the only NaN that the GPU's float32 arithmetic produces
+NAN = np.uint32(0x7FFFFFFF).view(np.float32)  # the only NaN that the GPU's float32 arithmetic returns
 SPLIT = 2.0**27 + 1  # cuts a float64 into halves of 26 bits
 LARGE, SMALL = 2.0**970, 2.0**-960
-"""Between these nothing in `fma64` overflows or underflows: neither its halves nor the product's error."""
+"""Between these sizes nothing in `fma64` overflows or underflows, neither the halves nor the product's error."""
 
 
 def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -43,9 +41,9 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def fma64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Return a·b + c in float64, rounded once, bit for bit as the hardware does, but for what a NaN carries.
+    """Return a·b + c in float64, rounded once, bit for bit as the hardware does, except for the payload of a NaN.
 
-    Boldo and Melquiond's algorithm, and exact fractions for the few elements that it might over- or underflow on.
+    This is Boldo and Melquiond's algorithm. Elements on which it might overflow or underflow use exact fractions.
     """
     product = a * b
     result = product + c  # right where an operand is 0, infinite or NaN
@@ -62,7 +60,7 @@ def fma64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def canonical(result: np.ndarray) -> np.ndarray:
-    """Return float32 with every NaN as the GPU writes it."""
+    """Return float32 with every NaN replaced by the GPU's."""
     invalid = np.isnan(result)
     if invalid.any():
         result = np.where(invalid, NAN, result)
@@ -95,12 +93,12 @@ def _round_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return x + y in float64, rounded to odd: if inexact, to the neighbour whose last bit is 1."""
     total, error = _two_sum(x, y)
     bits = total.view(np.int64)
-    odd = bits + np.where((error > 0) == (total > 0), 1, -1)  # away from 0, or towards it
+    odd = bits + np.where((error > 0) == (total > 0), np.int64(1), np.int64(-1))  # away from 0, or towards it
     return np.where((error != 0) & (bits & 1 == 0), odd, bits).view(np.float64)
 
 
 def _rounded(exact: Fraction) -> float:
-    """Return the nearest float64, ties to even: so Python divides integers."""
+    """Return the nearest float64, ties to even, as Python's division of integers does."""
     try:
         return float(exact)
     except OverflowError:

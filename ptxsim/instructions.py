@@ -1,11 +1,8 @@
-"""What each arithmetic PTX instruction computes, as a NumPy function of whole arrays of lanes.
+"""The arithmetic PTX instructions, each as a NumPy function of whole arrays of lanes.
 
-`OPERATIONS` is the complete list: an opcode that is not in it is refused, never guessed. Arithmetic on float32 and
-float64 is IEEE 754's, round to nearest even, subnormals kept, as NVRTC compiles by default. NaNs of float64 are NaNs,
-but what they carry is not modelled.
+`OPERATIONS` is the complete list: any other opcode is refused. Arithmetic on float32 and float64 follows IEEE 754 with
+rounding to nearest even and with subnormals, which is NVRTC's default. The payload of a float64 NaN is not modelled.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +16,7 @@ from .ptx import DTYPES
 
 @dataclass(frozen=True)
 class Operation:
-    """A function of arrays: its operands' types, its result's type, and its class for the counters.
+    """An operation on arrays: its function, the types of its operands and result, and its class for the counters.
 
     `flops` is the floating-point operations per thread.
     """
@@ -36,7 +33,7 @@ def _float(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 
 
 def _convert(a: np.ndarray, to: np.dtype) -> np.ndarray:
-    """Return floats as floats of another width, rounded to nearest even; NaNs of float16 and float32 as the GPU's."""
+    """Convert floats to another width, rounding to nearest even; NaNs of float16 and float32 are the GPU's."""
     result = a.astype(to)
     if to == np.float16:
         return np.where(np.isnan(result), np.uint16(0x7FFF).view(np.float16), result)
@@ -44,14 +41,14 @@ def _convert(a: np.ndarray, to: np.dtype) -> np.ndarray:
 
 
 def _to_tf32(a: np.ndarray) -> np.ndarray:
-    """Return the bits of float32 rounded to 10 bits behind the point, ties away from zero; NaN as the GPU's."""
+    """Return the bits of float32 rounded to 10 bits behind the point, ties away from zero; NaNs are the GPU's."""
     bits = (a.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
     return np.where(np.isnan(a), np.uint32(0x7FFFFFFF), np.where(np.isinf(a), a.view(np.uint32), bits))
 
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Integer quotient towards zero, as C and PTX have it."""
-    quotient = a // b  # towards minus infinity, as Python has it
+    """Return the integer quotient rounded towards zero, as in C and PTX."""
+    quotient = a // b  # rounded towards minus infinity, as in Python
     inexact = quotient * b != a
     return quotient + (inexact & ((a < 0) != (b < 0)))
 

@@ -1,4 +1,4 @@
-"""What holds on every GPU that PTX is made for."""
+"""Limits that hold on every GPU."""
 
 WARP = 32
 """Threads of a warp."""

@@ -1,25 +1,25 @@
-"""The mbarriers of a batch of blocks: words of shared memory at which arrivals and bytes are counted.
+"""Mbarriers: words of shared memory that count arriving threads and bytes.
 
-A phase of an mbarrier is over when as many threads have arrived as it was made for and all the bytes that were expected
-have come; then the next begins. A wait names the parity of a phase, 0 for the first, and is over as soon as the phase
-that runs has the other parity: so a wait for parity 1 of a new mbarrier is over at once. Semantics: NVIDIA, "Parallel
-Thread Execution ISA", "Parallel Synchronization and Communication Instructions: mbarrier".
+A phase of an mbarrier is over when as many threads have arrived as it was initialised for and all expected bytes have
+come; then the next phase begins. A wait names the parity of a phase, 0 for the first, and is over as soon as the
+current phase has the other parity. So a wait for parity 1 of a new mbarrier is over at once. Semantics: NVIDIA,
+"Parallel Thread Execution ISA", "Parallel Synchronization and Communication Instructions: mbarrier".
 
-What a thread may rely on is kept as a row of numbers: for each warp of its cluster, how many of its releases the thread
-knows of, and for each mbarrier, how many of its phases. An arrival is a release. A wait hands over what the arrivals of
-the phase knew, and a barrier of a cluster, a block or a warp what each of its threads did. The scope that an arrival or
-a wait names, a block or a cluster, is not looked at.
+The order between threads is kept as in a vector clock. Each thread has a row of numbers: for each warp of its cluster,
+how many of the warp's releases the thread knows of, and for each mbarrier, how many of its phases. An arrival is a
+release. A wait passes on the knowledge of the phase's arrivals; a barrier of a cluster, a block or a warp passes on the
+knowledge of all its threads. The scope of an arrival or a wait, block or cluster, is not checked.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from .lanes import PerLane
 from .limits import WARP
-from .memory import SharedMemory, Violation, require_aligned
+from .memory import SharedMemory, refuse, require_aligned
 
 BYTES = 8  # of an mbarrier
 COUNT_MAX = 2**20 - 1  # arrivals, and bytes at once
@@ -27,26 +27,29 @@ STATE = np.dtype(
     [(name, np.int64) for name in ("count", "pending", "bytes", "phase", "maker", "interval", "met")]
     + [("fenced", bool), ("shown", bool)]
 )
-"""Of one mbarrier of one block: arrivals of a phase, those and the bytes still to come in this one, phases that are
-over; the lane that made it, its block's interval and how often its cluster had met then, and whether it has told the
-copy engine of it, and the cluster. The bytes are fewer than none where some have come before they are expected.
+"""The state of one mbarrier of one block.
+
+`count` is the arrivals of a phase, `pending` and `bytes` are the arrivals and bytes that the current phase lacks, and
+`phase` is the number of phases that are over. `bytes` is negative where bytes have come before they were expected.
+`maker` is the lane that initialised it, `interval` and `met` are the counts of its block's and its cluster's barriers
+at that time, and `fenced` and `shown` tell whether a fence has made it visible to the copy engine and to the cluster.
 """
 
 
 @dataclass(frozen=True)
-class Question:
-    """Lanes that wait at an mbarrier each.
+class MbarrierWait(PerLane):
+    """Lanes that each wait at an mbarrier.
 
     Attributes
     ----------
     target : str
-        The register that is to be set.
+        The register to set when the wait is over.
     lanes, places, parity : array of int64, shape (n,)
-        The lanes, their mbarriers in `Barriers.state`, and which phase each waits for.
+        The lanes, the places of their mbarriers in `Mbarriers.state`, and the parities of the phases.
     addresses : array of uint64, shape (n,)
-        Where those mbarriers are.
+        The addresses of those mbarriers.
     line : int
-        Of the source.
+        The source line of the wait.
     """
 
     target: str
@@ -56,19 +59,14 @@ class Question:
     addresses: np.ndarray
     line: int
 
-    def part(self, which: np.ndarray) -> Question:
-        """Return the lanes where `which` holds, alone."""
-        arrays = (values[which] for values in (self.lanes, self.places, self.parity, self.addresses))
-        return Question(self.target, *arrays, self.line)
 
-
-class Barriers:
-    """The mbarriers of a batch of lanes, and what each lane may rely on.
+class Mbarriers:
+    """The mbarriers of a batch, and the knowledge of its lanes.
 
     Parameters
     ----------
     shared : SharedMemory
-        Where they lie.
+        The memory that holds them.
     block, thread : array of int64
         Each lane's block within the batch, and its number in the block.
 
@@ -79,43 +77,45 @@ class Barriers:
     warp : array of int64
         Each lane's warp, numbered throughout its cluster.
     known : array of int32, shape (lanes, warps + mbarriers)
-        What each lane knows of, of its cluster; empty as long as there is no mbarrier and `Clusters` need none.
+        For each lane, the releases and phases of its cluster that it knows of; without rows until it is needed.
     releases : array of int32, shape (blocks, warps)
-        How often each warp has released, and 1.
+        The number of each warp's next release, counted from 1.
     met : array of int64
         For each block, how often its cluster has met.
     reached : array of int32, shape (blocks, warps)
-        The release of each warp of the cluster that is the next after it last reached into a block not its own.
+        For each warp of the cluster, the release that follows its last access to this block from another one.
     gone : array of bool
-        Which blocks have left.
+        Which blocks have left the kernel.
     changes : int
-        Goes up with whatever may end a wait.
+        Increases with every change that may end a wait.
     """
 
     def __init__(self, shared: SharedMemory, block: np.ndarray, thread: np.ndarray) -> None:
         self.shared, self.block, self.thread = shared, block, thread
         self.blocks, self.cluster, warps = len(shared.interval), shared.cluster, int(thread[-1]) // WARP + 1
         self.warp, self.warps = block % self.cluster * warps + thread // WARP, warps * self.cluster
-        self.columns: dict[int, int] = {}  # the mbarriers' numbers by their addresses
+        self.columns: dict[int, int] = {}  # each mbarrier's number by its address
         self.state = np.zeros(0, STATE)
         self.known = np.zeros((0, self.warps), np.int32)
         self.releases = np.ones((self.blocks, self.warps), np.int32)
-        self.carried = np.zeros((0, self.warps), np.int32)  # what has arrived at each mbarrier so far
-        self.handed = np.zeros((0, self.warps), np.int32)  # and what waits for its last phase get
+        self.carried = np.zeros((0, self.warps), np.int32)  # the knowledge of each mbarrier's arrivals so far
+        self.handed = np.zeros((0, self.warps), np.int32)  # and that of its last phase's arrivals
         self.met = np.zeros(self.blocks, np.int64)
         self.reached = np.zeros((self.blocks, self.warps), np.int32)
         self.gone = np.zeros(self.blocks, bool)
         self.changes = 0
         self.releasing: Callable[[np.ndarray], None] | None = None
-        """Is told of lanes before they release."""
+        """A function to call with lanes before they release."""
 
     def make(self, lanes: np.ndarray, addresses: np.ndarray, counts: np.ndarray) -> None:
-        """Make the word at each lane's address an mbarrier for that many arrivals."""
+        """Initialise the word at each lane's address as an mbarrier for so many arrivals."""
         addresses, home = self.shared.located(addresses, self.block[lanes])
         self._require_shared(addresses)
-        out = np.flatnonzero((counts < 1) | (counts > COUNT_MAX))
-        if len(out):
-            raise Violation("barrier", out[0], f"makes an mbarrier for {counts[out[0]]} arrivals, 1 to {COUNT_MAX:,}")
+        refuse(
+            "barrier",
+            (counts < 1) | (counts > COUNT_MAX),
+            lambda lane: f"makes an mbarrier for {counts[lane]} arrivals, 1 to {COUNT_MAX:,}",
+        )
         new = [address for address in dict.fromkeys(addresses.tolist()) if address not in self.columns]
         if new:
             self.columns |= {address: len(self.columns) + i for i, address in enumerate(new)}
@@ -123,69 +123,63 @@ class Barriers:
         places = self._places(home, addresses)
         alone = np.zeros(len(lanes), bool)
         alone[np.unique(places, return_index=True)[1]] = True
-        again = np.flatnonzero(~alone | (self.state["count"][places] > 0))
-        if len(again):
-            name = self.shared.name(int(addresses[again[0]]))
-            raise Violation("barrier", again[0], f"makes an mbarrier of {name}, which is one")
+        refuse(
+            "barrier",
+            ~alone | (self.state["count"][places] > 0),
+            lambda lane: f"makes an mbarrier of {self.shared.name(int(addresses[lane]))}, which is one",
+        )
         made = self.state[places]
         made["count"] = made["pending"] = counts
         made["maker"], made["interval"], made["met"] = lanes, self.shared.interval[home], self.met[home]
         self.state[places] = made
 
     def tell(self, lanes: np.ndarray, whom: str) -> None:
-        """Let the copy engine ("fenced") or the cluster ("shown") know of the mbarriers that these lanes have made."""
+        """Make the lanes' mbarriers visible to the copy engine ("fenced") or to the cluster ("shown")."""
         if len(self.state):
             self.state[whom] |= (self.state["count"] > 0) & np.isin(self.state["maker"], lanes)
 
     def find(self, lanes: np.ndarray, addresses: np.ndarray, far: bool = False) -> np.ndarray:
-        """Return each lane's mbarrier, its place in `state`; it may be another block's of the cluster if `far`.
+        """Return the place in `state` of each lane's mbarrier, which may be in another block of the cluster if `far`.
 
         Raises
         ------
         Violation
-            There is none, or nothing has told the lane so, or its block has left.
+            There is no mbarrier, or it is not visible to the lane yet, or its block has left.
         """
         addresses, home = self.shared.located(addresses, self.block[lanes], far)
         self._require_shared(addresses)
         if far:
             self.require_there(lanes, home)
-        if not set(np.unique(addresses).tolist()) <= self.columns.keys():
-            missing = next(i for i, address in enumerate(addresses.tolist()) if address not in self.columns)
-            self._refuse(missing, addresses)
+        none = partial(self._none, addresses)
+        refuse("uninitialised", np.array([address not in self.columns for address in addresses.tolist()], bool), none)
         places = self._places(home, addresses)
-        missing = np.flatnonzero(self.state["count"][places] == 0)
-        if len(missing):
-            self._refuse(missing[0], addresses)
+        refuse("uninitialised", self.state["count"][places] == 0, none)
         state, maker = self.state[places], self.state["maker"][places]
         hasty = (state["interval"] == self.shared.interval[home]) | (home != self.block[lanes])
         hasty &= (state["met"] == self.met[home]) | ~state["shown"]
         hasty &= self.warp[maker] != self.warp[lanes]
-        if hasty.any():
-            lane = np.flatnonzero(hasty)[0]
-            name, own = self.shared.name(int(addresses[lane])), home[lane] == self.block[lanes[lane]]
-            raise Violation(
-                "race",
-                lane,
-                f"uses {name}, of which thread {self.thread[maker[lane]]} "
-                + (
-                    "made an mbarrier since the last barrier"
-                    if own
-                    else f"of block {home[lane] % self.cluster} of the cluster made an mbarrier that no fence and "
-                    "barrier of the cluster have shown since"
-                ),
-            )
+
+        def detail(lane: int) -> str:
+            who, when = f"thread {self.thread[maker[lane]]}", "since the last barrier"
+            if home[lane] != self.block[lanes[lane]]:
+                who += f" of block {home[lane] % self.cluster} of the cluster"
+                when = "that no fence and barrier of the cluster have shown since"
+            return f"uses {self.shared.name(int(addresses[lane]))}, of which {who} made an mbarrier {when}"
+
+        refuse("race", hasty, detail)
         return places
 
     def require_there(self, lanes: np.ndarray, home: np.ndarray) -> None:
-        """Raise Violation where another block has left whose memory a lane wants to use, or need not have begun."""
+        """Raise Violation where a lane uses the memory of another block that has left, or may not have begun."""
         for absent, why in ((self.gone[home], "has left the kernel"), (self.met[home] == 0, "may not have begun")):
-            lane = np.flatnonzero(absent & (home != self.block[lanes]))
-            if len(lane):
-                rank = home[lane[0]] % self.cluster
-                raise Violation("gone", lane[0], f"reaches into block {rank} of the cluster, which {why}")
+            refuse(
+                "gone",
+                absent & (home != self.block[lanes]),
+                lambda lane, why=why: f"reaches into block {home[lane] % self.cluster} of the cluster, which {why}",
+            )
 
     def reach(self, lanes: np.ndarray, home: np.ndarray) -> None:
-        """Remember that lanes reach into blocks' memories, if not their own: those must know before they leave."""
+        """Remember accesses to other blocks' memories: those blocks must know that they are over before they leave."""
         far = np.flatnonzero(home != self.block[lanes])
         if len(far):
             lanes, home = lanes[far], home[far]
@@ -193,14 +187,17 @@ class Barriers:
             self.reached[home, warp] = np.maximum(self.reached[home, warp], self.releases[self.block[lanes], warp])
 
     def arrive(self, lanes: np.ndarray, places: np.ndarray, counts: np.ndarray) -> None:
-        """Count each lane as so many arrivals, and release what it has done and knows."""
+        """Count each lane as so many arrivals, which release its accesses and its knowledge."""
         found, total = np.unique(places, return_inverse=True)
         if (np.bincount(total, counts) > self.state["pending"][found]).any() and len(lanes) > 1:  # phases in a row
             for i in range(len(lanes)):
                 self.arrive(lanes[i : i + 1], places[i : i + 1], counts[i : i + 1])
             return
-        for lane in np.flatnonzero(counts > self.state["pending"][places]):
-            raise Violation("barrier", lane, f"arrives {counts[lane]} times, more often than the phase has room for")
+        refuse(
+            "barrier",
+            counts > self.state["pending"][places],
+            lambda lane: f"arrives {counts[lane]} times, more often than the phase has room for",
+        )
         self.reach(lanes, places % self.blocks)
         self.release(lanes)
         where, rows = most(places, self.known[lanes])
@@ -209,57 +206,57 @@ class Barriers:
         self._end(found)
 
     def expect(self, places: np.ndarray, sizes: np.ndarray) -> None:
-        """Let the phases that run wait for so many more bytes."""
+        """Let the current phases wait for so many more bytes."""
         np.add.at(self.state["bytes"], places, sizes.astype(np.int64))
 
     def receive(self, places: np.ndarray, sizes: np.ndarray) -> None:
-        """Count bytes as having come."""
+        """Count bytes that have come."""
         np.subtract.at(self.state["bytes"], places, sizes.astype(np.int64))
         self._end(np.unique(places))
 
-    def over(self, question: Question) -> np.ndarray:
+    def over(self, wait: MbarrierWait) -> np.ndarray:
         """Return for which lanes the wait is over."""
-        return self.state["phase"][question.places] % 2 != question.parity
+        return self.state["phase"][wait.places] % 2 != wait.parity
 
-    def answered(self, question: Question) -> np.ndarray:
-        """Return the same; those lanes know from now on what the phase's arrivals knew."""
-        over = self.over(question)
-        lanes = question.lanes[over]
-        self.known[lanes] = np.maximum(self.known[lanes], self.handed[question.places[over]])
+    def passed(self, wait: MbarrierWait) -> np.ndarray:
+        """Return for which lanes the wait is over, and give those the knowledge of the phase's arrivals."""
+        over = self.over(wait)
+        lanes = wait.lanes[over]
+        self.known[lanes] = np.maximum(self.known[lanes], self.handed[wait.places[over]])
         return over
 
     def meet(self, lanes: np.ndarray, party: np.ndarray) -> None:
-        """Let all lanes of each party, a number per lane, know what any of them does."""
+        """Give all lanes of each party the knowledge of all of them; `party` is a number per lane of the batch."""
         if len(self.known) and len(lanes):
             self.release(lanes)
             found, rows = most(party[lanes], self.known[lanes])
             self.known[lanes] = rows[np.searchsorted(found, party[lanes])]
 
-    def waits(self, question: Question, i: int) -> str:
-        """Return what one of the lanes waits for, in words."""
-        state = self.state[question.places[i]]
-        address = list(self.columns)[question.places[i] // self.blocks]
+    def describe(self, wait: MbarrierWait, i: int) -> str:
+        """Describe the wait of one of its lanes."""
+        state = self.state[wait.places[i]]
+        address = list(self.columns)[wait.places[i] // self.blocks]
         missing = [f"{state['pending']} of {state['count']} arrivals"] * bool(state["pending"])
         missing += [f"{state['bytes']:,} bytes"] * bool(state["bytes"] > 0)
         missing += [f"somebody who expects {-state['bytes']:,} bytes that have come"] * bool(state["bytes"] < 0)
         return (
-            f"waits for parity {question.parity[i]} of the mbarrier {self.shared.name(address)}, of which "
+            f"waits for parity {wait.parity[i]} of the mbarrier {self.shared.name(address)}, of which "
             f"{state['phase']} phase{'s are' if state['phase'] != 1 else ' is'} over and "
             f"the next lacks {' and '.join(missing)}"
         )
 
     def column(self, places: np.ndarray) -> np.ndarray:
-        """Return where in a row of `known` the phases of each mbarrier stand."""
+        """Return the column of `known` that counts the phases of each mbarrier."""
         return self.warps + places // self.blocks * self.cluster + places % self.blocks % self.cluster
 
     def warp_name(self, warp: int) -> str:
-        """Return a warp of a cluster in words."""
+        """Name a warp of a cluster."""
         rank, number = divmod(int(warp), self.warps // self.cluster)
         return f"warp {number}" + (f" of block {rank} of the cluster" if self.cluster > 1 else "")
 
     def _places(self, home: np.ndarray, addresses: np.ndarray) -> np.ndarray:
         different, which = np.unique(addresses, return_inverse=True)
-        columns = np.array([self.columns[address] for address in different.tolist()])
+        columns = np.array([self.columns[address] for address in different.tolist()], np.int64)
         return columns[which] * self.blocks + home
 
     def _grow(self, more: int) -> None:
@@ -270,7 +267,7 @@ class Barriers:
             setattr(self, name, grown(getattr(self, name), count, width))
 
     def release(self, lanes: np.ndarray) -> None:
-        """Let these lanes know of what their warps have done so far, so that others may learn it from them."""
+        """Advance the lanes' own clocks, so that others which learn from them know of all accesses so far."""
         if self.releasing:
             self.releasing(lanes)
         block, warp = self.block[lanes], self.warp[lanes]
@@ -279,7 +276,7 @@ class Barriers:
         self.releases.reshape(-1)[different] += 1
 
     def _end(self, places: np.ndarray) -> None:
-        """End the phases for which nothing is missing any more."""
+        """End the phases that lack nothing any more."""
         self.changes += 1
         over = places[(self.state["pending"][places] == 0) & (self.state["bytes"][places] == 0)]
         if len(over):
@@ -290,23 +287,23 @@ class Barriers:
 
     def _require_shared(self, addresses: np.ndarray) -> None:
         require_aligned(addresses, BYTES)
-        outside = np.flatnonzero(addresses > np.uint64(max(self.shared.size - BYTES, 0)))
-        if len(outside):
-            lane = outside[0]
-            raise Violation("out of bounds", lane, f"an mbarrier at byte {addresses[lane]} of {self.shared.size}")
+        refuse(
+            "out of bounds",
+            addresses > np.uint64(max(self.shared.size - BYTES, 0)),
+            lambda lane: f"an mbarrier at byte {addresses[lane]} of {self.shared.size}",
+        )
 
-    def _refuse(self, lane: int, addresses: np.ndarray) -> None:
-        name = self.shared.name(int(addresses[lane]))
-        raise Violation("uninitialised", lane, f"uses {name} as an mbarrier, which nothing has made one")
+    def _none(self, addresses: np.ndarray, lane: int) -> str:
+        return f"uses {self.shared.name(int(addresses[lane]))} as an mbarrier, which nothing has made one"
 
 
 def grown(table: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """Return a table with so many rows and columns, the new ones of zeros."""
+    """Return a table extended with zeros to so many rows and columns."""
     return np.pad(table, ((0, rows - len(table)), (0, columns - table.shape[1])))
 
 
 def most(keys: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different keys in order and the maximum of the rows of each."""
+    """Return the distinct keys in order, and for each the maximum of its rows."""
     order = np.argsort(keys, kind="stable")
     found, first = np.unique(keys[order], return_index=True)
     return found, np.maximum.reduceat(rows[order], first)

@@ -1,14 +1,13 @@
-"""Simulated memories. They hold the data and do a compute-sanitizer's checks on every access.
+"""Global and shared memory. They hold the data and check every access as compute-sanitizer does.
 
-Addresses and data come as arrays with one element per active lane. A failed check raises `Violation`, which
-says which lane and why; the machine adds kernel, block, thread and source line.
+Addresses and data are arrays with one element per active lane. A failed check raises `Violation`, which names the lane
+and the reason; the batch adds kernel, block, thread and source line.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,18 +15,18 @@ from .limits import WARP
 from .ptx import Variable
 
 WARPS_MAX = 32  # per block
-OF_WARP = 1024  # past all threads' numbers; with that of a warp's first thread: "all threads of this warp, together"
-OF_SOME = OF_WARP | 1  # and so "several threads of this warp, each on its own"
-SEVERAL = 2047  # in a thread's place: "threads of several warps"
+OF_WARP = 1024  # above all threads' numbers; added to that of a warp's first thread, "all threads of this warp"
+OF_SOME = OF_WARP | 1  # added likewise, "several threads of this warp, each on its own"
+SEVERAL = 2047  # in a thread's place, "threads of several warps"
 ALIGNMENT = 512  # bytes
-WARP_INTERVAL, INTERVAL = 11, 32  # where in a stamp the counts of barriers begin; the thread is below them
-ARRAYS = 1 << 40  # where the first array begins in global memory, and how far apart they are
-RANK = 24  # where in an address of shared memory the rank of the block begins that has it, as in what ptxas makes
-SHARED_WINDOW = 0x20_8000_0000  # where generic addresses of shared memory begin, far below those of the arrays
+WARP_INTERVAL, INTERVAL = 11, 32  # the lowest bits of a stamp's barrier counts; the thread is below them
+ARRAYS = 1 << 40  # the address of the first array in global memory, and the distance between arrays
+RANK = 24  # the lowest bit of the block's rank in an address of a cluster's shared memory, as in ptxas's code
+SHARED_WINDOW = 0x20_8000_0000  # the first generic address of shared memory, far below those of the arrays
 
 
 def past_alignment(array: np.ndarray) -> int:
-    """Return the bytes between the last multiple of `ALIGNMENT` and where the simulator places an array.
+    """Return the bytes between the last multiple of `ALIGNMENT` and the address that the simulator gives an array.
 
     As CuPy does, memory is aligned to 512 bytes, and a view keeps its distance from the start of that memory.
     """
@@ -37,12 +36,28 @@ def past_alignment(array: np.ndarray) -> int:
     return (array.ctypes.data - owner.ctypes.data) % ALIGNMENT
 
 
-class Violation(Exception):  # noqa: N818 - caught and completed by the machine, never seen outside
-    """A check failed: its kind, the first offending lane's place among the active ones, and details."""
+class Violation(Exception):  # noqa: N818 - caught and completed by the batch, never seen outside
+    """A failed check: its kind, the first offending lane's place among the active ones, and the details."""
 
     def __init__(self, kind: str, lane: int, detail: str) -> None:
         super().__init__(kind, lane, detail)
         self.kind, self.lane, self.detail = kind, int(lane), detail
+
+
+def refuse(kind: str, wrong: np.ndarray, detail: str | Callable[[int], str]) -> None:
+    """Raise Violation for the first lane for which `wrong` is true; `detail` may be a function of its place."""
+    if wrong.any():
+        lane = int(np.flatnonzero(wrong)[0])
+        raise Violation(kind, lane, detail if isinstance(detail, str) else detail(lane))
+
+
+@contextmanager
+def of_part(part: np.ndarray) -> Iterator[None]:
+    """Let a Violation raised for some of the active lanes name the lane's place among all of them."""
+    try:
+        yield
+    except Violation as violation:
+        raise Violation(violation.kind, part[violation.lane], violation.detail) from None
 
 
 def require_aligned(addresses: np.ndarray, width: int) -> None:
@@ -54,7 +69,7 @@ def require_aligned(addresses: np.ndarray, width: int) -> None:
 
 @dataclass
 class Buffer:
-    """One array in global memory: its name, address, bytes, and which 4-byte words have been written."""
+    """One array in global memory: its name, address and bytes, and for each 4-byte word whether it was written."""
 
     name: str
     base: int
@@ -62,32 +77,32 @@ class Buffer:
     written: np.ndarray | None
 
     def elements(self, dtype: np.dtype) -> np.ndarray:
-        """Return the array's whole elements as if it were of that type."""
+        """Return the array viewed as whole elements of that type."""
         return self.data[: self.data.size // dtype.itemsize * dtype.itemsize].view(dtype)
 
 
 class GlobalMemory:
-    """The kernel's arrays, each at an address of its own far from the others.
+    """The kernel's arrays, each at an address far from the others.
 
-    Arrays are used in place: what the kernel stores is in them afterwards.
+    Arrays are used in place: the kernel's stores change them.
     """
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
 
     def add(self, name: str, array: np.ndarray, written: bool = True) -> int:
-        """Place an array and return its address; `written` is False where it holds nothing yet."""
+        """Place an array and return its address; `written` is False if it holds nothing yet."""
         base = (len(self.buffers) + 1) * ARRAYS + past_alignment(array)
         data = np.asarray(array).reshape(-1).view(np.uint8)
         self.buffers.append(Buffer(name, base, data, None if written else np.zeros(-(-data.size // 4), bool)))
         return base
 
     def of(self, array: np.ndarray) -> Buffer:
-        """Return where an array is that was added."""
+        """Return the buffer of an array that was added."""
         return next(buffer for buffer in self.buffers if buffer.data.ctypes.data == array.ctypes.data)
 
     def locate(self, addresses: np.ndarray, width: int) -> list[tuple[Buffer, np.ndarray | None, np.ndarray]]:
-        """Return (buffer, which lanes or None for all, byte offsets) for each array that is accessed."""
+        """Return (buffer, its lanes or None for all, byte offsets) for each array that is accessed."""
         require_aligned(addresses, width)
         for buffer in self.buffers:  # nearly always, one instruction walks one array
             offsets = addresses - np.uint64(buffer.base)
@@ -101,13 +116,11 @@ class GlobalMemory:
             if inside.any():
                 found.append((buffer, np.flatnonzero(inside), offsets[inside]))
                 homeless &= ~inside
-        if homeless.any():
-            lane = np.flatnonzero(homeless)[0]
-            raise Violation("out of bounds", lane, self._describe(int(addresses[lane]), width))
+        refuse("out of bounds", homeless, lambda lane: self._describe(int(addresses[lane]), width))
         return found
 
     def load(self, addresses: np.ndarray, dtype: np.dtype, count: int) -> list[np.ndarray]:
-        """Return `count` arrays: the elements at each lane's address and behind it."""
+        """Return `count` arrays: the element at each lane's address, the one behind it, and so on."""
         width = dtype.itemsize * count
         parts = []
         for buffer, lanes, offsets in self.locate(addresses, width):
@@ -133,18 +146,19 @@ class GlobalMemory:
                     buffer.written[(first + i) * dtype.itemsize // 4] = True
 
     def add_to(self, addresses: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Add a uint32 to the word at each lane's address, one lane after the other; return what each one found."""
+        """Add a uint32 to the word at each lane's address, one lane after the other; return the words before that."""
         found = np.empty(addresses.size, np.uint32)
         for buffer, lanes, offsets in self.locate(addresses, 4):
             self._require_written(buffer, lanes, offsets, 4)
             words = buffer.elements(np.dtype(np.uint32))
-            for lane, word in zip(range(addresses.size) if lanes is None else lanes, offsets // 4, strict=True):
+            places = (offsets // np.uint64(4)).view(np.int64)
+            for lane, word in zip(range(addresses.size) if lanes is None else lanes, places, strict=True):
                 found[lane] = words[word]
                 words[word] += values[lane]
         return found
 
     def name(self, address: int) -> tuple[str, int]:
-        """Return the array an address points into, and the offset in bytes."""
+        """Return the array that an address points into, and the offset in bytes."""
         buffer = self.buffers[(address >> 40) - 1]
         return buffer.name, address - buffer.base
 
@@ -172,34 +186,20 @@ class GlobalMemory:
         return f"a {width}-byte access at address {address:#x}, in no array"
 
 
-class Watch(Protocol):
-    """Who looks after loads and stores of shared memory beside the memory itself, and raises Violation."""
-
-    def loaded(
-        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
-    ) -> None:
-        """Each lane loads bytes from its offset in the batch's memory, which is its address, 16 at most."""
-
-    def stored(
-        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
-    ) -> None:
-        """Each lane stores there."""
-
-
 class SharedMemory:
     """The shared memories of a batch of blocks, side by side in one array.
 
-    Two shadow arrays hold, per granule of memory, a stamp of its last write and of its reads. A stamp is
-    ``interval << INTERVAL | warp's interval << WARP_INTERVAL | thread``, where a block's interval goes up at each
-    barrier of the block, and a warp's at each of the warp: two accesses by different threads in the same interval of
-    their block, at least one a write, are a race, unless both threads are of one warp and its intervals differ. Where
-    an asynchronous copy is on its way, the last write is ``-1 - thread``. As long as all blocks do the same, which most
-    do to their end, the first block's shadows stand for all, and no other is checked.
+    Two shadow arrays hold, per granule of memory, a stamp of its last write and a stamp of its reads. A stamp is
+    ``interval << INTERVAL | warp's interval << WARP_INTERVAL | thread``. A block's interval increases at each barrier
+    of the block, and a warp's at each barrier of the warp. Two accesses by different threads in the same interval of
+    their block, at least one of them a write, are a race, unless both threads are in one warp and its intervals differ.
+    Where an asynchronous copy is in flight, the last write is ``-1 - thread``. As long as all blocks do the same, which
+    most do to their end, the first block's shadows stand for all blocks, and no other block is checked.
 
     Parameters
     ----------
     variables : collection of Variable
-        What lies there.
+        The kernel's shared variables.
     size : int
         Bytes per block.
     blocks : int
@@ -207,11 +207,11 @@ class SharedMemory:
     granule : int
         Bytes per shadow element: the narrowest access in the program, at most 4.
     warpwise : bool
-        Whether the program has barriers of warps. If not, their intervals need no attention.
+        Whether the program has barriers of warps; if not, their intervals are not kept.
     threads : int
         Per block.
     cluster : int
-        Blocks of a cluster, which reach each other's memories. The ranks of their blocks are in their addresses.
+        Blocks of a cluster, which can reach each other's memories by addresses that carry a block's rank.
     """
 
     def __init__(
@@ -229,15 +229,17 @@ class SharedMemory:
         self.granule, self.warpwise, self.threads = granule, warpwise, threads
         self.data = np.zeros(self.pitch * blocks, np.uint8)
         self.interval = np.ones(blocks, np.int64)
-        self.since = np.ones(blocks, np.int64)  # each block's interval when its cluster met last
+        self.since = np.ones(blocks, np.int64)  # each block's interval when its cluster last met
         self.warp_interval = np.zeros(blocks * WARPS_MAX, np.int64)
         self.wrote = np.zeros(self.pitch * blocks // granule, np.int64)
         self.read = np.zeros_like(self.wrote)
-        self.alike = blocks > 1  # whether the first block's shadows stand for all
-        self.watches: list[Watch] = []  # who else looks after loads and stores
+        self.alike = blocks > 1  # whether the first block's shadows stand for all blocks
+        self.watches: list[Any] = []
+        """Further checks. Each has the methods `loaded` and `stored`, which take the offsets in the batch's memory, the
+        addresses, the blocks and the threads of lanes, and the width of their access; they raise Violation."""
         self.ordered: Callable[[str, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
-        """Tells of granules, the stamps of who "wrote" or "read" them and those of who comes now, where something other
-        than a barrier of the block or of the warp lies between."""
+        """A function of "wrote" or "read", granules, the stamps on them and those of the present accesses. It returns
+        where something other than a barrier of the block or the warp orders the two."""
 
     def load(
         self,
@@ -250,15 +252,15 @@ class SharedMemory:
     ) -> list[np.ndarray]:
         """Return `count` arrays: the elements at each lane's address, one after the other.
 
-        `block` is each lane's block within the batch, `thread` its number in the block. Where a lane loads from several
-        places at once, they are so many bytes `behind` its address, in ascending order and multiples of the access's
-        width; then a Violation names one of them.
+        `block` is each lane's block within the batch, `thread` its number in the block. A lane may load from several
+        places at once, so many bytes `behind` its address: in ascending order, and multiples of the access's width. A
+        Violation then names one of them.
         """
         width = dtype.itemsize * count
         addresses, offsets, block, thread = self._reached(addresses, block, thread, width, behind[-1])
         granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
         if len(behind) > 1:
-            granule = (granule + np.array(behind)[:, None, None] // self.granule).reshape(-1, offsets.size)
+            granule = (granule + np.array(behind, np.int64)[:, None, None] // self.granule).reshape(-1, offsets.size)
         wrote = self.wrote[granule]
         if wrote.min() <= 0:
             self._require_landed(wrote, addresses, "reads")
@@ -271,12 +273,12 @@ class SharedMemory:
         unordered = self._unordered(before, stamp)
         self.read[granule] = np.where(unordered, self._both(before, stamp), stamp) if unordered.any() else stamp
         kept = self.read[granule]
-        overlapping = kept != stamp  # lanes of this access that read the same granule
+        overlapping = kept != stamp  # several lanes of this access read the same granule
         if overlapping.any():
             where = granule[overlapping]
             both = np.broadcast_to(self._both(kept, stamp), kept.shape)[overlapping]
             self.read[where] = both
-            if self.warpwise:  # the widest must stay
+            if self.warpwise:  # of several stamps on one granule, the widest must stay
                 widest = both & SEVERAL == SEVERAL
                 self.read[where[widest]] = both[widest]
         elements, first = self._elements(dtype), offsets // dtype.itemsize
@@ -297,7 +299,7 @@ class SharedMemory:
         self._put(offsets, values)
 
     def depart(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> None:
-        """Let nobody touch the `width` bytes behind each lane's address until they `land`."""
+        """Reserve the `width` bytes at each lane's address for a copy, until it lands."""
         addresses, offsets, block, thread = self._reached(addresses, block, thread, width)
         granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
         self._require_free(granule, stamp, addresses, "copies to")
@@ -307,20 +309,20 @@ class SharedMemory:
         self._require_landed(twice, addresses, "copies to")
 
     def land(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, words: np.ndarray) -> None:
-        """Store what was copied, an array of uint32 of shape (words, lanes), as a write that each thread makes now."""
+        """Store copied words, an array of uint32 of shape (words, lanes), as if each thread wrote them now."""
         _, offsets, block, thread = self._reached(addresses, block, thread, 4 * len(words))
         self.wrote[self.granules(offsets, 4 * len(words))] = self._stamps(block, thread)
         self._put(offsets, words)
 
     def claim(self, address: int, size: int, block: int, thread: int, far: bool) -> slice:
-        """Let nobody touch a range of a block's memory; return its granules, which are to be marked as written.
+        """Reserve a range of a block's memory for a copy; return its granules, to mark as written when the copy lands.
 
-        The thread that wants it may be another block's, `far`: then only a barrier of the cluster orders accesses.
+        If `far`, a thread of another block starts the copy, and only a barrier of the cluster orders accesses before.
         """
         start = (block * self.pitch + address) // self.granule
-        granules = np.arange(start, start + size // self.granule)
-        addresses = np.arange(address, address + size, self.granule).astype(np.uint64)
-        stamp = np.full(len(granules), int(self._stamps(np.array([block]), np.array([thread]))[0]))
+        granules = np.arange(start, start + size // self.granule, dtype=np.int64)
+        addresses = np.arange(address, address + size, self.granule, np.uint64)
+        stamp = np.repeat(self._stamps(np.array([block], np.int64), np.array([thread], np.int64)), len(granules))
         self._require_free(granules, stamp, addresses, "copies to")
         claimed = slice(start, start + len(granules))
         used = np.maximum(self.wrote[claimed], self.read[claimed]) >> INTERVAL >= self.since[block]
@@ -331,7 +333,7 @@ class SharedMemory:
         return claimed
 
     def apart(self) -> None:
-        """Let the first block's shadows stand for it alone from now on."""
+        """Let the first block's shadows stand for that block alone from now on."""
         if self.alike:
             self.alike = False
             for shadow in (self.wrote, self.read):
@@ -339,28 +341,28 @@ class SharedMemory:
                 of_blocks[1:] = of_blocks[0]
 
     def located(self, addresses: np.ndarray, block: np.ndarray, far: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return the addresses without the ranks in them, and the blocks in the batch that have these ranks.
+        """Return the addresses without ranks, and the blocks within the batch that the ranks name.
 
         Raises
         ------
         Violation
-            A rank is none of the cluster's or, unless `far`, not that of the lane's own block.
+            The cluster has no block of that rank or, unless `far`, the rank is not that of the lane's own block.
         """
         if self.cluster == 1:
             return addresses, block
         rank, own = (addresses >> np.uint64(RANK)).astype(np.int64), block % self.cluster
-        stray = np.flatnonzero((rank >= self.cluster) if far else (rank != own))
-        if len(stray):
-            raise Violation(
-                "out of bounds",
-                stray[0],
-                f"an address in the memory of the cluster's block {rank[stray[0]]}, from block {own[stray[0]]} of "
-                f"{self.cluster}",
-            )
+        refuse(
+            "out of bounds",
+            (rank >= self.cluster) if far else (rank != own),
+            lambda lane: (
+                f"an address in the memory of the cluster's block {rank[lane]}, "
+                f"from block {own[lane]} of {self.cluster}"
+            ),
+        )
         return addresses & np.uint64((1 << RANK) - 1), block - own + rank
 
     def placed(self, addresses: np.ndarray, block: np.ndarray, width: int, behind: int = 0) -> np.ndarray:
-        """Return where in the batch's memory the blocks' addresses lie, without ranks in them."""
+        """Return the offsets in the batch's memory of addresses without ranks."""
         require_aligned(addresses, width)
         most = self.size - width - behind
         if int(addresses.max()) > most:
@@ -375,9 +377,9 @@ class SharedMemory:
     def _reached(
         self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int, behind: int = 0
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return addresses, offsets, blocks and threads of the lanes to check: of blocks that do the same, the first's.
+        """Return addresses, offsets, blocks and threads of the lanes to check: one block's if all blocks do the same.
 
-        The offsets are where the addresses lie in the batch's memory, and so many bytes `behind` it is still inside.
+        The offsets are those of the addresses in the batch's memory. `behind` is how far behind them lanes also access.
         """
         within, block = self.located(addresses, block)
         if self.alike and not self._do_the_same(within):
@@ -387,7 +389,7 @@ class SharedMemory:
         return addresses, self.placed(within, block, width, behind), block, thread
 
     def _do_the_same(self, addresses: np.ndarray) -> bool:
-        """Whether all lanes of all blocks access, each block what the first does, after as many barriers."""
+        """Return whether all lanes are active, and every block does what the first does after as many barriers."""
         blocks = len(self.interval)
         if addresses.size != blocks * self.threads:
             return False
@@ -399,23 +401,23 @@ class SharedMemory:
         )
 
     def _elements(self, dtype: np.dtype) -> np.ndarray:
-        """Return the memory with a row for each block that what `_reached` returns stands for."""
+        """Return the memory with a row for each block for which the lanes of `_reached` stand."""
         return self.data.view(dtype).reshape(len(self.interval) if self.alike else 1, -1)
 
     def _put(self, offsets: np.ndarray, values: Sequence[np.ndarray]) -> None:
-        """Store one element per lane and value, or the one value that all lanes store."""
+        """Store one element per lane and value; a value of one element is stored by all lanes."""
         elements = self._elements(values[0].dtype)
         first = offsets // elements.itemsize
         for i, value in enumerate(values):
             elements[:, first + i] = value if value.size == 1 else value.reshape(len(elements), -1)
 
     def granules(self, offsets: np.ndarray, width: int) -> np.ndarray:
-        """Return the granules that lanes access: all lanes' first, in the next row all lanes' second, and so on."""
+        """Return the granules of an access: the first one of every lane, in the next row the second one, and so on."""
         first = offsets // self.granule
-        return first if width <= self.granule else first + np.arange(width // self.granule)[:, None]
+        return first if width <= self.granule else first + np.arange(width // self.granule, dtype=np.int64)[:, None]
 
     def name(self, address: int, cluster: int = 1) -> str:
-        """Return what lies at an address, in words; in which block of the cluster if that has several."""
+        """Name the variable at an address, and its block of the cluster if that has several."""
         rank, address = divmod(address, 1 << RANK)
         of = f" of block {rank} of the cluster" if cluster > 1 else ""
         for variable in self.variables:
@@ -425,31 +427,31 @@ class SharedMemory:
 
     @staticmethod
     def warp(block: np.ndarray, thread: np.ndarray) -> np.ndarray:
-        """Return a number for each thread's warp: where in `warp_interval` it is counted."""
+        """Return the place of each thread's warp in `warp_interval`."""
         return block * WARPS_MAX + thread % OF_WARP // WARP
 
     def _stamps(self, block: np.ndarray, thread: np.ndarray) -> np.ndarray:
-        """Return the stamps that lanes leave on all granules that they access."""
+        """Return the stamp that each lane leaves on the granules that it accesses."""
         stamp = (self.interval[block] << INTERVAL) | thread
         if self.warpwise:
             stamp |= self.warp_interval[self.warp(block, thread)] << WARP_INTERVAL
         return stamp
 
     def _unordered(self, before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
-        """Return where two stamps are of different threads and no barrier lies between them."""
+        """Return where two stamps belong to different threads and no barrier lies between them."""
         differ = (before ^ stamp).view(np.uint64)
-        unordered = differ - np.uint64(1) < np.uint64((1 << INTERVAL) - 1)  # they do, and not in the interval
+        unordered = differ - np.uint64(1) < np.uint64((1 << INTERVAL) - 1)  # they differ, but not in the interval
         if self.warpwise and unordered.any():
             unordered &= ~_of_one_warp(before, stamp) | ((before ^ stamp) >> WARP_INTERVAL == 0)
         return unordered
 
     def _both(self, before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
-        """Return the stamps that stand for the threads of two stamps, which are of the same interval."""
+        """Return the stamps that stand for the threads of both stamps, which have the same interval."""
         both = stamp | SEVERAL
         return np.where(_of_one_warp(before, stamp), stamp & -WARP | OF_SOME, both) if self.warpwise else both
 
     def _require_free(self, granule: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str) -> None:
-        """Raise Violation where another thread wrote or read since the last barrier, or a copy is on its way."""
+        """Raise Violation where another thread wrote or read since the last barrier, or a copy is in flight."""
         wrote = self.wrote[granule]
         if wrote.min() < 0:
             self._require_landed(wrote, addresses, does)
@@ -457,7 +459,7 @@ class SharedMemory:
         self._require_same(granule, self.read[granule], stamp, addresses, does, "read")
 
     def _require_landed(self, wrote: np.ndarray, addresses: np.ndarray, does: str) -> None:
-        """Raise Violation where an asynchronous copy is on its way."""
+        """Raise Violation where an asynchronous copy is in flight."""
         flying = np.flatnonzero(wrote < 0)
         if len(flying):
             lane = flying[0] % addresses.size
@@ -471,7 +473,7 @@ class SharedMemory:
     def _require_same(
         self, granule: np.ndarray, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str
     ) -> None:
-        """Raise Violation where another thread's stamp is already there and no barrier lies between."""
+        """Raise Violation where another thread's stamp is there and no barrier lies between."""
         race = self._unordered(before, stamp)
         if self.ordered and race.any():
             race[race] = ~self.ordered(did, granule[race], before[race], np.broadcast_to(stamp, race.shape)[race])
@@ -486,5 +488,5 @@ class SharedMemory:
 
 
 def _of_one_warp(before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
-    """Return where all threads that two stamps stand for are of one warp."""
+    """Return where all threads of two stamps are in one warp."""
     return ((before ^ stamp) & (OF_WARP - WARP) == 0) & (before & SEVERAL != SEVERAL)

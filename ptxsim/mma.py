@@ -1,18 +1,16 @@
-"""The tensor cores as PTX itself drives them: ``mma.sync`` multiplies, ``ldmatrix`` and ``stmatrix`` move fragments.
+"""Decodes ``mma.sync``, which multiplies on the tensor cores, and ``ldmatrix`` and ``stmatrix``, which move fragments.
 
-Here it is documented which lane has which element, and kernels rely on it. A matrix of 8 × 8 halves is eight rows of
-16 bytes in shared memory, each at an address that one lane gives; lane 4i + j has elements 2j and 2j + 1 of row i, or,
-transposed, of column i. Products are added as `tensor.multiply_accumulate` says. All lanes of a warp take part in each
-of the three. Who moves which bytes is not documented: when races are looked for, all of the warp loads and stores each
-row, together.
+PTX documents which lane holds which element, and kernels rely on it. A matrix of 8 × 8 halves is eight rows of 16 bytes
+in shared memory, each at an address that one lane gives. Lane 4i + j holds elements 2j and 2j + 1 of row i, or of
+column i if the matrix is transposed. `tensor.multiply_accumulate` adds the products. All lanes of a warp take part in
+each of the three instructions. PTX does not say which lane moves which bytes, so for the race check the whole warp
+loads and stores every row.
 
 The sources are NVIDIA's: "Parallel Thread Execution ISA", 9.7.14.5, "mma", "Matrix Fragments for mma.m16n8k8" and
-"mma.m16n8k16", "Warp-level matrix load instruction: ldmatrix" and "Warp-level matrix store instruction: stmatrix"; that
-one is for compute capability 9.0 and later. Of TF32 it says that a 32-bit register holds it and that its lower 13 bits
-are of no account; tensor cores cut them off (P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025).
+"mma.m16n8k16", "Warp-level matrix load instruction: ldmatrix" and "Warp-level matrix store instruction: stmatrix"; the
+last is for compute capability 9.0 and later. A 32-bit register holds a TF32 number, and its lower 13 bits are ignored;
+tensor cores cut them off (P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025).
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable
@@ -20,34 +18,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .batch import Batch, Lanes, Step, of_part
+from .batch import Batch
+from .execution import Step
+from .lanes import Lanes
 from .limits import WARP
-from .memory import Violation
+from .memory import of_part, refuse
 from .ptx import Instruction, unsupported
 from .tensor import (
     CHUNK,
     multiply_accumulate,
     of_bf16,
     of_fp16,
-    of_whole_warps,
-    owners,
     parts,
     registers,
 )
+from .warps import of_whole_warps
 
-SIDE = 8  # rows of a matrix that is moved, and halves in each
+SIDE = 8  # rows of a matrix that ldmatrix moves, and halves in each
 ROW = 16  # bytes of such a row
 
 MOVE = re.compile(r"(ld|st)matrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(?:::cta)?\.b16")
 MULTIPLY = re.compile(r"mma\.sync\.aligned\.m16n8k(16|8)\.row\.col\.f32\.(f16|bf16|tf32)\.\2\.f32")
 
-_lane = np.arange(WARP)[:, None]
+_lane = np.arange(WARP, dtype=np.int64)[:, None]
 _group, _member = _lane // 4, _lane % 4
-_half = np.arange(2)
+_half = np.arange(2, dtype=np.int64)
 
 
 def _quarters(down: tuple[int, ...], across: tuple[int, ...], row: np.ndarray, column: np.ndarray) -> tuple:
-    """Return rows and columns of each lane's elements: those of one 8 × 8 or 8 × 4, in several places one by one."""
+    """Return rows and columns of each lane's elements: those of one quarter, repeated at each of several places."""
     rows = np.concatenate([row + 0 * column + place for place in down], axis=1)
     return rows, np.concatenate([column + 0 * row + place for place in across], axis=1)
 
@@ -60,17 +59,17 @@ PLACES = {
     ("a", 4): _quarters((0, 8, 0, 8), (0, 0, 4, 4), _group, _member),
     ("b", 4): _quarters((0, 4), (0, 0), _member, _group),
 }
-"""Row and column in its matrix of each lane's elements, in the registers' order: two arrays of shape (32, elements).
+"""Rows and columns of each lane's elements, in the order of its registers: two arrays of shape (32, elements).
 
-By the matrix, and for a and b by the bytes of an element; "c" is d's too.
+The key is the matrix and, for a and b, the bytes of an element; "c" stands for d too.
 """
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What an ``mma`` multiplies: the depth of the products, bytes of an element, and what makes numbers of words.
+    """The operands of an ``mma``: their depth, the bytes of an element, and the function that decodes words to numbers.
 
-    A's matrix is 16 × depth, B's depth × 8, and C and D are 16 × 8.
+    A is 16 × depth, B is depth × 8, and C and D are 16 × 8.
     """
 
     depth: int
@@ -108,12 +107,12 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     ----------
     instruction : Instruction
     reader, address : callable
-        What makes functions of operands: `Decoder`'s methods.
+        Methods of `Decoder` that turn an operand into a function.
 
     Raises
     ------
     UnsupportedInstruction
-        Another shape or type than a kernel of this book uses.
+        The shape or the type is not known.
     """
     if (match := MOVE.fullmatch(instruction.opcode)) and len(instruction.operands) == 2:
         count, transposed = int(match[2]), bool(match[3])
@@ -126,7 +125,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
 
 
 def _load(instruction: Instruction, address: Callable, count: int, transposed: bool) -> Step:
-    """Decode ``ldmatrix {registers}, [address]``: of `count` matrices, lane 8i + j gives the address of i's row j."""
+    """Decode ``ldmatrix {registers}, [address]``: lane 8i + j gives the address of row j of matrix i."""
     target, where = instruction.operands
     targets = registers(target, count, instruction)
     locate, line = address(where, instruction), instruction.line
@@ -134,66 +133,69 @@ def _load(instruction: Instruction, address: Callable, count: int, transposed: b
     def execute(batch: Batch, lanes: Lanes) -> None:
         addresses, giving = _rows(batch, lanes, locate, count)
         with of_part(np.flatnonzero(giving)):
-            who = batch.among(lanes, giving)
-            words = batch.shared.load(addresses, *owners(batch, who), np.dtype(np.uint32), ROW // 4)
-        batch.tally(line, "shared", "load", addresses, who, ROW)
-        batch.trace(line, "shared", "load", addresses, who, ROW)
+            who = batch.threads.among(lanes, giving)
+            words = batch.spaces.load("shared", addresses, who, np.dtype(np.uint32), ROW // 4, as_warp=True)
+        batch.counter.count(line, "shared", "load", addresses, who, ROW)
+        batch.tracer.access(line, "shared", "load", addresses, who, ROW)
         held = np.stack(words, axis=1).reshape(-1, count, SIDE, ROW // 4)
         if transposed:
             held = _turned(held)
         for i, register in enumerate(targets):
-            batch.write(register.name, held[:, i].ravel(), lanes)
+            batch.registers.write(register.name, held[:, i].ravel(), lanes)
 
     return of_whole_warps(execute)
 
 
 def _store(instruction: Instruction, reader: Callable, address: Callable, count: int, transposed: bool) -> Step:
-    """Decode ``stmatrix [address], {registers}``: of `count` matrices, lane 8i + j gives the address of i's row j."""
+    """Decode ``stmatrix [address], {registers}``: lane 8i + j gives the address of row j of matrix i."""
     where, vector = instruction.operands
     reads = [reader(part, "b32", instruction) for part in parts(vector, count, instruction)]
     locate, line = address(where, instruction), instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        words = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads], axis=1)
+        words = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads], axis=1)
         held = np.ascontiguousarray(words.reshape(-1, WARP, count).transpose(0, 2, 1))
         held = held.reshape(-1, count, SIDE, ROW // 4)
         if transposed:
             held = _turned(held)
         addresses, giving = _rows(batch, lanes, locate, count)
         with of_part(np.flatnonzero(giving)):
-            who = batch.among(lanes, giving)
+            who = batch.threads.among(lanes, giving)
             _require_apart(batch, addresses, SIDE * count)
-            batch.shared.store(addresses, *owners(batch, who), list(held.reshape(-1, ROW // 4).T))
-        batch.tally(line, "shared", "store", addresses, who, ROW)
-        batch.trace(line, "shared", "store", addresses, who, ROW)
+            batch.spaces.store("shared", addresses, who, list(held.reshape(-1, ROW // 4).T), as_warp=True)
+        batch.counter.count(line, "shared", "store", addresses, who, ROW)
+        batch.tracer.access(line, "shared", "store", addresses, who, ROW)
 
     return of_whole_warps(execute)
 
 
 def _rows(batch: Batch, lanes: Lanes, locate: Callable, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the rows of so many matrices lie, and which of the active lanes say so."""
-    addresses = batch.spread(locate(batch, lanes), lanes)
-    giving = np.arange(addresses.size) % WARP < SIDE * count
+    """Return the addresses of the rows of so many matrices, and which of the active lanes give one."""
+    addresses = batch.threads.spread(locate(batch, lanes), lanes)
+    giving = np.arange(addresses.size, dtype=np.int64) % WARP < SIDE * count
     return addresses[giving], giving
 
 
 def _turned(matrices: np.ndarray) -> np.ndarray:
-    """Return matrices of halves, two in each word, with their rows and columns exchanged."""
+    """Return matrices of halves, two in each word, transposed."""
     return np.ascontiguousarray(matrices.view(np.uint16).swapaxes(2, 3)).view(np.uint32)
 
 
 def _require_apart(batch: Batch, addresses: np.ndarray, rows: int) -> None:
-    """Raise Violation where two lanes of a warp, of which so many name rows, name the same one to store."""
+    """Raise Violation where two lanes of a warp store the same row; `rows` lanes of each warp give one."""
     of_warps = addresses.reshape(-1, rows)
     same = np.tril(of_warps[:, :, None] == of_warps[:, None, :], -1).any(axis=2).ravel()
-    if same.any():
-        lane = np.flatnonzero(same)[0]
-        name = batch.shared.name(int(addresses[lane]))
-        raise Violation("race", lane, f"stores a row to {name}, where another lane of its warp stores one")
+    refuse(
+        "race",
+        same,
+        lambda lane: (
+            f"stores a row to {batch.shared.name(int(addresses[lane]))}, where another lane of its warp stores one"
+        ),
+    )
 
 
 def products(run: list[Instruction], reader: Callable) -> Step:
-    """Decode several ``mma d, a, b, c`` of one kind, none of which needs another's result, as one."""
+    """Decode several ``mma d, a, b, c`` of one kind, none of which needs another's result, as one step."""
     match = MULTIPLY.fullmatch(run[0].opcode)
     for instruction in run:
         if not match or match.groups() not in KINDS or len(instruction.operands) != 4:
@@ -205,7 +207,9 @@ def products(run: list[Instruction], reader: Callable) -> Step:
     targets = [registers(instruction.operands[0], counts["c"], instruction) for instruction in run]
     reads, which = {}, {}
     for name, place in zip("abc", (1, 2, 3), strict=True):
-        users = {instruction.operands[place]: instruction for instruction in run}  # one may be in several products
+        users = {
+            instruction.operands[place]: instruction for instruction in run
+        }  # an operand may be in several products
         rows = {operand: row for row, operand in enumerate(users)}
         which[name] = [rows[instruction.operands[place]] for instruction in run]
         reads[name] = [
@@ -213,7 +217,7 @@ def products(run: list[Instruction], reader: Callable) -> Step:
         ]
 
     def matrices(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
-        words = np.stack([batch.spread(read(batch, lanes), lanes) for read in reads[name]])
+        words = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads[name]])
         words = np.ascontiguousarray(words.reshape(-1, counts[name], words.shape[1]).swapaxes(1, 2))
         elements = words.view(np.float32) if name == "c" else kind.numbers(words)
         held = np.empty((len(elements), elements.shape[1] // WARP, *shapes[name]), elements.dtype)
@@ -236,6 +240,6 @@ def products(run: list[Instruction], reader: Callable) -> Step:
         elements = result[:, :, rows, columns].reshape(len(run), -1, counts["c"])
         for target, values in zip(targets, elements.swapaxes(1, 2), strict=True):
             for register, element in zip(target, values, strict=True):
-                batch.write(register.name, np.ascontiguousarray(element), lanes)
+                batch.registers.write(register.name, np.ascontiguousarray(element), lanes)
 
     return of_whole_warps(execute)

@@ -1,7 +1,5 @@
 """A progress bar for long work, in a terminal or a notebook."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Iterable
@@ -14,16 +12,15 @@ def bar(work: Iterable[Any] | None = None, *, total: int | None = None, show: bo
     Parameters
     ----------
     work : iterable, optional
-        What to go through; without it, call ``update`` on the bar.
+        The items to iterate over; without them, call ``update`` on the bar.
     total : int, optional
-        How much work there is, if `work` does not tell.
+        The number of items, if `work` has no length.
     show : bool, optional
         Whether to show it; None shows it where stderr is a terminal.
     unit : str
-        What is counted.
+        The name of an item.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tqdm complains where ipywidgets is missing, and falls back to text
         from tqdm.auto import tqdm
-    disable = None if show is None else not show
-    return tqdm(work, total=total, disable=disable, leave=False, file=sys.stderr, unit=unit)
+    return tqdm(work, total=total, disable=None if show is None else not show, leave=False, file=sys.stderr, unit=unit)

@@ -1,10 +1,8 @@
-"""Reads the PTX that NVRTC writes: text in, instructions and basic blocks out.
+"""Parses PTX text into instructions and basic blocks.
 
-Only what a kernel of this book can contain is read; anything else raises UnsupportedInstruction with the
-line of the kernel's source. The grammar is that of NVIDIA's "Parallel Thread Execution ISA", chapters 4 to 9.
+The parser reads the part of the language that NVRTC writes for kernels. Anything else raises UnsupportedInstruction
+with the source line. The grammar is in NVIDIA's "Parallel Thread Execution ISA", chapters 4 to 9.
 """
-
-from __future__ import annotations
 
 import gc
 import re
@@ -14,10 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from .errors import UnsupportedInstruction
+from .errors import ArgumentError, UnsupportedInstruction
 
 DTYPES = {
     "pred": np.dtype(bool),
@@ -40,29 +37,33 @@ DTYPES = {
 """The NumPy type of each of PTX's types."""
 
 
-class Part(msgspec.Struct, frozen=True, gc=False):
-    """Part of a program: there are very many, quickly made and compared, and none is ever part of a circle."""
+part = dataclass(slots=True, unsafe_hash=True)
+"""Declares a part of a program. Nothing changes a part once it is made; frozen ones take a fifth longer to read."""
 
 
-class Register(Part):
+@part
+class Register:
     """A register or special register, for example ``%f12`` or ``%tid.x``."""
 
     name: str
 
 
-class Immediate(Part):
+@part
+class Immediate:
     """A constant: an integer, or the bits of a floating-point number."""
 
     value: int
 
 
-class Symbol(Part):
+@part
+class Symbol:
     """The address of a variable, or a branch target."""
 
     name: str
 
 
-class Address(Part):
+@part
+class Address:
     """``[base + offset]``; the offset is in bytes."""
 
     base: Register | Symbol | None
@@ -72,7 +73,8 @@ class Address(Part):
 Operand = Register | Immediate | Symbol | Address | tuple["Operand", ...]
 
 
-class Instruction(Part):
+@part
+class Instruction:
     """One PTX instruction.
 
     Attributes
@@ -80,14 +82,15 @@ class Instruction(Part):
     opcode : str
         With all modifiers, for example ``"ld.global.f32"``.
     operands : tuple
-        Destination first, as written; a vector ``{a, b}`` is a tuple, and so are a pair ``a|b`` and a tensor's address
-        ``[map, {column, row}]``.
+        Destination first, as written. A vector ``{a, b}``, a pair ``a|b`` and a tensor's address
+        ``[map, {column, row}]`` are tuples.
     guard : tuple of (str, bool), optional
-        Predicate register and the value it must have for a lane to take part.
+        The predicate register, and the value that it must have for a lane to take part.
     line : int
-        Line of the kernel's source file, 0 where the compiler names none.
+        Line of the kernel's source file, 0 before the compiler's first location; a line of the PTX if it has no
+        locations.
     text : str
-        As written.
+        The instruction as written.
     """
 
     opcode: str
@@ -108,12 +111,13 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A kernel's PTX, read.
+    """A parsed kernel.
 
     Attributes
     ----------
     parameters : dict of str to str
-        Types of the kernel's parameters by their mangled names, in order; of an array with its extent, ``"b8[128]"``.
+        Types of the kernel's parameters by their mangled names, in order. An array's type includes its extent:
+        ``"b8[128]"``.
     shared : dict of str to Variable
         Shared variables by their mangled names.
     shared_bytes : int
@@ -121,12 +125,12 @@ class Program:
     register_types : dict of str to str
         Declared type by register prefix, for example ``{"%rd": "b64"}``.
     blocks : list of list of Instruction
-        Basic blocks in program order: control enters at the first instruction and leaves at the last.
-        A barrier ends a block, be it a thread block's or a warp's, and so does a wait for an mbarrier or a cluster.
+        Basic blocks in program order: control enters at the first instruction and leaves at the last. A barrier of a
+        thread block or of a warp ends a basic block, and so does a wait for an mbarrier or a cluster.
     targets : dict of str to int
         Basic block by label.
     cluster : int
-        Thread blocks of a cluster, 1 where the kernel asks for none.
+        Thread blocks of a cluster, 1 if the kernel does not ask for clusters.
     """
 
     parameters: dict[str, str]
@@ -138,26 +142,26 @@ class Program:
     cluster: int
 
     def address(self, parameter: str) -> int:
-        """Return where a parameter lies that is a tensor map."""
+        """Return the address of a parameter that is a tensor map."""
         return PARAMETER_WINDOW + MAP_BYTES * list(self.parameters).index(parameter)
 
 
 def unsupported(instruction: Instruction) -> UnsupportedInstruction:
-    """Return the refusal of an instruction, with its line."""
+    """Return the exception that refuses an instruction."""
     return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {instruction.text}")
 
 
 LEAVES = {"bra", "bra.uni", "ret", "exit", "bar.sync", "bar.warp.sync"}
-"""The opcodes that end a basic block: all the control flow there is, but for these two."""
+"""The opcodes that end a basic block, beside those with the two prefixes below."""
 WAITS = "mbarrier.try_wait."
 CLUSTER_WAITS = "barrier.cluster.wait"
-"""How the opcodes begin that end a basic block because a thread may have to wait there for others."""
+"""Prefixes of opcodes that end a basic block because a thread may have to wait there for others."""
 
 MAP_BYTES = 128
 TENSOR_MAP = f"b8[{MAP_BYTES}]"
 """The type of a parameter that is a tensor map."""
 PARAMETER_WINDOW = 0x10_0000_0000
-"""Where generic addresses of parameters begin."""
+"""The first generic address of parameters."""
 
 PARAMETER = re.compile(r"\.param(?:\s+\.align\s+\d+)?\s+\.(\w+)(?:\s+\.ptr\s[^,]*?\.align\s+\d+)?\s+([\w$]+)(\[\d+\])?")
 SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?$")
@@ -167,11 +171,11 @@ TENSOR = re.compile(r"(\[\s*[%\w.$]+)\s*,\s*(\{[^}]*\})\s*\]")
 ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 DYNAMIC = re.compile(r"\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)\[\]")
 STATEMENT = re.compile(r"[\s{}]*(?:[\w$]+:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*)|[^;]+")
-"""Up to a semicolon, or to the end of what takes none: labels and some directives."""
+"""A statement: up to a semicolon, or, without one, a label or one of some directives."""
 BRACES = re.compile(r"^([} ]+(?=\.)|[{} ]+(?=\.reg \.\w+ %|[^{} .]))")
 INSTRUCTION = re.compile(r"(?:@(!?)(%\w+) )?([a-z][\w.:]*) ?(.*)")
 OPERAND = re.compile(r"(?! )(?:[^,\[{]+|\[[^\]]*\]|\{[^}]*\})+")
-"""Up to a comma that is not inside brackets."""
+"""An operand: up to a comma that is not inside brackets."""
 IGNORED = (
     ".version",
     ".target",
@@ -182,11 +186,11 @@ IGNORED = (
     ".file",
     ".section",
     ".local",
-)  # what uses local memory is refused where it does
+)  # instructions that use local memory are refused
 
 
 def uncollected(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function that makes very many things that stay do so without Python looking for garbage all the time."""
+    """Let a function that creates very many lasting objects run without garbage collection."""
 
     @wraps(make)
     def made(*arguments: Any) -> Any:
@@ -209,22 +213,31 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     Parameters
     ----------
     ptx : str
-        The module, as NVRTC returns it.
+        The module.
     entry : str
         The mangled name of the kernel.
     dynamic_shared_bytes : int
-        Shared memory that the launch adds to what the kernel declares; its ``extern`` array has as many bytes.
+        Shared memory that the launch adds to what the kernel declares: the size of its ``extern`` array.
 
     Raises
     ------
+    ArgumentError
+        The module has no such kernel.
     UnsupportedInstruction
-        Something is not understood.
+        The simulator does not know something in it.
     """
     ptx = re.sub(r"//[^\n]*", "", ptx)
-    before, _, rest = ptx.partition(f".entry {entry}(")
+    found = re.search(rf"\.entry\s+{re.escape(entry)}\s*\(", ptx)
+    if not found:
+        names = re.findall(r"\.entry\s+([\w$]+)", ptx)
+        raise ArgumentError("entry", repr(entry), " or ".join(names) or "a module with an entry point")
+    before, rest = ptx[: found.start()], ptx[found.end() :]
     signature, _, rest = rest.partition(")")
     parameters = {name: kind + extent for kind, name, extent in PARAMETER.findall(signature)}
-    body = rest[rest.index("{") + 1 : _closing_brace(rest)]
+    start, end = rest.index("{") + 1, _closing_brace(rest)
+    body = rest[start:end]
+    if ".loc" not in body:
+        body = _located(body, ptx.count("\n", 0, len(ptx) - len(rest) + start) + 1)
     cluster, *others = CLUSTER.findall(rest[: rest.index("{")]) or [("1", "1", "1")]
     if others or cluster[1:] != ("1", "1"):
         raise UnsupportedInstruction(f"the simulator knows clusters of one dimension, not of {' × '.join(cluster)}")
@@ -235,8 +248,8 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     blocks: list[list[Instruction]] = [[]]
     targets: dict[str, int] = {}
     line = 0
-    home = ""  # the number of the kernel's own file, which the first location is in
-    callers: dict[tuple[str, str], int] = {}  # the line of that file which a header's line was last inlined at
+    home = ""  # the number of the kernel's own file: that of the first location
+    callers: dict[tuple[str, str], int] = {}  # the line of that file into which a header's line was last inlined
     for statement in _statements(body):
         if statement.endswith(":"):
             if blocks[-1]:
@@ -252,7 +265,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
             home = home or file
             if file == home:
                 line = int(inner) or line
-            elif outer_file:  # a header's function, inlined, maybe into another one
+            elif outer_file:  # a header's function, inlined, perhaps into another one
                 line = int(outer) if outer_file == home else callers.get((outer_file, outer), line)
                 callers[file, inner] = line
         elif statement.startswith(".reg"):
@@ -269,7 +282,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
             raise UnsupportedInstruction(f"line {line}: the simulator does not know the directive: {statement}")
     if not blocks[-1]:
         blocks.pop()
-    if dynamic := DYNAMIC.findall(before):  # one array, whatever its names
+    if dynamic := DYNAMIC.findall(before):  # one array under several names
         align = max(int(align) for align, _ in dynamic)
         start = -(-shared_bytes // align) * align
         shared |= {name: Variable(_source_name(name), start, dynamic_shared_bytes) for _, name in dynamic}
@@ -286,11 +299,21 @@ def _closing_brace(text: str) -> int:
     raise UnsupportedInstruction("the PTX ends inside a function")
 
 
-def _statements(body: str) -> Iterator[str]:
-    """Split into statements, with a space where white space is.
+def _located(body: str, line: int) -> str:
+    """Return the body with a location before each statement that starts a line: the line of the PTX itself."""
+    lines, complete = [], True
+    for number, text in enumerate(body.split("\n"), line):
+        lines += [f".loc 1 {number} 0"] * (complete and bool(text.strip())) + [text]
+        complete = text.rstrip().endswith((";", ":", "{", "}")) if text.strip() else complete
+    return "\n".join(lines)
 
-    Braces that inline assembly puts round instructions go, and round a register of theirs that begins with %: it is set
-    before it is used, in every pair of braces. Before other declarations they stay, and nothing can read that.
+
+def _statements(body: str) -> Iterator[str]:
+    """Split into statements, with single spaces for white space.
+
+    Braces that inline assembly puts around instructions are removed, and around a declaration of a register whose name
+    begins with %: it is set before it is used in every pair of braces. Before other declarations braces stay, and such
+    a statement is refused.
     """
     for text in STATEMENT.findall(body):
         statement = " ".join(text.split())
@@ -315,7 +338,7 @@ def _instruction(statement: str, line: int) -> Instruction:
 
 @lru_cache(maxsize=1 << 14)
 def _operand(text: str) -> Operand:
-    """Read an operand; the same text is the same object."""
+    """Parse an operand; the same text gives the same object."""
     text = text.strip()
     if text.startswith("{"):
         return tuple(_operand(part) for part in OPERAND.findall(text[1:-1]))
@@ -330,7 +353,7 @@ def _operand(text: str) -> Operand:
             return Address(None, int(base, 0))
         return Address(_operand(base), int(offset))
     if text.startswith("%"):
-        first, _, second = text.partition("|")  # a shuffle's result, and whether it is one
+        first, _, second = text.partition("|")  # a shuffle's result, and whether it is valid
         return (Register(first), Register(second)) if second else Register(text)
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}", text):
         return Immediate(int(text[2:], 16))
@@ -342,6 +365,6 @@ def _operand(text: str) -> Operand:
 
 
 def _source_name(mangled: str) -> str:
-    """Name of a function's local variable from its Itanium mangling: ``_ZZ...E2As`` is As."""
+    """Return the name of a function's local variable from its Itanium mangling: ``_ZZ...E2As`` is As."""
     match = re.search(r"E(\d+)([A-Za-z_]\w*?)(?:_\d+)?$", mangled)
     return match[2][: int(match[1])] if match else mangled

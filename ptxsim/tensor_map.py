@@ -1,6 +1,4 @@
-"""Tensor maps: what tells the copy engine where a matrix lies and which part of it to copy at once."""
-
-from __future__ import annotations
+"""Tensor maps, which describe a matrix and the box of it that the copy engine copies at once."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,29 +6,29 @@ from typing import Any
 from .errors import ArgumentError
 
 BYTES = 128  # of a map, as the driver encodes it
-SWIZZLE = 128  # bytes of a box's row, among which chunks of 16 change places
+SWIZZLE = 128  # bytes of a box's row, whose chunks of 16 are swizzled
 BOX_MAX = 256  # elements along each side of a box
 ALIGNMENT = 16  # bytes, of a matrix and of each of its rows
 
 
 @dataclass(frozen=True, eq=False)
 class TensorMap:
-    """A row-major matrix and the box of it that one copy takes; what is outside the matrix comes as zeros.
+    """A row-major matrix and the box of it that one copy takes; elements outside the matrix arrive as zeros.
 
-    It holds what ``cuTensorMapEncodeTiled`` is given: a tensor of two dimensions, columns first, without interleaving,
-    with a swizzle of 128 bytes.
+    It stands for arguments of ``cuTensorMapEncodeTiled``: a tensor of two dimensions, columns first, without
+    interleaving and with a swizzle of 128 bytes.
 
     Attributes
     ----------
     array : array of NumPy or CuPy, shape (rows, columns)
         The matrix.
     rows, columns : int
-        Of the box. A row of it has 128 bytes.
+        The box's extent. A row of it has 128 bytes.
 
     Raises
     ------
     ArgumentError
-        The matrix is empty or its rows are no multiple of 16 bytes, or the box is none that a map can name.
+        The matrix is empty, its rows are no multiple of 16 bytes, or a map cannot have such a box.
     """
 
     array: Any
@@ -49,7 +47,7 @@ class TensorMap:
 
     @property
     def pitch(self) -> int:
-        """Bytes between the beginnings of two rows of the matrix."""
+        """Bytes from one row of the matrix to the next."""
         return self.array.shape[-1] * self.array.itemsize
 
     @property

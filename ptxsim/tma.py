@@ -1,24 +1,24 @@
-"""The copy engine (TMA): one thread has a box of a matrix, or a row of bytes, copied into shared memory.
+"""Decodes the instructions of the copy engine (TMA): one thread copies a box of a matrix, or a row of bytes.
 
-Of a box of 128 bytes to a row, chunks of 16 bytes change places: bits 4 to 6 of a byte's address in shared memory are
-XORed with its bits 7 to 9. What lies outside the matrix comes as zeros, and counts among the bytes that an mbarrier is
-told of. A copy is counted as one request, with the sectors that it touches. So is one that several blocks of a cluster
-get, each at the same place of its memory and told of by its mbarrier at the same place; that L2 is read once for all is
-what the instruction is for, though NVIDIA does not document how it is counted. Semantics: NVIDIA, "Parallel
+A row of a box has 128 bytes, and its chunks of 16 bytes are swizzled: bits 4 to 6 of a byte's address in shared memory
+are XORed with bits 7 to 9. Elements outside the matrix arrive as zeros, and an mbarrier counts their bytes too. A copy
+is counted as one request, with the sectors that it touches. A multicast copy, which several blocks of a cluster receive
+at the same place of their memories, is counted once as well: it reads L2 once for all of them, though NVIDIA does not
+document how the hardware counts it. Semantics: NVIDIA, "Parallel
 Thread Execution ISA", "cp.async.bulk", "cp.async.bulk.tensor" and "Tensors"; "CUDA Driver API",
 ``cuTensorMapEncodeTiled``.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
 import numpy as np
 
-from .batch import Batch, Lanes, Step, of_part
+from .batch import Batch
 from .counting import SECTOR
-from .memory import RANK, Buffer, Violation
+from .execution import Step
+from .lanes import Lanes
+from .memory import RANK, Buffer, Violation, of_part
 from .ptx import Address, Instruction, unsupported
 from .tensor_map import ALIGNMENT, SWIZZLE
 
@@ -35,7 +35,7 @@ def kind(_opcode: str) -> str:
 
 
 def swizzled(addresses: np.ndarray) -> np.ndarray:
-    """Return where in shared memory lies what would lie there without the swizzle of 128 bytes."""
+    """Return the addresses with the swizzle of 128 bytes of those without it."""
     return addresses ^ (addresses >> 7 & 7) << 4
 
 
@@ -46,12 +46,12 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     ----------
     instruction : Instruction
     reader, address : callable
-        What makes functions of operands: `Decoder`'s methods.
+        Methods of `Decoder` that turn an operand into a function.
 
     Raises
     ------
     UnsupportedInstruction
-        Another form than a kernel of this book uses.
+        The form of the instruction is not known.
     """
     opcode, operands = instruction.opcode, instruction.operands
     tensor = TENSOR.fullmatch(opcode)
@@ -76,19 +76,19 @@ def _copy(
     fetch: Callable,
     mask: Callable | None = None,
 ) -> Step:
-    """Return what copies for each active lane what `fetch` makes of the source's address and the numbers.
+    """Return the step that copies, for each active lane, the bytes that `fetch` reads.
 
-    It goes to the block of its cluster that the address names, or to those whose bits are set in `mask`.
+    The destination is in the block of the cluster that its address names, or in those whose bits are set in `mask`.
     """
     line = instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        who = batch.places(lanes)
-        to, source, barrier = (batch.spread(get(batch, lanes), lanes) for get in places)
-        values = [batch.spread(read(batch, lanes), lanes).tolist() for read in numbers]
-        copies, tally = np.arange(len(who)), batch.launch.tallies[line]  # the lane of each destination
+        who = batch.threads.places(lanes)
+        to, source, barrier = (batch.threads.spread(get(batch, lanes), lanes) for get in places)
+        values = [batch.threads.spread(read(batch, lanes), lanes).tolist() for read in numbers]
+        copies, tally = np.arange(len(who), dtype=np.int64), batch.execution.tallies[line]  # each destination's lane
         if mask:
-            bits = batch.spread(mask(batch, lanes), lanes)[:, None] >> np.arange(16, dtype=np.uint16) & 1
+            bits = batch.threads.spread(mask(batch, lanes), lanes)[:, None] >> np.arange(16, dtype=np.uint16) & 1
             copies, ranks = np.nonzero(bits)
             to, barrier = (at[copies] % (1 << RANK) | ranks.astype(np.uint64) << RANK for at in (to, barrier))
         with of_part(copies):
@@ -101,10 +101,10 @@ def _copy(
                     tally.global_load_requests += 1
                     tally.global_load_bytes += bytes_read
                     tally.global_load_sectors += sectors
-                batch.tiles.depart(int(who[lane]), goes, data, place)
+                batch.proxy.depart(int(who[lane]), goes, data, place)
             except Violation as violation:
                 raise Violation(violation.kind, lane, violation.detail) from None
-            batch.note(line, "copy", who[lane : lane + 1], np.array([goes]))
+            batch.tracer.event(line, "copy", who[lane : lane + 1], np.array([goes]))
             tally.shared_store_bytes += len(data)
             before = lane
 
@@ -112,12 +112,12 @@ def _copy(
 
 
 def _box(batch: Batch, source: int, to: int, column: int, row: int) -> tuple[np.ndarray, int, int]:
-    """Return a box as it is to lie in shared memory, the bytes of it that are in the matrix, and their sectors."""
-    if source not in batch.launch.maps:
+    """Return a box swizzled as in shared memory, the number of its bytes inside the matrix, and their sectors."""
+    if source not in batch.execution.maps:
         raise Violation("out of bounds", 0, f"a copy by the tensor map at address {source:#x}, where none is")
     if to % SWIZZLE:
         raise Violation("misaligned", 0, f"copies a box to byte {to} of shared memory, not a multiple of {SWIZZLE}")
-    tensor, buffer = batch.launch.maps[source]
+    tensor, buffer = batch.execution.maps[source]
     bytes_ = buffer.data.reshape(tensor.array.shape[0], tensor.pitch)
     first, left = max(row, 0), column * tensor.array.itemsize
     top, start = first - row, max(left, 0)
@@ -125,16 +125,16 @@ def _box(batch: Batch, source: int, to: int, column: int, row: int) -> tuple[np.
     box = np.zeros((tensor.rows, SWIZZLE), np.uint8)
     box[top : top + part.shape[0], start - left : start - left + part.shape[1]] = part
     _require_written(buffer, first, start, part.shape, tensor.pitch)
-    chunks = to + np.arange(0, tensor.size, ALIGNMENT)
+    chunks = to + np.arange(0, tensor.size, ALIGNMENT, np.int64)
     data = np.empty((len(chunks), ALIGNMENT), np.uint8)
     data[(swizzled(chunks) - to) // ALIGNMENT] = box.reshape(len(chunks), ALIGNMENT)
-    begins = buffer.base + (first + np.arange(part.shape[0])) * tensor.pitch + start
+    begins = buffer.base + (first + np.arange(part.shape[0], dtype=np.int64)) * tensor.pitch + start
     sectors = (begins + part.shape[1] - 1) // SECTOR - begins // SECTOR + 1 if part.shape[1] else np.zeros(0, np.int64)
-    return data.reshape(-1), part.size, int(sectors.sum())
+    return data.reshape(-1), part.size, int(sectors.sum(dtype=np.int64))
 
 
 def _require_written(buffer: Buffer, top: int, left: int, shape: tuple[int, int], pitch: int) -> None:
-    """Raise Violation where nothing has written a part of a matrix that begins in row `top`, at byte `left`."""
+    """Raise Violation unless all of the part that begins in row `top`, at byte `left`, has been written."""
     if buffer.written is not None:
         words = buffer.written.reshape(-1, pitch // 4)[top : top + shape[0], left // 4 : -(-(left + shape[1]) // 4)]
         if not words.all():
@@ -146,5 +146,5 @@ def _bytes(batch: Batch, source: int, to: int, size: int) -> tuple[np.ndarray, i
     if source % ALIGNMENT or size % ALIGNMENT or not size:
         raise Violation("misaligned", 0, f"copies {size} bytes from address {source:#x}, not multiples of {ALIGNMENT}")
     places = source + np.arange(0, size, 4, np.uint64)
-    (words,) = batch.launch.memory.load(places, np.dtype(np.uint32), 1)
+    (words,) = batch.execution.memory.load(places, np.dtype(np.uint32), 1)
     return np.ascontiguousarray(words).view(np.uint8), size, (source + size - 1) // SECTOR - source // SECTOR + 1

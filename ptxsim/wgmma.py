@@ -1,18 +1,16 @@
-"""The tensor cores as a warpgroup drives them: ``wgmma`` multiplies tiles that lie in shared memory, asynchronously.
+"""Decodes ``wgmma``: a warpgroup multiplies tiles in shared memory on the tensor cores, asynchronously.
 
-Four warps multiply 64 × 16 by 16 × N, or 64 × 8 by 8 × N of TF32: each has 16 rows of A and of the sums, in the lanes'
-registers as for ``mma.m16n8k16`` and ``mma.m16n8k8``, side by side for each eight columns. So each warp is computed on
-its own here. A comes from registers or, like B, from shared memory, where a descriptor says how it lies: with a swizzle
-of 128 bytes, in atoms of eight rows of 128 bytes, row by row of A or of B transposed (K-major), or, but for TF32, with
-the rows and columns exchanged (MN-major). Products are added as `tensor.multiply_accumulate` says.
+Four warps multiply 64 × 16 by 16 × N, or 64 × 8 by 8 × N of TF32. Each warp holds 16 rows of A and of the sums in its
+lanes' registers, with the layout of ``mma.m16n8k16`` or ``mma.m16n8k8`` repeated for each eight columns. So each warp
+can be computed on its own. A comes from registers or, like B, from shared memory, where a descriptor gives its layout:
+swizzled by 128 bytes, in atoms of eight rows of 128 bytes, with rows along K (K-major) or, for types of 16 bits, across
+it (MN-major). `tensor.multiply_accumulate` adds the products.
 
-Accesses to shared memory are checked as those of the whole warp, and not counted: the tensor cores make them.
+Accesses to shared memory are checked as accesses of the whole warp. They are not counted: the tensor cores make them.
 
 The source is NVIDIA's "Parallel Thread Execution ISA", "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
 Instructions", from "Register Fragments and Shared Memory Matrix Layouts" to "wgmma.wait_group".
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable
@@ -20,20 +18,23 @@ from functools import partial
 
 import numpy as np
 
-from .accumulators import Held
-from .batch import Batch, Lanes, Step
+from .accumulators import HeldRegisters
+from .batch import Batch
+from .execution import Step
+from .lanes import Lanes
 from .limits import WARP
-from .memory import OF_WARP, Violation
+from .memory import OF_WARP, of_part, refuse
 from .mma import KINDS, PLACES, Kind
 from .ptx import Immediate, Instruction, Register, unsupported
-from .tensor import multiply_accumulate, of_warps, of_whole_warps, registers
+from .tensor import multiply_accumulate, registers
 from .tma import swizzled
+from .warps import of_warps, of_whole_warps
 
 GROUP = 128  # threads
 ROWS = 16  # of A, per warp
 ATOM = 8  # rows of 128 bytes, and chunks in each
 CHUNK = 16  # bytes: a row of a product's operand has two
-WARPS = 4  # that are multiplied as one array: more would only miss the caches
+WARPS = 4  # to multiply as one array: more would not fit the caches
 
 MULTIPLY = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(16|8)\.f32\.(f16|bf16|tf32)\.\3")
 FENCE, COMMIT, WAIT = (f"wgmma.{name}.sync.aligned" for name in ("fence", "commit_group", "wait_group"))
@@ -57,22 +58,22 @@ def step(instruction: Instruction, reader: Callable, _address: Callable) -> Step
     ----------
     instruction : Instruction
     reader, _address : callable
-        What makes functions of operands: `Decoder`'s methods. There are no addresses but in descriptors.
+        Methods of `Decoder` that turn an operand into a function. The only addresses are in descriptors.
 
     Raises
     ------
     UnsupportedInstruction
-        Another shape or type than a kernel of this book uses.
+        The shape or the type is not known.
     """
     opcode, operands = instruction.opcode, instruction.operands
     if instruction.guard:
         raise unsupported(instruction)
     if opcode == FENCE and not operands:
-        return of_whole_warps(_fence)
+        return of_whole_warps(_fence, converged="wgmma")
     if opcode == COMMIT and not operands:
-        return of_whole_warps(partial(_commit, instruction.line))
+        return of_whole_warps(partial(_commit, instruction.line), converged="wgmma")
     if opcode == WAIT and len(operands) == 1 and isinstance(operands[0], Immediate) and operands[0].value >= 0:
-        return of_whole_warps(partial(_wait, instruction.line, operands[0].value))
+        return of_whole_warps(partial(_wait, instruction.line, operands[0].value), converged="wgmma")
     match = MULTIPLY.fullmatch(opcode)
     if match and int(match[1]) in range(8, 257, 8) and match.groups()[1:] in KINDS and len(operands) >= 6:
         return _multiply(instruction, reader, int(match[1]), KINDS[match.groups()[1:]])
@@ -80,23 +81,23 @@ def step(instruction: Instruction, reader: Callable, _address: Callable) -> Step
 
 
 def _fence(batch: Batch, lanes: Lanes) -> None:
-    batch.accumulators.ordered[batch.places(lanes)] = True
+    batch.accumulators.ordered[batch.threads.places(lanes)] = True
 
 
 def _commit(line: int, batch: Batch, lanes: Lanes) -> None:
-    batch.note(line, "commit products", lanes)
-    batch.accumulators.commit(batch.places(lanes))
+    batch.tracer.event(line, "commit products", lanes)
+    batch.accumulators.commit(batch.threads.places(lanes))
 
 
 def _wait(line: int, pending: int, batch: Batch, lanes: Lanes) -> None:
-    batch.note(line, "wait for products", lanes, pending=pending)
-    batch.accumulators.wait(batch.places(lanes), pending, batch.registers)
+    batch.tracer.event(line, "wait for products", lanes, pending=pending)
+    batch.accumulators.wait(batch.threads.places(lanes), pending, batch.registers.values)
 
 
 def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Kind) -> Step:
     """Decode ``mma_async {d}, a, b, add, 1, 1, ...``.
 
-    A is a descriptor or four registers. At the end comes, for types of 16 bits, whether what has one is transposed.
+    A is a descriptor or four registers. For types of 16 bits, a flag per descriptor follows: whether it is MN-major.
     """
     d, a, b, add, *immediates = instruction.operands
     in_registers = isinstance(a, tuple)
@@ -114,43 +115,39 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
     line, depth = instruction.line, kind.depth
 
     def matrix(batch: Batch, lanes: Lanes, which: int, count: int, first: np.ndarray) -> np.ndarray:
-        """Return what a descriptor names for each warp, from its row `first` on: shape (warps, count, depth)."""
+        """Return each warp's matrix from row `first` on, as its descriptor names it: shape (warps, count, depth)."""
         detail = "has another descriptor than its warp's first lane"
         given = of_warps(batch, lanes, descriptors[which](batch, lanes), detail)
         across = bool(majors[which - len(descriptors)])
         addresses = _addresses(given, across, count, first, instruction)
-        heads = np.repeat(batch.places(lanes)[::WARP], addresses[0].size)
-        flat = addresses.reshape(-1).astype(np.uint64) + batch.window[heads]
-        thread = batch.thread[heads] | OF_WARP
-        try:
-            words = batch.shared.load(flat, batch.block[heads], thread, np.dtype(np.uint32), CHUNK // 4)
-            offsets = batch.block[heads] * batch.shared.pitch + addresses.reshape(-1)
-            batch.accumulators.read(batch.tiles.begin(heads, offsets, flat))
-        except Violation as violation:
-            lane = violation.lane // addresses[0].size * WARP
-            raise Violation(violation.kind, lane, violation.detail) from None
+        heads = np.repeat(batch.threads.places(lanes)[::WARP], addresses[0].size)
+        flat = addresses.reshape(-1).astype(np.uint64) + batch.spaces.window[heads]
+        thread = batch.threads.thread[heads] | OF_WARP
+        with of_part(np.repeat(np.arange(0, WARP * len(given), WARP, np.int64), addresses[0].size)):
+            words = batch.shared.load(flat, batch.threads.block[heads], thread, np.dtype(np.uint32), CHUNK // 4)
+            offsets = batch.threads.block[heads] * batch.shared.pitch + addresses.reshape(-1)
+            batch.accumulators.read(batch.proxy.begin(heads, offsets, flat))
         elements = kind.numbers(np.ascontiguousarray(np.stack(words, axis=-1)).reshape(-1, CHUNK // 4))
         if across:
             return elements.reshape(len(given), depth, count).transpose(0, 2, 1)
         return elements.reshape(len(given), count, depth)
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        who = batch.places(lanes)
-        beyond = np.flatnonzero(batch.thread[who] // GROUP >= batch.launch.threads // GROUP)
-        if len(beyond):
-            raise Violation("divergence", beyond[0], "is of a warpgroup that lacks warps")
+        who = batch.threads.places(lanes)
+        beyond = batch.threads.thread[who] // GROUP >= batch.execution.threads // GROUP
+        refuse("divergence", beyond, "is of a warpgroup that lacks warps")
         keep = of_warps(batch, lanes, adds(batch, lanes), "adds where its warp does not")
         heads = who[::WARP]
         if in_registers:
-            held = batch.accumulators.hold(fragment, batch.registers, who, line)
+            held = batch.accumulators.hold(fragment, batch.registers.values, who, line)
             rows, places = PLACES["a", kind.size]
             factors = _gathered(held, fragment, who, np.uint32)
             left = np.empty((len(heads), ROWS, depth), np.float32)
             left[:, rows, places] = kind.numbers(factors).astype(np.float32).reshape(-1, *rows.shape)
         else:
-            left = matrix(batch, lanes, 0, ROWS, batch.thread[heads] // WARP % 4 * ROWS)
+            left = matrix(batch, lanes, 0, ROWS, batch.threads.thread[heads] // WARP % 4 * ROWS)
         right = matrix(batch, lanes, len(descriptors) - 1, columns, np.zeros(len(heads), np.int64)).transpose(0, 2, 1)
-        held = batch.accumulators.hold(sums, batch.registers, who, line)
+        held = batch.accumulators.hold(sums, batch.registers.values, who, line)
         rows, places = PLACES["c"]
         before = np.zeros((len(heads), ROWS, columns // 8, 8), np.float32)
         before[:, rows, :, places] = (
@@ -164,23 +161,23 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         spread = result.reshape(len(heads), ROWS, columns // 8, 8)[:, rows, :, places].transpose(2, 0, 3, 1)
         for name, value in zip(sums, spread.reshape(-1, columns // 2).T, strict=True):
             held.values[name].view(np.float32)[who] = value
-        first = batch.spread(descriptors[0](batch, lanes), lanes)
-        batch.note(line, "multiply", lanes, (first & np.uint64(0x3FFF)) << np.uint64(4))
+        first = batch.threads.spread(descriptors[0](batch, lanes), lanes)
+        batch.tracer.event(line, "multiply", lanes, (first & np.uint64(0x3FFF)) << np.uint64(4))
 
-    return of_whole_warps(execute)
+    return of_whole_warps(execute, converged="wgmma")
 
 
-def _gathered(held: Held, names: list[str], who: np.ndarray, dtype: type) -> np.ndarray:
-    """Return what lanes hold, a row per lane."""
+def _gathered(held: HeldRegisters, names: list[str], who: np.ndarray, dtype: type) -> np.ndarray:
+    """Return the values of held registers, a row per lane."""
     return np.stack([held.values[name][who].view(dtype) for name in names], axis=1)
 
 
 def _addresses(
     descriptors: np.ndarray, across: bool, count: int, first: np.ndarray, instruction: Instruction
 ) -> np.ndarray:
-    """Return where the chunks of a matrix lie of `count` rows, from its row `first` on, for each descriptor.
+    """Return, for each descriptor, the addresses of the chunks of `count` rows of a matrix, from row `first` on.
 
-    Row by row, two chunks to each; or `across`, column by column of 16, a chunk for each eight rows.
+    A row has two chunks; or, `across`, each of 16 columns has a chunk for every eight rows.
     """
     start, leading, stride = (
         ((descriptors >> np.uint64(bit)) & np.uint64(0x3FFF)).astype(np.int64) << 4 for bit in (0, 16, 32)
@@ -190,9 +187,9 @@ def _addresses(
         raise unsupported(instruction)
     start, leading, stride, first = (value[:, None, None] for value in (start, leading, stride, first))
     if across:
-        k, chunk = np.arange(16)[:, None], first // 8 + np.arange(count // 8)
+        k, chunk = np.arange(16, dtype=np.int64)[:, None], first // 8 + np.arange(count // 8, dtype=np.int64)
         places = chunk // ATOM * leading + chunk % ATOM * CHUNK + k // ATOM * stride + k % ATOM * ATOM * CHUNK
     else:
-        row, chunk = first + np.arange(count)[:, None], np.arange(2)
+        row, chunk = first + np.arange(count, dtype=np.int64)[:, None], np.arange(2, dtype=np.int64)
         places = row // ATOM * stride + row % ATOM * ATOM * CHUNK + chunk * CHUNK
     return swizzled(start + places)

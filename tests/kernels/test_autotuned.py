@@ -12,6 +12,7 @@ import pytest
 from lab import resources
 from ptxsim import machine
 from ptxsim.batch import Batch
+from ptxsim.scheduler import Scheduler
 from sgemm_tutorial import ArgumentError, SimulationFault, check, find, operands, simulate, simulator, suite
 from sgemm_tutorial.families import autotuned
 from tools import compiled
@@ -46,14 +47,14 @@ def in_order(blocks, at_once):
         todo = blocks(np.arange(grid))
         with np.errstate(all="ignore"):
             for start in range(0, len(todo), at_once):
-                Batch(self.launch, todo[start : start + at_once], grid).run()
+                Scheduler(Batch(self.execution, todo[start : start + at_once], (grid, 1, 1))).run()
 
     return run
 
 
 def arrived(ran):
     """Return the arrival counters as the kernel left them."""
-    (found,) = (buffer.data.view(np.uint32) for buffer in ran.launch.memory.buffers if buffer.name == "arrived")
+    (found,) = (buffer.data.view(np.uint32) for buffer in ran.execution.memory.buffers if buffer.name == "arrived")
     return found
 
 

@@ -119,7 +119,7 @@ def test_numbers_of_blocks_and_clusters(tmp_path, monkeypatch, cluster, lanes):
 
 def test_a_block_runs_with_its_cluster(tmp_path):
     got, machine = run(tmp_path, "c[t] = 1 + rank;", blocks=6, only=[3])
-    assert got[:, 0].tolist() == [0, 0, 1, 2, 0, 0] and sum(machine.launch.threads_through[:1]) == 128
+    assert got[:, 0].tolist() == [0, 0, 1, 2, 0, 0] and sum(machine.execution.threads_through[:1]) == 128
 
 
 def test_half_a_cluster_is_no_grid(tmp_path):

@@ -407,7 +407,7 @@ STUCK = {
     ),
     "some more often": (
         1,
-        "thread 0 of its block never reaches: that one has left the kernel",
+        "thread 4 of its block waits at another barrier instruction, line 12",  # the loop is unrolled
         """
         for (unsigned i = 0; i < t % K; ++i)
             __syncthreads();  // here
@@ -415,7 +415,7 @@ STUCK = {
     ),
     "either of two": (
         0,
-        "that one waits at line",
+        "thread 10 of its block waits at another barrier instruction, line 13: which barrier meets which is undefined",
         """
         if (a[t] > a[9]) {
             C[t] = 3;

@@ -1,21 +1,21 @@
-"""What keeps asynchronous work in order: mbarriers, the barrier of a cluster, fences, and shares of the registers.
+"""Decodes what orders asynchronous work: mbarriers, the barrier of a cluster, proxy fences, and ``setmaxnreg``.
 
-Two proxies reach shared memory: threads' loads and stores are of the generic one, what the copy engine and ``wgmma`` do
-is of the asynchronous one, and ``fence.proxy.async`` makes a thread's earlier stores visible to the latter. Who gives
-registers away or takes some by ``setmaxnreg``, or has a tensor map brought near, is none of the simulator's business,
-but that a warp does as one what is ``.aligned``.
+Shared memory is reached through two proxies: threads' loads and stores use the generic proxy, the copy engine and
+``wgmma`` use the async proxy, and ``fence.proxy.async`` makes a thread's earlier stores visible to the latter.
+``setmaxnreg`` and ``prefetch.tensormap`` change no result. Of the first, only the rule that a warp executes it as one
+is checked.
 Semantics: NVIDIA, "Parallel Thread Execution ISA", "mbarrier", "barrier.cluster", "membar/fence" and "setmaxnreg".
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
 import numpy as np
 
-from .batch import Batch, Lanes, Step
-from .mbarriers import Question
+from .batch import Batch
+from .execution import Step
+from .lanes import Lanes
+from .mbarriers import MbarrierWait
 from .ptx import (
     CLUSTER_WAITS,
     WAITS,
@@ -25,7 +25,7 @@ from .ptx import (
     Symbol,
     unsupported,
 )
-from .tensor import require_whole
+from .warps import of_whole_warps
 
 OPERATION = re.compile(
     r"mbarrier\.(init(?=\.shared(?:::cta)?\.b64)|arrive(?:\.expect_tx)?(?!\.relaxed)|(?:expect|complete)_tx(?!\.release))"
@@ -41,41 +41,42 @@ FENCES = (
 PREFETCH = "prefetch.tensormap"
 REGISTERS = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32")
 OPERANDS = {"init": (2,), "arrive": (2, 3), "arrive.expect_tx": (3,), "expect_tx": (2,), "complete_tx": (2,)}
-"""How many operands each operation has."""
+"""The number of operands of each operation."""
+CLASSES = {
+    "mbarrier": "arrive",
+    "barrier": "cluster barrier",
+    "fence": "fence",
+    "prefetch": "prefetch",
+    "setmaxnreg": "registers",
+}
 
 
 def kind(opcode: str) -> str:
     """Return the instruction's class for the counters."""
-    if opcode.startswith("barrier.cluster."):
-        return "cluster barrier"
-    if opcode.startswith(WAITS):
-        return "wait"
-    if opcode == PREFETCH:
-        return "prefetch"
-    return "arrive" if opcode.startswith("mbarrier.") else "fence" if opcode in FENCES else "registers"
+    return "wait" if opcode.startswith(WAITS) else CLASSES[opcode.partition(".")[0]]
 
 
 def step(instruction: Instruction, reader: Callable, address: Callable) -> Step | None:
-    """Decode one of this module's instructions; None does nothing.
+    """Decode one of this module's instructions; None where it has no effect.
 
     Parameters
     ----------
     instruction : Instruction
     reader, address : callable
-        What makes functions of operands: `Decoder`'s methods.
+        Methods of `Decoder` that turn an operand into a function.
 
     Raises
     ------
     UnsupportedInstruction
-        Another form than a kernel of this book uses.
+        The form of the instruction is not known.
     """
     opcode, operands = instruction.opcode, instruction.operands
     if opcode in FENCES and not operands:
-        return lambda batch, lanes: batch.fence(lanes, proxy=opcode.startswith("fence.proxy"))
+        return _proxy_fence if opcode.startswith("fence.proxy") else _init_fence
     if REGISTERS.fullmatch(opcode) and len(operands) == 1 and isinstance(operands[0], Immediate):
-        if operands[0].value % 8 or not 24 <= operands[0].value <= 256:  # what the instruction itself allows
+        if operands[0].value % 8 or not 24 <= operands[0].value <= 256:  # the range that PTX allows
             raise unsupported(instruction)
-        return require_whole
+        return of_whole_warps(lambda batch, lanes: None, converged="setmaxnreg")
     if opcode == PREFETCH and len(operands) == 1:
         return None
     if WAIT.fullmatch(opcode) and len(operands) == 3 and isinstance(operands[0], Register) and not instruction.guard:
@@ -89,16 +90,31 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     raise unsupported(instruction)
 
 
+def _proxy_fence(batch: Batch, lanes: Lanes) -> None:
+    """Make the active lanes' stores and mbarriers visible to the async proxy."""
+    who = batch.threads.places(lanes)
+    batch.barriers.tell(who, "fenced")
+    if batch.proxy:
+        batch.proxy.fence(who)
+
+
+def _init_fence(batch: Batch, lanes: Lanes) -> None:
+    """Make the active lanes' new mbarriers visible to the copy engine and to the cluster."""
+    who = batch.threads.places(lanes)
+    batch.barriers.tell(who, "fenced")
+    batch.barriers.tell(who, "shown")
+
+
 def _meeting(instruction: Instruction, relaxed: bool, aligned: bool) -> Step:
     """Decode an arrival at the barrier of the cluster, or a wait there."""
     waits, line = instruction.opcode.startswith(CLUSTER_WAITS), instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        who = batch.places(lanes)
+        who = batch.threads.places(lanes)
         if aligned:
-            batch.clusters.require_whole(who)
+            batch.convergence.require_all(who, "the cluster's barrier")
         if waits:
-            batch.question = batch.clusters.meeting(who, line)
+            batch.wait = batch.clusters.wait(who, line)
         else:
             batch.clusters.arrive(who, relaxed)
 
@@ -109,7 +125,7 @@ def _operation(instruction: Instruction, reader: Callable, address: Callable, na
     """Decode ``init [at], arrivals``, ``arrive _, [at], times`` and the like."""
     operands = instruction.operands
     if name.startswith("arrive"):
-        if operands[0] != Symbol("_"):  # the phase that it arrives at, for waits that name it
+        if operands[0] != Symbol("_"):  # a token of the phase, which only waits without a parity need
             raise unsupported(instruction)
         operands = operands[1:]
     locate = address(operands[0], instruction)
@@ -117,8 +133,8 @@ def _operation(instruction: Instruction, reader: Callable, address: Callable, na
     line = instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        who = batch.places(lanes)
-        where, number = (batch.spread(get(batch, lanes), lanes) for get in (locate, read))
+        who = batch.threads.places(lanes)
+        where, number = (batch.threads.spread(get(batch, lanes), lanes) for get in (locate, read))
         number = number.astype(np.int64)
         if name == "init":
             batch.barriers.make(who, where, number)
@@ -130,21 +146,21 @@ def _operation(instruction: Instruction, reader: Callable, address: Callable, na
             batch.barriers.receive(places, number)
         if name.startswith("arrive"):
             batch.barriers.arrive(who, places, number if name == "arrive" else np.ones_like(number))
-            batch.note(line, "arrive", lanes, where)
+            batch.tracer.event(line, "arrive", lanes, where)
 
     return execute
 
 
 def _wait(instruction: Instruction, reader: Callable, address: Callable) -> Step:
-    """Decode ``try_wait.parity done, [at], parity``, which here waits until it is done, however long."""
+    """Decode ``try_wait.parity done, [at], parity``; here it always waits until the phase is over."""
     target, where, parity = instruction.operands
     locate, read, line = address(where, instruction), reader(parity, "u32", instruction), instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        who = batch.places(lanes)
-        addresses, parities = (batch.spread(get(batch, lanes), lanes) for get in (locate, read))
+        who = batch.threads.places(lanes)
+        addresses, parities = (batch.threads.spread(get(batch, lanes), lanes) for get in (locate, read))
         places = batch.barriers.find(who, addresses)
-        batch.note(line, "ask", lanes, addresses)
-        batch.question = Question(target.name, who, places, parities.astype(np.int64) & 1, addresses, line)
+        batch.tracer.event(line, "ask", lanes, addresses)
+        batch.wait = MbarrierWait(target.name, who, places, parities.astype(np.int64) & 1, addresses, line)
 
     return execute

@@ -1,77 +1,76 @@
-"""What the copy engine brings into the shared memory of a batch of blocks, and who may read or overwrite it.
+"""The async proxy: checks how the copy engine and ``wgmma`` use shared memory beside the threads' loads and stores.
 
 The hardware may finish a copy at any time before its mbarrier's phase is over. Here it finishes when a thread waits for
-that mbarrier and no sooner, so that a kernel which does not wait never comes out right by luck; nor one that expects
-too few bytes, as the copies after those are still on their way when the phase is over.
+that mbarrier and no sooner, so that a kernel which does not wait never gets the right result by luck. A kernel that
+expects too few bytes does not either, because its last copies are still in flight when the phase is over.
 
-Each 16 bytes that came so are remembered with the phase that they belong to: who reads them must know that it is over,
-by a wait of its own or from a thread that tells it. And each warp's last read is remembered: who has them overwritten
-must know that the warp has released since. See `mbarriers`. Of what threads store it is remembered who did, as what
-reads it past their own loads and stores must be shown it by a fence; and with which release others learn of it, so that
-warps may hand tiles to each other as the copy engine does. A lane releases what it has stored itself, and for the
-others of its warp what they had stored when they last met: there all of them release.
+For each cell of 16 bytes this remembers
+
+- the phase of the copy that filled it: a reader must know that the phase is over, by its own wait or from a thread that
+  has waited (see `mbarriers`);
+- each warp's last read: a copy that overwrites the cell needs the knowledge that the warp has released since;
+- the thread that last stored to it: a generic-proxy store must be followed by a fence before the async proxy reads it.
+
+For each granule it remembers the release with which other warps learn of the last store, so that warps can hand tiles
+to each other by mbarriers. A lane's release covers its own stores, and the stores of its warp's other lanes before the
+warp last met, since all lanes release where they meet.
 """
-
-from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 
-from .mbarriers import Barriers
-from .memory import OF_WARP, RANK, SEVERAL, SharedMemory, Violation
+from .lanes import PerLane
+from .mbarriers import Mbarriers
+from .memory import OF_WARP, RANK, SEVERAL, SharedMemory, Violation, of_part, refuse
 
 CELL = 16  # bytes
-READING = np.iinfo(np.int32).max  # in a read's place: it goes on
-FENCES = 32  # where in the mark of a store the lane begins, above its number of fences
+READING = np.iinfo(np.int32).max  # in the place of a read that is not over
+FENCES = 32  # the lowest bit of the lane in the mark of a store, above its number of fences
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A read that goes on: the lanes that began it, one per cell, the cells, and the lanes' warps in their clusters."""
+class OperandRead(PerLane):
+    """A read that is not over: its cells, the lane that began it for each cell, and that lane's warp in its cluster."""
 
     lanes: np.ndarray
     cells: np.ndarray
     warps: np.ndarray
 
-    def part(self, which: np.ndarray) -> Reading:
-        """Return the cells where `which` holds, alone."""
-        return Reading(self.lanes[which], self.cells[which], self.warps[which])
 
-
-class Tiles:
-    """The copies into the shared memories of a batch, and who reads and writes there.
+class AsyncProxy:
+    """The bulk copies into a batch's shared memories, and the reads and writes that they must not meet.
 
     Parameters
     ----------
     shared : SharedMemory
-    barriers : Barriers
+    barriers : Mbarriers
 
     Attributes
     ----------
     place, phase : array of int32
-        For each cell, the mbarrier that told of it, -1 where none did, and how many of its phases must be over.
+        For each cell, the mbarrier of the copy that filled it, -1 for none, and how many of its phases must be over.
     read : array of int32, shape (cells, warps)
-        For each cell and each warp of its cluster, the release that is the next after its last read; 0 where none was.
+        For each cell and each warp of its cluster, the release that follows the warp's last read; 0 for none.
     written : array of int64
-        For each cell, the lane that last stored to it and how many fences of proxies it had made; -1 where none did.
+        For each cell, the lane that last stored to it and its number of proxy fences at that time; -1 for none.
     released : array of int32
-        For each granule, the release of the warp that last stored to it that is the next after that.
+        For each granule, the release that follows the last store to it, of the warp that made the store.
     fences : array of int64
-        How many each lane has made.
-    stores : list of pairs of arrays
-        Granules and the lanes that have stored there and not released since.
+        The number of proxy fences of each lane.
+    stores : list of (array, array)
+        Granules, and the lanes that have stored to them without a release since.
     """
 
-    def __init__(self, shared: SharedMemory, barriers: Barriers) -> None:
+    def __init__(self, shared: SharedMemory, barriers: Mbarriers) -> None:
         self.shared, self.barriers = shared, barriers
         self.flights: defaultdict[int, list[tuple[int, slice, np.ndarray]]] = defaultdict(list)
         cells = -(-len(shared.data) // CELL)
         self.place = np.full(cells, -1, np.int32)
         self.phase = np.zeros(cells, np.int32)
         self.read = np.zeros((cells, barriers.warps), np.int32)
-        self.written = np.full(cells, -1)
+        self.written = np.full(cells, -1, np.int64)
         self.released = np.zeros(len(shared.wrote), np.int32)
         self.fences = np.zeros(len(barriers.block), np.int64)
         self.stores: list[tuple[np.ndarray, np.ndarray]] = []
@@ -81,13 +80,13 @@ class Tiles:
         barriers.releasing = self.hold
 
     def depart(self, lane: int, address: int, data: np.ndarray, place: int) -> None:
-        """Send bytes on their way to an address of a block of the lane's cluster, to be told of by its mbarrier.
+        """Start to copy bytes to an address in the block of the mbarrier at `place`, which counts them as they land.
 
         Raises
         ------
         Violation
-            Somebody may still read what is there, or a copy is on its way there, or the engine does not know of the
-            mbarrier.
+            A warp may still read the destination, or a copy to it is in flight, or the mbarrier is not visible to the
+            copy engine.
         """
         shared, barriers, size = self.shared, self.barriers, len(data)
         thread, warp, block = int(barriers.thread[lane]), int(barriers.warp[lane]), place % barriers.blocks
@@ -103,7 +102,7 @@ class Tiles:
         start = block * shared.pitch + address
         cells = slice(start // CELL, (start + size) // CELL)
         known = barriers.known[lane, : barriers.warps].copy()
-        known[warp] = READING - 1  # its own reads came before, but for one that goes on
+        known[warp] = READING - 1  # its own reads came before, except for one that is not over
         busy = self.read[cells] > known
         if busy.any():
             cell, reader = np.argwhere(busy)[0]
@@ -119,48 +118,48 @@ class Tiles:
         barriers.changes += 1
 
     def land(self, places: np.ndarray) -> None:
-        """Finish the copies that these mbarriers tell of, one after the other until a phase is over."""
+        """Finish the copies that these mbarriers count, one after the other until a phase is over."""
         for place in self.flights.keys() & set(places.tolist()):
             flights, phase = self.flights[place], self.barriers.state["phase"][place]
             while flights and self.barriers.state["phase"][place] == phase:
                 start, granules, data = flights.pop(0)
                 self.shared.data[start : start + len(data)] = data
                 self.shared.wrote[granules] = SEVERAL  # before all barriers of the block
-                self.barriers.receive(np.array([place]), np.array([len(data)]))
+                self.barriers.receive(np.array([place], np.int64), np.array([len(data)], np.int64))
 
     def coming(self, block: int) -> bool:
-        """Whether a copy to a block is on its way."""
+        """Return whether a copy to a block is in flight."""
         return any(flights and place % self.barriers.blocks == block for place, flights in self.flights.items())
 
     def fence(self, lanes: np.ndarray) -> None:
-        """Show what these lanes have stored to whatever is asynchronous."""
+        """Make the lanes' stores visible to the async proxy."""
         self.fences[lanes] += 1
 
     def loaded(
         self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
     ) -> None:
-        """Raise Violation where a lane, or a whole warp, reads what it does not know to have come."""
+        """Raise Violation where a lane, or a whole warp, reads a copy without knowing that it has landed."""
         cells, lanes = offsets // CELL, block * self.shared.threads + thread % OF_WARP
         of_tiles = np.flatnonzero(self.place[cells] >= 0)
         place, phase = self.place[cells[of_tiles]], self.phase[cells[of_tiles]]
         if len(of_tiles):
-            late = np.flatnonzero(self.barriers.known[lanes[of_tiles], self.barriers.column(place)] < phase)
-            if len(late):
-                which = of_tiles[late[0]]
-                name = self.shared.name(int(addresses[which]))
-                told = self.shared.name(list(self.barriers.columns)[place[late[0]] // self.barriers.blocks])
-                raise Violation("in flight", which, f"reads {name} without having waited for the mbarrier {told}")
+            known = self.barriers.known[lanes[of_tiles], self.barriers.column(place)]
+            with of_part(of_tiles):
+                refuse("in flight", known < phase, lambda i: self._unknown(int(addresses[of_tiles[i]]), int(place[i])))
         warp = self.barriers.warp[lanes]
         self.read[cells, warp] = np.maximum(self.read[cells, warp], self.barriers.releases[block, warp])
+
+    def _unknown(self, address: int, place: int) -> str:
+        told = self.shared.name(list(self.barriers.columns)[place // self.barriers.blocks])
+        return f"reads {self.shared.name(address)} without having waited for the mbarrier {told}"
 
     def stored(
         self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
     ) -> None:
-        """Remember who stores, and raise Violation where what reads it goes on."""
+        """Remember which thread stores to each cell, and raise Violation where a read of it is not over."""
         cells, lanes = offsets // CELL, block * self.shared.threads + thread % OF_WARP
-        busy = np.flatnonzero((self.read[cells] == READING).any(axis=1))
-        if len(busy):
-            raise Violation("race", busy[0], "writes what a wgmma still reads that has not been waited for")
+        busy = (self.read[cells] == READING).any(axis=1)
+        refuse("race", busy, "writes what a wgmma still reads that has not been waited for")
         self.place[cells] = -1
         self.written[cells] = lanes << FENCES | self.fences[lanes]
         granules = self.shared.granules(offsets, width).ravel()
@@ -169,10 +168,10 @@ class Tiles:
         self.stores.append((granules, lanes))
 
     def hold(self, lanes: np.ndarray) -> None:
-        """Leave what other lanes of these warps have stored to a later release than the one that these make now."""
+        """Assign the stores of other lanes of these warps to a later release than the one that these lanes make now."""
         barriers, stores = self.barriers, []
         warp = barriers.block * barriers.warps + barriers.warp
-        these, of_these = np.zeros(len(warp), bool), np.zeros(len(warp), bool)  # by lane, and by warp: there are fewer
+        these, of_these = np.zeros(len(warp), bool), np.zeros(len(warp), bool)  # by lane, and by warp
         these[lanes] = of_these[warp[lanes]] = True
         for granules, by in self.stores:
             now = of_these[warp[by]]
@@ -183,9 +182,9 @@ class Tiles:
         self.stores = stores
 
     def ordered(self, did: str, granules: np.ndarray, before: np.ndarray, stamps: np.ndarray) -> np.ndarray:
-        """Return where who comes now knows of a release of the warps that wrote or read granules before.
+        """Return where the present access knows of a release by the warps that wrote or read the granules before.
 
-        Of its own warp's threads it need not.
+        Reads by its own warp need no release.
         """
         barriers, shared = self.barriers, self.shared
         if not len(barriers.known):
@@ -201,27 +200,27 @@ class Tiles:
         reads[which, own] = 0
         return (reads <= known).all(axis=1)
 
-    def begin(self, lanes: np.ndarray, offsets: np.ndarray, addresses: np.ndarray) -> Reading:
-        """Let each lane's warp read the cell at an offset until the reading is ended; `loaded` has been called."""
+    def begin(self, lanes: np.ndarray, offsets: np.ndarray, addresses: np.ndarray) -> OperandRead:
+        """Begin a read of the cell at each lane's offset by its warp, after `loaded` has checked it."""
         cells, warps = offsets // CELL, self.barriers.warp[lanes]
         mark = self.written[cells]
-        hidden = np.flatnonzero((mark >= 0) & (self.fences[mark >> FENCES] <= (mark & (1 << FENCES) - 1)))
-        if len(hidden):
-            name, writer = self.shared.name(int(addresses[hidden[0]])), mark[hidden[0]] >> FENCES
-            raise Violation(
-                "proxy",
-                hidden[0],
-                f"reads {name}, which thread {self.barriers.thread[writer]} wrote without a fence.proxy.async since",
-            )
-        reading = Reading(lanes, cells, warps)
-        self.go_on(reading)
+        refuse(
+            "proxy",
+            (mark >= 0) & (self.fences[mark >> FENCES] <= (mark & (1 << FENCES) - 1)),
+            lambda lane: (
+                f"reads {self.shared.name(int(addresses[lane]))}, which thread "
+                f"{self.barriers.thread[mark[lane] >> FENCES]} wrote without a fence.proxy.async since"
+            ),
+        )
+        reading = OperandRead(lanes, cells, warps)
+        self.keep(reading)
         return reading
 
-    def go_on(self, reading: Reading) -> None:
-        """Mark cells as being read."""
+    def keep(self, reading: OperandRead) -> None:
+        """Mark the cells of a read that is not over."""
         self.read[reading.cells, reading.warps] = READING
 
-    def end(self, reading: Reading) -> None:
-        """Let a read be over."""
+    def end(self, reading: OperandRead) -> None:
+        """End a read."""
         block = self.barriers.block[reading.lanes]
         self.read[reading.cells, reading.warps] = self.barriers.releases[block, reading.warps]

@@ -1,37 +1,37 @@
-"""Loads and stores in the shared memories of a cluster's other blocks, which together are distributed shared memory.
+"""Distributed shared memory: loads and stores in the shared memories of a cluster's other blocks.
 
-Only the barrier of the cluster orders them: that two threads of different blocks use the same place, one to write, is a
-race unless their cluster has met in between. What a block's own threads do there is in the stamps of `SharedMemory`;
-two more shadow arrays hold the last far write of each granule and its far reads. Semantics: NVIDIA, "Parallel Thread
-Execution ISA", "ld", "st" and "State Spaces"; "CUDA C++ Programming Guide", "Distributed Shared Memory".
+Only the barrier of the cluster orders such far accesses. Two accesses by threads of different blocks to the same place,
+at least one of them a write, are a race unless their cluster has met in between. The accesses of a block's own threads
+are in the stamps of `SharedMemory`; two more shadow arrays hold the last far write of each granule and its far reads.
+Semantics: NVIDIA, "Parallel Thread Execution ISA", "ld", "st" and "State Spaces"; "CUDA C++ Programming Guide",
+"Distributed Shared Memory".
 """
-
-from __future__ import annotations
 
 import numpy as np
 
-from .mbarriers import Barriers
+from .mbarriers import Mbarriers
 from .memory import INTERVAL, OF_WARP, SEVERAL, SharedMemory, Violation
 
-LANES = (1 << INTERVAL) - 1  # in a lane's place: several
+USED = "which another thread {} since the cluster met last"
+LANES = (1 << INTERVAL) - 1  # in a lane's place: several lanes
 
 
-class Far:
-    """The far accesses to a batch's shared memories.
+class DistributedShared:
+    """The far accesses to the shared memories of a batch.
 
     Parameters
     ----------
     shared : SharedMemory
-    barriers : Barriers
+    barriers : Mbarriers
 
     Attributes
     ----------
     wrote, read : array of int64
-        For each granule, ``since << INTERVAL | lane + 1`` of its last far write and of its far reads, where `since` is
-        `SharedMemory`'s then, and `LANES` stands for several lanes.
+        For each granule, ``since << INTERVAL | lane + 1`` of its last far write and of its far reads. `since` is taken
+        from `SharedMemory` at that time, and `LANES` stands for several lanes.
     """
 
-    def __init__(self, shared: SharedMemory, barriers: Barriers) -> None:
+    def __init__(self, shared: SharedMemory, barriers: Mbarriers) -> None:
         self.shared, self.barriers = shared, barriers
         shared.apart()
         self.others = list(shared.watches)
@@ -44,9 +44,7 @@ class Far:
         offsets, home = self._reach(lanes, addresses, width)
         granules, stamps = self._granules(offsets, home, lanes, width)
         wrote = self.shared.wrote[granules]
-        if (wrote == 0).any():
-            lane = np.flatnonzero(wrote == 0)[0] % len(lanes)
-            raise Violation("uninitialised", lane, f"reads {self._name(addresses[lane])}, never written")
+        self._refuse("uninitialised", wrote == 0, addresses, "reads", "never written")
         self._require_ordered(granules, stamps, addresses, "reads", ("wrote",))
         for watch in self.others:
             watch.loaded(offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
@@ -73,13 +71,13 @@ class Far:
     def loaded(
         self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
     ) -> None:
-        """Raise Violation where a lane reads, in its own block, what another block's has written."""
+        """Raise Violation where a lane reads a place in its own block that another block's thread has written."""
         self._near(offsets, addresses, block, thread, width, "reads", ("wrote",))
 
     def stored(
         self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
     ) -> None:
-        """Raise Violation where a lane writes, in its own block, what another block's has used."""
+        """Raise Violation where a lane writes a place in its own block that another block's thread has used."""
         self._near(offsets, addresses, block, thread, width, "writes", ("wrote", "read"))
 
     def _near(
@@ -97,7 +95,7 @@ class Far:
         self._require_unused(granules, stamps, addresses, does, against)
 
     def _reach(self, lanes: np.ndarray, addresses: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return where the lanes' addresses lie in the batch's memory, and in which blocks."""
+        """Return the offsets of the lanes' addresses in the batch's memory, and the blocks that they lie in."""
         addresses, home = self.shared.located(addresses, self.barriers.block[lanes], far=True)
         self.barriers.require_there(lanes, home)
         offsets = self.shared.placed(addresses, home, width)
@@ -107,7 +105,7 @@ class Far:
     def _granules(
         self, offsets: np.ndarray, home: np.ndarray, lanes: np.ndarray, width: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return granules and stamps: all lanes' first, then all lanes' second, and so on."""
+        """Return granules and stamps: the first ones of all lanes, then the second ones, and so on."""
         stamps = self.shared.since[home] << INTERVAL | lanes + 1
         return self.shared.granules(offsets, width).ravel(), np.tile(stamps, max(width // self.shared.granule, 1))
 
@@ -121,14 +119,12 @@ class Far:
     def _require_ordered(
         self, granules: np.ndarray, stamps: np.ndarray, addresses: np.ndarray, does: str, against: tuple[str, ...]
     ) -> None:
-        """Raise Violation where a copy is on its way, or anybody else has used a granule since the cluster met."""
-        if (self.shared.wrote[granules] < 0).any():
-            lane = np.flatnonzero(self.shared.wrote[granules] < 0)[0] % addresses.size
-            detail = f"{does} {self._name(addresses[lane])}, to which an asynchronous copy is on its way"
-            raise Violation("in flight", lane, detail)
+        """Raise Violation where a copy is in flight, or another thread has used a granule since the cluster met."""
+        flying = self.shared.wrote[granules] < 0
+        self._refuse("in flight", flying, addresses, does, "to which an asynchronous copy is on its way")
         for did in against:
             before = getattr(self.shared, did)[granules]
-            self._refuse(before >> INTERVAL >= stamps >> INTERVAL, addresses, does, did)
+            self._refuse("race", before >> INTERVAL >= stamps >> INTERVAL, addresses, does, USED.format(did))
         self._require_unused(granules, stamps, addresses, does, against)
 
     def _require_unused(
@@ -137,13 +133,14 @@ class Far:
         """Raise Violation where another lane has used a granule from afar since the cluster met."""
         for did in against:
             before = getattr(self, did)[granules]
-            self._refuse((before >> INTERVAL == stamps >> INTERVAL) & (before != stamps), addresses, does, did)
+            same = (before >> INTERVAL == stamps >> INTERVAL) & (before != stamps)
+            self._refuse("race", same, addresses, does, USED.format(did))
 
-    def _refuse(self, race: np.ndarray, addresses: np.ndarray, does: str, did: str) -> None:
-        if race.any():
-            lane = np.flatnonzero(race)[0] % addresses.size
-            detail = f"{does} {self._name(addresses[lane])}, which another thread {did} since the cluster met last"
-            raise Violation("race", lane, detail)
+    def _refuse(self, kind: str, wrong: np.ndarray, addresses: np.ndarray, does: str, why: str) -> None:
+        """Raise Violation where granules, those of all lanes in each row, are `wrong`."""
+        if wrong.any():
+            lane = np.flatnonzero(wrong)[0] % addresses.size
+            raise Violation(kind, lane, f"{does} {self._name(addresses[lane])}, {why}")
 
     def _name(self, address: np.uint64) -> str:
         return self.shared.name(int(address), self.shared.cluster)

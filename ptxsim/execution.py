@@ -1,0 +1,103 @@
+"""Declares what all batches of one run share: the decoded program, the memory, and what is counted and traced."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .counting import Counts
+from .lanes import Lanes
+from .memory import Buffer, GlobalMemory
+from .ptx import Instruction, Program
+from .tensor_map import TensorMap
+from .tracing import Access, Event
+
+Step = Callable[[Any, Lanes], None]
+"""A decoded instruction: it changes a `Batch` for the active lanes, and raises Violation where a check fails."""
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """A decoded program.
+
+    Attributes
+    ----------
+    steps : list of list of (Instruction, Step)
+        The steps of each basic block. One step may do several instructions; it is paired with the first of them.
+    mix : list of dict of int to (Counter, int)
+        For each basic block and source line, the number of instructions by class and the floating-point operations
+        of one thread.
+    granule : int
+        Bytes of the narrowest access to shared memory, 4 at most.
+    warpwise : bool
+        Whether the program synchronises the lanes of a warp, so that the order of their accesses matters.
+    proxies : bool
+        Whether the copy engine or ``wgmma`` uses shared memory.
+    clustered : bool
+        Whether the program uses clusters, even clusters of one block.
+    loop_exits : frozenset of int, optional
+        Basic blocks whose branch may leave a loop; None if no instruction wants converged warps.
+    """
+
+    steps: list[list[tuple[Instruction, Step]]]
+    mix: list[dict[int, tuple[Counter[str], int]]]
+    granule: int
+    warpwise: bool
+    proxies: bool
+    clustered: bool
+    loop_exits: frozenset[int] | None
+
+
+@dataclass(eq=False)
+class Execution:
+    """One run of a program over a grid.
+
+    Attributes
+    ----------
+    name : str
+        The kernel's name, for messages.
+    program : Program
+    code : Code
+        The decoded program.
+    shape : tuple of int
+        Threads of a block along x, y and z.
+    memory : GlobalMemory
+    parameters : dict of str to array
+        The kernel's arguments by their mangled names, one element each; tensor maps are not among them.
+    maps : dict of int to (TensorMap, Buffer)
+        Each tensor map by its address, with the memory of its matrix.
+    traced : frozenset of int
+        Linear indices of the blocks to trace.
+    trace : list of Access
+        The traced blocks' accesses, in the order in which they were made.
+    events : list of Event
+        The traced blocks' other events, in order.
+    tallies : dict of int to Counts
+        Memory requests by source line.
+    warps_through, threads_through : array of int64
+        How many warps and threads have run each basic block.
+    """
+
+    name: str
+    program: Program
+    code: Code
+    shape: tuple[int, int, int]
+    memory: GlobalMemory
+    parameters: dict[str, np.ndarray]
+    maps: dict[int, tuple[TensorMap, Buffer]]
+    traced: frozenset[int]
+    trace: list[Access] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    tallies: defaultdict[int, Counts] = field(default_factory=lambda: defaultdict(Counts))
+
+    def __post_init__(self) -> None:
+        self.warps_through = np.zeros(len(self.program.blocks), np.int64)
+        self.threads_through = np.zeros(len(self.program.blocks), np.int64)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return math.prod(self.shape)

@@ -1,0 +1,83 @@
+"""The lanes of a batch: one lane for each thread of its blocks, block by block."""
+
+from typing import Self
+
+import numpy as np
+
+from .limits import WARP
+
+Lanes = np.ndarray | None
+"""Active lanes of a batch: their places in ascending order, or None for all."""
+
+NONE = np.empty(0, np.int64)
+"""No lanes."""
+
+
+class PerLane:
+    """A dataclass whose arrays have an element per lane along their last axis."""
+
+    def part(self, which: np.ndarray) -> Self:
+        """Return the same of those lanes for which `which` is true."""
+        return type(self)(*(v[..., which] if isinstance(v, np.ndarray) else v for v in vars(self).values()))
+
+
+class Threads:
+    """The threads of a batch of blocks.
+
+    Parameters
+    ----------
+    blocks : array of int64
+        Linear indices of the blocks in the grid.
+    per_block : int
+
+    Attributes
+    ----------
+    size : int
+        Number of lanes.
+    block, thread : array of int64
+        Each lane's block within the batch, and its linear index in the block.
+    slot : array of int64
+        Each lane's place in a table with 32 places for every warp.
+    warps : int
+        Number of warps.
+    full : bool
+        Whether every warp has 32 threads.
+    """
+
+    def __init__(self, blocks: np.ndarray, per_block: int) -> None:
+        self.blocks, self.per_block = blocks, per_block
+        self.size = len(blocks) * per_block
+        self.block = np.repeat(np.arange(len(blocks), dtype=np.int64), per_block)
+        self.thread = np.tile(np.arange(per_block, dtype=np.int64), len(blocks))
+        warps_per_block = -(-per_block // WARP)
+        self.warps = len(blocks) * warps_per_block
+        self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
+        self.full = per_block % WARP == 0
+
+    def places(self, lanes: Lanes) -> np.ndarray:
+        """Return the places of the active lanes, written out even where all are active."""
+        return np.arange(self.size, dtype=np.int64) if lanes is None else lanes
+
+    def spread(self, values: np.ndarray, lanes: Lanes) -> np.ndarray:
+        """Return one value per active lane, where `values` may hold a single one for all."""
+        size = self.size if lanes is None else len(lanes)
+        return values if values.size == size else np.broadcast_to(values, size)  # which takes its time
+
+    def count_warps(self, lanes: Lanes) -> int:
+        """Return how many warps have an active lane."""
+        if lanes is None:
+            return self.warps
+        warp = self.slot[lanes] // WARP
+        return 1 + int(np.count_nonzero(warp[1:] != warp[:-1]))
+
+    @staticmethod
+    def among(lanes: Lanes, holds: np.ndarray) -> Lanes:
+        """Return the active lanes for which `holds` is true."""
+        if holds.all():
+            return lanes
+        return np.flatnonzero(holds) if lanes is None else lanes[holds]
+
+    @staticmethod
+    def pick(values: np.ndarray, lanes: Lanes) -> np.ndarray:
+        """Return the active lanes' elements of an array with one per lane."""
+        return values if lanes is None else values[lanes]

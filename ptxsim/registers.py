@@ -1,0 +1,134 @@
+"""The register file of a batch: every register of every lane, special registers included."""
+
+from typing import Any
+
+import numpy as np
+
+from .accumulators import Accumulators
+from .errors import UnsupportedInstruction
+from .faults import FaultWriter
+from .lanes import NONE, Lanes, Threads
+from .limits import WARP
+from .memory import Violation
+from .ptx import DTYPES, Instruction
+
+SPECIAL = frozenset(
+    f"%{name}.{axis}"
+    for name in ("tid", "ctaid", "ntid", "nctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
+    for axis in "xyz"
+) | {"%laneid", "%cluster_ctarank", "%cluster_nctarank"}
+"""The special registers that a kernel may read."""
+
+
+def special(
+    threads: Threads, block: tuple[int, int, int], grid: tuple[int, int, int], cluster: int
+) -> dict[str, np.ndarray]:
+    """Return the special registers of a batch, whose clusters extend along x."""
+    count, per_block = len(threads.blocks), threads.per_block
+    rank, (x, y, z) = threads.blocks % cluster, _along(threads.blocks, grid)
+    of_blocks = {
+        "%cluster_ctarank": rank,
+        "%cluster_nctarank": cluster,
+        **_axes("ntid", block),
+        **_axes("ctaid", (x, y, z)),
+        **_axes("nctaid", grid),
+        **_axes("cluster_ctaid", (rank, 0, 0)),
+        **_axes("cluster_nctaid", (cluster, 1, 1)),
+        **_axes("clusterid", (x // cluster, y, z)),
+        **_axes("nclusterid", (grid[0] // cluster, *grid[1:])),
+    }
+    thread = np.arange(per_block, dtype=np.int64)
+    of_threads = {"%laneid": thread % WARP, **_axes("tid", _along(thread, block))}
+    values = {name: np.atleast_1d(value).astype(np.uint32) for name, value in (of_blocks | of_threads).items()}
+    values |= {name: np.repeat(values[name], per_block) for name in of_blocks if values[name].size == count > 1}
+    values |= {name: np.tile(values[name], count) for name in of_threads if values[name].size == per_block > 1}
+    return values
+
+
+def _along(number: np.ndarray, shape: tuple[int, int, int]) -> tuple[Any, Any, Any]:
+    """Return linear indices as indices along x, y and z, a single 0 where the extent is 1."""
+    if shape[1] == shape[2] == 1:
+        return number, 0, 0
+    return number % shape[0], number // shape[0] % shape[1], number // (shape[0] * shape[1])
+
+
+def _axes(name: str, values: tuple[Any, Any, Any]) -> dict[str, Any]:
+    return {f"%{name}.{axis}": value for axis, value in zip("xyz", values, strict=True)}
+
+
+class RegisterFile:
+    """The registers of a batch. Each is an array with an element per lane, or one element that all lanes share.
+
+    Parameters
+    ----------
+    threads : Threads
+    values : dict of str to array
+        The registers that have a value from the start.
+    accumulators : Accumulators, optional
+        The registers that a running ``wgmma`` uses.
+    faults : FaultWriter
+    """
+
+    def __init__(
+        self,
+        threads: Threads,
+        values: dict[str, np.ndarray],
+        accumulators: Accumulators | None,
+        faults: FaultWriter,
+    ) -> None:
+        self.threads, self.values, self.accumulators, self.faults = threads, values, accumulators, faults
+        self.size = threads.size
+
+    def read(self, name: str, dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> np.ndarray:
+        """Return the value of a register that the instruction reads, as that type."""
+        value = self.values.get(name)
+        if value is None and self.accumulators and name in self.accumulators.held:
+            value = self.accumulators.touch(name, lanes, "reads")
+        if value is None:
+            raise UnsupportedInstruction(
+                f"line {instruction.line}: reads {name}, which nothing wrote: {instruction.text}"
+            )
+        if value.dtype is not dtype:
+            if value.dtype.itemsize > dtype.itemsize:  # PTX takes the low bits of a wider register
+                value = value.astype(f"u{dtype.itemsize}")
+            value = value.view(dtype)
+        return value if lanes is None or value.size == 1 else value[lanes]
+
+    def write(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
+        """Give a register a value in the active lanes.
+
+        Raises
+        ------
+        SimulationFault
+            A wgmma that has not been waited for uses the register; the fault names the wgmma's line.
+        """
+        if self.accumulators and name in self.accumulators.held:
+            self._write_held(name, value, lanes)
+            return
+        if lanes is not None:
+            before, whole = self.values.get(name), np.empty(self.size, value.dtype)
+            whole[:] = 0 if before is None else before.view(value.dtype)
+            whole[lanes] = value
+            value = whole
+        self.values[name] = value
+
+    def _write_held(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
+        """Give a value to a register that a wgmma of other lanes uses."""
+        line = self.accumulators.held[name].line
+        try:
+            held = self.accumulators.touch(name, lanes, "something writes")
+        except Violation as violation:
+            raise self.faults.complete(violation, line, lanes) from None
+        held[self.threads.places(lanes)] = value.view(held.dtype)
+
+    def split(self, instruction: Instruction, lanes: Lanes) -> tuple[Lanes, Lanes]:
+        """Return the lanes for which the instruction's guard holds, and the others."""
+        if not instruction.guard:
+            return lanes, NONE
+        name, wanted = instruction.guard
+        holds = self.read(name, DTYPES["pred"], lanes, instruction) == wanted
+        if holds.all():
+            return lanes, NONE
+        if not holds.any():
+            return NONE, lanes
+        return self.threads.among(lanes, holds), self.threads.among(lanes, ~holds)
