@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
 from .figure import (
@@ -24,7 +24,6 @@ from .figure import (
     PINK,
     TITLE,
     WIDTH,
-    Colour,
     Figure,
     anchored,
     fallback,
@@ -39,6 +38,8 @@ DASHES = ((), (6, 2), (2, 2))
 HEIGHT = 440
 LEFT, TOP, BELOW = 60, 66, 62
 """Pixels round the axes: on their left, above them, and below them without notes."""
+APART = 18
+"""Pixels from the name of one line to the next at least."""
 THICK = 2.2
 """Of a line that shows data, in pixels."""
 
@@ -64,8 +65,6 @@ STYLE = {
     "xtick.minor.size": 0,
     "ytick.major.size": 0,
     "ytick.minor.size": 0,
-    "lines.linewidth": THICK,
-    "errorbar.capsize": 4,
     **dict.fromkeys(
         ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "grid.color", "xtick.color"), _INK
     ),
@@ -93,36 +92,39 @@ class Chart:
         up: str = "",
         notes: Sequence[str] = (),
         log: str = "",
-        size: tuple[float, float] = (WIDTH, HEIGHT),
+        size: tuple[float, float] | None = None,
         left: float = LEFT,
         right: float = 18,
+        top: float = TOP,
+        below: float = BELOW,
     ) -> None:
         from matplotlib import rc_context  # importing it takes a third of a second, and few pictures are charts
         from matplotlib.figure import Figure as Sheet
 
-        self.width, self.height = map(round, size)
-        self.left, self.top, self.bottom = left, TOP, self.height - BELOW - LINE * len(notes)
+        names = list(names)
+        tallest = top + below + LINE * len(notes) + APART * len(names)
+        self.width, self.height = map(round, size or (WIDTH, max(HEIGHT, tallest)))
+        self.left, self.top, self.bottom = left, top, self.height - below - LINE * len(notes)
         self.right = self.width - MARGIN - right - max(map(room, names), default=0)
         self._ends: dict[str, tuple[float, float, str]] = {}
-        self._style = rc_context(STYLE)
         with rc_context(STYLE):
             self._sheet = Sheet((self.width / 72, self.height / 72), dpi=72)
             self.axes = self._sheet.add_axes(
                 (left / self.width, 1 - self.bottom / self.height, (self.right - left) / self.width,
-                 (self.bottom - TOP) / self.height),
+                 (self.bottom - top) / self.height),
                 xscale="log" if "x" in log else "linear", yscale="log" if "y" in log else "linear", xlim=x, ylim=y,
             )  # fmt: skip
         self.write(MARGIN, LINE, title, size=TITLE, weight="bold")
-        self.write(MARGIN, TOP - 14, up)
-        self.write(self.right, self.bottom + 2 * LINE, across, "right")
-        for i, note in enumerate(notes, 3):
-            self.write(MARGIN, self.bottom + i * LINE - 4, note)
+        self.write(MARGIN, top - 14, up)
+        self.write(self.right, self.bottom + 2 * LINE - 4, across, "right")
+        for i, note in enumerate(notes, 1):
+            self.write(MARGIN, self.bottom + below + i * LINE - MARGIN, note)
 
-    def write(self, x: float, y: float, text: str, align: str = "left", **style: object) -> None:
+    def write(self, x: float, y: float, text: str, align: str = "left", size: float = BODY, **style: object) -> None:
         """Write text with its baseline at a place in pixels from the figure's left and top."""
         if text:
             at = x / self.width, 1 - y / self.height
-            self._sheet.text(*at, text, ha=align, va="baseline", color=_INK, parse_math=False, **style)
+            self._sheet.text(*at, text, size=size, ha=align, va="baseline", color=_INK, parse_math=False, **style)
 
     def ticks(self, across: Sequence[float], up: Sequence[float]) -> None:
         """Label these values along the axes, and no others."""
@@ -135,10 +137,12 @@ class Chart:
         right, up = self.axes.transData.transform((x, y)).tolist()
         return right, self.height - up
 
-    def line(self, points: Iterable[Sequence[float]], colour: str, dash: Sequence[float] = (), **style: object) -> None:
+    def line(
+        self, points: Iterable[Sequence[float]], colour: str, dash: Sequence[float] = (), wide: float = THICK
+    ) -> None:
         """Draw a line through points, of which x and y come first."""
         x, y, *_ = zip(*points, strict=True)
-        self.axes.plot(x, y, color=dye(colour), dashes=dash or (None, None), clip_on=False, **style)
+        self.axes.plot(x, y, color=dye(colour), dashes=dash or (None, None), linewidth=wide, clip_on=False)
 
     def curve(self, name: str, points: Sequence[Sequence[float]], colour: str, dash: Sequence[float] = ()) -> None:
         """Draw a line to be named, over a band between low and high where points are (x, y, low, high)."""
@@ -150,14 +154,15 @@ class Chart:
 
     def finish(self, alt: str) -> Figure:
         """Join the curves' names to their ends, as near as there is room on the right, and return the figure."""
-        apart, y, places = 18, math.inf, {}
+        y, places = math.inf, {}
         for name, (*end, _) in sorted(self._ends.items(), key=lambda item: item[1][1]):
-            y = places[name] = min(self.at(*end)[1], y - apart)
+            y = places[name] = min(self.at(*end)[1], y - APART)
         lift = max(0.0, self.top - y)
         for name, (*end, colour) in self._ends.items():
             self.axes.annotate(
                 name, end, (self.right + 14, self.height - min(places[name] + lift, self.bottom)),
-                textcoords="figure pixels", va="center_baseline", annotation_clip=False, parse_math=False,
+                textcoords="figure pixels", va="center_baseline", size=BODY, color=_INK,
+                annotation_clip=False, parse_math=False,
                 arrowprops={"arrowstyle": "-", "color": dye(colour), "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)},
             )  # fmt: skip
         return Figure(alt, self.width, self.height, self.body())
@@ -231,10 +236,3 @@ def _path(outline: str, style: dict[str, str], x: float = 0, y: float = 0) -> st
 
     d = re.sub(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", moved, " ".join(outline.split()))
     return f'<path{"".join(marks)} d="{re.sub(r" ?([A-Za-z]) ?", lambda letter: letter[1], d)}"/>'
-
-
-def scale(low: float, high: float, start: float, end: float, log: bool = False) -> Callable[[float], float]:
-    """Return the function from values to pixels."""
-    f = math.log if log else float
-    span = f(high) - f(low)
-    return lambda value: start + (end - start) * ((f(value) - f(low)) / span if span else 0.5)

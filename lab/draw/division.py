@@ -12,12 +12,11 @@ from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.simulation import Run
 
 from ..accesses import WORD
-from .charts import COLOURS
+from .chart import COLOURS
 from .figure import (
     INK,
     LINE,
     MARGIN,
-    SMALL,
     WIDTH,
     Figure,
     Page,
@@ -119,22 +118,22 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
     tiles = {tile: i for i, tile in enumerate(dict.fromkeys((part.row, part.column) for part in found))}
     longest, work = max(free), sum(part.end - part.begin for part in found)
     used = work / (longest * multiprocessors)
-    left, top = MARGIN + room("SM 00", SMALL) + 8, 2 * LINE + 8
+    left, top = MARGIN + room("SM 00") + 8, 2 * LINE + 8
     scale = (WIDTH - MARGIN - left) / max(longest, steps)
     bottom = top + multiprocessors * PITCH
     sheet = Page(bottom + 2 * LINE, title=title)
     for place in range(multiprocessors):
-        sheet.text(left - 8, top + place * PITCH + 17, f"SM {place}", SMALL, "right")
+        sheet.text(left - 8, top + place * PITCH + 17, f"SM {place}", "right")
     for place, start, part in bars:
         x, y, width = left + start * scale, top + place * PITCH, (part.end - part.begin) * scale
         colour, number = COLOURS[tiles[part.row, part.column] % 4], tiles[part.row, part.column]
         sheet.boxes([(x + 1, y, width - 2, ROW)], (colour, 0.45 if part.writes else 0.2), edgecolor=colour)
         texts = (f"{number}: {part.begin}–{part.end - 1}", str(number), "")
-        fitting = next(text for text in texts if room(text, SMALL) <= width)
-        sheet.text(x + width / 2, y + 17, fitting, SMALL, "center")
+        fitting = next(text for text in texts if room(text) <= width)
+        sheet.text(x + width / 2, y + 17, fitting, "center")
     sheet.lines([[(left, top - 6), (left, bottom - 2)]], INK)
     note = f"Tile: steps. Pale: another block completes the tile. {longest} steps, {used:.0%} of the SMs' time used."
-    sheet.text(MARGIN, bottom + LINE, note, SMALL)
+    sheet.text(MARGIN, bottom + LINE, note)
     each = (
         f"SM {place}: "
         + ", ".join(f"tile {tiles[p.row, p.column]} steps {p.begin} to {p.end - 1}" for at, _, p in bars if at == place)

@@ -10,7 +10,6 @@ from .figure import (
     INK,
     LINE,
     MARGIN,
-    SMALL,
     WIDTH,
     Figure,
     Page,
@@ -48,7 +47,7 @@ def memories(gpu: Gpu, ceilings: Ceilings) -> Figure:
         box = ((WIDTH - width) / 2, TOP + i * ROW, width, ROW - 4)
         sheet.boxes([box], (BLUE, 0.5 - 0.13 * i), edgecolor=INK)
         sheet.text(WIDTH / 2, box[1] + 20, name, align="center", weight="bold")
-        sheet.text(WIDTH / 2, box[1] + 40, note, SMALL, "center")
+        sheet.text(WIDTH / 2, box[1] + 40, note, "center")
         said.append(f"{name}: {note}")
     return sheet.finish(f"Memories of the {gpu.name}, from the nearest to the arithmetic down. {'; '.join(said)}.")
 

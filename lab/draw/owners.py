@@ -15,10 +15,10 @@ from sgemm_tutorial.kernel import Kernel
 from ..accesses import owners, plural
 from .figure import (
     BLUE,
+    BODY,
     INK,
     LINE,
     MARGIN,
-    SMALL,
     WIDTH,
     Box,
     Figure,
@@ -67,9 +67,9 @@ def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
     )
     height = max(tile.rows * tile.down for tile in (block_tile, warp_tile))
     sheet = Page(TOP + height + MARGIN, title=kernel.name)
-    sheet.text(block_tile.x, TOP - LINE - 10, notes[0], SMALL)
-    sheet.text(warp_tile.x, TOP - LINE - 10, notes[1], SMALL)
-    sheet.text(warp_tile.x, TOP - 10, notes[2] + ", framed", SMALL)
+    sheet.text(block_tile.x, TOP - LINE - 10, notes[0])
+    sheet.text(warp_tile.x, TOP - LINE - 10, notes[1])
+    sheet.text(warp_tile.x, TOP - 10, notes[2] + ", framed")
     sheet.boxes(_boxes(block_tile, warps, warp), (BLUE, 0.4))
     sheet.boxes([block_tile.box(*area) for area, _ in rectangles(warps)], edgecolor=INK)
     _numbers(sheet, block_tile, warps)
@@ -101,6 +101,6 @@ def _boxes(tile: Matrix, values: np.ndarray, wanted: int) -> list[Box]:
 def _numbers(sheet: Page, tile: Matrix, values: np.ndarray) -> None:
     """Write the number in each rectangle, or in none if one has no room for it."""
     places = [(tile.box(*area), str(number)) for area, number in rectangles(values)]
-    if all(room(text, SMALL) + 2 <= width and height >= SMALL for (_, _, width, height), text in places):
+    if all(room(text) + 2 <= width and height >= BODY for (_, _, width, height), text in places):
         for (x, y, width, height), text in places:
-            sheet.text(x + width / 2, y + height / 2 + 5, text, SMALL, "center")
+            sheet.text(x + width / 2, y + height / 2 + 5, text, "center")

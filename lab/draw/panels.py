@@ -7,12 +7,11 @@ import numpy as np
 from sgemm_tutorial.operands import FP32
 
 from ..several import Step, spread, steps
-from .charts import COLOURS
+from .chart import COLOURS
 from .figure import (
     INK,
     LINE,
     MARGIN,
-    SMALL,
     Box,
     Figure,
     Page,
@@ -101,12 +100,12 @@ def _scene(way: str, order: list[list[Step]], now: int) -> tuple[Figure, Figure]
         if now + 1 < GPUS:
             coming = own[now + 1].panel
             x, y, width, height = _panel(way, coming)
-            right.text(x + width / 2, y + height / 2 + 5, f"→ {number}", SMALL, "center")
+            right.text(x + width / 2, y + height / 2 + 5, f"→ {number}", "center")
             note += f"; panel {coming} comes"
             arrows.append(f"panel {coming} goes to GPU {number}")
         notes.append(note)
     for number, note in enumerate(notes):
-        left.text(MARGIN + 22, (number + 1) * LINE, note, SMALL)
+        left.text(MARGIN + 22, (number + 1) * LINE, note)
     return left.finish(". ".join(notes) + "."), right.finish("; ".join(arrows))
 
 

@@ -25,7 +25,6 @@ from .figure import (
     MARGIN,
     ORANGE,
     PALE,
-    SMALL,
     Figure,
     Page,
 )
@@ -251,7 +250,7 @@ def _frame(rows: _Rows) -> Figure:
     sheet = Page(rows.tall, WIDTH, "Stages")
     for x, fill, text in ((92, ORANGE, "coming"), (172, PALE, "there"), (242, BLUE, "read")):
         sheet.boxes([(x, LINE - 12, 12, 12)], fill)
-        sheet.text(x + 17, LINE, text, SMALL)
+        sheet.text(x + 17, LINE, text)
     edges = [(rows.left, TOP + i * PITCH, WIDTH - MARGIN - rows.left, ROW) for i in range(len(rows.names))]
     sheet.boxes(edges, edgecolor=(INK, 0.35), linewidth=0.7)
     return sheet.finish("")
@@ -274,15 +273,15 @@ def _words(
     sheet = Page(rows.tall, WIDTH)
     sheet.text(MARGIN, 2 * LINE, fault.kind if fault else step.words, weight="bold")
     where = f"line {fault.line}, thread {fault.thread}" if fault else f"{step.who}, line {step.line}"
-    sheet.text(MARGIN, 3 * LINE - 2, where, SMALL)
+    sheet.text(MARGIN, 3 * LINE - 2, where)
     for i, ((_, tile), name) in enumerate(zip(stages, rows.names, strict=True)):
         pair = f"{tile}" if name == REGISTERS else f"pair {tile}"
-        sheet.text(MARGIN, TOP + i * PITCH + 16, f"{name}: {pair if tile >= 0 else '–'}", SMALL)
+        sheet.text(MARGIN, TOP + i * PITCH + 16, f"{name}: {pair if tile >= 0 else '–'}")
     x, bottom = rows.left + (at + 1) * rows.width, TOP + len(stages) * PITCH
     sheet.lines([[(x, TOP - 4), (x, bottom)]], INK, linewidth=1.5)
     if fault:
         for i, line in enumerate(_lines(fault)):
-            sheet.text(MARGIN, bottom + (i + 1) * 18, line, SMALL)
+            sheet.text(MARGIN, bottom + (i + 1) * 18, line)
         return sheet.finish(f"The simulator stops here: {fault}.")
     each = "; ".join(
         f"{name if name == REGISTERS else 'stage ' + name}: {NAMES[state].format(tile)}"

@@ -20,7 +20,6 @@ from .figure import (
     LINE,
     MARGIN,
     ORANGE,
-    SMALL,
     Figure,
     Page,
 )
@@ -43,7 +42,9 @@ THREAD, WARPS, BLOCKS = range(3)
 """Of whom."""
 COLOURS = {"A": BLUE, "B": ORANGE, "C": GREEN}
 READ, EVER, FAINT = 0.4, 0.2, 0.08
-"""How strongly to fill what is read in this step, what is read in any, and what is the whole block's."""
+"""How strongly to fill what is read in this step, what is read in any step, and what belongs to the whole block.
+
+What is read has an edge in full, since a pale fill alone would be lost on a dark page."""
 TOP, GAP, TALLEST = 3 * LINE + 8, 8, 176
 ROWS = 5
 """Of the table below a picture."""
@@ -242,8 +243,8 @@ class _Walk:
         """Draw the matrices, cut into tiles, and faintly what the block needs of them."""
         A, B, C = self.whole
         sheet = Page(self.tall, WIDTH, self.kernel)
-        sheet.text(MARGIN, 2 * LINE, f"C is {self.M} × {self.N}, K = {self.K};", SMALL)
-        sheet.text(MARGIN, 3 * LINE - 4, f"tiles of {self.BM} × {self.BN}, {self.BK} deep", SMALL)
+        sheet.text(MARGIN, 2 * LINE, f"C is {self.M} × {self.N}, K = {self.K};")
+        sheet.text(MARGIN, 3 * LINE - 4, f"tiles of {self.BM} × {self.BN}, {self.BK} deep")
         for matrix, tile in zip((A, B, C), self.tiles, strict=True):
             sheet.lines(matrix.grid(tile.rows, tile.columns), (INK, 0.35), linewidth=0.7)
         _frames(sheet, A, B, C)
@@ -324,7 +325,7 @@ class _Walk:
         )
         sheet = Page(self.tall, WIDTH)
         sheet.text(MARGIN, 2 * LINE, one + many, weight="bold")
-        sheet.text(MARGIN, 3 * LINE - 4, "k: reads {k}–{last k}, fetches {span}", SMALL)
+        sheet.text(MARGIN, 3 * LINE - 4, "k: reads {k}–{last k}, fetches {span}")
         self.table(sheet, "In this step", "ABC", rows)
         return sheet.finish(
             f"{one}{many}. It reads k = {{k}} to {{last k}}: {{reads a}} elements of A, each {{times a}} ×, "
@@ -334,17 +335,17 @@ class _Walk:
 
     def table(self, sheet: Page, title: str, columns: str, rows: Sequence[tuple[str, float, str, str]]) -> None:
         """Write numbers in columns, named after these; of each row what it is, its shade, its columns and numbers."""
-        sheet.text(MARGIN, self.below, title, SMALL, weight="bold")
+        sheet.text(MARGIN, self.below, title, weight="bold")
         for m in columns:
-            sheet.text(AT[m], self.below, f"of {m}", SMALL, "right")
+            sheet.text(AT[m], self.below, f"of {m}", "right")
         for i, (what, shade, of, number) in enumerate(rows, 1):
             y = self.below + i * LINE
             for j, m in enumerate(of if shade else ""):
                 sheet.boxes([(MARGIN + 13 * j, y - 11, 11, 11)], (COLOURS[m], shade))
-            sheet.text(MARGIN + 32, y, what, SMALL)
+            sheet.text(MARGIN + 32, y, what)
             for m in of:
                 name = number if of == "C" else f"{number} {m.lower()}"
-                sheet.text(AT[m], y, f"{{{name}}}", SMALL, "right")
+                sheet.text(AT[m], y, f"{{{name}}}", "right")
 
 
 def _places(rows: int, columns: int, depth: int, deep: float) -> tuple[Matrix, Matrix, Matrix]:
@@ -358,7 +359,8 @@ def _fill(matrix: Matrix, areas: Sequence[Rectangle], colour: str, strength: flo
     path = "".join(f"M{column} {row}h{width}v{height}h-{width}z" for row, column, height, width in areas)
     where = f"translate({matrix.x:.5g} {matrix.y:.5g}) scale({matrix.across:.5g} {matrix.down:.5g})"
     moved = "".join(f" translate({move})" for move in moves)
-    return f'<path fill="{colour}" fill-opacity="{strength:g}" transform="{where}{moved}" d="{path}"/>'
+    edge = f' stroke="{colour}" vector-effect="non-scaling-stroke"' if FAINT < strength < 1 else ""
+    return f'<path fill="{colour}" fill-opacity="{strength:g}"{edge} transform="{where}{moved}" d="{path}"/>'
 
 
 def _frames(sheet: Page, A: Matrix, B: Matrix, C: Matrix) -> None:

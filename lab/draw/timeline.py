@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from sgemm_tutorial.errors import ArgumentError
 
-from .charts import scale
 from .figure import (
     BLUE,
     INK,
@@ -14,7 +13,6 @@ from .figure import (
     MARGIN,
     ORANGE,
     PALE,
-    SMALL,
     TITLE,
     WIDTH,
     Colour,
@@ -57,7 +55,10 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
     total = spin[1] + batch * device_us
     single = host_us + device_us
     sheet = Page(2 * PART + LINE)
-    x = scale(0, total, LEFT, WIDTH - MARGIN)
+
+    def x(microseconds: float) -> float:
+        return LEFT + (WIDTH - MARGIN - LEFT) * microseconds / total
+
     turns = [i * single for i in range(min(3, int(total / single)))]
     _part(
         sheet,
@@ -100,7 +101,7 @@ def _part(
     note: str,
 ) -> None:
     """Draw host's and GPU's bars, each a span and a fill, and brackets round what is read, with a note."""
-    sheet.text(MARGIN, top + LINE, title, TITLE, weight="bold")
+    sheet.text(MARGIN, top + LINE, title, size=TITLE, weight="bold")
     y = top + LINE + 12
     for name, bars in (("host", host), ("GPU", device)):
         sheet.text(LEFT - 10, y + 16, name, align="right")
@@ -111,7 +112,7 @@ def _part(
         start, end = x(begin) + 1.5, x(stop) - 1.5
         sheet.lines([[(start, y), (start, y + 8), (end, y + 8), (end, y)]], linewidth=1.5)
     right = end > WIDTH / 2
-    sheet.text(end if right else LEFT, y + 8 + 18, note, SMALL, "right" if right else "left")
+    sheet.text(end if right else LEFT, y + 8 + 18, note, "right" if right else "left")
 
 
 def _key(sheet: Page, y: float) -> None:
@@ -126,5 +127,5 @@ def _key(sheet: Page, y: float) -> None:
             sheet.boxes([(x, y - 12, 14, 14)], fill)
         else:
             sheet.lines([[(x, y - 8), (x, y), (x + 18, y), (x + 18, y - 8)]], INK, linewidth=1.5)
-        sheet.text(x + (20 if fill else 26), y, text, SMALL)
+        sheet.text(x + (20 if fill else 26), y, text)
         x += room

@@ -15,7 +15,6 @@ from .figure import (
     LINE,
     MARGIN,
     PALE,
-    SMALL,
     Box,
     Page,
 )
@@ -45,8 +44,8 @@ def lane_row(sheet: Page, bottom: float, r: Request) -> list[float]:
     boxes = lane_boxes(sheet, bottom, 16, 4, r)
     middles = [x + width / 2 for x, _, width, _ in boxes]
     for lane in (8, 16, 24, 31):
-        sheet.text(middles[lane], bottom - 23, str(lane), SMALL, "center")
-    sheet.text(boxes[0][0], bottom - 23, "lane 0", SMALL)
+        sheet.text(middles[lane], bottom - 23, str(lane), "center")
+    sheet.text(boxes[0][0], bottom - 23, "lane 0")
     return [middles[lane] for lane in r.lanes]
 
 
@@ -93,19 +92,19 @@ def paint(sheet: Page, r: Request, place: Callable[[int, int], Iterable[Box]]) -
 
 def key(sheet: Page, x: float, y: float) -> None:
     """Explain the colours, in three lines of text from (x, y) on."""
-    sheet.text(x, y, "lane 0", SMALL)
+    sheet.text(x, y, "lane 0")
     for lane in range(WARP):
         sheet.boxes([(x + 52 + 5 * lane, y - 11, 5.5, 12)], lane_colour(lane))
-    sheet.text(x + 56 + 5 * WARP, y, "31", SMALL)
+    sheet.text(x + 56 + 5 * WARP, y, "31")
     key_to_shared(sheet, x, y + LINE)
     sheet.boxes([(x, y + 2 * LINE - 11, 12, 12)], PALE, edgecolor=INK)
-    sheet.text(x + 20, y + 2 * LINE, "32-byte sector touched", SMALL)
+    sheet.text(x + 20, y + 2 * LINE, "32-byte sector touched")
 
 
 def key_to_shared(sheet: Page, x: float, y: float) -> None:
     """Explain what `paint` does, in a line of text from (x, y) on."""
     sheet.boxes([(x, y - 11, 12, 12)], INK)
-    sheet.text(x + 20, y, "touched by several lanes", SMALL)
+    sheet.text(x + 20, y, "touched by several lanes")
 
 
 def in_words(r: Request) -> str:
