@@ -57,9 +57,7 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
         y = chart.at(0, i)[1] + 5
         library = name in libraries
         chart.axes.barh(i, rate, 0.65, color=dye(INK if library else BLUE), alpha=0.45 if library else None)
-        chart.axes.errorbar(
-            rate, i, xerr=[[rate - low], [high - rate]], color=dye(INK), linewidth=1.2, capsize=4, clip_on=False
-        )
+        chart.axes.plot([low, high], [i, i], "|-", color=dye(INK), linewidth=1.2, markersize=8, clip_on=False)
         chart.write(left - 8, y, name, "right")
         chart.write(WIDTH - MARGIN - 88, y, short(rate), "right")
         chart.write(WIDTH - MARGIN, y, f"{percent:.1f}%", "right")
