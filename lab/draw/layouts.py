@@ -175,7 +175,7 @@ class _Cells(Matrix):
         x, y, across, _ = self.box(row, column, 1, width)
         inside = (x + 1, y + 1, across - 2, HEIGHT - 2)
         self.sheet.boxes([inside], lane_colour(lane))
-        self.sheet.text(x + across / 2, y + 16, text, "center")
+        self.sheet.text(x + across / 2, y + 16, text, "center", on=lane_colour(lane))
         if framed:
             self.sheet.boxes([inside], edgecolor=INK, linewidth=3)
 

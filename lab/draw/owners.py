@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +21,7 @@ from .figure import (
     MARGIN,
     WIDTH,
     Box,
+    Colour,
     Figure,
     Page,
     room,
@@ -72,10 +73,10 @@ def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
     sheet.text(warp_tile.x, TOP - 10, notes[2] + ", framed")
     sheet.boxes(_boxes(block_tile, warps, warp), (BLUE, 0.4))
     sheet.boxes([block_tile.box(*area) for area, _ in rectangles(warps)], edgecolor=INK)
-    _numbers(sheet, block_tile, warps)
+    _numbers(sheet, block_tile, warps, lambda _: INK)
     for lane in range(WARP):
         sheet.boxes(_boxes(warp_tile, lanes, lane), lane_colour(lane))
-    _numbers(sheet, warp_tile, lanes)
+    _numbers(sheet, warp_tile, lanes, lane_colour)
     sheet.boxes(framed, edgecolor=INK, linewidth=3)
     return sheet.finish(f"{kernel.name}, who computes which elements of C. {'. '.join(notes)}.")
 
@@ -98,9 +99,9 @@ def _boxes(tile: Matrix, values: np.ndarray, wanted: int) -> list[Box]:
     return [tile.box(*area) for area, value in rectangles(values) if value == wanted]
 
 
-def _numbers(sheet: Page, tile: Matrix, values: np.ndarray) -> None:
-    """Write the number in each rectangle, or in none if one has no room for it."""
-    places = [(tile.box(*area), str(number)) for area, number in rectangles(values)]
-    if all(room(text) + 2 <= width and height >= BODY for (_, _, width, height), text in places):
-        for (x, y, width, height), text in places:
-            sheet.text(x + width / 2, y + height / 2 + 5, text, "center")
+def _numbers(sheet: Page, tile: Matrix, values: np.ndarray, ground: Callable[[int], Colour]) -> None:
+    """Write the number in each rectangle, or in none if one has no room for it; `ground` is each number's colour."""
+    places = [(tile.box(*area), number) for area, number in rectangles(values)]
+    if all(room(str(number)) + 2 <= width and height >= BODY for (_, _, width, height), number in places):
+        for (x, y, width, height), number in places:
+            sheet.text(x + width / 2, y + height / 2 + 5, str(number), "center", on=ground(number))

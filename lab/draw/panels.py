@@ -87,20 +87,21 @@ def _scene(way: str, order: list[list[Step]], now: int) -> tuple[Figure, Figure]
     left, right = (Page(HEIGHT, WIDTH) for _ in range(2))
     by_columns, notes, arrows = way == "columns", [], []
     for number, (colour, own) in enumerate(zip(COLOURS, order, strict=False)):
-        left.boxes([(MARGIN, (number + 1) * LINE - 12, 14, 14)], (colour, 0.75))
+        left.boxes([(MARGIN, (number + 1) * LINE - 12, 14, 14)], colour)
         done = [_block(C, step.panel if by_columns else None, number) for step in own[:now]]
         right.boxes(done, (colour, 0.25))
         if now == GPUS:
             notes.append(f"GPU {number} has its band of C")
             continue
         q = own[now].panel
-        left.boxes([_block(A, None if by_columns else q, number)], (colour, 0.75))
-        right.boxes([_panel(way, q), _block(C, q if by_columns else None, number)], (colour, 0.75))
+        left.boxes([_block(A, None if by_columns else q, number)], colour)
+        right.boxes([_panel(way, q), _block(C, q if by_columns else None, number)], colour)
         note = f"GPU {number}: {_named(way, number, q)}"
         if now + 1 < GPUS:
             coming = own[now + 1].panel
             x, y, width, height = _panel(way, coming)
-            right.text(x + width / 2, y + height / 2 + 5, f"→ {number}", "center")
+            ground = next(c for c, of in zip(COLOURS, order, strict=False) if of[now].panel == coming)
+            right.text(x + width / 2, y + height / 2 + 5, f"→ {number}", "center", on=ground)
             note += f"; panel {coming} comes"
             arrows.append(f"panel {coming} goes to GPU {number}")
         notes.append(note)

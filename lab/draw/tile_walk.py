@@ -341,7 +341,7 @@ class _Walk:
         for i, (what, shade, of, number) in enumerate(rows, 1):
             y = self.below + i * LINE
             for j, m in enumerate(of if shade else ""):
-                sheet.boxes([(MARGIN + 13 * j, y - 11, 11, 11)], (COLOURS[m], shade))
+                sheet.boxes([(MARGIN + 13 * j, y - 11, 11, 11)], (COLOURS[m], shade), edgecolor=COLOURS[m])
             sheet.text(MARGIN + 32, y, what)
             for m in of:
                 name = number if of == "C" else f"{number} {m.lower()}"
