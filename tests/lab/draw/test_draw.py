@@ -311,9 +311,9 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("ground", ["#ffffff", "#14181e", "#0d1117"])
 def test_colours_stand_out_from_light_and_dark(drawn, ground):
-    used = {
-        element.get(what) for picture in drawn.values() for element in elements(picture) for what in ("fill", "stroke")
-    }
+    """Of a file, which has no style sheet; test_contrast.py looks at the book's themes, and at text on colours."""
+    shapes = [path for picture in drawn.values() for path in elements(picture, "path")]
+    used = {path.get(what) for path in shapes for what in ("fill", "stroke")}
     colours = {figure.fallback(colour) for colour in used - {None, "none", "currentColor"}}
     assert len(colours) > 30
     assert {colour for colour in colours if contrast(colour, ground) < 3} == set()
@@ -321,8 +321,11 @@ def test_colours_stand_out_from_light_and_dark(drawn, ground):
 
 
 def test_text_takes_the_colour_of_the_page(drawn):
-    for picture in drawn.values():
-        assert {text.get("fill") for text in elements(picture, "text")} == {"currentColor"}
+    """But on lanes' colours, where it is black or white."""
+    used = {name: {text.get("fill") for text in elements(picture, "text")} for name, picture in drawn.items()}
+    assert {colour for colours in used.values() for colour in colours} <= {"currentColor", figure.BLACK, figure.WHITE}
+    on_lanes = ("hierarchy", "fragment", "fragment of B", "fragment of C")
+    assert {name for name, colours in used.items() if colours != {"currentColor"}} == set(on_lanes)
 
 
 def test_save(drawn, tmp_path):
