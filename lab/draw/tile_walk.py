@@ -13,6 +13,7 @@ from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.simulation import Run
 
 from ..accesses import plural
+from ..staged import OPERANDS, Staged, staged
 from .figure import (
     BLUE,
     GREEN,
@@ -33,7 +34,6 @@ from .player import (
     Player,
     looked_up,
 )
-from .staged import OPERANDS, Staged, staged
 
 WHO, BLOCK, IN_BLOCK, LANE, STEP = range(5)
 """The controls, in their order: of whom, which block, which warp in it, which lane of that, and the step along K."""

@@ -179,7 +179,10 @@ def test_pictures_are_described(pages):
 PROBE = """
 const ERRORS = "mjx-merror, mjx-container [style*='color: red'], .problematic, .system-message";
 const LEAST = 11;  // pixels
-const size = (text, view) => parseFloat(view.getComputedStyle(text).fontSize) * text.getScreenCTM().a;
+const size = (text, view) => {
+  const {a, b} = text.getScreenCTM();  // a text may be turned
+  return parseFloat(view.getComputedStyle(text).fontSize) * Math.hypot(a, b);
+};
 const rest = milliseconds => new Promise(done => setTimeout(done, milliseconds));
 const until = async met => { for (let tries = 250; tries && !met(); tries--) await rest(20); };
 // Drives a player as a reader would, and reports for each state what it says to those who don't see it.

@@ -11,8 +11,8 @@ import pytest
 import lab
 import sgemm_tutorial as sg
 from lab.draw.figure import BLUE, GREEN, ORANGE
-from lab.draw.staged import staged
 from lab.draw.tile_walk import BLOCKS, LARGEST, READ, THREAD, WARPS
+from lab.staged import staged
 from sgemm_tutorial import ArgumentError, choice
 
 AHEAD = {"10": 1, "11": 2, "12": 2}

@@ -1,4 +1,4 @@
-"""What a trace tells of a kernel that stages tiles in shared memory: which thread fetches, reads and writes what."""
+"""Reads off a trace which thread fetches, reads and writes which elements of tiles staged in shared memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import GPUS
 from sgemm_tutorial.simulation import Run
 
-from ..accesses import WORD
+from .accesses import WORD
 
 OPERANDS = ("A", "B")
 NOTHING = -1
