@@ -11,7 +11,7 @@ import numpy as np
 from sgemm_tutorial.errors import ArgumentError
 
 from ..records.timings import Point, Record
-from .chart import COLOURS, DASHES, Chart, dye
+from .chart import COLOURS, DASHES, TOP, Chart, dye
 from .figure import BLUE, INK, LINE, MARGIN, ORANGE, WIDTH, Figure, room
 
 CUBLAS = "cuBLAS"
@@ -335,8 +335,10 @@ def spread(title: str, groups: Mapping[str, Sequence[float]], note: str) -> Figu
         raise ArgumentError("groups", str(dict(groups)), "one or more, each with positive values")
     ends = min(*map(min, groups.values()), 95) / 1.05, max(*map(max, groups.values()), 105) * 1.05
     left = MARGIN + max(map(room, groups)) + 12
-    size = WIDTH, 5 * LINE + PITCH * len(groups) + MARGIN
-    chart = Chart(title, ends, (len(groups) - 0.5, -0.5), log="x", notes=[note], size=size, left=left, right=128)
+    size = WIDTH, TOP + PITCH * len(groups) + 3 * LINE
+    chart = Chart(
+        title, ends, (len(groups) - 0.5, -0.5), log="x", notes=[note], size=size, left=left, right=128, below=2 * LINE
+    )
     kept = [100]
     for tick in sorted(SHARES, key=lambda tick: abs(math.log(tick / 100))):
         if ends[0] <= tick <= ends[1] and all(abs(chart.at(tick, 0)[0] - chart.at(of, 0)[0]) > 36 for of in kept):

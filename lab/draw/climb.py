@@ -89,13 +89,13 @@ def strip(kernel: Kernel | str, before: Kernel | str | None = None) -> Html:
     old = find(before) if before else None
     start, end = _point(old).percent_of_cublas if old else 0.0, _point(kernel).percent_of_cublas
     most = max(100.0, start, end)
-    came = f"from {start:.1f}% in {old.name}" if old else f"in {kernel.types.name}"
-    said = f"{end:.1f}% of cuBLAS"
+    came = f"From {start:.1f}% in {old.name} to" if old else f"{kernel.types.name}:"
+    at = f"at M = N = K = {SIZE}"
     body = (
-        f'<div class="sg-strip"><p><b>{said}</b>, {came}</p>{_bar(start / most, end / most, 100 / most)}'
-        f"<p>{_idea(kernel.name)}</p></div>"
+        f'<div class="sg-strip"><p>{came} <b>{end:.1f}%</b> of cuBLAS, {at}</p>'
+        f"{_bar(start / most, end / most, 100 / most)}<p>{_idea(kernel.name)}</p></div>"
     )
-    return Html(f"{kernel.name}: {said}, {came}. {kernel.idea}", body)
+    return Html(f"{kernel.name}: {kernel.idea}. {came} {end:.1f}% of cuBLAS, {at}.", body)
 
 
 def _point(kernel: Kernel) -> Point:

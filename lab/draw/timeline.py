@@ -62,15 +62,16 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
         for y, name, bars in ((top + LINE + 23, "host", host), (top + LINE + 53, "GPU", device)):
             chart.write(52, y + 5, name, "right")
             for start, long, colour, strength in bars:
-                chart.axes.barh(y, long, 22, left=start, color=dye(colour), alpha=strength, edgecolor="none")
+                chart.axes.barh(
+                    y, long, 22, left=start, color=dye(colour), alpha=strength, linewidth=0.5, edgecolor=dye(INK)
+                )
         y = top + LINE + 68
         for start, end in read:
             chart.line([(start, y), (start, y + 8), (end, y + 8), (end, y)], INK, wide=1.5)
         right = chart.at(read[-1][1], 0)[0]
         chart.write(*((right, y + 26, note, "right") if right > WIDTH / 2 else (62, y + 26, note)))
-    chart.write(
-        62, height - 9, "Orange: the host sends. Blue: the kernel. Grey: the spin kernel. Brackets: the time read."
-    )
+    key = "Orange: the host sends. Blue: the kernel. Grey: the spin kernel. Brackets: the time read."
+    chart.write(MARGIN, height - 9, key)
     return chart.finish(
         f"Two timelines of host and GPU, for a launch that costs the host {host_us:g} µs and a kernel of "
         f"{device_us:g} µs. One launch at a time: the kernel starts when the host has sent it, and the host's "
