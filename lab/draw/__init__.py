@@ -1,4 +1,4 @@
-"""Pictures: of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
+"""Pictures of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
 
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`
 and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what

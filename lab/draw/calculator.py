@@ -37,7 +37,7 @@ from .player import (
 HEIGHT = 304
 RESOURCES = ("threads", "registers", "shared memory", "block slots")
 DRAWN = 32
-"""Blocks that a bar shows at most: more never fit."""
+"""The most blocks that a bar shows; more never fit."""
 ROW = 66
 """Pixels from one resource to the next."""
 ACROSS = 16
@@ -47,14 +47,14 @@ KERNEL, GPU, THREADS, REGISTERS, SHARED = range(5)  # the controls, in their ord
 
 
 def calculator(name: str, kernels: Sequence[Kernel], gpus: Sequence[Gpu], start: tuple[Kernel, Gpu]) -> Player:
-    """Draw what each resource of an SM allows, for what a block takes.
+    """Draw how many blocks each resource of an SM allows, given the needs of a block.
 
     Parameters
     ----------
     name : str
         Of the player.
     kernels, gpus : sequence of Kernel, sequence of Gpu
-        What can be chosen. A kernel sets the threads, registers and shared memory to what it takes when compiled for
+        The choices. A kernel sets the threads, registers and shared memory to what it takes when compiled for
         the GPU; one that does not compile for it lets them be.
     start : Kernel and Gpu
         What is shown at first.
@@ -122,7 +122,7 @@ def _taken(kernels: Sequence[Kernel], gpus: Sequence[Gpu]) -> Iterator[tuple[tup
 
 
 def _numbers(fit: Occupancy) -> dict[str, int]:
-    """Return what is shown, by name: ``book/_static/calculator.js`` returns the same."""
+    """Return the numbers that are shown, by name; ``book/_static/calculator.js`` returns the same."""
     numbers = {
         "blocks": fit.blocks_per_sm,
         "warps": fit.warps,
@@ -141,7 +141,7 @@ def _numbers(fit: Occupancy) -> dict[str, int]:
 
 
 def _limits() -> list[Layer]:
-    """Draw for each resource what a block takes, and a box for each block that it has room for."""
+    """Draw each resource: the amount that a block takes, and a box for each block that fits."""
     frame, too_much = Page(HEIGHT, WIDTH, "Room for how many blocks?"), Page(HEIGHT, WIDTH)
     too_much.text(MARGIN, ROWS_AT + LINE, "A block of this GPU may have at most")
     too_much.text(MARGIN, ROWS_AT + 2 * LINE, "{most shared} bytes of shared memory.")
@@ -175,7 +175,7 @@ def _growing(boxes: Sequence[Box], colour: str) -> list[Figure]:
 
 
 def _row(name: str, top: float, bind: bool) -> Figure:
-    """Write what a block takes of a resource and how many it has room for."""
+    """Write the amount of a resource that a block takes, and the number of blocks that fit."""
     unit = " bytes" * (name == "shared memory")
     takes = f"a block takes {{{name} taken}} of {{{name} there}}{unit}"
     weight = "bold" if bind else "normal"

@@ -41,7 +41,7 @@ LEFT, TOP, BELOW = 60, 66, 62
 APART = 18
 """Pixels from the name of one line to the next at least."""
 THICK = 2.2
-"""Of a line that shows data, in pixels."""
+"""The width of a line that shows data, in pixels."""
 
 _INK = "#010203"
 _OURS = {_INK: INK} | {fallback(colour): colour for colour in COLOURS}
@@ -70,7 +70,7 @@ STYLE = {
     ),
     "ytick.color": _INK,
 }
-"""What Matplotlib is told for every chart."""
+"""Matplotlib's settings for every chart."""
 
 
 class Chart:
@@ -168,7 +168,7 @@ class Chart:
         return Figure(alt, self.width, self.height, self.body())
 
     def body(self) -> str:
-        """Return what is drawn, as the elements of a figure: paths first, then texts."""
+        """Return the drawing as the elements of a figure: paths first, then texts."""
         from matplotlib import rc_context
 
         file = io.BytesIO()

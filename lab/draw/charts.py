@@ -134,12 +134,12 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
 
 
 def prediction(predicted: Mapping[str, Number], counted: Mapping[str, Number]) -> Figure:
-    """Draw pairs of bars, what a formula says above what was counted, each pair to a scale of its own.
+    """Draw pairs of bars, a formula's prediction above the count, each pair to a scale of its own.
 
     Parameters
     ----------
     predicted, counted : mapping of str to number
-        Quantities, not negative, by what they are, for example ``"global load sectors"``; the same in both.
+        Quantities that are not negative, by name, for example ``"global load sectors"``; the same in both.
 
     Raises
     ------

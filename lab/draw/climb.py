@@ -67,7 +67,7 @@ def climb(record: Record, size: int = 4096) -> Html:
 
 
 def strip(kernel: Kernel | str, before: Kernel | str | None = None) -> Html:
-    """Draw what a chapter gains: its kernel's share of cuBLAS at 4096, from that of the kernel before, and its idea.
+    """Draw the gain of a chapter: its kernel's share of cuBLAS at 4096, that of the kernel before, and the idea.
 
     Parameters
     ----------

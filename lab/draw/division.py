@@ -1,4 +1,4 @@
-"""A picture of who works when: which block multiplies which part of which tile, on which multiprocessor."""
+"""A picture of the division of work: each block's parts of tiles on their multiprocessor, over time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROW, PITCH = 24, 30  # height of a bar, and from one bar to the next
 
 @dataclass(frozen=True)
 class Part:
-    """What one block does of one tile.
+    """The part of one tile that one block computes.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Part:
 
 
 def parts(run: Run) -> list[Part]:
-    """Return what each traced block of a simulated run did, in the order in which it did it.
+    """Return the parts of tiles that each traced block of a simulated run computed, in order.
 
     It is read off the accesses: the rows of A, the columns of B and the k of both that a block fetched, and the tiles
     of C that it wrote.
@@ -89,7 +89,7 @@ def parts(run: Run) -> list[Part]:
 
 
 def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int = 0) -> Figure:
-    """Draw what each multiprocessor does in turn, if it takes a block at a time and every step takes as long.
+    """Draw the work of each multiprocessor over time, if it runs one block at a time and all steps take equally long.
 
     Blocks go to the multiprocessors in order, each to the one that is free first. Tiles are numbered in the order of
     the blocks; a part of a tile that another block completes is pale.

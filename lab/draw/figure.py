@@ -27,7 +27,7 @@ MARGIN = 8
 INK = "currentColor"
 """The colour of the text around the figure."""
 GREY = "#7b7f86"
-"""What `INK` becomes in a file of its own: contrast of 4 to 1 on white and on GitHub's black."""
+"""The colour that replaces `INK` in a file of its own: contrast of 4 to 1 on white and on GitHub's black."""
 
 BLUE, ORANGE, GREEN, PINK = (
     f"var(--sg-{name}, {colour})"
@@ -39,12 +39,12 @@ Where no style sheet sets the variable, as in a file or in JupyterLab, its fallb
 """
 
 PALE = (INK, 0.14)
-"""Fills what is there but not in question."""
+"""The fill of parts that are shown for context only."""
 
 BLACK, WHITE = "#000000", "#ffffff"
 
 Colour = str | tuple[str, float]
-"""As of a web page, alone or with its opacity."""
+"""A CSS colour, alone or with its opacity."""
 Point = tuple[float, float]
 """Pixels from the left and from the top."""
 Box = tuple[float, float, float, float]

@@ -1,4 +1,4 @@
-"""A player: what becomes of a kernel's lines, in PTX and in machine code, and what they do when they run."""
+"""A player: the PTX and the machine code of a kernel's lines, and the work that each line does when it runs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from .player import WIDTH, Layer, Pick, Player, film
 ROW, CODE = 17, 12
 """Pixels from one row of code to the next, and the size of its letters."""
 LETTER = 7.3
-"""Pixels that a letter of that size takes."""
+"""The width of such a letter in pixels."""
 TEXT_AT = MARGIN + 24
-"""Where code begins, after its line's number and colour."""
+"""Pixels before the code, for its line's number and colour."""
 LETTERS = 37
-"""To a row."""
+"""The most letters in a row."""
 FIRST, LAST = 10, 5
 """How many rows of a long listing are shown, at its begin and at its end."""
 COLOURS = (PINK, BLUE, ORANGE, GREEN)
@@ -102,7 +102,7 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
     name : str
         Of the player.
     run : Run
-        A simulated run, which says what each line did.
+        A simulated run, which has the counts of each line.
     lines : (int, int)
         The first and the last line of the source to show.
     line : int
@@ -229,7 +229,7 @@ def _pick(panel: int, rows: Sequence[_Row], steps: Sequence[int]) -> Pick:
 
 
 def _counted(of: Counts) -> list[str]:
-    """Say what a line did, over all warps."""
+    """Say in words what a line did, over all warps."""
     said = [plural(of.instructions, "instruction") + " of PTX, counted by warp"]
     if of.by_class["fma"]:
         said.append(plural(of.by_class["fma"], "multiply-add") + " of a warp")

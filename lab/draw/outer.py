@@ -29,7 +29,7 @@ MIDDLE = 340  # pixels: where the right half begins
 
 
 def outer_product(kernel: Kernel | str, thread: int = 0) -> Figure:
-    """Draw what one thread of a block reads of both tiles at one k, and what it multiplies.
+    """Draw the elements of both tiles that one thread of a block reads at one k, and their products.
 
     On the left are the block's tiles, As left of C and Bs above it, with what the thread reads at some k and the
     elements of C that it computes, as a simulated run shows them. On the right the same elements, enlarged.

@@ -1,4 +1,4 @@
-"""A picture of who computes what: a block's tile of C by warps, a warp's by lanes, and one thread's elements."""
+"""A picture of ownership: a block's tile of C divided among warps, a warp's among lanes, and one thread's elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A player: with which panel of B each of some GPUs multiplies, and which one comes meanwhile."""
+"""A player: the panel of B that each of several GPUs multiplies by, and the panel that arrives meanwhile."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .player import WIDTH, Control, Layer, Player
 
 GPUS = 4
 SIDE = 12
-"""Rows and columns of the matrices, which stand for any."""
+"""Rows and columns of the matrices, which stand for matrices of any size."""
 CELL = 20.0  # pixels
 BELOW = LINE + 10 + SIDE * CELL + 2 * LINE
-"""Where A and C begin, in line with each other."""
+"""The top of A and of C in pixels."""
 A, B, C = (Matrix(SIDE, SIDE, MARGIN, y, CELL) for y in (BELOW, LINE + 10, BELOW))
 """A stands on the left, below the notes, and B above C on the right."""
 HEIGHT = BELOW + SIDE * CELL + MARGIN
@@ -34,7 +34,7 @@ WAYS = {"ahead": "of rows", "columns": "of columns"}
 def panels(name: str) -> Player:
     """Draw what four GPUs multiply and fetch, step by step, with panels of B's rows or of its columns.
 
-    Who does what is read off `several.steps`.
+    The steps are those of `several.steps`.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _panel(way: str, number: int) -> Box:
 
 
 def _ground(way: str) -> tuple[Figure, Figure]:
-    """Draw who has what to begin with."""
+    """Draw the parts that each GPU has at the start."""
     left, right = (Page(HEIGHT, WIDTH) for _ in range(2))
     for number, colour in enumerate(COLOURS[:GPUS]):
         left.boxes([_block(A, None, number)], (colour, 0.15), edgecolor=colour)
@@ -83,7 +83,7 @@ def _ground(way: str) -> tuple[Figure, Figure]:
 
 
 def _scene(way: str, order: list[list[Step]], now: int) -> tuple[Figure, Figure]:
-    """Draw what is multiplied and what comes in one step; after the last, what has been made."""
+    """Draw the panels that are multiplied and that arrive in one step; after the last step, draw the result."""
     left, right = (Page(HEIGHT, WIDTH) for _ in range(2))
     by_columns, notes, arrows = way == "columns", [], []
     for number, (colour, own) in enumerate(zip(COLOURS, order, strict=False)):

@@ -49,7 +49,7 @@ def warp_reads(
     runs : sequence of Run
         Simulated with ``trace=[block]``, of problems of one K.
     predicted : sequence of mapping of str to int, optional
-        For each run, what a formula says that the warp needs in all: "requests", "sectors" or "wavefronts".
+        For each run, a formula's totals for the warp: "requests", "sectors" or "wavefronts".
     arrays : sequence of str
         Show requests to these.
     warp : int
@@ -88,7 +88,7 @@ def warp_reads(
 def _depths(run: Run, of: Sequence[Request]) -> list[int]:
     """Return for each request the k that it comes to: of a line that runs for each k or, if fewer times, for each tile.
 
-    None goes back: what is fetched late counts as of the k at which it is fetched.
+    None goes back: a late fetch counts as one of the k at which it happens.
     """
     total = Counter((r.line, r.array, r.kind) for r in of)
     done: Counter[tuple] = Counter()
@@ -156,7 +156,7 @@ def _pictures(
     rows: int,
     height: float,
 ) -> Iterator[Figure]:
-    """Draw each request, and what has been asked for so far beside what is predicted in all.
+    """Draw each request, and the running total beside the predicted total.
 
     `longest` says which number is a bar as wide as the picture, the same in all pictures side by side.
     """

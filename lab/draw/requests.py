@@ -167,7 +167,7 @@ def _in_space(space: str, r: Request) -> Request:
 
 
 def _page(height: float, r: Request, step: int) -> Page:
-    """Return a page on which stands which request this is and what it costs."""
+    """Return a page that names the request and its cost."""
     sheet = Page(height, title=f"{r.kernel}: {r.array} {r.kind}, line {r.line}")
     sheet.text(MARGIN, 2 * LINE + 2, f"block {r.block}, warp {r.warp}, step {step}: {r.cost}")
     if len(np.unique(r.elements)) < r.elements.size:

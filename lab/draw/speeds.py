@@ -1,4 +1,4 @@
-"""A player: recorded speeds by size, of the kernels and the card that its reader chooses."""
+"""A player: recorded speeds by size, for a choice of kernels and cards."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _style(number: int) -> tuple[str, Sequence[float]]:
 
 
 def _place(number: int) -> str:
-    """Return the name of the text that says what a curve has at the size."""
+    """Return the name of the text for a curve's value at the chosen size."""
     return f"curve {chr(ord('a') + number)}"
 
 

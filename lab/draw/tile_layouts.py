@@ -131,7 +131,7 @@ class TileAccess:
 
 
 def bank_layouts(name: str, accesses: Sequence[TileAccess], layouts: Sequence[TileLayout]) -> Player:
-    """Draw a tile over the 32 banks and what an access to it takes, for any of some layouts and accesses.
+    """Draw a tile over the 32 banks and the wavefronts of an access to it, for each of several layouts and accesses.
 
     Parameters
     ----------

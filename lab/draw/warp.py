@@ -1,4 +1,4 @@
-"""What pictures of a warp's requests have in common: lanes and their colours, and words for those who can't see."""
+"""Shared parts of pictures of a warp's requests: lanes and their colours, and descriptions for screen readers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def lanes_of(lanes: np.ndarray, words: np.ndarray) -> dict[int, list[int]]:
 
 
 def word_colour(lanes: Sequence[int]) -> str:
-    """Return the colour of what these lanes want: that of a lane alone, or the text's."""
+    """Return the colour of a word: that of the one lane that wants it, or the text's if several do."""
     return lane_colour(lanes[0]) if len(lanes) == 1 else INK
 
 
@@ -78,7 +78,7 @@ def stretches(words: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def paint(sheet: Page, r: Request, place: Callable[[int, int], Iterable[Box]]) -> None:
-    """Paint what each lane touches in its colour, and the elements that several touch in the colour of text.
+    """Paint the elements that a lane touches in its colour, and those that several touch in the colour of text.
 
     `place` says where so many consecutive elements are, given the first and their number.
     """
@@ -108,7 +108,7 @@ def key_to_shared(sheet: Page, x: float, y: float) -> None:
 
 
 def in_words(r: Request) -> str:
-    """Say in a sentence how many lanes touch how much and what it costs."""
+    """Return a sentence: how many lanes touch how many elements, at what cost."""
     what = plural(len(np.unique(r.elements)), f"different {'element' if r.space == 'global' else 'word'}")
     lanes = "1 lane touches" if len(r.lanes) == 1 else f"{len(r.lanes)} lanes touch"
     return f"{r.array} {r.kind}, line {r.line}: {lanes} {what} in {r.cost}."
