@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxsim import counting
-from ptxsim.batch import Access
 from ptxsim.counting import BANKS
+from ptxsim.tracing import Access
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import WARP

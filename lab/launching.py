@@ -9,9 +9,9 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ptxsim.batch import Access
 from ptxsim.machine import Machine
 from ptxsim.ptx import parse
+from ptxsim.tracing import Access
 from sgemm_tutorial import gpu
 from sgemm_tutorial.compiler import Instance, build
 from sgemm_tutorial.errors import ArgumentError

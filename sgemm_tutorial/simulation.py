@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ptxsim.batch import Access, Event
 from ptxsim.counting import Counts
+from ptxsim.tracing import Access, Event
 
 from . import operands, simulator
 from .catalogue import find

@@ -3,7 +3,7 @@
 Links: where the repository's address is known, ``make book REPOSITORY=https://github.com/…`` gives each page "view
 source" and "edit this page", and each notebook "open in Colab". Without it, the book names no address.
 
-Roles: those that Sphinx and the theme leave out, or give where they mean nothing, for readers who are read to.
+Roles and names: those that Sphinx and the theme leave out, or give where they mean nothing, for screen readers.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ROLES = (
     ('role="doc-footnote"', 'role="note"'),  # and several in each
     ('<div role="list" class="citation-list">', '<div class="citation-list">'),  # its parts are no items of a list
     (' role="doc-biblioentry"', ""),
+    ('<summary aria-label="Toggle hidden content">', "<summary>"),  # what can be read on a fold is its name
 )
 """Texts in the built pages, and their replacements. No replacement contains a text that is replaced."""
 

@@ -2,7 +2,7 @@
 //
 // Everything a player can show was drawn in Python and lies beside its first state, as JSON: elements of SVG, and for
 // each state the numbers of those that it consists of. This script adds buttons and picks. It fetches nothing, so that
-// pages work from a folder; where it doesn't run, the first state stands there, complete. What hangs on too many
+// pages work from a folder; where it doesn't run, the first state stands there, complete. What depends on too many
 // controls for a list of states, another script computes: a few numbers, by which elements are picked.
 "use strict";
 
@@ -74,8 +74,9 @@ class Player {
     this.followAddress();
   }
 
-  // A pointer on a picture shows what it points at; pressed, it sets the controls. `aim` says which to which values, in
-  // pairs, given where the pointer is in pixels of the drawing.
+  // A mouse on a picture previews what it points at; a click or a tap sets the controls. A finger that scrolls does
+  // neither. `aim` says which controls to set to which values, in pairs, given where the pointer is in pixels of the
+  // drawing.
   point(panel, aim) {
     const drawing = this.drawings[panel];
     drawing.style.cursor = "crosshair";
@@ -84,13 +85,13 @@ class Player {
       return aim((event.clientX - left) * scale, (event.clientY - top) * scale);
     };
     drawing.addEventListener("pointermove", event => {
-      const found = aimed(event).filter(([control, value]) => value !== this.state[control]);
-      if (!found.length) return;
-      this.pause();
-      for (const [control, value] of found) this.state[control] = value;
-      this.show();
+      if (event.pointerType === "touch" || this.timer) return;
+      const state = [...this.state];
+      for (const [control, value] of aimed(event)) state[control] = value;
+      this.draw(state);
     });
-    drawing.addEventListener("pointerdown", event => {
+    drawing.addEventListener("pointerleave", () => this.draw(this.state));
+    drawing.addEventListener("click", event => {
       for (const [control, value] of aimed(event)) {
         this.pause();
         this.set(control, value);
@@ -127,6 +128,7 @@ class Player {
     this.pause();
     this.state = state;
     this.show();
+    unfold(this.box);
     this.box.scrollIntoView({block: "nearest"});
   }
 
@@ -171,8 +173,12 @@ class Player {
     this.state[control] = value;
     if (this.preset) this.keepPreset(control);
     this.show();
+    if (!this.timer) this.tellSoon(); // while it plays, the address stays
+  }
+
+  tellSoon() {
     clearTimeout(this.telling);
-    if (!this.timer) this.telling = setTimeout(() => this.tell(), REST); // who plays neither links nor listens
+    this.telling = setTimeout(() => this.tell(), REST);
   }
 
   // Let the address and those who listen know.
@@ -189,10 +195,16 @@ class Player {
     else if (of.includes(control) || sets.includes(control)) this.state[of[0]] = 0;
   }
 
+  // Show the state, in the controls and in the pictures.
   show() {
-    const computed = this.computed && globalThis[this.computed.script](this.computed.data, this.state);
-    const values = {...this.state, ...computed};
     this.controls.forEach((control, i) => control.refresh(this.state[i]));
+    this.draw(this.state);
+  }
+
+  // Show a state in the pictures alone.
+  draw(state) {
+    const computed = this.computed && globalThis[this.computed.script](this.computed.data, state);
+    const values = {...state, ...computed};
     this.panels.forEach((panel, i) => {
       const [body, words] = picture(panel, values);
       this.drawings[i].innerHTML = body;
@@ -209,7 +221,7 @@ class Player {
 
   start() {
     const last = this.controls[this.steps].values.length - 1;
-    if (this.state[this.steps] === last) this.state[this.steps] = -1;
+    if (this.state[this.steps] === last) this.set(this.steps, 0);
     this.timer = setInterval(() => {
       const next = this.state[this.steps] + 1;
       if (next === last) this.pause();
@@ -219,6 +231,7 @@ class Player {
   }
 
   pause() {
+    if (this.timer) this.tellSoon();
     clearInterval(this.timer);
     this.timer = null;
     if (this.play) this.label("Play", "▶");

@@ -12,7 +12,7 @@ from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table
 
 from ..draw import Figure
-from ..draw.figure import MARGIN, PALE, SMALL, WIDTH, Page
+from ..draw.figure import MARGIN, PALE, WIDTH, Page
 from ..draw.warp import lane_colour
 from ..experiments import profiles
 from ..experiments.ceilings import card
@@ -72,17 +72,17 @@ def bank_map(title: str, place: Callable[[int, int], int], BK: int = 32) -> Figu
     pitch = (WIDTH - MARGIN - LEFT) / BANKS
     sheet = Page(TOP + BK // 4 * HEIGHT + 6, title=f"{title}, over the banks")
     for bank in (0, 8, 16, 24, 31):
-        sheet.text(LEFT + (bank + 0.5) * pitch, TOP - 8, str(bank), SMALL, "center")
+        sheet.text(LEFT + (bank + 0.5) * pitch, TOP - 8, str(bank), "center")
     for k in range(0, BK, 4):
         y = TOP + k // 4 * HEIGHT
-        sheet.text(MARGIN, y + 18, f"k = {k}", SMALL)
+        sheet.text(MARGIN, y + 18, f"k = {k}")
         for row in range(BANKS):
             bank = place(row, k) % BANKS
             stored = row < 128 // BK
             colour = lane_colour(row * BK // 4 + k // 4) if stored else PALE
             sheet.boxes([(LEFT + bank * pitch + 1, y + 2, pitch - 2, HEIGHT - 4)], colour)
             if row % 4 == 0 and not stored and bank <= BANKS - 4:
-                sheet.text(LEFT + (bank + 2) * pitch, y + 18, f"{row}–{row + 3}", SMALL, "center")
+                sheet.text(LEFT + (bank + 2) * pitch, y + 18, f"{row}–{row + 3}", "center")
     used = {place(row, k) % BANKS for row in range(128 // BK) for k in range(0, BK, 4)}
     return sheet.finish(f"{title}: rows of A over banks; those stored together lie in {len(used)} banks.")
 

@@ -9,7 +9,7 @@ from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.simulation import Run
 
 from ..accesses import owners, plural
-from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, SMALL, Figure, Page
+from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, Figure, Page
 from ..draw.maps import Matrix, side_by_side
 
 CELL, GAP = 5.4, 10
@@ -60,11 +60,11 @@ def fetch_map(run: Run, thread: int) -> Figure:
     for tile, mask, fill in shares:
         sheet.boxes([tile.box(row, column, 1, 1) for row, column in np.argwhere(mask)], fill)
     sheet.boxes([tile.whole for tile in tiles.values()], edgecolor=INK)
-    sheet.text(tiles["As"].x, C.y - 8, f"As, {BM} × {BK}", SMALL)
-    sheet.text(C.x + C.columns * CELL + 8, tiles["Bs"].y + 14, f"Bs, {BK} × {BN}", SMALL)
-    sheet.text(C.x + C.columns * CELL + 8, C.y + 14, f"C, {BM} × {BN}", SMALL)
+    sheet.text(tiles["As"].x, C.y - 8, f"As, {BM} × {BK}")
+    sheet.text(C.x + C.columns * CELL + 8, tiles["Bs"].y + 14, f"Bs, {BK} × {BN}")
+    sheet.text(C.x + C.columns * CELL + 8, C.y + 14, f"C, {BM} × {BN}")
     for i, note in enumerate(notes):
-        sheet.text(MARGIN, C.y + BM * CELL + (i + 1) * LINE, note, SMALL)
+        sheet.text(MARGIN, C.y + BM * CELL + (i + 1) * LINE, note)
     return sheet.finish(f"{title}. " + ". ".join(notes) + ".")
 
 

@@ -11,7 +11,7 @@ from sgemm_tutorial.kernel import Kernel
 
 from ..accesses import owners
 from ..draw import Figure
-from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, SMALL, WIDTH, Page
+from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, WIDTH, Page
 from ..draw.owners import rectangles
 from ..experiments import counters, profiles
 from ..experiments.ceilings import card
@@ -46,11 +46,11 @@ def threads(kernel: Kernel | str, thread: int, down: int = 6) -> Figure:
         boxes.append(box)
         lit += [box] * (number == thread)
         warp += [box] * (number // WARP == thread // WARP)
-        sheet.text(box[0] + box[2] / 2, box[1] + 20, str(number), SMALL, "center")
+        sheet.text(box[0] + box[2] / 2, box[1] + 20, str(number), "center")
         if row == 0:
-            sheet.text(box[0] + box[2] / 2, TOP - 8, str(column), SMALL, "center")
+            sheet.text(box[0] + box[2] / 2, TOP - 8, str(column), "center")
         if column == 0:
-            sheet.text(LEFT - 8, box[1] + 20, str(row), SMALL, "right")
+            sheet.text(LEFT - 8, box[1] + 20, str(row), "right")
     sheet.boxes(warp, (BLUE, 0.2))
     sheet.boxes(lit, (GREEN, 0.55))
     sheet.boxes(boxes, edgecolor=INK)

@@ -1,4 +1,4 @@
-"""Pictures: of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
+"""Pictures of a kernel's tiles, of a simulated run's accesses, and of recorded measurements.
 
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`
 and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
@@ -16,8 +16,9 @@ from .charts import (
     prediction,
     roofline,
     scaling,
+    spread,
 )
-from .climb import climb
+from .climb import climb, strip
 from .division import division, parts
 from .figure import Figure
 from .grid import grid
@@ -43,7 +44,6 @@ from .player import (
 from .reads import warp_reads
 from .requests import address_line, banks
 from .speeds import speeds
-from .spread import spread
 from .tile_layouts import TileAccess, TileLayout, bank_layouts
 from .tile_walk import tile_walk
 from .timeline import timeline
@@ -88,6 +88,7 @@ __all__ = [
     "scaling",
     "speeds",
     "spread",
+    "strip",
     "tile_walk",
     "tiles",
     "timeline",

@@ -18,13 +18,10 @@ from ..model.occupancy import Occupancy, occupancy
 from ..model.resources import resources
 from .figure import (
     BLUE,
-    BODY,
     INK,
     LINE,
     MARGIN,
     ORANGE,
-    SMALL,
-    TITLE,
     Box,
     Figure,
     Page,
@@ -41,7 +38,7 @@ from .player import (
 HEIGHT = 304
 RESOURCES = ("threads", "registers", "shared memory", "block slots")
 DRAWN = 32
-"""Blocks that a bar shows at most: more never fit."""
+"""The most blocks that a bar shows; more never fit."""
 ROW = 66
 """Pixels from one resource to the next."""
 ACROSS = 16
@@ -51,14 +48,14 @@ KERNEL, GPU, THREADS, REGISTERS, SHARED = range(5)  # the controls, in their ord
 
 
 def calculator(name: str, kernels: Sequence[Kernel], gpus: Sequence[Gpu], start: tuple[Kernel, Gpu]) -> Player:
-    """Draw what each resource of an SM allows, for what a block takes.
+    """Draw how many blocks each resource of an SM allows, given the needs of a block.
 
     Parameters
     ----------
     name : str
         Of the player.
     kernels, gpus : sequence of Kernel, sequence of Gpu
-        What can be chosen. A kernel sets the threads, registers and shared memory to what it takes when compiled for
+        The choices. A kernel sets the threads, registers and shared memory to what it takes when compiled for
         the GPU; one that does not compile for it lets them be.
     start : Kernel and Gpu
         What is shown at first.
@@ -126,7 +123,7 @@ def _taken(kernels: Sequence[Kernel], gpus: Sequence[Gpu]) -> Iterator[tuple[tup
 
 
 def _numbers(fit: Occupancy) -> dict[str, int]:
-    """Return what is shown, by name: ``book/_static/calculator.js`` returns the same."""
+    """Return the numbers that are shown, by name; ``book/_static/calculator.js`` returns the same."""
     numbers = {
         "blocks": fit.blocks_per_sm,
         "warps": fit.warps,
@@ -145,10 +142,10 @@ def _numbers(fit: Occupancy) -> dict[str, int]:
 
 
 def _limits() -> list[Layer]:
-    """Draw for each resource what a block takes, and a box for each block that it has room for."""
+    """Draw each resource: the amount that a block takes, and a box for each block that fits."""
     frame, too_much = Page(HEIGHT, WIDTH, "Room for how many blocks?"), Page(HEIGHT, WIDTH)
-    too_much.text(MARGIN, ROWS_AT + LINE, "A block of this GPU may have at most", SMALL)
-    too_much.text(MARGIN, ROWS_AT + 2 * LINE, "{most shared} bytes of shared memory.", SMALL)
+    too_much.text(MARGIN, ROWS_AT + LINE, "A block of this GPU may have at most")
+    too_much.text(MARGIN, ROWS_AT + 2 * LINE, "{most shared} bytes of shared memory.")
     message = "More shared memory than the {most shared} bytes that a block may have."
     layers = [Layer((), {(): frame.finish("")}), Layer(("too much",), {(1,): too_much.finish(message)})]
     for i, name in enumerate(RESOURCES):
@@ -179,14 +176,14 @@ def _growing(boxes: Sequence[Box], colour: str) -> list[Figure]:
 
 
 def _row(name: str, top: float, bind: bool) -> Figure:
-    """Write what a block takes of a resource and how many it has room for."""
+    """Write the amount of a resource that a block takes, and the number of blocks that fit."""
     unit = " bytes" * (name == "shared memory")
     takes = f"a block takes {{{name} taken}} of {{{name} there}}{unit}"
     weight = "bold" if bind else "normal"
     sheet = Page(HEIGHT, WIDTH)
-    sheet.text(MARGIN, top + 14, name, SMALL, weight=weight)
-    sheet.text(WIDTH - MARGIN, top + 14, f"{{{name}}}" + ": the limit" * bind, SMALL, "right", weight=weight)
-    sheet.text(MARGIN, top + 50, takes, SMALL)
+    sheet.text(MARGIN, top + 14, name, weight=weight)
+    sheet.text(WIDTH - MARGIN, top + 14, f"{{{name}}}" + ": the limit" * bind, "right", weight=weight)
+    sheet.text(MARGIN, top + 50, takes)
     return sheet.finish(f"{name.capitalize()}: {takes}, room for {{{name}}}{', the limit' * bind}.")
 
 
@@ -196,12 +193,10 @@ def _places(gpus: Sequence[Gpu]) -> list[Layer]:
     sizes = range(1, THREADS_MAX // WARP + 1)
     below = _place(max(most) - 1)[1] + 2 * LINE
 
-    def text(
-        y: float, text: str, end: str = ",", size: float = SMALL, align: str = "left", weight: str = "normal"
-    ) -> Figure:
+    def text(y: float, text: str, end: str = ",", align: str = "left", weight: str = "normal") -> Figure:
         sheet = Page(HEIGHT, WIDTH)
         for i, line in enumerate(wrap(text, 36)):
-            sheet.text({"left": MARGIN, "right": WIDTH - MARGIN}[align], y + LINE * i, line, size, align, weight=weight)
+            sheet.text({"left": MARGIN, "right": WIDTH - MARGIN}[align], y + LINE * i, line, align, weight=weight)
         return sheet.finish(text + end)
 
     def empty(places: int) -> Figure:
@@ -215,13 +210,13 @@ def _places(gpus: Sequence[Gpu]) -> list[Layer]:
         sheet.lines([[(x - 1, y - 2), (x - 1, y + height + 2)] for x, y, _, height in firsts], linewidth=2)
         return sheet.finish("")
 
-    titles = {(i,): text(LINE, f"An SM of the {gpu.name}", ":", TITLE, weight="bold") for i, gpu in enumerate(gpus)}
+    titles = {(i,): text(LINE, f"An SM of the {gpu.name}", ":", weight="bold") for i, gpu in enumerate(gpus)}
     fit = {
         (blocks,): text(2 * LINE, f"{plural(blocks, 'block')} fit{'s' * (blocks == 1)}") for blocks in range(DRAWN + 1)
     }
     each = {(warps,): text(2 * LINE, f"{plural(warps, 'warp')} each", align="right") for warps in sizes}
     share = {
-        (warps, of): text(3 * LINE, f"{warps} of {of} warps: {100 * warps / of:.1f}%", size=BODY, weight="bold")
+        (warps, of): text(3 * LINE, f"{warps} of {of} warps: {100 * warps / of:.1f}%", weight="bold")
         for of in most
         for warps in range(of + 1)
     }

@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from sgemm_tutorial.errors import ArgumentError
 
 from ..records.timings import Point, Record
-from .figure import (
-    BLUE,
-    GREEN,
-    INK,
-    LINE,
-    MARGIN,
-    ORANGE,
-    PALE,
-    PINK,
-    SMALL,
-    WIDTH,
-    Figure,
-    Page,
-    room,
-)
+from .chart import COLOURS, DASHES, TOP, Chart, dye
+from .figure import BLUE, INK, LINE, MARGIN, ORANGE, WIDTH, Figure, room
 
 CUBLAS = "cuBLAS"
-COLOURS = (BLUE, ORANGE, GREEN, PINK)
-DASHES = ((), (6, 2), (2, 2))
 TIMES = ("ms", "ms_p90", "ms_p10")
-"""Of median, low and high speed."""
+"""Names of the times whose speeds are the median, the low and the high one."""
+SHARES = (10, 25, 50, 70, 80, 90, 100, 110, 125, 150, 200, 300, 500, 1000)
+"""Percentages that an axis may label."""
+PITCH = 32
+"""Pixels from one bar to the next."""
 Number = int | float
 
 
@@ -57,29 +47,34 @@ def ladder(record: Record, size: int | tuple[int, int, int] = 4096) -> Figure:
     libraries = _libraries(points)
     rows = [(p.kernel, *speeds_of(p), p.percent_of_cublas) for p in points]
     rows += [(name, *cublas_speeds(beside), 100.0) for name, beside in libraries.items()]
-    pitch, top = 32, 3 * LINE + 8
-    left, right = MARGIN + 8 + max(room(name) for name, *_ in rows), WIDTH - MARGIN - 168
-    x = scale(0, max(high for *_, high, _ in rows), left, right)
-    bottom = top + pitch * len(rows)
-    sheet = Page(bottom + 2 * LINE + 10, title=f"Speed at {_shape(wanted)}")
-    sheet.text(WIDTH - MARGIN - 88, top - 12, "TFLOP/s", SMALL, "right")
-    sheet.text(WIDTH - MARGIN, top - 12, "of cuBLAS", SMALL, "right")
+    left, right = MARGIN + 8 + max(room(name) for name, *_ in rows), 168
+    notes = ["Bars: medians of device time. Whiskers: 10th to 90th percentile.", record.made]
+    most = max(high for *_, high, _ in rows)
+    chart = _bars(f"Speed at {_shape(wanted)}", len(rows), (0, most), left, right, notes)
+    chart.write(WIDTH - MARGIN - 88, chart.top - 14, "TFLOP/s", "right")
+    chart.write(WIDTH - MARGIN, chart.top - 14, "of cuBLAS", "right")
     for i, (name, rate, low, high, percent) in enumerate(rows):
-        y = top + pitch * i
-        colour = (INK, 0.45) if name in libraries else BLUE
-        sheet.text(left - 8, y + 19, name, align="right")
-        sheet.boxes([(left, y + 4, x(rate) - left, pitch - 12)], colour)
-        _whisker(sheet, x(low), x(high), y + pitch / 2 - 2)
-        sheet.text(WIDTH - MARGIN - 88, y + 19, short(rate), align="right")
-        sheet.text(WIDTH - MARGIN, y + 19, f"{percent:.1f}%", align="right")
+        y = chart.at(0, i)[1] + 5
+        library = name in libraries
+        chart.axes.barh(i, rate, 0.65, color=dye(INK if library else BLUE), alpha=0.45 if library else None)
+        chart.axes.plot([low, high], [i, i], "|-", color=dye(INK), linewidth=1.2, markersize=8, clip_on=False)
+        chart.write(left - 8, y, name, "right")
+        chart.write(WIDTH - MARGIN - 88, y, short(rate), "right")
+        chart.write(WIDTH - MARGIN, y, f"{percent:.1f}%", "right")
     if len(libraries) == 1:
-        goal = x(rows[-1][1])
-        sheet.lines([[(goal, top - 4), (goal, bottom)]], linewidth=1.5, dashes=DASHES[1])
-    sheet.lines([[(left, top - 4), (left, bottom)]])
-    sheet.text(MARGIN, bottom + LINE, "Bars: medians of device time. Whiskers: 10th to 90th percentile.", SMALL)
-    sheet.text(MARGIN, bottom + 2 * LINE, record.made, SMALL)
+        chart.line([(rows[-1][1], -0.5), (rows[-1][1], len(rows) - 0.5)], INK, DASHES[1], wide=1.5)
     each = (f"{name} {short(rate)} TFLOP/s, {percent:.1f}% of cuBLAS" for name, rate, *_, percent in rows)
-    return sheet.finish(f"Bars, speed at {_shape(wanted)} on {record.made}: {'; '.join(each)}.")
+    return chart.finish(f"Bars, speed at {_shape(wanted)} on {record.made}: {'; '.join(each)}.")
+
+
+def _bars(title: str, count: int, x: tuple[float, float], left: float, right: float, notes: Sequence[str]) -> Chart:
+    """Return a chart for horizontal bars from the top down, with an upright axis on their left and none below."""
+    size = WIDTH, 3 * LINE + PITCH * count + LINE * len(notes) + MARGIN
+    chart = Chart(title, x, (count - 0.5, -0.5), size=size, left=left, right=right, below=12, notes=notes)
+    chart.ticks((), ())
+    chart.axes.spines["bottom"].set_visible(False)
+    chart.axes.spines["left"].set_visible(True)
+    return chart
 
 
 def by_size(record: Record, of_cublas: bool = False) -> Figure:
@@ -122,25 +117,29 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
     size = "M = N = K" if square else "the cube root of M·N·K"
     most = max(best for line in series.values() for *_, best in line)
     even = len(sizes) > 2 and len(set(np.diff(sizes))) == 1
-    plot = Plot(f"{unit} by size, {size}", series, (sizes[0], sizes[-1]), (0, most), log_x=not even)
-    plot.ticks(_within(sizes[0], sizes[-1]) if even else _some(sizes), ticks(0, most, 6, (1, 2, 5, 10)))
-    for i, (name, line) in enumerate(series.items()):
-        colour, dash = (INK, DASHES[list(libraries).index(name)]) if name in libraries else style(i)
-        plot.curve(name, line, colour, dash)
-    return plot.finish(
-        f"{unit} by size, {size}, on {record.made}: {_in_words(series)}.",
-        "Lines: medians of device time. Bands: 10th to 90th percentile.",
-        record.made,
+    chart = Chart(
+        f"{unit} by size",
+        (sizes[0], sizes[-1]),
+        (0, most),
+        series,
+        size,
+        unit,
+        ["Bands: 10–90% of the times measured.", record.made],
+        log="" if even else "x",
     )
+    chart.ticks(_within(sizes[0], sizes[-1]) if even else _some(sizes), ticks(0, most, 6, (1, 2, 5, 10)))
+    for i, (name, line) in enumerate(series.items()):
+        chart.curve(name, line, *((INK, DASHES[list(libraries).index(name)]) if name in libraries else style(i)))
+    return chart.finish(f"{unit} by size, {size}, on {record.made}: {_in_words(series)}.")
 
 
 def prediction(predicted: Mapping[str, Number], counted: Mapping[str, Number]) -> Figure:
-    """Draw pairs of bars, what a formula says above what was counted, each pair to a scale of its own.
+    """Draw pairs of bars, a formula's prediction above the count, each pair to a scale of its own.
 
     Parameters
     ----------
     predicted, counted : mapping of str to number
-        Quantities, not negative, by what they are, for example ``"global load sectors"``; the same in both.
+        Quantities that are not negative, by name, for example ``"global load sectors"``; the same in both.
 
     Raises
     ------
@@ -154,22 +153,24 @@ def prediction(predicted: Mapping[str, Number], counted: Mapping[str, Number]) -
         for name, value in values.items():
             if not value >= 0:
                 raise ArgumentError(f"{argument}[{name!r}]", str(value), "a number that is not negative")
-    pitch, longest = 76, 400
+    chart = Chart(
+        x=(0, 1), y=(len(predicted), 0), size=(WIDTH, 76 * len(predicted) + 4), left=MARGIN, right=224, top=0, below=4
+    )
+    chart.axes.set_axis_off()
     sentences = []
-    sheet = Page(pitch * len(predicted) + 4)
     for i, name in enumerate(predicted):
-        y, pair = i * pitch, (predicted[name], counted[name])
+        pair = predicted[name], counted[name]
         verdict = _compare(*pair)
-        sheet.text(MARGIN, y + LINE, name, weight="bold")
-        sheet.text(WIDTH - MARGIN, y + LINE, verdict, align="right")
-        bars = ((pair[0], "predicted", PALE, INK), (pair[1], "counted", BLUE, None))
-        for j, (value, who, fill, edge) in enumerate(bars):
-            width, at = longest * value / (max(pair) or 1), y + 32 + 19 * j
+        chart.write(MARGIN, 76 * i + LINE, name, weight="bold")
+        chart.write(WIDTH - MARGIN, 76 * i + LINE, verdict, "right")
+        for j, (value, who) in enumerate(zip(pair, ("predicted", "counted"), strict=True)):
+            long, y = value / (max(pair) or 1), i + (39 + 19 * j) / 76
+            edge = {"edgecolor": dye(INK), "facecolor": "none"} if j == 0 else {"color": dye(BLUE), "linewidth": 0}
             if value:
-                sheet.boxes([(MARGIN, at, width, 14)], fill, edgecolor=edge)
-            sheet.text(MARGIN + width + 8, at + 12, f"{short(value)} {who}", SMALL)
+                chart.axes.barh(y, long, 14 / 76, clip_on=False, **edge)
+            chart.write(chart.at(long, y)[0] + 8, 76 * i + 44 + 19 * j, f"{short(value)} {who}")
         sentences.append(f"{name}: {short(pair[0])} predicted, {short(pair[1])} counted, {verdict}")
-    return sheet.finish("; ".join(sentences) + ".")
+    return chart.finish("; ".join(sentences) + ".")
 
 
 def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]]) -> Figure:
@@ -197,15 +198,15 @@ def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]]) -> Fig
     series = {
         name: [(n, factor * time) for n, time in zip(sizes, times, strict=True)] for name, times in seconds.items()
     }
-    plot, low = _axes(f"{unit} by size, M = N = K", series, 1.2, log_x=True, log_y=True)
+    note = "Dotted: time proportional to the size to the power of 3."
+    chart, low = _axes(f"{unit} by size", series, 1.2, "xy", "M = N = K", unit.lower(), [note])
     last = max(line[-1][1] for line in series.values())
     start = max(sizes[0], sizes[-1] * (low / last) ** (1 / 3))
-    plot.line([(start, last * (start / sizes[-1]) ** 3), (sizes[-1], last)], INK, DASHES[2])
+    chart.line([(start, last * (start / sizes[-1]) ** 3), (sizes[-1], last)], INK, DASHES[2])
     for i, (name, line) in enumerate(series.items()):
-        plot.curve(name, line, *style(i))
-    return plot.finish(
-        f"Time by size on logarithmic axes: {_in_words(series, f' {symbol}')}. A dotted line shows power 3.",
-        "Dotted: time proportional to the size to the power of 3.",
+        chart.curve(name, line, *style(i))
+    return chart.finish(
+        f"Time by size on logarithmic axes: {_in_words(series, f' {symbol}')}. A dotted line shows power 3."
     )
 
 
@@ -239,17 +240,29 @@ def roofline(
     ridges = [peak / rate for rate in rates.values()]
     low, high = min(intensities) / 2, max(*intensities, *ridges) * 8  # room for labels on the right
     least, most = min(speeds) / 2, peak * 2
-    plot = Plot(title, (), (low, high), (least, most), log_x=True, log_y=True)
-    plot.ticks(_decades(low, high), _decades(least, most))
-    plot.line([(max(low, min(ridges)), peak), (high, peak)], INK)
-    plot.sheet.text(plot.right, plot.y(peak) - 8, f"{short(peak)} TFLOP/s", SMALL, "right")
-    for i, rate in enumerate(rates.values()):
+    above = most * (most / least) ** 0.3  # names of slopes go on beyond the roof
+    roof = f"{short(peak)} TFLOP/s"
+    chart = Chart(
+        title, (low, high), (least, above), [roof], "FLOP per byte", "TFLOP/s", ["Both axes are logarithmic."], "xy"
+    )
+    chart.ticks(_decades(low, high), _decades(least, most))
+    chart.curve(roof, [(max(low, min(ridges)), peak), (high, peak)], INK)
+    for i, (name, rate) in enumerate(rates.items()):
         start = max(low, least / rate)
-        plot.line([(start, start * rate), (peak / rate, peak)], INK, DASHES[i % 3])
+        chart.line([(start, start * rate), (peak / rate, peak)], INK, DASHES[i % 3])
+        (x, y), (u, v) = chart.at(start, start * rate), chart.at(peak / rate, peak)
+        steep = math.atan2(y - v, u - x)
+        chart.write(
+            u + 8 * math.cos(steep) + 5 * math.sin(steep),
+            v - 8 * math.sin(steep) + 5 * math.cos(steep),
+            f"{name}, {short(rate)} TB/s",
+            rotation=math.degrees(steep),
+            rotation_mode="anchor",
+        )
     groups: list[list[tuple[float, float, str]]] = []  # points whose labels would overlap share one
     for name, (intensity, speed) in sorted(points.items(), key=lambda item: item[1]):
-        x, y = plot.x(intensity), plot.y(speed)
-        plot.sheet.boxes([(x - 4, y - 4, 8, 8)], BLUE)
+        x, y = chart.at(intensity, speed)
+        chart.axes.plot(intensity, speed, "s", color=dye(BLUE), markersize=8, markeredgewidth=0)
         near = [
             group
             for group in groups
@@ -257,19 +270,13 @@ def roofline(
         ]
         (near[0] if near else groups.append([]) or groups[-1]).append((x, y, name))
     for group in groups:
-        plot.sheet.text(group[-1][0] + 8, group[0][1] + 5, ", ".join(sorted(name for *_, name in group)), SMALL)
-    dashes = ("solid", "dashed", "dotted")
-    slopes = (f"{dashes[i % 3]} {name}, {short(rate)} TB/s" for i, (name, rate) in enumerate(rates.items()))
+        chart.write(group[-1][0] + 8, group[0][1] + 5, ", ".join(sorted(name for *_, name in group)))
     each = (
         f"{name} {short(intensity)} FLOP per byte, {short(speed)} TFLOP/s"
         for name, (intensity, speed) in points.items()
     )
     roofs = ", ".join(f"{name} at {short(rate)} TB/s" for name, rate in rates.items())
-    return plot.finish(
-        f"{title}: {'; '.join(each)}. Roofs: {short(peak)} TFLOP/s, {roofs}.",
-        "Across: FLOP per byte. Up: TFLOP/s. Both logarithmic.",
-        f"Slopes: {'; '.join(slopes)}.",
-    )
+    return chart.finish(f"{title}: {'; '.join(each)}. Roofs: {short(peak)} TFLOP/s, {roofs}.")
 
 
 def lines(
@@ -284,10 +291,12 @@ def lines(
 
     Parameters
     ----------
-    title, note : str
-        What is drawn; what is along the axes.
+    title : str
+        What is drawn.
     series : mapping of str to sequence of (float, float)
         By name, points in ascending order of x.
+    note : str
+        Sentences that begin with "Across:" and "Up:" are the titles of the axes, the others stand below the chart.
     unit : str
         Follows the values of y in words.
     log_x, log_y : bool
@@ -300,27 +309,88 @@ def lines(
     """
     if not series or not all(series.values()):
         raise ArgumentError("series", str(dict(series)), "one or more, each with points")
-    plot, _ = _axes(title, series, 1.3, log_x, log_y)
+    across, up, rest = _titled(note)
+    chart, _ = _axes(title, series, 1.3, "x" * log_x + "y" * log_y, across, up, [rest] if rest else [])
     for i, (name, line) in enumerate(series.items()):
-        plot.curve(name, line, *style(i))
-    return plot.finish(f"{title}. {note} {_in_words(series, unit)}.", note)
+        chart.curve(name, line, *style(i))
+    return chart.finish(f"{title}. {note} {_in_words(series, unit)}.")
+
+
+def spread(title: str, groups: Mapping[str, Sequence[float]], note: str) -> Figure:
+    """Draw percentages by group on one logarithmic axis, with each group's geometric mean and least in figures.
+
+    Parameters
+    ----------
+    title, note : str
+        What is drawn, and what stands below it.
+    groups : mapping of str to sequence of float
+        By name, percentages, all positive.
+
+    Raises
+    ------
+    ArgumentError
+        There is no group, an empty one, or a value that is not positive.
+    """
+    if not groups or not all(groups.values()) or min(map(min, groups.values())) <= 0:
+        raise ArgumentError("groups", str(dict(groups)), "one or more, each with positive values")
+    ends = min(*map(min, groups.values()), 95) / 1.05, max(*map(max, groups.values()), 105) * 1.05
+    left = MARGIN + max(map(room, groups)) + 12
+    size = WIDTH, TOP + PITCH * len(groups) + 3 * LINE
+    chart = Chart(
+        title, ends, (len(groups) - 0.5, -0.5), log="x", notes=[note], size=size, left=left, right=128, below=2 * LINE
+    )
+    kept = [100]
+    for tick in sorted(SHARES, key=lambda tick: abs(math.log(tick / 100))):
+        if ends[0] <= tick <= ends[1] and all(abs(chart.at(tick, 0)[0] - chart.at(of, 0)[0]) > 36 for of in kept):
+            kept.append(tick)
+    chart.ticks(kept, ())
+    chart.axes.grid(axis="x", color=dye(INK), alpha=0.18)
+    chart.line([(100, -0.5), (100, len(groups) - 0.5)], INK, wide=1)
+    chart.write(WIDTH - MARGIN - 60, chart.top - 14, "mean", "right")
+    chart.write(WIDTH - MARGIN, chart.top - 14, "least", "right")
+    said = []
+    for i, (name, values) in enumerate(groups.items()):
+        mean, y = math.exp(sum(map(math.log, values)) / len(values)), chart.at(100, i)[1] + 5
+        chart.axes.plot(values, [i] * len(values), "s", color=dye(BLUE), alpha=0.5, markersize=6, markeredgewidth=0)
+        chart.line([(mean, i - 0.3), (mean, i + 0.3)], ORANGE, wide=3)
+        chart.write(left - 10, y, name, "right")
+        chart.write(WIDTH - MARGIN - 60, y, f"{mean:.0f}%", "right")
+        chart.write(WIDTH - MARGIN, y, f"{min(values):.0f}%", "right")
+        said.append(f"{name}: {len(values)} marks, mean {mean:.0f}%, from {min(values):.0f}% to {max(values):.0f}%")
+    return chart.finish(f"{title}. {note} {'; '.join(said)}.")
+
+
+def _titled(note: str) -> tuple[str, str, str]:
+    """Return the titles of both axes that a note has, and the rest of it."""
+    found = {}
+    for which, key in (("Across", "across"), ("Along the axis", "across"), ("Up", "up")):
+        if sentence := re.search(rf"\b{which}: (.*?)\.(?= [A-Z]|$)", note):
+            found[key] = sentence[1]
+            note = note.replace(sentence[0], "")
+    return found.get("across", ""), found.get("up", ""), " ".join(note.split())
 
 
 def _axes(
-    title: str, series: Mapping[str, Sequence[tuple[float, float]]], beyond: float, log_x: bool, log_y: bool
-) -> tuple[Plot, float]:
+    title: str,
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    beyond: float,
+    log: str,
+    across: str,
+    up: str,
+    notes: Sequence[str] = (),
+) -> tuple[Chart, float]:
     """Return axes for all points, a logarithmic y so many times beyond them either way, and where y begins."""
-    across, up = zip(*(point for line in series.values() for point in line), strict=True)
-    for name, log, values in (("x", log_x, across), ("y", log_y, up)):
-        if log and min(values) <= 0:
+    x, y = zip(*(point for line in series.values() for point in line), strict=True)
+    for name, values in (("x", x), ("y", y)):
+        if name in log and min(values) <= 0:
             raise ArgumentError("series", f"{name} = {min(values)}", "positive values along a logarithmic axis")
-    low, high = (min(up) / beyond, max(up) * beyond) if log_y else (0, max(up))
-    plot = Plot(title, series, (min(across), max(across)), (low, high), log_x, log_y)
-    plot.ticks(
-        _some(sorted(set(across))) if log_x else _within(min(across), max(across)),
-        _decades(low, high) if log_y else _within(low, high),
+    low, high = (min(y) / beyond, max(y) * beyond) if "y" in log else (0, max(y))
+    chart = Chart(title, (min(x), max(x)), (low, high), series, across, up, notes, log)
+    chart.ticks(
+        _some(sorted(set(x))) if "x" in log else _within(min(x), max(x)),
+        _decades(low, high) if "y" in log else _within(low, high),
     )
-    return plot, low
+    return chart, low
 
 
 def _in_words(series: Mapping[str, Sequence[tuple[float, ...]]], unit: str = "") -> str:
@@ -347,73 +417,6 @@ def ticks(low: float, high: float, most: int, steps: Sequence[int]) -> list[floa
     return [value for value in MaxNLocator(most, steps=steps).tick_values(low, high) if low <= value <= high]
 
 
-class Plot:
-    """Axes under a title, with lines, room for their names on the right, and values in data's units."""
-
-    left, top, bottom = 56, 52, 366
-
-    def __init__(
-        self,
-        title: str,
-        names: Iterable[str],
-        x: tuple[float, float],
-        y: tuple[float, float],
-        log_x: bool = False,
-        log_y: bool = False,
-        width: int = WIDTH,
-        height: int = 452,
-    ) -> None:
-        self.sheet, self.right = Page(height, width, title), width - MARGIN - 18 - max(map(room, names), default=0)
-        self.x = scale(*x, self.left, self.right, log_x)
-        self.y = scale(*y, self.bottom, self.top, log_y)
-        self._ends: dict[str, tuple[float, str]] = {}
-
-    def ticks(self, across: Iterable[float], up: Iterable[float]) -> None:
-        """Label values along the x axis, and along the y axis with a faint line across."""
-        for value in across:
-            self.sheet.lines([[(self.x(value), self.bottom), (self.x(value), self.bottom + 5)]])
-            self.sheet.text(self.x(value), self.bottom + 23, f"{value:g}", SMALL, "center")
-        self.sheet.lines([[(self.left, self.bottom), (self.right, self.bottom)]])
-        for value in up:
-            self.sheet.lines([[(self.left, self.y(value)), (self.right, self.y(value))]], (INK, 0.18))
-            self.sheet.text(self.left - 8, self.y(value) + 5, f"{value:g}", SMALL, "right")
-
-    def line(self, points: Iterable[tuple[float, ...]], colour: str, dash: Sequence[float] = ()) -> None:
-        """Draw a line through points."""
-        self.sheet.lines([[(self.x(x), self.y(y)) for x, y, *_ in points]], colour, linewidth=2.2, dashes=dash)
-
-    def curve(self, name: str, points: Sequence[tuple[float, ...]], colour: str, dash: Sequence[float]) -> None:
-        """Draw a line to be named, over a band between low and high where points are (x, y, low, high)."""
-        if len(points[0]) > 2:
-            there = [(self.x(x), self.y(low)) for x, _, low, _ in points]
-            back = [(self.x(x), self.y(high)) for x, *_, high in reversed(points)]
-            self.sheet.shapes([there + back], (colour, 0.25))
-        self.line(points, colour, dash)
-        self._ends[name] = points[-1][1], colour
-
-    def finish(self, alt: str, *notes: str) -> Figure:
-        """Write the curves' names on their right, at the last value or as near as there is room, and notes below."""
-        apart, y = 18, math.inf
-        places = {}
-        for name, (value, _) in sorted(self._ends.items(), key=lambda item: item[1][0]):
-            y = places[name] = min(self.y(value), y - apart)
-        lift = max(0.0, self.top - y)
-        for name, (value, colour) in self._ends.items():
-            at = min(places[name] + lift, self.bottom)
-            self.sheet.lines([[(self.right, self.y(value)), (self.right + 12, at)]], colour, linewidth=2.2)
-            self.sheet.text(self.right + 16, at + 5, name)
-        for i, text in enumerate(notes):
-            self.sheet.text(MARGIN, self.bottom + 52 + LINE * i, text, SMALL)
-        return self.sheet.finish(alt)
-
-
-def scale(low: float, high: float, start: float, end: float, log: bool = False) -> Callable[[float], float]:
-    """Return the function from values to pixels."""
-    f = math.log if log else float
-    span = f(high) - f(low)
-    return lambda value: start + (end - start) * ((f(value) - f(low)) / span if span else 0.5)
-
-
 def _some(sizes: Sequence[int]) -> list[int]:
     """Return the sizes to label: all if they are few, else the powers of two among them, and the ends."""
     if len(sizes) <= 7:
@@ -426,10 +429,6 @@ def _decades(low: float, high: float) -> list[float]:
     steps = (1,) if high / low > 1000 else (1, 2, 5)
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [value for e in exponents for s in steps if low <= (value := s * 10.0**e) <= high]
-
-
-def _whisker(sheet: Page, start: float, end: float, y: float) -> None:
-    sheet.lines([[(start, y), (end, y)], [(start, y - 4), (start, y + 4)], [(end, y - 4), (end, y + 4)]], linewidth=1.2)
 
 
 def _libraries(points: Sequence[Point]) -> dict[str, list[Point]]:

@@ -1,4 +1,4 @@
-"""A picture of who works when: which block multiplies which part of which tile, on which multiprocessor."""
+"""A picture of the division of work: each block's parts of tiles on their multiprocessor, over time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.simulation import Run
 
 from ..accesses import WORD
-from .charts import COLOURS
+from .chart import COLOURS
 from .figure import (
     INK,
     LINE,
     MARGIN,
-    SMALL,
     WIDTH,
     Figure,
     Page,
@@ -29,7 +28,7 @@ ROW, PITCH = 24, 30  # height of a bar, and from one bar to the next
 
 @dataclass(frozen=True)
 class Part:
-    """What one block does of one tile.
+    """The part of one tile that one block computes.
 
     Attributes
     ----------
@@ -51,7 +50,7 @@ class Part:
 
 
 def parts(run: Run) -> list[Part]:
-    """Return what each traced block of a simulated run did, in the order in which it did it.
+    """Return the parts of tiles that each traced block of a simulated run computed, in order.
 
     It is read off the accesses: the rows of A, the columns of B and the k of both that a block fetched, and the tiles
     of C that it wrote.
@@ -90,7 +89,7 @@ def parts(run: Run) -> list[Part]:
 
 
 def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int = 0) -> Figure:
-    """Draw what each multiprocessor does in turn, if it takes a block at a time and every step takes as long.
+    """Draw the work of each multiprocessor over time, if it runs one block at a time and all steps take equally long.
 
     Blocks go to the multiprocessors in order, each to the one that is free first. Tiles are numbered in the order of
     the blocks; a part of a tile that another block completes is pale.
@@ -119,22 +118,22 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
     tiles = {tile: i for i, tile in enumerate(dict.fromkeys((part.row, part.column) for part in found))}
     longest, work = max(free), sum(part.end - part.begin for part in found)
     used = work / (longest * multiprocessors)
-    left, top = MARGIN + room("SM 00", SMALL) + 8, 2 * LINE + 8
+    left, top = MARGIN + room("SM 00") + 8, 2 * LINE + 8
     scale = (WIDTH - MARGIN - left) / max(longest, steps)
     bottom = top + multiprocessors * PITCH
     sheet = Page(bottom + 2 * LINE, title=title)
     for place in range(multiprocessors):
-        sheet.text(left - 8, top + place * PITCH + 17, f"SM {place}", SMALL, "right")
+        sheet.text(left - 8, top + place * PITCH + 17, f"SM {place}", "right")
     for place, start, part in bars:
         x, y, width = left + start * scale, top + place * PITCH, (part.end - part.begin) * scale
         colour, number = COLOURS[tiles[part.row, part.column] % 4], tiles[part.row, part.column]
         sheet.boxes([(x + 1, y, width - 2, ROW)], (colour, 0.45 if part.writes else 0.2), edgecolor=colour)
         texts = (f"{number}: {part.begin}–{part.end - 1}", str(number), "")
-        fitting = next(text for text in texts if room(text, SMALL) <= width)
-        sheet.text(x + width / 2, y + 17, fitting, SMALL, "center")
+        fitting = next(text for text in texts if room(text) <= width)
+        sheet.text(x + width / 2, y + 17, fitting, "center")
     sheet.lines([[(left, top - 6), (left, bottom - 2)]], INK)
     note = f"Tile: steps. Pale: another block completes the tile. {longest} steps, {used:.0%} of the SMs' time used."
-    sheet.text(MARGIN, bottom + LINE, note, SMALL)
+    sheet.text(MARGIN, bottom + LINE, note)
     each = (
         f"SM {place}: "
         + ", ".join(f"tile {tiles[p.row, p.column]} steps {p.begin} to {p.end - 1}" for at, _, p in bars if at == place)

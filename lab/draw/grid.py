@@ -9,10 +9,10 @@ from ..boards import Gpu
 from ..launching import Launched
 from .figure import (
     BLUE,
+    BODY,
     INK,
     MARGIN,
     PALE,
-    SMALL,
     WIDTH,
     Box,
     Figure,
@@ -58,17 +58,17 @@ def grid(launched: Launched, array: str, gpu: Gpu, block: int = 0, warp: int = 0
     blocks = _row(sheet, 0, f"grid: {launched.blocks} blocks", launched.blocks, block)
     of_block = _row(sheet, 1, f"block {block}: {launched.threads} threads in {warps} warps", warps, warp)
     _open(sheet, blocks[block], of_block)
-    sheet.text(MARGIN, TOP + 2 * PITCH - 8, f"warp {warp}: 32 lanes, and the elements of {array} that they have", SMALL)
+    sheet.text(MARGIN, TOP + 2 * PITCH - 8, f"warp {warp}: 32 lanes, and the elements of {array} that they have")
     pitch = (WIDTH - 2 * MARGIN) / WARP
     boxes = [(MARGIN + pitch * lane, TOP + 2 * PITCH, pitch - 2, HEIGHT) for lane in range(WARP)]
     for lane, box in enumerate(boxes):
         sheet.boxes([box], lane_colour(lane) if lane in places else PALE, edgecolor=INK)
     _open(sheet, of_block[warp], boxes)
     first, last = min(places), max(places)
-    sheet.text(boxes[first][0], TOP + 2 * PITCH + HEIGHT + 16, str(places[first]), SMALL)
-    sheet.text(boxes[last][0] + pitch, TOP + 2 * PITCH + HEIGHT + 16, str(places[last]), SMALL, "right")
+    sheet.text(boxes[first][0], TOP + 2 * PITCH + HEIGHT + 16, str(places[first]))
+    sheet.text(boxes[last][0] + pitch, TOP + 2 * PITCH + HEIGHT + 16, str(places[last]), "right")
     y = TOP + 3 * PITCH + 14
-    sheet.text(MARGIN, y - 8, f"{gpu.name}: {gpu.sms} SMs; each block runs on one of them", SMALL)
+    sheet.text(MARGIN, y - 8, f"{gpu.name}: {gpu.sms} SMs; each block runs on one of them")
     across, cell = 66, (WIDTH - 2 * MARGIN) / 66
     squares = [(MARGIN + i % across * cell, y + i // across * cell, cell - 2, cell - 2) for i in range(gpu.sms)]
     sheet.boxes(squares[: launched.blocks], BLUE)
@@ -84,13 +84,13 @@ def grid(launched: Launched, array: str, gpu: Gpu, block: int = 0, warp: int = 0
 def _row(sheet: Page, row: int, title: str, count: int, lit: int) -> list[Box]:
     """Draw a row of numbered boxes under a title, one of them lit; return the boxes."""
     y, pitch = TOP + row * PITCH, (WIDTH - 2 * MARGIN) / count
-    sheet.text(MARGIN, y - 8, title, SMALL)
+    sheet.text(MARGIN, y - 8, title)
     boxes = [(MARGIN + pitch * number, y, pitch - 4, HEIGHT) for number in range(count)]
     sheet.boxes([boxes[lit]], (BLUE, 0.45))
     sheet.boxes(boxes, edgecolor=INK)
     for number, (x, _, width, _) in enumerate(boxes):
-        if pitch >= 2 * SMALL:
-            sheet.text(x + width / 2, y + HEIGHT / 2 + 5, str(number), SMALL, "center")
+        if pitch >= 2 * BODY:
+            sheet.text(x + width / 2, y + HEIGHT / 2 + 5, str(number), "center")
     return boxes
 
 

@@ -14,7 +14,6 @@ from .figure import (
     INK,
     LINE,
     MARGIN,
-    SMALL,
     WIDTH,
     Figure,
     Page,
@@ -176,19 +175,19 @@ class _Cells(Matrix):
         x, y, across, _ = self.box(row, column, 1, width)
         inside = (x + 1, y + 1, across - 2, HEIGHT - 2)
         self.sheet.boxes([inside], lane_colour(lane))
-        self.sheet.text(x + across / 2, y + 16, text, SMALL, "center")
+        self.sheet.text(x + across / 2, y + 16, text, "center", on=lane_colour(lane))
         if framed:
             self.sheet.boxes([inside], edgecolor=INK, linewidth=3)
 
     def beside(self, step: int, text: Callable[[int], str]) -> None:
         """Write what stands before every so many rows."""
         for row in range(0, self.rows, step):
-            self.sheet.text(MARGIN, self.y + row * HEIGHT + 16, text(row), SMALL)
+            self.sheet.text(MARGIN, self.y + row * HEIGHT + 16, text(row))
 
     def above(self, step: int, text: Callable[[int], str]) -> None:
         """Write what stands above every so many columns."""
         for column in range(0, self.columns, step):
-            self.sheet.text(self.x + column * self.across, self.y - 8, text(column), SMALL)
+            self.sheet.text(self.x + column * self.across, self.y - 8, text(column))
 
 
 def _listed(lanes: dict[tuple[int, int], int], lane: int, together: int) -> str:

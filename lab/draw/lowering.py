@@ -1,4 +1,4 @@
-"""A player: what becomes of a kernel's lines, in PTX and in machine code, and what they do when they run."""
+"""A player: the PTX and the machine code of a kernel's lines, and the work that each line does when it runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from .figure import (
     ORANGE,
     PALE,
     PINK,
-    SMALL,
     TITLE,
     Figure,
     Page,
@@ -34,11 +33,11 @@ from .player import WIDTH, Layer, Pick, Player, film
 ROW, CODE = 17, 12
 """Pixels from one row of code to the next, and the size of its letters."""
 LETTER = 7.3
-"""Pixels that a letter of that size takes."""
+"""The width of such a letter in pixels."""
 TEXT_AT = MARGIN + 24
-"""Where code begins, after its line's number and colour."""
+"""Pixels before the code, for its line's number and colour."""
 LETTERS = 37
-"""To a row."""
+"""The most letters in a row."""
 FIRST, LAST = 10, 5
 """How many rows of a long listing are shown, at its begin and at its end."""
 COLOURS = (PINK, BLUE, ORANGE, GREEN)
@@ -103,7 +102,7 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
     name : str
         Of the player.
     run : Run
-        A simulated run, which says what each line did.
+        A simulated run, which has the counts of each line.
     lines : (int, int)
         The first and the last line of the source to show.
     line : int
@@ -132,7 +131,7 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
     left, right = Page(height, WIDTH, kernel.name), Page(height, WIDTH)
     _write(left, source, colours)
     for listing in (upper, lower):
-        right.text(MARGIN, listing.top + LINE - 8, listing.name, TITLE, weight="bold")
+        right.text(MARGIN, listing.top + LINE - 8, listing.name, size=TITLE, weight="bold")
         _write(right, listing.rows, colours)
 
     def chosen(number: int) -> tuple[Figure, Figure]:
@@ -141,12 +140,12 @@ def lowering(name: str, run: Run, lines: tuple[int, int], line: int) -> Player:
         marked, made_of_it = Page(height, WIDTH), Page(height, WIDTH)
         _mark(marked, source, number)
         y = source[-1].y + 2 * LINE
-        marked.text(MARGIN, y, f"Line {number} in C of {M} × {N}, K = {run.K}:", SMALL, weight="bold")
+        marked.text(MARGIN, y, f"Line {number} in C of {M} × {N}, K = {run.K}:", weight="bold")
         for i, text in enumerate(texts, 1):
-            marked.text(MARGIN, y + i * (LINE - 2), text, SMALL)
+            marked.text(MARGIN, y + i * (LINE - 2), text)
         for listing in (upper, lower):
             _mark(made_of_it, listing.rows, number)
-            made_of_it.text(MARGIN, listing.top + 2 * LINE - 10, listing.share(number), SMALL)
+            made_of_it.text(MARGIN, listing.top + 2 * LINE - 10, listing.share(number))
         words = " ".join(row.text for row in source if row.line == number)
         shares = "; ".join(f"{listing.name}: {listing.share(number)}" for listing in (upper, lower))
         return (
@@ -212,12 +211,12 @@ def _write(sheet: Page, rows: Sequence[_Row], colours: dict[int, str]) -> None:
     """Write rows of code, with their lines' numbers and colours."""
     for row in rows:
         if row.line and not row.goes_on:
-            sheet.text(TEXT_AT - 8, row.y, str(row.line), CODE, "right", family="monospace")
+            sheet.text(TEXT_AT - 8, row.y, str(row.line), "right", size=CODE, family="monospace")
         if row.line in colours:
             sheet.boxes([(TEXT_AT - 6, row.y - 11, 3, 14)], colours[row.line])
-        sheet.text(TEXT_AT + row.indent, row.y, row.text, CODE, family="monospace")
+        sheet.text(TEXT_AT + row.indent, row.y, row.text, size=CODE, family="monospace")
         if row.times > 1:
-            sheet.text(WIDTH - MARGIN, row.y, f"×{row.times}", CODE, "right", weight="bold")
+            sheet.text(WIDTH - MARGIN, row.y, f"×{row.times}", "right", CODE, weight="bold")
 
 
 def _mark(sheet: Page, rows: Sequence[_Row], line: int) -> None:
@@ -230,7 +229,7 @@ def _pick(panel: int, rows: Sequence[_Row], steps: Sequence[int]) -> Pick:
 
 
 def _counted(of: Counts) -> list[str]:
-    """Say what a line did, over all warps."""
+    """Say in words what a line did, over all warps."""
     said = [plural(of.instructions, "instruction") + " of PTX, counted by warp"]
     if of.by_class["fma"]:
         said.append(plural(of.by_class["fma"], "multiply-add") + " of a warp")

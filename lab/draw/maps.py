@@ -214,7 +214,7 @@ class Operands:
 
     def write(self, sheet: Page, title: str, notes: Sequence[str]) -> float:
         """Write the title and the notes; return the baseline of the next line."""
-        sheet.text(self.left, LINE, title, TITLE, weight="bold")
+        sheet.text(self.left, LINE, title, size=TITLE, weight="bold")
         for i, note in enumerate(notes, 2):
             sheet.text(self.left, i * LINE, note)
         return (len(notes) + 2) * LINE

@@ -9,7 +9,6 @@ from .figure import (
     INK,
     LINE,
     MARGIN,
-    SMALL,
     WIDTH,
     Figure,
     Page,
@@ -45,9 +44,9 @@ def memories(gpu: Gpu, ceilings: Ceilings) -> Figure:
     for i, (name, note) in enumerate(levels):
         width = NARROWEST + (WIDTH - 2 * MARGIN - NARROWEST) * i / (len(levels) - 1)
         box = ((WIDTH - width) / 2, TOP + i * ROW, width, ROW - 4)
-        sheet.boxes([box], (BLUE, 0.5 - 0.13 * i), edgecolor=INK)
+        sheet.boxes([box], (BLUE, 0.4 - 0.1 * i), edgecolor=INK)
         sheet.text(WIDTH / 2, box[1] + 20, name, align="center", weight="bold")
-        sheet.text(WIDTH / 2, box[1] + 40, note, SMALL, "center")
+        sheet.text(WIDTH / 2, box[1] + 40, note, "center")
         said.append(f"{name}: {note}")
     return sheet.finish(f"Memories of the {gpu.name}, from the nearest to the arithmetic down. {'; '.join(said)}.")
 

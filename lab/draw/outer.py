@@ -16,7 +16,6 @@ from .figure import (
     MARGIN,
     ORANGE,
     PALE,
-    SMALL,
     Figure,
     Page,
 )
@@ -30,7 +29,7 @@ MIDDLE = 340  # pixels: where the right half begins
 
 
 def outer_product(kernel: Kernel | str, thread: int = 0) -> Figure:
-    """Draw what one thread of a block reads of both tiles at one k, and what it multiplies.
+    """Draw the elements of both tiles that one thread of a block reads at one k, and their products.
 
     On the left are the block's tiles, As left of C and Bs above it, with what the thread reads at some k and the
     elements of C that it computes, as a simulated run shows them. On the right the same elements, enlarged.
@@ -62,13 +61,13 @@ def outer_product(kernel: Kernel | str, thread: int = 0) -> Figure:
     sheet.boxes([matrix.whole for matrix in (As, Bs, C)], edgecolor=INK)
     for name, matrix in (("As", As), ("Bs", Bs), ("C", C)):
         box = matrix.whole
-        sheet.text(box[0] + box[2] / 2, box[1] + box[3] / 2 + 5, name, SMALL, "center")
+        sheet.text(box[0] + box[2] / 2, box[1] + box[3] / 2 + 5, name, "center")
     for matrix, fill in ((column, BLUE), (row, ORANGE), (product, (GREEN, 0.55))):
         cells = [matrix.box(i, j, 1, 1) for i in range(matrix.rows) for j in range(matrix.columns)]
         sheet.boxes(cells, fill, edgecolor=INK)
-    sheet.text(MIDDLE, TOP - 8, "of Bs", SMALL)
-    sheet.text(MIDDLE - 8, column.y + size / 2 + 5, "of As", SMALL, "right")
-    sheet.text(MIDDLE, height - MARGIN, note, SMALL)
+    sheet.text(MIDDLE, TOP - 8, "of Bs")
+    sheet.text(MIDDLE - 8, column.y + size / 2 + 5, "of As", "right")
+    sheet.text(MIDDLE, height - MARGIN, note)
     return sheet.finish(
         f"{kernel.name}, thread {thread} of a block at one k. It reads {plural(len(rows), 'element')} of As and "
         f"{plural(len(columns), 'element')} of Bs, and multiplies each with each: {words} words for "

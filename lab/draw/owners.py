@@ -1,8 +1,8 @@
-"""A picture of who computes what: a block's tile of C by warps, a warp's by lanes, and one thread's elements."""
+"""A picture of ownership: a block's tile of C divided among warps, a warp's among lanes, and one thread's elements."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -15,12 +15,13 @@ from sgemm_tutorial.kernel import Kernel
 from ..accesses import owners, plural
 from .figure import (
     BLUE,
+    BODY,
     INK,
     LINE,
     MARGIN,
-    SMALL,
     WIDTH,
     Box,
+    Colour,
     Figure,
     Page,
     room,
@@ -67,15 +68,15 @@ def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
     )
     height = max(tile.rows * tile.down for tile in (block_tile, warp_tile))
     sheet = Page(TOP + height + MARGIN, title=kernel.name)
-    sheet.text(block_tile.x, TOP - LINE - 10, notes[0], SMALL)
-    sheet.text(warp_tile.x, TOP - LINE - 10, notes[1], SMALL)
-    sheet.text(warp_tile.x, TOP - 10, notes[2] + ", framed", SMALL)
+    sheet.text(block_tile.x, TOP - LINE - 10, notes[0])
+    sheet.text(warp_tile.x, TOP - LINE - 10, notes[1])
+    sheet.text(warp_tile.x, TOP - 10, notes[2] + ", framed")
     sheet.boxes(_boxes(block_tile, warps, warp), (BLUE, 0.4))
     sheet.boxes([block_tile.box(*area) for area, _ in rectangles(warps)], edgecolor=INK)
-    _numbers(sheet, block_tile, warps)
+    _numbers(sheet, block_tile, warps, lambda _: INK)
     for lane in range(WARP):
         sheet.boxes(_boxes(warp_tile, lanes, lane), lane_colour(lane))
-    _numbers(sheet, warp_tile, lanes)
+    _numbers(sheet, warp_tile, lanes, lane_colour)
     sheet.boxes(framed, edgecolor=INK, linewidth=3)
     return sheet.finish(f"{kernel.name}, who computes which elements of C. {'. '.join(notes)}.")
 
@@ -98,9 +99,9 @@ def _boxes(tile: Matrix, values: np.ndarray, wanted: int) -> list[Box]:
     return [tile.box(*area) for area, value in rectangles(values) if value == wanted]
 
 
-def _numbers(sheet: Page, tile: Matrix, values: np.ndarray) -> None:
-    """Write the number in each rectangle, or in none if one has no room for it."""
-    places = [(tile.box(*area), str(number)) for area, number in rectangles(values)]
-    if all(room(text, SMALL) + 2 <= width and height >= SMALL for (_, _, width, height), text in places):
-        for (x, y, width, height), text in places:
-            sheet.text(x + width / 2, y + height / 2 + 5, text, SMALL, "center")
+def _numbers(sheet: Page, tile: Matrix, values: np.ndarray, ground: Callable[[int], Colour]) -> None:
+    """Write the number in each rectangle, or in none if one has no room for it; `ground` is each number's colour."""
+    places = [(tile.box(*area), number) for area, number in rectangles(values)]
+    if all(room(str(number)) + 2 <= width and height >= BODY for (_, _, width, height), number in places):
+        for (x, y, width, height), number in places:
+            sheet.text(x + width / 2, y + height / 2 + 5, str(number), "center", on=ground(number))

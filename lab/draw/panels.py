@@ -1,4 +1,4 @@
-"""A player: with which panel of B each of some GPUs multiplies, and which one comes meanwhile."""
+"""A player: the panel of B that each of several GPUs multiplies by, and the panel that arrives meanwhile."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import numpy as np
 from sgemm_tutorial.operands import FP32
 
 from ..several import Step, spread, steps
-from .charts import COLOURS
+from .chart import COLOURS
 from .figure import (
     INK,
     LINE,
     MARGIN,
-    SMALL,
     Box,
     Figure,
     Page,
@@ -22,10 +21,10 @@ from .player import WIDTH, Control, Layer, Player
 
 GPUS = 4
 SIDE = 12
-"""Rows and columns of the matrices, which stand for any."""
+"""Rows and columns of the matrices, which stand for matrices of any size."""
 CELL = 20.0  # pixels
 BELOW = LINE + 10 + SIDE * CELL + 2 * LINE
-"""Where A and C begin, in line with each other."""
+"""The top of A and of C in pixels."""
 A, B, C = (Matrix(SIDE, SIDE, MARGIN, y, CELL) for y in (BELOW, LINE + 10, BELOW))
 """A stands on the left, below the notes, and B above C on the right."""
 HEIGHT = BELOW + SIDE * CELL + MARGIN
@@ -35,7 +34,7 @@ WAYS = {"ahead": "of rows", "columns": "of columns"}
 def panels(name: str) -> Player:
     """Draw what four GPUs multiply and fetch, step by step, with panels of B's rows or of its columns.
 
-    Who does what is read off `several.steps`.
+    The steps are those of `several.steps`.
 
     Parameters
     ----------
@@ -70,7 +69,7 @@ def _panel(way: str, number: int) -> Box:
 
 
 def _ground(way: str) -> tuple[Figure, Figure]:
-    """Draw who has what to begin with."""
+    """Draw the parts that each GPU has at the start."""
     left, right = (Page(HEIGHT, WIDTH) for _ in range(2))
     for number, colour in enumerate(COLOURS[:GPUS]):
         left.boxes([_block(A, None, number)], (colour, 0.15), edgecolor=colour)
@@ -84,29 +83,30 @@ def _ground(way: str) -> tuple[Figure, Figure]:
 
 
 def _scene(way: str, order: list[list[Step]], now: int) -> tuple[Figure, Figure]:
-    """Draw what is multiplied and what comes in one step; after the last, what has been made."""
+    """Draw the panels that are multiplied and that arrive in one step; after the last step, draw the result."""
     left, right = (Page(HEIGHT, WIDTH) for _ in range(2))
     by_columns, notes, arrows = way == "columns", [], []
     for number, (colour, own) in enumerate(zip(COLOURS, order, strict=False)):
-        left.boxes([(MARGIN, (number + 1) * LINE - 12, 14, 14)], (colour, 0.75))
+        left.boxes([(MARGIN, (number + 1) * LINE - 12, 14, 14)], colour)
         done = [_block(C, step.panel if by_columns else None, number) for step in own[:now]]
         right.boxes(done, (colour, 0.25))
         if now == GPUS:
             notes.append(f"GPU {number} has its band of C")
             continue
         q = own[now].panel
-        left.boxes([_block(A, None if by_columns else q, number)], (colour, 0.75))
-        right.boxes([_panel(way, q), _block(C, q if by_columns else None, number)], (colour, 0.75))
+        left.boxes([_block(A, None if by_columns else q, number)], colour)
+        right.boxes([_panel(way, q), _block(C, q if by_columns else None, number)], colour)
         note = f"GPU {number}: {_named(way, number, q)}"
         if now + 1 < GPUS:
             coming = own[now + 1].panel
             x, y, width, height = _panel(way, coming)
-            right.text(x + width / 2, y + height / 2 + 5, f"→ {number}", SMALL, "center")
+            ground = next(c for c, of in zip(COLOURS, order, strict=False) if of[now].panel == coming)
+            right.text(x + width / 2, y + height / 2 + 5, f"→ {number}", "center", on=ground)
             note += f"; panel {coming} comes"
             arrows.append(f"panel {coming} goes to GPU {number}")
         notes.append(note)
     for number, note in enumerate(notes):
-        left.text(MARGIN + 22, (number + 1) * LINE, note, SMALL)
+        left.text(MARGIN + 22, (number + 1) * LINE, note)
     return left.finish(". ".join(notes) + "."), right.finish("; ".join(arrows))
 
 

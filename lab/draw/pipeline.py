@@ -1,4 +1,4 @@
-"""A player: the stages of a pipeline, event by event: who fills, waits for, reads and frees them, and what goes wrong.
+"""A player: the stages of a pipeline, event by event, as threads fill, await, read and free them; and any fault.
 
 The events are a simulated block's, in the order in which the simulator comes to them: one that the hardware may keep
 to. Without clocks, their distances say nothing about time.
@@ -13,7 +13,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ptxsim.batch import Access, Event
+from ptxsim.tracing import Access, Event
 from sgemm_tutorial.errors import ArgumentError, SimulationFault
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulation import Run, simulate
@@ -25,19 +25,18 @@ from .figure import (
     MARGIN,
     ORANGE,
     PALE,
-    SMALL,
     Figure,
     Page,
 )
 from .player import WIDTH, Control, Layer, Player
 
 FREE, COMING, THERE, READ = range(4)
-"""What a stage is: nobody's, waited for, complete, or read."""
+"""The states of a stage: free, being filled, complete, or being read."""
 FILLS = {COMING: ORANGE, THERE: PALE, READ: BLUE}
 NAMES = {FREE: "free", COMING: "pair {} on the way", THERE: "pair {} is there", READ: "pair {} is read"}
 TILES, FULL, EMPTY = "tiles", "full", "empty"
 LEAVES = {f"go on {FULL}": THERE, "read": READ, "multiply": READ, f"arrive {EMPTY}": FREE}
-"""What a stage is after what is done with it alone."""
+"""The state of a stage after each action that alone decides it."""
 OPERANDS, REGISTERS = ("A", "B"), "registers"
 ROW, PITCH = 22, 26  # height of a stage's bar, and from one to the next
 TOP = 4 * LINE
@@ -46,7 +45,7 @@ LETTERS = 38  # of a line of text below the bars
 
 @dataclass(frozen=True)
 class Ring:
-    """Where something lies in shared memory that each stage has, stage behind stage.
+    """The place in shared memory of an array that each stage has, one stage behind the other.
 
     Attributes
     ----------
@@ -68,7 +67,7 @@ class Ring:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What stands before the bars, where they begin, how wide a step is and how high the picture."""
+    """The layout: names before the bars, the bars' left edge, the width of a step, and the height of the picture."""
 
     names: Sequence[str]
     left: float
@@ -116,7 +115,7 @@ class _Step:
 def pipeline(
     name: str, kernels: Mapping[str, Kernel], A: np.ndarray, B: np.ndarray, rings: Sequence[Ring], stages: int
 ) -> Player:
-    """Draw what a block does with the stages of its pipeline, step by step, and where a kernel goes wrong, how.
+    """Draw how a block uses the stages of its pipeline, step by step, and the fault of a kernel that is wrong.
 
     Where nothing is copied asynchronously, tiles travel through registers, which are drawn like a stage more. At the
     start all of it stands there, as what paper and notebooks show.
@@ -175,7 +174,7 @@ def _tried(kernel: Kernel, A: np.ndarray, B: np.ndarray) -> Run | SimulationFaul
 
 
 def _steps(left: Run | SimulationFault, rings: Sequence[Ring], stages: int, registers: bool) -> Iterator[_Step]:
-    """Yield what the block does with its stages and registers, the same thing in a row as one step."""
+    """Yield each use of stages and registers by the block; equal uses in a row are one step."""
     happened = [(event.before, 0, event) for event in left.events]
     happened += [(number, 1, access) for number, access in enumerate(left.trace)]
     happened.sort(key=lambda what: what[:2])
@@ -187,7 +186,7 @@ def _steps(left: Run | SimulationFault, rings: Sequence[Ring], stages: int, regi
 
 
 def _step(what: Access | Event, rings: Sequence[Ring], stages: int, registers: bool) -> _Step | None:
-    """Return what an access or an event does with a stage or registers; None if that is nothing of account."""
+    """Return how an access or an event uses a stage or registers; None if the picture does not show it."""
     threads = int(what.threads.min()), int(what.threads.max())
     if isinstance(what, Access):
         if registers and what.space == "global" and what.kind == "load" and what.array in OPERANDS:
@@ -203,13 +202,13 @@ def _step(what: Access | Event, rings: Sequence[Ring], stages: int, registers: b
         if ring.array == what.array and 0 <= stage < stages:
             if ring.what == TILES:
                 return _Step(does, stage, what.line, threads)
-            if (does, ring.what) != ("arrive", FULL):  # who asks for tiles says how many bytes will come
+            if (does, ring.what) != ("arrive", FULL):  # the thread that asks for tiles announces their bytes
                 return _Step(f"{does} {ring.what}", stage, what.line, threads)
     return None
 
 
 def _states(film: Sequence[_Step], rows: int, registers: bool) -> Iterator[list[tuple[int, int]]]:
-    """Yield after each step what each stage is, and the number of the pair of tiles in it, -1 for none; registers last.
+    """Yield after each step the state of each stage and the number of its pair of tiles, -1 for none; registers last.
 
     What threads have stored themselves is there for all of them from the next barrier on.
     """
@@ -243,7 +242,7 @@ def _states(film: Sequence[_Step], rows: int, registers: bool) -> Iterator[list[
 
 
 def _lines(fault: SimulationFault | None) -> list[str]:
-    """Return what a fault is about, in lines."""
+    """Return the description of a fault, in lines."""
     return textwrap.wrap(fault.detail, LETTERS) if fault else []
 
 
@@ -251,14 +250,14 @@ def _frame(rows: _Rows) -> Figure:
     sheet = Page(rows.tall, WIDTH, "Stages")
     for x, fill, text in ((92, ORANGE, "coming"), (172, PALE, "there"), (242, BLUE, "read")):
         sheet.boxes([(x, LINE - 12, 12, 12)], fill)
-        sheet.text(x + 17, LINE, text, SMALL)
+        sheet.text(x + 17, LINE, text)
     edges = [(rows.left, TOP + i * PITCH, WIDTH - MARGIN - rows.left, ROW) for i in range(len(rows.names))]
     sheet.boxes(edges, edgecolor=(INK, 0.35), linewidth=0.7)
     return sheet.finish("")
 
 
 def _bars(states: Sequence[Sequence[tuple[int, int]]], rows: _Rows) -> Figure:
-    """Draw what each stage has been so far, from left to right."""
+    """Draw the states of each stage so far, from left to right."""
     sheet = Page(rows.tall, WIDTH)
     for step, stages in enumerate(states):
         for i, (state, _) in enumerate(stages):
@@ -270,19 +269,19 @@ def _bars(states: Sequence[Sequence[tuple[int, int]]], rows: _Rows) -> Figure:
 def _words(
     step: _Step, stages: Sequence[tuple[int, int]], fault: SimulationFault | None, at: int, rows: _Rows
 ) -> Figure:
-    """Say who does what, which pair of tiles each stage has, and what has gone wrong."""
+    """Write the action and its threads, the pair of tiles in each stage, and the fault if there is one."""
     sheet = Page(rows.tall, WIDTH)
     sheet.text(MARGIN, 2 * LINE, fault.kind if fault else step.words, weight="bold")
     where = f"line {fault.line}, thread {fault.thread}" if fault else f"{step.who}, line {step.line}"
-    sheet.text(MARGIN, 3 * LINE - 2, where, SMALL)
+    sheet.text(MARGIN, 3 * LINE - 2, where)
     for i, ((_, tile), name) in enumerate(zip(stages, rows.names, strict=True)):
         pair = f"{tile}" if name == REGISTERS else f"pair {tile}"
-        sheet.text(MARGIN, TOP + i * PITCH + 16, f"{name}: {pair if tile >= 0 else '–'}", SMALL)
+        sheet.text(MARGIN, TOP + i * PITCH + 16, f"{name}: {pair if tile >= 0 else '–'}")
     x, bottom = rows.left + (at + 1) * rows.width, TOP + len(stages) * PITCH
     sheet.lines([[(x, TOP - 4), (x, bottom)]], INK, linewidth=1.5)
     if fault:
         for i, line in enumerate(_lines(fault)):
-            sheet.text(MARGIN, bottom + (i + 1) * 18, line, SMALL)
+            sheet.text(MARGIN, bottom + (i + 1) * 18, line)
         return sheet.finish(f"The simulator stops here: {fault}.")
     each = "; ".join(
         f"{name if name == REGISTERS else 'stage ' + name}: {NAMES[state].format(tile)}"

@@ -29,14 +29,14 @@ _COMPUTED = re.compile(r"\{([a-z ]+)\}")
 
 @dataclass(frozen=True)
 class Control:
-    """What a reader of a player can set.
+    """A setting of a player.
 
     Attributes
     ----------
     name : str
-        What stands beside it.
+        The text beside it.
     values : sequence of str
-        What it can be set to, in words; the first at the start.
+        Its values, in words; the first at the start.
     kind : str
         "step": one after the other, with a slider, and to be played. "range": the same without playing. "choice": one
         of several. "switch": the first value means off and the second on.
@@ -52,7 +52,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Layer:
-    """A part of a picture that hangs on some of the controls.
+    """A part of a picture that depends on some of the controls.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Computed:
-    """Numbers and texts that hang on so many controls that there is no list of all states.
+    """Numbers and texts that depend on so many controls that there is no list of all states.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Computed:
 
 
 def looked_up(*tables: tuple[Sequence[int], Mapping[tuple[int, ...], Mapping[str, int | str]]]) -> Computed:
-    """Return what is not computed but looked up in tables.
+    """Return numbers and texts that are looked up in tables instead of computed.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class Player:
     name : str
         Lower-case letters and hyphens, once on a page: addresses of states begin with it.
     title : str
-        What it shows, for those who don't see it.
+        The subject of the figure, for screen readers.
     controls : sequence of Control
     panels : sequence of sequence of Layer
         Pictures side by side, each of layers, the first at the bottom.
@@ -190,7 +190,7 @@ class Player:
     Raises
     ------
     ArgumentError
-        The name is none, or a layer hangs on a control or a value that isn't there.
+        The name is none, or a layer depends on a control or a value that isn't there.
     """
 
     name: str
@@ -273,7 +273,7 @@ def film(
 
 
 def _stacked(panel: Sequence[Layer], values: Mapping[int | str, int | str]) -> Figure:
-    """Return a panel's figures, which are of one size, as one, with what is computed for its names."""
+    """Return a panel's figures, which have one size, as one figure, with computed numbers in place of their names."""
 
     def filled(text: str) -> str:
         return _COMPUTED.sub(lambda found: _shown(values.get(found[1], found[0])), text)

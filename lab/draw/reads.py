@@ -19,7 +19,6 @@ from .figure import (
     LINE,
     MARGIN,
     PALE,
-    SMALL,
     Figure,
     Page,
 )
@@ -50,7 +49,7 @@ def warp_reads(
     runs : sequence of Run
         Simulated with ``trace=[block]``, of problems of one K.
     predicted : sequence of mapping of str to int, optional
-        For each run, what a formula says that the warp needs in all: "requests", "sectors" or "wavefronts".
+        For each run, a formula's totals for the warp: "requests", "sectors" or "wavefronts".
     arrays : sequence of str
         Show requests to these.
     warp : int
@@ -89,7 +88,7 @@ def warp_reads(
 def _depths(run: Run, of: Sequence[Request]) -> list[int]:
     """Return for each request the k that it comes to: of a line that runs for each k or, if fewer times, for each tile.
 
-    None goes back: what is fetched late counts as of the k at which it is fetched.
+    None goes back: a late fetch counts as one of the k at which it happens.
     """
     total = Counter((r.line, r.array, r.kind) for r in of)
     done: Counter[tuple] = Counter()
@@ -133,8 +132,8 @@ def frame(title: str, rows: int, height: float) -> Figure:
     bottom = ROWS_AT + rows * height
     sheet = Page(under(rows, height), WIDTH, title)
     for lane in (8, 16, 24, 31):
-        sheet.text(MARGIN + PITCH * (lane + 0.5), LANES_AT - 20, str(lane), SMALL, "center")
-    sheet.text(MARGIN, LANES_AT - 20, "lane 0", SMALL)
+        sheet.text(MARGIN + PITCH * (lane + 0.5), LANES_AT - 20, str(lane), "center")
+    sheet.text(MARGIN, LANES_AT - 20, "lane 0")
     sheet.boxes([(MARGIN, ROWS_AT, WIDTH - 2 * MARGIN, rows * height)], edgecolor=(INK, 0.35), linewidth=0.7)
     sheet.lines(
         [[(x, ROWS_AT), (x, bottom)] for x in (MARGIN + 8 * i * PITCH for i in (1, 2, 3))],
@@ -157,7 +156,7 @@ def _pictures(
     rows: int,
     height: float,
 ) -> Iterator[Figure]:
-    """Draw each request, and what has been asked for so far beside what is predicted in all.
+    """Draw each request, and the running total beside the predicted total.
 
     `longest` says which number is a bar as wide as the picture, the same in all pictures side by side.
     """
@@ -165,12 +164,12 @@ def _pictures(
     for r, k in zip(of, depths, strict=True):
         so_far += _totals([r])
         sheet = Page(under(rows, height), WIDTH)
-        sheet.text(MARGIN, 2 * LINE, f"{r.kind} of {r.array}, line {r.line}, k = {k}", SMALL)
+        sheet.text(MARGIN, 2 * LINE, f"{r.kind} of {r.array}, line {r.line}, k = {k}")
         sheet.text(MARGIN, 3 * LINE - 2, r.cost, weight="bold")
         draw_request(sheet, r, height)
         y = ROWS_AT + rows * height + 18
         row = "a wavefront, 32 banks" if r.space == "shared" else "a line, 4 sectors"
-        sheet.text(MARGIN, y, f"each row: {row}", SMALL)
+        sheet.text(MARGIN, y, f"each row: {row}")
         for noun in longest:
             y += LINE
             _progress(sheet, y, noun, so_far[noun], predicted.get(noun, 0), longest[noun])
@@ -188,7 +187,7 @@ def _progress(sheet: Page, y: float, noun: str, so_far: int, predicted: int, lon
     """Write how many there have been, of how many if that is predicted, and draw both as a bar and its outline."""
     width = (WIDTH - 2 * MARGIN) / longest
     of = f", {predicted:,} predicted in all" if predicted else ""
-    sheet.text(MARGIN, y - 2, f"{plural(so_far, noun[:-1])} so far{of}", SMALL)
+    sheet.text(MARGIN, y - 2, f"{plural(so_far, noun[:-1])} so far{of}")
     sheet.boxes([(MARGIN, y + 3, so_far * width, 5)], BLUE)
     if predicted:
         sheet.boxes([(MARGIN, y + 3, predicted * width, 5)], edgecolor=INK, linewidth=0.7)

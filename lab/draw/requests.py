@@ -19,7 +19,6 @@ from .figure import (
     LINE,
     MARGIN,
     PALE,
-    SMALL,
     WIDTH,
     Box,
     Figure,
@@ -120,9 +119,9 @@ def banks(
     middles = lane_row(sheet, LANES_AT, r)
     columns = [(MARGIN + pitch * bank, top, pitch, rows * height) for bank in range(BANKS)]
     sheet.boxes(columns, edgecolor=(INK, 0.35), linewidth=0.7)
-    sheet.text(MARGIN, top + rows * height + 17, "bank 0", SMALL)
+    sheet.text(MARGIN, top + rows * height + 17, "bank 0")
     for bank in (8, 16, 24, 31):
-        sheet.text(columns[bank][0] + pitch / 2, top + rows * height + 17, str(bank), SMALL, "center")
+        sheet.text(columns[bank][0] + pitch / 2, top + rows * height + 17, str(bank), "center")
     for row, word, lanes in wanted:
         x, y = columns[word % BANKS][0], top + row * height
         sheet.boxes([(x + 1.5, y + 1.5, pitch - 3, height - 3)], word_colour(lanes))
@@ -168,7 +167,7 @@ def _in_space(space: str, r: Request) -> Request:
 
 
 def _page(height: float, r: Request, step: int) -> Page:
-    """Return a page on which stands which request this is and what it costs."""
+    """Return a page that names the request and its cost."""
     sheet = Page(height, title=f"{r.kernel}: {r.array} {r.kind}, line {r.line}")
     sheet.text(MARGIN, 2 * LINE + 2, f"block {r.block}, warp {r.warp}, step {step}: {r.cost}")
     if len(np.unique(r.elements)) < r.elements.size:
@@ -180,10 +179,10 @@ def _addresses(sheet: Page, y: float, frames: list[Box], starts: list[int], end:
     """Write the first byte, the last, and the distance between stretches of sectors if it is always the same."""
     left, right = frames[0][0], frames[-1][0] + frames[-1][2]
     if right - left < 240:
-        sheet.text((left + right) / 2, y, f"bytes {starts[0]:,} to {end:,} of the array", SMALL, "center")
+        sheet.text((left + right) / 2, y, f"bytes {starts[0]:,} to {end:,} of the array", "center")
         return
-    sheet.text(left, y, f"byte {starts[0]:,}", SMALL)
-    sheet.text(right, y, f"{end:,}", SMALL, "right")
+    sheet.text(left, y, f"byte {starts[0]:,}")
+    sheet.text(right, y, f"{end:,}", "right")
     strides = {after - before for before, after in pairwise(starts)}
     if len(strides) == 1:
-        sheet.text((left + right) / 2, y, f"{strides.pop():,} bytes apart", SMALL, "center")
+        sheet.text((left + right) / 2, y, f"{strides.pop():,} bytes apart", "center")

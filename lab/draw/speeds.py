@@ -1,4 +1,4 @@
-"""A player: recorded speeds by size, of the kernels and the card that its reader chooses."""
+"""A player: recorded speeds by size, for a choice of kernels and cards."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from sgemm_tutorial.errors import ArgumentError
 
 from ..records.timings import Record
+from .chart import Chart
 from .charts import (
     CUBLAS,
-    Plot,
     cublas_speeds,
     short,
     speeds_of,
@@ -21,7 +21,6 @@ from .figure import (
     INK,
     LINE,
     MARGIN,
-    SMALL,
     Figure,
     Page,
 )
@@ -84,22 +83,32 @@ def speeds(
         *(rate for line in computed.values() for _, rate in line),
     )
 
-    def plot(title: str = "") -> Plot:
+    def chart(title: str = "", across: str = "", up: str = "", notes: Sequence[str] = ("",)) -> Chart:
         """Return axes for all that the player can show: each figure holds a part of it."""
-        return Plot(title, (), (sizes[0], sizes[-1]), (0, most), width=WIDTH, height=HEIGHT)
+        return Chart(
+            title, (sizes[0], sizes[-1]), (0, most), (), across, up, notes, size=(WIDTH, HEIGHT), left=40, right=0
+        )
 
+    def bare() -> Chart:
+        """Return the same axes unseen."""
+        found = chart()
+        found.axes.set_axis_off()
+        return found
+
+    axes = chart("Speed by size", "M = N = K", "TFLOP/s", ["Bands: 10–90%. Thin lines: computed."])
+    axes.ticks(range(1024, sizes[-1] + 1, 1024), ticks(0, most, 6, (1, 2, 5, 10)))
     left = [
-        Layer((), {(): _axes(plot("TFLOP/s by size"), sizes[-1], most)}),
-        Layer((SIZE,), {(place,): _cursor(plot(), n) for place, n in enumerate(sizes)}),
+        Layer((), {(): axes.finish("TFLOP/s by size, M = N = K.")}),
+        Layer((SIZE,), {(place,): _cursor(axes, n) for place, n in enumerate(sizes)}),
     ]
     right = [Layer((), {(): _head()})]
     for i, kernel in enumerate(curves):
         switch = FIRST + i
         drawn = {
-            (c, 1): _curve(plot(), i, kernel, lines[kernel]) for c, (lines, _) in enumerate(measured) if kernel in lines
+            (c, 1): _curve(bare(), i, kernel, lines[kernel]) for c, (lines, _) in enumerate(measured) if kernel in lines
         }
         beside = {
-            (models.index(model) + 1, cards.index(card), 1): _computed(plot(), i, line)
+            (models.index(model) + 1, cards.index(card), 1): _computed(bare(), i, line)
             for (model, card, of), line in computed.items()
             if of == kernel
         }
@@ -110,7 +119,7 @@ def speeds(
         for place, n in enumerate(sizes)
         for c, (_, said) in enumerate(measured)
     }
-    places = [(round(plot().x(n), 1), place) for place, n in enumerate(sizes)]
+    places = [(round(axes.at(n, 0)[0], 1), place) for place, n in enumerate(sizes)]
     return Player(
         name,
         "Speed by size, and what was measured at one of the sizes",
@@ -145,25 +154,22 @@ def _measured(
     return lines, said
 
 
-def _axes(plot: Plot, last: int, most: float) -> Figure:
-    plot.ticks(range(1024, last + 1, 1024), ticks(0, most, 6, (1, 2, 5, 10)))
-    return plot.finish("TFLOP/s by size, M = N = K.", "Bands: 10–90%. Thin lines: computed.")
+def _cursor(chart: Chart, size: int) -> Figure:
+    x, bottom = chart.at(size, 0)
+    sheet = Page(HEIGHT, WIDTH)
+    sheet.lines([[(x, chart.top), (x, bottom)]], (INK, 0.6))
+    return sheet.finish("")
 
 
-def _cursor(plot: Plot, size: int) -> Figure:
-    plot.sheet.lines([[(plot.x(size), plot.top), (plot.x(size), plot.bottom)]], (INK, 0.6))
-    return plot.sheet.finish("")
-
-
-def _curve(plot: Plot, number: int, name: str, line: Sequence[tuple[float, ...]]) -> Figure:
-    plot.curve("", line, *_style(number))
+def _curve(chart: Chart, number: int, name: str, line: Sequence[tuple[float, ...]]) -> Figure:
+    chart.curve("", line, *_style(number))
     (first, start, *_), (last, end, *_) = line[0], line[-1]
-    return plot.sheet.finish(f"{name} from {short(start)} at {first:,} to {short(end)} at {last:,}.")
+    return Figure(f"{name} from {short(start)} at {first:,} to {short(end)} at {last:,}.", WIDTH, HEIGHT, chart.body())
 
 
-def _computed(plot: Plot, number: int, line: Line) -> Figure:
-    plot.sheet.lines([[(plot.x(n), plot.y(rate)) for n, rate in line]], _style(number)[0])
-    return plot.sheet.finish("")
+def _computed(chart: Chart, number: int, line: Line) -> Figure:
+    chart.line(line, _style(number)[0], wide=1)
+    return Figure("", WIDTH, HEIGHT, chart.body())
 
 
 def _style(number: int) -> tuple[str, Sequence[float]]:
@@ -172,14 +178,14 @@ def _style(number: int) -> tuple[str, Sequence[float]]:
 
 
 def _place(number: int) -> str:
-    """Return the name of the text that says what a curve has at the size."""
+    """Return the name of the text for a curve's value at the chosen size."""
     return f"curve {chr(ord('a') + number)}"
 
 
 def _head() -> Figure:
     sheet = Page(HEIGHT, WIDTH, "M = N = K = {size}")
-    sheet.text(MARGIN, 2 * LINE, "TFLOP/s (10th to 90th percentile),", SMALL)
-    sheet.text(MARGIN, 3 * LINE - 4, "and percent of cuBLAS", SMALL)
+    sheet.text(MARGIN, 2 * LINE, "TFLOP/s (10th to 90th percentile),")
+    sheet.text(MARGIN, 3 * LINE - 4, "and percent of cuBLAS")
     return sheet.finish("At {size}, TFLOP/s, 10th to 90th percentile, and percent of cuBLAS:")
 
 
@@ -189,6 +195,6 @@ def _row(number: int, name: str) -> Figure:
     colour, dash = _style(number)
     sheet = Page(HEIGHT, WIDTH)
     sheet.lines([[(MARGIN, y - 5), (MARGIN + 26, y - 5)]], colour, linewidth=2.2, dashes=dash)
-    sheet.text(MARGIN + 34, y, name if number == 0 else name[:2], SMALL, weight="bold")
-    sheet.text(MARGIN + 102, y, f"{{{_place(number)}}}", SMALL)
+    sheet.text(MARGIN + 34, y, name if number == 0 else name[:2], weight="bold")
+    sheet.text(MARGIN + 102, y, f"{{{_place(number)}}}")
     return sheet.finish(f"{name} {{{_place(number)}}};")

@@ -22,7 +22,6 @@ from .figure import (
     LINE,
     MARGIN,
     PALE,
-    SMALL,
     Figure,
     Page,
 )
@@ -132,7 +131,7 @@ class TileAccess:
 
 
 def bank_layouts(name: str, accesses: Sequence[TileAccess], layouts: Sequence[TileLayout]) -> Player:
-    """Draw a tile over the 32 banks and what an access to it takes, for any of some layouts and accesses.
+    """Draw a tile over the 32 banks and the wavefronts of an access to it, for each of several layouts and accesses.
 
     Parameters
     ----------
@@ -189,9 +188,9 @@ def _height(rows: int) -> float:
 
 def _banks(tall: float) -> Figure:
     sheet = Page(tall, WIDTH, "The tile over the banks")
-    sheet.text(MARGIN, ROWS_AT - 9, "row", SMALL)
+    sheet.text(MARGIN, ROWS_AT - 9, "row")
     for bank in (0, 8, 16, 24, 31):
-        sheet.text(LEFT + PITCH * (bank + 0.5), ROWS_AT - 9, str(bank), SMALL, "center")
+        sheet.text(LEFT + PITCH * (bank + 0.5), ROWS_AT - 9, str(bank), "center")
     return sheet.finish("")
 
 
@@ -205,12 +204,12 @@ def _tile(access: TileAccess, layout: TileLayout, tall: float, lying: Matrix) ->
     apart = next(n for n in (1, 2, 4, 8, 16, 32) if n * pitch / AROUND * lying.down > 15)
     sheet = Page(tall, WIDTH)
     sheet.text(MARGIN, 2 * LINE, str(layout), weight="bold")
-    sheet.text(MARGIN, 3 * LINE - 2, f"rows of {access.length} bytes, {pitch} apart", SMALL)
+    sheet.text(MARGIN, 3 * LINE - 2, f"rows of {access.length} bytes, {pitch} apart")
     for shade, first in ((PALE, 0), (PALER, 1)):
         rows = range(first, access.rows, 2)
         sheet.boxes([box for row in rows for box in lying.strips(row * pitch, access.length)], shade)
     for row in range(0, access.rows, apart):
-        sheet.text(LEFT - 8, ROWS_AT + row * pitch // AROUND * lying.down + 12, str(row), SMALL, "right")
+        sheet.text(LEFT - 8, ROWS_AT + row * pitch // AROUND * lying.down + 12, str(row), "right")
     of: defaultdict[str, list[int]] = defaultdict(list)
     for word, lanes in wanted.items():
         of[word_colour(lanes)].append(word)
@@ -225,8 +224,8 @@ def _tile(access: TileAccess, layout: TileLayout, tall: float, lying: Matrix) ->
 
 def _served(access: TileAccess, found: Request | Violation, most: int, height: float) -> Figure:
     sheet = Page(under(most, height), WIDTH)
-    sheet.text(MARGIN, ROWS_AT + most * height + 18, "each row: a wavefront, 32 banks", SMALL)
-    sheet.text(MARGIN, ROWS_AT + most * height + 18 + LINE, str(access), SMALL)
+    sheet.text(MARGIN, ROWS_AT + most * height + 18, "each row: a wavefront, 32 banks")
+    sheet.text(MARGIN, ROWS_AT + most * height + 18 + LINE, str(access))
     if isinstance(found, Violation):
         head, note = found.kind, found.detail
         alt = f"No such access is possible: {head}, {note}."
@@ -235,5 +234,5 @@ def _served(access: TileAccess, found: Request | Violation, most: int, height: f
         alt = f"{in_words(found)} {note[0].upper()}{note[1:]}."
         draw_request(sheet, found, height)
     sheet.text(MARGIN, 2 * LINE, head, weight="bold")
-    sheet.text(MARGIN, 3 * LINE - 2, note, SMALL)
+    sheet.text(MARGIN, 3 * LINE - 2, note)
     return sheet.finish(alt)

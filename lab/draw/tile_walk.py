@@ -1,4 +1,4 @@
-"""A player: what a thread, a warp or a block fetches, reads and writes of A, B and C, step by step along K."""
+"""A player: the elements of A, B and C that a thread, a warp or a block fetches, reads and writes, step by step."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.simulation import Run
 
 from ..accesses import plural
+from ..staged import OPERANDS, Staged, staged
 from .figure import (
     BLUE,
     GREEN,
@@ -20,7 +21,6 @@ from .figure import (
     LINE,
     MARGIN,
     ORANGE,
-    SMALL,
     Figure,
     Page,
 )
@@ -34,21 +34,22 @@ from .player import (
     Player,
     looked_up,
 )
-from .staged import OPERANDS, Staged, staged
 
 WHO, BLOCK, IN_BLOCK, LANE, STEP = range(5)
 """The controls, in their order: of whom, which block, which warp in it, which lane of that, and the step along K."""
 GROUPS = ("thread", "warp", "block")
 THREAD, WARPS, BLOCKS = range(3)
-"""Of whom."""
+"""The values of the first control."""
 COLOURS = {"A": BLUE, "B": ORANGE, "C": GREEN}
 READ, EVER, FAINT = 0.4, 0.2, 0.08
-"""How strongly to fill what is read in this step, what is read in any, and what is the whole block's."""
+"""How strongly to fill what is read in this step, what is read in any step, and what belongs to the whole block.
+
+What is read has an edge in full, since a pale fill alone would be lost on a dark page."""
 TOP, GAP, TALLEST = 3 * LINE + 8, 8, 176
 ROWS = 5
-"""Of the table below a picture."""
+"""Rows of the table below a picture."""
 AT = {"A": 176, "B": 244, "C": WIDTH - MARGIN}
-"""Where its columns end."""
+"""The right edges of its columns."""
 LARGEST = 1000
 """Rows and columns: numbers from here on are written with a comma, which SVG would misunderstand."""
 
@@ -63,20 +64,20 @@ MOVES = {
     "fetch A": ("{a column} {a row}",),
     "fetch B": ("{b column} {b row}",),
 }
-"""By what to move a thread's share, which has the shape of others' and another place: names of what is looked up."""
+"""How far to move a thread's share, which has the shape of other threads': names of numbers that are looked up."""
 NO_MOVES: Mapping[str, tuple[str, ...]] = dict.fromkeys(MOVES, ())
 
 
 @dataclass(frozen=True)
 class _Share:
-    """What some threads have of their block's tiles.
+    """The share that some threads have of their block's tiles.
 
     Attributes
     ----------
     areas : mapping of str to list of (int, int, int, int)
-        By what they do, as in `Staged`: row, column, height and width in elements.
+        By action, as in `Staged`: row, column, height and width in elements.
     moves : mapping of str to tuple of str
-        Likewise, by what to move it: nothing, or names of what is looked up.
+        By action, how far to move it: nothing, or names of numbers that are looked up.
     """
 
     areas: Mapping[str, list[Rectangle]]
@@ -91,7 +92,7 @@ def tile_walk(name: str, run: Run, who: str = "thread") -> Player:
     """Draw which elements a thread, a warp or a block fetches for shared memory, reads from there and writes at last.
 
     On the left are the matrices, with the tiles of a step among those that a block walks along; on the right these
-    tiles, enlarged. All of it is what the threads did in a simulated run.
+    tiles, enlarged. All of it was recorded in a simulated run.
 
     Parameters
     ----------
@@ -188,7 +189,7 @@ class _Walk:
         return {"span": f"{first}–{last}", "fetched k": f"k = {first} to {last}"}
 
     def counts(self, who: int, step: int) -> dict[str, int | str]:
-        """Return what a thread, a warp or a block fetches and reads in a step, has done by its end, and writes."""
+        """Return how many elements a thread, a warp or a block fetches and reads in a step and up to it, and writes."""
         group = self.together(who)
         numbers: dict[str, int | str] = {"writes": _equal(self.found.elements["write C"], group, who)}
         tiles = [len(fetched) for fetched in self.found.fetched_in]
@@ -211,14 +212,14 @@ class _Walk:
         return (1, WARP, self.threads)[who]
 
     def areas_of(self, threads: slice) -> dict[str, list[Rectangle]]:
-        """Return what some threads have, by what they do."""
+        """Return the rectangles of some threads, by action."""
         return {
             what: [area for area, there in rectangles(of[threads].any(axis=0)) if there]
             for what, of in self.found.elements.items()
         }
 
     def panels(self, shapes: Sequence[_Share]) -> list[list[Layer]]:
-        """Return both pictures: what no control changes, whose shares, what is fetched in a step, and numbers."""
+        """Return both pictures, as layers: the fixed parts, the shares, the fetches of a step, and the numbers."""
         slices = {(WARPS, i): slice(WARP * i, WARP * (i + 1)) for i in range(self.warps)}
         groups = (
             ((WHO, "shape"), {(THREAD, i): share for i, share in enumerate(shapes)}),
@@ -239,11 +240,11 @@ class _Walk:
         return [left, right]
 
     def matrices(self) -> Figure:
-        """Draw the matrices, cut into tiles, and faintly what the block needs of them."""
+        """Draw the matrices, cut into tiles, and faintly the parts that the block needs."""
         A, B, C = self.whole
         sheet = Page(self.tall, WIDTH, self.kernel)
-        sheet.text(MARGIN, 2 * LINE, f"C is {self.M} × {self.N}, K = {self.K};", SMALL)
-        sheet.text(MARGIN, 3 * LINE - 4, f"tiles of {self.BM} × {self.BN}, {self.BK} deep", SMALL)
+        sheet.text(MARGIN, 2 * LINE, f"C is {self.M} × {self.N}, K = {self.K};")
+        sheet.text(MARGIN, 3 * LINE - 4, f"tiles of {self.BM} × {self.BN}, {self.BK} deep")
         for matrix, tile in zip((A, B, C), self.tiles, strict=True):
             sheet.lines(matrix.grid(tile.rows, tile.columns), (INK, 0.35), linewidth=0.7)
         _frames(sheet, A, B, C)
@@ -262,7 +263,7 @@ class _Walk:
         return sheet.finish("The tiles of this step.")
 
     def in_matrices(self, share: _Share) -> Figure:
-        """Draw what is read in any step, what in this one, and what is written."""
+        """Draw the elements read in any step, those read in this one, and those written."""
         A, B, C = self.whole
         rows = [(row, 0, height, self.K) for row, _, height, _ in share.areas["read A"]]
         columns = [(0, column, self.K, width) for _, column, _, width in share.areas["read B"]]
@@ -275,7 +276,7 @@ class _Walk:
         )
 
     def fetched_of(self, share: _Share, tiles: Sequence[int]) -> Figure:
-        """Draw what is fetched of some tiles along K."""
+        """Draw the elements fetched from some tiles along K."""
         A, B, _ = self.whole
         of_A = [(row, k + tile * self.BK, *size) for tile in tiles for row, k, *size in share.areas["fetch A"]]
         of_B = [(k + tile * self.BK, column, *size) for tile in tiles for k, column, *size in share.areas["fetch B"]]
@@ -285,7 +286,7 @@ class _Walk:
         )
 
     def in_tiles(self, share: _Share) -> Figure:
-        """Draw what is read of the tiles, and what is written."""
+        """Draw the elements read from the tiles, and those written."""
         A, B, C = self.tiles
         return self.drawn(
             share.fill(A, "read A", BLUE, READ),
@@ -294,7 +295,7 @@ class _Walk:
         )
 
     def fetched_here(self, share: _Share) -> Figure:
-        """Draw what is fetched, in the tiles or in those of a later step that lie so."""
+        """Draw the elements fetched, at their places in a tile."""
         A, B, _ = self.tiles
         return self.drawn(share.fill(A, "fetch A", BLUE, 1), share.fill(B, "fetch B", ORANGE, 1))
 
@@ -302,7 +303,7 @@ class _Walk:
         return Figure("", WIDTH, self.tall, "".join(body))
 
     def so_far(self, who: int) -> Figure:
-        """Write down what there has been up to this step."""
+        """Write the totals up to this step."""
         one = ("Thread {thread} of block {block}", "Warp {warp} of block {block}", "Block {block}")[who]
         rows = (("fetched", 1, "AB", "fetched"), ("read", READ, "AB", "read"))
         sheet = Page(self.tall, WIDTH)
@@ -313,7 +314,7 @@ class _Walk:
         )
 
     def now(self, who: int) -> Figure:
-        """Write down whose share it is, and what is done in this step."""
+        """Write the share's owner and the numbers of this step."""
         one = ("Thread {thread}: warp {warp}, lane {lane}", "Warp {warp}", "Block {block}")[who]
         many = "" if who == THREAD else f": {plural(self.together(who), 'thread')}"
         rows = (
@@ -324,7 +325,7 @@ class _Walk:
         )
         sheet = Page(self.tall, WIDTH)
         sheet.text(MARGIN, 2 * LINE, one + many, weight="bold")
-        sheet.text(MARGIN, 3 * LINE - 4, "k: reads {k}–{last k}, fetches {span}", SMALL)
+        sheet.text(MARGIN, 3 * LINE - 4, "k: reads {k}–{last k}, fetches {span}")
         self.table(sheet, "In this step", "ABC", rows)
         return sheet.finish(
             f"{one}{many}. It reads k = {{k}} to {{last k}}: {{reads a}} elements of A, each {{times a}} ×, "
@@ -333,18 +334,18 @@ class _Walk:
         )
 
     def table(self, sheet: Page, title: str, columns: str, rows: Sequence[tuple[str, float, str, str]]) -> None:
-        """Write numbers in columns, named after these; of each row what it is, its shade, its columns and numbers."""
-        sheet.text(MARGIN, self.below, title, SMALL, weight="bold")
+        """Write numbers in named columns; a row has a name, a shade, its columns and the name of its numbers."""
+        sheet.text(MARGIN, self.below, title, weight="bold")
         for m in columns:
-            sheet.text(AT[m], self.below, f"of {m}", SMALL, "right")
+            sheet.text(AT[m], self.below, f"of {m}", "right")
         for i, (what, shade, of, number) in enumerate(rows, 1):
             y = self.below + i * LINE
             for j, m in enumerate(of if shade else ""):
-                sheet.boxes([(MARGIN + 13 * j, y - 11, 11, 11)], (COLOURS[m], shade))
-            sheet.text(MARGIN + 32, y, what, SMALL)
+                sheet.boxes([(MARGIN + 13 * j, y - 11, 11, 11)], (COLOURS[m], shade), edgecolor=COLOURS[m])
+            sheet.text(MARGIN + 32, y, what)
             for m in of:
                 name = number if of == "C" else f"{number} {m.lower()}"
-                sheet.text(AT[m], y, f"{{{name}}}", SMALL, "right")
+                sheet.text(AT[m], y, f"{{{name}}}", "right")
 
 
 def _places(rows: int, columns: int, depth: int, deep: float) -> tuple[Matrix, Matrix, Matrix]:
@@ -354,11 +355,12 @@ def _places(rows: int, columns: int, depth: int, deep: float) -> tuple[Matrix, M
 
 
 def _fill(matrix: Matrix, areas: Sequence[Rectangle], colour: str, strength: float, *moves: str) -> str:
-    """Return SVG that fills areas, moved by "columns rows", which may be names of what is computed, and again."""
+    """Return SVG that fills areas, moved by each "columns rows"; these may be names of computed numbers."""
     path = "".join(f"M{column} {row}h{width}v{height}h-{width}z" for row, column, height, width in areas)
     where = f"translate({matrix.x:.5g} {matrix.y:.5g}) scale({matrix.across:.5g} {matrix.down:.5g})"
     moved = "".join(f" translate({move})" for move in moves)
-    return f'<path fill="{colour}" fill-opacity="{strength:g}" transform="{where}{moved}" d="{path}"/>'
+    edge = f' stroke="{colour}" vector-effect="non-scaling-stroke"' if FAINT < strength < 1 else ""
+    return f'<path fill="{colour}" fill-opacity="{strength:g}"{edge} transform="{where}{moved}" d="{path}"/>'
 
 
 def _frames(sheet: Page, A: Matrix, B: Matrix, C: Matrix) -> None:

@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from sgemm_tutorial.errors import ArgumentError
 
-from .charts import scale
-from .figure import (
-    BLUE,
-    INK,
-    LINE,
-    MARGIN,
-    ORANGE,
-    PALE,
-    SMALL,
-    TITLE,
-    WIDTH,
-    Colour,
-    Figure,
-    Page,
-)
+from .chart import Chart, dye
+from .figure import BLUE, INK, LINE, MARGIN, ORANGE, WIDTH, Figure
 
-ROW, PITCH = 22, 30  # height of a bar, and from one bar to the next
-LEFT = 62
-PART = 12 + 2 * LINE + 3 * PITCH  # from one title to the next
-Span = tuple[float, float]
-"""Start and end in microseconds."""
+PART = 4 * LINE + 60
+"""Pixels from the title of one way to the next."""
 
 
 def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
     """Draw two ways to time a kernel, to one scale: launches one at a time, and a batch behind a spin kernel.
 
-    What happens when is computed from the arguments alone: the GPU takes work in order, as soon as the host has sent
-    it and it is free.
+    Every time is computed from the arguments: the GPU takes work in order, as soon as the host has sent it and the
+    GPU is free.
 
     Parameters
     ----------
     host_us : float
-        What the host needs to send a launch, or an event.
+        Microseconds that the host needs to send a launch, or an event.
     device_us : float
-        What the kernel takes on the GPU.
+        Microseconds that the kernel takes on the GPU.
     batch : int
         Launches in the batch.
 
@@ -52,79 +34,47 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
     for name, value in (("host_us", host_us), ("device_us", device_us), ("batch", batch)):
         if not value > 0:
             raise ArgumentError(name, str(value), "a positive number")
-    queued = host_us * (batch + 3)  # spin, event, the batch, event
-    spin = (host_us, queued + host_us)
-    total = spin[1] + batch * device_us
-    single = host_us + device_us
-    sheet = Page(2 * PART + LINE)
-    x = scale(0, total, LEFT, WIDTH - MARGIN)
+    ready = host_us * (batch + 4)  # the spin kernel's launch, and all that is sent while it spins: events and the batch
+    total, single = ready + batch * device_us, host_us + device_us
     turns = [i * single for i in range(min(3, int(total / single)))]
-    _part(
-        sheet,
-        x,
-        0,
-        "One launch at a time",
-        [((t, t + host_us), ORANGE) for t in turns],
-        [((t + host_us, t + single), BLUE) for t in turns],
-        [(t, t + single) for t in turns],
-        f"each reads {single:g} µs: the launch and the kernel",
+    ways = (
+        (
+            "One launch at a time",
+            [(t, host_us, ORANGE, 1) for t in turns],
+            [(t + host_us, device_us, BLUE, 1) for t in turns],
+            [(t, t + single) for t in turns],
+            f"each reads {single:g} µs: the launch and the kernel",
+        ),
+        (
+            "A batch behind a spin kernel",
+            [(i * host_us, host_us, ORANGE, 1) for i in range(batch + 3)],
+            [(host_us, ready - host_us, INK, 0.14)]
+            + [(ready + i * device_us, device_us, BLUE, 1) for i in range(batch)],
+            [(ready, total)],
+            f"{batch} launches in {batch * device_us:g} µs: {device_us:g} µs each, the kernel alone",
+        ),
     )
-    kernels = [(spin[1] + i * device_us, spin[1] + (i + 1) * device_us) for i in range(batch)]
-    _part(
-        sheet,
-        x,
-        PART,
-        "A batch behind a spin kernel",
-        [((i * host_us, (i + 1) * host_us), ORANGE) for i in range(batch + 3)],
-        [(spin, PALE), *((span, BLUE) for span in kernels)],
-        [(spin[1], total)],
-        f"{batch} launches in {batch * device_us:g} µs: {device_us:g} µs each, the kernel alone",
-    )
-    _key(sheet, sheet.height - 9)
-    return sheet.finish(
+    height = 2 * PART + LINE
+    chart = Chart("", (0, total), (height, 0), size=(WIDTH, height), left=62, right=0, top=0, below=0)
+    chart.axes.set_axis_off()
+    for top, (title, host, device, read, note) in zip((0, PART), ways, strict=True):
+        chart.write(MARGIN, top + LINE, title, weight="bold")
+        for y, name, bars in ((top + LINE + 23, "host", host), (top + LINE + 53, "GPU", device)):
+            chart.write(52, y + 5, name, "right")
+            for start, long, colour, strength in bars:
+                chart.axes.barh(
+                    y, long, 22, left=start, color=dye(colour), alpha=strength, linewidth=0.5, edgecolor=dye(INK)
+                )
+        y = top + LINE + 68
+        for start, end in read:
+            chart.line([(start, y), (start, y + 8), (end, y + 8), (end, y)], INK, wide=1.5)
+        right = chart.at(read[-1][1], 0)[0]
+        chart.write(*((right, y + 26, note, "right") if right > WIDTH / 2 else (62, y + 26, note)))
+    key = "Orange: the host sends. Blue: the kernel. Grey: the spin kernel. Brackets: the time read."
+    chart.write(MARGIN, height - 9, key)
+    return chart.finish(
         f"Two timelines of host and GPU, for a launch that costs the host {host_us:g} µs and a kernel of "
         f"{device_us:g} µs. One launch at a time: the kernel starts when the host has sent it, and the host's "
         f"clock reads {single:g} µs. A batch behind a spin kernel: the host sends everything while the GPU spins, "
         f"then {batch} kernels run back to back in {batch * device_us:g} µs, {device_us:g} µs each."
     )
-
-
-def _part(
-    sheet: Page,
-    x: Callable[[float], float],
-    top: float,
-    title: str,
-    host: Sequence[tuple[Span, Colour]],
-    device: Sequence[tuple[Span, Colour]],
-    read: Sequence[Span],
-    note: str,
-) -> None:
-    """Draw host's and GPU's bars, each a span and a fill, and brackets round what is read, with a note."""
-    sheet.text(MARGIN, top + LINE, title, TITLE, weight="bold")
-    y = top + LINE + 12
-    for name, bars in (("host", host), ("GPU", device)):
-        sheet.text(LEFT - 10, y + 16, name, align="right")
-        for (start, end), fill in bars:
-            sheet.boxes([(x(start) + 0.5, y, x(end) - x(start) - 1, ROW)], fill)
-        y += PITCH
-    for begin, stop in read:
-        start, end = x(begin) + 1.5, x(stop) - 1.5
-        sheet.lines([[(start, y), (start, y + 8), (end, y + 8), (end, y)]], linewidth=1.5)
-    right = end > WIDTH / 2
-    sheet.text(end if right else LEFT, y + 8 + 18, note, SMALL, "right" if right else "left")
-
-
-def _key(sheet: Page, y: float) -> None:
-    x = LEFT
-    for fill, text, room in (
-        (ORANGE, "host sends", 118),
-        (BLUE, "kernel", 86),
-        (PALE, "spin kernel", 118),
-        (None, "what is read", 0),
-    ):
-        if fill:
-            sheet.boxes([(x, y - 12, 14, 14)], fill)
-        else:
-            sheet.lines([[(x, y - 8), (x, y), (x + 18, y), (x + 18, y - 8)]], INK, linewidth=1.5)
-        sheet.text(x + (20 if fill else 26), y, text, SMALL)
-        x += room

@@ -1,4 +1,4 @@
-"""What pictures of a warp's requests have in common: lanes and their colours, and words for those who can't see."""
+"""Shared parts of pictures of a warp's requests: lanes and their colours, and descriptions for screen readers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from .figure import (
     LINE,
     MARGIN,
     PALE,
-    SMALL,
     Box,
     Page,
 )
@@ -45,8 +44,8 @@ def lane_row(sheet: Page, bottom: float, r: Request) -> list[float]:
     boxes = lane_boxes(sheet, bottom, 16, 4, r)
     middles = [x + width / 2 for x, _, width, _ in boxes]
     for lane in (8, 16, 24, 31):
-        sheet.text(middles[lane], bottom - 23, str(lane), SMALL, "center")
-    sheet.text(boxes[0][0], bottom - 23, "lane 0", SMALL)
+        sheet.text(middles[lane], bottom - 23, str(lane), "center")
+    sheet.text(boxes[0][0], bottom - 23, "lane 0")
     return [middles[lane] for lane in r.lanes]
 
 
@@ -67,7 +66,7 @@ def lanes_of(lanes: np.ndarray, words: np.ndarray) -> dict[int, list[int]]:
 
 
 def word_colour(lanes: Sequence[int]) -> str:
-    """Return the colour of what these lanes want: that of a lane alone, or the text's."""
+    """Return the colour of a word: that of the one lane that wants it, or the text's if several do."""
     return lane_colour(lanes[0]) if len(lanes) == 1 else INK
 
 
@@ -79,7 +78,7 @@ def stretches(words: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def paint(sheet: Page, r: Request, place: Callable[[int, int], Iterable[Box]]) -> None:
-    """Paint what each lane touches in its colour, and the elements that several touch in the colour of text.
+    """Paint the elements that a lane touches in its colour, and those that several touch in the colour of text.
 
     `place` says where so many consecutive elements are, given the first and their number.
     """
@@ -93,23 +92,23 @@ def paint(sheet: Page, r: Request, place: Callable[[int, int], Iterable[Box]]) -
 
 def key(sheet: Page, x: float, y: float) -> None:
     """Explain the colours, in three lines of text from (x, y) on."""
-    sheet.text(x, y, "lane 0", SMALL)
+    sheet.text(x, y, "lane 0")
     for lane in range(WARP):
         sheet.boxes([(x + 52 + 5 * lane, y - 11, 5.5, 12)], lane_colour(lane))
-    sheet.text(x + 56 + 5 * WARP, y, "31", SMALL)
+    sheet.text(x + 56 + 5 * WARP, y, "31")
     key_to_shared(sheet, x, y + LINE)
     sheet.boxes([(x, y + 2 * LINE - 11, 12, 12)], PALE, edgecolor=INK)
-    sheet.text(x + 20, y + 2 * LINE, "32-byte sector touched", SMALL)
+    sheet.text(x + 20, y + 2 * LINE, "32-byte sector touched")
 
 
 def key_to_shared(sheet: Page, x: float, y: float) -> None:
     """Explain what `paint` does, in a line of text from (x, y) on."""
     sheet.boxes([(x, y - 11, 12, 12)], INK)
-    sheet.text(x + 20, y, "touched by several lanes", SMALL)
+    sheet.text(x + 20, y, "touched by several lanes")
 
 
 def in_words(r: Request) -> str:
-    """Say in a sentence how many lanes touch how much and what it costs."""
+    """Return a sentence: how many lanes touch how many elements, at what cost."""
     what = plural(len(np.unique(r.elements)), f"different {'element' if r.space == 'global' else 'word'}")
     lanes = "1 lane touches" if len(r.lanes) == 1 else f"{len(r.lanes)} lanes touch"
     return f"{r.array} {r.kind}, line {r.line}: {lanes} {what} in {r.cost}."

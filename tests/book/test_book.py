@@ -179,7 +179,10 @@ def test_pictures_are_described(pages):
 PROBE = """
 const ERRORS = "mjx-merror, mjx-container [style*='color: red'], .problematic, .system-message";
 const LEAST = 11;  // pixels
-const size = (text, view) => parseFloat(view.getComputedStyle(text).fontSize) * text.getScreenCTM().a;
+const size = (text, view) => {
+  const {a, b} = text.getScreenCTM();  // a text may be turned
+  return parseFloat(view.getComputedStyle(text).fontSize) * Math.hypot(a, b);
+};
 const rest = milliseconds => new Promise(done => setTimeout(done, milliseconds));
 const until = async met => { for (let tries = 250; tries && !met(); tries--) await rest(20); };
 // Drives a player as a reader would, and reports for each state what it says to those who don't see it.
@@ -231,30 +234,42 @@ async function drive(box, view) {
     box.querySelector("[aria-label=Play]").click();
     await played;
     box.querySelector("[aria-label=Pause]").click();
-    await note("played", () => {});  // who plays is not followed
+    await note("played");
+    const last = controls[steps].values.length - 1, other = controls.findIndex((control, i) => i !== steps);
+    await link(begin.with(steps, last));
+    box.querySelector("[aria-label=Play]").click();
+    if (other >= 0) put(other, controls[other].values.length - 1);  // before the first step is due
+    box.querySelector("[aria-label='One step forward']").click();
+    await note("played from the end");
   }
   await link(begin.map((start, i) => start ? 0 : controls[i].values.length - 1));
   await note("far");
-  const point = (type, panel, x, y) => {
+  const point = (type, panel, x, y, pointerType = "mouse") => {
     const drawing = box.querySelectorAll("svg")[panel];
     const {left, top, width} = drawing.getBoundingClientRect(), scale = width / drawing.viewBox.baseVal.width;
-    drawing.dispatchEvent(new view.PointerEvent(type, {clientX: left + x * scale, clientY: top + y * scale}));
+    const at = {clientX: left + x * scale, clientY: top + y * scale};
+    drawing.dispatchEvent(new view.PointerEvent(type, {...at, pointerType}));
+  };
+  // Moves a mouse and a finger to a place, away again, and clicks there.
+  const pick = async (what, panel, ...there) => {
+    await link(begin);
+    point("pointermove", panel, ...there, "touch");
+    point("pointerdown", panel, ...there, "touch");  // a finger that scrolls does no more
+    await note(`finger on ${what}`, () => rest(150));
+    point("pointermove", panel, ...there);
+    await note(`mouse over ${what}`, () => rest(150));
+    point("pointerleave", panel, ...there);
+    await note(`mouse off ${what}`, () => {});
+    point("click", panel, ...there);
   };
   for (const [i, {panel, axis, at}] of picks.entries()) {
-    await link(begin);
-    const there = axis === "x" ? [at[4][0], 9] : [9, at[4][0]];
-    point("pointermove", panel, ...there);
-    await note(`pointermove ${i}`, () => {});  // nor who only points
-    point("pointerdown", panel, ...there);
-    await note(`pointerdown ${i}`);
+    await pick(`pick ${i}`, panel, ...(axis === "x" ? [at[4][0], 9] : [9, at[4][0]]));
+    await note(`pick ${i}`);
   }
   for (const [i, {panel, box: [left, top, width, height], cells}] of areas.entries()) {
     const [down, across] = [cells.length, cells[0].length].map(count => (Math.floor(count / 2) + 0.5) / count);
-    await link(begin);
-    point("pointermove", panel, left + width * across, top + height * down);
-    states[`move to area ${i}`] = {said: said()};
-    point("pointerdown", panel, left + width * across, top + height * down);
-    for (const type of ["pointermove", "pointerdown"]) point(type, panel, left - 3, top - 3);  // beside it
+    await pick(`area ${i}`, panel, left + width * across, top + height * down);
+    for (const type of ["pointermove", "click"]) point(type, panel, left - 3, top - 3);  // beside it
     await note(`area ${i}`);
   }
   await link(begin);
@@ -278,6 +293,65 @@ async function drive(box, view) {
   }
   return states;
 }
+// Whether what can be read on a fold is in the name that is read out.
+function named(summary) {
+  const text = summary.innerText.trim(), label = summary.getAttribute("aria-label");
+  return text && (!label || label.startsWith(text));
+}
+// Boxes that go on to the right, and don't fade there.
+const cut = page => [...page.querySelectorAll("article *")]
+  .filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "auto" && e.clientWidth)
+  .filter(e => e.dataset.more !== "right" || !getComputedStyle(e).maskImage.includes("gradient"))
+  .map(e => e.tagName + "." + e.className);
+// Players of which no control can be seen while the lower end of a picture is.
+async function lost(page, view) {
+  const found = [];
+  for (const box of page.querySelectorAll(".sg-player")) {
+    for (const picture of box.querySelectorAll("svg")) {
+      picture.scrollIntoView({block: "end", behavior: "instant"});
+      await new Promise(done => view.requestAnimationFrame(done));
+      const {top, bottom} = box.querySelector(".sg-controls").getBoundingClientRect();
+      if (top < 0 || bottom > view.innerHeight) found.push(`${box.dataset.name}: ${top} to ${bottom}`);
+    }
+  }
+  return found;
+}
+// Folds that stay closed when a link leads into them.
+async function closed(page, view) {
+  const inside = page.querySelector("article details [id]");
+  if (!inside) return [];
+  page.querySelectorAll("details").forEach(fold => fold.open = false);
+  const followed = new Promise(done => view.addEventListener("hashchange", done, {once: true}));
+  view.location.hash = inside.id;
+  await followed;
+  const shut = inside.closest("details:not([open])") ? [inside.id] : [];
+  page.querySelectorAll("details").forEach(fold => fold.open = true);
+  return shut;
+}
+// The theme on paper, and after it, of a page that is dark.
+function printed(page, view) {
+  const {dataset} = page.documentElement, found = [];
+  dataset.theme = "dark";
+  for (const type of ["beforeprint", "afterprint"]) {
+    view.dispatchEvent(new view.Event(type));
+    found.push(dataset.theme);
+  }
+  return found;
+}
+// What is wider than A4 less its margins, given the styles for paper.
+async function overPaper(frame, page, view) {
+  for (const sheet of page.styleSheets) {
+    for (const rule of sheet.cssRules) {
+      const swapped = {print: "all", screen: "not all"}[rule.media?.mediaText];
+      if (swapped) rule.media.mediaText = swapped;
+    }
+  }
+  frame.width = 688;
+  await new Promise(done => view.requestAnimationFrame(() => view.requestAnimationFrame(done)));
+  const end = (page.querySelector("article") || page.body).getBoundingClientRect().right + 1;
+  return [...page.querySelectorAll("article :is(table, pre, svg.sg-figure)")]
+    .filter(e => e.getBoundingClientRect().right > end).map(e => `${e.tagName}: ${e.textContent.slice(0, 80)}`);
+}
 async function look(name) {
   const {frame, page, view} = await show(name, 400, 800);
   const fetched = view.performance.getEntriesByType("resource");
@@ -289,8 +363,9 @@ async function look(name) {
     width: page.documentElement.scrollWidth,
     wide: [...page.querySelectorAll("article *")].filter(e => e.getBoundingClientRect().right > 401)
       .map(e => e.tagName + "." + e.className).slice(0, 5),
-    scrolling: [...page.querySelectorAll("article .highlight pre")].filter(e => e.scrollWidth > e.clientWidth + 1)
-      .map(e => e.textContent.slice(0, 80)),
+    wrapped: [...page.querySelectorAll("article :not(.traceback) > .highlight pre")]
+      .filter(e => view.getComputedStyle(e).whiteSpace !== "pre").map(e => e.textContent.slice(0, 80)),
+    unnamed: [...page.querySelectorAll("article summary")].filter(e => !named(e)).map(e => e.outerHTML.slice(0, 200)),
     letters: page.querySelectorAll("svg.sg-figure text").length,
     small: [...page.querySelectorAll("svg.sg-figure text")].filter(e => size(e, view) < LEAST).map(e => e.textContent),
     foreign: fetched.map(e => e.name).filter(url => !url.startsWith(location.origin) && !url.startsWith("data:")),
@@ -298,6 +373,17 @@ async function look(name) {
   };
   seen.players = {};
   for (const box of page.querySelectorAll(".sg-player")) seen.players[box.dataset.name] = await drive(box, view);
+  await rest(100);  // what has been unfolded is measured
+  seen.cut = cut(page);
+  seen.lost = await lost(page, view);
+  seen.closed = await closed(page, view);
+  seen.printed = printed(page, view);
+  frame.width = 1280;
+  await new Promise(done => view.requestAnimationFrame(() => view.requestAnimationFrame(done)));
+  const letters = [...page.querySelectorAll("svg.sg-figure text")];
+  seen.large = letters.filter(e => size(e, view) > 16.5).map(e => e.textContent);
+  seen.code = [...page.querySelectorAll("article .highlight pre")].map(e => view.getComputedStyle(e).fontSize);
+  seen.overPaper = await overPaper(frame, page, view);
   frame.remove();
   return seen;
 }
@@ -349,7 +435,7 @@ def test_formulas_are_typeset(seen):
     assert {name: page["typeset"] for name, page in seen.items()} == {name: p["formulas"] for name, p in seen.items()}
 
 
-@pytest.mark.parametrize("trouble", ["errors", "fonts", "foreign", "failed", "scrolling"])
+@pytest.mark.parametrize("trouble", ["errors", "fonts", "foreign", "failed"])
 def test_no_page_shows_or_fetches_what_it_should_not(seen, trouble):
     assert not {name: page[trouble] for name, page in seen.items() if page[trouble]}
 
@@ -357,6 +443,37 @@ def test_no_page_shows_or_fetches_what_it_should_not(seen, trouble):
 def test_text_in_figures_can_be_read_on_a_phone(seen):
     assert sum(page["letters"] for page in seen.values()) > 1000
     assert not {name: page["small"][:5] for name, page in seen.items() if page["small"]}
+
+
+def test_figures_and_code_have_one_size(seen):
+    """Titles of figures have 16 pixels, their other text 14 or less, and code has 13.5."""
+    assert not {name: page["large"][:5] for name, page in seen.items() if page["large"]}
+    assert {size for page in seen.values() for size in page["code"]} == {"13.5px"}
+
+
+def test_code_keeps_its_lines(seen):
+    assert not {name: page["wrapped"] for name, page in seen.items() if page["wrapped"]}
+
+
+def test_what_scrolls_shows_it(seen):
+    assert not {name: page["cut"][:5] for name, page in seen.items() if page["cut"]}
+
+
+def test_controls_stay_beside_their_picture_on_a_phone(seen):
+    assert not {name: page["lost"] for name, page in seen.items() if page["lost"]}
+
+
+def test_a_link_into_a_fold_opens_it(seen):
+    assert not {name: page["closed"] for name, page in seen.items() if page["closed"]}
+
+
+def test_folds_are_called_what_stands_on_them(seen):
+    assert not {name: page["unnamed"][:5] for name, page in seen.items() if page["unnamed"]}
+
+
+def test_paper_is_white_and_wide_enough(seen):
+    assert {tuple(page["printed"]) for page in seen.values()} == {("light", "dark")}
+    assert not {name: page["overPaper"][:5] for name, page in seen.items() if page["overPaper"]}
 
 
 def test_no_page_is_wider_than_a_phone(seen):
@@ -417,23 +534,32 @@ def test_players_show_what_they_carry(seen, book):
                 link = min(3, last - 3)
                 steps = {"forward": forward, "right": right, "left": right - 1, "slider": min(5, last), "link": link}
                 wanted |= {what: [*begin[:at], step, *begin[at + 1 :]] for what, step in steps.items()}
-                played = wanted_of(data, [*begin[:at], link + 2, *begin[at + 1 :]])[0]
-                assert states["played"]["said"] == played, (name, player)
+                wanted["played"] = [*begin[:at], link + 2, *begin[at + 1 :]]
+                again = [*begin[:at], 1, *begin[at + 1 :]]
+                if others := [i for i in range(len(controls)) if i != at]:
+                    again[others[0]] = len(controls[others[0]]["values"]) - 1
+                wanted["played from the end"] = again
         lasts = [len(control["values"]) - 1 for control in controls]
         wanted["far"] = [0 if start else last for start, last in zip(begin, lasts, strict=True)]
         for i, pick in enumerate(data.get("picks", ())):
             there = list(begin)
             there[pick["control"]] = pick["at"][4][1]
-            assert states[f"pointermove {i}"]["said"] == wanted_of(data, there)[0], (name, player)
-            wanted[f"pointerdown {i}"] = there
+            wanted[f"pick {i}"] = there
         for i, area in enumerate(data.get("areas", ())):
             there, cells = list(begin), area["cells"]
             number = cells[len(cells) // 2][len(cells[0]) // 2]
             for control in reversed(area["controls"]):
                 number, there[control] = divmod(number, len(controls[control]["values"]))
             assert there != begin, (name, player)
-            assert states[f"move to area {i}"]["said"] == wanted_of(data, there)[0], (name, player)
             wanted[f"area {i}"] = there
+        for what in [what for what in wanted if what.startswith(("pick", "area"))]:
+            over = states[f"mouse over {what}"]
+            assert over["said"] == wanted_of(data, wanted[what])[0], (name, player, "pointing previews")
+            for before in ("finger on", "mouse over", "mouse off"):
+                found = states[f"{before} {what}"]
+                address = f"#{player}={'.'.join(map(str, begin))}"
+                assert (found["state"], found["hash"]) == (begin, address), (name, player, before)
+                assert before == "mouse over" or found["said"] == wanted_of(data, begin)[0], (name, player, before)
         wanted |= {f"set {i}": [*lasts[: i + 1], *begin[i + 1 :]] for i in range(len(controls))}
         for what, state in wanted.items():
             assert (states[what]["said"], states[what]["drawn"]) == wanted_of(data, state), (name, player, what)

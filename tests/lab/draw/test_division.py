@@ -6,8 +6,8 @@ from lab import draw
 from lab.draw.division import Part
 from sgemm_tutorial import ArgumentError, find, matrices, simulate
 
-SMALL = {"BM": 16, "BN": 32, "BK": 32, "WM": 16, "WN": 32, "TM": 4, "TN": 4, "SLICES": 4, "STAGES": 4, "BLOCKS": 5}
-KERNEL = find("12").variant(**SMALL)
+BODY = {"BM": 16, "BN": 32, "BK": 32, "WM": 16, "WN": 32, "TM": 4, "TN": 4, "SLICES": 4, "STAGES": 4, "BLOCKS": 5}
+KERNEL = find("12").variant(**BODY)
 SIZE = (48, 64, 160)  # 6 tiles of 5 steps
 
 

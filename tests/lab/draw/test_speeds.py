@@ -11,6 +11,8 @@ from lab.draw.charts import short
 from lab.records import cards
 from sgemm_tutorial import ArgumentError
 
+from .test_draw import floor
+
 SIZES = (1024, 2048, 4096)
 COMPUTED = {("waves", "h200", "09_warp_tile"): [(1024, 10.0), (4096, 40.0)]}
 
@@ -54,7 +56,7 @@ def test_a_curve_goes_where_its_speeds_are(player, records):
     *_, line = re.findall(r'd="(M[^"Z]*)"', plot.body.replace(without.body, ""))
     drawn = [float(y) for _, y in re.findall(r"([\d.]+)[ ,]([\d.]+)", line)]
     speeds = [point.tflops for point in records["h200"].points if point.kernel == "09_warp_tile"]
-    heights = [366 - y for y in drawn]
+    heights = [floor(plot) - y for y in drawn]
     assert len(heights) == len(SIZES)
     assert np.allclose(np.divide(heights, heights[-1]), np.divide(speeds, speeds[-1]), rtol=0.01)
 

@@ -181,7 +181,8 @@ def test_words_are_coloured_where_they_lie():
     for state, banks in (((0, 0), [0] * 32), ((1, 0), list(range(32)))):
         where, taken = player.shown(state)
         lefts = [
-            round((float(x) - LEFT) / PITCH) for x in re.findall(r'<path fill="#[^"]*"[^>]* d="M([\d.]+)', where.body)
+            round((float(x) - LEFT) / PITCH)
+            for x in re.findall(r'<path fill="[#v][^"]*"[^>]* d="M([\d.]+)', where.body)
         ]
         assert lefts == banks and ("32 wavefronts" in taken.body) == (state == (0, 0))
 

@@ -11,8 +11,8 @@ import pytest
 import lab
 import sgemm_tutorial as sg
 from lab.draw.figure import BLUE, GREEN, ORANGE
-from lab.draw.staged import staged
 from lab.draw.tile_walk import BLOCKS, LARGEST, READ, THREAD, WARPS
+from lab.staged import staged
 from sgemm_tutorial import ArgumentError
 from sgemm_tutorial.families import autotuned
 
@@ -44,7 +44,9 @@ def walk(request):
 def painted(figure, colour, strength, corner, shape):
     """Return which elements a picture paints, given the pixels of the corner of the matrix that is meant."""
     found = np.zeros(shape, bool)
-    for path in re.findall(rf'<path fill="{colour}" fill-opacity="{strength:g}" transform[^>]*>', figure.body):
+    for path in re.findall(
+        rf'<path fill="{re.escape(colour)}" fill-opacity="{strength:g}"[^>]* transform[^>]*>', figure.body
+    ):
         (x, y), *moves = re.findall(r"translate\(([\d.]+) ([\d.]+)\)", path)
         if (float(x), float(y)) == corner:
             right, down = (sum(int(move[axis]) for move in moves) for axis in (0, 1))
@@ -227,32 +229,32 @@ def of_two(kernel, M=64, N=64, K=64, trace=range(4)):
     return sg.simulate(kernel, *sg.matrices(M, N, K, on_gpu=False, types=kernel.types), trace=trace)
 
 
-SMALL = sg.find("03").variant(BK=32)
+BODY = sg.find("03").variant(BK=32)
 
 
 @pytest.mark.parametrize(
     "wrong, words",
     [
         (lambda: of_two(sg.find("02")), "02_coalesced, needs a kernel that stages tiles"),
-        (lambda: of_two(SMALL, K=40), "M, N, K = 64, 64, 40, needs multiples"),
-        (lambda: of_two(SMALL, trace=range(1)), "a trace of 1 blocks, needs all of 4"),
+        (lambda: of_two(BODY, K=40), "M, N, K = 64, 64, 40, needs multiples"),
+        (lambda: of_two(BODY, trace=range(1)), "a trace of 1 blocks, needs all of 4"),
         (lambda: of_two(sg.find("15").variant(BM=32, BN=32, WM=32, WN=32, STAGES=1)), "elements of float16"),
         (lambda: of_two(sg.find("13").variant(BM=16, BN=64, TN=4, BK=32, BLOCKS=1)), "stages tiles of A and B"),
         (
-            lambda: of_two(SMALL.edited(("threadIdx.x % BN;", "(threadIdx.x ^ blockIdx.x) % BN;"))),
+            lambda: of_two(BODY.edited(("threadIdx.x % BN;", "(threadIdx.x ^ blockIdx.x) % BN;"))),
             "does something else",
         ),
         (
-            lambda: of_two(SMALL.edited(("C[row * N + col] = result", "C[row * N + (col + 1) % N] = result"))),
+            lambda: of_two(BODY.edited(("C[row * N + col] = result", "C[row * N + (col + 1) % N] = result"))),
             "goes beyond",
         ),
         (
-            lambda: of_two(SMALL.edited(("? a[i]", "? (k0 ? a : A + row * K + (tileCol ^ 1))[i]"))),
+            lambda: of_two(BODY.edited(("? a[i]", "? (k0 ? a : A + row * K + (tileCol ^ 1))[i]"))),
             "steps that fetch other",
         ),
-        (lambda: of_two(SMALL.edited(("int k = 0; k < BK", "int k = k0 == 0; k < BK"))), "steps that read other"),
-        (lambda: of_two(SMALL.edited(("k < BK; ++k)", "k < BK - (threadIdx.x == 0); ++k)"))), "threads with unequal"),
-        (lambda: replace(of_two(SMALL), K=LARGEST), "sizes below 1,000"),
+        (lambda: of_two(BODY.edited(("int k = 0; k < BK", "int k = k0 == 0; k < BK"))), "steps that read other"),
+        (lambda: of_two(BODY.edited(("k < BK; ++k)", "k < BK - (threadIdx.x == 0); ++k)"))), "threads with unequal"),
+        (lambda: replace(of_two(BODY), K=LARGEST), "sizes below 1,000"),
     ],
 )
 def test_runs_that_it_cannot_show(wrong, words):
@@ -262,10 +264,10 @@ def test_runs_that_it_cannot_show(wrong, words):
 
 def test_whom_it_shows_first():
     for i, who in enumerate(("thread", "warp", "block")):
-        player = lab.draw.tile_walk("tiles", of_two(SMALL), who)
+        player = lab.draw.tile_walk("tiles", of_two(BODY), who)
         assert player.controls[0].start == i and player.controls[0].values[i] == f"a {who}"
     with pytest.raises(ArgumentError, match="who: got 'grid', needs one of 'thread', 'warp', 'block'"):
-        lab.draw.tile_walk("tiles", of_two(SMALL), "grid")
+        lab.draw.tile_walk("tiles", of_two(BODY), "grid")
 
 
 @pytest.mark.parametrize("walk", ["12"], indirect=True)

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from lab import draw
@@ -14,24 +15,23 @@ from .test_draw import boxes, words
 def test_bars_are_as_long_as_what_they_stand_for():
     picture = draw.timeline(10, 5, batch=6)
     kernels, sends = boxes(picture, figure.BLUE), boxes(picture, figure.ORANGE)
-    long = [box for box in sends if box[2] > 20]  # the rest is the key
-    short = [box for box in kernels if box[2] > 15]
-    assert len(long) == 3 + 9 and len(short) == 3 + 6
-    assert {round(box[2] + 1) for box in long} == {round(2 * (short[0][2] + 1))}, "10 µs and 5 µs, less a pixel between"
+    assert len(sends) == 3 + 9 and len(kernels) == 3 + 6
+    widths = [box[2] for box in kernels]
+    assert np.allclose([box[2] for box in sends], 2 * np.mean(widths), atol=0.15) and np.ptp(widths) < 0.15
 
 
 def test_a_single_kernel_starts_when_it_was_sent():
     picture = draw.timeline(10, 5)
     for sent, ran in zip(boxes(picture, figure.ORANGE)[:3], boxes(picture, figure.BLUE)[:3], strict=True):
-        assert ran[0] == pytest.approx(sent[0] + sent[2] + 1, abs=0.2)
+        assert ran[0] == pytest.approx(sent[0] + sent[2], abs=0.2)
 
 
 def test_the_batch_starts_after_all_was_sent_and_runs_without_gaps():
     picture = draw.timeline(10, 5)
     sends, kernels = boxes(picture, figure.ORANGE)[3:12], boxes(picture, figure.BLUE)[3:9]
-    assert kernels[0][0] > sends[-1][0] + sends[-1][2]
+    assert kernels[0][0] >= sends[-1][0] + sends[-1][2] - 0.2
     for one, next_one in pairwise(kernels):
-        assert next_one[0] == pytest.approx(one[0] + one[2] + 1, abs=0.2)
+        assert next_one[0] == pytest.approx(one[0] + one[2], abs=0.2)
 
 
 def test_says_what_each_way_reads():

@@ -1,4 +1,4 @@
-"""What a trace tells of a kernel that stages tiles in shared memory: which thread fetches, reads and writes what."""
+"""Reads off a trace which thread fetches, reads and writes which elements of tiles staged in shared memory."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ptxsim.batch import Access
+from ptxsim.tracing import Access
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.simulation import Run
 
-from ..accesses import WORD
-from ..boards import GPUS
+from .accesses import WORD
+from .boards import GPUS
 
 OPERANDS = ("A", "B")
 NOTHING = -1
 SHARED_MOST = max(gpu.limits.max_shared_per_block for gpu in GPUS)
-"""Bytes."""
+"""The most bytes of shared memory that a block may have on any GPU."""
 STAGING = "a kernel that stages tiles of A and B in shared memory"
 
 
 @dataclass(frozen=True, eq=False)
 class Staged:
-    """What the threads of a block do with the tiles of A and B of a step along K: the same in each block and step.
+    """The elements of A's and B's tiles that each thread fetches and reads: the same ones in each block and step.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Staged:
 
 
 def staged(run: Run) -> Staged:
-    """Return what the threads of a block do, if all blocks do the same in each step along K.
+    """Return the work of the threads of a block, if all blocks do the same in each step along K.
 
     Parameters
     ----------
@@ -137,10 +137,10 @@ def _block(run: Run, trace: Sequence[Access]) -> Staged:
 
 
 def _uses(run: Run, trace: Sequence[Access]) -> Iterator[tuple[str, int, np.ndarray, np.ndarray]]:
-    """Yield what is done, when, by which threads and with which elements: "fetch", "read" or "write".
+    """Yield actions: "fetch", "read" or "write", the time, the threads and the elements.
 
     The elements of A and B are counted through A and then B, those of C by themselves. What lies where in shared
-    memory is followed from the loads on: a thread stores what it has fetched in the order in which it has.
+    memory is followed from the loads on: a thread stores elements in the order in which it fetched them.
     """
     first = {"A": 0, "B": run.C.shape[0] * run.K}
     loads = [a for a in trace if (a.space, a.kind) == ("global", "load") and a.array in OPERANDS]
