@@ -53,7 +53,7 @@ pdf: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/ruff check .
-	$(BIN)/pytest tests --ignore tests/gpu book/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 \
+	$(BIN)/pytest tests --ignore tests/gpu book/*.ipynb book/deeper/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 \
 		-n 2 --dist loadfile --no-loadscope-reorder -ra -q
 
 quick: $(STAMP)

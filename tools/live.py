@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if not options.keep_live and not gpu.available():
         parser.error("no GPU is visible to CuPy, and live cells show what a GPU did; see --keep-live")
-    paths = options.notebooks or sorted(BOOK.glob("*.ipynb"))
+    paths = options.notebooks or sorted([*BOOK.glob("*.ipynb"), *BOOK.glob("deeper/*.ipynb")])
 
     for number, path in enumerate(paths, start=1):
         total = sum(cell.cell_type == "code" for cell in nbformat.read(path, as_version=4).cells)

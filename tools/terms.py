@@ -98,7 +98,9 @@ def pages(paths: Sequence[Path]) -> Iterator[tuple[Path, nbformat.NotebookNode, 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Link the terms of the notebooks that are named, or of all, in place."""
-    paths = [Path(name) for name in (sys.argv[1:] if arguments is None else arguments)] or sorted(BOOK.glob("*.ipynb"))
+    paths = [Path(name) for name in (sys.argv[1:] if arguments is None else arguments)] or sorted(
+        [*BOOK.glob("*.ipynb"), *BOOK.glob("deeper/*.ipynb")]
+    )
     for path, notebook, corrections in pages(paths):
         for cell, text in corrections:
             cell.source = text

@@ -139,6 +139,7 @@ def figures() -> dict[str, str]:
         "fro after": f"{one_way - now:.2f} ms",
         "fro first": f"{strips - rows:.2f} ms",
         "tall": f"{tall:.2f} ms",
+        "registers large": str(resources(LARGE).registers),
         "large": f"{large:.2f} ms",
         "shallow": f"{shallow:.2f} ms",
         "wait 08": f"{before[f'state: {waits[0]}']:.2f}",

@@ -1,0 +1,62 @@
+"""What every chapter of the ladder shows of its rung: a scoreboard of three rows, and the figures in its prose."""
+
+from __future__ import annotations
+
+from sgemm_tutorial.catalogue import LADDER, find
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.table import Table, shown
+
+from ..records import profiles
+from ..records.ceilings import card
+from ..records.scoreboard import scoreboard
+from ..records.timings import recorded
+
+COLUMNS = ("rung", "predicted ms", "measured ms", "of cuBLAS", "busiest part")
+
+
+def board(kernel: Kernel | str) -> Table:
+    """Return the rows of a rung of the ladder and of the rung before it, and a row of cuBLAS.
+
+    Raises
+    ------
+    ArgumentError
+        As for `scoreboard`.
+    """
+    kernel = find(kernel)
+    table = scoreboard(kernel)
+    at = [table.columns.index(column) for column in COLUMNS]
+    rows = [tuple(row[i] for i in at) for row in table.rows[-2:]]
+    (point,) = recorded(kernel, profiles.SIZE).points
+    return Table(COLUMNS, [*rows, ("cuBLAS", None, point.cublas_ms, "100%", None)], table.title, table.note)
+
+
+def figures(kernel: Kernel | str) -> dict[str, str]:
+    """Return what a chapter's prose says of its rung at the size at which rungs are compared, to be glued.
+
+    Times in milliseconds: "ms", "cublas" and, by the data sheet's peak, "arithmetic"; "share" of cuBLAS's speed; from
+    the profile, "issue", "fma" and "l1", the shares of time that schedulers, multipliers, and L1 with shared memory are
+    busy, and "gap", the cycles from one instruction of a warp to its next. Of the rung before, "ms before" and "share
+    before".
+
+    Raises
+    ------
+    ArgumentError
+        As for `recorded`.
+    """
+    kernel, size = find(kernel), profiles.SIZE
+    (point,), profile = recorded(kernel, size).points, profiles.measured(kernel)
+    gap = profile["cycles between a warp's instructions"]
+    found = {
+        "ms": shown(point.ms),
+        "share": f"{point.percent_of_cublas:.1f}%",
+        "cublas": shown(point.cublas_ms),
+        "arithmetic": shown(2 * size**3 / card().fp32_tflops / 1e9),
+        "issue": f"{profile['issue slots used, %']:.0f}%",
+        "fma": f"{profile['FMA pipes used, %']:.0f}%",
+        "l1": f"{profile['L1 and shared memory used, %']:.0f}%",
+        "gap": f"{gap:.0f}",
+    }
+    if at := LADDER.index(kernel):
+        (before,) = recorded(LADDER[at - 1], size).points
+        found |= {"ms before": shown(before.ms), "share before": f"{before.percent_of_cublas:.1f}%"}
+    return found
