@@ -145,5 +145,6 @@ def figures() -> dict[str, str]:
         "wait 08": f"{before[f'state: {waits[0]}']:.2f}",
         **{f"wait {i}": f"{states[name]:.2f}" for i, name in enumerate(waits)},
         "between": f"{profile[between]:.1f}",
+        "of time": f"{instructions / now:.0%}",
         "used": f"{profile['issue slots used, %']:.0f}%",
     }
