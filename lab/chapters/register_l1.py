@@ -1,0 +1,131 @@
+"""Chapter 13: lpha-z's nine steps, theirs and ours, and the figures in its sentences."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.hardware import find_gpu
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.table import Table
+
+from ..experiments import counters, profiles
+from ..experiments.ceilings import card, load
+from ..model.resources import kernel_occupancy, resources
+from ..records import published
+from ..records.timings import Point, recorded
+from ..variants import STEP_IN_FP64, STEPS, STEPS_NOT_COUNTED
+
+BASE = find("13_register_l1")
+FP64_PER_CYCLE = 64
+"""Multiply-adds in FP64 that an SM of compute capability 9.0 makes in a cycle, tensor cores aside."""
+WORDS = (
+    "base: registers and L1",
+    "shared memory",
+    "read C last",
+    "BK 32 → 16",
+    "float4, global → shared",
+    "float4, shared → registers",
+    "more shared memory than needed",
+    "innermost loop removed",
+    "many registers",
+)
+"""The steps, in the order of `STEPS`."""
+
+
+def at_once(kernel: Kernel) -> int:
+    """Return how many blocks an SM of the shown card holds."""
+    return kernel_occupancy(kernel, card()).blocks_per_sm
+
+
+def timed() -> list[Point]:
+    """Return the recorded times of the nine steps."""
+    points = {point.label: point for point in recorded(STEPS, [profiles.SIZE], "steps").points}
+    return [points[step.label] for step in STEPS]
+
+
+def steps() -> Table:
+    """Return the nine steps: the template argument of each, lpha-z's speed, ours, and the blocks on an SM."""
+    theirs = {result.kernel: result.gflops / 1e3 for result in published.load() if result.source == "lpha-z notes"}
+    assert list(theirs) == [step.label for step in STEPS]
+    changes = ["–"]
+    for before, after in pairwise(STEPS):
+        ((name, value),) = ((n, v) for n, v in after.parameters.items() if before.parameters[n] != v)
+        changes.append(f"{name} {before.parameters[name]} → {value}")
+    rows = [
+        (words, change, theirs[step.label], point.tflops, at_once(step))
+        for words, change, step, point in zip(WORDS, changes, STEPS, timed(), strict=True)
+    ]
+    made = recorded(STEPS, [profiles.SIZE], "steps").made
+    columns = ("step", "template argument", "lpha-z, TFLOP/s", "ours, TFLOP/s", "blocks per SM")
+    return Table(columns, rows, f"M = N = K = 4096: a consumer GPU that is not named there, and {made}")
+
+
+def predictions() -> dict[str, float]:
+    """Return the milliseconds at 4096 that each part would take if it alone set the time of the base."""
+    of, gpu = BASE.parameters, card()
+    per_fma = (of["TM"] + of["TN"]) / (of["TM"] * of["TN"])  # wavefronts for each multiply-add of a warp
+    from_l2 = 2 * of["BM"] * of["BN"] / (4 * (of["BM"] + of["BN"]))  # FLOP per byte, if no block uses another's
+    cycle_ms = profiles.SIZE**3 / 32 / gpu.sms / (gpu.boost_mhz * 1e3)
+    return {
+        "multiply-adds": 32 / gpu.limits.fp32_lanes * cycle_ms,
+        "L1, one wavefront per read": per_fma * cycle_ms,
+        "L2, if every block fetches all it needs": 2 * profiles.SIZE**3 / from_l2 / load()["L2"].tera_per_second / 1e9,
+    }
+
+
+def figures() -> dict[str, str]:
+    """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
+    points, size = timed(), (profiles.SIZE,) * 3
+    base, shared, c_last, bk16, fetch4, read4, extra, unrolled, many = points
+    again = recorded(BASE, [profiles.SIZE], "others").points[0]
+    profile, large = profiles.measured(BASE), counters.measured(BASE, *size)
+    states = profiles.shares(profile)
+    assert max(states, key=states.get) == "waits for L2 or DRAM"
+    parts = ("issue slots", "FMA pipes", "L1 and shared memory")
+    busiest = max(profile[f"{part} used, %"] for part in parts)
+    assert busiest == profile["issue slots used, %"] < 85
+    assert base.ms > 2 * max(predictions().values())
+    top = max(points, key=lambda point: point.tflops)
+    assert top is unrolled and top.tflops > 1.4 * base.tflops
+    assert all(after.ms < 0.95 * before.ms for before, after in ((c_last, bk16), (bk16, fetch4), (fetch4, read4)))
+    assert abs(shared.ms / base.ms - 1) < 0.1 and c_last.ms > 0.98 * shared.ms and many.ms > 1.1 * unrolled.ms
+    assert abs(extra.ms / read4.ms - 1) < 0.02 and 0 < 1 - unrolled.ms / extra.ms < 0.05
+    busy = -(-BASE.grid(*size[:2]) // card().sms)  # blocks of the busiest SM
+    rounds = [-(-busy // at_once(step)) for step in STEPS]
+    assert (busy, *rounds[:2]) == (16, 4, 6)
+    assert [at_once(step) for step in STEPS] == [4, 3, 3, 4, 4, 4, 4, 4, 3]
+    assert shared.ms / rounds[1] < 0.8 * base.ms / rounds[0]
+    alone = (BASE.parameters["BM"] + BASE.parameters["BN"]) * 4 * profiles.SIZE * BASE.grid(*size[:2]) // 32
+    assert alone / 2 < large["l1_fill_sectors"] < alone
+    (fp64,) = recorded(STEP_IN_FP64, [profiles.SIZE], "steps").points
+    cublas = 2e-9 * profiles.SIZE**3 / fp64.cublas_ms
+    units = card().sms * FP64_PER_CYCLE * 2 * card().boost_mhz / 1e6
+    assert cublas > 1.5 * units
+    (slow,) = recorded(STEPS_NOT_COUNTED[0], [profiles.SIZE], "steps").points
+    assert slow.ms > 1.3 * shared.ms and slow.ms > base.ms
+    for gpu in map(find_gpu, ("RTX 3080", "RTX 4090")):
+        assert len({kernel_occupancy(step, gpu).blocks_per_sm for step in STEPS[5:]}) == 1
+    return {
+        "from": f"{base.percent_of_cublas:.1f}%",
+        "to": f"{top.percent_of_cublas:.1f}%",
+        "again": f"{again.percent_of_cublas:.1f}%",
+        "base ms": f"{base.ms:.2f} ms",
+        "again ms": f"{again.ms:.2f} ms",
+        "waits": f"{states['waits for L2 or DRAM']:.0%}",
+        "busiest": f"{busiest:.0f}%",
+        "filled": f"{large['l1_fill_sectors'] / alone:.0%}",
+        "round base": f"{base.ms / rounds[0]:.2f} ms",
+        "round shared": f"{shared.ms / rounds[1]:.2f} ms",
+        "registers shared": str(resources(STEPS[1]).registers),
+        "registers last": str(resources(STEPS[2]).registers),
+        "without": f"{read4.ms:.2f} ms",
+        "with": f"{extra.ms:.2f} ms",
+        "lost": f"{1 - many.tflops / unrolled.tflops:.0%}",
+        "registers many": str(resources(STEPS[8]).registers),
+        "fp64": f"{fp64.tflops:.1f} TFLOP/s",
+        "fp64 cublas": f"{cublas:.1f} TFLOP/s",
+        "fp64 units": f"{units:.1f} TFLOP/s",
+        "slow": f"{slow.ms:.2f} ms",
+        "quick": f"{shared.ms:.2f} ms",
+    }
