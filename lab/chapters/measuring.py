@@ -10,8 +10,8 @@ from sgemm_tutorial.table import Table
 
 from ..draw import Figure, scaling
 from ..experiments import launch_cost, sustained
-from ..experiments.profiles import SIZE
 from ..experiments.launch_cost import launches_or_recording
+from ..experiments.profiles import SIZE
 from ..records import cards
 from ..records.timings import recorded
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.hardware import find_gpu
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
+from ..boards import find_gpu
 from ..experiments import counters, profiles
 from ..experiments.ceilings import card, load
 from ..model.resources import kernel_occupancy, resources
