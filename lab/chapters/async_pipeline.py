@@ -28,7 +28,7 @@ def timeline(stages: int, tiles: int, pending: int | None = None) -> Figure:
     pending = stages - 2 if pending is None else pending
     trip, groups = (WIDTH - 8 - FIRST) / tiles, tiles + stages - 1
     sheet = Page(104 + groups * ROW)
-    sheet.text(8, 22, f"STAGES = {stages}, {tiles} tiles", TITLE, weight="bold")
+    sheet.text(8, 22, f"STAGES = {stages}, {tiles} tiles", size=TITLE, weight="bold")
     for t in range(tiles):
         x = FIRST + t * trip
         sheet.text(x + 4, 48, f"wait {pending}")
