@@ -79,6 +79,11 @@ class Step:
     first: bool
 
 
+def count() -> int:
+    """Return how many GPUs CuPy sees."""
+    return cupy.cuda.runtime.getDeviceCount() if gpu.available() else 0
+
+
 def cut(length: int, parts: int) -> list[slice]:
     """Return where to cut a side, so that no two parts differ by more than one."""
     return [slice(*ends) for ends in pairwise(length * part // parts for part in range(parts + 1))]
@@ -179,8 +184,8 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -
     if not isinstance(gpus, Integral) or gpus < 1:
         raise ArgumentError("gpus", repr(gpus), "a whole number, 1 or more")
     real = isinstance(A, cupy.ndarray)
-    if real and gpu.count() < gpus:
-        raise DeviceError(f"{gpus} GPUs are wanted, and CuPy sees {gpu.count()}; NumPy arrays run on imagined ones")
+    if real and count() < gpus:
+        raise DeviceError(f"{gpus} GPUs are wanted, and CuPy sees {count()}; NumPy arrays run on imagined ones")
     (M, K), N, xp, parts = A.shape, B.shape[1], cupy if real else np, []
     by_columns = way == "columns"
     depths = cut(K, 1 if way in WHOLE or by_columns else gpus)

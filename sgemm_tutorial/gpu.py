@@ -28,11 +28,6 @@ def available() -> bool:
     return cupy.cuda.is_available()
 
 
-def count() -> int:
-    """How many GPUs CuPy sees."""
-    return cupy.cuda.runtime.getDeviceCount() if available() else 0
-
-
 def capability() -> tuple[int, int]:
     """Compute capability of the current GPU, for example ``(9, 0)``.
 
@@ -105,7 +100,7 @@ def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
     """Return a function that does what `run` does, with nothing left to check, compile or load."""
     division = launch.division
     if not division.blocks:
-        return _nothing
+        return lambda: None
     function, grid, block, sizes, counts, shared = _bound(launch)
     matrices = {"A": problem.A, "B": problem.B}
     maps = [_encoded(matrices[box.matrix], box.rows, box.columns) for box in launch.boxes]
@@ -114,10 +109,6 @@ def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
         return lambda: function(grid, block, values, shared)
     device = launch.place.device
     return lambda: function(grid, block, (*values, *_scratch(division, device), *counts), shared)
-
-
-def _nothing() -> None:
-    """Launch nothing: a problem without blocks."""
 
 
 @lru_cache(maxsize=4096)

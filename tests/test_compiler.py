@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ptxsim import nvrtc
+from ptxsim import cache, nvrtc
 from sgemm_tutorial import (
     LADDER,
     ArgumentError,
     CompileError,
     Kernel,
-    cache,
     compiler,
     find,
     simulate,

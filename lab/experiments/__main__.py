@@ -20,6 +20,7 @@ from sgemm_tutorial import gpu
 from sgemm_tutorial.errors import ArgumentError, DeviceError, TutorialError
 from sgemm_tutorial.table import Table
 
+from .. import several
 from ..measure import driver
 from ..records import cards
 from ..records.provenance import provenance
@@ -126,7 +127,7 @@ def _lacking(name: str) -> str:
     """Return why a recording cannot be made here, or nothing if it can."""
     if name in NEEDS and not shutil.which(NEEDS[name]):
         return f"{NEEDS[name]} is not on the PATH"
-    return f"it takes {two_gpus.GPUS} GPUs" if name in ON_TWO and gpu.count() < two_gpus.GPUS else ""
+    return f"it takes {two_gpus.GPUS} GPUs" if name in ON_TWO and several.count() < two_gpus.GPUS else ""
 
 
 def _left(plans: dict[str, driver.Plan], folder: Path) -> Table:

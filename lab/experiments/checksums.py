@@ -53,7 +53,7 @@ def digest(kernel: Kernel, case: dict[str, Any], on_gpu: bool = False) -> str:
 
     A kernel with tensor maps gets rows that the copy engine can fetch.
     """
-    wide = 16 // kernel.types.operand.itemsize if kernel.maps else 1
+    wide = 16 // kernel.types.operand.itemsize if kernel.exact else 1
     take = cupy.asarray if on_gpu else np.asarray
     result = kernel(*map(take, matrices_of(case, kernel.types, wide)), case["alpha"], case["beta"])
     return hashlib.sha256(cupy.asnumpy(result).tobytes()).hexdigest()

@@ -73,7 +73,7 @@ def case(kernel: Kernel, number: int) -> dict[str, Any]:
     elif aligned < 0.5:
         shifts = [draw.randint(0, 3) for _ in shifts]
     alpha, beta = draw.choice((*SCALARS, *[(draw.randint(-512, 512) / 256, draw.randint(-512, 512) / 256)] * 3))
-    if kernel.maps and draw.random() < 0.75:  # what the copy engine can fetch
+    if kernel.exact and draw.random() < 0.75:  # what the copy engine can fetch
         wide = 16 // kernel.types.operand.itemsize
         shape[1:], shifts[:2] = [-(-extent // wide) * wide for extent in shape[1:]], [0, 0]
     special = [(draw.randrange(3), draw.random(), draw.choice(VALUES)) for _ in range(4 * (draw.random() < 0.1))]

@@ -107,7 +107,7 @@ def shapes(kernel: Kernel) -> Iterator[tuple[int, int, int, tuple[int, int, int]
     for shifts in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):  # each alone: a kernel may look at the other two
         yield BM, BN, 2 * BK, shifts
     yield 33, 17, 0, (0, 0, 0)
-    if kernel.maps:
+    if kernel.exact:
         yield BM + 3, BN + 8, 3 * BK + 8, (0, 0, 0)  # ragged, and still for the copy engine
 
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from sgemm_tutorial.catalogue import LADDER
+from sgemm_tutorial.catalogue import CATALOGUE, LADDER
 from sgemm_tutorial.catalogue import find as kernel_named
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
@@ -252,7 +252,7 @@ def recorded(
     listed, wanted = kernels_of(kernels), None if sizes is None else sizes_of(sizes)
     chosen = list(filter(_readable, listed)) or listed
     record = load(recording) if recording else of_card()
-    recording = recording or "of this card"
+    recording = recording or _home(chosen[0])
     found = record.select(chosen, wanted)
     if found.points:
         return found
@@ -264,6 +264,12 @@ def recorded(
     raise ArgumentError(
         "sizes", f"{asked}: not in the recording {recording}", f"some of {', '.join(map(times_of, has))}"
     )
+
+
+def _home(kernel: Kernel) -> str:
+    """Return the recording that has a kernel's times, by name."""
+    number = CATALOGUE.index(kernel) if kernel in CATALOGUE else 0
+    return RACE if kernel.family.chooses and number < len(LADDER) else OTHERS if number >= len(LADDER) else "ladder"
 
 
 def of_card(card: str | None = None) -> Record:

@@ -10,7 +10,7 @@ from sgemm_tutorial.correctness import excess
 
 from ..sources import floats
 
-pytestmark = pytest.mark.skipif(gpu.count() < 2, reason="needs two GPUs")
+pytestmark = pytest.mark.skipif(several.count() < 2, reason="needs two GPUs")
 KERNELS = [find("12"), find("18"), find("03"), cublas.sgemm, cublas.gemm_ex]
 SHAPES = [(256, 384, 512), (70, 33, 50), (1, 5, 3), (1000, 1000, 1001), (5, 7, 1), (4, 3, 0), (0, 4, 3), (4, 0, 3)]
 each_way = pytest.mark.parametrize("way", several.WAYS)
@@ -159,6 +159,8 @@ def test_panels_that_come_alone(way):
 
 def test_more_gpus_than_there_are():
     A, B = matrices(5, 6, 7, on_gpu=True)
-    wanted = gpu.count() + 1
-    with pytest.raises(DeviceError, match=f"^{wanted} GPUs are wanted, and CuPy sees {gpu.count()}; NumPy arrays run"):
+    wanted = several.count() + 1
+    with pytest.raises(
+        DeviceError, match=f"^{wanted} GPUs are wanted, and CuPy sees {several.count()}; NumPy arrays run"
+    ):
         several.multiply("03", A, B, gpus=wanted)

@@ -21,6 +21,7 @@ from lab.records import cards, files
 from ptxsim import cache
 from sgemm_tutorial import CATALOGUE, LADDER, CompileError, DeviceError, check, compiler, find, gpu
 from sgemm_tutorial.families import autotuned
+from sgemm_tutorial.launch import Place
 from sgemm_tutorial.own import CONTRACT
 
 from ..sources import probe
@@ -306,7 +307,7 @@ def test_a_kernel_of_ones_own(run, recording):
     assert (status, err) == (0, "") and out.startswith("mine.cu is 02_coalesced but for what line 13 leaves to you.\n")
     status, out, _ = run("check", "mine.cu", "--simulate")
     assert status == 1 and "wrong values" in out and "FAILED" in out
-    assert "and 51 more; --verbose shows all\n" in out
+    assert "and 52 more; --verbose shows all\n" in out
     assert out.endswith("mine.cu is not finished: TODO in line 13. Until then it cannot pass.\n")
     status, out, _ = run("show", "mine.cu", "--diff", "02")
     assert status == 0 and "+    // TODO: one element of C" in out and "-    const size_t row = " in out
@@ -434,7 +435,7 @@ def test_tune_on_a_gpu(run, a_gpu, tuning, monkeypatch):
         return dataclasses.replace(tuning, points=[point for point in tuning.points if point.size in sizes])
 
     monkeypatch.setattr(__main__, "tune", tune)
-    monkeypatch.setattr(gpu, "name", lambda: "Imaginary GPU")
+    monkeypatch.setattr(gpu, "place", lambda: Place("sm_90", 132, 0, "Imaginary GPU"))
     status, out, err = run("tune", "--sizes", "256:1024:256", "--budget", "5")
     assert status == 0 and out.startswith("what was ruled out\n")
     assert asked == [(tuple((n,) * 3 for n in (256, 512, 768, 1024)), 5)]
@@ -522,9 +523,7 @@ def test_an_interrupted_check_shows_what_it_had(run, monkeypatch):
     assert "01_naive" in out and f"interrupted: 1 of {len(CATALOGUE)} kernels checked" in out
 
 
-@pytest.mark.parametrize(
-    "command", [("check", "03", "--sizes", "300000", "--simulate"), ("trace", "01", "--size", "300000")]
-)
+@pytest.mark.parametrize("command", ["check 03 --sizes 300000 --simulate", "trace 01 --size 300000"])
 def test_too_little_memory_is_said_in_a_line(run, command):
     status, _, err = run(*command.split())
     assert status == __main__.REFUSED and err.startswith("error: not enough memory for matrices of this size")

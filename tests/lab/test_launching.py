@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sgemm_tutorial import ArgumentError, CompileError, SimulationFault, launch
+from lab import launch
+from sgemm_tutorial import ArgumentError, CompileError, SimulationFault
 
 ADD = """
 __global__ void add(int n, const float* x, const float* y, float* z)

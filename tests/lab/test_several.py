@@ -196,7 +196,7 @@ def test_cublas_is_for_gpus():
 
 def test_more_gpus_than_there_are(monkeypatch):
     monkeypatch.setattr(cupy, "ndarray", np.ndarray)
-    monkeypatch.setattr(several.gpu, "count", lambda: 2)
+    monkeypatch.setattr(several, "count", lambda: 2)
     with pytest.raises(DeviceError, match=r"^3 GPUs are wanted, and CuPy sees 2"):
         several.spread(A, B, None, 3, "held", FP32)
 

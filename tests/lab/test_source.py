@@ -5,7 +5,8 @@ from html import unescape
 import pytest
 import rich.console
 
-from sgemm_tutorial import ArgumentError, catalogue, diff, show
+from lab import diff, show
+from sgemm_tutorial import ArgumentError, catalogue
 from sgemm_tutorial.paths import KERNELS
 
 NAIVE, COALESCED, TILE = map(catalogue.find, ("01", "02", "03"))

@@ -17,7 +17,7 @@ from tools.mutants import instances
 from ..sources import floats, line_of, probe, run_bits
 from .random_programs import Program
 
-KERNELS = [instances(kernel)[0] for kernel in LADDER]
+KERNELS = [instances(kernel)[0] for kernel in LADDER[:-1]]
 """With small tiles, which are compiled and run in a fraction of the time; the suite has those of the book."""
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
@@ -348,7 +348,7 @@ def test_32_bit_offsets_are_caught(tmp_path, place, kernel, narrow):
 
 @pytest.mark.parametrize(
     ("kernel", "size", "limit"),
-    [*((kernel, 128, 1.0) for kernel in LADDER), *((kernel, 256, 5.0) for kernel in (LADDER[0], LADDER[-1]))],
+    [*((kernel, 128, 1.0) for kernel in LADDER[:-1]), *((kernel, 256, 5.0) for kernel in (LADDER[0], LADDER[-2]))],
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_speed(kernel, size, limit):

@@ -57,6 +57,7 @@ def recording(tmp_path, monkeypatch):
     mix = {"kernel": {"FFMA": 9}, "loop": {"FFMA": 8}}
     recorded = {digest: records.Compiled(digest, figures, mix, "Nowhere.")}
     monkeypatch.setattr(compiler, "known", lambda: recorded)
+    monkeypatch.setattr(records, "known", lambda: recorded)
     return figures
 
 

@@ -16,7 +16,6 @@ from tools import mutants as mutations
 from tools import sampling
 from tools.mutants import (
     EQUIVALENT,
-    KERNELS,
     LIMIT,
     RULES,
     SAME,
@@ -30,7 +29,7 @@ from tools.mutants import (
 )
 
 RECORDED = load()
-every = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+every = pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 
 
 def has_changed(kernel):
@@ -76,7 +75,7 @@ def test_what_survives_is_argued(kernel):
 
 
 def test_mutants_of_changed_code_are_caught(tmp_path):
-    changed = [mutant for kernel in KERNELS if has_changed(kernel) for mutant in mutants(kernel)]
+    changed = [mutant for kernel in CATALOGUE if has_changed(kernel) for mutant in mutants(kernel)]
     assert len(changed) <= LIMIT, f"{len(changed)} mutants of changed kernels are to be judged: run `make mutants`"
     survivors = [mutant for mutant in changed if judge(mutant, tmp_path) is None]
     unexplained = [str(mutant) for mutant in survivors if (mutant.kernel.name, mutant.key) not in EQUIVALENT]
@@ -85,10 +84,10 @@ def test_mutants_of_changed_code_are_caught(tmp_path):
 
 def test_a_sample_is_caught_again(tmp_path):
     chosen = mutations.sampled(RECORDED)
-    assert {mutant.kernel for mutant in chosen} == set(KERNELS)
+    assert {mutant.kernel for mutant in chosen} == set(CATALOGUE)
     assert {mutant.rule for mutant in chosen} == set(RULES)
     older = sum(len(of.verdicts) for name, of in RECORDED.items() if of.judge != blank(find(name)).judge)
-    assert len(set(map(str, chosen))) == len(chosen) <= len(KERNELS) + len(RULES) + older // SHARE + 1
+    assert len(set(map(str, chosen))) == len(chosen) <= len(CATALOGUE) + len(RULES) + older // SHARE + 1
 
     def missed(mutant):
         return judge(mutant, tmp_path, RECORDED[mutant.kernel.name].verdicts[mutant.key]) in (None, SAME)
@@ -102,7 +101,7 @@ def test_every_line_that_is_broken_is_reached():
     What survives is other code, and so reached; registers of which more are declared say nothing of a path.
     """
     found = defaultdict(set)
-    for kernel in KERNELS:
+    for kernel in CATALOGUE:
         for mutant in mutations._made(kernel.name).values():
             if not re.match(r"(fragment|Group|Words)<[^;(]*> \w+\[", mutant.text):
                 found[mutant.file, mutant.line].add(RECORDED[kernel.name].verdicts.get(mutant.key))
@@ -432,7 +431,7 @@ def test_of_an_older_judges_verdicts_a_share_is_judged_again(monkeypatch):
     current = {name: dataclasses.replace(of, judge=blank(find(name)).judge) for name, of in RECORDED.items()}
     few, many = (set(map(str, mutations.sampled(known))) for known in (current, older))
     caught = sum(found not in (None, SAME) for of in RECORDED.values() for found in of.verdicts.values())
-    assert len(few) <= len(KERNELS) + len(RULES)
+    assert len(few) <= len(CATALOGUE) + len(RULES)
     assert few < many and caught // SHARE <= len(many) <= caught // SHARE + 1 + len(few)
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
-from lab import card, ceilings, draw, owners, request
+from lab import card, ceilings, draw, launch, owners, request
 from lab.draw import figure, maps, requests
 from lab.draw import owners as owners_picture
 from lab.draw.warp import lane_colour
@@ -29,7 +29,6 @@ from sgemm_tutorial import (
     ArgumentError,
     Kernel,
     find,
-    launch,
     matrices,
     simulate,
 )

@@ -14,7 +14,6 @@ from lab.draw.figure import BLUE, GREEN, ORANGE
 from lab.draw.tile_walk import BLOCKS, LARGEST, READ, THREAD, WARPS
 from lab.staged import staged
 from sgemm_tutorial import ArgumentError
-from sgemm_tutorial.families import autotuned
 
 AHEAD = {"10": 1, "11": 2, "12": 2}
 """By how many steps tiles are fetched ahead. 12 does so by three, when it has read all that it needs of a step's."""
@@ -25,10 +24,10 @@ STEPS = 5
 def kernel_of(rung):
     kernel = sg.find(rung[:2])
     if rung == "12":
-        kernel = autotuned.divided(kernel.variant(**kernel.parameters), 4, 0)
+        kernel = kernel.variant(**kernel.parameters).divided(4, 0)
     elif rung == "12 in slices":
         slices = {"BM": 32, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "TM": 8, "TN": 4, "SLICES": 4}
-        kernel = autotuned.divided(kernel.variant(**slices, STAGES=4, BLOCKS=2), 4, 0)
+        kernel = kernel.variant(**slices, STAGES=4, BLOCKS=2).divided(4, 0)
     return kernel.variant(BK=64) if rung == "03" else kernel
 
 

@@ -27,7 +27,7 @@ def renumbered(tmp_path):
     return copy
 
 
-@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", LADDER[:-1], ids=lambda kernel: kernel.name)
 def test_a_kernel_with_another_number_finds_its_recordings(kernel, renumbered):
     copied = renumbered(kernel)
     assert copied.name != kernel.name and files.identity(copied) == files.identity(kernel)

@@ -44,7 +44,10 @@ def test_the_table_has_ours_first_and_every_rung_that_anyone_has():
     sources = [name.partition(", ")[2] for name in columns]
     assert sources[: len(ours) + 1] == ["this book"] * len(ours) + ["junstar92"]
     table = published.table(columns)
-    assert [row[0] for row in table.rows] == [kernel.name for kernel in sg.LADDER]
+    assert [row[0] for row in table.rows] == [
+        kernel.name for kernel in sg.LADDER if any(kernel.name[:2] in of for of in columns.values())
+    ]
+    assert len(table.rows) >= 11
     assert all(len(row) == 1 + len(columns) for row in table.rows)
     without = {name: of for name, of in columns.items() if "this book" not in name}
     assert {row[0][:2] for row in published.table(without).rows} == set().union(*without.values())
