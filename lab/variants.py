@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Family
@@ -91,6 +91,9 @@ EVERY = (*VARIANTS, *STEPS, STEP_IN_FP64, *FRAGMENTS, *TENSOR, *HOPPER, *IN_BF16
 
 COUNTED = tuple(kernel for entry, kernel in _ALL if entry.counted)
 """Variants whose bank conflicts or copies chapters explain, and whose accesses are counted with Nsight Compute."""
+
+FIXED = tuple(kernel for kernel in CATALOGUE if kernel.name != "12_autotuned")
+"""The kernels of the catalogue but for 12, whose settings follow the size of a problem."""
 
 UNTIMED = _group("compiled")
 """Variants that are compiled for their registers and machine code, and never run."""

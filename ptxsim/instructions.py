@@ -46,6 +46,20 @@ def _to_tf32(a: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(a), np.uint32(0x7FFFFFFF), np.where(np.isinf(a), a.view(np.uint32), bits))
 
 
+def _high_half(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the upper 64 bits of products of unsigned 64-bit integers, from products of their halves."""
+    low, half = np.uint64(0xFFFF_FFFF), np.uint64(32)
+    (al, ah), (bl, bh) = ((x & low, x >> half) for x in (a, b))
+    middle = (al * bl >> half) + (ah * bl & low) + (al * bh & low)
+    return ah * bh + (ah * bl >> half) + (al * bh >> half) + (middle >> half)
+
+
+def _high_half_signed(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the same of signed integers: a negative one counts as itself plus 2**64 above."""
+    x, y, none = a.view(np.uint64), b.view(np.uint64), np.uint64(0)
+    return (_high_half(x, y) - np.where(a < 0, y, none) - np.where(b < 0, x, none)).view(np.int64)
+
+
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return the integer quotient rounded towards zero, as in C and PTX."""
     quotient = a // b  # rounded towards minus infinity, as in Python
@@ -119,6 +133,9 @@ def _operations() -> dict[str, Operation]:
             t,
             "integer",
         )
+
+    table["mul.hi.u64"] = Operation(_high_half, ("u64", "u64"), "u64", "integer")
+    table["mul.hi.s64"] = Operation(_high_half_signed, ("s64", "s64"), "s64", "integer")
 
     for t in ("b16", "b32", "b64", "pred"):
         for name, function in {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}.items():

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from .accumulators import Accumulators
-from .errors import UnsupportedInstruction
 from .faults import FaultWriter
 from .lanes import NONE, Lanes, Threads
 from .limits import WARP
@@ -85,9 +84,7 @@ class RegisterFile:
         if value is None and self.accumulators and name in self.accumulators.held:
             value = self.accumulators.touch(name, lanes, "reads")
         if value is None:
-            raise UnsupportedInstruction(
-                f"line {instruction.line}: reads {name}, which nothing wrote: {instruction.text}"
-            )
+            raise Violation("uninitialised", 0, f"reads {name}, which nothing wrote: {instruction.text}")
         if value.dtype is not dtype:
             if value.dtype.itemsize > dtype.itemsize:  # PTX takes the low bits of a wider register
                 value = value.astype(f"u{dtype.itemsize}")

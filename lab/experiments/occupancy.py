@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from cupy.cuda import driver
 
 from sgemm_tutorial import gpu
-from sgemm_tutorial.catalogue import CATALOGUE
 
 from .. import variants
 from ..measure.driver import Item, Plan
@@ -16,8 +15,8 @@ from ..records.files import Recording
 
 
 def plan() -> Plan:
-    """Return the plan of the recording: every kernel of the catalogue and every variant."""
-    kernels = dict.fromkeys((*CATALOGUE, *variants.EVERY))
+    """Return the plan of the recording: every variant, and every kernel with fixed settings."""
+    kernels = dict.fromkeys((*variants.FIXED, *variants.EVERY))
     return Plan("occupancy", Recording[Fit], [(kernel,) for kernel in kernels], measure)
 
 

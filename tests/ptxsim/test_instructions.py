@@ -497,3 +497,17 @@ def test_what_counts_as_floating_point_operations():
     classes = {"fma", "float", "integer", "compare", "move", "convert"}
     assert {operation.kind for operation in OPERATIONS.values()} == classes
     assert all(re.fullmatch(r"[a-z][\w.:]*", opcode) for opcode in OPERATIONS)
+
+
+@pytest.mark.parametrize("name", ["mul.hi.u64", "mul.hi.s64"])
+def test_the_upper_half_of_products_of_64_bits(name):
+    """Against Python's integers, at the edges and at random."""
+    dtype = np.dtype(np.uint64 if name.endswith("u64") else np.int64)
+    edges = [0, 1, 3, 2**31, 2**32 - 1, 2**32, 2**63 - 1] + ([2**64 - 1] if dtype.kind == "u" else [-1, -(2**63)])
+    random = np.random.default_rng(0).integers(np.iinfo(dtype).min, np.iinfo(dtype).max, 300, dtype, endpoint=True)
+    values = np.concatenate([np.array(edges, dtype), random])
+    a, b = (part.ravel() for part in np.meshgrid(values, values))
+    with np.errstate(all="ignore"):
+        got = OPERATIONS[name].function(a, b)
+    assert got.dtype == dtype
+    assert got.tolist() == [int(x) * int(y) >> 64 for x, y in zip(a.tolist(), b.tolist(), strict=True)]

@@ -271,7 +271,8 @@ def test_what_was_decoded_is_free_once_it_is_forgotten():
 
 def test_a_register_that_nothing_wrote():
     read = program(".reg .b32 %r<9>;\n.loc 1 17 5\nadd.s32 %r1, %r2, 1;\nret;", "")
-    with pytest.raises(UnsupportedInstruction, match=r"line 17: reads %r2, which nothing wrote: add\.s32 %r1, %r2, 1"):
+    said = r"uninitialised: f, line 17, block 0, thread 0: reads %r2, which nothing wrote: add\.s32 %r1, %r2, 1"
+    with pytest.raises(SimulationFault, match=said):
         Machine(read, "f", 32, {}).run(1)
 
 
