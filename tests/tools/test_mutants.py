@@ -359,7 +359,7 @@ def test_nothing_is_recorded_of_a_kernel_that_is_wrong_as_it_is(three, monkeypat
     wrong = dataclasses.replace(kernel, folder=tmp_path)
     wrong.path.write_text(kernel.source.replace("= result;", "= result + 1;"))
     monkeypatch.setattr(mutations, "instances", lambda kernel: [wrong])
-    with pytest.raises(RuntimeError, match=r"naive<32, 8> is not right before it is broken: 01_naive: 0 of 58"):
+    with pytest.raises(RuntimeError, match=r"naive<32, 8> is not right before it is broken: 01_naive: 0 of 59"):
         mutations.record([kernel])
     assert not mutations.RECORD.exists()
 
