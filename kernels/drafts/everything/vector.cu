@@ -19,6 +19,7 @@ column(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Res
 {
     constexpr int sharing = THREADS / 32 / ROWS, ahead = WORDS == 8 ? 4 : 8;  // warps per row; steps in flight
     __shared__ float parts[THREADS / 32];
+    if (K == 0) alpha = 0.0f;                              // BLAS: α counts for nothing then, even if it is NaN
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     let_next_begin();
     wait_for_last();
@@ -62,6 +63,7 @@ row(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Result
     constexpr int warps = THREADS / 32, columns = 256, ahead = 8, part = columns / DEEP;
     __shared__ float sums[warps][columns];
     __shared__ __align__(16) float brought[DEEP][part];
+    if (K == 0) alpha = 0.0f;                              // BLAS: α counts for nothing then, even if it is NaN
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const unsigned rank = blockIdx.x % DEEP;
     const size_t n0 = size_t(blockIdx.x / DEEP) * columns;
