@@ -85,6 +85,8 @@ def test_a_kernel_of_the_package_chooses():
     for shape, name in (((72, 80, 200), "everything"), ((72, 75, 201), "16_mma"), ((80, 1, 200), "vector")):
         assert KERNEL.resolve(sg.imagined(*shape, KERNEL.types)).kernel.name == name
     assert sg.check(KERNEL, 72, 80, 200, *GENERAL, on_gpu=False)
+    for kernel in (KERNEL, ANY):
+        assert sg.check(kernel, 5, 1, 0, np.nan, 2.0, on_gpu=False)
 
 
 def test_every_division_adds_up():
