@@ -1,19 +1,19 @@
 // Everything at once: equal shares of the work, as in 12, by TMA and wgmma, as in 18, for a product of any shape.
 //
-// Differences from 18: the blocks of a cluster share tiles of A as well as of B, because L2 is the limit. Where there are
-// few tiles and K is long, the blocks of a cluster take a part of K each and add their sums through each other's shared
-// memory. Tiles of C may also be cut along K into equal shares: their parts meet in a workspace, warp by warp, and
-// whichever warp arrives last adds them in order. C is of FP32 or 16 bits and begins anywhere. With OVERLAP a grid begins
-// while the one before it ends. For sm_90a. The rows of A and B begin at multiples of 16 bytes; pad.cu makes copies of
-// matrices whose rows don't.
+// Differences from 18: the blocks of a cluster share tiles of A as well as of B, because L2 is the limit. Where there
+// are few tiles and K is long, the blocks of a cluster take a part of K each and add their sums through each other's
+// shared memory. Tiles of C may also be cut along K into equal shares: their parts meet in a workspace, warp by warp,
+// and whichever warp arrives last adds them in order. C is of FP32 or 16 bits and begins anywhere. With OVERLAP a grid
+// begins while the one before it ends. For sm_90a. The rows of A and B begin at multiples of 16 bytes; pad.cu makes
+// copies of matrices whose rows don't.
 //
 // T: type of the elements of A and B, half or __nv_bfloat16. NARROW: 1 where C is of T too, 0 where it is of float. BM,
-// BN: rows and columns of C per block. STAGES: pairs of tiles in flight, 64 deep. DOWN, ACROSS: blocks of a cluster whose
-// tiles of C lie one below the other and side by side. DEEP: blocks of a cluster that have the same tile of C. TURNS: 1
-// where two warpgroups take turns, each with a tile of C of its own, so that one multiplies while the other writes; else
-// 0. TURNED: 1 where Cᵀ = BᵀAᵀ is multiplied, with columns of B in the place of rows of A; else 0. THREADS: per block.
-// Either 32 more than multiply, one of which fetches, or 128 more, which also give their registers away. BLOCKS: how many
-// blocks a multiprocessor is to hold.
+// BN: rows and columns of C per block. STAGES: pairs of tiles in flight, 64 deep. DOWN, ACROSS: blocks of a cluster
+// whose tiles of C lie one below the other and side by side. DEEP: blocks of a cluster that have the same tile of C.
+// TURNS: 1 where two warpgroups take turns, each with a tile of C of its own, so that one multiplies while the other
+// writes; else 0. TURNED: 1 where Cᵀ = BᵀAᵀ is multiplied, with columns of B in the place of rows of A; else 0.
+// THREADS: per block. Either 32 more than multiply, one of which fetches, or 128 more, which also give their registers
+// away. BLOCKS: how many blocks a multiprocessor is to hold.
 //
 // The first `shared` tiles are shared, `per` steps to a cluster. `together` rows of tiles are done together, column by
 // column, to suit L2. `workspace` holds parts of sums. `arrived` holds a counter for each warp's part of a shared tile,
@@ -37,7 +37,7 @@ everything(int M, int N, int K, float alpha, const T* A, const T* B, float beta,
     constexpr int groups = THREADS / 128 - (THREADS % 128 == 0);  // warpgroups that multiply
     constexpr int workers = groups * 128;                  // and their threads
     constexpr int warps = TURNS ? 4 : groups * 4;          // that multiply one tile
-    constexpr int span = TURNED ? BM : BN;                 // a warpgroup has `high` times 64 rows of C and `span` columns;
+    constexpr int span = TURNED ? BM : BN;                 // a warpgroup has `high` × 64 rows and `span` columns of C;
                                                            // if TURNED, rows and columns change places
     constexpr int high = BM * BN / span / 64 / (TURNS ? 1 : groups);
     using Patch = Part<TC, TURNED>;
@@ -52,7 +52,7 @@ everything(int M, int N, int K, float alpha, const T* A, const T* B, float beta,
     Barrier* empty = full + STAGES;                        // the tiles of a stage are no longer read
     Barrier* turn = empty + STAGES;                        // one for each warpgroup, where they take turns
     float* corners = reinterpret_cast<float*>(turn + 2);   // through which each warp writes its sums
-    float4* brought = reinterpret_cast<float4*>(corners + workers / 32 * Patch::floats);  // sums of the cluster's blocks
+    float4* brought = reinterpret_cast<float4*>(corners + workers / 32 * Patch::floats);  // by the cluster's blocks
 
     const unsigned rank = blockIdx.x % cluster, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const unsigned down = rank % DOWN, across = rank / DOWN % ACROSS, deep = DEEP > 1 ? rank : 0;
@@ -124,7 +124,7 @@ everything(int M, int N, int K, float alpha, const T* A, const T* B, float beta,
     }
     if constexpr (THREADS == workers + 128) take_registers<groups == 2 ? 232 : 160>();
     const unsigned mate = lane < DOWN ? lane + across * DOWN : down + (across + lane - DOWN + 1) % ACROSS * DOWN;
-    auto let_go = [&](unsigned step) {                     // tells all blocks that fill the stage that this warp is done
+    auto let_go = [&](unsigned step) {                     // tells those who fill the stage that this warp is done
         if constexpr (DOWN * ACROSS == 1) {
             if (lane == 0) empty[step % STAGES].arrive();
         } else {
@@ -149,8 +149,8 @@ everything(int M, int N, int K, float alpha, const T* A, const T* B, float beta,
         Output<TC, TURNED, high, width, held> output(C, M, N, m0, n0, fours, beta);
         if (early && output.whole && !is_part) output.read(0, 0);  // arrives while the products are made
 
-        // A warpgroup begins when the other has seen all its tiles arrive. A barrier tells even rounds from odd ones and no
-        // more, so a warpgroup that waits for a stage must know that the round before has arrived.
+        // A warpgroup begins when the other has seen all its tiles arrive. A barrier tells even rounds from odd ones
+        // and no more, so a warpgroup that waits for a stage must know that the round before has arrived.
         if (TURNS && (group > 0 || turns > 0)) turn[group].wait((turns - 1 + group) % 2);
         ++turns;
         float acc[high][span / 2] = {};
@@ -189,8 +189,9 @@ everything(int M, int N, int K, float alpha, const T* A, const T* B, float beta,
             if (outside) continue;                         // nothing to bring
             const unsigned first = work.first(piece), own = rank * warps + warp % warps;
             constexpr size_t slot = left / 4 * 32;         // fours of a warp's part
-            if (!meet(slice, workspace + (size_t(first + piece.tile) * (cluster * warps) + own) * slot + lane, cluster * warps * slot,
-                      work.cluster - first, work.parts(piece), arrived + piece.tile * (cluster * warps) + own)) continue;
+            float4* place = workspace + (size_t(first + piece.tile) * (cluster * warps) + own) * slot + lane;
+            unsigned* ticket = arrived + piece.tile * (cluster * warps) + own;
+            if (!meet(slice, place, cluster * warps * slot, work.cluster - first, work.parts(piece), ticket)) continue;
         }
         output.write(slice, corners + warp * Patch::floats, scale, early && !is_part);
         __syncwarp();                                      // lanes part where C ends, and wgmma wants whole warps

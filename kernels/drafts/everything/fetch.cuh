@@ -1,5 +1,5 @@
-// What one thread of a block asks the copy engine for: a tile of A and one of B, of which the blocks of a cluster fetch a
-// part each for all that share them.
+// What one thread of a block asks the copy engine for: a tile of A and one of B, of which the blocks of a cluster fetch
+// a part each for all that share them.
 #pragma once
 #include "hopper.cuh"
 
@@ -9,7 +9,7 @@ struct Fetcher
     static constexpr int BK = 64, row = 64;                // a row of a box: 128 bytes
     static constexpr int boxes = (BN + row - 1) / row;     // of B, side by side
     static constexpr int partA = BM / ACROSS;              // rows of A that this block fetches for all beside it
-    static constexpr bool whole = boxes % DOWN == 0;       // it fetches whole boxes of B for all below it, or rows of each
+    static constexpr bool whole = boxes % DOWN == 0;       // whether it fetches whole boxes of B, or rows of each
     static constexpr int partB = whole ? BK : BK / DOWN, count = whole ? boxes / DOWN : boxes;
 
     const TensorMap &mapA, &mapB;

@@ -1,5 +1,5 @@
-// Functions around Hopper's own instructions: mbarriers, the copy engine (TMA), wgmma, and grids that begin while the one
-// before them ends. For sm_90a. Much of it is also in ../../wgmma.cuh.
+// Functions around Hopper's own instructions: mbarriers, the copy engine (TMA), wgmma, and grids that begin while the
+// one before them ends. For sm_90a. Much of it is also in ../../wgmma.cuh.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -63,8 +63,8 @@ __device__ void fence_proxy()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// With OVERLAP, and if it is launched with programmatic stream serialization, a grid may begin while the one before it in
-// the stream still runs.
+// With OVERLAP, and if it is launched with programmatic stream serialization, a grid may begin while the one before it
+// in the stream still runs.
 #ifndef OVERLAP
 #define OVERLAP 0
 #endif
@@ -121,8 +121,8 @@ __device__ void store_in(unsigned block, float4* place, float4 four)
 }
 
 // Says where a matrix lies in shared memory, in atoms of eight rows of 128 bytes whose chunks are swizzled. `stride`
-// bytes lie between atoms along the rows' direction, `leading` between those side by side. An address has 18 bits there:
-// those above say whose shared memory of the cluster it is.
+// bytes lie between atoms along the rows' direction, `leading` between those side by side. An address has 18 bits
+// there: those above say whose shared memory of the cluster it is.
 __device__ unsigned long long describe(const void* matrix, unsigned leading, unsigned stride)
 {
     return (unsigned long long)((within(matrix) & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16
@@ -163,9 +163,9 @@ constexpr char inPtx[] = "f16";
 template <>
 constexpr char inPtx<__nv_bfloat16>[] = "bf16";
 
-// Starts to add the product of 64 × 16 and 16 × COLUMNS to the sums that four warps share. K is contiguous in either operand
-// unless it is TURNed. A thread has half as many sums as there are columns, and each number of sums needs a list of them,
-// hence macros.
+// Starts to add the product of 64 × 16 and 16 × COLUMNS to the sums that four warps share. K is contiguous in either
+// operand unless it is TURNed. A thread has half as many sums as there are columns, and each number of sums needs a
+// list of them, hence macros.
 #define TEN(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9"
 #define TWO(t) "%" #t "0, %" #t "1"
 #define FOUR(t) TWO(t) ", %" #t "2, %" #t "3"
@@ -177,7 +177,7 @@ constexpr char inPtx<__nv_bfloat16>[] = "bf16";
 #define SUMS16(i) SUMS8(i), SUMS8(i + 8)
 #define SUMS32(i) SUMS16(i), SUMS16(i + 16)
 #define SUMS64(i) SUMS32(i), SUMS32(i + 32)
-#define MULTIPLY(COUNT, COLUMNS, A, B, TYPE, TA, TB, PLACES, ...)                                                        \
+#define MULTIPLY(COUNT, COLUMNS, A, B, TYPE, TA, TB, PLACES, ...)                                                      \
     template <typename T, int TURN_A, int TURN_B>                                                                   \
     __device__ void multiply(float (&d)[COUNT], unsigned long long a, unsigned long long b)                         \
     {                                                                                                               \
@@ -191,9 +191,12 @@ MULTIPLY(48, 96, 48, 49, 50, 51, 52, TEN() ", " TEN(1) ", " TEN(2) ", " TEN(3) "
 MULTIPLY(64, 128, 64, 65, 66, 67, 68, FIFTY ", " TEN(5) ", " FOUR(6), SUMS64(0))
 MULTIPLY(80, 160, 80, 81, 82, 83, 84, FIFTY ", " TEN(5) ", " TEN(6) ", " TEN(7), SUMS64(0), SUMS16(64))
 MULTIPLY(72, 144, 72, 73, 74, 75, 76, FIFTY ", " TEN(5) ", " TEN(6) ", " TWO(7), SUMS64(0), SUMS8(64))
-MULTIPLY(88, 176, 88, 89, 90, 91, 92, FIFTY ", " TEN(5) ", " TEN(6) ", " TEN(7) ", " EIGHT(8), SUMS64(0), SUMS16(64), SUMS8(80))
-MULTIPLY(96, 192, 96, 97, 98, 99, 100, FIFTY ", " TEN(5) ", " TEN(6) ", " TEN(7) ", " TEN(8) ", " SIX(9), SUMS64(0), SUMS32(64))
-MULTIPLY(104, 208, 104, 105, 106, 107, 108, FIFTY ", " TEN(5) ", " TEN(6) ", " TEN(7) ", " TEN(8) ", " TEN(9) ", " FOUR(10),
+MULTIPLY(88, 176, 88, 89, 90, 91, 92, FIFTY ", " TEN(5) ", " TEN(6) ", " TEN(7) ", " EIGHT(8),
+         SUMS64(0), SUMS16(64), SUMS8(80))
+MULTIPLY(96, 192, 96, 97, 98, 99, 100, FIFTY ", " TEN(5) ", " TEN(6) ", " TEN(7) ", " TEN(8) ", " SIX(9),
+         SUMS64(0), SUMS32(64))
+MULTIPLY(104, 208, 104, 105, 106, 107, 108,
+         FIFTY ", " TEN(5) ", " TEN(6) ", " TEN(7) ", " TEN(8) ", " TEN(9) ", " FOUR(10),
          SUMS64(0), SUMS32(64), SUMS8(96))
 MULTIPLY(112, 224, 112, 113, 114, 115, 116,
          FIFTY ", " TEN(5) ", " TEN(6) ", " TEN(7) ", " TEN(8) ", " TEN(9) ", " TEN(10) ", " TWO(11),

@@ -12,8 +12,8 @@ struct Output
     TC* C;
     int M, N, m0, n0;                                      // where it begins
     float beta;
-    bool whole;                                            // all of it lies in C, in fours: where they begin is settled once
-    float old[HELD][16] = {};                                // what C had, of so many patches
+    bool whole;                                            // all of it lies in C, in fours
+    float old[HELD][16] = {};                              // what C had, of so many patches
 
     __device__ Output(TC* C, int M, int N, int m0, int n0, bool fours, float beta)
         : C(C), M(M), N(N), m0(m0), n0(n0), beta(beta),
@@ -49,17 +49,23 @@ struct Output
                 for (int p = 0; p < patches; ++p) {
                     if (p % HELD == 0 && (h + p > 0 || !been_read)) read(h, p);
                     const float* sum = sums + h * WIDTH / 2 + p * 16;
-                    if (TURNED || WIDTH - p * 32 >= 32) lines.template write<16, Patch::wide>(sum, corner, skipped(p), scale, beta, old[p % HELD]);
-                    else lines.template write<8, 16>(sum, corner, skipped(p), scale, beta, old[p % HELD]);
+                    const auto& had = old[p % HELD];
+                    if (TURNED || WIDTH - p * 32 >= 32)
+                        lines.template write<16, Patch::wide>(sum, corner, skipped(p), scale, beta, had);
+                    else
+                        lines.template write<8, 16>(sum, corner, skipped(p), scale, beta, had);
                 }
             }
         } else {
             #pragma unroll
             for (int i = 0; i < HIGH * patches; ++i) {
-                const int h = i / patches, p = i % patches, m = m0 + (TURNED ? p * 32 : h * 64), n = n0 + (TURNED ? h * 64 : p * 32);
+                const int h = i / patches, p = i % patches;
+                const int rows = M - m0 - (TURNED ? p * 32 : h * 64), cols = N - n0 - (TURNED ? h * 64 : p * 32);
                 const float* sum = sums + h * WIDTH / 2 + p * 16;
-                if (WIDTH - p * 32 >= 32) Patch::template write_edge<16>(sum, corner, place(h, p), N, M - m, N - n, scale, beta);
-                else Patch::template write_edge<8>(sum, corner, place(h, p), N, M - m, min(N - n, 16), scale, beta);
+                if (WIDTH - p * 32 >= 32)
+                    Patch::template write_edge<16>(sum, corner, place(h, p), N, rows, cols, scale, beta);
+                else
+                    Patch::template write_edge<8>(sum, corner, place(h, p), N, rows, min(cols, 16), scale, beta);
             }
         }
     }

@@ -1,7 +1,8 @@
-// Copies matrices whose rows begin anywhere so that each row begins at a multiple of 16 bytes, as the copy engine wants it.
+// Copies matrices whose rows begin anywhere so that each row begins at a multiple of 16 bytes, as the copy engine wants
+// it.
 //
-// A thread makes eight elements at a time. It reads words of two elements; where a row begins in the middle of a word, five
-// words make four. The last eight elements of a row are filled up with zeros.
+// A thread makes eight elements at a time. It reads words of two elements; where a row begins in the middle of a word,
+// five words make four. The last eight elements of a row are filled up with zeros.
 #include "hopper.cuh"
 
 // A matrix of 16-bit elements and its copy; `chunks` of eight make a row of it.

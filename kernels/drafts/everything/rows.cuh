@@ -1,5 +1,5 @@
-// Writes a warp's sums to C, in FP32 or in 16 bits: 16 rows and 32 columns at a time, through shared memory, so that whole
-// lines are written wherever C's rows begin.
+// Writes a warp's sums to C, in FP32 or in 16 bits: 16 rows and 32 columns at a time, through shared memory, so that
+// whole lines are written wherever C's rows begin.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -31,13 +31,13 @@ struct alignas(4 * sizeof(T)) Four
     T of[4];
 };
 
-// A patch of C that a warp writes at once: 16 rows and 32 columns, or 32 rows and 16 columns where the sums are those of
-// Cᵀ (TURNED). The sums pass through shared memory. After that a lane has four neighbours in each of four rows.
+// A patch of C that a warp writes at once: 16 rows and 32 columns, or 32 rows and 16 columns where the sums are those
+// of Cᵀ (TURNED). The sums pass through shared memory. After that a lane has four neighbours in each of four rows.
 template <typename T, bool TURNED>
 struct Part
 {
     static constexpr int high = TURNED ? 32 : 16, wide = TURNED ? 16 : 32;
-    static constexpr int pitch = TURNED ? 20 : 40;         // of a row in shared memory: no two rows of a quad share a bank
+    static constexpr int pitch = TURNED ? 20 : 40;         // of a row in shared memory, without bank conflicts
     static constexpr int floats = high * pitch;
 
     T* at[4];                                              // where this lane's fours begin, the same for many patches
@@ -64,8 +64,8 @@ struct Part
         }
     }
 
-    // Stores COUNT sums in shared memory, times `scale`. Of each 16 × 8 sums (of Cᵀ, if turned) a lane has two neighbours,
-    // and two more eight rows below.
+    // Stores COUNT sums in shared memory, times `scale`. Of each 16 × 8 sums (of Cᵀ, if turned) a lane has two
+    // neighbours, and two more eight rows below.
     template <int COUNT>
     __device__ static void stage(const float* sum, float* shared, float scale)
     {
@@ -89,7 +89,8 @@ struct Part
 
     // Writes scale · sums + beta · old to a part that lies in C with all its COLS columns.
     template <int COUNT, int COLS>
-    __device__ void write(const float* sum, float* shared, size_t skip, float scale, float beta, const float (&old)[16]) const
+    __device__ void write(const float* sum, float* shared, size_t skip, float scale, float beta,
+                          const float (&old)[16]) const
     {
         stage<COUNT>(sum, shared, scale);
         if (COLS < wide && col() >= COLS) return;
@@ -117,7 +118,8 @@ struct Part
 
     // The same for a patch that C's edge cuts, or whose rows begin anywhere: one element per lane, row by row.
     template <int COUNT>
-    __device__ static void write_edge(const float* sum, float* shared, T* C, int width, int rows, int cols, float scale, float beta)
+    __device__ static void write_edge(const float* sum, float* shared, T* C, int width, int rows, int cols, float scale,
+                                      float beta)
     {
         stage<COUNT>(sum, shared, scale);
         const int first = threadIdx.x % 32 / wide, n = threadIdx.x % 32 % wide;

@@ -1,4 +1,5 @@
-// Equal shares: what each cluster of blocks does of the multiply steps of all tiles of C, and where parts of a sum meet.
+// Equal shares: what each cluster of blocks does of the multiply steps of all tiles of C, and where parts of a sum
+// meet.
 #pragma once
 
 // Steps along K of one tile of C.
@@ -37,12 +38,16 @@ struct Work
     __device__ bool is_part(const Piece& piece) const { return piece.end - piece.begin < steps; }
     // The share with which a tile's sum begins, and how many have a part of it.
     __device__ unsigned first(const Piece& piece) const { return piece.tile * steps / per; }
-    __device__ unsigned parts(const Piece& piece) const { return (piece.tile * steps + steps - 1) / per - first(piece) + 1; }
+    __device__ unsigned parts(const Piece& piece) const 
+    {
+        return (piece.tile * steps + steps - 1) / per - first(piece) + 1;
+    }
 };
 
 // Brings a warp's part of a sum to where it meets the others. Returns whether it was the last to come: it then has them
-// all, added in the order of k whoever came first, so that the same bits come out at every run. Nobody waits for anybody.
-// `place` is where a lane keeps the first four sums of part 0, `apart` how many fours lie from one part to the next.
+// all, added in the order of k whoever came first, so that the same bits come out at every run. Nobody waits for
+// anybody. `place` is where a lane keeps the first four sums of part 0, `apart` how many fours lie from one part to the
+// next.
 template <int SUMS>
 __device__ bool meet(float (&sum)[SUMS], float4* place, size_t apart, unsigned part, unsigned parts, unsigned* ticket)
 {
@@ -62,7 +67,7 @@ __device__ bool meet(float (&sum)[SUMS], float4* place, size_t apart, unsigned p
     if (!ahead)
         #pragma unroll
         for (int i = 0; i < SUMS; ++i) sum[i] = -0.0f;     // to which anything is added without a change, zeros too
-    constexpr int batch = SUMS > 160 ? 8 : SUMS > 128 ? 16 : SUMS % 32 ? SUMS % 16 ? 8 : 16 : 32;  // sums whose loads are under way together
+    constexpr int batch = SUMS > 160 ? 8 : SUMS > 128 ? 16 : SUMS % 32 ? SUMS % 16 ? 8 : 16 : 32;  // loaded together
     constexpr int together = SUMS <= 8 ? 4 : SUMS <= 16 ? 4 : SUMS <= 32 ? 2 : 1;  // of so many parts
     const unsigned others = ahead ? parts - 1 : parts;
     #pragma unroll 1
@@ -95,11 +100,14 @@ __device__ bool meet(float (&sum)[SUMS], float4* place, size_t apart, unsigned p
 // Adds what the blocks of a cluster have, each for a slice of its columns. Everybody writes to everybody's `brought`,
 // which nobody has read or written before. A warp whose rows are beyond the matrix only comes to the barrier.
 template <int DEEP, int WARPS, int SUMS, int SLICE>
-__device__ void add_in_cluster(const float (&sum)[SUMS], float (&slice)[SLICE], float4* brought, unsigned rank, bool rows)
+__device__ void add_in_cluster(const float (&sum)[SUMS], float (&slice)[SLICE], float4* brought, unsigned rank,
+                               bool rows)
 {
     static_assert(SLICE * DEEP == SUMS, "");
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    auto place = [&](unsigned from, int i) { return brought + ((from * WARPS + warp) * (SLICE / 4) + i / 4) * 32 + lane; };
+    auto place = [&](unsigned from, int i) {
+        return brought + ((from * WARPS + warp) * (SLICE / 4) + i / 4) * 32 + lane;
+    };
     if (rows)
         #pragma unroll
         for (int i = 0; i < SUMS; i += 4)

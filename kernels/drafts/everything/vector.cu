@@ -1,8 +1,8 @@
 // Products with a vector, of one row or one column, in which every element of the matrix is used once.
 //
 // Only sums go through shared memory. A lane reads WORDS neighbours at once: eight where rows begin at multiples of 16
-// bytes, else one. Loads of several steps are in flight together. The order of additions is fixed, so every run gives the
-// same bits. T and NARROW: as in everything.cu. THREADS: per block.
+// bytes, else one. Loads of several steps are in flight together. The order of additions is fixed, so every run gives
+// the same bits. T and NARROW: as in everything.cu. THREADS: per block.
 #include "hopper.cuh"
 #include "rows.cuh"
 
@@ -54,8 +54,8 @@ column(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Res
     put(c, beta != 0.0f ? fmaf(alpha, sum, beta * number(*c)) : alpha * sum);
 }
 
-// C of one row: a cluster of DEEP blocks has 256 columns. Its warps deal the rows of B out among themselves, and each block
-// adds up the cluster's sums for a part of the columns.
+// C of one row: a cluster of DEEP blocks has 256 columns. Its warps deal the rows of B out among themselves, and each
+// block adds up the cluster's sums for a part of the columns.
 template <typename T, int NARROW, int WORDS, int DEEP, int THREADS>
 __global__ void __cluster_dims__(DEEP, 1, 1) __launch_bounds__(THREADS)
 row(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Result<T, NARROW>* C)
@@ -82,14 +82,16 @@ row(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Result
                 #pragma unroll
                 for (int j = 0; j < 8; j += WORDS) {       // neighbours, or columns 32 apart
                     const size_t n = n0 + (WORDS == 8 ? lane * 8 : lane + j * 32);
-                    if (k < K && n < N) y[i][j / WORDS] = *reinterpret_cast<const Words<T, WORDS>*>(B + size_t(k) * N + n);
+                    if (k < K && n < N)
+                        y[i][j / WORDS] = *reinterpret_cast<const Words<T, WORDS>*>(B + size_t(k) * N + n);
                 }
             }
             #pragma unroll
             for (int i = 0; i < ahead; ++i)
                 if (k0 + i * DEEP * warps < K)             // a zero of ours would make of an infinity what it is not
                     #pragma unroll
-                    for (int j = 0; j < 8; ++j) acc[j] = fmaf(number(x[i]), number(y[i][j / WORDS].of[j % WORDS]), acc[j]);
+                    for (int j = 0; j < 8; ++j)
+                        acc[j] = fmaf(number(x[i]), number(y[i][j / WORDS].of[j % WORDS]), acc[j]);
         }
     #pragma unroll
     for (int j = 0; j < 8; ++j) sums[warp][WORDS == 8 ? lane * 8 + j : lane + j * 32] = acc[j];
