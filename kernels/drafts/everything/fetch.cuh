@@ -1,5 +1,4 @@
-// What one thread of a block asks the copy engine for: a tile of A and one of B, of which the blocks of a cluster fetch
-// a part each for all that share them.
+// Fetches tiles of A and B by the copy engine. The blocks of a cluster that share a tile fetch a part of it each.
 #pragma once
 #include "hopper.cuh"
 
@@ -15,7 +14,7 @@ struct Fetcher
     const TensorMap &mapA, &mapB;
     unsigned down, across;                                 // where this block is in its cluster
 
-    // Those that begin at that row of A, that column of B and that depth; the barrier of each block is told.
+    // Fetches the tiles at row m of A, column n of B and depth k; each block's barrier counts the bytes.
     __device__ void fetch(T* A, T* B, int m, int n, int k, Barrier& full) const
     {
         unsigned short toA = 0, toB = ((1 << DOWN) - 1) << across * DOWN;  // a bit for each block that gets it

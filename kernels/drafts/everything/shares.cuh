@@ -9,8 +9,8 @@ struct Piece
 };
 
 // The first `shared` tiles have their steps laid end to end and cut into shares of `per` steps, one to a cluster, which
-// may begin in the middle of a tile's sum and end in the middle of another's. The other tiles are done whole, one after
-// the other, by turns. What is shared comes first: whoever is late with it has time to make up for it.
+// may begin in the middle of a tile's sum and end in the middle of another's. The other tiles are done whole, dealt out
+// to the clusters in turn. Shares come first, so that a late cluster can catch up on whole tiles.
 struct Work
 {
     unsigned steps, shared, per, tiles, cluster, clusters;  // steps: of a tile
@@ -44,9 +44,9 @@ struct Work
     }
 };
 
-// Brings a warp's part of a sum to where it meets the others. Returns whether it was the last to come: it then has them
-// all, added in the order of k whoever came first, so that the same bits come out at every run. Nobody waits for
-// anybody. `place` is where a lane keeps the first four sums of part 0, `apart` how many fours lie from one part to the
+// Adds a warp's part of a sum to the others. Returns whether this warp arrived last: it then has the sum of all parts,
+// added in the order of k whatever the order of arrival, so that every run gives the same bits. No warp waits.
+// `place` is where a lane keeps the first four sums of part 0, `apart` how many fours lie from one part to the
 // next.
 template <int SUMS>
 __device__ bool meet(float (&sum)[SUMS], float4* place, size_t apart, unsigned part, unsigned parts, unsigned* ticket)
@@ -54,7 +54,7 @@ __device__ bool meet(float (&sum)[SUMS], float4* place, size_t apart, unsigned p
     float4* own = place + part * apart;
     #pragma unroll
     for (int i = 0; i < SUMS; i += 4) __stcg(own + i * 8, {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]});
-    __syncwarp();                                          // what all lanes have written comes before the ticket
+    __syncwarp();                                          // all lanes' stores come before the ticket
     unsigned before = 0;
     if (threadIdx.x % 32 == 0) {
         before = __nv_atomic_fetch_add(ticket, 1u, __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE);
@@ -62,11 +62,11 @@ __device__ bool meet(float (&sum)[SUMS], float4* place, size_t apart, unsigned p
     }
     if (__shfl_sync(~0u, before, 0) < parts - 1) return false;
     __syncwarp();
-    // Part 0 plus part 1 is part 1 plus part 0: what this warp has itself need not be read again then.
+    // Part 0 plus part 1 is part 1 plus part 0, so a warp with one of them need not read it again.
     const bool ahead = part < 2;
     if (!ahead)
         #pragma unroll
-        for (int i = 0; i < SUMS; ++i) sum[i] = -0.0f;     // to which anything is added without a change, zeros too
+        for (int i = 0; i < SUMS; ++i) sum[i] = -0.0f;     // adding to it changes nothing, not even a zero's sign
     constexpr int batch = SUMS > 160 ? 8 : SUMS > 128 ? 16 : SUMS % 32 ? SUMS % 16 ? 8 : 16 : 32;  // loaded together
     constexpr int together = SUMS <= 8 ? 4 : SUMS <= 16 ? 4 : SUMS <= 32 ? 2 : 1;  // of so many parts
     const unsigned others = ahead ? parts - 1 : parts;
@@ -97,8 +97,8 @@ __device__ bool meet(float (&sum)[SUMS], float4* place, size_t apart, unsigned p
     return true;
 }
 
-// Adds what the blocks of a cluster have, each for a slice of its columns. Everybody writes to everybody's `brought`,
-// which nobody has read or written before. A warp whose rows are beyond the matrix only comes to the barrier.
+// Adds the sums of a cluster's blocks, a slice of the columns in each block. Every block writes to every `brought`,
+// which is used once. A warp whose rows are beyond the matrix only arrives at the barrier.
 template <int DEEP, int WARPS, int SUMS, int SLICE>
 __device__ void add_in_cluster(const float (&sum)[SUMS], float (&slice)[SLICE], float4* brought, unsigned rank,
                                bool rows)
@@ -114,7 +114,7 @@ __device__ void add_in_cluster(const float (&sum)[SUMS], float (&slice)[SLICE], 
             store_in(i / SLICE, place(rank, i % SLICE), {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]});
     __syncwarp();
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-    if (!rows) return;                                     // nobody has brought anything, and nobody wants it
+    if (!rows) return;                                     // nothing was written for this warp
     #pragma unroll
     for (int i = 0; i < SLICE; i += 4) {
         float4 total = *place(0, i);
