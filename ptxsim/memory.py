@@ -77,8 +77,9 @@ class Buffer:
     written: np.ndarray | None
 
     def elements(self, dtype: np.dtype) -> np.ndarray:
-        """Return the array viewed as whole elements of that type."""
-        return self.data[: self.data.size // dtype.itemsize * dtype.itemsize].view(dtype)
+        """Return the whole elements of that type in the array, the first at a multiple of its size."""
+        whole = self.data[-self.base % dtype.itemsize :]
+        return whole[: whole.size // dtype.itemsize * dtype.itemsize].view(dtype)
 
 
 class GlobalMemory:

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from ptxsim.memory import GlobalMemory
 from sgemm_tutorial import LADDER, SimulationFault, simulate
 from sgemm_tutorial.launch import Family
 
@@ -129,6 +130,15 @@ def test_a_view_keeps_its_alignment(tmp_path):
         for skip in (0, 1)
     ]
     assert sectors == [4, 5]
+
+
+def test_words_of_an_array_that_begins_between_two():
+    memory = GlobalMemory()
+    halves = np.arange(9, dtype=np.uint16)[1:]
+    address = np.array([memory.add("A", halves) + 2], np.uint64)
+    assert memory.load(address, np.dtype(np.uint32), 1)[0].tolist() == [3 << 16 | 2]
+    memory.store(address, [np.array([7 << 16 | 6], np.uint32)])
+    assert halves.tolist() == [1, 6, 7, 4, 5, 6, 7, 8]
 
 
 def test_a_new_c_holds_nothing(tmp_path):
