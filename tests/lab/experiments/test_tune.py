@@ -12,7 +12,19 @@ from lab.experiments import tune
 from lab.experiments.tune import Search, Timed, Tuned, Tuning, brief_look, fitted, settings
 from lab.measure import driver, sweep
 from lab.records import files
-from sgemm_tutorial import DeviceError, TutorialError, cublas, find, gpu, operands, timing, tuned
+from sgemm_tutorial import (
+    DeviceError,
+    SimulationFault,
+    TutorialError,
+    cublas,
+    find,
+    gpu,
+    matrices,
+    operands,
+    simulate,
+    timing,
+    tuned,
+)
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.timing import Timing
@@ -294,3 +306,13 @@ def test_a_way_is_compared_with_the_quickest_that_was_looked_at():
     assert tune.of_quickest(one, [GOOD, OTHER], Way(narrow, 0, 6)) == pytest.approx(0.8)
     assert tune.of_quickest(one, [GOOD, OTHER], Way(GOOD, 4, 0)) is None
     assert tune.of_quickest(one, [GOOD, OTHER], Way(ROW, 3, 0)) is None
+
+
+def test_settings_whose_slices_would_meet_at_two_barriers_take_no_part():
+    """The simulator reports them: see `autotuned.TRIALS`, of which UNEVEN_B would be one with narrower words."""
+    setting = (16, 32, 16, 16, 32, 4, 4, 8, 0, 4, 1, 1)
+    assert fitted(setting, (64, 64, 64), *PLACE) is not None
+    assert fitted(setting, (64, 66, 64), *PLACE) is None, "rows of B are copied by twos of words"
+    with pytest.raises(SimulationFault, match="barrier"):
+        kernel = AUTOTUNED.variant(**dict(zip(autotuned.PARAMETERS, setting, strict=True)))
+        simulate(kernel, *matrices(16, 34, 64, on_gpu=False))
