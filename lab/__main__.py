@@ -439,7 +439,8 @@ def _parser() -> argparse.ArgumentParser:
         _check,
         "compare a kernel with float64",
         "Every element must be within the error bound of float32 arithmetic, and nothing outside C may "
-        "change. Runs a suite of difficult cases, on the GPU if there is one.",
+        "change. Runs a suite of difficult cases, on the GPU if there is one. Races in global memory are not looked "
+        "for; those in shared memory are, on the simulator.",
     )
     add("name", metavar="NAME", nargs="?", default="all", help="which kernel, or a file; all unless given")
     add("--set", **setting)

@@ -331,7 +331,8 @@ def check(
     A, B and C lie inside larger buffers: around A and B there are NaNs, so that reading past an edge
     shows, and around C a pattern that must survive. Where β = 0, C itself is NaN before the run, and
     where α = 0, A and B are: BLAS says they are not read. On the simulator any access outside a matrix
-    is a fault, and so is any read of what BLAS does not read, whatever becomes of the value. The simulator needs PTX
+    is a fault, and so is any read of what BLAS does not read, whatever becomes of the value. Neither place looks for
+    threads that write the same element of C one after the other: the last value counts. The simulator needs PTX
     alone, but a `Kernel` that passes there is compiled to machine code too: what ptxas refuses runs on no GPU.
 
     Parameters
