@@ -118,6 +118,8 @@ def figures() -> dict[str, str]:
         assert pair(True, 1) - pair(True, 3) > pair(False, 1) - pair(False, 3)
         assert abs(unrolled / six - 1) < 0.02 and wide / unrolled < three / wide < 0.97
     assert [resources(of[name]).registers for name in list(of)[-2:]] == [80, 77]
+    unlimited = [*of.values()][2], now.variant(BLOCKS=1)
+    assert [resources(kernel).registers for kernel in unlimited] == [118, 107]
     guarded, bare = milliseconds(find("08")), milliseconds(find_variant("08", "no guards"))
     assert abs(milliseconds(find_variant("07", "no guards")) / transposed - 1) < 0.005 and 1.02 < guarded / bare < 1.03
     conflict_free = milliseconds(find("08").variant(**now.parameters))
