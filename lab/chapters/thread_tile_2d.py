@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsim.counting import wavefronts
+from ptxsim.counting import SECTOR, wavefronts
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.kernel import Kernel
@@ -13,10 +13,11 @@ from ..accesses import owners
 from ..draw import Figure
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, WIDTH, Page
 from ..draw.owners import rectangles
-from ..experiments import counters, profiles
+from ..experiments import ceilings, counters, profiles
 from ..experiments.ceilings import card
 from ..model.predictions import PIPELINE, cycles
 from ..model.resources import kernel_occupancy, resources
+from ..model.waves import wave_share
 from ..records.timings import recorded
 from . import account
 
@@ -87,9 +88,16 @@ def figures() -> dict[str, str]:
     waits = {name: profile[f"state: {name}"] for name in longest}
     assert min(waits.values()) > 0.4 and sum(waits.values()) > (between - 1 - chosen) / 2
     assert kernel_occupancy(now, card()).warps == 4 * card().limits.warp_granularity
-    for size in (128, 256, 512, 1024, 2048, 4096):
+    for size in (128, 256, 512, 640, 768, 1024, 2048, 4096):
         one, two = (recorded(kernel, size).points[0].ms for kernel in (before, now))
-        assert (two < one) == (size >= 1024)
+        assert (two < one) == (size >= 768)
+    places, blocks = card().sms * kernel_occupancy(now, card()).blocks_per_sm, now.grid(account.SIZE, account.SIZE)
+    seconds, rates = profile["nanoseconds"] / 1e9, ceilings.load()
+    memory = {"L2": profile["L2 sectors"] * SECTOR / seconds, "DRAM": profile["DRAM bytes"] / seconds}
+    memory = {name: bytes_ / (rates[name].tera_per_second * 1e12) for name, bytes_ in memory.items()}
+    assert max(memory.values()) < 0.3 and profile["L1 and shared memory used, %"] < profile["issue slots used, %"]
+    assert before.grid(512, 512) == 64 and blocks == 2048
+    assert abs(4 / between * 100 / profile["issue slots used, %"] - 1) < 0.03
     return {
         "pipeline before": f"{account.busy(before)[account.PARTS[0]]:.2f} ms",
         "predicted": f"{predicted:.3f}",
@@ -103,6 +111,12 @@ def figures() -> dict[str, str]:
         "chosen": f"{chosen:.1f}",
         "waiting": f"{between - 1 - chosen:.1f}",
         "registers": f"{resources(now).registers}",
+        "four over": f"{4 / between:.2f}",
+        "slots active": f"{profile['issue slots used, %']:.0f}%",
+        "places": f"{places}",
+        "tail": f"{1 - wave_share(blocks, places):.0%}",
+        "L2 share": f"{memory['L2']:.0%}",
+        "DRAM share": f"{memory['DRAM']:.0%}",
         "blocks": f"{now.grid(512, 512)}",
         "SMs": f"{card().sms}",
     } | {name: f"{cycles_of:.2f}" for name, cycles_of in waits.items()}

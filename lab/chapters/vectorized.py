@@ -21,6 +21,10 @@ JUNSTAR92 = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
 """The tile of junstar92's vectorised kernel."""
 
 
+LIMITS = {"no limit, two blocks": 1, "registers for three blocks": 3}
+"""The values of BLOCKS that are timed, by what they lead to."""
+
+
 def own() -> dict[str, int]:
     """Return the tile of 07."""
     return {name: find("07").parameters[name] for name in ("BM", "BN", "BK", "TM", "TN")}
@@ -31,7 +35,7 @@ def steps() -> dict[str, Kernel]:
     return {
         "06": find("06").variant(**own()),
         "loop over k unrolled completely": find_variant("06", "unrolled completely", **own()),
-        "float4 between global memory and tiles": find_variant("07", "A not transposed", **own(), BLOCKS=1),
+        "float4 for A, B and C, and no guards inside": find_variant("07", "A not transposed", **own(), BLOCKS=1),
         "registers for three blocks": find_variant("07", "A not transposed", **own(), BLOCKS=3),
         "tile of A transposed: 07": find("07"),
     }
@@ -43,6 +47,26 @@ def milliseconds(kernel: Kernel) -> float | None:
         return recorded(kernel, account.SIZE, "variants").points[0].ms
     except ArgumentError:
         return None
+
+
+def _three(ms: float | None) -> str:
+    return f"{ms:.3f}" if ms else "–"
+
+
+def _less(one: float | None, other: float | None) -> str:
+    return f"{one - other:.2f} ms" if one and other else "–"
+
+
+def pair(transposed: bool, blocks: int) -> float | None:
+    """Return the time of 07 with this tile of A, and with registers for so many blocks; 1 sets no limit."""
+    of = {**own(), "BLOCKS": blocks}
+    return milliseconds(find("07").variant(**of) if transposed else find_variant("07", "A not transposed", **of))
+
+
+def order() -> Table:
+    """Return 07 with and without its last two changes."""
+    rows = [(name, *(_three(pair(after, blocks)) for after in (False, True))) for name, blocks in LIMITS.items()]
+    return Table(("ms", "tile of A not transposed", "transposed"), rows)
 
 
 def one_at_a_time() -> Table:
@@ -57,7 +81,7 @@ def one_at_a_time() -> Table:
                 resources(kernel).registers,
                 kernel_occupancy(kernel, card()).blocks_per_sm,
                 f"{total.shared_store_wavefronts / total.by_class['fma']:.3f}",
-                milliseconds(kernel),
+                _three(milliseconds(kernel)),
             )
         )
     return Table(
@@ -89,8 +113,15 @@ def figures() -> dict[str, str]:
     assert pipeline > slots and pipeline > pipeline_before and slots < slots_before and pipeline > 0.75 * point.ms
     six, unrolled, wide, three, transposed = map(milliseconds, of.values())
     assert three < 0.8 * six and 1 < transposed / three < 1.1
-    if unrolled and wide:
+    if unrolled and wide:  # else the card has no recordings without a limit
+        assert pair(True, 1) - pair(False, 1) > transposed - three
+        assert pair(True, 1) - pair(True, 3) > pair(False, 1) - pair(False, 3)
         assert abs(unrolled / six - 1) < 0.02 and wide / unrolled < three / wide < 0.97
+    assert [resources(of[name]).registers for name in list(of)[-2:]] == [80, 77]
+    unlimited = [*of.values()][2], now.variant(BLOCKS=1)
+    assert [resources(kernel).registers for kernel in unlimited] == [118, 107]
+    guarded, bare = milliseconds(find("08")), milliseconds(find_variant("08", "no guards"))
+    assert abs(milliseconds(find_variant("07", "no guards")) / transposed - 1) < 0.005 and 1.02 < guarded / bare < 1.03
     conflict_free = milliseconds(find("08").variant(**now.parameters))
     assert conflict_free < 0.97 * three
     flat, last = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in (of["registers for three blocks"], now))
@@ -114,7 +145,10 @@ def figures() -> dict[str, str]:
         "pipeline share": f"{pipeline / point.ms:.0%}",
         "price": f"{transposed - three:.2f} ms",
         "more": f"{more / 1e6:.0f}",
-        "conflict free": f"{conflict_free:.2f} ms",
+        "price for two": _less(pair(True, 1), pair(False, 1)),
+        "third before": _less(pair(False, 1), pair(False, 3)),
+        "third after": _less(pair(True, 1), pair(True, 3)),
+        "conflict free": f"{conflict_free:.3f} ms",
         "reads": f"{last['shared_load_wavefronts'] / last['l1_data_wavefronts']:.0%}",
         "stores": f"{last['shared_store_wavefronts'] / last['l1_data_wavefronts']:.0%}",
         "conflicts": f"{last['shared_store_conflicts'] / last['shared_store_wavefronts']:.0%}",
