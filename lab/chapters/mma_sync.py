@@ -56,4 +56,8 @@ def predicted() -> Table:
     assert max(small, key=small.get) == "L2, by reads alone"
     assert max(large, key=large.get) == "tensor cores, by mma.sync alone"
     rows = [(part, f"{small[part]:.1f}", f"{large[part]:.1f}") for part in small]
-    return Table(("cycles per product", "tile of 128 × 128", "tile of 128 × 256"), rows, f"Predicted, {card().name}")
+    return Table(
+        ("cycles per product", "tile of 128 × 128", "tile of 128 × 256"),
+        rows,
+        f"Predicted, {card().name}, cycles of {card().boost_mhz:,} MHz",
+    )

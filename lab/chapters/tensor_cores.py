@@ -20,10 +20,11 @@ def board(before: Kernel, kernel: Kernel) -> Table:
     before, kernel : Kernel
         Each is compared with the routine of cuBLAS that takes its types, timed in the same run.
     """
-    rows = []
+    rows, profiled = [], []
     for rung in (before, kernel):
         (point,) = recorded(rung, profiles.SIZE, "ladder" if rung in LADDER else OTHERS).points
         profile = profiles.measured(rung)
+        profiled.append(f"{profile['nanoseconds'] / 1e6:.3g}")
         part = max(PARTS, key=profile.__getitem__)
         busiest = f"{PARTS[part]} {profile[part]:.0f}%"
         rows.append(
@@ -36,7 +37,8 @@ def board(before: Kernel, kernel: Kernel) -> Table:
         ("", "ms", "TFLOP/s", "of cuBLAS", "busiest part of an SM"),
         rows,
         f"M = N = K = {profiles.SIZE}, {card().name}",
-        "Each rung is compared with the routine of cuBLAS that takes its types. Busiest: by Nsight Compute.",
+        "Each rung is compared with the routine of cuBLAS that takes its types. Busiest: by Nsight Compute, in "
+        f"launches that took {' and '.join(profiled)} ms; L2 and DRAM, which all SMs share, are not among the parts.",
     )
 
 

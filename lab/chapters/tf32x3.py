@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ptxsim.tensor import multiply_accumulate
+from sgemm_tutorial import cublas
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.correctness import matrices
 from sgemm_tutorial.cublas import Gemm
@@ -16,6 +17,7 @@ from sgemm_tutorial.table import Table
 from ..experiments import accuracy, split_errors
 from ..experiments.accuracy import error
 from ..experiments.ceilings import card
+from ..variants import IN_BF16, find_variant
 
 KEPT = np.uint32(0xFFFFE000)
 """The bits of a float32 that a tensor core of sm_90 takes for TF32, as recorded checksums tell."""
@@ -65,7 +67,30 @@ def loss_over_rule() -> Table:
                 ratios.append(-(total / exact - 1).mean() / lost(len(pairs) * done / depth))
         assert all(least < ratio < 4.8 for ratio in ratios)
         rows.append((name, *(f"{ratio:.2f}" for ratio in ratios)))
-    return Table(("", "K = 2,048", "16,384", "65,536"), rows, "Loss of growing sums, measured over the rule's")
+    return Table(("", "K = 2,048", "16,384", "65,536"), rows, "Loss of growing sums, simulated over the rule's")
+
+
+def recorded_over_rule() -> dict[str, list[float]]:
+    """Return the recorded loss of sums of positive numbers over `lost`, by K: of one accumulator in 17, and of 16."""
+    one, half = find_variant("17_tf32x3", "one accumulator"), find("16")
+    depths = split_errors.DEPTHS
+    return {
+        "ratio_tf32": [-split_errors.of(one, "positive", K).mean / lost(3 * K / 8) for K in depths],
+        "ratio_fp16": [-split_errors.of(half, "positive", K).mean / lost(K / 16) for K in depths],
+    }
+
+
+def same_as_cublas() -> tuple[int, float]:
+    """Return in how many cases 16 and cuBLAS err alike, in FP16 and BF16, and the mean of the longest positive sums."""
+    pairs = ((find("16"), cublas.gemm_ex), (IN_BF16[1], cublas.gemm_ex_bf16))
+    found = [
+        tuple((of.worst, of.rms, of.mean, of.lost) for of in (split_errors.of(k, kind, K) for k in pair))
+        for pair in pairs
+        for kind in split_errors.KINDS
+        for K in split_errors.DEPTHS
+    ]
+    mean = split_errors.of(cublas.gemm_ex, "positive", split_errors.DEPTHS[-1]).mean
+    return sum(ours == theirs for ours, theirs in found), mean
 
 
 def exactness(kernels: Mapping[str, Kernel | Gemm], kinds: tuple[str, ...] = split_errors.KINDS) -> Table:

@@ -79,13 +79,32 @@ def tried_table() -> Table:
     """Return `tried` as a table."""
     rows = [
         (
-            f"{k.parameters['STAGES']} stages, clusters of {k.parameters['CLUSTER']}",
-            k.label,
-            ms,
+            ", ".join(
+                filter(None, (f"{k.parameters['STAGES']} stages, clusters of {k.parameters['CLUSTER']}", k.label))
+            ),
+            f"{ms:.3f}",
             f"{counts['l2_sectors'] / 1e6:.0f}",
             f"{counts['shared_load_conflicts'] / 1e6:.1f}",
+            f"{counts['shared_store_conflicts'] / 1e6:.1f}",
         )
         for k, (ms, counts) in tried().items()
     ]
-    columns = ("", "", "ms", "million sectors of L2", "million bank conflicts")
+    columns = ("", "ms", "million sectors of L2", "million conflicts of loads", "of stores")
     return Table(columns, rows, f"At 4096, {card().name}")
+
+
+def slower(kernel: Kernel, than: Kernel) -> bool:
+    """Return whether every recorded sample of a kernel at 4096 is slower than every one of another."""
+    ours, theirs = (
+        [ms for process in recorded(of, [4096], "tensor").points[0].processes for ms in process.own.ms]
+        for of in (kernel, than)
+    )
+    return min(ours) > max(theirs)
+
+
+def rivals(size: int) -> tuple[float, list[float]]:
+    """Return cuBLAS's times in one recording: beside this kernel, and beside the variants of 17."""
+    others = [kernel for kernel in TENSOR if kernel.name == "17_tf32x3"]
+    return recorded(KERNEL, [size], "tensor").points[0].cublas_ms, [
+        recorded(kernel, [size], "tensor").points[0].cublas_ms for kernel in others
+    ]

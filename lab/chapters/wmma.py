@@ -9,6 +9,7 @@ from sgemm_tutorial.table import Table
 
 from ..experiments import accuracy
 from ..experiments.accuracy import Error, error
+from ..experiments.ceilings import card
 from ..variants import IN_BF16
 
 KERNEL, FP32 = "14_wmma", "11_async_pipeline"
@@ -29,7 +30,7 @@ def errors_by_depth() -> Table:
         assert 10 * ours.arithmetic < ours.total < 2 * 2**-11 + 2**-22
         rows.append((K, *(f"{e:.1e}" for e in (ours.total, ours.arithmetic, theirs.arithmetic, fp32.total))))
     columns = ("K", "14, with rounding A and B", "14, sums alone", "cuBLAS, sums alone", "11, in FP32")
-    return Table(columns, rows, "Largest error relative to |A||B|")
+    return Table(columns, rows, f"Largest error relative to |A||B|, M = N = {accuracy.SIDE}, {card().name}")
 
 
 def errors_by_scale() -> Table:
@@ -42,7 +43,8 @@ def errors_by_scale() -> Table:
         shown = "–" if math.isnan(half.total) else f"{half.total:.1e}"
         rows.append((f"2^{exponent}", shown, f"{half.lost:.1%}", f"{brain.total:.1e}", f"{brain.lost:.1%}"))
     columns = ("scale of A and B", "FP16, error", "C not finite", "BF16, error", "C not finite")
-    return Table(columns, rows, f"Largest error relative to |A||B|, K = {accuracy.SIDE}")
+    side = accuracy.SIDE
+    return Table(columns, rows, f"Largest error relative to |A||B|, M = N = K = {side}, {card().name}")
 
 
 def simulated_and_recorded() -> Table:
@@ -54,4 +56,4 @@ def simulated_and_recorded() -> Table:
         for what in ("total", "arithmetic", "lost"):  # a float64 product may differ in its last bits
             assert math.isclose(getattr(here, what), getattr(there, what), rel_tol=1e-9)
         rows.append((kernel.name, K, f"2^{exponent}", f"{here.arithmetic:.6g}", f"{there.arithmetic:.6g}"))
-    return Table(("kernel", "K", "scale", "simulated", "recorded"), rows, "Largest error of the sums")
+    return Table(("kernel", "K", "scale", "simulated", "recorded"), rows, "Largest error of the sums, M = N = 256")
