@@ -59,7 +59,7 @@ def figures() -> dict[str, str]:
         "instructions": f"{profile['all']:,}",
         "ffmas": f"{ffmas:,}",
         "least issued": f"{issued:,.0f}",
-        "could return": f"{before - issued:,.0f}",
+        "could return": f"{round(before) - round(issued):,}",
         "share possible": f"{(before - now) / (before - issued):.0%}",
         "still lost": f"{now - least:,.0f}",
         "issue lost": f"{issued - least:,.0f}",
