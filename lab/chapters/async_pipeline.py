@@ -91,6 +91,7 @@ def figures() -> dict[str, str]:
     used, saved = [resources(kernel).registers for kernel in (BUFFERED, RUNG)], saved // BUFFERED.threads
     assert saved == 12 and used[1] > used[0] - saved
     assert 1 < after["all"] / before["all"] < 1.01
+    assert before["LDG"] + before["STS"] - after["LDGSTS"] == after["LDS"] - before["LDS"]
     return {
         "card": card().name,
         "registers 10": str(used[0]),
