@@ -30,7 +30,7 @@ def _one_warp(access: Access, warp: int, kind: str) -> tuple[int, int]:
 
 
 def copy_wavefronts(run: Run) -> list[int]:
-    """Return the wavefronts of a traced run's copies: of where they write, where they read, sectors, and the worse end."""
+    """Return the wavefronts of a traced run's copies: by writing end, reading end, sectors, and worse end."""
     totals, before = np.zeros(4, int), {}
     for access in run.trace:
         source = before.get(access.block)
