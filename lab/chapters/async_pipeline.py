@@ -7,6 +7,7 @@ from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, INK, ORANGE, PALE, TITLE, WIDTH, Figure, Page
 from ..experiments import profiles
+from ..experiments.ceilings import card
 from ..model.resources import resources
 from ..records.timings import recorded
 
@@ -84,7 +85,20 @@ def figures() -> dict[str, str]:
     assert abs(points["11"].ms / points["10"].ms - 1) < 0.01
     other = recorded(RUNG.variant(WM=128, WN=32), [profiles.SIZE], "variants").points[0]
     assert abs(other.ms / points["11"].ms - 1) < 0.01
+    saved = (
+        BUFFERED.parameters["BM"] * BUFFERED.parameters["BK"] + BUFFERED.parameters["BK"] * BUFFERED.parameters["BN"]
+    )
+    used, saved = [resources(kernel).registers for kernel in (BUFFERED, RUNG)], saved // BUFFERED.threads
+    assert saved == 12 and used[1] > used[0] - saved
+    assert 1 < after["all"] / before["all"] < 1.01
+    assert before["LDG"] + before["STS"] - after["LDGSTS"] == after["LDS"] - before["LDS"]
     return {
+        "card": card().name,
+        "registers 10": str(used[0]),
+        "registers 11": str(used[1]),
+        "registers predicted": str(used[0] - saved),
+        "instructions": f"{after['all'] / 1e6:,.1f} million",
+        "instructions before": f"{before['all'] / 1e6:,.1f} million",
         "ten": f"{points['10'].ms:.2f} ms",
         "now": f"{points['11'].ms:.2f} ms",
         "other warps": f"{other.ms:.2f} ms",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.kernel import Kernel
 
-from ..experiments import profiles
+from ..experiments import counters, profiles
 from ..experiments.ceilings import card
 from ..model.resources import kernel_occupancy, resources
 from ..records.timings import recorded
@@ -13,6 +14,10 @@ from .warp_tile import LARGE, milliseconds
 
 RUNG, BEFORE = find("10_double_buffer"), LARGE
 """10, and 09 with its template arguments."""
+
+
+SAID = "issued", "another warp was chosen", "dispatch", "waits for shared memory", "fixed latency"
+"""The states of a warp that the chapter names."""
 
 
 def cycles_per_tile(kernel: Kernel) -> float:
@@ -38,7 +43,32 @@ def figures() -> dict[str, str]:
     assert 1.75 < earlier[between] / profile[between] < 2.1
     small = {rung: recorded(rung, [1024]).points[0] for rung in ("09", "10")}
     assert small["10"].percent_of_cublas < 0.7 * small["09"].percent_of_cublas
+    ffmas = profile["FFMA"] // WARP
+    issued = profile["all"] / ffmas * of["BM"] * of["BN"] * of["BK"] / WARP / 4
+    assert least < issued < now
+    rest = profile[between] * (1 - sum(states[name] for name in SAID))
+    size = profiles.SIZE
+    stores = {kernel: counters.measured(kernel, size, size, size) for kernel in (BEFORE, RUNG)}
+    conflicts = {kernel: counted["shared_store_conflicts"] for kernel, counted in stores.items()}
+    assert conflicts[RUNG] < 0.01 * conflicts[BEFORE] < 0.01 * stores[BEFORE]["shared_store_wavefronts"]
+    times = {rung: {point.size: point.ms for point in recorded(rung).points} for rung in ("09", "10")}
+    slower = sum(ms > times["09"][size] for size, ms in times["10"].items())
+    back = f"{round(before) - round(now):,}"  # as a reader subtracts what is printed
     return {
+        "card": gpu.name,
+        "instructions": f"{profile['all']:,}",
+        "ffmas": f"{ffmas:,}",
+        "least issued": f"{issued:,.0f}",
+        "could return": f"{round(before) - round(issued):,}",
+        "share possible": f"{(before - now) / (before - issued):.0%}",
+        "still lost": f"{now - least:,.0f}",
+        "issue lost": f"{issued - least:,.0f}",
+        "rest": f"{rest:.2f}",
+        "fixed": f"{profile[between] * states['fixed latency']:.2f}",
+        "conflicts before": f"{conflicts[BEFORE]:,}",
+        "conflicts now": f"{conflicts[RUNG]:,}",
+        "stores": f"{stores[BEFORE]['shared_store_wavefronts']:,}",
+        "slower": f"{slower} of {len(times['10'])}",
         "sms": str(gpu.sms),
         "before": f"{milliseconds(BEFORE):.2f} ms",
         "now": f"{milliseconds(RUNG):.2f} ms",
@@ -48,7 +78,7 @@ def figures() -> dict[str, str]:
         "cycles before": f"{before:,.0f}",
         "cycles now": f"{now:,.0f}",
         "cycles lost": f"{before - least:,.0f}",
-        "cycles back": f"{before - now:,.0f}",
+        "cycles back": back,
         "share back": f"{(before - now) / (before - least):.0%}",
         "used": f"{profile['issue slots used, %']:.0f}%",
         "between": f"{profile[between]:.2f}",

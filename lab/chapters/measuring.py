@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from sgemm_tutorial import cublas
-from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.catalogue import LADDER, find
 from sgemm_tutorial.table import Table
 
 from ..draw import Figure, scaling
 from ..experiments import launch_cost, sustained
-from ..experiments.launch_cost import launches_or_recording
 from ..experiments.profiles import SIZE
 from ..records import cards
-from ..records.timings import recorded
+from ..records.sizes import Size
+from ..records.timings import Record, recorded
 
 SIZES = (128, 512, 1024, 2048, 4096)
 
@@ -25,8 +25,8 @@ def single_launches() -> Figure:
 
 
 def launches(size: int) -> Table:
-    """Return what single launches seem to take, measured on the reader's GPU, or else recorded."""
-    return launches_or_recording(size)
+    """Return what single launches seem to take, as recorded."""
+    return launch_cost.load().at(size)
 
 
 def noise() -> Table:
@@ -72,6 +72,14 @@ def lasting() -> Table:
     return Table(columns, rows, f"M = N = K = {SIZE} for seconds: {recorded().made}")
 
 
+def _apart(record: Record) -> float:
+    """Return by which part cuBLAS's times at one size differ at most."""
+    times: dict[Size, list[float]] = {}
+    for point in record.points:
+        times.setdefault(point.size, []).append(point.cublas_ms)
+    return max(max(of) / min(of) - 1 for of in times.values())
+
+
 def figures() -> dict[str, str]:
     """Return the figures in the page's sentences, by their names for glue, after checking what they say."""
     costs, found = launch_cost.load(), {}
@@ -81,33 +89,46 @@ def figures() -> dict[str, str]:
         added[name] = [1e6 * (a - b) for a, b in zip(times["host clock"], times["device"], strict=True)]
         assert times["host clock"][0] > 2 * times["device"][0]
         assert min(added[name]) > 0 and max(added[name]) < 3 * min(added[name])
-        found[f"added {name}"] = f"{min(added[name]):.0f} to {max(added[name]):.0f} µs"
+        found[f"added {name}"] = f"{min(added[name]):.1f} to {max(added[name]):.1f} µs"
+        found[f"slower {name}"] = f"{max(np.divide(times['host clock'], times['device'])):.1f}"
+        assert times["host clock"][0] / times["device"][0] == max(np.divide(times["host clock"], times["device"]))
     assert np.median(added["cuBLAS"]) > np.median(added[launch_cost.KERNEL])
     at_256 = {point.kernel: point.us for point in costs.points if point.size == 256}
     library, kernel = at_256["cuBLAS"], at_256[launch_cost.KERNEL]
     assert library["device"][0] < kernel["device"][0] and library["host clock"][0] > kernel["host clock"][0]
+    assert float(found["slower cuBLAS"]) > float(found[f"slower {launch_cost.KERNEL}"])
     everything = recorded()
-    apart = []
-    for size in SIZES:
-        times = [point.cublas_ms for point in everything.select(sizes=[(size,) * 3]).points]
-        apart.append(max(times) / min(times) - 1)
+    rungs = everything.select([kernel for kernel in LADDER if kernel.name[:2] != "12"])
     spread = [point.ms_p90 / point.ms_p10 - 1 for point in everything.points]
-    full = everything.select(sizes=[(SIZE,) * 3]).points
-    own = [process.own for point in full for process in point.processes]
-    clocks = [clock for samples in own for clock in samples.sm_mhz if clock]
-    watts = [power for samples in own for power in samples.watts if power]
+    samples = [
+        (point.M, taken) for point in rungs.points for each in point.processes for taken in (each.own, each.cublas)
+    ]
+    clocks = {size: [mhz for M, taken in samples if size <= M for mhz in taken.sm_mhz if mhz] for size in (0, SIZE)}
+    watts = [power for M, taken in samples if M == SIZE for power in taken.watts if power]
     most = everything.provenance["sm_clock_max_mhz"]
-    assert not clocks or np.median(clocks) > 0.98 * most
+    assert min(clocks[SIZE], default=most) == most
+    lower = sum(mhz < most for mhz in clocks[0])
+    assert lower < 0.02 * max(1, len(clocks[0]))
+    noises = [noise for size in {point.size for point in rungs.points} if (noise := rungs.select(sizes=[size]).noise)]
+    if "cold" in cards.recordings():
+        cold, warm = recorded(recording="cold").points, {point.key: point for point in rungs.points}
+        lost = {point: 1e3 * (point.ms - warm[point.key].ms) for point in cold if point.key in warm}
+        worst = max(lost, key=lost.get)
+        found |= {"coldest": f"{worst.kernel[:2]} at {worst.M:,}", "coldest loses": f"{lost[worst]:.0f} µs"}
     if "sustained" in cards.recordings():
         mma, fp16 = sustained.of(find("16_mma")), sustained.of(cublas.gemm_ex)
         assert fp16.sm_mhz < mma.sm_mhz < sustained.of(cublas.sgemm).sm_mhz
         found |= {"by time": f"{fp16.ms / mma.ms:.0%}", "by cycles": f"{fp16.cycles / mma.cycles:.0%}"}
     l2 = everything.provenance["l2_bytes"]
     return {
-        "by time": "–",
-        "by cycles": "–",
+        **dict.fromkeys(("by time", "by cycles", "coldest", "coldest loses"), "–"),
         **found,
-        "apart": f"{max(apart):.1%}",
+        "apart": f"{_apart(rungs):.1%}",
+        "apart with 12": f"{_apart(everything):.1%}",
+        "noise most": f"{max(noises):.2%}" if noises else "–",
+        "seconds": f"{sustained.SECONDS:g}" if "sustained" in cards.recordings() else "–",
+        "lower": f"{lower:,} of {len(clocks[0]):,}" if watts else "–",
+        "lowest": f"{min(clocks[0]):,} MHz" if watts else "–",
         "points": f"{len(spread):,}",
         "spread": f"{np.median(spread):.1%}",
         "widest": f"{max(spread):.0%}",

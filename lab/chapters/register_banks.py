@@ -58,7 +58,9 @@ def patterns(models: Mapping[str, Callable[[Reads], float]]) -> Table:
         assert abs(said[-1] / found - 1) < 0.02, name
         if name in SHOWN:
             rows.append((name, banks.PATTERNS[name], *(f"{cycles:.2f}" for cycles in (*said, found))))
-    return Table(("registers read", "", *models, "measured"), rows, "Cycles per FFMA, two warps on a scheduler")
+    return Table(
+        ("registers read", "", *models, "measured"), rows, f"Cycles per FFMA, two warps on a scheduler: {card().name}"
+    )
 
 
 def loops(models: Mapping[str, Callable[[Reads], float]]) -> Table:
@@ -70,7 +72,11 @@ def loops(models: Mapping[str, Callable[[Reads], float]]) -> Table:
             said = [model(sequence) for model in models.values()]
             assert abs(said[-1] / found - 1) < 0.05, kernel.name
             rows.append((f"{kernel.name[:2]} {kernel.label}", *(f"{cycles:.2f}" for cycles in (*said, found))))
-    return Table(("FFMAs of", *models, "measured"), rows, "Cycles per FFMA, with nothing between the FFMAs")
+    return Table(
+        ("FFMAs of", *models, "measured"),
+        rows,
+        f"Cycles per FFMA, two warps on a scheduler, nothing between the FFMAs: {card().name}",
+    )
 
 
 def dispatch() -> Table:
@@ -85,7 +91,11 @@ def dispatch() -> Table:
             explained[kernel.name] = expected / counted
             rows.append((kernel.name, f"{expected:.2f}", f"{counted:.2f}", f"{expected / counted:.0%}"))
     assert all(0.8 < share < 1 if name < "09" else 0.25 < share < 0.6 for name, share in explained.items())
-    return Table(("kernel", "expected", "counted", "explained"), rows, "Dispatch, cycles per instruction of a warp")
+    return Table(
+        ("kernel", "expected", "counted", "explained"),
+        rows,
+        f"Dispatch, cycles per instruction of a warp: {card().name}",
+    )
 
 
 def saved() -> Table:
@@ -101,4 +111,19 @@ def saved() -> Table:
     if rows:
         nine, ten, eleven = ([float(cell) for cell in row[1:]] for row in rows)
         assert all(0 < found < 0.6 * expected for expected, found in (nine, eleven)) and ten[1] > 1.5 * ten[0]
-    return Table(("kernel", "expected, ms", "saved, ms"), rows, f"One way → to and fro at {profiles.SIZE}")
+    return Table(
+        ("kernel", "expected, ms", "saved, ms"), rows, f"One way → to and fro at {profiles.SIZE}: {card().name}"
+    )
+
+
+def figures() -> dict[str, str]:
+    """Return the figures in the page's sentences, by their names for glue."""
+    found = dict.fromkeys(("least explained", "arrives 09"), "–")
+    if rows := saved().rows:
+        shares = {row[0][:2]: float(row[2]) / float(row[1]) for row in rows}
+        assert 0.23 < shares["11"] < 0.28
+        found["arrives 09"] = f"{shares['09']:.0%}"
+        found["least explained"] = min(
+            (row[3] for row in dispatch().rows if row[0] < "09"), key=lambda share: int(share[:-1])
+        )
+    return found

@@ -46,8 +46,8 @@ def test_a_block_takes_less_time_for_a_tile_with_two_stages():
 def test_a_copy_takes_its_worse_end():
     """A warp copies 8 words of each of 4 rows of A. The tile's padding spreads them; rows of 256 words do not."""
     spread, piled = (async_copies.copy_wavefronts(traced(async_copies.RUNG, 128, 256, K)) for K in (8, 256))
-    assert spread[0] == spread[2]  # rows of 8 words: one of 32 lies behind the other
-    assert piled[0] < piled[2] <= piled[1]
+    assert spread[0] == spread[3]  # rows of 8 words: one of 32 lies behind the other
+    assert piled[0] < piled[1] == piled[3] <= piled[2]
 
 
 def test_a_wait_for_all_groups_leaves_none_under_way():
