@@ -137,3 +137,11 @@ def test_holds_nothing_of_the_run(path):
     assert set(notebook.metadata.get("language_info", {})) <= {"name", "pygments_lexer", "file_extension", "mimetype"}
     for cell in notebook.cells:
         assert set(cell.metadata) <= {"tags", "mystnb"}, cell.metadata
+
+
+def test_imports_come_from_the_two_front_doors(path):
+    """`lab` and `sgemm_tutorial`, and nothing deeper; the command line is a door too."""
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    code = "\n".join(source for source in cells if not source.startswith("%"))
+    found = re.findall(r"(?m)^\s*(?:from|import) ((?:lab|sgemm_tutorial|ptxsim|tools)[\w.]*)", code)
+    assert set(found) <= {"lab", "sgemm_tutorial", "lab.__main__"}
