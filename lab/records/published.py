@@ -17,7 +17,7 @@ from sgemm_tutorial.table import Table
 
 from ..paths import RESULTS
 from . import cards
-from .timings import Record, climb
+from .timings import Record, recorded
 
 FILE = RESULTS / "published-results.csv"
 SIZE = 4096
@@ -139,7 +139,7 @@ def shares(results: Iterable[Result]) -> dict[str, dict[str, float]]:
 def own() -> list[Record]:
     """Return the ladder at `SIZE` on every card that is recorded, the one that the book shows first."""
     order = sorted(cards.recorded(), key=lambda card: (card != cards.shown(), card))
-    return [climb([SIZE], card) for card in order]
+    return [recorded(sizes=[SIZE], recording=cards.folder(card) / "ladder.json") for card in order]
 
 
 def by_gpu(records: Iterable[Record], results: Iterable[Result]) -> dict[str, dict[str, float]]:

@@ -287,7 +287,7 @@ def test_unknown_names_are_refused(capsys):
 
 def test_what_needs_a_program_that_is_missing_is_left_out(monkeypatch, capsys):
     monkeypatch.setattr(command.gpu, "available", lambda: True)
-    monkeypatch.setattr(command.gpu, "count", lambda: 2)
+    monkeypatch.setattr(command.several, "count", lambda: 2)
     monkeypatch.setenv("PATH", "")
     assert command._names(None) == [name for name in RECORDINGS if name not in (*COUNTS, "sanitizer")]
     assert "counters is left out: ncu is not on the PATH" in capsys.readouterr().err
@@ -296,7 +296,7 @@ def test_what_needs_a_program_that_is_missing_is_left_out(monkeypatch, capsys):
 @pytest.mark.parametrize(("count", "says"), [(1, "two_gpus is left out: it takes 2 GPUs\n"), (2, ""), (4, "")])
 def test_what_needs_two_gpus_is_left_out_where_there_is_one(monkeypatch, capsys, count, says):
     monkeypatch.setattr(command.gpu, "available", lambda: True)
-    monkeypatch.setattr(command.gpu, "count", lambda: count)
+    monkeypatch.setattr(command.several, "count", lambda: count)
     assert command._names("ladder,two_gpus") == ["ladder"] + ["two_gpus"] * (not says)
     assert capsys.readouterr().err == says
 
