@@ -73,6 +73,12 @@ def launch(
     for what, number in (("blocks", blocks), ("threads", threads)):
         if number < 1:
             raise ArgumentError(what, str(number), "1 or more")
+    for what, value in arguments.items():
+        if not isinstance(value, np.ndarray | np.generic | cupy.ndarray | list | tuple):
+            kind = type(value).__name__
+            raise ArgumentError(
+                what, f"{kind} {value!r}", f"an array, or a scalar of the type declared: np.int32({value!r})"
+            )
     instance = Instance(name, ((f"{name}.cu", source),), name, threads, (7, 5), 0)
     if any(isinstance(value, cupy.ndarray) for value in arguments.values()):
         gpu.load(instance)((blocks,), (threads,), tuple(arguments.values()))

@@ -143,6 +143,9 @@ def _scratch(division: Division, device: int) -> tuple[cupy.ndarray, cupy.ndarra
     """Return workspace and arrival counters, the same at every launch on a stream, so that two streams share none.
 
     A larger one replaces what was there; CuPy gives memory that is freed to the same stream alone.
+
+    A launch that fails halfway leaves counters that are not zero. It also ends the CUDA context, as every fault of a kernel
+    does, and the arrays with it: no later launch finds them.
     """
     held = _held.__dict__
     key = device, cupy.cuda.get_current_stream().ptr

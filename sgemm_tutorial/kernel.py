@@ -121,7 +121,7 @@ class Kernel:
             if path is None or name in files:
                 continue
             try:
-                text = path.read_text(encoding="utf-8")
+                text = path.read_text(encoding="utf-8-sig")  # without the mark that some editors begin with
             except (OSError, UnicodeDecodeError) as error:
                 raise ArgumentError(
                     "kernel", f"{self.name}, whose file {name} cannot be read ({error})", "its source"

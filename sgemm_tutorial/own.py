@@ -87,7 +87,7 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
     if path.suffix != SUFFIX:
         raise ArgumentError("path", str(path), f"a CUDA file, whose name ends in {SUFFIX}")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ArgumentError("path", f"{path}, which cannot be read ({error})", "a CUDA file") from None
     found = _the_kernel(path.name, text)

@@ -225,3 +225,9 @@ def test_comments_are_no_code(mine):
 
 def test_the_contract_fits_on_a_screen():
     assert len(CONTRACT.splitlines()) < 30 and max(map(len, CONTRACT.splitlines())) <= 100
+
+
+def test_a_byte_order_mark_is_no_part_of_the_code(mine):
+    mine.write_text(MINE, encoding="utf-8-sig")
+    kernel = kernel_from(mine, BM=16)
+    assert kernel.source == MINE and kernel.build("compute_90").ptx

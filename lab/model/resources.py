@@ -74,9 +74,15 @@ def _parse_log(log: str, entry: str) -> Resources:
     )
 
 
-def kernel_occupancy(kernel: Kernel | str, gpu: Gpu | Limits) -> Occupancy:
-    """Return how many blocks of the kernel, compiled for this GPU, fit on one of its SMs."""
-    kernel = find(kernel)
+def kernel_occupancy(kernel: Kernel | str, gpu: Gpu | Limits | str) -> Occupancy:
+    """Return how many blocks of the kernel, compiled for this GPU, or architecture such as "sm_90", fit on an SM of it.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such kernel or architecture, or the kernel cannot be compiled for it.
+    """
+    kernel, gpu = find(kernel), limits_of(gpu) if isinstance(gpu, str) else gpu
     used = resources(kernel, gpu.architecture)
     return occupancy(kernel.threads, used.registers, used.shared_bytes, gpu)
 

@@ -43,3 +43,10 @@ def test_sizes_must_be_positive(blocks, threads, name):
 def test_what_does_not_compile_says_where():
     with pytest.raises(CompileError, match=r"add\.cu"):
         launch(ADD.replace("z[i]", "w[i]"), "add", 4, 256, arguments())
+
+
+def test_a_number_of_pythons_own_has_no_type():
+    with pytest.raises(
+        ArgumentError, match=r"n: got int 3, needs an array, or a scalar of the type declared: np\.int32\(3\)"
+    ):
+        launch('extern "C" __global__ void f(int n) {}', "f", 1, 32, {"n": 3})

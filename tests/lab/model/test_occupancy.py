@@ -162,3 +162,9 @@ def test_cuda_s_own_calculator_agrees():
     wrong = zip(kernels, ours, said, strict=True)
     assert not [f"{of.expression} {of.label}: {one}, CUDA {two}" for of, one, two in wrong if one != two]
     assert len(kernels) > 100
+
+
+def test_an_architecture_by_name():
+    assert kernel_occupancy("03", "sm_90") == kernel_occupancy("03", LIMITS["sm_90"])
+    with pytest.raises(ArgumentError, match="architecture: got 'sm_1'"):
+        kernel_occupancy("03", "sm_1")
