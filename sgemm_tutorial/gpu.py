@@ -144,8 +144,8 @@ def _scratch(division: Division, device: int) -> tuple[cupy.ndarray, cupy.ndarra
 
     A larger one replaces what was there; CuPy gives memory that is freed to the same stream alone.
 
-    A launch that fails halfway leaves counters that are not zero. It also ends the CUDA context, as every fault of a kernel
-    does, and the arrays with it: no later launch finds them.
+    A launch that fails halfway leaves counters that are not zero. Like every fault of a kernel it also ends the CUDA
+    context, and the arrays with it, so no later launch finds them.
     """
     held = _held.__dict__
     key = device, cupy.cuda.get_current_stream().ptr
