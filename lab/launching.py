@@ -9,8 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ptxsim.machine import Machine
-from ptxsim.ptx import parse
+import ptxsim
 from ptxsim.tracing import Access
 from sgemm_tutorial import gpu
 from sgemm_tutorial.compiler import Instance, build
@@ -85,6 +84,5 @@ def launch(
         return Launched(name, blocks, threads)
     arrays = {what: np.asarray(value) if np.ndim(value) else value for what, value in arguments.items()}
     binary = build(instance)
-    machine = Machine(parse(binary.ptx, binary.entry, 0), name, threads, arrays, trace=trace)
-    machine.run(blocks)
-    return Launched(name, blocks, threads, machine.trace)
+    run = ptxsim.run(binary.ptx, binary.entry, blocks, threads, arrays, name=name, trace=trace)
+    return Launched(name, blocks, threads, run.trace)

@@ -171,6 +171,11 @@ class Machine:
         """The traced blocks' other events, in order."""
         return self.execution.events
 
+    @property
+    def total(self) -> Counts:
+        """The sum of the counts of all lines."""
+        return sum(self.counts().values(), Counts())
+
     def run(self, grid: Extent, only: Collection[int] | None = None, progress: bool | None = False) -> None:
         """Execute a grid, or some blocks of it with their clusters; see `bar` for `progress`.
 

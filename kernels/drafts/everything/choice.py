@@ -88,7 +88,7 @@ class Tile(NamedTuple):
 
     def resident(self, multiprocessors: int) -> int:
         """Return how many clusters run at the same time."""
-        return max(RESIDENT[self.DOWN * self.ACROSS * self.DEEP] * multiprocessors // MEASURED_ON, 1) * self.BLOCKS
+        return max(RESIDENT[self.cluster] * multiprocessors // MEASURED_ON, 1) * self.BLOCKS
 
 
 class Plan(NamedTuple):

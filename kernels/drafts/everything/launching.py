@@ -15,8 +15,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ptxsim.machine import Machine
-from ptxsim.ptx import parse
+import ptxsim
 from ptxsim.tensor_map import ALIGNMENT
 from sgemm_tutorial import gpu, operands, simulator
 from sgemm_tutorial.errors import ArgumentError
@@ -241,7 +240,8 @@ def _padded(problem: Problem) -> tuple[Any, Any]:
     else:
         binary = PAD.build(SIMULATOR.architecture)
         fresh = {name for name in arguments if name.startswith("copy")}
-        Machine(parse(binary.ptx, binary.entry, 0), PAD.name, threads, arguments, fresh).run(-(-total // threads))
+        blocks = -(-total // threads)
+        ptxsim.run(binary.ptx, binary.entry, blocks, threads, arguments, name=PAD.name, fresh=fresh)
     return tuple(matrices)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import lab
+import ptxsim
 from lab import ceilings
 from lab.experiments.ceilings import CHAINS, COPY, MULTIPLY_ADD, SHARED_READ, THREADS
 from lab.model.ceilings import (
@@ -18,20 +19,12 @@ from lab.model.ceilings import (
     SHARED,
 )
 from lab.records import cards
-from ptxsim.counting import Counts
-from ptxsim.machine import Machine
-from ptxsim.ptx import parse
 from sgemm_tutorial import ArgumentError
 
 
 def run(kernel, blocks, **arguments):
     binary = kernel.build()
-    machine = Machine(parse(binary.ptx, binary.entry), kernel.name, THREADS, arguments)
-    machine.run(blocks)
-    total = Counts()
-    for line in machine.counts().values():
-        total += line
-    return total
+    return ptxsim.run(binary.ptx, binary.entry, blocks, THREADS, arguments, name=kernel.name).total
 
 
 def test_multiply_add_does_as_many_as_are_counted():
