@@ -109,8 +109,11 @@ def exactness(kernels: Mapping[str, Kernel | Gemm], kinds: tuple[str, ...] = spl
         for kind in kinds
         for K in (depths[0], depths[-1])
     ]
-    side = split_errors.SIDE
-    return Table(("matrices", "K", *kernels), rows, f"Largest error relative to |A||B|, M = N = {side}, {card().name}")
+    return Table(
+        ("matrices", "K", *kernels),
+        rows,
+        f"Largest error relative to |A||B|, M = N = {split_errors.SIDE}, {card().name}",
+    )
 
 
 def at_256(K: int) -> tuple[float, float]:
