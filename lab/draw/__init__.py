@@ -22,7 +22,7 @@ from .climb import climb, strip
 from .division import division, parts
 from .figure import Figure
 from .grid import grid
-from .layouts import chunks, fragment, layout
+from .layouts import chunks, fragment, held
 from .lowering import lowering
 from .maps import access_map, tiles
 from .memories import memories
@@ -72,9 +72,9 @@ __all__ = [
     "film",
     "fragment",
     "grid",
+    "held",
     "hierarchy",
     "ladder",
-    "layout",
     "lines",
     "looked_up",
     "lowering",
