@@ -2,6 +2,7 @@
 
 from . import (
     account,
+    across_gpus,
     async_copies,
     async_pipeline,
     board,
@@ -28,6 +29,7 @@ from . import (
 
 __all__ = [
     "account",
+    "across_gpus",
     "async_copies",
     "async_pipeline",
     "board",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sgemm_tutorial.catalogue import CATALOGUE, LADDER, find
+from sgemm_tutorial.catalogue import LADDER, find
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
@@ -12,9 +12,8 @@ from ..draw import Figure, lines
 from ..experiments import profiles
 from ..experiments.ceilings import card
 from ..model.resources import kernel_occupancy, resources
-from ..records import checks, files
 from ..records.timings import recorded
-from ..variants import EVERY, STEPS
+from ..variants import STEPS
 
 RUNGS = LADDER[:11]
 TILES = {f"04, TM = {TM}": find("04").variant(TM=TM) for TM in (4, 8, 16)}
@@ -67,42 +66,3 @@ def climb() -> Figure:
         "speed, of cuBLAS": [(int(k.name[:2]), speeds[k.name]) for k in RUNGS],
     }
     return lines("Occupancy and speed", drawn, "Across: number of the kernel. Up: percent.", "%")
-
-
-def agreed() -> tuple[int, int]:
-    """Return for how many kernels CUDA's own count of blocks is ours, and how many were asked about."""
-    points = checks.load("occupancy", checks.Fit).points
-    kernels = {files.identity(kernel): kernel for kernel in (*CATALOGUE, *EVERY)}
-    ours = [kernel_occupancy(kernels[point.identity], card()).blocks_per_sm for point in points]
-    return sum(point.blocks_per_sm == fit for point, fit in zip(points, ours, strict=True)), len(points)
-
-
-def figures() -> dict[str, str]:
-    """Return the figures in the page's sentences, by their names for glue, after checking what they say."""
-    naive, tile, last = (busy(find(number)) for number in ("01", "03", "11"))
-    fits = {kernel.name[:2]: kernel_occupancy(kernel, card()) for kernel in RUNGS}
-    speeds = {point.kernel[:2]: point.percent_of_cublas for point in recorded(RUNGS, profiles.SIZE).points}
-    full = [number for number, fit in fits.items() if fit.fraction == 1]
-    assert full == ["01", "02", "03"] and min(speeds[n] for n in fits if n > "03") > 2 * speeds["03"]
-    l1 = [profiles.measured(find(number))["L1 and shared memory used, %"] for number in ("01", "03")]
-    assert l1[0] > 98 and l1[1] > 90 and last[0] < tile[0] / 7 and last[1] < tile[1] / 14
-    four, _, sixteen = map(milliseconds, TILES.values())
-    more, fewer = map(milliseconds, ASKED.values())
-    assert four > 1.3 * sixteen and fewer > 1.3 * more
-    agree, asked = agreed()
-    assert agree == asked
-    return {
-        "asked": str(asked),
-        "naive gap": f"{naive[1]:.0f}",
-        "naive slots": f"{naive[2]:.0%}",
-        "naive L1": f"{l1[0]:.0f}%",
-        "tile gap": f"{tile[1]:.0f}",
-        "tile slots": f"{tile[2]:.0%}",
-        "tile L1": f"{l1[1]:.0f}%",
-        "last gap": f"{last[1]:.1f}",
-        "last slots": f"{last[2]:.0%}",
-        "last warps": f"{last[0]:.0f}",
-        **{f"{number} share": f"{speeds[number]:.0f}%" for number in ("01", "02", "03", "11")},
-        "longer": f"{fewer / more - 1:.0%}",
-        "shorter": f"{1 - sixteen / four:.0%}",
-    }

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ptxsim.counting import BANKS, SECTOR
-from sgemm_tutorial.catalogue import LADDER, find
+from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table, shown
 
 from ..draw import Figure, roofline
 from ..experiments import ceilings, counters, profiles
 from ..experiments.ceilings import card
-from ..model.ceilings import ARITHMETIC, DRAM, L2, READ, SHARED
+from ..model.ceilings import DRAM, L2, READ
 from ..records.timings import recorded
 
 L1 = "L1 and shared memory"
@@ -63,32 +63,3 @@ def table(kernels: Iterable[Kernel | str]) -> Table:
         rows.append((kernel.name, *roofs.values(), f"{shown(speed)} ({speed / min(roofs.values()):.0%})"))
     title = f"TFLOP/s at M = N = K = {SIZE}, {card().name}"
     return Table(("kernel", *LEVELS, "measured (of the lowest)"), rows, title)
-
-
-def figures() -> dict[str, str]:
-    """Return the figures in the page's sentences, by their names for glue, after checking what they say."""
-    measured, early, dram = ceilings.load(), {}, moved("03")[DRAM] / (3 * 4 * SIZE**2)
-    for kernel in LADDER[:11]:
-        roofs, speed = allowed(kernel), tflops(kernel)
-        assert speed < min(*roofs.values(), card().fp32_tflops) and min(roofs, key=roofs.get) == L1
-        if kernel.name < "06":
-            early[kernel.name[:2]] = {level: speed / roof for level, roof in roofs.items()}
-    assert all(of[L2] < 0.3 and of[DRAM] < 0.2 for of in early.values()) and early["03"][L2] < 0.2
-    assert 0.4 < moved("03")[DRAM] / moved("03")[L2] < 0.6 and moved("02")[L2] > 2 * moved("03")[L2]
-    assert early["05"][L1] < 0.6 < 0.7 < early["02"][L1] < 0.8 < min(early[number][L1] for number in ("01", "03", "04"))
-    assert rates()[DRAM] > measured[DRAM].tera_per_second and rates()[L1] > measured[SHARED].tera_per_second
-    assert card().fp32_tflops > measured[ARITHMETIC].tera_per_second
-    slots, above = profiles.measured(find("05"))["issue slots used, %"] / 100, tflops("02") / (rates()[DRAM] / 4)
-    assert early["05"][L1] < slots < 0.75 and above > 3
-    return {f"{number} of {level}": f"{share:.0%}" for number, of in early.items() for level, share in of.items()} | {
-        **{f"{number} speed": f"{shown(tflops(number))} TFLOP/s" for number in early},
-        "reached L1": f"{measured[SHARED].tera_per_second / rates()[L1]:.0%}",
-        "reached DRAM": f"{measured[DRAM].tera_per_second / rates()[DRAM]:.0%}",
-        "of peak": f"{tflops('03') / card().fp32_tflops:.0%}",
-        "peak": f"{shown(card().fp32_tflops)} TFLOP/s",
-        "ridge": f"{card().fp32_tflops / rates()[L1]:.1f}",
-        "again": f"{dram:.0f}",
-        "slots": f"{slots:.0%}",
-        "above": f"{above:.1f}",
-        "wrong roof": f"{rates()[DRAM] / 4:.1f} TFLOP/s",
-    }
