@@ -241,7 +241,7 @@ TAKE_A_KERNEL = {
     "diff": lambda kernel: str(lab.diff(kernel, kernel)),
     "recorded": lambda kernel: lab.recorded(kernel).points,
     "find_variant": lambda kernel: lab.find_variant(kernel, "").expression,
-    "roofline.traffic": lambda kernel: lab.roofline.traffic(kernel, 128, 128, 128),
+    "roofs.moved": lambda kernel: lab.chapters.roofs.moved(kernel),
     "waves.tile_share": lambda kernel: lab.waves.tile_share(kernel, 5, 7),
     "draw.tiles": lambda kernel: lab.draw.tiles(kernel, 64, 64, 64).alt,
     "draw.hierarchy": lambda kernel: lab.draw.hierarchy(kernel).alt,

@@ -2,9 +2,11 @@
 
 from . import (
     account,
+    across_gpus,
     async_copies,
     async_pipeline,
     board,
+    by_size,
     choosing,
     conflict_free,
     double_buffer,
@@ -12,6 +14,8 @@ from . import (
     mma_sync,
     register_banks,
     register_l1,
+    resident,
+    roofs,
     tensor_cores,
     tf32x3,
     tf32x3_hopper,
@@ -25,9 +29,11 @@ from . import (
 
 __all__ = [
     "account",
+    "across_gpus",
     "async_copies",
     "async_pipeline",
     "board",
+    "by_size",
     "choosing",
     "conflict_free",
     "double_buffer",
@@ -35,6 +41,8 @@ __all__ = [
     "mma_sync",
     "register_banks",
     "register_l1",
+    "resident",
+    "roofs",
     "tensor_cores",
     "tf32x3",
     "tf32x3_hopper",

@@ -43,7 +43,6 @@ from .player import (
 )
 from .reads import warp_reads
 from .requests import address_line, banks
-from .speeds import speeds
 from .tile_layouts import TileAccess, TileLayout, bank_layouts
 from .tile_walk import tile_walk
 from .timeline import timeline
@@ -86,7 +85,6 @@ __all__ = [
     "prediction",
     "roofline",
     "scaling",
-    "speeds",
     "spread",
     "strip",
     "tile_walk",

@@ -28,7 +28,7 @@ from ..measure.driver import Item, Plan
 from ..records import files
 from ..records.files import Measured, Recording
 from ..records.provenance import provenance
-from ..records.timings import Ms, no_gpu
+from ..records.timings import Ms
 
 WAYS = ("host clock", "events", "device")
 CUBLAS = Gemm("cuBLAS", FP32)
@@ -156,15 +156,6 @@ def measure(sizes: Sequence[int] = SIZES) -> Costs:
         There is no GPU, or it failed.
     """
     return Costs(provenance(), {}, True, list(points([(CUBLAS, size) for size in sizes])))
-
-
-def launches_or_recording(size: int = 256) -> Table:
-    """Return how long single launches of one size appear to take: measured on this GPU, or recorded without one."""
-    if gpu.available():
-        return measure([size]).at(size)
-    costs = load()
-    print(no_gpu(costs))
-    return costs.at(size)
 
 
 def plan() -> Plan:
