@@ -23,7 +23,6 @@ from .experiments import (
 )
 from .experiments.accuracy import error
 from .experiments.ceilings import card
-from .experiments.launch_cost import launches_or_recording
 from .experiments.scoreboard import scoreboard
 from .launching import launch
 from .measure import sweep
@@ -96,7 +95,6 @@ __all__ = [
     "kernel_occupancy",
     "launch",
     "launch_cost",
-    "launches_or_recording",
     "limits_of",
     "limits_table",
     "obstacle",
