@@ -110,8 +110,10 @@ CATALOGUE = (
     ),
     hopper.MMA,
     hopper.TF32X3,
-    hopper.TF32X3_HOPPER,
     hopper.WGMMA,
+    hopper.PRODUCER_WARP,
+    hopper.PERSISTENT,
+    hopper.TF32X3_WGMMA,
 )
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 

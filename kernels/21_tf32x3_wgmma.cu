@@ -28,7 +28,7 @@ __device__ float left_out(float number)
 
 template <int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int GROUP, int CLUSTER>
 __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
-tf32x3_hopper(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C,
+tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C,
               const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB)
 {
     constexpr int row = 32;                                // floats in 128 bytes, a row of a box
