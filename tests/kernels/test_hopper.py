@@ -1,4 +1,4 @@
-"""Kernels 18 to 20, simulated: their sums are 16's to the bit for any shape, and every wait, fence and byte of it is needed."""
+"""Kernels 18 to 20, simulated: their sums are 16's to the bit for any shape, and they need every wait and fence."""
 
 import numpy as np
 import pytest
