@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(BM * BN / (WM * WN) * 32, BLOCKS)
 mma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float* C)
 {
     constexpr int threads = BM * BN / (WM * WN) * 32;
-    constexpr int FM = WM / 16, FN = WN / 16;              // fragments down and across a warp's tile; a load of B brings two
+    constexpr int FM = WM / 16, FN = WN / 16;              // fragments down and across a warp's tile
     constexpr int chunksA = BK / 8, chunksB = BN / 8;      // of a row
     constexpr int stepA = threads / chunksA, stepB = threads / chunksB;  // rows of a tile that are fetched at once
     constexpr int copiesA = BM / stepA, copies = copiesA + BK / stepB;   // of chunks, by each thread
@@ -106,8 +106,8 @@ mma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float*
 
     unsigned fragA[2][FM][4], fragB[2][FN][4];             // for this step and for the next
     float acc[FM][2 * FN][4] = {};
-    // Lane 8i + j gives the address of row j of matrix i. Matrices 0 and 1 lie below each other, 2 and 3 to their right.
-    // Sixteen rows further down, chunks have the same places in their rows.
+    // Lane 8i + j gives the address of row j of matrix i. Matrices 0 and 1 lie below each other, 2 and 3 to their
+    // right. Sixteen rows further down, chunks have the same places in their rows.
     auto load = [&](int stage, int step) {
         const T* a = &As[stage][place<chunksA>(tileRow + lane % 16, step * 2 + lane / 16) * 8];
         for (int m = 0; m < FM; ++m) load_fragment(fragA[step % 2][m], a + m * 16 * BK);
@@ -116,7 +116,7 @@ mma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float*
             load_transposed(fragB[step % 2][n], b + place<chunksB>(lane % 16, tileCol / 8 + n * 2 + lane / 16) * 8);
     };
 
-    auto sum = [&](bool eights) {                          // whether every chunk is all inside its matrix, or all outside
+    auto sum = [&](bool eights) {                          // whether each chunk is all inside its matrix or all outside
         const T* a = A + (row0 + rowA) * K + chunkA * 8;    // the first elements that this thread fetches next
         const T* b = B + size_t(rowB) * N + col0 + chunkB * 8;
         int depth = K;                                     // of the sum, from there on
@@ -161,7 +161,7 @@ mma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float*
                     }
                     if (row < turn) fetch(last, row, turn);
                     for (int i = 0; i < 2 * FN; ++i) {
-                        const int n = m % 2 ? 2 * FN - 1 - i : i;  // back and forth, so that a fragment is used twice in a row
+                        const int n = m % 2 ? 2 * FN - 1 - i : i;  // back and forth
                         const unsigned (&b)[4] = fragB[step % 2][n / 2];
                         multiply<T>(acc[m][n], fragA[step % 2][m], b[n % 2 * 2], b[n % 2 * 2 + 1]);
                     }
@@ -192,8 +192,8 @@ mma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float*
             }
         #pragma unroll
         for (int four = 0; four < 2 * FN; ++four) {
-            // Of 16 columns a lane holds two neighbours, and two more eight columns on. It gives one of the two pairs to
-            // the lane beside it, and gets the neighbours of the other.
+            // Of 16 columns a lane holds two neighbours, and two more eight columns on. It gives one of the two pairs
+            // to the lane beside it, and gets the neighbours of the other.
             const int n = four / 2 * 2, i = four % 2 * 2;  // even fours are of one row, odd ones of the row eight below
             float sums[4];
             #pragma unroll

@@ -88,7 +88,7 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
     uint4 rawB[2][FN / 4][2];
     auto load = [&](int stage, int step) {
         const float* a = &As[stage][place<chunksA>(tileRow + lane % 16, step * 2 + lane / 16) * 4];
-        for (int m = 0; m < FM; ++m) load_fragment(rawA[step % 2][m], a + m * 16 * BK);  // rows whose chunks have the same places
+        for (int m = 0; m < FM; ++m) load_fragment(rawA[step % 2][m], a + m * 16 * BK);
         for (int n = 0; n < FN / 4; ++n)
             for (int i = 0; i < 2; ++i) {
                 const unsigned row = step * 8 + member + i * 4, chunk = tileCol / 4 + n * 8 + group / 2 + group % 2 * 4;
@@ -97,7 +97,7 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
     };
 
     float acc[FM][FN][4] = {};
-    auto sum = [&](bool fours) {                           // whether every chunk is all inside its matrix, or all outside
+    auto sum = [&](bool fours) {                           // whether each chunk is all inside its matrix or all outside
         const float* a = A + (row0 + rowA) * K + chunkA * 4;   // the first elements that this thread fetches next
         const float* b = B + size_t(rowB) * N + col0 + chunkB * 4;
         int depth = K;                                     // of the sum, from there on

@@ -7,14 +7,14 @@
 // multiples of 16 bytes, those of C at multiples of 8, and no matrix is empty.
 //
 // BM, BN: rows and columns of C per block. BK: depth of the tiles. WM, WN: rows and columns of C per warp. STAGES:
-// tiles of A, of its small parts, and of B. THREADS: per block, 128 more than multiply: one warp of these fetches, three
-// split. GROUP, CLUSTER: as in 20.
+// tiles of A, of its small parts, and of B. THREADS: per block, 128 more than multiply: one warp of these fetches,
+// three split. GROUP, CLUSTER: as in 20.
 #include "wgmma.cuh"
 
 // Splits a number in two: the nearest TF32, and the remainder, which is exact in FP32.
 __device__ void split(float number, unsigned& big, unsigned& small)
 {
-    big = (__float_as_uint(number) + (1u << 12)) & ~0u << 13;  // rounds: adds half of the last bit that stays, and cuts off
+    big = (__float_as_uint(number) + (1u << 12)) & ~0u << 13;  // adds half of the last bit kept, and cuts off
     small = __float_as_uint(number - __uint_as_float(big));
 }
 
@@ -41,7 +41,7 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
     float (&As)[STAGES][tileA] = *reinterpret_cast<float (*)[STAGES][tileA]>(shared);
     float (&smallAs)[STAGES][tileA] = *reinterpret_cast<float (*)[STAGES][tileA]>(shared + STAGES * tileA);
     float (&Bs)[STAGES][tileB] = *reinterpret_cast<float (*)[STAGES][tileB]>(shared + 2 * STAGES * tileA);
-    Barrier* full = reinterpret_cast<Barrier*>(shared + STAGES * (2 * tileA + tileB));  // each waits for a stage's bytes
+    Barrier* full = reinterpret_cast<Barrier*>(shared + STAGES * (2 * tileA + tileB));  // wait for a stage's bytes
     Barrier* ready = full + STAGES;                        // these for the small parts of A
     Barrier* empty = ready + STAGES;                       // and these until no warp reads the stage
 
@@ -121,7 +121,7 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
     const unsigned group = lane / 4, member = lane % 4;    // of this lane, as the PTX ISA numbers fragments
     const unsigned box = warp / 2 * row, chunk = warp % 2 * 2 + group / 4 + group / 2 % 2 * 4;
     const unsigned tileCol = box + chunk * 4 + group % 2 * 2;  // of the first of this lane's two columns of C
-    float2 raw[BK / 4];                                    // this lane's elements of a tile of B: two pairs for eight rows
+    float2 raw[BK / 4];                                    // this lane's of a tile of B: two pairs for each eight rows
     auto load = [&](int stage) {
         #pragma unroll
         for (int i = 0; i < BK / 4; ++i) {

@@ -37,7 +37,7 @@ LADDER = (
     ),
     Kernel(
         "08_conflict_free",
-        "no two lanes in different words of one bank",
+        "no bank conflicts: tiles and lanes are laid out for the 32 banks of shared memory",
         {"BM": 64, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "BLOCKS": 3},
     ),
     Kernel(

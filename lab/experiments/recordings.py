@@ -80,7 +80,7 @@ def _tensor() -> Plan:
 
 
 def _hopper() -> Plan:
-    """Return the plan of times of 18, 19 and 20 with its steps and widths: three processes, as power makes them differ."""
+    """Return the plan of times of 18, 19 and 20 with its steps and widths, by three processes, as power differs."""
     items = [(kernel, size) for size in (*FULL, *LARGE) for kernel in variants.HOPPER]
     widths = (find("20"), *variants.HOPPER_STEPS[1:], *variants.HOPPER_WIDTHS)
     items += [(kernel, size) for size in BETWEEN for kernel in widths]
