@@ -10,8 +10,7 @@
 // pairs of tiles in shared memory. BLOCKS: blocks that one SM should hold.
 #include "edges.cuh"
 
-// The place of a chunk of four floats in its tile, counted in chunks. The chunks of one column in eight rows lie in
-// different banks.
+// The place of a chunk of four floats, in chunks. The chunks of one column in eight rows lie in different banks.
 template <int CHUNKS>
 __device__ unsigned place(unsigned row, unsigned chunk)
 {
@@ -33,8 +32,7 @@ __device__ void load_fragment(unsigned (&to)[4], const float* row)
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
 }
 
-// Adds the product of 16 × 8 and 8 × 8 to 16 × 8. Tensor cores use TF32's bits of the operands and, as measured, cut
-// off the others; the PTX ISA leaves that open.
+// Adds the product of 16 × 8 and 8 × 8 to 16 × 8. Bits beyond TF32's are cut off, as measured; PTX leaves it open.
 __device__ void multiply(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
