@@ -31,9 +31,9 @@ __device__ bool aligned(const T* matrix, int columns)
     return columns * sizeof(T) % 16 == 0 && size_t(matrix) % FIRST == 0;
 }
 
-// Writes a thread's sums: C ← scale · acc + βC. The tile of C begins at row0, col0; from there on, C has `rows` rows and
-// `cols` columns. The thread's pieces of 4 × 4 begin at tileRow, tileCol and repeat every nextM rows and nextN columns.
-// `inside` says that the whole tile is inside C, and aligned.
+// Writes a thread's sums: C ← scale · acc + βC. The tile of C begins at row0, col0; C has `rows` rows and
+// `cols` columns from there on. The thread's pieces of 4 × 4 begin at tileRow, tileCol and repeat every nextM rows and
+// nextN columns. `inside` says that the whole tile is inside C, and aligned.
 template <int nextM, int nextN, int TM, int TN>
 __device__ void finish(const float (&acc)[TM][TN], float scale, float beta, float* C, int N, size_t row0, size_t col0,
                        int tileRow, int tileCol, int rows, int cols, bool inside)
