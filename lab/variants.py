@@ -72,16 +72,16 @@ TENSOR = (*PADDED_TILES, *_group("tensor"))
 """The kernels with ``mma.sync`` and ``wgmma`` with other tiles, and 15 with other paddings."""
 
 HOPPER_STEPS = _group("hopper steps")
-"""The steps of 18 with its widest tile, each with all those before it."""
+"""The steps of 20 with its widest tile, each with all those before it."""
 
 HOPPER_WIDTHS = _group("hopper widths")
-"""18 with narrower tiles, with and without clusters."""
+"""20 with narrower tiles, with and without clusters."""
 
-HOPPER = (find("18"), *HOPPER_STEPS, *HOPPER_WIDTHS, *_group("hopper"))
-"""18 as it chooses for itself, and all variants that its chapter compares with it."""
+HOPPER = (find("20"), *HOPPER_STEPS, *HOPPER_WIDTHS, *_group("hopper"))
+"""20 as it chooses for itself, and all that its chapters compare with it, 18 and 19 among them."""
 
 IN_BF16 = _group("BF16")
-"""14, 16 and 18 with BF16."""
+"""14, 16 and 20 with BF16."""
 
 (FOUR_BY_FOUR,) = _group("added")
 """16 with a lane that waits for four places of C, and writes them, before it asks for the next four."""

@@ -37,7 +37,7 @@ LADDER = (
     ),
     Kernel(
         "08_conflict_free",
-        "no two lanes in different words of one bank",
+        "no bank conflicts: tiles and lanes are laid out for the 32 banks of shared memory",
         {"BM": 64, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "BLOCKS": 3},
     ),
     Kernel(
@@ -110,8 +110,10 @@ CATALOGUE = (
     ),
     hopper.MMA,
     hopper.TF32X3,
-    hopper.TF32X3_HOPPER,
     hopper.WGMMA,
+    hopper.PRODUCER_WARP,
+    hopper.PERSISTENT,
+    hopper.TF32X3_WGMMA,
 )
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 

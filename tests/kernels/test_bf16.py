@@ -55,9 +55,9 @@ def test_the_suite_with_small_tiles():
 
 def test_18_still_chooses_for_itself():
     problem = imagined(3072, 3072, 64, BF16)
-    chosen, in_fp16 = (kernel.resolve(problem, Place("sm_90", 132)).kernel for kernel in (HOPPER, find("18")))
+    chosen, in_fp16 = (kernel.resolve(problem, Place("sm_90", 132)).kernel for kernel in (HOPPER, find("20")))
     assert chosen.types == BF16 and chosen.parameters == in_fp16.parameters | {"T": "__nv_bfloat16"}
-    assert HOPPER.variant(T="half") == find("18")
+    assert HOPPER.variant(T="half") == find("20")
     A, B, _ = drawn(64, 70, 64, types=BF16)
     assert simulate(HOPPER, A, B).kernel == MMA
 

@@ -335,7 +335,7 @@ def test_a_path_that_only_other_arguments_select(tmp_path):
 
 def test_what_is_left_to_another_kernel_is_the_same_code(tmp_path):
     """Problems that 17 on Hopper hands on say nothing of what is broken in it."""
-    kernel, header = find("17_tf32x3_hopper"), "wgmma.cuh"
+    kernel, header = find("21_tf32x3_wgmma"), "wgmma.cuh"
     text = kernel.files[header] + "__device__ void nobody_calls() {}\n"
     assert judge(Mutant(kernel, header, "by hand", 1, "", text, "by hand: "), tmp_path) == SAME
 

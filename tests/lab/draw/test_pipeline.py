@@ -85,7 +85,7 @@ def test_mistakes_end_with_the_simulator_s_words(player, operands):
 
 
 def test_full_and_empty():
-    wide = sg.find("18").variant(BN=128, WN=128, CLUSTER=1)
+    wide = sg.find("20").variant(BN=128, WN=128, CLUSTER=1)
     of = wide.parameters
     stages, a, b = of["STAGES"], 2 * of["BM"] * of["BK"], 2 * of["BK"] * of["BN"]
     rings = [

@@ -7,7 +7,7 @@ from lab.experiments import two_gpus
 from lab.experiments.two_gpus import READS_OF
 from sgemm_tutorial import ArgumentError, cublas, find
 
-KERNELS = [find("12"), find("18"), cublas.sgemm, cublas.gemm_ex]
+KERNELS = [find("12"), find("20"), cublas.sgemm, cublas.gemm_ex]
 SIZES = (2048, 4096, 8192, 16384)
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 

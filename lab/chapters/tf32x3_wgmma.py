@@ -13,7 +13,7 @@ from ..records.timings import recorded
 from ..variants import TENSOR
 
 RATE, WIDTH = 1024, 128  # TF32 multiply-adds, and bytes of shared memory, per cycle and SM
-KERNEL = find("17_tf32x3_hopper")
+KERNEL = find("21_tf32x3_wgmma")
 TILE = KERNEL.parameters
 MULTIPLYING = 3 * TILE["BM"] * TILE["BN"] * TILE["BK"] // RATE
 """Cycles of the tensor cores for one step of BK."""
