@@ -23,7 +23,7 @@ def reads(kernel: Kernel, size: int) -> int:
 
 def figures() -> dict[str, str]:
     """Return the figures of the chapter's prose by name."""
-    fp32, fp16, both = find("autotuned"), find("hopper_wgmma"), (cublas.sgemm, cublas.gemm_ex)
+    fp32, fp16, both = find("autotuned"), find("persistent"), (cublas.sgemm, cublas.gemm_ex)
     took = {panel(g, n): two_gpus.of(g, n, 2, "ahead", True).ms / 1e3 for g in both for n in (2048, 4096, 8192, 16384)}
     link = max(took) / took[max(took)]
     late = [1e6 * (took[size] - size / link) for size in sorted(took)[:5]]
