@@ -41,7 +41,7 @@ def skeleton(kernel: Kernel | str, gaps: Sequence[Gap] | None = None) -> str:
     kernel = find(kernel)
     if kernel.name not in GAPS:
         raise ArgumentError("rung", kernel.name, f"one with a skeleton: {', '.join(GAPS)}")
-    fixed = kernel.dynamic_shared_bytes and not kernel.family.chooses
+    fixed = kernel.dynamic_shared_bytes and not kernel.family.parameters
     shared = {"SHARED_BYTES": kernel.dynamic_shared_bytes} if fixed else {}
     lines, at = with_defaults(kernel.source, kernel.parameters | shared).splitlines(), 0
     for gap in GAPS[kernel.name] if gaps is None else gaps:

@@ -37,7 +37,7 @@ LADDER = (
     ),
     Kernel(
         "08_conflict_free",
-        "no two lanes in different words of one bank",
+        "no bank conflicts: tiles and lanes are laid out for the 32 banks of shared memory",
         {"BM": 64, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "BLOCKS": 3},
     ),
     Kernel(
@@ -62,7 +62,7 @@ LADDER = (
 
 
 def _register_l1_tiles(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 13's tiles of A and B, and what it wants beside them."""
+    """Return the bytes of 22's tiles of A and B, and what it wants beside them."""
     element = named_in_cuda(of["T"]).operand.itemsize
     return of["SHARED"] * of["BK"] * (of["BM"] + of["BN"]) * element + of["EXTRA"]
 
@@ -75,7 +75,27 @@ def _wmma_tiles(of: Mapping[str, Any]) -> int:
 CATALOGUE = (
     *LADDER,
     Kernel(
-        "13_register_l1",
+        "14_wmma",
+        "a warp multiplies 16 × 16 × 16 at once, on tensor cores",
+        {"T": "half", "BM": 64, "BN": 64, "WM": 16, "WN": 16},
+        types=FP16,
+    ),
+    Kernel(
+        "15_wmma_warp_tile",
+        "a warp has a tile of fragments, a block stages what its warps share",
+        {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 3, "BLOCKS": 2},
+        (8, 0),
+        types=FP16,
+        family=Family(_wmma_tiles),
+    ),
+    hopper.MMA,
+    hopper.TF32X3,
+    hopper.WGMMA,
+    hopper.PRODUCER_WARP,
+    hopper.PERSISTENT,
+    hopper.TF32X3_WGMMA,
+    Kernel(
+        "22_register_l1",
         "no shared memory: what neighbouring threads share, L1 hands them",
         {
             "T": "float",
@@ -94,24 +114,6 @@ CATALOGUE = (
         },
         family=Family(_register_l1_tiles),
     ),
-    Kernel(
-        "14_wmma",
-        "a warp multiplies 16 × 16 × 16 at once, on tensor cores",
-        {"T": "half", "BM": 64, "BN": 64, "WM": 16, "WN": 16},
-        types=FP16,
-    ),
-    Kernel(
-        "15_wmma_warp_tile",
-        "a warp has a tile of fragments, a block stages what its warps share",
-        {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 3, "BLOCKS": 2},
-        (8, 0),
-        types=FP16,
-        family=Family(_wmma_tiles),
-    ),
-    hopper.MMA,
-    hopper.TF32X3,
-    hopper.TF32X3_HOPPER,
-    hopper.WGMMA,
 )
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 

@@ -22,7 +22,7 @@ LONGEST = (
     "tests/lab/experiments/test_recordings.py",
     "tests/tools/test_mutants.py",
     "tests/lab/test_skeletons.py",
-    "tests/kernels/test_tf32x3_hopper.py",
+    "tests/kernels/test_tf32x3_wgmma.py",
     "tests/ptxsim/test_simulator.py",
     "tests/ptxsim/test_properties.py",
     "tests/test_correctness.py",

@@ -59,6 +59,7 @@ STRIPS = {"BM": 64, "BN": 64, "BK": 8, "TM": 8, "TN": 8, "BLOCKS": 1}
 WARPS = {"BM": 128, "BN": 64, "BK": 16, "WM": 64, "WN": 32, "TM": 8, "TN": 8, "BLOCKS": 1}
 ROWS = {"BM": 8, "BN": 128, "BK": 8, "TM": 8, "BLOCKS": 1}
 FRAGMENTS = {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32}
+WARPGROUP: dict[str, int | str] = {"BM": 64, "BN": 128, "WN": 128, "STAGES": 3}
 INSTANCES: dict[str, tuple[dict[str, int | str], ...]] = {
     "03_shared_tile": ({"BM": 16, "BN": 16, "BK": 32},),
     "04_thread_tile_1d": ({"BM": 32, "BN": 32, "BK": 16, "TM": 4},),
@@ -69,7 +70,7 @@ INSTANCES: dict[str, tuple[dict[str, int | str], ...]] = {
     "09_warp_tile": (WARPS,),
     "10_double_buffer": (WARPS,),
     "11_async_pipeline": (WARPS | {"STAGES": 3},),
-    "13_register_l1": (
+    "22_register_l1": (
         ROWS,
         ROWS | {"SHARED": 1},
         ROWS | {"SHARED": 1, "C_LAST": 1, "FETCH": 4},
@@ -79,6 +80,8 @@ INSTANCES: dict[str, tuple[dict[str, int | str], ...]] = {
     "15_wmma_warp_tile": tuple(FRAGMENTS | {"STAGES": stages} for stages in (3, 1, 0)),
     "16_mma": tuple(FRAGMENTS | {"STAGES": 3, "T": T} for T in ("half", "__nv_bfloat16")),
     "17_tf32x3": (FRAGMENTS | {"STAGES": 3},),
+    "18_wgmma": (WARPGROUP,),
+    "19_producer_warp": (WARPGROUP | {"THREADS": 256},),
 }
 """Template arguments with which kernels are broken: small tiles, which compile and run in a fraction of the time, and
 one set of them for each path that the arguments select."""

@@ -1,4 +1,4 @@
-"""Accuracy by type: the table of kernels by error and speed, and the check that lends the errors of 16 to 18."""
+"""Accuracy by type: the table of kernels by error and speed, and the check that lends the errors of 16 to 20."""
 
 import numpy as np
 
@@ -12,13 +12,13 @@ from ..experiments.ceilings import card
 from ..records.timings import recorded
 from ..variants import IN_BF16
 
-ON_HOPPER = find("17_tf32x3_hopper")
+ON_HOPPER = find("21_tf32x3_wgmma")
 CHOICES = (
     ("FP32, on FP32 units", find("11"), find("11"), "ladder"),
     ("FP32, tensor cores 8.0+", find("17_tf32x3"), find("17_tf32x3"), "others"),
     ("FP32, Hopper", ON_HOPPER, ON_HOPPER, "others"),
     ("FP16, tensor cores 8.0+", find("16"), find("16"), "others"),
-    ("FP16, Hopper", find("18"), find("16"), "others"),
+    ("FP16, Hopper", find("20"), find("16"), "others"),
     ("BF16, tensor cores 8.0+", IN_BF16[1], IN_BF16[1], "tensor"),
     ("BF16, Hopper", IN_BF16[2], IN_BF16[1], "tensor"),
 )

@@ -46,7 +46,6 @@ def kernels() -> tuple[Kernel, ...]:
         variants.STEPS[-1],
         variants.STEP_IN_FP64,
         find("15").variant(STAGES=0),
-        variants.HOPPER_STEPS[0],
         variants.HOPPER_STEPS[-1],
     )
 

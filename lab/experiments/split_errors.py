@@ -80,13 +80,13 @@ def plan() -> Plan:
     It has both versions of 17, also with one accumulator, and one with big parts alone; a kernel for each other type;
     and cuBLAS.
     """
-    split, on_hopper = find("17"), find("17_tf32x3_hopper")
+    split, on_hopper = find("17"), find("21_tf32x3_wgmma")
     kernels = (
         split,
         variants.find_variant("17", "one accumulator"),
         variants.find_variant("17", "big parts alone"),
         on_hopper,
-        variants.find_variant("17_tf32x3_hopper", "one accumulator"),
+        variants.find_variant("21_tf32x3_wgmma", "one accumulator"),
         cublas.sgemm,
         variants.STEP_IN_FP64,
         find("11"),

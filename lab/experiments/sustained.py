@@ -66,8 +66,8 @@ SECONDS, LAUNCHES = 1.6, 64
 def plan() -> Plan:
     """Return the plan of the recording: the kernels for tensor cores, and cuBLAS with their types."""
     best = find("16").variant(BM=128, BN=256, BK=64, STAGES=3)
-    halves = (find("15"), find("16"), best, HOPPER_STEPS[3], find("18"), cublas.gemm_ex)
-    items = [(kernel,) for kernel in (*halves, find("17"), find("17_tf32x3_hopper"), cublas.sgemm)]
+    halves = (find("15"), find("16"), best, HOPPER_STEPS[1], find("20"), cublas.gemm_ex)
+    items = [(kernel,) for kernel in (*halves, find("17"), find("21_tf32x3_wgmma"), cublas.sgemm)]
     return Plan("sustained", Recording[Sustained], items, measure, {"size": SIZE, "seconds": SECONDS}, takes=2.0)
 
 

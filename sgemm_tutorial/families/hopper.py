@@ -1,4 +1,4 @@
-"""Kernels on Hopper's copy engine, 18 and 17_tf32x3_hopper, and 16 and 17, which take what it cannot fetch.
+"""Kernels on Hopper's copy engine, 18 to 21, and 16 and 17, which take what it cannot fetch.
 
 The copy engine wants rows that begin at multiples of 16 bytes. A problem that has others, or nothing to copy, is handed
 over to another kernel.
@@ -7,7 +7,7 @@ over to another kernel.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ptxsim.mbarriers import BYTES
@@ -22,12 +22,15 @@ from ..operands import FP16, INT_MAX, SPLIT, Problem
 BOX = SWIZZLE // 2
 """Columns of a box, of FP16 or BF16."""
 
-PARAMETERS: dict[str, int | str] = {"T": "half", "BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
-PARAMETERS |= {"THREADS": 384, "PERSISTENT": 1, "GROUP": 12, "CLUSTER": 2}
-"""18's template arguments in the source's order, where none are chosen."""
+ONE_TILE: dict[str, int | str] = {"T": "half", "BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
+"""18's template arguments in the source's order."""
+PRODUCED: dict[str, int | str] = ONE_TILE | {"THREADS": 384}
+"""19's."""
+PARAMETERS: dict[str, int | str] = PRODUCED | {"GROUP": 12, "CLUSTER": 2}
+"""20's, where none are chosen."""
 IN_PARTS: dict[str, int] = {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4}
 IN_PARTS |= {"THREADS": 384, "GROUP": 8, "CLUSTER": 1}
-"""Those of 17's version for Hopper."""
+"""21's."""
 
 
 class Width(NamedTuple):
@@ -92,34 +95,58 @@ def columns(width: Width, M: int, N: int, multiprocessors: int) -> float:
     return -(-clusters // (multiprocessors // width.CLUSTER)) * width.BN * width.slower
 
 
-class OnHopper(Family):
-    """18 and its copies: tiles that the copy engine brings, and persistent blocks that walk over the tiles of C.
+class Fetched(Family):
+    """18, 19 and their copies: the copy engine brings tiles, and each block has a tile of C.
 
     A problem that the copy engine cannot fetch is handed over to 16.
+
+    Parameters
+    ----------
+    parameters : dict of str to int or str
+        Template arguments, whose names tell a copy.
+    barriers : int
+        Mbarriers for each stage.
+    trials : sequence of dict
+        Arguments of `correctness.check` for what they do with large problems only, made small.
     """
 
-    parameters = tuple(PARAMETERS)
     arguments = ("TensorMap", "TensorMap")
     defaults: Mapping[str, Any] = {"least_capability": (9, 0), "exact": True}
-    chooses = True
+
+    def __init__(self, parameters: Mapping[str, Any], barriers: int, trials: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__()
+        self.parameters, self.barriers, self.trials = tuple(parameters), barriers, trials
 
     def shared_bytes(self, of: Mapping[str, Any]) -> int:
-        """Return the bytes of the tiles of A and B, of 16 bits each, and of two mbarriers for each pair."""
+        """Return the bytes of the tiles of A and B, of 16 bits each, and of the mbarriers for each pair."""
         columns = -(-of["BN"] // BOX) * BOX
-        return of["STAGES"] * (of["BK"] * (of["BM"] + columns) * 2 + 2 * BYTES)
+        return of["STAGES"] * (of["BK"] * (of["BM"] + columns) * 2 + self.barriers * BYTES)
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
-        """Return 18 with its own tile if settled, else with the width that leaves an SM the fewest columns to do."""
-        if not addressable(problem):
-            return MMA.variant(T=kernel.parameters["T"])
-        if kernel.settled:
-            return kernel
+        """Return the kernel itself, or 16 for what the copy engine cannot fetch."""
+        return kernel if addressable(problem) else MMA.variant(T=kernel.parameters["T"])
+
+    def boxes(self, of: Mapping[str, Any], problem: Problem) -> tuple[Box, ...]:
+        """Return the boxes: one of A is a tile; as many rows of B as a tile has lie in boxes side by side."""
+        columns = SWIZZLE // problem.types.operand.itemsize
+        return Box("mapA", "A", of["BM"], columns), Box("mapB", "B", of["BK"] // of.get("CLUSTER", 1), columns)
+
+
+class Persistent(Fetched):
+    """20 and its copies: blocks that stay, and do several tiles of C, and a choice among widths of a tile."""
+
+    chooses = True
+
+    def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
+        """Return 20 with its own tile if settled, else with the width that leaves an SM the fewest columns to do."""
+        if kernel.settled or not addressable(problem):
+            return super().choose(kernel, problem, place)
         best = min(WIDTHS, key=lambda width: columns(width, problem.M, problem.N, place.multiprocessors))
         tile = {"BN": best.BN, "WN": best.BN, "STAGES": best.STAGES, "CLUSTER": best.CLUSTER}
         return dataclasses.replace(kernel, parameters=kernel.parameters | tile, settled=True)
 
     def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
-        """Return a block for each tile of C, or, where each does several, as many as are on the GPU at a time.
+        """Return as many blocks as are on the GPU at a time, or as there are tiles of C if those are fewer.
 
         Raises
         ------
@@ -134,18 +161,11 @@ class OnHopper(Family):
             return Division(shares)
         cluster = of["CLUSTER"]
         tiles = -(-problem.M // (cluster * of["BM"])) * -(-problem.N // of["BN"])
-        if of.get("PERSISTENT", 1) and tiles > 1:
-            tiles = min(tiles, _resident(kernel, cluster, place))
-        return Division(cluster * tiles)
+        return Division(cluster * (min(tiles, _resident(kernel, cluster, place)) if tiles > 1 else tiles))
 
     def spread(self, place: Place) -> Place:
         """Return the place with an SM for each tile, so that no block does several."""
         return dataclasses.replace(place, multiprocessors=INT_MAX)
-
-    def boxes(self, of: Mapping[str, Any], problem: Problem) -> tuple[Box, ...]:
-        """Return the boxes: one of A is a tile; as many rows of B as a tile has lie in boxes side by side."""
-        columns = SWIZZLE // problem.types.operand.itemsize
-        return Box("mapA", "A", of["BM"], columns), Box("mapB", "B", of["BK"] // of["CLUSTER"], columns)
 
 
 def _resident(kernel: Kernel, cluster: int, place: Place) -> int:
@@ -156,15 +176,14 @@ def _resident(kernel: Kernel, cluster: int, place: Place) -> int:
     return min(most, gpu.resident_clusters(kernel.instance, cluster, place.device))
 
 
-class InParts(OnHopper):
-    """17's version for Hopper and its copies; what it cannot fetch, or whose C it cannot write in pairs, is 17's."""
+class InParts(Persistent):
+    """21 and its copies; 17 has what it cannot fetch, or whose C it cannot write in pairs."""
 
-    parameters = tuple(IN_PARTS)
-    defaults: Mapping[str, Any] = OnHopper.defaults | {"types": SPLIT}
+    defaults: Mapping[str, Any] = Fetched.defaults | {"types": SPLIT}
 
     def shared_bytes(self, of: Mapping[str, Any]) -> int:
         """Return the bytes of the tiles of A, of A's small parts and of B, of FP32, and of three mbarriers for each."""
-        return of["STAGES"] * (of["BK"] * (2 * of["BM"] + of["BN"]) * 4 + 3 * BYTES)
+        return of["STAGES"] * (of["BK"] * (2 * of["BM"] + of["BN"]) * 4 + self.barriers * BYTES)
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
         """Return the kernel itself on Hopper, for problems that suit it; else 17."""
@@ -175,32 +194,25 @@ class InParts(OnHopper):
 def _trial(
     shape: tuple[int, int, int], blocks: int = 0, scalars: tuple[float, float] = (-1.5, 0.75), **of: Any
 ) -> dict[str, Any]:
-    """Return a case with small tiles unless `of` says otherwise, divided among so many blocks if any."""
-    parameters = PARAMETERS | {"BM": 64, "BN": 128, "WN": 128, "STAGES": 3, "THREADS": 256, "CLUSTER": 1}
-    parameters |= {name: value for name, value in of.items() if name in parameters}
+    """Return a case with small tiles unless told otherwise, divided among so many blocks if any."""
+    small = {"BM": 64, "BN": 128, "WN": 128, "STAGES": 3, "THREADS": 256, "CLUSTER": 1} | of
+    parameters = {name: small.get(name, value) for name, value in PARAMETERS.items() if name != "T"}
     case = dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True))
-    case |= {name: value for name, value in of.items() if name not in parameters}
-    del parameters["T"]
+    case |= {name: value for name, value in of.items() if name not in PARAMETERS}
     return case | {"setting": tuple(parameters.values())} | ({"division": (0, blocks)} if blocks else {})
 
 
-_PLAIN = {"THREADS": 128, "PERSISTENT": 0, "GROUP": 1}
 TRIALS: tuple[dict[str, Any], ...] = (
     _trial((150, 264, 328), 2, GROUP=2),
-    _trial((64, 128, 64), **_PLAIN, scalars=(1.0, 0.0)),
-    _trial((129, 264, 328), **_PLAIN),
-    _trial((129, 264, 328), **_PLAIN | {"GROUP": 2}),
-    _trial((129, 264, 328), PERSISTENT=0),
+    _trial((129, 264, 328)),
     # Blocks that do several tiles of C: of one step along K, of several, and of none.
     _trial((129, 264, 64), 3),  # the last row has a tile of its own
     _trial((129, 264, 200), 2),  # and so has its turn to be written late
     _trial((129, 264, 72), 2),  # part of it in the loop, part behind it
-    _trial((150, 264, 328), 2, **_PLAIN | {"PERSISTENT": 1}),
-    _trial((150, 264, 64), 3, **_PLAIN | {"PERSISTENT": 1, "GROUP": 2}),
     _trial((150, 264, 64), 2, (0.0, 2.0)),
     _trial((150, 264, 136), 2, (1.0, 0.0), shift=(0, 0, 1)),
     # Clusters: the second block has no row, and several tiles each.
-    _trial((64, 128, 200), CLUSTER=2, PERSISTENT=0),
+    _trial((64, 128, 200), CLUSTER=2),
     _trial((330, 264, 200), 4, CLUSTER=2, GROUP=2),
     _trial((330, 136, 64), 2, CLUSTER=2),
     # Every width, with tiles of full height.
@@ -209,7 +221,7 @@ TRIALS: tuple[dict[str, Any], ...] = (
         for width in WIDTHS
     ),
 )
-"""Arguments of `correctness.check` for what 18 does with large problems only, made small."""
+"""Arguments of `correctness.check` for what 20 does with large problems only, made small."""
 
 
 def _in_parts(shape: tuple[int, int, int], blocks: int = 0, special: bool = False, **of: Any) -> dict[str, Any]:
@@ -232,26 +244,42 @@ TRIALS_IN_PARTS: tuple[dict[str, Any], ...] = (
     # row's four products, some in the last.
     _in_parts((100, 52, 4), special=True),
 )
-"""Arguments of `correctness.check` for what 17's version for Hopper does with large problems only, made small."""
+"""Arguments of `correctness.check` for what 21 does with large problems only, made small."""
 
 
-OnHopper.trials, InParts.trials = TRIALS, TRIALS_IN_PARTS
-
-TF32X3_HOPPER = Kernel(
-    "17_tf32x3_hopper",
+WGMMA = Kernel(
+    "18_wgmma",
+    "a copy engine brings tiles, and four warps multiply them where they lie",
+    ONE_TILE,
+    (9, 0),
+    exact=True,
+    types=FP16,
+    family=Fetched(ONE_TILE, 1),
+)
+PRODUCER_WARP = Kernel(
+    "19_producer_warp",
+    "one warp does nothing but fetch, and the others never wait for each other",
+    PRODUCED,
+    (9, 0),
+    exact=True,
+    types=FP16,
+    family=Fetched(PRODUCED, 2),
+)
+PERSISTENT = Kernel(
+    "20_persistent",
+    "blocks stay for several tiles of C, and clusters share their tiles of B",
+    PARAMETERS,
+    (9, 0),
+    exact=True,
+    types=FP16,
+    family=Persistent(PARAMETERS, 2, TRIALS),
+)
+TF32X3_WGMMA = Kernel(
+    "21_tf32x3_wgmma",
     "17 by wgmma: B in parts through registers, A's small parts in shared memory",
     IN_PARTS,
     (9, 0),
     exact=True,
     types=SPLIT,
-    family=InParts(),
-)
-WGMMA = Kernel(
-    "18_hopper_wgmma",
-    "a copy engine brings tiles, and four warps multiply them where they lie",
-    PARAMETERS,
-    (9, 0),
-    exact=True,
-    types=FP16,
-    family=OnHopper(),
+    family=InParts(IN_PARTS, 3, TRIALS_IN_PARTS),
 )

@@ -53,7 +53,7 @@ def test_mbarriers(tmp_path):
 
 
 def test_copy_engine_and_products():
-    wide = find("18").variant(CLUSTER=1)
+    wide = find("20").variant(CLUSTER=1)
     of = wide.parameters
     run = simulate(wide, *matrices(of["BM"], of["BN"], 2 * of["BK"], on_gpu=False, types=wide.types), trace=[0])
     boxes = [e.offset for e in run.events if e.kind == "copy"]

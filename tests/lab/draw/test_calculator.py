@@ -69,5 +69,5 @@ def test_a_bar_is_as_long_as_there_is_room(player):
 
 
 def test_a_kernel_that_is_not_for_the_gpu():
-    with pytest.raises(ArgumentError, match="18_hopper_wgmma on T4"):
-        lab.draw.calculator("occupancy", sg.CATALOGUE, GPUS, (sg.find("18"), lab.find_gpu("T4")))
+    with pytest.raises(ArgumentError, match="20_persistent on T4"):
+        lab.draw.calculator("occupancy", sg.CATALOGUE, GPUS, (sg.find("20"), lab.find_gpu("T4")))

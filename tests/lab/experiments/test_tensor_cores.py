@@ -23,7 +23,7 @@ def test_split_is_as_exact_as_cublas():
     for kind in split_errors.KINDS:
         for K in split_errors.DEPTHS:
             theirs = split_errors.of(cublas.sgemm, kind, K)
-            for name in ("17_tf32x3", "17_tf32x3_hopper"):
+            for name in ("17_tf32x3", "21_tf32x3_wgmma"):
                 ours = split_errors.of(find(name), kind, K)
                 assert 0 < ours.worst <= theirs.worst and 0 < ours.rms <= theirs.rms
     with pytest.raises(

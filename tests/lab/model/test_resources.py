@@ -15,7 +15,7 @@ from lab.model import resources as resources_module
 from lab.model import sass as sass_module
 from lab.model.resources import Resources
 from lab.model.sass import SassInstruction, sass_class
-from sgemm_tutorial import ArgumentError, CompileError, catalogue, compiler
+from sgemm_tutorial import ArgumentError, CompileError, catalogue, compiler, find
 from sgemm_tutorial.operands import SPLIT
 from tools import compiled
 from tools.mutants import instances
@@ -270,13 +270,15 @@ def test_the_hot_loop_is_where_a_and_b_are_multiplied(kernel, architecture):
     assert f"round line {lines[0]}" in sass_table(kernel, architecture).note or len(lines) > 1
 
 
-@pytest.mark.parametrize("kernel", variants.HOPPER_STEPS, ids=lambda kernel: kernel.label)
+@pytest.mark.parametrize(
+    "kernel", [find("18"), find("19"), *variants.HOPPER_STEPS], ids=lambda kernel: kernel.expression
+)
 def test_the_hot_loop_of_wgmma(kernel):
     """Sixteen of K at once, and nothing that goes between shared memory and registers."""
     opcodes = compiled.loop(kernel).opcodes
     assert opcodes["HGMMA"] == kernel.parameters["BK"] // 16 and not {"LDS", "LDSM", "STS", "HMMA"} & opcodes.keys()
-    assert ("STG" in opcodes) == bool(kernel.parameters["PERSISTENT"])  # of the tile before
-    assert ("UTMALDG" in opcodes) == (kernel.parameters["THREADS"] == 256)
+    assert ("STG" in opcodes) == (kernel.name == "20_persistent")  # of the tile before
+    assert ("UTMALDG" in opcodes) == (kernel.name == "18_wgmma")
 
 
 def test_no_multiply_add_no_hot_loop(tmp_path):

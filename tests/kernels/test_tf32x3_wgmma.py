@@ -18,14 +18,14 @@ from sgemm_tutorial.operands import SPLIT
 
 from .test_mma_kernels import floats
 
-SPLITTING = find("17_tf32x3_hopper")
+SPLITTING = find("21_tf32x3_wgmma")
 PAIRED = SPLITTING.variant(CLUSTER=2)
 NARROW = SPLITTING.variant(BN=64, THREADS=256, STAGES=2)
 
 
 def changes(label):
     """The edits of a variant that its chapter compares."""
-    return find_variant("17_tf32x3_hopper", label).edits
+    return find_variant("21_tf32x3_wgmma", label).edits
 
 
 @pytest.mark.parametrize("kernel", [SPLITTING, PAIRED], ids=lambda kernel: kernel.expression)
@@ -39,7 +39,7 @@ def test_what_the_compiler_makes_of_it(kernel):
     taken = resources(kernel, "sm_90")
     assert taken.stack_bytes == taken.spill_store_bytes == taken.spill_load_bytes == 0
     assert taken.shared_bytes == 4 * (48 << 10) + 96
-    with pytest.raises(ArgumentError, match="sm_90 for 17_tf32x3_hopper"):
+    with pytest.raises(ArgumentError, match="sm_90 for 21_tf32x3_wgmma"):
         kernel.build("sm_100")
 
 
