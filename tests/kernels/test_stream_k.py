@@ -68,17 +68,17 @@ def test_the_same_bits_in_any_order(shape, shares, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("shares", "old", "new"),
     [
-        ("isLast = before == others;", "isLast = before == others - 1;"),  # one part too early
-        ("if (isLast) *arrived = 0;", ""),
-        ("(share == first)", "0"),  # a share's two parts in one place
-        (f"{BARRIER}// for all threads: the stages are free", "//"),
+        (7, "isLast = before == others;", "isLast = before == others - 1;"),  # one part too early
+        (7, "if (isLast) *arrived = 0;", ""),
+        (7, "(share == first)", "0"),  # a share's two parts in one place
+        (3, f"{BARRIER}// for all threads: the stages are free", "//"),  # a whole tile and then another
     ],
 )
-def test_a_bug_in_the_meeting_is_found(old, new):
+def test_a_bug_in_the_meeting_is_found(shares, old, new):
     try:
-        result = check(among(SMALL.edited((old, new)), 3), 64, 192, 40, on_gpu=False)
+        result = check(among(SMALL.edited((old, new)), shares), 64, 192, 40, on_gpu=False)
     except SimulationFault:
         return
     assert not result.passed
