@@ -63,12 +63,19 @@ def rounds(kernel: Kernel | str, sizes: Iterable[int]) -> Table:
 
 
 def fitted(kernel: Kernel | str) -> tuple[float, float]:
-    """Return the TFLOP/s that would be there if all were used, fitted from 1,024 on, and by which part that is off."""
-    of, large = points(), [size for size in SIZES if size >= 1024]
-    speeds = np.array([of[find(kernel).name[:2], size].tflops for size in large])
-    shares = np.array([used(kernel, size) for size in large])
-    level = speeds @ shares / (shares @ shares)
-    return level, np.sqrt(np.mean((speeds - level * shares) ** 2)) / speeds.mean()
+    """Return the TFLOP/s that would be there if all were used, and by which part that is off; see `fitted_to`."""
+    of, number = points(), find(kernel).name[:2]
+    return fitted_to({size: of[number, size].tflops for size in SIZES}, {size: used(kernel, size) for size in SIZES})
+
+
+def fitted_to(speeds: dict[int, float], shares: dict[int, float]) -> tuple[float, float]:
+    """Return the number by which the shares come nearest to the speeds from 1,024 on, and how far they stay away.
+
+    The distance is the root mean square as a part of the mean speed.
+    """
+    speed, share = (np.array([of[size] for size in speeds if size >= 1024]) for of in (speeds, shares))
+    level = speed @ share / (share @ share)
+    return level, np.sqrt(np.mean((speed - level * share) ** 2)) / speed.mean()
 
 
 def teeth(kernel: Kernel | str) -> Figure:
