@@ -1,7 +1,7 @@
 """Results that others have published for their kernels, on their GPUs: ``book/results/published-results.csv``.
 
-The figures are copied as they stand in the sources, contradictions and all. The assignment of their kernels to our
-rungs is our reading of their code or description.
+The figures are copied as they stand in the sources, contradictions and all. Boehm's code was run on an H100
+for this book. The assignment of their kernels to our rungs is our reading of their code or description.
 """
 
 from __future__ import annotations
