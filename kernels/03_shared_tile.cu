@@ -38,7 +38,7 @@ shared_tile(int M, int N, int K, float alpha, const float* A, const float* B, fl
 
         for (int k = 0; k < BK; ++k)
             acc += As[tileRow][k] * Bs[k][tileCol];
-        __syncthreads();                                   // nobody reads them any more
+        __syncthreads();                                   // all threads have read them
     }
 
     if (row >= M || col >= N) return;

@@ -46,7 +46,7 @@ thread_tile_1d(int M, int N, int K, float alpha, const float* A, const float* B,
             for (int m = 0; m < TM; ++m)
                 acc[m] += As[tileRow + m][k] * fragB;
         }
-        __syncthreads();                                   // nobody reads them any more
+        __syncthreads();                                   // all threads have read them
     }
 
     const size_t col = col0 + tileCol;

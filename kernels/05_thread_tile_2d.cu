@@ -44,7 +44,7 @@ thread_tile_2d(int M, int N, int K, float alpha, const float* A, const float* B,
             for (int m = 0; m < TM; ++m)
                 for (int n = 0; n < TN; ++n)
                     acc[m][n] += As[tileRow + m][k] * Bs[k][tileCol + n];
-        __syncthreads();                                   // nobody reads them any more
+        __syncthreads();                                   // all threads have read them
     }
 
     for (int m = 0; m < TM; ++m)

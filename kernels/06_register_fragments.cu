@@ -50,7 +50,7 @@ register_fragments(int M, int N, int K, float alpha, const float* A, const float
                 for (int n = 0; n < TN; ++n)
                     acc[m][n] += fragA[m] * fragB[n];
         }
-        __syncthreads();                                   // nobody reads them any more
+        __syncthreads();                                   // all threads have read them
     }
 
     for (int m = 0; m < TM; ++m)

@@ -1,4 +1,4 @@
-// 08 · Conflict free: no two lanes of an access to shared memory in different words of one bank.
+// 08 · Conflict free: the lanes of a warp never want different words of the same bank.
 //
 // What changed: where things lie. A thread's columns come in groups of four, with the groups of its
 // neighbours between them, so that lanes side by side read words side by side; its rows likewise.
@@ -6,7 +6,7 @@
 // that hold different k of one row of A write to different banks.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. TM, TN: rows and columns
-// of C per thread. BLOCKS: blocks that one SM is to hold, which limits the registers of a thread.
+// of C per thread. BLOCKS: blocks that one SM should hold, which limits the registers of a thread.
 #include "edges.cuh"
 
 template <int BM, int BN, int BK, int TM, int TN, int BLOCKS>
@@ -32,7 +32,7 @@ conflict_free(int M, int N, int K, float alpha, const float* A, const float* B, 
     const int rowB = threadIdx.x / (BN / 4), colB = threadIdx.x % (BN / 4) * 4;
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
-    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+    const int rows = int(M - row0), cols = int(N - col0);  // rows and columns of C from there on
     const bool inside = rows >= BM && cols >= BN && aligned(A, K) && aligned(B, N) && aligned(C, N);
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
@@ -42,7 +42,7 @@ conflict_free(int M, int N, int K, float alpha, const float* A, const float* B, 
 
     float acc[TM][TN] = {};
     for (unsigned k0 = 0; k0 < K; k0 += BK, a += BK, b += size_t(BK) * N) {
-        const int depth = int(K - k0);                     // what is left of the sum
+        const int depth = int(K - k0);                     // the rest of the sum
         auto fetch = [&](bool whole) {
             for (int i = 0; i < BM; i += stepA) {
                 const float4 four = load4(a + size_t(i) * K, rowA + i < rows ? depth - colA : 0, whole);
@@ -68,7 +68,7 @@ conflict_free(int M, int N, int K, float alpha, const float* A, const float* B, 
                 for (int n = 0; n < TN; ++n)
                     acc[m][n] += fragA[m] * fragB[n];
         }
-        __syncthreads();                                   // nobody reads them any more
+        __syncthreads();                                   // all threads have read them
     }
 
     finish<nextM, nextN>(acc, K > 0 ? alpha : 0.0f, beta, C, N, row0, col0, tileRow, tileCol, rows, cols, inside);

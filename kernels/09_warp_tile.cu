@@ -6,7 +6,7 @@
 // walks its tile to and fro, so that each multiply-add has a factor in common with the last.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
-// C per warp. TM, TN: per thread. BLOCKS: blocks that one SM is to hold, which limits the registers.
+// C per warp. TM, TN: per thread. BLOCKS: blocks that one SM should hold, which limits the registers.
 #include "edges.cuh"
 
 template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int BLOCKS>
@@ -38,7 +38,7 @@ warp_tile(int M, int N, int K, float alpha, const float* A, const float* B, floa
     const int rowB = threadIdx.x / (BN / 4), colB = threadIdx.x % (BN / 4) * 4;
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
-    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+    const int rows = int(M - row0), cols = int(N - col0);  // rows and columns of C from there on
     const bool inside = rows >= BM && cols >= BN && aligned(A, K) && aligned(B, N) && aligned(C, N);
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
@@ -48,7 +48,7 @@ warp_tile(int M, int N, int K, float alpha, const float* A, const float* B, floa
 
     float acc[TM][TN] = {};
     for (unsigned k0 = 0; k0 < K; k0 += BK, a += BK, b += size_t(BK) * N) {
-        const int depth = int(K - k0);                     // what is left of the sum
+        const int depth = int(K - k0);                     // the rest of the sum
         auto fetch = [&](bool whole) {
             for (int i = 0; i < BM; i += stepA) {
                 const float4 four = load4(a + size_t(i) * K, rowA + i < rows ? depth - colA : 0, whole);
@@ -76,7 +76,7 @@ warp_tile(int M, int N, int K, float alpha, const float* A, const float* B, floa
                     acc[m][n] += fragA[m] * fragB[n];
                 }
         }
-        __syncthreads();                                   // nobody reads them any more
+        __syncthreads();                                   // all threads have read them
     }
 
     finish<nextM, nextN>(acc, K > 0 ? alpha : 0.0f, beta, C, N, row0, col0, tileRow, tileCol, rows, cols, inside);

@@ -5,7 +5,7 @@
 // Nobody writes what somebody may still read, so that one barrier per tile is enough.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
-// C per warp. TM, TN: per thread. BLOCKS: blocks that one SM is to hold, which limits the registers.
+// C per warp. TM, TN: per thread. BLOCKS: blocks that one SM should hold, which limits the registers.
 #include "edges.cuh"
 
 template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int BLOCKS>
@@ -37,7 +37,7 @@ double_buffer(int M, int N, int K, float alpha, const float* A, const float* B, 
     const int rowB = threadIdx.x / (BN / 4), colB = threadIdx.x % (BN / 4) * 4;
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
-    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+    const int rows = int(M - row0), cols = int(N - col0);  // rows and columns of C from there on
     const bool inside = rows >= BM && cols >= BN && aligned(A, K) && aligned(B, N) && aligned(C, N);
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
@@ -47,7 +47,7 @@ double_buffer(int M, int N, int K, float alpha, const float* A, const float* B, 
 
     float4 nextA[BM / stepA], nextB[BK / stepB];           // what this thread has fetched of the next tiles
     auto fetch = [&](unsigned k0) {
-        const int depth = int(K - k0);                     // what is left of the sum
+        const int depth = int(K - k0);                     // the rest of the sum
         auto load = [&](bool whole) {
             for (int i = 0; i < BM / stepA; ++i)
                 nextA[i] = load4(a + size_t(i * stepA) * K, rowA + i * stepA < rows ? depth - colA : 0, whole);

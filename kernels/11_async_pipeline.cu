@@ -7,10 +7,10 @@
 // compute capability 8.0 and later.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
-// C per warp. TM, TN: per thread. STAGES: pairs of tiles. BLOCKS: blocks that one SM is to hold.
+// C per warp. TM, TN: per thread. STAGES: pairs of tiles. BLOCKS: blocks that one SM should hold.
 #include "edges.cuh"
 
-// Starts to copy BYTES bytes into shared memory, or as many zeros where there is nothing to copy.
+// Starts to copy BYTES bytes into shared memory, or as many zeros where the matrix has nothing to copy.
 template <int BYTES>
 __device__ void copy(float* to, const float* from, bool exists)
 {
@@ -51,7 +51,7 @@ async_pipeline(int M, int N, int K, float alpha, const float* A, const float* B,
     const int rowB = threadIdx.x / (BN / 4), colB = threadIdx.x % (BN / 4) * 4;
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
-    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+    const int rows = int(M - row0), cols = int(N - col0);  // rows and columns of C from there on
     const bool inside = rows >= BM && cols >= BN && aligned(B, N) && aligned(C, N);
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
@@ -60,7 +60,7 @@ async_pipeline(int M, int N, int K, float alpha, const float* A, const float* B,
     const float* b = B + size_t(rowB) * N + col0 + colB;
 
     auto fetch = [&](unsigned k0, int stage) {
-        const int depth = int(K - k0);                     // what is left of the sum
+        const int depth = int(K - k0);                     // the rest of the sum
         auto start = [&](bool whole) {
             for (int i = 0; i < BM; i += stepA)
                 copy<4>(&As[stage][colA][rowA + i], a + size_t(i) * K, whole || (rowA + i < rows && colA < depth));
@@ -74,18 +74,18 @@ async_pipeline(int M, int N, int K, float alpha, const float* A, const float* B,
         };
         if (inside && depth >= BK) start(true);            // all known to be there: no guards are compiled
         else if (k0 < K) start(false);
-        asm volatile("cp.async.commit_group;");            // a group per tile, even where nothing is left
+        asm volatile("cp.async.commit_group;");            // one group per tile, even if it is empty
         a += BK;
         b += size_t(BK) * N;
     };
 
     float acc[TM][TN] = {};
-    int stage = 0, last = STAGES - 1;                      // the tiles to multiply, and those to fetch into
+    int stage = 0, last = STAGES - 1;                      // the stage to multiply, and the one to fetch into
     #pragma unroll
     for (int s = 0; s < STAGES - 1; ++s) fetch(s * BK, s);
     for (unsigned k0 = 0; k0 < K; k0 += BK) {
         asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");  // all groups but the newest
-        __syncthreads();                                   // complete for all; and nobody reads `last` any more
+        __syncthreads();                                   // for all threads: complete, and `last` is read no more
 
         #pragma unroll
         for (int k = 0; k < BK; ++k) {

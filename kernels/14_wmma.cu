@@ -15,7 +15,7 @@
 template <typename T>
 __device__ void fill(T (&tile)[16][16], const T* from, size_t stride, int rows, int cols)
 {
-    __syncwarp();                                          // no lane is to read the last tile any more
+    __syncwarp();                                          // all lanes have read the last tile
     for (int i = threadIdx.x % 32; i < 16 * 16; i += 32) {
         const int row = i / 16, col = i % 16;
         tile[row][col] = row < rows && col < cols ? from[row * stride + col] : T{};
@@ -39,7 +39,7 @@ wmma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM + warp / (BN / WN) * WM;  // where this warp's tile begins
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN + warp % (BN / WN) * WN;
     if (row0 >= M || col0 >= N) return;                    // all lanes of the warp alike
-    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+    const int rows = int(M - row0), cols = int(N - col0);  // rows and columns of C from there on
     // A fragment begins at a multiple of 32 bytes, and each of its rows at one of 16.
     const bool wholeA = rows >= 16 && aligned<32>(A, K), wholeB = cols >= 16 && aligned<32>(B, N);
 
@@ -51,7 +51,7 @@ wmma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float
     fragment<accumulator, 16, 16, 16, float> acc;
     fill_fragment(acc, 0.0f);
     for (unsigned k0 = 0; k0 < K; k0 += 16, a += 16, b += size_t(16) * N) {
-        const int depth = int(K - k0);                     // what is left of the sum
+        const int depth = int(K - k0);                     // the rest of the sum
         fragment<matrix_a, 16, 16, 16, T, row_major> fragA;
         fragment<matrix_b, 16, 16, 16, T, row_major> fragB;
         if (wholeA && depth >= 16) {

@@ -8,11 +8,11 @@
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. STAGES: pairs of tiles; with 0, fragments come straight from global memory where they
-// can, as in 14. BLOCKS: blocks that one SM is to hold.
+// can, as in 14. BLOCKS: blocks that one SM should hold.
 #include <mma.h>
 #include "edges.cuh"
 
-// Starts to copy eight neighbours into shared memory, or as many zeros where there is nothing to copy.
+// Starts to copy eight neighbours into shared memory, or as many zeros where the matrix has nothing to copy.
 __device__ void copy8(half* to, const half* from, bool exists)
 {
     const unsigned address = __cvta_generic_to_shared(to);
@@ -39,26 +39,26 @@ wmma_warp_tile(int M, int N, int K, float alpha, const half* A, const half* B, f
     static_assert(BM % WM == 0 && BN % WN == 0, "warps share the tile of a block");
     static_assert(threads % (BK / 8) == 0 && BM % stepA == 0, "the threads of a block fill the tile of A evenly");
     static_assert(threads % (BN / 8) == 0 && BK % stepB == 0, "the threads of a block fill the tile of B evenly");
-    extern __shared__ __align__(32) unsigned char shared[];  // more than 48 KiB have to be asked for at the launch
+    extern __shared__ __align__(32) unsigned char shared[];  // the launch has to ask for more than 48 KiB
     half (&As)[tiles][BM][BK + 8] = *reinterpret_cast<half (*)[tiles][BM][BK + 8]>(shared);
     half (&Bs)[tiles][BK][BN + 8] = *reinterpret_cast<half (*)[tiles][BK][BN + 8]>(shared + sizeof(As));
-    static_assert(sizeof(As) + sizeof(Bs) >= warps * 16 * 16 * sizeof(float), "in the end, each warp has a patch there");
+    static_assert(sizeof(As) + sizeof(Bs) >= warps * 16 * 16 * sizeof(float), "at the end, each warp has a patch");
 
     const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int tileRow = warp / (BN / WN) * WM, tileCol = warp % (BN / WN) * WN;  // this warp's place in the tile of C
-    const int rowA = threadIdx.x / (BK / 8), colA = threadIdx.x % (BK / 8) * 8;  // this thread's in what is fetched
+    const int rowA = threadIdx.x / (BK / 8), colA = threadIdx.x % (BK / 8) * 8;  // this thread's place among those
     const int rowB = threadIdx.x / (BN / 8), colB = threadIdx.x % (BN / 8) * 8;  // at once
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
-    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+    const int rows = int(M - row0), cols = int(N - col0);  // rows and columns of C from there on
     // A fragment begins at a multiple of 32 bytes, and each of its rows at one of 16.
     const bool whole = rows >= BM && cols >= BN, eights = aligned<32>(A, K) && aligned<32>(B, N);
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
 
     auto fetch = [&](unsigned k0, int stage) {
-        const int depth = int(K - k0);                     // what is left of the sum
+        const int depth = int(K - k0);                     // the rest of the sum
         const half* a = A + (row0 + rowA) * K + k0 + colA;
         const half* b = B + (size_t(k0) + rowB) * N + col0 + colB;
         if (k0 < K && eights) {                            // eight neighbours are all inside, or all outside
@@ -72,7 +72,7 @@ wmma_warp_tile(int M, int N, int K, float alpha, const half* A, const half* B, f
             for (int i = 0; i < BK; i += stepB)
                 gather8(&Bs[stage][rowB + i][colB], b + size_t(i) * N, rowB + i < depth ? cols - colB : 0);
         }
-        asm volatile("cp.async.commit_group;");            // a group per tile, even where nothing is left
+        asm volatile("cp.async.commit_group;");            // one group per tile, even if it is empty
     };
 
     fragment<accumulator, 16, 16, 16, float> acc[FM][FN];
@@ -95,7 +95,7 @@ wmma_warp_tile(int M, int N, int K, float alpha, const half* A, const half* B, f
         }
     };
 
-    int stage = 0, last = tiles - 1;                       // the tiles to multiply, and those to fetch into
+    int stage = 0, last = tiles - 1;                       // the stage to multiply, and the one to fetch into
     for (int s = 0; s < tiles - 1; ++s) fetch(s * BK, s);
     for (unsigned k0 = 0; k0 < K; k0 += BK) {
         if (STAGES == 0 && whole && eights && K - k0 >= BK) {
@@ -103,11 +103,11 @@ wmma_warp_tile(int M, int N, int K, float alpha, const half* A, const half* B, f
             continue;
         }
         if (tiles == 1) {
-            __syncthreads();                               // nobody reads the last tiles any more
+            __syncthreads();                               // all threads have read the last tiles
             fetch(k0, 0);
         }
         asm volatile("cp.async.wait_group %0;" :: "n"(tiles > 1 ? tiles - 2 : 0) : "memory");  // all but the newest
-        __syncthreads();                                   // complete for all; and nobody reads `last` any more
+        __syncthreads();                                   // for all threads: complete, and `last` is read no more
         if (tiles > 1) fetch(k0 + (tiles - 1) * BK, last);
         multiply(&As[stage][tileRow][0], BK + 8, &Bs[stage][0][tileCol], BN + 8);
         stage = stage + 1 < tiles ? stage + 1 : 0;
@@ -116,7 +116,7 @@ wmma_warp_tile(int M, int N, int K, float alpha, const half* A, const half* B, f
 
     const float scale = K > 0 ? alpha : 0.0f;
     const bool direct = whole && aligned<32>(C, N);
-    if (!direct) __syncthreads();                          // nobody reads the tiles any more
+    if (!direct) __syncthreads();                          // all threads have read the tiles
     float* patch = reinterpret_cast<float*>(shared) + warp * 16 * 16;  // the warp's own
     #pragma unroll
     for (int m = 0; m < FM; ++m)
@@ -134,7 +134,7 @@ wmma_warp_tile(int M, int N, int K, float alpha, const half* A, const half* B, f
                 }
                 store_matrix_sync(c, sum, N, mem_row_major);
             } else {
-                __syncwarp();                              // no lane reads the last fragment any more
+                __syncwarp();                              // all lanes have read the last fragment
                 store_matrix_sync(patch, sum, 16, mem_row_major);
                 __syncwarp();
                 for (int i = lane; i < 16 * 16; i += 32)

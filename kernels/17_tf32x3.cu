@@ -1,30 +1,30 @@
-// 17 · TF32×3: FP32 in and out, by tensor cores that take eleven bits of each number.
+// 17 · TF32×3: FP32 in and out, on tensor cores that keep eleven bits of each number.
 //
-// What changed: a number is split into a big part, its nearest TF32, and a small one, what that leaves out.
-// Three products of parts stand for one of numbers; the fourth, of the small ones, would be too small to
-// matter. And tensor cores add inexactly: they cut off, where FP32 rounds. So they add up no more than what
-// a pair of tiles gives, and that is added to FP32 registers as any FP32 is. What does not come out finite
-// is computed anew without any split, as an infinity has none. For compute capability 8.0 and later.
+// What changed: each number is split into a big part, the nearest TF32, and a small part, the remainder. Three products
+// of parts replace one product of numbers; the fourth, small times small, is too small to matter. Tensor cores also add
+// inexactly: they cut off where FP32 rounds. So they add up the products of one pair of tiles only, and FP32
+// instructions add these sums to the accumulators. A result that is not finite is computed again without the split,
+// since an infinity can't be split. For compute capability 8.0 and later.
 //
-// BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
-// C per warp. STAGES: pairs of tiles. BLOCKS: blocks that one SM is to hold.
+// BM, BN: rows and columns of C per block. BK: depth of the tiles. WM, WN: rows and columns of C per warp. STAGES:
+// pairs of tiles in shared memory. BLOCKS: blocks that one SM should hold.
 #include "edges.cuh"
 
-// Where a chunk of four floats is in a tile, in chunks. Eight of one column in a row of rows lie in different banks.
+// The place of a chunk of four floats, in chunks. The chunks of one column in eight rows lie in different banks.
 template <int CHUNKS>
 __device__ unsigned place(unsigned row, unsigned chunk)
 {
     return row * CHUNKS + (chunk ^ row % 8);
 }
 
-// Starts to copy a chunk into shared memory, or as many zeros where there is nothing to copy.
+// Starts to copy a chunk into shared memory, or four zeros where the matrix has no such chunk.
 __device__ void copy4(float* to, const float* from, bool exists)
 {
     const unsigned address = __cvta_generic_to_shared(to);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(exists ? 16 : 0));
 }
 
-// Loads 16 × 8 floats: four matrices of eight rows of 16 bytes, of which each lane names a row.
+// Loads 16 × 8 floats as four matrices of eight rows of 16 bytes. Each lane gives the address of one row.
 __device__ void load_fragment(unsigned (&to)[4], const float* row)
 {
     const unsigned address = __cvta_generic_to_shared(row);
@@ -32,7 +32,7 @@ __device__ void load_fragment(unsigned (&to)[4], const float* row)
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
 }
 
-// Adds the product of 16 × 8 and 8 × 8 to 16 × 8. What the operands have beyond TF32's bits is cut off.
+// Adds the product of 16 × 8 and 8 × 8 to 16 × 8. Bits beyond TF32's are cut off, as measured; PTX leaves it open.
 __device__ void multiply(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -40,11 +40,11 @@ __device__ void multiply(float (&c)[4], const unsigned (&a)[4], const unsigned (
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Splits a number in two: its nearest TF32, and what that leaves out, exact in FP32. Of that a TF32 takes all bits but
-// the last at most, so that to cut it off is as good as to round it.
+// Splits a number in two: the nearest TF32, and the remainder, which is exact in FP32. TF32 holds all bits of the
+// remainder but the last at most, so cutting it off is as good as rounding it.
 __device__ void split(unsigned number, unsigned& big, unsigned& small)
 {
-    big = (number + (1u << 12)) & ~0u << 13;               // up by half of the last bit that is kept, and cut off
+    big = (number + (1u << 12)) & ~0u << 13;               // rounds: adds half of the last bit that stays, and cuts off
     small = __float_as_uint(__uint_as_float(number) - __uint_as_float(big));
 }
 
@@ -64,29 +64,29 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
     static_assert(threads % chunksA == 0 && BM % stepA == 0, "the threads of a block fill the tile of A evenly");
     static_assert(threads % chunksB == 0 && BK % stepB == 0, "the threads of a block fill the tile of B evenly");
     static_assert(STAGES > 1, "a pair of tiles is fetched while another is multiplied");
-    extern __shared__ __align__(128) float shared[];       // more than 48 KiB have to be asked for at the launch
+    extern __shared__ __align__(128) float shared[];       // the launch has to ask for more than 48 KiB
     float (&As)[STAGES][BM * BK] = *reinterpret_cast<float (*)[STAGES][BM * BK]>(shared);
     float (&Bs)[STAGES][BK * BN] = *reinterpret_cast<float (*)[STAGES][BK * BN]>(shared + STAGES * BM * BK);
 
     const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const unsigned group = lane / 4, member = lane % 4;    // as the fragments have them
+    const unsigned group = lane / 4, member = lane % 4;    // of this lane, as the PTX ISA numbers fragments
     const unsigned tileRow = warp / (BN / WN) * WM, tileCol = warp % (BN / WN) * WN;  // where this warp's tile begins
-    const int rowA = threadIdx.x / chunksA, chunkA = threadIdx.x % chunksA;      // this thread's in what is fetched
-    const int rowB = threadIdx.x / chunksB, chunkB = threadIdx.x % chunksB;      // at once
+    const int rowA = threadIdx.x / chunksA, chunkA = threadIdx.x % chunksA;      // this thread's chunk among those
+    const int rowB = threadIdx.x / chunksB, chunkB = threadIdx.x % chunksB;      // that are fetched at once
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
-    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+    const int rows = int(M - row0), cols = int(N - col0);  // rows and columns of C from there on
 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
 
-    // A lane reads four neighbours of a row of B, for as many fragments. So these have every fourth column each: of 32
-    // columns, column n of fragment f is 4 (n / 2 + n % 2 * 4) + f.
-    unsigned rawA[2][FM][4];                               // of this step and the next
+    // A lane reads four neighbours of a row of B, one for each of four fragments. So each fragment has every fourth
+    // column: of 32 columns, column n of fragment f is 4 (n / 2 + n % 2 * 4) + f.
+    unsigned rawA[2][FM][4];                               // for this step and for the next
     uint4 rawB[2][FN / 4][2];
     auto load = [&](int stage, int step) {
         const float* a = &As[stage][place<chunksA>(tileRow + lane % 16, step * 2 + lane / 16) * 4];
-        for (int m = 0; m < FM; ++m) load_fragment(rawA[step % 2][m], a + m * 16 * BK);  // whose chunks have the same places
+        for (int m = 0; m < FM; ++m) load_fragment(rawA[step % 2][m], a + m * 16 * BK);
         for (int n = 0; n < FN / 4; ++n)
             for (int i = 0; i < 2; ++i) {
                 const unsigned row = step * 8 + member + i * 4, chunk = tileCol / 4 + n * 8 + group / 2 + group % 2 * 4;
@@ -95,10 +95,10 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
     };
 
     float acc[FM][FN][4] = {};
-    auto sum = [&](bool fours) {                           // whether a chunk is all inside the matrix, or all outside
-        const float* a = A + (row0 + rowA) * K + chunkA * 4;   // what this thread fetches of the next tiles
+    auto sum = [&](bool fours) {                           // whether each chunk is all inside its matrix or all outside
+        const float* a = A + (row0 + rowA) * K + chunkA * 4;   // the first elements that this thread fetches next
         const float* b = B + size_t(rowB) * N + col0 + chunkB * 4;
-        int depth = K;                                     // what is left of the sum from there
+        int depth = K;                                     // of the sum, from there on
         auto fetch = [&](int stage, int share, int shares) {
             auto copy = [&](float* to, const float* from, int left) {
                 if (fours) copy4(to, from, left > 0);
@@ -116,24 +116,24 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
                          row < depth ? cols - chunkB * 4 : 0);
                 }
             if (share + 1 < shares) return;
-            asm volatile("cp.async.commit_group;");        // a group per pair of tiles, even where nothing is left
+            asm volatile("cp.async.commit_group;");        // one group per pair of tiles, even if it is empty
             a += BK, b += size_t(BK) * N, depth -= BK;
         };
 
-        int stage = 0, last = STAGES - 1;                  // the tiles to multiply, and those to fetch into
+        int stage = 0, last = STAGES - 1;                  // the stage to multiply, and the one to fetch into
         for (int s = 0; s < STAGES - 1; ++s) fetch(s, 0, 1);
         asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
         __syncthreads();                                   // the first tiles are complete for all
         load(0, 0);
         for (unsigned k0 = 0; k0 < K; k0 += BK) {
-            float part[FM][FN][4] = {};                    // what tensor cores add up
+            float part[FM][FN][4] = {};                    // the sums that tensor cores add up
             #pragma unroll
             for (int step = 0; step < steps; ++step) {
-                if (step + 1 == steps) {                   // of the next tiles, whose fragments are wanted now
+                if (step + 1 == steps) {                   // the next fragments are of the next tiles
                     stage = stage + 1 < STAGES ? stage + 1 : 0;
                     last = last + 1 < STAGES ? last + 1 : 0;
                     asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
-                    __syncthreads();                       // complete for all; and nobody reads `last` any more
+                    __syncthreads();                       // for all threads: complete, and `last` is read no more
                 }
                 load(stage, (step + 1) % steps);
                 unsigned bigB[FN][2], smallB[FN][2];
@@ -146,7 +146,7 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
                         split(four.w, bigB[n + 3][i], smallB[n + 3][i]);
                     }
                 #pragma unroll
-                for (int m = 0; m < FM; m += 2) {          // two rows of fragments: one alone would wait for its sums
+                for (int m = 0; m < FM; m += 2) {          // two rows of fragments: with one, each product would wait
                     unsigned bigA[2][4], smallA[2][4];
                     for (int i = 0; i < 8; ++i)
                         split(rawA[step % 2][m + i / 4][i % 4], bigA[i / 4][i % 4], smallA[i / 4][i % 4]);
@@ -168,15 +168,15 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
     else sum(false);
 
     const float scale = K > 0 ? alpha : 0.0f;
-    const bool whole = aligned(C, N);                      // four neighbours of C are all inside, or all outside
+    const bool whole = aligned(C, N);                      // whether four neighbours are all inside C, or all outside
     #pragma unroll
     for (int m = 0; m < FM; ++m) {
-        struct Place { int row, col; };                    // of four neighbours, which four fragments have
+        struct Place { int row, col; };                    // of four neighbours, one from each of four fragments
         auto place = [&](int four) -> Place {
             return {int(tileRow + m * 16 + group + four % 4 / 2 * 8),
                     int(tileCol + four / 4 * 32 + member * 4 + four % 2 * 16)};
         };
-        float4 old[FN] = {};                               // all are read before any is written: a lane waits once
+        float4 old[FN] = {};                               // all reads come before the first write: a lane waits once
         if (beta != 0.0f)                                  // BLAS: beta = 0 never reads C
             #pragma unroll
             for (int four = 0; four < FN; ++four) {
@@ -191,7 +191,7 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
             float sums[4] = {acc[m][n][i], acc[m][n + 1][i], acc[m][n + 2][i], acc[m][n + 3][i]};
             for (int j = 0; j < 4; ++j) {
                 if (isfinite(sums[j]) || col + j >= cols) continue;
-                sums[j] = 0.0f;                            // not finite: anew, without a split
+                sums[j] = 0.0f;                            // not finite: again, without the split
                 #pragma unroll 1
                 for (unsigned k = 0; k < K; ++k)
                     sums[j] += A[(row0 + row) * K + k] * B[size_t(k) * N + col0 + col + j];

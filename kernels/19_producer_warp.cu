@@ -1,9 +1,9 @@
 // 19 · A producer: one warp does nothing but fetch, and the others never wait for each other.
 //
-// What changed: 18's threads meet at a barrier in every step, since the thread that fetches must know that nobody reads
-// a stage any more. Here four more warps join the block, and one thread of them does all the fetching. A second mbarrier
-// for each stage tells it when every warp is done with the tiles. Those four warps need few registers, and give theirs
-// to the warps that multiply.
+// What changed: 18's threads meet at a barrier in every step, since the thread that fetches must know that all warps
+// have read a stage. Here four more warps join the block, and one of their threads does all the fetching. A second
+// mbarrier for each stage tells it when every warp is done with the tiles. Those four warps need few registers, and
+// give the others to the warps that multiply.
 //
 // THREADS: per block, 128 more than multiply. The other parameters are 18's.
 #include "wgmma.cuh"

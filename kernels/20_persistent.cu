@@ -98,8 +98,8 @@ persistent(int M, int N, int K, float alpha, const T* A, const T* B, float beta,
         }
     };
     const Output output(M, N, K > 0 ? alpha : 0.0f, beta, C);
-    // Half of the sums are written late, with the next tile's products: a few with each pair of tiles. The old values of
-    // all of those few are asked for before the first is awaited; registers hold no more.
+    // Half of the sums are written late, with the next tile's products: a few with each pair of tiles. All old values
+    // of those few are asked for before the first is awaited; registers hold no more.
     constexpr int fours = WN / 8, half = fours / 2, few = 4;
     float late[half][4] = {};
     Corner before = {size_t(M), 0};                        // of the tile that these sums are of; there is none yet

@@ -1,25 +1,24 @@
-// 17 on Hopper: the same three products of parts, by wgmma from tiles that the copy engine brings.
+// 21 · TF32×3 by wgmma: 17's three products of parts, on tiles that the copy engine brings.
 //
-// What changed: wgmma takes TF32 from shared memory only where what is added up over lies side by side. That is so in A
-// and not in B. So this computes the transpose of C: B's tile comes through registers, where its numbers are split, and
-// A's lies in shared memory, once as it came, for what tensor cores cut off leaves the big parts, and once as the small
-// parts that this leaves out, which three warps write while others multiply. For sm_90a; the rows of A and B begin at
-// multiples of 16 bytes, those of C at multiples of 8, and none is empty.
+// What changed since 17: wgmma takes TF32 from shared memory only where the elements of one sum lie side by side. They
+// do in A, and not in B. So this kernel computes the transpose of C: its B operand is A's tile in shared memory, its A
+// operand is B's tile, through registers, where each number is split. Tensor cores cut A's tile off to its big parts by
+// themselves; three warps write the small parts beside it while others multiply. For sm_90a. Rows of A and B begin at
+// multiples of 16 bytes, those of C at multiples of 8, and no matrix is empty.
 //
-// BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of C per warp.
-// STAGES: tiles of A, of its small parts and of B. THREADS: per block, 128 more than multiply: a warp of those fetches,
-// three split. GROUP: rows of tiles of C that are done together, column by column. CLUSTER: blocks, one below the other,
-// that share their tiles of B: each fetches a part for all of them.
+// BM, BN: rows and columns of C per block. BK: depth of the tiles. WM, WN: rows and columns of C per warp. STAGES:
+// tiles of A, of its small parts, and of B. THREADS: per block, 128 more than multiply: one warp of these fetches,
+// three split. GROUP, CLUSTER: as in 20.
 #include "wgmma.cuh"
 
-// Splits a number in two: its nearest TF32, and what that leaves out, exact in FP32.
+// Splits a number in two: the nearest TF32, and the remainder, which is exact in FP32.
 __device__ void split(float number, unsigned& big, unsigned& small)
 {
-    big = (__float_as_uint(number) + (1u << 12)) & ~0u << 13;  // up by half of the last bit that is kept, and cut off
+    big = (__float_as_uint(number) + (1u << 12)) & ~0u << 13;  // adds half of the last bit kept, and cuts off
     small = __float_as_uint(number - __uint_as_float(big));
 }
 
-// What cutting a number off to TF32 leaves out, to be rounded to nearest by being cut off.
+// The remainder of a number that is cut off to TF32. It is cut off too, so half of its last bit is added first.
 __device__ float left_out(float number)
 {
     const float big = __uint_as_float(__float_as_uint(number) & ~0u << 13);
@@ -34,7 +33,7 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
     constexpr int row = 32;                                // floats in 128 bytes, a row of a box
     constexpr int tileA = BM * BK, tileB = BK * BN;        // floats
     constexpr int workers = BN / 64 * 128;                 // threads that multiply
-    constexpr unsigned atom = 8 * row * sizeof(float);     // bytes of eight rows, among which chunks change places
+    constexpr unsigned atom = 8 * row * sizeof(float);     // bytes of eight rows, among which chunks are swizzled
     static_assert(BK == row && BN % 64 == 0 && BM <= 256, "boxes have rows of 128 bytes, 256 at most");
     static_assert(WM == BM && WN == 16, "four warps share 64 columns of C");
     static_assert(THREADS == workers + 128, "a warp fetches, three split");
@@ -42,9 +41,9 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
     float (&As)[STAGES][tileA] = *reinterpret_cast<float (*)[STAGES][tileA]>(shared);
     float (&smallAs)[STAGES][tileA] = *reinterpret_cast<float (*)[STAGES][tileA]>(shared + STAGES * tileA);
     float (&Bs)[STAGES][tileB] = *reinterpret_cast<float (*)[STAGES][tileB]>(shared + 2 * STAGES * tileA);
-    Barrier* full = reinterpret_cast<Barrier*>(shared + STAGES * (2 * tileA + tileB));  // the tiles of a stage are there
-    Barrier* ready = full + STAGES;                        // so are the small parts of A
-    Barrier* empty = ready + STAGES;                       // and nobody reads them any more
+    Barrier* full = reinterpret_cast<Barrier*>(shared + STAGES * (2 * tileA + tileB));  // wait for a stage's bytes
+    Barrier* ready = full + STAGES;                        // these for the small parts of A
+    Barrier* empty = ready + STAGES;                       // and these until no warp reads the stage
 
     constexpr unsigned high = CLUSTER * BM;                // rows of C of a cluster
     const unsigned tilesM = (unsigned(M) + high - 1) / high, tilesN = (unsigned(N) + BN - 1) / BN;  // of such tiles
@@ -69,12 +68,12 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
             ready[stage].init(3);
             empty[stage].init(CLUSTER * workers / 32);
         }
-        fence_proxy();                                     // the copy engine is to know of them
+        fence_proxy();                                     // the copy engine must see the barriers
     }
     if constexpr (CLUSTER > 1) cluster_barrier();
     else __syncthreads();
 
-    unsigned step = 0;                                     // tiles of A and B so far, for all tiles of C
+    unsigned step = 0;                                     // pairs of tiles so far, for all tiles of C
     if (threadIdx.x >= workers) {
         give_registers<40>();
         constexpr int part = BK / CLUSTER;                 // rows of B that this block fetches, for all of its cluster
@@ -107,22 +106,22 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
                         const float4 four = from[chunk];
                         to[chunk] = {left_out(four.x), left_out(four.y), left_out(four.z), left_out(four.w)};
                     }
-                    fence_proxy();                         // wgmma is to see it
+                    fence_proxy();                         // wgmma must see these stores
                     __syncwarp();
                     if (lane == 0) ready[stage].arrive();
                 }
-        if constexpr (CLUSTER > 1) cluster_barrier();      // nobody leaves whom others still write to
+        if constexpr (CLUSTER > 1) cluster_barrier();      // other blocks still arrive at this block's barriers
         return;
     }
     take_registers<232>();
 
-    // A lane reads two neighbours of a row of B, which are eight rows apart in its fragment. So of 32 columns a warp has
-    // four chunks of four, two of them four chunks apart for each half of it: their rows' swizzle then takes the 16 lanes
-    // to different banks.
-    const unsigned group = lane / 4, member = lane % 4;    // as the fragments have them
+    // A lane reads two neighbours of a row of B, which are eight rows apart in its fragment. Of 32 columns a warp takes
+    // four chunks of four: each half of the warp takes two that are four chunks apart. With the swizzle of their rows,
+    // 16 lanes then read from different banks.
+    const unsigned group = lane / 4, member = lane % 4;    // of this lane, as the PTX ISA numbers fragments
     const unsigned box = warp / 2 * row, chunk = warp % 2 * 2 + group / 4 + group / 2 % 2 * 4;
     const unsigned tileCol = box + chunk * 4 + group % 2 * 2;  // of the first of this lane's two columns of C
-    float2 raw[BK / 4];                                    // this lane's of a tile of B: two for each step of eight rows
+    float2 raw[BK / 4];                                    // this lane's of a tile of B: two pairs for each eight rows
     auto load = [&](int stage) {
         #pragma unroll
         for (int i = 0; i < BK / 4; ++i) {
@@ -135,7 +134,7 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
     for (size_t number = cluster; number < all; number += clusters) {
         const Corner here = corner(number);
         const size_t row0 = here.row, col0 = here.col;
-        const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+        const int rows = int(M - row0), cols = int(N - col0);  // rows and columns of C from there on
 
         float acc[BM / 2] = {};
         if (tiles > 0) {
@@ -144,10 +143,10 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
         }
         for (unsigned tile = 0; tile < tiles; ++tile, ++step) {
             const int stage = step % STAGES;
-            float part[BM / 2];                            // what tensor cores add up
+            float part[BM / 2];                            // the sums that tensor cores add up
             unsigned big[BK / 8][4], small[BK / 8][4];
             #pragma unroll
-            for (int k = 0; k < BK / 8; ++k) {             // the small products first, as long as the sums are small
+            for (int k = 0; k < BK / 8; ++k) {             // the small products first, while the sums are small
                 split(raw[2 * k].x, big[k][0], small[k][0]);
                 split(raw[2 * k].y, big[k][1], small[k][1]);
                 split(raw[2 * k + 1].x, big[k][2], small[k][2]);
@@ -164,7 +163,7 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
                 load((step + 1) % STAGES);
             }
             wait_for_products(part);
-            if constexpr (CLUSTER == 1) {                  // the stage is free as far as this warp is concerned
+            if constexpr (CLUSTER == 1) {                  // this warp has read the stage
                 if (lane == 0) empty[stage].arrive();
             } else {
                 if (lane < CLUSTER) empty[stage].arrive_in(lane);
@@ -173,25 +172,25 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
             for (int i = 0; i < BM / 2; ++i) acc[i] += part[i];
         }
 
-        // A lane's sums: for each eight rows of C two neighbouring rows of one column, then of the next.
+        // A lane's sums: of each eight rows of C, two neighbouring rows of one column, then of the next column.
         auto sum_row = [&](int i) { return i / 4 * 8 + int(member) * 2 + i % 2; };
-        unsigned long long odd = 0;                        // which are not finite
+        unsigned long long odd = 0;                        // bit i is set where sum i is not finite
         #pragma unroll
         for (int i = 0; i < BM / 2; ++i) odd |= (unsigned long long)!isfinite(acc[i]) << i;
         #pragma unroll 1
         for (int which = 0; odd; ++which, odd >>= 1) {
             if (odd % 2 == 0) continue;
             const int m = sum_row(which), n = tileCol + which / 2 % 2;
-            float sum = 0.0f;                              // anew, without a split, as an infinity has none
+            float sum = 0.0f;                              // again, without the split: an infinity can't be split
             if (m < rows && n < cols)
                 for (unsigned k = 0; k < K; ++k) sum += A[(row0 + m) * K + k] * B[size_t(k) * N + col0 + n];
             #pragma unroll
             for (int i = 0; i < BM / 2; ++i)
                 if (i == which) acc[i] = sum;
         }
-        if (int(tileCol) >= cols) continue;                // as its neighbour is
+        if (int(tileCol) >= cols) continue;                // and so is its neighbour
         auto place = [&](int i) { return reinterpret_cast<float2*>(C + (row0 + sum_row(i)) * N + col0 + tileCol); };
-        float2 old[BM / 2] = {};                           // all are read before any is written: a lane waits once
+        float2 old[BM / 2] = {};                           // all reads come before the first write: a lane waits once
         #pragma unroll
         for (int i = 0; i < BM / 2; i += i % 2 ? 3 : 1)
             if (beta != 0.0f && sum_row(i) < rows) old[i] = *place(i);  // BLAS: beta = 0 never reads C

@@ -1,17 +1,17 @@
-// The edges of a tile: four neighbours at once where all of them are there, one by one where they are not.
+// The edges of a matrix: four neighbours are read or written at once where all of them exist, else one by one.
 //
-// `whole` promises that they are inside the matrix and begin at a multiple of 16 bytes. Where it is a constant, the
-// other way is not compiled.
+// `whole` promises that all four are inside the matrix and begin at a multiple of 16 bytes. Where it is a constant, the
+// compiler drops the other branch.
 #pragma once
 
-// Reads four neighbours of a row, of which `left` are inside the matrix; zeros stand for the others.
+// Reads four neighbours of a row. `left` of them are inside the matrix; zeros replace the others.
 __device__ float4 load4(const float* from, int left, bool whole)
 {
     if (whole) return *reinterpret_cast<const float4*>(from);
     return {left > 0 ? from[0] : 0.0f, left > 1 ? from[1] : 0.0f, left > 2 ? from[2] : 0.0f, left > 3 ? from[3] : 0.0f};
 }
 
-// Writes those of four neighbours that are inside the matrix.
+// Writes the neighbours that are inside the matrix: `left` of four.
 __device__ void store4(float* to, float4 four, int left, bool whole)
 {
     if (whole) {
@@ -31,9 +31,9 @@ __device__ bool aligned(const T* matrix, int columns)
     return columns * sizeof(T) % 16 == 0 && size_t(matrix) % FIRST == 0;
 }
 
-// Writes a thread's sums: C ← scale · acc + βC. They lie in the tile of C that begins at row0, col0, by fours of rows
-// and columns: the first four begin at tileRow, tileCol, and the next nextM rows below, or nextN columns to the right.
-// `rows` and `cols` of C are left from where the tile begins, and `inside` says that this is all of the tile, aligned.
+// Writes a thread's sums: C ← scale · acc + βC. The tile of C begins at row0, col0; C has `rows` rows and
+// `cols` columns from there on. The thread's pieces of 4 × 4 begin at tileRow, tileCol and repeat every nextM rows and
+// nextN columns. `inside` says that the whole tile is inside C, and aligned.
 template <int nextM, int nextN, int TM, int TN>
 __device__ void finish(const float (&acc)[TM][TN], float scale, float beta, float* C, int N, size_t row0, size_t col0,
                        int tileRow, int tileCol, int rows, int cols, bool inside)

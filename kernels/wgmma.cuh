@@ -5,8 +5,8 @@
 #include "tma.cuh"
 
 // Describes a matrix in shared memory: where it begins, in atoms of eight rows of 128 bytes whose chunks are swizzled.
-// `stride` is the distance in bytes from an atom to the next one down, `leading` to the one beside it. Bits 18 and above
-// of an address name a block of the cluster; the descriptor has no room for them.
+// `stride` is the distance in bytes from an atom to the next one down, `leading` to the one beside it. Bits 18 and
+// above of an address name a block of the cluster; the descriptor has no room for them.
 __device__ unsigned long long describe(const void* matrix, unsigned leading, unsigned stride)
 {
     return (unsigned long long)((within(matrix) & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16

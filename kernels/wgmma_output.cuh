@@ -8,7 +8,7 @@ template <int SUMS>
 __device__ void trade(const float (&acc)[SUMS], int four, float (&sums)[4])
 {
     const bool odd = threadIdx.x % 2;
-    const int own = four / 2 * 8 + four % 2 * 2;           // even fours are of one row, odd fours of the row eight below
+    const int own = four / 2 * 8 + four % 2 * 2;           // even fours: of one row; odd ones: of the row eight below
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
         const float left = acc[own + j], right = acc[own + 4 + j];

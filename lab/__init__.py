@@ -7,7 +7,7 @@ from sgemm_tutorial.hardware import limits_of
 
 from . import boards, chapters, draw, several, variants
 from .accesses import owners, request
-from .boards import find_gpu, gpus_table, limits_table
+from .boards import find_gpu
 from .experiments import (
     accuracy,
     anatomy,
@@ -23,7 +23,6 @@ from .experiments import (
 )
 from .experiments.accuracy import error
 from .experiments.ceilings import card
-from .experiments.launch_cost import launches_or_recording
 from .experiments.scoreboard import scoreboard
 from .launching import launch
 from .measure import sweep
@@ -91,14 +90,11 @@ __all__ = [
     "files",
     "find_gpu",
     "find_variant",
-    "gpus_table",
     "hot_loop",
     "kernel_occupancy",
     "launch",
     "launch_cost",
-    "launches_or_recording",
     "limits_of",
-    "limits_table",
     "obstacle",
     "occupancy",
     "operands",

@@ -42,7 +42,7 @@ from .skeletons import GAPS, skeleton, unfinished
 PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 TUNED = "256:4096:128,8192"
 """Sizes that are tuned unless others are named."""
-TUNABLE = "12_autotuned"
+TUNABLE = "13_autotuned"
 SHOWN = 5  # cases that fail, the cheap and telling ones first
 T = TypeVar("T")
 
@@ -484,12 +484,12 @@ def _parser() -> argparse.ArgumentParser:
         _tune,
         "find the quickest settings of a kernel on this GPU",
         "With --set, tries every combination of these values. Says which don't compile, don't fit or compute wrong "
-        "values, and times the others in turn with cuBLAS. Without a GPU, says what would be timed. Kernel 12 has "
-        "settings of its own: without --set it looks for the quickest at each size, which is what 12 runs from then "
+        "values, and times the others in turn with cuBLAS. Without a GPU, says what would be timed. Kernel 13 has "
+        "settings of its own: without --set it looks for the quickest at each size, which is what 13 runs from then "
         "on, at these sizes on GPUs of this name; without a GPU, shows the recording. Stopped at any time, tune loses "
         "nothing, and goes on when started again.",
     )
-    add("name", metavar="NAME", nargs="?", default="12", help="which kernel, or a file (default: %(default)s)")
+    add("name", metavar="NAME", nargs="?", default="13", help="which kernel, or a file (default: %(default)s)")
     add("--set", **setting | {"metavar": "NAME=VALUES", "help": "template arguments to try: BM=64,128; again for each"})
     add("--sizes", metavar="SIZES", help=f"as for bench (default: 4096 with --set, otherwise {TUNED} or the recorded)")
     add("--budget", metavar="SECONDS", type=float, default=math.inf, help="begin nothing else after so long")

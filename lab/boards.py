@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import KIB, LIMITS, MIB, Limits
-from sgemm_tutorial.table import Table
 
 
 @dataclass(frozen=True)
@@ -87,43 +86,3 @@ def find_gpu(name: str) -> Gpu:
     near = difflib.get_close_matches(wanted, boards, n=1, cutoff=0.4)
     hint = f"; did you mean {boards[near[0]].name!r}?" if near else ""
     raise ArgumentError("name", repr(name), f"one of {', '.join(gpu.name for gpu in GPUS)}{hint}")
-
-
-def gpus_table() -> Table:
-    """Return the boards with their peaks."""
-    return Table(
-        ("GPU", "Architecture", "SMs", "FP32 TFLOP/s", "GB/s", "FLOP per byte", "L2 MiB"),
-        [
-            (
-                gpu.name,
-                gpu.architecture,
-                gpu.sms,
-                gpu.fp32_tflops,
-                gpu.bandwidth_gbs,
-                1000 * gpu.fp32_tflops / gpu.bandwidth_gbs,
-                gpu.l2_bytes / MIB,
-            )
-            for gpu in GPUS
-        ],
-        title="The GPUs of this book, from their data sheets",
-    )
-
-
-def limits_table() -> Table:
-    """Return what one SM of each architecture holds."""
-    return Table(
-        ("Architecture", "Threads", "Blocks", "Registers", "Shared KiB", "Shared KiB per block", "FFMA per clock"),
-        [
-            (
-                limits.architecture,
-                limits.max_threads_per_sm,
-                limits.max_blocks_per_sm,
-                limits.registers_per_sm,
-                limits.shared_per_sm // KIB,
-                limits.max_shared_per_block // KIB,
-                limits.fp32_lanes,
-            )
-            for limits in LIMITS.values()
-        ],
-        title="What one SM holds",
-    )

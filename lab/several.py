@@ -319,7 +319,7 @@ class _Lane:
 
 @lru_cache
 def _streams(device: int) -> list[cupy.cuda.Stream]:
-    """Return a GPU's two streams, the same for all launches: what 12 wants beside C is kept for each stream."""
+    """Return a GPU's two streams, the same for all launches: what 13 wants beside C is kept for each stream."""
     with _on(device):
         return [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
 

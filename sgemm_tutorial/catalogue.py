@@ -37,7 +37,7 @@ LADDER = (
     ),
     Kernel(
         "08_conflict_free",
-        "no two lanes in different words of one bank",
+        "no bank conflicts: tiles and lanes are laid out for the 32 banks of shared memory",
         {"BM": 64, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "BLOCKS": 3},
     ),
     Kernel(
@@ -62,7 +62,7 @@ LADDER = (
 
 
 def _register_l1_tiles(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 13's tiles of A and B, and what it wants beside them."""
+    """Return the bytes of 22's tiles of A and B, and what it wants beside them."""
     element = named_in_cuda(of["T"]).operand.itemsize
     return of["SHARED"] * of["BK"] * (of["BM"] + of["BN"]) * element + of["EXTRA"]
 
@@ -74,26 +74,6 @@ def _wmma_tiles(of: Mapping[str, Any]) -> int:
 
 CATALOGUE = (
     *LADDER,
-    Kernel(
-        "13_register_l1",
-        "no shared memory: what neighbouring threads share, L1 hands them",
-        {
-            "T": "float",
-            "BM": 16,
-            "BN": 512,
-            "BK": 32,
-            "TM": 16,
-            "TN": 4,
-            "SHARED": 0,
-            "C_LAST": 0,
-            "FETCH": 1,
-            "READ": 1,
-            "UNROLL": 1,
-            "EXTRA": 0,
-            "BLOCKS": 4,
-        },
-        family=Family(_register_l1_tiles),
-    ),
     Kernel(
         "14_wmma",
         "a warp multiplies 16 × 16 × 16 at once, on tensor cores",
@@ -114,6 +94,26 @@ CATALOGUE = (
     hopper.PRODUCER_WARP,
     hopper.PERSISTENT,
     hopper.TF32X3_WGMMA,
+    Kernel(
+        "22_register_l1",
+        "no shared memory: what neighbouring threads share, L1 hands them",
+        {
+            "T": "float",
+            "BM": 16,
+            "BN": 512,
+            "BK": 32,
+            "TM": 16,
+            "TN": 4,
+            "SHARED": 0,
+            "C_LAST": 0,
+            "FETCH": 1,
+            "READ": 1,
+            "UNROLL": 1,
+            "EXTRA": 0,
+            "BLOCKS": 4,
+        },
+        family=Family(_register_l1_tiles),
+    ),
 )
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""
 

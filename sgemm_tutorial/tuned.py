@@ -1,4 +1,4 @@
-"""The quickest ways to do products with 12 on a GPU, by size: the reader's own table, or those that are handed in.
+"""The quickest ways to do products with 13 on a GPU, by size: the reader's own table, or those that are handed in.
 
 A table counts for the GPU of its name, and for the code that it was measured with. Nothing is guessed from it: a size
 that is not in it is the model's, see `families.autotuned`.
@@ -67,7 +67,7 @@ def path(gpu: str) -> Path:
 
 @lru_cache(maxsize=8)
 def _path(gpu: str, *homes: str | None) -> Path:
-    """Return the same, remembered for as long as the folders of the environment stay: every call of 12 asks."""
+    """Return the same, remembered for as long as the folders of the environment stay: every call of 13 asks."""
     return paths.own() / f"tune-{'-'.join(re.findall('[a-z0-9]+', gpu.casefold()))}.json"
 
 

@@ -1,4 +1,4 @@
-"""The choice of 12's template arguments and of how its work is divided: what fits, what adds up, what pays."""
+"""The choice of 13's template arguments and of how its work is divided: what fits, what adds up, what pays."""
 
 import dataclasses
 import types
@@ -16,7 +16,7 @@ from sgemm_tutorial.launch import Division, Place
 
 from .sources import floats, steady
 
-AUTOTUNED = find("12")
+AUTOTUNED = find("13")
 
 
 def problem(M, N, K, shift=(0, 0)):

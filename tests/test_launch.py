@@ -107,7 +107,7 @@ def test_both_back_ends_are_given_the_same(monkeypatch):
     monkeypatch.setattr(gpu, "_scratch", lambda division, device: ("workspace", "arrived"))
     monkeypatch.setattr(simulator, "Machine", lambda program, name, threads, arguments, **_: given.append(arguments))
     of = operands.check(floats(64, 4096), floats(4096, 64), None, 1.0, 0.0)
-    launch = find("12").resolve(of)
+    launch = find("13").resolve(of)
     gpu._bound.cache_clear()
     gpu.launcher(launch, of)()
     with pytest.raises(AttributeError):  # there is no machine to run

@@ -198,7 +198,7 @@ def test_types_follow_from_the_arguments(mine, element, result, name):
 
 
 def test_a_copy_of_12_is_launched_as_12_is(tmp_path):
-    path, autotuned = tmp_path / "my_autotuned.cu", find("12")
+    path, autotuned = tmp_path / "my_autotuned.cu", find("13")
     path.write_text(skeleton(autotuned, ()))
     mine = find(str(path))
     for shape in ((300, 300, 300), (64, 64, 4096), (1, 40, 500), (40, 1, 500)):

@@ -64,7 +64,7 @@ class Compiled(records.Compiled):
 def plan() -> list[tuple[Kernel, str]]:
     """Return the items of the recording: kernels, each with an architecture.
 
-    The kernels of the catalogue, the steps of 13, and 12 with each of its settings are compiled for every architecture
+    The kernels of the catalogue, the steps of 22, and 13 with each of its settings are compiled for every architecture
     that can run them. Other variants, and the kernels that `check` launches, are compiled for the default one.
     """
     everywhere = (*CATALOGUE, *variants.STEPS, variants.STEP_IN_FP64)
@@ -75,9 +75,9 @@ def plan() -> list[tuple[Kernel, str]]:
 
 
 def settled(architecture: str) -> Iterator[Kernel]:
-    """Yield 12 with each of its settings, for rows whose words lie in groups of four, and for others."""
+    """Yield 13 with each of its settings, for rows whose words lie in groups of four, and for others."""
     for setting in autotuned.SETTINGS:
-        kernel = find("12").variant(**autotuned.named(setting))
+        kernel = find("13").variant(**autotuned.named(setting))
         for side in (8, 7):
             N = 1 if kernel.parameters["BN"] == 1 else side
             yield kernel.resolve(operands.imagined(8, N, side, kernel.types), Place(architecture)).kernel

@@ -2,9 +2,11 @@
 
 from . import (
     account,
+    across_gpus,
     async_copies,
     async_pipeline,
     board,
+    by_size,
     choosing,
     conflict_free,
     double_buffer,
@@ -12,6 +14,9 @@ from . import (
     mma_sync,
     register_banks,
     register_l1,
+    resident,
+    roofs,
+    several_gpus,
     tensor_cores,
     tf32x3,
     tf32x3_wgmma,
@@ -25,9 +30,11 @@ from . import (
 
 __all__ = [
     "account",
+    "across_gpus",
     "async_copies",
     "async_pipeline",
     "board",
+    "by_size",
     "choosing",
     "conflict_free",
     "double_buffer",
@@ -35,6 +42,9 @@ __all__ = [
     "mma_sync",
     "register_banks",
     "register_l1",
+    "resident",
+    "roofs",
+    "several_gpus",
     "tensor_cores",
     "tf32x3",
     "tf32x3_wgmma",

@@ -1,4 +1,4 @@
-"""Accuracy by type: the table of kernels by error and speed, and the check that lends the errors of 16 to 18."""
+"""Accuracy by type: the table of kernels by error and speed, and the check that lends the errors of 16 to 20."""
 
 import numpy as np
 

@@ -98,7 +98,7 @@ def figures() -> dict[str, str]:
     assert library["device"][0] < kernel["device"][0] and library["host clock"][0] > kernel["host clock"][0]
     assert float(found["slower cuBLAS"]) > float(found[f"slower {launch_cost.KERNEL}"])
     everything = recorded()
-    rungs = everything.select([kernel for kernel in LADDER if kernel.name[:2] != "12"])
+    rungs = everything.select([kernel for kernel in LADDER if kernel.name[:2] != "13"])
     spread = [point.ms_p90 / point.ms_p10 - 1 for point in everything.points]
     samples = [
         (point.M, taken) for point in rungs.points for each in point.processes for taken in (each.own, each.cublas)
@@ -124,7 +124,7 @@ def figures() -> dict[str, str]:
         **dict.fromkeys(("by time", "by cycles", "coldest", "coldest loses"), "–"),
         **found,
         "apart": f"{_apart(rungs):.1%}",
-        "apart with 12": f"{_apart(everything):.1%}",
+        "apart with 13": f"{_apart(everything):.1%}",
         "noise most": f"{max(noises):.2%}" if noises else "–",
         "seconds": f"{sustained.SECONDS:g}" if "sustained" in cards.recordings() else "–",
         "lower": f"{lower:,} of {len(clocks[0]):,}" if watts else "–",

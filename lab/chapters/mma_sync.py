@@ -32,9 +32,9 @@ def swizzle_player(run: Run) -> Player:
         TileAccess("load of B", load_b, row_b, 16, lies_b, start=of["STAGES"] * of["BM"] * row_a),
         TileAccess("copy of A", request(run, kind="store", array="shared"), row_a, 16, lies_a),
     ]
-    layouts = [TileLayout(padding) for padding in (0, 16, 32)]
-    layouts += [TileLayout(chunk=chunk, rows=rows) for chunk, rows in ((16, 1), (16, 2), (16, 4), (8, 1))]
-    return bank_layouts("swizzle", accesses, layouts)
+    padded = [TileLayout(padding) for padding in (0, 16, 32)]
+    swizzled = [TileLayout(chunk=chunk, rows=rows) for chunk, rows in ((16, 1), (16, 2), (16, 4), (8, 1))]
+    return bank_layouts("swizzle", accesses, padded + swizzled)
 
 
 def parts(BM: int, BN: int, WM: int, WN: int, **_: object) -> dict[str, float]:

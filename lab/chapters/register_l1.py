@@ -1,4 +1,4 @@
-"""Chapter 13: lpha-z's nine steps, theirs and ours, and the figures in its sentences."""
+"""Chapter 22: lpha-z's nine steps, theirs and ours, and the figures in its sentences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..records import published
 from ..records.timings import Point, recorded
 from ..variants import STEP_IN_FP64, STEPS, STEPS_NOT_COUNTED
 
-BASE = find("13_register_l1")
+BASE = find("22_register_l1")
 FP64_PER_CYCLE = 64
 """Multiply-adds in FP64 that an SM of compute capability 9.0 makes in a cycle, tensor cores aside."""
 WORDS = (
@@ -109,13 +109,12 @@ def figures() -> dict[str, str]:
     theirs = {result.kernel: result.gflops / 1e3 for result in published.load() if result.source == "lpha-z notes"}
     gains = [round(100 * (theirs[STEPS[i].label] / theirs[STEPS[i - 1].label] - 1)) for i in (1, 2, 6, 8)]
     assert gains == [23, 5, 4, 1]
-    busy = -(-BASE.grid(*size[:2]) // card().sms)  # blocks of the busiest SM
-    rounds = [-(-busy // at_once(step)) for step in STEPS]
-    assert (busy, *rounds[:2]) == (16, 4, 6)
     assert [at_once(step) for step in STEPS] == [4, 3, 3, 4, 4, 4, 4, 4, 3]
-    assert shared.ms / rounds[1] < 0.8 * base.ms / rounds[0]
-    alone = l2_bytes() / 32
-    assert alone / 2 < large["l1_fill_sectors"] < alone and profile["L2 sectors"] < large["l1_fill_sectors"] / 2
+    ks = BASE.grid(*size[:2]) * profiles.SIZE  # of all blocks
+    assert 2 * profile["L2 sectors"] < large["l1_fill_sectors"] < ks * BASE.parameters["BN"] / 8
+    slots, l1 = (profile[f"{part} used, %"] / 100 * profile["nanoseconds"] / 1e6 for part in (parts[0], parts[2]))
+    assert abs(slots / said["issue slots, all instructions of the loop"] - 1) < 0.05
+    assert abs(l1 / said["L1, one wavefront per read"] - 1) < 0.05
     (fp64,) = recorded(STEP_IN_FP64, [profiles.SIZE], "steps").points
     cublas = 2e-9 * profiles.SIZE**3 / fp64.cublas_ms
     units = card().sms * FP64_PER_CYCLE * 2 * card().boost_mhz / 1e6
@@ -129,26 +128,18 @@ def figures() -> dict[str, str]:
     return {
         "from": f"{base.percent_of_cublas:.1f}%",
         "to": f"{top.percent_of_cublas:.1f}%",
-        "again": f"{again.percent_of_cublas:.1f}%",
         "base ms": f"{base.ms:.2f} ms",
-        "again ms": f"{again.ms:.2f} ms",
-        "again each": f"the median of {len(processes)} processes, {', '.join(f'{ms:.2f}' for ms in processes)} ms"
-        if processes
-        else "one process",
+        "slots time": f"{slots:.2f} ms",
+        "L1 time": f"{l1:.2f} ms",
         "processes apart": f"{apart:.1%}" if processes else "an amount that this card's recordings don't have",
         "over": f"{base.ms / max(said.values()):.1f}",
         "l2 bytes": f"{l2_bytes() / 1e9:.1f} GB",
         "l2 speed": f"{load()['L2'].tera_per_second:.1f} TB/s",
         "loop": str(len(hot_loop(sass(BASE)))),
-        "l2 share": f"{profile['L2 sectors'] / alone:.0%}",
-        "theirs": f"{best:.1f} TFLOP/s",
+        "taken": f"{large['l1_fill_sectors'] / ks:.0f}",
+        "l2 taken": f"{profile['L2 sectors'] / ks:.0f}",
         "waits": f"{states['waits for L2 or DRAM']:.0%}",
         "busiest": f"{busiest:.0f}%",
-        "filled": f"{large['l1_fill_sectors'] / alone:.0%}",
-        "round base": f"{base.ms / rounds[0]:.2f} ms",
-        "round shared": f"{shared.ms / rounds[1]:.2f} ms",
-        "registers shared": str(resources(STEPS[1]).registers),
-        "registers last": str(resources(STEPS[2]).registers),
         "without": f"{read4.ms:.2f} ms",
         "with": f"{extra.ms:.2f} ms",
         "lost": f"{1 - many.tflops / unrolled.tflops:.0%}",

@@ -38,8 +38,11 @@ def moving() -> int:
 
 def flows_table() -> Table:
     """Return `flows` and their sum."""
-    rows = [*flows(), ("", "all", sum(kib for *_, kib in flows()))]
-    return Table(("who", "what", "KiB through shared memory"), rows, f"A block, for each {TILE['BK']} of K")
+    return Table(
+        ("who", "what", "KiB through shared memory"),
+        [*flows(), ("", "all", sum(kib for *_, kib in flows()))],
+        f"A block, for each {TILE['BK']} of K",
+    )
 
 
 def rounds(size: int) -> int:
@@ -59,19 +62,22 @@ def sizes() -> Table:
         best = predicted_cycles(point.M) / card().boost_mhz / 1e3
         assert point.percent_of_cublas >= 200 and 0.65 < best / point.ms < 0.8
         rows.append((point.M, best, point.ms, point.tflops, f"{point.percent_of_cublas / 100:.2f}"))
-    columns = ("M = N = K", "predicted ms", "ms", "TFLOP/s", "times cuBLAS's SGEMM")
-    return Table(columns, rows, f"{card().name}; predicted at {card().boost_mhz:,} MHz")
+    return Table(
+        ("M = N = K", "predicted ms", "ms", "TFLOP/s", "times cuBLAS's SGEMM"),
+        rows,
+        f"{card().name}; predicted at {card().boost_mhz:,} MHz",
+    )
 
 
 def tried() -> dict[Kernel, tuple[float, dict[str, int | float]]]:
     """Return the recorded variants, each with its time and its counts at 4096."""
-    variants = [kernel for kernel in TENSOR if kernel.name == KERNEL.name]
     return {
         kernel: (
             recorded(kernel, [4096], "tensor").points[0].ms,
             counters.counted(kernel, (4096,) * 3, "sectors"),
         )
-        for kernel in variants
+        for kernel in TENSOR
+        if kernel.name == KERNEL.name
     }
 
 

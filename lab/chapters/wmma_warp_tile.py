@@ -48,8 +48,8 @@ def paddings() -> Table:
         filled, loaded = (counted[what] / PRODUCTS for what in ("l1_fill_sectors", "shared_load_wavefronts"))
         assert abs(filled / sectors - 1) < 0.01
         (timed,) = recorded(kernel, [4096], "tensor").points
-        rows.append((f"{a} in A, {b} in B", f"{filled:.2f}", f"{loaded:.1f}", timed.ms))
-    columns = ("padding, in elements", "sectors from L2", "wavefronts of loads", "ms")
+        rows.append((f"{2 * a} in A, {2 * b} in B", f"{filled:.2f}", f"{loaded:.1f}", timed.ms))
+    columns = ("padding, in bytes", "sectors from L2", "wavefronts of loads", "ms")
     return Table(columns, rows, f"Per product of 16 × 16 × 16, and the time at 4096, {card().name}")
 
 

@@ -22,7 +22,7 @@ from .climb import climb, strip
 from .division import division, parts
 from .figure import Figure
 from .grid import grid
-from .layouts import chunks, fragment, layout
+from .layouts import chunks, fragment, held
 from .lowering import lowering
 from .maps import access_map, tiles
 from .memories import memories
@@ -43,7 +43,6 @@ from .player import (
 )
 from .reads import warp_reads
 from .requests import address_line, banks
-from .speeds import speeds
 from .tile_layouts import TileAccess, TileLayout, bank_layouts
 from .tile_walk import tile_walk
 from .timeline import timeline
@@ -72,9 +71,9 @@ __all__ = [
     "film",
     "fragment",
     "grid",
+    "held",
     "hierarchy",
     "ladder",
-    "layout",
     "lines",
     "looked_up",
     "lowering",
@@ -86,7 +85,6 @@ __all__ = [
     "prediction",
     "roofline",
     "scaling",
-    "speeds",
     "spread",
     "strip",
     "tile_walk",

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ptxsim.mma import PLACES
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.simulation import Run
 
-from ..accesses import request
+from ..accesses import Request, request
 from .figure import (
+    BLUE,
+    BODY,
+    GREEN,
     INK,
     LINE,
     MARGIN,
+    ORANGE,
+    PALE,
+    PINK,
     WIDTH,
+    Colour,
     Figure,
     Page,
 )
@@ -26,6 +35,18 @@ LEFT, TOP = MARGIN + 56, 2 * LINE + 16
 ACROSS = WIDTH - MARGIN - LEFT  # pixels for all columns
 SIDE = 16  # rows and columns of a fragment
 CHUNK, BANKS = 16, 128  # bytes of a chunk, and of the 32 banks
+FOUR = (BLUE, ORANGE, GREEN, PINK)
+_b, _b17 = PLACES["b", 2], PLACES["b", 4]
+HELD = {
+    "A": ("register", *PLACES["a", 2]),
+    "B": ("register", np.hstack([_b[0], _b[0]]), np.hstack([_b[1], _b[1] + 8])),
+    "B, FP32": (
+        "fragment",
+        np.hstack([_b17[0]] * 4),
+        np.hstack([4 * (_b17[1] // 2 + _b17[1] % 2 * 4) + f for f in range(4)]),
+    ),
+}
+"""What two of a lane's elements share, by its number, and the rows and columns of each lane's elements."""
 
 
 def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> Figure:
@@ -61,7 +82,7 @@ def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> F
     cells = _Cells(f"A {kind} of {array}, {step + 1} requests", SIDE, SIDE, ACROSS / SIDE)
     lanes = {(row - top, column - left): lane for (row, column), lane in places.items()}
     for (row, column), lane in lanes.items():
-        cells.fill(row, column, str(lane), lane, together)
+        cells.fill(row, column, str(lane), lane_colour(lane), together)
     cells.beside(4, "row {}".format)
     cells.above(8, "column {}".format)
     quarters = [cells.box(row, column, 8, 8) for column in (0, 8) for row in (0, 8)]
@@ -72,50 +93,53 @@ def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> F
     )
 
 
-def layout(matrix: str, element: int = 2) -> Figure:
-    """Draw which lane of a warp has which element of a matrix that ``mma.sync`` multiplies or adds to.
+def held(matrix: str, lane: int = 13) -> Figure:
+    """Draw which lane holds which element of a part of A or B that a warp of 16 or 17 loads for ``mma.sync``.
 
-    Each element is a box in its lane's colour, with the lane's number and the number of its register.
+    Each element has the number of its lane, or, where that is the one that is followed, r and its register, or f and
+    its fragment. Beside the rows of 16 × 16 are the lanes that name their halves to ``ldmatrix``, as 16 has them. What
+    the followed lane names is framed.
 
     Parameters
     ----------
     matrix : str
-        "a", "b" or "c", which is d's too.
-    element : int
-        Bytes of an element of A and B: 2 for m16n8k16, 4 for m16n8k8.
+        "A", "B" (two operands of 16 × 8 side by side), or "B, FP32", one step of four fragments.
+    lane : int
+        The lane to follow.
 
     Raises
     ------
     ArgumentError
-        There is no such matrix.
+        There is no such matrix or lane.
     """
-    which = "c" if matrix == "c" else (matrix, element)
-    if which not in PLACES:
-        raise ArgumentError("matrix, element", f"{matrix!r}, {element}", "'a', 'b' or 'c', and 2 or 4 bytes")
-    rows, columns = PLACES[which]
+    if matrix not in HELD or lane not in range(WARP):
+        raise ArgumentError("matrix, lane", f"{matrix!r}, {lane}", f"one of {list(HELD)}, and 0 to 31")
+    what, rows, columns = HELD[matrix]
     height, width = int(rows.max()) + 1, int(columns.max()) + 1
-    together = 1 if matrix == "c" else 4 // element  # elements in a register
-    cells = _Cells(f"{matrix.upper()}, {height} × {width}: lane, register", height, width, min(ACROSS / width, 56))
-    for lane in range(WARP):
-        for i, (row, column) in enumerate(zip(rows[lane], columns[lane], strict=True)):
-            cells.fill(row, column, f"{lane},{i // together}", lane)
-    cells.beside(4, "row {}".format)
+    by_name, side = width == SIDE, ACROSS - LEFT * (width == SIDE)
+    cells = _Cells(f"{height} × {width} elements of {matrix}", height, width, side / width)
+    for (number, i), row in np.ndenumerate(rows):
+        text, colour = (f"{what[0]}{i // 2}", BLUE) if number == lane else (str(number), PALE)
+        cells.fill(int(row), int(columns[number, i]), text, colour, size=BODY if by_name else 12)
     cells.above(8, "column {}".format)
-    wide = 4 if element == 4 and matrix == "a" else 8
-    parts = [cells.box(row, column, 8, wide) for row in range(0, height, 8) for column in range(0, width, wide)]
+    cells.beside(1, ("lane {}" if by_name else "row {}").format)
+    parts = [cells.box(row, column, 8, 8) for row in range(0, height, 8) for column in range(0, width, 8)]
     cells.sheet.boxes(parts, edgecolor=INK, linewidth=2)
-    first = ", ".join(f"row {row} column {column}" for row, column in zip(rows[1], columns[1], strict=True))
-    return cells.sheet.finish(
-        f"Which lane of a warp has which element of {matrix.upper()}, {height} by {width}, and in which register. "
-        f"Lane 1 has, register by register, {first}."
-    )
+    places = zip(range(8), rows[lane], columns[lane], strict=True)
+    has = ", ".join(f"row {row} column {column} in {what} {i // 2}" for i, row, column in places)
+    if by_name:
+        for row in range(SIDE):
+            cells.sheet.text(WIDTH - MARGIN, cells.y + row * HEIGHT + 16, f"lane {row + SIDE}", "right")
+        cells.sheet.boxes([cells.box(lane % SIDE, lane // SIDE * 8, 1, 8)], edgecolor=ORANGE, linewidth=4)
+        has += f". It names row {lane % SIDE}, columns {lane // SIDE * 8} to {lane // SIDE * 8 + 7}"
+    return cells.sheet.finish(f"{height} × {width} elements of {matrix}. Lane {lane} has {has}.")
 
 
-def chunks(run: Run, array: str = "A", lines: int = 8) -> Figure:
+def chunks(run: Run, array: str = "A", lines: int = 8, asked: Request | None = None) -> Figure:
     """Draw where in shared memory the chunks of 16 bytes lie that were copied there from a matrix.
 
     A line is the 32 banks. Each chunk has the row and the column that it has in the tile, counted in chunks; those of
-    the tile's first columns are framed.
+    the tile's first columns are framed, or those that a request asks for are in a colour for each eight lanes.
 
     Parameters
     ----------
@@ -124,7 +148,9 @@ def chunks(run: Run, array: str = "A", lines: int = 8) -> Figure:
     array : str
         "A" or "B".
     lines : int
-        How many lines of shared memory are drawn, from the first that is copied to.
+        How many lines of shared memory are drawn, from the first that is copied to, or asked for.
+    asked : Request, optional
+        To shared memory: each of its lanes names a chunk, whose number is drawn there.
 
     Raises
     ------
@@ -140,18 +166,23 @@ def chunks(run: Run, array: str = "A", lines: int = 8) -> Figure:
                 found.setdefault(target // CHUNK, (source // pitch, source % pitch // CHUNK))
     if not found:
         raise ArgumentError("run", f"one without copies of {array}", "one with asynchronous copies of 16 bytes")
-    start = min(found) * CHUNK // BANKS
+    named = {} if asked is None else dict(zip((asked.offsets // CHUNK).tolist(), asked.lanes.tolist(), strict=True))
+    start = min(named or found) * CHUNK // BANKS
     across = BANKS // CHUNK
     shown = {place: of for place, of in found.items() if start <= place // across < start + lines}
-    top_row, left_column = (min(of[axis] for of in shown.values()) for axis in (0, 1))
-    cells = _Cells(f"A tile of {array}: row, chunk", lines, across, ACROSS / across)
+    top_row, left_column = (min(of[axis] for of in found.values()) for axis in (0, 1))
+    cells = _Cells(
+        f"A tile of {array}: row, chunk", lines, across, ACROSS / across, tall=2 * HEIGHT if named else HEIGHT
+    )
     for place, (row, column) in shown.items():
         line, slot = divmod(place - start * across, across)
-        lane = (column - left_column) * 4 % WARP
-        framed = column == left_column
-        cells.fill(line, slot, f"{row - top_row}, {column - left_column}", lane, framed=framed)
+        lane = named.get(place)
+        text = f"{row - top_row}, {column - left_column}" + ("" if lane is None else f"\nlane {lane}")
+        plain = lane_colour((column - left_column) * 4 % WARP) if asked is None else PALE
+        colour = plain if lane is None else FOUR[lane // 8]
+        cells.fill(line, slot, text, colour, framed=asked is None and column == left_column)
     cells.above(2, lambda slot: f"bank {slot * 4}")
-    cells.beside(2, lambda line: f"{line * BANKS} B")
+    cells.beside(1 if named else 2, lambda line: f"{(line + (start if named else 0)) * BANKS:,} B")
     first = [
         f"row {row - top_row} at bank {place % across * 4}"
         for place, (row, column) in sorted(shown.items())
@@ -166,23 +197,26 @@ def chunks(run: Run, array: str = "A", lines: int = 8) -> Figure:
 class _Cells(Matrix):
     """Cells so many pixels wide in rows and columns under a title, with room for texts on their left and above."""
 
-    def __init__(self, title: str, rows: int, columns: int, wide: float) -> None:
-        super().__init__(rows, columns, LEFT, TOP, wide, HEIGHT)
-        self.sheet = Page(TOP + rows * HEIGHT + MARGIN, title=title)
+    def __init__(self, title: str, rows: int, columns: int, wide: float, tall: float = HEIGHT) -> None:
+        super().__init__(rows, columns, LEFT, TOP, wide, tall)
+        self.sheet = Page(TOP + rows * tall + MARGIN, title=title)
 
-    def fill(self, row: int, column: int, text: str, lane: int, width: int = 1, framed: bool = False) -> None:
-        """Fill one cell, or as many side by side as `width` says, with a lane's colour and a text."""
-        x, y, across, _ = self.box(row, column, 1, width)
-        inside = (x + 1, y + 1, across - 2, HEIGHT - 2)
-        self.sheet.boxes([inside], lane_colour(lane))
-        self.sheet.text(x + across / 2, y + 16, text, "center", on=lane_colour(lane))
+    def fill(
+        self, row: int, column: int, text: str, on: Colour, width: int = 1, framed: bool = False, size: float = BODY
+    ) -> None:
+        """Fill one cell, or as many side by side as `width` says, with a colour and lines of text."""
+        x, y, across, down = self.box(row, column, 1, width)
+        inside = (x + 1, y + 1, across - 2, down - 2)
+        self.sheet.boxes([inside], on)
+        for i, line in enumerate(text.split("\n")):
+            self.sheet.text(x + across / 2, y + 16 + 20 * i, line, "center", size=size, on=on)
         if framed:
             self.sheet.boxes([inside], edgecolor=INK, linewidth=3)
 
     def beside(self, step: int, text: Callable[[int], str]) -> None:
         """Write what stands before every so many rows."""
         for row in range(0, self.rows, step):
-            self.sheet.text(MARGIN, self.y + row * HEIGHT + 16, text(row))
+            self.sheet.text(MARGIN, self.y + row * self.down + 16, text(row))
 
     def above(self, step: int, text: Callable[[int], str]) -> None:
         """Write what stands above every so many columns."""

@@ -96,7 +96,8 @@ def _scene(way: str, order: list[list[Step]], now: int) -> tuple[Figure, Figure]
         q = own[now].panel
         left.boxes([_block(A, None if by_columns else q, number)], colour)
         right.boxes([_panel(way, q), _block(C, q if by_columns else None, number)], colour)
-        note = f"GPU {number}: {_named(way, number, q)}"
+        product = f"C{number}{q} is A{number} B{q}" if by_columns else f"C{number} gets A{number}{q} B{q}"
+        note = f"GPU {number}: {product}"
         if now + 1 < GPUS:
             coming = own[now + 1].panel
             x, y, width, height = _panel(way, coming)
@@ -108,10 +109,3 @@ def _scene(way: str, order: list[list[Step]], now: int) -> tuple[Figure, Figure]
     for number, note in enumerate(notes):
         left.text(MARGIN + 22, (number + 1) * LINE, note)
     return left.finish(". ".join(notes) + "."), right.finish("; ".join(arrows))
-
-
-def _named(way: str, number: int, panel: int) -> str:
-    """Say which product it is."""
-    if way == "columns":
-        return f"C{number}{panel} is A{number} B{panel}"
-    return f"C{number} gets A{number}{panel} B{panel}"

@@ -49,7 +49,7 @@ SIZES: tuple[Size, ...] = (
 """Products whose launches are recorded."""
 
 CLOSELY: tuple[Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 2048, 2560, 4096))
-"""Products for which `profiles.METRICS` are recorded too, of cuBLAS and of 12."""
+"""Products for which `profiles.METRICS` are recorded too, of cuBLAS and of 13."""
 
 
 @dataclass(frozen=True)
@@ -169,10 +169,10 @@ def launches_table(sizes: Sequence[Size] = SIZES) -> Table:
 
 
 def profile_table() -> Table:
-    """Return how busy cuBLAS's main kernel and 12 keep the SMs, and the longest waits of their warps."""
+    """Return how busy cuBLAS's main kernel and 13 keep the SMs, and the longest waits of their warps."""
     rows = []
     for size in CLOSELY:
-        for name, what in (("cuBLAS", cublas.sgemm), ("12", find("12"))):
+        for name, what in (("cuBLAS", cublas.sgemm), ("13", find("13"))):
             counts = of(what, size).main.counts
             rows.append(
                 (
@@ -195,8 +195,8 @@ AT_ONCE = 16
 
 
 def plan() -> Plan:
-    """Return the plan of the recording: cuBLAS at all of `SIZES`, and 12 beside it at `CLOSELY`."""
-    items = [(cublas.sgemm, size) for size in SIZES] + [(find("12"), size) for size in CLOSELY]
+    """Return the plan of the recording: cuBLAS at all of `SIZES`, and 13 beside it at `CLOSELY`."""
+    items = [(cublas.sgemm, size) for size in SIZES] + [(find("13"), size) for size in CLOSELY]
     settings = {"metrics": METRICS, "closely": profiles.METRICS}
     return Plan("anatomy", Recording[Dissected], items, measure, settings, takes=0.9, made_on=made_on)
 

@@ -19,7 +19,6 @@ import numpy as np
 from sgemm_tutorial import correctness, cublas, gpu, operands, timing
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.cublas import Gemm
-from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.operands import FP32
 from sgemm_tutorial.table import Table
 from sgemm_tutorial.timing import Queue, Timing
@@ -27,8 +26,7 @@ from sgemm_tutorial.timing import Queue, Timing
 from ..measure.driver import Item, Plan
 from ..records import files
 from ..records.files import Measured, Recording
-from ..records.provenance import provenance
-from ..records.timings import Ms, no_gpu
+from ..records.timings import Ms
 
 WAYS = ("host clock", "events", "device")
 CUBLAS = Gemm("cuBLAS", FP32)
@@ -59,16 +57,8 @@ class Costs(Recording[Launches]):
     """Launches with their provenance."""
 
     def at(self, size: int) -> Table:
-        """Return the points of one size as a table.
-
-        Raises
-        ------
-        ArgumentError
-            There are none of that size.
-        """
+        """Return the points of one size as a table."""
         points = [point for point in self.points if point.size == size]
-        if not points:
-            raise ArgumentError("size", str(size), f"one of {', '.join(map(str, self.sizes))}")
         rows = [(point.kernel, *(f"{point.us[way][0]:.1f}" for way in WAYS)) for point in points]
         note = (
             "Medians. Host clock and events: one launch at a time, with nothing left to prepare. Device: batches "
@@ -147,26 +137,6 @@ def by_events(launch: Queue) -> Timing:
     return Timing(tuple(times[WARM_UP:]), 1)
 
 
-def measure(sizes: Sequence[int] = SIZES) -> Costs:
-    """Time cuBLAS and a kernel in the three ways, on this machine's GPU, on random matrices.
-
-    Raises
-    ------
-    DeviceError
-        There is no GPU, or it failed.
-    """
-    return Costs(provenance(), {}, True, list(points([(CUBLAS, size) for size in sizes])))
-
-
-def launches_or_recording(size: int = 256) -> Table:
-    """Return how long single launches of one size appear to take: measured on this GPU, or recorded without one."""
-    if gpu.available():
-        return measure([size]).at(size)
-    costs = load()
-    print(no_gpu(costs))
-    return costs.at(size)
-
-
 def plan() -> Plan:
     """Return the plan of the recording."""
     settings = {"calls": CALLS, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal"}
@@ -184,8 +154,5 @@ def points(missing: Sequence[Item]) -> Iterator[Launches]:
             device = timing.time_interleaved({what.name: launch for what, launch in both.items()}, seconds=0.5)
             for what, launch in both.items():
                 taken = (by_host_clock(launch), by_events(launch), device[what.name])
-                yield Launches.of(what, size=size, us=dict(zip(WAYS, map(_us, taken), strict=True)))
-
-
-def _us(taken: Timing) -> tuple[float, float, float]:
-    return tuple(round(1e3 * ms, 3) for ms in taken.summary.values())
+                us = (tuple(round(1e3 * ms, 3) for ms in each.summary.values()) for each in taken)
+                yield Launches.of(what, size=size, us=dict(zip(WAYS, us, strict=True)))

@@ -90,7 +90,7 @@ METRICS = (
 
 
 def plan() -> Plan:
-    """Return the plan of profiles at full size: the catalogue without 12, which `anatomy` has, and the steps of 13."""
+    """Return the plan of profiles at full size: the catalogue without 13, which `anatomy` has, and the steps of 22."""
     kernels = (*variants.FIXED, *variants.STEPS[1:], variants.STEP_IN_FP64)
     return nsight.plan("profiles", [(kernel, (SIZE,) * 3) for kernel in kernels], METRICS)
 

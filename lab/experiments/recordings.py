@@ -44,7 +44,7 @@ COLD_SIZES = sizes_of((128, 256, 512, 1024, 1536, 2048))
 OTHER_SIZES = sizes_of((256, 512, 1024, 2048, 4096))
 """Square problems at which the kernels beside the ladder are timed."""
 
-ADDED, ADDED_SIZES = ("12", "16", "21", "20"), sizes_of((512, 1024, *range(1536, 4097, 512), 8192))
+ADDED, ADDED_SIZES = ("13", "16", "21", "20"), sizes_of((512, 1024, *range(1536, 4097, 512), 8192))
 """Kernels and square problems that are timed with C added to as well, β = 1."""
 
 PITCHES = sizes_of([*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), (2048, 2049, 2048)])
@@ -80,7 +80,7 @@ def _tensor() -> Plan:
 
 
 def _hopper() -> Plan:
-    """Return the plan of times of 18, 19 and 20 with its steps and widths: three processes, as power makes them differ."""
+    """Return the plan of times of 18, 19 and 20 with its steps and widths, by three processes, as power differs."""
     items = [(kernel, size) for size in (*FULL, *LARGE) for kernel in variants.HOPPER]
     widths = (find("20"), *variants.HOPPER_STEPS[1:], *variants.HOPPER_WIDTHS)
     items += [(kernel, size) for size in BETWEEN for kernel in widths]
@@ -101,8 +101,8 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "two_gpus": two_gpus.plan,
     "reach": two_gpus.reach_plan,
     "tune": lambda: tune.plan((*SQUARES, *SHAPES)),
-    "squares": lambda: _timed("squares", (find("12"),), SQUARES, search=True),
-    "shapes": lambda: _timed("shapes", (find("12"),), SHAPES, search=True),
+    "squares": lambda: _timed("squares", (find("13"),), SQUARES, search=True),
+    "shapes": lambda: _timed("shapes", (find("13"),), SHAPES, search=True),
     "steps": lambda: _timed("steps", (*variants.STEPS, variants.STEP_IN_FP64, *variants.STEPS_NOT_COUNTED), FULL),
     "launch_cost": launch_cost.plan,
     "ceilings": ceilings.plan,

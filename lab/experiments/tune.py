@@ -1,4 +1,4 @@
-"""Searches the settings of 12 on this GPU: the template arguments and the division of work that are quickest at a size.
+"""Searches the settings of 13 on this GPU: the template arguments and the division of work that are quickest at a size.
 
 Settings that the compiler or the occupancy calculator rules out are never run. The others are launched briefly at each
 size, those from which the model expects most first; the few quickest are then timed in turn with cuBLAS. From then on
@@ -122,7 +122,7 @@ def select(recording: Tuning, sizes: Sequence[Size] | None) -> list[Tuned]:
     ArgumentError
         There are none.
     """
-    points = files.find(recording.points, find("12"), "tune")
+    points = files.find(recording.points, find("13"), "tune")
     found = [point for point in points if sizes is None or point.size in sizes]
     if not found:
         has = ", ".join(times_of(point.size) for point in points)
@@ -223,7 +223,7 @@ def of_quickest(point: Tuned, settings: Sequence[Sequence[int]], way: Way) -> fl
     return min(us for *_, us in point.tried) / min(times) if times else None
 
 
-KERNEL = find("12")
+KERNEL = find("13")
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
 FINALISTS = 4
 """Settings that are timed precisely at each size, beside the model's choice."""
@@ -307,7 +307,7 @@ def settings() -> list[Setting]:
 
 
 def fitted(setting: Setting, size: Size, architecture: str, multiprocessors: int) -> Kernel | None:
-    """Return 12 with a setting fitted to a size, or None if the setting is meant for other sizes.
+    """Return 13 with a setting fitted to a size, or None if the setting is meant for other sizes.
 
     Words that don't lie in groups of four are copied one by one; before 8.0, tiles go through registers. Vectors have
     their own settings, and tiles much larger than C are left out.
@@ -351,7 +351,7 @@ def plan(
     ruled_out: Callable[[Table], None] = lambda table: None,
     progress: bool | None = None,
 ) -> Plan:
-    """Return the plan of a recording of 12's settings.
+    """Return the plan of a recording of 13's settings.
 
     Parameters
     ----------
@@ -525,7 +525,7 @@ def tune(
     ruled_out: Callable[[Table], None] = lambda table: None,
     progress: bool | None = None,
 ) -> Tuning:
-    """Find the quickest settings at some sizes on this GPU, for 12 to take from then on.
+    """Find the quickest settings at some sizes on this GPU, for 13 to take from then on.
 
     Points that this GPU's table has with the present code and software are not measured again. A table that cannot be
     continued is kept beside the new one, as ``….old.json``.

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sgemm_tutorial.catalogue import LADDER
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.table import Table
 
@@ -54,6 +53,12 @@ RUNGS = {
     "siboehm code, measured on H100": BOEHM,
 }
 """For each source, its kernels' names and the numbers of the rungs that do the same."""
+NAMES = {
+    "optimization-procedure": "T4 article",
+    "siboehm": "Boehm",
+    "siboehm code, measured on H100": "Boehm's code",
+}
+"""What the book calls a source, where that isn't its name in the file."""
 
 
 @dataclass(frozen=True)
@@ -153,24 +158,25 @@ def by_gpu(records: Iterable[Record], results: Iterable[Result]) -> dict[str, di
     Returns
     -------
     dict of str to dict of str to float
-        By a name of the column, such as "GeForce RTX 3080, junstar92" or "NVIDIA H200, this book".
+        By card and source, such as "RTX 3080, junstar92" or "H200, this book".
     """
     listed = list(results)
     gpus = {result.source: result.gpu for result in listed}
     ours = {
-        f"{record.provenance['gpu']}, {OURS}": {
+        f"{_card(record.provenance['gpu'])}, {OURS}": {
             point.kernel[:2]: point.percent_of_cublas for point in record.points if point.size == (SIZE,) * 3
         }
         for record in records
     }
-    return ours | {f"{gpus[source]}, {source.partition(',')[0]}": rungs for source, rungs in shares(listed).items()}
+    return ours | {f"{_card(gpus[of])}, {NAMES.get(of, of)}": rungs for of, rungs in shares(listed).items()}
+
+
+def _card(gpu: str) -> str:
+    return cards.slug(gpu).replace("-", " ").upper()
 
 
 def table(columns: dict[str, dict[str, float]]) -> Table:
-    """Return a row for each rung that any column of `by_gpu` has."""
-    rows = []
-    for kernel in LADDER:
-        cells = [of.get(kernel.name[:2]) for of in columns.values()]
-        if any(cell is not None for cell in cells):
-            rows.append((kernel.name, *(None if cell is None else f"{cell:.1f}%" for cell in cells)))
-    return Table(("rung", *columns), rows, f"Percent of the same card's cuBLAS, M = N = K = {SIZE}")
+    """Return a row for each of `by_gpu`, with the shares of the rungs that others have too."""
+    rungs = sorted({rung for names in RUNGS.values() for rung in names.values()})
+    rows = [(name, *(f"{of[rung]:.0f}%" if rung in of else None for rung in rungs)) for name, of in columns.items()]
+    return Table(("card, by whom", *rungs), rows, f"Percent of the same card's cuBLAS, M = N = K = {SIZE}")

@@ -26,7 +26,7 @@ from .sizes import Size, sizes_of, times_of
 
 Ms = Annotated[float, Meta(gt=0)]
 RACE = "squares"
-"""The recording of 12, whose times follow the ladder's."""
+"""The recording of 13, whose times follow the ladder's."""
 OTHERS = "others"
 """The recording of the rungs beside the ladder."""
 HOMES = ("ladder", RACE, OTHERS)
@@ -275,7 +275,7 @@ def _home(kernel: Kernel) -> str:
 def of_card(card: str | None = None) -> Record:
     """Return the times of every kernel of the catalogue on a card, the shown one unless named as its folder is.
 
-    They stand in three recordings: the ladder's, 12's, which takes at each size what was tuned for it on that card, and
+    They stand in three recordings: the ladder's, 13's, which takes at each size what was tuned for it on that card, and
     the others'. Provenance and settings are the ladder's.
 
     Raises
@@ -290,7 +290,7 @@ def of_card(card: str | None = None) -> Record:
 
 
 def climb(sizes: int | Sequence[int | Size] | None = None, card: str | None = None) -> Record:
-    """Return the ladder's times on a card, the shown one unless named as its folder is; without 12 where it has none.
+    """Return the ladder's times on a card, the shown one unless named as its folder is; without 13 where it has none.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Kernel 12: the choice of its template arguments for a problem, and of how a launch divides the work.
+"""Kernel 13: the choice of its template arguments for a problem, and of how a launch divides the work.
 
 A model says what each choice costs. It knows how fast an SM gets through multiply steps, full and with a single block
 on it, how fast tiles come from L2 and matrices from memory, and what it takes to launch and to add up partial sums. The
@@ -24,7 +24,7 @@ from ..launch import Division, Family, Place
 from ..operands import Problem
 
 PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES", "STAGES", "WORDS", "BLOCKS", "SHARING")
-"""12's template parameters, in the source's order."""
+"""13's template parameters, in the source's order."""
 
 SETTINGS = {
     (128, 256, 8, 64, 64, 8, 16, 1, 4, 4, 1, 1): (1.28, 1.09),
@@ -139,7 +139,7 @@ TRIALS: tuple[dict[str, Any], ...] = (
     _trial(ROW, (2, 3, 5), (2, 0), (1.0, 0.0)),
     _trial(ROW, (1, 64, 128), (2, 0)),
 )
-"""Cases in which 12 is checked besides those that it chooses for: arguments of `check`.
+"""Cases in which 13 is checked besides those that it chooses for: arguments of `check`.
 
 The tiles are small and divided by hand, so that small problems have all that large ones have: tiles that two blocks
 share, and three, more parts than one block adds up at once, bands of tiles, rows that are fetched by fours of words, by
@@ -148,7 +148,7 @@ twos and one by one.
 
 
 class Autotuned(Family):
-    """12 and its copies: the quickest setting for a problem, and an equal share of the work for every SM."""
+    """13 and its copies: the quickest setting for a problem, and an equal share of the work for every SM."""
 
     parameters = PARAMETERS
     arguments = ("float*", "unsigned*", "unsigned", "unsigned", "unsigned")
@@ -160,7 +160,7 @@ class Autotuned(Family):
         return dynamic_shared(of)
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
-        """Return 12 with template arguments for a problem: its own if settled, else the quickest.
+        """Return 13 with template arguments for a problem: its own if settled, else the quickest.
 
         That is what was measured to be quickest on this GPU, with its division, or else what the model finds so. Rows
         that do not begin at multiples of 16 bytes are copied by twos of words, or word by word. Before compute
@@ -222,13 +222,13 @@ def _choices(
 
 
 def tabled(kernel: Kernel, shape: tuple[int, int, int], gpu: str) -> Kernel | None:
-    """Return 12 as a table of a GPU of that name has it for a problem, where one does; see `tuned.best`."""
+    """Return 13 as a table of a GPU of that name has it for a problem, where one does; see `tuned.best`."""
     way = tuned.best(kernel, gpu, shape)
     return _settled(kernel, named(way.setting)).divided(way.whole, way.shares) if way else None
 
 
 def _settled(kernel: Kernel, parameters: dict[str, int]) -> Kernel:
-    """Return 12 with these template arguments, for the GPUs that can do with them."""
+    """Return 13 with these template arguments, for the GPUs that can do with them."""
     least = kernel.least_capability if parameters["STAGES"] else (7, 5)
     return dataclasses.replace(kernel, parameters=parameters, least_capability=least, settled=True)
 
@@ -346,10 +346,10 @@ def _plans(tiles: int, steps: int, per_sm: int, multiprocessors: int) -> Iterato
 
 
 KERNEL = Kernel(
-    "12_autotuned",
+    "13_autotuned",
     "every multiprocessor has an equal share of the work, and the problem's shape says how",
     named(next(iter(SETTINGS))),
     (8, 0),
     family=Autotuned(),
 )
-"""12, with the first of its settings where it is not to choose."""
+"""13, with the first of its settings where it is not to choose."""

@@ -1,4 +1,4 @@
-"""Kernel 12, simulated: right for any shape, however the work is divided, and the same bits in any order of its blocks.
+"""Kernel 13, simulated: right for any shape, however the work is divided, and the same bits in any order of its blocks.
 
 `families.autotuned` chooses for a problem. Here divisions are made by hand too, so that small problems have
 all that large ones have: tiles that two blocks share, and three, and more than one block adds up at once.
@@ -20,7 +20,7 @@ from tools import compiled
 from ..sources import floats
 from .test_spills import ARCHITECTURES
 
-AUTOTUNED = find("12")
+AUTOTUNED = find("13")
 SMALL = AUTOTUNED.variant(BM=16, BN=32, BK=32, WM=16, WN=32, TM=4, TN=4, SLICES=4, STAGES=4, BLOCKS=5)
 WIDE = SMALL.variant(BM=32, BN=32, BK=16, WM=32, WN=32, TM=8, SLICES=2)
 COLUMN = AUTOTUNED.variant(**autotuned.named(list(autotuned.SETTINGS)[-2]))
@@ -172,7 +172,7 @@ def test_what_nobody_brought_is_not_added():
 
 def test_a_counter_that_is_left_shows():
     left = shared(SMALL, 2).edited(("if (isLast) *ticket = 0;", ""))
-    with pytest.raises(SimulationFault, match=r"left behind: 12_autotuned: counters in `arrived` that are not zero"):
+    with pytest.raises(SimulationFault, match=r"left behind: 13_autotuned: counters in `arrived` that are not zero"):
         left(floats(16, 320), floats(320, 32))
 
 
@@ -180,13 +180,13 @@ def test_the_multiprocessors_of_another_gpu():
     A, B = floats(70, 300), floats(300, 90, seed=1)
     exact = A.astype(np.float64) @ B
     for multiprocessors in (1, 7, 40):
-        run = simulate("12", A, B, multiprocessors=multiprocessors)
+        run = simulate("13", A, B, multiprocessors=multiprocessors)
         assert np.abs(run.C - exact).max() < 1e-4
 
 
 def test_before_compute_capability_8():
     A, B = floats(70, 300), floats(300, 90, seed=1)
-    run = simulate("12", A, B, architecture="sm_75", multiprocessors=40)
+    run = simulate("13", A, B, architecture="sm_75", multiprocessors=40)
     assert run.kernel.parameters["STAGES"] == 0
     assert run.total.by_class["copy"] == 0
     assert np.abs(run.C - A.astype(np.float64) @ B).max() < 1e-4

@@ -1,4 +1,4 @@
-"""14, 16 and 18 in BF16, simulated: right for any shape, to the bit as the tensor cores' model has it."""
+"""14, 16 and 20 in BF16, simulated: right for any shape, to the bit as the tensor cores' model has it."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ WMMA, MMA, HOPPER = IN_BF16
 SMALL_WMMA, SMALL_MMA = WMMA.variant(BM=32, BN=32), MMA.variant(BM=64, BN=64, WM=32, WN=32, STAGES=3)
 SMALL_HOPPER = HOPPER.variant(BM=64, BN=128, WN=128, STAGES=3, THREADS=256, CLUSTER=1)
 FETCHED = [shape for shape in SHAPES if shape[1] % 8 == shape[2] % 8 == 0 < shape[2]]
-"""What the copy engine can fetch: other shapes 18 leaves to 16."""
+"""What the copy engine can fetch: other shapes 20 leaves to 16."""
 
 
 @pytest.mark.parametrize(

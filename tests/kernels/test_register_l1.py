@@ -1,4 +1,4 @@
-"""Kernel 13 and its steps: right on the simulator, the same sums as other rungs, and what each step is for."""
+"""Kernel 22 and its steps: right on the simulator, the same sums as other rungs, and what each step is for."""
 
 import re
 from collections import Counter
@@ -17,7 +17,7 @@ from tools.mutants import ROWS
 
 from ..sources import floats
 
-BASE = find("13")
+BASE = find("22")
 each_step = pytest.mark.parametrize("step", STEPS, ids=lambda step: step.label.replace(" ", "-"))
 ARCHITECTURES = ("sm_75", "sm_90", "sm_120")
 

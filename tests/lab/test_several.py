@@ -1,5 +1,6 @@
 """One product on several GPUs, which are imagined here: every way is right, and a panel that is missing shows."""
 
+import re
 from itertools import pairwise, product
 
 import cupy
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab import several
-from sgemm_tutorial import ArgumentError, DeviceError, cublas, find, matrices
+from lab.chapters import several_gpus
+from sgemm_tutorial import ArgumentError, DeviceError, cublas, find, matrices, simulate
 from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.operands import FP32
 
@@ -48,7 +50,7 @@ def test_without_c(way):
     assert not [at for at in product(NUMBERS, ((4, 3, 2), (3, 2, 0))) if not right("03", way, *at, beta=0.0)]
 
 
-@pytest.mark.parametrize(("kernel", "way"), [("11", "direct"), ("12", "columns"), ("16", "ahead")])
+@pytest.mark.parametrize(("kernel", "way"), [("11", "direct"), ("13", "columns"), ("16", "ahead")])
 def test_kernels_that_want_alignment_take_panels_that_begin_anywhere(kernel, way):
     assert right(kernel, way, 3, (22, 13, 29))
 
@@ -208,3 +210,29 @@ def test_no_nccl(monkeypatch):
     monkeypatch.setattr(nccl, "available", False)
     with pytest.raises(DeviceError, match=r"^NCCL does not load: pip install nvidia-nccl-cu13"):
         several.launch(find("03"), [], "gathered")
+
+
+def test_each_row_of_tiles_asks_for_all_of_a_panel():
+    """The simulator counts what the chapter predicts the direct way with."""
+    size, kernel = 768, find("async_pipeline")
+    blocks = 3 * 3  # tiles of 128 × 256 in a band of 384 × 768
+    band, panel = matrices(size // 2, size, size // 2, on_gpu=False)
+    run = simulate(kernel, band, panel, trace=range(blocks))
+    asked = sum(
+        access.width * access.offsets.size
+        for access in run.trace
+        if (access.array, access.space, access.kind) == ("B", "global", "load")
+    )
+    assert asked == 3 * panel.nbytes == several_gpus.reads(kernel, size) * panel.nbytes
+
+
+def test_clusters_fetch_a_panel_together():
+    assert several_gpus.reads(find("hopper_wgmma"), 8192) == 4096 // (2 * 128)
+
+
+def test_figures_of_the_link():
+    """The link is slower than its data sheet, and than a GPU's own memory; what comes late is microseconds."""
+    found = several_gpus.figures()
+    link, near, far = (float(re.match(r"[\d,]+", found[name])[0].replace(",", "")) for name in ("link", "near", "far"))
+    assert far < link < several_gpus.LINK / 1e9 < near
+    assert float(found["small"].split()[0]) < float(found["small now"].split()[0])

@@ -20,7 +20,7 @@ def written(folder, name, text):
     return kernel_from(path)
 
 
-TRIAL = {"12_autotuned": 0, "20_persistent": 8, "21_tf32x3_wgmma": 1}
+TRIAL = {"13_autotuned": 0, "20_persistent": 8, "21_tf32x3_wgmma": 1}
 """Which of a kernel's trials shows each of its gaps, where they follow from no tile; small ones do."""
 
 
@@ -81,8 +81,8 @@ def test_rungs_have_one_and_a_file_has_none(tmp_path):
 def test_a_file_that_was_changed_has_none(tmp_path):
     """Rather than one with the wrong lines left out."""
     changed = dataclasses.replace(find("03"), folder=tmp_path)
-    changed.path.write_text(find("03").source.replace("// nobody reads them", "// nobody needs them"))
+    changed.path.write_text(find("03").source.replace("// all threads have read them", "// all threads need them"))
     with pytest.raises(
-        ArgumentError, match=r"rung: got 03_shared_tile\.cu without a line '// nobody reads them any more'"
+        ArgumentError, match=r"rung: got 03_shared_tile\.cu without a line '// all threads have read them'"
     ):
         skeleton(changed)

@@ -9,7 +9,7 @@ from ..sources import floats
 from .narrow import default_of_32_bits
 
 SIZES = {"01": (33, 35, 20), "09": (130, 129, 20), "16": (130, 136, 40), "20": (256, 264, 136)}
-"""Rows, columns and depth for each kernel: edges and several blocks; 18 needs rows of multiples of 16 bytes."""
+"""Rows, columns and depth for each kernel: edges and several blocks; 20 needs rows of multiples of 16 bytes."""
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -284,7 +284,7 @@ def test_of_registers_the_first_of_each_array_is_shifted():
             "M, N, K = 64, 64, 8, α = 1, β = 0: 528 requests and wavefronts instead of 408",
         ),
         (
-            "12",
+            "13",
             "cols = lane == 0 ? rows : 0;",
             "cols = rows;",
             "M, N, K = 21, 1, 2052, α = -1.5, β = 0.75, setting (8, 1, 256, 4, 1, 1, 4, 2, 1, 4, 1, 1), division "
@@ -325,9 +325,9 @@ def test_the_case_that_caught_it_before_is_tried_first(tmp_path):
 
 
 def test_a_path_that_only_other_arguments_select(tmp_path):
-    """Line by line, 13's tiles and 15's direct path are judged with the arguments that select them."""
+    """Line by line, 22's tiles and 15's direct path are judged with the arguments that select them."""
     for rung, before, after in (
-        ("13", "row < depth ? cols - col : 0", "row <= depth ? cols - col : 0"),
+        ("22", "row < depth ? cols - col : 0", "row <= depth ? cols - col : 0"),
         ("15", "A + (row0 + tileRow) * K + k0, K,", "A + (row0 + tileRow) * K + k0 + 1, K,"),
     ):
         assert judge(changed(before, after, rung), tmp_path) not in (None, SAME)

@@ -1,4 +1,4 @@
-// Everything at once: equal shares of the work, as in 12, by TMA and wgmma, as in 18, for a product of any shape.
+// Everything at once: equal shares of the work, as in 13, by TMA and wgmma, as in 20, for a product of any shape.
 //
 // Differences from 18: the blocks of a cluster share tiles of A as well as of B, because L2 is the limit. Where there
 // are few tiles and K is long, the blocks of a cluster take a part of K each and add their sums through each other's

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.path import Path as Outline
 
 import sgemm_tutorial as sg
-from lab import draw
+from lab import draw, request
 from lab.draw import figure
 from lab.draw.division import Part
 from lab.draw.tile_walk import COLOURS, READ
@@ -82,8 +82,9 @@ def more():
     panels = draw.panels("panels")
     shown = [figure for way in (0, 1) for step in (0, 2, 4) for figure in panels.shown([way, step])]
     return {
-        **{f"layout {m}{e}": draw.layout(m, e) for m, e in (("a", 2), ("b", 2), ("c", 2), ("a", 4), ("b", 4))},
+        **{f"held {matrix}": draw.held(matrix) for matrix in ("A", "B", "B, FP32")},
         "chunks": draw.chunks(run),
+        "chunks asked for": draw.chunks(run, asked=request(run, array="shared")),
         "division": draw.division([Part(i, i, 0, 0, 4, bool(i % 3)) for i in range(8)], 3, "Eight tiles"),
         **{f"panels {i}": figure for i, figure in enumerate(shown)},
     }

@@ -7,7 +7,7 @@ from lab.draw.division import Part
 from sgemm_tutorial import ArgumentError, find, matrices, simulate
 
 BODY = {"BM": 16, "BN": 32, "BK": 32, "WM": 16, "WN": 32, "TM": 4, "TN": 4, "SLICES": 4, "STAGES": 4, "BLOCKS": 5}
-KERNEL = find("12").variant(**BODY)
+KERNEL = find("13").variant(**BODY)
 SIZE = (48, 64, 160)  # 6 tiles of 5 steps
 
 

@@ -41,7 +41,7 @@ COALESCED = find("02").variant(BM=8, BN=32)
 TILE = find("03").variant(BM=32, BN=32, BK=32)
 WARPS, STRIPS = find("09"), find("08")
 THREADS = np.arange(32)
-NAMES = ("01_naive", "06_register_fragments", "07_vectorized", "12_autotuned")
+NAMES = ("01_naive", "06_register_fragments", "07_vectorized", "13_autotuned")
 PROVENANCE = {"gpu": 'A GPU <with> "marks" & more', "date": "2020-02-02T02:02:02+00:00"}
 
 
@@ -488,7 +488,7 @@ def test_map_needs_elements_large_enough_to_see():
 
 
 def doubled() -> Run:
-    kernel = find("13").variant(T="double", BN=128, BLOCKS=2)
+    kernel = find("22").variant(T="double", BN=128, BLOCKS=2)
     return simulate(kernel, *matrices(32, 128, 32, on_gpu=False, types=kernel.types), trace=[0])
 
 
@@ -710,7 +710,7 @@ def test_ladder_is_to_scale(drawn):
     assert cublas / widths[-1] == pytest.approx(1 / 2, abs=0.005)
     assert [text for text in words(drawn["ladder"]) if "%" in text] == ["50.0%", "66.7%", "100.0%", "200.0%", "100.0%"]
     assert "68.7" in words(drawn["ladder"])  # 2 · 4096³ operations in 2 ms
-    assert "12_autotuned 137 TFLOP/s, 200.0% of cuBLAS" in drawn["ladder"].alt
+    assert "13_autotuned 137 TFLOP/s, 200.0% of cuBLAS" in drawn["ladder"].alt
     assert 'A GPU <with> "marks" & more, 2020-02-02' in drawn["ladder"].alt
 
 
@@ -886,19 +886,61 @@ def test_scaling_refuses_what_cannot_be_drawn(sizes, seconds):
         draw.scaling(sizes, {"one": seconds})
 
 
-@pytest.mark.parametrize(("matrix", "element", "size"), [("a", 2, 256), ("b", 2, 128), ("c", 2, 128), ("a", 4, 128)])
-def test_layout_shows_every_element_once(matrix, element, size):
-    figure = draw.layout(matrix, element)
-    assert len(re.findall(r">\d+,\d<", figure.body)) == size
-    assert "Lane 1 has, register by register, row" in figure.alt
-    with pytest.raises(ArgumentError, match=r"^matrix, element: got 'a', 3, needs 'a', 'b' or 'c'"):
-        draw.layout("a", 3)
+def sixteen():
+    """Return a run of a small kernel 16 whose block 0 is traced."""
+    kernel = find("16").variant(BM=64, BN=64, WM=32, WN=32, STAGES=2)
+    return simulate(kernel, *matrices(64, 64, 64, on_gpu=False, types=kernel.types), trace=[0])
+
+
+def loads(run):
+    """Return the source lines that load from shared memory, A's first."""
+    return sorted({access.line for access in run.trace if (access.space, access.kind) == ("shared", "load")})
+
+
+@pytest.mark.parametrize(
+    ("matrix", "array", "places"),
+    [("A", 0, ("row 5 column 2", "row 5 column 3")), ("B", 1, ("row 2 column 5", "row 3 column 5"))],
+)
+def test_held_by_a_lane_of_16_is_what_mma_wants_of_the_rows_that_lanes_name(matrix, array, places):
+    figure = draw.held(matrix, 21)
+    assert len(re.findall(r">\d+<", figure.body)) == 16 * 16 - 8
+    assert [figure.body.count(f">r{register}<") for register in range(4)] == [2] * 4
+    assert ", ".join(f"{place} in register 0" for place in places) in figure.alt
+    run = sixteen()
+    asked = request(run, loads(run)[array], array="shared")
+    length, start = ((64, 0), (128, 2 * 64 * 64))[array]  # bytes of a row, and where the tiles of this matrix begin
+    row, place = divmod(int(asked.offsets[21]) - start, length)
+    column = (place // 16 ^ (row // 2 % 4 if matrix == "A" else row % 8)) * 8
+    assert f"It names row {row}, columns {column} to {column + 7}" in figure.alt
+
+
+@pytest.mark.parametrize("lane", [0, 13, 31])
+def test_held_by_a_lane_of_17_is_what_it_reads(lane):
+    figure = draw.held("B, FP32", lane)
+    assert [figure.body.count(f">f{fragment}<") for fragment in range(4)] == [2] * 4
+    kernel = find("17_tf32x3").variant(BM=64, BN=64, WM=32, WN=32, STAGES=2)
+    run = simulate(kernel, *matrices(64, 64, 64, on_gpu=False), trace=[0])
+    for step in (0, 1):
+        place = int(request(run, loads(run)[1], array="shared", step=step).offsets[lane]) - 2 * 64 * 32 * 4
+        row, column = place // 256, (place % 256 // 16 ^ place // 256 % 8) * 4
+        for fragment in range(4):
+            assert f"row {row} column {column + fragment} in fragment {fragment}" in figure.alt
+
+
+@pytest.mark.parametrize(("matrix", "lane"), [("C", 0), ("A", 32)])
+def test_held_refuses_what_is_not_loaded(matrix, lane):
+    with pytest.raises(
+        ArgumentError, match=rf"^matrix, lane: got '{matrix}', {lane}, needs one of \['A', 'B', 'B, FP32'\], and 0"
+    ):
+        draw.held(matrix, lane)
 
 
 def test_chunks_lie_where_they_were_copied():
-    kernel = find("16").variant(BM=64, BN=64, WM=32, WN=32, STAGES=2)
-    run = simulate(kernel, *matrices(64, 64, 64, on_gpu=False, types=kernel.types), trace=[0])
+    run = sixteen()
     assert "row 0 at bank 0, row 1 at bank 16, row 2 at bank 4, row 3 at bank 20" in draw.chunks(run).alt
     assert "row 0 at bank 0, row 1 at bank 4, row 2 at bank 8, row 3 at bank 12" in draw.chunks(run, "B").alt
+    asked = draw.chunks(run, asked=request(run, array="shared", warp=2))
+    assert "The first chunk of each row: row 32 at bank 0, row 33 at bank 16" in asked.alt
+    assert {f"lane {lane}" for lane in range(32)} <= set(words(asked)) and "45, 0" in words(asked)
     with pytest.raises(ArgumentError, match=r"^run: got one without copies of A"):
         draw.chunks(traced(COALESCED))

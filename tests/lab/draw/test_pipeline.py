@@ -157,7 +157,7 @@ def test_through_registers():
 def test_copies_of_12():
     """Its barrier comes before the last fragments of a pair are used up, and its tiles lie in one array."""
     tile = {"BM": 64, "BN": 64, "BK": 8, "WM": 32, "WN": 32, "TM": 8, "TN": 4, "SLICES": 1, "STAGES": 4, "BLOCKS": 5}
-    kernel = sg.find("12").variant(**tile)
+    kernel = sg.find("13").variant(**tile)
     given = sg.matrices(64, 64, 6 * 8, on_gpu=False)
     barrier, wait = (
         "__syncthreads();                   // the next",

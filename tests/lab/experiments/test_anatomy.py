@@ -101,7 +101,7 @@ def test_each_launch_is_its_products(recorded):
         "nanoseconds": 1500,
     }
     assert deep.main.shared_bytes == 4
-    closely = anatomy.of(find("12"), CLOSELY[0])
+    closely = anatomy.of(find("13"), CLOSELY[0])
     assert (
         short(closely.main.name) == "autotuned" and closely.main.counts.keys() == {**METRICS, **profiles.METRICS}.keys()
     )
@@ -113,7 +113,7 @@ def test_tables(recorded):
     assert shown.rows[0][-1] == "cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
     assert any("splitKreduce_kernel" in row[-1] for row in shown.rows)
     busy = anatomy.profile_table()
-    assert [row[1] for row in busy.rows] == ["cuBLAS", "12"] * len(CLOSELY) and busy.rows[0][2] == "2%"
+    assert [row[1] for row in busy.rows] == ["cuBLAS", "13"] * len(CLOSELY) and busy.rows[0][2] == "2%"
     with pytest.raises(ArgumentError, match="size: got 77×77×77, needs what was recorded of sgemm: 256×256×256; "):
         anatomy.of(cublas.sgemm, (77, 77, 77))
 

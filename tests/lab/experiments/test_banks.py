@@ -38,10 +38,10 @@ def test_the_loop_of_a_rung_is_written_in_its_order():
 
 
 def test_the_largest_loop_has_room():
-    for kernel in ("10", "11", "12"):
+    for kernel in ("10", "11", "13"):
         assert banks.patched(PROBES[2].build(), sequence(sg.find(kernel), LOOP))
     with pytest.raises(CompileError, match="has 28 registers of number 0 modulo 4, not 47"):
-        banks.patched(PROBES[4].build(), sequence(sg.find("12"), LOOP))
+        banks.patched(PROBES[4].build(), sequence(sg.find("13"), LOOP))
 
 
 def test_what_is_written_wrong_is_noticed(monkeypatch):
@@ -111,6 +111,6 @@ def test_all_patterns_are_in_the_table(card):
 
 def test_what_is_not_recorded_is_an_error(card):
     with pytest.raises(ArgumentError, match="name, warps: got its hot loop, 4, needs what was recorded of 12"):
-        banks.cycles(banks.LOOP, 4, sg.find("12"))
+        banks.cycles(banks.LOOP, 4, sg.find("13"))
     with pytest.raises(ArgumentError, match="01_naive"):
         banks.cycles(banks.LOOP, kernel=sg.find("01"))

@@ -104,7 +104,7 @@ def multiply_adds_agree(measured, total):
     of = measured["of"]
     M, N = of.M, of.N
     by_alpha = total.flops - 2 * measured["fma_thread_instructions"]
-    if of.kernel == "13_register_l1":
+    if of.kernel == "22_register_l1":
         assert 0 < by_alpha <= 32 * total.by_class["float"]
         return
     if of.kernel[:2] in PRODUCTS:

@@ -7,7 +7,7 @@ from lab.experiments import two_gpus
 from lab.experiments.two_gpus import READS_OF
 from sgemm_tutorial import ArgumentError, cublas, find
 
-KERNELS = [find("12"), find("20"), cublas.sgemm, cublas.gemm_ex]
+KERNELS = [find("13"), find("20"), cublas.sgemm, cublas.gemm_ex]
 SIZES = (2048, 4096, 8192, 16384)
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
@@ -46,11 +46,11 @@ def test_panels_that_come_alone(gemm):
         ((find("11"), 4096), "11_async_pipeline<.*not in the recording two_gpus"),
         ((cublas.dgemm, 4096), "dgemm<.*not in the recording two_gpus"),
         (
-            (find("12"), 1000),
+            (find("13"), 1000),
             "size, gpus, way, alone: got 1000×1000×1000, 1, held, False, needs what was recorded of 12",
         ),
-        ((find("12"), 4096, 3), "4096×4096×4096, 3, held, False"),
-        ((find("12"), 4096, 2, "by post"), "by post"),
+        ((find("13"), 4096, 3), "4096×4096×4096, 3, held, False"),
+        ((find("13"), 4096, 2, "by post"), "by post"),
         ((cublas.sgemm, 4096, 2, "held", True), "4096×4096×4096, 2, held, True"),
     ],
 )
@@ -60,8 +60,8 @@ def test_what_is_not_recorded(arguments, said):
 
 
 def test_other_code():
-    with pytest.raises(ArgumentError, match=r"12_autotuned<.*recorded of other code"):
-        two_gpus.of(find("12").edited(("if (!complete) break;", "")), 4096)
+    with pytest.raises(ArgumentError, match=r"13_autotuned<.*recorded of other code"):
+        two_gpus.of(find("13").edited(("if (!complete) break;", "")), 4096)
 
 
 def test_reading_through_the_link():

@@ -1,4 +1,4 @@
-// 13 · Registers and L1: no shared memory; what neighbouring threads share, the L1 cache hands them.
+// 22 · Registers and L1: no shared memory; what neighbouring threads share, the L1 cache hands them.
 //
 // Another road. A block of few threads has a flat tile of C, and each thread all its rows in TN columns,
 // so that an element of B, once in a register, serves BM rows. At any time all threads want the same
@@ -16,7 +16,7 @@
 // in shared memory. C_LAST: 1 to read C when the products are summed, 0 to begin with it. FETCH:
 // elements per access when tiles are fetched; READ: when they are read, and at C. UNROLL: passes of the
 // innermost loop that are written out one after the other. EXTRA: bytes of shared memory that a launch
-// adds and nobody uses. BLOCKS: blocks that one SM is to hold, which limits the registers of a thread.
+// adds and nobody uses. BLOCKS: blocks that one SM should hold, which limits the registers of a thread.
 
 // Neighbours in memory that one access, or two of 16 bytes, move.
 template <typename T, int COUNT>
@@ -24,7 +24,7 @@ struct alignas(COUNT == 1 ? sizeof(T) : 16) Group {
     T at[COUNT];
 };
 
-// Reads a group of a row, of which `left` elements are inside the matrix; zeros stand for the others.
+// Reads a group of a row, of which `left` elements are inside the matrix; zeros replace the others.
 // `whole` promises that all are, and that the group is aligned.
 template <int COUNT, typename T>
 __device__ Group<T, COUNT> load(const T* from, int left, bool whole)
@@ -73,7 +73,7 @@ register_l1(int M, int N, int K, T alpha, const T* __restrict__ A, const T* __re
     const int tileCol = threadIdx.x * READ;                // this thread's first column in the tile of C
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
-    const int rows = int(M - row0), cols = int(N - col0);  // what is left of C from there
+    const int rows = int(M - row0), cols = int(N - col0);  // rows and columns of C from there on
     const bool inside = rows >= BM && cols >= BN && aligned<WIDE>(A, K) && aligned<WIDE>(B, N) && aligned<WIDE>(C, N);
 
     if (alpha == T(0)) K = 0;                              // BLAS: A and B are not even read
@@ -122,7 +122,7 @@ register_l1(int M, int N, int K, T alpha, const T* __restrict__ A, const T* __re
 
         for (unsigned k0 = 0; k0 < K; k0 += BK) {
             // Past the edges of A and B the tiles hold zeros, so that the sums need no guard.
-            const int depth = int(K - k0);                 // what is left of the sum
+            const int depth = int(K - k0);                 // the rest of the sum
             auto fetch = [&](bool whole) {
                 for (int row = rowA; row < BM; row += stepA) {
                     const T* a = A + (row0 + row) * K + k0 + colA;
@@ -163,7 +163,7 @@ register_l1(int M, int N, int K, T alpha, const T* __restrict__ A, const T* __re
                             acc[m][n] += fragA.at[i] * fragB[i][n / READ].at[n % READ];
                 }
             }
-            __syncthreads();                               // nobody reads them any more
+            __syncthreads();                               // all threads have read them
         }
     }
 

@@ -1,4 +1,4 @@
-// 12 · Autotuned: every multiprocessor gets an equal share of the work, whatever the shape.
+// 13 · Autotuned: every multiprocessor gets an equal share of the work, whatever the shape.
 //
 // What changed: tiles that fill no whole round of the GPU are no longer computed by a block each.
 // Their multiply steps are laid end to end and cut into equal shares, one per block, so that a block

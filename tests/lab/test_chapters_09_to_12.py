@@ -1,4 +1,4 @@
-"""What chapters 09 to 13 compute: pictures of lanes and of groups of copies, and the rules of copies and registers."""
+"""What chapters 09 to 12 compute: pictures of lanes and of groups of copies, and the rules of copies and registers."""
 
 import numpy as np
 import pytest
