@@ -12,6 +12,7 @@ from . import (
     double_buffer,
     measuring,
     mma_sync,
+    producer_warp,
     register_banks,
     register_l1,
     resident,
@@ -24,6 +25,7 @@ from . import (
     thread_tile_2d,
     vectorized,
     warp_tile,
+    wgmma,
     wmma,
     wmma_warp_tile,
 )
@@ -40,6 +42,7 @@ __all__ = [
     "double_buffer",
     "measuring",
     "mma_sync",
+    "producer_warp",
     "register_banks",
     "register_l1",
     "resident",
@@ -52,6 +55,7 @@ __all__ = [
     "thread_tile_2d",
     "vectorized",
     "warp_tile",
+    "wgmma",
     "wmma",
     "wmma_warp_tile",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import statistics
 
+import numpy as np
+
 from ptxsim.tma import swizzled
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
@@ -34,9 +36,9 @@ def timed(kernel: Kernel, size: int) -> tuple[Point, str]:
 
 
 def spread(point: Point) -> str:
-    """Return a point's share of cuBLAS, and the lowest and the highest share that one process found."""
-    ratios = [100 * statistics.median(p.cublas.ms) / statistics.median(p.own.ms) for p in point.processes]
-    return f"{point.percent_of_cublas:.1f}% ({min(ratios):.1f}–{max(ratios):.1f})"
+    """Return the lowest and the highest share of cuBLAS that one process found."""
+    shares = [100 * statistics.median(p.cublas.ms) / statistics.median(p.own.ms) for p in point.processes]
+    return f"{min(shares):.1f}–{max(shares):.1f}%"
 
 
 def rounds(size: int) -> float:
@@ -48,10 +50,10 @@ def times() -> Table:
     """Return 18's times by size, and how many blocks there are for the SMs."""
     found = [timed(RUNG, size) for size in SIZES]
     rows = [
-        (f"{size:,}", f"{RUNG.grid(size, size):,}", f"{rounds(size):.2f}", point.ms, spread(point))
+        (f"{size:,}", f"{RUNG.grid(size, size):,}", f"{rounds(size):.2f}", point.ms, f"{point.percent_of_cublas:.1f}%")
         for size, (point, _) in zip(SIZES, found, strict=True)
     ]
-    columns = ("M = N = K", "blocks", "rounds", "ms", "of cuBLAS (processes)")
+    columns = ("M = N = K", "blocks", "rounds", "ms", "of cuBLAS")
     return Table(columns, rows, f"18_wgmma, {card().name}", found[0][1])
 
 
@@ -68,10 +70,9 @@ def cycles() -> dict[str, float]:
     }
 
 
-def least_ms(part: str, mhz: float | None = None, full_rounds: bool = False) -> float:
-    """Return the milliseconds that a part of the machine needs at 4096 if it is never idle."""
-    tiles = -(-rounds(4096) // 1) if full_rounds else rounds(4096)
-    return tiles * 4096 / RUNG.parameters["BK"] * cycles()[part] / (mhz or card().boost_mhz) / 1e3
+def least_ms(part: str) -> float:
+    """Return the milliseconds that a part of the machine needs at 4096 if it is never idle, at the highest clock."""
+    return rounds(4096) * 4096 / RUNG.parameters["BK"] * cycles()[part] / card().boost_mhz / 1e3
 
 
 def predicted() -> Table:
@@ -83,24 +84,43 @@ def predicted() -> Table:
 
 def who() -> Figure:
     """Draw who asks for tiles, who copies them, who is told, and who multiplies them."""
-    sheet = Page(322)
-    for box, fill, *lines in (
-        ((8, 32, 150, 92), PALE, "global memory", "A and B, described", "by tensor maps"),
-        ((240, 32, 150, 92), ORANGE, "copy engine", "fetches boxes,", "swizzles their chunks"),
-        ((470, 32, 162, 122), (GREEN, 0.3), "shared memory", "4 stages: a tile of A", "and one of B in each;", "4 mbarriers full"),
-        ((8, 206, 280, 92), (BLUE, 0.3), "warpgroup 0: threads 0 to 127", "rows 0 to 63 of the block's tile;", "thread 0 also asks for tiles"),
-        ((352, 206, 280, 92), (BLUE, 0.3), "warpgroup 1: threads 128 to 255", "rows 64 to 127,", "with the same tile of B"),
+    sheet = Page(306)
+    for (x, y, width, height), fill, *lines in (
+        ((8, 8, 150, 92), PALE, "global memory", "A and B, described", "by tensor maps"),
+        ((240, 8, 150, 92), (ORANGE, 0.4), "copy engine", "fetches boxes", "and swizzles them"),
+        (
+            (462, 8, 170, 122),
+            (GREEN, 0.3),
+            "shared memory",
+            "4 stages, each with",
+            "a tile of A, one of B,",
+            "and an mbarrier",
+        ),
+        (
+            (8, 206, 280, 92),
+            (BLUE, 0.3),
+            "warpgroup 0: threads 0 to 127",
+            "rows 0 to 63 of the block's tile;",
+            "thread 0 also asks for boxes",
+        ),
+        (
+            (352, 206, 280, 92),
+            (BLUE, 0.3),
+            "warpgroup 1: threads 128 to 255",
+            "rows 64 to 127,",
+            "with the same tile of B",
+        ),
     ):
-        sheet.boxes([box], fill, edgecolor=INK)
+        sheet.boxes([(x, y, width, height)], fill, edgecolor=INK)
         for i, line in enumerate(lines):
-            sheet.text(box[0] + 10, box[1] + 22 + 22 * i, line, weight="normal" if i else "bold")
+            sheet.text(x + 10, y + 22 * (i + 1), line, weight="normal" if i else "bold")
     for start, end, x, y, text in (
-        ((110, 206), (264, 126), 34, 160, "1 asks for boxes"),
-        ((158, 70), (238, 70), 170, 62, "2 reads"),
-        ((390, 60), (468, 60), 400, 52, "3 writes"),
-        ((390, 108), (468, 134), 246, 146, "4 counts the bytes that arrived"),
-        ((506, 154), (250, 204), 396, 172, ""),
-        ((540, 154), (540, 204), 372, 194, "5 waits, multiplies"),
+        ((110, 206), (264, 102), 34, 152, "1 asks for boxes"),
+        ((158, 46), (238, 46), 170, 38, "2 reads"),
+        ((390, 36), (460, 36), 394, 28, "3 writes"),
+        ((390, 84), (460, 110), 246, 122, "4 counts their bytes"),
+        ((506, 130), (250, 204), 396, 172, ""),
+        ((540, 130), (540, 204), 372, 182, "5 wait, multiply"),
     ):
         sheet.arrow(start, end)
         sheet.text(x, y, text)
@@ -123,31 +143,28 @@ def stage(k: int = 16, group: int = 1) -> Figure:
     group : int
         The warpgroup, which has 64 rows of A.
     """
-    of, top = RUNG.parameters, 2 * LINE + 12
-    tall_a, tall_b = DOWN * of["BM"], DOWN * of["BK"]
-    sheet = Page(top + tall_a + LINE)
-    lefts = [252 + 98 * n for n in range(of["BN"] // 64)]
-    for left, tall in [(84, tall_a), *((left, tall_b) for left in lefts)]:
-        sheet.boxes([(left, top, BOX, tall)], PALE, edgecolor=INK)
-    sheet.boxes([(84 + k, top + group * 64 * DOWN, 16, 64 * DOWN)], BLUE)
-    sheet.boxes([(left, top + k * DOWN, BOX, 16 * DOWN) for left in lefts], BLUE)
-    for left, tall in [(84, tall_a), *((left, tall_b) for left in lefts)]:
-        sheet.lines([[(left, top + y), (left + BOX, top + y)] for y in range(8 * DOWN, tall, 8 * DOWN)], (INK, 0.5))
-    sheet.text(84, LINE, f"A, {of['BM']} × {of['BK']}", weight="bold")
-    sheet.text(lefts[0], LINE, f"B, {of['BK']} × {of['BN']}, in four boxes of 64 columns", weight="bold")
-    for row in (0, 64):
-        sheet.text(76, top + row * DOWN + 12, f"row {row}", "right")
-    for n, left in enumerate(lefts):
-        sheet.text(left, top - 8, f"{n * of['BK'] * 128:,} B")
-    y = top + k * DOWN
-    sheet.lines([[(lefts[0] - 6, y), (lefts[0] - 12, y), (lefts[0] - 12, y + 8 * DOWN), (lefts[0] - 6, y + 8 * DOWN)]])
-    sheet.text(lefts[0] - 18, y + 16, "stride", "right")
-    y = top + tall_b + 14
-    sheet.arrow((lefts[0], y), (lefts[1], y))
-    sheet.text(lefts[0], y + LINE, "leading: from a box to the next one")
-    y += 3 * LINE
-    for i, line in enumerate(("Blue: what one wgmma reads.", "A line ends each atom of 8 rows, 1,024 bytes.")):
-        sheet.text(lefts[0], y + i * LINE, line)
+    of, top, left, apart = RUNG.parameters, 2 * LINE + 12, 252, 98
+    row, below = top + k * DOWN, top + DOWN * of["BK"] + 14
+    sheet = Page(top + DOWN * of["BM"] + LINE)
+    boxes = [(left + apart * n, of["BK"], (0, k, BOX, 16), f"{n * of['BK'] * 128:,} B") for n in range(of["BN"] // BOX)]
+    for x, rows, (i, j, wide, tall), label in [(84, of["BM"], (k, 64 * group, 16, 64), "0 B"), *boxes]:
+        sheet.boxes([(x, top, BOX, rows * DOWN)], PALE, edgecolor=INK)
+        sheet.boxes([(x + i, top + j * DOWN, wide, tall * DOWN)], BLUE)
+        sheet.lines([[(x, top + y * DOWN), (x + BOX, top + y * DOWN)] for y in range(8, rows, 8)], (INK, 0.5))
+        sheet.text(x, top - 8, label)
+    for x, y, text, align in (
+        (84, LINE, f"A, {of['BM']} × {of['BK']}", "left"),
+        (left, LINE, f"B, {of['BK']} × {of['BN']}, in four boxes of 64 columns", "left"),
+        (76, top + 12, "row 0", "right"),
+        (76, top + 64 * DOWN + 12, "row 64", "right"),
+        (left - 18, row + 16, "stride", "right"),
+        (left, below + LINE, "leading: from a box to the next one", "left"),
+        (left, below + 3 * LINE, "Blue: what one wgmma reads.", "left"),
+        (left, below + 4 * LINE, "A line ends each atom of 8 rows, 1,024 bytes.", "left"),
+    ):
+        sheet.text(x, y, text, align)
+    sheet.lines([[(left - 6, row), (left - 12, row), (left - 12, row + 8 * DOWN), (left - 6, row + 8 * DOWN)]])
+    sheet.arrow((left, below), (left + apart, below))
     return sheet.finish(
         f"A tile of A, {of['BM']} rows of 128 bytes, and the four boxes of a tile of B, {of['BK']} rows of 128 bytes "
         f"each, to one scale. One wgmma of warpgroup {group} reads columns {k} to {k + 15} of rows {64 * group} to "
@@ -158,24 +175,21 @@ def stage(k: int = 16, group: int = 1) -> Figure:
 
 def atom(row: int = 70, chunk: int = 3) -> Figure:
     """Draw the eight rows of a box round one chunk: where each chunk stands in the matrix, and in shared memory."""
-    first, cell, tall, top = row // 8 * 8, 34, 24, 3 * LINE
+    first, cell, tall, top = row // 8 * 8, 32, 24, 3 * LINE
     sheet = Page(top + 8 * tall + MARGIN)
-    for left, title in ((58, "in A"), (352, "in shared memory")):
+    for left, title, heads in ((58, "in A", "col {}"), (374, "in shared memory", "bank {}")):
         sheet.text(left, LINE, title, weight="bold")
-        for r in range(8):
-            sheet.text(left - 6, top + r * tall + 17, str(first + r), "right")
-            for c in range(8):
-                at = c if left == 58 else swizzled(r * 128 + c * CHUNK) % 128 // CHUNK
-                fill = ORANGE if (first + r, c) == (row, chunk) else (BLUE, 0.35) if c in (2, 3) else PALE
-                box = (left + at * cell + 1, top + r * tall + 1, cell - 2, tall - 2)
-                sheet.boxes([box], fill)
-                sheet.text(box[0] + cell / 2, box[1] + 16, str(c), "center", on=fill)
-    for c in range(0, 8, 2):
-        sheet.text(58 + c * cell, top - 8, f"col {8 * c}")
-        sheet.text(352 + c * cell, top - 8, f"bank {4 * c}")
-    place = swizzled(row % 8 * 128 + chunk * CHUNK) % 128 // CHUNK
+        for r, c in np.ndindex(8, 8):
+            place = c if left == 58 else swizzled(r * 128 + c * CHUNK) % 128 // CHUNK
+            fill = ORANGE if (first + r, c) == (row, chunk) else (BLUE, 0.35) if c in (2, 3) else PALE
+            x, y = left + place * cell + 1, top + r * tall + 1
+            sheet.boxes([(x, y, cell - 2, tall - 2)], fill)
+            sheet.text(x + cell / 2, y + 16, str(c), "center", on=fill)
+            if c % 2 == 0:
+                sheet.text(left + c * cell, top - 8, heads.format(c * (8 if left == 58 else 4)) if r == 0 else "")
+            sheet.text(left - 6, top + r * tall + 17, str(first + r) if c == 0 else "", "right")
     return sheet.finish(
         f"Rows {first} to {first + 7} of a box of A, eight chunks in each row, as they stand in the matrix and in "
-        f"shared memory. Chunk {chunk} of row {row} is at place {place} of its row. Chunks 2 and 3 of all eight rows "
-        "are blue; in shared memory, chunk 2 of each row lies in other banks, and so does chunk 3."
+        f"shared memory. Chunk {chunk} of row {row} is at place {chunk ^ row % 8} of its row. Chunks 2 and 3 of all "
+        "eight rows are blue; in shared memory, chunk 2 of each row lies in other banks, and so does chunk 3."
     )
