@@ -70,14 +70,14 @@ def cycles() -> dict[str, float]:
     }
 
 
-def least_ms(part: str) -> float:
+def least(part: str) -> float:
     """Return the milliseconds that a part of the machine needs at 4096 if it is never idle, at the highest clock."""
     return rounds(4096) * 4096 / RUNG.parameters["BK"] * cycles()[part] / card().boost_mhz / 1e3
 
 
 def predicted() -> Table:
     """Return `cycles`, and the time at 4096 that follows."""
-    rows = [(part, f"{needed:,.0f}", f"{least_ms(part):.3f}") for part, needed in cycles().items()]
+    rows = [(part, f"{needed:,.0f}", f"{least(part):.3f}") for part, needed in cycles().items()]
     title = f"Predicted, {card().name}, cycles of {card().boost_mhz:,} MHz"
     return Table(("", "cycles for a pair of tiles", "ms at 4096, at least"), rows, title)
 
