@@ -18,21 +18,23 @@ from ..model.ceilings import READ
 from ..records import files
 from ..records.timings import Point, load
 
-BEFORE, RUNG = find("16_mma"), find("18_wgmma")
+RUNG, LARGE_FILE = find("18_wgmma"), "18_hopper_wgmma"
 FORMER = {"18_wgmma": "plain", "19_producer_warp": "a fetcher"}
-"""The settings of one large file that 18, 19 and 20 were cut from, by the name of the file that has the step now."""
+"""The settings of one large file, `LARGE_FILE`, that 18, 19 and 20 were cut from, by the name of the file that has it now."""
 NOT_BY_ITSELF = "Timed as a setting of the file that 18, 19 and 20 were cut from; not timed by itself yet."
 SIZES = (2048, 3072, 4096, 8192)
-CHUNK, DOWN = 16, 3  # bytes of a chunk, and of the stage's picture: pixels to a row of 128 bytes
-BOX = 64  # pixels: as many as a row has elements
+CHUNK, BOX, DOWN = 16, 64, 3  # bytes; elements in a row of a box, and its pixels; pixels from row to row
 
 
 def timed(kernel: Kernel, size: int) -> tuple[Point, str]:
     """Return a kernel's recorded time, and the sentence that must stand beside it, "" if it was timed by itself."""
     points = [point for point in load("hopper").points if point.size == (size,) * 3]
     own = [point for point in points if point.identity == files.identity(kernel)]
-    former = [p for p in points if (p.kernel, p.label) == ("18_hopper_wgmma", FORMER.get(kernel.name))]
-    return (own[0], "") if own else (former[0], NOT_BY_ITSELF)
+    return (
+        (own[0], "")
+        if own
+        else (next(p for p in points if (p.kernel, p.label) == (LARGE_FILE, FORMER[kernel.name])), NOT_BY_ITSELF)
+    )
 
 
 def spread(point: Point) -> str:
@@ -41,17 +43,12 @@ def spread(point: Point) -> str:
     return f"{min(shares):.1f}–{max(shares):.1f}%"
 
 
-def rounds(size: int) -> float:
-    """Return how many rounds the blocks of 18 or 19 take on all SMs, one block on each at a time."""
-    return RUNG.grid(size, size) / card().sms
-
-
 def times() -> Table:
     """Return 18's times by size, and how many blocks there are for the SMs."""
     found = [timed(RUNG, size) for size in SIZES]
     rows = [
-        (f"{size:,}", f"{RUNG.grid(size, size):,}", f"{rounds(size):.2f}", point.ms, f"{point.percent_of_cublas:.1f}%")
-        for size, (point, _) in zip(SIZES, found, strict=True)
+        (f"{size:,}", f"{blocks:,}", f"{blocks / card().sms:.2f}", point.ms, f"{point.percent_of_cublas:.1f}%")
+        for size, blocks, (point, _) in zip(SIZES, map(RUNG.grid, SIZES, SIZES), found, strict=True)
     ]
     columns = ("M = N = K", "blocks", "rounds", "ms", "of cuBLAS")
     return Table(columns, rows, f"18_wgmma, {card().name}", found[0][1])
@@ -70,14 +67,10 @@ def cycles() -> dict[str, float]:
     }
 
 
-def least(part: str) -> float:
-    """Return the milliseconds that a part of the machine needs at 4096 if it is never idle, at the highest clock."""
-    return rounds(4096) * 4096 / RUNG.parameters["BK"] * cycles()[part] / card().boost_mhz / 1e3
-
-
 def predicted() -> Table:
-    """Return `cycles`, and the time at 4096 that follows."""
-    rows = [(part, f"{needed:,.0f}", f"{least(part):.3f}") for part, needed in cycles().items()]
+    """Return `cycles`, and the time at 4096 if that part is never idle."""
+    pairs = RUNG.grid(4096, 4096) / card().sms * 4096 / RUNG.parameters["BK"]  # of tiles, on each SM
+    rows = [(part, f"{of:,.0f}", f"{pairs * of / card().boost_mhz / 1e3:.3f}") for part, of in cycles().items()]
     title = f"Predicted, {card().name}, cycles of {card().boost_mhz:,} MHz"
     return Table(("", "cycles for a pair of tiles", "ms at 4096, at least"), rows, title)
 
@@ -177,7 +170,7 @@ def atom(row: int = 70, chunk: int = 3) -> Figure:
     """Draw the eight rows of a box round one chunk: where each chunk stands in the matrix, and in shared memory."""
     first, cell, tall, top = row // 8 * 8, 32, 24, 3 * LINE
     sheet = Page(top + 8 * tall + MARGIN)
-    for left, title, heads in ((58, "in A", "col {}"), (374, "in shared memory", "bank {}")):
+    for left, title, heads, apart in ((58, "in A", "col {}", 8), (374, "in shared memory", "bank {}", 4)):
         sheet.text(left, LINE, title, weight="bold")
         for r, c in np.ndindex(8, 8):
             place = c if left == 58 else swizzled(r * 128 + c * CHUNK) % 128 // CHUNK
@@ -185,8 +178,7 @@ def atom(row: int = 70, chunk: int = 3) -> Figure:
             x, y = left + place * cell + 1, top + r * tall + 1
             sheet.boxes([(x, y, cell - 2, tall - 2)], fill)
             sheet.text(x + cell / 2, y + 16, str(c), "center", on=fill)
-            if c % 2 == 0:
-                sheet.text(left + c * cell, top - 8, heads.format(c * (8 if left == 58 else 4)) if r == 0 else "")
+            sheet.text(left + c * cell, top - 8, heads.format(c * apart) if r == 0 and c % 2 == 0 else "")
             sheet.text(left - 6, top + r * tall + 17, str(first + r) if c == 0 else "", "right")
     return sheet.finish(
         f"Rows {first} to {first + 7} of a box of A, eight chunks in each row, as they stand in the matrix and in "
