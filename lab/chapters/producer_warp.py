@@ -56,7 +56,7 @@ def life(run: Run, stage: int = 1) -> Table:
             lacks = f"{A_BYTES + B_BYTES:,} bytes" if what == ("arrive", full) else "1 arrival"
             rows.append((event.line, who, does[what], f"{over[full]}: {lacks}", f"{over[empty]}: 8 arrivals"))
     return Table(
-        ("line", "who", "does what", f"phase of full[{stage}] lacks", f"phase of empty[{stage}] lacks"), rows[:6]
+        ("line", "who", "does what", f"full[{stage}]: phase, lacks", f"empty[{stage}]: phase, lacks"), rows[:6]
     )
 
 

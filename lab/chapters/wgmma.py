@@ -20,7 +20,7 @@ from ..records.timings import Point, load
 
 RUNG, LARGE_FILE = find("18_wgmma"), "18_hopper_wgmma"
 FORMER = {"18_wgmma": "plain", "19_producer_warp": "a fetcher"}
-"""The settings of one large file, `LARGE_FILE`, that 18, 19 and 20 were cut from, by the name of the file that has it now."""
+"""The settings of the large file that 18, 19 and 20 were cut from, by the name of the file that has it now."""
 NOT_BY_ITSELF = "Timed as a setting of the file that 18, 19 and 20 were cut from; not timed by itself yet."
 SIZES = (2048, 3072, 4096, 8192)
 CHUNK, BOX, DOWN = 16, 64, 3  # bytes; elements in a row of a box, and its pixels; pixels from row to row
