@@ -9,6 +9,7 @@ from . import (
     by_size,
     choosing,
     conflict_free,
+    copy_engine,
     double_buffer,
     measuring,
     mma_sync,
@@ -25,7 +26,6 @@ from . import (
     thread_tile_2d,
     vectorized,
     warp_tile,
-    wgmma,
     wmma,
     wmma_warp_tile,
 )
@@ -39,6 +39,7 @@ __all__ = [
     "by_size",
     "choosing",
     "conflict_free",
+    "copy_engine",
     "double_buffer",
     "measuring",
     "mma_sync",
@@ -55,7 +56,6 @@ __all__ = [
     "thread_tile_2d",
     "vectorized",
     "warp_tile",
-    "wgmma",
     "wmma",
     "wmma_warp_tile",
 ]

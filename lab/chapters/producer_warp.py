@@ -9,7 +9,7 @@ from sgemm_tutorial.simulation import Run
 from sgemm_tutorial.table import Table
 
 from ..draw import Player, Ring, pipeline
-from .wgmma import SIZES, spread, timed
+from .copy_engine import SIZES, spread, timed
 
 BEFORE, RUNG = find("18_wgmma"), find("19_producer_warp")
 STAGES = RUNG.parameters["STAGES"]

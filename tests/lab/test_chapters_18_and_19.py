@@ -7,7 +7,7 @@ import pytest
 
 import lab
 import sgemm_tutorial as sg
-from lab.chapters import producer_warp, wgmma
+from lab.chapters import copy_engine, producer_warp
 from lab.records import files
 from lab.records.timings import load
 
@@ -22,7 +22,7 @@ def run():
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_a_time_of_other_code_comes_with_a_note(kernel):
-    point, note = wgmma.timed(kernel, 4096)
+    point, note = copy_engine.timed(kernel, 4096)
     assert bool(note) == (point.identity != files.identity(kernel))
     assert point.parameters["BN"] == 256 and point.size == (4096,) * 3
 
@@ -34,25 +34,25 @@ def test_a_time_of_its_own_is_preferred(kernel, monkeypatch):
     (other,) = lab.recorded("20", 4096, "hopper").points
     own = dataclasses.replace(other, ms=1.25, **files.of(kernel, (4096,) * 3))
     longer = dataclasses.replace(record, points=[*record.points, own])
-    monkeypatch.setattr(wgmma, "load", lambda name: longer)
-    assert wgmma.timed(kernel, 4096) == (own, "")
-    assert "1.25" in str(wgmma.times()) or kernel.name != "18_wgmma"
+    monkeypatch.setattr(copy_engine, "load", lambda name: longer)
+    assert copy_engine.timed(kernel, 4096) == (own, "")
+    assert "1.25" in str(copy_engine.times()) or kernel.name != "18_wgmma"
 
 
 def test_settings_of_the_two_are_not_mixed_up():
-    before, after = (wgmma.timed(kernel, 8192)[0] for kernel in KERNELS)
+    before, after = (copy_engine.timed(kernel, 8192)[0] for kernel in KERNELS)
     assert (before.parameters["THREADS"], after.parameters["THREADS"]) == (256, 384)
 
 
 def test_the_pooled_share_is_near_those_of_processes():
-    for size in wgmma.SIZES:
-        point, _ = wgmma.timed(KERNELS[0], size)
-        low, high = map(float, wgmma.spread(point)[:-1].split("–"))
+    for size in copy_engine.SIZES:
+        point, _ = copy_engine.timed(KERNELS[0], size)
+        low, high = map(float, copy_engine.spread(point)[:-1].split("–"))
         assert low <= high and low - 1 < point.percent_of_cublas < high + 1
 
 
 def test_cycles_of_a_pair_of_tiles():
-    cycles = wgmma.cycles()
+    cycles = copy_engine.cycles()
     assert cycles["tensor cores, by the data sheet"] == 2 * 128 * 256 * 64 / 4096
     assert cycles["shared memory, written by copies"] == 49_152 / 128
     assert cycles["shared memory, read by wgmma"] == (16_384 + 2 * 32_768) / 128
@@ -60,13 +60,13 @@ def test_cycles_of_a_pair_of_tiles():
 
 @pytest.mark.parametrize(("row", "chunk"), [(70, 3), (64, 0), (127, 6), (9, 7)])
 def test_the_atom_says_where_the_copy_engine_puts_a_chunk(row, chunk):
-    alt = wgmma.atom(row, chunk).alt
+    alt = copy_engine.atom(row, chunk).alt
     place = int(lab.swizzled(row * 128 + chunk * 16)) % 128 // 16
     assert f"Chunk {chunk} of row {row} is at place {place} of its row." in alt
 
 
 def test_the_stage_says_what_one_product_reads():
-    alt = wgmma.stage(k=48, group=0).alt
+    alt = copy_engine.stage(k=48, group=0).alt
     assert "columns 48 to 63 of rows 0 to 63 of A" in alt and "rows 48 to 63 of all boxes of B" in alt
 
 
