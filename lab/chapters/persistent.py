@@ -15,10 +15,12 @@ from ..experiments.ceilings import card
 from ..model.ceilings import DRAM
 from ..records import files
 from ..records.timings import Point, load, recorded
+from ..variants import HOPPER_STEPS
 
 KERNEL = find("20_persistent")
 TILE = KERNEL.parameters
 SIZES = (2048, 3072, 4096, 8192)
+STEPS = (*HOPPER_STEPS, KERNEL)
 TWICE = ("hopper", "hopper_again")
 """Two recordings of the same code."""
 FLOP = 4096
@@ -41,6 +43,13 @@ def chance(size: int) -> float:
     shares = [{point.key: point.percent_of_cublas for point in load(name).points if size == point.M} for name in TWICE]
     apart = [np.log(shares[0][key] / share) for key, share in shares[1].items()]
     return float(2 * np.sqrt(np.mean(np.square(apart))))
+
+
+def mean(recording: str) -> float:
+    """Return the geometric mean of 20's share of cuBLAS over the sizes of a recording."""
+    return float(
+        np.exp(np.mean([np.log(point.percent_of_cublas) for point in recorded(KERNEL, None, recording).points]))
+    )
 
 
 def corner(number: int, rank: int, size: int, group: int = TILE["GROUP"], cluster: int = TILE["CLUSTER"]) -> tuple:
