@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import statistics
+
 import numpy as np
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import hopper
-from sgemm_tutorial.hardware import KIB
 from sgemm_tutorial.kernel import Kernel
 
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PINK, Figure, Page
-from ..experiments import ceilings, profiles
+from ..experiments import ceilings
 from ..experiments.ceilings import card
 from ..model.ceilings import DRAM
 from ..records import files
@@ -19,7 +20,7 @@ from ..variants import HOPPER_STEPS
 
 KERNEL = find("20_persistent")
 TILE = KERNEL.parameters
-SIZES = (2048, 3072, 4096, 8192)
+SIZE, SIZES = 4096, (2048, 3072, 4096, 8192)
 STEPS = (*HOPPER_STEPS, KERNEL)
 TWICE = ("hopper", "hopper_again")
 """Two recordings of the same code."""
@@ -47,9 +48,8 @@ def chance(size: int) -> float:
 
 def mean(recording: str) -> float:
     """Return the geometric mean of 20's share of cuBLAS over the sizes of a recording."""
-    return float(
-        np.exp(np.mean([np.log(point.percent_of_cublas) for point in recorded(KERNEL, None, recording).points]))
-    )
+    shares = [point.percent_of_cublas for point in recorded(KERNEL, None, recording).points]
+    return statistics.geometric_mean(shares)
 
 
 def corner(number: int, rank: int, size: int, group: int = TILE["GROUP"], cluster: int = TILE["CLUSTER"]) -> tuple:
@@ -68,8 +68,7 @@ def rounds(size: int, width: int = TILE["BN"]) -> float:
 
 def gap(writing: int = 6, copy: int = 2) -> Figure:
     """Draw what an SM does between two tiles of C, in units of the product of one pair of tiles, in 19 and in 20."""
-    half, pause, first, end = writing // 2, writing + copy, -6, 14
-    this = [(i, 1, 1) for i in range(first, 0)]
+    half, pause, first, end, this = writing // 2, writing + copy, -6, 14, [(i, 1, 1) for i in range(-6, 0)]
     ways = {  # copies, products and writes: where each begins, how long it takes, and how dark it is
         "19: the block ends, another one begins": (
             [(first, 4, 1), (writing, end - writing, 0.4)],
@@ -82,14 +81,14 @@ def gap(writing: int = 6, copy: int = 2) -> Figure:
             [(0, half, 1), *((half + 1 + i, half / 4, 1) for i in range(4))],
         ),
     }
-    sheet, left, unit = Page(12 * LINE), 92, 26
+    sheet = Page(12 * LINE)
     for top, (title, rows) in zip((0, 5 * LINE), ways.items(), strict=True):
         sheet.text(MARGIN, top + LINE, title, weight="bold")
         for i, (name, colour) in enumerate((("copies", ORANGE), ("products", BLUE), ("writes C", GREEN))):
             y = top + (1.4 + i) * LINE
-            sheet.text(left - 10, y + 15, name, "right")
+            sheet.text(82, y + 15, name, "right")
             for start, long, dark in rows[i]:
-                sheet.boxes([(left + (start - first) * unit, y, long * unit, 18)], (colour, dark), edgecolor=INK)
+                sheet.boxes([(92 + (start - first) * 26, y, long * 26, 18)], (colour, dark), edgecolor=INK)
     sheet.text(MARGIN, 11 * LINE, "Dark: this tile of C. Pale: the next one. A product takes one unit of time.")
     return sheet.finish(
         f"Copies, products and writes of an SM round the end of a tile of C. In 19 no product runs for {pause} units: "
@@ -110,25 +109,23 @@ def by_round(size: int, group: int = TILE["GROUP"], cluster: int = TILE["CLUSTER
 
 def needed(size: int, group: int, cluster: int) -> float:
     """Return the mean KiB of different tiles of A and B that a round needs for each step of BK."""
-    kib = [2 * TILE["BK"] * TILE[side] / KIB for side in ("BM", "BN")]
     sides = [[len(set(side)) for side in zip(*corners, strict=True)] for corners in by_round(size, group, cluster)]
-    return float(np.mean(np.dot(sides, kib)))
+    return float(np.mean(np.dot(sides, [2 * TILE["BK"] * TILE[side] / 1024 for side in ("BM", "BN")])))
 
 
-def order(block: int = 37, size: int = 4096) -> Figure:
-    """Draw in which round each tile of C is computed, row by row and in groups, and which are a block's."""
-    wide, tall, said = 14, 7, []
-    sheet = Page(3 * LINE + tall * size / TILE["BM"])
+def order(block: int = 37) -> Figure:
+    """Draw in which round each tile of C is computed at 4096, row by row and in groups, and which are a block's."""
+    sheet, said, wide, tall = Page(3 * LINE + 7 * SIZE / TILE["BM"]), [], 14, 7
     for x, title, group, cluster in ((MARGIN, "row by row", 1, 1), (340, "in groups of 12 rows", 12, 2)):
         sheet.text(x, LINE, title, weight="bold")
-        for corners, colour in zip(by_round(size, group, cluster), (BLUE, ORANGE, GREEN, PINK), strict=True):
+        for corners, colour in zip(by_round(SIZE, group, cluster), (BLUE, ORANGE, GREEN, PINK), strict=True):
             boxes = [(x + c / 256 * wide, 1.5 * LINE + r / 128 * tall, wide - 1, tall - 1) for r, c in corners]
             sheet.boxes(boxes, (colour, 0.55))
             sheet.boxes(boxes[block : block + 1], edgecolor=INK, linewidth=2.5)
-            rows, columns = (len(set(side)) for side in zip(*corners, strict=True))
-            said.append(f"{title}: a round of {rows} rows and {columns} columns")
+            sides = [len(set(side)) for side in zip(*corners, strict=True)]
+            said.append(f"{title}: a round of {sides[0]} rows and {sides[1]} columns")
     sheet.text(MARGIN, sheet.height - 8, f"Rounds: blue, orange, green, pink. Framed: the tiles of block {block}.")
-    return sheet.finish(f"C of {size} × {size} in tiles of 128 × 256. {'; '.join(said)}.")
+    return sheet.finish(f"C of {SIZE} × {SIZE} in tiles of 128 × 256. {'; '.join(said)}.")
 
 
 def a_round() -> float:
@@ -143,5 +140,4 @@ def chosen(size: int) -> int:
 
 def ideal(busiest: bool = False) -> float:
     """Return the cycles of tensor cores at 4096 by the data sheet: of all SMs in the mean, or of the busiest."""
-    share = np.ceil(rounds(profiles.SIZE)) / rounds(profiles.SIZE) if busiest else 1
-    return 2 * profiles.SIZE**3 / FLOP / card().sms * share
+    return 2 * SIZE**3 / FLOP / card().sms * (np.ceil(rounds(SIZE)) / rounds(SIZE) if busiest else 1)
