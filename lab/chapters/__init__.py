@@ -3,6 +3,7 @@
 from . import (
     account,
     across_gpus,
+    any_shape,
     async_copies,
     async_pipeline,
     board,
@@ -31,6 +32,7 @@ from . import (
 __all__ = [
     "account",
     "across_gpus",
+    "any_shape",
     "async_copies",
     "async_pipeline",
     "board",
