@@ -59,15 +59,17 @@ def raced() -> dict[Size, Point]:
     return {point.size: point for name in ("shapes", "squares") for point in recorded(RUNG, recording=name).points}
 
 
-def predicted() -> Figure:
-    """Draw the speed that the model expects of each tile, by size."""
+def expected(n: int) -> dict[str, float]:
+    """Return the TFLOP/s that the model expects at M = N = K = n of each of `TILES`, in its best division."""
     settings = {tune.tile_of(setting): setting for setting in autotuned.SETTINGS}
     place = card().architecture, card().sms
-    speeds = {
-        tile: [(n, 2e-6 * n**3 / autotuned.ways(settings[tile], (n, n, n), *place)[0][0]) for n in SIZES]
-        for tile in TILES
-    }
-    return lines("Expected by the model", speeds, ACROSS, log_x=True)
+    return {tile: 2e-6 * n**3 / autotuned.ways(settings[tile], (n, n, n), *place)[0][0] for tile in TILES}
+
+
+def predicted() -> Figure:
+    """Draw the speed that the model expects of each tile, by size."""
+    of = {n: expected(n) for n in SIZES}
+    return lines("Expected by the model", {tile: [(n, of[n][tile]) for n in SIZES] for tile in TILES}, ACROSS, log_x=True)
 
 
 def measured() -> Figure:
