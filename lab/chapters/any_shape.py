@@ -76,7 +76,7 @@ def measured() -> Figure:
     """Draw the speed of each tile with the fastest of its settings and divisions that were tried, by size."""
     points = [found()[n, n, n] for n in SIZES]
     speeds = tune.by_tile(points, tune.load().settings["settings"], TILES)
-    return lines("Measured by the search", speeds, ACROSS, log_x=True)
+    return lines("Measured by the search", {tile: speeds[tile] for tile in TILES}, ACROSS, log_x=True)
 
 
 def choices(sizes: Iterable[Size]) -> Table:
