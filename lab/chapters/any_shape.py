@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-import numpy as np
-
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.launch import Place
@@ -27,17 +25,11 @@ TILES = ("16×32/4", "32×64/4", "64×128/2", "64×128", "128×256")
 ACROSS = "Across: M = N = K. Up: TFLOP/s. After a stroke, slices."
 
 
-def mean(values: Iterable[float]) -> float:
-    """Return the geometric mean."""
-    return float(np.exp(np.mean(np.log(list(values)))))
-
-
 def chosen(size: Size) -> Way:
     """Return what the model takes on the shown card."""
-    place = Place(card().architecture, card().sms)
-    kernel = RUNG.resolve(imagined(*size), place).kernel
-    counts = kernel.resolve(imagined(*size), place).division.counts
-    return Way(tuple(kernel.parameters.values()), counts["whole"], counts["shares"])
+    launch = RUNG.resolve(imagined(*size), Place(card().architecture, card().sms))
+    counts = launch.division.counts
+    return Way(tuple(launch.kernel.parameters.values()), counts["whole"], counts["shares"])
 
 
 @lru_cache
@@ -75,8 +67,7 @@ def predicted() -> Figure:
 
 def measured() -> Figure:
     """Draw the speed of each tile with the fastest of its settings and divisions that were tried, by size."""
-    points = [found()[n, n, n] for n in SIZES]
-    speeds = tune.by_tile(points, tune.load().settings["settings"], TILES)
+    speeds = tune.by_tile([found()[n, n, n] for n in SIZES], tune.load().settings["settings"], TILES)
     return lines("Measured by the search", {tile: speeds[tile] for tile in TILES}, ACROSS, log_x=True)
 
 

@@ -73,6 +73,5 @@ def test_a_regret_is_of_the_models_choice():
 
 
 def test_measured_speeds_are_those_of_the_tiles_shown():
-    assert any_shape.mean([1, 4]) == 2
     assert all(f"{tile} from " in any_shape.measured().alt for tile in any_shape.TILES)
     assert "16×32/4 from 8.1" in any_shape.predicted().alt
