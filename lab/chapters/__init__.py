@@ -3,6 +3,7 @@
 from . import (
     account,
     across_gpus,
+    any_shape,
     async_copies,
     async_pipeline,
     board,
@@ -34,6 +35,7 @@ from . import (
 __all__ = [
     "account",
     "across_gpus",
+    "any_shape",
     "async_copies",
     "async_pipeline",
     "board",

@@ -7,7 +7,7 @@ import pytest
 
 import lab
 import sgemm_tutorial as sg
-from lab.chapters import board, persistent, thread_tile_1d
+from lab.chapters import any_shape, board, persistent, thread_tile_1d
 from lab.records import files
 from lab.records.timings import load
 
@@ -95,3 +95,28 @@ def test_what_is_recorded_alike_twice_differs_by_nothing(monkeypatch):
     assert 0.005 < persistent.chance(4096) < 0.02
     monkeypatch.setattr(persistent, "TWICE", ("hopper_again", "hopper_again"))
     assert persistent.chance(4096) == 0
+
+
+def test_the_model_takes_what_it_expects_most_of():
+    for n in (256, 1024, 4096):
+        expected, way = any_shape.expected(n), any_shape.chosen((n, n, n))
+        assert max(expected, key=expected.get) == lab.tune.tile_of(way.setting)
+        assert max(expected.values()) < lab.card().fp32_tflops
+
+
+def test_a_regret_is_of_the_models_choice():
+    """None where that was the fastest way, and as much as the finalists differ where it was one of them."""
+    slower = any_shape.slower()
+    assert min(slower.values()) == 1 < max(slower.values())
+    for size, times in slower.items():
+        point, way = any_shape.found()[size], any_shape.chosen(size)
+        timed = [finalist.ms for finalist in point.finalists if finalist.way == way]
+        assert times == pytest.approx(timed[0] / point.ms if timed else times)
+        assert times == 1 or way != point.best
+    size = max(slower, key=slower.get)
+    assert any_shape.choices([size]).rows[0][-1] == f"{slower[size] - 1:.1%}"
+
+
+def test_measured_speeds_are_those_of_the_tiles_shown():
+    assert all(f"{tile} from " in any_shape.measured().alt for tile in any_shape.TILES)
+    assert "16×32/4 from 8.1" in any_shape.predicted().alt
