@@ -927,10 +927,26 @@ def test_held_by_a_lane_of_17_is_what_it_reads(lane):
             assert f"row {row} column {column + fragment} in fragment {fragment}" in figure.alt
 
 
+@pytest.mark.parametrize("lane", [0, 13, 31])
+def test_held_by_a_lane_of_21_is_what_it_reads(lane):
+    figure, kernel = draw.held("B, wgmma", lane), find("21_tf32x3_wgmma")
+    assert [figure.body.count(f">r{register}<") for register in range(4)] == [1] * 4
+    run = simulate(kernel, *matrices(128, 128, 32, on_gpu=False), trace=[0])
+    of, line = kernel.parameters, loads(run)[1]
+    start = 4 * of["STAGES"] * 2 * of["BM"] * of["BK"]  # bytes of the tiles of A and of their small parts
+    for step in (0, 1):
+        asked = request(run, line, array="shared", step=step)
+        row, place = divmod(int(asked.offsets[lane]) - start, 128)
+        column = (place // 16 ^ row % 8) * 4 + place % 16 // 4
+        for next_column in (0, 1):
+            expected = f"row {row} column {column + next_column} in register {2 * step + next_column}"
+            assert asked.width == 8 and expected in figure.alt
+
+
 @pytest.mark.parametrize(("matrix", "lane"), [("C", 0), ("A", 32)])
 def test_held_refuses_what_is_not_loaded(matrix, lane):
     with pytest.raises(
-        ArgumentError, match=rf"^matrix, lane: got '{matrix}', {lane}, needs one of \['A', 'B', 'B, FP32'\], and 0"
+        ArgumentError, match=rf"^matrix, lane: got '{matrix}', {lane}, needs one of \['A', 'B', 'B, FP32', 'B, wgmma'\]"
     ):
         draw.held(matrix, lane)
 
