@@ -131,46 +131,6 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
     return chart.finish(f"{unit} by size, {size}, on {record.made}: {_in_words(series)}.")
 
 
-def prediction(predicted: Mapping[str, Number], counted: Mapping[str, Number]) -> Figure:
-    """Draw pairs of bars, a formula's prediction above the count, each pair to a scale of its own.
-
-    Parameters
-    ----------
-    predicted, counted : mapping of str to number
-        Quantities that are not negative, by name, for example ``"global load sectors"``; the same in both.
-
-    Raises
-    ------
-    ArgumentError
-        They don't hold the same quantities, there is none, or one is negative.
-    """
-    if predicted.keys() != counted.keys() or not predicted:
-        needs = f"what predicted has: {', '.join(predicted)}" if predicted else "something to draw, in predicted too"
-        raise ArgumentError("counted", ", ".join(counted) or "nothing", needs)
-    for argument, values in (("predicted", predicted), ("counted", counted)):
-        for name, value in values.items():
-            if not value >= 0:
-                raise ArgumentError(f"{argument}[{name!r}]", str(value), "a number that is not negative")
-    chart = Chart(
-        x=(0, 1), y=(len(predicted), 0), size=(WIDTH, 76 * len(predicted) + 4), left=MARGIN, right=224, top=0, below=4
-    )
-    chart.axes.set_axis_off()
-    sentences = []
-    for i, name in enumerate(predicted):
-        pair = predicted[name], counted[name]
-        verdict = _compare(*pair)
-        chart.write(MARGIN, 76 * i + LINE, name, weight="bold")
-        chart.write(WIDTH - MARGIN, 76 * i + LINE, verdict, "right")
-        for j, (value, who) in enumerate(zip(pair, ("predicted", "counted"), strict=True)):
-            long, y = value / (max(pair) or 1), i + (39 + 19 * j) / 76
-            edge = {"edgecolor": dye(INK), "facecolor": "none"} if j == 0 else {"color": dye(BLUE), "linewidth": 0}
-            if value:
-                chart.axes.barh(y, long, 14 / 76, clip_on=False, **edge)
-            chart.write(chart.at(long, y)[0] + 8, 76 * i + 44 + 19 * j, f"{short(value)} {who}")
-        sentences.append(f"{name}: {short(pair[0])} predicted, {short(pair[1])} counted, {verdict}")
-    return chart.finish("; ".join(sentences) + ".")
-
-
 def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]]) -> Figure:
     """Draw time against size, both logarithmic, with the slope of time proportional to operations for comparison.
 
@@ -426,12 +386,3 @@ def short(value: Number) -> str:
     if isinstance(value, int | np.integer) or 1000 <= abs(value) < 1e15:
         return f"{value:,.0f}"
     return f"{value:#.3g}".rstrip(".")
-
-
-def _compare(predicted: Number, counted: Number) -> str:
-    """Say how far the count is from the prediction."""
-    if predicted == counted:
-        return "exact"
-    if predicted == 0 or counted >= 2 * predicted:
-        return "not predicted" if predicted == 0 else f"{counted / predicted:.3g} times as much"
-    return f"{100 * (counted / predicted - 1):+.1f}%".replace("-", "−")
