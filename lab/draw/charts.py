@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -169,7 +169,11 @@ def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]]) -> Fig
 
 
 def roofline(
-    points: Mapping[str, tuple[float, float]], peak: float, rates: Mapping[str, float], title: str = "Roofline"
+    points: Mapping[str, tuple[float, float]],
+    peak: float,
+    rates: Mapping[str, float],
+    title: str = "Roofline",
+    measured: Collection[str] = (),
 ) -> Figure:
     """Draw speeds against arithmetic intensity, under the roofs that memory and arithmetic put over them.
 
@@ -183,6 +187,8 @@ def roofline(
         By name, TB/s of one or more levels of memory: each is a slope, and what lies above one moves its bytes at
         another level.
     title : str
+    measured : collection of str
+        The levels whose rate is no limit by design but was measured: their slopes are dashed.
 
     Raises
     ------
@@ -205,9 +211,9 @@ def roofline(
     )
     chart.ticks(_decades(low, high), _decades(least, most))
     chart.curve(roof, [(max(low, min(ridges)), peak), (high, peak)], INK)
-    for i, (name, rate) in enumerate(rates.items()):
+    for name, rate in rates.items():
         start = max(low, least / rate)
-        chart.line([(start, start * rate), (peak / rate, peak)], INK, DASHES[i % 3])
+        chart.line([(start, start * rate), (peak / rate, peak)], INK, DASHES[name in measured])
         (x, y), (u, v) = chart.at(start, start * rate), chart.at(peak / rate, peak)
         steep = math.atan2(y - v, u - x)
         chart.write(

@@ -800,6 +800,13 @@ def test_roofline_is_to_scale(drawn):
     assert ax < bx and ay > by
 
 
+def test_roofs_that_were_measured_are_dashed():
+    def drawn(*measured):
+        return draw.roofline({"a": (1.0, 1.0)}, 50.0, {"L2": 8.0, "DRAM": 5.0}, "Roofs", measured).body
+
+    assert [drawn(*names).count("stroke-dasharray") for names in ((), ("L2",), ("L2", "DRAM"))] == [0, 1, 2]
+
+
 def test_roofline_labels_that_would_overlap_are_one(drawn):
     assert "near, next" in words(drawn["roofline"])
     assert "far" in words(drawn["roofline"])

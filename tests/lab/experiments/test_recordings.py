@@ -51,6 +51,12 @@ def test_results_are_bit_identical(kernel):
     assert recorded == {case: checksums.digest(kernel, of) for case, of in enumerate(checksums.CASES)}
 
 
+def test_other_bytes_are_noticed(monkeypatch):
+    assert checksums.same_bytes("02").startswith(f"{len(checksums.CASES)} of {len(checksums.CASES)} products")
+    monkeypatch.setattr(checksums, "CASES", (checksums.CASES[0] | {"alpha": 2.0}, *checksums.CASES[1:]))
+    assert checksums.same_bytes("02").startswith(f"{len(checksums.CASES) - 1} of {len(checksums.CASES)} products")
+
+
 @functools.cache
 def simulated(which, M, N, K):
     A, B = sg.matrices(M, N, K, on_gpu=False, types=KERNELS[which].types)
