@@ -132,6 +132,7 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
 
     const float scale = K > 0 ? alpha : 0.0f;
     for (size_t number = cluster; number < all; number += clusters) {
+        __syncwarp();                                      // lanes parted at C's edge, and where sums were not finite
         const Corner here = corner(number);
         const size_t row0 = here.row, col0 = here.col;
         const int rows = int(M - row0), cols = int(N - col0);  // rows and columns of C from there on

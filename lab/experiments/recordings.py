@@ -88,8 +88,8 @@ def _hopper() -> Plan:
 
 
 def _hopper_again() -> Plan:
-    """Return the plan that times the variants of 20 once more: what differs from `hopper` is chance."""
-    items = [item for item in _hopper().items if item[0].name == find("20").name]
+    """Return the plan that times 18, 19 and the variants of 20 once more: what differs from `hopper` is chance."""
+    items = _hopper().items
     return plan("hopper_again", items, processes=3, **IN_THREE)
 
 

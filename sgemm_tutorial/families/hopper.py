@@ -243,6 +243,8 @@ TRIALS_IN_PARTS: tuple[dict[str, Any], ...] = (
     # Past the edges an infinity meets zeros, and what comes of that is not looked into. Some are in the first of a
     # row's four products, some in the last.
     _in_parts((100, 52, 4), special=True),
+    # And then the block goes on to another tile, for which its lanes have to be together again.
+    _in_parts((390, 132, 40), 2, special=True),
 )
 """Arguments of `correctness.check` for what 21 does with large problems only, made small."""
 
