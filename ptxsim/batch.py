@@ -13,6 +13,7 @@ from .counting import AccessCounter
 from .execution import Execution, Step
 from .faults import FaultWriter
 from .lanes import Lanes, Threads
+from .local import LocalMemory, Stack
 from .mbarriers import Mbarriers, MbarrierWait
 from .memory import SharedMemory, Violation
 from .proxy import AsyncProxy
@@ -42,6 +43,8 @@ class Batch:
         The lanes.
     registers : RegisterFile
     shared : SharedMemory
+    local : LocalMemory
+    stack : Stack
     spaces : AddressSpaces
     barriers : Mbarriers
     copies : AsyncCopies
@@ -78,7 +81,9 @@ class Batch:
         self.registers = RegisterFile(
             threads, special(threads, execution.shape, grid, cluster), self.accumulators, self.faults
         )
-        self.spaces = AddressSpaces(threads, execution.memory, self.shared, self.barriers, code.clustered)
+        self.local = LocalMemory(threads.size, program.functions[""][1].frame)
+        self.stack = Stack(self.local, self.registers)
+        self.spaces = AddressSpaces(threads, execution.memory, self.shared, self.local, self.barriers, code.clustered)
         self.counter = AccessCounter(execution.tallies, threads, self.shared, code.clustered)
         self.tracer = Tracer(threads, execution.traced, execution.trace, execution.events, execution.memory, variables)
         self.wait: MbarrierWait | ClusterWait | None = None

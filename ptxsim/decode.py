@@ -8,13 +8,14 @@ from types import ModuleType
 
 import numpy as np
 
-from . import copies, exchange, mma, sync, tensor, tma, wgmma
+from . import calls, copies, exchange, mma, sync, tensor, tma, wgmma
 from .batch import Batch
 from .execution import Code, Step
 from .flow import loop_exits
-from .instructions import OPERATIONS
+from .functions import CARRY, CARRYING, FUNCTIONS
+from .instructions import OPERATIONS as BASIC
 from .lanes import Lanes
-from .memory import Violation, refuse
+from .memory import Violation, of_part, refuse
 from .ptx import (
     DTYPES,
     LEAVES,
@@ -35,11 +36,17 @@ from .spaces import CLUSTER
 TOGETHER = 1 << 15
 """The most elements of several FMAs to compute as one array: more would not fit the caches."""
 
+OPERATIONS = FUNCTIONS | BASIC
+"""Every arithmetic opcode that the simulator knows, beside those that carry."""
+
+DIVISION = re.compile(r"(?:div|rem)\.[us]\d+")
+"""Of integers, which must not divide by 0."""
+
 FMAS = ("fma.rn.f32", "fma.rn.f64")
 
 ACCESS = re.compile(
     r"(ld|st)(?:\.(?:weak|volatile|(?:relaxed|acquire|release)\.(?:cta|cluster|gpu|sys)))?"
-    r"(?:\.(global|shared(?:::cta|::cluster)?))?"
+    r"(?:\.(global|const|local|param|shared(?:::cta|::cluster)?))?"
     r"(?:\.(?:nc|ca|cg|cs|lu|cv|wb|wt|L1::\w+|L2::\d+B))*(?:\.v([24]))?\.(\w+)"
 )
 """A load or store: head, state space, elements and type. Hints for caches and orders are ignored."""
@@ -117,6 +124,10 @@ class Decoder:
     def _step(self, instruction: Instruction) -> Step | None:
         """Return an instruction's step, or None if it only ends a basic block."""
         opcode = instruction.opcode
+        if opcode == "trap":
+            return _trap
+        if opcode.startswith("call"):
+            return calls.step(instruction, self.program)
         if opcode in LEAVES:
             if opcode in EVERYONE and (instruction.operands != EVERYONE[opcode] or instruction.guard):
                 raise unsupported(instruction)
@@ -125,7 +136,9 @@ class Decoder:
             return self._pack(instruction)
         if opcode in OPERATIONS:
             return self._arithmetic(instruction)
-        if opcode.startswith("ld.param."):
+        if opcode in CARRYING:
+            return self._carry(instruction)
+        if opcode.startswith("ld.param.") and instruction.operands[1].base.name in self.program.parameters:
             return self._load_parameter(instruction)
         if opcode.startswith(("ld.", "st.")):
             return self._memory(instruction)
@@ -151,7 +164,7 @@ class Decoder:
         def execute(batch: Batch, lanes: Lanes) -> None:
             batch.registers.write(name, widened(function(*[read(batch, lanes) for read in reads])), lanes)
 
-        if not instruction.opcode.startswith(("div.", "rem.")):
+        if not DIVISION.fullmatch(instruction.opcode):
             return execute
 
         def divide(batch: Batch, lanes: Lanes) -> None:
@@ -159,6 +172,28 @@ class Decoder:
             execute(batch, lanes)
 
         return divide
+
+    def _carry(self, instruction: Instruction) -> Step:
+        """Decode an operation with the carry flag, which is a register of its own here."""
+        target, *sources = instruction.operands
+        function, count = CARRYING[instruction.opcode]
+        if len(sources) != count:
+            raise unsupported(instruction)
+        kind = instruction.opcode.rpartition(".")[2]
+        reads = [self._reader(source, kind, instruction) for source in sources]
+        widened, keeps = self._widener(target, DTYPES[kind], instruction), ".cc" in instruction.opcode
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            numbers = [read(batch, lanes) for read in reads]
+            flag = np.zeros(1, np.uint32)
+            if instruction.opcode.partition(".")[0][-1] == "c":
+                flag = batch.registers.read(CARRY, flag.dtype, lanes, instruction)
+            result, carry = function(*numbers, flag)
+            batch.registers.write(target.name, widened(result), lanes)
+            if keeps:
+                batch.registers.write(CARRY, carry.astype(np.uint32), lanes)
+
+        return execute
 
     def _pack(self, instruction: Instruction) -> Step:
         """Decode ``mov whole, {parts}`` or ``mov {parts}, whole``; the first part has the lowest bits."""
@@ -266,6 +301,11 @@ class Decoder:
             constant = np.array([self.program.shared[operand.name].offset], dtype)
             if self.program.cluster > 1:
                 return lambda batch, lanes: constant + batch.threads.pick(batch.spaces.window, lanes).astype(dtype)
+        elif isinstance(operand, Symbol) and operand.name in self.program.variables:
+            constant = np.array([self.program.variables[operand.name].address], np.uint64).astype(dtype)
+        elif isinstance(operand, Symbol) and operand.name in self.program.local:
+            offset = np.uint64(self.program.local[operand.name].offset)
+            return lambda batch, lanes: (batch.threads.pick(batch.local.base, lanes) + offset).astype(dtype)
         elif isinstance(operand, Symbol) and self.program.parameters.get(operand.name) == TENSOR_MAP:
             constant = np.array([self.program.address(operand.name)], dtype)
         else:
@@ -273,14 +313,23 @@ class Decoder:
         return lambda batch, lanes: constant
 
     def _load_parameter(self, instruction: Instruction) -> Step:
-        target, source = instruction.operands
-        dtype = DTYPES[instruction.opcode.rpartition(".")[2]]
-        parameter, widened = source.base.name, self._widener(target, dtype, instruction)
-        if source.offset:
+        targets, source = instruction.operands
+        targets = targets if isinstance(targets, tuple) else (targets,)
+        _, _, dtype, count = _access(instruction.opcode) or (None, None, None, 0)
+        if count != len(targets):
             raise unsupported(instruction)
-        return lambda batch, lanes: batch.registers.write(
-            target.name, widened(batch.execution.parameters[parameter].view(dtype)), lanes
-        )
+        parts = [(of.name, self._widener(of, dtype, instruction)) for of in targets]
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            data = batch.execution.parameters[source.base.name].view(np.uint8)
+            for i, (name, widened) in enumerate(parts):
+                start = source.offset + i * dtype.itemsize
+                value = data[start : start + dtype.itemsize].copy().view(dtype)
+                if not len(value):
+                    raise unsupported(instruction)
+                batch.registers.write(name, widened(value), lanes)
+
+        return execute
 
     def _declared(self, register: str) -> np.dtype | None:
         """Return a register's declared type, None if there is none."""
@@ -303,7 +352,7 @@ class Decoder:
 
     def _memory(self, instruction: Instruction) -> Step:
         access = _access(instruction.opcode)
-        if access is None or access[0] == "generic":
+        if access is None:
             raise unsupported(instruction)
         space, kind, dtype, count = access
         address, values = instruction.operands if kind == "store" else instruction.operands[::-1]
@@ -315,17 +364,25 @@ class Decoder:
         reads = [self._reader(value, instruction.opcode.rpartition(".")[2], instruction) for value in values]
         targets = [(value.name, self._widener(value, dtype, instruction)) for value in values] if kind == "load" else []
 
-        def execute(batch: Batch, lanes: Lanes) -> None:
-            addresses = locate(batch, lanes)
+        def act(batch: Batch, lanes: Lanes, space: str, addresses: np.ndarray) -> None:
             if kind == "load":
                 loaded = batch.spaces.load(space, addresses, lanes, dtype, count)
                 for (name, widened), value in zip(targets, loaded, strict=True):
                     batch.registers.write(name, widened(value), lanes)
             else:
                 batch.spaces.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
-            if space != CLUSTER:
+            if space in ("global", "shared"):
                 batch.counter.count(line, space, kind, addresses, lanes, width)
                 batch.tracer.access(line, space, kind, addresses, lanes, width)
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            addresses = locate(batch, lanes)
+            if space != "generic":
+                act(batch, lanes, space, addresses)
+                return
+            for home, there, part in batch.spaces.homes(addresses, lanes):
+                with of_part(part):
+                    act(batch, batch.threads.at(lanes, part), home, there)
 
         return execute
 
@@ -448,6 +505,10 @@ def _as_it_is(value: np.ndarray) -> np.ndarray:
     return value
 
 
+def _trap(batch: Batch, lanes: Lanes) -> None:
+    raise Violation("trap", 0, "executes trap")
+
+
 def _exit(batch: Batch, lanes: Lanes) -> None:
     if batch.clusters:
         batch.clusters.leave(batch.threads.places(lanes))
@@ -481,7 +542,7 @@ def _access(opcode: str) -> tuple[str, str, np.dtype, int] | None:
     found = ACCESS.fullmatch(opcode)
     if not found or found[4] not in DTYPES or found[4] == "pred":
         return None
-    space = (found[2] or "generic").replace("::cta", "")
+    space = (found[2] or "generic").replace("::cta", "").replace("param", "local")
     return space, {"ld": "load", "st": "store"}[found[1]], DTYPES[found[4]], int(found[3] or 1)
 
 
@@ -493,8 +554,8 @@ def _module(opcode: str) -> ModuleType | None:
 
 @cache
 def _class(opcode: str) -> str:
-    if opcode in OPERATIONS:
-        return OPERATIONS[opcode].kind
+    if opcode in OPERATIONS or opcode in CARRYING:
+        return OPERATIONS[opcode].kind if opcode in OPERATIONS else "integer"
     if opcode.startswith("ld.param"):
         return "parameter"
     if opcode.startswith(("ld.", "st.")):
@@ -524,7 +585,7 @@ def _turn(opcode: str, guarded: bool, in_order: bool) -> int:
         return MULTIPLY_ADDS
     if in_order:
         return IN_ORDER
-    if opcode.startswith("ld.param.") or (opcode in OPERATIONS and not opcode.startswith(("div.", "rem."))):
+    if opcode.startswith("ld.param.") or (opcode in OPERATIONS and not DIVISION.fullmatch(opcode)):
         return ALONE
     if opcode.startswith("ld.shared.") and opcode.endswith(("32", "64")) and not guarded:
         return LOADS

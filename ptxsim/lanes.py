@@ -102,6 +102,10 @@ class Threads:
             return lanes
         return np.flatnonzero(holds) if lanes is None else lanes[holds]
 
+    def at(self, lanes: Lanes, part: np.ndarray) -> Lanes:
+        """Return the active lanes at these places among them."""
+        return lanes if len(part) == self.size else self.places(lanes)[part]
+
     @staticmethod
     def pick(values: np.ndarray, lanes: Lanes) -> np.ndarray:
         """Return the active lanes' elements of an array with one per lane."""

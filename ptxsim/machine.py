@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
@@ -75,6 +76,7 @@ def run(
     trace: Collection[int] = (),
     blocks: Collection[int] | None = None,
     budget: int = BUDGET,
+    variables: Mapping[str, np.ndarray] = MappingProxyType({}),
     progress: bool | None = False,
 ) -> Run:
     """Run a kernel, given as PTX, on NumPy arrays.
@@ -89,8 +91,8 @@ def run(
         Blocks of the grid and threads of a block. Several numbers are the extents along x, y and z.
     arguments : mapping of str to array, NumPy scalar or TensorMap
         The kernel's arguments in order, by the names to use in messages. Arrays are passed by their addresses and
-        changed in place. Scalars have the size that the kernel declares. The matrix of a tensor map is one of the
-        arrays before it.
+        changed in place. Scalars, structs among them, have the size that the kernel declares. The matrix of a
+        tensor map is one of the arrays before it.
     shared : int
         Bytes of dynamic shared memory.
     name : str, optional
@@ -103,6 +105,9 @@ def run(
         Linear indices of the blocks to run, with the other blocks of their clusters; all if left out.
     budget : int
         Instructions that a thread may execute: more is taken for a loop that never ends, and is a fault.
+    variables : mapping of str to array
+        Arrays for the module's ``__device__`` and ``__constant__`` variables, by their names in the source: used in
+        place, as those of arguments. Other variables have the values that the module gives them.
     progress : bool, optional
         Whether to show a progress bar on stderr; None shows it in a terminal only.
 
@@ -115,7 +120,7 @@ def run(
     UnsupportedInstruction
         The PTX contains something that the simulator does not know.
     """
-    machine = Machine(parse(ptx, entry, shared), name or entry, block, arguments, fresh, trace, budget)
+    machine = Machine(parse(ptx, entry, shared), name or entry, block, arguments, fresh, trace, budget, variables)
     machine.run(grid, blocks, progress)
     execution = machine.execution
     return Run(execution.name, extents("grid", grid), execution.shape, machine.counts(), machine.trace, machine.events)
@@ -131,7 +136,7 @@ class Machine:
         The kernel's name, for messages.
     block : int or tuple of int
         Threads of a block.
-    arguments, fresh, trace, budget
+    arguments, fresh, trace, budget, variables
         As for `run`.
     """
 
@@ -144,6 +149,7 @@ class Machine:
         fresh: Collection[str] = (),
         trace: Collection[int] = (),
         budget: int = BUDGET,
+        variables: Mapping[str, np.ndarray] = MappingProxyType({}),
     ) -> None:
         shape = extents("block", block)
         if (threads := math.prod(shape)) > THREADS_MAX:
@@ -161,11 +167,22 @@ class Machine:
                 continue
             if isinstance(value, np.ndarray):
                 value = np.uint64(memory.add(argument, value, argument not in fresh))
-            if kind not in DTYPES or getattr(value, "itemsize", None) != DTYPES[kind].itemsize:
+            kind, _, count = kind.partition("[")
+            size = DTYPES[kind].itemsize * int(count.rstrip("]") or 1)
+            if getattr(value, "itemsize", None) != size:
                 came = str(getattr(value, "dtype", type(value).__name__))
-                needs = f"{DTYPES[kind].itemsize} bytes" if kind in DTYPES else kind
-                raise ArgumentError(argument, came, f"{needs}, as the kernel declares")
+                raise ArgumentError(argument, came, f"{size} bytes, as the kernel declares")
             parameters[mangled] = np.array([value])
+        given = dict(variables)
+        for variable in program.variables.values():
+            array = given.pop(variable.name, None)
+            if array is not None and array.nbytes != len(variable.data):
+                raise ArgumentError(variable.name, f"{array.nbytes} bytes", f"{len(variable.data)}, as the module has")
+            bare = np.frombuffer(variable.data, np.uint8).copy()
+            memory.add(variable.name, bare if array is None else array, at=variable.address)
+        if given:
+            names = ", ".join(variable.name for variable in program.variables.values())
+            raise ArgumentError("variables", ", ".join(given), names or "none, as the kernel uses none")
         self.execution = Execution(
             name, program, decode(program), shape, memory, parameters, maps, frozenset(trace), budget
         )

@@ -8,6 +8,7 @@ wait is over, so that others can end it. PTX lets such a wait return early and i
 
 import numpy as np
 
+from . import calls
 from .batch import Batch
 from .budget import Budget
 from .clusters import ClusterWait
@@ -41,7 +42,7 @@ class Scheduler:
         self.batch, self.execution, self.threads = batch, batch.execution, batch.threads
         self.blocks = batch.execution.program.blocks
         self.budget = Budget(batch.execution.program, batch.execution.budget, self.threads.size)
-        self.ready: dict[int, Lanes] = {0: None}
+        self.ready: dict[int, Lanes] = {batch.execution.program.entry: None}
         self.asleep: list[tuple[int, MbarrierWait | ClusterWait]] = []
         self.barrier = np.full(self.threads.size, NOWHERE, np.int64)
 
@@ -87,7 +88,13 @@ class Scheduler:
             staying = self._passed(here + 1, batch.wait)
         elif last.opcode in LEAVES:
             going, staying = batch.registers.split(last, lanes)
-            if last.opcode.startswith("bra"):
+            if last.opcode == "call":
+                self._arrive(calls.enter(batch, last, going, here + 1), going)
+            elif last.opcode == "return":
+                for back, part in batch.stack.leave(self.threads.places(going)):
+                    calls.leave(batch, self.blocks[back - 1][-1], part, back)
+                    self._arrive(back, part)
+            elif last.opcode.startswith("bra"):
                 if batch.convergence and lanes is not None and here in self.execution.code.loop_exits:
                     batch.convergence.alone(lanes, f"has run a loop, line {last.line},")
                 self._arrive(self.execution.program.targets[last.operands[0].name], going)

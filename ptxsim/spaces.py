@@ -1,4 +1,4 @@
-"""Sends loads and stores to the memory that their state space names: global, shared, or the cluster's."""
+"""Sends loads and stores to the memory that their state space names, and generic ones to that of their addresses."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,11 +7,15 @@ import numpy as np
 from .distributed import DistributedShared
 from .lanes import Lanes, Threads
 from .limits import WARP
+from .local import LocalMemory
 from .mbarriers import Mbarriers
-from .memory import OF_WARP, RANK, GlobalMemory, SharedMemory, of_part
+from .memory import LOCAL_WINDOW, OF_WARP, RANK, SHARED_WINDOW, GlobalMemory, SharedMemory, of_part
 
 CLUSTER = "shared::cluster"
 """The state space of a cluster's shared memories."""
+
+OF_ALL = ("global", "const")
+"""The spaces that all blocks have in common; both have addresses of their own."""
 
 
 class AddressSpaces:
@@ -22,6 +26,7 @@ class AddressSpaces:
     threads : Threads
     memory : GlobalMemory
     shared : SharedMemory
+    local : LocalMemory
     barriers : Mbarriers
     clustered : bool
         Whether the program uses clusters.
@@ -33,9 +38,15 @@ class AddressSpaces:
     """
 
     def __init__(
-        self, threads: Threads, memory: GlobalMemory, shared: SharedMemory, barriers: Mbarriers, clustered: bool
+        self,
+        threads: Threads,
+        memory: GlobalMemory,
+        shared: SharedMemory,
+        local: LocalMemory,
+        barriers: Mbarriers,
+        clustered: bool,
     ) -> None:
-        self.threads, self.memory, self.shared, self.barriers = threads, memory, shared, barriers
+        self.threads, self.memory, self.shared, self.local, self.barriers = threads, memory, shared, local, barriers
         self.clustered = clustered
         self.window = (threads.block % shared.cluster).astype(np.uint64) << np.uint64(RANK)
         self._distributed: DistributedShared | None = None
@@ -61,8 +72,11 @@ class AddressSpaces:
 
         If `as_warp`, the whole warp of each lane is taken to load from its address.
         """
-        if space == "global":
+        if space in OF_ALL:
             return self.memory.load(addresses, dtype, count)
+        if space == "local":
+            addresses = self.threads.spread(addresses, lanes)
+            return self.local.load(self.threads.places(lanes), addresses, dtype, count)
         addresses, block, thread = self._owned(addresses, lanes, as_warp)
         if space != CLUSTER:
             return self.shared.load(addresses, block, thread, dtype, count, behind)
@@ -85,6 +99,9 @@ class AddressSpaces:
         if space == "global":
             self.memory.store(addresses, values)
             return
+        if space == "local":
+            self.local.store(self.threads.places(lanes), addresses, values)
+            return
         if space != CLUSTER:
             self.shared.store(addresses, block, thread, values)
             return
@@ -95,6 +112,22 @@ class AddressSpaces:
                     self.distributed.store(self.threads.places(lanes)[part], addresses[part], pieces)
                 else:
                     self.shared.store(addresses[part], block[part], thread[part], pieces)
+
+    def homes(self, addresses: np.ndarray, lanes: Lanes) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+        """Yield the spaces into which generic addresses point, the addresses there, and the places of those lanes."""
+        addresses = self.threads.spread(addresses, lanes)
+        rest = np.ones(len(addresses), bool)
+        windows = {
+            "local": (LOCAL_WINDOW, 1 << 32),
+            CLUSTER if self.clustered else "shared": (SHARED_WINDOW, 16 << RANK),
+        }
+        for space, (start, size) in windows.items():
+            inside = addresses - np.uint64(start) < np.uint64(size)
+            if inside.any():
+                yield space, addresses[inside] - np.uint64(start), np.flatnonzero(inside)
+                rest &= ~inside
+        if rest.any():
+            yield "global", addresses[rest], np.flatnonzero(rest)
 
     def _owned(self, addresses: np.ndarray, lanes: Lanes, as_warp: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return each active lane's address, its block within the batch, and its thread or warp."""

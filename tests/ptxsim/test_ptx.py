@@ -164,7 +164,6 @@ def test_the_entry_is_found_among_others():
         "ld.global.f32 %f1, [%rd1-4];",
         "ld.global.f32 %f1, [%rd1+%rd2];",
         "selp.b32 %r1, %r2, %r3, !%p1;",
-        "{ .reg .b32 t; mov.b32 t, 0; }",
         "mov.b32 %r1, <3>;",
     ],
 )
