@@ -20,6 +20,8 @@ from .ptx import Instruction, Program, unsupported
 
 FORMAT = re.compile(r"%([-+ #0]*)(\*|\d*)(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t|)([diouxXeEfFgGaAcsp%])")
 
+ZERO = np.zeros(1, np.uint32)
+
 
 def step(instruction: Instruction, program: Program) -> Step | None:
     """Decode a call; None for a call of a function of the module, which the scheduler makes.
@@ -38,6 +40,8 @@ def step(instruction: Instruction, program: Program) -> Step | None:
             who = batch.threads.places(lanes)
             given = [batch.local.load(who, batch.local.base[who] + at, np.dtype(np.uint32), 2) for at in places]
             act(batch, who, [low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32) for low, high in given])
+            for result in instruction.operands[1]:  # of printf, on which nobody relies
+                batch.local.store(who, batch.local.base[who] + np.uint64(program.local[result.name].offset), [ZERO])
 
         return execute
     if name not in program.functions:

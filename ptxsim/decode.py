@@ -362,6 +362,8 @@ class Decoder:
         width, line = dtype.itemsize * count, instruction.line
         locate = self._address(address, instruction)
         reads = [self._reader(value, instruction.opcode.rpartition(".")[2], instruction) for value in values]
+        if space == "param":  # a struct's padding may have any value
+            reads = [_or_zero(value, read, dtype) for value, read in zip(values, reads, strict=True)]
         targets = [(value.name, self._widener(value, dtype, instruction)) for value in values] if kind == "load" else []
 
         def act(batch: Batch, lanes: Lanes, space: str, addresses: np.ndarray) -> None:
@@ -505,6 +507,12 @@ def _as_it_is(value: np.ndarray) -> np.ndarray:
     return value
 
 
+def _or_zero(operand: Operand, read: Callable, dtype: np.dtype) -> Callable[[Batch, Lanes], np.ndarray]:
+    """Return the function that fetches an operand, or 0 where it is a register that nothing wrote."""
+    name, zero = getattr(operand, "name", None), np.zeros(1, dtype)
+    return lambda batch, lanes: zero if name and name not in batch.registers.values else read(batch, lanes)
+
+
 def _trap(batch: Batch, lanes: Lanes) -> None:
     raise Violation("trap", 0, "executes trap")
 
@@ -542,7 +550,7 @@ def _access(opcode: str) -> tuple[str, str, np.dtype, int] | None:
     found = ACCESS.fullmatch(opcode)
     if not found or found[4] not in DTYPES or found[4] == "pred":
         return None
-    space = (found[2] or "generic").replace("::cta", "").replace("param", "local")
+    space = (found[2] or "generic").replace("::cta", "")
     return space, {"ld": "load", "st": "store"}[found[1]], DTYPES[found[4]], int(found[3] or 1)
 
 

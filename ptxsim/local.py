@@ -37,13 +37,18 @@ class LocalMemory:
         self.data, self.written = np.zeros((lanes, frame), np.uint8), np.zeros((lanes, frame), bool)
         self.base, self.top = np.zeros(lanes, np.uint64), np.full(lanes, frame, np.uint64)
 
-    def load(self, who: np.ndarray, addresses: np.ndarray, dtype: np.dtype, count: int) -> list[np.ndarray]:
-        """Return `count` arrays: the elements at each lane's address, one behind the other."""
+    def load(
+        self, who: np.ndarray, addresses: np.ndarray, dtype: np.dtype, count: int, strict: bool = True
+    ) -> list[np.ndarray]:
+        """Return `count` arrays: the elements at each lane's address, one behind the other.
+
+        Unless `strict`, they may be elements that nothing wrote.
+        """
         width = dtype.itemsize * count
         places = self._places(who, addresses, width)
         written = self.written[who[:, None], places[:, None] + np.arange(width, dtype=np.int64)].any(axis=1)
         detail = "reads local memory at byte {}, never written"
-        refuse("uninitialised", ~written, lambda lane: detail.format(addresses[lane]))
+        refuse("uninitialised", ~written & strict, lambda lane: detail.format(addresses[lane]))
         elements, first = self.data.view(dtype), places // dtype.itemsize
         return [elements[who, first + i] for i in range(count)]
 

@@ -116,9 +116,14 @@ def variables(ptx: str, used: set[str], sizes: dict[str, int]) -> dict[str, Modu
 
 
 def plain(name: str) -> str:
-    """Return a variable's name in the source from its name in the module: w from ``_ZL1w`` or ``_ZN4here1wE``."""
-    match = re.fullmatch(r"_ZN?L?(?:\d+\w*?)??(\d+)([A-Za-z_]\w*?)E?", name)
-    return match[2] if match and len(match[2]) == int(match[1]) else name
+    """Return a variable's name in the source from its mangled one: w from ``_ZL1w`` or ``_ZN4here1wE``."""
+    if match := re.search(r"E(\d+)([A-Za-z_]\w*?)(?:_\d+)?$", name):
+        return match[2][: int(match[1])]
+    found, rest = name, re.sub("^_ZN?", "", name) if name.startswith("_Z") else ""
+    while match := re.match(r"L?(\d+)", rest):
+        end = match.end() + int(match[1])
+        found, rest = rest[match.end() : end], rest[end:]
+    return found
 
 
 def functions(ptx: str, kernel: str, sizes: dict[str, int]) -> dict[str, tuple[int, Function]]:

@@ -24,6 +24,7 @@ from .modules import (
     Variable,
     closing_brace,
     functions,
+    plain,
     variables,
 )
 
@@ -276,7 +277,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     if dynamic := DYNAMIC.findall(before):  # one array under several names
         align = max(int(align) for align, _ in dynamic)
         start = -(-shared_bytes // align) * align
-        shared |= {name: Variable(_source_name(name), start, dynamic_shared_bytes) for _, name in dynamic}
+        shared |= {name: Variable(plain(name), start, dynamic_shared_bytes) for _, name in dynamic}
         shared_bytes = start + dynamic_shared_bytes
     used = (
         set().union(*(re.findall(r"[\w$]+", of.body) for _, of in called.values())) if VARIABLE.search(ptx) else set()
@@ -342,7 +343,7 @@ class _Reader:
                 align, kind, name, count = variable.groups()
                 self.shared_bytes = -(-self.shared_bytes // int(align)) * int(align)
                 size = DTYPES[kind].itemsize * int(count or 1)
-                self.shared[name] = Variable(_source_name(name), self.shared_bytes, size)
+                self.shared[name] = Variable(plain(name), self.shared_bytes, size)
                 self.shared_bytes += size
             elif not statement.startswith(IGNORED):
                 raise UnsupportedInstruction(f"line {line}: the simulator does not know the directive: {statement}")
@@ -378,6 +379,8 @@ def _statements(body: str) -> Iterator[str]:
 def _instruction(statement: str, line: int, number: int) -> Instruction:
     """Return an instruction of the function of that number."""
     match = INSTRUCTION.fullmatch(statement)
+    if ".callprototype" in statement:
+        raise UnsupportedInstruction(f"line {line}: the simulator knows no calls through pointers: {statement}")
     if not match:
         raise UnsupportedInstruction(f"line {line}: the simulator cannot read: {statement}")
     negated, predicate, opcode, operands = match.groups()
@@ -422,9 +425,3 @@ def _operand(text: str) -> Operand:
     if re.fullmatch(r"[A-Za-z_$][\w$]*", text):
         return Symbol(text)
     raise ValueError(text)
-
-
-def _source_name(mangled: str) -> str:
-    """Return the name of a function's local variable from its Itanium mangling: ``_ZZ...E2As`` is As."""
-    match = re.search(r"E(\d+)([A-Za-z_]\w*?)(?:_\d+)?$", mangled)
-    return match[2][: int(match[1])] if match else mangled

@@ -16,6 +16,8 @@ CLUSTER = "shared::cluster"
 
 OF_ALL = ("global", "const")
 """The spaces that all blocks have in common; both have addresses of their own."""
+OF_THREADS = ("local", "param")
+"""The spaces that are each thread's own; "param" holds what calls pass."""
 
 
 class AddressSpaces:
@@ -74,9 +76,9 @@ class AddressSpaces:
         """
         if space in OF_ALL:
             return self.memory.load(addresses, dtype, count)
-        if space == "local":
+        if space in OF_THREADS:
             addresses = self.threads.spread(addresses, lanes)
-            return self.local.load(self.threads.places(lanes), addresses, dtype, count)
+            return self.local.load(self.threads.places(lanes), addresses, dtype, count, space == "local")
         addresses, block, thread = self._owned(addresses, lanes, as_warp)
         if space != CLUSTER:
             return self.shared.load(addresses, block, thread, dtype, count, behind)
@@ -99,7 +101,7 @@ class AddressSpaces:
         if space == "global":
             self.memory.store(addresses, values)
             return
-        if space == "local":
+        if space in OF_THREADS:
             self.local.store(self.threads.places(lanes), addresses, values)
             return
         if space != CLUSTER:

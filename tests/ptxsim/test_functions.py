@@ -260,7 +260,7 @@ def test_half_precision_is_rounded_once(kind, name):
         row = [float(wide(c)[i]) for c in columns]
         if all(map(math.isfinite, row)) and math.isfinite(got[i]) and got[i]:
             exact = EXACT[name.split(".")[0]](*map(Fraction, row))
-            unit = abs(Fraction(got[i]) - exact)
+            unit = abs(Fraction(float(got[i])) - exact)
             for step in (-1, 1):
                 near = np.array([run_bits(got[i], kind) + step], np.uint16)
                 if math.isfinite(float(wide(near)[0])):
