@@ -8,15 +8,17 @@ from types import ModuleType
 
 import numpy as np
 
-from . import calls, copies, exchange, mma, sync, tensor, tma, wgmma
+from . import atomics, calls, copies, exchange, mma, sync, tensor, tma, wgmma
 from .batch import Batch
+from .errors import UnsupportedInstruction
 from .execution import Code, Step
-from .flow import loop_exits
+from .flow import loop_exits, spins
 from .functions import CARRY, CARRYING, FUNCTIONS
 from .instructions import OPERATIONS as BASIC
 from .lanes import Lanes
 from .memory import Violation, of_part, refuse
 from .ptx import (
+    BARRIER,
     DTYPES,
     LEAVES,
     TENSOR_MAP,
@@ -51,6 +53,7 @@ ACCESS = re.compile(
 )
 """A load or store: head, state space, elements and type. Hints for caches and orders are ignored."""
 
+STRONG = re.compile(r"(?:ld|st)\.(?:volatile|(relaxed|acquire|release)\.(\w+))")
 
 MODULES = {
     "wmma.": tensor,
@@ -61,20 +64,38 @@ MODULES = {
     "cp.async.bulk.": tma,
     "mbarrier.": sync,
     "barrier.cluster.": sync,
-    "fence.": sync,
     "prefetch.": sync,
     "setmaxnreg.": sync,
     "shfl.": exchange,
-    "atom.": exchange,
-    "membar.": exchange,
+    "vote.": exchange,
+    "match.": exchange,
+    "redux.": exchange,
+    "elect.": exchange,
+    "activemask.": exchange,
+    "atom.": atomics,
+    "red.": atomics,
+    "membar.": atomics,
+    "fence.sc.": atomics,
+    "fence.acq": atomics,
+    "fence.release.": atomics,
+    "fence.": sync,
 }
 """The module that decodes the opcodes with a prefix and tells their classes."""
 
-KINDS = {"bar.sync": "barrier", "bar.warp.sync": "warp barrier"} | copies.GROUPS | dict.fromkeys(copies.WIDTHS, "copy")
+KINDS = (
+    {"bar.warp.sync": "warp barrier", "nanosleep.u32": "sleep"} | copies.GROUPS | dict.fromkeys(copies.WIDTHS, "copy")
+)
 """The classes of other opcodes, for the counters."""
 
-EVERYONE = {"bar.sync": (Immediate(0),), "bar.warp.sync": (Immediate(-1),)}
-"""The operands that barriers must have: those of __syncthreads() and __syncwarp()."""
+REFUSED = {
+    r".*%(clock|globaltimer).*": "time passes differently here",
+    r".*%(smid|nsmid|warpid|nwarpid|gridid)\b.*": "blocks and warps have no places on a chip here",
+    r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
+    r".*%envreg.*": "there are no launches for which a grid's blocks wait for each other",
+    r"call.*\b(malloc|free)\b.*": "it has no heap",
+    r"(brkpt|pmevent).*": "there is no debugger to go to",
+}
+"""The instructions that the simulator refuses for a reason, by their texts."""
 
 
 @lru_cache(maxsize=16)
@@ -98,6 +119,14 @@ def decode(program: Program) -> Code:
         steps,
         mix=[_mix(block) for block in program.blocks],
         granule=min([4, *(_access(opcode)[2].itemsize for opcode in shared)]),
+        finest=min([4, *(found[2].itemsize for found in map(_access, opcodes) if found and found[0] != "param")]),
+        flags=any(
+            re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", of.opcode)
+            or (BARRIER.fullmatch(of.opcode) and of.operands != (Immediate(0),) and "red" not in of.opcode)
+            for block in program.blocks
+            for of in block
+        ),
+        spins=spins(program, lambda opcode: bool(STRONG.match(opcode)) or opcode.startswith("atom.")),
         warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
         proxies=proxies,
         clustered=clustered,
@@ -123,14 +152,24 @@ class Decoder:
 
     def _step(self, instruction: Instruction) -> Step | None:
         """Return an instruction's step, or None if it only ends a basic block."""
+        for form, reason in REFUSED.items():
+            if re.fullmatch(form, instruction.text):
+                raise UnsupportedInstruction(
+                    f"line {instruction.line}: the simulator does not know: {instruction.text}, as {reason}"
+                )
         opcode = instruction.opcode
-        if opcode == "trap":
-            return _trap
+        if opcode in ("trap", "nanosleep.u32"):
+            return _trap if opcode == "trap" else None
         if opcode.startswith("call"):
             return calls.step(instruction, self.program)
-        if opcode in LEAVES:
-            if opcode in EVERYONE and (instruction.operands != EVERYONE[opcode] or instruction.guard):
+        if BARRIER.fullmatch(opcode):
+            return self._barrier(instruction)
+        if opcode == "bar.warp.sync":
+            if len(instruction.operands) != 1 or instruction.guard:
                 raise unsupported(instruction)
+            read = self._reader(instruction.operands[0], "u32", instruction)
+            return lambda batch, lanes: setattr(batch, "brought", (batch.threads.spread(read(batch, lanes), lanes),))
+        if opcode in LEAVES:
             return _exit if opcode in ("ret", "exit") else None
         if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
             return self._pack(instruction)
@@ -149,6 +188,31 @@ class Decoder:
         if opcode in copies.GROUPS:
             return self._copy_group(instruction)
         raise unsupported(instruction)
+
+    def _barrier(self, instruction: Instruction) -> Step | None:
+        """Decode what a lane brings to a barrier: its number, how many threads it is for, and a predicate.
+
+        The scheduler does the rest. Nothing is brought to the barrier of a whole block.
+        """
+        action, operands = BARRIER.fullmatch(instruction.opcode)[1], instruction.operands
+        result, brought = operands[: action.startswith("red")], operands[action.startswith("red") :]
+        if instruction.guard or not brought or not all(isinstance(of, Register) for of in result):
+            raise unsupported(instruction)
+        if action == "sync" and brought == (Immediate(0),):
+            return None
+        votes = brought[-1:] if result else ()
+        numbers = brought[: len(brought) - len(votes)]
+        if len(numbers) > 2 or (action == "arrive" and len(numbers) < 2):
+            raise unsupported(instruction)
+        kinds = ["u32"] * len(numbers) + ["pred"] * len(votes)
+        reads = [self._reader(of, kind, instruction) for of, kind in zip((*numbers, *votes), kinds, strict=True)]
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            values = [batch.threads.spread(read(batch, lanes), lanes) for read in reads]
+            vote = values.pop() if votes else None
+            batch.brought = values[0], values[1] if len(values) > 1 else None, vote
+
+        return execute
 
     def _arithmetic(self, instruction: Instruction) -> Step:
         operation = OPERATIONS[instruction.opcode]
@@ -386,7 +450,16 @@ class Decoder:
                 with of_part(part):
                     act(batch, batch.threads.at(lanes, part), home, there)
 
-        return execute
+        strong = STRONG.match(instruction.opcode)
+        if not strong:
+            return execute
+
+        def execute_strongly(batch: Batch, lanes: Lanes) -> None:
+            with batch.strong(strong[1] or "relaxed", strong[2] or "sys"):
+                execute(batch, lanes)
+                batch.spaces.pass_on(locate(batch, lanes), lanes, kind == "load", kind == "store")
+
+        return execute_strongly
 
     def _shared_loads(self, run: list[Instruction]) -> Step:
         """Decode loads from shared memory, those with one base as one access; a fault names the first that is wrong."""
@@ -402,7 +475,7 @@ class Decoder:
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             width = batch.threads.size if lanes is None else len(lanes)
-            if not len(batch.tracer.blocks) and 2 * width <= TOGETHER:
+            if not len(batch.tracer.blocks) and not batch.history and 2 * width <= TOGETHER:
                 try:
                     for load in together:
                         load(batch, lanes, TOGETHER // width)
@@ -518,6 +591,7 @@ def _trap(batch: Batch, lanes: Lanes) -> None:
 
 
 def _exit(batch: Batch, lanes: Lanes) -> None:
+    batch.left[batch.threads.pick(batch.threads.slot, lanes)] = True
     if batch.clusters:
         batch.clusters.leave(batch.threads.places(lanes))
 
@@ -564,8 +638,8 @@ def _module(opcode: str) -> ModuleType | None:
 def _class(opcode: str) -> str:
     if opcode in OPERATIONS or opcode in CARRYING:
         return OPERATIONS[opcode].kind if opcode in OPERATIONS else "integer"
-    if opcode.startswith("ld.param"):
-        return "parameter"
+    if opcode.startswith("ld.param") or BARRIER.fullmatch(opcode):
+        return "parameter" if opcode.startswith("ld") else "barrier"
     if opcode.startswith(("ld.", "st.")):
         space, kind, *_ = _access(opcode)
         return f"{'cluster' if space == CLUSTER else space} {kind}"

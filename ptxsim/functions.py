@@ -274,6 +274,9 @@ def _functions() -> dict[str, Operation]:
         add(f"cnot.b{t[1:]}", lambda a: (a == 0).astype(a.dtype), f"b{t[1:]}", f"b{t[1:]}")
     add("add.sat.s32", _add_saturated, "s32 s32", "s32")
     add("sub.sat.s32", lambda a, b: _saturate(a.astype(np.int64) - b, "s32"), "s32 s32", "s32")
+    for name, t in product(("add", "min", "max"), ("u16", "s16")):
+        pair = lambda a, b, f=OPERATIONS[f"{name}.{t}"].function, to=DTYPES[t]: f(a.view(to), b.view(to)).view(a.dtype)  # noqa: E731
+        add(f"{name}.{t}x2", pair, "b32 b32", "b32")
     add("prmt.b32", _permute, "b32 b32 b32", "b32")
     add("lop3.b32", _logic, "b32 b32 b32 b32", "b32")
     wrap = {way: OPERATIONS[f"shf.{way}.wrap.b32"].function for way in "lr"}

@@ -110,3 +110,8 @@ class Threads:
     def pick(values: np.ndarray, lanes: Lanes) -> np.ndarray:
         """Return the active lanes' elements of an array with one per lane."""
         return values if lanes is None else values[lanes]
+
+
+def packed(flags: np.ndarray) -> np.ndarray:
+    """Return rows of 32 flags as the bits of numbers."""
+    return np.packbits(flags, axis=1, bitorder="little").view(np.uint32)[:, 0]

@@ -1,10 +1,13 @@
 """Runs a program over a grid of blocks."""
 
+import copy
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +17,8 @@ from .counting import Counts
 from .decode import decode
 from .errors import ArgumentError, SimulationFault
 from .execution import Execution
-from .limits import THREADS_MAX
+from .lanes import Threads
+from .limits import THREADS_MAX, WARP
 from .memory import GlobalMemory
 from .progress import bar
 from .ptx import DTYPES, TENSOR_MAP, Program, parse
@@ -27,6 +31,20 @@ LANES = 1 << 15
 
 BUDGET = 1 << 22
 """Instructions that a thread may execute unless `run` is told otherwise, far more than most kernels need."""
+
+ORDERS = (
+    "the last warp first",
+    "each block's first warp ahead",
+    "each block's last warp ahead",
+    "the last block first",
+)
+"""Orders of execution that a careless kernel does not expect."""
+
+TURNS = 4
+"""How many groups of warps run one after the other in another order."""
+
+TOLERANCE = 1e-3
+"""The difference, also relative, of floats that sums in another order are taken to explain."""
 
 Extent = int | tuple[int, ...]
 """The extent of a block or a grid: a whole number, or up to three of them, x first."""
@@ -48,6 +66,8 @@ class Run:
         The traced blocks' accesses, in the order in which they were made.
     events : list of Event
         The traced blocks' other events, in order.
+    findings : list of str
+        How results in other orders of execution differ: perhaps rightly.
     """
 
     name: str
@@ -56,6 +76,7 @@ class Run:
     lines: dict[int, Counts] = field(repr=False)
     trace: list[Access] = field(repr=False)
     events: list[Event] = field(repr=False)
+    findings: list[str] = field(default_factory=list)
 
     @property
     def total(self) -> Counts:
@@ -77,6 +98,7 @@ def run(
     blocks: Collection[int] | None = None,
     budget: int = BUDGET,
     variables: Mapping[str, np.ndarray] = MappingProxyType({}),
+    orders: int = 0,
     progress: bool | None = False,
 ) -> Run:
     """Run a kernel, given as PTX, on NumPy arrays.
@@ -108,6 +130,9 @@ def run(
     variables : mapping of str to array
         Arrays for the module's ``__device__`` and ``__constant__`` variables, by their names in the source: used in
         place, as those of arguments. Other variables have the values that the module gives them.
+    orders : int
+        In how many other orders to run it, on copies of the arrays: those of `ORDERS` first, then random ones. If not
+        0, the history of all accesses is kept, so that races in global memory are found, and missing fences.
     progress : bool, optional
         Whether to show a progress bar on stderr; None shows it in a terminal only.
 
@@ -120,10 +145,60 @@ def run(
     UnsupportedInstruction
         The PTX contains something that the simulator does not know.
     """
-    machine = Machine(parse(ptx, entry, shared), name or entry, block, arguments, fresh, trace, budget, variables)
+    program, given = parse(ptx, entry, shared), (dict(arguments), dict(variables))
+    before = copy.deepcopy(given) if orders else given
+    machine = Machine(program, name or entry, block, arguments, fresh, trace, budget, variables, orders > 0)
     machine.run(grid, blocks, progress)
-    execution = machine.execution
-    return Run(execution.name, extents("grid", grid), execution.shape, machine.counts(), machine.trace, machine.events)
+    execution, findings = machine.execution, []
+    for order in [*ORDERS, *(f"random order {seed}" for seed in range(orders))][:orders]:
+        there, these = copy.deepcopy(before)
+        other = Machine(program, name or entry, block, there, fresh, (), budget, these, True, order)
+        try:
+            other.run(grid, blocks, progress)
+        except SimulationFault as fault:
+            fault.args = (f"{fault} (found with {order})",)
+            raise
+        findings += [
+            f"{of} differs with {order}: element {place} is {found}, not {usual}"
+            for of, mine in (given[0] | given[1]).items()
+            for place, found, usual in _difference((there | these)[of], mine)
+        ]
+    return Run(
+        execution.name,
+        extents("grid", grid),
+        execution.shape,
+        machine.counts(),
+        machine.trace,
+        machine.events,
+        findings,
+    )
+
+
+def _difference(found: Any, usual: Any) -> list[tuple[int, Any, Any]]:
+    """Return the place and the values of the first elements that differ, floats by more than an order of sums may."""
+    if not isinstance(found, np.ndarray):
+        return []
+    found, usual = found.reshape(-1), usual.reshape(-1)
+    equal = found == usual
+    if found.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            equal = np.isclose(found, usual, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+    return [(int(at), found[at], usual[at]) for at in np.flatnonzero(~equal)[:1]]
+
+
+def _turns(order: str, threads: Threads) -> np.ndarray:
+    """Return for each lane when its turn is, in an order of `ORDERS` or a random one."""
+    warp, of_block = threads.slot // WARP, threads.thread // WARP
+    last, blocks = int(of_block[-1]), len(threads.blocks)
+    if order in ORDERS:
+        return (
+            (int(warp[-1]) - warp) * TURNS // threads.warps,
+            np.minimum(of_block, 1),
+            (of_block < last).astype(np.int64),
+            (blocks - 1 - threads.block) * TURNS // blocks,
+        )[ORDERS.index(order)]
+    random = np.random.default_rng(int(order.split()[-1]))
+    return random.integers(TURNS, size=threads.warps)[warp]
 
 
 class Machine:
@@ -138,6 +213,10 @@ class Machine:
         Threads of a block.
     arguments, fresh, trace, budget, variables
         As for `run`.
+    careful : bool
+        Whether to keep the history of all accesses.
+    order : str
+        The order of execution, the usual one if empty.
     """
 
     def __init__(
@@ -150,6 +229,8 @@ class Machine:
         trace: Collection[int] = (),
         budget: int = BUDGET,
         variables: Mapping[str, np.ndarray] = MappingProxyType({}),
+        careful: bool = False,
+        order: str = "",
     ) -> None:
         shape = extents("block", block)
         if (threads := math.prod(shape)) > THREADS_MAX:
@@ -184,7 +265,17 @@ class Machine:
             names = ", ".join(variable.name for variable in program.variables.values())
             raise ArgumentError("variables", ", ".join(given), names or "none, as the kernel uses none")
         self.execution = Execution(
-            name, program, decode(program), shape, memory, parameters, maps, frozenset(trace), budget
+            name,
+            program,
+            decode(program),
+            shape,
+            memory,
+            parameters,
+            maps,
+            frozenset(trace),
+            budget,
+            careful,
+            partial(_turns, order) if order else None,
         )
 
     @property

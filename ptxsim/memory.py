@@ -151,18 +151,6 @@ class GlobalMemory:
                 if buffer.written is not None:
                     buffer.written[(first + i) * dtype.itemsize // 4] = True
 
-    def add_to(self, addresses: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Add a uint32 to the word at each lane's address, one lane after the other; return the words before that."""
-        found = np.empty(addresses.size, np.uint32)
-        for buffer, lanes, offsets in self.locate(addresses, 4):
-            self._require_written(buffer, lanes, offsets, 4)
-            words = buffer.elements(np.dtype(np.uint32))
-            places = (offsets // np.uint64(4)).view(np.int64)
-            for lane, word in zip(range(addresses.size) if lanes is None else lanes, places, strict=True):
-                found[lane] = words[word]
-                words[word] += values[lane]
-        return found
-
     def text(self, address: int) -> str:
         """Return the characters from an address on, up to a zero."""
         (buffer, _, offsets), *_ = self.locate(np.array([address], np.uint64), 1)
@@ -252,6 +240,8 @@ class SharedMemory:
         self.ordered: Callable[[str, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
         """A function of "wrote" or "read", granules, the stamps on them and those of the present accesses. It returns
         where something other than a barrier of the block or the warp orders the two."""
+        self.told: Callable[[str, int], str] = lambda did, granule: ""
+        """A function of "wrote" or "read" and a granule that returns words for the line where that was."""
 
     def load(
         self,
@@ -494,9 +484,9 @@ class SharedMemory:
             lane, other = first % addresses.size, int(before.flat[first]) & SEVERAL
             who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {self.thread_name(other)}"
             who = "several threads" if other == SEVERAL else who
-            raise Violation(
-                "race", lane, f"{does} {self.name(int(addresses[lane]))}, which {who} {did} since the last barrier"
-            )
+            told = self.told(did, int(granule.flat[first]))
+            detail = f"{does} {self.name(int(addresses[lane]))}, which {who} {did}{told} since the last barrier"
+            raise Violation("race", lane, detail)
 
 
 def _of_one_warp(before: np.ndarray, stamp: np.ndarray) -> np.ndarray:

@@ -9,12 +9,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from typing import Any
 
 import numpy as np
 
 from .errors import ArgumentError, UnsupportedInstruction
+from .limits import WARP
 from .modules import (
     BUILT_IN,
     CALL,
@@ -164,13 +165,22 @@ class Program:
         return PARAMETER_WINDOW + MAP_BYTES * list(self.parameters).index(parameter)
 
 
+@cache
+def ends(opcode: str) -> bool:
+    """Return whether an instruction ends a basic block."""
+    return opcode in LEAVES or opcode.startswith((WAITS, CLUSTER_WAITS)) or bool(BARRIER.fullmatch(opcode))
+
+
 def unsupported(instruction: Instruction) -> UnsupportedInstruction:
     """Return the exception that refuses an instruction."""
     return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {instruction.text}")
 
 
-LEAVES = {"bra", "bra.uni", "call", "return", "ret", "exit", "bar.sync", "bar.warp.sync"}
-"""The opcodes that end a basic block, beside those with the two prefixes below; "return" is ``ret`` in a function."""
+LEAVES = {"bra", "bra.uni", "call", "return", "ret", "exit", "bar.warp.sync"}
+"""The opcodes that end a basic block, beside barriers and those with the two prefixes below; "return" is ``ret`` in a
+function."""
+BARRIER = re.compile(r"bar(?:rier)?(?:\.cta)?\.(sync|arrive|red\.(?:popc|and|or))(?:\.aligned)?(?:\.u32|\.pred)?")
+"""The barriers of a block, named ones among them."""
 WAITS = "mbarrier.try_wait."
 CLUSTER_WAITS = "barrier.cluster.wait"
 """Prefixes of opcodes that end a basic block because a thread may have to wait there for others."""
@@ -324,7 +334,7 @@ class _Reader:
             elif not statement.startswith("."):
                 instruction = _instruction(statement, line, function.number)
                 blocks[-1].append(instruction)
-                if instruction.opcode in LEAVES or instruction.opcode.startswith((WAITS, CLUSTER_WAITS)):
+                if ends(instruction.opcode):
                     blocks.append([])
             elif location := LOCATION.match(statement):
                 file, inner, outer_file, outer = location.groups()
@@ -420,6 +430,8 @@ def _operand(text: str) -> Operand:
         return (Register(first), Register(second)) if second else Register(text)
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}", text):
         return Immediate(int(text[2:], 16))
+    if text == "WARP_SZ":
+        return Immediate(WARP)
     if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", text):
         return Immediate(int(text.rstrip("U"), 0))
     if re.fullmatch(r"[A-Za-z_$][\w$]*", text):

@@ -15,7 +15,7 @@ SPECIAL = frozenset(
     f"%{name}.{axis}"
     for name in ("tid", "ctaid", "ntid", "nctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
     for axis in "xyz"
-) | {"%laneid", "%cluster_ctarank", "%cluster_nctarank"}
+) | {"%laneid", "%cluster_ctarank", "%cluster_nctarank", *(f"%lanemask_{of}" for of in ("eq", "le", "lt", "ge", "gt"))}
 """The special registers that a kernel may read."""
 
 
@@ -37,7 +37,16 @@ def special(
         **_axes("nclusterid", (grid[0] // cluster, *grid[1:])),
     }
     thread = np.arange(per_block, dtype=np.int64)
+    below = (1 << thread % WARP) - 1
+    masks = {
+        "eq": below + 1,
+        "lt": below,
+        "le": 2 * below + 1,
+        "ge": 2**WARP - 1 - below,
+        "gt": 2**WARP - 2 - 2 * below,
+    }
     of_threads = {"%laneid": thread % WARP, **_axes("tid", _along(thread, block))}
+    of_threads |= {f"%lanemask_{of}": mask for of, mask in masks.items()}
     values = {name: np.atleast_1d(value).astype(np.uint32) for name, value in (of_blocks | of_threads).items()}
     values |= {name: np.repeat(values[name], per_block) for name in of_blocks if values[name].size == count > 1}
     values |= {name: np.tile(values[name], count) for name in of_threads if values[name].size == per_block > 1}

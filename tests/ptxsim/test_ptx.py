@@ -184,16 +184,15 @@ def test_registers_of_inline_assembly_may_share_a_name_but_not_with_another_type
 @pytest.mark.parametrize(
     "instruction",
     [
-        "bar.warp.sync 3",
-        "bar.warp.sync %r1",
         "@%p1 bar.warp.sync -1",
-        "bar.sync 1, 64",
-        "bar.red.popc.u32 %r1, 0, %p1",
-        "barrier.sync 0",
         "@%p1 bar.sync 0",
         "brx.idx %r1, $L",
-        "shfl.sync.up.b32 %r1|%p1, %r2, 1, 0, -1",
-        "atom.shared.add.u32 %r1, [%rd1], 1",
+        "atom.shared::cluster.add.u32 %r1, [%rd1], 1",
+        "atom.add.u8 %r1, [%rd1], 1",
+        "atom.global.mul.u32 %r1, [%rd1], 1",
+        "shfl.sync.around.b32 %r1, %r2, 1, 31, -1",
+        "bar.arrive 1",
+        "bar.sync 1, 64, 3",
         "ld.global.pred %p1, [%rd1]",
         "ld.global.v3.f32 {%f1, %f2, %f3}, [%rd1]",
         "ld.global.v2.f32 {%f1, _}, [%rd1]",
@@ -267,11 +266,12 @@ def test_a_register_that_nothing_wrote():
 # The same, from CUDA sources: whatever NVRTC makes of them runs right or is refused by line.
 
 REFUSED = {
-    "shuffle": "C[t] = __shfl_down_sync(-1, A[0], 1);",
-    "part of a warp": "__syncwarp(3);\nC[t] = 0;",
-    "counting barrier": "c[t] = __syncthreads_count(t < 3);",
-    "atomic": "atomicAdd(C + t, 1.0f);",
     "clock": "c[t] = clock();",
+    "clock of 64 bits": "c[t] = clock64();",
+    "place on the chip": 'asm("mov.u32 %0, %%smid;" : "=r"(c[t]));',
+    "heap": "int* p = new int[K]; p[t] = 3; c[t] = p[K - 1];",
+    "texture": "C[t] = tex2D<float>(K, 1.0f, 2.0f);",
+    "surface": "surf2Dwrite<float>(A[0], K, 4, 2);",
 }
 
 
