@@ -16,7 +16,7 @@ from .functions import FUNCTIONS
 from .instructions import OPERATIONS as BASIC
 from .lanes import Lanes
 from .memory import of_part
-from .ptx import DTYPES, Instruction, Register, Symbol, unsupported
+from .ptx import DTYPES, Instruction, Register, Symbol, reject
 from .rounding import least, most
 
 OPERATIONS = FUNCTIONS | BASIC
@@ -70,12 +70,10 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     head, *words, written = instruction.opcode.split(".")  # which compilers write in several orders
     of = {kind: [word for word in words if word in kind] for kind in (ORDERS, SCOPES, SPACES, tuple(CHANGES))}
     order, scope, space, name = (next(iter(found), "") for found in of.values())
-    if not name or len(words) > sum(map(len, of.values())) + ("noftz" in words):
-        raise unsupported(instruction)
+    reject(instruction, not name or len(words) > sum(map(len, of.values())) + ("noftz" in words))
     kind = HALVES.get(written, written)
     target, where, *sources = (Symbol("_"),) * (head == "red") + instruction.operands
-    if kind not in DTYPES or DTYPES[kind].itemsize == 1 or len(sources) != 1 + (name == "cas"):
-        raise unsupported(instruction)
+    reject(instruction, kind not in DTYPES or DTYPES[kind].itemsize == 1 or len(sources) != 1 + (name == "cas"))
     floats = name == "add" and (written in HALVES or written[0] == "f")
     usual = OPERATIONS[f"add.{written}"].function if floats else CHANGES[name]
     locate, reads = address(where, instruction), [reader(source, kind, instruction) for source in sources]
@@ -88,8 +86,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
         found = np.empty(len(addresses), dtype)
         everywhere = [(space, addresses, np.arange(len(addresses), dtype=np.int64))]
         for home, there, part in batch.spaces.homes(addresses, lanes) if space == "generic" else everywhere:
-            if home not in ("global", "shared"):
-                raise unsupported(instruction)
+            reject(instruction, home not in ("global", "shared"))
             if home == "shared":
                 batch.watch().line = instruction.line
             change = OPERATIONS["add.ftz.f32"].function if home + name + written == "globaladdf32" else usual

@@ -16,7 +16,7 @@ from .execution import Step
 from .lanes import Lanes
 from .memory import Violation
 from .modules import BUILT_IN, Function
-from .ptx import Instruction, Program, unsupported
+from .ptx import Instruction, Program, reject
 
 FORMAT = re.compile(r"%([-+ #0]*)(\*|\d*)(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t|)([diouxXeEfFgGaAcsp%])")
 
@@ -44,8 +44,7 @@ def step(instruction: Instruction, program: Program) -> Step | None:
                 batch.local.store(who, batch.local.base[who] + np.uint64(program.local[result.name].offset), [ZERO])
 
         return execute
-    if name not in program.functions:
-        raise unsupported(instruction)
+    reject(instruction, name not in program.functions)
     return None
 
 

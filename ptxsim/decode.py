@@ -10,7 +10,6 @@ import numpy as np
 
 from . import atomics, calls, copies, exchange, mma, sync, tensor, tma, wgmma
 from .batch import Batch
-from .errors import UnsupportedInstruction
 from .execution import Code, Step
 from .flow import loop_exits, spins
 from .functions import CARRY, CARRYING, FUNCTIONS
@@ -18,8 +17,8 @@ from .instructions import OPERATIONS as BASIC
 from .lanes import Lanes
 from .memory import Violation, of_part, refuse
 from .ptx import (
-    BARRIER,
     DTYPES,
+    EVERYONE,
     LEAVES,
     TENSOR_MAP,
     Address,
@@ -29,6 +28,8 @@ from .ptx import (
     Program,
     Register,
     Symbol,
+    meeting,
+    reject,
     uncollected,
     unsupported,
 )
@@ -87,16 +88,6 @@ KINDS = (
 )
 """The classes of other opcodes, for the counters."""
 
-REFUSED = {
-    r".*%(clock|globaltimer).*": "time passes differently here",
-    r".*%(smid|nsmid|warpid|nwarpid|gridid)\b.*": "blocks and warps have no places on a chip here",
-    r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
-    r".*%envreg.*": "there are no launches for which a grid's blocks wait for each other",
-    r"call.*\b(malloc|free)\b.*": "it has no heap",
-    r"(brkpt|pmevent).*": "there is no debugger to go to",
-}
-"""The instructions that the simulator refuses for a reason, by their texts."""
-
 
 @lru_cache(maxsize=16)
 @uncollected
@@ -115,17 +106,19 @@ def decode(program: Program) -> Code:
     aligned = proxies or clustered or any(opcode.startswith("setmaxnreg.") for opcode in opcodes)
     steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
     shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
+    last = [block[-1] for block in program.blocks]
+    barriers = ["" if of.operands == EVERYONE and meeting(of.opcode) == "sync" else meeting(of.opcode) for of in last]
+    barriers = ["block" if meeting(of.opcode) and not how else how for of, how in zip(last, barriers, strict=True)]
     return Code(
         steps,
         mix=[_mix(block) for block in program.blocks],
         granule=min([4, *(_access(opcode)[2].itemsize for opcode in shared)]),
         finest=min([4, *(found[2].itemsize for found in map(_access, opcodes) if found and found[0] != "param")]),
         flags=any(
-            re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", of.opcode)
-            or (BARRIER.fullmatch(of.opcode) and of.operands != (Immediate(0),) and "red" not in of.opcode)
-            for block in program.blocks
-            for of in block
-        ),
+            re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", opcode) for opcode in opcodes
+        )
+        or any(how in ("sync", "arrive") for how in barriers),
+        barriers=barriers,
         spins=spins(program, lambda opcode: bool(STRONG.match(opcode)) or opcode.startswith("atom.")),
         warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
         proxies=proxies,
@@ -152,23 +145,13 @@ class Decoder:
 
     def _step(self, instruction: Instruction) -> Step | None:
         """Return an instruction's step, or None if it only ends a basic block."""
-        for form, reason in REFUSED.items():
-            if re.fullmatch(form, instruction.text):
-                raise UnsupportedInstruction(
-                    f"line {instruction.line}: the simulator does not know: {instruction.text}, as {reason}"
-                )
         opcode = instruction.opcode
         if opcode in ("trap", "nanosleep.u32"):
             return _trap if opcode == "trap" else None
         if opcode.startswith("call"):
             return calls.step(instruction, self.program)
-        if BARRIER.fullmatch(opcode):
+        if meeting(opcode):
             return self._barrier(instruction)
-        if opcode == "bar.warp.sync":
-            if len(instruction.operands) != 1 or instruction.guard:
-                raise unsupported(instruction)
-            read = self._reader(instruction.operands[0], "u32", instruction)
-            return lambda batch, lanes: setattr(batch, "brought", (batch.threads.spread(read(batch, lanes), lanes),))
         if opcode in LEAVES:
             return _exit if opcode in ("ret", "exit") else None
         if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
@@ -194,22 +177,23 @@ class Decoder:
 
         The scheduler does the rest. Nothing is brought to the barrier of a whole block.
         """
-        action, operands = BARRIER.fullmatch(instruction.opcode)[1], instruction.operands
+        action, operands = meeting(instruction.opcode), instruction.operands
         result, brought = operands[: action.startswith("red")], operands[action.startswith("red") :]
-        if instruction.guard or not brought or not all(isinstance(of, Register) for of in result):
-            raise unsupported(instruction)
-        if action == "sync" and brought == (Immediate(0),):
+        if action == "sync" and brought == EVERYONE and not instruction.guard:
             return None
-        votes = brought[-1:] if result else ()
-        numbers = brought[: len(brought) - len(votes)]
-        if len(numbers) > 2 or (action == "arrive" and len(numbers) < 2):
-            raise unsupported(instruction)
-        kinds = ["u32"] * len(numbers) + ["pred"] * len(votes)
-        reads = [self._reader(of, kind, instruction) for of, kind in zip((*numbers, *votes), kinds, strict=True)]
+        counts = {"warp": (1,), "sync": (1, 2), "arrive": (2,)}.get(action, (2, 3))
+        reject(
+            instruction,
+            instruction.guard or len(brought) not in counts or not all(isinstance(of, Register) for of in result),
+        )
+        kinds = ["u32"] * len(brought)
+        if result:
+            kinds[-1] = "pred"
+        reads = [self._reader(of, kind, instruction) for of, kind in zip(brought, kinds, strict=True)]
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             values = [batch.threads.spread(read(batch, lanes), lanes) for read in reads]
-            vote = values.pop() if votes else None
+            vote = values.pop() if result else None
             batch.brought = values[0], values[1] if len(values) > 1 else None, vote
 
         return execute
@@ -217,8 +201,7 @@ class Decoder:
     def _arithmetic(self, instruction: Instruction) -> Step:
         operation = OPERATIONS[instruction.opcode]
         target, *sources = instruction.operands
-        if len(sources) != len(operation.operands) or not isinstance(target, Register):
-            raise unsupported(instruction)
+        reject(instruction, len(sources) != len(operation.operands) or not isinstance(target, Register))
         reads = [
             self._reader(source, kind, instruction) for source, kind in zip(sources, operation.operands, strict=True)
         ]
@@ -241,8 +224,7 @@ class Decoder:
         """Decode an operation with the carry flag, which is a register of its own here."""
         target, *sources = instruction.operands
         function, count = CARRYING[instruction.opcode]
-        if len(sources) != count:
-            raise unsupported(instruction)
+        reject(instruction, len(sources) != count)
         kind = instruction.opcode.rpartition(".")[2]
         reads = [self._reader(source, kind, instruction) for source in sources]
         widened, keeps = self._widener(target, DTYPES[kind], instruction), ".cc" in instruction.opcode
@@ -265,8 +247,7 @@ class Decoder:
         whole = DTYPES[instruction.opcode.rpartition(".")[2]]
         count = len(target if isinstance(target, tuple) else source)
         part = f"b{8 * whole.itemsize // count}"
-        if isinstance(target, tuple) == isinstance(source, tuple) or part not in DTYPES:
-            raise unsupported(instruction)
+        reject(instruction, isinstance(target, tuple) == isinstance(source, tuple) or part not in DTYPES)
         if isinstance(source, tuple):
             reads = [self._reader(operand, part, instruction) for operand in source]
             widened = self._widener(target, whole, instruction)
@@ -299,8 +280,7 @@ class Decoder:
         for instruction in run:
             target, *sources = instruction.operands
             declared = self._declared(target.name) if isinstance(target, Register) else None
-            if len(sources) != 3 or declared not in (DTYPES[kind], DTYPES[f"b{kind[1:]}"]):
-                raise unsupported(instruction)
+            reject(instruction, len(sources) != 3 or declared not in (DTYPES[kind], DTYPES[f"b{kind[1:]}"]))
         names = [instruction.operands[0].name for instruction in run]
         factors, others, addends = (
             self._together([i.operands[place] for i in run], kind, run[0]) for place in (1, 2, 3)
@@ -344,8 +324,7 @@ class Decoder:
         dtype = DTYPES[kind]
         if isinstance(operand, Register):
             name = operand.name
-            if self._declared(name) is None and name not in SPECIAL:
-                raise unsupported(instruction)
+            reject(instruction, self._declared(name) is None and name not in SPECIAL)
 
             def fetch(batch: Batch, lanes: Lanes) -> np.ndarray:
                 if lanes is None:
@@ -380,8 +359,7 @@ class Decoder:
         targets, source = instruction.operands
         targets = targets if isinstance(targets, tuple) else (targets,)
         _, _, dtype, count = _access(instruction.opcode) or (None, None, None, 0)
-        if count != len(targets):
-            raise unsupported(instruction)
+        reject(instruction, count != len(targets))
         parts = [(of.name, self._widener(of, dtype, instruction)) for of in targets]
 
         def execute(batch: Batch, lanes: Lanes) -> None:
@@ -389,8 +367,7 @@ class Decoder:
             for i, (name, widened) in enumerate(parts):
                 start = source.offset + i * dtype.itemsize
                 value = data[start : start + dtype.itemsize].copy().view(dtype)
-                if not len(value):
-                    raise unsupported(instruction)
+                reject(instruction, not len(value))
                 batch.registers.write(name, widened(value), lanes)
 
         return execute
@@ -407,8 +384,7 @@ class Decoder:
     ) -> Callable[[np.ndarray], np.ndarray]:
         """Return the function that extends a value to the register's width, with the sign if the type has one."""
         declared = self._declared(target.name) if isinstance(target, Register) else None
-        if declared is None or declared.itemsize < dtype.itemsize:
-            raise unsupported(instruction)
+        reject(instruction, declared is None or declared.itemsize < dtype.itemsize)
         if declared.itemsize == dtype.itemsize:
             return _as_it_is
         wide = np.dtype(f"{dtype.kind}{declared.itemsize}")
@@ -416,13 +392,11 @@ class Decoder:
 
     def _memory(self, instruction: Instruction) -> Step:
         access = _access(instruction.opcode)
-        if access is None:
-            raise unsupported(instruction)
+        reject(instruction, access is None)
         space, kind, dtype, count = access
         address, values = instruction.operands if kind == "store" else instruction.operands[::-1]
         values = values if isinstance(values, tuple) else (values,)
-        if len(values) != count:
-            raise unsupported(instruction)
+        reject(instruction, len(values) != count)
         width, line = dtype.itemsize * count, instruction.line
         locate = self._address(address, instruction)
         reads = [self._reader(value, instruction.opcode.rpartition(".")[2], instruction) for value in values]
@@ -493,8 +467,7 @@ class Decoder:
         parts = []
         for load in group:
             targets = load.operands[0] if isinstance(load.operands[0], tuple) else (load.operands[0],)
-            if len(targets) != count:
-                raise unsupported(load)
+            reject(load, len(targets) != count)
             parts.append([(target.name, self._widener(target, dtype, load)) for target in targets])
         locates = [self._address(load.operands[1], load) for load in group]
         offsets = [load.operands[1].offset for load in group]
@@ -516,8 +489,7 @@ class Decoder:
 
     def _address(self, operand: Operand, instruction: Instruction) -> Callable[[Batch, Lanes], np.ndarray]:
         """Return a function that computes the address ``[base + offset]``: one uint64, or one per active lane."""
-        if not isinstance(operand, Address):
-            raise unsupported(instruction)
+        reject(instruction, not isinstance(operand, Address))
         narrow = isinstance(operand.base, Register) and self._declared(operand.base.name) == np.uint32
         base = self._reader(
             Immediate(0) if operand.base is None else operand.base, "u32" if narrow else "u64", instruction
@@ -527,15 +499,12 @@ class Decoder:
 
     def _copy(self, instruction: Instruction) -> Step:
         """Decode ``cp.async [to], [from], width, size``, which reads `size` bytes, or all if it is not given."""
-        if len(instruction.operands) not in (3, 4):
-            raise unsupported(instruction)
+        reject(instruction, len(instruction.operands) not in (3, 4))
         to, source, width, *sizes = instruction.operands
         size = sizes[0] if sizes else width
-        if not isinstance(width, Immediate) or width.value not in copies.WIDTHS[instruction.opcode]:
-            raise unsupported(instruction)
+        reject(instruction, not isinstance(width, Immediate) or width.value not in copies.WIDTHS[instruction.opcode])
         kind = self._declared(size.name) if isinstance(size, Register) else None
-        if not isinstance(size, Immediate) and kind != np.uint32:  # a predicate there has another meaning
-            raise unsupported(instruction)
+        reject(instruction, not isinstance(size, Immediate) and kind != np.uint32)
         goes, comes = self._address(to, instruction), self._address(source, instruction)
         read, width, line = self._reader(size, "u32", instruction), width.value, instruction.line
 
@@ -561,8 +530,10 @@ class Decoder:
         """Decode the end of a group of asynchronous copies, a wait for groups, or both: a wait for all."""
         line, opcode, operands = instruction.line, instruction.opcode, instruction.operands
         numbered = opcode == "cp.async.wait_group"
-        if len(operands) != numbered or not all(isinstance(of, Immediate) and of.value >= 0 for of in operands):
-            raise unsupported(instruction)
+        reject(
+            instruction,
+            len(operands) != numbered or not all(isinstance(of, Immediate) and of.value >= 0 for of in operands),
+        )
         pending = operands[0].value if numbered else 0
 
         def execute(batch: Batch, lanes: Lanes) -> None:
@@ -638,8 +609,8 @@ def _module(opcode: str) -> ModuleType | None:
 def _class(opcode: str) -> str:
     if opcode in OPERATIONS or opcode in CARRYING:
         return OPERATIONS[opcode].kind if opcode in OPERATIONS else "integer"
-    if opcode.startswith("ld.param") or BARRIER.fullmatch(opcode):
-        return "parameter" if opcode.startswith("ld") else "barrier"
+    if opcode.startswith("ld.param") or meeting(opcode):
+        return "parameter" if opcode.startswith("ld") else "warp barrier" if meeting(opcode) == "warp" else "barrier"
     if opcode.startswith(("ld.", "st.")):
         space, kind, *_ = _access(opcode)
         return f"{'cluster' if space == CLUSTER else space} {kind}"

@@ -15,7 +15,7 @@ from .execution import Step
 from .lanes import Lanes, packed
 from .limits import WARP
 from .memory import refuse
-from .ptx import Instruction, Register, Symbol, unsupported
+from .ptx import Instruction, Register, Symbol, reject
 
 UNDEFINED = np.uint32(0x7FFF_DEAD)
 """What a shuffle brings from a lane that takes no part: of floats a NaN, of integers a number that stands out."""
@@ -159,12 +159,10 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     """
     known = ((re.fullmatch(form, instruction.opcode), *others) for form, *others in FORMS)
     found, kinds, act = next((of for of in known if of[0]), (None, "", None))
-    if not found:
-        raise unsupported(instruction)
+    reject(instruction, not found)
     (target, *sources), kinds = instruction.operands, kinds.format(*found.groups()).split()
     targets = [of for of in (target if isinstance(target, tuple) else (target,)) if of != Symbol("_")]
-    if len(sources) != len(kinds) or not all(isinstance(of, Register) for of in targets):
-        raise unsupported(instruction)
+    reject(instruction, len(sources) != len(kinds) or not all(isinstance(of, Register) for of in targets))
     reads = [reader(source, kind, instruction) for source, kind in zip(sources, kinds, strict=True)]
     said, masked = found.groups()[:1] if found[1] else (), bool(kinds)
     skipped = isinstance(target, tuple) and target[0] == Symbol("_")

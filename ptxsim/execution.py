@@ -44,6 +44,9 @@ class Code:
         Bytes of the narrowest access to any memory, 4 at most.
     flags : bool
         Whether words of shared memory, or barriers of some warps, may order accesses to shared memory.
+    barriers : list of str
+        The barrier at which each basic block ends: "warp" or "block" for a whole one; "sync", "arrive" or "red.popc",
+        for example, for a named barrier or a vote; "" if none.
     spins : frozenset of int
         Basic blocks that end in a branch back, in a loop in which a thread may wait for a word of memory to change.
     """
@@ -57,6 +60,7 @@ class Code:
     loop_exits: frozenset[int] | None
     finest: int
     flags: bool
+    barriers: list[str]
     spins: frozenset[int]
 
 

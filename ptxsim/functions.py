@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from .fma import canonical, round_to_odd
-from .instructions import OPERATIONS, Operation
+from .instructions import ARITHMETIC, COMPARE, OPERATIONS, Operation, operation, ordered
 from .memory import LOCAL_WINDOW
 from .ptx import DTYPES
 from .rounding import (
@@ -32,8 +32,6 @@ INTEGERS = ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64")
 FLOATS = ("f16", "f32", "f64")
 FLOPS = {"add": 1, "sub": 1, "mul": 1, "fma": 2}
 TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater}
-COMPARE |= {"ge": np.greater_equal}
 COMBINE = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 REVERSED = np.array([int(f"{byte:08b}"[::-1], 2) for byte in range(256)], np.uint8)
 NAN16 = {"f16": 0x7FFF, "bf16": 0x7FFF}
@@ -136,10 +134,6 @@ def _saturate(a: np.ndarray, target: str) -> np.ndarray:
     return np.clip(a, a.dtype.type(low), a.dtype.type(high)).astype(DTYPES[target])
 
 
-def _add_saturated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return _saturate(a.astype(np.int64) + b, "s32")
-
-
 def widened(a: np.ndarray, kind: str) -> np.ndarray:
     """Return the numbers whose bits are halves: float16, or bfloat16 as the upper half of a float32."""
     if kind == "f16":
@@ -179,154 +173,191 @@ def _pack(kind: str) -> Function:
     return lambda a, b: halved(b.astype(np.float64), kind) | halved(a.astype(np.float64), kind).astype(np.uint32) << 16
 
 
-def _functions() -> dict[str, Operation]:
-    table: dict[str, Operation] = {}
-
-    def add(opcode: str, function: Function, operands: str, result: str, kind: str = "integer", flops: int = 0) -> None:
-        table[opcode] = Operation(function, tuple(operands.split()), result, kind, flops)
-
-    counts = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "div": 2, "rcp": 1, "sqrt": 1}
-    for (name, count), mode, ftz, sat, t in product(counts.items(), MODES, ("", ".ftz"), ("", ".sat"), ("f32", "f64")):
-        if (t == "f32" or not ftz + sat) and (not sat or name in FLOPS):
-            function = modified(rounded(name, mode), bool(ftz), bool(sat))
-            for way in (f".{mode}", "")[: 1 + (mode == "rn" and name in ("add", "sub", "mul"))]:
-                kind = "fma" if name == "fma" else "float"
-                add(f"{name}{way}{ftz}{sat}.{t}", function, f"{t} " * count, t, kind, FLOPS.get(name, 0))
-    for name, ftz in product(APPROXIMATE, ("", ".ftz")):
-        operands = "f32 f32" if name == "div" else "f32"
-        add(f"{name}.approx{ftz}.f32", modified(approximate(name), bool(ftz)), operands, "f32", "float")
-    for ftz in ("", ".ftz"):
-        add(f"div.full{ftz}.f32", modified(approximate("div", full=True), bool(ftz)), "f32 f32", "f32", "float")
-        for name, function in (("neg", np.negative), ("abs", np.abs)):
-            add(f"{name}{ftz}.f32", modified(lambda a, f=function: canonical(f(a)), bool(ftz)), "f32", "f32", "float")
-    for name in ("rcp", "rsqrt"):
-        add(f"{name}.approx.ftz.f64", modified(coarse(name), ftz=True), "f64", "f64", "float")
-    add("rsqrt.approx.f64", APPROXIMATE["rsqrt"], "f64", "f64", "float")
-    for (name, function), ftz, t in product((("min", least), ("max", most)), ("", ".ftz"), ("f32", "f64")):
-        for nan, of in (("", function), (".NaN", of_nan(function))):
-            checked = (lambda a, b, f=of: canonical(f(a, b))) if t == "f32" else of
-            add(f"{name}{ftz}{nan}.{t}", modified(checked, bool(ftz)), f"{t} {t}", t, "float")
-    for t in ("f32", "f64"):
-        add(f"copysign.{t}", lambda a, b: np.copysign(b, a), f"{t} {t}", t, "float")
-        tests = {"finite": np.isfinite, "infinite": np.isinf, "notanumber": np.isnan}
-        for name, function in (tests | {"number": lambda a: ~np.isnan(a)}).items():
-            add(f"testp.{name}.{t}", function, t, "pred", "compare")
-        add(f"setp.num.{t}", lambda a, b: ~(np.isnan(a) | np.isnan(b)), f"{t} {t}", "pred", "compare")
-        add(f"setp.nan.{t}", lambda a, b: np.isnan(a) | np.isnan(b), f"{t} {t}", "pred", "compare")
-    for kind, (name, count) in product(("f16", "bf16"), ({"min": 2, "max": 2, "neg": 1, "abs": 1} | counts).items()):
-        if name not in ("div", "rcp", "sqrt"):
-            for rounding, (packed, whole) in product(("", ".rn"), (("", "b16"), ("x2", "b32"))):
-                of = f"{name}{rounding}.{kind}{packed}"
-                add(of, _of_halves(name, kind), f"{whole} " * count, whole, "float", FLOPS.get(name, 0))
-    for (name, function), u in product(COMPARE.items(), ("", "u")):
-        unordered = lambda a, b, f=function, u=u: np.where(np.isnan(a) | np.isnan(b), bool(u), f(a, b))  # noqa: E731
-        add(f"setp.{name}{u}.f16", unordered, "f16 f16", "pred", "compare")
-        add(f"setp.{name}{u}.ftz.f32", modified(unordered, ftz=True), "f32 f32", "pred", "compare")
-    comparisons = {name: of for name, of in (OPERATIONS | table).items() if name.startswith("setp.")}
-    for name, of in comparisons.items():
-        _, how, *rest = name.split(".")
-        kinds, rest = " ".join(of.operands), ".".join(rest)
-        for by, combine in COMBINE.items():
-            both = lambda a, b, c, f=of.function, g=combine: g(f(a, b), c)  # noqa: E731
-            add(f"setp.{how}.{by}.{rest}", both, f"{kinds} pred", "pred", "compare")
-
-    for way, ftz, source, target in product(TO_INTEGER, ("", ".ftz"), FLOATS, INTEGERS):
-        for sat in ("", ".sat"):
-            add(
-                f"cvt.{way}{ftz}{sat}.{target}.{source}",
-                modified(_to_integer(way, target), bool(ftz)),
-                source,
-                target,
-                "convert",
-            )
-        for sat in ("", ".sat"):
-            function = modified(
-                lambda a, f=TO_INTEGER[way]: canonical(f(a)) if a.itemsize == 4 else f(a), bool(ftz), bool(sat)
-            )
-            add(f"cvt.{way}{ftz}{sat}.{source}.{source}", function, source, source, "convert")
-    for mode, source, target in product(MODES, (*INTEGERS, "f32", "f64"), FLOATS):
-        if source in INTEGERS or DTYPES[source].itemsize > DTYPES[target].itemsize:
-            for ftz, sat in product(("", ".ftz"), ("", ".sat")):
-                function = modified(_to_float(target, mode), bool(ftz), bool(sat))
-                add(f"cvt.{mode}{ftz}{sat}.{target}.{source}", function, source, target, "convert")
-    for ftz, sat, source, target in product(("", ".ftz"), ("", ".sat"), FLOATS, FLOATS):
-        if DTYPES[source].itemsize <= DTYPES[target].itemsize:
-            function = modified(_to_float(target, "rn"), bool(ftz), bool(sat))
-            add(f"cvt{ftz}{sat}.{target}.{source}", function, source, target, "convert")
-    for source, target in product(INTEGERS, INTEGERS):
-        add(f"cvt.sat.{target}.{source}", lambda a, t=target: _saturate(a, t), source, target, "convert")
-    for kind in ("f16", "bf16"):
-        add(f"cvt.rn.{kind}x2.f32", _pack(kind), "f32 f32", "b32", "convert")
-    add("cvt.rn.bf16.f32", lambda a: halved(a.astype(np.float64), "bf16"), "f32", "b16", "convert")
-    add("cvt.f32.bf16", lambda a: canonical(widened(a, "bf16")), "b16", "f32", "convert")
-
-    for t in ("b32", "b64"):
-        add(f"popc.{t}", lambda a: np.bitwise_count(a).astype(np.uint32), t, "u32")
-        add(f"clz.{t}", lambda a: np.uint32(8 * a.itemsize) - bits(a), t, "u32")
-        add(f"brev.{t}", _reverse, t, t)
-    for t, (name, shift) in product(INTEGERS[4:], (("", False), (".shiftamt", True))):
-        add(f"bfind{name}.{t}", lambda a, s=shift: _find(a, s), t, "u32")
-    for t in INTEGERS[4:]:
-        high = OPERATIONS[f"mul.hi.{t}"].function
-        add(f"mad.hi.{t}", lambda a, b, c, f=high: f(a, b) + c, f"{t} {t} {t}", t)
-    for t in INTEGERS[2:]:
-        add(f"sad.{t}", lambda a, b, c: np.where(a > b, a - b, b - a) + c, f"{t} {t} {t}", t)
-        add(f"cnot.b{t[1:]}", lambda a: (a == 0).astype(a.dtype), f"b{t[1:]}", f"b{t[1:]}")
-    add("add.sat.s32", _add_saturated, "s32 s32", "s32")
-    add("sub.sat.s32", lambda a, b: _saturate(a.astype(np.int64) - b, "s32"), "s32 s32", "s32")
-    for name, t in product(("add", "min", "max"), ("u16", "s16")):
-        pair = lambda a, b, f=OPERATIONS[f"{name}.{t}"].function, to=DTYPES[t]: f(a.view(to), b.view(to)).view(a.dtype)  # noqa: E731
-        add(f"{name}.{t}x2", pair, "b32 b32", "b32")
-    add("prmt.b32", _permute, "b32 b32 b32", "b32")
-    add("lop3.b32", _logic, "b32 b32 b32 b32", "b32")
-    wrap = {way: OPERATIONS[f"shf.{way}.wrap.b32"].function for way in "lr"}
-    for way, full in (("l", lambda low, high: low), ("r", lambda low, high: high)):
-        clamp = lambda a, b, n, f=wrap[way], g=full: np.where(n > 31, g(a, b), f(a, b, n))  # noqa: E731
-        add(f"shf.{way}.clamp.b32", clamp, "b32 b32 u32", "b32")
-    for kinds in product(("u32", "s32"), repeat=2):
-        result = "u32" if kinds == ("u32", "u32") else "s32"
-        for name, parts, start in (("dp4a", (1, 1), 0), ("dp2a.lo", (2, 1), 0), ("dp2a.hi", (2, 1), 2)):
-            add(f"{name}.{'.'.join(kinds)}", _dot(kinds, parts, start), f"{' '.join(kinds)} {result}", result)
-    same = lambda a: a  # noqa: E731
-    for way, t in product(("global", "const", "to.const"), ("u32", "u64")):
-        add(f"cvta.{way}.{t}", same, t, t, "convert")
-    add("cvta.local.u64", lambda a: a + np.uint64(LOCAL_WINDOW), "u64", "u64", "convert")
-    add("cvta.to.local.u64", lambda a: a - np.uint64(LOCAL_WINDOW), "u64", "u64", "convert")
-    return {opcode: of for opcode, of in table.items() if opcode not in OPERATIONS}
+def checked(function: Function) -> Function:
+    """Return a function of floats; NaNs of float32 are the GPU's."""
+    return lambda *operands: canonical(function(*operands)) if operands[0].dtype == np.float32 else function(*operands)
 
 
-FUNCTIONS = _functions()
+def _pairwise(function: Function, dtype: np.dtype) -> Function:
+    return lambda a, b: function(a.view(dtype), b.view(dtype)).view(a.dtype)
+
+
+def _clamped(full: Function, wrap: Function) -> Function:
+    return lambda a, b, n: np.where(n > 31, full(a, b), wrap(a, b, n))
+
+
+def _combined(name: str, of: Operation, by: str) -> tuple[str, Operation]:
+    """Return a comparison whose result is combined with a predicate."""
+    head, how, *rest = name.split(".")
+    function, combine = of.function, COMBINE[by]
+    combined = Operation(lambda a, b, c: combine(function(a, b), c), (*of.operands, "pred"), "pred", "compare")
+    return ".".join((head, how, by, *rest)), combined
+
+
+def _float(opcode: str, function: Function, operands: str, result: str = "") -> tuple[str, Operation]:
+    """Return an operation on floats, flushing and saturating as its opcode says."""
+    name, changed = opcode.partition(".")[0], modified(function, ".ftz" in opcode, ".sat" in opcode)
+    kind = {"fma": "fma", "cvt": "convert", "setp": "compare"}.get(name, "float")
+    return opcode, operation(changed, operands, result or operands.split()[0], kind, FLOPS.get(name, 0))
+
+
+COUNTS = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "div": 2, "rcp": 1, "sqrt": 1}
+"""How many operands these have."""
+OF_HALVES = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "min": 2, "max": 2, "neg": 1, "abs": 1}
+TESTS = {"finite": np.isfinite, "infinite": np.isinf, "notanumber": np.isnan, "number": lambda a: ~np.isnan(a)}
+NANS = {"num": lambda a, b: ~(np.isnan(a) | np.isnan(b)), "nan": lambda a, b: np.isnan(a) | np.isnan(b)}
+EXTREMES = {"min": least, "max": most, "min.NaN": of_nan(least), "max.NaN": of_nan(most)}
+FTZ, SAT = ("", ".ftz"), ("", ".sat")
+
+COMPARISONS = {
+    **{name: of for name, of in OPERATIONS.items() if name.startswith("setp.")},
+    **dict(_float(f"setp.{name}.{t}", f, f"{t} {t}", "pred") for (name, f), t in product(NANS.items(), ("f32", "f64"))),
+    **dict(
+        _float(f"setp.{name}{u}{t}", ordered(f, bool(u)), f"{t[-3:]} {t[-3:]}", "pred")
+        for (name, f), u, t in product(COMPARE.items(), ("", "u"), (".f16", ".ftz.f32"))
+    ),
+}
+FUNCTIONS = {
+    **COMPARISONS,
+    **dict(_combined(name, of, by) for (name, of), by in product(COMPARISONS.items(), COMBINE)),
+    **dict(
+        _float(f"{name}{way}{ftz}{sat}.{t}", rounded(name, mode), f"{t} " * count)
+        for (name, count), mode, ftz, sat, t in product(COUNTS.items(), MODES, FTZ, SAT, ("f32", "f64"))
+        if (t == "f32" or not ftz + sat) and (not sat or name in FLOPS)
+        for way in (f".{mode}", "")[: 1 + (mode == "rn" and name in ("add", "sub", "mul"))]
+    ),
+    **dict(
+        _float(f"{name}.approx{ftz}.f32", approximate(name), "f32 f32" if name == "div" else "f32")
+        for name, ftz in product(APPROXIMATE, FTZ)
+    ),
+    **dict(_float(f"div.full{ftz}.f32", approximate("div", full=True), "f32 f32") for ftz in FTZ),
+    **dict(
+        _float(f"{name}{ftz}.f32", checked(f), "f32")
+        for (name, f), ftz in product((("neg", np.negative), ("abs", np.abs)), FTZ)
+    ),
+    **dict(_float(f"{name}.approx.ftz.f64", coarse(name), "f64") for name in ("rcp", "rsqrt")),
+    **dict([_float("rsqrt.approx.f64", APPROXIMATE["rsqrt"], "f64")]),
+    **dict(
+        _float(f"{name.partition('.')[0]}{ftz}{name[3:]}.{t}", checked(f), f"{t} {t}")
+        for (name, f), ftz, t in product(EXTREMES.items(), FTZ, ("f32", "f64"))
+    ),
+    **{f"copysign.{t}": operation(lambda a, b: np.copysign(b, a), f"{t} {t}", t, "float") for t in ("f32", "f64")},
+    **{
+        f"testp.{name}.{t}": operation(f, t, "pred", "compare")
+        for (name, f), t in product(TESTS.items(), ("f32", "f64"))
+    },
+    **dict(
+        _float(f"{name}{rounding}.{kind}{packed}", _of_halves(name, kind), f"{whole} " * count)
+        for (name, count), kind, rounding in product(OF_HALVES.items(), ("f16", "bf16"), ("", ".rn"))
+        for packed, whole in (("", "b16"), ("x2", "b32"))
+    ),
+    **dict(
+        _float(f"cvt.{way}{ftz}{sat}.{target}.{source}", _to_integer(way, target), source, target)
+        for way, ftz, sat, source, target in product(TO_INTEGER, FTZ, ("",), FLOATS, INTEGERS)
+    ),
+    **{
+        f"cvt.{way}{ftz}.sat.{target}.{source}": operation(
+            modified(_to_integer(way, target), bool(ftz)), source, target, "convert"
+        )
+        for way, ftz, source, target in product(TO_INTEGER, FTZ, FLOATS, INTEGERS)
+    },
+    **dict(
+        _float(f"cvt.{way}{ftz}{sat}.{t}.{t}", checked(TO_INTEGER[way]), t)
+        for way, ftz, sat, t in product(TO_INTEGER, FTZ, SAT, FLOATS)
+    ),
+    **dict(
+        _float(f"cvt.{mode}{ftz}{sat}.{target}.{source}", _to_float(target, mode), source, target)
+        for mode, source, target, ftz, sat in product(MODES, (*INTEGERS, "f32", "f64"), FLOATS, FTZ, SAT)
+        if source in INTEGERS or DTYPES[source].itemsize > DTYPES[target].itemsize
+    ),
+    **dict(
+        _float(f"cvt{ftz}{sat}.{target}.{source}", _to_float(target, "rn"), source, target)
+        for ftz, sat, source, target in product(FTZ, SAT, FLOATS, FLOATS)
+        if DTYPES[source].itemsize <= DTYPES[target].itemsize
+    ),
+    **{
+        f"cvt.sat.{target}.{source}": operation(lambda a, t=target: _saturate(a, t), source, target, "convert")
+        for source, target in product(INTEGERS, INTEGERS)
+    },
+    **{f"cvt.rn.{kind}x2.f32": operation(_pack(kind), "f32 f32", "b32", "convert") for kind in ("f16", "bf16")},
+    "cvt.rn.bf16.f32": operation(lambda a: halved(a.astype(np.float64), "bf16"), "f32", "b16", "convert"),
+    "cvt.f32.bf16": operation(lambda a: canonical(widened(a, "bf16")), "b16", "f32", "convert"),
+    **{f"popc.{t}": operation(lambda a: np.bitwise_count(a).astype(np.uint32), t, "u32") for t in ("b32", "b64")},
+    **{f"clz.{t}": operation(lambda a: np.uint32(8 * a.itemsize) - bits(a), t, "u32") for t in ("b32", "b64")},
+    **{f"brev.{t}": operation(_reverse, t, t) for t in ("b32", "b64")},
+    **{
+        f"bfind{name}.{t}": operation(lambda a, shift=bool(name): _find(a, shift), t, "u32")
+        for t, name in product(INTEGERS[4:], ("", ".shiftamt"))
+    },
+    **{
+        f"mad.hi.{t}": operation(
+            lambda a, b, c, high=OPERATIONS[f"mul.hi.{t}"].function: high(a, b) + c, f"{t} {t} {t}", t
+        )
+        for t in INTEGERS[4:]
+    },
+    **{
+        f"sad.{t}": operation(lambda a, b, c: np.where(a > b, a - b, b - a) + c, f"{t} {t} {t}", t)
+        for t in INTEGERS[2:]
+    },
+    **{f"cnot.{t}": operation(lambda a: (a == 0).astype(a.dtype), t, t) for t in ("b16", "b32", "b64")},
+    **{
+        f"{name}.sat.s32": operation(lambda a, b, f=f: _saturate(f(a.astype(np.int64), b), "s32"), "s32 s32", "s32")
+        for name, f in (("add", np.add), ("sub", np.subtract))
+    },
+    **{
+        f"{name}.{t}x2": operation(_pairwise(ARITHMETIC[name], DTYPES[t]), "b32 b32", "b32")
+        for name, t in product(("add", "min", "max"), ("u16", "s16"))
+    },
+    "prmt.b32": operation(_permute, "b32 b32 b32", "b32"),
+    "lop3.b32": operation(_logic, "b32 b32 b32 b32", "b32"),
+    **{
+        f"shf.{way}.clamp.b32": operation(
+            _clamped(full, OPERATIONS[f"shf.{way}.wrap.b32"].function), "b32 b32 u32", "b32"
+        )
+        for way, full in (("l", lambda low, high: low), ("r", lambda low, high: high))
+    },
+    **{
+        f"{name}.{one}.{other}": operation(_dot((one, other), parts, start), f"{one} {other} {result}", result)
+        for one, other in product(("u32", "s32"), repeat=2)
+        for result in ("u32" if one == other == "u32" else "s32",)
+        for name, parts, start in (("dp4a", (1, 1), 0), ("dp2a.lo", (2, 1), 0), ("dp2a.hi", (2, 1), 2))
+    },
+    **{
+        f"cvta.{way}.{t}": operation(lambda a: a, t, t, "convert")
+        for way, t in product(("global", "const", "to.const"), ("u32", "u64"))
+    },
+    "cvta.local.u64": operation(lambda a: a + np.uint64(LOCAL_WINDOW), "u64", "u64", "convert"),
+    "cvta.to.local.u64": operation(lambda a: a - np.uint64(LOCAL_WINDOW), "u64", "u64", "convert"),
+}
+FUNCTIONS = {opcode: of for opcode, of in FUNCTIONS.items() if opcode not in OPERATIONS}
 """These opcodes, none of which `OPERATIONS` has."""
 
 CARRY = "%carry"
 """The register that stands for the carry flag."""
 
 
-def _carrying() -> dict[str, tuple[Function, int]]:
-    """Return the operations with a carry: functions of operands and flag, and the number of operands."""
-    table: dict[str, tuple[Function, int]] = {}
-
-    def plus(a: np.ndarray, b: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        once = a + b
-        total = once + flag.astype(a.dtype)
-        return total, (once < a) | (total < once)
-
-    def minus(a: np.ndarray, b: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        once, borrow = a - b, flag.astype(a.dtype)
-        return once - borrow, (a < b) | (once < borrow)
-
-    for (name, function, count), t in product((("add", plus, 2), ("sub", minus, 2)), ("32", "64")):
-        for form, kind in product((f"{name}.cc", f"{name}c", f"{name}c.cc"), "us"):
-            table[f"{form}.{kind}{t}"] = (
-                (lambda a, b, flag, f=function, t=t: f(a.view(f"u{int(t) // 8}"), b.view(f"u{int(t) // 8}"), flag)),
-                count,
-            )
-    for half, t in product(("lo", "hi"), ("u32", "u64")):
-        times = OPERATIONS[f"mul.{half}.{t}"].function
-        for form in (f"mad.{half}.cc", f"madc.{half}", f"madc.{half}.cc"):
-            table[f"{form}.{t}"] = (lambda a, b, c, flag, f=times: plus(f(a, b), c, flag)), 3
-    return table
+def _plus(a: np.ndarray, b: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return an unsigned sum with the carry before, and the carry after."""
+    once = a + b
+    total = once + flag.astype(a.dtype)
+    return total, (once < a) | (total < once)
 
 
-CARRYING = _carrying()
-"""The operations on integers with a carry, which PTX keeps in a flag."""
+def _minus(a: np.ndarray, b: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    once, borrow = a - b, flag.astype(a.dtype)
+    return once - borrow, (a < b) | (once < borrow)
+
+
+CARRYING: dict[str, tuple[Function, int]] = {
+    **{
+        f"{form}.{t}": (lambda a, b, flag, f=f, u=f"u{t[1:]}": f(a.view(DTYPES[u]), b.view(DTYPES[u]), flag), 2)
+        for (name, f), t in product((("add", _plus), ("sub", _minus)), INTEGERS[4:])
+        for form in (f"{name}.cc", f"{name}c", f"{name}c.cc")
+    },
+    **{
+        f"{form}.{t}": (lambda a, b, c, flag, f=OPERATIONS[f"mul.{half}.{t}"].function: _plus(f(a, b), c, flag), 3)
+        for half, t in product(("lo", "hi"), ("u32", "u64"))
+        for form in (f"mad.{half}.cc", f"madc.{half}", f"madc.{half}.cc")
+    },
+}
+"""The operations on integers with a carry, which PTX keeps in a flag: functions, and how many operands they have."""

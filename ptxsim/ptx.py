@@ -166,21 +166,49 @@ class Program:
 
 
 @cache
+def meeting(opcode: str) -> str:
+    """Return what a barrier of a block or a warp does: "warp", "sync", "arrive" or "red.popc"; "" for other opcodes."""
+    found = BARRIER.fullmatch(opcode)
+    return (found[1] or found[2]) if found else ""
+
+
+@cache
 def ends(opcode: str) -> bool:
     """Return whether an instruction ends a basic block."""
-    return opcode in LEAVES or opcode.startswith((WAITS, CLUSTER_WAITS)) or bool(BARRIER.fullmatch(opcode))
+    return opcode in LEAVES or opcode.startswith((WAITS, CLUSTER_WAITS)) or bool(meeting(opcode))
+
+
+REFUSED = {
+    r".*%(clock|globaltimer).*": "time passes differently here",
+    r".*%(smid|nsmid|warpid|nwarpid|gridid)\b.*": "blocks and warps have no places on a chip here",
+    r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
+    r".*%envreg.*": "there are no launches for which a grid's blocks wait for each other",
+    r"call.*\b(malloc|free)\b.*": "it has no heap",
+    r"(brkpt|pmevent).*": "there is no debugger to go to",
+}
+"""The instructions that the simulator refuses for a reason, by their texts."""
 
 
 def unsupported(instruction: Instruction) -> UnsupportedInstruction:
     """Return the exception that refuses an instruction."""
-    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {instruction.text}")
+    reason = next((f", as {why}" for form, why in REFUSED.items() if re.fullmatch(form, instruction.text)), "")
+    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {instruction.text}{reason}")
 
 
-LEAVES = {"bra", "bra.uni", "call", "return", "ret", "exit", "bar.warp.sync"}
+def reject(instruction: Instruction, when: Any) -> None:
+    """Raise the exception that refuses an instruction if `when` is true."""
+    if when:
+        raise unsupported(instruction)
+
+
+LEAVES = {"bra", "bra.uni", "call", "return", "ret", "exit"}
 """The opcodes that end a basic block, beside barriers and those with the two prefixes below; "return" is ``ret`` in a
 function."""
-BARRIER = re.compile(r"bar(?:rier)?(?:\.cta)?\.(sync|arrive|red\.(?:popc|and|or))(?:\.aligned)?(?:\.u32|\.pred)?")
-"""The barriers of a block, named ones among them."""
+BARRIER = re.compile(
+    r"bar(?:\.(warp)\.sync|(?:rier)?(?:\.cta)?\.(sync|arrive|red\.(?:popc|and|or))(?:\.aligned)?(?:\.u32|\.pred)?)"
+)
+EVERYONE = (Immediate(0),)
+"""The operands of a barrier for the whole block."""
 WAITS = "mbarrier.try_wait."
 CLUSTER_WAITS = "barrier.cluster.wait"
 """Prefixes of opcodes that end a basic block because a thread may have to wait there for others."""

@@ -37,16 +37,7 @@ def special(
         **_axes("nclusterid", (grid[0] // cluster, *grid[1:])),
     }
     thread = np.arange(per_block, dtype=np.int64)
-    below = (1 << thread % WARP) - 1
-    masks = {
-        "eq": below + 1,
-        "lt": below,
-        "le": 2 * below + 1,
-        "ge": 2**WARP - 1 - below,
-        "gt": 2**WARP - 2 - 2 * below,
-    }
     of_threads = {"%laneid": thread % WARP, **_axes("tid", _along(thread, block))}
-    of_threads |= {f"%lanemask_{of}": mask for of, mask in masks.items()}
     values = {name: np.atleast_1d(value).astype(np.uint32) for name, value in (of_blocks | of_threads).items()}
     values |= {name: np.repeat(values[name], per_block) for name in of_blocks if values[name].size == count > 1}
     values |= {name: np.tile(values[name], count) for name in of_threads if values[name].size == per_block > 1}
@@ -90,6 +81,10 @@ class RegisterFile:
     def read(self, name: str, dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> np.ndarray:
         """Return the value of a register that the instruction reads, as that type."""
         value = self.values.get(name)
+        if value is None and name.startswith("%lanemask_"):
+            below = (1 << self.values["%laneid"].astype(np.int64)) - 1
+            masks = {"eq": below + 1, "lt": below, "le": 2 * below + 1, "ge": ~below, "gt": ~(2 * below + 1)}
+            value = masks[name.rpartition("_")[2]].astype(np.uint32)
         if value is None and self.accumulators and name in self.accumulators.held:
             value = self.accumulators.touch(name, lanes, "reads")
         if value is None:

@@ -20,11 +20,9 @@ from .lanes import Lanes, packed
 from .limits import WARP
 from .mbarriers import MbarrierWait
 from .memory import Violation
-from .ptx import BARRIER, CLUSTER_WAITS, LEAVES, WAITS, Immediate, Instruction
+from .ptx import CLUSTER_WAITS, LEAVES, WAITS, Instruction, meeting
 
 NOWHERE = -1  # in the place of the basic block at whose barrier a lane waits
-EVERYONE = (Immediate(0),)
-"""The operands of a barrier for the whole block."""
 VOTE = "%vote"
 """The register that stands for what lanes bring to a barrier with a vote."""
 BARRIERS = 16  # of a block
@@ -58,7 +56,7 @@ class Scheduler:
 
     def __init__(self, batch: Batch) -> None:
         self.batch, self.execution, self.threads = batch, batch.execution, batch.threads
-        self.blocks = batch.execution.program.blocks
+        self.blocks, self.barriers = batch.execution.program.blocks, batch.execution.code.barriers
         self.budget = Budget(batch.execution.program, batch.execution.budget, self.threads.size)
         self.turn = batch.execution.order(self.threads) if batch.execution.order else None
         self.ready: dict[int, Lanes] = batch.ready
@@ -106,11 +104,12 @@ class Scheduler:
     def _leave(self, here: int, lanes: Lanes) -> None:
         """Send the lanes on from the end of a basic block."""
         batch, last, staying = self.batch, self.blocks[here][-1], lanes
-        if last.opcode == "bar.warp.sync" or (BARRIER.fullmatch(last.opcode) and last.operands == EVERYONE):
+        barrier = self.barriers[here]
+        if barrier in ("warp", "block"):
             staying = self._meet(here, last, lanes)
-            if last.opcode != "bar.warp.sync":
+            if barrier == "block":
                 batch.tracer.event(last.line, "barrier", staying)
-        elif BARRIER.fullmatch(last.opcode):
+        elif barrier:
             staying = self._come(here, last, lanes)
         elif last.opcode.startswith((WAITS, CLUSTER_WAITS)):
             if batch.convergence and isinstance(batch.wait, MbarrierWait):
@@ -200,7 +199,7 @@ class Scheduler:
         SimulationFault
             More threads come than a barrier is for, or they differ about how many it is for.
         """
-        batch, lanes, action = self.batch, self.threads.places(lanes), BARRIER.fullmatch(barrier.opcode)[1]
+        batch, lanes, action = self.batch, self.threads.places(lanes), meeting(barrier.opcode)
         number, needs, vote = batch.brought
         party = self.threads.block[lanes] * BARRIERS + number.astype(np.int64)
         needs = np.full(len(lanes), self.threads.per_block) if needs is None else needs.astype(np.int64)
@@ -235,7 +234,7 @@ class Scheduler:
         self.barrier[lanes] = self.named[lanes] = NOWHERE
         for here in np.unique(places).tolist():
             barrier, part = self.blocks[here][-1], lanes[places == here]
-            action, _, how = BARRIER.fullmatch(barrier.opcode)[1].partition(".")
+            action, _, how = meeting(barrier.opcode).partition(".")
             if action == "red":
                 votes = batch.registers.read(VOTE, np.dtype(bool), lanes, barrier)
                 value = {"popc": np.uint32(np.count_nonzero(votes)), "and": votes.all(), "or": votes.any()}[how]
