@@ -17,6 +17,8 @@ from .limits import WARP
 from .memory import refuse
 from .ptx import Instruction, Register, Symbol, reject
 
+EVERY = np.uint32(0xFFFF_FFFF)
+"""The mask of a whole warp."""
 UNDEFINED = np.uint32(0x7FFF_DEAD)
 """What a shuffle brings from a lane that takes no part: of floats a NaN, of integers a number that stands out."""
 
@@ -54,6 +56,8 @@ class Group:
         Each lane's warp among those that are here, and its number in the warp.
     table : array of int64, shape (warps, 32)
         The places of those lanes among the active ones, -1 where none is.
+    whole : bool
+        Whether the masks are those of whole warps.
 
     Raises
     ------
@@ -62,14 +66,22 @@ class Group:
     """
 
     def __init__(self, batch: Batch, lanes: Lanes, mask: np.ndarray | None) -> None:
-        slots = batch.threads.pick(batch.threads.slot, lanes)
-        warps, self.row = np.unique(slots // WARP, return_inverse=True)
-        self.lane = slots % WARP
-        self.table = np.full((len(warps), WARP), -1, np.int64)
-        self.table[self.row, self.lane] = np.arange(slots.size, dtype=np.int64)
-        here = packed(self.table >= 0)[self.row]
+        threads = batch.threads
+        slots = threads.pick(threads.slot, lanes)
+        self.lane, places = slots % WARP, np.arange(slots.size, dtype=np.int64)
+        if lanes is None and threads.full:
+            warps = None
+            self.row, self.table, here = slots // WARP, places.reshape(-1, WARP), np.full(slots.size, EVERY)
+        else:
+            warps, self.row = np.unique(slots // WARP, return_inverse=True)
+            self.table = np.full((len(warps), WARP), -1, np.int64)
+            self.table[self.row, self.lane] = places
+            here = packed(self.table >= 0)[self.row]
+        self.whole = mask is not None and bool((mask == EVERY).all())
         self.mask = here if mask is None else mask
-        there = here | packed(batch.gone().reshape(-1, WARP)[warps])[self.row]
+        if warps is None and self.whole:
+            return
+        there = here if warps is None else here | packed(batch.gone().reshape(-1, WARP)[warps])[self.row]
         refuse("shuffle", ~self.mask >> self.lane & 1 > 0, lambda i: f"is not in its own mask, {self.mask[i]:#x}")
         refuse(
             "shuffle",
@@ -98,7 +110,7 @@ def _shuffle(group: Group, way: str, value: np.ndarray, of: np.ndarray, clamp: n
     wanted = np.where(valid, wanted, lane)
     source = group.table[group.row, wanted]
     known = (source >= 0) & (group.mask >> wanted.astype(np.uint32) & np.uint32(1) > 0)
-    return np.where(known, value[source], UNDEFINED), valid
+    return (value[source] if known.all() else np.where(known, value[source], UNDEFINED)), valid
 
 
 def _vote(group: Group, what: str, holds: np.ndarray) -> tuple[np.ndarray]:
@@ -170,7 +182,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     def execute(batch: Batch, lanes: Lanes) -> None:
         *given, mask = [batch.threads.spread(read(batch, lanes), lanes) for read in reads] if masked else [None]
         group = Group(batch, lanes, mask)
-        if masked and (group.mask == ~np.uint32(0)).all():
+        if group.whole:
             batch.join(lanes)
         for register, value in zip(targets, act(group, *said, *given)[skipped:], strict=False):
             batch.registers.write(register.name, value, lanes)
