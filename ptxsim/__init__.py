@@ -6,8 +6,8 @@ does not know raises `UnsupportedInstruction`. `compile` makes PTX of CUDA C++.
 Inside, `ptx` parses and `decode` turns each instruction into a function of a `Batch`, which is some blocks of the grid;
 `scheduler` runs a batch and `machine` runs a grid of batches. `registers`, `memory`, `spaces` and `distributed` hold
 data, `copies`, `proxy`, `accumulators`, `mbarriers` and `clusters` check asynchronous work, `counting` and `tracing`
-observe. `history` knows what happened before what. `instructions`, `functions`, `rounding`, `fma`, `calls`, `atomics`, `exchange`,
-`sync`, `tensor`, `mma`, `wgmma` and `tma` know the instructions.
+observe. `history` knows what happened before what. `instructions`, `functions`, `rounding`, `fma`, `calls`, `atomics`,
+`exchange`, `sync`, `tensor`, `mma`, `wgmma` and `tma` know the instructions.
 """
 
 from .compiling import Compiled, compile

@@ -80,6 +80,7 @@ def main(words: list[str] | None = None) -> int:
     command.add_argument("--arg", action="append", default=[], help=ARGUMENT)
     command.add_argument("--shared", type=int, default=0, help="bytes of dynamic shared memory")
     command.add_argument("--budget", type=int, default=BUDGET, help="instructions that a thread may execute")
+    command.add_argument("--orders", type=int, default=0, help="in how many other orders to run it, for races")
     command.add_argument("--arch", default=ARCHITECTURE, help="virtual architecture to compile for")
     options = parser.parse_args(words)
     try:
@@ -93,7 +94,15 @@ def main(words: list[str] | None = None) -> int:
         arguments = {name: argument(of) for name, of in given.items()}
         fresh = [name for name, of in given.items() if of.startswith("empty:")]
         ran = run(
-            ptx, entry, options.grid, options.block, arguments, options.shared, fresh=fresh, budget=options.budget
+            ptx,
+            entry,
+            options.grid,
+            options.block,
+            arguments,
+            options.shared,
+            fresh=fresh,
+            budget=options.budget,
+            orders=options.orders,
         )
     except SimulationFault as fault:
         source = text.splitlines()
@@ -107,7 +116,7 @@ def main(words: list[str] | None = None) -> int:
     for name, value in arguments.items():
         if isinstance(value, np.ndarray):
             print(f"{name}: {np.array2string(value.reshape(-1)[:SHOWN])}{' …' * (value.size > SHOWN)}")
-    print("No fault found.")
+    print(*ran.findings, "No fault found.", sep="\n")
     return 0
 
 

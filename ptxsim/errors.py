@@ -36,7 +36,7 @@ class SimulationFault(Error):  # noqa: N818 - the field's word
     ----------
     kind : str
         "out of bounds", "misaligned", "uninitialised", "race", "in flight", "barrier", "deadlock", "proxy",
-        "divergence", "gone", "endless", "division by zero" or "left behind".
+        "divergence", "gone", "endless", "division by zero", "shuffle", "assertion", "trap" or "stack overflow".
     kernel : str
         The kernel's name.
     detail : str
