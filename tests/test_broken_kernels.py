@@ -63,9 +63,9 @@ def take_an_argument(path):
     path.write_text(path.read_text().replace("float beta, ", "").replace("beta", "alpha"))
 
 
-def sleep(path):
+def stop(path):
     """Give it an instruction that the simulator does not know."""
-    path.write_text(path.read_text().replace("{\n", '{\n    asm volatile("nanosleep.u32 1;");\n', 1))
+    path.write_text(path.read_text().replace("{\n", '{\n    asm volatile("brkpt;");\n', 1))
 
 
 WAYS = (delete, empty, misspell, fill_with_bytes, rename_the_function)
@@ -143,7 +143,7 @@ def test_the_recording_of_the_others_is_shown(breaks, folder):
         recorded("05")
 
 
-@pytest.mark.parametrize("breaks", [take_an_argument, sleep])
+@pytest.mark.parametrize("breaks", [take_an_argument, stop])
 def test_a_kernel_that_compiles_and_cannot_be_run(breaks, folder):
     kernel = find("02")
     breaks(kernel.path)

@@ -17,8 +17,12 @@ ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
 IN_LAB = ("lab", "model", "records", "measure", "experiments", "draw", "chapters")
 """The lab's rooms: each may import those before it."""
 
-STATEMENTS = {"ptxsim": 3300, "sgemm_tutorial": 1715, "lab": 7400, "tools": 850}
-"""How many statements a root may have, docstrings left out. What is over this must earn its place, or go."""
+STATEMENTS = {"ptxsim": 4500, "sgemm_tutorial": 1720, "lab": 7400, "tools": 850}
+"""How many statements a root may have, docstrings left out. What is over this must earn its place, or go.
+
+ptxsim has 1,200 more than a simulator of this book's kernels would need, for other people's: calls and local memory,
+functions of floats, atomics, collectives of partial warps, named barriers, and races in other orders of execution.
+"""
 MODULES_MOST = {"sgemm_tutorial": 22}
 
 MODULES = {

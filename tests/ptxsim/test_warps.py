@@ -120,9 +120,17 @@ def test_lanes_wait_at_the_barrier_for_those_that_come_later():
     assert out.tolist() == [i + 100 * (i % 4 == 0) for i in (t ^ 1 for t in range(48))]
 
 
-def test_a_barrier_that_not_all_lanes_reach(tmp_path):
-    kernel = probe(tmp_path, "if (t == 40) return;\nif (t > 31) __syncwarp();  // here\nc[t] = t;", threads=64)
-    with pytest.raises(SimulationFault, match=r"barrier.*thread 32: waits .* thread 40 of its warp never") as caught:
+@pytest.mark.parametrize("elsewhere", ["return;", "__syncthreads();"], ids=["has left", "waits elsewhere"])
+def test_a_barrier_that_not_all_lanes_reach(tmp_path, elsewhere):
+    """Lanes that have left the kernel need not come; others that the mask names must."""
+    kernel = probe(
+        tmp_path, f"if (t == 40) {elsewhere}\nelse if (t > 31) __syncwarp();  // here\nc[t] = t;", threads=64
+    )
+    if elsewhere == "return;":
+        bits, _ = run_bits(kernel)
+        assert np.delete(bits, 40).tolist() == [t for t in range(64) if t != 40]
+        return
+    with pytest.raises(SimulationFault, match=r"barrier.*thread 32: waits .* thread 40 of its warp") as caught:
         run_bits(kernel)
     assert caught.value.line == line_of(kernel, "// here")
 

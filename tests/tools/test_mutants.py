@@ -274,7 +274,7 @@ def test_of_registers_the_first_of_each_array_is_shifted():
         (
             "02",
             "float acc = 0.0f;",
-            "float acc = sqrtf(0.0f * alpha);",
+            "float acc = 0.0f * clock();",
             "M, N, K = 3, 5, 1, α = 1, β = 0: an instruction that the simulator does not know",
         ),
         (
