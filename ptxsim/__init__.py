@@ -1,7 +1,7 @@
 """ptxsim runs PTX on NumPy arrays: without a GPU, bit for bit like one, with counts by source line and checks.
 
 `run` runs a kernel and returns a `Run`. A check that fails raises `SimulationFault`; an instruction that the simulator
-does not know raises `UnsupportedInstruction`.
+does not know raises `UnsupportedInstruction`. `compile` makes PTX of CUDA C++.
 
 Inside, `ptx` parses and `decode` turns each instruction into a function of a `Batch`, which is some blocks of the grid;
 `scheduler` runs a batch and `machine` runs a grid of batches. `registers`, `memory`, `spaces` and `distributed` hold
@@ -9,8 +9,9 @@ data, `copies`, `proxy`, `accumulators`, `mbarriers` and `clusters` check asynch
 observe. `instructions`, `fma`, `tensor`, `mma`, `wgmma`, `tma`, `exchange` and `sync` know the instructions.
 """
 
+from .compiling import Compiled, compile
 from .counting import BANKS, SECTOR, Counts, by_warp, sectors, wavefronts
-from .errors import ArgumentError, Error, SimulationFault, UnsupportedInstruction
+from .errors import ArgumentError, CompileError, Error, SimulationFault, UnsupportedInstruction
 from .fma import fma32, fma64
 from .limits import THREADS_MAX, WARP
 from .machine import Machine, Run, run
@@ -37,6 +38,8 @@ __all__ = [
     "WARP",
     "Access",
     "ArgumentError",
+    "CompileError",
+    "Compiled",
     "Counts",
     "Error",
     "Event",
@@ -50,6 +53,7 @@ __all__ = [
     "accumulation_bound",
     "bar",
     "by_warp",
+    "compile",
     "fma32",
     "fma64",
     "multiply_accumulate",

@@ -63,10 +63,11 @@ class Batch:
         program, code = execution.program, execution.code
         variables, cluster = program.shared.values(), program.cluster
         self.execution = execution
-        self.threads = threads = Threads(blocks, execution.threads)
+        self.threads = threads = Threads(blocks, execution.shape, grid)
         self.shared = SharedMemory(
             variables, program.shared_bytes, len(blocks), code.granule, code.warpwise, threads.per_block, cluster
         )
+        self.shared.thread_name = threads.thread_name
         self.barriers = Mbarriers(self.shared, threads.block, threads.thread)
         self.copies = AsyncCopies(self.shared, threads.block, threads.thread)
         self.proxy = AsyncProxy(self.shared, self.barriers) if code.proxies else None

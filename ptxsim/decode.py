@@ -1,5 +1,6 @@
 """Decodes a program once for all runs: each instruction becomes a function of a batch and its active lanes."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -36,8 +37,12 @@ TOGETHER = 1 << 15
 
 FMAS = ("fma.rn.f32", "fma.rn.f64")
 
-CACHING = ("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::no_allocate", "L2::128B")
-"""The cache hints of loads and stores, which the simulator ignores."""
+ACCESS = re.compile(
+    r"(ld|st)(?:\.(?:weak|volatile|(?:relaxed|acquire|release)\.(?:cta|cluster|gpu|sys)))?"
+    r"(?:\.(global|shared(?:::cta|::cluster)?))?"
+    r"(?:\.(?:nc|ca|cg|cs|lu|cv|wb|wt|L1::\w+|L2::\d+B))*(?:\.v([24]))?\.(\w+)"
+)
+"""A load or store: head, state space, elements and type. Hints for caches and orders are ignored."""
 
 
 MODULES = {
@@ -298,7 +303,7 @@ class Decoder:
 
     def _memory(self, instruction: Instruction) -> Step:
         access = _access(instruction.opcode)
-        if access is None:
+        if access is None or access[0] == "generic":
             raise unsupported(instruction)
         space, kind, dtype, count = access
         address, values = instruction.operands if kind == "store" else instruction.operands[::-1]
@@ -473,14 +478,11 @@ def _mix(block: list[Instruction]) -> dict[int, tuple[Counter[str], int]]:
 @cache
 def _access(opcode: str) -> tuple[str, str, np.dtype, int] | None:
     """Return space, kind, element type and elements per lane of a load or store, None if it is not known."""
-    head, *modifiers, kind = opcode.split(".")
-    space = modifiers.pop(0) if modifiers else "generic"
-    while space == "global" and modifiers[:1] and modifiers[0] in CACHING:
-        modifiers.pop(0)
-    count = {(): 1, ("v2",): 2, ("v4",): 4}.get(tuple(modifiers))
-    if space not in ("global", "shared", CLUSTER) or count is None or kind not in DTYPES or kind == "pred":
+    found = ACCESS.fullmatch(opcode)
+    if not found or found[4] not in DTYPES or found[4] == "pred":
         return None
-    return space, {"ld": "load", "st": "store"}[head], DTYPES[kind], count
+    space = (found[2] or "generic").replace("::cta", "")
+    return space, {"ld": "load", "st": "store"}[found[1]], DTYPES[found[4]], int(found[3] or 1)
 
 
 @cache

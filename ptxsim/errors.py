@@ -36,13 +36,15 @@ class SimulationFault(Error):  # noqa: N818 - the field's word
     ----------
     kind : str
         "out of bounds", "misaligned", "uninitialised", "race", "in flight", "barrier", "deadlock", "proxy",
-        "divergence", "gone", "division by zero" or "left behind".
+        "divergence", "gone", "endless", "division by zero" or "left behind".
     kernel : str
         The kernel's name.
     detail : str
         What the thread did.
     place : tuple of int, optional
         Line, block and thread, if the fault has a place.
+    names : tuple of str, optional
+        The block and the thread as the message names them: by their indices along x, y and z where those are used.
     line : int
         Line of the kernel's source file.
     block, thread : int
@@ -51,8 +53,15 @@ class SimulationFault(Error):  # noqa: N818 - the field's word
         The accesses and events of the traced blocks until then, as in a `Run`.
     """
 
-    def __init__(self, kind: str, kernel: str, detail: str, place: tuple[int, int, int] | None = None) -> None:
-        where = ", line {}, block {}, thread {}".format(*place) if place else ""
+    def __init__(
+        self,
+        kind: str,
+        kernel: str,
+        detail: str,
+        place: tuple[int, int, int] | None = None,
+        names: tuple[str, str] | None = None,
+    ) -> None:
+        where = ", line {}, block {}, thread {}".format(place[0], *(names or place[1:])) if place else ""
         super().__init__(f"{kind}: {kernel}{where}: {detail}")
         self.kind, self.kernel, self.detail = kind, kernel, detail
         self.line, self.block, self.thread = place or (None, None, None)

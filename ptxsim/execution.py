@@ -69,6 +69,8 @@ class Execution:
         The kernel's arguments by their mangled names, one element each; tensor maps are not among them.
     maps : dict of int to (TensorMap, Buffer)
         Each tensor map by its address, with the memory of its matrix.
+    budget : int
+        Instructions that a thread may execute.
     traced : frozenset of int
         Linear indices of the blocks to trace.
     trace : list of Access
@@ -89,6 +91,7 @@ class Execution:
     parameters: dict[str, np.ndarray]
     maps: dict[int, tuple[TensorMap, Buffer]]
     traced: frozenset[int]
+    budget: int
     trace: list[Access] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     tallies: defaultdict[int, Counts] = field(default_factory=lambda: defaultdict(Counts))

@@ -23,7 +23,7 @@ class FaultWriter:
     def complete(self, violation: Violation, line: int, lanes: Lanes) -> SimulationFault:
         """Return the fault that a violation by one of the active lanes makes."""
         lane = violation.lane if lanes is None else lanes[violation.lane]
-        return SimulationFault(violation.kind, self.name, violation.detail, (line, *self._named(lane)))
+        return self._at(violation.kind, violation.detail, line, lane)
 
     def deadlock(self, waits: list[tuple[int, int, str]]) -> SimulationFault:
         """Return the fault of lanes that nothing will ever wake.
@@ -42,14 +42,13 @@ class FaultWriter:
         first, *others = sorted(groups, key=lambda group: (group[0] != block, group[0], groups[group]))
         details, who = [first[2]], groups[first]
         if len(who) > 1:
-            details[0] += f", as {_threads(who[1:])} do{'es' if len(who) == 2 else ''}"
+            details[0] += f", as {self._threads(who[1:])} do{'es' if len(who) == 2 else ''}"
         for group in others:
-            of = f" of block {threads.blocks[group[0]]}" if group[0] != block else ""
+            of = f" of block {threads.block_name(group[0])}" if group[0] != block else ""
             words = group[2] if len(groups[group]) == 1 else group[2].replace("waits", "wait", 1)
-            details.append(f"{_threads(groups[group])}{of} {words}, line {group[1]}")
-        return SimulationFault(
-            "deadlock", self.name, "; ".join(details), (first[1], int(threads.blocks[block]), who[0])
-        )
+            details.append(f"{self._threads(groups[group])}{of} {words}, line {group[1]}")
+        lane = block * threads.per_block + who[0]
+        return self._at("deadlock", "; ".join(details), first[1], lane)
 
     def missed(self, lane: int, line: int, other: int, other_line: int | None, party: str) -> SimulationFault:
         """Return the fault of a lane at a barrier to which another lane of its block or warp does not come.
@@ -64,7 +63,7 @@ class FaultWriter:
         party : str
             "block" or "warp".
         """
-        who = f"thread {self.threads.thread[other]} of its {party}"
+        who = f"thread {self.threads.thread_name(self.threads.thread[other])} of its {party}"
         if other_line is None:
             detail = f"waits at a barrier that {who} never reaches: that one has left the kernel"
         else:
@@ -72,13 +71,15 @@ class FaultWriter:
                 f"waits at a barrier while {who} waits at another barrier instruction, line {other_line}: "
                 "which barrier meets which is undefined"
             )
-        return SimulationFault("barrier", self.name, detail, (line, *self._named(lane)))
+        return self._at("barrier", detail, line, lane)
 
-    def _named(self, lane: int | np.integer) -> tuple[int, int]:
-        """Return a lane's block in the grid and its thread in the block."""
-        return int(self.threads.blocks[self.threads.block[lane]]), int(self.threads.thread[lane])
+    def _at(self, kind: str, detail: str, line: int, lane: int | np.integer) -> SimulationFault:
+        """Return the fault of a lane at a line."""
+        threads, block, thread = self.threads, self.threads.block[lane], self.threads.thread[lane]
+        place = line, int(threads.blocks[block]), int(thread)
+        return SimulationFault(kind, self.name, detail, place, (threads.block_name(block), threads.thread_name(thread)))
 
-
-def _threads(numbers: list[int]) -> str:
-    """Return threads in words: the one, or the first and the last of several."""
-    return f"thread {numbers[0]}" if len(numbers) == 1 else f"threads {numbers[0]} to {numbers[-1]}"
+    def _threads(self, numbers: list[int]) -> str:
+        """Return threads in words: the one, or the first and the last of several."""
+        first, *others = map(self.threads.thread_name, numbers)
+        return f"threads {first} to {others[-1]}" if others else f"thread {first}"

@@ -1,5 +1,6 @@
 """The lanes of a batch: one lane for each thread of its blocks, block by block."""
 
+import math
 from typing import Self
 
 import numpy as np
@@ -21,6 +22,18 @@ class PerLane:
         return type(self)(*(v[..., which] if isinstance(v, np.ndarray) else v for v in vars(self).values()))
 
 
+Extents = tuple[int, int, int]
+"""An extent along x, y and z."""
+
+
+def named(number: int, shape: Extents) -> str:
+    """Return a linear index as people write it: the number where only x is used, else ``(x, y)`` or ``(x, y, z)``."""
+    if shape[1] == shape[2] == 1:
+        return str(number)
+    place = number % shape[0], number // shape[0] % shape[1], number // (shape[0] * shape[1])
+    return str(place if shape[2] > 1 else place[:2])
+
+
 class Threads:
     """The threads of a batch of blocks.
 
@@ -28,10 +41,13 @@ class Threads:
     ----------
     blocks : array of int64
         Linear indices of the blocks in the grid.
-    per_block : int
+    shape, grid : tuple of int
+        Threads of a block and blocks of the grid along x, y and z.
 
     Attributes
     ----------
+    per_block : int
+        Threads of a block.
     size : int
         Number of lanes.
     block, thread : array of int64
@@ -44,8 +60,9 @@ class Threads:
         Whether every warp has 32 threads.
     """
 
-    def __init__(self, blocks: np.ndarray, per_block: int) -> None:
-        self.blocks, self.per_block = blocks, per_block
+    def __init__(self, blocks: np.ndarray, shape: Extents, grid: Extents) -> None:
+        self.blocks, self.shape, self.grid = blocks, shape, grid
+        self.per_block = per_block = math.prod(shape)
         self.size = len(blocks) * per_block
         self.block = np.repeat(np.arange(len(blocks), dtype=np.int64), per_block)
         self.thread = np.tile(np.arange(per_block, dtype=np.int64), len(blocks))
@@ -53,6 +70,14 @@ class Threads:
         self.warps = len(blocks) * warps_per_block
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = per_block % WARP == 0
+
+    def thread_name(self, thread: int) -> str:
+        """Name a thread of a block by its indices."""
+        return named(int(thread), self.shape)
+
+    def block_name(self, block: int) -> str:
+        """Name a block of the batch by its indices in the grid."""
+        return named(int(self.blocks[block]), self.grid)
 
     def places(self, lanes: Lanes) -> np.ndarray:
         """Return the places of the active lanes, written out even where all are active."""

@@ -24,6 +24,9 @@ from .tracing import Access, Event
 LANES = 1 << 15
 """Lanes to execute together: enough to spread Python's cost per instruction, few enough for the caches."""
 
+BUDGET = 1 << 22
+"""Instructions that a thread may execute unless `run` is told otherwise, far more than most kernels need."""
+
 Extent = int | tuple[int, ...]
 """The extent of a block or a grid: a whole number, or up to three of them, x first."""
 
@@ -71,6 +74,7 @@ def run(
     fresh: Collection[str] = (),
     trace: Collection[int] = (),
     blocks: Collection[int] | None = None,
+    budget: int = BUDGET,
     progress: bool | None = False,
 ) -> Run:
     """Run a kernel, given as PTX, on NumPy arrays.
@@ -97,6 +101,8 @@ def run(
         Linear indices of the blocks to trace.
     blocks : collection of int, optional
         Linear indices of the blocks to run, with the other blocks of their clusters; all if left out.
+    budget : int
+        Instructions that a thread may execute: more is taken for a loop that never ends, and is a fault.
     progress : bool, optional
         Whether to show a progress bar on stderr; None shows it in a terminal only.
 
@@ -109,7 +115,7 @@ def run(
     UnsupportedInstruction
         The PTX contains something that the simulator does not know.
     """
-    machine = Machine(parse(ptx, entry, shared), name or entry, block, arguments, fresh, trace)
+    machine = Machine(parse(ptx, entry, shared), name or entry, block, arguments, fresh, trace, budget)
     machine.run(grid, blocks, progress)
     execution = machine.execution
     return Run(execution.name, extents("grid", grid), execution.shape, machine.counts(), machine.trace, machine.events)
@@ -125,7 +131,7 @@ class Machine:
         The kernel's name, for messages.
     block : int or tuple of int
         Threads of a block.
-    arguments, fresh, trace
+    arguments, fresh, trace, budget
         As for `run`.
     """
 
@@ -137,6 +143,7 @@ class Machine:
         arguments: Mapping[str, np.ndarray | np.generic | TensorMap],
         fresh: Collection[str] = (),
         trace: Collection[int] = (),
+        budget: int = BUDGET,
     ) -> None:
         shape = extents("block", block)
         if (threads := math.prod(shape)) > THREADS_MAX:
@@ -159,7 +166,9 @@ class Machine:
                 needs = f"{DTYPES[kind].itemsize} bytes" if kind in DTYPES else kind
                 raise ArgumentError(argument, came, f"{needs}, as the kernel declares")
             parameters[mangled] = np.array([value])
-        self.execution = Execution(name, program, decode(program), shape, memory, parameters, maps, frozenset(trace))
+        self.execution = Execution(
+            name, program, decode(program), shape, memory, parameters, maps, frozenset(trace), budget
+        )
 
     @property
     def trace(self) -> list[Access]:

@@ -160,7 +160,7 @@ class Mbarriers:
         hasty &= self.warp[maker] != self.warp[lanes]
 
         def detail(lane: int) -> str:
-            who, when = f"thread {self.thread[maker[lane]]}", "since the last barrier"
+            who, when = f"thread {self.shared.thread_name(self.thread[maker[lane]])}", "since the last barrier"
             if home[lane] != self.block[lanes[lane]]:
                 who += f" of block {home[lane] % self.cluster} of the cluster"
                 when = "that no fence and barrier of the cluster have shown since"

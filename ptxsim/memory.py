@@ -235,6 +235,7 @@ class SharedMemory:
         self.wrote = np.zeros(self.pitch * blocks // granule, np.int64)
         self.read = np.zeros_like(self.wrote)
         self.alike = blocks > 1  # whether the first block's shadows stand for all blocks
+        self.thread_name: Callable[[int], str] = str  # as messages name a thread of a block
         self.watches: list[Any] = []
         """Further checks. Each has the methods `loaded` and `stored`, which take the offsets in the batch's memory, the
         addresses, the blocks and the threads of lanes, and the width of their access; they raise Violation."""
@@ -468,7 +469,7 @@ class SharedMemory:
                 "in flight",
                 lane,
                 f"{does} {self.name(int(addresses[lane]))}, whose asynchronous copy "
-                f"by thread {-1 - wrote.flat[flying[0]]} has not been waited for",
+                f"by thread {self.thread_name(-1 - wrote.flat[flying[0]])} has not been waited for",
             )
 
     def _require_same(
@@ -481,7 +482,7 @@ class SharedMemory:
         if race.any():
             first = np.flatnonzero(race)[0]
             lane, other = first % addresses.size, int(before.flat[first]) & SEVERAL
-            who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {other}"
+            who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {self.thread_name(other)}"
             who = "several threads" if other == SEVERAL else who
             raise Violation(
                 "race", lane, f"{does} {self.name(int(addresses[lane]))}, which {who} {did} since the last barrier"

@@ -209,7 +209,8 @@ class AsyncProxy:
             (mark >= 0) & (self.fences[mark >> FENCES] <= (mark & (1 << FENCES) - 1)),
             lambda lane: (
                 f"reads {self.shared.name(int(addresses[lane]))}, which thread "
-                f"{self.barriers.thread[mark[lane] >> FENCES]} wrote without a fence.proxy.async since"
+                f"{self.shared.thread_name(self.barriers.thread[mark[lane] >> FENCES])} wrote without a "
+                "fence.proxy.async since"
             ),
         )
         reading = OperandRead(lanes, cells, warps)

@@ -9,10 +9,12 @@ wait is over, so that others can end it. PTX lets such a wait return early and i
 import numpy as np
 
 from .batch import Batch
+from .budget import Budget
 from .clusters import ClusterWait
 from .errors import SimulationFault
 from .lanes import Lanes
 from .mbarriers import MbarrierWait
+from .memory import Violation
 from .ptx import CLUSTER_WAITS, LEAVES, WAITS, Instruction
 
 NOWHERE = -1  # in the place of the basic block at whose barrier a lane waits
@@ -38,6 +40,7 @@ class Scheduler:
     def __init__(self, batch: Batch) -> None:
         self.batch, self.execution, self.threads = batch, batch.execution, batch.threads
         self.blocks = batch.execution.program.blocks
+        self.budget = Budget(batch.execution.program, batch.execution.budget, self.threads.size)
         self.ready: dict[int, Lanes] = {0: None}
         self.asleep: list[tuple[int, MbarrierWait | ClusterWait]] = []
         self.barrier = np.full(self.threads.size, NOWHERE, np.int64)
@@ -56,6 +59,11 @@ class Scheduler:
             lanes, changes = self.ready.pop(here), batch.barriers.changes
             execution.warps_through[here] += self.threads.count_warps(lanes)
             execution.threads_through[here] += self.threads.size if lanes is None else len(lanes)
+            try:
+                self.budget.spend(here, lanes)
+            except Violation as violation:
+                line = self.blocks[self.budget.loop(here)[1]][-1].line
+                raise batch.faults.complete(violation, line, lanes) from None
             for instruction, step in execution.code.steps[here]:
                 batch.do(instruction, step, lanes)
             self._leave(here, lanes)

@@ -1,0 +1,77 @@
+"""The budget of instructions that each thread of a batch has, so that a kernel which never ends is found."""
+
+import numpy as np
+
+from .lanes import Lanes
+from .memory import Violation
+from .ptx import Program
+
+
+class Budget:
+    """Counts the instructions that each lane of a batch executes.
+
+    Parameters
+    ----------
+    program : Program
+    limit : int
+        Instructions that a thread may execute.
+    lanes : int
+
+    Attributes
+    ----------
+    everyone, spent : int, array of int64
+        The instructions that all lanes have executed together, and for each lane the others.
+    total : int
+        The instructions that some lane has executed. No lane has executed more.
+    seen : list of int
+        For each basic block, `total` when it last ran; -1 if it never has.
+    """
+
+    def __init__(self, program: Program, limit: int, lanes: int) -> None:
+        self.blocks, self.targets, self.limit = program.blocks, program.targets, limit
+        self.sizes = [len(block) for block in program.blocks]
+        self.everyone, self.spent = 0, np.zeros(lanes, np.int64)
+        self.total, self.check_at = 0, limit
+        self.seen = [-1] * len(self.sizes)
+
+    def spend(self, here: int, lanes: Lanes) -> None:
+        """Count a basic block that lanes are about to run.
+
+        Raises
+        ------
+        Violation
+            One of them would exceed its budget.
+        """
+        size = self.sizes[here]
+        self.total += size
+        self.seen[here] = self.total
+        if lanes is None:
+            self.everyone += size
+        else:
+            self.spent[lanes] += size
+        if self.total > self.check_at:
+            most = self.everyone + int(self.spent.max())
+            self.check_at = self.total + self.limit - most
+            if most > self.limit:
+                mine = self.spent if lanes is None else self.spent[lanes]
+                raise Violation("endless", int(mine.argmax()), self._describe(here))
+
+    def loop(self, here: int) -> tuple[int, int]:
+        """Return the first and the last basic block of the outermost loop around one that has run again and again."""
+        recent = [seen > self.total - self.limit // 2 for seen in self.seen]
+        loops = [(here, here)]
+        for tail, block in enumerate(self.blocks):
+            if recent[tail] and block[-1].opcode.startswith("bra"):
+                head = self.targets[block[-1].operands[0].name]
+                if head <= here <= tail and recent[head]:
+                    loops.append((head, tail))
+        return min(loops, key=lambda of: (of[0], -of[1]))
+
+    def _describe(self, here: int) -> str:
+        head, tail = self.loop(here)
+        lines = [of.line for block in self.blocks[head : tail + 1] for of in block if of.line]
+        where = f"lines {min(lines)} to {max(lines)}" if len(set(lines)) > 1 else f"line {max(lines, default=0)}"
+        return (
+            f"has executed more than {self.limit:,} instructions and is in the loop of {where}, which seems never to "
+            "end; run(budget=...) allows more"
+        )

@@ -1,0 +1,159 @@
+"""CUDA C++ to PTX, and the command that runs a file."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ptxsim
+from ptxsim.__main__ import argument, main
+
+SCALE = """#include <cuda_runtime.h>
+#include <cstdint>
+#include <stdio.h>
+#include "by.cuh"
+
+template <typename T, int BY>
+__global__ void scale(T* data, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) data[i] *= BY * TWICE;
+}
+"""
+BY = "#include <float.h>\n#define TWICE (FLT_MAX > 1 ? 2 : 0)\n"
+
+
+def test_an_instance_of_a_template_with_headers():
+    for name, dtype in (("scale<float, 3>", np.float32), ("scale<int, 3>", np.int32)):
+        data = np.arange(40, dtype=dtype)
+        compiled = ptxsim.compile(SCALE, name, {"by.cuh": BY})
+        run = ptxsim.run(*compiled, 2, 32, {"data": data, "n": np.int32(30)})
+        assert data.tolist() == [i * 6 if i < 30 else i for i in range(40)]
+        assert set(run.lines) >= {7, 8, 9} and max(run.lines) <= 10  # the source's own lines
+
+
+def test_the_only_kernel_needs_no_name_and_a_file_finds_headers_beside_it(tmp_path):
+    (tmp_path / "by.cuh").write_text(BY)
+    (tmp_path / "scale.cu").write_text(SCALE)
+    assert ptxsim.compile(tmp_path / "scale.cu", "scale<float, 1>").entry
+    one = '#include "by.cuh"\n__global__ void __launch_bounds__(64) k(int* a) { a[0] = TWICE; }'
+    (tmp_path / "one.cu").write_text(one)
+    a = np.zeros(1, np.int32)
+    ptxsim.run(*ptxsim.compile(tmp_path / "one.cu"), 1, 1, {"a": a})
+    assert a[0] == 2
+
+
+@pytest.mark.parametrize("header", ["math.h", "cmath", "stdint.h", "cstdint", "climits", "cassert", "cuda_runtime.h"])
+def test_headers_of_the_host(header):
+    source = f"#include <{header}>\n__global__ void k(float* a) {{ a[0] = 1; }}"
+    assert ".entry" in ptxsim.compile(source).ptx
+
+
+def test_integers_of_the_headers_have_their_widths():
+    names = [f"{u}int{bits}_t" for u in ("", "u") for bits in (8, 16, 32, 64)]
+    checks = "".join(f'static_assert(sizeof({of}) * 8 == {of.strip("uint_")}, "");' for of in names)
+    signs = 'static_assert(int8_t(-1) < 0 && uint64_t(-1) > 0, "");'
+    ptxsim.compile(f"#include <stdint.h>\n{checks}{signs}\n__global__ void k() {{}}")
+
+
+def test_what_does_not_compile_is_said_with_its_line():
+    with pytest.raises(ptxsim.CompileError, match=r'kernel.cu\(2\): error: identifier "oops" is undefined'):
+        ptxsim.compile("__global__ void k(float* a) {\n a[0] = oops; }")
+    for source in ("__global__ void a() {} __global__ void b() {}", "void k();"):
+        with pytest.raises(ptxsim.ArgumentError, match="name: got none"):
+            ptxsim.compile(source)
+
+
+def test_importing_ptxsim_imports_no_compiler():
+    code = "import sys, ptxsim; print(sorted({'cupy', 'cuda', 'msgspec'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+    code = "import sys; sys.modules['cupy'] = None\nimport ptxsim; ptxsim.compile('__global__ void k() {}')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "compiling needs NVRTC, pip install 'ptxsim[compile]'" in done.stderr
+
+
+ADD = """__global__ void add(float* out, const float* a, int n) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    out[y * n + x] = a[y * n + x] + 1;
+}
+"""
+
+
+def command(tmp_path, *words, text=ADD, name="add.cu"):
+    (tmp_path / name).write_text(text)
+    return main(["run", str(tmp_path / name), *words])
+
+
+def test_the_command_prints_counts_and_arrays(tmp_path, capsys):
+    words = [
+        "--grid",
+        "2,2",
+        "--block",
+        "8,4",
+        "--arg",
+        "out=empty:float32:8x16",
+        "--arg",
+        "arange:float32:128",
+        "--arg",
+        "int32:16",
+    ]
+    assert command(tmp_path, *words) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["line", "warps", "threads", "sectors", "read", "written", "conflicts", "source"]
+    row = next(line for line in printed if "out[y * n + x]" in line).split()
+    assert row[0] == "3" and row[3:6] == ["16", "16", "0"]
+    assert "out: [1. 2. 3. 4. 5. 6. 7. 8.] …" in printed and printed[-1] == "No fault found."
+
+
+def test_the_command_reports_a_fault_with_its_line(tmp_path, capsys):
+    words = [
+        "--grid",
+        "2,2",
+        "--block",
+        "8,4",
+        "--arg",
+        "zeros:float32:128",
+        "--arg",
+        "A=ones:float32:100",
+        "--arg",
+        "int32:16",
+    ]
+    assert command(tmp_path, *words) == 1
+    printed = capsys.readouterr().out
+    assert "block (0, 1), thread (4, 2): a 4-byte access to A (400 bytes)" in printed
+    assert printed.endswith("    out[y * n + x] = a[y * n + x] + 1;\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--arg", "int32:5"], "arguments: got 1, needs 3"),
+        (["--arg", "zeros:float32"], "--arg: got 'zeros:float32', needs zeros, ones"),
+        (["--arg", "zeros:flt:4"], "--arg: got 'zeros:flt:4'"),
+        (["--kernel", "nothing"], "does not compile"),
+    ],
+)
+def test_the_command_refuses_in_one_line(tmp_path, capsys, words, message):
+    assert command(tmp_path, *words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_runs_ptx_as_well(tmp_path, capsys):
+    ptx = ptxsim.compile(ADD).ptx
+    words = ["--block", "8", "--arg", "zeros:float32:8", "--arg", "ones:float32:8", "--arg", "int32:8"]
+    assert command(tmp_path, *words, text=ptx, name="add.ptx") == 0
+    assert "argument 1: [2. 2. 2. 2. 2. 2. 2. 2.]" in capsys.readouterr().out
+    assert command(tmp_path, text="nothing", name="empty.ptx") == 2
+
+
+def test_arguments_as_the_command_reads_them():
+    assert argument("int32:-5") == -5 and argument("float32:0.5").dtype == np.float32
+    assert argument("ones:float64:2x3").shape == (2, 3) and argument("arange:int32:4").tolist() == [0, 1, 2, 3]
+    assert argument("random:float32:1000").std() == pytest.approx(1, rel=0.1)
+
+
+def test_it_is_a_command():
+    done = subprocess.run([sys.executable, "-m", "ptxsim", "run", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "--block" in done.stdout
+    assert (Path(ptxsim.__file__).parent / "__main__.py").is_file()
