@@ -148,5 +148,5 @@ def prepared(files: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     needed = [typedef for word, typedef in GLIBC.items() if any(re.search(rf"\b{word}\b", text) for _, text in made)]
     if needed:
         (name, text), *others = made
-        made = ((name, " ".join(needed) + " " + text), *others)
+        made = ((name, "\n".join((*needed, "#line 1", text))), *others)
     return *made, *((f"{stem}.h", "#pragma once\n" + HEADERS[stem]) for stem in sorted(wanted))
