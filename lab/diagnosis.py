@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from sgemm_tutorial import CheckResult, Kernel, SimulationFault, check, simulate
-from sgemm_tutorial.families.written import Written
+from ptxsim.cuda_source import parts
+from sgemm_tutorial.correctness import CheckResult, check
+from sgemm_tutorial.errors import ArgumentError, SimulationFault
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.simulation import simulate
+
+from .written import Written
 
 NEAR = 1e-3  # relative to the largest element
 
@@ -20,7 +28,7 @@ def diagnosis(kernel: Kernel, failed: CheckResult) -> list[str]:
     M, N, K = failed.M, failed.N, failed.K
     said = []
     if isinstance(kernel.family, Written):
-        said += _sizes(kernel, failed)
+        said += _otherwise(kernel, failed)
     if failed.fault or not (M and N and K) or failed.special:
         return said
     random = np.random.default_rng(failed.seed)
@@ -42,18 +50,35 @@ def diagnosis(kernel: Kernel, failed: CheckResult) -> list[str]:
     return said + list(_likely(kernel, got, right, *wide, failed))
 
 
-def _sizes(kernel: Kernel, failed: CheckResult) -> Iterator[str]:
-    """Yield what to write if a kernel is right for whole tiles alone."""
+def _otherwise(kernel: Kernel, failed: CheckResult) -> Iterator[str]:
+    """Yield how a launch may be said so that the kernel is right: for whole tiles alone, or with another layout."""
     rule, of = kernel.family.rule, kernel.parameters
     BM, BN = kernel.family.tile(of)
     whole = BM, BN, of.get("BK", max(BM, BN))
-    if all(size % by == 0 for size, by in zip((failed.M, failed.N, failed.K), whole, strict=True)):
+    whole = (max(whole),) * 3 if rule.square else whole
+    scalars = {"alpha": failed.alpha, "beta": failed.beta}
+    case = kernel.family.claimed([dict(zip("MNK", (2 * size for size in whole), strict=True)) | scalars])
+
+    def right(**fields: Any) -> bool:
+        other = dataclasses.replace(kernel, family=Written(dataclasses.replace(rule, **fields)))
+        try:
+            return all(check(other, **one, on_gpu=False).passed for one in case)
+        except ArgumentError:
+            return False
+
+    if right():
+        if any(size % by for size, by in zip((failed.M, failed.N, failed.K), whole, strict=True)):
+            sizes = " × ".join(str(2 * size) for size in whole)
+            yield f"It is right for {sizes}, whole tiles. If it is meant for such sizes only, say so:"
+            yield f"// launch: {dataclasses.replace(rule, multiples=whole)}"
         return
-    shape = (max(whole),) * 3 if rule.square else whole
-    if check(kernel, *(2 * size for size in shape), on_gpu=False).passed:
-        sizes = " × ".join(str(2 * size) for size in shape)
-        yield f"It is right for {sizes}, whole tiles. If it is meant for such sizes only, say so:"
-        yield f"// launch: {rule}, multiples = {shape}"
+    inner = re.fullmatch(r"\((.*)\)", rule.grid)
+    turned = ", ".join(reversed(parts(inner[1]))) if inner else rule.grid
+    for fields in ({"column_major": not rule.column_major}, {"grid": f"({turned})"}):
+        if right(**fields):
+            yield "With another launch it is right for whole tiles:"
+            yield f"// launch: {dataclasses.replace(rule, **fields)}"
+            return
 
 
 def _likely(

@@ -9,8 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ptxsim.errors import Error as SimulatorError
-from sgemm_tutorial import ArgumentError, Kernel, check
-from sgemm_tutorial.own import Reading, kernel_from, read, written
+from sgemm_tutorial.correctness import check
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.own import kernel_from as by_contract
+
+from .styles import Reading, read, written
 
 USUAL = (16, 32)  # threads of a block along x and along y, where nothing else is named
 FLAT = ("256", "128", "1024")  # threads of a block of one dimension
@@ -19,22 +23,36 @@ TILE = ("(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)M", "(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)
 MOST_THREADS, MOST_TRIALS = 1024, 80
 
 
-def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tuple[Kernel, str]:
-    """Return the kernel in a CUDA file, and how it is launched if that had to be guessed; see `kernel_from`.
+def kernel_from(path: str | Path, launch: str = "", **parameters: int | str) -> Kernel:
+    """Return the kernel in a CUDA file, to call, check, trace and time like those of the book.
 
     Parameters
     ----------
-    path, launch, **parameters
-        As for `kernel_from`.
+    path : str or Path
+        The file. It keeps the contract (``python -m lab new --help`` prints it), or it is a matrix product in another
+        style. It is read anew each time the kernel is used; its name, its launch and its parameters are read now.
+    launch : str
+        How it is launched, before what the file says: ``"grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)"``; the
+        end of ``python -m lab check --help`` says what else. What neither says is found by trying.
+    **parameters : int or str
+        Template arguments; those that the file gives a default may be left out.
 
     Raises
     ------
     ArgumentError
-        As for `kernel_from`; and no way that was tried gives the right product.
+        There is no such file, it holds no kernel or several, a parameter is unknown, missing or no whole number, the
+        launch can't be read, or no way that was tried gives the right product.
     """
+    return guessed(path, launch, **parameters)[0]
+
+
+def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tuple[Kernel, str]:
+    """Return what `kernel_from` does, and how the kernel is launched if that had to be guessed."""
     reading = read(path, launch, parameters)
-    if reading.keeps_contract or {"grid", "block"} <= reading.said.keys():
-        return kernel_from(path, launch, **parameters), ""
+    if reading.keeps_contract:
+        return by_contract(path, **parameters), ""
+    if {"grid", "block"} <= reading.said.keys():
+        return written(reading, reading.said), ""
     written(reading, {"grid": "1", "block": "1"} | reading.said)  # or this says what else is not plain
     kernels = _launched(reading)
     for kernel in kernels:

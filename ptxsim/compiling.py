@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from .cuda_source import for_device, signatures
 from .errors import ArgumentError, Error
-from .source import for_device, signatures
 
 ARCHITECTURE = "compute_90a"
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import os
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -462,7 +463,8 @@ def difficult(kernel: Kernel) -> dict[str, Any]:
     All edges meet, α and β are general, and each of the stages is used and filled again.
     """
     BM, BN, BK, stages, _ = _extents(kernel)
-    return _case((max(BM - 1, 1), 2 * BN + 1, (stages + 1) * BK + 1), GENERAL)
+    case = _case((max(BM - 1, 1), 2 * BN + 1, (stages + 1) * BK + 1), GENERAL)
+    return (getattr(kernel, "family", TILES).claimed([case]) or [case])[0]
 
 
 def _extents(kernel: Callable[..., Any]) -> tuple[int, int, int, int, int]:
@@ -752,12 +754,14 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
             result.worst_ratio,
             "" if result.worst_at is None else "{}, {}".format(*result.worst_at),
             result.wrong,
-            result.verdict,
+            re.sub(r": [^,]*(, line \d+)?.*", r"\1", result.fault, flags=re.DOTALL) or result.verdict,
         )
         for result in results
     ]
     where = "Run on the GPU" if results[0].on_gpu else "Simulated"
-    return Table(columns, rows, title, f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element.")
+    note = f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element."
+    fault = next((result.fault for result in results if result.fault), "")
+    return Table(columns, rows, title, "\n".join(filter(None, (note, fault))))
 
 
 def _inputs(result: CheckResult) -> str:

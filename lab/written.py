@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from ptxsim.compiling import prepared
-from ptxsim.source import evaluate, extents
-
-from ..errors import ArgumentError
-from ..launch import Division, Family, Place
-from ..operands import Problem
+from ptxsim.cuda_source import evaluate, extents
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.launch import Division, Family, Place
+from sgemm_tutorial.operands import Problem
 
 SCALARS = {
     "int": np.int32,
