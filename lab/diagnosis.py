@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -56,8 +57,9 @@ def _otherwise(kernel: Kernel, failed: CheckResult) -> Iterator[str]:
     BM, BN = kernel.family.tile(of)
     whole = BM, BN, of.get("BK", max(BM, BN))
     whole = (max(whole),) * 3 if rule.square else whole
+    sizes = [2 * size for size in whole] if rule.square else [2 * whole[0], 4 * whole[1], 2 * whole[2]]
     scalars = {"alpha": failed.alpha, "beta": failed.beta}
-    case = kernel.family.claimed([dict(zip("MNK", (2 * size for size in whole), strict=True)) | scalars])
+    case = kernel.family.claimed([dict(zip("MNK", sizes, strict=True)) | scalars])
 
     def right(**fields: Any) -> bool:
         other = dataclasses.replace(kernel, family=Written(dataclasses.replace(rule, **fields)))
@@ -68,8 +70,7 @@ def _otherwise(kernel: Kernel, failed: CheckResult) -> Iterator[str]:
 
     if right():
         if any(size % by for size, by in zip((failed.M, failed.N, failed.K), whole, strict=True)):
-            sizes = " × ".join(str(2 * size) for size in whole)
-            yield f"It is right for {sizes}, whole tiles. If it is meant for such sizes only, say so:"
+            yield f"It is right for {' × '.join(map(str, sizes))}, whole tiles. If it is for such sizes only, say so:"
             yield f"// launch: {dataclasses.replace(rule, multiples=whole)}"
         return
     inner = re.fullmatch(r"\((.*)\)", rule.grid)
@@ -112,12 +113,12 @@ def _likely(
         if alike(got, what) and not alike(right, what):
             yield text
             return
-    for by in (1, -1):
-        if M > 1 and alike(np.roll(right, by, 0)[1:-1], got[1:-1]) and M > 2:
-            yield f"Row i of the result is row i {'-+'[by < 0]} 1 of the right one: an index of rows is off by one."
-            return
-        if N > 2 and alike(np.roll(right, by, 1)[:, 1:-1], got[:, 1:-1]):
-            yield f"Column j is column j {'-+'[by < 0]} 1 of the right one: an index of columns is off by one."
+    for by, axis in itertools.product((1, -1), (0, 1)):
+        inner = (slice(None),) * axis + (slice(1, -1),)
+        shifted = of.alpha * np.roll(product, by, axis)
+        if min(M, N) > 2 and any(alike(got[inner], (shifted + of.beta * c)[inner]) for c in (C, np.roll(C, by, axis))):
+            name = ("rows", "columns")[axis]
+            yield f"What belongs to {name} i stands in {name} i {'-+'[by > 0]} 1: an index of {name} is off by one."
             return
     for depth in range(1, K):
         if alike(got, of.alpha * A[:, :depth] @ B[:depth] + of.beta * C):

@@ -241,14 +241,15 @@ MISTAKES = {
     "The sums stop at k =": ("k < K;", "k < K / 8 * 8;"),
     "an index of rows is off by one": ("    C[row * N + col] = alpha", "    if (++row < M) C[row * N + col] = alpha"),
     "With another launch it is right": ("(cdiv(N, 16), cdiv(M, 16))", "(cdiv(M, 16), cdiv(N, 16))"),
-    "Only every 16th row is right": ("block = (16, 16)", "block = (16, 1)"),
+    "Only every 16th row is right": ("(16, 16)\n", "(16, 1)\n"),
+    "the grid has too few blocks": ("cdiv(M, 16)", "M / 16"),
 }
 
 
 @pytest.mark.parametrize("said", MISTAKES)
 def test_usual_mistakes_are_named(write, said):
     old, new = MISTAKES[said]
-    text = BLAS_LIKE.replace("cdiv(N, 16), cdiv(M, 16)", "cdiv(N, 16), cdiv(M, 16)")
+    text = BLAS_LIKE.replace("blockDim.x", "16").replace("blockDim.y", "16")
     assert old in text
     kernel = kernel_from(write(text.replace(old, new)))
     result = sg.check(kernel, 70, 36, 20, -1.5, 0.75, on_gpu=False)
