@@ -56,6 +56,7 @@ LADDER = (
         {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8, "STAGES": 3, "BLOCKS": 1},
         (8, 0),
     ),
+    autotuned.STREAM_K,
     autotuned.KERNEL,
 )
 """The climb in FP32 on CUDA cores, past cuBLAS's SGEMM."""

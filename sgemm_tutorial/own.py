@@ -22,7 +22,14 @@ from .operands import (
 
 SUFFIX = ".cu"
 
-COPIED = (autotuned.KERNEL, hopper.WGMMA, hopper.PRODUCER_WARP, hopper.PERSISTENT, hopper.TF32X3_WGMMA)
+COPIED = (
+    autotuned.STREAM_K,
+    autotuned.KERNEL,
+    hopper.WGMMA,
+    hopper.PRODUCER_WARP,
+    hopper.PERSISTENT,
+    hopper.TF32X3_WGMMA,
+)
 """Kernels whose copies are launched as they are: a copy keeps the template parameters and the arguments after C."""
 
 CONTRACT = """\
@@ -51,7 +58,7 @@ the contract, which the book's kernels keep:
     T             The type of the elements of A and B, where it is a typename.
   Others are the kernel's own. Values come from --set NAME=VALUE or the file: int BM = 64.
 
-  A copy of kernel 13, 18, 19, 20 or 21 keeps its template parameters and the arguments that
+  A copy of kernel 12, 13, 18, 19, 20 or 21 keeps its template parameters and the arguments that
   it has more: for each problem it gets what that kernel would.
 """
 """In one screen, for the command line."""

@@ -2,39 +2,156 @@
 
 from __future__ import annotations
 
-from sgemm_tutorial.table import Table
+import statistics
 
-from ..boards import Gpu, find_gpu
+import numpy as np
+
+from sgemm_tutorial.table import Table, shown
+
+from ..boards import find_gpu
 from ..draw import Figure, lines
-from ..experiments.ceilings import card
+from ..model.waves import wave_share
 from ..records import published
-from ..records.timings import recorded
+from ..records.timings import Point, climb
+from .by_size import fitted_to
 
-BOARDS = {"GeForce RTX 3080": "RTX 3080", "Tesla T4": "T4", "RTX A6000": "RTX A6000", "H100 80GB HBM3": "H100"}
+BOEHM = {
+    "7: Avoid Bank Conflicts (Linearize)": "6: Vectorized Mem Access",
+    "8: Avoid Bank Conflicts (Offset)": "6: Vectorized Mem Access",
+    "9: Autotuning": "6: Vectorized Mem Access",
+    "11: Double Buffering": "10: Warptiling",
+    "12: Double Buffering 2": "10: Warptiling",
+}
+"""Boehm's kernels that correspond to none of ours, each with the one that it starts from."""
 
-
-def climbs() -> Figure:
-    """Draw the shares of cuBLAS by rung, a line for each card and source."""
-    columns = published.by_gpu(published.own(), published.load())
-    drawn = {name: [(int(rung), share) for rung, share in sorted(of.items())] for name, of in columns.items()}
-    return lines("Percent of the same card's cuBLAS", drawn, "Across: number of the kernel. Up: percent.", "%")
-
-
-def yardstick() -> dict[str, tuple[Gpu, float]]:
-    """Return cuBLAS's TFLOP/s at 4096 by who measured it, from the time if there is one, and the card."""
-    (own,) = recorded("01", published.SIZE).points
-    found = {"this book": (card(), 2e-9 * published.SIZE**3 / own.cublas_ms)}
-    for of in published.load():
-        if of.kernel == published.CUBLAS and of.table == "ladder":
-            rate = 2e-9 * of.size**3 / of.ms if of.ms else of.gflops / 1e3
-            found[published.NAMES.get(of.source, of.source)] = find_gpu(BOARDS[of.gpu]), rate
-    return found
+TWINS = {
+    "cuBLAS": "cuBLAS",
+    "Naive SGEMM": "naive_sgemm",
+    "SMEM SGEMM": "smem_sgemm",
+    "Warptiling SGEMM": "warptiling_sgemm_kernel<128, 128, 8, 64, 32, 8>",
+}
+"""What junstar92 lists twice: names in the ladder and in the list of sizes."""
 
 
-def yardsticks() -> Table:
-    """Return cuBLAS's speed on each card beside what the data sheet promises."""
+def both() -> dict[tuple[str, int], tuple[Point, Point]]:
+    """Return each point of kernels 01 to 11 on the H200 and on the H100, by number and size."""
+    first, second = ({(p.kernel[:2], p.M): p for p in climb(card=card).points} for card in ("h200", "h100"))
+    return {key: (first[key], second[key]) for key in first if key in second}
+
+
+def later(one: Point, other: Point) -> float:
+    """Return by which part the second takes longer."""
+    return other.ms / one.ms - 1
+
+
+def apart(least: float) -> Table:
+    """Return the points whose times on the two cards differ by more than this part, the farthest apart first."""
+    pairs = sorted(both().values(), key=lambda pair: -abs(later(*pair)))
     rows = [
-        (who, gpu.name, rate, gpu.fp32_tflops, f"{rate / gpu.fp32_tflops:.0%}")
-        for who, (gpu, rate) in yardstick().items()
+        (one.kernel, one.M, _band(one), _band(other), f"{later(one, other):+.0%}")
+        for one, other in pairs
+        if abs(later(one, other)) > least
     ]
-    return Table(("measured by", "card", "TFLOP/s", "data sheet", "of it"), rows, "cuBLAS's SGEMM at 4096")
+    heads = ("kernel", "M = N = K", "H200, ms (10–90%)", "H100, ms (10–90%)", "H100 longer by")
+    return Table(heads, rows, f"Times that differ by more than {least:.0%}")
+
+
+def _band(point: Point) -> str:
+    return f"{shown(point.ms)} ({shown(point.ms_p10)}–{shown(point.ms_p90)})"
+
+
+def of_data_sheet() -> dict[str, dict[str, float]]:
+    """Return percentages of each card's peak by its data sheet, by card and source, and by rung or cuBLAS."""
+    rates: dict[str, dict[str, float]] = {}
+    for record in published.own():
+        cublas = 2e-9 * published.SIZE**3 / statistics.median(point.cublas_ms for point in record.points)
+        ours = {point.kernel[:2]: point.tflops for point in record.points}
+        rates[published.label(record)] = ours | {published.CUBLAS: cublas}
+    for result in published.load():
+        name = published.CUBLAS if result.kernel == published.CUBLAS else result.rung
+        if name and result.table == "ladder":
+            rates.setdefault(result.label, {})[name] = result.tflops
+    peaks = {name: find_gpu(name.partition(",")[0]).fp32_tflops for name in rates}
+    return {name: {rung: 100 * rate / peaks[name] for rung, rate in of.items()} for name, of in rates.items()}
+
+
+def left_out() -> Table:
+    """Return Boehm's other kernels on both cards, each beside the one that it starts from."""
+    found = {(result.label, result.kernel): result for result in published.load() if result.table == "ladder"}
+    gpus = ("RTX A6000, Boehm", "H100, Boehm's code")
+    rows = [
+        (
+            name,
+            start,
+            *(f"{found[gpu, name].of(found[gpu, start]) - 1:+.0%}" if (gpu, name) in found else None for gpu in gpus),
+        )
+        for name, start in BOEHM.items()
+    ]
+    return Table(("Boehm's kernel", "compared with", "RTX A6000", "H100"), rows, "Gain in speed, M = N = K = 4096")
+
+
+def sweep(kernel: str) -> dict[int, published.Result]:
+    """Return junstar92's figures of one kernel by size."""
+    return {result.size: result for result in published.load() if result.table == "sweep" and result.kernel == kernel}
+
+
+def teeth() -> tuple[dict[int, float], dict[int, float], float]:
+    """Return TFLOP/s of junstar92's warp tile by size, what follows from whole tiles, and how far that is off."""
+    speeds = {size: result.tflops for size, result in sweep(TWINS["Warptiling SGEMM"]).items()}
+    used = {size: wave_share((size // 128) ** 2, find_gpu("RTX 3080").sms) for size in speeds}
+    level, off = fitted_to(speeds, used)
+    return speeds, {size: level * share for size, share in used.items()}, off
+
+
+def teeth_drawn() -> Figure:
+    """Draw the speeds that `teeth` returns."""
+    measured, computed, _ = teeth()
+    drawn = {"measured": [*measured.items()], "computed": [*computed.items()]}
+    return lines("junstar92's warp tile on an RTX 3080", drawn, "Across: M = N = K. Up: TFLOP/s.", " TFLOP/s")
+
+
+def figures() -> dict[str, str]:
+    """Return the figures that the page's sentences name, by name, and assert what these say of them."""
+    pairs, sheet = both(), of_data_sheet()
+    sizes = sorted({size for _, size in pairs})
+    fastest = [[min((pairs[key][i].ms, key) for key in pairs if key[1] == size)[1] for size in sizes] for i in (0, 1)]
+    assert fastest[0] == fastest[1]
+    assert all(one.times == 3 and not other.processes for one, other in pairs.values())
+    one, other = pairs["05", 1536]
+    assert max(ms for process in one.processes for ms in process.own.ms) < other.ms_p10
+    shares = published.shares(published.load())
+    for of in shares.values():
+        assert list(of.values()) == [of[rung] for rung in sorted(of)] == sorted(of.values())
+    away = [abs(later(*pair)) for pair in pairs.values()]
+    theirs = {result.kernel: result for result in published.load() if result.source == "junstar92"}
+    twice = {name: (theirs[name], sweep(twin)[published.SIZE]) for name, twin in TWINS.items()}
+    slower = [again.ms / once.ms - 1 for once, again in twice.values()]
+    tile, cublas = twice["Warptiling SGEMM"], twice["cuBLAS"]
+    assert np.isclose(theirs["cuBLAS"].gflops / theirs["cuBLAS"].tflops / 1e3, 1e9 / 2**30, rtol=1e-3)
+    ms = {number: pairs[number, published.SIZE][0].ms for number, _ in pairs}
+    A6000, H100 = "RTX A6000, Boehm", "H100, Boehm's code"
+    T4, H200 = "T4, T4 article", "H200, this book"
+    return {
+        "pairs": str(len(pairs)),
+        "sizes": str(len(sizes)),
+        "half": f"{np.median(away):.1%}",
+        "nine": f"{np.quantile(away, 0.9):.1%}",
+        "warp": f"{shares[A6000]['09']:.0f}%",
+        "warp moved": f"{shares[H100]['09']:.0f}%",
+        "sheet": f"{sheet[A6000]['09']:.0f}%",
+        "sheet moved": f"{sheet[H100]['09']:.0f}%",
+        "cuBLAS": f"{sheet[A6000]['cuBLAS']:.0f}%",
+        "cuBLAS moved": f"{sheet[H100]['cuBLAS']:.0f}%",
+        "T4": f"{shares[T4]['07']:.0f}%",
+        "T4 sheet": f"{sheet[T4]['07']:.0f}%",
+        "T4 cuBLAS": f"{sheet[T4]['cuBLAS']:.0f}%",
+        "ours": f"{published.by_gpu(published.own(), ())[H200]['07']:.0f}%",
+        "ours sheet": f"{sheet[H200]['07']:.0f}%",
+        "gain 08": f"{ms['07'] / ms['08'] - 1:.0%}",
+        "gain 10": f"{ms['09'] / ms['10'] - 1:.0%}",
+        "coalesced": f"{ms['01'] / ms['02']:.0f}",
+        "slower": f"{min(slower):.0%} to {max(slower):.0%}",
+        "in ladder": f"{tile[0].of(cublas[0]):.1%}",
+        "in sweep": f"{tile[1].of(cublas[1]):.1%}",
+        "off": f"{teeth()[2]:.0%}",
+    }

@@ -9,7 +9,7 @@ from sgemm_tutorial.table import Table, shown
 from ..experiments import profiles
 from ..experiments.ceilings import card
 from ..experiments.scoreboard import scoreboard
-from ..records.timings import recorded
+from ..records.timings import climb, recorded
 
 COLUMNS = ("rung", "predicted ms", "measured ms", "of cuBLAS", "busiest part")
 
@@ -36,7 +36,7 @@ def figures(kernel: Kernel | str) -> dict[str, str]:
     Times in milliseconds: "ms", "cublas" and, by the data sheet's peak, "arithmetic"; "share" of cuBLAS's speed; from
     the profile, "issue", "fma" and "l1", the shares of time that schedulers, multipliers, and L1 with shared memory are
     busy, and "gap", the cycles from one instruction of a warp to its next. Of the rung before, "ms before" and "share
-    before".
+    before": of the last that is recorded.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def figures(kernel: Kernel | str) -> dict[str, str]:
         "l1": f"{profile['L1 and shared memory used, %']:.0f}%",
         "gap": f"{gap:.0f}",
     }
-    if at := LADDER.index(kernel):
-        (before,) = recorded(LADDER[at - 1], size).points
+    if earlier := climb(size).select(LADDER[: LADDER.index(kernel)]).points:
+        before = earlier[-1]
         found |= {"ms before": shown(before.ms), "share before": f"{before.percent_of_cublas:.1f}%"}
     return found

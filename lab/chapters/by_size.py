@@ -11,7 +11,9 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
 from ..draw import Figure, lines
+from ..draw.figure import BLUE, LINE, MARGIN, PALE, Page
 from ..experiments.ceilings import card
+from ..model.resources import kernel_occupancy
 from ..model.waves import tile_share, wave_share
 from ..records.timings import Point, recorded
 
@@ -47,35 +49,107 @@ def every() -> Table:
     return Table(("size", *numbers), rows, f"Percent of cuBLAS, {card().name}")
 
 
-def used(kernel: Kernel | str, size: int) -> float:
-    """Return the share of the GPU's work that is of use: what whole tiles leave, times what the busiest SM leaves."""
-    return tile_share(kernel, size, size) * wave_share(find(kernel).grid(size, size), card().sms)
+def used(kernel: Kernel | str, size: int, blocks: int = 1) -> float:
+    """Return the share of the GPU's work that is of use if each round gives every SM so many blocks, or fewer."""
+    return tile_share(kernel, size, size) * wave_share(find(kernel).grid(size, size), blocks * card().sms)
 
 
-def rounds(kernel: Kernel | str, sizes: Iterable[int]) -> Table:
-    """Return how many tiles there are at each size, how many the busiest SM has, what is used, and the speed."""
-    rows, of, kernel = [], points(), find(kernel)
-    for size in sizes:
-        tiles, share = kernel.grid(size, size), of[kernel.name[:2], size].percent_of_cublas
-        rows.append((size, tiles, -(-tiles // card().sms), f"{used(kernel, size):.0%}", f"{share:.0f}%"))
-    title = f"Kernel {kernel.name[:2]} on {card().sms} SMs"
-    return Table(("M = N = K", "tiles", "on the busiest SM", "used", "of cuBLAS"), rows, title)
+def rounds(kernel: Kernel | str, sizes: Iterable[int]) -> Figure:
+    """Draw a GPU's SMs as boxes, once for each round of tiles, with those that have a tile filled."""
+    row, box, kernel, sms = 44, 14, find(kernel), card().sms
+    tiles = {size: kernel.grid(size, size) for size in sizes}
+    taken = [(size, start, min(count - start, sms)) for size, count in tiles.items() for start in range(0, count, sms)]
+    pitch = LINE + box * -(-sms // row) + 8
+    sheet = Page(LINE + pitch * len(taken) + 8, title=f"Kernel {kernel.name[:2]} on {sms} SMs")
+    texts = []
+    for line, (size, start, busy) in enumerate(taken):
+        top = LINE + 8 + line * pitch
+        texts.append(f"{size}, round {start // sms + 1} of {-(-tiles[size] // sms)}: {busy} SMs have a tile")
+        sheet.text(MARGIN, top + LINE - 7, texts[-1])
+        boxes = [(MARGIN + i % row * box, top + LINE + i // row * box, box - 2, box - 2) for i in range(sms)]
+        sheet.boxes(boxes[:busy], BLUE)
+        sheet.boxes(boxes[busy:], PALE)
+    return sheet.finish("; ".join(texts) + ".")
 
 
 def fitted(kernel: Kernel | str) -> tuple[float, float]:
-    """Return the TFLOP/s that would be there if all were used, fitted from 1,024 on, and by which part that is off."""
-    of, large = points(), [size for size in SIZES if size >= 1024]
-    speeds = np.array([of[find(kernel).name[:2], size].tflops for size in large])
-    shares = np.array([used(kernel, size) for size in large])
-    level = speeds @ shares / (shares @ shares)
-    return level, np.sqrt(np.mean((speeds - level * shares) ** 2)) / speeds.mean()
+    """Return the TFLOP/s that would be there if all were used, and by which part that is off; see `fitted_to`."""
+    of, number = points(), find(kernel).name[:2]
+    return fitted_to({size: of[number, size].tflops for size in SIZES}, {size: used(kernel, size) for size in SIZES})
+
+
+def fitted_to(speeds: dict[int, float], shares: dict[int, float]) -> tuple[float, float]:
+    """Return the number by which the shares come nearest to the speeds from 1,024 on, and how far they stay away.
+
+    The distance is the root mean square as a part of the mean speed.
+    """
+    speed, share = (np.array([of[size] for size in speeds if size >= 1024]) for of in (speeds, shares))
+    level = speed @ share / (share @ share)
+    return level, np.sqrt(np.mean((speed - level * share) ** 2)) / speed.mean()
+
+
+def explained(numbers: Iterable[str]) -> Table:
+    """Return how far each kernel's speeds are from three models: rounds of SMs, rounds of places, and one speed."""
+    rows, of = [], points()
+    for number in numbers:
+        kernel, speeds = find(number), {size: of[number, size].tflops for size in SIZES}
+        blocks = kernel_occupancy(kernel, card()).blocks_per_sm
+        places = {size: used(kernel, size, blocks) for size in SIZES}
+        models = ({size: used(kernel, size) for size in SIZES}, places, dict.fromkeys(SIZES, 1))
+        rows.append((kernel.name, blocks, *(f"{fitted_to(speeds, model)[1]:.0%}" for model in models)))
+    heads = ("kernel", "blocks per SM", "a tile per SM", "all that fit", "one speed")
+    return Table(heads, rows, "How far speeds from 1,024 on are from what each model computes")
 
 
 def teeth(kernel: Kernel | str) -> Figure:
-    """Draw the recorded speed by size, and what follows from `used` and one number."""
+    """Draw the recorded speed by size, what follows from `used` and one number, and cuBLAS's speed."""
     number, of, (level, _) = find(kernel).name[:2], points(), fitted(kernel)
     drawn = {
-        "measured": [(size, of[number, size].tflops) for size in SIZES],
-        "computed": [(size, level * used(kernel, size)) for size in SIZES],
+        f"{number}, measured": [(size, of[number, size].tflops) for size in SIZES],
+        f"{number}, computed": [(size, level * used(kernel, size)) for size in SIZES],
+        "cuBLAS": [(size, cublas(of[number, size])) for size in SIZES],
     }
-    return lines(f"Kernel {number}", drawn, "Across: M = N = K. Up: TFLOP/s.", " TFLOP/s")
+    return lines(f"Kernel {number} and cuBLAS", drawn, "Across: M = N = K. Up: TFLOP/s.", " TFLOP/s")
+
+
+def cublas(point: Point) -> float:
+    """Return cuBLAS's TFLOP/s at a point."""
+    return point.tflops * point.ms / point.cublas_ms
+
+
+def figures() -> dict[str, str]:
+    """Return the figures that the page's sentences name, by name, and assert what these say of them."""
+    of, fastest, (level, off) = points(), best(), fitted("11")
+    ahead = [point for point in fastest.values() if point.percent_of_cublas > 100]
+    worst = min((size for size in SIZES if size >= 1024), key=lambda size: fastest[size].percent_of_cublas)
+    assert [fastest[size].kernel[:2] for size in (512, 1280, 1536, 2176)] == ["03", "09", "08", "08"]
+    assert {point.kernel[:2] for point in ahead} == {"08", "09"}
+    assert len({point.kernel for point in fastest.values()}) == 7
+    assert all(abs(of["10", size].ms / of["11", size].ms - 1) < 0.011 for size in SIZES if size >= 2048)
+    small, large = of["11", 2048], of["11", 2176]
+    assert kernel_occupancy("11", card()).blocks_per_sm == 1 and card().sms == 132 and large.ms > 2.1 * small.ms
+    high = {size: level * used("11", size) / of["11", size].tflops - 1 for size in SIZES if size >= 1024}
+    odd = [of for size, of in high.items() if size % 256 and size < 2048]
+    assert max(abs(of) for size, of in high.items() if of not in odd) < 0.023 < 0.05 < min(odd)
+    return {
+        "sizes": str(len(fastest)),
+        "ahead": str(len(ahead)),
+        "worst": f"{worst:,}",
+        "worst share": f"{fastest[worst].percent_of_cublas:.0f}%",
+        "best 512": f"{fastest[512].percent_of_cublas:.0f}%",
+        "last 512": f"{of['11', 512].percent_of_cublas:.0f}%",
+        "last 4096": f"{of['11', 4096].percent_of_cublas:.0f}%",
+        "tie": f"{max(abs(of['10', size].ms / of['11', size].ms - 1) for size in SIZES if size >= 2048):.0%}",
+        "small ms": f"{small.ms:.3f} ms",
+        "large ms": f"{large.ms:.3f} ms",
+        "longer": f"{large.ms / small.ms:.2f}",
+        "used": f"{used('11', 2176):.0%}",
+        "level": f"{level:.0f} TFLOP/s",
+        "off": f"{off:.1%}",
+        "odd": f"{min(odd):.0%} to {max(odd):.0%}",
+        "cublas high": f"{cublas(small):.0f} TFLOP/s",
+        "cublas low": f"{cublas(of['11', 2304]):.0f} TFLOP/s",
+        "finer": f"{fastest[2176].percent_of_cublas:.0f}%",
+        "coarse": f"{large.percent_of_cublas:.0f}%",
+        "finer 4096": f"{of['08', 4096].percent_of_cublas:.0f}%",
+    }

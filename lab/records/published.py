@@ -1,7 +1,7 @@
 """Results that others have published for their kernels, on their GPUs: ``book/results/published-results.csv``.
 
-The figures are copied as they stand in the sources, contradictions and all. The assignment of their kernels to our
-rungs is our reading of their code or description.
+The figures are copied as they stand in the sources, contradictions and all. Boehm's code was run on an H100
+for this book. The assignment of their kernels to our rungs is our reading of their code or description.
 """
 
 from __future__ import annotations
@@ -89,11 +89,24 @@ class Result:
     ms: float | None
     gflops: float | None
 
+    @property
+    def tflops(self) -> float:
+        """The rate in 10¹² operations per second: from the time, or the source's own where it gives no time."""
+        return 2e-9 * self.size**3 / self.ms if self.ms is not None else self.gflops / 1e3
+
+    @property
+    def rung(self) -> str | None:
+        """Number of the rung that does the same, if there is one."""
+        return RUNGS.get(self.source, {}).get(self.kernel)
+
+    @property
+    def label(self) -> str:
+        """Card and source, such as "RTX 3080, junstar92"."""
+        return f"{card_name(self.gpu)}, {NAMES.get(self.source, self.source)}"
+
     def of(self, other: Result) -> float:
-        """Speed as a fraction of another's: by times, or by rates of one source where there is no time."""
-        if self.ms is not None and other.ms is not None:
-            return other.ms / self.ms
-        return self.gflops / other.gflops
+        """Speed as a fraction of another's of the same source."""
+        return self.tflops / other.tflops
 
 
 def load(path: Path = FILE) -> list[Result]:
@@ -127,17 +140,16 @@ def load(path: Path = FILE) -> list[Result]:
 
 
 def shares(results: Iterable[Result]) -> dict[str, dict[str, float]]:
-    """Return percentages of cuBLAS on the same card at `SIZE`, by source and number of the rung.
+    """Return percentages of cuBLAS on the same card at `SIZE`, by card and source, and by number of the rung.
 
     A source without a figure of cuBLAS is left out.
     """
     ladders = [result for result in results if result.table == "ladder" and result.size == SIZE]
-    reference = {result.source: result for result in ladders if result.kernel == CUBLAS}
+    reference = {result.label: result for result in ladders if result.kernel == CUBLAS}
     found: dict[str, dict[str, float]] = {}
     for result in ladders:
-        rung = RUNGS.get(result.source, {}).get(result.kernel)
-        if rung and result.source in reference:
-            found.setdefault(result.source, {})[rung] = 100 * result.of(reference[result.source])
+        if result.rung and result.label in reference:
+            found.setdefault(result.label, {})[result.rung] = 100 * result.of(reference[result.label])
     return found
 
 
@@ -160,23 +172,28 @@ def by_gpu(records: Iterable[Record], results: Iterable[Result]) -> dict[str, di
     dict of str to dict of str to float
         By card and source, such as "RTX 3080, junstar92" or "H200, this book".
     """
-    listed = list(results)
-    gpus = {result.source: result.gpu for result in listed}
     ours = {
-        f"{_card(record.provenance['gpu'])}, {OURS}": {
+        label(record): {
             point.kernel[:2]: point.percent_of_cublas for point in record.points if point.size == (SIZE,) * 3
         }
         for record in records
     }
-    return ours | {f"{_card(gpus[of])}, {NAMES.get(of, of)}": rungs for of, rungs in shares(listed).items()}
+    return ours | shares(results)
 
 
-def _card(gpu: str) -> str:
+def label(record: Record) -> str:
+    """Return the card of a record of ours, as `Result.label` names those of others: "H200, this book"."""
+    return f"{card_name(record.provenance['gpu'])}, {OURS}"
+
+
+def card_name(gpu: str) -> str:
+    """Return what the book calls a GPU: "H100" for "NVIDIA H100 80GB HBM3"."""
     return cards.slug(gpu).replace("-", " ").upper()
 
 
-def table(columns: dict[str, dict[str, float]]) -> Table:
-    """Return a row for each of `by_gpu`, with the shares of the rungs that others have too."""
+def table(columns: dict[str, dict[str, float]], of: str = "the same card's cuBLAS") -> Table:
+    """Return a row for each of `columns`, with the percentages of the rungs that others have too, and of cuBLAS."""
     rungs = sorted({rung for names in RUNGS.values() for rung in names.values()})
+    rungs += [CUBLAS] * any(CUBLAS in found for found in columns.values())
     rows = [(name, *(f"{of[rung]:.0f}%" if rung in of else None for rung in rungs)) for name, of in columns.items()]
-    return Table(("card, by whom", *rungs), rows, f"Percent of the same card's cuBLAS, M = N = K = {SIZE}")
+    return Table(("card, by whom", *rungs), rows, f"Percent of {of}, M = N = K = {SIZE}")

@@ -345,6 +345,36 @@ def _plans(tiles: int, steps: int, per_sm: int, multiprocessors: int) -> Iterato
                 yield whole, shares // rest * rest  # each within one tile
 
 
+class StreamK(Family):
+    """12 and its copies: the multiply steps of all tiles in equal shares, one for each block that is on the GPU."""
+
+    parameters = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "STAGES", "BLOCKS")
+    arguments = ("float*", "unsigned*", "unsigned")
+    defaults: Mapping[str, Any] = {"least_capability": (8, 0)}
+
+    def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
+        """Return as many shares as blocks are on the GPU at a time, or as there are steps if those are fewer."""
+        of, tiles = kernel.parameters, kernel.grid(problem.M, problem.N)
+        steps = max(-(-problem.K // of["BK"]), 1)
+        shares = min(place.multiprocessors * of["BLOCKS"] or tiles, tiles * steps)
+        incomplete = 2 * shares * of["BM"] * of["BN"] if shares and tiles % shares else 0
+        with_the_last = shares and shares - ((tiles * steps - steps + 1) * shares - 1) // (tiles * steps)
+        return Division(shares, {"shares": shares}, incomplete, tiles, last=with_the_last)
+
+    def spread(self, place: Place) -> Place:
+        """Return a place whose number of SMs is not known: there a share is a tile."""
+        return dataclasses.replace(place, multiprocessors=0)
+
+
+STREAM_K = Kernel(
+    "12_stream_k",
+    "every block has an equal share of the multiply steps",
+    {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8, "STAGES": 3, "BLOCKS": 1},
+    (8, 0),
+    family=StreamK(),
+)
+"""12, whose tiles and loop are 11's."""
+
 KERNEL = Kernel(
     "13_autotuned",
     "every multiprocessor has an equal share of the work, and the problem's shape says how",

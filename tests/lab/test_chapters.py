@@ -50,3 +50,17 @@ def test_a_thread_fetches_and_computes_what_the_source_says(run, thread):
 def test_a_thread_that_is_not_there_is_refused(run):
     with pytest.raises(sg.ArgumentError, match=r"^thread: got 256, needs 0 to 255"):
         thread_tile_1d.fetch_map(run, 256)
+
+
+def test_shares_of_the_data_sheet_keep_the_proportions_of_those_of_cublas():
+    shares, sheet = lab.published.shares(lab.published.load()), lab.chapters.across_gpus.of_data_sheet()
+    for name, of in shares.items():
+        for rung, share in of.items():
+            assert sheet[name][rung] / sheet[name]["cuBLAS"] == pytest.approx(share / 100)
+    assert sheet["RTX A6000, Boehm"]["cuBLAS"] == pytest.approx(100 * 23_249.6 / (2 * 128 * 84 * 1.8))
+
+
+def test_the_rounds_of_a_size_hold_all_its_tiles():
+    texts = lab.chapters.by_size.rounds("11", (2048, 2176)).alt.rstrip(".").split("; ")
+    busy = [int(text.partition(": ")[2].split()[0]) for text in texts]
+    assert busy == [128, 132, 153 - 132]

@@ -1,0 +1,187 @@
+"""What chapters 18 and 19 draw and predict: who does what, what a descriptor names; and times, as far as recorded."""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+
+from ptxsim.tma import swizzled
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.table import Table
+
+from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, Figure, Page
+from ..experiments import ceilings
+from ..experiments.ceilings import card
+from ..model.ceilings import READ
+from ..records import files
+from ..records.timings import Point, load
+
+RUNG, LARGE_FILE = find("18_wgmma"), "18_hopper_wgmma"
+FORMER = {"18_wgmma": "plain", "19_producer_warp": "a fetcher"}
+"""The settings of the large file that 18, 19 and 20 were cut from, by the name of the file that has it now."""
+NOT_BY_ITSELF = "Timed as a setting of the file that 18, 19 and 20 were cut from; not timed by itself yet."
+SIZES = (2048, 3072, 4096, 8192)
+CHUNK, BOX, DOWN = 16, 64, 3  # bytes; elements in a row of a box, and its pixels; pixels from row to row
+
+
+def timed(kernel: Kernel, size: int) -> tuple[Point, str]:
+    """Return a kernel's recorded time, and the sentence that must stand beside it, "" if it was timed by itself."""
+    points = [point for point in load("hopper").points if point.size == (size,) * 3]
+    own = [point for point in points if point.identity == files.identity(kernel)]
+    return (
+        (own[0], "")
+        if own
+        else (next(p for p in points if (p.kernel, p.label) == (LARGE_FILE, FORMER[kernel.name])), NOT_BY_ITSELF)
+    )
+
+
+def spread(point: Point) -> str:
+    """Return the lowest and the highest share of cuBLAS that one process found."""
+    shares = [100 * statistics.median(p.cublas.ms) / statistics.median(p.own.ms) for p in point.processes]
+    return f"{min(shares):.1f}–{max(shares):.1f}%"
+
+
+def times() -> Table:
+    """Return 18's times by size, and how many blocks there are for the SMs."""
+    found = [timed(RUNG, size) for size in SIZES]
+    rows = [
+        (f"{size:,}", f"{blocks:,}", f"{blocks / card().sms:.2f}", point.ms, f"{point.percent_of_cublas:.1f}%")
+        for size, blocks, (point, _) in zip(SIZES, map(RUNG.grid, SIZES, SIZES), found, strict=True)
+    ]
+    columns = ("M = N = K", "blocks", "rounds", "ms", "of cuBLAS")
+    return Table(columns, rows, f"18_wgmma, {card().name}", found[0][1])
+
+
+def cycles() -> dict[str, float]:
+    """Return the cycles that each part of an SM needs for a pair of tiles, at the highest clock."""
+    of = RUNG.parameters
+    tile_a, tile_b = (2 * of["BK"] * of[side] for side in ("BM", "BN"))  # bytes
+    from_l2 = ceilings.load()[READ].tera_per_second * 1e6 / card().sms / card().boost_mhz  # bytes per cycle of an SM
+    return {
+        "L2, by reads alone": (tile_a + tile_b) / from_l2,
+        "tensor cores, by the data sheet": of["BM"] * of["BN"] * of["BK"] / 2048,
+        "shared memory, read by wgmma": (tile_a + of["BM"] // 64 * tile_b) / 128,
+        "shared memory, written by copies": (tile_a + tile_b) / 128,
+    }
+
+
+def predicted() -> Table:
+    """Return `cycles`, and the time at 4096 if that part is never idle."""
+    pairs = RUNG.grid(4096, 4096) / card().sms * 4096 / RUNG.parameters["BK"]  # of tiles, on each SM
+    rows = [(part, f"{of:,.0f}", f"{pairs * of / card().boost_mhz / 1e3:.3f}") for part, of in cycles().items()]
+    title = f"Predicted, {card().name}, cycles of {card().boost_mhz:,} MHz"
+    return Table(("", "cycles for a pair of tiles", "ms at 4096, at least"), rows, title)
+
+
+def who() -> Figure:
+    """Draw who asks for tiles, who copies them, who is told, and who multiplies them."""
+    sheet = Page(306)
+    for (x, y, width, height), fill, *lines in (
+        ((8, 8, 150, 92), PALE, "global memory", "A and B, described", "by tensor maps"),
+        ((240, 8, 150, 92), (ORANGE, 0.4), "copy engine", "fetches boxes", "and swizzles them"),
+        (
+            (462, 8, 170, 122),
+            (GREEN, 0.3),
+            "shared memory",
+            "4 stages, each with",
+            "a tile of A, one of B,",
+            "and an mbarrier",
+        ),
+        (
+            (8, 206, 280, 92),
+            (BLUE, 0.3),
+            "warpgroup 0: threads 0 to 127",
+            "rows 0 to 63 of the block's tile;",
+            "thread 0 also asks for boxes",
+        ),
+        (
+            (352, 206, 280, 92),
+            (BLUE, 0.3),
+            "warpgroup 1: threads 128 to 255",
+            "rows 64 to 127,",
+            "with the same tile of B",
+        ),
+    ):
+        sheet.boxes([(x, y, width, height)], fill, edgecolor=INK)
+        for i, line in enumerate(lines):
+            sheet.text(x + 10, y + 22 * (i + 1), line, weight="normal" if i else "bold")
+    for start, end, x, y, text in (
+        ((110, 206), (264, 102), 34, 152, "1 asks for boxes"),
+        ((158, 46), (238, 46), 170, 38, "2 reads"),
+        ((390, 36), (460, 36), 394, 28, "3 writes"),
+        ((390, 84), (460, 110), 246, 122, "4 counts their bytes"),
+        ((506, 130), (250, 204), 396, 172, ""),
+        ((540, 130), (540, 204), 372, 182, "5 wait, multiply"),
+    ):
+        sheet.arrow(start, end)
+        sheet.text(x, y, text)
+    return sheet.finish(
+        "Thread 0 asks the copy engine for boxes of A and B. The engine reads them, writes them into a stage of shared "
+        "memory, and counts their bytes at the stage's mbarrier. Both warpgroups wait for that and multiply the tiles "
+        "where they lie."
+    )
+
+
+def stage(k: int = 16, group: int = 1) -> Figure:
+    """Draw a tile of A and its four boxes of B to one scale, and what one wgmma of a warpgroup reads of both.
+
+    Rows and columns are those of the matrices, before chunks are swizzled.
+
+    Parameters
+    ----------
+    k : int
+        The first of the 16 columns of A, and rows of B's tile.
+    group : int
+        The warpgroup, which has 64 rows of A.
+    """
+    of, top, left, apart = RUNG.parameters, 2 * LINE + 12, 252, 98
+    row, below = top + k * DOWN, top + DOWN * of["BK"] + 14
+    sheet = Page(top + DOWN * of["BM"] + LINE)
+    boxes = [(left + apart * n, of["BK"], (0, k, BOX, 16), f"{n * of['BK'] * 128:,} B") for n in range(of["BN"] // BOX)]
+    for x, rows, (i, j, wide, tall), label in [(84, of["BM"], (k, 64 * group, 16, 64), "0 B"), *boxes]:
+        sheet.boxes([(x, top, BOX, rows * DOWN)], PALE, edgecolor=INK)
+        sheet.boxes([(x + i, top + j * DOWN, wide, tall * DOWN)], BLUE)
+        sheet.lines([[(x, top + y * DOWN), (x + BOX, top + y * DOWN)] for y in range(8, rows, 8)], (INK, 0.5))
+        sheet.text(x, top - 8, label)
+    for x, y, text, align in (
+        (84, LINE, f"A, {of['BM']} × {of['BK']}", "left"),
+        (left, LINE, f"B, {of['BK']} × {of['BN']}, in four boxes of 64 columns", "left"),
+        (76, top + 12, "row 0", "right"),
+        (76, top + 64 * DOWN + 12, "row 64", "right"),
+        (left - 18, row + 16, "stride", "right"),
+        (left, below + LINE, "leading: from a box to the next one", "left"),
+        (left, below + 3 * LINE, "Blue: what one wgmma reads.", "left"),
+        (left, below + 4 * LINE, "A line ends each atom of 8 rows, 1,024 bytes.", "left"),
+    ):
+        sheet.text(x, y, text, align)
+    sheet.lines([[(left - 6, row), (left - 12, row), (left - 12, row + 8 * DOWN), (left - 6, row + 8 * DOWN)]])
+    sheet.arrow((left, below), (left + apart, below))
+    return sheet.finish(
+        f"A tile of A, {of['BM']} rows of 128 bytes, and the four boxes of a tile of B, {of['BK']} rows of 128 bytes "
+        f"each, to one scale. One wgmma of warpgroup {group} reads columns {k} to {k + 15} of rows {64 * group} to "
+        f"{64 * group + 63} of A, and rows {k} to {k + 15} of all boxes of B. Atoms of eight rows are 1,024 bytes "
+        f"apart, boxes {of['BK'] * 128:,} bytes."
+    )
+
+
+def atom(row: int = 70, chunk: int = 3) -> Figure:
+    """Draw the eight rows of a box round one chunk: where each chunk stands in the matrix, and in shared memory."""
+    first, cell, tall, top = row // 8 * 8, 32, 24, 3 * LINE
+    sheet = Page(top + 8 * tall + MARGIN)
+    for left, title, heads, apart in ((58, "in A", "col {}", 8), (374, "in shared memory", "bank {}", 4)):
+        sheet.text(left, LINE, title, weight="bold")
+        for r, c in np.ndindex(8, 8):
+            place = c if left == 58 else swizzled(r * 128 + c * CHUNK) % 128 // CHUNK
+            fill = ORANGE if (first + r, c) == (row, chunk) else (BLUE, 0.35) if c in (2, 3) else PALE
+            x, y = left + place * cell + 1, top + r * tall + 1
+            sheet.boxes([(x, y, cell - 2, tall - 2)], fill)
+            sheet.text(x + cell / 2, y + 16, str(c), "center", on=fill)
+            sheet.text(left + c * cell, top - 8, heads.format(c * apart) if r == 0 and c % 2 == 0 else "")
+            sheet.text(left - 6, top + r * tall + 17, str(first + r) if c == 0 else "", "right")
+    return sheet.finish(
+        f"Rows {first} to {first + 7} of a box of A, eight chunks in each row, as they stand in the matrix and in "
+        f"shared memory. Chunk {chunk} of row {row} is at place {chunk ^ row % 8} of its row. Chunks 2 and 3 of all "
+        "eight rows are blue; in shared memory, chunk 2 of each row lies in other banks, and so does chunk 3."
+    )
