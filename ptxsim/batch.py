@@ -4,6 +4,8 @@ All blocks of a cluster are in one batch. `Scheduler` runs a batch; a decoded in
 its active lanes.
 """
 
+from contextlib import AbstractContextManager, nullcontext
+
 import numpy as np
 
 from .accumulators import Accumulators
@@ -12,7 +14,10 @@ from .copies import AsyncCopies
 from .counting import AccessCounter
 from .execution import Execution, Step
 from .faults import FaultWriter
+from .history import History
 from .lanes import Lanes, Threads
+from .limits import WARP
+from .local import LocalMemory, Stack
 from .mbarriers import Mbarriers, MbarrierWait
 from .memory import SharedMemory, Violation
 from .proxy import AsyncProxy
@@ -42,6 +47,8 @@ class Batch:
         The lanes.
     registers : RegisterFile
     shared : SharedMemory
+    local : LocalMemory
+    stack : Stack
     spaces : AddressSpaces
     barriers : Mbarriers
     copies : AsyncCopies
@@ -55,8 +62,16 @@ class Batch:
     counter : AccessCounter
     tracer : Tracer
     faults : FaultWriter
+    history : History, optional
+        The order of accesses, where it is kept.
+    left : array of bool
+        For each place of `Threads.slot`, whether its lane has left the kernel, or there is none.
+    ready : dict of int to Lanes
+        The scheduler's.
     wait : MbarrierWait or ClusterWait, optional
         The wait that lanes have just begun, for the scheduler.
+    brought : tuple of (array or None)
+        What lanes bring to the named barrier at which they arrive: its number, its threads, and a predicate.
     """
 
     def __init__(self, execution: Execution, blocks: np.ndarray, grid: tuple[int, int, int]) -> None:
@@ -78,10 +93,19 @@ class Batch:
         self.registers = RegisterFile(
             threads, special(threads, execution.shape, grid, cluster), self.accumulators, self.faults
         )
-        self.spaces = AddressSpaces(threads, execution.memory, self.shared, self.barriers, code.clustered)
+        self.local = LocalMemory(threads.size, program.functions[""][1].frame)
+        self.stack = Stack(self.local, self.registers)
+        self.spaces = AddressSpaces(threads, execution.memory, self.shared, self.local, self.barriers, code.clustered)
         self.counter = AccessCounter(execution.tallies, threads, self.shared, code.clustered)
         self.tracer = Tracer(threads, execution.traced, execution.trace, execution.events, execution.memory, variables)
         self.wait: MbarrierWait | ClusterWait | None = None
+        self.brought: tuple[np.ndarray | None, ...] = ()
+        self.left = np.ones(threads.warps * WARP, bool)
+        self.left[threads.slot] = False
+        self.ready: dict[int, Lanes] = {}
+        self.history: History | None = None
+        if execution.careful or code.flags:
+            self.watch()
 
     def do(self, instruction: Instruction, step: Step, lanes: Lanes) -> None:
         """Do a step for the active lanes for which the instruction's guard holds.
@@ -95,10 +119,37 @@ class Batch:
             lanes, _ = self.registers.split(instruction, lanes)
             if lanes is not None and not len(lanes):
                 return
+        if self.history:
+            self.history.line = instruction.line
         try:
             step(self, lanes)
         except Violation as violation:
             raise self.faults.complete(violation, instruction.line, lanes) from None
+
+    def watch(self) -> History:
+        """Begin to keep the history of accesses, if that has not begun."""
+        if not self.history:
+            code, shared = self.execution.code, None if self.execution.code.proxies else self.shared
+            self.history = History(self.threads, code.finest, shared)
+            self.spaces.history = self.barriers.history = self.history
+        return self.history
+
+    def gone(self) -> np.ndarray:
+        """Return for each place of `Threads.slot` whether its lane has left the kernel, or does so next."""
+        gone, blocks = self.left.copy(), self.execution.program.blocks
+        for key, lanes in self.ready.items():
+            if blocks[key % len(blocks)][0].opcode in ("ret", "exit") and not blocks[key % len(blocks)][0].guard:
+                gone[self.threads.pick(self.threads.slot, lanes)] = True
+        return gone
+
+    def strong(self, order: str, scope: str) -> AbstractContextManager[None]:
+        """Take the accesses within for strong ones, if there is a history of them."""
+        return self.history.strong(order, scope) if self.history else nullcontext()
+
+    def fence(self, lanes: Lanes, scope: str) -> None:
+        """Order the active lanes' accesses before those that follow."""
+        if self.history:
+            self.history.fence(self.threads.places(lanes), scope)
 
     def join(self, lanes: Lanes) -> None:
         """Note that the active lanes' warps are whole and have waited for each other."""

@@ -68,10 +68,13 @@ class Budget:
         return min(loops, key=lambda of: (of[0], -of[1]))
 
     def _describe(self, here: int) -> str:
+        return (
+            f"has executed more than {self.limit:,} instructions and is in the loop of {self.where(here)}, which seems "
+            "never to end; run(budget=...) allows more"
+        )
+
+    def where(self, here: int) -> str:
+        """Return the lines of that loop in words."""
         head, tail = self.loop(here)
         lines = [of.line for block in self.blocks[head : tail + 1] for of in block if of.line]
-        where = f"lines {min(lines)} to {max(lines)}" if len(set(lines)) > 1 else f"line {max(lines, default=0)}"
-        return (
-            f"has executed more than {self.limit:,} instructions and is in the loop of {where}, which seems never to "
-            "end; run(budget=...) allows more"
-        )
+        return f"lines {min(lines)} to {max(lines)}" if len(set(lines)) > 1 else f"line {max(lines, default=0)}"

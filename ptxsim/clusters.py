@@ -76,6 +76,7 @@ class Clusters:
         else:
             self.barriers.tell(lanes, "shown")
             self.barriers.release(lanes)
+            self.barriers.hand_on([("cluster", of) for of in self.cluster[lanes].tolist()], lanes)
             found, rows = most(self.cluster[lanes], self.barriers.known[lanes])
             self.carried = grown(self.carried, len(self.phase), rows.shape[1])
             self.carried[found] = np.maximum(self.carried[found], rows)
@@ -94,6 +95,7 @@ class Clusters:
         over = self.phase[cluster] >= self.arrived[wait.lanes]
         lanes, rows = wait.lanes[over], self.handed[cluster[over]]
         self.waited[lanes] = self.arrived[lanes]
+        self.barriers.hand_on([("cluster", of) for of in cluster[over].tolist()], lanes)
         known = self.barriers.known[:, : rows.shape[1]]
         known[lanes] = np.maximum(known[lanes], rows)
         return over

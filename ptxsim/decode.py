@@ -8,15 +8,17 @@ from types import ModuleType
 
 import numpy as np
 
-from . import copies, exchange, mma, sync, tensor, tma, wgmma
+from . import atomics, calls, copies, exchange, mma, sync, tensor, tma, wgmma
 from .batch import Batch
 from .execution import Code, Step
-from .flow import loop_exits
-from .instructions import OPERATIONS
+from .flow import loop_exits, spins
+from .functions import CARRY, CARRYING, FUNCTIONS
+from .instructions import OPERATIONS as BASIC
 from .lanes import Lanes
-from .memory import Violation, refuse
+from .memory import Violation, of_part, refuse
 from .ptx import (
     DTYPES,
+    EVERYONE,
     LEAVES,
     TENSOR_MAP,
     Address,
@@ -26,6 +28,8 @@ from .ptx import (
     Program,
     Register,
     Symbol,
+    meeting,
+    reject,
     uncollected,
     unsupported,
 )
@@ -35,15 +39,22 @@ from .spaces import CLUSTER
 TOGETHER = 1 << 15
 """The most elements of several FMAs to compute as one array: more would not fit the caches."""
 
+OPERATIONS = FUNCTIONS | BASIC
+"""Every arithmetic opcode that the simulator knows, beside those that carry."""
+
+DIVISION = re.compile(r"(?:div|rem)\.[us]\d+")
+"""Of integers, which must not divide by 0."""
+
 FMAS = ("fma.rn.f32", "fma.rn.f64")
 
 ACCESS = re.compile(
     r"(ld|st)(?:\.(?:weak|volatile|(?:relaxed|acquire|release)\.(?:cta|cluster|gpu|sys)))?"
-    r"(?:\.(global|shared(?:::cta|::cluster)?))?"
+    r"(?:\.(global|const|local|param|shared(?:::cta|::cluster)?))?"
     r"(?:\.(?:nc|ca|cg|cs|lu|cv|wb|wt|L1::\w+|L2::\d+B))*(?:\.v([24]))?\.(\w+)"
 )
 """A load or store: head, state space, elements and type. Hints for caches and orders are ignored."""
 
+STRONG = re.compile(r"(?:ld|st)\.(?:volatile|(relaxed|acquire|release)\.(\w+))")
 
 MODULES = {
     "wmma.": tensor,
@@ -54,20 +65,28 @@ MODULES = {
     "cp.async.bulk.": tma,
     "mbarrier.": sync,
     "barrier.cluster.": sync,
-    "fence.": sync,
     "prefetch.": sync,
     "setmaxnreg.": sync,
     "shfl.": exchange,
-    "atom.": exchange,
-    "membar.": exchange,
+    "vote.": exchange,
+    "match.": exchange,
+    "redux.": exchange,
+    "elect.": exchange,
+    "activemask.": exchange,
+    "atom.": atomics,
+    "red.": atomics,
+    "membar.": atomics,
+    "fence.sc.": atomics,
+    "fence.acq": atomics,
+    "fence.release.": atomics,
+    "fence.": sync,
 }
 """The module that decodes the opcodes with a prefix and tells their classes."""
 
-KINDS = {"bar.sync": "barrier", "bar.warp.sync": "warp barrier"} | copies.GROUPS | dict.fromkeys(copies.WIDTHS, "copy")
+KINDS = (
+    {"bar.warp.sync": "warp barrier", "nanosleep.u32": "sleep"} | copies.GROUPS | dict.fromkeys(copies.WIDTHS, "copy")
+)
 """The classes of other opcodes, for the counters."""
-
-EVERYONE = {"bar.sync": (Immediate(0),), "bar.warp.sync": (Immediate(-1),)}
-"""The operands that barriers must have: those of __syncthreads() and __syncwarp()."""
 
 
 @lru_cache(maxsize=16)
@@ -87,10 +106,20 @@ def decode(program: Program) -> Code:
     aligned = proxies or clustered or any(opcode.startswith("setmaxnreg.") for opcode in opcodes)
     steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
     shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
+    last = [block[-1] for block in program.blocks]
+    barriers = ["" if of.operands == EVERYONE and meeting(of.opcode) == "sync" else meeting(of.opcode) for of in last]
+    barriers = ["block" if meeting(of.opcode) and not how else how for of, how in zip(last, barriers, strict=True)]
     return Code(
         steps,
         mix=[_mix(block) for block in program.blocks],
         granule=min([4, *(_access(opcode)[2].itemsize for opcode in shared)]),
+        finest=min([4, *(found[2].itemsize for found in map(_access, opcodes) if found and found[0] != "param")]),
+        flags=any(
+            re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", opcode) for opcode in opcodes
+        )
+        or any(how in ("sync", "arrive") for how in barriers),
+        barriers=barriers,
+        spins=spins(program, lambda opcode: bool(STRONG.match(opcode)) or opcode.startswith("atom.")),
         warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
         proxies=proxies,
         clustered=clustered,
@@ -117,15 +146,21 @@ class Decoder:
     def _step(self, instruction: Instruction) -> Step | None:
         """Return an instruction's step, or None if it only ends a basic block."""
         opcode = instruction.opcode
+        if opcode in ("trap", "nanosleep.u32"):
+            return _trap if opcode == "trap" else None
+        if opcode.startswith("call"):
+            return calls.step(instruction, self.program)
+        if meeting(opcode):
+            return self._barrier(instruction)
         if opcode in LEAVES:
-            if opcode in EVERYONE and (instruction.operands != EVERYONE[opcode] or instruction.guard):
-                raise unsupported(instruction)
             return _exit if opcode in ("ret", "exit") else None
         if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
             return self._pack(instruction)
         if opcode in OPERATIONS:
             return self._arithmetic(instruction)
-        if opcode.startswith("ld.param."):
+        if opcode in CARRYING:
+            return self._carry(instruction)
+        if opcode.startswith("ld.param.") and instruction.operands[1].base.name in self.program.parameters:
             return self._load_parameter(instruction)
         if opcode.startswith(("ld.", "st.")):
             return self._memory(instruction)
@@ -137,11 +172,36 @@ class Decoder:
             return self._copy_group(instruction)
         raise unsupported(instruction)
 
+    def _barrier(self, instruction: Instruction) -> Step | None:
+        """Decode what a lane brings to a barrier: its number, how many threads it is for, and a predicate.
+
+        The scheduler does the rest. Nothing is brought to the barrier of a whole block.
+        """
+        action, operands = meeting(instruction.opcode), instruction.operands
+        result, brought = operands[: action.startswith("red")], operands[action.startswith("red") :]
+        if action == "sync" and brought == EVERYONE and not instruction.guard:
+            return None
+        counts = {"warp": (1,), "sync": (1, 2), "arrive": (2,)}.get(action, (2, 3))
+        reject(
+            instruction,
+            instruction.guard or len(brought) not in counts or not all(isinstance(of, Register) for of in result),
+        )
+        kinds = ["u32"] * len(brought)
+        if result:
+            kinds[-1] = "pred"
+        reads = [self._reader(of, kind, instruction) for of, kind in zip(brought, kinds, strict=True)]
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            values = [batch.threads.spread(read(batch, lanes), lanes) for read in reads]
+            vote = values.pop() if result else None
+            batch.brought = values[0], values[1] if len(values) > 1 else None, vote
+
+        return execute
+
     def _arithmetic(self, instruction: Instruction) -> Step:
         operation = OPERATIONS[instruction.opcode]
         target, *sources = instruction.operands
-        if len(sources) != len(operation.operands) or not isinstance(target, Register):
-            raise unsupported(instruction)
+        reject(instruction, len(sources) != len(operation.operands) or not isinstance(target, Register))
         reads = [
             self._reader(source, kind, instruction) for source, kind in zip(sources, operation.operands, strict=True)
         ]
@@ -151,7 +211,7 @@ class Decoder:
         def execute(batch: Batch, lanes: Lanes) -> None:
             batch.registers.write(name, widened(function(*[read(batch, lanes) for read in reads])), lanes)
 
-        if not instruction.opcode.startswith(("div.", "rem.")):
+        if not DIVISION.fullmatch(instruction.opcode):
             return execute
 
         def divide(batch: Batch, lanes: Lanes) -> None:
@@ -160,14 +220,34 @@ class Decoder:
 
         return divide
 
+    def _carry(self, instruction: Instruction) -> Step:
+        """Decode an operation with the carry flag, which is a register of its own here."""
+        target, *sources = instruction.operands
+        function, count = CARRYING[instruction.opcode]
+        reject(instruction, len(sources) != count)
+        kind = instruction.opcode.rpartition(".")[2]
+        reads = [self._reader(source, kind, instruction) for source in sources]
+        widened, keeps = self._widener(target, DTYPES[kind], instruction), ".cc" in instruction.opcode
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            numbers = [read(batch, lanes) for read in reads]
+            flag = np.zeros(1, np.uint32)
+            if instruction.opcode.partition(".")[0][-1] == "c":
+                flag = batch.registers.read(CARRY, flag.dtype, lanes, instruction)
+            result, carry = function(*numbers, flag)
+            batch.registers.write(target.name, widened(result), lanes)
+            if keeps:
+                batch.registers.write(CARRY, carry.astype(np.uint32), lanes)
+
+        return execute
+
     def _pack(self, instruction: Instruction) -> Step:
         """Decode ``mov whole, {parts}`` or ``mov {parts}, whole``; the first part has the lowest bits."""
         target, source = instruction.operands
         whole = DTYPES[instruction.opcode.rpartition(".")[2]]
         count = len(target if isinstance(target, tuple) else source)
         part = f"b{8 * whole.itemsize // count}"
-        if isinstance(target, tuple) == isinstance(source, tuple) or part not in DTYPES:
-            raise unsupported(instruction)
+        reject(instruction, isinstance(target, tuple) == isinstance(source, tuple) or part not in DTYPES)
         if isinstance(source, tuple):
             reads = [self._reader(operand, part, instruction) for operand in source]
             widened = self._widener(target, whole, instruction)
@@ -200,8 +280,7 @@ class Decoder:
         for instruction in run:
             target, *sources = instruction.operands
             declared = self._declared(target.name) if isinstance(target, Register) else None
-            if len(sources) != 3 or declared not in (DTYPES[kind], DTYPES[f"b{kind[1:]}"]):
-                raise unsupported(instruction)
+            reject(instruction, len(sources) != 3 or declared not in (DTYPES[kind], DTYPES[f"b{kind[1:]}"]))
         names = [instruction.operands[0].name for instruction in run]
         factors, others, addends = (
             self._together([i.operands[place] for i in run], kind, run[0]) for place in (1, 2, 3)
@@ -245,8 +324,7 @@ class Decoder:
         dtype = DTYPES[kind]
         if isinstance(operand, Register):
             name = operand.name
-            if self._declared(name) is None and name not in SPECIAL:
-                raise unsupported(instruction)
+            reject(instruction, self._declared(name) is None and name not in SPECIAL)
 
             def fetch(batch: Batch, lanes: Lanes) -> np.ndarray:
                 if lanes is None:
@@ -266,6 +344,11 @@ class Decoder:
             constant = np.array([self.program.shared[operand.name].offset], dtype)
             if self.program.cluster > 1:
                 return lambda batch, lanes: constant + batch.threads.pick(batch.spaces.window, lanes).astype(dtype)
+        elif isinstance(operand, Symbol) and operand.name in self.program.variables:
+            constant = np.array([self.program.variables[operand.name].address], np.uint64).astype(dtype)
+        elif isinstance(operand, Symbol) and operand.name in self.program.local:
+            offset = np.uint64(self.program.local[operand.name].offset)
+            return lambda batch, lanes: (batch.threads.pick(batch.local.base, lanes) + offset).astype(dtype)
         elif isinstance(operand, Symbol) and self.program.parameters.get(operand.name) == TENSOR_MAP:
             constant = np.array([self.program.address(operand.name)], dtype)
         else:
@@ -273,14 +356,21 @@ class Decoder:
         return lambda batch, lanes: constant
 
     def _load_parameter(self, instruction: Instruction) -> Step:
-        target, source = instruction.operands
-        dtype = DTYPES[instruction.opcode.rpartition(".")[2]]
-        parameter, widened = source.base.name, self._widener(target, dtype, instruction)
-        if source.offset:
-            raise unsupported(instruction)
-        return lambda batch, lanes: batch.registers.write(
-            target.name, widened(batch.execution.parameters[parameter].view(dtype)), lanes
-        )
+        targets, source = instruction.operands
+        targets = targets if isinstance(targets, tuple) else (targets,)
+        _, _, dtype, count = _access(instruction.opcode) or (None, None, None, 0)
+        reject(instruction, count != len(targets))
+        parts = [(of.name, self._widener(of, dtype, instruction)) for of in targets]
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            data = batch.execution.parameters[source.base.name].view(np.uint8)
+            for i, (name, widened) in enumerate(parts):
+                start = source.offset + i * dtype.itemsize
+                value = data[start : start + dtype.itemsize].copy().view(dtype)
+                reject(instruction, not len(value))
+                batch.registers.write(name, widened(value), lanes)
+
+        return execute
 
     def _declared(self, register: str) -> np.dtype | None:
         """Return a register's declared type, None if there is none."""
@@ -294,8 +384,7 @@ class Decoder:
     ) -> Callable[[np.ndarray], np.ndarray]:
         """Return the function that extends a value to the register's width, with the sign if the type has one."""
         declared = self._declared(target.name) if isinstance(target, Register) else None
-        if declared is None or declared.itemsize < dtype.itemsize:
-            raise unsupported(instruction)
+        reject(instruction, declared is None or declared.itemsize < dtype.itemsize)
         if declared.itemsize == dtype.itemsize:
             return _as_it_is
         wide = np.dtype(f"{dtype.kind}{declared.itemsize}")
@@ -303,31 +392,48 @@ class Decoder:
 
     def _memory(self, instruction: Instruction) -> Step:
         access = _access(instruction.opcode)
-        if access is None or access[0] == "generic":
-            raise unsupported(instruction)
+        reject(instruction, access is None)
         space, kind, dtype, count = access
         address, values = instruction.operands if kind == "store" else instruction.operands[::-1]
         values = values if isinstance(values, tuple) else (values,)
-        if len(values) != count:
-            raise unsupported(instruction)
+        reject(instruction, len(values) != count)
         width, line = dtype.itemsize * count, instruction.line
         locate = self._address(address, instruction)
         reads = [self._reader(value, instruction.opcode.rpartition(".")[2], instruction) for value in values]
+        if space == "param":  # a struct's padding may have any value
+            reads = [_or_zero(value, read, dtype) for value, read in zip(values, reads, strict=True)]
         targets = [(value.name, self._widener(value, dtype, instruction)) for value in values] if kind == "load" else []
 
-        def execute(batch: Batch, lanes: Lanes) -> None:
-            addresses = locate(batch, lanes)
+        def act(batch: Batch, lanes: Lanes, space: str, addresses: np.ndarray) -> None:
             if kind == "load":
                 loaded = batch.spaces.load(space, addresses, lanes, dtype, count)
                 for (name, widened), value in zip(targets, loaded, strict=True):
                     batch.registers.write(name, widened(value), lanes)
             else:
                 batch.spaces.store(space, addresses, lanes, [read(batch, lanes) for read in reads])
-            if space != CLUSTER:
+            if space in ("global", "shared"):
                 batch.counter.count(line, space, kind, addresses, lanes, width)
                 batch.tracer.access(line, space, kind, addresses, lanes, width)
 
-        return execute
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            addresses = locate(batch, lanes)
+            if space != "generic":
+                act(batch, lanes, space, addresses)
+                return
+            for home, there, part in batch.spaces.homes(addresses, lanes):
+                with of_part(part):
+                    act(batch, batch.threads.at(lanes, part), home, there)
+
+        strong = STRONG.match(instruction.opcode)
+        if not strong:
+            return execute
+
+        def execute_strongly(batch: Batch, lanes: Lanes) -> None:
+            with batch.strong(strong[1] or "relaxed", strong[2] or "sys"):
+                execute(batch, lanes)
+                batch.spaces.pass_on(locate(batch, lanes), lanes, kind == "load", kind == "store")
+
+        return execute_strongly
 
     def _shared_loads(self, run: list[Instruction]) -> Step:
         """Decode loads from shared memory, those with one base as one access; a fault names the first that is wrong."""
@@ -343,7 +449,7 @@ class Decoder:
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             width = batch.threads.size if lanes is None else len(lanes)
-            if not len(batch.tracer.blocks) and 2 * width <= TOGETHER:
+            if not len(batch.tracer.blocks) and not batch.history and 2 * width <= TOGETHER:
                 try:
                     for load in together:
                         load(batch, lanes, TOGETHER // width)
@@ -361,8 +467,7 @@ class Decoder:
         parts = []
         for load in group:
             targets = load.operands[0] if isinstance(load.operands[0], tuple) else (load.operands[0],)
-            if len(targets) != count:
-                raise unsupported(load)
+            reject(load, len(targets) != count)
             parts.append([(target.name, self._widener(target, dtype, load)) for target in targets])
         locates = [self._address(load.operands[1], load) for load in group]
         offsets = [load.operands[1].offset for load in group]
@@ -384,8 +489,7 @@ class Decoder:
 
     def _address(self, operand: Operand, instruction: Instruction) -> Callable[[Batch, Lanes], np.ndarray]:
         """Return a function that computes the address ``[base + offset]``: one uint64, or one per active lane."""
-        if not isinstance(operand, Address):
-            raise unsupported(instruction)
+        reject(instruction, not isinstance(operand, Address))
         narrow = isinstance(operand.base, Register) and self._declared(operand.base.name) == np.uint32
         base = self._reader(
             Immediate(0) if operand.base is None else operand.base, "u32" if narrow else "u64", instruction
@@ -395,15 +499,12 @@ class Decoder:
 
     def _copy(self, instruction: Instruction) -> Step:
         """Decode ``cp.async [to], [from], width, size``, which reads `size` bytes, or all if it is not given."""
-        if len(instruction.operands) not in (3, 4):
-            raise unsupported(instruction)
+        reject(instruction, len(instruction.operands) not in (3, 4))
         to, source, width, *sizes = instruction.operands
         size = sizes[0] if sizes else width
-        if not isinstance(width, Immediate) or width.value not in copies.WIDTHS[instruction.opcode]:
-            raise unsupported(instruction)
+        reject(instruction, not isinstance(width, Immediate) or width.value not in copies.WIDTHS[instruction.opcode])
         kind = self._declared(size.name) if isinstance(size, Register) else None
-        if not isinstance(size, Immediate) and kind != np.uint32:  # a predicate there has another meaning
-            raise unsupported(instruction)
+        reject(instruction, not isinstance(size, Immediate) and kind != np.uint32)
         goes, comes = self._address(to, instruction), self._address(source, instruction)
         read, width, line = self._reader(size, "u32", instruction), width.value, instruction.line
 
@@ -429,8 +530,10 @@ class Decoder:
         """Decode the end of a group of asynchronous copies, a wait for groups, or both: a wait for all."""
         line, opcode, operands = instruction.line, instruction.opcode, instruction.operands
         numbered = opcode == "cp.async.wait_group"
-        if len(operands) != numbered or not all(isinstance(of, Immediate) and of.value >= 0 for of in operands):
-            raise unsupported(instruction)
+        reject(
+            instruction,
+            len(operands) != numbered or not all(isinstance(of, Immediate) and of.value >= 0 for of in operands),
+        )
         pending = operands[0].value if numbered else 0
 
         def execute(batch: Batch, lanes: Lanes) -> None:
@@ -448,7 +551,18 @@ def _as_it_is(value: np.ndarray) -> np.ndarray:
     return value
 
 
+def _or_zero(operand: Operand, read: Callable, dtype: np.dtype) -> Callable[[Batch, Lanes], np.ndarray]:
+    """Return the function that fetches an operand, or 0 where it is a register that nothing wrote."""
+    name, zero = getattr(operand, "name", None), np.zeros(1, dtype)
+    return lambda batch, lanes: zero if name and name not in batch.registers.values else read(batch, lanes)
+
+
+def _trap(batch: Batch, lanes: Lanes) -> None:
+    raise Violation("trap", 0, "executes trap")
+
+
 def _exit(batch: Batch, lanes: Lanes) -> None:
+    batch.left[batch.threads.pick(batch.threads.slot, lanes)] = True
     if batch.clusters:
         batch.clusters.leave(batch.threads.places(lanes))
 
@@ -493,10 +607,10 @@ def _module(opcode: str) -> ModuleType | None:
 
 @cache
 def _class(opcode: str) -> str:
-    if opcode in OPERATIONS:
-        return OPERATIONS[opcode].kind
-    if opcode.startswith("ld.param"):
-        return "parameter"
+    if opcode in OPERATIONS or opcode in CARRYING:
+        return OPERATIONS[opcode].kind if opcode in OPERATIONS else "integer"
+    if opcode.startswith("ld.param") or meeting(opcode):
+        return "parameter" if opcode.startswith("ld") else "warp barrier" if meeting(opcode) == "warp" else "barrier"
     if opcode.startswith(("ld.", "st.")):
         space, kind, *_ = _access(opcode)
         return f"{'cluster' if space == CLUSTER else space} {kind}"
@@ -524,7 +638,7 @@ def _turn(opcode: str, guarded: bool, in_order: bool) -> int:
         return MULTIPLY_ADDS
     if in_order:
         return IN_ORDER
-    if opcode.startswith("ld.param.") or (opcode in OPERATIONS and not opcode.startswith(("div.", "rem."))):
+    if opcode.startswith("ld.param.") or (opcode in OPERATIONS and not DIVISION.fullmatch(opcode)):
         return ALONE
     if opcode.startswith("ld.shared.") and opcode.endswith(("32", "64")) and not guarded:
         return LOADS

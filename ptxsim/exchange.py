@@ -1,36 +1,150 @@
-"""Decodes shuffles within a warp, atomic additions to global memory, and memory fences.
+"""Decodes what the lanes of a warp do together: shuffles, votes, matches and reductions.
 
-Lanes that add to the same word do so one after the other, in the order of their blocks and threads in the batch. The
-hardware promises no order, and a correct kernel needs none. A fence orders a thread's accesses as other threads see
-them, and so does an addition that acquires and releases. Here every access is visible to all threads at once, so a
-fence does nothing, and a missing fence is not found. Semantics: NVIDIA, "Parallel Thread Execution ISA",
-"shfl.sync", "atom" and "membar".
+A mask names the lanes that take part. Those of them that have not left the kernel must be here, with the same mask. A
+lane that wants the value of one that takes no part gets `UNDEFINED`, as PTX promises no value. Semantics: NVIDIA,
+"Parallel Thread Execution ISA", "shfl.sync", "vote.sync", "match.sync", "redux.sync", "activemask" and "elect.sync".
 """
 
+import re
 from collections.abc import Callable
 
 import numpy as np
 
 from .batch import Batch
 from .execution import Step
-from .lanes import Lanes
+from .lanes import Lanes, packed
 from .limits import WARP
-from .memory import Violation
-from .ptx import Instruction, Register, unsupported
+from .memory import refuse
+from .ptx import Instruction, Register, Symbol, reject
 
-FROM = {"shfl.sync.bfly.b32": np.bitwise_xor, "shfl.sync.idx.b32": lambda lane, of: of % WARP}
-"""For each shuffle, the lane that a lane reads from, given its own number and the third operand."""
+UNDEFINED = np.uint32(0x7FFF_DEAD)
+"""What a shuffle brings from a lane that takes no part: of floats a NaN, of integers a number that stands out."""
 
-ADDITIONS = ("atom.global.add.u32", "atom.add.acq_rel.gpu.u32")
+WAYS = {
+    "up": (lambda lane, of, first: lane - of, np.greater_equal),
+    "down": (lambda lane, of, first: lane + of, np.less_equal),
+    "bfly": (lambda lane, of, first: lane ^ of, np.less_equal),
+    "idx": (lambda lane, of, first: first | of, np.less_equal),
+}
+"""For each way of shuffling, the lane to read from, and how it must compare with the last one of the segment."""
+
+REDUCTIONS = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+class Group:
+    """The active lanes, each with those of its warp that do something with it.
+
+    Parameters
+    ----------
+    batch : Batch
+    lanes : Lanes
+    mask : array of uint32, optional
+        Each lane's mask; without it, all active lanes of a warp take part.
+
+    Attributes
+    ----------
+    row, lane : array of int64
+        Each lane's warp among those that are here, and its number in the warp.
+    table : array of int64, shape (warps, 32)
+        The places of those lanes among the active ones, -1 where none is.
+
+    Raises
+    ------
+    Violation
+        A mask lacks its own lane, or names one that is elsewhere or has another mask.
+    """
+
+    def __init__(self, batch: Batch, lanes: Lanes, mask: np.ndarray | None) -> None:
+        slots = batch.threads.pick(batch.threads.slot, lanes)
+        warps, self.row = np.unique(slots // WARP, return_inverse=True)
+        self.lane = slots % WARP
+        self.table = np.full((len(warps), WARP), -1, np.int64)
+        self.table[self.row, self.lane] = np.arange(slots.size, dtype=np.int64)
+        here = packed(self.table >= 0)[self.row]
+        self.mask = here if mask is None else mask
+        there = here | packed(batch.gone().reshape(-1, WARP)[warps])[self.row]
+        refuse("shuffle", ~self.mask >> self.lane & 1 > 0, lambda i: f"is not in its own mask, {self.mask[i]:#x}")
+        refuse(
+            "shuffle",
+            self.mask & ~there > 0,
+            lambda i: f"waits for lanes of its warp that are not here: {self.mask[i] & ~there[i]:#x} of its mask",
+        )
+        if (self.mask != self.mask[0]).any():
+            others = self.values(self.mask, self.mask[:, None])
+            refuse("shuffle", (others != self.mask[:, None]).any(axis=1), "has another mask than a lane that it names")
+
+    def takes(self) -> np.ndarray:
+        """Return for each lane whether each of its warp takes part with it."""
+        bits = self.mask[:, None] >> np.arange(WARP, dtype=np.uint32) & np.uint32(1)
+        return (bits > 0) & (self.table >= 0)[self.row]
+
+    def values(self, given: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+        """Return for each lane the values of the 32 lanes of its warp, and `otherwise` for those that take no part."""
+        return np.where(self.takes(), given[self.table[self.row]], otherwise)
+
+
+def _shuffle(group: Group, way: str, value: np.ndarray, of: np.ndarray, clamp: np.ndarray) -> tuple[np.ndarray, ...]:
+    segment, last, lane = clamp.astype(np.int64) >> 8 & 31, clamp.astype(np.int64) & 31, group.lane
+    function, compare = WAYS[way]
+    wanted = function(lane, of.astype(np.int64) & 31 & (~segment if way == "idx" else -1), lane & segment)
+    valid = compare(wanted, lane & segment | last & ~segment)
+    wanted = np.where(valid, wanted, lane)
+    source = group.table[group.row, wanted]
+    known = (source >= 0) & (group.mask >> wanted.astype(np.uint32) & np.uint32(1) > 0)
+    return np.where(known, value[source], UNDEFINED), valid
+
+
+def _vote(group: Group, what: str, holds: np.ndarray) -> tuple[np.ndarray]:
+    yes = packed(group.values(holds, np.False_))
+    every = packed(group.takes())
+    votes = {"ballot": yes, "any": yes > 0, "all": yes == every, "uni": (yes == 0) | (yes == every)}
+    return (votes[what],)
+
+
+def _match(group: Group, among: str, value: np.ndarray) -> tuple[np.ndarray, ...]:
+    same = packed(group.values(value, value[:, None]) == value[:, None]) & packed(group.takes())
+    if among == "any":
+        return (same,)
+    alike = same == packed(group.takes())
+    return np.where(alike, same, np.uint32(0)), alike
+
+
+def _reduce(group: Group, name: str, value: np.ndarray) -> tuple[np.ndarray]:
+    function = REDUCTIONS[name]
+    others = group.values(value, value[:, None] if name not in ("add", "xor") else value.dtype.type(0))
+    return (function.reduce(others, axis=1, **({"dtype": value.dtype} if name == "add" else {})),)
+
+
+def _elect(group: Group) -> tuple[np.ndarray, ...]:
+    leader = np.argmax(group.takes(), axis=1)
+    return leader.astype(np.uint32), leader == group.lane
+
+
+FORMS = (
+    (r"shfl\.sync\.(up|down|bfly|idx)\.b32", "b32 b32 b32 b32", _shuffle),
+    (r"vote\.sync\.(all|any|uni|ballot)\.(?:pred|b32)", "pred b32", _vote),
+    (r"match\.(any|all)\.sync\.(b32|b64)", "{1} b32", _match),
+    (r"redux\.sync\.(add|min|max|and|or|xor)\.([usb]32)", "{1} b32", _reduce),
+    (r"elect\.sync()", "b32", _elect),
+    (r"activemask\.b32()", "", lambda group: (group.mask,)),
+)
+"""The instructions: how they are written, the types of their operands, the mask last, and what they return."""
 
 
 def kind(opcode: str) -> str:
     """Return the instruction's class for the counters."""
-    return {"shfl": "shuffle", "atom": "atomic", "membar": "fence"}[opcode.partition(".")[0]]
+    return "shuffle" if opcode.startswith("shfl") else "vote"
 
 
-def step(instruction: Instruction, reader: Callable, address: Callable) -> Step | None:
-    """Decode one of this module's instructions; None where it has no effect.
+def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
+    """Decode one of this module's instructions.
 
     Parameters
     ----------
@@ -43,54 +157,22 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     UnsupportedInstruction
         The instruction, or one of its operands, is not known.
     """
-    if instruction.opcode in FROM:
-        return _shuffle(instruction, reader)
-    if instruction.opcode == "membar.gl":
-        return None
-    if instruction.opcode in ADDITIONS:
-        return _atomic(instruction, reader, address)
-    raise unsupported(instruction)
-
-
-def _shuffle(instruction: Instruction, reader: Callable) -> Step:
-    """Decode ``shfl.sync result|valid, value, of, clamp, mask`` of a whole warp: clamp is 31, mask all ones."""
-    if len(instruction.operands) != 5 or instruction.guard:
-        raise unsupported(instruction)
-    target, *sources = instruction.operands
-    result, valid = target if isinstance(target, tuple) else (target, None)
-    if not isinstance(result, Register):
-        raise unsupported(instruction)
-    value, of, clamp, mask = (reader(source, "b32", instruction) for source in sources)
-    source_of = FROM[instruction.opcode]
+    known = ((re.fullmatch(form, instruction.opcode), *others) for form, *others in FORMS)
+    found, kinds, act = next((of for of in known if of[0]), (None, "", None))
+    reject(instruction, not found)
+    (target, *sources), kinds = instruction.operands, kinds.format(*found.groups()).split()
+    targets = [of for of in (target if isinstance(target, tuple) else (target,)) if of != Symbol("_")]
+    reject(instruction, len(sources) != len(kinds) or not all(isinstance(of, Register) for of in targets))
+    reads = [reader(source, kind, instruction) for source, kind in zip(sources, kinds, strict=True)]
+    said, masked = found.groups()[:1] if found[1] else (), bool(kinds)
+    skipped = isinstance(target, tuple) and target[0] == Symbol("_")
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        given, wanted = (batch.threads.spread(read(batch, lanes), lanes) for read in (value, of))
-        slots = batch.threads.slot if lanes is None else batch.threads.slot[lanes]  # a warp's lanes in a row
-        if (clamp(batch, lanes) != WARP - 1).any() or (mask(batch, lanes) != 2**WARP - 1).any():
-            raise unsupported(instruction)
-        place = np.arange(slots.size, dtype=np.int64)
-        first = place // WARP * WARP  # of each lane's warp, if all of them are there
-        there = slots == slots[first] // WARP * WARP + place % WARP
-        if slots.size % WARP or not there.all():
-            lane = first[-1 if there.all() else np.argmin(there)]
-            raise Violation("shuffle", lane, "a shuffle of a warp whose lanes are not all there")
-        batch.join(lanes)
-        batch.registers.write(result.name, given[first + source_of(slots % WARP, wanted).astype(np.int64)], lanes)
-        if valid:
-            batch.registers.write(valid.name, np.ones(1, bool), lanes)
-
-    return execute
-
-
-def _atomic(instruction: Instruction, reader: Callable, address: Callable) -> Step:
-    """Decode an addition to global memory: ``found, [address], value``."""
-    if len(instruction.operands) != 3 or not isinstance(instruction.operands[0], Register):
-        raise unsupported(instruction)
-    target, where, added = instruction.operands
-    locate, read = address(where, instruction), reader(added, "u32", instruction)
-
-    def execute(batch: Batch, lanes: Lanes) -> None:
-        addresses, numbers = (batch.threads.spread(get(batch, lanes), lanes) for get in (locate, read))
-        batch.registers.write(target.name, batch.execution.memory.add_to(addresses, numbers), lanes)
+        *given, mask = [batch.threads.spread(read(batch, lanes), lanes) for read in reads] if masked else [None]
+        group = Group(batch, lanes, mask)
+        if masked and (group.mask == ~np.uint32(0)).all():
+            batch.join(lanes)
+        for register, value in zip(targets, act(group, *said, *given)[skipped:], strict=False):
+            batch.registers.write(register.name, value, lanes)
 
     return execute

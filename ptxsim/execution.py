@@ -40,6 +40,15 @@ class Code:
         Whether the program uses clusters, even clusters of one block.
     loop_exits : frozenset of int, optional
         Basic blocks whose branch may leave a loop; None if no instruction wants converged warps.
+    finest : int
+        Bytes of the narrowest access to any memory, 4 at most.
+    flags : bool
+        Whether words of shared memory, or barriers of some warps, may order accesses to shared memory.
+    barriers : list of str
+        The barrier at which each basic block ends: "warp" or "block" for a whole one; "sync", "arrive" or "red.popc",
+        for example, for a named barrier or a vote; "" if none.
+    spins : frozenset of int
+        Basic blocks that end in a branch back, in a loop in which a thread may wait for a word of memory to change.
     """
 
     steps: list[list[tuple[Instruction, Step]]]
@@ -49,6 +58,10 @@ class Code:
     proxies: bool
     clustered: bool
     loop_exits: frozenset[int] | None
+    finest: int
+    flags: bool
+    barriers: list[str]
+    spins: frozenset[int]
 
 
 @dataclass(eq=False)
@@ -71,6 +84,11 @@ class Execution:
         Each tensor map by its address, with the memory of its matrix.
     budget : int
         Instructions that a thread may execute.
+    careful : bool
+        Whether to keep the history of all accesses.
+    order : callable, optional
+        A function of `Threads` that returns for each lane when its turn is: lanes with lower numbers go as far as they
+        can before the others.
     traced : frozenset of int
         Linear indices of the blocks to trace.
     trace : list of Access
@@ -92,6 +110,8 @@ class Execution:
     maps: dict[int, tuple[TensorMap, Buffer]]
     traced: frozenset[int]
     budget: int
+    careful: bool = False
+    order: Callable[[Any], np.ndarray] | None = None
     trace: list[Access] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     tallies: defaultdict[int, Counts] = field(default_factory=lambda: defaultdict(Counts))

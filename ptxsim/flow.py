@@ -1,5 +1,7 @@
 """Analyses the control flow of a program: finds the branches at which lanes may leave a loop."""
 
+from collections.abc import Callable
+
 from .ptx import Program
 
 
@@ -54,3 +56,14 @@ def _dominators(predecessors: list[list[int]]) -> list[int]:
             if common != dominators[block]:
                 dominators[block], changed = common, True
     return dominators
+
+
+def spins(program: Program, watches: Callable[[str], bool]) -> frozenset[int]:
+    """Return the basic blocks that end in a branch back over an instruction whose opcode `watches` a word of memory."""
+    found = set()
+    for tail, block in enumerate(program.blocks):
+        if block[-1].opcode.startswith("bra"):
+            head = program.targets[block[-1].operands[0].name]
+            if any(watches(of.opcode) for between in program.blocks[head : tail + 1] for of in between):
+                found.add(tail)
+    return frozenset(found)

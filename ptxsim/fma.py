@@ -34,7 +34,7 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         doubtful |= (np.abs(total) < 2.0**-125) & (total != 0)  # a sum of zero is exact
     if doubtful.any():
         where = np.flatnonzero(doubtful)
-        result[where] = _round_to_odd(
+        result[where] = round_to_odd(
             np.broadcast_to(product, total.shape)[where], np.broadcast_to(c, total.shape)[where].astype(np.float64)
         )
     return result if usual else canonical(result)
@@ -70,9 +70,9 @@ def canonical(result: np.ndarray) -> np.ndarray:
 def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray, product: np.ndarray) -> np.ndarray:
     (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
     error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-    high, low = _two_sum(c, error)
-    total, rest = _two_sum(product, high)
-    return total + _round_to_odd(low, rest)
+    high, low = two_sum(c, error)
+    total, rest = two_sum(product, high)
+    return total + round_to_odd(low, rest)
 
 
 def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -82,16 +82,16 @@ def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return high, x - high
 
 
-def _two_sum(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def two_sum(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return x + y, rounded, and its error: together exactly the sum."""
     total = x + y
     back = total - x
     return total, (x - (total - back)) + (y - back)
 
 
-def _round_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def round_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return x + y in float64, rounded to odd: if inexact, to the neighbour whose last bit is 1."""
-    total, error = _two_sum(x, y)
+    total, error = two_sum(x, y)
     bits = total.view(np.int64)
     odd = bits + np.where((error > 0) == (total > 0), np.int64(1), np.int64(-1))  # away from 0, or towards it
     return np.where((error != 0) & (bits & 1 == 0), odd, bits).view(np.float64)

@@ -1,6 +1,6 @@
 """The arithmetic PTX instructions, each as a NumPy function of whole arrays of lanes.
 
-`OPERATIONS` is the complete list: any other opcode is refused. Arithmetic on float32 and float64 follows IEEE 754 with
+`functions` has further ones. Arithmetic on float32 and float64 follows IEEE 754 with
 rounding to nearest even and with subnormals, which is NVRTC's default. The payload of a float64 NaN is not modelled.
 """
 
@@ -100,118 +100,139 @@ def _bit_field_insert(a: np.ndarray, b: np.ndarray, position: np.ndarray, length
     return (b & ~mask) | (_shift_left(a, position) & mask)
 
 
-def _operations() -> dict[str, Operation]:
-    table: dict[str, Operation] = {}
-    two = {
-        "add": np.add,
-        "sub": np.subtract,
-        "mul.lo": np.multiply,
-        "div": _divide,
-        "min": np.minimum,
-        "max": np.maximum,
-    }
-    for t in ("u16", "s16", "u32", "s32", "u64", "s64"):
-        for name, function in two.items():
-            table[f"{name}.{t}"] = Operation(function, (t, t), t, "integer")
-        table[f"rem.{t}"] = Operation(lambda a, b: a - b * _divide(a, b), (t, t), t, "integer")
-        table[f"mad.lo.{t}"] = Operation(lambda a, b, c: a * b + c, (t, t, t), t, "integer")
-        table[f"shr.{t}"] = Operation(_shift_right, (t, "u32"), t, "integer")
-    for t in ("s16", "s32", "s64"):
-        table[f"neg.{t}"] = Operation(np.negative, (t,), t, "integer")
-        table[f"abs.{t}"] = Operation(np.abs, (t,), t, "integer")
-    for t, wide in (("u16", "u32"), ("s16", "s32"), ("u32", "u64"), ("s32", "s64")):
-        table[f"mul.wide.{t}"] = Operation(
-            lambda a, b, to=DTYPES[wide]: np.multiply(a, b, dtype=to), (t, t), wide, "integer"
+def operation(
+    function: Callable[..., np.ndarray], operands: str, result: str, kind: str = "integer", flops: int = 0
+) -> Operation:
+    """Return an operation; `operands` has their types with spaces between them."""
+    return Operation(function, tuple(operands.split()), result, kind, flops)
+
+
+def _same(a: np.ndarray) -> np.ndarray:
+    return a
+
+
+def ordered(function: Callable[..., np.ndarray], unordered: bool = False) -> Callable[..., np.ndarray]:
+    """Return a comparison of floats that has this result where one is a NaN."""
+    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), unordered, function(a, b))
+
+
+INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64")
+ARITHMETIC = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul.lo": np.multiply,
+    "div": _divide,
+    "rem": lambda a, b: a - b * _divide(a, b),
+    "min": np.minimum,
+    "max": np.maximum,
+}
+LOGIC = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+COMPARE = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+WIDER = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
+TYPES = ("b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64")
+TURNS = (("l", lambda count: count % 32), ("r", lambda count: 32 - count % 32))
+WINDOW = np.uint64(SHARED_WINDOW)
+
+OPERATIONS = {
+    **{f"{name}.{t}": operation(f, f"{t} {t}", t) for t in INTEGERS for name, f in ARITHMETIC.items()},
+    **{f"mad.lo.{t}": operation(lambda a, b, c: a * b + c, f"{t} {t} {t}", t) for t in INTEGERS},
+    **{f"shr.{t}": operation(_shift_right, f"{t} u32", t) for t in (*INTEGERS, "b16", "b32", "b64")},
+    **{f"shl.{t}": operation(_shift_left, f"{t} u32", t) for t in ("b16", "b32", "b64")},
+    **{
+        f"{name}.{t}": operation(f, t, t)
+        for t in ("s16", "s32", "s64")
+        for name, f in (("neg", np.negative), ("abs", np.abs))
+    },
+    **{
+        f"mul.wide.{t}": operation(lambda a, b, to=DTYPES[wide]: np.multiply(a, b, dtype=to), f"{t} {t}", wide)
+        for t, wide in WIDER.items()
+    },
+    **{
+        f"mad.wide.{t}": operation(
+            lambda a, b, c, to=DTYPES[wide]: np.multiply(a, b, dtype=to) + c, f"{t} {t} {wide}", wide
         )
-        table[f"mad.wide.{t}"] = Operation(
-            lambda a, b, c, to=DTYPES[wide]: np.multiply(a, b, dtype=to) + c, (t, t, wide), wide, "integer"
-        )
-    for t, wide in (("u32", "u64"), ("s32", "s64")):
-        table[f"mul.hi.{t}"] = Operation(
-            lambda a, b, of=DTYPES[t], to=DTYPES[wide]: (np.multiply(a, b, dtype=to) >> 32).astype(of),
-            (t, t),
+        for t, wide in WIDER.items()
+    },
+    **{
+        f"mul.hi.{t}": operation(
+            lambda a, b, of=DTYPES[t], to=DTYPES[WIDER[t]]: (np.multiply(a, b, dtype=to) >> 32).astype(of),
+            f"{t} {t}",
             t,
-            "integer",
         )
-
-    table["mul.hi.u64"] = Operation(_high_half, ("u64", "u64"), "u64", "integer")
-    table["mul.hi.s64"] = Operation(_high_half_signed, ("s64", "s64"), "s64", "integer")
-
-    for t in ("b16", "b32", "b64", "pred"):
-        for name, function in {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}.items():
-            table[f"{name}.{t}"] = Operation(function, (t, t), t, "integer")
-        table[f"not.{t}"] = Operation(np.invert, (t,), t, "integer")
-    for t in ("b16", "b32", "b64"):
-        table[f"shl.{t}"] = Operation(_shift_left, (t, "u32"), t, "integer")
-        table[f"shr.{t}"] = Operation(_shift_right, (t, "u32"), t, "integer")
-    for direction, left in (("l", lambda count: count % 32), ("r", lambda count: 32 - count % 32)):
-        table[f"shf.{direction}.wrap.b32"] = Operation(
-            lambda low, high, count, left=left: _funnel(low, high, left(count)), ("b32", "b32", "u32"), "b32", "integer"
+        for t in ("u32", "s32")
+    },
+    "mul.hi.u64": operation(_high_half, "u64 u64", "u64"),
+    "mul.hi.s64": operation(_high_half_signed, "s64 s64", "s64"),
+    **{f"{name}.{t}": operation(f, f"{t} {t}", t) for t in ("b16", "b32", "b64", "pred") for name, f in LOGIC.items()},
+    **{f"not.{t}": operation(np.invert, t, t) for t in ("b16", "b32", "b64", "pred")},
+    **{
+        f"shf.{way}.wrap.b32": operation(
+            lambda low, high, count, left=left: _funnel(low, high, left(count)), "b32 b32 u32", "b32"
         )
-    for t in ("u32", "s32", "u64", "s64"):
-        table[f"bfe.{t}"] = Operation(_bit_field_extract, (t, "u32", "u32"), t, "integer")
-    for t in ("b32", "b64"):
-        table[f"bfi.{t}"] = Operation(_bit_field_insert, (t, t, "u32", "u32"), t, "integer")
-
-    compare = {
-        "eq": np.equal,
-        "ne": np.not_equal,
-        "lt": np.less,
-        "le": np.less_equal,
-        "gt": np.greater,
-        "ge": np.greater_equal,
-    }
-    for t in ("b16", "u16", "s16", "b32", "u32", "s32", "b64", "u64", "s64"):
-        for name, function in compare.items():
-            if t[0] != "b" or name in ("eq", "ne"):
-                table[f"setp.{name}.{t}"] = Operation(function, (t, t), "pred", "compare")
-    for t in ("f32", "f64"):
-        for name, function in compare.items():
-            unordered = lambda a, b: np.isnan(a) | np.isnan(b)  # noqa: E731
-            table[f"setp.{name}.{t}"] = Operation(
-                lambda a, b, f=function, u=unordered: f(a, b) & ~u(a, b), (t, t), "pred", "compare"
-            )
-            table[f"setp.{name}u.{t}"] = Operation(
-                lambda a, b, f=function, u=unordered: f(a, b) | u(a, b), (t, t), "pred", "compare"
-            )
-    for t in ("b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64"):
-        table[f"selp.{t}"] = Operation(lambda a, b, p: np.where(p, a, b), (t, t, "pred"), t, "move")
-    for t in ("b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64", "pred"):
-        table[f"mov.{t}"] = Operation(lambda a: a, (t,), t, "move")
-
-    integers = ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64")
-    for source in integers:
-        for target in integers:
-            table[f"cvt.{target}.{source}"] = Operation(
-                lambda a, to=DTYPES[target]: a.astype(to), (source,), target, "convert"
-            )
-    for t in ("u64", "u32"):
-        table[f"cvta.to.global.{t}"] = Operation(lambda a: a, (t,), t, "convert")
-    for t in ("u32", "u64"):
-        table[f"mapa.shared::cluster.{t}"] = Operation(
-            lambda a, rank: a % (1 << RANK) | rank.astype(a.dtype) << a.dtype.type(RANK), (t, "u32"), t, "integer"
+        for way, left in TURNS
+    },
+    **{f"bfe.{t}": operation(_bit_field_extract, f"{t} u32 u32", t) for t in INTEGERS[2:]},
+    **{f"bfi.{t}": operation(_bit_field_insert, f"{t} {t} u32 u32", t) for t in ("b32", "b64")},
+    **{
+        f"setp.{name}.{t}": operation(f, f"{t} {t}", "pred", "compare")
+        for t in TYPES
+        for name, f in COMPARE.items()
+        if t[0] in "us" or (t[0] == "b" and name in ("eq", "ne"))
+    },
+    **{
+        f"setp.{name}{u}.{t}": operation(ordered(f, bool(u)), f"{t} {t}", "pred", "compare")
+        for t in ("f32", "f64")
+        for name, f in COMPARE.items()
+        for u in ("", "u")
+    },
+    **{f"selp.{t}": operation(lambda a, b, p: np.where(p, a, b), f"{t} {t} pred", t, "move") for t in TYPES},
+    **{f"mov.{t}": operation(_same, t, t, "move") for t in (*TYPES, "pred")},
+    **{
+        f"cvt.{target}.{source}": operation(lambda a, to=DTYPES[target]: a.astype(to), source, target, "convert")
+        for source in ("u8", "s8", *INTEGERS)
+        for target in ("u8", "s8", *INTEGERS)
+    },
+    **{f"cvta.to.global.{t}": operation(_same, t, t, "convert") for t in ("u32", "u64")},
+    **{
+        f"mapa.shared::cluster.{t}": operation(
+            lambda a, rank: a % (1 << RANK) | rank.astype(a.dtype) << a.dtype.type(RANK), f"{t} u32", t
         )
-    table["cvta.param.u64"] = Operation(lambda a: a, ("u64",), "u64", "convert")
-    window = np.uint64(SHARED_WINDOW)
-    table["cvta.shared.u64"] = Operation(lambda a: a + window, ("u64",), "u64", "convert")
-    table["cvta.to.shared.u64"] = Operation(lambda a: a - window, ("u64",), "u64", "convert")
-
-    table["fma.rn.f32"] = Operation(fma32, ("f32", "f32", "f32"), "f32", "fma", flops=2)
-    table["fma.rn.f64"] = Operation(fma64, ("f64", "f64", "f64"), "f64", "fma", flops=2)
-    for t, checked in (("f32", _float), ("f64", lambda function: function)):
-        for name, function in {"add": np.add, "sub": np.subtract, "mul": np.multiply}.items():
-            for rounding in ("", ".rn"):
-                table[f"{name}{rounding}.{t}"] = Operation(checked(function), (t, t), t, "float", flops=1)
-        table[f"neg.{t}"] = Operation(checked(np.negative), (t,), t, "float")
-        table[f"abs.{t}"] = Operation(checked(np.abs), (t,), t, "float")
-    for target, source in (("f64", "f32"), ("f32", "f64"), ("f32", "f16"), ("f16", "f32")):
-        rounding = "" if DTYPES[target].itemsize > DTYPES[source].itemsize else ".rn"
-        table[f"cvt{rounding}.{target}.{source}"] = Operation(
-            lambda a, to=DTYPES[target]: _convert(a, to), (source,), target, "convert"
+        for t in ("u32", "u64")
+    },
+    "cvta.param.u64": operation(_same, "u64", "u64", "convert"),
+    "cvta.shared.u64": operation(lambda a: a + WINDOW, "u64", "u64", "convert"),
+    "cvta.to.shared.u64": operation(lambda a: a - WINDOW, "u64", "u64", "convert"),
+    "fma.rn.f32": operation(fma32, "f32 f32 f32", "f32", "fma", flops=2),
+    "fma.rn.f64": operation(fma64, "f64 f64 f64", "f64", "fma", flops=2),
+    **{
+        f"{name}{rounding}.{t}": operation(_float(f) if t == "f32" else f, f"{t} {t}", t, "float", flops=1)
+        for t in ("f32", "f64")
+        for name, f in (("add", np.add), ("sub", np.subtract), ("mul", np.multiply))
+        for rounding in ("", ".rn")
+    },
+    **{
+        f"{name}.{t}": operation(_float(f) if t == "f32" else f, t, t, "float")
+        for t in ("f32", "f64")
+        for name, f in (("neg", np.negative), ("abs", np.abs))
+    },
+    **{
+        f"cvt{rounding}.{target}.{source}": operation(
+            lambda a, to=DTYPES[target]: _convert(a, to), source, target, "convert"
         )
-    table["cvt.rna.tf32.f32"] = Operation(_to_tf32, ("f32",), "b32", "convert")
-    return table
-
-
-OPERATIONS = _operations()
-"""Every arithmetic opcode that the simulator knows."""
+        for target, source, rounding in (
+            ("f64", "f32", ""),
+            ("f32", "f64", ".rn"),
+            ("f32", "f16", ""),
+            ("f16", "f32", ".rn"),
+        )
+    },
+    "cvt.rna.tf32.f32": operation(_to_tf32, "f32", "b32", "convert"),
+}
+"""The arithmetic opcodes that kernels use most."""

@@ -102,7 +102,16 @@ class Threads:
             return lanes
         return np.flatnonzero(holds) if lanes is None else lanes[holds]
 
+    def at(self, lanes: Lanes, part: np.ndarray) -> Lanes:
+        """Return the active lanes at these places among them."""
+        return lanes if len(part) == self.size else self.places(lanes)[part]
+
     @staticmethod
     def pick(values: np.ndarray, lanes: Lanes) -> np.ndarray:
         """Return the active lanes' elements of an array with one per lane."""
         return values if lanes is None else values[lanes]
+
+
+def packed(flags: np.ndarray) -> np.ndarray:
+    """Return rows of 32 flags as the bits of numbers."""
+    return np.packbits(flags, axis=1, bitorder="little").view(np.uint32)[:, 0]

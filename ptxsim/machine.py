@@ -1,9 +1,13 @@
 """Runs a program over a grid of blocks."""
 
+import copy
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +17,8 @@ from .counting import Counts
 from .decode import decode
 from .errors import ArgumentError, SimulationFault
 from .execution import Execution
-from .limits import THREADS_MAX
+from .lanes import Threads
+from .limits import THREADS_MAX, WARP
 from .memory import GlobalMemory
 from .progress import bar
 from .ptx import DTYPES, TENSOR_MAP, Program, parse
@@ -26,6 +31,20 @@ LANES = 1 << 15
 
 BUDGET = 1 << 22
 """Instructions that a thread may execute unless `run` is told otherwise, far more than most kernels need."""
+
+ORDERS = (
+    "the last warp first",
+    "each block's first warp ahead",
+    "each block's last warp ahead",
+    "the last block first",
+)
+"""Orders of execution that a careless kernel does not expect."""
+
+TURNS = 4
+"""How many groups of warps run one after the other in another order."""
+
+TOLERANCE = 1e-3
+"""The difference, also relative, of floats that sums in another order are taken to explain."""
 
 Extent = int | tuple[int, ...]
 """The extent of a block or a grid: a whole number, or up to three of them, x first."""
@@ -47,6 +66,8 @@ class Run:
         The traced blocks' accesses, in the order in which they were made.
     events : list of Event
         The traced blocks' other events, in order.
+    findings : list of str
+        How results in other orders of execution differ: perhaps rightly.
     """
 
     name: str
@@ -55,6 +76,7 @@ class Run:
     lines: dict[int, Counts] = field(repr=False)
     trace: list[Access] = field(repr=False)
     events: list[Event] = field(repr=False)
+    findings: list[str] = field(default_factory=list)
 
     @property
     def total(self) -> Counts:
@@ -75,6 +97,8 @@ def run(
     trace: Collection[int] = (),
     blocks: Collection[int] | None = None,
     budget: int = BUDGET,
+    variables: Mapping[str, np.ndarray] = MappingProxyType({}),
+    orders: int = 0,
     progress: bool | None = False,
 ) -> Run:
     """Run a kernel, given as PTX, on NumPy arrays.
@@ -89,8 +113,8 @@ def run(
         Blocks of the grid and threads of a block. Several numbers are the extents along x, y and z.
     arguments : mapping of str to array, NumPy scalar or TensorMap
         The kernel's arguments in order, by the names to use in messages. Arrays are passed by their addresses and
-        changed in place. Scalars have the size that the kernel declares. The matrix of a tensor map is one of the
-        arrays before it.
+        changed in place. Scalars, structs among them, have the size that the kernel declares. The matrix of a
+        tensor map is one of the arrays before it.
     shared : int
         Bytes of dynamic shared memory.
     name : str, optional
@@ -103,6 +127,12 @@ def run(
         Linear indices of the blocks to run, with the other blocks of their clusters; all if left out.
     budget : int
         Instructions that a thread may execute: more is taken for a loop that never ends, and is a fault.
+    variables : mapping of str to array
+        Arrays for the module's ``__device__`` and ``__constant__`` variables, by their names in the source: used in
+        place, as those of arguments. Other variables have the values that the module gives them.
+    orders : int
+        In how many other orders to run it, on copies of the arrays: those of `ORDERS` first, then random ones. If not
+        0, the history of all accesses is kept, so that races in global memory are found, and missing fences.
     progress : bool, optional
         Whether to show a progress bar on stderr; None shows it in a terminal only.
 
@@ -115,10 +145,60 @@ def run(
     UnsupportedInstruction
         The PTX contains something that the simulator does not know.
     """
-    machine = Machine(parse(ptx, entry, shared), name or entry, block, arguments, fresh, trace, budget)
+    program, given = parse(ptx, entry, shared), (dict(arguments), dict(variables))
+    before = copy.deepcopy(given) if orders else given
+    machine = Machine(program, name or entry, block, arguments, fresh, trace, budget, variables, orders > 0)
     machine.run(grid, blocks, progress)
-    execution = machine.execution
-    return Run(execution.name, extents("grid", grid), execution.shape, machine.counts(), machine.trace, machine.events)
+    execution, findings = machine.execution, []
+    for order in [*ORDERS, *(f"random order {seed}" for seed in range(orders))][:orders]:
+        there, these = copy.deepcopy(before)
+        other = Machine(program, name or entry, block, there, fresh, (), budget, these, True, order)
+        try:
+            other.run(grid, blocks, progress)
+        except SimulationFault as fault:
+            fault.args = (f"{fault} (found with {order})",)
+            raise
+        findings += [
+            f"{of} differs with {order}: element {place} is {found}, not {usual}"
+            for of, mine in (given[0] | given[1]).items()
+            for place, found, usual in _difference((there | these)[of], mine)
+        ]
+    return Run(
+        execution.name,
+        extents("grid", grid),
+        execution.shape,
+        machine.counts(),
+        machine.trace,
+        machine.events,
+        findings,
+    )
+
+
+def _difference(found: Any, usual: Any) -> list[tuple[int, Any, Any]]:
+    """Return the place and the values of the first elements that differ, floats by more than an order of sums may."""
+    if not isinstance(found, np.ndarray):
+        return []
+    found, usual = found.reshape(-1), usual.reshape(-1)
+    equal = found == usual
+    if found.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            equal = np.isclose(found, usual, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+    return [(int(at), found[at], usual[at]) for at in np.flatnonzero(~equal)[:1]]
+
+
+def _turns(order: str, threads: Threads) -> np.ndarray:
+    """Return for each lane when its turn is, in an order of `ORDERS` or a random one."""
+    warp, of_block = threads.slot // WARP, threads.thread // WARP
+    last, blocks = int(of_block[-1]), len(threads.blocks)
+    if order in ORDERS:
+        return (
+            (int(warp[-1]) - warp) * TURNS // threads.warps,
+            np.minimum(of_block, 1),
+            (of_block < last).astype(np.int64),
+            (blocks - 1 - threads.block) * TURNS // blocks,
+        )[ORDERS.index(order)]
+    random = np.random.default_rng(int(order.split()[-1]))
+    return random.integers(TURNS, size=threads.warps)[warp]
 
 
 class Machine:
@@ -131,8 +211,12 @@ class Machine:
         The kernel's name, for messages.
     block : int or tuple of int
         Threads of a block.
-    arguments, fresh, trace, budget
+    arguments, fresh, trace, budget, variables
         As for `run`.
+    careful : bool
+        Whether to keep the history of all accesses.
+    order : str
+        The order of execution, the usual one if empty.
     """
 
     def __init__(
@@ -144,6 +228,9 @@ class Machine:
         fresh: Collection[str] = (),
         trace: Collection[int] = (),
         budget: int = BUDGET,
+        variables: Mapping[str, np.ndarray] = MappingProxyType({}),
+        careful: bool = False,
+        order: str = "",
     ) -> None:
         shape = extents("block", block)
         if (threads := math.prod(shape)) > THREADS_MAX:
@@ -161,13 +248,34 @@ class Machine:
                 continue
             if isinstance(value, np.ndarray):
                 value = np.uint64(memory.add(argument, value, argument not in fresh))
-            if kind not in DTYPES or getattr(value, "itemsize", None) != DTYPES[kind].itemsize:
+            kind, _, count = kind.partition("[")
+            size = DTYPES[kind].itemsize * int(count.rstrip("]") or 1)
+            if getattr(value, "itemsize", None) != size:
                 came = str(getattr(value, "dtype", type(value).__name__))
-                needs = f"{DTYPES[kind].itemsize} bytes" if kind in DTYPES else kind
-                raise ArgumentError(argument, came, f"{needs}, as the kernel declares")
+                raise ArgumentError(argument, came, f"{size} bytes, as the kernel declares")
             parameters[mangled] = np.array([value])
+        given = dict(variables)
+        for variable in program.variables.values():
+            array = given.pop(variable.name, None)
+            if array is not None and array.nbytes != len(variable.data):
+                raise ArgumentError(variable.name, f"{array.nbytes} bytes", f"{len(variable.data)}, as the module has")
+            bare = np.frombuffer(variable.data, np.uint8).copy()
+            memory.add(variable.name, bare if array is None else array, at=variable.address)
+        if given:
+            names = ", ".join(variable.name for variable in program.variables.values())
+            raise ArgumentError("variables", ", ".join(given), names or "none, as the kernel uses none")
         self.execution = Execution(
-            name, program, decode(program), shape, memory, parameters, maps, frozenset(trace), budget
+            name,
+            program,
+            decode(program),
+            shape,
+            memory,
+            parameters,
+            maps,
+            frozenset(trace),
+            budget,
+            careful,
+            partial(_turns, order) if order else None,
         )
 
     @property

@@ -17,6 +17,7 @@ from functools import partial
 
 import numpy as np
 
+from .history import History
 from .lanes import PerLane
 from .limits import WARP
 from .memory import SharedMemory, refuse, require_aligned
@@ -104,6 +105,7 @@ class Mbarriers:
         self.reached = np.zeros((self.blocks, self.warps), np.int32)
         self.gone = np.zeros(self.blocks, bool)
         self.changes = 0
+        self.history: History | None = None
         self.releasing: Callable[[np.ndarray], None] | None = None
         """A function to call with lanes before they release."""
 
@@ -200,6 +202,7 @@ class Mbarriers:
         )
         self.reach(lanes, places % self.blocks)
         self.release(lanes)
+        self.hand_on([("mbarrier", place) for place in places.tolist()], lanes)
         where, rows = most(places, self.known[lanes])
         self.carried[where] = np.maximum(self.carried[where], rows)
         np.subtract.at(self.state["pending"], places, counts)
@@ -222,6 +225,7 @@ class Mbarriers:
         """Return for which lanes the wait is over, and give those the knowledge of the phase's arrivals."""
         over = self.over(wait)
         lanes = wait.lanes[over]
+        self.hand_on([("mbarrier", place) for place in wait.places[over].tolist()], lanes)
         self.known[lanes] = np.maximum(self.known[lanes], self.handed[wait.places[over]])
         return over
 
@@ -231,6 +235,12 @@ class Mbarriers:
             self.release(lanes)
             found, rows = most(party[lanes], self.known[lanes])
             self.known[lanes] = rows[np.searchsorted(found, party[lanes])]
+
+    def hand_on(self, words: list[object], lanes: np.ndarray) -> None:
+        """Let lanes that meet at something take over and pass on what is known, where the history is kept."""
+        if self.history:
+            with self.history.strong("acq_rel", "gpu"):
+                self.history.pass_on(words, lanes)
 
     def describe(self, wait: MbarrierWait, i: int) -> str:
         """Describe the wait of one of its lanes."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .limits import WARP
-from .ptx import Variable
+from .modules import Variable
 
 WARPS_MAX = 32  # per block
 OF_WARP = 1024  # above all threads' numbers; added to that of a warp's first thread, "all threads of this warp"
@@ -23,6 +23,7 @@ WARP_INTERVAL, INTERVAL = 11, 32  # the lowest bits of a stamp's barrier counts;
 ARRAYS = 1 << 40  # the address of the first array in global memory, and the distance between arrays
 RANK = 24  # the lowest bit of the block's rank in an address of a cluster's shared memory, as in ptxas's code
 SHARED_WINDOW = 0x20_8000_0000  # the first generic address of shared memory, far below those of the arrays
+LOCAL_WINDOW = 0x30_0000_0000  # that of local memory
 
 
 def past_alignment(array: np.ndarray) -> int:
@@ -91,9 +92,13 @@ class GlobalMemory:
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
 
-    def add(self, name: str, array: np.ndarray, written: bool = True) -> int:
-        """Place an array and return its address; `written` is False if it holds nothing yet."""
+    def add(self, name: str, array: np.ndarray, written: bool = True, at: int | None = None) -> int:
+        """Place an array and return its address; `written` is False if it holds nothing yet.
+
+        `at` is the address of a variable of the module, which has one from the start; they come last.
+        """
         base = (len(self.buffers) + 1) * ARRAYS + past_alignment(array)
+        base = base if at is None else at
         data = np.asarray(array).reshape(-1).view(np.uint8)
         self.buffers.append(Buffer(name, base, data, None if written else np.zeros(-(-data.size // 4), bool)))
         return base
@@ -146,21 +151,14 @@ class GlobalMemory:
                 if buffer.written is not None:
                     buffer.written[(first + i) * dtype.itemsize // 4] = True
 
-    def add_to(self, addresses: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Add a uint32 to the word at each lane's address, one lane after the other; return the words before that."""
-        found = np.empty(addresses.size, np.uint32)
-        for buffer, lanes, offsets in self.locate(addresses, 4):
-            self._require_written(buffer, lanes, offsets, 4)
-            words = buffer.elements(np.dtype(np.uint32))
-            places = (offsets // np.uint64(4)).view(np.int64)
-            for lane, word in zip(range(addresses.size) if lanes is None else lanes, places, strict=True):
-                found[lane] = words[word]
-                words[word] += values[lane]
-        return found
+    def text(self, address: int) -> str:
+        """Return the characters from an address on, up to a zero."""
+        (buffer, _, offsets), *_ = self.locate(np.array([address], np.uint64), 1)
+        return buffer.data[int(offsets[0]) :].tobytes().partition(b"\0")[0].decode("utf-8", "replace")
 
     def name(self, address: int) -> tuple[str, int]:
         """Return the array that an address points into, and the offset in bytes."""
-        buffer = self.buffers[(address >> 40) - 1]
+        buffer = next(buffer for buffer in self.buffers if buffer.base // ARRAYS == address // ARRAYS)
         return buffer.name, address - buffer.base
 
     @staticmethod
@@ -242,6 +240,8 @@ class SharedMemory:
         self.ordered: Callable[[str, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
         """A function of "wrote" or "read", granules, the stamps on them and those of the present accesses. It returns
         where something other than a barrier of the block or the warp orders the two."""
+        self.told: Callable[[str, int], str] = lambda did, granule: ""
+        """A function of "wrote" or "read" and a granule that returns words for the line where that was."""
 
     def load(
         self,
@@ -484,9 +484,9 @@ class SharedMemory:
             lane, other = first % addresses.size, int(before.flat[first]) & SEVERAL
             who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {self.thread_name(other)}"
             who = "several threads" if other == SEVERAL else who
-            raise Violation(
-                "race", lane, f"{does} {self.name(int(addresses[lane]))}, which {who} {did} since the last barrier"
-            )
+            told = self.told(did, int(granule.flat[first]))
+            detail = f"{does} {self.name(int(addresses[lane]))}, which {who} {did}{told} since the last barrier"
+            raise Violation("race", lane, detail)
 
 
 def _of_one_warp(before: np.ndarray, stamp: np.ndarray) -> np.ndarray:

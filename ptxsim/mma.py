@@ -23,7 +23,7 @@ from .execution import Step
 from .lanes import Lanes
 from .limits import WARP
 from .memory import of_part, refuse
-from .ptx import Instruction, unsupported
+from .ptx import Instruction, reject, unsupported
 from .tensor import (
     CHUNK,
     multiply_accumulate,
@@ -198,8 +198,7 @@ def products(run: list[Instruction], reader: Callable) -> Step:
     """Decode several ``mma d, a, b, c`` of one kind, none of which needs another's result, as one step."""
     match = MULTIPLY.fullmatch(run[0].opcode)
     for instruction in run:
-        if not match or match.groups() not in KINDS or len(instruction.operands) != 4:
-            raise unsupported(instruction)
+        reject(instruction, not match or match.groups() not in KINDS or len(instruction.operands) != 4)
     kind = KINDS[match.groups()]
     shapes = {"a": (16, kind.depth), "b": (kind.depth, 8), "c": (16, 8)}
     sizes = {name: 4 if name == "c" else kind.size for name in shapes}

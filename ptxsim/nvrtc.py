@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+import cupy
 from cuda.pathfinder import load_nvidia_dynamic_lib
 from cupy.cuda import nvrtc
 
@@ -126,12 +127,14 @@ def _version(package: str) -> str:
 
 @lru_cache(maxsize=1)
 def _headers() -> tuple[str, ...]:
-    """Return the option that names the folder of CUDA's headers, ``mma.h`` and ``cuda_fp16.h`` among them.
+    """Return the options that name the folders of CUDA's headers, ``mma.h`` and ``cuda_fp16.h`` among them.
 
-    Most kernels include none, and are compiled where there are none.
+    Most kernels include none, and are compiled where there are none. Those of the C++ library, which cooperative groups
+    need, come with CuPy.
     """
+    library = f"-I{Path(cupy.__file__).parent / '_core/include/cupy/_cccl/libcudacxx'}"
     try:
-        return (f"-I{distribution('nvidia-cuda-crt').locate_file('nvidia/cu13/include')}",)
+        return (f"-I{distribution('nvidia-cuda-crt').locate_file('nvidia/cu13/include')}", library)
     except PackageNotFoundError:
         return ()
 

@@ -9,12 +9,25 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from typing import Any
 
 import numpy as np
 
 from .errors import ArgumentError, UnsupportedInstruction
+from .limits import WARP
+from .modules import (
+    BUILT_IN,
+    CALL,
+    VARIABLE,
+    Function,
+    ModuleVariable,
+    Variable,
+    closing_brace,
+    functions,
+    plain,
+    variables,
+)
 
 DTYPES = {
     "pred": np.dtype(bool),
@@ -100,15 +113,6 @@ class Instruction:
     text: str
 
 
-@dataclass(frozen=True)
-class Variable:
-    """A ``.shared`` array: its name in the source, its offset and size in bytes."""
-
-    name: str
-    offset: int
-    size: int
-
-
 @dataclass(frozen=True, eq=False)
 class Program:
     """A parsed kernel.
@@ -131,6 +135,13 @@ class Program:
         Basic block by label.
     cluster : int
         Thread blocks of a cluster, 1 if the kernel does not ask for clusters.
+    variables : dict of str to ModuleVariable
+        The module's variables that the kernel uses, by their mangled names.
+    local : dict of str to Variable
+        The variables in local memory of all functions, with their places in their functions' frames.
+    functions : dict of str to (int, Function)
+        The functions that the kernel calls, and the kernel itself by the name "", with their first basic blocks. A
+        function comes after those that it calls.
     """
 
     parameters: dict[str, str]
@@ -140,19 +151,64 @@ class Program:
     blocks: list[list[Instruction]]
     targets: dict[str, int]
     cluster: int
+    variables: dict[str, ModuleVariable]
+    local: dict[str, Variable]
+    functions: dict[str, tuple[int, Function]]
+
+    @property
+    def entry(self) -> int:
+        """The basic block at which the kernel begins."""
+        return self.functions[""][0]
 
     def address(self, parameter: str) -> int:
         """Return the address of a parameter that is a tensor map."""
         return PARAMETER_WINDOW + MAP_BYTES * list(self.parameters).index(parameter)
 
 
+@cache
+def meeting(opcode: str) -> str:
+    """Return what a barrier of a block or a warp does: "warp", "sync", "arrive" or "red.popc"; "" for other opcodes."""
+    found = BARRIER.fullmatch(opcode)
+    return (found[1] or found[2]) if found else ""
+
+
+@cache
+def ends(opcode: str) -> bool:
+    """Return whether an instruction ends a basic block."""
+    return opcode in LEAVES or opcode.startswith((WAITS, CLUSTER_WAITS)) or bool(meeting(opcode))
+
+
+REFUSED = {
+    r".*%(clock|globaltimer).*": "time passes differently here",
+    r".*%(smid|nsmid|warpid|nwarpid|gridid)\b.*": "blocks and warps have no places on a chip here",
+    r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
+    r".*%envreg.*": "there are no launches for which a grid's blocks wait for each other",
+    r"call.*\b(malloc|free)\b.*": "it has no heap",
+    r"(brkpt|pmevent).*": "there is no debugger to go to",
+}
+"""The instructions that the simulator refuses for a reason, by their texts."""
+
+
 def unsupported(instruction: Instruction) -> UnsupportedInstruction:
     """Return the exception that refuses an instruction."""
-    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {instruction.text}")
+    reason = next((f", as {why}" for form, why in REFUSED.items() if re.fullmatch(form, instruction.text)), "")
+    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {instruction.text}{reason}")
 
 
-LEAVES = {"bra", "bra.uni", "ret", "exit", "bar.sync", "bar.warp.sync"}
-"""The opcodes that end a basic block, beside those with the two prefixes below."""
+def reject(instruction: Instruction, when: Any) -> None:
+    """Raise the exception that refuses an instruction if `when` is true."""
+    if when:
+        raise unsupported(instruction)
+
+
+LEAVES = {"bra", "bra.uni", "call", "return", "ret", "exit"}
+"""The opcodes that end a basic block, beside barriers and those with the two prefixes below; "return" is ``ret`` in a
+function."""
+BARRIER = re.compile(
+    r"bar(?:\.(warp)\.sync|(?:rier)?(?:\.cta)?\.(sync|arrive|red\.(?:popc|and|or))(?:\.aligned)?(?:\.u32|\.pred)?)"
+)
+EVERYONE = (Immediate(0),)
+"""The operands of a barrier for the whole block."""
 WAITS = "mbarrier.try_wait."
 CLUSTER_WAITS = "barrier.cluster.wait"
 """Prefixes of opcodes that end a basic block because a thread may have to wait there for others."""
@@ -172,7 +228,7 @@ ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 DYNAMIC = re.compile(r"\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)\[\]")
 STATEMENT = re.compile(r"[\s{}]*(?:[\w$]+:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*)|[^;]+")
 """A statement: up to a semicolon, or, without one, a label or one of some directives."""
-BRACES = re.compile(r"^([} ]+(?=\.)|[{} ]+(?=\.reg \.\w+ %|[^{} .]))")
+BRACES = re.compile(r"^([} ]+(?=\.)|[{} ]+(?=\.reg \.\w+ %|\.(?:param|loc)|[^{} .]))")
 INSTRUCTION = re.compile(r"(?:@(!?)(%\w+) )?([a-z][\w.:]*) ?(.*)")
 OPERAND = re.compile(r"(?! )(?:[^,\[{]+|\[[^\]]*\]|\{[^}]*\})+")
 """An operand: up to a comma that is not inside brackets."""
@@ -186,7 +242,8 @@ IGNORED = (
     ".file",
     ".section",
     ".local",
-)  # instructions that use local memory are refused
+    ".param",
+)  # `functions` has read the last two
 
 
 def uncollected(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -234,69 +291,103 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     before, rest = ptx[: found.start()], ptx[found.end() :]
     signature, _, rest = rest.partition(")")
     parameters = {name: kind + extent for kind, name, extent in PARAMETER.findall(signature)}
-    start, end = rest.index("{") + 1, _closing_brace(rest)
-    body = rest[start:end]
-    if ".loc" not in body:
-        body = _located(body, ptx.count("\n", 0, len(ptx) - len(rest) + start) + 1)
+    start, end = rest.index("{") + 1, closing_brace(rest)
     cluster, *others = CLUSTER.findall(rest[: rest.index("{")]) or [("1", "1", "1")]
     if others or cluster[1:] != ("1", "1"):
         raise UnsupportedInstruction(f"the simulator knows clusters of one dimension, not of {' × '.join(cluster)}")
 
-    shared: dict[str, Variable] = {}
-    shared_bytes = 0
-    register_types: dict[str, str] = {}
-    blocks: list[list[Instruction]] = [[]]
+    reader, sizes = _Reader(), {kind: dtype.itemsize for kind, dtype in DTYPES.items()}
+    called = functions(ptx, rest[start:end], sizes)
+    places = {name: place or len(ptx) - len(rest) + start for name, (place, _) in called.items()}
+    bodies = {}
+    for name in ("", *called):  # the kernel first: its first location is in the kernel's own file
+        if name not in bodies:
+            bodies[name] = reader.read(called[name][1], ptx.count("\n", 0, places[name]) + 1)
+    blocks: list[list[Instruction]] = []
     targets: dict[str, int] = {}
-    line = 0
-    home = ""  # the number of the kernel's own file: that of the first location
-    callers: dict[tuple[str, str], int] = {}  # the line of that file into which a header's line was last inlined
-    for statement in _statements(body):
-        if statement.endswith(":"):
-            if blocks[-1]:
-                blocks.append([])
-            targets[statement[:-1]] = len(blocks) - 1
-        elif not statement.startswith("."):
-            instruction = _instruction(statement, line)
-            blocks[-1].append(instruction)
-            if instruction.opcode in LEAVES or instruction.opcode.startswith((WAITS, CLUSTER_WAITS)):
-                blocks.append([])
-        elif location := LOCATION.match(statement):
-            file, inner, outer_file, outer = location.groups()
-            home = home or file
-            if file == home:
-                line = int(inner) or line
-            elif outer_file:  # a header's function, inlined, perhaps into another one
-                line = int(outer) if outer_file == home else callers.get((outer_file, outer), line)
-                callers[file, inner] = line
-        elif statement.startswith(".reg"):
-            _, kind, name = statement.split()
-            if register_types.setdefault(name.partition("<")[0], kind[1:]) != kind[1:]:
-                raise UnsupportedInstruction(f"line {line}: the simulator knows {name} as another type: {statement}")
-        elif variable := SHARED.fullmatch(statement):
-            align, kind, name, count = variable.groups()
-            shared_bytes = -(-shared_bytes // int(align)) * int(align)
-            size = DTYPES[kind].itemsize * int(count or 1)
-            shared[name] = Variable(_source_name(name), shared_bytes, size)
-            shared_bytes += size
-        elif not statement.startswith(IGNORED):
-            raise UnsupportedInstruction(f"line {line}: the simulator does not know the directive: {statement}")
-    if not blocks[-1]:
-        blocks.pop()
+    entries, local = {}, {}
+    for name, (_, function) in called.items():
+        entries[name] = len(blocks), function
+        targets |= {label: number + len(blocks) for label, number in bodies[name][1].items()}
+        blocks += bodies[name][0]
+        local |= function.local
+    shared, shared_bytes = reader.shared, reader.shared_bytes
     if dynamic := DYNAMIC.findall(before):  # one array under several names
         align = max(int(align) for align, _ in dynamic)
         start = -(-shared_bytes // align) * align
-        shared |= {name: Variable(_source_name(name), start, dynamic_shared_bytes) for _, name in dynamic}
+        shared |= {name: Variable(plain(name), start, dynamic_shared_bytes) for _, name in dynamic}
         shared_bytes = start + dynamic_shared_bytes
-    return Program(parameters, shared, shared_bytes, register_types, blocks, targets, int(cluster[0]))
+    used = (
+        set().union(*(re.findall(r"[\w$]+", of.body) for _, of in called.values())) if VARIABLE.search(ptx) else set()
+    )
+    return Program(
+        parameters,
+        shared,
+        shared_bytes,
+        reader.register_types,
+        blocks,
+        targets,
+        int(cluster[0]),
+        variables(ptx, used, sizes),
+        local,
+        entries,
+    )
 
 
-def _closing_brace(text: str) -> int:
-    depth = 0
-    for brace in re.finditer(r"[{}]", text):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return brace.start()
-    raise UnsupportedInstruction("the PTX ends inside a function")
+class _Reader:
+    """Reads the bodies of a kernel and of the functions that it calls."""
+
+    def __init__(self) -> None:
+        self.shared: dict[str, Variable] = {}
+        self.shared_bytes = 0
+        self.register_types: dict[str, str] = {}
+        self.home = ""  # the number of the kernel's own file: that of the first location
+        self.located = False  # whether lines are those of the PTX, as the kernel has no locations
+
+    def read(self, function: Function, start: int) -> tuple[list[list[Instruction]], dict[str, int]]:
+        """Return a body's basic blocks, and the basic blocks of its labels; it starts in that line of the PTX."""
+        blocks: list[list[Instruction]] = [[]]
+        targets: dict[str, int] = {}
+        line, body = 0, function.body
+        if not self.home and not re.search(r"\.loc\s", body):
+            self.located = True
+        if self.located:
+            body = _located(body, start)
+        callers: dict[tuple[str, str], int] = {}  # the line of that file into which a header's line was last inlined
+        for statement in _statements(body):
+            if statement.endswith(":"):
+                if blocks[-1]:
+                    blocks.append([])
+                targets[statement[:-1]] = len(blocks) - 1
+            elif not statement.startswith("."):
+                instruction = _instruction(statement, line, function.number)
+                blocks[-1].append(instruction)
+                if ends(instruction.opcode):
+                    blocks.append([])
+            elif location := LOCATION.match(statement):
+                file, inner, outer_file, outer = location.groups()
+                self.home = self.home or file
+                if file == self.home:
+                    line = int(inner) or line
+                elif outer_file:  # a header's function, inlined, perhaps into another one
+                    line = int(outer) if outer_file == self.home else callers.get((outer_file, outer), line)
+                    callers[file, inner] = line
+            elif statement.startswith(".reg"):
+                _, kind, names = statement.split(maxsplit=2)
+                for name in re.split(", ?", names):
+                    if self.register_types.setdefault(name.partition("<")[0], kind[1:]) != kind[1:]:
+                        raise UnsupportedInstruction(f"line {line}: {name} has another type before: {statement}")
+            elif variable := SHARED.fullmatch(statement):
+                align, kind, name, count = variable.groups()
+                self.shared_bytes = -(-self.shared_bytes // int(align)) * int(align)
+                size = DTYPES[kind].itemsize * int(count or 1)
+                self.shared[name] = Variable(plain(name), self.shared_bytes, size)
+                self.shared_bytes += size
+            elif not statement.startswith(IGNORED):
+                raise UnsupportedInstruction(f"line {line}: the simulator does not know the directive: {statement}")
+        if not blocks[-1]:
+            blocks.pop()
+        return blocks, targets
 
 
 def _located(body: str, line: int) -> str:
@@ -323,12 +414,22 @@ def _statements(body: str) -> Iterator[str]:
             yield statement
 
 
-def _instruction(statement: str, line: int) -> Instruction:
+def _instruction(statement: str, line: int, number: int) -> Instruction:
+    """Return an instruction of the function of that number."""
     match = INSTRUCTION.fullmatch(statement)
+    if ".callprototype" in statement:
+        raise UnsupportedInstruction(f"line {line}: the simulator knows no calls through pointers: {statement}")
     if not match:
         raise UnsupportedInstruction(f"line {line}: the simulator cannot read: {statement}")
     negated, predicate, opcode, operands = match.groups()
     guard = (predicate, not negated) if predicate else None
+    if call := CALL.fullmatch(statement.partition(" ")[2] if predicate else statement):
+        result, name, arguments = call.groups()
+        passed = tuple(Symbol(of.strip()) for of in (arguments or "").split(",") if of.strip())
+        opcode = f"call.{name}" if name in BUILT_IN else "call"
+        return Instruction(opcode, (Symbol(name), (Symbol(result),) * bool(result), passed), guard, line, statement)
+    if opcode == "ret" and number:
+        opcode = "return"
     try:
         parsed = tuple(map(_operand, OPERAND.findall(operands)))
     except ValueError:
@@ -357,14 +458,10 @@ def _operand(text: str) -> Operand:
         return (Register(first), Register(second)) if second else Register(text)
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}", text):
         return Immediate(int(text[2:], 16))
+    if text == "WARP_SZ":
+        return Immediate(WARP)
     if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", text):
         return Immediate(int(text.rstrip("U"), 0))
     if re.fullmatch(r"[A-Za-z_$][\w$]*", text):
         return Symbol(text)
     raise ValueError(text)
-
-
-def _source_name(mangled: str) -> str:
-    """Return the name of a function's local variable from its Itanium mangling: ``_ZZ...E2As`` is As."""
-    match = re.search(r"E(\d+)([A-Za-z_]\w*?)(?:_\d+)?$", mangled)
-    return match[2][: int(match[1])] if match else mangled

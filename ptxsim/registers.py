@@ -15,7 +15,7 @@ SPECIAL = frozenset(
     f"%{name}.{axis}"
     for name in ("tid", "ctaid", "ntid", "nctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
     for axis in "xyz"
-) | {"%laneid", "%cluster_ctarank", "%cluster_nctarank"}
+) | {"%laneid", "%cluster_ctarank", "%cluster_nctarank", *(f"%lanemask_{of}" for of in ("eq", "le", "lt", "ge", "gt"))}
 """The special registers that a kernel may read."""
 
 
@@ -81,6 +81,10 @@ class RegisterFile:
     def read(self, name: str, dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> np.ndarray:
         """Return the value of a register that the instruction reads, as that type."""
         value = self.values.get(name)
+        if value is None and name.startswith("%lanemask_"):
+            below = (1 << self.values["%laneid"].astype(np.int64)) - 1
+            masks = {"eq": below + 1, "lt": below, "le": 2 * below + 1, "ge": ~below, "gt": ~(2 * below + 1)}
+            value = masks[name.rpartition("_")[2]].astype(np.uint32)
         if value is None and self.accumulators and name in self.accumulators.held:
             value = self.accumulators.touch(name, lanes, "reads")
         if value is None:

@@ -23,6 +23,7 @@ from .ptx import (
     Instruction,
     Register,
     Symbol,
+    reject,
     unsupported,
 )
 from .warps import of_whole_warps
@@ -74,8 +75,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     if opcode in FENCES and not operands:
         return _proxy_fence if opcode.startswith("fence.proxy") else _init_fence
     if REGISTERS.fullmatch(opcode) and len(operands) == 1 and isinstance(operands[0], Immediate):
-        if operands[0].value % 8 or not 24 <= operands[0].value <= 256:  # the range that PTX allows
-            raise unsupported(instruction)
+        reject(instruction, operands[0].value % 8 or not 24 <= operands[0].value <= 256)
         return of_whole_warps(lambda batch, lanes: None, converged="setmaxnreg")
     if opcode == PREFETCH and len(operands) == 1:
         return None
@@ -125,8 +125,7 @@ def _operation(instruction: Instruction, reader: Callable, address: Callable, na
     """Decode ``init [at], arrivals``, ``arrive _, [at], times`` and the like."""
     operands = instruction.operands
     if name.startswith("arrive"):
-        if operands[0] != Symbol("_"):  # a token of the phase, which only waits without a parity need
-            raise unsupported(instruction)
+        reject(instruction, operands[0] != Symbol("_"))
         operands = operands[1:]
     locate = address(operands[0], instruction)
     read = reader(operands[1] if len(operands) > 1 else Immediate(1), "u32", instruction)

@@ -28,7 +28,7 @@ from .fma import canonical
 from .lanes import Lanes
 from .limits import WARP
 from .memory import ARRAYS, SHARED_WINDOW, of_part, refuse
-from .ptx import Instruction, Operand, Register, unsupported
+from .ptx import Instruction, Operand, Register, reject, unsupported
 from .warps import of_warps, of_whole_warps
 
 SIZE = 16  # rows, columns and depth
@@ -313,16 +313,14 @@ def _multiply(
 
 def parts(operand: Operand, count: int, instruction: Instruction) -> tuple[Operand, ...]:
     """Return the parts of a vector operand, which must have so many."""
-    if not isinstance(operand, tuple) or len(operand) != count:
-        raise unsupported(instruction)
+    reject(instruction, not isinstance(operand, tuple) or len(operand) != count)
     return operand
 
 
 def registers(operand: Operand, count: int, instruction: Instruction) -> tuple[Register, ...]:
     """Return the registers of a vector operand, which must have so many."""
     found = parts(operand, count, instruction)
-    if not all(isinstance(part, Register) for part in found):
-        raise unsupported(instruction)
+    reject(instruction, not all(isinstance(part, Register) for part in found))
     return found
 
 

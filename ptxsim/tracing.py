@@ -7,7 +7,7 @@ import numpy as np
 
 from .lanes import Lanes, Threads
 from .memory import RANK, GlobalMemory
-from .ptx import Variable
+from .modules import Variable
 
 
 @dataclass(frozen=True)

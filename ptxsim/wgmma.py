@@ -25,7 +25,7 @@ from .lanes import Lanes
 from .limits import WARP
 from .memory import OF_WARP, of_part, refuse
 from .mma import KINDS, PLACES, Kind
-from .ptx import Immediate, Instruction, Register, unsupported
+from .ptx import Immediate, Instruction, Register, reject, unsupported
 from .tensor import multiply_accumulate, registers
 from .tma import swizzled
 from .warps import of_warps, of_whole_warps
@@ -66,8 +66,7 @@ def step(instruction: Instruction, reader: Callable, _address: Callable) -> Step
         The shape or the type is not known.
     """
     opcode, operands = instruction.opcode, instruction.operands
-    if instruction.guard:
-        raise unsupported(instruction)
+    reject(instruction, instruction.guard)
     if opcode == FENCE and not operands:
         return of_whole_warps(_fence, converged="wgmma")
     if opcode == COMMIT and not operands:
@@ -102,12 +101,13 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
     d, a, b, add, *immediates = instruction.operands
     in_registers = isinstance(a, tuple)
     described = 1 if in_registers else 2  # operands in shared memory
-    if not all(isinstance(value, Immediate) for value in immediates):
-        raise unsupported(instruction)
+    reject(instruction, not all(isinstance(value, Immediate) for value in immediates))
     values = [value.value for value in immediates]
     factors, majors = values[:2], values[2:] if kind.size == 2 else [*values[2:], *[0] * described]
-    if factors != [1, 1] or len(majors) != described or not set(majors) <= {0, 1} or not isinstance(b, Register):
-        raise unsupported(instruction)
+    reject(
+        instruction,
+        factors != [1, 1] or len(majors) != described or not set(majors) <= {0, 1} or not isinstance(b, Register),
+    )
     adds = reader(add, "pred", instruction)
     descriptors = [reader(operand, "b64", instruction) for operand in (*(() if in_registers else (a,)), b)]
     sums = [register.name for register in registers(d, columns // 2, instruction)]
@@ -183,8 +183,7 @@ def _addresses(
         ((descriptors >> np.uint64(bit)) & np.uint64(0x3FFF)).astype(np.int64) << 4 for bit in (0, 16, 32)
     )
     swizzle, base = descriptors >> np.uint64(62), (descriptors >> np.uint64(49)) & np.uint64(7)
-    if (swizzle != 1).any() or base.any():  # atoms begin at multiples of their size
-        raise unsupported(instruction)
+    reject(instruction, (swizzle != 1).any() or base.any())
     start, leading, stride, first = (value[:, None, None] for value in (start, leading, stride, first))
     if across:
         k, chunk = np.arange(16, dtype=np.int64)[:, None], first // 8 + np.arange(count // 8, dtype=np.int64)

@@ -1,0 +1,135 @@
+"""Calls of functions, of those that the module defines and of the simulator's own: ``printf`` and ``assert``.
+
+A call copies its arguments into the callee's frame, and a return copies the result back. A function that may call
+itself has only one set of registers here, so the caller's are kept on the stack. The text of a ``printf`` appears at
+once, with the thread that prints it. Semantics: NVIDIA, "Parallel Thread Execution ISA", "call"; "CUDA C++ Programming
+Guide", "Formatted Output" and "Assertion".
+"""
+
+import re
+from bisect import bisect
+from typing import Any
+
+import numpy as np
+
+from .execution import Step
+from .lanes import Lanes
+from .memory import Violation
+from .modules import BUILT_IN, Function
+from .ptx import Instruction, Program, reject
+
+FORMAT = re.compile(r"%([-+ #0]*)(\*|\d*)(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t|)([diouxXeEfFgGaAcsp%])")
+
+ZERO = np.zeros(1, np.uint32)
+
+
+def step(instruction: Instruction, program: Program) -> Step | None:
+    """Decode a call; None for a call of a function of the module, which the scheduler makes.
+
+    Raises
+    ------
+    UnsupportedInstruction
+        The module does not have the function.
+    """
+    name, arguments = instruction.operands[0].name, instruction.operands[2]
+    if name in BUILT_IN:
+        act = {"vprintf": _print, "__assertfail": _assert}[name]
+        places = [np.uint64(program.local[argument.name].offset) for argument in arguments]
+
+        def execute(batch: Any, lanes: Lanes) -> None:
+            who = batch.threads.places(lanes)
+            given = [batch.local.load(who, batch.local.base[who] + at, np.dtype(np.uint32), 2) for at in places]
+            act(batch, who, [low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32) for low, high in given])
+            for result in instruction.operands[1]:  # of printf, on which nobody relies
+                batch.local.store(who, batch.local.base[who] + np.uint64(program.local[result.name].offset), [ZERO])
+
+        return execute
+    reject(instruction, name not in program.functions)
+    return None
+
+
+def enter(batch: Any, call: Instruction, lanes: Lanes, back: int) -> int:
+    """Let lanes call a function from the end of the basic block before `back`; return where it begins."""
+    program, local = batch.execution.program, batch.local
+    who, caller = batch.threads.places(lanes), _owner(program, back - 1)
+    begins, callee = program.functions[call.operands[0].name]
+    below = local.base[who]
+    if len(who):
+        try:
+            batch.stack.enter(who, back, (caller.frame, callee.frame), _kept(caller))
+        except Violation as violation:
+            raise batch.faults.complete(violation, call.line, who) from None
+        _pass(batch, who, [of.name for of in call.operands[2]], callee.parameters, below, local.base[who])
+    return begins
+
+
+def leave(batch: Any, call: Instruction, who: np.ndarray, back: int) -> None:
+    """Let lanes return from a call that went on at a basic block."""
+    program, above = batch.execution.program, batch.local.base[who]
+    caller, (_, callee) = _owner(program, back - 1), program.functions[call.operands[0].name]
+    results = [of.name for of in call.operands[1]]
+    below = batch.stack.below(who)
+    _pass(batch, who, callee.results[: len(results)], results, above, below)
+    batch.stack.restore(who, caller.frame, _kept(caller))
+
+
+def _pass(batch: Any, who: np.ndarray, given: Any, taken: Any, source: np.ndarray, to: np.ndarray) -> None:
+    """Copy variables of one frame to those of another one."""
+    for one, other in zip(given, taken, strict=True):
+        one, other = (batch.execution.program.local[name] for name in (one, other))
+        size = min(one.size, other.size)
+        batch.local.copy(who, to + np.uint64(other.offset), source + np.uint64(one.offset), size)
+
+
+def _owner(program: Program, block: int) -> Function:
+    """Return the function to which a basic block belongs."""
+    starts = sorted((begins, name) for name, (begins, _) in program.functions.items())
+    return program.functions[starts[bisect([begins for begins, _ in starts], block) - 1][1]][1]
+
+
+def _kept(caller: Function) -> str:
+    return f"%k{caller.number}_" * caller.recursive
+
+
+def _print(batch: Any, who: np.ndarray, arguments: list[np.ndarray]) -> None:
+    """Print as each lane says, with its block and thread."""
+    threads, memory = batch.threads, batch.execution.memory
+    for lane, form, place in zip(who.tolist(), *(argument.tolist() for argument in arguments), strict=True):
+        at = place
+
+        def take(dtype: Any, lane: int = lane) -> Any:
+            nonlocal at
+            size = np.dtype(dtype).itemsize
+            at = -(-at // size) * size + size
+            (space, there, _), *_ = batch.spaces.homes(np.array([at - size], np.uint64), np.array([lane], np.int64))
+            return batch.spaces.load(space, there, np.array([lane], np.int64), np.dtype(dtype), 1)[0][0].item()
+
+        def written(found: re.Match) -> str:
+            flags, width, precision, length, kind = found.groups()
+            if kind == "%":
+                return "%"
+            width, precision = (take(np.int32) if of == "*" else of for of in (width, precision))
+            wide = length in ("l", "ll", "z", "j", "t")
+            form = f"%{flags}{width}" + ("" if precision is None else f".{precision}")
+            if kind in "di":
+                return (form + "d") % take(np.int64 if wide else np.int32)
+            if kind in "ouxX":
+                return (form + kind.replace("u", "d")) % take(np.uint64 if wide else np.uint32)
+            if kind in "sp":
+                address = take(np.uint64)
+                return (form + "s") % (memory.text(address) if kind == "s" else hex(address))
+            if kind == "c":
+                return (form + "c") % (take(np.uint32) & 0xFF)
+            return take(np.float64).hex() if kind in "aA" else (form + kind) % take(np.float64)
+
+        text = FORMAT.sub(written, memory.text(form))
+        block, thread = threads.block_name(threads.block[lane]), threads.thread_name(threads.thread[lane])
+        print(f"[block {block}, thread {thread}] {text}", end="" if text.endswith("\n") else "\n")
+
+
+def _assert(batch: Any, who: np.ndarray, arguments: list[np.ndarray]) -> None:
+    """Raise the Violation of an assertion that does not hold."""
+    condition, file, line, function = (int(argument[0]) for argument in arguments[:4])
+    text = batch.execution.memory.text
+    place = f"{text(file).lstrip('/')}, line {line & 0xFFFFFFFF}, {text(function)}"
+    raise Violation("assertion", 0, f"{text(condition)} does not hold in {place}")

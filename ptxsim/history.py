@@ -1,0 +1,182 @@
+"""What happened before what: finds accesses by different warps that nothing orders, in global and in shared memory.
+
+Each warp knows how many releases of every other warp came before: a vector clock. A barrier makes all warps there know
+what any of them does. An atomic operation, or a load or store that is volatile, relaxed, acquires or releases, is
+strong: it may meet other strong ones. It passes on knowledge by its word, if a fence comes before the store and after
+the load, or if the operation itself releases and acquires. A fence for the block (``.cta``) passes on knowledge within
+the block alone. Two accesses to a place, one of them a write and one not strong, by warps of which the later does not
+know of the earlier, are a race, in whatever order they happen to run. A store of what is there already is none.
+
+A warp counts as one thread here, and of several reads of a place since its last write one is remembered, so that a race
+may be missed; what is found is one. Semantics: NVIDIA, "Parallel Thread Execution ISA", "Memory Consistency Model".
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from .lanes import Threads
+from .limits import WARP
+from .memory import OF_WARP, SEVERAL, Buffer, SharedMemory, Violation
+
+MARK = np.dtype([("lane", np.int32), ("epoch", np.int32), ("line", np.int32), ("strong", bool)])
+"""The last write, or a read: its lane plus one, its warp's next release, its line, and whether it was strong."""
+NARROW, WIDE = 0, 1
+"""Whether knowledge stays in the block."""
+
+
+class History:
+    """The order of a batch's accesses.
+
+    Parameters
+    ----------
+    threads : Threads
+    granule : int
+        Bytes per mark in global memory.
+    shared : SharedMemory, optional
+        The shared memories to watch too.
+
+    Attributes
+    ----------
+    known : array of int32, shape (warps, warps)
+        How many releases of another warp each warp knows of.
+    epoch : array of int32
+        The number of each warp's next release.
+    fenced, pending : array of int32, shape (2, warps, warps)
+        What a strong store passes on and what the next fence takes over, narrow and wide.
+    words : dict
+        The knowledge that a word passes on: by the word alone, or by word and block.
+    line, order, scope : int, str, str
+        Those of the present instruction; the order is empty if it is not strong.
+    """
+
+    def __init__(self, threads: Threads, granule: int, shared: SharedMemory | None) -> None:
+        self.threads, self.granule = threads, granule
+        self.warp = (threads.slot // WARP).astype(np.intp)
+        self.of_block = (threads.block[np.unique(self.warp, return_index=True)[1]]).astype(np.intp)
+        count = threads.warps
+        self.known, self.epoch = np.zeros((count, count), np.int32), np.ones(count, np.int32)
+        self.fenced, self.pending = np.zeros((2, count, count), np.int32), np.zeros((2, count, count), np.int32)
+        self.words: dict[object, np.ndarray] = {}
+        self.marks: dict[str, dict[str, np.ndarray]] = {}
+        self.line, self.order, self.scope = 0, "", ""
+        if shared:
+            self.shared = shared
+            shared.apart()
+            shared.watches.append(self)
+            shared.ordered, shared.told = self.ordered, self.told
+            self.marks[""] = {did: np.zeros(len(shared.wrote), MARK) for did in ("wrote", "read")}
+
+    @contextmanager
+    def strong(self, order: str, scope: str) -> Iterator[None]:
+        """Take the accesses within for strong ones."""
+        self.order, self.scope = order, scope
+        try:
+            yield
+        finally:
+            self.order = ""
+
+    def touch(self, buffer: Buffer, offsets: np.ndarray, lanes: np.ndarray, width: int, writes: bool) -> None:
+        """Check and remember loads from global memory, or stores."""
+        count = -(-buffer.data.size // self.granule)
+        marks = self.marks.setdefault(buffer.name, {did: np.zeros(count, MARK) for did in ("wrote", "read")})
+        first = offsets.view(np.int64) // self.granule
+        for behind in range(0, max(width // self.granule, 1)):
+            granules = first + behind
+            for did in ("wrote", "read")[: 1 + writes]:
+                was = marks[did][granules]
+                race = (was["lane"] > 0) & ~self._known(was, lanes)
+                if race.any():
+                    lane = int(np.flatnonzero(race)[0])
+                    where = f"{buffer.name} at byte {int(granules[lane]) * self.granule}"
+                    does = "writes" if writes else "reads"
+                    raise Violation("race", lane, f"{does} {where}, which {self._who(was[lane], did)}, unordered")
+            self._mark(marks["wrote" if writes else "read"], granules, lanes)
+
+    def _known(self, was: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+        """Return which accesses were before the present ones of those lanes, or may meet them."""
+        warp, own = self.warp[was["lane"] - 1], self.warp[lanes]
+        before = (warp == own) | (self.known[own, warp] >= was["epoch"])
+        return before | (was["strong"] & bool(self.order))
+
+    def _who(self, was: np.void, did: str) -> str:
+        lane = int(was["lane"]) - 1
+        block, thread = self.threads.block_name(self.threads.block[lane]), self.threads.thread[lane]
+        return f"thread {self.threads.thread_name(thread)} of block {block} {did} in line {was['line']}"
+
+    def _mark(self, marks: np.ndarray, granules: np.ndarray, lanes: np.ndarray) -> None:
+        made = np.empty(granules.shape, MARK)
+        made["lane"], made["epoch"] = lanes + 1, self.epoch[self.warp[lanes]]
+        made["line"], made["strong"] = self.line, bool(self.order)
+        marks[granules] = made
+
+    def loaded(
+        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    ) -> None:
+        """Remember loads from shared memory."""
+        self._watch("read", offsets, block, thread, width)
+
+    def stored(
+        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    ) -> None:
+        """Remember stores to shared memory."""
+        self._watch("wrote", offsets, block, thread, width)
+
+    def _watch(self, did: str, offsets: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> None:
+        granules = self.shared.granules(offsets, width)
+        lanes = np.broadcast_to(block * self.threads.per_block + thread % OF_WARP, granules.shape)
+        self._mark(self.marks[""][did], granules, lanes)
+
+    def ordered(self, did: str, granules: np.ndarray, before: np.ndarray, stamps: np.ndarray) -> np.ndarray:
+        """Return where the present accesses to shared memory know of those before, or may meet them."""
+        was = self.marks[""][did][granules]
+        block = granules * self.shared.granule // self.shared.pitch
+        own = block * self.threads.per_block + (stamps & SEVERAL) % OF_WARP
+        other = self.warp[was["lane"] - 1] != self.warp[own]
+        return (was["lane"] > 0) & (other | bool(self.order)) & self._known(was, own)
+
+    def told(self, did: str, granule: int) -> str:
+        """Return words for the line of an access to shared memory."""
+        line = int(self.marks[""][did][granule]["line"])
+        return f" in line {line}" if line else ""
+
+    def meet(self, lanes: np.ndarray, party: np.ndarray) -> None:
+        """Let the warps of each party know of all that they have done; `party` is a number per lane of the batch."""
+        for number in np.unique(party[lanes]).tolist():
+            warps = np.unique(self.warp[lanes[party[lanes] == number]])
+            self.known[warps] = self._release(warps)
+            for table in self.fenced:
+                table[warps] = table[warps].max(axis=0)
+
+    def _release(self, warps: np.ndarray) -> np.ndarray:
+        """Return what these warps know and have done, and begin new releases."""
+        row = self.known[warps].max(axis=0)
+        row[warps] = self.epoch[warps]
+        self.epoch[warps] += 1
+        return row
+
+    def fence(self, lanes: np.ndarray, scope: str) -> None:
+        """Let these lanes' strong stores pass on all that they know by now, and take over what they have read."""
+        for warp in np.unique(self.warp[lanes]).tolist():
+            for width in range(1 + (scope in ("gpu", "gl", "sys"))):
+                np.maximum(self.known[warp], self.pending[width, warp], out=self.known[warp])
+            row = self._release(np.array([warp], np.intp))
+            self.fenced[: width + 1, warp] = row
+
+    def pass_on(self, words: list[object], lanes: np.ndarray, reads: bool = True, writes: bool = True) -> None:
+        """Let strong accesses to words take over the words' knowledge, and give them the lanes'."""
+        wide = self.scope in ("gpu", "sys", "")
+        for word, warp in dict.fromkeys(zip(words, self.warp[lanes].tolist(), strict=True)):
+            keys = ((word, int(self.of_block[warp])), word)[: 1 + wide]
+            for width, key in enumerate(keys):
+                if reads and key in self.words:
+                    to = self.known[warp] if "acq" in self.order else self.pending[width, warp]
+                    np.maximum(to, self.words[key], out=to)
+            if writes:
+                row = self._release(np.array([warp], np.intp)) if "rel" in self.order.replace("relaxed", "") else None
+                for width, key in enumerate(keys):
+                    given = self.fenced[width, warp] if row is None else row
+                    self.words[key] = (
+                        np.maximum(given, self.words[key]) if key in self.words and reads else given.copy()
+                    )

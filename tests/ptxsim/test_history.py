@@ -1,0 +1,157 @@
+"""Races in global memory, fences and their scopes, and what only other orders of execution show."""
+
+import numpy as np
+import pytest
+
+from .cuda import fault, launch
+
+
+def arrays(**sizes):
+    return {name: np.zeros(size, np.int32) for name, size in sizes.items()}
+
+
+LAST = """__global__ void k(int* parts, int* count, int* sum) {
+    __shared__ bool last;
+    parts[blockIdx.x * blockDim.x + threadIdx.x] = threadIdx.x;
+    FENCE
+    __syncthreads();
+    if (threadIdx.x == 0) { BEFORE last = COUNT == gridDim.x - 1; AFTER }
+    __syncthreads();
+    if (last)
+        for (int i = threadIdx.x; i < gridDim.x * blockDim.x; i += blockDim.x) atomicAdd(sum, parts[i]);
+}"""
+PLAIN = {"FENCE": "", "BEFORE": "", "AFTER": "", "COUNT": "atomicAdd(count, 1)"}
+ACQUIRE = "__nv_atomic_fetch_add(count, 1, __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE)"
+RELEASE = "__nv_atomic_fetch_add(count, 1, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE)"
+ORDERED = {
+    "fences of one thread": {"BEFORE": "__threadfence();", "AFTER": "__threadfence();"},
+    "fences of all": {"FENCE": "__threadfence();", "AFTER": "__threadfence();"},
+    "acquire and release": {"COUNT": ACQUIRE},
+    "release and fence": {"COUNT": RELEASE, "AFTER": "__threadfence();"},
+}
+UNORDERED = {
+    "no fence": {},
+    "no fence before": {"AFTER": "__threadfence();"},
+    "no fence after": {"BEFORE": "__threadfence();"},
+    "fences for the block": {"BEFORE": "__threadfence_block();", "AFTER": "__threadfence();"},
+    "acquired for the block": {"BEFORE": "__threadfence();", "AFTER": "__threadfence_block();"},
+    "only released": {"COUNT": RELEASE},
+    "ordered for the block": {"COUNT": ACQUIRE.replace("DEVICE", "BLOCK")},
+    "counted for the block": {"BEFORE": "__threadfence();", "AFTER": "__threadfence();",
+                              "COUNT": "atomicAdd_block(count, 1)"},
+}  # fmt: skip
+
+
+def the_last(words):
+    source = LAST
+    for name, text in (PLAIN | words).items():
+        source = source.replace(name, text)
+    return source
+
+
+@pytest.mark.parametrize("words", ORDERED.values(), ids=ORDERED)
+def test_the_last_block_may_read_what_is_ordered(words):
+    given = arrays(parts=320, count=1, sum=1)
+    assert not launch(the_last(words), 5, 64, **given, _orders=6).findings
+    assert given["sum"][0] == 5 * 63 * 32
+
+
+@pytest.mark.parametrize("words", UNORDERED.values(), ids=UNORDERED)
+def test_the_last_block_may_not_read_what_is_not(words):
+    given = arrays(parts=320, count=1, sum=1)
+    launch(the_last(words), 5, 64, **given)  # the usual order has the right result
+    assert given["sum"][0] == 5 * 63 * 32
+    found = fault(the_last(words), 5, 64, **arrays(parts=320, count=1, sum=1), _orders=1)
+    assert found.kind == "race" and found.line == 9
+    assert "reads parts at byte 4, which thread 1 of block 0 wrote in line 3, unordered" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("a[0] = t;", "writes to a place to which another thread writes something else just then"),
+        ("if (b == 1) a[0] = 7; else if (b == 0) a[1] = a[0];", "which thread 95 of block 0 read in line 3"),
+        ("a[b] = t / 32 + a[b];", "which thread 95 of block 0 read in line 3"),
+        ("if (t == 0 && b == 1) atomicAdd(a, 1); if (b == 0 && t == 0) a[0] = 4;", "block 1 wrote in line 3"),
+        ("char* c = (char*)a; if (t == 32) c[b] = 1; if (t == 64) c[b] = 2;", "which thread 32 of block"),
+    ],
+)
+def test_races_in_global_memory(body, message):
+    source = f"""__global__ void k(volatile int* keep, int* a) {{
+    int t = threadIdx.x, b = blockIdx.x;
+    {body}
+}}"""
+    found = fault(source, 2, 96, **arrays(keep=1, a=64), _orders=1)
+    assert found.kind == "race" and found.line == 3 and message in str(found)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a[b * 96 + t] = t; __syncthreads(); a[200 + b * 96 + t] = a[b * 96 + 95 - t];",
+        "a[0] = 3;",  # all write the same
+        "((char*)a)[b * 96 + t] = t;",
+        "atomicAdd(a, t);",
+        "if (t < 32) { a[b * 32 + t] = t; __syncwarp(); a[200 + b * 32 + t] = a[b * 32 + 31 - t]; }",
+    ],
+)
+def test_no_races(body):
+    source = f"__global__ void k(int* a) {{ int t = threadIdx.x, b = blockIdx.x; {body} }}"
+    launch(source, 2, 96, **arrays(a=400), _orders=6)
+
+
+def test_a_fault_that_another_order_shows():
+    """The second warp reads what the first one may not have written yet: no barrier, but a wait that is too short."""
+    source = """__global__ void k(int* flag, int* a) {
+    int t = threadIdx.x;
+    if (t == 0) atomicExch(flag, 4);
+    if (t == 32) a[atomicAdd(flag, 0)] = 1;
+    if (t == 32 && atomicAdd(flag, 0) == 0) a[1000] = 2;
+}"""
+    launch(source, 1, 64, **arrays(flag=1, a=8))
+    found = fault(source, 1, 64, **arrays(flag=1, a=8), _orders=1)
+    assert found.kind == "out of bounds" and found.line == 5 and "(found with the last warp first)" in str(found)
+
+
+def test_results_that_depend_on_the_order_are_findings():
+    source = "__global__ void k(int* n, int* a) { a[atomicAdd(n, 1)] = threadIdx.x; }"
+    run = launch(source, 1, 64, **arrays(n=1, a=64), _orders=3)
+    assert run.findings[0] == "a differs with the last warp first: element 0 is 32, not 0"
+    source = "__global__ void k(float* a) { atomicAdd(a, 1.0f / (1 + threadIdx.x)); }"
+    assert not launch(source, 1, 256, a=np.zeros(1, np.float32), _orders=6).findings
+
+
+def test_shared_flags_need_fences():
+    source = """__global__ void k(int* a) {
+    __shared__ int flag, value;
+    if (threadIdx.x == 0) flag = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        value = a[1];
+        __threadfence_block();
+        atomicExch(&flag, 1);
+    }
+    if (threadIdx.x == 32) {
+        while (atomicAdd(&flag, 0) == 0) {}
+        __threadfence_block();
+        a[0] = value;
+    }
+}"""
+    a = np.array([0, 42], np.int32)
+    launch(source, 2, 64, a=a, _orders=6)
+    assert a[0] == 42
+    found = fault(source.replace("__threadfence_block();\n        a[", "a["), 1, 64, a=a)
+    assert found.kind == "race" and "value at byte 0, which thread 0 wrote in line 6" in str(found)
+
+
+def test_deadlocks_of_other_orders():
+    """Two locks that two warps take in different orders."""
+    source = """__global__ void k(int* a) {
+    if (threadIdx.x % 32) return;
+    int one = threadIdx.x / 32, other = 1 - one;
+    while (atomicCAS(a + one, 0, 1)) {}
+    if (FIRST) while (atomicCAS(a + other, 0, 1)) {}
+    atomicExch(a + other, 0);
+    atomicExch(a + one, 0);
+}""".replace("FIRST", "true")
+    assert fault(source, 1, 64, **arrays(a=2)).kind == "deadlock"

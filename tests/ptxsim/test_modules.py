@@ -1,0 +1,225 @@
+"""Variables of a module, local memory, and calls."""
+
+import re
+
+import numpy as np
+import pytest
+
+import ptxsim
+from ptxsim.errors import UnsupportedInstruction
+from ptxsim.modules import plain
+
+from .cuda import fault, launch, per_thread, refused
+
+VARIABLES = """
+__constant__ float weights[4] = {1, 2, 3, 4};
+__constant__ int by = 7;
+__device__ int counter = 3;
+__device__ float table[2][2];
+__device__ float* into = &table[1][0];
+__device__ double unused = 1.5;
+namespace here { __device__ short small[2] = {-1, 5}; }
+__global__ void k(float* out) {
+    int t = threadIdx.x;
+    out[t] = weights[t] * by + counter + into[t % 2] + here::small[1];
+    if (t == 0) { counter += 10; table[0][1] = 5; }
+}"""
+
+
+def test_variables_have_the_values_of_the_module():
+    out = np.zeros(4, np.float32)
+    for _ in range(2):  # each run begins with them
+        launch(VARIABLES, 1, 4, out=out)
+        assert out.tolist() == [7 + 3 + 5, 14 + 3 + 5, 21 + 3 + 5, 28 + 3 + 5]
+
+
+def test_arrays_stand_for_variables():
+    out, counter, table = np.zeros(4, np.float32), np.array([100], np.int32), np.arange(4, dtype=np.float32)
+    weights = np.full(4, 2, np.float32)
+    launch(VARIABLES, 1, 4, out=out, _variables={"weights": weights, "counter": counter, "table": table})
+    assert out.tolist() == [14 + 100 + 2 + 5, 14 + 100 + 3 + 5] * 2
+    assert counter[0] == 110 and table.tolist() == [0, 5, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"weights": np.zeros(3, np.float32)}, "weights: got 12 bytes, needs 16"),
+        ({"w": np.zeros(3)}, "variables: got w"),
+    ],
+)
+def test_arrays_for_variables_must_fit(variables, message):
+    with pytest.raises(ptxsim.ArgumentError, match=message):
+        launch(VARIABLES, 1, 4, out=np.zeros(4, np.float32), _variables=variables)
+
+
+def test_beyond_a_variable_is_out_of_bounds():
+    source = "__device__ int table[8]; __global__ void k(int* a) { a[0] = table[a[1]]; }"
+    found = fault(source, 1, 1, a=np.array([0, 8], np.int32))
+    assert found.kind == "out of bounds" and "to table (32 bytes), 0 bytes past its end" in str(found)
+    source = "__constant__ int table[8]; __global__ void k(int* a) { a[0] = table[a[1]]; }"
+    assert "to table (32 bytes), 4 bytes before" in str(fault(source, 1, 1, a=np.array([0, -1], np.int32)))
+
+
+def test_names_in_the_source():
+    assert [plain(of) for of in ("w", "_ZL1w", "_ZN4here5smallE", "_Z1k", "$str$1")] == [
+        "w",
+        "w",
+        "small",
+        "k",
+        "$str$1",
+    ]
+
+
+def test_an_array_in_local_memory():
+    got = per_thread(
+        """float mine[8];
+    for (int i = 0; i < 8; ++i) mine[(i + t) % 8] = i * a[t];
+    o[t] = mine[(int)a[t] % 8] + mine[0];""",
+        np.arange(40, dtype=np.float32),
+    )
+    assert got.tolist() == [((t % 8 - t) % 8) * t + ((-t) % 8) * t for t in range(40)]
+
+
+def test_local_memory_has_bounds_and_begins_empty():
+    source = """__global__ void k(int* a) {
+    volatile int mine[4];
+    if (a[2]) for (int i = 0; i < 4; ++i) mine[i] = i;
+    a[0] = mine[a[1]];
+}"""
+    assert "local memory at byte 16 of 16" in str(fault(source, 1, 2, a=np.array([0, 4, 1], np.int32)))
+    found = fault(source, 1, 2, a=np.array([0, 2, 0], np.int32))
+    assert found.kind == "uninitialised" and found.line == 4 and "local memory at byte 8, never written" in str(found)
+
+
+def test_generic_addresses_go_to_their_memories():
+    source = """__device__ __noinline__ float second(const float* p) { return p[1]; }
+__device__ float far[2] = {1, 2};
+__global__ void k(float* a) {
+    __shared__ float ours[2];
+    float mine[2] = {a[2], a[3]};
+    if (threadIdx.x == 0) { ours[0] = 5; ours[1] = 6; }
+    __syncthreads();
+    const float* p = threadIdx.x % 4 == 0 ? mine : threadIdx.x % 4 == 1 ? ours : threadIdx.x % 4 == 2 ? far : a;
+    a[4 + threadIdx.x] = second(p);
+}"""
+    a = np.zeros(12, np.float32)
+    a[:4] = 3, 4, 7, 8
+    launch(source, 1, 8, a=a)
+    assert a[4:].tolist() == [8, 6, 2, 4] * 2
+
+
+CALLS = """struct P { float x; double y; char z; };
+__device__ __noinline__ P make(float x, int n) { P p; p.x = x; p.y = x * n; p.z = n; return p; }
+__device__ __noinline__ float sum(P p, P q) { return p.x + q.y + q.z; }
+__device__ __noinline__ void store(float* to, float what) { *to = what; }
+__global__ void k(float* a) {
+    P p = make(a[threadIdx.x], 3);
+    if (threadIdx.x % 2) store(a + threadIdx.x, sum(p, make(1, threadIdx.x)));
+    else store(a + threadIdx.x, -p.x);
+}"""
+
+
+def test_calls_pass_structs_and_diverge():
+    a = np.arange(64, dtype=np.float32)
+    run = launch(CALLS, 2, 32, a=np.resize(a, 64))
+    launch(CALLS, 1, 64, a=a)
+    assert a.tolist() == [t + t + t if t % 2 else -t for t in range(64)]
+    assert run.lines[2].instructions > 0 and run.lines[4].instructions > 0  # callees have lines too
+
+
+def test_recursion():
+    source = """__device__ __noinline__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+__device__ __noinline__ int odd(int n);
+__device__ __noinline__ int even(int n) { int m = n * 3; return n == 0 ? 1 : odd(n - 1) + 0 * m; }
+__device__ __noinline__ int odd(int n) { return n == 0 ? 0 : even(n - 1); }
+__device__ __noinline__ int ackermann(int m, int n) {
+    return m == 0 ? n + 1 : n == 0 ? ackermann(m - 1, 1) : ackermann(m - 1, ackermann(m, n - 1));
+}
+__global__ void k(int* a) { int t = threadIdx.x; a[t] = fib(t) * 10 + even(t) + 100000 * ackermann(2, t % 3); }"""
+    a = np.zeros(15, np.int32)
+    launch(source, 1, 15, a=a)
+    fib = [0, 1]
+    while len(fib) < 15:
+        fib.append(fib[-1] + fib[-2])
+    assert a.tolist() == [fib[t] * 10 + (t % 2 == 0) + 100000 * (2 * (t % 3) + 3) for t in range(15)]
+
+
+def test_recursion_without_end():
+    source = "__device__ __noinline__ int f(int* n) { int m[4]; m[n[0]] = n[1]; return f(m) + m[1]; }\n"
+    found = fault(source + "__global__ void k(int* a) { a[0] = f(a); }", 1, 1, a=np.zeros(4, np.int32))
+    assert found.kind in ("stack overflow", "uninitialised")
+    source = "__device__ __noinline__ int f(int n, int* a) { return a[n & 3] == 7 ? 0 : 2 * f(n + 1, a) + n; }\n"
+    found = fault(source + "__global__ void k(int* a) { a[0] = f(a[0], a); }", 1, 1, a=np.zeros(4, np.int32))
+    assert found.kind == "stack overflow" and found.line == 1
+
+
+def test_printf(capsys):
+    source = r"""__global__ void k(const char* form, int n) {
+    if (threadIdx.x > 1) return;
+    printf("%d %5.2f|%-4s|%c%%", n, 1.5f, "ab", 'x');
+    printf("%lld %u %x %p %*d\n", -5000000000ll, -1, 255, nullptr, 6, threadIdx.x);
+}"""
+    launch(source, 1, (3, 2), form=np.zeros(4, np.int8), n=np.int32(-7))
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:2] == ["[block 0, thread (0, 0)] -7  1.50|ab  |x%", "[block 0, thread (1, 0)] -7  1.50|ab  |x%"]
+    threads = [(x, y) for y in range(2) for x in range(3) if x < 2]
+    assert printed[len(threads) :] == [
+        f"[block 0, thread {of}] -5000000000 4294967295 ff 0x0 {of[0]:6d}" for of in threads
+    ]
+
+
+def test_assert_and_trap():
+    source = "__global__ void k(int n) {\n int m = n * 2;\n assert(m < 10 + threadIdx.x);\n if (n == 9) __trap();\n}"
+    launch(source, 1, 4, n=np.int32(4))
+    found = fault(source, 1, 4, n=np.int32(6))
+    assert found.kind == "assertion" and (found.line, found.thread) == (3, 0)
+    assert "m < 10 + threadIdx.x does not hold in kernel.cu, line 3, void k(int)" in str(found)
+    trapped = "__global__ void k(int n) {\n if (n + threadIdx.x == 9)\n __trap();\n}"
+    found = fault(trapped, 1, 4, n=np.int32(6))
+    assert (found.kind, found.line, found.thread) == ("trap", 3, 3)
+
+
+def test_what_calls_are_refused():
+    source = """__device__ __noinline__ int f(int n) { return n + 1; }
+__device__ __noinline__ int g(int n) { return n - 1; }
+__global__ void k(int* a) { int (*of[2])(int) = {f, g}; a[0] = of[a[1] & 1](a[2]); }"""
+    assert "no calls through pointers: prototype" in refused(source, 1, 1, a=np.zeros(4, np.int32))
+    source = "__global__ void k(int** a) { a[0] = (int*)malloc(8); }"
+    assert "does not know: call.uni (retval0), malloc" in refused(source, 1, 1, a=np.zeros(4, np.int32))
+
+
+def test_structs_as_arguments():
+    source = (
+        "struct P { float x; int n; }; __global__ void k(float* o, P p, float4 f) { o[0] = p.x * p.n + f.x + f.w; }"
+    )
+    out = np.zeros(1, np.float32)
+    p = np.array((2.5, 3), [("x", "f4"), ("n", "i4")])[()]
+    f = np.array((1, 2, 3, 4), [(of, "f4") for of in "xyzw"])[()]
+    launch(source, 1, 1, o=out, p=p, f=f)
+    assert out[0] == 12.5
+    with pytest.raises(ptxsim.ArgumentError, match="p: got float32, needs 8 bytes"):
+        launch(source, 1, 1, o=out, p=np.float32(0), f=f)
+
+
+def test_names_within_braces_of_inline_assembly():
+    """The same names in two places."""
+    source = r"""__device__ int clipped(int x, int most) {
+    int r;
+    asm("{ .reg .pred p, q; .reg .u32 %%kept1; setp.gt.s32 p, %1, %2; mov.u32 %%kept1, %1; @p mov.u32 %%kept1, %2;\n"
+        "@p bra DONE; add.u32 %%kept1, %%kept1, 1000;\nDONE: mov.u32 %0, %%kept1; }" : "=r"(r) : "r"(x), "r"(most));
+    return r;
+}
+__global__ void k(int* a) { int t = threadIdx.x; a[t] = clipped(t, 3) + 2 * clipped(t + 1, 5); }"""
+    a = np.zeros(8, np.int32)
+    launch(source, 1, 8, a=a)
+    clip = lambda x, most: most if x > most else x + 1000  # noqa: E731
+    assert a.tolist() == [clip(t, 3) + 2 * clip(t + 1, 5) for t in range(8)]
+
+
+def test_a_variable_that_is_defined_elsewhere():
+    ptx, entry = ptxsim.compile("__device__ int far[2]; __global__ void k(int* a) { a[0] = far[a[1]]; }")
+    ptx = re.sub(r"\.visible (\.global[^;]*far)", r".extern \1", ptx)
+    ptx = ptx if ".extern .global" in ptx else re.sub(r"(\.global [^;]*far\[8\];)", r".extern \1", ptx)
+    with pytest.raises(UnsupportedInstruction, match="no value of the variable far, defined elsewhere"):
+        ptxsim.run(ptx, entry, 1, 1, {"a": np.zeros(2, np.int32)})
