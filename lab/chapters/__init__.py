@@ -3,6 +3,7 @@
 from . import (
     account,
     across_gpus,
+    any_shape,
     async_copies,
     async_pipeline,
     board,
@@ -13,6 +14,7 @@ from . import (
     double_buffer,
     measuring,
     mma_sync,
+    persistent,
     producer_warp,
     register_banks,
     register_l1,
@@ -33,6 +35,7 @@ from . import (
 __all__ = [
     "account",
     "across_gpus",
+    "any_shape",
     "async_copies",
     "async_pipeline",
     "board",
@@ -43,6 +46,7 @@ __all__ = [
     "double_buffer",
     "measuring",
     "mma_sync",
+    "persistent",
     "producer_warp",
     "register_banks",
     "register_l1",

@@ -2,7 +2,7 @@
 
 `figure` makes the SVG, `maps` draws matrices, `memories` what memories there are, `grid`, `owners`, `outer`
 and `layouts` draw who has what, `requests` draws requests to memory, `timeline` and `division` draw what
-happens when, and `charts`, `spread` and `climb` draw numbers. `player` makes pictures that move, or that a reader sets:
+happens when, and `charts` and `climb` draw numbers. `player` makes pictures that move, or that a reader sets:
 `reads` of a warp's requests, `tile_layouts` of a tile in shared memory, `tile_walk` of who has what of tiles, as
 `staged` reads it off a trace, `pipeline` of the stages of a pipeline, `panels` of several GPUs.
 Each picture is drawn from data alone and says in words what it shows, for readers who don't see it.
@@ -16,7 +16,6 @@ from .charts import (
     prediction,
     roofline,
     scaling,
-    spread,
 )
 from .climb import climb, strip
 from .division import division, parts
@@ -85,7 +84,6 @@ __all__ = [
     "prediction",
     "roofline",
     "scaling",
-    "spread",
     "strip",
     "tile_walk",
     "tiles",

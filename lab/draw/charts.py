@@ -11,14 +11,12 @@ import numpy as np
 from sgemm_tutorial.errors import ArgumentError
 
 from ..records.timings import Point, Record
-from .chart import COLOURS, DASHES, TOP, Chart, dye
-from .figure import BLUE, INK, LINE, MARGIN, ORANGE, WIDTH, Figure, room
+from .chart import COLOURS, DASHES, Chart, dye
+from .figure import BLUE, INK, LINE, MARGIN, WIDTH, Figure, room
 
 CUBLAS = "cuBLAS"
 TIMES = ("ms", "ms_p90", "ms_p10")
 """Names of the times whose speeds are the median, the low and the high one."""
-SHARES = (10, 25, 50, 70, 80, 90, 100, 110, 125, 150, 200, 300, 500, 1000)
-"""Percentages that an axis may label."""
 PITCH = 32
 """Pixels from one bar to the next."""
 Number = int | float
@@ -314,50 +312,6 @@ def lines(
     for i, (name, line) in enumerate(series.items()):
         chart.curve(name, line, *style(i))
     return chart.finish(f"{title}. {note} {_in_words(series, unit)}.")
-
-
-def spread(title: str, groups: Mapping[str, Sequence[float]], note: str) -> Figure:
-    """Draw percentages by group on one logarithmic axis, with each group's geometric mean and least in figures.
-
-    Parameters
-    ----------
-    title, note : str
-        What is drawn, and what stands below it.
-    groups : mapping of str to sequence of float
-        By name, percentages, all positive.
-
-    Raises
-    ------
-    ArgumentError
-        There is no group, an empty one, or a value that is not positive.
-    """
-    if not groups or not all(groups.values()) or min(map(min, groups.values())) <= 0:
-        raise ArgumentError("groups", str(dict(groups)), "one or more, each with positive values")
-    ends = min(*map(min, groups.values()), 95) / 1.05, max(*map(max, groups.values()), 105) * 1.05
-    left = MARGIN + max(map(room, groups)) + 12
-    size = WIDTH, TOP + PITCH * len(groups) + 3 * LINE
-    chart = Chart(
-        title, ends, (len(groups) - 0.5, -0.5), log="x", notes=[note], size=size, left=left, right=128, below=2 * LINE
-    )
-    kept = [100]
-    for tick in sorted(SHARES, key=lambda tick: abs(math.log(tick / 100))):
-        if ends[0] <= tick <= ends[1] and all(abs(chart.at(tick, 0)[0] - chart.at(of, 0)[0]) > 36 for of in kept):
-            kept.append(tick)
-    chart.ticks(kept, ())
-    chart.axes.grid(axis="x", color=dye(INK), alpha=0.18)
-    chart.line([(100, -0.5), (100, len(groups) - 0.5)], INK, wide=1)
-    chart.write(WIDTH - MARGIN - 60, chart.top - 14, "mean", "right")
-    chart.write(WIDTH - MARGIN, chart.top - 14, "least", "right")
-    said = []
-    for i, (name, values) in enumerate(groups.items()):
-        mean, y = math.exp(sum(map(math.log, values)) / len(values)), chart.at(100, i)[1] + 5
-        chart.axes.plot(values, [i] * len(values), "s", color=dye(BLUE), alpha=0.5, markersize=6, markeredgewidth=0)
-        chart.line([(mean, i - 0.3), (mean, i + 0.3)], ORANGE, wide=3)
-        chart.write(left - 10, y, name, "right")
-        chart.write(WIDTH - MARGIN - 60, y, f"{mean:.0f}%", "right")
-        chart.write(WIDTH - MARGIN, y, f"{min(values):.0f}%", "right")
-        said.append(f"{name}: {len(values)} marks, mean {mean:.0f}%, from {min(values):.0f}% to {max(values):.0f}%")
-    return chart.finish(f"{title}. {note} {'; '.join(said)}.")
 
 
 def _titled(note: str) -> tuple[str, str, str]:

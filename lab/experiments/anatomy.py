@@ -7,12 +7,9 @@ launch can be assigned to its product.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import NamedTuple
 
 import cupy
 import numpy as np
@@ -22,15 +19,14 @@ from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.errors import DeviceError
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.table import Table
 from sgemm_tutorial.timing import SPIN
 
 from ..measure.driver import Item, Plan
-from ..measure.nsight import made, made_on, number, profiled, program
+from ..measure.nsight import made_on, number, profiled, program
 from ..records import files
 from ..records.files import Recording, Sized
 from ..records.shapes import SQUARES
-from ..records.sizes import Size, times_of
+from ..records.sizes import Size
 from . import profiles
 
 METRICS = {
@@ -71,16 +67,6 @@ class Launch:
     block: list[int] = field(hash=False)
     counts: dict[str, int | float] = field(hash=False)
 
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return math.prod(self.block)
-
-    @property
-    def shared_bytes(self) -> int | float:
-        """Shared memory of a block."""
-        return self.counts["static shared bytes"] + self.counts["dynamic shared bytes"]
-
 
 @dataclass(frozen=True)
 class Dissected(Sized):
@@ -94,35 +80,13 @@ class Dissected(Sized):
         return max(self.launches, key=lambda launch: launch.counts["nanoseconds"])
 
 
-class Tile(NamedTuple):
-    """The tile of a kernel of cuBLAS, read from its name; None stands for a number that the name doesn't tell."""
-
-    rows: int
-    columns: int
-    depth: int | None
-    stages: int | None
+_NAMES = r"tilesize(\d+)x(\d+)", r"gemm_(?:\w+?_)?(\d+)x(\d+)_(?:\d+)x(?:\d+)_", r"gemm_(?:\w+?_)?(\d+)x(\d+)(?!\d)"
 
 
-_NAMES = (
-    r"tilesize(\d+)x(\d+)x(\d+)_stage(\d+)",
-    r"gemm_(?:\w+?_)?(\d+)x(\d+)_(\d+)x(\d+)_",
-    r"gemm_(?:\w+?_)?(\d+)x(\d+)(?:x(\d+))?()(?!\d)",
-)
-
-
-def tile_of(name: str) -> Tile | None:
-    """Return the tile that a kernel's name tells, or None if it tells none."""
-    for pattern in _NAMES:
-        match = re.search(pattern, name)
-        if match:
-            return Tile(*(int(part) if part else None for part in match.groups()))
-    return None
-
-
-def short(name: str) -> str:
-    """Return a kernel's name without its return type, namespaces, arguments and the template round it."""
-    inner = re.search(r"<\s*((?:\w+::)*\w*gemm\w*)\s*>", name)
-    return (inner[1] if inner else re.sub(r"^void |<.*|\(.*", "", name)).rpartition("::")[2]
+def tile_of(name: str) -> tuple[int, int] | None:
+    """Return the rows and columns of the tile that a kernel of cuBLAS's tells by its name, or None if it tells none."""
+    found = next(filter(None, (re.search(pattern, name) for pattern in _NAMES)), None)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def of(what: Kernel | Gemm, size: Size) -> Dissected:
@@ -134,60 +98,6 @@ def of(what: Kernel | Gemm, size: Size) -> Dissected:
         It was not recorded.
     """
     return files.point("anatomy", Dissected, what, size)
-
-
-def launches_table(sizes: Sequence[Size] = SIZES) -> Table:
-    """Return the launches of cuBLAS, size by size.
-
-    Neighbouring squares with the same kernels share a row, whose figures are those of the last of them.
-    """
-    rows = []
-    points = [of(cublas.sgemm, size) for size in sizes]
-
-    def alike(point: Dissected) -> tuple:
-        square = point.M == point.N == point.K
-        return tuple(short(launch.name) for launch in point.launches), None if square else point.size
-
-    for (names, _), group in groupby(points, key=alike):
-        same = list(group)
-        main, tile = same[-1].main, tile_of(same[-1].main.name)
-        rows.append(
-            (
-                " to ".join(dict.fromkeys(times_of(point.size) for point in (same[0], same[-1]))),
-                f"{tile.rows}×{tile.columns}" if tile else None,
-                tile and tile.depth,
-                tile and tile.stages,
-                "×".join(map(str, main.grid)),
-                main.threads,
-                main.counts["registers"],
-                main.shared_bytes,
-                " and ".join(names),
-            )
-        )
-    columns = ("M×N×K", "tile", "depth", "stages", "grid", "threads", "registers", "shared bytes", "kernels")
-    return Table(columns, rows, "What cuBLAS launches", made("anatomy", Recording[Dissected]))
-
-
-def profile_table() -> Table:
-    """Return how busy cuBLAS's main kernel and 13 keep the SMs, and the longest waits of their warps."""
-    rows = []
-    for size in CLOSELY:
-        for name, what in (("cuBLAS", cublas.sgemm), ("13", find("13"))):
-            counts = of(what, size).main.counts
-            rows.append(
-                (
-                    times_of(size),
-                    name,
-                    f"{counts['issue slots used, %']:.0f}%",
-                    f"{counts['FMA pipes used, %']:.0f}%",
-                    f"{counts['FFMA'] / 32 / counts['all']:.0%}",
-                    counts["cycles between a warp's instructions"],
-                    profiles.longest(counts),
-                )
-            )
-    columns = ("M×N×K", "", "issue slots", "FMA pipes", "FFMA of all", "cycles per instruction", "most time")
-    note = f"{made('anatomy', Recording[Dissected])}. The kernel that takes longest."
-    return Table(columns, rows, "What keeps them busy", note)
 
 
 AT_ONCE = 16

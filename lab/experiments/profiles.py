@@ -62,9 +62,6 @@ MEANINGS = {
 }
 """The meaning of each state of `STALLS`, after NVIDIA's "Warp Stall Reasons" in the Profiling Guide."""
 
-PIPES = {"FP32": "FMA pipes", "FP64": "FP64 pipes", "FP16": "tensor cores"}
-"""The units that multiply, by the name of a kernel's types."""
-
 METRICS = (
     INSTRUCTIONS
     | {
@@ -124,13 +121,6 @@ def shares(of: Mapping[str, int | float]) -> dict[str, float]:
     return found | {"other": 1 - sum(found.values())}
 
 
-def longest(of: Mapping[str, int | float]) -> str:
-    """Return the two states of `shares` that take most of a warp's time, apart from issuing, with their shares."""
-    waits = shares(of)
-    first, second = sorted((state for state in waits if state != "issued"), key=waits.get, reverse=True)[:2]
-    return f"{first} {waits[first]:.0%}, {second} {waits[second]:.0%}"
-
-
 def account(kernel: Kernel) -> Table:
     """Return the cycles in each state from one instruction of a warp to its next, and the meaning of each state."""
     between, shares = measured(kernel)["cycles between a warp's instructions"], states(kernel)
@@ -144,30 +134,4 @@ def account(kernel: Kernel) -> Table:
         rows,
         f"{kernel.label or kernel.name}: {between:.2f} cycles from one instruction of a warp to its next",
         f"{made('profiles')}.",
-    )
-
-
-def table(kernels: list[Kernel]) -> Table:
-    """Return how busy the recorded rungs keep the SM, and the longest waits of their warps."""
-    used, rows = list(dict.fromkeys(PIPES[kernel.types.name] for kernel in kernels)), []
-    for kernel in kernels:
-        point = measured(kernel)
-        rows.append(
-            (
-                kernel.label or kernel.name,
-                f"{point['issue slots used, %']:.0f}%",
-                *(f"{point[f'{pipes} used, %']:.0f}%" for pipes in used),
-                f"{point['L1 and shared memory used, %']:.0f}%",
-                f"{point['warps resident, %']:.0f}%",
-                point["cycles between a warp's instructions"],
-                longest(point),
-            )
-        )
-    columns = ("kernel", "issue slots", *used, "L1 and shared", "warps", "cycles per instruction", "most time")
-    return Table(
-        columns,
-        rows,
-        f"At M = N = K = {SIZE}",
-        f"{made('profiles')}. Shares of what is possible; cycles from one instruction of a warp to its next, and what "
-        "they go into.",
     )

@@ -87,6 +87,12 @@ def _hopper() -> Plan:
     return plan("hopper", items, processes=3, **IN_THREE)
 
 
+def _hopper_again() -> Plan:
+    """Return the plan that times the variants of 20 once more: what differs from `hopper` is chance."""
+    items = [item for item in _hopper().items if item[0].name == find("20").name]
+    return plan("hopper_again", items, processes=3, **IN_THREE)
+
+
 TIMES: dict[str, Callable[[], Plan]] = {
     "ladder": lambda: _timed("ladder", FIXED, SIZES, processes=3),
     "added": lambda: _timed("added", [*map(find, ADDED), variants.FOUR_BY_FOUR], ADDED_SIZES, processes=3, beta=1.0),
@@ -97,6 +103,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "fragments": lambda: _timed("fragments", variants.FRAGMENTS, FULL),
     "tensor": _tensor,
     "hopper": _hopper,
+    "hopper_again": _hopper_again,
     "sustained": sustained.plan,
     "two_gpus": two_gpus.plan,
     "reach": two_gpus.reach_plan,

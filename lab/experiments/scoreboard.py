@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sgemm_tutorial.catalogue import CATALOGUE, LADDER, find
+from sgemm_tutorial.catalogue import LADDER, find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..boards import Gpu
 from ..model.predictions import WAVEFRONTS, predicted
-from ..records.timings import climb, recorded
+from ..records.timings import climb
 from . import anatomy, profiles
 from .ceilings import card
 
@@ -22,28 +21,23 @@ PARTS = {
     "L1 and shared memory used, %": "L1 and shared",
 }
 """Parts of an SM that may be busiest, by the profile's names and by ours."""
-BESIDE = CATALOGUE[len(LADDER) :]
-"""Rungs that take another road than the ladder, or other types."""
 
 
 def scoreboard(last: Kernel | str = LADDER[-1]) -> Table:
     """Return a row for each rung up to this one, at the size at which rungs are compared, on the shown card.
 
     Predictions come from `model.predictions` and times from the recording. The busiest part of an SM comes from the
-    profile, with the share of the time for which it was busy. Rungs beside the ladder have a table of their own, each
-    compared with the routine of cuBLAS that takes its types.
+    profile, with the share of the time for which it was busy.
 
     Raises
     ------
     ArgumentError
-        It is no rung of the book.
+        It is no rung of the ladder.
     """
     last, gpu, rows = find(last), card(), []
-    names = [kernel.name for kernel in CATALOGUE]
+    names = [kernel.name for kernel in LADDER]
     if last.name not in names:
-        raise ArgumentError("last", last.name, f"a rung of the book: {', '.join(names)}")
-    if last in BESIDE:
-        return _beside(last, gpu)
+        raise ArgumentError("last", last.name, f"a rung of the ladder: {', '.join(names)}")
     for kernel in LADDER[: names.index(last.name) + 1]:
         point = next(iter(climb(profiles.SIZE).select([kernel]).points), None)
         if point is None:
@@ -68,22 +62,6 @@ def scoreboard(last: Kernel | str = LADDER[-1]) -> Table:
         f"The climb so far: M = N = K = {profiles.SIZE}, {gpu.name}",
         "Predicted: the busiest part by the chapter's formula, and nothing else. Busiest: share of the time, by Nsight "
         "Compute.",
-    )
-
-
-def _beside(last: Kernel, gpu: Gpu) -> Table:
-    """Return the rows of the rungs beside the ladder, up to this one."""
-    rows = []
-    for kernel in BESIDE[: BESIDE.index(last) + 1]:
-        (point,) = recorded(kernel, profiles.SIZE).points
-        share = f"{point.percent_of_cublas:.1f}%"
-        busiest = _busiest(profiles.measured(kernel))
-        rows.append((kernel.name[:2], kernel.types.name, point.ms, point.tflops, share, busiest, kernel.idea))
-    return Table(
-        ("rung", "types", "measured ms", "TFLOP/s", "of cuBLAS", "busiest part", "idea"),
-        rows,
-        f"Beside the ladder: M = N = K = {profiles.SIZE}, {gpu.name}",
-        "Each against the routine of cuBLAS that takes its types. Busiest: share of the time, by Nsight Compute.",
     )
 
 

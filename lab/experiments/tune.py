@@ -2,7 +2,7 @@
 
 Settings that the compiler or the occupancy calculator rules out are never run. The others are launched briefly at each
 size, those from which the model expects most first; the few quickest are then timed in turn with cuBLAS. From then on
-12 takes the quickest at these sizes, on GPUs of this name.
+13 takes the quickest at these sizes, on GPUs of this name.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Tuned(Sized):
     cublas_ms : float
         Median device time of cuBLAS, in the same run as `finalists`.
     best : Way
-        The quickest of the finalists, which 12 takes from then on.
+        The quickest of the finalists, which 13 takes from then on.
     expected : Way
         The model's choice, which is a finalist too.
     finalists : list of Timed
@@ -169,7 +169,12 @@ TILES = 6
 BY_TILE = "Tiles that are quickest somewhere; after a stroke, slices of their depth."
 
 
-def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]]) -> dict[str, list]:
+def speeds(point: Tuned, settings: Sequence[Sequence[int]]) -> dict[str, float]:
+    """Return the TFLOP/s of each tile at one size, with the fastest of its settings and divisions that were tried."""
+    return {tile_of(settings[number]): point.tflops(us / 1e3) for number, _, _, us in reversed(point.tried)}
+
+
+def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], tiles: Sequence[str] = ()) -> dict[str, list]:
     """Return for each tile its best setting's TFLOP/s by M = N = K.
 
     Parameters
@@ -178,6 +183,8 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]]) -> dict[
         Only the points of squares are shown.
     settings : sequence of sequence of int
         Those of the recording, by their numbers.
+    tiles : sequence of str
+        Which tiles, as `tile_of` names them; those that are quickest most often unless given.
 
     Returns
     -------
@@ -188,11 +195,11 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]]) -> dict[
     if len(squares) < 2:
         return {}
     wins = Counter(tile_of(settings[point.tried[0][0]]) for point in squares)
-    lines: dict[str, list] = {tile: [] for tile, _ in wins.most_common(TILES)}
-    for point in squares:
-        quickest = {tile_of(settings[number]): us for number, _, _, us in reversed(point.tried)}
-        for tile in lines.keys() & quickest.keys():
-            lines[tile].append((point.M, point.tflops(quickest[tile] / 1e3)))
+    of = [(point.M, speeds(point, settings)) for point in squares]
+    lines = {
+        tile: [(size, found[tile]) for size, found in of if tile in found]
+        for tile in tiles or [tile for tile, _ in wins.most_common(TILES)]
+    }
     return lines | {"cuBLAS": [(point.M, point.tflops(point.cublas_ms)) for point in squares]}
 
 

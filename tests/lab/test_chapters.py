@@ -1,12 +1,15 @@
 """What chapters compute: the scoreboard's three rows, the figures in prose, and the picture of who fetches what."""
 
+import dataclasses
 import re
 
 import pytest
 
 import lab
 import sgemm_tutorial as sg
-from lab.chapters import board, thread_tile_1d
+from lab.chapters import any_shape, board, persistent, thread_tile_1d
+from lab.records import files
+from lab.records.timings import load
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +67,56 @@ def test_the_rounds_of_a_size_hold_all_its_tiles():
     texts = lab.chapters.by_size.rounds("11", (2048, 2176)).alt.rstrip(".").split("; ")
     busy = [int(text.partition(": ")[2].split()[0]) for text in texts]
     assert busy == [128, 132, 153 - 132]
+
+
+@pytest.mark.parametrize(("size", "group", "cluster"), [(4096, 12, 2), (4096, 1, 1), (2304, 4, 2)])
+def test_persistent_blocks_compute_each_tile_once(size, group, cluster):
+    rounds = persistent.by_round(size, group, cluster)
+    corners = [corner for corners in rounds for corner in corners]
+    assert sorted(corners) == [(row, column) for row in range(0, size, 128) for column in range(0, size, 256)]
+    assert len(rounds) == -(-len(corners) // 132) and persistent.rounds(size) == len(corners) / 132
+
+
+def test_a_round_needs_its_rows_and_its_columns():
+    assert persistent.needed(4096, 1, 1) == (9 + 9 + 9 + 8) / 4 * 16 + 16 * 32
+    assert persistent.needed(2048, 12, 2) == 16 * 16 + 8 * 32
+
+
+def test_19_stands_for_itself_once_it_is_timed(monkeypatch):
+    before = persistent.before(4096)
+    assert (before.kernel, before.label) == ("18_hopper_wgmma", "a fetcher")
+    record, own = load("hopper"), files.of(sg.find("19"), (4096, 4096, 4096))
+    added = dataclasses.replace(before, **own)
+    monkeypatch.setattr(persistent, "load", lambda _: dataclasses.replace(record, points=[*record.points, added]))
+    assert persistent.before(4096) == added and persistent.before(2048).label == "a fetcher"
+
+
+def test_what_is_recorded_alike_twice_differs_by_nothing(monkeypatch):
+    assert 0.005 < persistent.chance(4096) < 0.02
+    monkeypatch.setattr(persistent, "TWICE", ("hopper_again", "hopper_again"))
+    assert persistent.chance(4096) == 0
+
+
+def test_the_model_takes_what_it_expects_most_of():
+    for n in (256, 1024, 4096):
+        expected, way = any_shape.expected(n), any_shape.chosen((n, n, n))
+        assert max(expected, key=expected.get) == lab.tune.tile_of(way.setting)
+        assert max(expected.values()) < lab.card().fp32_tflops
+
+
+def test_a_regret_is_of_the_models_choice():
+    """None where that was the fastest way, and as much as the finalists differ where it was one of them."""
+    slower = any_shape.slower()
+    assert min(slower.values()) == 1 < max(slower.values())
+    for size, times in slower.items():
+        point, way = any_shape.found()[size], any_shape.chosen(size)
+        timed = [finalist.ms for finalist in point.finalists if finalist.way == way]
+        assert times == pytest.approx(timed[0] / point.ms if timed else times)
+        assert times == 1 or way != point.best
+    size = max(slower, key=slower.get)
+    assert any_shape.choices([size]).rows[0][-1] == f"{slower[size] - 1:.1%}"
+
+
+def test_measured_speeds_are_those_of_the_tiles_shown():
+    assert all(f"{tile} from " in any_shape.measured().alt for tile in any_shape.TILES)
+    assert "16×32/4 from 8.1" in any_shape.predicted().alt

@@ -59,11 +59,3 @@ def test_the_picture_says_who_does_what():
     assert "8 steps, 75% of the SMs' time used" in figure.alt and "2: 0–3" in figure.body
     with pytest.raises(ArgumentError, match="at least one of each"):
         draw.division([], 2, "")
-
-
-def test_shares_by_group():
-    figure = draw.spread("Shares", {"tall": [50.0, 200.0], "deep": [90.0]}, "Percent.")
-    assert "tall: 2 marks, mean 100%, from 50% to 200%; deep: 1 marks, mean 90%, from 90% to 90%" in figure.alt
-    for wrong in ({}, {"tall": []}, {"tall": [0.0]}):
-        with pytest.raises(ArgumentError, match="groups: got"):
-            draw.spread("Shares", wrong, "")

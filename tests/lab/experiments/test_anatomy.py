@@ -13,8 +13,6 @@ from lab.experiments.anatomy import (
     CLOSELY,
     METRICS,
     SIZES,
-    Tile,
-    short,
     tile_of,
 )
 from lab.measure import driver, nsight
@@ -30,19 +28,19 @@ GEMV = "void gemv2T_kernel_val<int, int, float, float, (int)128, cublasGemvParam
 
 
 @pytest.mark.parametrize(
-    ("name", "tile", "shorter"),
+    ("name", "tile"),
     [
-        (CUTLASS, Tile(256, 128, 8, 4), "cutlass_80_simt_sgemm_256x128_8x4_nn_align1"),
-        (XMMA, Tile(64, 32, 8, 3), XMMA),
-        ("ampere_sgemm_128x64_nn", Tile(128, 64, None, None), "ampere_sgemm_128x64_nn"),
-        ("volta_sgemm_32x32_sliced1x4_nn", Tile(32, 32, None, None), "volta_sgemm_32x32_sliced1x4_nn"),
-        (REDUCE, None, "splitKreduce_kernel"),
-        (GEMV, None, "gemv2T_kernel_val"),
-        ("void autotuned<128, 256, 8>(int, int)", None, "autotuned"),
+        (CUTLASS, (256, 128)),
+        (XMMA, (64, 32)),
+        ("ampere_sgemm_128x64_nn", (128, 64)),
+        ("volta_sgemm_32x32_sliced1x4_nn", (32, 32)),
+        (REDUCE, None),
+        (GEMV, None),
+        ("void autotuned<128, 256, 8>(int, int)", None),
     ],
 )
-def test_names_tell_the_tile(name, tile, shorter):
-    assert tile_of(name) == tile and short(name) == shorter
+def test_names_tell_the_tile(name, tile):
+    assert tile_of(name) == tile
 
 
 class Ncu:
@@ -92,28 +90,20 @@ def test_each_launch_is_its_products(recorded):
     assert sum(products for products, _ in recorded.runs) == plain + 2 * len(CLOSELY)
     assert {metrics for _, metrics in recorded.runs} == {len(METRICS), len({**METRICS, **profiles.METRICS})}
     deep = anatomy.of(cublas.sgemm, (64, 64, 16384))
-    assert [short(launch.name) for launch in deep.launches][1:] == ["splitKreduce_kernel"]
-    assert (deep.main.grid, deep.main.threads) == ([64, 2, 3], 256)
+    assert ["splitKreduce_kernel" in launch.name for launch in deep.launches] == [False, True]
+    assert (deep.main.grid, deep.main.block) == ([64, 2, 3], [256, 1, 1])
     assert deep.main.counts == {
         "registers": 2,
         "static shared bytes": 2,
         "dynamic shared bytes": 2,
         "nanoseconds": 1500,
     }
-    assert deep.main.shared_bytes == 4
     closely = anatomy.of(find("13"), CLOSELY[0])
-    assert (
-        short(closely.main.name) == "autotuned" and closely.main.counts.keys() == {**METRICS, **profiles.METRICS}.keys()
-    )
+    assert "autotuned" in closely.main.name
+    assert closely.main.counts.keys() == {**METRICS, **profiles.METRICS}.keys()
 
 
-def test_tables(recorded):
-    shown = anatomy.launches_table()
-    assert shown.rows[0][:4] == ("256×256×256 to 8192×8192×8192", "256×128", 8, 4)
-    assert shown.rows[0][-1] == "cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
-    assert any("splitKreduce_kernel" in row[-1] for row in shown.rows)
-    busy = anatomy.profile_table()
-    assert [row[1] for row in busy.rows] == ["cuBLAS", "13"] * len(CLOSELY) and busy.rows[0][2] == "2%"
+def test_a_product_that_was_not_recorded_is_refused(recorded):
     with pytest.raises(ArgumentError, match="size: got 77×77×77, needs what was recorded of sgemm: 256×256×256; "):
         anatomy.of(cublas.sgemm, (77, 77, 77))
 

@@ -70,15 +70,6 @@ def test_an_edited_kernel_has_not_the_originals(read):
         read(kernel.edited(("return k / 4 * (128 / BK) % 32;", "return 0;")))
 
 
-def test_the_table_names_what_takes_longest():
-    kernels = [sg.find("01"), sg.find("03")]
-    for kernel, row in zip(kernels, profiles.table(kernels).rows, strict=True):
-        waits = {state: share for state, share in profiles.states(kernel).items() if state != "issued"}
-        longest = max(waits, key=waits.get)
-        assert row[-1].startswith(f"{longest} {waits[longest]:.0%}, ")
-    assert max(waits, key=waits.get) == "queue to shared memory full"
-
-
 @every
 def test_the_account_of_a_warp_is_complete(kernel):
     table = profiles.account(kernel)
