@@ -20,7 +20,7 @@ USUAL = (16, 32)  # threads of a block along x and along y, where nothing else i
 FLAT = ("256", "128", "1024")  # threads of a block of one dimension
 TILE = ("(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)M", "(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)N", "T(?:HREAD_?)?M", "T(?:HREAD_?)?N")
 """Names of a block's rows and columns of C, and of a thread's."""
-MOST_THREADS, MOST_TRIALS = 1024, 80
+MOST_THREADS, MOST_TRIALS = 1024, 100
 
 
 def kernel_from(path: str | Path, launch: str = "", **parameters: int | str) -> Kernel:
@@ -74,8 +74,10 @@ def _launched(reading: Reading) -> list[Kernel]:
         try:
             kernel = written(reading, {"grid": grid, "block": block} | layout | reading.said)
             if 1 <= kernel.threads <= MOST_THREADS:
-                threads = math.prod(kernel.family.grid(kernel.parameters, *_size(kernel))) * kernel.threads
-                found.setdefault((grid, block, kernel.family.rule.column_major), (threads, kernel))
+                family, of = kernel.family, kernel.parameters
+                grids = [family.grid(of, *size) for size in (_size(kernel), (1000, 3000, 2000))]
+                same = *grids, family.block(of), family.rule.column_major
+                found.setdefault(same, (math.prod(grids[0]) * kernel.threads, kernel))
         except ArgumentError:  # no whole number
             continue
     ordered = sorted(found.values(), key=lambda one: (one[1].family.rule.column_major, one[0]))
