@@ -25,6 +25,7 @@ from .experiments import (
 from .experiments.accuracy import error
 from .experiments.ceilings import card
 from .experiments.scoreboard import scoreboard
+from .guessing import kernel_from
 from .launching import launch
 from .measure import sweep
 from .measure.bench import bench_or_recording
@@ -93,6 +94,7 @@ __all__ = [
     "find_gpu",
     "find_variant",
     "hot_loop",
+    "kernel_from",
     "kernel_occupancy",
     "launch",
     "launch_cost",

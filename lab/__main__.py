@@ -27,8 +27,10 @@ from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table
 
 from . import draw, source
+from .diagnosis import diagnosis
 from .experiments import tune as tunings
 from .experiments.tune import tune
+from .guessing import guessed
 from .measure import sweep
 from .measure.bench import BenchError, bench
 from .model.resources import kernel_occupancy, resources, resources_table
@@ -38,6 +40,7 @@ from .records.compare import compare
 from .records.sizes import parse_sizes
 from .records.timings import Record, no_gpu, recorded
 from .skeletons import GAPS, skeleton, unfinished
+from .styles import LAUNCH
 
 PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 TUNED = "256:4096:128,8192"
@@ -98,8 +101,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return REFUSED
 
 
-def _kernels(names: Sequence[str | Kernel], settings: Sequence[str]) -> list[Kernel]:
-    """Return the kernels of names and files; settings, NAME=VALUE, are for the one file, or else the one kernel."""
+def _kernels(names: Sequence[str | Kernel], settings: Sequence[str], launch: str = "") -> list[Kernel]:
+    """Return the kernels of names and files; settings, NAME=VALUE, are for the one file, or else the one kernel.
+
+    So is a launch. One that had to be guessed is said on stderr.
+    """
     values = {name: _value(value) for name, _, value in (setting.partition("=") for setting in settings)}
     files = [name for name in names if str(name).endswith(SUFFIX)]
     theirs = files or names
@@ -107,7 +113,15 @@ def _kernels(names: Sequence[str | Kernel], settings: Sequence[str]) -> list[Ker
         raise ArgumentError(
             "set", f"{', '.join(settings)} for {len(theirs)} kernels", "one kernel, or one file among them"
         )
-    return [find(name, **values) if name in theirs else find(name) for name in names]
+    if launch and len(files) != 1:
+        raise ArgumentError("launch", f"{launch!r} for {len(files)} files", "one file, whose kernel is launched so")
+    found = []
+    for name in names:
+        kernel, guess = guessed(name, launch, **(values if name in theirs else {})) if name in files else (None, "")
+        found.append(kernel or find(name, **(values if name in theirs else {})))
+        if guess:
+            print(f"{found[-1].path.name}: no launch is said; this one works:\n{guess}", file=sys.stderr)
+    return found
 
 
 def _value(text: str) -> int | str:
@@ -172,7 +186,7 @@ def _lines(numbers: Sequence[int]) -> str:
 
 
 def _show(options: argparse.Namespace) -> int:
-    (kernel,) = _kernels([options.name], options.set)
+    (kernel,) = _kernels([options.name], options.set, options.launch)
     text = source.diff(find(options.diff), kernel) if options.diff else source.show(kernel)
     data = _summary(kernel) | {"diff" if options.diff else "source": text.text}
     tables = []
@@ -202,7 +216,7 @@ def _check(options: argparse.Namespace) -> int:
             work.set_description(kernel.name)
             return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in work))
 
-    kernels = _kernels(CATALOGUE if options.name == "all" else [options.name], options.set)
+    kernels = _kernels(CATALOGUE if options.name == "all" else [options.name], options.set, options.launch)
     found, broken, interrupted = _each(kernels, checked)
     if interrupted and not found:
         raise KeyboardInterrupt
@@ -225,6 +239,8 @@ def _check(options: argparse.Namespace) -> int:
         if todo := unfinished(kernel):
             so = "These cases do not need what is missing." if suite else "Until then it cannot pass."
             parts.append(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. {so}")
+        if not suite and not todo:
+            parts += [line for case in suite.failures().results[:1] for line in diagnosis(kernel, case)]
     if interrupted:
         parts.append(f"interrupted: {len(found)} of {len(kernels)} kernels checked")
     _print(options, data, *parts)
@@ -233,7 +249,7 @@ def _check(options: argparse.Namespace) -> int:
 
 def _bench(options: argparse.Namespace) -> int:
     names = [name.strip() for name in options.kernels.split(",")]
-    kernels = _kernels(CATALOGUE if options.kernels == "all" else names, options.set)
+    kernels = _kernels(CATALOGUE if options.kernels == "all" else names, options.set, options.launch)
     here, failure = gpu.available(), None
     usable, broken, _ = _each(kernels, lambda kernel: gpu.load(kernel.instance) if here else kernel.digest)
     _require_place("output", options.output)
@@ -318,7 +334,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _tune(options: argparse.Namespace) -> int:
     if options.set:
         return _sweep(options)
-    if find(options.name).name != TUNABLE:
+    if _kernels([options.name], (), options.launch)[0].name != TUNABLE:
         raise ArgumentError("set", "nothing", "values to try, with commas between: --set BM=64,128")
     here = gpu.available()
     sizes = parse_sizes(options.sizes or TUNED) if options.sizes or here else None
@@ -347,7 +363,9 @@ def _sweep(options: argparse.Namespace) -> int:
     sizes, architecture = parse_sizes(options.sizes or "4096"), gpu.architecture() if here else ARCHITECTURE
     if not here:
         _say(options, f"No GPU here: compiled for {architecture} and simulated. Only a GPU can time them.")
-    field = sweep.field(options.name, values, architecture)
+    first = [f"{name}={tried[0]}" for name, tried in values.items()]
+    name = options.name if not options.name.endswith(SUFFIX) else _kernels([options.name], first, options.launch)[0]
+    field = sweep.field(name, values, architecture)
     if field.obstacles:
         _say(options, field.table())
     ruled_out = [{"setting": setting, "why": why} for setting, why in field.obstacles.items()]
@@ -373,7 +391,7 @@ def _saved(options: argparse.Namespace, path: str | Path, left: int) -> int:
 
 
 def _trace(options: argparse.Namespace) -> int:
-    (kernel,) = _kernels([options.name], options.set)
+    (kernel,) = _kernels([options.name], options.set, options.launch)
     try:
         ((M, N, K),) = parse_sizes(options.size.replace(",", "x"))
     except ValueError:  # an ArgumentError, or several
@@ -412,6 +430,7 @@ def _parser() -> argparse.ArgumentParser:
         "metavar": "NAME=VALUE",
         "help": "a template argument, such as BM=64; again for each",
     }
+    launch = {"metavar": "RULE", "default": "", "help": "how a file's kernel is launched; see the end of check --help"}
 
     add = command("list", _list, "list the ladder of kernels", "Says what the compiler gives each.")
     add("--architecture", **architecture)
@@ -419,6 +438,7 @@ def _parser() -> argparse.ArgumentParser:
     add = command("show", _show, "show a kernel's source", "Needs no GPU, with --report neither.")
     add("name", metavar="NAME", help="which kernel, or a file")
     add("--set", **setting)
+    add("--launch", **launch)
     add("--diff", metavar="OTHER", help="show what changed since this kernel instead")
     add("--report", action="store_true", help="add registers, shared memory, occupancy, machine instructions")
     add("--architecture", **architecture)
@@ -440,9 +460,11 @@ def _parser() -> argparse.ArgumentParser:
         "Every element must be within the error bound of float32 arithmetic, and nothing outside C may "
         "change. Runs a suite of difficult cases, on the GPU if there is one. Races in global memory are not looked "
         "for; those in shared memory are, on the simulator.",
+        LAUNCH,
     )
     add("name", metavar="NAME", nargs="?", default="all", help="which kernel, or a file; all unless given")
     add("--set", **setting)
+    add("--launch", **launch)
     add("--sizes", metavar="SIZES", help="these instead of the suite: such as 64,300x200x100,8:64:8")
     add("--alpha", type=float, help="with --sizes (default: 1)")
     add("--beta", type=float, help="with --sizes (default: 0)")
@@ -458,6 +480,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--kernels", metavar="NAMES", default="all", help="which, or files, with commas between (default: %(default)s)")
     add("--set", **setting)
+    add("--launch", **launch)
     add(
         "--sizes",
         metavar="SIZES",
@@ -490,6 +513,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("name", metavar="NAME", nargs="?", default="13", help="which kernel, or a file (default: %(default)s)")
     add("--set", **setting | {"metavar": "NAME=VALUES", "help": "template arguments to try: BM=64,128; again for each"})
+    add("--launch", **launch)
     add("--sizes", metavar="SIZES", help=f"as for bench (default: 4096 with --set, otherwise {TUNED} or the recorded)")
     add("--budget", metavar="SECONDS", type=float, default=math.inf, help="begin nothing else after so long")
     add(
@@ -513,6 +537,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("name", metavar="NAME", help="which kernel, or a file")
     add("--set", **setting)
+    add("--launch", **launch)
     add("--size", metavar="M,N,K", default="128", help="or one number; 128 takes a second (default: %(default)s)")
     add("--architecture", **architecture)
     return parser

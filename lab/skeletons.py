@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ptxsim.cuda_source import blanked
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.own import KERNEL, blanked
 
 from .beside import Gap, beside, names
 
@@ -64,8 +64,7 @@ def _holding(lines: Sequence[str], text: str, start: int, kernel: Kernel) -> int
 
 def with_defaults(text: str, values: dict[str, int | str]) -> str:
     """Return a kernel's source whose template parameters have these defaults; those that it lacks are added."""
-    found = KERNEL.search(blanked(text))
-    start, end = found.span("template")
+    start, end = re.search(r"template\s*<([^<>]*)>\s*__global__", blanked(text)).span(1)
     types = {words[-1]: words[0] for words in map(str.split, text[start:end].split(","))}
     declared = [f"{types.get(name, 'int')} {name} = {value}" for name, value in values.items()]
     lines = [", ".join(declared[i : i + A_LINE]) for i in range(0, len(declared), A_LINE)]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from .cuda_source import for_device, signatures
 from .errors import ArgumentError, Error
 
 ARCHITECTURE = "compute_90a"
@@ -27,21 +28,45 @@ MATHS = (
     "#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#define NAN __int_as_float(0x7fffffff)\n#endif\n"
     "#define M_PI 3.14159265358979323846\n"
 )
+ALGORITHMS = """\
+namespace std {
+template <class T> __host__ __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
+template <class T> __host__ __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
+template <class T> __host__ __device__ void swap(T& a, T& b) { T c = a; a = b; b = c; }
+}
+"""
+TRAITS = """\
+namespace std {
+template <class A, class B> struct is_same { static constexpr bool value = false; };
+template <class A> struct is_same<A, A> { static constexpr bool value = true; };
+template <class A, class B> inline constexpr bool is_same_v = is_same<A, B>::value;
+template <bool C, class A, class B> struct conditional { typedef A type; };
+template <class A, class B> struct conditional<false, A, B> { typedef B type; };
+template <bool C, class A, class B> using conditional_t = typename conditional<C, A, B>::type;
+template <bool C, class T = void> struct enable_if {};
+template <class T> struct enable_if<true, T> { typedef T type; };
+template <bool C, class T = void> using enable_if_t = typename enable_if<C, T>::type;
+}
+"""
 HEADERS = {
     "stdint": INTEGERS,
     "limits": LIMITS,
     "float": FLOATS,
     "math": MATHS,
-    **dict.fromkeys(("stdio", "stdlib", "assert", "string", "stddef", "cuda", "cuda_runtime"), ""),
-    **dict.fromkeys(("device_launch_parameters", "time", "iostream"), ""),
+    "algorithm": ALGORITHMS,
+    "utility": ALGORITHMS,
+    "type_traits": TRAITS,
 }
 """The text that stands for each of the host's headers, without ``.h`` or the ``c`` before it."""
 
-INCLUDED = re.compile(r"(?m)^(\s*#\s*include\s*)[<\"](?:c(?!uda))?(" + "|".join(HEADERS) + r")(?:\.h)?[>\"]")
-BESIDE = re.compile(r'(?m)^\s*#\s*include\s*"([^"\n]+)"')
-KERNEL = re.compile(
-    r"__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?\w+\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)"
+GLIBC = {f"u{kind}": f"typedef unsigned {kind} u{kind};" for kind in ("int", "short", "long")}
+"""What a host's headers declare besides, without being asked."""
+
+INCLUDED = re.compile(r'(?m)^([ \t]*#[ \t]*include[ \t]*)([<"])([^>"\n]+)[>"]')
+OF_CUDA = re.compile(
+    r"cuda_(?:fp16|bf16|fp8|pipeline)\w*\.hp?p?|mma\.h|cooperative_groups.*|(?:cuda|nv|crt)/.*|vector_types\.h"
 )
+"""Headers of CUDA that NVRTC can read; what others declare is the host's."""
 
 
 class Compiled(NamedTuple):
@@ -84,22 +109,44 @@ def compile(
         raise Error(f"compiling needs NVRTC, pip install 'ptxsim[compile]': {error}") from None
     file, texts = "kernel.cu", dict(headers or {})
     if isinstance(source, Path):
-        file, folder, source = source.name, source.parent, source.read_text(encoding="utf-8")
+        file, folder, source = source.name, source.parent, source.read_text(encoding="utf-8-sig")
         todo = [source]
         while todo:
-            for found in BESIDE.findall(todo.pop()):
+            for _, _, found in INCLUDED.findall(todo.pop()):
                 if found not in texts and (folder / found).is_file():
-                    texts[found] = (folder / found).read_text(encoding="utf-8")
+                    texts[found] = (folder / found).read_text(encoding="utf-8-sig")
                     todo.append(texts[found])
     if name is None:
-        kernels = list(dict.fromkeys(KERNEL.findall(source)))
+        kernels = [kernel.name for kernel in signatures(source)]
         if len(kernels) != 1:
             raise ArgumentError("name", "none", f"one of {', '.join(kernels)}" if kernels else "a source with a kernel")
         name = kernels[0]
-    standing = {f"{stem}.h": text for stem, text in HEADERS.items()}
-    files = [(file, source), *texts.items()]
-    files = [(path, INCLUDED.sub(r'\1"\2.h"', text)) for path, text in files]
-    wanted = {found for _, text in files for found in BESIDE.findall(text)}
-    files += [(path, "#pragma once\n" + text) for path, text in standing.items() if path in wanted - texts.keys()]
-    entry, ptx, _, _ = nvrtc.compiled(tuple(files), name, architecture)
+    entry, ptx, _, _ = nvrtc.compiled(prepared(((file, source), *texts.items())), name, architecture)
     return Compiled(ptx, entry)
+
+
+def prepared(files: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return source files as NVRTC can read them, line by line as they were: host code and the host's headers go.
+
+    Parameters
+    ----------
+    files : tuple of (str, str)
+        Names and texts, of the source file and then of headers.
+    """
+    here, wanted = dict(files), set()
+
+    def included(found: re.Match[str]) -> str:
+        stem = re.sub(r"^c(?!uda)|\.h$", "", found[3])
+        if found[3] in here or OF_CUDA.fullmatch(found[3]):
+            return found[0]
+        if stem not in HEADERS:
+            return ""
+        wanted.add(stem)
+        return f'{found[1]}"{stem}.h"'
+
+    made = tuple((name, INCLUDED.sub(included, for_device(text))) for name, text in files)
+    needed = [typedef for word, typedef in GLIBC.items() if any(re.search(rf"\b{word}\b", text) for _, text in made)]
+    if needed:
+        (name, text), *others = made
+        made = ((name, "\n".join((*needed, "#line 1", text))), *others)
+    return *made, *((f"{stem}.h", "#pragma once\n" + HEADERS[stem]) for stem in sorted(wanted))

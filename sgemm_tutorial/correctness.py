@@ -30,6 +30,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import os
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ from . import compiler, gpu, operands, simulator
 from .catalogue import find
 from .compiler import ARCHITECTURE
 from .errors import ArgumentError, DeviceError, SimulationFault
-from .kernel import Kernel
+from .kernel import TILES, Kernel
 from .launch import SIMULATOR, Launch
 from .operands import BF16, FP16, FP32, SPLIT, Problem, Types, types_of
 from .table import Table, Tabular
@@ -450,6 +451,7 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
         listed = [*(() if kernel.settled else kernel.family.trials), *listed]
         if not _where(on_gpu):
             listed += _far_cases(kernel)
+        listed = kernel.family.claimed(listed)
     listed = [case for case in listed if min(case["M"], case["N"], case["K"]) >= 0]  # a small tile has none of them
     unique = {str(case): case for case in listed}  # or makes some of them the same
     return [case | {"seed": number} for number, case in enumerate(unique.values())]
@@ -461,14 +463,15 @@ def difficult(kernel: Kernel) -> dict[str, Any]:
     All edges meet, α and β are general, and each of the stages is used and filled again.
     """
     BM, BN, BK, stages, _ = _extents(kernel)
-    return _case((max(BM - 1, 1), 2 * BN + 1, (stages + 1) * BK + 1), GENERAL)
+    case = _case((max(BM - 1, 1), 2 * BN + 1, (stages + 1) * BK + 1), GENERAL)
+    return (getattr(kernel, "family", TILES).claimed([case]) or [case])[0]
 
 
 def _extents(kernel: Callable[..., Any]) -> tuple[int, int, int, int, int]:
     """Return BM, BN and BK of a kernel, how many tiles of A and B it holds, and the elements in 16 bytes."""
-    of = getattr(kernel, "parameters", {})
+    of, family = getattr(kernel, "parameters", {}), getattr(kernel, "family", TILES)
     wide = 16 // getattr(kernel, "types", FP32).operand.itemsize
-    return of.get("BM", 32), of.get("BN", 32), of.get("BK", 2 * wide), max(of.get("STAGES", 1), 1), wide
+    return *family.tile(of), of.get("BK", 2 * wide), max(of.get("STAGES", 1), 1), wide
 
 
 def _cases(kernel: Callable[..., Any]) -> list[dict[str, Any]]:
@@ -581,8 +584,13 @@ def _where(on_gpu: bool | None) -> bool:
 def _simulate(launch: Launch, problem: Problem, blocks: Sequence[int] | None = None) -> Counts:
     """Run a launch on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
     scalars = {"A": problem.alpha, "B": problem.alpha, "C": problem.beta}
-    unread = {name for name, factor in scalars.items() if factor == 0}
+    unread = {name for name, factor in scalars.items() if factor == 0 and not launch.kernel.family.zeroed}
     return simulator.run(launch, problem, blocks=blocks, unwritten=unread).total
+
+
+def _zeroed(kernel: Callable[..., Any]) -> bool:
+    """Whether a kernel is given zeros where it should not look."""
+    return getattr(kernel, "family", TILES).zeroed
 
 
 def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, Counts, Launch | None]:
@@ -594,7 +602,7 @@ def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, 
     if case.alpha == 0:
         A[:], B[:] = np.nan, np.nan
     if case.beta == 0:
-        C.view(f"u{C.itemsize}")[:] = GUARD_OF_C[C.itemsize]
+        C.view(f"u{C.itemsize}")[:] = 0 if _zeroed(kernel) else GUARD_OF_C[C.itemsize]
     with gpu.reported(f"checking {case.kernel}"):
         guards = (GUARD_OF_INPUT, GUARD_OF_INPUT, GUARD_OF_C)
         inside = [
@@ -631,7 +639,7 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
             raise DeviceError(f"last_tile needs files with holes, and {folder} takes none so large: {error}") from None
         problem = operands.check(A, B, C, case.alpha, case.beta, types)
         launch = kernel.resolve(problem, kernel.family.spread(SIMULATOR))
-        blocks, kernel = range(launch.grid - launch.division.last, launch.grid), launch.kernel
+        blocks, kernel = range(launch.blocks - launch.division.last, launch.blocks), launch.kernel
         rows, cols = (
             (size - 1) // kernel.parameters[tile] * kernel.parameters[tile] for size, tile in ((M, "BM"), (N, "BN"))
         )
@@ -746,12 +754,14 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
             result.worst_ratio,
             "" if result.worst_at is None else "{}, {}".format(*result.worst_at),
             result.wrong,
-            result.verdict,
+            re.sub(r": [^,]*(, line \d+)?.*", r"\1", result.fault, flags=re.DOTALL) or result.verdict,
         )
         for result in results
     ]
     where = "Run on the GPU" if results[0].on_gpu else "Simulated"
-    return Table(columns, rows, title, f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element.")
+    note = f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element."
+    fault = next((result.fault for result in results if result.fault), "")
+    return Table(columns, rows, title, "\n".join(filter(None, (note, fault))))
 
 
 def _inputs(result: CheckResult) -> str:

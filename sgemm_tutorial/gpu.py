@@ -20,7 +20,7 @@ from .launch import Division, Launch, Place
 from .operands import Problem
 from .tensor_maps import encode
 
-GRID_MAX = 2**31 - 1  # blocks in the first dimension of a grid, every GPU since Kepler
+GRID_MAX = (2**31 - 1, 65_535, 65_535)  # blocks along each dimension of a grid, every GPU since Kepler
 
 
 def available() -> bool:
@@ -98,13 +98,15 @@ def run(launch: Launch, problem: Problem) -> None:
 
 def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
     """Return a function that does what `run` does, with nothing left to check, compile or load."""
-    division = launch.division
+    division, family = launch.division, launch.kernel.family
     if not division.blocks:
         return lambda: None
-    function, grid, block, sizes, counts, shared = _bound(launch)
+    function, grid, block, counts, shared = _bound(launch)
     matrices = {"A": problem.A, "B": problem.B}
     maps = [_encoded(matrices[box.matrix], box.rows, box.columns) for box in launch.boxes]
-    values = (*sizes, problem.alpha, problem.A, problem.B, problem.beta, problem.C, *maps)
+    values = (*family.arguments_of(problem).values(), *maps)
+    if family.zeroed and problem.fresh_C:
+        problem.C.fill(0)
     if not counts:
         return lambda: function(grid, block, values, shared)
     device = launch.place.device
@@ -113,16 +115,13 @@ def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
 
 @lru_cache(maxsize=4096)
 def _bound(launch: Launch) -> tuple[Any, ...]:
-    """Return what all runs of a launch have in common: the loaded function, grid, block, sizes and counts."""
-    blocks = launch.grid
-    if blocks > GRID_MAX:
-        M, N, _ = launch.shape
-        raise ArgumentError("C", f"shape ({M}, {N}), {blocks} tiles", f"at most {GRID_MAX} tiles")
-    function = load(launch.instance)
-    sizes, counts = (
-        tuple(map(kind, of)) for kind, of in ((np.int32, launch.shape), (np.uint32, launch.division.counts.values()))
-    )
-    return function, (blocks,), (launch.block,), sizes, counts, launch.instance.dynamic_shared_bytes
+    """Return what all runs of a launch have in common: the loaded function, grid, block and counts."""
+    for blocks, most in zip(launch.grid, GRID_MAX, strict=False):
+        if blocks > most:
+            M, N, _ = launch.shape
+            raise ArgumentError("C", f"shape ({M}, {N}), {blocks} tiles", f"at most {most} tiles")
+    counts = tuple(map(np.uint32, launch.division.counts.values()))
+    return load(launch.instance), launch.grid, launch.block, counts, launch.instance.dynamic_shared_bytes
 
 
 def _encoded(matrix: cupy.ndarray, rows: int, columns: int) -> np.void:

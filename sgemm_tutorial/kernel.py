@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import os
 import re
 import time
@@ -18,7 +19,7 @@ from ptxsim.nvrtc import INCLUDE
 from . import compiler, gpu, operands, simulator
 from .compiler import ARCHITECTURE, Binary, Instance
 from .errors import ArgumentError
-from .hardware import THREADS_MAX, WARP
+from .hardware import THREADS_MAX
 from .launch import SIMULATOR, Family, Launch, Place
 from .operands import FP32, Problem, Types, named_in_cuda
 from .paths import KERNELS
@@ -159,17 +160,8 @@ class Kernel:
 
     @property
     def threads(self) -> int:
-        """Threads per block, the tile of C being divided among threads of TM × TN elements each.
-
-        Where a warp has a tile of WM × WN, it is divided among warps, and there may be several SLICES of them. Where
-        there is a parameter THREADS, it says how many there are.
-        """
-        of = self.parameters
-        if "THREADS" in of:
-            return of["THREADS"]
-        if "WM" in of:
-            return WARP * of["BM"] * of["BN"] // (of["WM"] * of["WN"]) * of.get("SLICES", 1)
-        return of.get("BM", 1) * of.get("BN", 1) // (of.get("TM", 1) * of.get("TN", 1))
+        """Threads per block; see `Family.block`."""
+        return math.prod(self.family.block(self.parameters))
 
     @property
     def dynamic_shared_bytes(self) -> int:
@@ -191,7 +183,7 @@ class Kernel:
             )
         return Instance(
             self.name,
-            tuple(self.files.items()),
+            self.family.prepared(tuple(self.files.items())),
             self.expression,
             self.threads,
             self.least_capability,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .compiler import PTX_ALONE, Instance
+from .hardware import WARP
 from .operands import Problem
 
 MULTIPROCESSORS = 132
@@ -60,6 +61,8 @@ class Division:
         zero and are left so.
     last : int
         How many blocks at the grid's end have the last tile of C, together.
+    grid : tuple of int
+        Blocks along x, y and z, where the grid has more than one dimension.
     """
 
     blocks: int
@@ -67,6 +70,7 @@ class Division:
     workspace: int = 0
     arrived: int = 0
     last: int = 1
+    grid: tuple[int, ...] = ()
 
 
 class Box(NamedTuple):
@@ -98,6 +102,8 @@ class Family:
     """Whether it makes a choice among settings."""
     trials: Sequence[Mapping[str, Any]] = ()
     """Cases of the suite beside those that follow from a tile."""
+    zeroed = False
+    """Whether C is to hold zeros where β = 0, as a kernel that reads it all the same needs."""
 
     def __init__(self, shared: Callable[[Mapping[str, Any]], int] | None = None) -> None:
         self._shared = shared
@@ -105,6 +111,34 @@ class Family:
     def shared_bytes(self, of: Mapping[str, Any]) -> int:
         """Return the bytes of shared memory that a launch adds to what the source declares."""
         return self._shared(of) if self._shared else of.get("SHARED_BYTES", 0)
+
+    def block(self, of: Mapping[str, Any]) -> tuple[int, ...]:
+        """Return the threads of a block, the tile of C being divided among threads of TM × TN elements each.
+
+        Where a warp has a tile of WM × WN, it is divided among warps, and there may be several SLICES of them. Where
+        there is a parameter THREADS, it says how many there are.
+        """
+        if "THREADS" in of:
+            return (of["THREADS"],)
+        if "WM" in of:
+            return (WARP * of["BM"] * of["BN"] // (of["WM"] * of["WN"]) * of.get("SLICES", 1),)
+        return (of.get("BM", 1) * of.get("BN", 1) // (of.get("TM", 1) * of.get("TN", 1)),)
+
+    def tile(self, of: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the rows and columns of C that a block has."""
+        return of.get("BM", 32), of.get("BN", 32)
+
+    def prepared(self, files: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        """Return the source as the compiler is given it."""
+        return files
+
+    def arguments_of(self, problem: Problem) -> dict[str, Any]:
+        """Return the kernel's arguments by name, in its order, but for what a `Division` and boxes add."""
+        return problem.arguments
+
+    def claimed(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return those cases of the suite that a kernel claims to handle: all."""
+        return cases
 
     def choose(self, kernel: Any, problem: Problem, place: Place) -> Any:
         """Return the kernel that is launched for a problem: with other template arguments, or another one."""
@@ -160,14 +194,19 @@ class Launch:
     boxes: tuple[Box, ...]
 
     @property
-    def grid(self) -> int:
+    def blocks(self) -> int:
         """Blocks of the launch."""
         return self.division.blocks
 
-    @property
-    def block(self) -> int:
-        """Threads of a block."""
-        return self.instance.threads
+    @cached_property
+    def grid(self) -> tuple[int, ...]:
+        """Blocks along each dimension of the grid."""
+        return self.division.grid or (self.blocks,)
+
+    @cached_property
+    def block(self) -> tuple[int, ...]:
+        """Threads along each dimension of a block."""
+        return self.kernel.family.block(self.kernel.parameters)
 
     @cached_property
     def digest(self) -> str:

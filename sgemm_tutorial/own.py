@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ptxsim.cuda_source import blanked
+
 from .errors import ArgumentError
 from .families import autotuned, hopper
 from .kernel import Kernel
@@ -61,7 +63,6 @@ the contract, which the book's kernels keep:
 """
 """In one screen, for the command line."""
 
-_NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _IN_PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 KERNEL = re.compile(
     r"(?:template\s*<(?P<template>[^<>]*)>\s*)?(?:(?:static|inline)\s+)*__global__\s+"
@@ -115,15 +116,6 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
         types = SPLIT
     shared = {"types": types} | shared
     return Kernel(path.stem, "", values, folder=path.resolve().parent, entry=found["name"], **shared)
-
-
-def blanked(text: str, strings: bool = True) -> str:
-    """Return a source with comments, and strings too unless they are to stay, blanked, as long as it was."""
-
-    def blank(match: re.Match[str]) -> str:
-        return match[0] if match[0][0] == '"' and not strings else re.sub(r"[^\n]", " ", match[0])
-
-    return _NOT_CODE.sub(blank, text)
 
 
 def _the_kernel(file: str, text: str) -> re.Match[str]:

@@ -166,7 +166,7 @@ def simulate(
         raise ArgumentError("A", "a CuPy array", "a NumPy array: A.get()")
     launch = kernel.resolve(problem, Place(architecture, multiprocessors))
     for name, numbers in (("trace", trace), ("blocks", () if blocks is None else blocks)):
-        if any(not 0 <= number < launch.grid for number in numbers):
-            raise ArgumentError(name, str(sorted(numbers)), f"blocks from 0 to {launch.grid - 1}")
+        if any(not 0 <= number < launch.blocks for number in numbers):
+            raise ArgumentError(name, str(sorted(numbers)), f"blocks from 0 to {launch.blocks - 1}")
     machine = simulator.run(launch, problem, trace=trace, blocks=blocks, progress=progress)
     return Run(launch.kernel, problem.K, problem.C, machine.counts(), machine.trace, machine.events)

@@ -50,15 +50,16 @@ def run(
     architecture, division = launch.place.architecture, launch.division
     compiler.require(launch.instance, architecture)
     binary = compiler.build(launch.instance, architecture.replace("sm", "compute"))  # the same PTX
+    family = launch.kernel.family
     if problem.fresh_C:
-        problem.C.fill(np.nan)
-    arguments = problem.arguments
+        problem.C.fill(0 if family.zeroed else np.nan)
+    arguments = family.arguments_of(problem)
     arguments |= {box.argument: TensorMap(arguments[box.matrix], box.rows, box.columns) for box in launch.boxes}
     if division.counts:
         arguments["workspace"] = np.full(division.workspace, np.nan, np.float32)
         arguments["arrived"] = np.zeros(division.arrived, np.uint32)
         arguments |= {name: np.uint32(count) for name, count in division.counts.items()}
-    fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C else set())
+    fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C and not family.zeroed else set())
     try:
         program = parse(binary.ptx, binary.entry, launch.instance.dynamic_shared_bytes)
         machine = Machine(program, launch.kernel.name, launch.block, arguments, fresh=fresh, trace=trace)

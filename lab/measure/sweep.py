@@ -72,14 +72,14 @@ def ruled(entered: Field, architecture: str, progress: bool | None = None) -> Fi
 
 
 def field(
-    name: str, values: Mapping[str, Sequence[int | str]], architecture: str, progress: bool | None = None
+    name: str | Kernel, values: Mapping[str, Sequence[int | str]], architecture: str, progress: bool | None = None
 ) -> Field:
     """Return the combinations of some template arguments that take part, and why the others don't.
 
     Parameters
     ----------
-    name : str
-        Name of a kernel, or the path of a file.
+    name : str or Kernel
+        A kernel or its name, or the path of a file.
     values : mapping of str to sequence
         The values to try for each template parameter. Other parameters stay as they are.
     architecture : str

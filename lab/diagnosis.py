@@ -1,0 +1,137 @@
+"""Says what may be wrong with a product: compares it with what the usual mistakes would give."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ptxsim.cuda_source import parts
+from sgemm_tutorial.correctness import CheckResult, check
+from sgemm_tutorial.errors import ArgumentError, SimulationFault
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.simulation import simulate
+
+from .written import Written
+
+NEAR = 1e-3  # relative to the largest element
+
+
+def diagnosis(kernel: Kernel, failed: CheckResult) -> list[str]:
+    """Return what can be said of a case that failed, a line each.
+
+    The case is run again on the simulator, with the same sizes and scalars, on standard-normal matrices.
+    """
+    M, N, K = failed.M, failed.N, failed.K
+    said = []
+    if isinstance(kernel.family, Written):
+        said += _otherwise(kernel, failed)
+    if failed.fault or not (M and N and K) or failed.special:
+        return said
+    random = np.random.default_rng(failed.seed)
+    A, B, C = (random.standard_normal(shape).astype(kernel.types.result) for shape in ((M, K), (K, N), (M, N)))
+    A, B = A.astype(kernel.types.operand), B.astype(kernel.types.operand)
+    before = C.copy() if failed.beta or not kernel.family.zeroed else np.zeros_like(C)
+    C[:] = before
+    try:
+        got = simulate(kernel, A, B, C, failed.alpha, failed.beta).C.astype(np.float64)
+    except SimulationFault as fault:
+        return [*said, str(fault)]
+    wide = [matrix.astype(np.float64) for matrix in (A, B, before)]
+    right = failed.alpha * wide[0] @ wide[1] + failed.beta * wide[2]
+    off = ~(np.abs(got - right) <= NEAR * max(np.abs(right).max(), 1e-30))
+    if not off.any():
+        return said
+    row, column = (int(of) for of in np.argwhere(off)[0])
+    said.append(f"C[{row}, {column}] is {got[row, column]:.6g} and should be {right[row, column]:.6g}.")
+    return said + list(_likely(kernel, got, right, *wide, failed))
+
+
+def _otherwise(kernel: Kernel, failed: CheckResult) -> Iterator[str]:
+    """Yield how a launch may be said so that the kernel is right: for whole tiles alone, or with another layout."""
+    rule, of = kernel.family.rule, kernel.parameters
+    BM, BN = kernel.family.tile(of)
+    whole = BM, BN, of.get("BK", max(BM, BN))
+    whole = (max(whole),) * 3 if rule.square else whole
+    sizes = [2 * size for size in whole] if rule.square else [2 * whole[0], 4 * whole[1], 2 * whole[2]]
+    scalars = {"alpha": failed.alpha, "beta": failed.beta}
+    case = kernel.family.claimed([dict(zip("MNK", sizes, strict=True)) | scalars])
+
+    def right(**fields: Any) -> bool:
+        other = dataclasses.replace(kernel, family=Written(dataclasses.replace(rule, **fields)))
+        try:
+            return all(check(other, **one, on_gpu=False).passed for one in case)
+        except ArgumentError:
+            return False
+
+    if right():
+        if any(size % by for size, by in zip((failed.M, failed.N, failed.K), whole, strict=True)):
+            yield f"It is right for {' × '.join(map(str, sizes))}, whole tiles. If it is for such sizes only, say so:"
+            yield f"// launch: {dataclasses.replace(rule, multiples=whole)}"
+        return
+    inner = re.fullmatch(r"\((.*)\)", rule.grid)
+    turned = ", ".join(reversed(parts(inner[1]))) if inner else rule.grid
+    for fields in ({"column_major": not rule.column_major}, {"grid": f"({turned})"}):
+        if right(**fields):
+            yield "With another launch it is right for whole tiles:"
+            yield f"// launch: {dataclasses.replace(rule, **fields)}"
+            return
+
+
+def _likely(
+    kernel: Kernel, got: np.ndarray, right: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, of: CheckResult
+) -> Iterator[str]:
+    """Yield the mistakes that would give this result."""
+    (M, K), N, product = A.shape, B.shape[1], A @ B
+    near = NEAR * max(np.abs(right).max(), 1e-30)
+
+    def alike(one: np.ndarray, other: np.ndarray) -> bool:
+        return one.shape == other.shape and one.size > 0 and bool((np.abs(one - other) <= near).all())
+
+    as_columns = (A.ravel().reshape(K, M).T @ B.ravel().reshape(N, K).T).T.ravel().reshape(M, N)
+    guesses = {
+        "It is αAB: β is not used.": of.alpha * product,
+        "It is AB + βC: α is not used.": product + of.beta * C,
+        "It is AB: neither α nor β is used.": product,
+        "It is α(AB + C): β is not used, or C is added before α.": of.alpha * (product + C),
+        "It is αAB + C: what C held is added whatever β is.": of.alpha * product + C,
+        "Its sign is wrong.": -right,
+        "It is nothing but zeros: the sums are not written, or the loop over k does not run.": 0 * right,
+        "The kernel takes its matrices for column-major: say layout = column-major.": of.alpha * as_columns
+        + of.beta * C,
+    }
+    if M == N:
+        guesses["It is the transpose of the right result: rows and columns of C are exchanged."] = right.T
+    if M == N == K:
+        guesses["It is α ABᵀ + βC: B is read by columns."] = of.alpha * A @ B.T + of.beta * C
+        guesses["It is α AᵀB + βC: A is read by columns."] = of.alpha * A.T @ B + of.beta * C
+    for text, what in guesses.items():
+        if alike(got, what) and not alike(right, what):
+            yield text
+            return
+    for by, axis in itertools.product((1, -1), (0, 1)):
+        inner = (slice(None),) * axis + (slice(1, -1),)
+        shifted = of.alpha * np.roll(product, by, axis)
+        if min(M, N) > 2 and any(alike(got[inner], (shifted + of.beta * c)[inner]) for c in (C, np.roll(C, by, axis))):
+            name = ("rows", "columns")[axis]
+            yield f"What belongs to {name} i stands in {name} i {'-+'[by > 0]} 1: an index of {name} is off by one."
+            return
+    for depth in range(1, K):
+        if alike(got, of.alpha * A[:, :depth] @ B[:depth] + of.beta * C):
+            yield f"The sums stop at k = {depth} of {K}: a last tile, or a remainder of K, is left out."
+            return
+    good = np.abs(got - right) <= near
+    for name, lines in (("row", good.all(axis=1)), ("column", good.all(axis=0))):
+        at = np.flatnonzero(lines)
+        if 1 < len(at) < len(lines) and len(set(np.diff(at))) == 1 and at[1] - at[0] > 1:
+            yield f"Only every {at[1] - at[0]}th {name} is right, as where a kernel that uses threadIdx.y is launched"
+            yield "with blocks of one dimension, or where each thread has more elements than it writes."
+            return
+        if 0 < len(at) < len(lines) and len(at) == at[-1] - at[0] + 1:
+            yield f"{name.capitalize()}s {at[0]} to {at[-1]} are right and no others: the grid has too few blocks,"
+            yield "or its dimensions are exchanged."
+            return

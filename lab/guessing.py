@@ -1,0 +1,133 @@
+"""Finds how a kernel is launched where nobody says it: by trying the usual ways on a small product, simulated."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ptxsim.errors import Error as SimulatorError
+from sgemm_tutorial.correctness import check
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.own import kernel_from as by_contract
+
+from .styles import Reading, read, written
+
+USUAL = (16, 32)  # threads of a block along x and along y, where nothing else is named
+FLAT = ("256", "128", "1024")  # threads of a block of one dimension
+TILE = ("(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)M", "(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)N", "T(?:HREAD_?)?M", "T(?:HREAD_?)?N")
+"""Names of a block's rows and columns of C, and of a thread's."""
+MOST_THREADS, MOST_TRIALS = 1024, 100
+
+
+def kernel_from(path: str | Path, launch: str = "", **parameters: int | str) -> Kernel:
+    """Return the kernel in a CUDA file, to call, check, trace and time like those of the book.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file. It keeps the contract (``python -m lab new --help`` prints it), or it is a matrix product in another
+        style. It is read anew each time the kernel is used; its name, its launch and its parameters are read now.
+    launch : str
+        How it is launched, before what the file says: ``"grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)"``; the
+        end of ``python -m lab check --help`` says what else. What neither says is found by trying.
+    **parameters : int or str
+        Template arguments; those that the file gives a default may be left out.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such file, it holds no kernel or several, a parameter is unknown, missing or no whole number, the
+        launch can't be read, or no way that was tried gives the right product.
+    """
+    return guessed(path, launch, **parameters)[0]
+
+
+def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tuple[Kernel, str]:
+    """Return what `kernel_from` does, and how the kernel is launched if that had to be guessed."""
+    reading = read(path, launch, parameters)
+    if reading.keeps_contract:
+        return by_contract(path, **parameters), ""
+    if {"grid", "block"} <= reading.said.keys():
+        return written(reading, reading.said), ""
+    written(reading, {"grid": "1", "block": "1"} | reading.said)  # or this says what else is not plain
+    kernels = _launched(reading)
+    for kernel in kernels:
+        if _right(kernel):
+            return kernel, f"// launch: {kernel.family.rule}"
+    tried = ", ".join(dict.fromkeys(kernel.family.rule.block for kernel in kernels)) or "nothing"
+    raise ArgumentError(
+        reading.path.name,
+        f"no launch, and none that was tried gives a right product (blocks of {tried})",
+        "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)",
+    )
+
+
+def _launched(reading: Reading) -> list[Kernel]:
+    """Return the kernel with each launch to try, those with the fewest threads first, and by rows before by columns."""
+    found = {}
+    layouts = [{"layout": of} for of in ("row-major", "column-major")]
+    for (grid, block), layout in itertools.product(_ways(reading), layouts):
+        try:
+            kernel = written(reading, {"grid": grid, "block": block} | layout | reading.said)
+            if 1 <= kernel.threads <= MOST_THREADS:
+                family, of = kernel.family, kernel.parameters
+                grids = [family.grid(of, *size) for size in (_size(kernel), (1000, 3000, 2000))]
+                same = *grids, family.block(of), family.rule.column_major
+                found.setdefault(same, (math.prod(grids[0]) * kernel.threads, kernel))
+        except ArgumentError:  # no whole number
+            continue
+    ordered = sorted(found.values(), key=lambda one: (one[1].family.rule.column_major, one[0]))
+    rows = [kernel for _, kernel in ordered if not kernel.family.rule.column_major]
+    columns = [kernel for _, kernel in ordered if kernel.family.rule.column_major]
+    return rows[:MOST_TRIALS] + columns[:MOST_TRIALS]
+
+
+def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
+    """Yield grids and blocks to try, in the source's own names."""
+    body, names = reading.signature.body, {**reading.names, **reading.values}
+    sides = [name for name in names if re.search(rf"\b{name}\b", body) and name != "T"] + [*map(str, USUAL)]
+    tall, wide, rows, columns = (next((name for name in names if re.fullmatch(of, name, re.I)), "") for of in TILE)
+    high, deep = (bool(re.search(rf"\b{of}\s*\.\s*y\b", body)) for of in ("threadIdx", "blockIdx"))
+    if tall and wide:
+        across, down = f"{wide} / {columns or rows}" if columns or rows else wide, f"{tall} / {rows}" if rows else tall
+        flat = [f"{tall} * {wide}" + f" / {by}" * bool(by) for by in (f"({rows} * {columns})" * bool(columns), rows)]
+        blocks = [f"({across}, {down})", f"({wide}, {down})", f"({wide}, {tall})"] if high else flat
+    elif high:
+        blocks = [f"({x}, {y})" for x, y in itertools.product(sides, repeat=2)]
+    else:
+        blocks = [f"{x} * {y}" for x, y in itertools.combinations_with_replacement(sides, 2)] + [*sides, *FLAT]
+    if reading.signature.bounds and not high:
+        blocks = [reading.signature.bounds]
+    for block in dict.fromkeys(blocks):
+        extents = block[1:-1].split(", ") if high else [block]
+        tiles = [(tall, wide)] if tall and wide else itertools.product(dict.fromkeys((*extents, *sides)), repeat=2)
+        for tm, tn in tiles:
+            across, down = f"cdiv(N, {tn})", f"cdiv(M, {tm})"
+            if deep:
+                yield from ((f"({across}, {down})", block), (f"({down}, {across})", block))
+            else:
+                yield f"{down} * {across}", block
+        if not deep:
+            yield from ((f"cdiv({of}, {block})", block) for of in ("M * N", "M * N * 32", "M", "N"))
+
+
+def _size(kernel: Kernel) -> tuple[int, int, int]:
+    """Return sizes that suit tiles of powers of two, and that tell rows from columns unless matrices are square."""
+    rule = kernel.family.rule
+    named = [int(text) for text in (*rule.names.values(), *kernel.parameters.values()) if str(text).isdecimal()]
+    side = 128 if any(32 < number <= 128 for number in named) else 32
+    return (side, side, side) if rule.square else (side, 2 * side, 64)
+
+
+def _right(kernel: Kernel) -> bool:
+    """Whether a kernel computes a product; a fault, or what doesn't compile, says no."""
+    try:
+        return check(kernel, *_size(kernel), on_gpu=False).passed
+    except ArgumentError:
+        return False
+    except SimulatorError:
+        return False

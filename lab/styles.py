@@ -1,0 +1,277 @@
+"""Kernels of readers who keep no contract: their launch is said in the file, in its host code or by the caller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ptxsim.cuda_source import HostLaunch, Signature, blanked, constants, evaluate, extents, launches, parts, signatures
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.operands import FP16, FP32, IN_CUDA, SPLIT, named_in_cuda
+from sgemm_tutorial.own import SUFFIX
+
+from .written import ROLES, Rule, Written
+
+LAUNCH = """\
+a matrix product in another style, as it is: say its launch in a comment before the kernel.
+
+    // launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16), arguments = A B C M N K
+
+  Or with --launch "grid = ..., block = ...". A launch in the file's own host code counts too.
+
+    grid, block   Up to three numbers each, along x, y and z: whole-number arithmetic with M, N, K,
+                  template parameters, macros and constants, cdiv (divides and rounds up), min, max.
+    arguments     What each argument is, in its order: A B C M N K alpha beta lda ldb ldc, or a
+                  number. Left out, names and types tell. Without alpha it is 1, without beta 0.
+    shared        Bytes of dynamic shared memory.
+    layout        column-major, if matrices lie so.
+    sizes         square, if it takes no other matrices.
+    multiples     (64, 64, 8), if M, N and K must be multiples of these.
+    rules         BLAS, if beta = 0 never reads C, and alpha = 0 and K = 0 never read A and B.
+    kernel        Its name, where the file has several.
+    NAME          The value of the template parameter of that name.
+"""
+"""For the command line."""
+
+_HEADER = re.compile(r"//[ \t]*launch:(.*(?:\n[ \t]*//(?![ \t]*launch:).*)*)")
+_KEYS = ("grid", "block", "arguments", "shared", "layout", "sizes", "multiples", "rules", "kernel")
+_OF_TF32 = ".tf32.tf32."
+"""What a file with ``mma`` of TF32 holds: FP32 has to be split for that."""
+_SIZES = {name.lower(): name for name in ROLES} | {
+    name: role
+    for role, names in {
+        "M": "height rows ha rowsa arows numarows crows numcrows",
+        "N": "width cols wb colsb bcols numbcolumns numccolumns",
+        "K": "inner wa hb colsa acols numacolumns brows rowsb numbrows",
+    }.items()
+    for name in names.split()
+}
+"""What an argument is that is called so, in small letters and without underscores."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a file and a caller say of a kernel and its launch.
+
+    Attributes
+    ----------
+    path : Path
+    signature : Signature
+    values : dict of str to int or str
+        Template arguments.
+    said : dict of str to str
+        Of the launch, by the keys of `LAUNCH`.
+    names : dict of str to str
+        Macros and constants.
+    split : bool
+        Whether FP32 is split for tensor cores.
+    """
+
+    path: Path
+    signature: Signature
+    values: dict[str, int | str]
+    said: dict[str, str]
+    names: dict[str, str]
+    split: bool
+
+    @property
+    def keeps_contract(self) -> bool:
+        """Whether the launch follows from template parameters."""
+        kinds = [one.type for one in self.signature.arguments]
+        result, element = (kinds[3], kinds[4].rstrip("*")) if len(kinds) >= 8 else ("", "")
+        asked = [*["int"] * 3, result, f"{element}*", f"{element}*", result, f"{result}*"]
+        return kinds[:8] == asked and {"BM", "BN"} <= self.values.keys() and not self.said and not self.deep
+
+    @property
+    def deep(self) -> bool:
+        """Whether the grid or a block has more than one dimension."""
+        return bool(re.search(r"\b(?:blockIdx|threadIdx)\s*\.\s*[yz]\b", self.signature.body))
+
+
+def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Reading:
+    """Return what a file and a caller say of a kernel.
+
+    Raises
+    ------
+    ArgumentError
+        As `kernel_from` does, but for a launch that is not said.
+    """
+    path = Path(path)
+    if path.suffix != SUFFIX:
+        raise ArgumentError("path", str(path), f"a CUDA file, whose name ends in {SUFFIX}")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError("path", f"{path}, which cannot be read ({error})", "a CUDA file") from None
+    found = signatures(text)
+    named = re.search(r"\bkernel\s*=\s*(\w+)", launch)
+    headers = {}
+    for header in _HEADER.finditer(text):  # each is of the kernel that follows it
+        signature = next((one for one in found if one.start >= header.start()), None)
+        headers[signature] = header[1]
+    signature = _the_kernel(path.name, text, found, named[1] if named else "", headers)
+    declared = [one.name for one in signature.template or ()]
+    said = _said(path.name, headers.get(signature, ""), declared) | _said("launch", launch, declared)
+    names, host = constants(text), launches(text, signature.name)
+    if host:
+        names |= {name: value for name, value in host[0].names.items() if name not in declared}
+        said = _of_host(host[0], signature) | said
+        said = dict(zip(declared, host[0].template, strict=False)) | said
+    inside = (host[0].names if host else {}) | names
+    values = _values(path.name, signature, parameters, said, inside)
+    said = {key: text for key, text in said.items() if key in _KEYS}
+    return Reading(path, signature, values, said, names, _OF_TF32 in blanked(text, strings=False))
+
+
+def written(reading: Reading, said: dict[str, str]) -> Kernel:
+    """Return the kernel of a file with a launch of its own, whose grid and block are said.
+
+    Raises
+    ------
+    ArgumentError
+        The launch can't be read, or the role of an argument is not plain.
+    """
+    roles, square = _roles(reading, said.get("arguments", ""))
+    for key, most in (("layout", ("row-major", "column-major")), ("sizes", ("any", "square")), ("rules", ("BLAS",))):
+        if said.get(key, most[0]) not in most:
+            raise ArgumentError(key, said[key], " or ".join(most))
+    multiples = extents(said.get("multiples", "1"), reading.names | reading.values)
+    rule = Rule(
+        said["grid"],
+        said["block"],
+        roles,
+        tuple(one.type for one in reading.signature.arguments),
+        said.get("shared", "0"),
+        column_major=said.get("layout") == "column-major",
+        multiples=(multiples * 3)[:3],
+        square=square or said.get("sizes") == "square",
+        strict="rules" in said,
+        names=reading.names,
+    )
+    family = Written(rule)
+    family.grid(reading.values, 1, 1, 1), family.block(reading.values)  # they are numbers, or this says why not
+    return _kernel(reading, roles, family=family)
+
+
+def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
+    """Return the kernel of a file, with the types that its arguments tell."""
+    kinds = dict(zip(roles, (one.type.rstrip("*") for one in reading.signature.arguments), strict=False))
+    known = IN_CUDA | {_typename(reading.signature): named_in_cuda(reading.values.get("T", "float"))}
+    types = known.get(kinds["A"])
+    if types is None or kinds["B"] != kinds["A"] or known.get(kinds["C"], FP16).operand != types.result:
+        got = "A of {A}, B of {B} and C of {C}".format(**kinds)
+        needs = "all of float or of double, or A and B of half or __nv_bfloat16 and C of float"
+        raise ArgumentError(reading.path.name, got, needs)
+    fields = {"types": SPLIT if types == FP32 and reading.split else types} | fields
+    path, entry = reading.path, reading.signature.name
+    return Kernel(path.stem, "", reading.values, folder=path.resolve().parent, entry=entry, **fields)
+
+
+def _the_kernel(file: str, text: str, found: Sequence[Signature], name: str, headers: Mapping[Any, str]) -> Signature:
+    """Return the one kernel of a file, or the one that is named, or else the only one whose launch is said."""
+    names = ", ".join(one.name for one in found)
+    chosen = [one for one in found if one.name == name] if name else found
+    if len(chosen) > 1:
+        chosen = [one for one in found if one in headers] or found
+    if len(chosen) != 1:
+        got = f"{len(found)} __global__ functions ({names})" if found else "no __global__ function"
+        if not found and "__global__" in blanked(text):
+            got = "a __global__ function that cannot be read"
+        raise ArgumentError(file, got, "one, or the name of one: // launch: kernel = name" if found else "one")
+    return chosen[0]
+
+
+def _said(where: str, text: str, parameters: Sequence[str]) -> dict[str, str]:
+    """Return what a text says of a launch, by key."""
+    said = {}
+    for part in parts(re.sub(r"\n[ \t]*//", " ", text)):
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if not (equals and value) or key not in (*_KEYS, *parameters):
+            raise ArgumentError(where, part, f"KEY = VALUE with one of {', '.join((*_KEYS, *parameters))}")
+        said[key] = " ".join(value.split())
+    return said
+
+
+def _of_host(host: HostLaunch, signature: Signature) -> dict[str, str]:
+    """Return what a launch in host code says; a name for both M and N there says that matrices are square."""
+    said = {"grid": host.grid, "block": host.block, "shared": host.shared or "0"}
+    said = {key: host.names.get(text, text) for key, text in said.items()}
+    given = {_SIZES.get(_plain(one.name)): text for one, text in zip(signature.arguments, host.arguments, strict=False)}
+    return said | ({"sizes": "square"} if given.get("M", 0) == given.get("N", 1) else {})
+
+
+def _values(
+    file: str, signature: Signature, given: Mapping[str, int | str], said: Mapping[str, str], names: Mapping[str, str]
+) -> dict[str, int | str]:
+    """Return the template arguments: what is given or said, or else the file's defaults."""
+    declared = signature.template or ()
+    kinds = ("int", "unsigned", "size_t", "long long", "bool", "short", "typename")
+    numbers = [one for one in declared if one.type != "typename"]
+    if len(declared) > len(numbers) + 1 or any(not one.name or one.type not in kinds for one in declared):
+        shown = ", ".join(f"{one.type} {one.name}" for one in declared)
+        raise ArgumentError(file, f"template <{shown}>", "whole numbers with names, and one typename at most")
+    known = {"T" if one.type == "typename" else one.name: one for one in declared}
+    for name in given:
+        if name not in known:
+            raise ArgumentError(name, f"a parameter unknown to {file}", f"one of {', '.join(known) or 'none'}")
+    values: dict[str, int | str] = {}
+    for name, one in known.items():
+        text = said.get(one.name, one.default)
+        if name in given:
+            values[name] = given[name]
+        elif name == "T":
+            values[name] = text or "float"
+        elif text is None:
+            raise ArgumentError(name, "no value", f"one, given (--set {name}=64) or in {file} (int {name} = 64)")
+        else:
+            values[name] = evaluate(text, {**names, **values})
+    return values
+
+
+def _typename(signature: Signature) -> str:
+    """Return what a template calls the type of its elements."""
+    return next((one.name for one in signature.template or () if one.type == "typename"), "")
+
+
+def _plain(name: str) -> str:
+    """Return an argument's name in small letters, without underscores and what says that it is the GPU's."""
+    return re.sub(r"_|^d_|_d$|^dev_|_dev$|^g_", "", name).lower()
+
+
+def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
+    """Return what each argument of a kernel is, and whether its one size says that matrices are square.
+
+    Matrices go by their names, or else C is what the kernel writes and A and B are the others in their order. Scalars
+    go by their names.
+    """
+    file, arguments, body = reading.path.name, reading.signature.arguments, reading.signature.body
+    if said:
+        roles = tuple(said.split())
+        for role in roles:
+            if role not in ROLES and not re.fullmatch(r"-?\d+(?:\.\d*)?", role):
+                raise ArgumentError("arguments", role, f"one of {' '.join(ROLES)}, or a number")
+        if len(roles) != len(arguments) or not {"A", "B", "C"} <= {*roles}:
+            raise ArgumentError("arguments", said, f"{len(arguments)} with A, B and C, as {reading.signature.name} has")
+        return roles, not {"M", "N", "K"} <= {*roles}
+    pointers = [one for one in arguments if one.type.endswith("*")]
+    scalars = ("float", "double", _typename(reading.signature))
+    sizes = [one for one in arguments if not one.type.endswith("*") and one.type not in scalars]
+    by_name = {one.name: _plain(one.name).upper() for one in pointers}
+    if len(pointers) == 3 and {*by_name.values()} != {"A", "B", "C"}:
+        written = [one.name for one in pointers if re.search(rf"\b{one.name}\s*\[[^;=]*\]\s*[-+*/]?=(?!=)", body)]
+        target = (written or [pointers[2].name])[0]
+        by_name = dict(zip((*(one.name for one in pointers if one.name != target), target), "ABC", strict=True))
+    by_name |= {one.name: _SIZES.get(_plain(one.name), "") for one in arguments if one.name not in by_name}
+    if len(sizes) == 1:
+        by_name[sizes[0].name] = "N"
+    roles = tuple(by_name[one.name] for one in arguments)
+    for role, one in zip(roles, arguments, strict=True):
+        if not role or roles.count(role) > 1:
+            raise ArgumentError(
+                file, f"{one.type} {one.name}, whose meaning is not plain", "// launch: arguments = A B C M N K"
+            )
+    return roles, len(sizes) == 1

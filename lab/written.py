@@ -1,0 +1,176 @@
+"""Kernels that keep no contract: launched by the rule that their author gives, with his arguments in his order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptxsim.compiling import prepared
+from ptxsim.cuda_source import evaluate, extents
+from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.launch import Division, Family, Place
+from sgemm_tutorial.operands import Problem
+
+SCALARS = {
+    "int": np.int32,
+    "unsigned": np.uint32,
+    "size_t": np.uint64,
+    "long long": np.int64,
+    "short": np.int16,
+    "bool": np.bool_,
+    "float": np.float32,
+    "double": np.float64,
+}
+"""NumPy's types of what is passed by value."""
+ROLES = ("A", "B", "C", "M", "N", "K", "alpha", "beta", "lda", "ldb", "ldc")
+WIDEST = 512  # rows or columns of a tile, where its size is looked for
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a kernel is launched, in the words of its author.
+
+    Attributes
+    ----------
+    grid, block : str
+        Up to three numbers of blocks and threads: ``"(cdiv(N, 16), cdiv(M, 16))"``.
+    arguments : tuple of str
+        What each argument is: one of `ROLES`, or a number.
+    types : tuple of str
+        Of the arguments.
+    shared : str
+        Bytes of dynamic shared memory.
+    column_major : bool
+        Whether the matrices lie column by column. Then the kernel is given Bᵀ and Aᵀ, which lie in memory as B and A
+        do row by row, and computes Cᵀ.
+    multiples : tuple of int
+        M, N and K have to be multiples of these.
+    square : bool
+        Whether M, N and K have to be equal.
+    strict : bool
+        Whether BLAS's rules hold: β = 0 never reads C, and α = 0 or K = 0 never read A and B. Otherwise C holds zeros
+        where β = 0.
+    names : dict of str to str
+        Macros and constants of the source.
+    """
+
+    grid: str
+    block: str
+    arguments: tuple[str, ...]
+    types: tuple[str, ...]
+    shared: str = "0"
+    column_major: bool = False
+    multiples: tuple[int, int, int] = (1, 1, 1)
+    square: bool = False
+    strict: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        said = [f"grid = {self.grid}", f"block = {self.block}", f"arguments = {' '.join(self.arguments)}"]
+        said += [f"shared = {self.shared}"] * (self.shared != "0") + ["layout = column-major"] * self.column_major
+        said += [f"multiples = {self.multiples}"] * (self.multiples != (1, 1, 1)) + ["sizes = square"] * self.square
+        return ", ".join(said + ["rules = BLAS"] * self.strict)
+
+
+class Written(Family):
+    """A kernel with a rule of its own.
+
+    Parameters
+    ----------
+    rule : Rule
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        super().__init__()
+        self.rule = rule
+        self.zeroed = not rule.strict
+
+    def block(self, of: Mapping[str, Any]) -> tuple[int, ...]:
+        """Return the threads of a block along x, y and z."""
+        return extents(self.rule.block, {**self.rule.names, **of})
+
+    def shared_bytes(self, of: Mapping[str, Any]) -> int:
+        """Return the bytes of shared memory that a launch adds to what the source declares."""
+        return evaluate(self.rule.shared, {**self.rule.names, **of})
+
+    def prepared(self, files: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        """Return the source without host code."""
+        return prepared(files)
+
+    def grid(self, of: Mapping[str, Any], M: int, N: int, K: int) -> tuple[int, ...]:
+        """Return the blocks of a launch along x, y and z."""
+        if self.rule.column_major:
+            M, N = N, M
+        sizes = {"M": M, "N": N, "K": K}
+        return extents(self.rule.grid, {**self.rule.names, **of, **sizes})
+
+    def divide(self, kernel: Any, problem: Problem, place: Place) -> Division:
+        """Return the grid as the rule has it."""
+        grid = self.grid(kernel.parameters, *problem.shape)
+        return Division(math.prod(grid) if problem.M and problem.N else 0, grid=grid)
+
+    def tile(self, of: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the rows and columns of C that a block has: as many as need no more blocks than one element does."""
+        one = math.prod(self.grid(of, 1, 1, 1))
+
+        def most(rows: bool, columns: bool) -> int:
+            sides = ((n if rows else 1, n if columns else 1, 1) for n in range(WIDEST, 0, -1))
+            return next((max(size) for size in sides if math.prod(self.grid(of, *size)) <= one), 1)
+
+        return (most(True, True),) * 2 if self.rule.square else (most(True, False), most(False, True))
+
+    def arguments_of(self, problem: Problem) -> dict[str, Any]:
+        """Return the kernel's arguments in its order, matrices by their roles.
+
+        Raises
+        ------
+        ArgumentError
+            The kernel takes no such α, β or sizes.
+        """
+        rule, sizes = self.rule, {"M": problem.M, "N": problem.N, "K": problem.K}
+        for name, fixed in (("alpha", 1), ("beta", 0)):
+            value = getattr(problem, name)
+            if name not in rule.arguments and value != fixed:
+                raise ArgumentError(name, f"{value:g}", f"{fixed}: the kernel takes no {name}")
+        for (name, size), multiple in zip(sizes.items(), rule.multiples, strict=True):
+            if size % multiple or (rule.square and size != problem.M):
+                needs = f"a multiple of {multiple}" * (multiple > 1) or f"M = {problem.M}, as matrices are square"
+                raise ArgumentError(name, str(size), f"{needs}: the kernel takes no other sizes")
+        A, B, M, N = problem.A, problem.B, problem.M, problem.N
+        leading = {"lda": problem.K, "ldb": N, "ldc": N}
+        if rule.column_major:
+            A, B, M, N, leading = B, A, N, M, {"lda": N, "ldb": problem.K, "ldc": N}
+        values = {"A": A, "B": B, "C": problem.C, "M": M, "N": N, "K": problem.K} | leading
+        values |= {"alpha": problem.alpha, "beta": problem.beta}
+        made = {}
+        for number, (role, kind) in enumerate(zip(rule.arguments, rule.types, strict=True), 1):
+            value = values[role] if role in values else float(role)
+            if kind.endswith("*"):
+                made[role] = value
+            else:
+                made[f"argument {number}"] = SCALARS.get(kind, type(problem.alpha))(value)
+        return made
+
+    def claimed(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return cases of the suite as the kernel claims to handle them; those that it doesn't are left out."""
+        rule, found = self.rule, []
+        for case in cases:
+            case = dict(case)
+            if not rule.strict and (case.get("last_tile") or case["alpha"] == 0 or not np.isfinite(case["alpha"])):
+                continue
+            if any(np.ravel(case.get("shift", 0))) and not rule.strict:
+                continue
+            case["alpha"] = case["alpha"] if "alpha" in rule.arguments else 1.0
+            case["beta"] = case["beta"] if "beta" in rule.arguments else 0.0
+            for name, multiple in zip("MNK", rule.multiples, strict=True):
+                case[name] = -(-case[name] // multiple) * multiple
+            if rule.square:
+                if max(case[name] for name in "MNK") > 4 * max(32, *rule.multiples):
+                    continue
+                case |= dict.fromkeys("MNK", max(case[name] for name in "MNK"))
+            found.append(case)
+        return found

@@ -1,0 +1,325 @@
+"""Reads CUDA C++ as far as a launch needs it: kernels with their parameters, constants, and launches in host code.
+
+It knows no grammar, only how people write these parts. What it cannot read it leaves out.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from .errors import ArgumentError
+
+_NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_CALLED = re.compile(r"(?!__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__)\b(\w+)\s*\(")
+_QUALIFIERS = {"const", "volatile", "__restrict__", "__restrict", "restrict", "__grid_constant__", "struct"}
+_TYPES = {"unsigned int": "unsigned", "uint": "unsigned", "uint32_t": "unsigned", "int32_t": "int"} | dict.fromkeys(
+    ("size_t", "std::size_t", "uint64_t", "unsigned long", "unsigned long long", "unsigned long long int"), "size_t"
+) | dict.fromkeys(("long", "long long", "long long int", "int64_t", "ptrdiff_t", "signed long long"), "long long") | {
+    "__half": "half", "nv_bfloat16": "__nv_bfloat16"
+}  # fmt: skip
+"""Names of types, and one name for each type of a size."""
+
+
+class Declared(NamedTuple):
+    """A parameter of a kernel or of its template.
+
+    Attributes
+    ----------
+    type : str
+        ``"float*"``, ``"int"``, ``"unsigned"``, ``"size_t"``, ``"typename"``: without qualifiers.
+    name : str
+    default : str or None
+    constant : bool
+        Whether it is or points to something constant.
+    """
+
+    type: str
+    name: str
+    default: str | None = None
+    constant: bool = False
+
+
+class Signature(NamedTuple):
+    """A kernel as a source declares it; `template` is None where it is no template, and `start` where it begins."""
+
+    name: str
+    template: tuple[Declared, ...] | None
+    arguments: tuple[Declared, ...]
+    bounds: str
+    start: int
+    body: str
+
+
+class HostLaunch(NamedTuple):
+    """A launch in host code: the texts between the angle brackets and of the arguments, and the names known there."""
+
+    template: tuple[str, ...]
+    grid: str
+    block: str
+    shared: str
+    arguments: tuple[str, ...]
+    names: Mapping[str, str]
+
+
+def blanked(text: str, strings: bool = True) -> str:
+    """Return a source with comments, and strings too unless they are to stay, blanked, as long as it was."""
+
+    def blank(match: re.Match[str]) -> str:
+        return match[0] if match[0][0] == '"' and not strings else re.sub(r"[^\n]", " ", match[0])
+
+    return _NOT_CODE.sub(blank, text)
+
+
+def parts(text: str, separator: str = ",") -> list[str]:
+    """Return what a text has between separators that are in no brackets."""
+    found, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == separator and not depth:
+            found.append("")
+        else:
+            found[-1] += character
+    return [part.strip() for part in found] if text.strip() else []
+
+
+def signatures(text: str) -> list[Signature]:
+    """Return the kernels that a source defines, in its order."""
+    code, found = blanked(text), []
+    for match in re.finditer(r"\b__global__\b", code):
+        named = re.compile(r"(?!__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__)\b(\w+)\s*\(").search(
+            code, match.end()
+        )
+        if not named:
+            continue
+        end = _closing(code, named.end() - 1)
+        brace = re.compile(r"\s*\{").match(code, end)
+        if not brace:
+            continue
+        before = code[: match.start()]
+        head = re.search(r"[^;{}]*\Z", re.sub(r"(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", _spaces, before))
+        begun = head.start() + len(head[0]) - len(head[0].lstrip())
+        template = re.search(r"template\s*<(.*)>", head[0], re.DOTALL)
+        bounds = re.search(r"__launch_bounds__\s*(\()", code[begun : named.start()])
+        at = begun + bounds.start(1) if bounds else 0
+        found.append(
+            Signature(
+                named[1],
+                tuple(map(_declared, parts(template[1]))) if template else None,
+                tuple(map(_declared, parts(code[named.end() : end - 1]))),
+                parts(code[at + 1 : _closing(code, at) - 1])[0] if bounds else "",
+                begun,
+                code[brace.end() : _closing(code, brace.end() - 1, "{}") - 1],
+            )
+        )
+    return found
+
+
+def constants(text: str) -> dict[str, str]:
+    """Return the macros without parameters and the constants of a source outside functions, by name, as texts."""
+    code = blanked(text)
+    found = dict(re.findall(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\S[^\n]*?)[ \t]*$", code))
+    outside = "".join(piece for piece, _ in _outermost(code))
+    return found | _assigned(re.sub(r"template\s*<[^;{}]*?>\s*(?=[\w:]+\s)", "", outside))
+
+
+def launches(text: str, kernel: str) -> list[HostLaunch]:
+    """Return the launches of a kernel in host code, ``kernel<template><<<grid, block>>>(arguments)``."""
+    code, found = blanked(text), []
+    for match in re.finditer(rf"\b{kernel}\b\s*(?:<([^<>;]*)>)?\s*<<<(.*?)>>>\s*\(", code, re.DOTALL):
+        grid, block, shared = (*parts(match[2]), "", "", "")[:3]
+        function = next((body for start, body in _bodies(code) if start <= match.start() < start + len(body)), "")
+        arguments = parts(code[match.end() : _closing(code, match.end() - 1) - 1])
+        names = _assigned(function) | _dimensions(function)
+        found.append(HostLaunch(tuple(parts(match[1] or "")), grid, block, shared, tuple(arguments), names))
+    return found
+
+
+def extents(text: str, names: Mapping[str, int | str]) -> tuple[int, ...]:
+    """Return the numbers of ``dim3(a, b)``, ``(a, b)``, ``{a, b}``, the name of one, or a single number.
+
+    Raises
+    ------
+    ArgumentError
+        A part is no whole number made of numbers and names.
+    """
+    for _ in names:  # a name may stand for another, but not without end
+        if not isinstance(names.get(text.strip()), str):
+            break
+        text = str(names[text.strip()])
+    inner = re.fullmatch(r"\s*(?:dim3)?\s*[({](.*)[)}]\s*", text, re.DOTALL)
+    if inner and _closing(text, re.search(r"[({]", text).start(), "{}" if "{" in text else "()") >= len(text.rstrip()):
+        return tuple(evaluate(part, names) for part in parts(inner[1]))
+    return (evaluate(text, names),)
+
+
+_OPERATORS: dict[type, Callable[..., int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
+    ast.FloorDiv: operator.floordiv, ast.Div: operator.floordiv, ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift, ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_, ast.Eq: operator.eq,
+    ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
+_CALLS = {"min": min, "max": max, "cdiv": lambda a, b: -(-a // b)}
+_SIZES = {"float": 4, "double": 8, "half": 2, "__half": 2, "__nv_bfloat16": 2, "int": 4, "char": 1, "float4": 16}
+_CAST = r"\(\s*(?:const\s+)?(?:unsigned|int|size_t|uint|float|double|long|unsigned int|unsigned long long)\s*\)"
+
+
+def evaluate(text: str, names: Mapping[str, int | str]) -> int:
+    """Return the value of whole-number arithmetic in C++, division rounding down.
+
+    Parameters
+    ----------
+    text : str
+        With numbers, names, ``cdiv(a, b)`` or another function whose name says that it divides and rounds up, ``min``,
+        ``max``, ``sizeof``, comparisons and conditionals.
+    names : mapping of str to int or str
+        A text is evaluated in its turn.
+
+    Raises
+    ------
+    ArgumentError
+        It is something else, a name is unknown, or something is divided by zero.
+    """
+    return _evaluate(text, names, ())
+
+
+def _evaluate(text: str, names: Mapping[str, int | str], within: tuple[str, ...]) -> int:
+    def value(node: ast.AST) -> int:
+        match node:
+            case ast.Constant(value=bool() | int() as number):
+                return int(number)
+            case ast.Constant(value=float() as number) if number == int(number):
+                return int(number)
+            case ast.Name(id="true" | "false" as name):
+                return int(name == "true")
+            case ast.Call(func=ast.Name(id="ceil" | "ceilf"), args=[ast.BinOp(left=left, op=ast.Div(), right=right)]):
+                return _CALLS["cdiv"](value(left), value(right))
+            case ast.Name(id=name) if name in names and name not in within:
+                known = names[name]
+                return _evaluate(known, names, (*within, name)) if isinstance(known, str) else int(known)
+            case ast.BinOp(left=left, op=of, right=right) if type(of) in _OPERATORS:
+                return int(_OPERATORS[type(of)](value(left), value(right)))
+            case ast.UnaryOp(op=of, operand=one) if type(of) in _OPERATORS:
+                return int(_OPERATORS[type(of)](value(one)))
+            case ast.Compare(left=left, ops=[of], comparators=[right]) if type(of) in _OPERATORS:
+                return int(_OPERATORS[type(of)](value(left), value(right)))
+            case ast.BoolOp(op=of, values=several):
+                return int((all if isinstance(of, ast.And) else any)(value(one) for one in several))
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return value(body) if value(test) else value(other)
+            case ast.Call(func=ast.Name(id=name), args=given) if name in _CALLS or _rounds_up(name, given):
+                return int(_CALLS.get(name, _CALLS["cdiv"])(*map(value, given)))
+        raise SyntaxError
+
+    code = re.sub(r"\bsizeof\s*\(\s*(\w+)\s*\)", lambda of: str(_SIZES.get(of[1], of[0])), text)
+    code = re.sub(r"\b(?:static_cast|std)\s*(?:<[^<>]*>|::)", "", code)
+    code = re.sub(r"\b(\d+(?:\.\d*)?|0[xX][\da-fA-F]+)(?:[uUlLfF]+)\b", r"\1", re.sub(_CAST, "", code))
+    code = code.replace("&&", " and ").replace("||", " or ")
+    code = re.sub(r"!(?!=)", " not ", code)
+    if "?" in code:
+        test, _, rest = code.strip().partition("?")
+        test, rest = (test[1:], rest[:-1]) if test.count("(") > test.count(")") else (test, rest)
+        then, _, other = rest.partition(":")
+        code = f"(({then}) if ({test}) else ({other}))"
+    try:
+        return value(ast.parse(code.strip(), mode="eval").body)
+    except (SyntaxError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError):
+        known = ", ".join(name for name in names) or "none"
+        raise ArgumentError(text.strip(), "no whole number", f"numbers, arithmetic, and the names {known}") from None
+
+
+def _rounds_up(name: str, given: list[ast.expr]) -> bool:
+    """Whether a function is called as those are that divide and round up."""
+    return len(given) == 2 and bool(re.search(r"ceil|cdiv|div_?up|divup|up_?div", name, re.IGNORECASE))
+
+
+def _declared(text: str) -> Declared:
+    """Return a parameter; one without a name has an empty one."""
+    text, _, default = text.partition("=")
+    words = re.findall(r"::|\w+(?:\s*::\s*\w+)*|\*|&|\[\s*\w*\s*\]|\.\.\.", text)
+    pointers = "*" * sum(word in ("*", "&") or word[0] == "[" for word in words)
+    plain = [word for word in words if re.match(r"\w", word) and word not in _QUALIFIERS]
+    name = plain.pop() if len(plain) > 1 else ""
+    kind = " ".join(plain)
+    kind = {"class": "typename"}.get(kind, _TYPES.get(kind, kind))
+    return Declared(kind + pointers, name, default.strip() or None, "const" in words)
+
+
+def _assigned(code: str) -> dict[str, str]:
+    """Return the whole numbers that a text declares with a value, by name."""
+    kind = r"(?:(?:static|constexpr|const|unsigned|long)\s+)*(?:int|unsigned|long|size_t|uint|auto|u?int\d\d_t)"
+    found = {}
+    for match in re.finditer(rf"\b{kind}\s+(\w+\s*=[^;]*);", code):
+        for one in parts(match[1]):
+            name, _, value = one.partition("=")
+            if re.fullmatch(r"\w+\s*", name) and value.strip():
+                found[name.strip()] = value.strip()
+    return found
+
+
+def _dimensions(code: str) -> dict[str, str]:
+    """Return the values of type dim3 that a text declares, by name."""
+    found = {}
+    for match in re.finditer(r"\bdim3\s+([^;]*);", code):
+        for one in parts(match[1]):
+            named = re.fullmatch(r"(\w+)\s*=?\s*(?:dim3\s*)?([({].*[)}]|[^({].*)", one, re.DOTALL)
+            if named:
+                found[named[1]] = named[2]
+    return found
+
+
+def _closing(code: str, at: int, brackets: str = "()") -> int:
+    """Return where the text behind the bracket goes on that closes the one at a place; the end where none does."""
+    depth = 0
+    for place in range(at, len(code)):
+        depth += (code[place] == brackets[0]) - (code[place] == brackets[1])
+        if not depth:
+            return place + 1
+    return len(code)
+
+
+def _spaces(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", found[0])
+
+
+def _bodies(code: str) -> Iterator[tuple[int, str]]:
+    """Yield where each outermost pair of braces opens, and what is in it; those of namespaces are looked into."""
+    at = 0
+    while (at := code.find("{", at)) >= 0:
+        end = _closing(code, at, "{}")
+        if re.search(r"\b(?:namespace(?:\s+\w+)?|extern\s*)\s*\Z", code[:at].rstrip()):
+            at += 1
+            continue
+        yield at, code[at:end]
+        at = end
+
+
+def _outermost(code: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts between outermost braces, each with what is in the braces that follow it."""
+    last = 0
+    for at, body in _bodies(code):
+        yield code[last:at], body
+        last = at + len(body)
+    yield code[last:], ""
+
+
+def for_device(text: str) -> str:
+    """Return a source without what only a host compiler understands, every other character where it was.
+
+    Functions that are neither ``__global__`` nor ``__device__`` are blanked; so are variables of the host's types.
+    """
+    code, made, last = blanked(text), list(text), 0
+    code = re.sub(r"(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", _spaces, code)
+    for at, body in _bodies(code):
+        head = re.search(r"[^;}]*\Z", code[last:at])
+        words = set(re.findall(r"\w+", head[0]))
+        end = at + len(body)
+        if "(" in head[0] and not words & {"__global__", "__device__", "struct", "class", "union", "enum", "constexpr"}:
+            start = last + head.start()
+            made[start:end] = [character if character == "\n" else " " for character in made[start:end]]
+        last = end
+    return "".join(made)

@@ -1,0 +1,277 @@
+"""Matrix products as people write them run as they are, and what is wrong with one is said."""
+
+import re
+
+import numpy as np
+import pytest
+
+import sgemm_tutorial as sg
+from lab.__main__ import main
+from lab.diagnosis import diagnosis
+from lab.guessing import guessed, kernel_from
+from sgemm_tutorial import ArgumentError
+
+ROW_AND_COLUMN = """
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+"""
+SUM = """
+    if (row >= M || col >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+"""
+PLAIN = f"""\
+#include <cuda_runtime.h>
+#include <algorithm>
+__global__ void product(const float* A, const float* B, float* C, int M, int N, int K)
+{{{ROW_AND_COLUMN}{SUM}    C[row * N + col] = sum;
+}}
+int main() {{ float* p; cudaMalloc(&p, 4); return 0; }}
+"""
+BLAS_LIKE = f"""\
+// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)
+__global__ void product(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)
+{{{ROW_AND_COLUMN}{SUM}    C[row * N + col] = alpha * sum + beta * C[row * N + col];
+}}
+"""
+SQUARE = """\
+#define TILE 16
+__global__ void product(float* M, float* N, float* P, int Width)
+{
+    __shared__ float a[TILE][TILE], b[TILE][TILE];
+    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
+    float sum = 0;
+    for (int p = 0; p < Width / TILE; ++p) {
+        a[threadIdx.y][threadIdx.x] = M[row * Width + p * TILE + threadIdx.x];
+        b[threadIdx.y][threadIdx.x] = N[(p * TILE + threadIdx.y) * Width + col];
+        __syncthreads();
+        for (int k = 0; k < TILE; ++k) sum += a[threadIdx.y][k] * b[k][threadIdx.x];
+        __syncthreads();
+    }
+    P[row * Width + col] = sum;
+}
+"""
+BY_HOST = """\
+#include <cublas_v2.h>
+#include <vector>
+#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+template <const int BM, const int BN, const int BK>
+__global__ void __launch_bounds__(BM * BN) tiled(int M, int N, int K, float alpha, const float* A, const float* B,
+                                                 float beta, float* C)
+{
+    __shared__ float a[BM * BK], b[BK * BN];
+    const uint row = threadIdx.x / BN, col = threadIdx.x % BN;
+    A += blockIdx.y * BM * K;
+    B += blockIdx.x * BN;
+    C += blockIdx.y * BM * N + blockIdx.x * BN;
+    float sum = 0;
+    for (uint at = 0; at < K; at += BK) {
+        a[row * BK + col] = A[row * K + at + col];
+        b[row * BN + col] = B[(at + row) * N + col];
+        __syncthreads();
+        for (uint k = 0; k < BK; ++k) sum += a[row * BK + k] * b[k * BN + col];
+        __syncthreads();
+    }
+    C[row * N + col] = alpha * sum + beta * C[row * N + col];
+}
+void run(int M, int N, int K, float alpha, float* A, float* B, float beta, float* C)
+{
+    const uint BM = 16, BN = 16;
+    dim3 grid(CEIL_DIV(N, BN), CEIL_DIV(M, BM));
+    dim3 block(BM * BN);
+    tiled<BM, BN, 16><<<grid, block>>>(M, N, K, alpha, A, B, beta, C);
+}
+"""
+BY_COLUMNS = """\
+template <typename real>
+__global__ void gemm(size_t m, const unsigned n, int k, real alpha, const real* a, int lda, const real* b, int ldb,
+                     real beta, real* c, int ldc)
+{
+    int i = blockIdx.x * 16 + threadIdx.x, j = blockIdx.y * 16 + threadIdx.y;
+    if (i >= m || j >= n) return;
+    real sum = 0;
+    for (int p = 0; p < k; ++p) sum += a[i + p * lda] * b[p + j * ldb];
+    c[i + j * ldc] = alpha * sum + beta * c[i + j * ldc];
+}
+"""
+BY_WARP = """\
+__global__ void product(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    int at = (blockIdx.x * blockDim.x + threadIdx.x) / warpSize, lane = threadIdx.x % warpSize;
+    if (at >= M * N) return;
+    float sum = 0;
+    for (int k = lane; k < K; k += warpSize) sum += A[at / N * K + k] * B[k * N + at % N];
+    for (int by = 16; by > 0; by /= 2) sum += __shfl_down_sync(0xffffffff, sum, by);
+    if (lane == 0) C[at] = sum;
+}
+"""
+DYNAMIC = """\
+// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16), shared = 2 * 16 * 16 * sizeof(float),
+//         multiples = 16, arguments = K N M B A C
+__global__ void product(int depth, int n, int m, const float* right, const float* left, float* out)
+{
+    extern __shared__ float tiles[];
+    float *a = tiles, *b = tiles + 256;
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x, at = threadIdx.y * 16 + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < depth; k += 16) {
+        a[at] = left[row * depth + k + threadIdx.x], b[at] = right[(k + threadIdx.y) * n + col];
+        __syncthreads();
+        for (int i = 0; i < 16; ++i) sum = fmaf(a[threadIdx.y * 16 + i], b[i * 16 + threadIdx.x], sum);
+        __syncthreads();
+    }
+    out[row * n + col] = sum;
+}
+"""
+IN_HALF = (
+    PLAIN.replace("#include <algorithm>", "#include <cuda_fp16.h>")
+    .replace("const float*", "const __half*")
+    .replace("A[row * K + k] * B[k * N + col]", "__half2float(A[row * K + k]) * __half2float(B[k * N + col])")
+)
+STYLES = {
+    "plain": (PLAIN, "block = (16, 16), arguments = A B C M N K"),
+    "like BLAS, with its launch": (BLAS_LIKE, "arguments = M N K alpha A B beta C"),
+    "of square matrices, in the tile's name": (SQUARE, "block = (TILE, TILE), arguments = A B C N, sizes = square"),
+    "with host code that launches it": (BY_HOST, "grid = (CEIL_DIV(N, BN), CEIL_DIV(M, BM)), block = (BM * BN)"),
+    "by columns, with leading dimensions": (BY_COLUMNS, "beta C ldc, layout = column-major"),
+    "a warp for each element": (BY_WARP, "grid = cdiv(M * N * 32, "),
+    "with dynamic shared memory and strange names": (DYNAMIC, "arguments = K N M B A C, shared = 2 * 16"),
+    "in half": (IN_HALF, "block = (16, 16), arguments = A B C M N K"),
+    "in double": (PLAIN.replace("float", "double"), "arguments = A B C M N K"),
+    "with 64-bit sizes": (PLAIN.replace("int M, int N, int K", "size_t M, const unsigned N, long long K"), "A B C M"),
+    "behind a byte order mark": ("\ufeff" + PLAIN, "arguments = A B C M N K"),
+    "rows along x": (
+        PLAIN.replace(
+            "blockIdx.y * blockDim.y + threadIdx.y, col", "blockIdx.x * blockDim.x + threadIdx.x, col"
+        ).replace("col = blockIdx.x * blockDim.x + threadIdx.x", "col = blockIdx.y * blockDim.y + threadIdx.y"),
+        "grid = (cdiv(M, 16), cdiv(N, 16))",
+    ),
+}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="mine.cu"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_product_in_any_usual_style_is_checked_as_it_is(write, style):
+    text, said = STYLES[style]
+    kernel, _ = guessed(write(text))
+    assert said in str(kernel.family.rule)
+    whole = {"multiples = 16"} if text in (SQUARE, BY_HOST) else {""}
+    kernel, _ = guessed(write(text), *whole) if "" not in whole else (kernel, "")
+    suite = sg.suite(kernel, on_gpu=False)
+    assert suite.passed, str(suite.failures())
+    assert len(suite.results) >= 5 and {result.K > 1 for result in suite.results} >= {True}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_what_a_launch_says_can_be_written_into_the_file(write, style):
+    """The guess, as a comment before the kernel, is what gets the kernel launched the same way without guessing."""
+    text, _ = STYLES[style]
+    kernel, _ = guessed(write(text))
+    bare = re.sub(r"(?m)^\ufeff|^// *launch:[^\n]*\n(?://[^\n]*\n)*", "", text).replace("<<<", "")
+    if "template <const int BM" in bare:
+        bare = bare.replace("const int BM, const int BN, const int BK", "int BM = 16, int BN = 16, int BK = 16")
+    again = kernel_from(write(f"// launch: {kernel.family.rule}\n{bare}", "again.cu"))
+    A, B = sg.matrices(32, 32, 32, on_gpu=False, types=kernel.types)
+    assert str(again.family.rule) == str(kernel.family.rule)
+    assert np.array_equal(again(A, B), kernel(A, B)) and np.abs(kernel(A, B) - A.astype(float) @ B).max() < 1e-2
+
+
+def test_the_launch_given_by_the_caller_comes_before_the_files(write):
+    path = write(BLAS_LIKE)
+    kernel = kernel_from(path, "block = (8, 8), grid = (cdiv(N, 8), cdiv(M, 8))")
+    assert kernel.threads == 64 and kernel.family.tile({}) == (8, 8)
+    A, B = sg.matrices(20, 30, 40, on_gpu=False)
+    assert np.array_equal(kernel(A, B), kernel_from(path)(A, B))
+
+
+def test_one_of_several_kernels(write):
+    path = write(BLAS_LIKE + PLAIN.replace("product", "other"))
+    assert kernel_from(path).function == "product"  # the only one whose launch is said
+    assert guessed(path, "kernel = other")[0].function == "other"
+    with pytest.raises(ArgumentError, match=r"got 2 __global__ functions \(product, other\), needs one, or the name"):
+        kernel_from(write(PLAIN + PLAIN.replace("product", "other"), "both.cu"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("block = (16, 16)", "block = (16, W)", "W: got no whole number, needs numbers, arithmetic, and the names"),
+        ("block = (16, 16)", "blocks = (16, 16)", "mine.cu: got blocks = (16, 16), needs KEY = VALUE"),
+        (
+            "int K, float alpha",
+            "int K, int strange, float alpha",
+            "mine.cu: got int strange, whose meaning is not plain",
+        ),
+        ("block = (16, 16)", "block = (16, 16), arguments = A B C", "arguments: got A B C, needs 8 with A, B and C"),
+        ("block = (16, 16)", "block = (16, 16), layout = tiled", "layout: got tiled, needs row-major or column-major"),
+        ("float* C)", "char* C)", "mine.cu: got A of float, B of float and C of char, needs all of float"),
+        ("block = (16, 16)", "block = (64, 64)", "got 4,096 threads per block"),
+    ],
+)
+def test_a_launch_that_cannot_be_read(write, old, new, message):
+    assert old in BLAS_LIKE
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        kernel_from(write(BLAS_LIKE.replace(old, new))).instance  # noqa: B018
+
+
+def test_what_a_kernel_does_not_take_is_refused(write):
+    A, B = sg.matrices(32, 16, 32, on_gpu=False)
+    with pytest.raises(ArgumentError, match="alpha: got 2, needs 1: the kernel takes no alpha"):
+        guessed(write(PLAIN))[0](A, B, alpha=2.0)
+    square = guessed(write(SQUARE), "multiples = 16")[0]
+    with pytest.raises(ArgumentError, match="N: got 16, needs"):
+        square(A, B)
+    with pytest.raises(ArgumentError, match="M: got 40, needs a multiple of 16"):
+        square(*sg.matrices(40, 40, 40, on_gpu=False))
+
+
+MISTAKES = {
+    "It is AB + βC: α is not used.": ("alpha * sum", "sum"),
+    "It is αAB: β is not used.": ("beta * C[row * N + col]", "0"),
+    "It is αAB + C: what C held is added whatever β is.": ("beta * C", "C"),
+    "Its sign is wrong.": ("= alpha * sum + beta * C[row * N + col]", "= -(alpha * sum + beta * C[row * N + col])"),
+    "The sums stop at k =": ("k < K;", "k < K / 8 * 8;"),
+    "an index of rows is off by one": ("    C[row * N + col] = alpha", "    if (++row < M) C[row * N + col] = alpha"),
+    "With another launch it is right": ("(cdiv(N, 16), cdiv(M, 16))", "(cdiv(M, 16), cdiv(N, 16))"),
+    "Only every 16th row is right": ("(16, 16)\n", "(16, 1)\n"),
+    "the grid has too few blocks": ("cdiv(M, 16)", "M / 16"),
+}
+
+
+@pytest.mark.parametrize("said", MISTAKES)
+def test_usual_mistakes_are_named(write, said):
+    old, new = MISTAKES[said]
+    text = BLAS_LIKE.replace("blockDim.x", "16").replace("blockDim.y", "16")
+    assert old in text
+    kernel = kernel_from(write(text.replace(old, new)))
+    result = sg.check(kernel, 70, 36, 20, -1.5, 0.75, on_gpu=False)
+    assert not result.passed and said in "\n".join(diagnosis(kernel, result))
+
+
+def test_sizes_that_a_kernel_does_not_claim_are_suggested(write):
+    kernel = kernel_from(write(BY_HOST))
+    result = sg.check(kernel, 17, 17, 17, on_gpu=False)
+    assert not result.passed
+    said = diagnosis(kernel, result)
+    assert "whole tiles" in said[0] and said[1].endswith("multiples = (16, 16, 16)")
+    assert sg.suite(kernel_from(write(BY_HOST), said[1].removeprefix("// launch: ")), on_gpu=False).passed
+
+
+def test_the_command_says_what_it_guessed(write, capsys):
+    assert main(["check", str(write(PLAIN)), "--simulate"]) == 0
+    said = capsys.readouterr()
+    assert "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)" in said.err and "passed" in said.out
+    wrong = write(BLAS_LIKE.replace("alpha * sum", "sum"), "wrong.cu")
+    assert main(["check", str(wrong), "--simulate"]) == 1
+    said = capsys.readouterr().out
+    assert "It is AB + βC: α is not used." in said and re.search(r"C\[\d+, \d+\] is .* and should be", said)
+    assert main(["trace", str(write(PLAIN)), "--size", "32"]) == 0
+    assert "sum += A[row * K + k]" in capsys.readouterr().out
