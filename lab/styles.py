@@ -161,7 +161,7 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
     )
     family = Written(rule)
     family.grid(reading.values, 1, 1, 1), family.block(reading.values)  # they are numbers, or this says why not
-    return _kernel(reading, roles, family=family)
+    return _kernel(reading, roles, family=family, label=str(rule))  # recordings tell launches apart
 
 
 def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
