@@ -155,11 +155,10 @@ def _new(options: argparse.Namespace) -> int:
     mine = kernel_from(path)
     todo = unfinished(mine)
     command = "python -m lab"
-    verb = "leave" if len(todo) > 1 else "leaves"
     _print(
         options,
         {"file": str(path), "rung": kernel.name, "todo": todo, "parameters": mine.parameters},
-        f"{path} is {kernel.name} but for what {_lines(todo)} {verb} to you.",
+        f"{path} is {kernel.name} without its most important lines: see the TODO in {_lines(todo)}.",
         f"{command} check {path}   grades it, as often as you like",
         f"{command} show {path} --diff {kernel.name[:2]}   shows what it lacks: the solution",
     )

@@ -262,39 +262,39 @@ def launch(
     reached = [reaches(one.device, other.device) for one, other in permutations(parts, 2)]
     if way == "direct" and not all(reached):
         raise DeviceError("direct: these GPUs cannot read each other's memory; the other ways need not")
-    lanes = [_Lane(part, steps(parts, number, way), way in FETCHED) for number, part in enumerate(parts)]
+    workers = [_Worker(part, steps(parts, number, way), way in FETCHED) for number, part in enumerate(parts)]
     products = []
-    for lane in lanes:
-        with _on(lane.part.device):
-            for step in lane.steps:
+    for worker in workers:
+        with _on(worker.part.device):
+            for step in worker.steps:
                 problem = operands.check(step.A, step.B, step.C, alpha, beta if step.first else 1.0, kernel.types)
-                products.append((lane, step.panel, (lambda: None) if alone else kernel.launcher(problem)))
-    gather = _gatherer(lanes) if way == "gathered" else None
+                products.append((worker, step.panel, (lambda: None) if alone else kernel.launcher(problem)))
+    gather = _gatherer(workers) if way == "gathered" else None
     begun = cupy.cuda.Event(disable_timing=True)
 
     def queue() -> None:
         here = cupy.cuda.get_current_stream()
         begun.record(here)
-        for lane in lanes:
-            lane.multiplies.wait_event(begun)
-            lane.copies.wait_event(begun)
+        for worker in workers:
+            worker.multiplies.wait_event(begun)
+            worker.copies.wait_event(begun)
         if gather:
             gather()
-        for lane in lanes:
-            lane.fetch(parts)
-        for lane, panel, product in products:
-            with _on(lane.part.device), lane.multiplies:
-                if panel in lane.there:
-                    lane.multiplies.wait_event(lane.there[panel])
+        for worker in workers:
+            worker.fetch(parts)
+        for worker, panel, product in products:
+            with _on(worker.part.device), worker.multiplies:
+                if panel in worker.there:
+                    worker.multiplies.wait_event(worker.there[panel])
                 product()
-        for lane in lanes:
-            lane.end.record(lane.multiplies)
-            here.wait_event(lane.end)
+        for worker in workers:
+            worker.end.record(worker.multiplies)
+            here.wait_event(worker.end)
 
     return queue
 
 
-class _Lane:
+class _Worker:
     """A GPU with its streams, one to multiply and one for copies, and an event for each panel that is fetched."""
 
     def __init__(self, part: Part, steps: Sequence[Step], fetches: bool) -> None:
@@ -324,18 +324,18 @@ def _streams(device: int) -> list[cupy.cuda.Stream]:
         return [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
 
 
-def _gatherer(lanes: Sequence[_Lane]) -> Callable[[], None]:
+def _gatherer(workers: Sequence[_Worker]) -> Callable[[], None]:
     """Return a function that queues NCCL's part: each GPU sends its panel to all, a broadcast for each of them."""
     nccl = _nccl()
-    team = _team(tuple(lane.part.device for lane in lanes))
+    team = _team(tuple(worker.part.device for worker in workers))
 
     def gather() -> None:
         with _reported(nccl):
             nccl.groupStart()
-            for member, lane in zip(team, lanes, strict=True):
-                with _on(lane.part.device):
-                    for root, panel in enumerate(lane.part.B):
-                        place, stream = panel.data.ptr, lane.multiplies.ptr
+            for member, worker in zip(team, workers, strict=True):
+                with _on(worker.part.device):
+                    for root, panel in enumerate(worker.part.B):
+                        place, stream = panel.data.ptr, worker.multiplies.ptr
                         member.broadcast(place, place, panel.nbytes, nccl.NCCL_INT8, root, stream)
             nccl.groupEnd()
 

@@ -92,7 +92,7 @@ class Run(Tabular):
         return Table(
             columns,
             rows,
-            f"{self.kernel.name}, C of {M} × {N}: counts per warp, by source line",
+            f"{self.kernel.name}, C of {M} × {N}: summed over all warps, by source line",
             "Instructions are PTX's. A request is one warp's access.",
         )
 

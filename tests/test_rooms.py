@@ -17,7 +17,7 @@ ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
 IN_LAB = ("lab", "model", "records", "measure", "experiments", "draw", "chapters")
 """The lab's rooms: each may import those before it."""
 
-STATEMENTS = {"ptxsim": 3300, "sgemm_tutorial": 1700, "lab": 7400, "tools": 850}
+STATEMENTS = {"ptxsim": 3300, "sgemm_tutorial": 1715, "lab": 7400, "tools": 850}
 """How many statements a root may have, docstrings left out. What is over this must earn its place, or go."""
 MODULES_MOST = {"sgemm_tutorial": 22}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sgemm_tutorial.catalogue import LADDER, find
+from sgemm_tutorial.catalogue import CATALOGUE, LADDER, find
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
@@ -12,10 +12,13 @@ from ..draw import Figure, lines
 from ..experiments import profiles
 from ..experiments.ceilings import card
 from ..model.resources import kernel_occupancy, resources
+from ..records.checks import Fit, load
+from ..records.files import identity
 from ..records.timings import recorded
-from ..variants import STEPS
+from ..variants import EVERY, STEPS
 
 RUNGS = LADDER[:11]
+L1 = "L1 and shared memory used, %"
 TILES = {f"04, TM = {TM}": find("04").variant(TM=TM) for TM in (4, 8, 16)}
 ASKED = {f"{kernel.name[:2]}, BLOCKS = {kernel.parameters['BLOCKS']}": kernel for kernel in STEPS[-2:]}
 
@@ -33,24 +36,30 @@ def busy(kernel: Kernel) -> tuple[float, float, float]:
 
 
 def slots(kernels: Iterable[Kernel | str]) -> Table:
-    """Return a row of `busy` for each kernel, with its speed."""
+    """Return a row of `busy` for each kernel, and how busy its L1 and shared memory are."""
     rows = []
     for kernel in map(find, kernels):
         warps, between, share = busy(kernel)
-        (point,) = recorded(kernel, profiles.SIZE).points
-        rows.append((kernel.name, f"{warps:.1f}", f"{between:.1f}", f"{share:.0%}", f"{point.percent_of_cublas:.1f}%"))
-    columns = ("kernel", "warps per scheduler", "cycles from one instruction to the next", "slots filled", "of cuBLAS")
-    return Table(columns, rows, f"M = N = K = {profiles.SIZE}, {card().name}")
+        l1 = profiles.measured(kernel)[L1]
+        rows.append((kernel.name, f"{warps:.2f}", f"{between:.2f}", f"{share:.0%}", f"{l1:.0f}%"))
+    columns = (
+        "kernel",
+        "warps per scheduler",
+        "cycles from one instruction to the next",
+        "slots filled",
+        "L1 and shared busy",
+    )
+    return Table(columns, rows, f"M = N = K = {profiles.SIZE}, {card().name}: averages of a profile")
 
 
 def settings() -> Table:
-    """Return kernels of which one number was changed: what the compiler allots, how many warps fit, and the time."""
+    """Return kernels of which one number was changed: what else changes with it, and the time."""
     rows = []
     for name, kernel in (TILES | ASKED).items():
         fit = kernel_occupancy(kernel, card())
-        rows.append((name, resources(kernel).registers, fit.warps, f"{fit.fraction:.0%}", milliseconds(kernel)))
+        rows.append((name, kernel.threads, resources(kernel).registers, fit.warps, milliseconds(kernel)))
     title = f"M = N = K = {profiles.SIZE}, {card().name}"
-    return Table(("kernel", "registers", "warps per SM", "occupancy", "ms"), rows, title)
+    return Table(("kernel", "threads of a block", "registers", "warps per SM", "ms"), rows, title)
 
 
 def milliseconds(kernel: Kernel) -> float:
@@ -66,3 +75,40 @@ def climb() -> Figure:
         "speed, of cuBLAS": [(int(k.name[:2]), speeds[k.name]) for k in RUNGS],
     }
     return lines("Occupancy and speed", drawn, "Across: number of the kernel. Up: percent.", "%")
+
+
+def figures() -> dict[str, str]:
+    """Return the figures in the page's sentences, by their names for glue, after checking what they say."""
+    asked = load("occupancy", Fit).points
+    kernels = {identity(kernel): kernel for kernel in (*CATALOGUE, *EVERY)}
+    for point in asked:
+        assert kernel_occupancy(kernels[point.identity], card()).blocks_per_sm == point.blocks_per_sm
+    warps = [kernel_occupancy(kernel, card()).warps for kernel in RUNGS]
+    rising = [kernel.name[:2] for kernel, before, now in zip(RUNGS[1:], warps, warps[1:], strict=False) if now > before]
+    assert (warps[:3], warps[3:5], warps[6:8], warps[-1]) == ([64] * 3, [32, 16], [24, 12], 8) and rising == [
+        "07",
+        "09",
+    ]
+    filled = {kernel.name[:2]: busy(kernel)[2] for kernel in RUNGS}
+    l1 = {kernel.name[:2]: profiles.measured(kernel)[L1] / 100 for kernel in RUNGS}
+    assert filled["03"] < filled["02"] < min(filled["04"], filled["05"]) and l1["05"] < filled["05"] < 0.7
+    assert abs(filled["07"] - filled["05"]) < 0.02 < filled["08"] - filled["07"] < filled["11"] - filled["07"]
+    four, eight, sixteen = map(milliseconds, TILES.values())
+    more, fewer = map(milliseconds, ASKED.values())
+    assert sixteen < 0.9 * eight
+    first, last = (point.percent_of_cublas for point in recorded([RUNGS[2], RUNGS[-1]], profiles.SIZE).points)
+    shares = {
+        "wait": profiles.states(find("02"))["waits for L2 or DRAM"],
+        "shorter": 1 - sixteen / four,
+        "same warps": 1 - sixteen / eight,
+        "longer": fewer / more - 1,
+    }
+    shares |= {f"{number} L1": share for number, share in l1.items()}
+    shares |= {f"{number} more": 1 / share - 1 for number, share in l1.items()}
+    shares |= {f"{number} slots": share for number, share in filled.items()}
+    counts = {
+        "asked": f"{len(asked)}",
+        "climb": f"{last / first:.1f}",
+        "registers": f"{resources(find('05')).registers}",
+    }
+    return counts | {name: f"{share:.0%}" for name, share in shares.items()}

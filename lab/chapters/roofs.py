@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from ptxsim.counting import BANKS, SECTOR
-from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.catalogue import LADDER, find
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table, shown
 
 from ..draw import Figure, roofline
 from ..experiments import ceilings, counters, profiles
 from ..experiments.ceilings import card
-from ..model.ceilings import DRAM, L2, READ
+from ..model.ceilings import ARITHMETIC, DRAM, L2, READ, SHARED
 from ..records.timings import recorded
 
 L1 = "L1 and shared memory"
@@ -49,6 +50,34 @@ def tflops(kernel: Kernel | str) -> float:
     return point.tflops
 
 
+def reached() -> Table:
+    """Return the rate that a kernel reached which did one thing and nothing else, and the roof that we draw."""
+    measured, drawn = ceilings.load().by_name, rates()
+    best = READ if READ in measured else L2
+    rows = [
+        ("arithmetic", "multiplies and adds in registers", ARITHMETIC, card().fp32_tflops, "FLOP/s, data sheet"),
+        (L1, "reads shared memory", SHARED, drawn[L1], "B/s, 128 bytes · SMs · clock"),
+        (L2, f"{'reads' if best == READ else 'copies'} what fits into L2", best, drawn[L2], "B/s, as measured"),
+        (DRAM, "copies large arrays", DRAM, drawn[DRAM], "B/s, data sheet"),
+    ]
+    return Table(
+        ("level", "what the kernel does", "it reached", "the roof"),
+        [
+            (level, does, f"{measured[name].tera_per_second:.3g} T{unit.partition(',')[0]}", f"{roof:.3g} T{unit}")
+            for level, does, name, roof, unit in rows
+        ],
+        f"{card().name}",
+        "Copies count bytes read and bytes written.",
+    )
+
+
+def levels(kernel: Kernel | str) -> Figure:
+    """Draw a kernel under the roofs of all levels, at its intensity of each. L2's roof is dashed: it was measured."""
+    names = dict(zip(LEVELS, ("L1", "L2", "DRAM"), strict=True))
+    points = {names[level]: (2 * SIZE**3 / of, tflops(kernel)) for level, of in moved(kernel).items()}
+    return roofline(points, card().fp32_tflops, rates(), f"{find(kernel).name} at each level", [L2])
+
+
 def under(level: str, kernels: Iterable[Kernel | str]) -> Figure:
     """Draw kernels under the roofs of one level and of the arithmetic."""
     points = {kernel.name[:2]: (2 * SIZE**3 / moved(kernel)[level], tflops(kernel)) for kernel in map(find, kernels)}
@@ -63,3 +92,46 @@ def table(kernels: Iterable[Kernel | str]) -> Table:
         rows.append((kernel.name, *roofs.values(), f"{shown(speed)} ({speed / min(roofs.values()):.0%})"))
     title = f"TFLOP/s at M = N = K = {SIZE}, {card().name}"
     return Table(("kernel", *LEVELS, "measured (of the lowest)"), rows, title)
+
+
+def steps(kernels: Iterable[Kernel | str]) -> Table:
+    """Return how much faster each kernel is than the one before: by a higher roof of L1, and by more of that roof."""
+    rows, found = [], [(kernel.name[:2], tflops(kernel), allowed(kernel)[L1]) for kernel in map(find, kernels)]
+    for (before, slow, low), (now, fast, high) in pairwise(found):
+        ratios = (fast / slow, high / low, fast / high * low / slow)
+        rows.append((f"{before} → {now}", *(f"× {ratio:.2f}" for ratio in ratios)))
+    return Table(("step", "speed", "to the right: the roof", "up: the share of it"), rows, f"Roof of {L1}")
+
+
+def figures() -> dict[str, str]:
+    """Return the figures in the page's sentences, by their names for glue, after checking what they say."""
+    early = [kernel.name[:2] for kernel in LADDER[:5]]
+    speed = {number: tflops(number) for number in early}
+    roof = {number: allowed(number) for number in early}
+    for number, of in roof.items():
+        assert min(of, key=of.get) == L1 and max(speed[number] / of[L2], speed[number] / of[DRAM]) < 0.3
+    share = {number: speed[number] / of[L1] for number, of in roof.items()}
+    assert share["05"] < 0.6 < 0.7 < share["02"] < 0.8 < share["04"] < 0.9 < min(share["01"], share["03"])
+    assert abs(roof["03"][L1] / roof["02"][L1] - share["03"] / share["02"]) < 0.05
+    assert min(roof["03"][L2], roof["03"][DRAM]) > 5 * speed["03"]
+    copied = ceilings.load()[DRAM].tera_per_second / rates()[DRAM] * roof["03"][DRAM]
+    assert copied < roof["03"][L2] < roof["03"][DRAM]
+    profile = {number: profiles.measured(find(number)) for number in early}
+    slots = {number: profile[number]["issue slots used, %"] / 100 for number in early}
+    assert abs(slots["04"] - slots["05"]) < 0.03 and slots["02"] < 0.7
+    wrong = rates()[DRAM] / 4
+    return {f"{number} of L1": f"{of:.0%}" for number, of in share.items()} | {
+        "03 speed": f"{speed['03']:.2f} TFLOP/s",
+        "02 speed": f"{speed['02']:.2f} TFLOP/s",
+        "03 of peak": f"{speed['03'] / card().fp32_tflops:.0%}",
+        "03 active": f"{profile['03']['L1 and shared memory used, %']:.0f}%",
+        "02 active": f"{profile['02']['L1 and shared memory used, %']:.0f}%",
+        "02 slots": f"{slots['02']:.0%}",
+        "04 slots": f"{slots['04']:.0%}",
+        "05 slots": f"{slots['05']:.0%}",
+        "times the least": f"{moved('03')[DRAM] / (3 * 4 * SIZE**2):.0f}",
+        "copied": f"{copied:.1f} TFLOP/s",
+        "ridge": f"{card().fp32_tflops / rates()[L1]:.1f}",
+        "wrong roof": f"{wrong:.1f} TFLOP/s",
+        "above": f"{speed['02'] / wrong:.1f}",
+    }

@@ -1,4 +1,4 @@
-"""What the deeper page on 17's version for Hopper predicts and compares."""
+"""What chapter 21, on TF32×3 by wgmma, predicts and compares."""
 
 from __future__ import annotations
 

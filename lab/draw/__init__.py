@@ -13,7 +13,6 @@ from .charts import (
     by_size,
     ladder,
     lines,
-    prediction,
     roofline,
     scaling,
 )
@@ -81,7 +80,6 @@ __all__ = [
     "panels",
     "parts",
     "pipeline",
-    "prediction",
     "roofline",
     "scaling",
     "strip",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -131,46 +131,6 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
     return chart.finish(f"{unit} by size, {size}, on {record.made}: {_in_words(series)}.")
 
 
-def prediction(predicted: Mapping[str, Number], counted: Mapping[str, Number]) -> Figure:
-    """Draw pairs of bars, a formula's prediction above the count, each pair to a scale of its own.
-
-    Parameters
-    ----------
-    predicted, counted : mapping of str to number
-        Quantities that are not negative, by name, for example ``"global load sectors"``; the same in both.
-
-    Raises
-    ------
-    ArgumentError
-        They don't hold the same quantities, there is none, or one is negative.
-    """
-    if predicted.keys() != counted.keys() or not predicted:
-        needs = f"what predicted has: {', '.join(predicted)}" if predicted else "something to draw, in predicted too"
-        raise ArgumentError("counted", ", ".join(counted) or "nothing", needs)
-    for argument, values in (("predicted", predicted), ("counted", counted)):
-        for name, value in values.items():
-            if not value >= 0:
-                raise ArgumentError(f"{argument}[{name!r}]", str(value), "a number that is not negative")
-    chart = Chart(
-        x=(0, 1), y=(len(predicted), 0), size=(WIDTH, 76 * len(predicted) + 4), left=MARGIN, right=224, top=0, below=4
-    )
-    chart.axes.set_axis_off()
-    sentences = []
-    for i, name in enumerate(predicted):
-        pair = predicted[name], counted[name]
-        verdict = _compare(*pair)
-        chart.write(MARGIN, 76 * i + LINE, name, weight="bold")
-        chart.write(WIDTH - MARGIN, 76 * i + LINE, verdict, "right")
-        for j, (value, who) in enumerate(zip(pair, ("predicted", "counted"), strict=True)):
-            long, y = value / (max(pair) or 1), i + (39 + 19 * j) / 76
-            edge = {"edgecolor": dye(INK), "facecolor": "none"} if j == 0 else {"color": dye(BLUE), "linewidth": 0}
-            if value:
-                chart.axes.barh(y, long, 14 / 76, clip_on=False, **edge)
-            chart.write(chart.at(long, y)[0] + 8, 76 * i + 44 + 19 * j, f"{short(value)} {who}")
-        sentences.append(f"{name}: {short(pair[0])} predicted, {short(pair[1])} counted, {verdict}")
-    return chart.finish("; ".join(sentences) + ".")
-
-
 def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]]) -> Figure:
     """Draw time against size, both logarithmic, with the slope of time proportional to operations for comparison.
 
@@ -209,7 +169,11 @@ def scaling(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]]) -> Fig
 
 
 def roofline(
-    points: Mapping[str, tuple[float, float]], peak: float, rates: Mapping[str, float], title: str = "Roofline"
+    points: Mapping[str, tuple[float, float]],
+    peak: float,
+    rates: Mapping[str, float],
+    title: str = "Roofline",
+    measured: Collection[str] = (),
 ) -> Figure:
     """Draw speeds against arithmetic intensity, under the roofs that memory and arithmetic put over them.
 
@@ -223,6 +187,8 @@ def roofline(
         By name, TB/s of one or more levels of memory: each is a slope, and what lies above one moves its bytes at
         another level.
     title : str
+    measured : collection of str
+        The levels whose rate is no limit by design but was measured: their slopes are dashed.
 
     Raises
     ------
@@ -245,9 +211,9 @@ def roofline(
     )
     chart.ticks(_decades(low, high), _decades(least, most))
     chart.curve(roof, [(max(low, min(ridges)), peak), (high, peak)], INK)
-    for i, (name, rate) in enumerate(rates.items()):
+    for name, rate in rates.items():
         start = max(low, least / rate)
-        chart.line([(start, start * rate), (peak / rate, peak)], INK, DASHES[i % 3])
+        chart.line([(start, start * rate), (peak / rate, peak)], INK, DASHES[name in measured])
         (x, y), (u, v) = chart.at(start, start * rate), chart.at(peak / rate, peak)
         steep = math.atan2(y - v, u - x)
         chart.write(
@@ -426,12 +392,3 @@ def short(value: Number) -> str:
     if isinstance(value, int | np.integer) or 1000 <= abs(value) < 1e15:
         return f"{value:,.0f}"
     return f"{value:#.3g}".rstrip(".")
-
-
-def _compare(predicted: Number, counted: Number) -> str:
-    """Say how far the count is from the prediction."""
-    if predicted == counted:
-        return "exact"
-    if predicted == 0 or counted >= 2 * predicted:
-        return "not predicted" if predicted == 0 else f"{counted / predicted:.3g} times as much"
-    return f"{100 * (counted / predicted - 1):+.1f}%".replace("-", "−")

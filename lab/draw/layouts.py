@@ -36,7 +36,7 @@ ACROSS = WIDTH - MARGIN - LEFT  # pixels for all columns
 SIDE = 16  # rows and columns of a fragment
 CHUNK, BANKS = 16, 128  # bytes of a chunk, and of the 32 banks
 FOUR = (BLUE, ORANGE, GREEN, PINK)
-_b, _b17 = PLACES["b", 2], PLACES["b", 4]
+_b, _b17, _b21 = PLACES["b", 2], PLACES["b", 4], PLACES["a", 4]
 HELD = {
     "A": ("register", *PLACES["a", 2]),
     "B": ("register", np.hstack([_b[0], _b[0]]), np.hstack([_b[1], _b[1] + 8])),
@@ -45,6 +45,7 @@ HELD = {
         np.hstack([_b17[0]] * 4),
         np.hstack([4 * (_b17[1] // 2 + _b17[1] % 2 * 4) + f for f in range(4)]),
     ),
+    "B, wgmma": ("register", _b21[1], _b21[0] % 8 // 4 * 4 + _b21[0] // 2 % 2 * 16 + _b21[0] % 2 * 2 + _b21[0] // 8),
 }
 """What two of a lane's elements share, by its number, and the rows and columns of each lane's elements."""
 
@@ -94,7 +95,7 @@ def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> F
 
 
 def held(matrix: str, lane: int = 13) -> Figure:
-    """Draw which lane holds which element of a part of A or B that a warp of 16 or 17 loads for ``mma.sync``.
+    """Draw which lane holds which element of a part of A or B that a warp of 16, 17 or 21 loads into registers.
 
     Each element has the number of its lane, or, where that is the one that is followed, r and its register, or f and
     its fragment. Beside the rows of 16 × 16 are the lanes that name their halves to ``ldmatrix``, as 16 has them. What
@@ -103,7 +104,8 @@ def held(matrix: str, lane: int = 13) -> Figure:
     Parameters
     ----------
     matrix : str
-        "A", "B" (two operands of 16 × 8 side by side), or "B, FP32", one step of four fragments.
+        "A", "B" (two operands of 16 × 8 side by side), "B, FP32" (one step of 17, four fragments), or "B, wgmma" (one
+        step of the first warp of 21).
     lane : int
         The lane to follow.
 
@@ -119,14 +121,14 @@ def held(matrix: str, lane: int = 13) -> Figure:
     by_name, side = width == SIDE, ACROSS - LEFT * (width == SIDE)
     cells = _Cells(f"{height} × {width} elements of {matrix}", height, width, side / width)
     for (number, i), row in np.ndenumerate(rows):
-        text, colour = (f"{what[0]}{i // 2}", BLUE) if number == lane else (str(number), PALE)
+        text, colour = (f"{what[0]}{i * 4 // rows.shape[1]}", BLUE) if number == lane else (str(number), PALE)
         cells.fill(int(row), int(columns[number, i]), text, colour, size=BODY if by_name else 12)
     cells.above(8, "column {}".format)
     cells.beside(1, ("lane {}" if by_name else "row {}").format)
     parts = [cells.box(row, column, 8, 8) for row in range(0, height, 8) for column in range(0, width, 8)]
     cells.sheet.boxes(parts, edgecolor=INK, linewidth=2)
-    places = zip(range(8), rows[lane], columns[lane], strict=True)
-    has = ", ".join(f"row {row} column {column} in {what} {i // 2}" for i, row, column in places)
+    places = enumerate(zip(rows[lane], columns[lane], strict=True))
+    has = ", ".join(f"row {row} column {column} in {what} {i * 4 // rows.shape[1]}" for i, (row, column) in places)
     if by_name:
         for row in range(SIDE):
             cells.sheet.text(WIDTH - MARGIN, cells.y + row * HEIGHT + 16, f"lane {row + SIDE}", "right")

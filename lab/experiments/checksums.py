@@ -9,13 +9,14 @@ from typing import Any
 import cupy
 import numpy as np
 
-from sgemm_tutorial.catalogue import CATALOGUE
+from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.correctness import matrices
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import Types
 
 from .. import variants
 from ..measure.driver import Item, Plan
+from ..records import files
 from ..records.checks import Checksum
 from ..records.files import Recording
 
@@ -57,6 +58,20 @@ def digest(kernel: Kernel, case: dict[str, Any], on_gpu: bool = False) -> str:
     take = cupy.asarray if on_gpu else np.asarray
     result = kernel(*map(take, matrices_of(case, kernel.types, wide)), case["alpha"], case["beta"])
     return hashlib.sha256(cupy.asnumpy(result).tobytes()).hexdigest()
+
+
+def same_bytes(kernel: Kernel | str) -> str:
+    """Return in how many of `CASES` the simulator's result has the bytes that the recorded GPU's had.
+
+    Raises
+    ------
+    ArgumentError
+        The kernel is not recorded, or only with other code.
+    """
+    recording = files.load("checksums", Recording[Checksum])
+    recorded = {point.case: point.sha256 for point in files.find(recording.points, find(kernel), "checksums")}
+    same = [digest(find(kernel), CASES[case]) == of for case, of in recorded.items()]
+    return f"{sum(same)} of {len(same)} products have the same bytes as on {recording.provenance['gpu']}"
 
 
 def plan() -> Plan:

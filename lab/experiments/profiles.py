@@ -92,6 +92,13 @@ def plan() -> Plan:
     return nsight.plan("profiles", [(kernel, (SIZE,) * 3) for kernel in kernels], METRICS)
 
 
+def variants_plan() -> Plan:
+    """Return the plan of profiles of variants of 04 to 11, and of kernels with fewer resident blocks."""
+    kernels = [variant for variant in variants.VARIANTS if "04" <= variant.name[:2] <= "11"]
+    items = [(kernel, (SIZE,) * 3) for kernel in dict.fromkeys((*kernels, *variants.RESIDENT))]
+    return nsight.plan("variant_profiles", items, METRICS)
+
+
 def measured(kernel: Kernel) -> dict[str, int | float]:
     """Return a kernel's recorded profile, by the names of `METRICS`.
 

@@ -98,6 +98,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "added": lambda: _timed("added", [*map(find, ADDED), variants.FOUR_BY_FOUR], ADDED_SIZES, processes=3, beta=1.0),
     "cold": lambda: _timed("cold", FIXED, COLD_SIZES, flush_l2=True),
     "variants": lambda: _timed("variants", dict.fromkeys(variants.VARIANTS), FULL),
+    "resident": lambda: _timed("resident", variants.RESIDENT, FULL),
     "pitch": lambda: _timed("pitch", (find("01"), find("02")), PITCHES),
     "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES, processes=3),
     "fragments": lambda: _timed("fragments", variants.FRAGMENTS, FULL),
@@ -121,6 +122,7 @@ COUNTS: dict[str, Callable[[], Plan]] = {
     "counters": counters.plan,
     "sectors": counters.sectors_plan,
     "profiles": profiles.plan,
+    "variant_profiles": profiles.variants_plan,
     "wavefronts": wavefronts.plan,
     "anatomy": anatomy.plan,
 }

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sgemm_tutorial.table import Table, Tabular
-
 ARITHMETIC, SHARED, L2, DRAM = "FP32", "shared memory", "L2", "DRAM"
 READ, MMA_FP16, MMA_TF32 = "L2, read alone", "FP16 by mma", "TF32 by mma"
 """Ceilings that not all cards have been measured for."""
@@ -41,8 +39,8 @@ class Ceiling:
         return self.amount / self.ms / 1e9
 
 
-@dataclass(frozen=True, repr=False)
-class Ceilings(Tabular):
+@dataclass(frozen=True)
+class Ceilings:
     """All ceilings of a GPU, by name, with their provenance."""
 
     provenance: dict[str, Any]
@@ -50,16 +48,3 @@ class Ceilings(Tabular):
 
     def __getitem__(self, name: str) -> Ceiling:
         return self.by_name[name]
-
-    def table(self) -> Table:
-        """Return a row for each."""
-        rows = [
-            (c.name, f"{c.tera_per_second:.3g} T{'FLOP' if c.unit == 'FLOP' else 'B'}/s", c.ms)
-            for c in self.by_name.values()
-        ]
-        return Table(
-            ("ceiling", "measured", "ms per launch"),
-            rows,
-            f"{self.provenance['gpu']}, {self.provenance['date'][:10]}",
-            "Copies count bytes read and bytes written.",
-        )

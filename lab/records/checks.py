@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sgemm_tutorial.kernel import Kernel
-
 from . import files
 from .files import Measured, Recording
 
@@ -76,17 +74,6 @@ class Sanitized(Measured):
         if self.broken:
             return "" if self.errors else f"{what}: not noticed"
         return "" if self.launches and not self.errors else f"{what}: {self.errors} errors, {self.launches} launches"
-
-
-def checksum(kernel: Kernel, case: int) -> str:
-    """Return the checksum that a GPU gave of a kernel's result in a case.
-
-    Raises
-    ------
-    ArgumentError
-        It is not recorded, or only with other code.
-    """
-    return files.point("checksums", Checksum, kernel, case).sha256
 
 
 def load(name: str, point: type[Measured]) -> Recording:

@@ -304,7 +304,8 @@ def test_a_check_compiles_once(run, no_gpu, tmp_path, monkeypatch):
 def test_a_kernel_of_ones_own(run, recording):
     """Whatever a command does to the book's kernels it does to a file."""
     status, out, err = run("new", "02", "mine.cu")
-    assert (status, err) == (0, "") and out.startswith("mine.cu is 02_coalesced but for what line 13 leaves to you.\n")
+    assert (status, err) == (0, "")
+    assert out.startswith("mine.cu is 02_coalesced without its most important lines: see the TODO in line 13.\n")
     status, out, _ = run("check", "mine.cu", "--simulate")
     assert status == 1 and "wrong values" in out and "FAILED" in out
     assert "and 52 more; --verbose shows all\n" in out

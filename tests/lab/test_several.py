@@ -227,7 +227,7 @@ def test_each_row_of_tiles_asks_for_all_of_a_panel():
 
 
 def test_clusters_fetch_a_panel_together():
-    assert several_gpus.reads(find("hopper_wgmma"), 8192) == 4096 // (2 * 128)
+    assert several_gpus.reads(find("persistent"), 8192) == 4096 // (2 * 128)
 
 
 def test_figures_of_the_link():

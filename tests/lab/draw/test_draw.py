@@ -153,9 +153,6 @@ def pictures() -> dict[str, draw.Figure]:
         "share": draw.by_size(recorded(), of_cublas=True),
         "ladder of two types": draw.ladder(two_types()),
         "speed of two types": draw.by_size(two_types()),
-        "prediction": draw.prediction(
-            {"sectors": 4096, "conflicts": 0, "a ratio": 0.5}, {"sectors": 5000, "conflicts": 0, "a ratio": 0.25}
-        ),
         "scaling": draw.scaling([16, 32, 64, 128], {"one": [0.01, 0.02, 0.1, 0.8], "another": [0.1, 0.1, 0.2, 1.1]}),
         "scaling of one": draw.scaling([16, 32], {"one": [1e-5, 2.0]}),
         "scaling, short": draw.scaling([128, 1024], {"a": [1e-5, 2e-4], "b": [3e-6, 9e-4]}),
@@ -794,18 +791,6 @@ def test_labels_keep_apart(drawn):
     assert min(np.diff(heights)) > 16
 
 
-def test_prediction_pairs_bars(drawn):
-    picture = drawn["prediction"]
-    assert picture.alt == (
-        "sectors: 4,096 predicted, 5,000 counted, +22.1%; conflicts: 0 predicted, 0 counted, exact; "
-        "a ratio: 0.500 predicted, 0.250 counted, −50.0%."
-    )
-    assert [width for *_, width, _ in boxes(picture, figure.BLUE)] == [400, 200]
-    assert [width for *_, width, _ in boxes(picture, "none")] == pytest.approx([400 * 0.8192, 400], abs=0.1)
-    twice = draw.prediction({"a": 1, "b": 0}, {"a": 3, "b": 1})
-    assert twice.alt == "a: 1 predicted, 3 counted, 3 times as much; b: 0 predicted, 1 counted, not predicted."
-
-
 def test_roofline_is_to_scale(drawn):
     """Both axes are logarithmic: equal factors are equal distances."""
     assert len(boxes(drawn["roofline, full"], figure.BLUE)) == 17
@@ -813,6 +798,13 @@ def test_roofline_is_to_scale(drawn):
     (ax, ay, *_), (bx, by, *_), (cx, cy, *_) = boxes(picture, figure.BLUE)
     assert (bx - ax, ay - by) == (pytest.approx(cx - bx, abs=0.2), pytest.approx(by - cy, abs=0.2))
     assert ax < bx and ay > by
+
+
+def test_roofs_that_were_measured_are_dashed():
+    def drawn(*measured):
+        return draw.roofline({"a": (1.0, 1.0)}, 50.0, {"L2": 8.0, "DRAM": 5.0}, "Roofs", measured).body
+
+    assert [drawn(*names).count("stroke-dasharray") for names in ((), ("L2",), ("L2", "DRAM"))] == [0, 1, 2]
 
 
 def test_roofline_labels_that_would_overlap_are_one(drawn):
@@ -854,15 +846,6 @@ def test_logarithmic_lines():
 def test_lines_refuse_nothing(series):
     with pytest.raises(ArgumentError, match=r"^series: got"):
         draw.lines("", series, "")
-
-
-@pytest.mark.parametrize(
-    ("predicted", "counted", "message"),
-    [({"a": 1}, {"b": 1}, "what predicted has: a"), ({}, {}, "something"), ({"a": 1}, {"a": -1}, "counted")],
-)
-def test_prediction_refuses_what_does_not_pair(predicted, counted, message):
-    with pytest.raises(ArgumentError, match=message):
-        draw.prediction(predicted, counted)
 
 
 def test_scaling_is_logarithmic():
@@ -927,10 +910,26 @@ def test_held_by_a_lane_of_17_is_what_it_reads(lane):
             assert f"row {row} column {column + fragment} in fragment {fragment}" in figure.alt
 
 
+@pytest.mark.parametrize("lane", [0, 13, 31])
+def test_held_by_a_lane_of_21_is_what_it_reads(lane):
+    figure, kernel = draw.held("B, wgmma", lane), find("21_tf32x3_wgmma")
+    assert [figure.body.count(f">r{register}<") for register in range(4)] == [1] * 4
+    run = simulate(kernel, *matrices(128, 128, 32, on_gpu=False), trace=[0])
+    of, line = kernel.parameters, loads(run)[1]
+    start = 4 * of["STAGES"] * 2 * of["BM"] * of["BK"]  # bytes of the tiles of A and of their small parts
+    for step in (0, 1):
+        asked = request(run, line, array="shared", step=step)
+        row, place = divmod(int(asked.offsets[lane]) - start, 128)
+        column = (place // 16 ^ row % 8) * 4 + place % 16 // 4
+        for next_column in (0, 1):
+            expected = f"row {row} column {column + next_column} in register {2 * step + next_column}"
+            assert asked.width == 8 and expected in figure.alt
+
+
 @pytest.mark.parametrize(("matrix", "lane"), [("C", 0), ("A", 32)])
 def test_held_refuses_what_is_not_loaded(matrix, lane):
     with pytest.raises(
-        ArgumentError, match=rf"^matrix, lane: got '{matrix}', {lane}, needs one of \['A', 'B', 'B, FP32'\], and 0"
+        ArgumentError, match=rf"^matrix, lane: got '{matrix}', {lane}, needs one of \['A', 'B', 'B, FP32', 'B, wgmma'\]"
     ):
         draw.held(matrix, lane)
 

@@ -17,7 +17,7 @@ from sgemm_tutorial import ArgumentError
 
 AHEAD = {"10": 1, "11": 2, "13": 2}
 """By how many steps tiles are fetched ahead. 13 does so by three, when it has read all that it needs of a step's."""
-RUNGS = ("03", "04", "05", "06", "07", "08", "09", "10", "11", "13", "12 in slices")
+RUNGS = ("03", "04", "05", "06", "07", "08", "09", "10", "11", "13", "13 in slices")
 STEPS = 5
 
 
@@ -25,7 +25,7 @@ def kernel_of(rung):
     kernel = sg.find(rung[:2])
     if rung == "13":
         kernel = kernel.variant(**kernel.parameters).divided(4, 0)
-    elif rung == "12 in slices":
+    elif rung == "13 in slices":
         slices = {"BM": 32, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "TM": 8, "TN": 4, "SLICES": 4}
         kernel = kernel.variant(**slices, STAGES=4, BLOCKS=2).divided(4, 0)
     return kernel.variant(BK=64) if rung == "03" else kernel

@@ -110,7 +110,7 @@ def test_all_patterns_are_in_the_table(card):
 
 
 def test_what_is_not_recorded_is_an_error(card):
-    with pytest.raises(ArgumentError, match="name, warps: got its hot loop, 4, needs what was recorded of 12"):
+    with pytest.raises(ArgumentError, match="name, warps: got its hot loop, 4, needs what was recorded of 13"):
         banks.cycles(banks.LOOP, 4, sg.find("13"))
     with pytest.raises(ArgumentError, match="01_naive"):
         banks.cycles(banks.LOOP, kernel=sg.find("01"))

@@ -65,7 +65,6 @@ def test_the_recording_holds_every_ceiling():
     gpu = lab.find_gpu(cards.shown())
     assert 0.8 * gpu.fp32_tflops < found[ARITHMETIC].tera_per_second < gpu.fp32_tflops
     assert 0.8 * gpu.bandwidth_gbs < 1000 * found[DRAM].tera_per_second < gpu.bandwidth_gbs
-    assert "TFLOP/s" in str(found)
 
 
 def test_a_malformed_recording(tmp_path):

@@ -28,8 +28,8 @@ CHECKED = {key: kernel for key, kernel in CHECKED.items() if key not in UNRECORD
 def test_all_is_recorded():
     """But for what was not measured yet when there was an H100."""
     missing = {name for name in RECORDINGS if not files.path_of(name).exists()}
-    later = {"anatomy", "banks", "cold", "hopper", "hopper_again", "reach", "sectors", "shapes", "split_errors"}
-    later |= {"squares", "sustained", "tensor", "tune", "two_gpus"}
+    later = {"anatomy", "banks", "cold", "hopper", "hopper_again", "reach", "resident", "sectors", "shapes"}
+    later |= {"split_errors", "squares", "sustained", "tensor", "tune", "two_gpus", "variant_profiles"}
     assert missing == (later if cards.shown() == "h100" else set())
 
 
@@ -49,6 +49,12 @@ def test_results_are_bit_identical(kernel):
     """In every case, and on tensor cores too, whose additions are known by measurement alone; see `ptxsim.tensor`."""
     recorded = {point.case: point.sha256 for point in files.find(CHECKSUMS, kernel, "checksums")}
     assert recorded == {case: checksums.digest(kernel, of) for case, of in enumerate(checksums.CASES)}
+
+
+def test_other_bytes_are_noticed(monkeypatch):
+    assert checksums.same_bytes("02").startswith(f"{len(checksums.CASES)} of {len(checksums.CASES)} products")
+    monkeypatch.setattr(checksums, "CASES", (checksums.CASES[0] | {"alpha": 2.0}, *checksums.CASES[1:]))
+    assert checksums.same_bytes("02").startswith(f"{len(checksums.CASES) - 1} of {len(checksums.CASES)} products")
 
 
 @functools.cache

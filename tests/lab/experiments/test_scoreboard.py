@@ -8,6 +8,7 @@ from lab import predictions, profiles
 from lab.experiments import anatomy
 from lab.experiments.scoreboard import PARTS
 from lab.records import cards
+from lab.records.timings import climb
 from sgemm_tutorial import ArgumentError
 
 
@@ -27,7 +28,7 @@ def test_a_row_for_each_rung(card, monkeypatch):
     assert lab.card().name in board.title
 
 
-def test_12_has_recordings_of_its_own():
+def test_13_has_recordings_of_its_own():
     *_, row = lab.scoreboard("13").rows
     (point,) = lab.recorded("13", [4096], "squares").points
     profile = anatomy.of(sg.find("13"), (4096,) * 3).main.counts
@@ -42,3 +43,10 @@ def test_what_is_no_rung_is_refused(tmp_path):
         lab.scoreboard(sg.kernel_from(path, BM=8, BN=32))
     with pytest.raises(ArgumentError, match=r"^last: got 16_mma, needs a rung of the ladder"):
         lab.scoreboard("16")
+
+
+def test_what_no_gpu_has_run_is_said_to_be_so():
+    """Kernel 12, for now."""
+    *_, stream_k, _ = lab.scoreboard("13").rows
+    assert stream_k == ("12", None, None, None, None, "not recorded yet", sg.find("12").idea)
+    assert "12_stream_k" not in {point.kernel for point in climb(4096).points}

@@ -47,7 +47,7 @@ def test_panels_that_come_alone(gemm):
         ((cublas.dgemm, 4096), "dgemm<.*not in the recording two_gpus"),
         (
             (find("13"), 1000),
-            "size, gpus, way, alone: got 1000×1000×1000, 1, held, False, needs what was recorded of 12",
+            "size, gpus, way, alone: got 1000×1000×1000, 1, held, False, needs what was recorded of 13",
         ),
         ((find("13"), 4096, 3), "4096×4096×4096, 3, held, False"),
         ((find("13"), 4096, 2, "by post"), "by post"),

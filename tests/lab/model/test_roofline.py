@@ -1,6 +1,7 @@
 """Roofs stand over what the hardware counted, and that is what two small runs on the simulator tell beforehand."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -71,6 +72,25 @@ def test_the_table_has_the_roofs_and_the_share_of_the_lowest():
     assert row[1:4] == tuple(roofs.allowed("03").values())
     assert row[4].endswith(f"({roofs.tflops('03') / min(row[1:4]):.0%})")
     assert "03 0.306 FLOP per byte" in roofs.under(roofs.L1, ["03"]).alt
+
+
+def number(text):
+    return float(re.search(r"[\d.]+", text)[0])
+
+
+def test_no_roof_is_lower_than_a_kernel_reached():
+    rows = roofs.reached().rows
+    assert [row[0] for row in rows] == ["arithmetic", *roofs.LEVELS]
+    assert [number(row[3]) for row in rows[1:]] == pytest.approx(list(roofs.rates().values()), rel=0.01)
+    assert all(0.8 * number(row[3]) < number(row[2]) <= number(row[3]) for row in rows)
+
+
+def test_a_step_is_the_product_of_its_two_parts():
+    (row,) = roofs.steps(["03", "04"]).rows
+    speed, right, up = map(number, row[1:])
+    assert row[0] == "03 → 04" and speed == pytest.approx(right * up, rel=0.01)
+    assert speed == pytest.approx(roofs.tflops("04") / roofs.tflops("03"), rel=0.01)
+    assert right == pytest.approx(roofs.allowed("04")[roofs.L1] / roofs.allowed("03")[roofs.L1], rel=0.01)
 
 
 def test_bounds_of_the_first_source():
