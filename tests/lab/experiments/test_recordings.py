@@ -114,7 +114,8 @@ def multiply_adds_agree(measured, total):
     """As many multiply-adds, and a multiplication by α for each element of C.
 
     From 07 on, some elements beyond the edge of C are multiplied by α too. 22 multiplies the elements of B that it
-    reads instead, and 12 adds parts of sums. Kernels for tensor cores add nothing up with FFMA, and 17 splits and adds with FADD.
+    reads instead, and 12 adds parts of sums. Kernels for tensor cores add nothing up with FFMA, and 17 splits and adds
+    with FADD.
     """
     of = measured["of"]
     M, N = of.M, of.N
@@ -151,7 +152,7 @@ def shared_stores_agree(measured, total):
 
 
 def test_shared_stores_take_hardly_more_wavefronts_on_average():
-    """But for 12, whose blocks copy one pair of tiles each at these sizes; most of its copies take three times as many."""
+    """But for 12, whose blocks copy a single pair of tiles at these sizes; its copies may take three times as many."""
     shares = []
     for point in SMALL:
         if point.kernel == "12_stream_k":
