@@ -16,7 +16,7 @@ from .charts import (
     roofline,
     scaling,
 )
-from .climb import climb, strip
+from .climb import climb
 from .division import division, parts
 from .figure import Figure
 from .grid import grid
@@ -82,7 +82,6 @@ __all__ = [
     "pipeline",
     "roofline",
     "scaling",
-    "strip",
     "tile_walk",
     "tiles",
     "timeline",

@@ -377,7 +377,7 @@ STREAM_K = Kernel(
 
 KERNEL = Kernel(
     "13_autotuned",
-    "every multiprocessor has an equal share of the work, and the problem's shape says how",
+    "the tile and the division of the work are chosen for the problem's shape",
     named(next(iter(SETTINGS))),
     (8, 0),
     family=Autotuned(),
