@@ -8,6 +8,7 @@ from sgemm_tutorial.hardware import limits_of
 from . import boards, chapters, draw, several, variants
 from .accesses import owners, request
 from .boards import find_gpu
+from .diagnosis import diagnosis
 from .experiments import (
     accuracy,
     anatomy,
@@ -25,7 +26,7 @@ from .experiments import (
 from .experiments.accuracy import error
 from .experiments.ceilings import card
 from .experiments.scoreboard import scoreboard
-from .guessing import kernel_from
+from .guessing import guessed, kernel_from
 from .launching import launch
 from .measure import sweep
 from .measure.bench import bench_or_recording
@@ -87,12 +88,14 @@ __all__ = [
     "checksums",
     "climb",
     "counters",
+    "diagnosis",
     "diff",
     "draw",
     "error",
     "files",
     "find_gpu",
     "find_variant",
+    "guessed",
     "hot_loop",
     "kernel_from",
     "kernel_occupancy",

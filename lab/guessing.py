@@ -47,7 +47,7 @@ def kernel_from(path: str | Path, launch: str = "", **parameters: int | str) -> 
 
 
 def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tuple[Kernel, str]:
-    """Return what `kernel_from` does, and how the kernel is launched if that had to be guessed."""
+    """Return what `kernel_from` does, and the comment that says its launch, if that had to be guessed."""
     reading = read(path, launch, parameters)
     if reading.keeps_contract:
         return by_contract(path, **parameters), ""

@@ -37,11 +37,12 @@ a matrix product in another style, as it is: say its launch in a comment before 
 """
 """For the command line."""
 
+SIZES = ("M", "N", "K")
 _HEADER = re.compile(r"//[ \t]*launch:(.*(?:\n[ \t]*//(?![ \t]*launch:).*)*)")
 _KEYS = ("grid", "block", "arguments", "shared", "layout", "sizes", "multiples", "rules", "kernel")
 _OF_TF32 = ".tf32.tf32."
 """What a file with ``mma`` of TF32 holds: FP32 has to be split for that."""
-_SIZES = {name.lower(): name for name in ROLES} | {
+_MEANT = {name.lower(): name for name in ROLES} | {
     name: role
     for role, names in {
         "M": "height rows ha rowsa arows numarows crows numcrows",
@@ -121,6 +122,11 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         names |= {name: value for name, value in host[0].names.items() if name not in declared}
         said = _of_host(host[0], signature) | said
         said = dict(zip(declared, host[0].template, strict=False)) | said
+        called = zip(signature.arguments, host[0].arguments, strict=False)
+        sizes = {text: _MEANT.get(_plain(one.name)) for one, text in called}
+        names |= {
+            text: role for text, role in sizes.items() if role in SIZES and text.isidentifier() and text not in SIZES
+        }
     inside = (host[0].names if host else {}) | names
     values = _values(path.name, signature, parameters, said, inside)
     said = {key: text for key, text in said.items() if key in _KEYS}
@@ -140,6 +146,7 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
         if said.get(key, most[0]) not in most:
             raise ArgumentError(key, said[key], " or ".join(most))
     multiples = extents(said.get("multiples", "1"), reading.names | reading.values)
+    theirs = {one.name: role for one, role in zip(reading.signature.arguments, roles, strict=True) if role in SIZES}
     rule = Rule(
         said["grid"],
         said["block"],
@@ -150,11 +157,11 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
         multiples=(multiples * 3)[:3],
         square=square or said.get("sizes") == "square",
         strict="rules" in said,
-        names=reading.names,
+        names=reading.names | {name: role for name, role in theirs.items() if name not in SIZES},
     )
     family = Written(rule)
     family.grid(reading.values, 1, 1, 1), family.block(reading.values)  # they are numbers, or this says why not
-    return _kernel(reading, roles, family=family)
+    return _kernel(reading, roles, family=family, label=str(rule))  # recordings tell launches apart
 
 
 def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
@@ -200,7 +207,7 @@ def _of_host(host: HostLaunch, signature: Signature) -> dict[str, str]:
     """Return what a launch in host code says; a name for both M and N there says that matrices are square."""
     said = {"grid": host.grid, "block": host.block, "shared": host.shared or "0"}
     said = {key: host.names.get(text, text) for key, text in said.items()}
-    given = {_SIZES.get(_plain(one.name)): text for one, text in zip(signature.arguments, host.arguments, strict=False)}
+    given = {_MEANT.get(_plain(one.name)): text for one, text in zip(signature.arguments, host.arguments, strict=False)}
     return said | ({"sizes": "square"} if given.get("M", 0) == given.get("N", 1) else {})
 
 
@@ -265,7 +272,7 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
         written = [one.name for one in pointers if re.search(rf"\b{one.name}\s*\[[^;=]*\]\s*[-+*/]?=(?!=)", body)]
         target = (written or [pointers[2].name])[0]
         by_name = dict(zip((*(one.name for one in pointers if one.name != target), target), "ABC", strict=True))
-    by_name |= {one.name: _SIZES.get(_plain(one.name), "") for one in arguments if one.name not in by_name}
+    by_name |= {one.name: _MEANT.get(_plain(one.name), "") for one in arguments if one.name not in by_name}
     if len(sizes) == 1:
         by_name[sizes[0].name] = "N"
     roles = tuple(by_name[one.name] for one in arguments)

@@ -192,6 +192,18 @@ def test_the_launch_given_by_the_caller_comes_before_the_files(write):
     assert np.array_equal(kernel(A, B), kernel_from(path)(A, B))
 
 
+def test_sizes_go_by_the_kernels_names_and_by_those_of_the_host(write):
+    """In the launch that is said, and in host code that calls them otherwise."""
+    said = "grid = (cdiv(m, 16), cdiv(n, 16)), block = (16, 16), layout = column-major"
+    A, B = sg.matrices(20, 30, 40, on_gpu=False)
+    assert np.allclose(kernel_from(write(BY_COLUMNS), said)(A, B), A @ B, atol=1e-4)
+    hosted = BY_HOST.replace("void run(int M, int N, int K,", "void run(int rows_, int cols_, int depth,")
+    hosted = hosted.replace("CEIL_DIV(N, BN), CEIL_DIV(M, BM)", "CEIL_DIV(cols_, BN), CEIL_DIV(rows_, BM)")
+    hosted = hosted.replace(">>>(M, N, K,", ">>>(rows_, cols_, depth,")
+    A, B = sg.matrices(32, 48, 16, on_gpu=False)
+    assert np.allclose(kernel_from(write(hosted))(A, B), A @ B, atol=1e-4)
+
+
 def test_one_of_several_kernels(write):
     path = write(BLAS_LIKE + PLAIN.replace("product", "other"))
     assert kernel_from(path).function == "product"  # the only one whose launch is said
