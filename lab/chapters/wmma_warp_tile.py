@@ -72,8 +72,10 @@ def steps() -> Table:
     rows, before = [], None
     for name, kernel in staged().items():
         (point,) = recorded(kernel, [4096], "fragments").points
-        share = point.percent_of_cublas
-        rows.append((name, point.ms, point.cublas_ms, f"{share:.1f}%", f"{share / before:.2f}" if before else None))
-        before = share
-    columns = ("what is new", "ms", "cuBLAS beside it, ms", "share", "times the share before")
-    return Table(columns, rows, f"At 4096, {card().name}")
+        gain = f"{point.percent_of_cublas / before:.2f}" if before else None
+        rows.append((name, point.ms, point.cublas_ms, f"{(before := point.percent_of_cublas):.1f}%", gain))
+    return Table(
+        ("what is new", "ms", "cuBLAS beside it, ms", "share", "times the share before"),
+        rows,
+        f"At 4096, {card().name}",
+    )
