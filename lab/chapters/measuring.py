@@ -58,13 +58,15 @@ def cold() -> Table:
 
 
 def lasting() -> Table:
-    """Return the clock and the power of three products that ran for seconds, where this card's recordings have it."""
+    """Return the clock and the power of products that ran for seconds, where this card's recordings have it."""
     rows = []
     if "sustained" in cards.recordings():
         fp16 = sustained.of(cublas.gemm_ex)
         for name, of in (
             ("cuBLAS, FP32", sustained.of(cublas.sgemm)),
+            ("17_tf32x3, FP32", sustained.of(find("17_tf32x3"))),
             ("cuBLAS, FP16", fp16),
+            ("15_wmma_warp_tile, FP16", sustained.of(find("15_wmma_warp_tile"))),
             ("16_mma, FP16", sustained.of(find("16_mma"))),
         ):
             rows.append((name, of.ms, f"{of.sm_mhz:,}", of.watts, f"{of.cycles:,.0f}"))

@@ -12,10 +12,11 @@ from ..draw.tile_layouts import TileAccess, TileLayout, bank_layouts
 from ..experiments import ceilings
 from ..experiments.ceilings import card
 from ..model.ceilings import MMA_FP16, READ
+from .wmma_warp_tile import PRODUCTS
 
 
 def swizzle_player(run: Run) -> Player:
-    """Return the player of three accesses to shared memory under paddings and swizzles.
+    """Return the player of the loads from shared memory under paddings and swizzles.
 
     Parameters
     ----------
@@ -30,7 +31,6 @@ def swizzle_player(run: Run) -> Player:
     accesses = [
         TileAccess("load of A", load_a, row_a, 16, lies_a),
         TileAccess("load of B", load_b, row_b, 16, lies_b, start=of["STAGES"] * of["BM"] * row_a),
-        TileAccess("copy of A", request(run, kind="store", array="shared"), row_a, 16, lies_a),
     ]
     padded = [TileLayout(padding) for padding in (0, 16, 32)]
     swizzled = [TileLayout(chunk=chunk, rows=rows) for chunk, rows in ((16, 1), (16, 2), (16, 4), (8, 1))]
@@ -38,26 +38,20 @@ def swizzle_player(run: Run) -> Player:
 
 
 def parts(BM: int, BN: int, WM: int, WN: int, **_: object) -> dict[str, float]:
-    """Return the cycles that each part of an SM needs for a product of 16 × 16 × 16, at the highest clock."""
-    ceiling, cycles = ceilings.load(), card().sms * card().boost_mhz * 1e6
-    down, across = WM // 16, WN // 16
-    copied = (BM + BN) * 16 * 2 / (BM * BN / 256)  # bytes
+    """Return the milliseconds that each part of the GPU needs at 4096: shared memory at the highest clock."""
+    ceiling, down, across = ceilings.load(), WM // 16, WN // 16
+    copied, wavefronts = (BM + BN) * 16 * 2 / (BM * BN / 256), PRODUCTS / card().sms / card().boost_mhz / 1e3
     return {
-        "tensor cores, by mma.sync alone": 2 * 16**3 * cycles / ceiling[MMA_FP16].tera_per_second / 1e12,
-        "L2, by reads alone": copied * cycles / ceiling[READ].tera_per_second / 1e12,
-        "shared memory, loading fragments": 4 * (down + across) / (down * across),
-        "shared memory, filling tiles": copied / 128,
+        "tensor cores, by mma.sync alone": 2 * 4096**3 / ceiling[MMA_FP16].tera_per_second / 1e9,
+        "L2, by reads alone": copied * PRODUCTS / ceiling[READ].tera_per_second / 1e9,
+        "shared memory, loading fragments": 4 * (down + across) / (down * across) * wavefronts,
+        "shared memory, filling tiles": copied / 128 * wavefronts,
     }
 
 
 def predicted() -> Table:
     """Return `parts` for 15's tile and for 16's."""
     small, large = (parts(**find(name).parameters) for name in ("15", "16"))
-    assert max(small, key=small.get) == "L2, by reads alone"
-    assert max(large, key=large.get) == "tensor cores, by mma.sync alone"
-    rows = [(part, f"{small[part]:.1f}", f"{large[part]:.1f}") for part in small]
-    return Table(
-        ("cycles per product", "tile of 128 × 128", "tile of 128 × 256"),
-        rows,
-        f"Predicted, {card().name}, cycles of {card().boost_mhz:,} MHz",
-    )
+    assert [max(of, key=of.get).split(",")[0] for of in (small, large)] == ["L2", "tensor cores"]
+    rows = [(part, f"{small[part]:.2f} ms", f"{large[part]:.2f} ms") for part in small]
+    return Table(("alone, at 4096", "tile of 128 × 128", "tile of 128 × 256"), rows, f"Predicted, {card().name}")

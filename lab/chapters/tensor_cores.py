@@ -26,10 +26,8 @@ def board(before: Kernel, kernel: Kernel) -> Table:
         profile = profiles.measured(rung)
         profiled.append(f"{profile['nanoseconds'] / 1e6:.3g}")
         part = max(PARTS, key=profile.__getitem__)
-        busiest = f"{PARTS[part]} {profile[part]:.0f}%"
-        rows.append(
-            (f"{rung.name} ({rung.types.name})", point.ms, point.tflops, f"{point.percent_of_cublas:.1f}%", busiest)
-        )
+        share, busiest = f"{point.percent_of_cublas:.1f}%", f"{PARTS[part]} {profile[part]:.0f}%"
+        rows.append((f"{rung.name} ({rung.types.name})", point.ms, point.tflops, share, busiest))
     rows.append(
         (f"cuBLAS ({kernel.types.name})", point.cublas_ms, point.tflops * point.ms / point.cublas_ms, "100%", None)
     )

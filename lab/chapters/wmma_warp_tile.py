@@ -19,7 +19,7 @@ PRODUCTS = 256**3  # of 16 × 16 × 16, at 4096
 
 
 def padding_player(run: Run) -> Player:
-    """Return the player of three accesses to shared memory under several paddings.
+    """Return the player of the loads from shared memory under several paddings.
 
     Parameters
     ----------
@@ -33,24 +33,25 @@ def padding_player(run: Run) -> Player:
     accesses = [
         TileAccess("load of A", load_a, row_a, 16, lies),
         TileAccess("load of B", load_b, row_b, 16, lies, start=of["STAGES"] * of["BM"] * (row_a + lies.padding)),
-        TileAccess("copy of A", request(run, kind="store", array="shared"), row_a, 16, lies),
     ]
     return bank_layouts("padding", accesses, [TileLayout(padding) for padding in (0, 8, 16, 32, 48, 64)])
 
 
 def paddings() -> Table:
-    """Return what other paddings of 15's tiles change: sectors from L2, wavefronts of loads, and time."""
+    """Return what other paddings of 15's tiles change: sectors from L2, wavefronts, and the share of cuBLAS."""
     rows = []
     for kernel, (a, b), sectors in zip(
         PADDED_TILES, ((8, 8), (8, 16), (16, 8), (16, 16), (24, 24)), (6, 5, 5, 4, 6), strict=True
     ):
         counted = counters.counted(kernel, (4096,) * 3, "sectors")
-        filled, loaded = (counted[what] / PRODUCTS for what in ("l1_fill_sectors", "shared_load_wavefronts"))
-        assert abs(filled / sectors - 1) < 0.01
+        per = [counted[what] / PRODUCTS for what in ("l1_fill_sectors", "shared_load_wavefronts", "copy_wavefronts")]
+        assert abs(per[0] / sectors - 1) < 0.01
         (timed,) = recorded(kernel, [4096], "tensor").points
-        rows.append((f"{2 * a} in A, {2 * b} in B", f"{filled:.2f}", f"{loaded:.1f}", timed.ms))
-    columns = ("padding, in bytes", "sectors from L2", "wavefronts of loads", "ms")
-    return Table(columns, rows, f"Per product of 16 × 16 × 16, and the time at 4096, {card().name}")
+        rows.append(
+            (f"{2 * a} in A, {2 * b} in B", *(f"{count:.1f}" for count in per), f"{timed.percent_of_cublas:.1f}%")
+        )
+    columns = ("padding, in bytes", "sectors from L2", "wavefronts of loads", "of copies", "share of cuBLAS")
+    return Table(columns, rows, f"Per product of 16 × 16 × 16, and the speed at 4096, {card().name}")
 
 
 def staged() -> dict[str, Kernel]:
@@ -67,10 +68,14 @@ def staged() -> dict[str, Kernel]:
 
 
 def steps() -> Table:
-    """Return the times of `staged`, all of one recording, and how much each step gains."""
+    """Return the times of `staged`, all of one recording, and by how much each step raises the share of cuBLAS."""
     rows, before = [], None
     for name, kernel in staged().items():
         (point,) = recorded(kernel, [4096], "fragments").points
-        rows.append((name, point.ms, point.tflops, f"{before / point.ms:.2f}" if before else None))
-        before = point.ms
-    return Table(("what is new", "ms", "TFLOP/s", "times as fast as before"), rows, f"At 4096, {card().name}")
+        gain = f"{point.percent_of_cublas / before:.2f}" if before else None
+        rows.append((name, point.ms, point.cublas_ms, f"{(before := point.percent_of_cublas):.1f}%", gain))
+    return Table(
+        ("what is new", "ms", "cuBLAS beside it, ms", "share", "times the share before"),
+        rows,
+        f"At 4096, {card().name}",
+    )
