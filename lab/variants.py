@@ -51,7 +51,7 @@ VARIANTS = _group("variants")
 """Variants of the ladder, each rung's own parameters among them, as they are timed again beside the others."""
 
 RESIDENT = _group("resident")
-"""02, 04 and 07 with so much unused shared memory that only so many blocks fit on an SM; the machine code is the same."""
+"""02, 04 and 07 with unused shared memory, so that only so many blocks fit on an SM; their machine code is the same."""
 
 STEPS = _group("steps")
 """The nine steps of 22, each with all those before it, labelled as in ``published-results.csv``."""
