@@ -1,70 +1,48 @@
-"""The page on occupancy: what resident warps buy, by profiles and by kernels of which one number was changed."""
+"""The page on occupancy: what resident warps buy, by kernels of which only so many blocks fit on an SM."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from sgemm_tutorial.catalogue import CATALOGUE, LADDER, find
-from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
+from ..boards import find_gpu
 from ..draw import Figure, lines
 from ..experiments import profiles
 from ..experiments.ceilings import card
-from ..model.resources import kernel_occupancy, resources
+from ..measure.nsight import counted
+from ..model.resources import kernel_occupancy
 from ..records.checks import Fit, load
 from ..records.files import identity
 from ..records.timings import recorded
-from ..variants import EVERY, STEPS
+from ..variants import EVERY, RESIDENT
 
 RUNGS = LADDER[:11]
-L1 = "L1 and shared memory used, %"
-TILES = {f"04, TM = {TM}": find("04").variant(TM=TM) for TM in (4, 8, 16)}
-ASKED = {f"{kernel.name[:2]}, BLOCKS = {kernel.parameters['BLOCKS']}": kernel for kernel in STEPS[-2:]}
+BETWEEN, L1, WAIT = "cycles between a warp's instructions", "L1 and shared memory used, %", "waits for L2 or DRAM"
+KERNELS = {(kernel.name[:2], kernel_occupancy(kernel, find_gpu("H200")).blocks_per_sm): kernel for kernel in RESIDENT}
+"""02, 04 and 07 by number and the blocks that fit. The machine code is the same, and so is the size of L1."""
 
 
-def busy(kernel: Kernel) -> tuple[float, float, float]:
-    """Return the warps that a scheduler held on average, the cycles between two instructions of one, and the quotient.
-
-    By the recorded profile. The quotient is the share of its slots that the scheduler fills.
-    """
-    of, limits = profiles.measured(kernel), card().limits
-    warps = of["warps resident, %"] / 100 * limits.max_warps_per_sm / limits.warp_granularity
-    between = of["cycles between a warp's instructions"]
-    assert abs(100 * warps / between - of["issue slots used, %"]) < 0.7
-    return warps, between, warps / between
+def profile(number: str, blocks: int) -> dict[str, int | float]:
+    """Return the recorded profile of one of `KERNELS`."""
+    return counted(KERNELS[number, blocks], (profiles.SIZE,) * 3, "variant_profiles")
 
 
-def slots(kernels: Iterable[Kernel | str]) -> Table:
-    """Return a row of `busy` for each kernel, and how busy its L1 and shared memory are."""
+def milliseconds(number: str, blocks: int) -> float:
+    """Return the recorded time of one of `KERNELS`."""
+    return recorded(KERNELS[number, blocks], profiles.SIZE, "resident").points[0].ms
+
+
+def fewer(which: Iterable[tuple[str, int]]) -> Table:
+    """Return the profile and the time of these of `KERNELS`."""
     rows = []
-    for kernel in map(find, kernels):
-        warps, between, share = busy(kernel)
-        l1 = profiles.measured(kernel)[L1]
-        rows.append((kernel.name, f"{warps:.2f}", f"{between:.2f}", f"{share:.0%}", f"{l1:.0f}%"))
-    columns = (
-        "kernel",
-        "warps per scheduler",
-        "cycles from one instruction to the next",
-        "slots filled",
-        "L1 and shared busy",
-    )
-    return Table(columns, rows, f"M = N = K = {profiles.SIZE}, {card().name}: averages of a profile")
-
-
-def settings() -> Table:
-    """Return kernels of which one number was changed: what else changes with it, and the time."""
-    rows = []
-    for name, kernel in (TILES | ASKED).items():
-        fit = kernel_occupancy(kernel, card())
-        rows.append((name, kernel.threads, resources(kernel).registers, fit.warps, milliseconds(kernel)))
-    title = f"M = N = K = {profiles.SIZE}, {card().name}"
-    return Table(("kernel", "threads of a block", "registers", "warps per SM", "ms"), rows, title)
-
-
-def milliseconds(kernel: Kernel) -> float:
-    """Return the recorded time of one of these kernels."""
-    return recorded(kernel, profiles.SIZE, "steps" if kernel in STEPS else "variants").points[0].ms
+    for number, blocks in which:
+        of = profile(number, blocks)
+        shares = (f"{of[part]:.0f}%" for part in ("issue slots used, %", L1))
+        rows.append((f"{number}, {blocks}", f"{of[BETWEEN]:.2f}", *shares, milliseconds(number, blocks)))
+    columns = ("kernel, blocks on an SM", "cycles between instructions", "slots filled", "L1 and shared busy", "ms")
+    return Table(columns, rows, f"M = N = K = {profiles.SIZE}, {card().name}")
 
 
 def climb() -> Figure:
@@ -80,35 +58,35 @@ def climb() -> Figure:
 def figures() -> dict[str, str]:
     """Return the figures in the page's sentences, by their names for glue, after checking what they say."""
     asked = load("occupancy", Fit).points
-    kernels = {identity(kernel): kernel for kernel in (*CATALOGUE, *EVERY)}
-    for point in asked:
-        assert kernel_occupancy(kernels[point.identity], card()).blocks_per_sm == point.blocks_per_sm
+    kernels = {identity(kernel): kernel for kernel in (*CATALOGUE, *EVERY, *RESIDENT)}
+    assert all(kernel_occupancy(kernels[p.identity], card()).blocks_per_sm == p.blocks_per_sm for p in asked)
+    for kernel in KERNELS.values():
+        of = profiles.shares(counted(kernel, (profiles.SIZE,) * 3, "variant_profiles"))
+        assert kernel.threads == 256 and (kernel.name[:2] == "02") == (of[WAIT] > 0.5)
+    between = [profile("02", blocks)[BETWEEN] for blocks in (1, 2, 3, 4, 6)]
+    dram = [profile("02", blocks)["DRAM bytes"] / 1e9 for blocks in (8, 1)]
+    assert dram[1] / milliseconds("02", 1) < dram[0] / milliseconds("02", 8) < 0.15 * card().bandwidth_gbs / 1e3
     warps = [kernel_occupancy(kernel, card()).warps for kernel in RUNGS]
-    rising = [kernel.name[:2] for kernel, before, now in zip(RUNGS[1:], warps, warps[1:], strict=False) if now > before]
-    assert (warps[:3], warps[3:5], warps[6:8], warps[-1]) == ([64] * 3, [32, 16], [24, 12], 8) and rising == [
-        "07",
-        "09",
-    ]
-    filled = {kernel.name[:2]: busy(kernel)[2] for kernel in RUNGS}
-    l1 = {kernel.name[:2]: profiles.measured(kernel)[L1] / 100 for kernel in RUNGS}
-    assert filled["03"] < filled["02"] < min(filled["04"], filled["05"]) and l1["05"] < filled["05"] < 0.7
-    assert abs(filled["07"] - filled["05"]) < 0.02 < filled["08"] - filled["07"] < filled["11"] - filled["07"]
-    four, eight, sixteen = map(milliseconds, TILES.values())
-    more, fewer = map(milliseconds, ASKED.values())
-    assert sixteen < 0.9 * eight
-    first, last = (point.percent_of_cublas for point in recorded([RUNGS[2], RUNGS[-1]], profiles.SIZE).points)
-    shares = {
-        "wait": profiles.states(find("02"))["waits for L2 or DRAM"],
-        "shorter": 1 - sixteen / four,
-        "same warps": 1 - sixteen / eight,
-        "longer": fewer / more - 1,
-    }
-    shares |= {f"{number} L1": share for number, share in l1.items()}
-    shares |= {f"{number} more": 1 / share - 1 for number, share in l1.items()}
-    shares |= {f"{number} slots": share for number, share in filled.items()}
-    counts = {
+    assert warps[:5] + warps[6:8] + warps[-1:] == [64, 64, 64, 32, 16, 24, 12, 8]
+    four, sixteen = (recorded(find("04").variant(TM=TM), profiles.SIZE, "variants").points[0].ms for TM in (4, 16))
+    doubled = [(number, blocks) for number in ("02", "04") for blocks in (1, 2)] + [("02", 4)]
+    return {
         "asked": f"{len(asked)}",
-        "climb": f"{last / first:.1f}",
-        "registers": f"{resources(find('05')).registers}",
+        "least g": f"{min(between):.0f}",
+        "most g": f"{max(between):.0f}",
+        "wait": f"{profiles.shares(profile('02', 1))[WAIT]:.0%}",
+        "wait 04": f"{profiles.shares(profile('04', 1))[WAIT]:.0%}",
+        "one g": f"{profile('04', 1)[BETWEEN]:.2f}",
+        "one slots": f"{2 / profile('04', 1)[BETWEEN]:.0%}",
+        "02 slots": f"{2 / profile('02', 1)[BETWEEN]:.0%}",
+        "04 L1": f"{profile('04', 4)[L1]:.0f}%",
+        **{f"{n} from {of}": f"{milliseconds(n, of) / milliseconds(n, 2 * of):.2f}" for n, of in doubled},
+        "dram": f"{dram[1]:.0f} GB",
+        "dram 8": f"{dram[0]:.0f} GB",
+        "more": f"{100 / profile('04', 4)[L1] - 1:.0%}",
+        "shorter": f"{1 - sixteen / four:.0%}",
+        "07 slots": f"{profile('07', 2)['issue slots used, %']:.0f}%",
+        "07 L1": f"{profile('07', 2)[L1]:.0f}%",
+        "07 more": f"{100 / profile('07', 2)[L1] - 1:.0%}",
+        "third": f"{milliseconds('07', 2) / milliseconds('07', 3) - 1:.0%}",
     }
-    return counts | {name: f"{share:.0%}" for name, share in shares.items()}
