@@ -99,7 +99,8 @@ def order(block: int = 37) -> Figure:
         for corners, colour in zip(by_round(SIZE, group, cluster), (BLUE, ORANGE, GREEN, PINK), strict=True):
             boxes = [(x + c / 256 * wide, 1.5 * LINE + r / 128 * tall, wide - 1, tall - 1) for r, c in corners]
             sheet.boxes(boxes, (colour, 0.55))
-            sheet.boxes(boxes[block : block + 1], edgecolor=INK, linewidth=2.5)
+            if cluster > 1 or colour == BLUE:  # a block that stays has a tile in each round
+                sheet.boxes(boxes[block : block + 1], edgecolor=INK, linewidth=2.5)
             sides = [len(set(side)) for side in zip(*corners, strict=True)]
             said.append(f"{title}: a round of {sides[0]} rows and {sides[1]} columns")
     sheet.text(MARGIN, sheet.height - 8, f"Rounds: blue, orange, green, pink. Framed: the tiles of block {block}.")
