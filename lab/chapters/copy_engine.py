@@ -1,8 +1,6 @@
-"""What chapters 18 and 19 draw and predict: who does what, what a descriptor names; and times, as far as recorded."""
+"""What chapters 18 to 20 draw and predict: who does what, what a descriptor names; and their recorded times."""
 
 from __future__ import annotations
-
-import statistics
 
 import numpy as np
 
@@ -15,43 +13,41 @@ from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, Figure, 
 from ..experiments import ceilings
 from ..experiments.ceilings import card
 from ..model.ceilings import READ
-from ..records import files
-from ..records.timings import Point, load
+from ..records.timings import Point, load, recorded
 
-RUNG, LARGE_FILE = find("18_wgmma"), "18_hopper_wgmma"
-FORMER = {"18_wgmma": "plain", "19_producer_warp": "a fetcher"}
-"""The settings of the large file that 18, 19 and 20 were cut from, by the name of the file that has it now."""
-NOT_BY_ITSELF = "Timed as a setting of the file that 18, 19 and 20 were cut from; not timed by itself yet."
-SIZES = (2048, 3072, 4096, 8192)
+RUNG, SIZES = find("18_wgmma"), (2048, 3072, 4096, 8192)
+TWICE = ("hopper", "hopper_again")
+"""Two recordings of the same code."""
 CHUNK, BOX, DOWN = 16, 64, 3  # bytes; elements in a row of a box, and its pixels; pixels from row to row
 
 
-def timed(kernel: Kernel, size: int) -> tuple[Point, str]:
-    """Return a kernel's recorded time, and the sentence that must stand beside it, "" if it was timed by itself."""
-    points = [point for point in load("hopper").points if point.size == (size,) * 3]
-    own = [point for point in points if point.identity == files.identity(kernel)]
-    return (
-        (own[0], "")
-        if own
-        else (next(p for p in points if (p.kernel, p.label) == (LARGE_FILE, FORMER[kernel.name])), NOT_BY_ITSELF)
-    )
+def timed(kernel: Kernel, size: int, recording: str = TWICE[0]) -> Point:
+    """Return the recorded times of a kernel at M = N = K = `size`, in turns with cuBLAS."""
+    return recorded(kernel, [size], recording).points[0]
 
 
-def spread(point: Point) -> str:
-    """Return the lowest and the highest share of cuBLAS that one process found."""
-    shares = [100 * statistics.median(p.cublas.ms) / statistics.median(p.own.ms) for p in point.processes]
-    return f"{min(shares):.1f}–{max(shares):.1f}%"
+def chance(size: int) -> float:
+    """Return by what fraction two kernels of a recording may differ by chance, at M = N = K = `size`.
+
+    It is twice the standard deviation of what separates two recordings of the same code. A shift of all is left out.
+    """
+    shares = [{point.key: point.percent_of_cublas for point in load(name).points if size == point.M} for name in TWICE]
+    return float(2 * np.std([np.log(shares[0][key] / share) for key, share in shares[1].items()], ddof=1))
 
 
 def times() -> Table:
-    """Return 18's times by size, and how many blocks there are for the SMs."""
-    found = [timed(RUNG, size) for size in SIZES]
+    """Return 18's shares of cuBLAS by size in two recordings, and how many blocks there are for the SMs."""
+    blocks = {size: RUNG.grid(size, size) for size in SIZES}
     rows = [
-        (f"{size:,}", f"{blocks:,}", f"{blocks / card().sms:.2f}", point.ms, f"{point.percent_of_cublas:.1f}%")
-        for size, blocks, (point, _) in zip(SIZES, map(RUNG.grid, SIZES, SIZES), found, strict=True)
+        (
+            f"{size:,}",
+            f"{n:,}",
+            f"{n / card().sms:.2f}",
+            *(f"{timed(RUNG, size, of).percent_of_cublas:.1f}%" for of in TWICE),
+        )
+        for size, n in blocks.items()
     ]
-    columns = ("M = N = K", "blocks", "rounds", "ms", "of cuBLAS")
-    return Table(columns, rows, f"18_wgmma, {card().name}", found[0][1])
+    return Table(("M = N = K", "blocks", "rounds", *TWICE), rows, f"18_wgmma, share of cuBLAS, {card().name}")
 
 
 def cycles() -> dict[str, float]:
@@ -68,9 +64,10 @@ def cycles() -> dict[str, float]:
 
 
 def predicted() -> Table:
-    """Return `cycles`, and the time at 4096 if that part is never idle."""
-    pairs = RUNG.grid(4096, 4096) / card().sms * 4096 / RUNG.parameters["BK"]  # of tiles, on each SM
-    rows = [(part, f"{of:,.0f}", f"{pairs * of / card().boost_mhz / 1e3:.3f}") for part, of in cycles().items()]
+    """Return `cycles`, and the time at 4096 if that part is never idle: L2 for all blocks, an SM's for its four."""
+    rounds, deep = RUNG.grid(4096, 4096) / card().sms, 4096 / RUNG.parameters["BK"]
+    busy = {part: (rounds if "L2" in part else np.ceil(rounds)) * deep * of for part, of in cycles().items()}
+    rows = [(part, f"{of:,.0f}", f"{busy[part] / card().boost_mhz / 1e3:.3f}") for part, of in cycles().items()]
     title = f"Predicted, {card().name}, cycles of {card().boost_mhz:,} MHz"
     return Table(("", "cycles for a pair of tiles", "ms at 4096, at least"), rows, title)
 

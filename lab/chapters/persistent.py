@@ -8,42 +8,20 @@ import numpy as np
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import hopper
-from sgemm_tutorial.kernel import Kernel
 
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PINK, Figure, Page
 from ..experiments import ceilings
 from ..experiments.ceilings import card
 from ..model.ceilings import DRAM
-from ..records import files
-from ..records.timings import Point, load, recorded
+from ..records.timings import recorded
 from ..variants import HOPPER_STEPS
 
 KERNEL = find("20_persistent")
 TILE = KERNEL.parameters
-SIZE, SIZES = 4096, (2048, 3072, 4096, 8192)
+SIZE = 4096
 STEPS = (*HOPPER_STEPS, KERNEL)
-TWICE = ("hopper", "hopper_again")
-"""Two recordings of the same code."""
 FLOP = 4096
 """Operations of an SM's tensor cores in a cycle, by the data sheet: 1,024 each for four of them."""
-
-
-def timed(kernel: Kernel, size: int, recording: str = TWICE[0]) -> Point:
-    """Return the recorded times of a kernel at M = N = K = `size`, in turns with cuBLAS."""
-    return recorded(kernel, [size], recording).points[0]
-
-
-def before(size: int) -> Point:
-    """Return the times of 19; until it is timed by itself, as a setting of the file that it was cut from."""
-    points, own = [point for point in load(TWICE[0]).points if size == point.M], files.identity(find("19"))
-    return next(filter(lambda p: p.identity == own, points), None) or next(p for p in points if p.label == "a fetcher")
-
-
-def chance(size: int) -> float:
-    """Return by what fraction two kernels may differ by chance: twice the deviation of the same code recorded twice."""
-    shares = [{point.key: point.percent_of_cublas for point in load(name).points if size == point.M} for name in TWICE]
-    apart = [np.log(shares[0][key] / share) for key, share in shares[1].items()]
-    return float(2 * np.sqrt(np.mean(np.square(apart))))
 
 
 def mean(recording: str) -> float:
@@ -121,7 +99,8 @@ def order(block: int = 37) -> Figure:
         for corners, colour in zip(by_round(SIZE, group, cluster), (BLUE, ORANGE, GREEN, PINK), strict=True):
             boxes = [(x + c / 256 * wide, 1.5 * LINE + r / 128 * tall, wide - 1, tall - 1) for r, c in corners]
             sheet.boxes(boxes, (colour, 0.55))
-            sheet.boxes(boxes[block : block + 1], edgecolor=INK, linewidth=2.5)
+            if cluster > 1 or colour == BLUE:  # a block that stays has a tile in each round
+                sheet.boxes(boxes[block : block + 1], edgecolor=INK, linewidth=2.5)
             sides = [len(set(side)) for side in zip(*corners, strict=True)]
             said.append(f"{title}: a round of {sides[0]} rows and {sides[1]} columns")
     sheet.text(MARGIN, sheet.height - 8, f"Rounds: blue, orange, green, pink. Framed: the tiles of block {block}.")

@@ -1,4 +1,4 @@
-"""What chapter 19 shows: a block's stages event by event, the life of one stage, and times beside 18's."""
+"""What chapter 19 shows: a block's stages event by event, the life of one stage, and its gain over 18."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from sgemm_tutorial.simulation import Run
 from sgemm_tutorial.table import Table
 
 from ..draw import Player, Ring, pipeline
-from .copy_engine import SIZES, spread, timed
+from ..experiments.ceilings import card
+from ..records.timings import OTHERS, recorded
+from .copy_engine import SIZES, TWICE, chance
 
 BEFORE, RUNG = find("18_wgmma"), find("19_producer_warp")
-STAGES = RUNG.parameters["STAGES"]
+STAGES, WARPS = RUNG.parameters["STAGES"], RUNG.parameters["BM"] // 16
 A_BYTES, B_BYTES = (2 * RUNG.parameters["BK"] * RUNG.parameters[side] for side in ("BM", "BN"))
 FULL = STAGES * (A_BYTES + B_BYTES)
 """Byte of shared memory where the mbarriers begin, those for empty stages behind those for full ones."""
@@ -33,6 +35,9 @@ def player(A: np.ndarray, B: np.ndarray, wrong: dict[str, tuple[str, str]]) -> P
 def life(run: Run, stage: int = 1) -> Table:
     """Return what happens to a stage until it is filled again, and what its mbarriers lack after each step.
 
+    Phases are counted from the run's events. The last byte is no event: a phase of ``full`` counts as over when threads
+    go on.
+
     Parameters
     ----------
     run : Run
@@ -47,26 +52,31 @@ def life(run: Run, stage: int = 1) -> Table:
         ("arrive", empty): "let go of the stage",
         ("go on", empty): "goes on: the stage is empty",
     }
-    over, rows = {full: 0, empty: 0}, []
+    announced = over = left = 0
+    rows = []
     for event in run.events:
         what = event.kind, event.offset
         if event.array and what in does:
-            over[event.offset] = over.get(event.offset, 0) + (what in (("go on", full), ("arrive", empty)))
+            announced += what == ("arrive", full)
+            over += what == ("go on", full)
+            left += len(event.threads) * (what == ("arrive", empty))
             who = f"thread {event.threads[0]}" if len(event.threads) == 1 else f"{len(event.threads)} threads"
-            lacks = f"{A_BYTES + B_BYTES:,} bytes" if what == ("arrive", full) else "1 arrival"
-            rows.append((event.line, who, does[what], f"{over[full]}: {lacks}", f"{over[empty]}: 8 arrivals"))
+            lacks = f"{A_BYTES + B_BYTES:,} bytes" if announced > over else "1 arrival"
+            phase, arrived = divmod(left, WARPS)
+            rows.append((event.line, who, does[what], f"{over}: {lacks}", f"{phase}: {WARPS - arrived} arrivals"))
     return Table(
         ("line", "who", "does what", f"full[{stage}]: phase, lacks", f"empty[{stage}]: phase, lacks"), rows[:6]
     )
 
 
+def gains(recording: str) -> dict[int, float]:
+    """Return by how much 19's share of cuBLAS is larger than 18's in a recording, by size."""
+    shares = [{at.M: at.percent_of_cublas for at in recorded(each, None, recording).points} for each in (BEFORE, RUNG)]
+    return {size: shares[1][size] / shares[0][size] - 1 for size in SIZES if size in shares[0]}
+
+
 def times() -> Table:
-    """Return the shares of cuBLAS of 18 and 19 by size."""
-    found = [[timed(kernel, size) for kernel in (BEFORE, RUNG)] for size in SIZES]
-    rows = [(f"{size:,}", *(spread(point) for point, _ in both)) for size, both in zip(SIZES, found, strict=True)]
-    return Table(
-        ("M = N = K", BEFORE.name, RUNG.name),
-        rows,
-        "Share of cuBLAS, lowest and highest of three processes",
-        max(note for both in found for _, note in both),
-    )
+    """Return `gains` by size in three recordings, and chance."""
+    found = [gains(recording) for recording in (OTHERS, *TWICE)]
+    rows = [(f"{n:,}", *(f"{of[n]:+.1%}" if n in of else None for of in found), f"{chance(n):.1%}") for n in SIZES]
+    return Table(("M = N = K", OTHERS, *TWICE, "chance"), rows, f"Gain of 19 over 18, {card().name}")

@@ -1,6 +1,5 @@
 """What chapters compute: the scoreboard's three rows, the figures in prose, and the picture of who fetches what."""
 
-import dataclasses
 import re
 
 import pytest
@@ -8,8 +7,6 @@ import pytest
 import lab
 import sgemm_tutorial as sg
 from lab.chapters import any_shape, board, persistent, thread_tile_1d
-from lab.records import files
-from lab.records.timings import load
 
 
 @pytest.fixture(scope="module")
@@ -80,21 +77,6 @@ def test_persistent_blocks_compute_each_tile_once(size, group, cluster):
 def test_a_round_needs_its_rows_and_its_columns():
     assert persistent.needed(4096, 1, 1) == (9 + 9 + 9 + 8) / 4 * 16 + 16 * 32
     assert persistent.needed(2048, 12, 2) == 16 * 16 + 8 * 32
-
-
-def test_19_stands_for_itself_once_it_is_timed(monkeypatch):
-    before = persistent.before(4096)
-    assert (before.kernel, before.label) == ("18_hopper_wgmma", "a fetcher")
-    record, own = load("hopper"), files.of(sg.find("19"), (4096, 4096, 4096))
-    added = dataclasses.replace(before, **own)
-    monkeypatch.setattr(persistent, "load", lambda _: dataclasses.replace(record, points=[*record.points, added]))
-    assert persistent.before(4096) == added and persistent.before(2048).label == "a fetcher"
-
-
-def test_what_is_recorded_alike_twice_differs_by_nothing(monkeypatch):
-    assert 0.005 < persistent.chance(4096) < 0.02
-    monkeypatch.setattr(persistent, "TWICE", ("hopper_again", "hopper_again"))
-    assert persistent.chance(4096) == 0
 
 
 def test_the_model_takes_what_it_expects_most_of():

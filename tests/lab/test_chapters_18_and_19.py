@@ -1,4 +1,4 @@
-"""What chapters 18 and 19 show: times under their own name or with a note, where chunks lie, the life of a stage."""
+"""What chapters 18 and 19 show: times, gains and chance, where chunks lie, the life of a stage."""
 
 import dataclasses
 import re
@@ -20,35 +20,33 @@ def run():
     return sg.simulate(kernel, *sg.matrices(128, 256, 6 * 64, on_gpu=False, types=kernel.types), trace=[0])
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-def test_a_time_of_other_code_comes_with_a_note(kernel):
-    point, note = copy_engine.timed(kernel, 4096)
-    assert bool(note) == (point.identity != files.identity(kernel))
-    assert point.parameters["BN"] == 256 and point.size == (4096,) * 3
+@pytest.mark.parametrize("recording", copy_engine.TWICE)
+def test_each_has_times_of_its_own(recording):
+    for kernel in KERNELS:
+        point = copy_engine.timed(kernel, 8192, recording)
+        assert point.identity == files.identity(kernel) and point.size == (8192,) * 3
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-def test_a_time_of_its_own_is_preferred(kernel, monkeypatch):
-    """As soon as the recording has one, even behind the others."""
+def test_the_gain_is_of_one_recording():
+    gains = producer_warp.gains("others")
+    before, after = (lab.recorded(kernel, 2048, "others").points[0].percent_of_cublas for kernel in KERNELS)
+    assert set(gains) == {2048, 4096} and gains[2048] == pytest.approx(after / before - 1)
+    (row,) = (row for row in producer_warp.times().rows if row[0] == "3,072")
+    assert row[1] is None and row[2] == f"{producer_warp.gains('hopper')[3072]:+.1%}"
+
+
+def test_what_is_recorded_alike_twice_differs_by_nothing(monkeypatch):
+    assert 0.005 < copy_engine.chance(4096) < 0.02
+    monkeypatch.setattr(copy_engine, "TWICE", ("hopper_again", "hopper_again"))
+    assert copy_engine.chance(4096) == 0
+
+
+def test_a_shift_of_all_is_no_chance(monkeypatch):
+    """A recording in which all shares are larger by the same factor says nothing about their differences."""
     record = load("hopper")
-    (other,) = lab.recorded("20", 4096, "hopper").points
-    own = dataclasses.replace(other, ms=1.25, **files.of(kernel, (4096,) * 3))
-    longer = dataclasses.replace(record, points=[*record.points, own])
-    monkeypatch.setattr(copy_engine, "load", lambda name: longer)
-    assert copy_engine.timed(kernel, 4096) == (own, "")
-    assert "1.25" in str(copy_engine.times()) or kernel.name != "18_wgmma"
-
-
-def test_settings_of_the_two_are_not_mixed_up():
-    before, after = (copy_engine.timed(kernel, 8192)[0] for kernel in KERNELS)
-    assert (before.parameters["THREADS"], after.parameters["THREADS"]) == (256, 384)
-
-
-def test_the_pooled_share_is_near_those_of_processes():
-    for size in copy_engine.SIZES:
-        point, _ = copy_engine.timed(KERNELS[0], size)
-        low, high = map(float, copy_engine.spread(point)[:-1].split("–"))
-        assert low <= high and low - 1 < point.percent_of_cublas < high + 1
+    shifted = dataclasses.replace(record, points=[dataclasses.replace(at, ms=at.ms / 1.05) for at in record.points])
+    monkeypatch.setattr(copy_engine, "load", lambda name: shifted if name == "hopper_again" else record)
+    assert copy_engine.chance(4096) == pytest.approx(0, abs=1e-9)
 
 
 def test_cycles_of_a_pair_of_tiles():
@@ -78,6 +76,7 @@ def test_the_life_of_a_stage_begins_again(run, stage):
     begins = ["full[stage].arrive", "full[stage].wait", "multiply", "if (tile > 0", "if (tile >= STAGES)"]
     assert all(re.match(re.escape(text), line) for text, line in zip([*begins, begins[0]], said, strict=True))
     assert [row[3][:1] for row in rows] == list("011111") and [row[4][:1] for row in rows] == list("000111")
+    assert [row[3].endswith("bytes") for row in rows] == [True, *[False] * 4, True]
     assert (rows[0][3], rows[1][3]) == ("0: 49,152 bytes", "1: 1 arrival") and rows[3][1] == "8 threads"
 
 
@@ -86,3 +85,12 @@ def test_the_player_ends_with_the_fault_of_a_kernel_that_never_lets_go(run):
     A, B = sg.matrices(128, 256, 6 * 64, on_gpu=False, types=producer_warp.RUNG.types)
     shown = producer_warp.player(A, B, {"never let go": (let_go, "")})._repr_html_()
     assert "deadlock" in shown and "let go of stage 1" in shown
+
+
+def test_the_life_counts_arrivals(run):
+    """If one warp of eight arrives, seven are missing."""
+    halved = [
+        dataclasses.replace(event, threads=event.threads[:1]) if event.kind == "arrive" else event
+        for event in run.events
+    ]
+    assert producer_warp.life(dataclasses.replace(run, events=halved)).rows[3][4] == "0: 7 arrivals"
