@@ -8,8 +8,10 @@ from statistics import geometric_mean
 
 import numpy as np
 
-from sgemm_tutorial import operands, simulator
+import ptxsim
+from sgemm_tutorial import compiler, operands, simulator
 from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.errors import SimulationFault
 from sgemm_tutorial.families.autotuned import ADDING, MEETING
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Place
@@ -98,6 +100,24 @@ def in_order(kernel: Kernel, A: np.ndarray, B: np.ndarray, order: Iterable[int],
     for block in order:
         machine.run(launch.grid, [block])
     return problem.C
+
+
+def races(kernel: Kernel, A: np.ndarray, B: np.ndarray, multiprocessors: int, orders: int = 3) -> str:
+    """Say what the simulator finds where it runs the blocks in other orders too, and looks for races among them."""
+    problem = operands.check(A, B, None, 1.0, 0.0)
+    launch = kernel.resolve(problem, Place(multiprocessors=multiprocessors))
+    binary, division = compiler.build(launch.instance, launch.place.architecture), launch.division
+    arguments = problem.arguments | {
+        "workspace": np.zeros(division.workspace, np.float32),
+        "arrived": np.zeros(division.arrived, np.uint32),
+        **{name: np.uint32(count) for name, count in division.counts.items()},
+    }
+    held, fresh = (binary.ptx, binary.entry, launch.grid, launch.block, arguments), ("workspace", "C")
+    try:
+        ptxsim.run(*held, name=kernel.name, fresh=fresh, orders=orders)
+    except SimulationFault as fault:
+        return str(fault)
+    return f"no race in {orders} other orders"
 
 
 def figures() -> dict[str, str]:
