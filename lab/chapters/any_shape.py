@@ -60,8 +60,7 @@ def expected(n: int) -> dict[str, float]:
 
 def predicted() -> Figure:
     """Draw the speed that the model expects of each tile, by size."""
-    of = {n: expected(n) for n in SIZES}
-    speeds = {tile: [(n, of[n][tile]) for n in SIZES] for tile in TILES}
+    speeds = {tile: [(n, expected(n)[tile]) for n in SIZES] for tile in TILES}
     return lines("Expected by the model", speeds, ACROSS, log_x=True)
 
 

@@ -32,6 +32,10 @@ RECORDED = load()
 every = pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 
 
+UNFINISHED = {"12_stream_k", "18_wgmma", "19_producer_warp", "20_persistent", "21_tf32x3_wgmma"}
+"""Kernels of which some mutants are still to be judged; `make mutants` goes on with them. A finished one must go."""
+
+
 def has_changed(kernel):
     return kernel.name not in RECORDED or RECORDED[kernel.name].code != kernel.digest
 
@@ -58,8 +62,11 @@ def test_what_is_broken_is_sound_before(kernel, share_runs):
 def test_the_recording_has_every_mutant(kernel, record_property):
     if has_changed(kernel):
         return  # all of them are judged below
-    verdicts = RECORDED[kernel.name].verdicts
-    assert verdicts.keys() == mutations._made(kernel.name).keys(), "make mutants"
+    verdicts, made = RECORDED[kernel.name].verdicts, mutations._made(kernel.name)
+    if kernel.name in UNFINISHED:
+        assert verdicts.keys() < made.keys(), "finished, or of other code"
+    else:
+        assert verdicts.keys() == made.keys(), "make mutants"
     *_, (_, _, made, caught, same, survive) = mutations.summary(kernel, verdicts)
     told = f"{kernel.name}: {caught} of {made} mutants caught, {same} are the same code, {survive} equivalent"
     stale = RECORDED[kernel.name].judge != blank(kernel).judge
@@ -71,6 +78,8 @@ def test_what_survives_is_argued(kernel):
     verdicts = RECORDED[kernel.name].verdicts
     assert not mutations.unexplained(kernel, verdicts)
     argued = {key for name, key in EQUIVALENT if name == kernel.name}
+    if kernel.name in UNFINISHED:
+        argued &= verdicts.keys()
     assert argued <= {key for key, found in verdicts.items() if found is None}, "argued, but caught or no longer made"
 
 
