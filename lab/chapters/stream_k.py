@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from statistics import geometric_mean
+from typing import Any
 
 import numpy as np
 
-from sgemm_tutorial import operands, simulator
+import ptxsim
+from ptxsim.machine import Machine
+from sgemm_tutorial import compiler, operands
 from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.errors import SimulationFault
 from sgemm_tutorial.families.autotuned import ADDING, MEETING
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.launch import Place
+from sgemm_tutorial.launch import Launch, Place
 from sgemm_tutorial.table import Table
 
 from ..experiments import profiles
@@ -25,6 +29,8 @@ BEFORE, KERNEL = find("11_async_pipeline"), find("12_stream_k")
 TILE = KERNEL.parameters
 PART = 4 * TILE["BM"] * TILE["BN"]
 """Bytes of a part of a tile's sum."""
+FRESH = ("workspace", "C")
+"""Arrays that hold nothing before the kernel writes them."""
 
 
 def busiest(size: int) -> tuple[int, int]:
@@ -90,14 +96,39 @@ def measured(sizes: Iterable[int]) -> Table:
     return Table(heads, rows, f"Kernel 12, {card().name}")
 
 
+def _given(kernel: Kernel, A: np.ndarray, B: np.ndarray, multiprocessors: int) -> tuple[Launch, dict[str, Any]]:
+    """Return the launch of a product on a GPU with so many SMs, and what the kernel is given for it."""
+    problem = operands.check(A, B, None, 1.0, 0.0)
+    problem.C.fill(np.nan)
+    launch = kernel.resolve(problem, Place(multiprocessors=multiprocessors))
+    scratch = {
+        "workspace": np.zeros(launch.division.workspace, np.float32),
+        "arrived": np.zeros(launch.division.arrived, np.uint32),
+    }
+    counts = {name: np.uint32(count) for name, count in launch.division.counts.items()}
+    return launch, problem.arguments | scratch | counts
+
+
 def in_order(kernel: Kernel, A: np.ndarray, B: np.ndarray, order: Iterable[int], multiprocessors: int) -> np.ndarray:
     """Return the product as it comes out where blocks run one after the other, in this order."""
-    problem = operands.check(A, B, None, 1.0, 0.0)
-    launch = kernel.resolve(problem, Place(multiprocessors=multiprocessors))
-    machine = simulator.run(launch, problem, blocks=[])
+    launch, arguments = _given(kernel, A, B, multiprocessors)
+    binary = compiler.build(launch.instance, launch.place.architecture)
+    machine = Machine(ptxsim.parse(binary.ptx, binary.entry), kernel.name, launch.block, arguments, FRESH)
     for block in order:
         machine.run(launch.grid, [block])
-    return problem.C
+    return arguments["C"]
+
+
+def races(kernel: Kernel, A: np.ndarray, B: np.ndarray, multiprocessors: int, orders: int = 3) -> str:
+    """Say what the simulator finds where it runs the blocks in other orders too, and looks for races among them."""
+    launch, arguments = _given(kernel, A, B, multiprocessors)
+    binary = compiler.build(launch.instance, launch.place.architecture)
+    held = (binary.ptx, binary.entry, launch.grid, launch.block, arguments)
+    try:
+        ptxsim.run(*held, name=kernel.name, fresh=FRESH, orders=orders)
+    except SimulationFault as fault:
+        return str(fault)
+    return f"no race in {orders} other orders"
 
 
 def figures() -> dict[str, str]:

@@ -5,6 +5,7 @@ all that large ones have: tiles that two blocks share, and three, and more than 
 """
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from lab import resources
 from ptxsim import machine
 from ptxsim.batch import Batch
+from ptxsim.machine import extents
 from ptxsim.scheduler import Scheduler
 from sgemm_tutorial import ArgumentError, SimulationFault, check, find, operands, simulate, simulator, suite
 from sgemm_tutorial.families import autotuned
@@ -44,10 +46,11 @@ def in_order(blocks, at_once):
     """Return a `Machine.run` that runs the grid's blocks in that order, `blocks` being a function of their numbers."""
 
     def run(self, grid, only=None, progress=False):
-        todo = blocks(np.arange(grid))
+        shape = extents("grid", grid)
+        todo = blocks(np.arange(math.prod(shape)))
         with np.errstate(all="ignore"):
             for start in range(0, len(todo), at_once):
-                Scheduler(Batch(self.execution, todo[start : start + at_once], (grid, 1, 1))).run()
+                Scheduler(Batch(self.execution, todo[start : start + at_once], shape)).run()
 
     return run
 

@@ -2,11 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
 
 import lab
 import sgemm_tutorial as sg
-from lab.chapters import any_shape, board, persistent, thread_tile_1d
+from lab.chapters import any_shape, board, persistent, stream_k, thread_tile_1d
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +103,25 @@ def test_a_regret_is_of_the_models_choice():
 def test_measured_speeds_are_those_of_the_tiles_shown():
     assert all(f"{tile} from " in any_shape.measured().alt for tile in any_shape.TILES)
     assert "16×32/4 from 8.1" in any_shape.predicted().alt
+
+
+def test_equal_shares_cut_as_many_tiles_as_the_line_has_cuts():
+    assert stream_k.busiest(2176) == (2 * 272, 316) and stream_k.busiest(256) == (32, 1)
+    for size in (1024, 2048, 2176, 4096):
+        steps, cut = size // 8, stream_k.parts(size)
+        cuts = [share * len(cut) * steps // 132 % steps for share in range(1, 132)]
+        assert sum(cut) - len(cut) == sum(at > 0 for at in cuts)
+
+
+@pytest.mark.parametrize("order", ["RELEASE", "ACQUIRE", "RELAXED"])
+def test_a_ticket_that_orders_less_is_a_race(order):
+    kernel = stream_k.KERNEL.variant(BM=32, BN=64, WM=32, WN=32, TM=8, TN=4).edited(("ACQ_REL", order))
+    assert stream_k.races(kernel, *sg.matrices(64, 192, 40, on_gpu=False), 7).startswith("race: ")
+
+
+def test_a_tile_is_written_once_all_its_parts_are_there():
+    kernel = stream_k.KERNEL.variant(BM=16, BN=32, BK=32, WM=16, WN=32, TM=4, TN=4)
+    A, B = sg.matrices(16, 32, 256, on_gpu=False)
+    whole = stream_k.in_order(kernel, A, B, [2, 0, 1], 3)
+    assert abs(whole - A @ B).max() < 1e-3
+    assert np.isnan(stream_k.in_order(kernel, A, B, [2, 0], 3)).all()  # one part is still to come
