@@ -67,7 +67,8 @@ def predicted() -> Figure:
 def measured() -> Figure:
     """Draw the speed of each tile with the fastest of its settings and divisions that were tried, by size."""
     speeds = tune.by_tile([found()[n, n, n] for n in SIZES], tune.load().settings["settings"], TILES)
-    return lines("Measured by the search", {tile: speeds[tile] for tile in TILES}, ACROSS, log_x=True)
+    shown = {tile: speeds[tile] for tile in TILES}
+    return lines("Measured by the search", shown, f"{ACROSS} Brief timings.", log_x=True)
 
 
 def choices(sizes: Iterable[Size]) -> Table:
