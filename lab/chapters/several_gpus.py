@@ -21,12 +21,34 @@ def reads(kernel: Kernel, size: int) -> int:
     return size // 2 // (of["BM"] * of.get("CLUSTER", 1))
 
 
+def took() -> dict[int, float]:
+    """Return the seconds in which panels came by themselves, by their bytes."""
+    each = ((gemm, size) for gemm in (cublas.sgemm, cublas.gemm_ex) for size in (2048, 4096, 8192, 16384))
+    return {panel(*at): two_gpus.of(*at, 2, "ahead", True).ms / 1e3 for at in sorted(each, key=lambda at: panel(*at))}
+
+
+def late() -> list[float]:
+    """Return the seconds that panels up to 64 MiB took beyond what their bytes need at the rate of the largest."""
+    seconds = took()
+    return [seconds[size] - size / max(seconds) * seconds[max(seconds)] for size in list(seconds)[:5]]
+
+
+def link() -> tuple[float, float]:
+    """Return the bytes per second of the largest panel, and the seconds that a copy costs however small it is."""
+    seconds = took()
+    return max(seconds) / seconds[max(seconds)], sorted(late())[2]
+
+
+def spread(shown: list[tuple[Kernel, int]]) -> float:
+    """Return how far apart the 10th and 90th percentiles of these times are at most, relative to the median."""
+    ways = ((1, "held"), *((2, way) for way in ("held", "gathered", "ahead", "columns", "direct")))
+    points = (two_gpus.of(*each, *way) for each in shown for way in ways)
+    return max((p.ms_p90 - p.ms_p10) / p.ms for p in points)
+
+
 def figures() -> dict[str, str]:
     """Return the figures of the chapter's prose by name."""
-    fp32, fp16, both = find("autotuned"), find("persistent"), (cublas.sgemm, cublas.gemm_ex)
-    took = {panel(g, n): two_gpus.of(g, n, 2, "ahead", True).ms / 1e3 for g in both for n in (2048, 4096, 8192, 16384)}
-    link = max(took) / took[max(took)]
-    late = [1e6 * (took[size] - size / link) for size in sorted(took)[:5]]
+    fp32, fp16, (rate, _), more = find("autotuned"), find("persistent"), link(), [1e6 * s for s in late()]
     near, far = (two_gpus.reach(16 << 20, there).rate for there in (False, True))
     ms = {
         (k, way): two_gpus.of(k, 8192, 1 if way == "held" else 2, way).ms  # one GPU holds all
@@ -35,15 +57,15 @@ def figures() -> dict[str, str]:
     }
     asked = [reads(k, 8192) * panel(k, 8192) / (ms[k, "direct"] - ms[k, "held"] / 4) / 1e6 for k in (fp32, fp16)]
     added, least = ms[fp16, "ahead"] - ms[fp16, "columns"], 4 * 8192**2 / ceilings.load()[DRAM].tera_per_second / 1e9
-    small = two_gpus.of(fp16, 4096).ms / 4 + took[panel(fp16, 4096)] * 1e3
-    assert 0.75 < link / LINK < 0.95 and max(late) < 1.3 * min(late) and far < LINK < near / 10
-    assert max(asked) * 1e9 < link and 0.9 < added / least < 1.3, (asked, added, least)
+    small = two_gpus.of(fp16, 4096).ms / 4 + took()[panel(fp16, 4096)] * 1e3
+    assert 0.75 < rate / LINK < 0.95 and max(more) < 1.3 * min(more) and far < LINK < near / 10
+    assert max(asked) * 1e9 < rate and 0.9 < added / least < 1.3, (asked, added, least)
     assert abs(two_gpus.of(fp16, 4096, 2, "columns").ms / small - 1) < 0.06
     return {
-        "fp32": f"{ms[fp32, 'held'] / ms[fp32, 'columns']:.2f}",
-        "fp16": f"{ms[fp16, 'held'] / ms[fp16, 'columns']:.2f}",
-        "link": f"{link / 1e9:.0f} GB/s, {link / LINK:.0%}",
-        "late": f"{min(late):.0f} to {max(late):.0f} µs",
+        "fp32": f"{two_gpus.of(fp32, 16384).ms / two_gpus.of(fp32, 16384, 2, 'columns').ms:.2f}",
+        "fp16": f"{two_gpus.of(fp16, 16384).ms / two_gpus.of(fp16, 16384, 2, 'columns').ms:.2f}",
+        "link": f"{rate / 1e9:.0f} GB/s, {rate / LINK:.0%}",
+        "late": f"{min(more):.0f} to {max(more):.0f} µs",
         "near": f"{near / 1e9:,.0f} GB/s",
         "far": f"{far / 1e9:.0f} GB/s",
         "asked 32": f"{asked[0]:.0f} GB/s",
