@@ -8,7 +8,6 @@ from lab import predictions, profiles
 from lab.experiments import anatomy
 from lab.experiments.scoreboard import PARTS
 from lab.records import cards
-from lab.records.timings import climb
 from sgemm_tutorial import ArgumentError
 
 
@@ -43,10 +42,3 @@ def test_what_is_no_rung_is_refused(tmp_path):
         lab.scoreboard(sg.kernel_from(path, BM=8, BN=32))
     with pytest.raises(ArgumentError, match=r"^last: got 16_mma, needs a rung of the ladder"):
         lab.scoreboard("16")
-
-
-def test_what_no_gpu_has_run_is_said_to_be_so():
-    """Kernel 12, for now."""
-    *_, stream_k, _ = lab.scoreboard("13").rows
-    assert stream_k == ("12", None, None, None, None, "not recorded yet", sg.find("12").idea)
-    assert "12_stream_k" not in {point.kernel for point in climb(4096).points}
