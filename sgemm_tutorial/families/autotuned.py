@@ -113,6 +113,7 @@ TRIALS: tuple[dict[str, Any], ...] = (
     _trial(UNEVEN_A, (35, 68, 43), (1, 4)),
     _trial(UNEVEN_A, (35, 67, 43), (1, 4)),
     _trial(UNEVEN_B, (35, 68, 83), (2, 5)),
+    _trial(UNEVEN_B, (35, 66, 83), (2, 5)),  # no slice but the first has sums to write, by way of shared memory
     _trial(WIDE, (9, 260, 43), (1, 6)),
     _trial(WIDE, (9, 257, 43), (1, 6)),
     _trial(TALL, (131, 8, 43), (1, 5)),

@@ -168,7 +168,7 @@ def test_nan_in_C_does_not_survive():
 
 def test_what_nobody_brought_is_not_added():
     """Reading a part of the workspace that no block wrote is a fault."""
-    one_more = shared(SMALL, 2).edited(("member < (slice < takers ? members : 0)", "member <= members"))
+    one_more = shared(SMALL, 2).edited(("member < (takes ? members : 0)", "member <= members"))
     with pytest.raises(SimulationFault, match=r"uninitialised.* reads workspace at byte \d+, never written"):
         one_more(floats(16, 320), floats(320, 32))
 
