@@ -69,6 +69,8 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
         if (SHARING && (begin > 0 || end < steps))
             complete = meet<sliceThreads * takers>(sum, share, piece, workspace, arrived, takes);
 
+        // The compiler would compute what follows before the loop over K, and keep it in registers that the loop lacks.
+        if constexpr (STAGES > 0) asm volatile("" : "+r"(N));
         const float scale = K > 0 ? alpha : 0.0f;
         if constexpr (staged) __syncthreads();             // all warps have read their last fragments
         if (complete && takes) {
@@ -77,6 +79,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
             else
                 write(sum, C, N, corner, places, me.slice, scale, beta, (BN == 1 ? M : N) % 4 == 0 && size_t(C) % 16 == 0);
         }
+        if (!SHARING) break;                               // one tile, and no loop for the compiler
         __syncthreads();                                   // the buffers are free for the next tile
     }
 }
