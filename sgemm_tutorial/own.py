@@ -100,10 +100,8 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
     found = _the_kernel(path.name, text)
     values = _values(path.name, found.template, parameters)
     if not {"BM", "BN"} <= values.keys():
-        names = ", ".join(values) or "none"
-        raise ArgumentError(
-            path.name, f"template parameters {names}", "BM and BN, a block's rows and columns of C, for the grid"
-        )
+        got = f"template parameters {', '.join(values) or 'none'}"
+        raise ArgumentError(path.name, got, "BM and BN, a block's rows and columns of C, for the grid")
     own, more = found.arguments, tuple(one.type for one in found.arguments[8:])
     shared: dict[str, Any] = {}
     for kernel in COPIED:
@@ -169,10 +167,6 @@ def _types(file: str, arguments: Sequence[Declared], values: dict[str, int | str
     types = known[element]
     result = element if types.operand == types.result else "float"
     if got != ["int"] * 3 + [result, f"{element}*", f"{element}*", result, f"{result}*"]:
-        asked = f"const {element}*"
-        raise ArgumentError(
-            file,
-            f"arguments ({', '.join(map(str, arguments))})",
-            f"(int M, int N, int K, {result} alpha, {asked} A, {asked} B, {result} beta, {result}* C)",
-        )
+        asked = f"{result} alpha, const {element}* A, const {element}* B, {result} beta, {result}* C"
+        raise ArgumentError(file, f"arguments ({', '.join(map(str, arguments))})", f"(int M, int N, int K, {asked})")
     return types
