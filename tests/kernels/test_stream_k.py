@@ -1,4 +1,7 @@
-"""Kernel 12, simulated: right for any shape and number of shares; it and 13 give the same bits in any order of blocks."""
+"""Kernel 12, simulated: right for any shape and number of shares.
+
+12 and 13 give the same bits in any order of their blocks.
+"""
 
 import dataclasses
 import math
