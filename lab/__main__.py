@@ -125,7 +125,7 @@ def _kernels(
         kernel, guess = guessed(name, launch, **(values if name in theirs else {})) if name in files else (None, "")
         found.append(kernel or find(name, **(values if name in theirs else {})))
         if guess:
-            print(f"{found[-1].path.name} {FOUND}\n{guess}", file=sys.stderr if quiet else sys.stdout)
+            print(f"{found[-1].path.name} {FOUND}\n{guess}\n", file=sys.stderr if quiet else sys.stdout)
     return found
 
 
@@ -249,7 +249,7 @@ def _check(options: argparse.Namespace) -> int:
             so = "These cases do not need what is missing." if suite else "Until then it cannot pass."
             parts.append(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. {so}")
         if not suite and not todo:
-            parts += [line for case in suite.failures().results[:1] for line in diagnosis(kernel, case)]
+            parts += [line for case in suite.failures().results[:1] for line in ("", *diagnosis(kernel, case))]
     if interrupted:
         parts.append(f"interrupted: {len(found)} of {len(kernels)} kernels checked")
     _print(options, data, *parts)
