@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import builtins
+import dataclasses
 import math
 import os
 import sys
@@ -47,6 +49,7 @@ TUNED = "256:4096:128,8192"
 """Sizes that are tuned unless others are named."""
 TUNABLE = "13_autotuned"
 SHOWN = 5  # cases that fail, the cheap and telling ones first
+FOUND = "does not say how it is launched. This launch, found by trial, gives the right product:"
 T = TypeVar("T")
 
 DESCRIPTION = """\
@@ -101,10 +104,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return REFUSED
 
 
-def _kernels(names: Sequence[str | Kernel], settings: Sequence[str], launch: str = "") -> list[Kernel]:
+def _kernels(
+    names: Sequence[str | Kernel], settings: Sequence[str], launch: str = "", quiet: bool = False
+) -> list[Kernel]:
     """Return the kernels of names and files; settings, NAME=VALUE, are for the one file, or else the one kernel.
 
-    So is a launch. One that had to be guessed is said on stderr.
+    So is a launch. One that had to be guessed is printed, on stderr if `quiet`.
     """
     values = {name: _value(value) for name, _, value in (setting.partition("=") for setting in settings)}
     files = [name for name in names if str(name).endswith(SUFFIX)]
@@ -121,7 +126,7 @@ def _kernels(names: Sequence[str | Kernel], settings: Sequence[str], launch: str
         kernel, guess = guessed(name, launch, **own) if name in files else (find(name, **own), "")
         found.append(kernel)
         if guess:
-            print(f"{kernel.path.name}: no launch is said; this one works:\n{guess}", file=sys.stderr)
+            print(f"{kernel.path.name} {FOUND}\n{guess}\n", file=sys.stderr if quiet else sys.stdout)
     return found
 
 
@@ -187,7 +192,7 @@ def _lines(numbers: Sequence[int]) -> str:
 
 
 def _show(options: argparse.Namespace) -> int:
-    (kernel,) = _kernels([options.name], options.set, options.launch)
+    (kernel,) = _kernels([options.name], options.set, options.launch, quiet=True)
     text = source.diff(find(options.diff), kernel) if options.diff else source.show(kernel)
     data = _summary(kernel) | {"diff" if options.diff else "source": text.text}
     tables = []
@@ -217,7 +222,9 @@ def _check(options: argparse.Namespace) -> int:
             work.set_description(kernel.name)
             return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in work))
 
-    kernels = _kernels(CATALOGUE if options.name == "all" else [options.name], options.set, options.launch)
+    kernels = _kernels(
+        CATALOGUE if options.name == "all" else [options.name], options.set, options.launch, options.json
+    )
     found, broken, interrupted = _each(kernels, checked)
     if interrupted and not found:
         raise KeyboardInterrupt
@@ -232,7 +239,9 @@ def _check(options: argparse.Namespace) -> int:
             parts.append(suite)
         elif not suite.passed:
             failed = suite.failures().results
-            parts.append(SuiteResult(failed[:SHOWN]))
+            title = f"{failed[0].kernel}: cases that fail, {len(failed)} of {len(suite.results)}"
+            title += f"; the first {SHOWN}" * (len(failed) > SHOWN)
+            parts.append(dataclasses.replace(SuiteResult(failed[:SHOWN]).table(), title=title))
             if len(failed) > SHOWN:
                 parts.append(f"and {len(failed) - SHOWN} more; --verbose shows all")
     parts.append(summary(suites))
@@ -241,7 +250,7 @@ def _check(options: argparse.Namespace) -> int:
             so = "These cases do not need what is missing." if suite else "Until then it cannot pass."
             parts.append(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. {so}")
         if not suite and not todo:
-            parts += [line for case in suite.failures().results[:1] for line in diagnosis(kernel, case)]
+            parts += [line for case in suite.failures().results[:1] for line in ("", *diagnosis(kernel, case))]
     if interrupted:
         parts.append(f"interrupted: {len(found)} of {len(kernels)} kernels checked")
     _print(options, data, *parts)
@@ -250,7 +259,7 @@ def _check(options: argparse.Namespace) -> int:
 
 def _bench(options: argparse.Namespace) -> int:
     names = [name.strip() for name in options.kernels.split(",")]
-    kernels = _kernels(CATALOGUE if options.kernels == "all" else names, options.set, options.launch)
+    kernels = _kernels(CATALOGUE if options.kernels == "all" else names, options.set, options.launch, options.json)
     here, failure = gpu.available(), None
     usable, broken, _ = _each(kernels, lambda kernel: gpu.load(kernel.instance) if here else kernel.digest)
     _require_place("output", options.output)
@@ -335,7 +344,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _tune(options: argparse.Namespace) -> int:
     if options.set:
         return _sweep(options)
-    if _kernels([options.name], (), options.launch)[0].name != TUNABLE:
+    if _kernels([options.name], (), options.launch, options.json)[0].name != TUNABLE:
         raise ArgumentError("set", "nothing", "values to try, with commas between: --set BM=64,128")
     here = gpu.available()
     sizes = parse_sizes(options.sizes or TUNED) if options.sizes or here else None
@@ -365,7 +374,8 @@ def _sweep(options: argparse.Namespace) -> int:
     if not here:
         _say(options, f"No GPU here: compiled for {architecture} and simulated. Only a GPU can time them.")
     first = [f"{name}={tried[0]}" for name, tried in values.items()]
-    name = options.name if not options.name.endswith(SUFFIX) else _kernels([options.name], first, options.launch)[0]
+    own = options.name.endswith(SUFFIX)
+    name = _kernels([options.name], first, options.launch, options.json)[0] if own else options.name
     field = sweep.field(name, values, architecture)
     if field.obstacles:
         _say(options, field.table())
@@ -392,7 +402,7 @@ def _saved(options: argparse.Namespace, path: str | Path, left: int) -> int:
 
 
 def _trace(options: argparse.Namespace) -> int:
-    (kernel,) = _kernels([options.name], options.set, options.launch)
+    (kernel,) = _kernels([options.name], options.set, options.launch, options.json)
     try:
         ((M, N, K),) = parse_sizes(options.size.replace(",", "x"))
     except ValueError:  # an ArgumentError, or several
@@ -588,4 +598,7 @@ def entry() -> None:
 
 
 if __name__ == "__main__":
-    entry()
+    if hasattr(builtins, "get_ipython"):
+        main()  # %run in a notebook, where an exit status would look like a crash
+    else:
+        entry()

@@ -3,7 +3,7 @@
 How they come, and what they are, is the *way*:
 
 ========= ===========================================================================================================
-held      Every GPU has all of B beforehand, and nothing comes. No other way can be faster.
+held      Every GPU has all of B beforehand, and nothing comes.
 gathered  NCCL brings all panels to all GPUs. Then they multiply.
 ahead     Copy engines bring one panel after the other, while the GPU multiplies with those that are there.
 columns   The same with panels of B's columns and not of its rows: nothing is to be added to C, which has blocks.

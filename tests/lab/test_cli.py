@@ -389,6 +389,15 @@ def test_it_runs_as_a_module(capsys, monkeypatch):
     assert (caught.value.code, *capsys.readouterr()) == (0, find("01").source, "")
 
 
+def test_a_notebook_shows_no_exit_status():
+    """IPython puts `get_ipython` among the builtins; %run would show a status other than 0 as a failure."""
+    code = """import builtins, runpy, sys
+builtins.get_ipython, sys.argv = None, ["lab", "check", "01", "--sizes", "x"]
+runpy.run_module("lab", run_name="__main__")"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and "error: sizes: got " in done.stderr
+
+
 def test_a_closed_pipe_is_no_error():
     """As in ``python -m lab show 01 | head -n 0``."""
     command = [sys.executable, "-m", "lab", "show", "01"]
