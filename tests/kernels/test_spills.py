@@ -21,7 +21,7 @@ ARCHITECTURES = {
 def test_nothing_spills(kernel, architecture):
     least = kernel.least_capability
     if ARCHITECTURES[architecture] < least or (kernel.exact and ARCHITECTURES[architecture] != least):
-        needs = rf"architecture: got {architecture}, needs sm_{'90' if kernel.exact else '80'}.* for 1[125678]_"
+        needs = rf"architecture: got {architecture}, needs sm_{'90' if kernel.exact else '80'}.* for (1[1-35-9]|2[01])_"
         with pytest.raises(ArgumentError, match=needs):
             resources(kernel, architecture)
         return
