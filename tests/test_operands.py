@@ -165,6 +165,7 @@ def test_a_gpu_that_is_too_old(fake_cupy, monkeypatch, name, here, needs):
 def test_a_gpu_that_cuda_13_does_not_know(fake_cupy, monkeypatch):
     monkeypatch.setattr(gpu, "capability", lambda: (7, 0))
     monkeypatch.setattr(gpu, "place", lambda: Place("sm_70", 80, 0))
+    monkeypatch.setattr(gpu, "build", BUILD)
     with pytest.raises(
         ArgumentError, match=r"needs sm_75 or later with CUDA 13\.0; .* install the CUDA 12 extra: make CUDA=12"
     ):
