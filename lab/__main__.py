@@ -96,6 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print cannot be
         print(f"error: {error}", file=sys.stderr)
         return REFUSED
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        print("error: charts need matplotlib: pip install matplotlib", file=sys.stderr)
+        return REFUSED
     except MemoryError as error:
         print(f"error: not enough memory for matrices of this size ({error})", file=sys.stderr)
         return REFUSED
