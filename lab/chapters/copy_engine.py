@@ -18,6 +18,8 @@ from ..records.timings import Point, load, recorded
 RUNG, SIZES = find("18_wgmma"), (2048, 3072, 4096, 8192)
 TWICE = ("hopper", "hopper_again")
 """Two recordings of the same code."""
+STUDENT = {6: 2.447, 12: 2.179}
+"""By degrees of freedom, how many standard deviations one in twenty differences exceeds, by Student's t."""
 CHUNK, BOX, DOWN = 16, 64, 3  # bytes; elements in a row of a box, and its pixels; pixels from row to row
 
 
@@ -29,10 +31,12 @@ def timed(kernel: Kernel, size: int, recording: str = TWICE[0]) -> Point:
 def chance(size: int) -> float:
     """Return by what fraction two kernels of a recording may differ by chance, at M = N = K = `size`.
 
-    It is twice the standard deviation of what separates two recordings of the same code. A shift of all is left out.
+    Of what separates two recordings of the same code, a shift of all is left out. One difference in twenty of the rest
+    exceeds what is returned, by `STUDENT` and the standard deviation.
     """
     shares = [{point.key: point.percent_of_cublas for point in load(name).points if size == point.M} for name in TWICE]
-    return float(2 * np.std([np.log(shares[0][key] / share) for key, share in shares[1].items()], ddof=1))
+    apart = [np.log(shares[0][key] / share) for key, share in shares[1].items()]
+    return float(STUDENT[len(apart) - 1] * np.std(apart, ddof=1))
 
 
 def times() -> Table:

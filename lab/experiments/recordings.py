@@ -88,7 +88,7 @@ def _hopper() -> Plan:
 
 
 def _hopper_again() -> Plan:
-    """Return the plan that times 18, 19 and the variants of 20 once more: what differs from `hopper` is chance."""
+    """Return the plan of another recording of what `hopper` times: what differs between the two is chance."""
     items = _hopper().items
     return plan("hopper_again", items, processes=3, **IN_THREE)
 

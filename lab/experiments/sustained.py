@@ -1,44 +1,76 @@
-"""Measures kernels and cuBLAS running for seconds, at the clock that the card's power limit then allows."""
+"""Measures what a product takes in a burst, for a second, and in turns with cuBLAS, and the energy that it draws.
+
+A card runs at its highest clock until its power limit lowers it. So the same product has several times, and which of
+two is faster may differ among them. Nothing on the card is set, only read.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise, product
+from typing import Any
 
 import cupy
 
-from sgemm_tutorial import correctness, cublas, gpu, operands
+from sgemm_tutorial import correctness, cublas, gpu, operands, timing
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.timing import sensors
+from sgemm_tutorial.timing import Queue, Sensors, Timing
 
+from ..measure.bench import samples_of
 from ..measure.driver import Item, Plan
 from ..records import files
-from ..records.files import Measured, Recording
-from ..records.timings import Ms
+from ..records.files import Recording, Sized
+from ..records.provenance import Provenance, provenance
+from ..records.sizes import sizes_of
+from ..records.timings import Ms, Samples
 from ..variants import HOPPER_STEPS
 
 
-@dataclass(frozen=True)
-class Sustained(Measured):
-    """The second half of the time that one kernel, or a routine of cuBLAS, ran at full size.
+@dataclass(frozen=True, kw_only=True)
+class Sustained(Sized):
+    """One kernel, or a routine of cuBLAS, as one protocol measures it on inputs of one kind.
 
     Attributes
     ----------
+    inputs : str
+        One of `INPUTS`.
+    protocol : str
+        ``"burst"``, ``"in turns"`` or ``"lasting"``: see the functions of these names.
     ms : float
-        Median device time of a launch.
-    sm_mhz : int or None
-        Median clock of the multiprocessors; None where NVML does not tell.
-    watts : int or None
-        Median power of the card, likewise.
+        Median device time of a launch; of a lasting run, in its second half.
+    sm_mhz, watts : int or None
+        Medians of the multiprocessors' clock and of the card's power over the same time; None where NVML does not tell.
+    joules : float or None
+        The energy of a launch by the card's own counter, in the second half of a lasting run.
+    samples : Samples
+        All samples in their order, each with the sensors as they were read when it had begun.
+    reasons : list of int or None
+        With each sample, the reasons that NVML gave for the clock, as the bits of its ``nvmlClocksEventReasons``.
+    cublas : Samples, optional
+        cuBLAS's samples, in turns.
     """
 
+    M: int = 4096
+    N: int = 4096
+    K: int = 4096
+    inputs: str = "normal"
+    protocol: str = "lasting"
     ms: Ms
     sm_mhz: int | None
     watts: int | None
+    joules: float | None = None
+    samples: Samples | None = field(default=None, hash=False)
+    reasons: list[int | None] = field(default_factory=list, hash=False)
+    cublas: Samples | None = field(default=None, hash=False)
+
+    PROBLEM = ("size", "inputs", "protocol")
 
     @property
     def cycles(self) -> float:
@@ -46,51 +78,153 @@ class Sustained(Measured):
         return self.ms * 1e3 * self.sm_mhz
 
 
-def of(kernel: Kernel | Gemm) -> Sustained:
-    """Return the recorded run of a kernel, as it is now, or of a routine of cuBLAS.
+def of(kernel: Kernel | Gemm, size: int = 4096, inputs: str = "normal", protocol: str = "lasting") -> Sustained:
+    """Return what is recorded of a kernel, as it is now, or of a routine of cuBLAS.
 
     Raises
     ------
     ArgumentError
         It is not recorded, or only with other code.
     """
-    return files.point("sustained", Sustained, kernel)
+    return files.point("sustained", Sustained, kernel, (size,) * 3, inputs, protocol)
 
 
-SIZE = 4096
-"""M = N = K."""
-SECONDS, LAUNCHES = 1.6, 64
-"""How long each kernel runs, and how many launches are queued at a time."""
+SECONDS, BATCH_MS = 1.2, 10.0
+"""How long a lasting run takes, and the least device time of a sample of it."""
+BURSTS, CHUNKS = 2, 8
+"""Bursts of a kernel, and samples in each."""
+REST = 0.2
+"""Seconds without work before each burst, and before a lasting run."""
+SAMPLING: dict[str, Any] = {"samples": 15, "least_samples": 7, "seconds": 0.2, "warm_s": [0.25, 0.3]}
+"""How a kernel and cuBLAS are sampled in turns."""
+INPUTS = {
+    "normal": lambda normal: normal,
+    "few bits": lambda normal: normal * (2**21 + 1) - (normal * (2**21 + 1) - normal),
+    "ones": lambda normal: normal - normal + 1,
+    "zeros": lambda normal: normal - normal,
+}
+"""Kinds of A and B, made of standard normal numbers in float32. Those of few bits have two after the leading one."""
 
 
 def plan() -> Plan:
-    """Return the plan of the recording: the kernels for tensor cores, and cuBLAS with their types."""
-    best = find("16").variant(BM=128, BN=256, BK=64, STAGES=3)
-    halves = (find("15"), find("16"), best, HOPPER_STEPS[1], find("20"), cublas.gemm_ex)
-    items = [(kernel,) for kernel in (*halves, find("17"), find("21_tf32x3_wgmma"), cublas.sgemm)]
-    return Plan("sustained", Recording[Sustained], items, measure, {"size": SIZE, "seconds": SECONDS}, takes=2.0)
+    """Return the plan: every tensor-core kernel alone for a second, and some in all protocols and on other inputs."""
+    some = (find("16"), find("20"), cublas.gemm_ex, find("13"), find("21"), cublas.sgemm)
+    more = (*map(find, ("14", "15", "17", "18", "19")), HOPPER_STEPS[1])
+    full, large = sizes_of((4096, 8192))
+    items = [(kernel, full, "normal", "lasting") for kernel in more]
+    for size, inputs, kernel in product((full, large), INPUTS, some):
+        protocols = PROTOCOLS if inputs in ("normal", "zeros") else ("lasting",) if size == full else ()
+        items += [(kernel, size, inputs, how) for how in protocols if how != "in turns" or isinstance(kernel, Kernel)]
+    settings = {"lasting_s": SECONDS, "bursts": BURSTS, "chunks": CHUNKS, "rest": REST, **SAMPLING}
+    return Plan("sustained", Recording[Sustained], items, measure, settings, takes=1.05, made_on=made_on)
+
+
+def made_on() -> Provenance:
+    """Return the provenance with the limit of the card's power in watts, where NVML tells it."""
+    limit = Meter().ask("EnforcedPowerLimit")
+    return provenance() if limit is None else {**provenance(), "power_limit_watts": round(limit / 1000)}
+
+
+class Meter(Sensors):
+    """Reads the card's counter of energy too, and the reasons for its clock."""
+
+    def ask(self, what: str) -> int | None:
+        """Return what NVML's function ``nvmlDeviceGet…`` tells, or None where it does not."""
+        if self._nvml:
+            with suppress(self._nvml.NVMLError):
+                return getattr(self._nvml, f"nvmlDeviceGet{what}")(self._card)
+        return None
+
+    def see(self) -> Seen:
+        """Return the clock in MHz, the power in watts, the energy so far in millijoules, and the reasons, now."""
+        return *self.read(), self.ask("TotalEnergyConsumption"), self.ask("CurrentClocksEventReasons")
+
+
+Seen = tuple[int | None, float | None, int | None, int | None]
 
 
 def measure(missing: Sequence[Item]) -> Iterator[Sustained]:
-    """Let each kernel run on this machine's GPU until the clocks have settled, and yield its time from then on."""
-    for (kernel,) in missing:
-        A, B = correctness.matrices(SIZE, SIZE, SIZE, on_gpu=True, types=kernel.types)
-        problem = operands.check(A, B, None, 1.0, 0.0, kernel.types)
-        launch = kernel.launcher(problem)
-        card, begin, taken = sensors(cupy.cuda.Device().id), time.monotonic(), []
-        before, after = cupy.cuda.Event(), cupy.cuda.Event()
-        with gpu.reported(kernel.name):
-            while time.monotonic() - begin < SECONDS:
-                before.record()
-                for _ in range(LAUNCHES):
-                    launch()
-                after.record()
-                reading = card.read()
-                after.synchronize()
-                taken.append((cupy.cuda.get_elapsed_time(before, after) / LAUNCHES, *reading))
-        times, clocks, powers = zip(*taken[len(taken) // 2 :], strict=True)
-        yield Sustained.of(kernel, ms=statistics.median(times), sm_mhz=_median(clocks), watts=_median(powers))
+    """Measure the missing items one after the other on this machine's GPU."""
+    meter = Meter()
+    for size, group in groupby(missing, key=lambda item: item[1]):
+        normal = correctness.matrices(*size, on_gpu=True)
+        for kernel, _, inputs, protocol in group:
+            A, B = (INPUTS[inputs](matrix).astype(kernel.types.operand) for matrix in normal)
+            problem = operands.check(A, B, None, 1.0, 0.0, kernel.types)
+            with gpu.reported(kernel.name):
+                found = PROTOCOLS[protocol](kernel.launcher(problem), cublas.launch(problem), meter)
+            yield Sustained.of(kernel, size, inputs=inputs, protocol=protocol, **found)
 
 
-def _median(readings: Sequence[float | None]) -> int | None:
-    return None if None in readings else round(statistics.median(readings))
+def burst(launch: Queue, theirs: Queue, meter: Meter) -> dict[str, Any]:
+    """Run for some milliseconds after a rest, several times: the clock is the card's highest when each run begins."""
+    count = _launches(launch, timing.SAMPLE_MS, meter)
+    return _found(count, [each for _ in range(BURSTS) for each in _run(launch, count, meter, REST, ahead=CHUNKS)])
+
+
+def lasting(launch: Queue, theirs: Queue, meter: Meter) -> dict[str, Any]:
+    """Run for so long that the clock settles, and look at the second half.
+
+    The counter of energy moves in steps. So whole steps are taken, from one to another.
+    """
+    count = _launches(launch, BATCH_MS, meter)
+    taken = _run(launch, count, meter, REST, seconds=SECONDS)
+    half, energy = len(taken) // 2, [seen[2] for _, seen in taken]
+    steps = [i for i in range(half, len(taken)) if energy[i] != energy[i - 1]]
+    spent = len(steps) > 1 and (energy[steps[-1]] - energy[steps[0]]) / 1000 / (steps[-1] - steps[0]) / count
+    return _found(count, taken, half) | {"joules": spent or None}
+
+
+def in_turns(launch: Queue, theirs: Queue, meter: Meter) -> dict[str, Any]:
+    """Sample it in turns with cuBLAS, as the book's other recordings of times do."""
+    own, reference = timing.time_interleaved({"own": launch, "cuBLAS": theirs}, **SAMPLING).values()
+    return _medians(own) | {"cublas": samples_of(reference)}
+
+
+PROTOCOLS = {"burst": burst, "in turns": in_turns, "lasting": lasting}
+
+
+def _run(
+    launch: Queue, count: int, meter: Meter, rest: float = 0.0, ahead: int = 2, seconds: float = 0.0
+) -> list[tuple[float, Seen]]:
+    """Rest, launch once, then run batches without a pause, and return each one's time per launch, and what was seen.
+
+    The sensors are read when a batch has begun. The first `ahead` batches are queued at once, and while `seconds` have
+    not passed, another one whenever one begins.
+    """
+    time.sleep(rest)
+    events, seen, begin = [_queued(launch, count if i else 1) for i in range(ahead + 1)], [], time.monotonic()
+    while len(seen) + 1 < len(events):
+        events[len(seen)].synchronize()
+        seen.append(meter.see())
+        if time.monotonic() - begin < seconds:
+            events.append(_queued(launch, count))
+    events[-1].synchronize()
+    return [(cupy.cuda.get_elapsed_time(*at) / count, of) for at, of in zip(pairwise(events), seen, strict=True)]
+
+
+def _queued(launch: Queue, count: int) -> Any:
+    """Queue some launches, and return an event that comes after them."""
+    for _ in range(count):
+        launch()
+    event = cupy.cuda.Event()
+    event.record()
+    return event
+
+
+def _launches(launch: Queue, least_ms: float, meter: Meter) -> int:
+    """Return how many launches take so long."""
+    return math.ceil(least_ms / min(ms for ms, _ in _run(launch, 1, meter)))
+
+
+def _found(count: int, taken: list[tuple[float, Seen]], first: int = 0) -> dict[str, Any]:
+    """Return a point's fields for batches with what was seen in each."""
+    times, (clocks, watts, _, reasons) = [ms for ms, _ in taken], zip(*(seen for _, seen in taken), strict=True)
+    return _medians(Timing(tuple(times), count, clocks, watts), first) | {"reasons": list(reasons)}
+
+
+def _medians(taken: Timing, first: int = 0) -> dict[str, Any]:
+    """Return a point's fields for samples: all, and the medians from the first that counts."""
+    ms, *sensed = (values[first:] for values in (taken.samples, taken.sm_mhz, taken.watts))
+    clock, watts = (None if None in values else round(statistics.median(values)) for values in sensed)
+    return {"ms": statistics.median(ms), "sm_mhz": clock, "watts": watts, "samples": samples_of(taken)}

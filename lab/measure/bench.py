@@ -182,7 +182,7 @@ def plan(
             how |= ({"beta": beta} if beta else {}) | ({"search": True} if search else {})
             for kernel, own, reference, found in measure([kernel for kernel, _ in group], size, flush_l2, **how):
                 best, which = found or (None, None)
-                process = Process(_samples(own), _samples(reference), best and _samples(best))
+                process = Process(samples_of(own), samples_of(reference), best and samples_of(best))
                 yield Point.summing(own.batch, [process], which, **files.of(kernel, size))
 
     settings = {"flush_l2": flush_l2, "alpha": 1.0, "beta": beta, "inputs": "standard normal", "seed": SEED}
@@ -191,7 +191,7 @@ def plan(
     return Plan(name, Record, items, points, settings, takes=0.5, processes=processes)
 
 
-def _samples(taken: Timing) -> Samples:
+def samples_of(taken: Timing) -> Samples:
     """Return the samples as they are recorded: times to six digits, which is more than they are good for."""
     return Samples(
         [float(f"{ms:.6g}") for ms in taken.samples],

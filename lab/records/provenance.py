@@ -42,6 +42,7 @@ class Provenance(TypedDict):
     cupy: str
     ncu: NotRequired[str]
     compute_sanitizer: NotRequired[str]
+    power_limit_watts: NotRequired[int]
 
 
 def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

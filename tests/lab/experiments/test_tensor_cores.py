@@ -15,8 +15,9 @@ def test_lasting_load():
         point = sustained.of(kernel)
         assert point.cycles == pytest.approx(point.ms * point.sm_mhz * 1000)
         assert point.sm_mhz <= 1980 and point.watts > 300
-    with pytest.raises(ArgumentError, match=r"14_wmma<.*not in the recording sustained"):
-        sustained.of(find("14"))
+        assert point.joules is None or point.joules == pytest.approx(point.watts * point.ms / 1e3, rel=0.1)
+    with pytest.raises(ArgumentError, match=r"05_thread_tile_2d<.*not in the recording sustained"):
+        sustained.of(find("05"))
 
 
 def test_split_is_as_exact_as_cublas():

@@ -231,6 +231,11 @@ class Nvml:
     def nvmlDeviceGetPowerUsage(self, card):
         return 500_000
 
+    def nvmlDeviceGetEnforcedPowerLimit(self, card):
+        if self.lost:
+            raise self.NVMLError
+        return 700_000
+
 
 @pytest.mark.parametrize(
     ("nvml", "seen"),
