@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = options.run(options)
         sys.stdout.flush()
         return status
-    except TutorialError as error:
+    except (TutorialError, ModuleNotFoundError) as error:  # charts need matplotlib, which may be left out
         print(f"error: {error}", file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
@@ -95,11 +95,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:  # a full disk, for example
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print cannot be
         print(f"error: {error}", file=sys.stderr)
-        return REFUSED
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        print("error: charts need matplotlib: pip install matplotlib", file=sys.stderr)
         return REFUSED
     except MemoryError as error:
         print(f"error: not enough memory for matrices of this size ({error})", file=sys.stderr)
