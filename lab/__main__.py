@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = options.run(options)
         sys.stdout.flush()
         return status
-    except TutorialError as error:
+    except (TutorialError, ModuleNotFoundError) as error:  # charts need matplotlib, which may be left out
         print(f"error: {error}", file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:

@@ -78,7 +78,7 @@ def launch(
             raise ArgumentError(
                 what, f"{kind} {value!r}", f"an array, or a scalar of the type declared: np.int32({value!r})"
             )
-    instance = Instance(name, ((f"{name}.cu", source),), name, threads, (7, 5), 0)
+    instance = Instance(name, ((f"{name}.cu", source),), name, threads, (6, 0), 0)
     if any(isinstance(value, cupy.ndarray) for value in arguments.values()):
         gpu.load(instance)((blocks,), (threads,), tuple(arguments.values()))
         return Launched(name, blocks, threads)

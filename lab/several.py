@@ -363,7 +363,9 @@ def _nccl() -> ModuleType:
     with warnings.catch_warnings(action="ignore"):  # it warns, and what it says is raised here
         from cupy.cuda import nccl
     if not nccl.available:
-        raise DeviceError("NCCL does not load: pip install nvidia-nccl-cu13")
+        raise DeviceError(
+            f"NCCL does not load: pip install nvidia-nccl-cu{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
+        )
     return nccl
 
 

@@ -90,16 +90,17 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     ----------
     instance : Instance
     architecture : str
-        A real architecture, ``"sm_75"`` or later. Or a virtual one such as ``"compute_90"``, for which there is the
-        same PTX in half the time and no machine code: enough to simulate.
+        A real architecture, ``"sm_75"`` or later, and with CUDA 12 ``"sm_60"`` or later. Or a virtual one such as
+        ``"compute_90"``, for which there is the same PTX in half the time and no machine code: enough to simulate.
 
     Raises
     ------
     CompileError
         The source does not compile; the message is NVRTC's log with the file's name and lines.
     ArgumentError
-        The architecture is malformed or older than the kernel needs, or another than it is for, or has less shared
-        memory than it adds. Or the source is for fewer threads, or wants shared memory to be added and none is.
+        The architecture is malformed, older than the kernel needs or the compiler knows, or another than it is for, or
+        has less shared memory than it adds. Or the source is for fewer threads, or wants shared memory to be added and
+        none is.
     """
     architecture = _target(instance, architecture)
     binary = _compile(instance.kernel, instance.files, instance.expression, architecture)

@@ -73,7 +73,7 @@ class Kernel:
     name: str
     idea: str
     parameters: dict[str, int | str] = field(hash=False)
-    least_capability: tuple[int, int] = (7, 5)
+    least_capability: tuple[int, int] = (6, 0)
     folder: Path = KERNELS
     edits: tuple[tuple[str, str], ...] = ()
     label: str = ""

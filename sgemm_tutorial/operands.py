@@ -37,7 +37,7 @@ class Types:
     operand: np.dtype
     result: np.dtype
     roundoff: float
-    least_capability: tuple[int, int] = (7, 5)
+    least_capability: tuple[int, int] = (6, 0)
 
 
 FP32 = Types("FP32", np.dtype(np.float32), np.dtype(np.float32), 2.0**-24)

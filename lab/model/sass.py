@@ -78,7 +78,7 @@ def disassembled(binary: Binary, files: tuple[str, ...] = ()) -> tuple[SassInstr
     """Return a binary's machine code; lines are those of `files`. Raises what `sass` does."""
     nvdisasm = find_nvidia_binary_utility("nvdisasm")
     if nvdisasm is None:
-        raise CompileError("nvdisasm is not installed: pip install -r requirements.txt")
+        raise CompileError("nvdisasm is not installed: pip install nvidia-cuda-nvdisasm")
     key = ("nvdisasm", _digest(Path(nvdisasm)), OPTIONS, binary.cubin.decode("latin-1"))
     (listing,) = cached(key, lambda: (_listing(nvdisasm, binary),))
     code = _parse_sass(listing, binary.entry, files)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -434,6 +435,15 @@ def test_tune_without_a_gpu_shows_the_recording(run, recording, tuning):
     data = json.loads(out)
     assert status == 0 and [point["M"] for point in data["points"]] == [512] and data["measured_here"] is False
     assert run("tune", "--sizes", "77")[2].startswith("error: sizes: got 77×77×77, needs some of 256×256×256")
+
+
+def test_only_charts_need_matplotlib(run, recording, tuning, monkeypatch):
+    files.write(cards.folder() / "tune.json", tuning)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    status, out, err = run("tune")
+    assert status == 2 and re.fullmatch(r"error: .*matplotlib.*\n", err)
+    assert "1024×1024×1024" in out and "drawn" not in out
+    assert run("tune", "--json")[0] == 0
 
 
 def test_tune_on_a_gpu(run, a_gpu, tuning, monkeypatch):
