@@ -319,13 +319,11 @@ class Machine:
             raise ArgumentError(
                 "blocks", str(grid[0]), f"a multiple of {cluster}, as {self.execution.name} has clusters"
             )
-        chosen = np.arange(math.prod(grid) // cluster, dtype=np.int64)
-        if only is not None:
-            chosen = np.unique(np.array(sorted(only), np.int64) // cluster)
-        todo = (chosen[:, None] * cluster + np.arange(cluster, dtype=np.int64)).reshape(-1)
-        at_once = max(LANES // self.execution.threads // cluster, 1) * cluster
-        for start in range(0, len(todo), at_once):
-            yield todo[start : start + at_once]
+        chosen = range(math.prod(grid) // cluster) if only is None else sorted({block // cluster for block in only})
+        at_once = max(LANES // self.execution.threads // cluster, 1)
+        for start in range(0, len(chosen), at_once):
+            clusters = np.array(chosen[start : start + at_once], np.int64)
+            yield (clusters[:, None] * cluster + np.arange(cluster, dtype=np.int64)).reshape(-1)
 
     def counts(self) -> dict[int, Counts]:
         """Return the counts by source line."""
