@@ -46,6 +46,7 @@ PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 TUNED = "256:4096:128,8192"
 """Sizes that are tuned unless others are named."""
 TUNABLE = "13_autotuned"
+WATCHED = 1 << 20  # products that a case of --sizes has at most if races in global memory are looked for
 SHOWN = 5  # cases that fail, the cheap and telling ones first
 T = TypeVar("T")
 
@@ -209,7 +210,7 @@ def _check(options: argparse.Namespace) -> int:
     if scalars and not sizes:
         name, value = next(iter(scalars.items()))
         raise ArgumentError(name, f"{value:g} alone", "--sizes too: the suite has its own")
-    given = [{"M": M, "N": N, "K": K, **scalars} for M, N, K in sizes]
+    given = [{"M": M, "N": N, "K": K, "races": M * N * K <= WATCHED, **scalars} for M, N, K in sizes]
 
     def checked(kernel: Kernel) -> SuiteResult:
         with bar(given or cases(kernel, on_gpu), unit="case") as work:
@@ -458,8 +459,8 @@ def _parser() -> argparse.ArgumentParser:
         _check,
         "compare a kernel with float64",
         "Every element must be within the error bound of float32 arithmetic, and nothing outside C may "
-        "change. Runs a suite of difficult cases, on the GPU if there is one. Races in global memory are not looked "
-        "for; those in shared memory are, on the simulator.",
+        "change. Runs a suite of difficult cases, on the GPU if there is one. The simulator also looks for races: in "
+        "shared memory in all cases, in global memory in two of the suite and where M*N*K is at most 2^20.",
         LAUNCH,
     )
     add("name", metavar="NAME", nargs="?", default="all", help="which kernel, or a file; all unless given")

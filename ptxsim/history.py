@@ -20,8 +20,8 @@ from .lanes import Threads
 from .limits import WARP
 from .memory import OF_WARP, SEVERAL, Buffer, SharedMemory, Violation
 
-MARK = np.dtype([("lane", np.int32), ("epoch", np.int32), ("line", np.int32), ("strong", bool)])
-"""The last write, or a read: its lane plus one, its warp's next release, its line, and whether it was strong."""
+MARK = np.dtype([(name, np.int32) for name in ("lane", "epoch", "line", "strong")])
+"""The last write, or a read: its lane plus one, its warp's next release, its line, and 1 if it was strong."""
 NARROW, WIDE = 0, 1
 """Whether knowledge stays in the block."""
 
@@ -97,8 +97,8 @@ class History:
     def _known(self, was: np.ndarray, lanes: np.ndarray) -> np.ndarray:
         """Return which accesses were before the present ones of those lanes, or may meet them."""
         warp, own = self.warp[was["lane"] - 1], self.warp[lanes]
-        before = (warp == own) | (self.known[own, warp] >= was["epoch"])
-        return before | (was["strong"] & bool(self.order))
+        before = (was["lane"] - 1 == lanes) | (self.known[own, warp] >= was["epoch"])
+        return before | ((was["strong"] > 0) & bool(self.order))
 
     def _who(self, was: np.void, did: str) -> str:
         lane = int(was["lane"]) - 1
@@ -152,7 +152,7 @@ class History:
     def _release(self, warps: np.ndarray) -> np.ndarray:
         """Return what these warps know and have done, and begin new releases."""
         row = self.known[warps].max(axis=0)
-        row[warps] = self.epoch[warps]
+        row[warps] = self.known[warps, warps] = self.epoch[warps]
         self.epoch[warps] += 1
         return row
 

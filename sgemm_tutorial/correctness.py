@@ -27,6 +27,7 @@ The theorem holds in any precision; other types have another u:
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import operator
 import os
@@ -34,6 +35,7 @@ import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import cupy
@@ -52,6 +54,7 @@ from .table import Table, Tabular
 
 IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no time either
 ALIGNMENT = 512  # bytes: what CuPy aligns an allocation to
+CHECKED = 24  # bytes of memory that a check takes at least, besides the matrices, for each of their elements
 GUARD_ROWS = 128
 GUARD_LIMITS = (1 << 12, 1 << 20)  # elements
 GUARD_OF_INPUT = {2: 0x7FFF, 4: 0x7FC00000, 8: 0x7FF8000000000000}  # NaN, of any type of so many bytes
@@ -85,6 +88,9 @@ class Case:
     last_tile : bool
         Compute the last tile of C alone, on the simulator. The matrices are files with holes, so that they may have
         more than 2³² elements; what the tile does not need is zero, and there are no guards.
+    races : bool
+        Also look for races in global memory, on the simulator, which takes two to six times as long. Races in shared
+        memory are looked for in every case that is simulated.
     setting : sequence of int
         Template arguments in the source's order, T left out, of a kernel that would choose them.
     division : two of int, optional
@@ -100,6 +106,7 @@ class Case:
     shift: int | Sequence[int] = 0
     special: bool = False
     last_tile: bool = False
+    races: bool = False
     setting: Sequence[int] = ()
     division: Sequence[int] | None = None
 
@@ -324,6 +331,7 @@ def check(
     shift: int | Sequence[int] = 0,
     special: bool = False,
     last_tile: bool = False,
+    races: bool = False,
     setting: Sequence[int] = (),
     division: Sequence[int] | None = None,
 ) -> CheckResult:
@@ -332,16 +340,17 @@ def check(
     A, B and C lie inside larger buffers: around A and B there are NaNs, so that reading past an edge
     shows, and around C a pattern that must survive. Where β = 0, C itself is NaN before the run, and
     where α = 0, A and B are: BLAS says they are not read. On the simulator any access outside a matrix
-    is a fault, and so is any read of what BLAS does not read, whatever becomes of the value. Neither place looks for
-    threads that write the same element of C one after the other: the last value counts. The simulator needs PTX
-    alone, but a `Kernel` that passes there is compiled to machine code too: what ptxas refuses runs on no GPU.
+    is a fault, and so is any read of what BLAS does not read, whatever becomes of the value. With `races`, two threads
+    that write different values to the same element of C, in no certain order, are a fault on the simulator too;
+    otherwise the last value counts. The simulator needs PTX alone, but a `Kernel` that passes there is compiled to
+    machine code too: what ptxas refuses runs on no GPU.
 
     Parameters
     ----------
     kernel : Kernel, str or callable
         A kernel or its name, or anything that is called like one, for example `cublas.sgemm`; float32 unless it has
         `types`.
-    M, N, K, alpha, beta, seed, shift, special, last_tile, setting, division
+    M, N, K, alpha, beta, seed, shift, special, last_tile, races, setting, division
         The case; see `Case`.
     on_gpu : bool, optional
         On the GPU or simulated; on the GPU where there is one, unless given.
@@ -354,12 +363,12 @@ def check(
     Raises
     ------
     ArgumentError
-        The case is none; see `Case`. Or `last_tile` is asked for with a shift, special values, the GPU or what is no
-        `Kernel`.
+        The case is none; see `Case`. Or `last_tile` is asked for with a shift, special values, `races`, the GPU or
+        what is no `Kernel`.
     DeviceError, CompileError, UnsupportedInstruction
         The kernel could not be run.
     """
-    case = Case(M, N, K, alpha, beta, seed, shift, special, last_tile, setting, division)
+    case = Case(M, N, K, alpha, beta, seed, shift, special, last_tile, races, setting, division)
     return judged(kernel, case, on_gpu)[0]
 
 
@@ -376,10 +385,11 @@ def judged(
     """
     kernel = case.applied_to(_callable(kernel))
     case = case.of(getattr(kernel, "types", FP32))
-    if case.last_tile and (on_gpu or case.special or any(case.shift) or not isinstance(kernel, Kernel)):
-        raise ArgumentError("last_tile", "True", "a Kernel on the simulator, no shift and no special values")
+    if case.last_tile and (on_gpu or case.special or case.races or any(case.shift) or not isinstance(kernel, Kernel)):
+        raise ArgumentError("last_tile", "True", "a Kernel on the simulator, no shift, special values or races")
     on_gpu = not case.last_tile and _where(on_gpu)
     name = getattr(kernel, "name", None) or kernel.__name__
+    case = dataclasses.replace(case, races=case.races and not on_gpu and isinstance(kernel, Kernel))
     begun = CheckResult(**vars(case), kernel=name, on_gpu=on_gpu)
     try:
         result, counts, launch = (_last_tile if case.last_tile else _whole)(kernel, begun)
@@ -406,11 +416,18 @@ def summary(suites: Sequence[SuiteResult]) -> Table:
     rows = []
     for suite in suites:
         worst = max(suite.results, key=lambda result: result.worst_ratio)
-        where = "GPU" if worst.on_gpu else "simulator"
-        passed = sum(result.passed for result in suite.results)
-        verdict = "passed" if suite.passed else "FAILED"
-        rows.append((worst.kernel, where, len(suite.results), passed, worst.worst_ratio, verdict))
-    return Table(("kernel", "ran on", "cases", "passed", "worst error / bound", "verdict"), rows)
+        rows.append(
+            (
+                worst.kernel,
+                "GPU" if worst.on_gpu else "simulator",
+                len(suite.results),
+                sum(result.passed for result in suite.results),
+                worst.worst_ratio,
+                "passed" if suite.passed else "FAILED",
+            )
+        )
+    columns = ("kernel", "ran on", "cases", "passed", "worst error / bound", "verdict")
+    return Table(columns, rows, note=_watched([result for suite in suites for result in suite.results]))
 
 
 PLAIN, GENERAL = (1.0, 0.0), (-1.5, 0.75)
@@ -482,7 +499,7 @@ def _cases(kernel: Callable[..., Any]) -> list[dict[str, Any]]:
     shifts = [tuple(by * (matrix == which) for which in range(3)) for matrix in range(3) for by in (wide, half, 1)]
     return [
         _case((3, 5, 1), PLAIN),
-        _case((BM + 1, BN + 1, BK + 1), GENERAL),
+        _case((BM + 1, BN + 1, BK + 1), GENERAL, races=True),
         *(_case((3, 5, 4), scalars) for scalars in ((0.0, 2.0), (0.0, 0.0))),
         *(_case((5, 3, 0), scalars) for scalars in (PLAIN, GENERAL, (np.nan, 2.0), (np.inf, 0.0))),
         _case((BM, BN, BK), PLAIN),
@@ -501,7 +518,7 @@ def _cases(kernel: Callable[..., Any]) -> list[dict[str, Any]]:
         _case((BM - 1, BN, BK), GENERAL),
         _case((BM - 1, BN - wide, BK + wide), PLAIN),
         _case((BM + 1, BN, BK), GENERAL),
-        _case((BM + 1, BN - wide, BK + wide), PLAIN),
+        _case((BM + 1, BN - wide, BK + wide), PLAIN, races=True),
         # Half a tile, which leaves warps without work.
         _case((BM // 2, BN, BK), PLAIN),
         _case((BM, BN // 2, BK), PLAIN),
@@ -581,28 +598,24 @@ def _where(on_gpu: bool | None) -> bool:
     return on_gpu
 
 
-def _simulate(launch: Launch, problem: Problem, blocks: Sequence[int] | None = None) -> Counts:
+def _simulate(launch: Launch, problem: Problem, blocks: Sequence[int] | None = None, races: bool = False) -> Counts:
     """Run a launch on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
     scalars = {"A": problem.alpha, "B": problem.alpha, "C": problem.beta}
     unread = {name for name, factor in scalars.items() if factor == 0 and not launch.kernel.family.zeroed}
-    return simulator.run(launch, problem, blocks=blocks, unwritten=unread).total
-
-
-def _zeroed(kernel: Callable[..., Any]) -> bool:
-    """Whether a kernel is given zeros where it should not look."""
-    return getattr(kernel, "family", TILES).zeroed
+    return simulator.run(launch, problem, blocks=blocks, unwritten=unread, races=races).total
 
 
 def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, Counts, Launch | None]:
     """Return the verdict on a case, what was counted, and the launch that was simulated, if any was."""
     types = getattr(kernel, "types", FP32)
-    A, B, C = _draw(case.M, case.N, case.K, case.seed, types)
+    A, B, C = _draw(case.M, case.N, case.K, case.seed, types, CHECKED)
     if case.special:
         _make_special(A, B, C, case.seed)
     if case.alpha == 0:
         A[:], B[:] = np.nan, np.nan
     if case.beta == 0:
-        C.view(f"u{C.itemsize}")[:] = 0 if _zeroed(kernel) else GUARD_OF_C[C.itemsize]
+        zeroed = getattr(kernel, "family", TILES).zeroed
+        C.view(f"u{C.itemsize}")[:] = 0 if zeroed else GUARD_OF_C[C.itemsize]
     with gpu.reported(f"checking {case.kernel}"):
         guards = (GUARD_OF_INPUT, GUARD_OF_INPUT, GUARD_OF_C)
         inside = [
@@ -614,7 +627,7 @@ def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, 
         if isinstance(kernel, Kernel) and not case.on_gpu:
             problem = operands.check(*views, case.alpha, case.beta, types)
             launch = kernel.resolve(problem)
-            counts = _simulate(launch, problem)
+            counts = _simulate(launch, problem, races=case.races)
         else:
             kernel(*views, case.alpha, case.beta)
         got = inside[2].contents()
@@ -650,8 +663,18 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
     return _verdict(case, got, (a, b, c), types, True), counts, launch
 
 
-def _draw(M: int, N: int, K: int, seed: int, types: Types) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return standard-normal A, B and C, drawn in this order and in the result's type."""
+def _draw(M: int, N: int, K: int, seed: int, types: Types, more: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return standard-normal A, B and C, drawn in this order and in the result's type.
+
+    Raises
+    ------
+    MemoryError
+        They do not fit into memory with so many `more` bytes for each element: before anything is drawn.
+    """
+    with contextlib.suppress(OSError):  # only Linux says how much there is
+        free = 1024 * int(re.search(r"MemAvailable: *(\d+)", Path("/proc/meminfo").read_text())[1])
+        if (need := (M * K + K * N + M * N) * (types.result.itemsize + more)) > free:
+            raise MemoryError(f"at least {need / 1e9:,.0f} GB are needed, and {free / 1e9:,.0f} GB are free")
     random = np.random.default_rng(seed)
     A, B, C = (random.standard_normal(shape, types.result) for shape in ((M, K), (K, N), (M, N)))
     return A.astype(types.operand, copy=False), B.astype(types.operand, copy=False), C
@@ -759,9 +782,15 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
         for result in results
     ]
     where = "Run on the GPU" if results[0].on_gpu else "Simulated"
-    note = f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element."
+    bound = f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element."
     fault = next((result.fault for result in results if result.fault), "")
-    return Table(columns, rows, title, "\n".join(filter(None, (note, fault))))
+    return Table(columns, rows, title, "\n".join(filter(None, (bound, _watched(results), fault))))
+
+
+def _watched(results: Sequence[CheckResult]) -> str:
+    """Return in how many cases races in global memory were looked for, in words; nothing if in none."""
+    count = sum(result.races for result in results)
+    return f"Races in global memory were looked for in {count} of {len(results)} cases." if count else ""
 
 
 def _inputs(result: CheckResult) -> str:
@@ -772,4 +801,4 @@ def _inputs(result: CheckResult) -> str:
     matrices = shifted + ["special values"] * result.special + ["last tile"] * result.last_tile
     divided = "{} blocks with a tile each and {} that share".format(*result.division) if result.division else ""
     setting = f"template arguments {', '.join(map(str, result.setting))}" if result.setting else ""
-    return "; ".join(filter(None, (", ".join(matrices), divided, setting)))
+    return "; ".join(filter(None, (", ".join(matrices), divided, setting, "global races" * result.races)))

@@ -24,6 +24,7 @@ def run(
     blocks: Collection[int] | None = None,
     progress: bool | None = False,
     unwritten: Collection[str] = (),
+    races: bool = False,
 ) -> Machine:
     """Run a launch on a problem of NumPy arrays, updating ``problem.C``.
 
@@ -36,6 +37,8 @@ def run(
         As for `simulate`.
     unwritten : collection of str
         Those of A, B and C that hold nothing: reading them before the kernel has written them is a fault.
+    races : bool
+        Whether to look for races in global memory too, which takes two to six times as long.
 
     Returns
     -------
@@ -62,7 +65,7 @@ def run(
     fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C and not family.zeroed else set())
     try:
         program = parse(binary.ptx, binary.entry, launch.instance.dynamic_shared_bytes)
-        machine = Machine(program, launch.kernel.name, launch.block, arguments, fresh=fresh, trace=trace)
+        machine = Machine(program, launch.kernel.name, launch.block, arguments, fresh=fresh, trace=trace, careful=races)
         machine.run(launch.grid, blocks, progress)
     except UnsupportedInstruction as error:
         raise UnsupportedInstruction(f"{launch.kernel.path.name}: {error}") from None

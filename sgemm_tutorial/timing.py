@@ -172,16 +172,12 @@ def time_interleaved(
 
 def batch_size(launch_ms: float, most: int = MOST_LAUNCHES) -> int:
     """Return how many launches of that length make a sample of `SAMPLE_MS`, at least 1 and at most `most`."""
-    if launch_ms * most <= SAMPLE_MS:
-        return most
-    return max(1, int(np.ceil(SAMPLE_MS / launch_ms)))
+    return most if launch_ms * most <= SAMPLE_MS else max(1, int(np.ceil(SAMPLE_MS / launch_ms)))
 
 
 def settled(history: list[float]) -> bool:
     """Whether the last few times are no better than the best before them."""
-    if len(history) <= WINDOW:
-        return False
-    return min(history[-WINDOW:]) >= (1 - TOLERANCE) * min(history[:-WINDOW])
+    return len(history) > WINDOW and min(history[-WINDOW:]) >= (1 - TOLERANCE) * min(history[:-WINDOW])
 
 
 class _Source:

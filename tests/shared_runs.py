@@ -43,13 +43,13 @@ def left(digest, make):
 class SharedMachine(Machine):
     """Runs a program, given as the text that it is read from, or takes what an earlier run of the same left."""
 
-    def __init__(self, text, name, threads, arguments, fresh=(), trace=()):
-        self.given = text, name, threads, arguments, fresh, trace
+    def __init__(self, text, name, threads, arguments, fresh=(), trace=(), careful=False):
+        self.given, self.careful = (text, name, threads, arguments, fresh, trace), careful
         self.left = None
 
     def simulate(self, blocks, only, progress):
         text, *others = self.given
-        super().__init__(ptx.parse(*text), *others)
+        super().__init__(ptx.parse(*text), *others, careful=self.careful)
         super().run(blocks, only, progress)
 
     def run(self, blocks, only=None, progress=False):
@@ -59,7 +59,7 @@ class SharedMachine(Machine):
             self.simulate(blocks, only, progress)
             return
         only = only if only is None else sorted(set(only))
-        launch = text[1:], name, threads, sorted(fresh), sorted(trace), blocks, only
+        launch = text[1:], name, threads, sorted(fresh), sorted(trace), blocks, only, self.careful
         digest = hashlib.sha256(text[0].encode() + repr(launch).encode())
         for key, value in arguments.items():
             if isinstance(value, TensorMap):  # of one of the arrays

@@ -28,8 +28,10 @@ PRODUCED: dict[str, int | str] = ONE_TILE | {"THREADS": 384}
 """19's."""
 PARAMETERS: dict[str, int | str] = PRODUCED | {"GROUP": 12, "CLUSTER": 2}
 """20's, where none are chosen."""
-IN_PARTS: dict[str, int] = {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4}
-IN_PARTS |= {"THREADS": 384, "GROUP": 8, "CLUSTER": 1}
+IN_PARTS: dict[str, int] = {
+    **{"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4},
+    **{"THREADS": 384, "GROUP": 8, "CLUSTER": 1},
+}
 """21's."""
 
 
@@ -45,9 +47,9 @@ class Width(NamedTuple):
 WIDTHS = (Width(256, 4, 2), Width(224, 4, 2), Width(192, 5, 2, 1.04), Width(128, 6, 1, 1.25))
 
 
-def _mma_tiles(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 16's tiles of A and B."""
-    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * FP16.operand.itemsize
+def _tiles(of: Mapping[str, Any]) -> int:
+    """Return the bytes of the tiles of A and B: 16's have 16 bits an element, 17's have 32."""
+    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * (FP16 if "T" in of else SPLIT).operand.itemsize
 
 
 MMA = Kernel(
@@ -56,14 +58,9 @@ MMA = Kernel(
     {"T": "half", "BM": 128, "BN": 256, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
     (8, 0),
     types=FP16,
-    family=Family(_mma_tiles),
+    family=Family(_tiles),
 )
 """16, which takes what the copy engine cannot fetch."""
-
-
-def _tf32x3_tiles(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 17's tiles of A and B."""
-    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * SPLIT.operand.itemsize
 
 
 TF32X3 = Kernel(
@@ -72,7 +69,7 @@ TF32X3 = Kernel(
     {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 3, "BLOCKS": 1},
     (8, 0),
     types=SPLIT,
-    family=Family(_tf32x3_tiles),
+    family=Family(_tiles),
 )
 """17, which takes what its version for Hopper cannot fetch, and everything on other GPUs."""
 
