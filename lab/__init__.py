@@ -1,5 +1,8 @@
 """The laboratory behind the book's figures: experiments with their recordings, models, pictures and players."""
 
+from . import interrupts  # noqa: F401 - first, as the other imports take seconds
+
+# isort: split
 from ptxsim.counting import sectors, wavefronts
 from ptxsim.tma import swizzled
 from sgemm_tutorial import compiler, tuned

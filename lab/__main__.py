@@ -26,7 +26,7 @@ from sgemm_tutorial.own import CONTRACT, SUFFIX, kernel_from
 from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table
 
-from . import draw, source
+from . import draw, interrupts, source
 from .diagnosis import diagnosis
 from .experiments import tune as tunings
 from .experiments.tune import tune
@@ -79,8 +79,8 @@ Every command has its own --help."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
-    options = _parser().parse_args(arguments)
     try:
+        options = _parser().parse_args(arguments)
         status = options.run(options)
         sys.stdout.flush()
         return status
@@ -584,6 +584,7 @@ def _say(options: argparse.Namespace, *lines: object) -> None:
 
 def entry() -> None:
     """Run the command line as the program `sgemm-tutorial`."""
+    interrupts.over()
     sys.exit(main())
 
 
