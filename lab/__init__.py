@@ -3,8 +3,7 @@
 from . import interrupts  # noqa: F401 - first, as the other imports take seconds
 
 # isort: split
-from ptxsim.counting import sectors, wavefronts
-from ptxsim.tma import swizzled
+from ptxsim import sectors, swizzled, wavefronts
 from sgemm_tutorial import compiler, tuned
 from sgemm_tutorial.hardware import limits_of
 

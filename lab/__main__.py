@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import rich.console
 
-from ptxsim.progress import bar
+from ptxsim import bar
 from sgemm_tutorial import gpu, tuned
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.compiler import ARCHITECTURE

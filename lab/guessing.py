@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptxsim.errors import Error as SimulatorError
+from ptxsim import Error as SimulatorError
 from sgemm_tutorial.correctness import check
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel

@@ -41,7 +41,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ptxsim.counting import Counts
+from ptxsim import Counts
 
 from . import compiler, gpu, operands, simulator
 from .catalogue import find

@@ -12,7 +12,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ptxsim.tensor_map import TensorMap
+from ptxsim import TensorMap
 
 from .compiler import Binary, Instance, build
 from .errors import ArgumentError, DeviceError

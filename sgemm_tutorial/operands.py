@@ -10,7 +10,8 @@ import cupy
 import ml_dtypes
 import numpy as np
 
-from ptxsim.memory import ALIGNMENT, past_alignment
+from ptxsim import past_alignment
+from ptxsim.memory import ALIGNMENT
 
 from .errors import ArgumentError
 

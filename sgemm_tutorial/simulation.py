@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ptxsim.counting import Counts
-from ptxsim.tracing import Access, Event
+from ptxsim import Access, Counts, Event
 
 from . import operands, simulator
 from .catalogue import find

@@ -6,9 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from ptxsim.machine import Machine
-from ptxsim.ptx import parse
-from ptxsim.tensor_map import TensorMap
+from ptxsim import Machine, TensorMap, parse
 
 from . import compiler
 from .errors import SimulationFault, UnsupportedInstruction

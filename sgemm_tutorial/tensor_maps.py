@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.tensor_map import ALIGNMENT, BYTES, TensorMap
+from ptxsim import ALIGNMENT, TensorMap
+from ptxsim import MAP_BYTES as BYTES
 
 from .errors import ArgumentError, DeviceError
 from .operands import BF16, FP16, FP32

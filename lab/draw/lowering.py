@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
 
-from ptxsim import ptx
-from ptxsim.counting import Counts
+from ptxsim import Counts, ptx
 from sgemm_tutorial.compiler import ARCHITECTURE
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel

@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ptxsim.mbarriers import BYTES
-from ptxsim.tensor_map import ALIGNMENT, SWIZZLE
+from ptxsim import ALIGNMENT, SWIZZLE
+from ptxsim import MBARRIER_BYTES as BYTES
 
 from .. import gpu
 from ..errors import ArgumentError
