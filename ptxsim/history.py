@@ -1,14 +1,16 @@
-"""What happened before what: finds accesses by different warps that nothing orders, in global and in shared memory.
+"""The order of accesses: finds those by different threads that nothing orders, in global and in shared memory.
 
 Each warp knows how many releases of every other warp came before: a vector clock. A barrier makes all warps there know
 what any of them does. An atomic operation, or a load or store that is volatile, relaxed, acquires or releases, is
 strong: it may meet other strong ones. It passes on knowledge by its word, if a fence comes before the store and after
 the load, or if the operation itself releases and acquires. A fence for the block (``.cta``) passes on knowledge within
-the block alone. Two accesses to a place, one of them a write and one not strong, by warps of which the later does not
-know of the earlier, are a race, in whatever order they happen to run. A store of what is there already is none.
+the block alone. Two accesses to a place, one of them a write and one not strong, are a race if the later one's warp
+does not know of the earlier one, in whatever order they happen to run. A store of the value that is already there is
+not.
 
-A warp counts as one thread here, and of several reads of a place since its last write one is remembered, so that a race
-may be missed; what is found is one. Semantics: NVIDIA, "Parallel Thread Execution ISA", "Memory Consistency Model".
+Two lanes of a warp are in order once the warp has passed a barrier or a fence, or made a release. Of several reads of a
+place since its last write only one is remembered, so that a race may be missed; every race that is reported is one.
+Semantics: NVIDIA, "Parallel Thread Execution ISA", "Memory Consistency Model".
 """
 
 from collections.abc import Iterator

@@ -67,7 +67,7 @@ class Run:
     events : list of Event
         The traced blocks' other events, in order.
     findings : list of str
-        How results in other orders of execution differ: perhaps rightly.
+        How results differ in other orders of execution, which need not be a mistake.
     """
 
     name: str
@@ -175,7 +175,7 @@ def run(
 
 
 def _difference(found: Any, usual: Any) -> list[tuple[int, Any, Any]]:
-    """Return the place and the values of the first elements that differ, floats by more than an order of sums may."""
+    """Return place and values of the first element that differs; floats may, as in another order of sums."""
     if not isinstance(found, np.ndarray):
         return []
     found, usual = found.reshape(-1), usual.reshape(-1)

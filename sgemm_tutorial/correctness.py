@@ -22,7 +22,7 @@ The theorem holds in any precision; other types have another u:
 - float32 split into two numbers of 11 bits: 2⁻²². A number and its parts differ by 2⁻²³ of it at most, and the product
   of two small parts, which is left out, is 2⁻²² of the whole at most: together 2⁻²¹, and tensor cores cut off what
   they add besides. For one product that is less than γ(3), for more each counts once and γ(K+2) for each. A number
-  below 2⁻¹¹⁶ counts as that: bits below 2⁻¹³⁶ are none of TF32's.
+  below 2⁻¹¹⁶ counts as that: TF32 has no bits below 2⁻¹³⁶.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ EXTREMES = {
     FP16.operand: (3e-6, -6e-8, 6e4, 1e-6),
     BF16.operand: (1e-39, -1e-40, 1e38, 1e-38),
 }
-"""Of A's and B's elements a subnormal number, the least one, a large one, and a factor that makes products vanish or
-turn subnormal; those of float16, exact in float32, do neither."""
+"""Extreme elements of A and B: a subnormal number, the least one, a large one, and a factor that makes products vanish
+or turn subnormal. Products of float16, exact in float32, do neither."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class Case:
         Also look for races in global memory, on the simulator, which takes two to six times as long. Races in shared
         memory are looked for in every case that is simulated.
     setting : sequence of int
-        Template arguments in the source's order, T left out, of a kernel that would choose them.
+        Template arguments in the source's order, T left out, for a kernel that would choose them.
     division : two of int, optional
-        How many tiles have a block each, and how many blocks share the others, of a kernel that would choose that.
+        How many tiles have a block each, and how many blocks share the others, for a kernel that would choose that.
     """
 
     M: int
@@ -253,7 +253,7 @@ def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, 
     Raises
     ------
     ArgumentError
-        A size or the seed is no whole number or negative, or `types` is none.
+        A size or the seed is no whole number or negative, or `types` is no `Types`.
     DeviceError
         CuPy arrays are asked for where there is no GPU.
     """
@@ -363,7 +363,7 @@ def check(
     Raises
     ------
     ArgumentError
-        The case is none; see `Case`. Or `last_tile` is asked for with a shift, special values, `races`, the GPU or
+        The case is invalid; see `Case`. Or `last_tile` is asked for with a shift, special values, `races`, the GPU or
         what is no `Kernel`.
     DeviceError, CompileError, UnsupportedInstruction
         The kernel could not be run.
@@ -378,10 +378,10 @@ def judged(
     on_gpu: bool | None = None,
     architecture: str = ARCHITECTURE,
 ) -> tuple[CheckResult, Counts]:
-    """Return what `check` does, and what the simulator counted meanwhile: nothing on the GPU, or at a fault.
+    """Return the result of `check`, and the simulator's counts: none on the GPU, or at a fault.
 
-    What a kernel costs is no part of the verdict: a slow one is right too. What passes on the simulator is compiled for
-    the architecture, unless that is virtual.
+    A kernel's cost is no part of the verdict: a slow kernel may be right. A kernel that passes on the simulator is
+    compiled for the architecture too, unless that is virtual.
     """
     kernel = case.applied_to(_callable(kernel))
     case = case.of(getattr(kernel, "types", FP32))
@@ -431,9 +431,9 @@ def summary(suites: Sequence[SuiteResult]) -> Table:
 
 
 PLAIN, GENERAL = (1.0, 0.0), (-1.5, 0.75)
-"""α and β that leave nothing to do, and such that both are felt."""
+"""α and β that change nothing, and α and β that both change the result."""
 LONG = 1001
-"""A K that is past what a kernel might hold at once, a row of A in an array, say."""
+"""A K larger than anything a kernel might hold at once, such as a row of A in an array."""
 
 
 def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None) -> list[dict[str, Any]]:
@@ -443,8 +443,8 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
 
     - nothing, a single element, a row, a column;
     - whole tiles, fewer and more of them along K than there are stages;
-    - one edge at a time past or short of a tile, by one, by two, and by what keeps rows at multiples of 16 bytes, or
-      of 8, for a kernel takes other roads where it can, and only there;
+    - one edge at a time past or short of a tile, by one, by two, and by what keeps rows at multiples of 16 bytes, or of
+    8, because a kernel takes its fast paths only there;
     - half a tile, which leaves warps without work;
     - all edges at once, several tiles in both directions;
     - each matrix alone off its 512-byte boundary, to one that is a multiple of 16 bytes, of 8, or of one element;
@@ -636,7 +636,7 @@ def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, 
 
 
 def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, Launch]:
-    """Do what `_whole` does for the last tile of C alone."""
+    """Return what `_whole` returns, for the last tile of C alone."""
     M, N, K, types = case.M, case.N, case.K, kernel.types
     with tempfile.TemporaryDirectory(dir=IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None) as folder:
         try:
@@ -794,7 +794,7 @@ def _watched(results: Sequence[CheckResult]) -> str:
 
 
 def _inputs(result: CheckResult) -> str:
-    """Return what is particular about the matrices, in words."""
+    """Return the peculiarities of a case's matrices and launch, in words."""
     shifted = [f"{name} shifted by {by}" for name, by in zip("ABC", result.shift, strict=True) if by]
     if len(set(result.shift)) == 1:
         shifted = [f"shifted by {by}" for by in set(result.shift) if by]

@@ -1,4 +1,4 @@
-"""A kernel of the reader's own: whatever is done to the book's is done to any CUDA file that keeps the contract."""
+"""The reader's own kernels: any CUDA file that keeps the contract can be used like a kernel of the book."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ KERNEL = re.compile(
 )
 _PARAMETER = re.compile(r"\s*(?P<type>[\w\s:]*?)\s*\b(?P<name>\w+)\s*(?:=\s*(?P<default>.+?)\s*)?", re.DOTALL)
 _OF_TF32 = ".tf32.tf32."
-"""What a file with ``mma`` of TF32 holds: FP32 has to be split for that."""
+"""Text that a file holds if it multiplies TF32 with ``mma``; it has to split FP32 for that."""
 
 
 def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
@@ -80,8 +80,8 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
     Parameters
     ----------
     path : str or Path
-        The file, which keeps the contract: ``python -m lab new --help`` prints it. It is read anew each
-        time the kernel is used; its name and its template parameters are read now.
+        The file, which keeps the contract: ``python -m lab new --help`` prints it. It is read again each time the
+        kernel is used; its name and its template parameters are read now.
     **parameters : int or str
         Template arguments; those that the file gives a default may be left out.
 
@@ -192,7 +192,7 @@ def _types(file: str, got: list[str], arguments: str, values: dict[str, int | st
 
 
 def _type(argument: str) -> str:
-    """Return an argument's type without its name and without what says who may write to it."""
+    """Return an argument's type without its name and qualifiers."""
     words = re.findall(r"\w+|[^\w\s]", argument)
     words = [
         word for word in words if word not in ("const", "volatile", "__restrict__", "__restrict", "__grid_constant__")
