@@ -1,4 +1,4 @@
-"""What a simulated run's trace tells: one warp's request to memory, and which thread computes which element of C."""
+"""Reads a simulated run's trace: one warp's request to memory, and which thread computes which element of C."""
 
 from __future__ import annotations
 

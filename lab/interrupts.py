@@ -1,7 +1,7 @@
 """Ctrl-C before the command line has begun, while modules are imported: it ends the program as it does later.
 
 The imports take seconds. A KeyboardInterrupt among them would end in a traceback, or in what a library makes of it.
-Whoever imports the package for anything else is left alone.
+Other programs that import the package are left alone.
 """
 
 import os
@@ -9,7 +9,7 @@ import signal
 import sys
 
 BEFORE = signal.getsignal(signal.SIGINT)
-"""What Ctrl-C did before: it is ignored in the background, for example."""
+"""The handler of Ctrl-C until then. In the background, for example, it ignores Ctrl-C."""
 
 if BEFORE is signal.default_int_handler and (
     (sys.argv[0] == "-m" and "lab" in sys.orig_argv) or os.path.basename(sys.argv[0]).startswith("sgemm-tutorial")

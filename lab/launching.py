@@ -18,7 +18,7 @@ from sgemm_tutorial.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Launched:
-    """What was launched, and what the simulator saw of it.
+    """A launch, and what the simulator saw of it.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ SIZES = ("M", "N", "K")
 _HEADER = re.compile(r"//[ \t]*launch:(.*(?:\n[ \t]*//(?![ \t]*launch:).*)*)")
 _KEYS = ("grid", "block", "arguments", "shared", "layout", "sizes", "multiples", "rules", "kernel")
 _OF_TF32 = ".tf32.tf32."
-"""What a file with ``mma`` of TF32 holds: FP32 has to be split for that."""
+"""Text that a file holds if it multiplies TF32 with ``mma``; it has to split FP32 for that."""
 _MEANT = {name.lower(): name for name in ROLES} | {
     name: role
     for role, names in {
@@ -51,12 +51,12 @@ _MEANT = {name.lower(): name for name in ROLES} | {
     }.items()
     for name in names.split()
 }
-"""What an argument is that is called so, in small letters and without underscores."""
+"""The role of an argument by its name, in small letters and without underscores."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a file and a caller say of a kernel and its launch.
+    """A kernel and its launch, as a file and a caller describe them.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Reading:
 
 
 def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Reading:
-    """Return what a file and a caller say of a kernel.
+    """Return a kernel and its launch, as a file and a caller describe them.
 
     Raises
     ------

@@ -38,7 +38,7 @@ TEXT_AT = MARGIN + 24
 LETTERS = 37
 """The most letters in a row."""
 FIRST, LAST = 10, 5
-"""How many rows of a long listing are shown, at its begin and at its end."""
+"""The number of rows of a long listing that are shown at its beginning and at its end."""
 COLOURS = (PINK, BLUE, ORANGE, GREEN)
 
 
