@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import rich.console
 
-from ptxsim.progress import bar
+from ptxsim import bar
 from sgemm_tutorial import gpu, tuned
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.compiler import ARCHITECTURE
@@ -28,7 +28,7 @@ from sgemm_tutorial.own import CONTRACT, SUFFIX, kernel_from
 from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table
 
-from . import draw, source
+from . import draw, interrupts, source
 from .diagnosis import diagnosis
 from .experiments import tune as tunings
 from .experiments.tune import tune
@@ -48,6 +48,7 @@ PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 TUNED = "256:4096:128,8192"
 """Sizes that are tuned unless others are named."""
 TUNABLE = "13_autotuned"
+WATCHED = 1 << 20  # products that a case of --sizes has at most if races in global memory are looked for
 SHOWN = 5  # cases that fail, the cheap and telling ones first
 FOUND = "does not say how it is launched. This launch, found by trial, gives the right product:"
 T = TypeVar("T")
@@ -81,8 +82,8 @@ Every command has its own --help."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
-    options = _parser().parse_args(arguments)
     try:
+        options = _parser().parse_args(arguments)
         status = options.run(options)
         sys.stdout.flush()
         return status
@@ -215,7 +216,7 @@ def _check(options: argparse.Namespace) -> int:
     if scalars and not sizes:
         name, value = next(iter(scalars.items()))
         raise ArgumentError(name, f"{value:g} alone", "--sizes too: the suite has its own")
-    given = [{"M": M, "N": N, "K": K, **scalars} for M, N, K in sizes]
+    given = [{"M": M, "N": N, "K": K, "races": M * N * K <= WATCHED, **scalars} for M, N, K in sizes]
 
     def checked(kernel: Kernel) -> SuiteResult:
         with bar(given or cases(kernel, on_gpu), unit="case") as work:
@@ -469,8 +470,8 @@ def _parser() -> argparse.ArgumentParser:
         _check,
         "compare a kernel with float64",
         "Every element must be within the error bound of float32 arithmetic, and nothing outside C may "
-        "change. Runs a suite of difficult cases, on the GPU if there is one. Races in global memory are not looked "
-        "for; those in shared memory are, on the simulator.",
+        "change. Runs a suite of difficult cases, on the GPU if there is one. The simulator also looks for races: in "
+        "shared memory in all cases, in global memory in two of the suite and where M*N*K is at most 2^20.",
         LAUNCH,
     )
     add("name", metavar="NAME", nargs="?", default="all", help="which kernel, or a file; all unless given")
@@ -594,6 +595,7 @@ def _say(options: argparse.Namespace, *lines: object) -> None:
 
 def entry() -> None:
     """Run the command line as the program `sgemm-tutorial`."""
+    interrupts.over()
     sys.exit(main())
 
 

@@ -10,7 +10,7 @@ import cupy
 import numpy as np
 
 import ptxsim
-from ptxsim.tracing import Access
+from ptxsim import Access
 from sgemm_tutorial import gpu
 from sgemm_tutorial.compiler import Instance, build
 from sgemm_tutorial.errors import ArgumentError
@@ -18,7 +18,7 @@ from sgemm_tutorial.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Launched:
-    """What was launched, and what the simulator saw of it.
+    """A launch, and what the simulator saw of it.
 
     Attributes
     ----------

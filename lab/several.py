@@ -45,7 +45,7 @@ ALREADY = 704
 
 @dataclass(frozen=True)
 class Part:
-    """What one GPU has of a product.
+    """One GPU's part of a product.
 
     Attributes
     ----------

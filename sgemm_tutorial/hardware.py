@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ptxsim.limits import THREADS_MAX as THREADS_MAX
-from ptxsim.limits import WARP as WARP
+from ptxsim import THREADS_MAX as THREADS_MAX
+from ptxsim import WARP as WARP
 
 from .errors import ArgumentError
 

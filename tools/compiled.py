@@ -17,7 +17,7 @@ from lab.model import compiled as records
 from lab.model import resources as model
 from lab.model.sass import hot_loop, mixed, multiply_adds, placed, sass
 from lab.records import files
-from ptxsim.progress import bar
+from ptxsim import bar
 from sgemm_tutorial import compiler, correctness, operands
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.errors import ArgumentError

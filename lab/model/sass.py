@@ -28,7 +28,7 @@ from sgemm_tutorial.table import Table
 from . import compiled
 
 OPTIONS = ("--print-code", "--print-line-info-inline", "--no-dataflow")
-"""What nvdisasm is asked for. Its analysis of data flow takes a quarter of its time, and the listing needs none."""
+"""The options of nvdisasm. Its analysis of data flow takes a quarter of its time, and the listing needs none."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ def sass_mix(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> dict[str
 
 
 def mixed(code: Sequence[SassInstruction]) -> dict[str, dict[str, int]]:
-    """Return what `sass_mix` does of machine code, whatever is recorded."""
+    """Return the instructions of machine code as `sass_mix` does, whatever is recorded."""
     return {"kernel": _count(code), "loop": _count(hot_loop(code))}
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lab import __main__
@@ -528,6 +529,31 @@ def test_a_skeleton_that_passes_is_still_said_to_be_unfinished(run):
     assert "These cases do not need what is missing." in out
 
 
+INTERRUPTING = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+"""
+
+
+@pytest.mark.parametrize("name", ["numpy", "cupy", "lab.draw", "lab.skeletons"])
+@pytest.mark.parametrize("as_script", [False, True], ids=["module", "script"])
+def test_an_interrupt_among_the_imports_leaves_no_traceback(tmp_path, name, as_script):
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTING.format(name=name))
+    script = tmp_path / "sgemm-tutorial"
+    script.write_text("from lab.__main__ import entry\nentry()\n")
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, *([script] if as_script else ["-m", "lab"]), "list"],
+        **{"cwd": root, "env": os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"}},
+        **{"capture_output": True, "text": True, "check": False},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (__main__.INTERRUPTED, "", "interrupted\n")
+
+
 def test_an_interrupted_check_shows_what_it_had(run, monkeypatch):
     left = iter([None, KeyboardInterrupt()])
     cases = __main__.cases
@@ -544,9 +570,11 @@ def test_an_interrupted_check_shows_what_it_had(run, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["check 03 --sizes 300000 --simulate", "trace 01 --size 300000"])
-def test_too_little_memory_is_said_in_a_line(run, command):
+def test_too_little_memory_is_said_in_a_line(run, command, monkeypatch):
+    """Before any is taken: the matrices would be drawn in vain."""
+    monkeypatch.setattr(np.random, "default_rng", None)
     status, _, err = run(*command.split())
-    assert status == __main__.REFUSED and err.startswith("error: not enough memory for matrices of this size")
+    assert status == __main__.REFUSED and err.startswith("error: not enough memory for matrices of this size (at least")
 
 
 @pytest.mark.parametrize("name", ["nowhere/bench.json", "."])

@@ -73,9 +73,10 @@ class Narrow(ModuleType):
 
 @contextlib.contextmanager
 def default_of_32_bits():
-    """Let all modules of ptxsim use that NumPy for a while."""
-    using = [of for name, of in sys.modules.items() if name.startswith("ptxsim.") and vars(of).get("np") is np]
-    assert len(using) > 20
+    """Let all modules of ptxsim that are loaded use that NumPy for a while."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("ptxsim.")]
+    using = [module for module in modules if vars(module).get("np") is np]
+    assert len(using) > 25
     for module in using:
         module.np = Narrow("numpy")
     try:
