@@ -81,10 +81,13 @@ def longer(size: int) -> tuple[float, float]:
 
 def predicted(sizes: Iterable[int]) -> Table:
     """Return the steps of the busiest SM, the parts of a tile, 11's recorded time and what is expected of 12."""
-    before = by_size.points()
-    rows = [(n, "{:,} → {:,}".format(*busiest(n)), max(parts(n)), before["11", n].ms, expected(n)) for n in sizes]
-    heads = ("M = N = K", "steps, 11 → 12", "parts of a tile", "11, measured ms", "12, predicted ms")
-    return Table(heads, rows, card().name, "Steps: of the busiest SM. Parts: at most.")
+    rows = [(n, "{:,} → {:,}".format(*busiest(n)), max(parts(n)), times()[n][0].ms, expected(n)) for n in sizes]
+    return Table(
+        ("M = N = K", "steps, 11 → 12", "parts of a tile", "11, measured ms", "12, predicted ms"),
+        rows,
+        card().name,
+        "Steps: of the busiest SM. Parts: at most.",
+    )
 
 
 def times() -> dict[int, tuple[Point, Point]]:
@@ -95,8 +98,11 @@ def times() -> dict[int, tuple[Point, Point]]:
 def measured(sizes: Iterable[int]) -> Table:
     """Return what was expected of 12 beside its recorded times, and by how much 12 and 11 take longer."""
     rows = [(n, expected(n), times()[n][1].ms, *(f"{late:+.1%}" for late in longer(n)[::-1])) for n in sizes]
-    heads = ("M = N = K", "12, predicted ms", "12, measured ms", "12 takes longer by", "11, than its line says")
-    return Table(heads, rows, card().name)
+    return Table(
+        ("M = N = K", "12, predicted ms", "12, measured ms", "12 takes longer by", "11, than its line says"),
+        rows,
+        card().name,
+    )
 
 
 def step_cycles(kernel: Kernel) -> float:
