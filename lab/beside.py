@@ -104,4 +104,5 @@ def beside(name: str) -> Beside:
     except FileNotFoundError:
         return Beside()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ArgumentError(str(path), f"a malformed file ({error})", "variants, gaps, equivalent mutants and earlier code") from None
+        needed = "variants, gaps, equivalent mutants and earlier code"
+        raise ArgumentError(str(path), f"a malformed file ({error})", needed) from None
