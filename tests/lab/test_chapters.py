@@ -80,6 +80,22 @@ def test_a_round_needs_its_rows_and_its_columns():
     assert persistent.needed(2048, 12, 2) == 16 * 16 + 8 * 32
 
 
+def test_a_width_gains_what_the_busiest_sm_is_spared():
+    assert persistent.by_width(3072) == pytest.approx(3 * 256 / (3 * 192 * 1.04) - 1)
+    assert persistent.by_width(5120) == pytest.approx(256 / 224 - 1) and persistent.by_width(4096) == 0
+
+
+def test_shares_go_by_kernel_size_and_recording():
+    found = persistent.shares(persistent.STEPS, [2048, 4096])
+    point = lab.chapters.copy_engine.timed(persistent.STEPS[1], 4096, "hopper_again")
+    assert found.shape == (4, 2, 2) and found[1, 1, 1] == point.percent_of_cublas
+
+
+def test_the_gap_is_shorter_for_a_block_that_stays():
+    assert "no product runs for 10 units" in persistent.gap().alt and "In 20 it is 4 units" in persistent.gap().alt
+    assert "no product runs for 5 units" in persistent.gap(writing=4, copy=1).alt
+
+
 def test_the_model_takes_what_it_expects_most_of():
     for n in (256, 1024, 4096):
         expected, way = any_shape.expected(n), any_shape.chosen((n, n, n))
