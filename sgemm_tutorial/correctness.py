@@ -27,7 +27,6 @@ The theorem holds in any precision; other types have another u:
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import operator
 import os
@@ -676,8 +675,8 @@ def draw(M: int, N: int, K: int, seed: int, types: Types, more: int = 0) -> tupl
     MemoryError
         They do not fit into memory with so many `more` bytes for each element: before anything is drawn.
     """
-    with contextlib.suppress(OSError):  # only Linux says how much there is
-        free = 1024 * int(re.search(r"MemAvailable: *(\d+)", Path("/proc/meminfo").read_text())[1])
+    if (told := Path("/proc/meminfo")).exists():  # only Linux says how much there is
+        free = 1024 * int(re.search(r"MemAvailable: *(\d+)", told.read_text())[1])
         if (need := (M * K + K * N + M * N) * (types.result.itemsize + more)) > free:
             raise MemoryError(f"at least {need / 1e9:,.0f} GB are needed, and {free / 1e9:,.0f} GB are free")
     random = np.random.default_rng(seed)
