@@ -117,10 +117,11 @@ def _kernels(names: Sequence[str | Kernel], settings: Sequence[str], launch: str
         raise ArgumentError("launch", f"{launch!r} for {len(files)} files", "one file, whose kernel is launched so")
     found = []
     for name in names:
-        kernel, guess = guessed(name, launch, **(values if name in theirs else {})) if name in files else (None, "")
-        found.append(kernel or find(name, **(values if name in theirs else {})))
+        own = values if name in theirs else {}
+        kernel, guess = guessed(name, launch, **own) if name in files else (find(name, **own), "")
+        found.append(kernel)
         if guess:
-            print(f"{found[-1].path.name}: no launch is said; this one works:\n{guess}", file=sys.stderr)
+            print(f"{kernel.path.name}: no launch is said; this one works:\n{guess}", file=sys.stderr)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ptxsim.cuda_source import parts
-from sgemm_tutorial.correctness import CheckResult, check
+from sgemm_tutorial.correctness import CheckResult, check, draw
 from sgemm_tutorial.errors import ArgumentError, SimulationFault
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulation import simulate
@@ -24,7 +24,7 @@ NEAR = 1e-3  # relative to the largest element
 def diagnosis(kernel: Kernel, failed: CheckResult) -> list[str]:
     """Return what can be said of a case that failed, a line each.
 
-    The case is run again on the simulator, with the same sizes and scalars, on standard-normal matrices.
+    The case is run again on the simulator, with the same sizes, scalars and standard-normal matrices.
     """
     M, N, K = failed.M, failed.N, failed.K
     said = []
@@ -32,9 +32,7 @@ def diagnosis(kernel: Kernel, failed: CheckResult) -> list[str]:
         said += _otherwise(kernel, failed)
     if failed.fault or not (M and N and K) or failed.special:
         return said
-    random = np.random.default_rng(failed.seed)
-    A, B, C = (random.standard_normal(shape).astype(kernel.types.result) for shape in ((M, K), (K, N), (M, N)))
-    A, B = A.astype(kernel.types.operand), B.astype(kernel.types.operand)
+    A, B, C = draw(M, N, K, failed.seed, kernel.types)
     before = C.copy() if failed.beta or not kernel.family.zeroed else np.zeros_like(C)
     C[:] = before
     try:

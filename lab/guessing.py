@@ -80,7 +80,7 @@ def _launched(reading: Reading) -> list[Kernel]:
                 found.setdefault(same, (math.prod(grids[0]) * kernel.threads, kernel))
         except ArgumentError:  # no whole number
             continue
-    ordered = sorted(found.values(), key=lambda one: (one[1].family.rule.column_major, one[0]))
+    ordered = sorted(found.values(), key=lambda one: one[0])
     rows = [kernel for _, kernel in ordered if not kernel.family.rule.column_major]
     columns = [kernel for _, kernel in ordered if kernel.family.rule.column_major]
     return rows[:MOST_TRIALS] + columns[:MOST_TRIALS]
@@ -127,7 +127,5 @@ def _right(kernel: Kernel) -> bool:
     """Whether a kernel computes a product; a fault, or what doesn't compile, says no."""
     try:
         return check(kernel, *_size(kernel), on_gpu=False).passed
-    except ArgumentError:
-        return False
     except SimulatorError:
         return False

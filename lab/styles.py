@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ptxsim.cuda_source import HostLaunch, Signature, blanked, constants, evaluate, extents, launches, parts, signatures
+from sgemm_tutorial import own
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import FP16, FP32, IN_CUDA, SPLIT, named_in_cuda
-from sgemm_tutorial.own import SUFFIX
 
 from .written import ROLES, Rule, Written
 
@@ -40,8 +40,6 @@ a matrix product in another style, as it is: say its launch in a comment before 
 SIZES = ("M", "N", "K")
 _HEADER = re.compile(r"//[ \t]*launch:(.*(?:\n[ \t]*//(?![ \t]*launch:).*)*)")
 _KEYS = ("grid", "block", "arguments", "shared", "layout", "sizes", "multiples", "rules", "kernel")
-_OF_TF32 = ".tf32.tf32."
-"""What a file with ``mma`` of TF32 holds: FP32 has to be split for that."""
 _MEANT = {name.lower(): name for name in ROLES} | {
     name: role
     for role, names in {
@@ -102,12 +100,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         As `kernel_from` does, but for a launch that is not said.
     """
     path = Path(path)
-    if path.suffix != SUFFIX:
-        raise ArgumentError("path", str(path), f"a CUDA file, whose name ends in {SUFFIX}")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError("path", f"{path}, which cannot be read ({error})", "a CUDA file") from None
+    text = own.read(path)
     found = signatures(text)
     named = re.search(r"\bkernel\s*=\s*(\w+)", launch)
     headers = {}
@@ -130,7 +123,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     inside = (host[0].names if host else {}) | names
     values = _values(path.name, signature, parameters, said, inside)
     said = {key: text for key, text in said.items() if key in _KEYS}
-    return Reading(path, signature, values, said, names, _OF_TF32 in blanked(text, strings=False))
+    return Reading(path, signature, values, said, names, own.splits(text))
 
 
 def written(reading: Reading, said: dict[str, str]) -> Kernel:

@@ -42,6 +42,10 @@ class Declared(NamedTuple):
     default: str | None = None
     constant: bool = False
 
+    def __str__(self) -> str:
+        text = " ".join(filter(None, ("const" * self.constant, self.type, self.name)))
+        return f"{text} = {self.default}" if self.default else text
+
 
 class Signature(NamedTuple):
     """A kernel as a source declares it; `template` is None where it is no template, and `start` where it begins."""

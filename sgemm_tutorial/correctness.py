@@ -46,7 +46,7 @@ from .catalogue import find
 from .compiler import ARCHITECTURE
 from .errors import ArgumentError, DeviceError, SimulationFault
 from .kernel import TILES, Kernel
-from .launch import SIMULATOR, Launch
+from .launch import SIMULATOR, Family, Launch, trial
 from .operands import BF16, FP16, FP32, SPLIT, Problem, Types, types_of
 from .table import Table, Tabular
 
@@ -253,7 +253,7 @@ def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, 
     if not isinstance(types, Types):
         raise ArgumentError("types", repr(types), "Types: one of operands.FP32, FP64, FP16 and BF16")
     M, N, K, seed = (_natural(name, n) for name, n in (("M", M), ("N", N), ("K", K), ("seed", seed)))
-    A, B, _ = _draw(M, N, K, seed, types)
+    A, B, _ = draw(M, N, K, seed, types)
     if not _where(on_gpu):
         return A, B
     with gpu.reported("copying A and B to the GPU"):
@@ -463,15 +463,20 @@ def difficult(kernel: Kernel) -> dict[str, Any]:
     All edges meet, α and β are general, and each of the stages is used and filled again.
     """
     BM, BN, BK, stages, _ = _extents(kernel)
-    case = _case((max(BM - 1, 1), 2 * BN + 1, (stages + 1) * BK + 1), GENERAL)
-    return (getattr(kernel, "family", TILES).claimed([case]) or [case])[0]
+    case = trial((max(BM - 1, 1), 2 * BN + 1, (stages + 1) * BK + 1), GENERAL)
+    return (_family(kernel).claimed([case]) or [case])[0]
+
+
+def _family(kernel: Callable[..., Any]) -> Family:
+    """Return the family of a kernel, or of what is called like one."""
+    return getattr(kernel, "family", TILES)
 
 
 def _extents(kernel: Callable[..., Any]) -> tuple[int, int, int, int, int]:
     """Return BM, BN and BK of a kernel, how many tiles of A and B it holds, and the elements in 16 bytes."""
-    of, family = getattr(kernel, "parameters", {}), getattr(kernel, "family", TILES)
+    of = getattr(kernel, "parameters", {})
     wide = 16 // getattr(kernel, "types", FP32).operand.itemsize
-    return *family.tile(of), of.get("BK", 2 * wide), max(of.get("STAGES", 1), 1), wide
+    return *_family(kernel).tile(of), of.get("BK", 2 * wide), max(of.get("STAGES", 1), 1), wide
 
 
 def _cases(kernel: Callable[..., Any]) -> list[dict[str, Any]]:
@@ -481,49 +486,49 @@ def _cases(kernel: Callable[..., Any]) -> list[dict[str, Any]]:
     deep = 2 * stages + 1  # tiles, so that each of the stages is used and filled again
     shifts = [tuple(by * (matrix == which) for which in range(3)) for matrix in range(3) for by in (wide, half, 1)]
     return [
-        _case((3, 5, 1), PLAIN),
-        _case((BM + 1, BN + 1, BK + 1), GENERAL),
-        *(_case((3, 5, 4), scalars) for scalars in ((0.0, 2.0), (0.0, 0.0))),
-        *(_case((5, 3, 0), scalars) for scalars in (PLAIN, GENERAL, (np.nan, 2.0), (np.inf, 0.0))),
-        _case((BM, BN, BK), PLAIN),
-        _case((BM, BN, BK), GENERAL),
+        trial((3, 5, 1), PLAIN),
+        trial((BM + 1, BN + 1, BK + 1), GENERAL),
+        *(trial((3, 5, 4), scalars) for scalars in ((0.0, 2.0), (0.0, 0.0))),
+        *(trial((5, 3, 0), scalars) for scalars in (PLAIN, GENERAL, (np.nan, 2.0), (np.inf, 0.0))),
+        trial((BM, BN, BK), PLAIN),
+        trial((BM, BN, BK), GENERAL),
         # Nothing, single elements, rows and columns.
         *(
-            _case(shape, GENERAL)
+            trial(shape, GENERAL)
             for shape in ((0, 0, 0), (0, 5, 3), (5, 0, 3), (1, 1, 1), (1, 1, 7), (1, 7, 1), (7, 1, 1))
         ),
         # One edge at a time past or short of a tile.
         *(
-            _case((BM, BN + by * across, BK + by * (1 - across)), GENERAL)
+            trial((BM, BN + by * across, BK + by * (1 - across)), GENERAL)
             for by in (-wide, wide, -1, 1, half, 2)
             for across in (1, 0)
         ),
-        _case((BM - 1, BN, BK), GENERAL),
-        _case((BM - 1, BN - wide, BK + wide), PLAIN),
-        _case((BM + 1, BN, BK), GENERAL),
-        _case((BM + 1, BN - wide, BK + wide), PLAIN),
+        trial((BM - 1, BN, BK), GENERAL),
+        trial((BM - 1, BN - wide, BK + wide), PLAIN),
+        trial((BM + 1, BN, BK), GENERAL),
+        trial((BM + 1, BN - wide, BK + wide), PLAIN),
         # Half a tile, which leaves warps without work.
-        _case((BM // 2, BN, BK), PLAIN),
-        _case((BM, BN // 2, BK), PLAIN),
-        *(_case((BM, BN, BK), GENERAL, shift=shift) for shift in shifts),
+        trial((BM // 2, BN, BK), PLAIN),
+        trial((BM, BN // 2, BK), PLAIN),
+        *(trial((BM, BN, BK), GENERAL, shift=shift) for shift in shifts),
         # Several edges, several tiles.
-        _case((BM - 1, BN - 1, BK - 1), PLAIN),
-        _case((BM + 1, BN + 1, BK + 1), PLAIN, shift=1),
-        _case((2 * BM + 3, 3, 5), GENERAL),
-        _case((3, 2 * BN + 5, 5), GENERAL),
-        *(_case((BM, BN, tiles * BK), PLAIN) for tiles in range(2, stages + 1)),
-        _case((2 * BM, 2 * BN, deep * BK), PLAIN),
-        _case((2 * BM, BN - 1, 2 * BK - 1), GENERAL),
-        _case((BM - 1, 2 * BN + wide, deep * BK - wide), GENERAL),
+        trial((BM - 1, BN - 1, BK - 1), PLAIN),
+        trial((BM + 1, BN + 1, BK + 1), PLAIN, shift=1),
+        trial((2 * BM + 3, 3, 5), GENERAL),
+        trial((3, 2 * BN + 5, 5), GENERAL),
+        *(trial((BM, BN, tiles * BK), PLAIN) for tiles in range(2, stages + 1)),
+        trial((2 * BM, 2 * BN, deep * BK), PLAIN),
+        trial((2 * BM, BN - 1, 2 * BK - 1), GENERAL),
+        trial((BM - 1, 2 * BN + wide, deep * BK - wide), GENERAL),
         difficult(kernel),
         # Scalars, and values that are not finite.
-        _case((BM, BN, BK), (0.0, 2.0)),
-        _case((37, 41, 2 * BK + 3), (1.0, 1.0)),
-        _case((37, 41, 2 * BK + 3), (0.1, -1e-3)),
-        *(_case((BM - 1, BN - 1, BK + 1), scalars, special=True) for scalars in (PLAIN, GENERAL, (0.0, 2.0))),
-        _case((BM, BN, 2 * BK), GENERAL, special=True),
+        trial((BM, BN, BK), (0.0, 2.0)),
+        trial((37, 41, 2 * BK + 3), (1.0, 1.0)),
+        trial((37, 41, 2 * BK + 3), (0.1, -1e-3)),
+        *(trial((BM - 1, BN - 1, BK + 1), scalars, special=True) for scalars in (PLAIN, GENERAL, (0.0, 2.0))),
+        trial((BM, BN, 2 * BK), GENERAL, special=True),
         # A sum that is far longer than a tile is deep.
-        _case((3, 5, LONG), GENERAL),
+        trial((3, 5, LONG), GENERAL),
     ]
 
 
@@ -538,11 +543,7 @@ def _far_cases(kernel: Kernel) -> list[dict[str, Any]]:
         min(many // depth, operands.INT_MAX) // tile * tile for depth, tile in ((min(BK, BN), BM), (min(BK, BM), BN))
     )
     shapes = ((rows, BN, BK), (rows - 1, BN - 1, BK + 1), (BM, cols, BK), (BM - 1, cols - 1, BK + 1))
-    return [_case(shape, GENERAL, last_tile=True) for shape in shapes if min(shape) > 0]
-
-
-def _case(shape: tuple[int, int, int], scalars: tuple[float, float], **more: Any) -> dict[str, Any]:
-    return dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True)) | more
+    return [trial(shape, GENERAL, last_tile=True) for shape in shapes if min(shape) > 0]
 
 
 def _callable(kernel: Kernel | str | Callable[..., Any]) -> Callable[..., Any]:
@@ -588,21 +589,16 @@ def _simulate(launch: Launch, problem: Problem, blocks: Sequence[int] | None = N
     return simulator.run(launch, problem, blocks=blocks, unwritten=unread).total
 
 
-def _zeroed(kernel: Callable[..., Any]) -> bool:
-    """Whether a kernel is given zeros where it should not look."""
-    return getattr(kernel, "family", TILES).zeroed
-
-
 def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, Counts, Launch | None]:
     """Return the verdict on a case, what was counted, and the launch that was simulated, if any was."""
     types = getattr(kernel, "types", FP32)
-    A, B, C = _draw(case.M, case.N, case.K, case.seed, types)
+    A, B, C = draw(case.M, case.N, case.K, case.seed, types)
     if case.special:
         _make_special(A, B, C, case.seed)
     if case.alpha == 0:
         A[:], B[:] = np.nan, np.nan
     if case.beta == 0:
-        C.view(f"u{C.itemsize}")[:] = 0 if _zeroed(kernel) else GUARD_OF_C[C.itemsize]
+        C.view(f"u{C.itemsize}")[:] = 0 if _family(kernel).zeroed else GUARD_OF_C[C.itemsize]
     with gpu.reported(f"checking {case.kernel}"):
         guards = (GUARD_OF_INPUT, GUARD_OF_INPUT, GUARD_OF_C)
         inside = [
@@ -643,14 +639,14 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
         rows, cols = (
             (size - 1) // kernel.parameters[tile] * kernel.parameters[tile] for size, tile in ((M, "BM"), (N, "BN"))
         )
-        a, b, c = _draw(M - rows, N - cols, K, case.seed, types)
+        a, b, c = draw(M - rows, N - cols, K, case.seed, types)
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
         counts = _simulate(launch, problem, blocks)
         got = np.array(C[rows:, cols:])
     return _verdict(case, got, (a, b, c), types, True), counts, launch
 
 
-def _draw(M: int, N: int, K: int, seed: int, types: Types) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def draw(M: int, N: int, K: int, seed: int, types: Types) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return standard-normal A, B and C, drawn in this order and in the result's type."""
     random = np.random.default_rng(seed)
     A, B, C = (random.standard_normal(shape, types.result) for shape in ((M, K), (K, N), (M, N)))

@@ -77,7 +77,6 @@ def launch(problem: operands.Problem) -> Callable[[], None]:
         (a, lda), (b, ldb), (c, ldc) = A, B, C
         runtime = cupy.cuda.runtime
         half = runtime.CUDA_R_16F if problem.types == FP16 else runtime.CUDA_R_16BF
-        single = runtime.CUDA_R_32F
         function = library.gemmEx
         call = (
             *sizes,
@@ -90,7 +89,7 @@ def launch(problem: operands.Problem) -> Callable[[], None]:
             lda,
             beta,
             c,
-            single,
+            runtime.CUDA_R_32F,
             ldc,
             library.CUBLAS_COMPUTE_32F,
             library.CUBLAS_GEMM_DEFAULT,

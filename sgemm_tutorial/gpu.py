@@ -12,13 +12,12 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ptxsim.tensor_map import TensorMap
+from ptxsim.tensor_map import ALIGNMENT, BYTES, TensorMap
 
 from .compiler import Binary, Instance, build
 from .errors import ArgumentError, DeviceError
 from .launch import Division, Launch, Place
-from .operands import Problem
-from .tensor_maps import encode
+from .operands import BF16, FP16, FP32, Problem
 
 GRID_MAX = (2**31 - 1, 65_535, 65_535)  # blocks along each dimension of a grid, every GPU since Kepler
 
@@ -66,18 +65,13 @@ def place() -> Place:
 
 @lru_cache
 def _place(device: int) -> Place:
-    properties = _properties(device)
+    properties = cupy.cuda.runtime.getDeviceProperties(device)
     with cupy.cuda.Device(device):
         return Place(architecture(), properties["multiProcessorCount"], device, properties["name"].decode())
 
 
-@lru_cache
-def _properties(device: int) -> dict[str, Any]:
-    return cupy.cuda.runtime.getDeviceProperties(device)
-
-
-def run(launch: Launch, problem: Problem) -> None:
-    """Queue a launch on the current stream.
+def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
+    """Return a function that queues a launch on the current stream, with nothing left to check, compile or load.
 
     Parameters
     ----------
@@ -93,18 +87,14 @@ def run(launch: Launch, problem: Problem) -> None:
     DeviceError
         See `load`.
     """
-    launcher(launch, problem)()
-
-
-def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
-    """Return a function that does what `run` does, with nothing left to check, compile or load."""
     division, family = launch.division, launch.kernel.family
     if not division.blocks:
         return lambda: None
     function, grid, block, counts, shared = _bound(launch)
-    matrices = {"A": problem.A, "B": problem.B}
-    maps = [_encoded(matrices[box.matrix], box.rows, box.columns) for box in launch.boxes]
-    values = (*family.arguments_of(problem).values(), *maps)
+    arguments = family.arguments_of(problem)
+    mapped = [(arguments[box.matrix], box) for box in launch.boxes]
+    maps = [_encode(array.data.ptr, array.shape, array.dtype, box.rows, box.columns) for array, box in mapped]
+    values = (*arguments.values(), *maps)
     if family.zeroed and problem.fresh_C:
         problem.C.fill(0)
     if not counts:
@@ -124,15 +114,59 @@ def _bound(launch: Launch) -> tuple[Any, ...]:
     return load(launch.instance), launch.grid, launch.block, counts, launch.instance.dynamic_shared_bytes
 
 
-def _encoded(matrix: cupy.ndarray, rows: int, columns: int) -> np.void:
-    """Return a tensor map of a matrix as the driver encodes it: the same for the same memory."""
-    return _encode(matrix.data.ptr, matrix.shape, matrix.dtype, rows, columns)
-
-
 @lru_cache(maxsize=1024)
 def _encode(place: int, shape: tuple[int, int], dtype: np.dtype, rows: int, columns: int) -> np.void:
+    """Return a tensor map of the matrix at a place as the driver encodes it: the same for the same memory."""
     memory = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(place, 1, None), 0)
     return encode(TensorMap(cupy.ndarray(shape, dtype, memory), rows, columns), _driver())
+
+
+ENCODINGS = {FP16.operand: 6, FP32.operand: 7, BF16.operand: 9}  # CU_TENSOR_MAP_DATA_TYPE_FLOAT16 and so on
+NO_INTERLEAVE, SWIZZLE_128B, L2_256B, FILL_ZEROS = 0, 3, 3, 0  # the driver's names begin with CU_TENSOR_MAP_
+ENCODED = np.dtype([("words", np.uint64, BYTES // 8)])
+"""A tensor map as the driver encodes it, which CuPy hands over by value."""
+PLACE = 64  # bytes of whose multiple the driver wants to write to
+
+
+def encode(tensor: TensorMap, driver: Any) -> np.void:
+    """Return a map of a CuPy array, encoded.
+
+    Parameters
+    ----------
+    tensor : TensorMap
+        Of FP16, BF16 or FP32.
+    driver : ctypes.CDLL
+        The CUDA driver's library.
+
+    Raises
+    ------
+    ArgumentError
+        The array is of none of them, or does not begin at a multiple of 16 bytes.
+    DeviceError
+        The driver refuses.
+    """
+    array = tensor.array
+    if array.dtype not in ENCODINGS:
+        raise ArgumentError("array", f"dtype {array.dtype}", "float16, bfloat16 or float32")
+    if array.data.ptr % ALIGNMENT:
+        raise ArgumentError("array", f"memory at {array.data.ptr:#x}", f"memory at a multiple of {ALIGNMENT} bytes")
+    memory = np.zeros(BYTES + PLACE, np.uint8)
+    start = -memory.ctypes.data % PLACE
+    rows, columns = array.shape
+    status = driver.cuTensorMapEncodeTiled(
+        ctypes.c_void_p(memory.ctypes.data + start),
+        ctypes.c_int(ENCODINGS[array.dtype]),
+        ctypes.c_uint32(2),
+        ctypes.c_void_p(array.data.ptr),
+        (ctypes.c_uint64 * 2)(columns, rows),  # innermost first
+        (ctypes.c_uint64 * 1)(tensor.pitch),
+        (ctypes.c_uint32 * 2)(tensor.columns, tensor.rows),
+        (ctypes.c_uint32 * 2)(1, 1),
+        *map(ctypes.c_int, (NO_INTERLEAVE, SWIZZLE_128B, L2_256B, FILL_ZEROS)),
+    )
+    if status:
+        raise DeviceError(f"the driver encodes no tensor map of shape {array.shape}: error {status}")
+    return memory[start : start + BYTES].copy().view(ENCODED)[0]
 
 
 _held = threading.local()  # each thread's own, as the default stream may be too
@@ -199,8 +233,8 @@ def resident_clusters(instance: Instance, cluster: int, device: int) -> int:
     """
     function = load(instance)
     attribute = _Attribute(4, 0, (ctypes.c_uint * 16)(cluster, 1, 1))  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    shape = (*(cluster, 1, 1), *(instance.threads, 1, 1))
-    config = _Config(*shape, instance.dynamic_shared_bytes, None, ctypes.pointer(attribute), 1)
+    shared = instance.dynamic_shared_bytes
+    config = _Config(cluster, 1, 1, instance.threads, 1, 1, shared, None, ctypes.pointer(attribute), 1)
     found = ctypes.c_int()
     status = _driver().cuOccupancyMaxActiveClusters(
         ctypes.byref(found), ctypes.c_void_p(function.ptr), ctypes.byref(config)

@@ -299,7 +299,7 @@ class Kernel:
         problem = operands.check(A, B, C, alpha, beta, self.types)
         if problem.on_gpu:
             with gpu.reported(self.name):
-                gpu.run(self.resolve(problem, gpu.place()), problem)
+                self.launcher(problem)()
         else:
             simulator.run(self.resolve(problem, SIMULATOR), problem)
         return problem.C
@@ -317,13 +317,13 @@ class Kernel:
         tables = self.family.tables(place)
         key = problem.shape, problem.alignment, place, tables
         files, launch = self._launches.get(key, (None, None))
-        if files is not None and all(_state(path) == state for path, state in files):
+        if files is not None and all(state_of(path) == state for path, state in files):
             return launch
         chosen = self.family.choose(self, problem, place)
         division = chosen.family.divide(chosen, problem, place)
         boxes = chosen.family.boxes(chosen.parameters, problem)
         launch = Launch(chosen, place, chosen.instance, problem.shape, division, boxes)
-        files = [(path, _state(path)) for path in dict.fromkeys((*chosen.paths, self.path, *tables))]
+        files = [(path, state_of(path)) for path in dict.fromkeys((*chosen.paths, self.path, *tables))]
         if all(_settled(state) for _, state in files):
             if len(self._launches) >= REMEMBERED:
                 self._launches.clear()
@@ -341,7 +341,7 @@ class Kernel:
         return gpu.launcher(self.resolve(problem, gpu.place()), problem)
 
 
-def _state(path: Path) -> tuple[int, int] | None:
+def state_of(path: Path) -> tuple[int, int] | None:
     """Return when a file was last written, in ns, and its size; None where there is no such file."""
     try:
         found = os.stat(path)

@@ -1,12 +1,11 @@
 """What a kernel's launch is: where it runs, how the work is divided, and what the kernel is given for that.
 
-`Kernel.resolve` makes a `Launch` of a kernel and a problem, and `gpu.run` and `simulator.run` are the two ways to run
-one. How kernels choose their template arguments and divide their work is said by their `Family`.
+`Kernel.resolve` makes a `Launch` of a kernel and a problem, and `gpu.launcher` and `simulator.run` are the two ways to
+run one. How kernels choose their template arguments and divide their work is said by their `Family`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -80,6 +79,11 @@ class Box(NamedTuple):
     matrix: str
     rows: int
     columns: int
+
+
+def trial(shape: tuple[int, int, int], scalars: tuple[float, float], **more: Any) -> dict[str, Any]:
+    """Return the arguments of `correctness.check` for a shape, α and β, and more of them."""
+    return dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True)) | more
 
 
 class Family:
@@ -207,9 +211,3 @@ class Launch:
     def block(self) -> tuple[int, ...]:
         """Threads along each dimension of a block."""
         return self.kernel.family.block(self.kernel.parameters)
-
-    @cached_property
-    def digest(self) -> str:
-        """What tells this launch from any other, 16 digits of a SHA-256: code, place, shape and division."""
-        made_of = (self.instance, self.place, self.shape, self.division, self.boxes)
-        return hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ptxsim.cuda_source import blanked
+from ptxsim.cuda_source import Declared, Signature, blanked, evaluate, signatures
 
 from .errors import ArgumentError
 from .families import autotuned, hopper
 from .kernel import Kernel
-from .operands import (
-    FP16,
-    FP32,
-    IN_CUDA,
-    SPLIT,
-    Types,
-    named_in_cuda,
-)
+from .operands import FP32, IN_CUDA, SPLIT, Types, named_in_cuda
 
 SUFFIX = ".cu"
 
@@ -63,15 +56,26 @@ the contract, which the book's kernels keep:
 """
 """In one screen, for the command line."""
 
-_IN_PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-KERNEL = re.compile(
-    r"(?:template\s*<(?P<template>[^<>]*)>\s*)?(?:(?:static|inline)\s+)*__global__\s+"
-    rf"(?:(?:void\b|static\b|inline\b|__\w+__(?:\s*{_IN_PARENTHESES})?)\s*)*"
-    r"(?P<name>\w+)\s*\((?P<arguments>[^()]*)\)\s*\{"
-)
-_PARAMETER = re.compile(r"\s*(?P<type>[\w\s:]*?)\s*\b(?P<name>\w+)\s*(?:=\s*(?P<default>.+?)\s*)?", re.DOTALL)
-_OF_TF32 = ".tf32.tf32."
-"""What a file with ``mma`` of TF32 holds: FP32 has to be split for that."""
+
+def read(path: Path) -> str:
+    """Return the text of a CUDA file.
+
+    Raises
+    ------
+    ArgumentError
+        Its name is no CUDA file's, or it cannot be read.
+    """
+    if path.suffix != SUFFIX:
+        raise ArgumentError("path", str(path), f"a CUDA file, whose name ends in {SUFFIX}")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError("path", f"{path}, which cannot be read ({error})", "a CUDA file") from None
+
+
+def splits(text: str) -> bool:
+    """Whether a source has tensor cores multiply TF32, so that FP32 has to be split for them."""
+    return ".tf32.tf32." in blanked(text, strings=False)
 
 
 def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
@@ -92,64 +96,49 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
         holds no kernel or several, the kernel is no template, has other arguments, or no parameters BM and BN.
     """
     path = Path(path)
-    if path.suffix != SUFFIX:
-        raise ArgumentError("path", str(path), f"a CUDA file, whose name ends in {SUFFIX}")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError("path", f"{path}, which cannot be read ({error})", "a CUDA file") from None
+    text = read(path)
     found = _the_kernel(path.name, text)
-    values = _values(path.name, found["template"], parameters)
+    values = _values(path.name, found.template, parameters)
     if not {"BM", "BN"} <= values.keys():
-        names = ", ".join(values) or "none"
-        raise ArgumentError(
-            path.name, f"template parameters {names}", "BM and BN, a block's rows and columns of C, for the grid"
-        )
-    arguments = [_type(argument) for argument in found["arguments"].split(",")]
+        got = f"template parameters {', '.join(values) or 'none'}"
+        raise ArgumentError(path.name, got, "BM and BN, a block's rows and columns of C, for the grid")
+    own, more = found.arguments, tuple(one.type for one in found.arguments[8:])
     shared: dict[str, Any] = {}
     for kernel in COPIED:
         family = kernel.family
-        if tuple(arguments[8:]) == family.arguments and tuple(values) == family.parameters:
-            arguments, shared = arguments[:8], {"family": family, "settled": bool(parameters), **family.defaults}
-    types = _types(path.name, arguments, found["arguments"], values)
-    if types == FP32 and _OF_TF32 in blanked(text, strings=False):
-        types = SPLIT
-    shared = {"types": types} | shared
-    return Kernel(path.stem, "", values, folder=path.resolve().parent, entry=found["name"], **shared)
+        if more == family.arguments and tuple(values) == family.parameters:
+            own, shared = own[:8], {"family": family, "settled": bool(parameters), **family.defaults}
+    types = _types(path.name, own, values)
+    shared = {"types": SPLIT if types == FP32 and splits(text) else types} | shared
+    return Kernel(path.stem, "", values, folder=path.resolve().parent, entry=found.name, **shared)
 
 
-def _the_kernel(file: str, text: str) -> re.Match[str]:
-    """Return where the one kernel of a file is."""
-    code = blanked(text)
-    found = list(KERNEL.finditer(code))
+def _the_kernel(file: str, text: str) -> Signature:
+    """Return the one kernel of a file, a template."""
+    found = signatures(text)
     needs = "one __global__ function template: template <int BM, int BN> __global__ void name(...) {...}"
-    if not found:
-        got = "a __global__ function that cannot be read" if "__global__" in code else "no __global__ function"
+    if len(found) != 1:
+        got = f"{len(found)} __global__ functions ({', '.join(one.name for one in found)})"
+        if not found:
+            unread = "__global__" in blanked(text)
+            got = "a __global__ function that cannot be read" if unread else "no __global__ function"
         raise ArgumentError(file, got, needs)
-    if len(found) > 1:
-        names = ", ".join(match["name"] for match in found)
-        raise ArgumentError(file, f"{len(found)} __global__ functions ({names})", needs)
-    if found[0]["template"] is None:
-        raise ArgumentError(file, f"{found[0]['name']}, which is no template", needs)
+    if found[0].template is None:
+        raise ArgumentError(file, f"{found[0].name}, which is no template", needs)
     return found[0]
 
 
-def _values(file: str, template: str, given: dict[str, int | str]) -> dict[str, int | str]:
+def _values(file: str, template: Sequence[Declared], given: dict[str, int | str]) -> dict[str, int | str]:
     """Return the template arguments: what is given, or else the file's defaults."""
-    declared = [_PARAMETER.fullmatch(part) for part in re.split(r",(?![^()]*\))", template) if part.strip()]
-    names = [match["name"] for match in declared if match]
+    names = [one.name for one in template]
     for name in given:
         if name not in names:
             raise ArgumentError(name, f"a parameter unknown to {file}", f"one of {', '.join(names) or 'none'}")
+    if not all(names) or any((one.type == "typename") != (one.name == "T") for one in template):
+        shown = ", ".join(map(str, template))
+        raise ArgumentError(file, f"template <{shown}>", "whole numbers with names, or typename T: int BM, int BN")
     values: dict[str, int | str] = {}
-    for match in declared:
-        if not match or not match["type"] or (match["type"] in ("typename", "class")) != (match["name"] == "T"):
-            raise ArgumentError(
-                file,
-                f"template <{' '.join(template.split())}>",
-                "whole numbers with names, or typename T: int BM, int BN",
-            )
-        name, default = match["name"], match["default"]
+    for _, name, default, _ in template:
         if name in given:
             values[name] = given[name]
         elif default is None:
@@ -162,39 +151,22 @@ def _values(file: str, template: str, given: dict[str, int | str]) -> dict[str, 
 def _whole_number(name: str, text: str, values: dict[str, int | str]) -> int:
     """Return the value of a default: whole numbers and parameters before it, and arithmetic with them."""
     try:
-        if not re.fullmatch(r"[\w\s+*/%()-]+", text):
-            raise SyntaxError
-        return int(eval(text.replace("/", "//"), {"__builtins__": {}}, dict(values)))
-    except (SyntaxError, NameError, TypeError, ValueError, ArithmeticError):
-        raise ArgumentError(
-            name, f"the default {text}", "a whole number, made of numbers and parameters before it"
-        ) from None
+        return evaluate(text, values)
+    except ArgumentError:
+        needs = "a whole number, made of numbers and parameters before it"
+        raise ArgumentError(name, f"the default {text}", needs) from None
 
 
-def _types(file: str, got: list[str], arguments: str, values: dict[str, int | str]) -> Types:
+def _types(file: str, arguments: Sequence[Declared], values: dict[str, int | str]) -> Types:
     """Return the types of a kernel's elements, which the types of its arguments tell."""
-    known = IN_CUDA | {"__half": FP16}
+    known, got = dict(IN_CUDA), [one.type for one in arguments]
     if "T" in values:
         known["T"] = named_in_cuda(values["T"])
     element = got[4].removesuffix("*") if len(got) == 8 else "float"
     element = element if element in known else "float"
     types = known[element]
     result = element if types.operand == types.result else "float"
-    needed = ["int"] * 3 + [result, f"{element}*", f"{element}*", result, f"{result}*"]
-    if got != needed:
-        asked = f"const {element}*"
-        raise ArgumentError(
-            file,
-            f"arguments ({' '.join(arguments.split())})",
-            f"(int M, int N, int K, {result} alpha, {asked} A, {asked} B, {result} beta, {result}* C)",
-        )
+    if got != ["int"] * 3 + [result, f"{element}*", f"{element}*", result, f"{result}*"]:
+        asked = f"{result} alpha, const {element}* A, const {element}* B, {result} beta, {result}* C"
+        raise ArgumentError(file, f"arguments ({', '.join(map(str, arguments))})", f"(int M, int N, int K, {asked})")
     return types
-
-
-def _type(argument: str) -> str:
-    """Return an argument's type without its name and without what says who may write to it."""
-    words = re.findall(r"\w+|[^\w\s]", argument)
-    words = [
-        word for word in words if word not in ("const", "volatile", "__restrict__", "__restrict", "__grid_constant__")
-    ]
-    return "".join(words[:-1])

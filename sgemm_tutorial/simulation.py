@@ -18,6 +18,11 @@ from .kernel import Kernel
 from .launch import MULTIPROCESSORS, Place
 from .table import Table, Tabular
 
+LISTED = {"fma", "tensor", "barrier", "cluster barrier", "copy", "commit", "wait"} | {
+    f"{space} {kind}" for space in ("global", "shared") for kind in ("load", "store")
+}
+"""Classes of instructions whose lines have a row of their own in a table."""
+
 
 @dataclass(frozen=True, repr=False)
 class Run(Tabular):
@@ -61,16 +66,7 @@ class Run(Tabular):
         source = self.kernel.source.splitlines()
         rows, other = [], Counts()
         for line, counts in self.lines.items():
-            if {
-                "fma",
-                "tensor",
-                "barrier",
-                "cluster barrier",
-                "copy",
-                "commit",
-                "wait",
-                *MEMORY,
-            } & counts.by_class.keys():
+            if LISTED & counts.by_class.keys():
                 rows.append((line, source[line - 1].partition("//")[0].strip(), *_row(counts)))
             else:
                 other += counts
@@ -95,9 +91,6 @@ class Run(Tabular):
             f"{self.kernel.name}, C of {M} × {N}: summed over all warps, by source line",
             "Instructions are PTX's. A request is one warp's access.",
         )
-
-
-MEMORY = ("global load", "global store", "shared load", "shared store")
 
 
 def _row(c: Counts) -> tuple[int | None, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
@@ -47,10 +48,24 @@ def run(
     CompileError, SimulationFault, UnsupportedInstruction
         As for `simulate`.
     """
-    architecture, division = launch.place.architecture, launch.division
+    architecture, arguments = launch.place.architecture, given(launch, problem)
     compiler.require(launch.instance, architecture)
     binary = compiler.build(launch.instance, architecture.replace("sm", "compute"))  # the same PTX
-    family = launch.kernel.family
+    fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C and not launch.kernel.family.zeroed else set())
+    try:
+        program = parse(binary.ptx, binary.entry, launch.instance.dynamic_shared_bytes)
+        machine = Machine(program, launch.kernel.name, launch.block, arguments, fresh=fresh, trace=trace)
+        machine.run(launch.grid, blocks, progress)
+    except UnsupportedInstruction as error:
+        raise UnsupportedInstruction(f"{launch.kernel.path.name}: {error}") from None
+    if blocks is None and launch.division.arrived and arguments["arrived"].any():
+        raise SimulationFault("left behind", launch.kernel.name, "counters in `arrived` that are not zero again")
+    return machine
+
+
+def given(launch: Launch, problem: Problem) -> dict[str, Any]:
+    """Return what a launch gives its kernel for a problem of NumPy arrays, by name; a C made for it is filled."""
+    division, family = launch.division, launch.kernel.family
     if problem.fresh_C:
         problem.C.fill(0 if family.zeroed else np.nan)
     arguments = family.arguments_of(problem)
@@ -59,13 +74,4 @@ def run(
         arguments["workspace"] = np.full(division.workspace, np.nan, np.float32)
         arguments["arrived"] = np.zeros(division.arrived, np.uint32)
         arguments |= {name: np.uint32(count) for name, count in division.counts.items()}
-    fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C and not family.zeroed else set())
-    try:
-        program = parse(binary.ptx, binary.entry, launch.instance.dynamic_shared_bytes)
-        machine = Machine(program, launch.kernel.name, launch.block, arguments, fresh=fresh, trace=trace)
-        machine.run(launch.grid, blocks, progress)
-    except UnsupportedInstruction as error:
-        raise UnsupportedInstruction(f"{launch.kernel.path.name}: {error}") from None
-    if blocks is None and division.arrived and arguments["arrived"].any():
-        raise SimulationFault("left behind", launch.kernel.name, "counters in `arrived` that are not zero again")
-    return machine
+    return arguments

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from . import paths
-from .kernel import Kernel
+from .kernel import Kernel, state_of
 
 TABLES: list[Path] = []
 """Files of tables besides the reader's own, in the order in which they are asked; whoever has some adds them."""
@@ -77,18 +77,14 @@ def best(kernel: Kernel, gpu: str, size: tuple[int, int, int]) -> Way | None:
     The reader's own table is asked first.
     """
     for file in (path(gpu), *TABLES):
-        try:
-            state = file.stat()
-        except OSError:
-            continue
-        found = _read(file, state.st_mtime_ns, state.st_size).get((gpu, size))
+        found = _read(file, state_of(file)).get((gpu, size))
         if found and found.digest == kernel.digest:
             return found.best
     return None
 
 
 @lru_cache(maxsize=8)
-def _read(file: Path, *state: int) -> dict[tuple[str, tuple[int, int, int]], _Found]:
+def _read(file: Path, state: tuple[int, int] | None) -> dict[tuple[str, tuple[int, int, int]], _Found]:
     """Return a table by GPU and size; nothing if it cannot be read, as the model knows a way without it."""
     try:
         table = msgspec.json.decode(file.read_bytes(), type=_Table)

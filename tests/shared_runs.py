@@ -41,23 +41,47 @@ def left(digest, make):
 
 
 class SharedMachine(Machine):
-    """Runs a program, given as the text that it is read from, or takes what an earlier run of the same left."""
+    """Runs a program, given as the text that it is read from, or takes what an earlier run of the same left.
+
+    Only its first run is shared. Another one goes on from what the first did, to memory that held nothing too: a first
+    run that was taken from an earlier one is simulated then.
+    """
 
     def __init__(self, text, name, threads, arguments, fresh=(), trace=()):
         self.given = text, name, threads, arguments, fresh, trace
-        self.left = None
+        self.left = self.first = None
+        self.simulated = False
 
     def simulate(self, blocks, only, progress):
-        text, *others = self.given
-        super().__init__(ptx.parse(*text), *others)
+        if not self.simulated:
+            text, *others = self.given
+            super().__init__(ptx.parse(*text), *others)
+            self.simulated = True
         super().run(blocks, only, progress)
+
+    def run_on(self, blocks, only, progress):
+        """Run again, after a first run that was shared."""
+        if not self.simulated:
+            launch, arrays, before = self.first
+            now = {key: array.copy() for key, array in arrays.items()}
+            for key, array in arrays.items():
+                array[...] = before[key]
+            self.simulate(*launch)
+            for key, array in arrays.items():
+                array[...] = now[key]
+        self.left = None
+        self.simulate(blocks, only, progress)
 
     def run(self, blocks, only=None, progress=False):
         text, name, threads, arguments, fresh, trace = self.given
         arrays = {key: value for key, value in arguments.items() if isinstance(value, np.ndarray)}
+        if self.first:
+            self.run_on(blocks, only, progress)
+            return
         if sum(array.nbytes for array in arrays.values()) > LARGEST:
             self.simulate(blocks, only, progress)
             return
+        self.first = (blocks, only, False), arrays, {key: array.copy() for key, array in arrays.items()}
         only = only if only is None else sorted(set(only))
         launch = text[1:], name, threads, sorted(fresh), sorted(trace), blocks, only
         digest = hashlib.sha256(text[0].encode() + repr(launch).encode())
@@ -70,9 +94,9 @@ class SharedMachine(Machine):
         machine = super()
 
         def simulated():
-            before = {key: array.tobytes() for key, array in arrays.items()}
             self.simulate(blocks, only, progress)
-            changed = {key: array for key, array in arrays.items() if array.tobytes() != before[key]}
+            before = self.first[2]
+            changed = {key: array for key, array in arrays.items() if array.tobytes() != before[key].tobytes()}
             return (machine.counts(), machine.trace, machine.events), changed
 
         self.left, changed = left(digest, simulated)

@@ -114,8 +114,8 @@ def test_a_failed_compilation_is_not_remembered(tmp_path):
 
 
 def test_headers_come_from_pip(tmp_path):
-    (option,) = nvrtc._headers()
-    folder = Path(option.removeprefix("-I"))
+    folder, library = (Path(option.removeprefix("-I")) for option in nvrtc._headers())
+    assert (library / "cuda" / "std" / "type_traits").is_file()  # of the C++ library, which comes with CuPy
     for wheel, header in (
         ("nvidia-cuda-runtime", "mma.h"),
         ("nvidia-cuda-runtime", "cuda_fp16.h"),

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from ptxsim.machine import Machine
-from sgemm_tutorial import SimulationFault, check, find, matrices, simulate
+from sgemm_tutorial import SimulationFault, check, find, matrices, operands, simulate, simulator
+from sgemm_tutorial.launch import Place
 
 from . import shared_runs
 from .sources import floats, probe
@@ -77,6 +78,26 @@ def test_whatever_differs_is_simulated(ran, tmp_path):
         for run, launch in zip(first, launches, strict=True):
             same(run, launch())
     assert len(ran) == len(launches)
+
+
+def test_a_machine_runs_on_from_where_it_is(ran):
+    """Blocks of 12, run one by one, find what those before them left in the workspace, which holds nothing at first."""
+    kernel = find("12").variant(BM=16, BN=32, BK=32, WM=16, WN=32, TM=4, TN=4)
+    problem = operands.check(floats(16, 96), floats(96, 32), None, 1.0, 0.0)
+    launch = kernel.resolve(problem, Place(multiprocessors=3))
+    binary = kernel.build(launch.place.architecture)
+    counts, results = [], []
+    with shared_runs.sharing():
+        for _ in range(2):
+            arguments = simulator.given(launch, problem)
+            program = simulator.parse(binary.ptx, binary.entry)
+            made = simulator.Machine(program, kernel.name, launch.block, arguments, fresh={"workspace", "C"})
+            for block in (1, 2, 0):
+                made.run(launch.grid, [block])
+            counts.append(made.counts())
+            results.append(problem.C.copy())
+    assert counts[0] == counts[1] == simulate(kernel, problem.A, problem.B, multiprocessors=3).lines
+    assert np.array_equal(*results) and np.allclose(results[0], problem.A @ problem.B, atol=1e-4)
 
 
 def test_a_fault_is_found_again(ran, tmp_path):

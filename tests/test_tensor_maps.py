@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ptxsim.tensor_map import TensorMap
-from sgemm_tutorial import ArgumentError, DeviceError, gpu, operands
+from sgemm_tutorial import ArgumentError, DeviceError, Kernel, gpu, operands
 from sgemm_tutorial.compiler import Instance
+from sgemm_tutorial.gpu import ENCODED, encode
 from sgemm_tutorial.launch import Box, Division, Launch, Place
-from sgemm_tutorial.tensor_maps import ENCODED, encode
 
 
 class Driver:
@@ -62,7 +62,8 @@ def test_a_launch_hands_maps_over_behind_the_arguments(monkeypatch):
     launches = []
     instance = Instance("probe", (), "probe", 384, (9, 0), 1024, True)
     boxes = Box("mapA", "A", 8, 64), Box("mapB", "B", 64, 64)
-    launch = Launch(None, Place("sm_90", 132, 0), instance, (8, 64, 64), Division(5), boxes)
+    kernel = Kernel("probe", "", {"THREADS": 384})
+    launch = Launch(kernel, Place("sm_90", 132, 0), instance, (8, 64, 64), Division(5), boxes)
     gpu.launcher(launch, problem)()
     ((grid, block, values, shared),) = launches
     assert (grid, block, shared) == ((5,), (384,), 1024)

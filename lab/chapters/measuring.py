@@ -117,7 +117,7 @@ def figures() -> dict[str, str]:
     if "sustained" in cards.recordings():
         mma, fp16 = sustained.of(find("16_mma")), sustained.of(cublas.gemm_ex)
         assert fp16.sm_mhz < mma.sm_mhz < sustained.of(cublas.sgemm).sm_mhz
-        seconds = files.load("sustained", files.Recording[sustained.Sustained]).settings["seconds"]
+        seconds = files.load("sustained", files.Recording[sustained.Sustained]).settings["lasting_s"]
         found |= {"by time": f"{fp16.ms / mma.ms:.0%}", "by cycles": f"{fp16.cycles / mma.cycles:.0%}"}
         found |= {"seconds": f"{seconds:g}"}
     l2 = everything.provenance["l2_bytes"]

@@ -11,7 +11,7 @@ import numpy as np
 
 import ptxsim
 from ptxsim.machine import Machine
-from sgemm_tutorial import compiler, operands
+from sgemm_tutorial import compiler, operands, simulator
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import SimulationFault
 from sgemm_tutorial.families.autotuned import ADDING, MEETING
@@ -99,14 +99,8 @@ def measured(sizes: Iterable[int]) -> Table:
 def _given(kernel: Kernel, A: np.ndarray, B: np.ndarray, multiprocessors: int) -> tuple[Launch, dict[str, Any]]:
     """Return the launch of a product on a GPU with so many SMs, and what the kernel is given for it."""
     problem = operands.check(A, B, None, 1.0, 0.0)
-    problem.C.fill(np.nan)
     launch = kernel.resolve(problem, Place(multiprocessors=multiprocessors))
-    scratch = {
-        "workspace": np.zeros(launch.division.workspace, np.float32),
-        "arrived": np.zeros(launch.division.arrived, np.uint32),
-    }
-    counts = {name: np.uint32(count) for name, count in launch.division.counts.items()}
-    return launch, problem.arguments | scratch | counts
+    return launch, simulator.given(launch, problem)
 
 
 def in_order(kernel: Kernel, A: np.ndarray, B: np.ndarray, order: Iterable[int], multiprocessors: int) -> np.ndarray:

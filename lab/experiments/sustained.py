@@ -115,7 +115,7 @@ def plan() -> Plan:
     for size, inputs, kernel in product((full, large), INPUTS, some):
         protocols = PROTOCOLS if inputs in ("normal", "zeros") else ("lasting",) if size == full else ()
         items += [(kernel, size, inputs, how) for how in protocols if how != "in turns" or isinstance(kernel, Kernel)]
-    settings = {"seconds": SECONDS, "bursts": BURSTS, "chunks": CHUNKS, "rest": REST, "in turns": SAMPLING}
+    settings = {"lasting_s": SECONDS, "bursts": BURSTS, "chunks": CHUNKS, "rest": REST, **SAMPLING}
     return Plan("sustained", Recording[Sustained], items, measure, settings, takes=1.05, made_on=made_on)
 
 

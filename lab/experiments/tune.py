@@ -323,9 +323,7 @@ def fitted(setting: Setting, size: Size, architecture: str, multiprocessors: int
     of = autotuned.named(setting)
     if not autotuned.meant(of, size) or of["BM"] >= max(4 * M, 64) or of["BN"] >= max(4 * N, 64):
         return None
-    kernel = KERNEL.family.choose(KERNEL.variant(**of), imagined(*size), Place(architecture, multiprocessors))
-    # Slices that share no rows evenly meet the others at another barrier where words are copied one by one or by twos.
-    return None if kernel.parameters["WORDS"] < 4 and of["TM"] % of["SLICES"] else kernel
+    return KERNEL.family.choose(KERNEL.variant(**of), imagined(*size), Place(architecture, multiprocessors))
 
 
 def taking_part(

@@ -20,7 +20,7 @@ from .. import tuned
 from ..errors import ArgumentError
 from ..hardware import WARP, limits_of
 from ..kernel import Kernel
-from ..launch import Division, Family, Place
+from ..launch import Division, Family, Place, trial
 from ..operands import Problem
 
 PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES", "STAGES", "WORDS", "BLOCKS", "SHARING")
@@ -68,14 +68,6 @@ def named(setting: Iterable[int]) -> dict[str, int]:
     return dict(zip(PARAMETERS, setting, strict=True))
 
 
-def dynamic_shared(of: Mapping[str, Any]) -> int:
-    """Return the bytes of the tiles, or of the sums that slices add up where the tiles were."""
-    tiles = 0
-    if min(of["BM"], of["BN"]) > 1:
-        tiles = (of["STAGES"] or 3) * of["BK"] * (of["BM"] + 4 + of["BN"])
-    return 4 * max(tiles, _part(of) * of["SLICES"] // _takers(of) if of["SLICES"] > 1 else 0)
-
-
 ONE_WARP = (16, 32, 8, 16, 32, 4, 4, 1, 3, 4, 1, 1)
 SLICES = (16, 64, 32, 16, 64, 4, 8, 4, 4, 4, 1, 1)
 REGISTERS = (16, 32, 8, 16, 32, 4, 4, 1, 0, 4, 1, 1)
@@ -94,8 +86,7 @@ def _trial(
     scalars: tuple[float, float] = (-1.5, 0.75),
     **more: Any,
 ) -> dict[str, Any]:
-    case = dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True))
-    return case | more | {"setting": setting, "division": division}
+    return trial(shape, scalars, **more, setting=setting, division=division)
 
 
 TRIALS: tuple[dict[str, Any], ...] = (
@@ -113,6 +104,7 @@ TRIALS: tuple[dict[str, Any], ...] = (
     _trial(UNEVEN_A, (35, 68, 43), (1, 4)),
     _trial(UNEVEN_A, (35, 67, 43), (1, 4)),
     _trial(UNEVEN_B, (35, 68, 83), (2, 5)),
+    _trial(UNEVEN_B, (35, 66, 83), (2, 5)),  # no slice but the first has sums to write, by way of shared memory
     _trial(WIDE, (9, 260, 43), (1, 6)),
     _trial(WIDE, (9, 257, 43), (1, 6)),
     _trial(TALL, (131, 8, 43), (1, 5)),
@@ -157,7 +149,10 @@ class Autotuned(Family):
 
     def shared_bytes(self, of: Mapping[str, Any]) -> int:
         """Return the bytes of the tiles, or of the sums that slices add up where the tiles were."""
-        return dynamic_shared(of)
+        tiles = 0
+        if min(of["BM"], of["BN"]) > 1:
+            tiles = (of["STAGES"] or 3) * of["BK"] * (of["BM"] + 4 + of["BN"])
+        return 4 * max(tiles, _part(of) * of["SLICES"] // _takers(of) if of["SLICES"] > 1 else 0)
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
         """Return 13 with template arguments for a problem: its own if settled, else the quickest.
@@ -168,9 +163,9 @@ class Autotuned(Family):
         """
         a, b, _ = problem.alignment
         if place.name and not kernel.settled and a % 16 == b % 16 == 0:
-            known = tabled(kernel, problem.shape, place.name)
-            if known:
-                return known
+            way = tuned.best(kernel, place.name, problem.shape)
+            if way:
+                return _settled(kernel, named(way.setting)).divided(way.whole, way.shares)
         choices = _choices(kernel, problem.shape, (a, b), place)
         found = [
             (*ways(tuple(of.values()), problem.shape, place.architecture, place.multiprocessors)[0], number)
@@ -219,12 +214,6 @@ def _choices(
             of |= {"STAGES": 0, "BLOCKS": max(of["BLOCKS"] * 2 // 3, 1)}
         choices.append(of)
     return choices
-
-
-def tabled(kernel: Kernel, shape: tuple[int, int, int], gpu: str) -> Kernel | None:
-    """Return 13 as a table of a GPU of that name has it for a problem, where one does; see `tuned.best`."""
-    way = tuned.best(kernel, gpu, shape)
-    return _settled(kernel, named(way.setting)).divided(way.whole, way.shares) if way else None
 
 
 def _settled(kernel: Kernel, parameters: dict[str, int]) -> Kernel:
@@ -299,7 +288,7 @@ def ways(
     limits = limits_of(architecture.replace("compute", "sm"))
     tiles, steps = -(-M // of["BM"]) * -(-N // of["BN"]), max(-(-K // of["BK"]), 1)
     fitting = limits.shared_per_sm // (
-        dynamic_shared(of) + limits.shared_reserved_per_block + limits.shared_granularity
+        KERNEL.family.shared_bytes(of) + limits.shared_reserved_per_block + limits.shared_granularity
     )
     per_sm = max(min(of["BLOCKS"], fitting), 1)
 

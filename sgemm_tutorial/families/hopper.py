@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ptxsim.mbarriers import BYTES
@@ -16,8 +17,8 @@ from ptxsim.tensor_map import ALIGNMENT, SWIZZLE
 from .. import gpu
 from ..errors import ArgumentError
 from ..kernel import Kernel
-from ..launch import Box, Division, Family, Place
-from ..operands import FP16, INT_MAX, SPLIT, Problem
+from ..launch import Box, Division, Family, Place, trial
+from ..operands import FP16, INT_MAX, SPLIT, Problem, Types
 
 BOX = SWIZZLE // 2
 """Columns of a box, of FP16 or BF16."""
@@ -28,7 +29,7 @@ PRODUCED: dict[str, int | str] = ONE_TILE | {"THREADS": 384}
 """19's."""
 PARAMETERS: dict[str, int | str] = PRODUCED | {"GROUP": 12, "CLUSTER": 2}
 """20's, where none are chosen."""
-IN_PARTS: dict[str, int] = {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4}
+IN_PARTS: dict[str, int | str] = {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4}
 IN_PARTS |= {"THREADS": 384, "GROUP": 8, "CLUSTER": 1}
 """21's."""
 
@@ -45,9 +46,9 @@ class Width(NamedTuple):
 WIDTHS = (Width(256, 4, 2), Width(224, 4, 2), Width(192, 5, 2, 1.04), Width(128, 6, 1, 1.25))
 
 
-def _mma_tiles(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 16's tiles of A and B."""
-    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * FP16.operand.itemsize
+def _tiles(types: Types, of: Mapping[str, Any]) -> int:
+    """Return the bytes of 16's and 17's tiles of A and B."""
+    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * types.operand.itemsize
 
 
 MMA = Kernel(
@@ -56,15 +57,9 @@ MMA = Kernel(
     {"T": "half", "BM": 128, "BN": 256, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
     (8, 0),
     types=FP16,
-    family=Family(_mma_tiles),
+    family=Family(partial(_tiles, FP16)),
 )
 """16, which takes what the copy engine cannot fetch."""
-
-
-def _tf32x3_tiles(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 17's tiles of A and B."""
-    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * SPLIT.operand.itemsize
-
 
 TF32X3 = Kernel(
     "17_tf32x3",
@@ -72,7 +67,7 @@ TF32X3 = Kernel(
     {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 3, "BLOCKS": 1},
     (8, 0),
     types=SPLIT,
-    family=Family(_tf32x3_tiles),
+    family=Family(partial(_tiles, SPLIT)),
 )
 """17, which takes what its version for Hopper cannot fetch, and everything on other GPUs."""
 
@@ -197,9 +192,9 @@ def _trial(
     """Return a case with small tiles unless told otherwise, divided among so many blocks if any."""
     small = {"BM": 64, "BN": 128, "WN": 128, "STAGES": 3, "THREADS": 256, "CLUSTER": 1} | of
     parameters = {name: small.get(name, value) for name, value in PARAMETERS.items() if name != "T"}
-    case = dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True))
-    case |= {name: value for name, value in of.items() if name not in PARAMETERS}
-    return case | {"setting": tuple(parameters.values())} | ({"division": (0, blocks)} if blocks else {})
+    more = {name: value for name, value in of.items() if name not in PARAMETERS}
+    more |= {"setting": tuple(parameters.values())} | ({"division": (0, blocks)} if blocks else {})
+    return trial(shape, scalars, **more)
 
 
 TRIALS: tuple[dict[str, Any], ...] = (
@@ -227,8 +222,8 @@ TRIALS: tuple[dict[str, Any], ...] = (
 def _in_parts(shape: tuple[int, int, int], blocks: int = 0, special: bool = False, **of: Any) -> dict[str, Any]:
     """Return a case with small tiles unless `of` says otherwise, divided among so many blocks if any."""
     parameters = IN_PARTS | {"BN": 64, "THREADS": 256, "STAGES": 3, "GROUP": 2} | of
-    case = dict(zip("MNK", shape, strict=True)) | {"alpha": -1.5, "beta": 0.75, "setting": tuple(parameters.values())}
-    return case | ({"division": (0, blocks)} if blocks else {}) | ({"special": True} if special else {})
+    more = ({"division": (0, blocks)} if blocks else {}) | ({"special": True} if special else {})
+    return trial(shape, (-1.5, 0.75), setting=tuple(parameters.values()), **more)
 
 
 TRIALS_IN_PARTS: tuple[dict[str, Any], ...] = (
@@ -249,39 +244,32 @@ TRIALS_IN_PARTS: tuple[dict[str, Any], ...] = (
 """Arguments of `correctness.check` for what 21 does with large problems only, made small."""
 
 
-WGMMA = Kernel(
+def _kernel(name: str, idea: str, parameters: dict[str, int | str], family: Fetched) -> Kernel:
+    """Return a kernel of the catalogue, of FP16 unless its family says otherwise."""
+    return Kernel(name, idea, parameters, family=family, **{"types": FP16} | family.defaults)
+
+
+WGMMA = _kernel(
     "18_wgmma",
     "a copy engine brings tiles, and four warps multiply them where they lie",
     ONE_TILE,
-    (9, 0),
-    exact=True,
-    types=FP16,
-    family=Fetched(ONE_TILE, 1),
+    Fetched(ONE_TILE, 1),
 )
-PRODUCER_WARP = Kernel(
+PRODUCER_WARP = _kernel(
     "19_producer_warp",
     "one warp does nothing but fetch, and the others never wait for each other",
     PRODUCED,
-    (9, 0),
-    exact=True,
-    types=FP16,
-    family=Fetched(PRODUCED, 2),
+    Fetched(PRODUCED, 2),
 )
-PERSISTENT = Kernel(
+PERSISTENT = _kernel(
     "20_persistent",
     "blocks stay for several tiles of C, and clusters share their tiles of B",
     PARAMETERS,
-    (9, 0),
-    exact=True,
-    types=FP16,
-    family=Persistent(PARAMETERS, 2, TRIALS),
+    Persistent(PARAMETERS, 2, TRIALS),
 )
-TF32X3_WGMMA = Kernel(
+TF32X3_WGMMA = _kernel(
     "21_tf32x3_wgmma",
     "17 by wgmma: B in parts through registers, A's small parts in shared memory",
     IN_PARTS,
-    (9, 0),
-    exact=True,
-    types=SPLIT,
-    family=InParts(IN_PARTS, 3, TRIALS_IN_PARTS),
+    InParts(IN_PARTS, 3, TRIALS_IN_PARTS),
 )

@@ -1,20 +1,15 @@
-"""Kernel 13, simulated: right for any shape, however the work is divided, and the same bits in any order of its blocks.
+"""Kernel 13, simulated: right for any shape, however the work is divided; for orders of its blocks see `test_stream_k`.
 
 `families.autotuned` chooses for a problem. Here divisions are made by hand too, so that small problems have
 all that large ones have: tiles that two blocks share, and three, and more than one block adds up at once.
 """
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
 
 from lab import resources
-from ptxsim import machine
-from ptxsim.batch import Batch
-from ptxsim.machine import extents
-from ptxsim.scheduler import Scheduler
 from sgemm_tutorial import ArgumentError, SimulationFault, check, find, operands, simulate, simulator, suite
 from sgemm_tutorial.families import autotuned
 from tools import compiled
@@ -40,19 +35,6 @@ def shared(kernel, shares, whole=0):
             return autotuned.division(of, problem.shape, alone, min(shares, (tiles - alone) * steps))
 
     return dataclasses.replace(kernel, family=Shared())
-
-
-def in_order(blocks, at_once):
-    """Return a `Machine.run` that runs the grid's blocks in that order, `blocks` being a function of their numbers."""
-
-    def run(self, grid, only=None, progress=False):
-        shape = extents("grid", grid)
-        todo = blocks(np.arange(math.prod(shape)))
-        with np.errstate(all="ignore"):
-            for start in range(0, len(todo), at_once):
-                Scheduler(Batch(self.execution, todo[start : start + at_once], shape)).run()
-
-    return run
 
 
 def arrived(ran):
@@ -106,41 +88,6 @@ def test_tiles_of_one_column_are_for_one_column():
         COLUMN(floats(8, 8), floats(8, 2))
 
 
-ORDERS = {
-    "one after the other": (lambda blocks: blocks, 1),
-    "backwards": (lambda blocks: blocks[::-1], 1),
-    "backwards, seven together": (lambda blocks: blocks[::-1], 7),
-    "shuffled": (np.random.default_rng(0).permutation, 1),
-    "shuffled, five together": (np.random.default_rng(1).permutation, 5),
-}
-
-
-@pytest.mark.parametrize(
-    ("shape", "shares"),
-    [
-        ((16, 32, 320), 2),
-        ((16, 32, 330), 3),
-        ((40, 70, 300), 23),
-        ((33, 65, 97), 31),
-        ((16, 32, 1280), 40),  # three groups of parts
-        ((20, 32, 1300), 35),
-    ],
-    ids=lambda value: getattr(value, "expression", str(value)),
-)
-def test_the_same_bits_in_any_order(shape, shares, monkeypatch):
-    """And every counter of those that have arrived is zero again, so that the next launch finds it so."""
-    M, N, K = shape
-    A, B, C = floats(M, K), floats(K, N, seed=1), floats(M, N, seed=2)
-    kernel = shared(SMALL, shares)
-    want = kernel(A, B, C.copy(), 1.5, 0.5)
-    for blocks, at_once in ORDERS.values():
-        monkeypatch.setattr(machine.Machine, "run", in_order(blocks, at_once))
-        problem = operands.check(A, B, C.copy(), 1.5, 0.5)
-        ran = simulator.run(kernel.resolve(problem), problem)
-        assert problem.C.tobytes() == want.tobytes()
-        assert arrived(ran).size and not arrived(ran).any()
-
-
 def test_more_than_two_levels():
     """More than 16² parts of one sum."""
     M, N, K = 3, 4, 32 * 300
@@ -168,7 +115,7 @@ def test_nan_in_C_does_not_survive():
 
 def test_what_nobody_brought_is_not_added():
     """Reading a part of the workspace that no block wrote is a fault."""
-    one_more = shared(SMALL, 2).edited(("member < (slice < takers ? members : 0)", "member <= members"))
+    one_more = shared(SMALL, 2).edited(("member < (takes ? members : 0)", "member <= members"))
     with pytest.raises(SimulationFault, match=r"uninitialised.* reads workspace at byte \d+, never written"):
         one_more(floats(16, 320), floats(320, 32))
 

@@ -126,7 +126,9 @@ def test_alpha_zero_does_not_read_a_and_b(kernel, shape, beta, alpha):
     run = simulate(kernel, poison(M, K), poison(K, N), C.copy(), alpha, beta)
     assert judge(run.C, poison(M, K), poison(K, N), C, alpha, float(np.float32(beta))).all()
     assert run.total.global_load_bytes == (C.nbytes if beta != 0 else 0)
-    assert run.total.shared_load_requests == run.total.by_class["barrier"] == 0
+    assert run.total.shared_load_requests == run.total.by_class["copy"] == 0
+    barriers = kernel.grid(M, N) * kernel.threads // 32 if kernel.name == "12_stream_k" else 0  # it ends each tile so
+    assert run.total.by_class["barrier"] == barriers
 
 
 @every
@@ -166,9 +168,13 @@ def test_a_transposed_problem_gives_the_transposed_result(kernel, problem):
 @settings(steady, max_examples=15)
 @given(problems())
 def test_all_kernels_agree_bit_for_bit_with_the_first(problem):
-    """True as long as a kernel adds the products in order of k, one FMA each; a rung that does not must say so here."""
+    """True as long as a kernel adds the products in order of k, one FMA each; a rung that does not must say so here.
+
+    12 does on a single SM, whose share is all tiles; where blocks share a tile, it adds their parts of the sum.
+    """
     A, B, C, alpha, beta = problem
     first = {kept: KERNELS[0](A, B, C.copy(), alpha, kept).tobytes() for kept in {beta, 0.0}}
     for kernel in KERNELS[1:]:
         kept = promised(kernel, beta)
-        assert kernel(A, B, C.copy(), alpha, kept).tobytes() == first[kept], kernel.name
+        got = simulate(kernel, A, B, C.copy(), alpha, kept, multiprocessors=1).C
+        assert got.tobytes() == first[kept], kernel.name

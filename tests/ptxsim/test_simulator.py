@@ -194,20 +194,38 @@ def test_a_block_has_at_most_1024_threads(tmp_path):
 
 @each_kernel
 def test_chosen_blocks(kernel):
-    """Each tile of C is its block's; blocks named twice run once."""
+    """Each tile of C is its block's, of 12 where there are as many SMs; blocks named twice run once."""
     of = kernel.parameters
     M, N, K = 2 * of["BM"] + 3, of["BN"] + 5, 20
     A, B, C = floats(M, K), floats(K, N), floats(M, N)
-    whole = simulate(kernel, A, B, C.copy(), 1.0, 1.0).C
-    for block in range(kernel.grid(M, N)):
+    tiles = kernel.grid(M, N)
+    run = functools.partial(simulate, kernel, A, B, multiprocessors=tiles)
+    whole = run(C.copy(), 1.0, 1.0).C
+    for block in range(tiles):
         row, col = block // 2 * of["BM"], block % 2 * of["BN"]
         tile = np.zeros((M, N), bool)
         tile[row : row + of["BM"], col : col + of["BN"]] = True
-        part = simulate(kernel, A, B, C.copy(), 1.0, 1.0, blocks=[block, block])
+        part = run(C.copy(), 1.0, 1.0, blocks=[block, block])
         assert np.array_equal(part.C[tile], whole[tile])
         assert np.array_equal(part.C[~tile], C[~tile])
         assert part.total.global_store_bytes == 4 * np.count_nonzero(tile)
-    assert np.isnan(simulate(kernel, A, B, blocks=[]).C).all()
+    assert np.isnan(run(blocks=[]).C).all()
+
+
+def test_chosen_blocks_that_share_tiles():
+    """A tile is written once all blocks with a part of its sum have run, and until then stays as it was."""
+    kernel = KERNELS[LADDER.index(find("12"))]
+    BM, BN, BK = (kernel.parameters[name] for name in ("BM", "BN", "BK"))
+    M, N, K, blocks = 3 * BM, BN, 2 * BK, 4
+    owners = ({0, 1}, {1, 2}, {3})  # six steps among four blocks: 1, 2, 1 and 2 of them
+    A, B, C = floats(M, K), floats(K, N), floats(M, N)
+    run = functools.partial(simulate, kernel, A, B, multiprocessors=blocks)
+    whole = run(C.copy(), 1.0, 1.0).C
+    for chosen in ({0}, {3}, {0, 1}, {0, 2}, {1, 2}, {1, 2, 3}):
+        part = run(C.copy(), 1.0, 1.0, blocks=chosen).C
+        for tile, needed in enumerate(owners):
+            rows = slice(tile * BM, (tile + 1) * BM)
+            assert np.array_equal(part[rows], (whole if needed <= chosen else C)[rows]), (chosen, tile)
 
 
 @pytest.mark.parametrize("keyword", ["blocks", "trace"])
@@ -295,7 +313,10 @@ FAR = {"A": (2**30, 1, 5), "B": (1, 2**30, 5), "C": (2**17 - 8, 2**16, 3)}
 
 
 def far_tile(folder, kernel, M, N, K):
-    """Compute the last tile of C; return it and what it should be."""
+    """Compute the last tile of C, which is the last block's, of 12 where there are as many SMs as tiles.
+
+    Return it and what it should be.
+    """
     try:
         A, B, C = (
             np.memmap(folder / name, np.float32, "w+", shape=shape)
@@ -309,7 +330,8 @@ def far_tile(folder, kernel, M, N, K):
     B[:, columns] = floats(K, columns.stop - columns.start, seed=1)
     C[rows, columns] = floats(rows.stop - rows.start, columns.stop - columns.start, seed=2)
     expected = A[rows].astype(np.float64) @ B[:, columns] + C[rows, columns]
-    simulate(kernel, A, B, C, 1.0, 1.0, blocks=[kernel.grid(M, N) - 1], architecture="compute_90")
+    tiles = kernel.grid(M, N)
+    simulate(kernel, A, B, C, 1.0, 1.0, blocks=[tiles - 1], architecture="compute_90", multiprocessors=tiles)
     return C[rows, columns], expected
 
 
@@ -326,7 +348,8 @@ def test_past_two_to_the_32_elements(place, kernel, matrix):
 @each_kernel
 def test_32_bit_offsets_are_caught(tmp_path, place, kernel, narrow):
     for name, text in kernel.files.items():
-        source, changes = re.subn(r"size_t(?!\(matrix)", narrow, text)  # but not of a pointer itself
+        # But not of a pointer itself, nor of 12's steps, which are no offsets.
+        source, changes = re.subn(r"size_t(?!\(matrix)(?![^\n]*\bsteps?\b)", narrow, text)
         assert changes
         (tmp_path / name).write_text(source)
     broken = dataclasses.replace(kernel, folder=tmp_path)

@@ -212,7 +212,7 @@ class AnyShape:
             kernel = self._of_copies
         if problem.on_gpu:
             with gpu.reported(self.name):
-                gpu.run(kernel.resolve(problem, gpu.place()), problem)
+                kernel.launcher(problem)()
         else:
             simulator.run(kernel.resolve(problem, SIMULATOR), problem)
         return problem.C

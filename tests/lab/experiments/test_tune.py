@@ -306,13 +306,3 @@ def test_a_way_is_compared_with_the_quickest_that_was_looked_at():
     assert tune.of_quickest(one, [GOOD, OTHER], Way(narrow, 0, 6)) == pytest.approx(0.8)
     assert tune.of_quickest(one, [GOOD, OTHER], Way(GOOD, 4, 0)) is None
     assert tune.of_quickest(one, [GOOD, OTHER], Way(ROW, 3, 0)) is None
-
-
-def test_settings_whose_slices_would_meet_at_two_barriers_take_no_part():
-    """The simulator reports them: see `autotuned.TRIALS`, of which UNEVEN_B would be one with narrower words."""
-    setting = (16, 32, 16, 16, 32, 4, 4, 8, 0, 4, 1, 1)
-    assert fitted(setting, (64, 64, 64), *PLACE) is not None
-    assert fitted(setting, (64, 66, 64), *PLACE) is None, "rows of B are copied by twos of words"
-    with pytest.raises(SimulationFault, match="barrier"):
-        kernel = AUTOTUNED.variant(**dict(zip(autotuned.PARAMETERS, setting, strict=True)))
-        simulate(kernel, *matrices(16, 34, 64, on_gpu=False))
