@@ -1,7 +1,9 @@
 """The laboratory behind the book's figures: experiments with their recordings, models, pictures and players."""
 
-from ptxsim.counting import sectors, wavefronts
-from ptxsim.tma import swizzled
+from . import interrupts  # noqa: F401 - first, as the other imports take seconds
+
+# isort: split
+from ptxsim import sectors, swizzled, wavefronts
 from sgemm_tutorial import compiler, tuned
 from sgemm_tutorial.hardware import limits_of
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import builtins
+import dataclasses
 import math
 import os
 import sys
@@ -14,7 +16,7 @@ import msgspec
 import numpy as np
 import rich.console
 
-from ptxsim.progress import bar
+from ptxsim import bar
 from sgemm_tutorial import gpu, tuned
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.compiler import ARCHITECTURE
@@ -26,7 +28,7 @@ from sgemm_tutorial.own import CONTRACT, SUFFIX, kernel_from
 from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table
 
-from . import draw, source
+from . import draw, interrupts, source
 from .diagnosis import diagnosis
 from .experiments import tune as tunings
 from .experiments.tune import tune
@@ -46,7 +48,9 @@ PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 TUNED = "256:4096:128,8192"
 """Sizes that are tuned unless others are named."""
 TUNABLE = "13_autotuned"
+WATCHED = 1 << 20  # products that a case of --sizes has at most if races in global memory are looked for
 SHOWN = 5  # cases that fail, the cheap and telling ones first
+FOUND = "does not say how it is launched. This launch, found by trial, gives the right product:"
 T = TypeVar("T")
 
 DESCRIPTION = """\
@@ -78,12 +82,12 @@ Every command has its own --help."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
-    options = _parser().parse_args(arguments)
     try:
+        options = _parser().parse_args(arguments)
         status = options.run(options)
         sys.stdout.flush()
         return status
-    except TutorialError as error:
+    except (TutorialError, ModuleNotFoundError) as error:  # charts need matplotlib, which may be left out
         print(f"error: {error}", file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
@@ -101,10 +105,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return REFUSED
 
 
-def _kernels(names: Sequence[str | Kernel], settings: Sequence[str], launch: str = "") -> list[Kernel]:
+def _kernels(
+    names: Sequence[str | Kernel], settings: Sequence[str], launch: str = "", quiet: bool = False
+) -> list[Kernel]:
     """Return the kernels of names and files; settings, NAME=VALUE, are for the one file, or else the one kernel.
 
-    So is a launch. One that had to be guessed is said on stderr.
+    So is a launch. One that had to be guessed is printed, on stderr if `quiet`.
     """
     values = {name: _value(value) for name, _, value in (setting.partition("=") for setting in settings)}
     files = [name for name in names if str(name).endswith(SUFFIX)]
@@ -121,7 +127,7 @@ def _kernels(names: Sequence[str | Kernel], settings: Sequence[str], launch: str
         kernel, guess = guessed(name, launch, **own) if name in files else (find(name, **own), "")
         found.append(kernel)
         if guess:
-            print(f"{kernel.path.name}: no launch is said; this one works:\n{guess}", file=sys.stderr)
+            print(f"{kernel.path.name} {FOUND}\n{guess}\n", file=sys.stderr if quiet else sys.stdout)
     return found
 
 
@@ -187,7 +193,7 @@ def _lines(numbers: Sequence[int]) -> str:
 
 
 def _show(options: argparse.Namespace) -> int:
-    (kernel,) = _kernels([options.name], options.set, options.launch)
+    (kernel,) = _kernels([options.name], options.set, options.launch, quiet=True)
     text = source.diff(find(options.diff), kernel) if options.diff else source.show(kernel)
     data = _summary(kernel) | {"diff" if options.diff else "source": text.text}
     tables = []
@@ -210,14 +216,16 @@ def _check(options: argparse.Namespace) -> int:
     if scalars and not sizes:
         name, value = next(iter(scalars.items()))
         raise ArgumentError(name, f"{value:g} alone", "--sizes too: the suite has its own")
-    given = [{"M": M, "N": N, "K": K, **scalars} for M, N, K in sizes]
+    given = [{"M": M, "N": N, "K": K, "races": M * N * K <= WATCHED, **scalars} for M, N, K in sizes]
 
     def checked(kernel: Kernel) -> SuiteResult:
         with bar(given or cases(kernel, on_gpu), unit="case") as work:
             work.set_description(kernel.name)
             return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in work))
 
-    kernels = _kernels(CATALOGUE if options.name == "all" else [options.name], options.set, options.launch)
+    kernels = _kernels(
+        CATALOGUE if options.name == "all" else [options.name], options.set, options.launch, options.json
+    )
     found, broken, interrupted = _each(kernels, checked)
     if interrupted and not found:
         raise KeyboardInterrupt
@@ -232,7 +240,9 @@ def _check(options: argparse.Namespace) -> int:
             parts.append(suite)
         elif not suite.passed:
             failed = suite.failures().results
-            parts.append(SuiteResult(failed[:SHOWN]))
+            title = f"{failed[0].kernel}: cases that fail, {len(failed)} of {len(suite.results)}"
+            title += f"; the first {SHOWN}" * (len(failed) > SHOWN)
+            parts.append(dataclasses.replace(SuiteResult(failed[:SHOWN]).table(), title=title))
             if len(failed) > SHOWN:
                 parts.append(f"and {len(failed) - SHOWN} more; --verbose shows all")
     parts.append(summary(suites))
@@ -241,7 +251,7 @@ def _check(options: argparse.Namespace) -> int:
             so = "These cases do not need what is missing." if suite else "Until then it cannot pass."
             parts.append(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. {so}")
         if not suite and not todo:
-            parts += [line for case in suite.failures().results[:1] for line in diagnosis(kernel, case)]
+            parts += [line for case in suite.failures().results[:1] for line in ("", *diagnosis(kernel, case))]
     if interrupted:
         parts.append(f"interrupted: {len(found)} of {len(kernels)} kernels checked")
     _print(options, data, *parts)
@@ -250,7 +260,7 @@ def _check(options: argparse.Namespace) -> int:
 
 def _bench(options: argparse.Namespace) -> int:
     names = [name.strip() for name in options.kernels.split(",")]
-    kernels = _kernels(CATALOGUE if options.kernels == "all" else names, options.set, options.launch)
+    kernels = _kernels(CATALOGUE if options.kernels == "all" else names, options.set, options.launch, options.json)
     here, failure = gpu.available(), None
     usable, broken, _ = _each(kernels, lambda kernel: gpu.load(kernel.instance) if here else kernel.digest)
     _require_place("output", options.output)
@@ -335,7 +345,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _tune(options: argparse.Namespace) -> int:
     if options.set:
         return _sweep(options)
-    if _kernels([options.name], (), options.launch)[0].name != TUNABLE:
+    if _kernels([options.name], (), options.launch, options.json)[0].name != TUNABLE:
         raise ArgumentError("set", "nothing", "values to try, with commas between: --set BM=64,128")
     here = gpu.available()
     sizes = parse_sizes(options.sizes or TUNED) if options.sizes or here else None
@@ -365,7 +375,8 @@ def _sweep(options: argparse.Namespace) -> int:
     if not here:
         _say(options, f"No GPU here: compiled for {architecture} and simulated. Only a GPU can time them.")
     first = [f"{name}={tried[0]}" for name, tried in values.items()]
-    name = options.name if not options.name.endswith(SUFFIX) else _kernels([options.name], first, options.launch)[0]
+    own = options.name.endswith(SUFFIX)
+    name = _kernels([options.name], first, options.launch, options.json)[0] if own else options.name
     field = sweep.field(name, values, architecture)
     if field.obstacles:
         _say(options, field.table())
@@ -392,7 +403,7 @@ def _saved(options: argparse.Namespace, path: str | Path, left: int) -> int:
 
 
 def _trace(options: argparse.Namespace) -> int:
-    (kernel,) = _kernels([options.name], options.set, options.launch)
+    (kernel,) = _kernels([options.name], options.set, options.launch, options.json)
     try:
         ((M, N, K),) = parse_sizes(options.size.replace(",", "x"))
     except ValueError:  # an ArgumentError, or several
@@ -459,8 +470,8 @@ def _parser() -> argparse.ArgumentParser:
         _check,
         "compare a kernel with float64",
         "Every element must be within the error bound of float32 arithmetic, and nothing outside C may "
-        "change. Runs a suite of difficult cases, on the GPU if there is one. Races in global memory are not looked "
-        "for; those in shared memory are, on the simulator.",
+        "change. Runs a suite of difficult cases, on the GPU if there is one. The simulator also looks for races: in "
+        "shared memory in all cases, in global memory in two of the suite and where M*N*K is at most 2^20.",
         LAUNCH,
     )
     add("name", metavar="NAME", nargs="?", default="all", help="which kernel, or a file; all unless given")
@@ -584,8 +595,12 @@ def _say(options: argparse.Namespace, *lines: object) -> None:
 
 def entry() -> None:
     """Run the command line as the program `sgemm-tutorial`."""
+    interrupts.over()
     sys.exit(main())
 
 
 if __name__ == "__main__":
-    entry()
+    if hasattr(builtins, "get_ipython"):
+        main()  # %run in a notebook, where an exit status would look like a crash
+    else:
+        entry()

@@ -1,4 +1,4 @@
-"""What a simulated run's trace tells: one warp's request to memory, and which thread computes which element of C."""
+"""Reads a simulated run's trace: one warp's request to memory, and which thread computes which element of C."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxsim import counting
-from ptxsim.counting import BANKS
-from ptxsim.tracing import Access
+from ptxsim import BANKS, Access, counting
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import WARP

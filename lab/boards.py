@@ -42,7 +42,7 @@ class Gpu:
 
     @property
     def architecture(self) -> str:
-        """What to compile for, for example ``"sm_86"``."""
+        """The architecture to compile for, for example ``"sm_86"``."""
         return self.limits.architecture
 
     @property

@@ -47,7 +47,7 @@ STAGES = {26: "8x4", 28: "8x5", 31: "8x3", 32: "8xauto"} | {
 
 
 class _Found(ctypes.Structure):
-    """What the heuristic says of one algorithm."""
+    """The heuristic's answer for one algorithm."""
 
     _fields_ = (
         ("algorithm", c_uint64 * 8),

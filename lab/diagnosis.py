@@ -27,7 +27,7 @@ def diagnosis(kernel: Kernel, failed: CheckResult) -> list[str]:
     The case is run again on the simulator, with the same sizes, scalars and standard-normal matrices.
     """
     M, N, K = failed.M, failed.N, failed.K
-    said = []
+    said = [f"The case M = {M}, N = {N}, K = {K}, α = {failed.alpha:g}, β = {failed.beta:g}: {failed.verdict}"]
     if isinstance(kernel.family, Written):
         said += _otherwise(kernel, failed)
     if failed.fault or not (M and N and K) or failed.special:
@@ -68,14 +68,15 @@ def _otherwise(kernel: Kernel, failed: CheckResult) -> Iterator[str]:
 
     if right():
         if any(size % by for size, by in zip((failed.M, failed.N, failed.K), whole, strict=True)):
-            yield f"It is right for {' × '.join(map(str, sizes))}, whole tiles. If it is for such sizes only, say so:"
+            of_tiles = ", ".join(f"{name} = {size}" for name, size in zip("MNK", sizes, strict=True))
+            yield f"With whole tiles ({of_tiles}) it is right. If it is meant for such sizes only, put this above it:"
             yield f"// launch: {dataclasses.replace(rule, multiples=whole)}"
         return
     inner = re.fullmatch(r"\((.*)\)", rule.grid)
     turned = ", ".join(reversed(parts(inner[1]))) if inner else rule.grid
     for fields in ({"column_major": not rule.column_major}, {"grid": f"({turned})"}):
         if right(**fields):
-            yield "With another launch it is right for whole tiles:"
+            yield "With another launch it is right for whole tiles. Put this above the kernel:"
             yield f"// launch: {dataclasses.replace(rule, **fields)}"
             return
 
@@ -92,21 +93,21 @@ def _likely(
 
     as_columns = (A.ravel().reshape(K, M).T @ B.ravel().reshape(N, K).T).T.ravel().reshape(M, N)
     guesses = {
-        "It is αAB: β is not used.": of.alpha * product,
-        "It is AB + βC: α is not used.": product + of.beta * C,
-        "It is AB: neither α nor β is used.": product,
-        "It is α(AB + C): β is not used, or C is added before α.": of.alpha * (product + C),
-        "It is αAB + C: what C held is added whatever β is.": of.alpha * product + C,
-        "Its sign is wrong.": -right,
-        "It is nothing but zeros: the sums are not written, or the loop over k does not run.": 0 * right,
-        "The kernel takes its matrices for column-major: say layout = column-major.": of.alpha * as_columns
+        "The result is αAB: β is not used.": of.alpha * product,
+        "The result is AB + βC: α is not used.": product + of.beta * C,
+        "The result is AB: neither α nor β is used.": product,
+        "The result is α(AB + C): β is not used, or C is added before α.": of.alpha * (product + C),
+        "The result is αAB + C: what C held is added whatever β is.": of.alpha * product + C,
+        "The sign of the result is wrong.": -right,
+        "The result is nothing but zeros: the sums are not written, or the loop over k does not run.": 0 * right,
+        "The kernel reads its matrices column by column: say layout = column-major.": of.alpha * as_columns
         + of.beta * C,
     }
     if M == N:
-        guesses["It is the transpose of the right result: rows and columns of C are exchanged."] = right.T
+        guesses["The result is the transpose of the right result: rows and columns of C are exchanged."] = right.T
     if M == N == K:
-        guesses["It is α ABᵀ + βC: B is read by columns."] = of.alpha * A @ B.T + of.beta * C
-        guesses["It is α AᵀB + βC: A is read by columns."] = of.alpha * A.T @ B + of.beta * C
+        guesses["The result is α ABᵀ + βC: B is read by columns."] = of.alpha * A @ B.T + of.beta * C
+        guesses["The result is α AᵀB + βC: A is read by columns."] = of.alpha * A.T @ B + of.beta * C
     for text, what in guesses.items():
         if alike(got, what) and not alike(right, what):
             yield text

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptxsim.errors import Error as SimulatorError
+from ptxsim import Error as SimulatorError
 from sgemm_tutorial.correctness import check
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
@@ -30,7 +30,7 @@ def kernel_from(path: str | Path, launch: str = "", **parameters: int | str) -> 
     ----------
     path : str or Path
         The file. It keeps the contract (``python -m lab new --help`` prints it), or it is a matrix product in another
-        style. It is read anew each time the kernel is used; its name, its launch and its parameters are read now.
+        style. It is read again each time the kernel is used; its name, its launch and its parameters are read now.
     launch : str
         How it is launched, before what the file says: ``"grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)"``; the
         end of ``python -m lab check --help`` says what else. What neither says is found by trying.

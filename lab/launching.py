@@ -10,7 +10,7 @@ import cupy
 import numpy as np
 
 import ptxsim
-from ptxsim.tracing import Access
+from ptxsim import Access
 from sgemm_tutorial import gpu
 from sgemm_tutorial.compiler import Instance, build
 from sgemm_tutorial.errors import ArgumentError
@@ -18,7 +18,7 @@ from sgemm_tutorial.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Launched:
-    """What was launched, and what the simulator saw of it.
+    """A launch, and what the simulator saw of it.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def launch(
             raise ArgumentError(
                 what, f"{kind} {value!r}", f"an array, or a scalar of the type declared: np.int32({value!r})"
             )
-    instance = Instance(name, ((f"{name}.cu", source),), name, threads, (7, 5), 0)
+    instance = Instance(name, ((f"{name}.cu", source),), name, threads, (6, 0), 0)
     if any(isinstance(value, cupy.ndarray) for value in arguments.values()):
         gpu.load(instance)((blocks,), (threads,), tuple(arguments.values()))
         return Launched(name, blocks, threads)

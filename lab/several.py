@@ -3,7 +3,7 @@
 How they come, and what they are, is the *way*:
 
 ========= ===========================================================================================================
-held      Every GPU has all of B beforehand, and nothing comes. No other way can be faster.
+held      Every GPU has all of B beforehand, and nothing comes.
 gathered  NCCL brings all panels to all GPUs. Then they multiply.
 ahead     Copy engines bring one panel after the other, while the GPU multiplies with those that are there.
 columns   The same with panels of B's columns and not of its rows: nothing is to be added to C, which has blocks.
@@ -45,7 +45,7 @@ ALREADY = 704
 
 @dataclass(frozen=True)
 class Part:
-    """What one GPU has of a product.
+    """One GPU's part of a product.
 
     Attributes
     ----------
@@ -363,7 +363,9 @@ def _nccl() -> ModuleType:
     with warnings.catch_warnings(action="ignore"):  # it warns, and what it says is raised here
         from cupy.cuda import nccl
     if not nccl.available:
-        raise DeviceError("NCCL does not load: pip install nvidia-nccl-cu13")
+        raise DeviceError(
+            f"NCCL does not load: pip install nvidia-nccl-cu{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
+        )
     return nccl
 
 

@@ -73,7 +73,7 @@ class Source:
 
 
 def show(kernel: Kernel | str, lines: tuple[int, int] | str | None = None, header: str | None = None) -> Source:
-    """Show the kernel's source file, or a header that it includes, read anew.
+    """Show the kernel's source file, or a header that it includes, as it is now.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ptxsim.tracing import Access
+from ptxsim import Access
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.simulation import Run
 

@@ -49,12 +49,12 @@ _MEANT = {name.lower(): name for name in ROLES} | {
     }.items()
     for name in names.split()
 }
-"""What an argument is that is called so, in small letters and without underscores."""
+"""The role of an argument by its name, in small letters and without underscores."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a file and a caller say of a kernel and its launch.
+    """A kernel and its launch, as a file and a caller describe them.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Reading:
 
 
 def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Reading:
-    """Return what a file and a caller say of a kernel.
+    """Return a kernel and its launch, as a file and a caller describe them.
 
     Raises
     ------

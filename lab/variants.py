@@ -96,7 +96,7 @@ COUNTED = tuple(kernel for entry, kernel in _ALL if entry.counted)
 """Variants whose bank conflicts or copies chapters explain, and whose accesses are counted with Nsight Compute."""
 
 FIXED = tuple(kernel for kernel in CATALOGUE if kernel.name != "13_autotuned")
-"""The kernels of the catalogue but for 13, whose settings follow the size of a problem."""
+"""The kernels of the catalogue without 13, whose settings follow the size of a problem."""
 
 UNTIMED = _group("compiled")
 """Variants that are compiled for their registers and machine code, and never run."""

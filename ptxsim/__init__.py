@@ -1,7 +1,8 @@
 """ptxsim runs PTX on NumPy arrays: without a GPU, bit for bit like one, with counts by source line and checks.
 
 `run` runs a kernel and returns a `Run`. A check that fails raises `SimulationFault`; an instruction that the simulator
-does not know raises `UnsupportedInstruction`. `compile` makes PTX of CUDA C++.
+does not know raises `UnsupportedInstruction`. `compile` makes PTX of CUDA C++. The module `cuda_source` reads CUDA
+sources: launches, signatures, constants. All other modules are the package's own.
 
 Inside, `ptx` parses and `decode` turns each instruction into a function of a `Batch`, which is some blocks of the grid;
 `scheduler` runs a batch and `machine` runs a grid of batches. `registers`, `memory`, `spaces` and `distributed` hold
@@ -10,6 +11,7 @@ observe. `history` knows what happened before what. `instructions`, `functions`,
 `exchange`, `sync`, `tensor`, `mma`, `wgmma` and `tma` know the instructions.
 """
 
+from . import cuda_source
 from .compiling import Compiled, compile
 from .counting import BANKS, SECTOR, Counts, by_warp, sectors, wavefronts
 from .errors import ArgumentError, CompileError, Error, SimulationFault, UnsupportedInstruction
@@ -55,6 +57,7 @@ __all__ = [
     "bar",
     "by_warp",
     "compile",
+    "cuda_source",
     "fma32",
     "fma64",
     "multiply_accumulate",

@@ -26,7 +26,7 @@ SCOPES = ("cta", "cluster", "gpu", "sys")
 SPACES = ("global", "shared", "shared::cta")
 
 HALVES = {f"{kind}{packed}": f"b{bits}" for kind in ("f16", "bf16") for packed, bits in (("", 16), ("x2", 32))}
-"""The types that are added as the instructions for halves do it, and how they are stored."""
+"""The types whose addition follows the instructions for halves, and how they are stored."""
 
 CHANGES: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add,
@@ -40,7 +40,7 @@ CHANGES: dict[str, Callable[..., np.ndarray]] = {
     "exch": lambda old, new: new,
     "cas": lambda old, expected, new: np.where(old == expected, new, old),
 }
-"""The new value of a word, of the old one and the operands."""
+"""Functions that return the new value of a word, given the old one and the operands."""
 
 FENCE = re.compile(r"membar\.(cta|gl|sys)|fence(?:\.(?:sc|acq_rel|acquire|release))?\.(cta|cluster|gpu|sys)")
 

@@ -1,8 +1,9 @@
-"""Keeps on disk what takes long to make, compiled kernels and listings of their machine code, for every process.
+"""A cache on disk for compiled kernels and listings of their machine code, shared by all processes.
 
-An entry's name is the SHA-256 of all that it was made from, so whatever changes is made anew, and an entry that is
-damaged is too. Entries lie in ``$XDG_CACHE_HOME/sgemm-tutorial``, else ``~/.cache/sgemm-tutorial``, or where the
-environment variable SGEMM_TUTORIAL_CACHE says; if that is empty, nothing is kept. Nothing fails for want of a place.
+An entry's name is the SHA-256 of all that it was made from, so a change makes a new entry. A damaged entry is made
+again. Entries lie in ``$XDG_CACHE_HOME/sgemm-tutorial``, else ``~/.cache/sgemm-tutorial``, or where the environment
+variable SGEMM_TUTORIAL_CACHE says; if that is empty, nothing is kept. Without a place to keep entries, everything works
+all the same.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MOST = 256 << 20
 
 
 def cached(key: tuple[Any, ...], make: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
-    """Return what was made of this key before, in whatever process, or make it and keep it.
+    """Return the entry that an earlier call made of this key, in any process, or make it and keep it.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def cached(key: tuple[Any, ...], make: Callable[[], tuple[str, ...]]) -> tuple[s
 
 
 def kept(key: tuple[Any, ...]) -> tuple[str, ...] | None:
-    """Return what was made of this key before, None if nothing is there."""
+    """Return the entry of this key, None if there is none."""
     path = _place(key)
     return _read(path) if path else None
 
@@ -93,11 +94,11 @@ def _write(path: Path, value: tuple[str, ...]) -> int:
 
 
 _BYTES: dict[Path, int] = {}
-"""What entries had in all when this process last looked at a folder, and what it has written there since."""
+"""The bytes of all entries when this process last looked at a folder, and those it has written there since."""
 
 
 def _prune(folder: Path, written: int) -> None:
-    """Remove what is too much; a folder is looked at first, and when it may be full: there are thousands of entries."""
+    """Remove the oldest entries of a full folder, which is read at first and when it may be full: that takes time."""
     if folder in _BYTES and _BYTES[folder] + written <= MOST:
         _BYTES[folder] += written
         return

@@ -60,7 +60,7 @@ HEADERS = {
 """The text that stands for each of the host's headers, without ``.h`` or the ``c`` before it."""
 
 GLIBC = {f"u{kind}": f"typedef unsigned {kind} u{kind};" for kind in ("int", "short", "long")}
-"""What a host's headers declare besides, without being asked."""
+"""Names that a host's headers also declare."""
 
 INCLUDED = re.compile(r'(?m)^([ \t]*#[ \t]*include[ \t]*)([<"])([^>"\n]+)[>"]')
 OF_CUDA = re.compile(
@@ -126,7 +126,7 @@ def compile(
 
 
 def prepared(files: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Return source files as NVRTC can read them, line by line as they were: host code and the host's headers go.
+    """Return source files that NVRTC can read, without host code and the host's headers, every line where it was.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Reads CUDA C++ as far as a launch needs it: kernels with their parameters, constants, and launches in host code.
 
-It knows no grammar, only how people write these parts. What it cannot read it leaves out.
+It knows no grammar, only how people write these parts, and leaves out parts that it cannot read.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def blanked(text: str, strings: bool = True) -> str:
 
 
 def parts(text: str, separator: str = ",") -> list[str]:
-    """Return what a text has between separators that are in no brackets."""
+    """Return the parts of a text between separators; those inside brackets do not separate."""
     found, depth = [""], 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")
@@ -237,7 +237,7 @@ def _evaluate(text: str, names: Mapping[str, int | str], within: tuple[str, ...]
 
 
 def _rounds_up(name: str, given: list[ast.expr]) -> bool:
-    """Whether a function is called as those are that divide and round up."""
+    """Whether a function's name says that it divides and rounds up."""
     return len(given) == 2 and bool(re.search(r"ceil|cdiv|div_?up|divup|up_?div", name, re.IGNORECASE))
 
 
@@ -277,7 +277,7 @@ def _dimensions(code: str) -> dict[str, str]:
 
 
 def _closing(code: str, at: int, brackets: str = "()") -> int:
-    """Return where the text behind the bracket goes on that closes the one at a place; the end where none does."""
+    """Return the place behind the bracket that closes the one at a place, or the text's end if none does."""
     depth = 0
     for place in range(at, len(code)):
         depth += (code[place] == brackets[0]) - (code[place] == brackets[1])
@@ -312,7 +312,7 @@ def _outermost(code: str) -> Iterator[tuple[str, str]]:
 
 
 def for_device(text: str) -> str:
-    """Return a source without what only a host compiler understands, every other character where it was.
+    """Return a source without the parts that only a host compiler understands, every other character where it was.
 
     Functions that are neither ``__global__`` nor ``__device__`` are blanked; so are variables of the host's types.
     """

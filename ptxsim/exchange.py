@@ -20,7 +20,7 @@ from .ptx import Instruction, Register, Symbol, reject
 EVERY = np.uint32(0xFFFF_FFFF)
 """The mask of a whole warp."""
 UNDEFINED = np.uint32(0x7FFF_DEAD)
-"""What a shuffle brings from a lane that takes no part: of floats a NaN, of integers a number that stands out."""
+"""The value that a shuffle brings from a lane that takes no part: a NaN as a float, a conspicuous integer otherwise."""
 
 WAYS = {
     "up": (lambda lane, of, first: lane - of, np.greater_equal),

@@ -1,4 +1,4 @@
-"""Further arithmetic instructions, made of a few patterns: `FUNCTIONS` has those that `OPERATIONS` has not.
+"""Further arithmetic instructions, built from a few patterns: `FUNCTIONS` holds those that `OPERATIONS` lacks.
 
 These are functions of floats in all rounding modes, half precision, conversions, and bits. Semantics: NVIDIA, "Parallel
 Thread Execution ISA", "Instruction Set".
@@ -45,7 +45,7 @@ def bits(a: np.ndarray) -> np.ndarray:
 
 
 def _find(a: np.ndarray, shift: bool) -> np.ndarray:
-    """Return the place of the highest bit that is not the sign's, or how far left it can go; all ones if none."""
+    """Return the place of the highest bit that differs from the sign, or its distance from the top, or all ones."""
     unsigned = np.where(a < 0, ~a, a).astype(f"u{a.itemsize}")
     place = bits(unsigned) - np.uint32(1)
     return np.where((unsigned > 0) & shift, np.uint32(8 * a.itemsize - 1) - place, place)
@@ -202,7 +202,7 @@ def _float(opcode: str, function: Function, operands: str, result: str = "") -> 
 
 
 COUNTS = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "div": 2, "rcp": 1, "sqrt": 1}
-"""How many operands these have."""
+"""The number of operands of each of these."""
 OF_HALVES = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "min": 2, "max": 2, "neg": 1, "abs": 1}
 TESTS = {"finite": np.isfinite, "infinite": np.isinf, "notanumber": np.isnan, "number": lambda a: ~np.isnan(a)}
 NANS = {"num": lambda a, b: ~(np.isnan(a) | np.isnan(b)), "nan": lambda a, b: np.isnan(a) | np.isnan(b)}
@@ -330,7 +330,7 @@ FUNCTIONS = {
     "cvta.to.local.u64": operation(lambda a: a - np.uint64(LOCAL_WINDOW), "u64", "u64", "convert"),
 }
 FUNCTIONS = {opcode: of for opcode, of in FUNCTIONS.items() if opcode not in OPERATIONS}
-"""These opcodes, none of which `OPERATIONS` has."""
+"""The opcodes of this module; none of them is in `OPERATIONS`."""
 
 CARRY = "%carry"
 """The register that stands for the carry flag."""

@@ -1,14 +1,16 @@
-"""What happened before what: finds accesses by different warps that nothing orders, in global and in shared memory.
+"""The order of accesses: finds those by different threads that nothing orders, in global and in shared memory.
 
 Each warp knows how many releases of every other warp came before: a vector clock. A barrier makes all warps there know
 what any of them does. An atomic operation, or a load or store that is volatile, relaxed, acquires or releases, is
 strong: it may meet other strong ones. It passes on knowledge by its word, if a fence comes before the store and after
 the load, or if the operation itself releases and acquires. A fence for the block (``.cta``) passes on knowledge within
-the block alone. Two accesses to a place, one of them a write and one not strong, by warps of which the later does not
-know of the earlier, are a race, in whatever order they happen to run. A store of what is there already is none.
+the block alone. Two accesses to a place, one of them a write and one not strong, are a race if the later one's warp
+does not know of the earlier one, in whatever order they happen to run. A store of the value that is already there is
+not.
 
-A warp counts as one thread here, and of several reads of a place since its last write one is remembered, so that a race
-may be missed; what is found is one. Semantics: NVIDIA, "Parallel Thread Execution ISA", "Memory Consistency Model".
+Two lanes of a warp are in order once the warp has passed a barrier or a fence, or made a release. Of several reads of a
+place since its last write only one is remembered, so that a race may be missed; every race that is reported is one.
+Semantics: NVIDIA, "Parallel Thread Execution ISA", "Memory Consistency Model".
 """
 
 from collections.abc import Iterator
@@ -20,8 +22,8 @@ from .lanes import Threads
 from .limits import WARP
 from .memory import OF_WARP, SEVERAL, Buffer, SharedMemory, Violation
 
-MARK = np.dtype([("lane", np.int32), ("epoch", np.int32), ("line", np.int32), ("strong", bool)])
-"""The last write, or a read: its lane plus one, its warp's next release, its line, and whether it was strong."""
+MARK = np.dtype([(name, np.int32) for name in ("lane", "epoch", "line", "strong")])
+"""The last write, or a read: its lane plus one, its warp's next release, its line, and 1 if it was strong."""
 NARROW, WIDE = 0, 1
 """Whether knowledge stays in the block."""
 
@@ -97,8 +99,8 @@ class History:
     def _known(self, was: np.ndarray, lanes: np.ndarray) -> np.ndarray:
         """Return which accesses were before the present ones of those lanes, or may meet them."""
         warp, own = self.warp[was["lane"] - 1], self.warp[lanes]
-        before = (warp == own) | (self.known[own, warp] >= was["epoch"])
-        return before | (was["strong"] & bool(self.order))
+        before = (was["lane"] - 1 == lanes) | (self.known[own, warp] >= was["epoch"])
+        return before | ((was["strong"] > 0) & bool(self.order))
 
     def _who(self, was: np.void, did: str) -> str:
         lane = int(was["lane"]) - 1
@@ -152,7 +154,7 @@ class History:
     def _release(self, warps: np.ndarray) -> np.ndarray:
         """Return what these warps know and have done, and begin new releases."""
         row = self.known[warps].max(axis=0)
-        row[warps] = self.epoch[warps]
+        row[warps] = self.known[warps, warps] = self.epoch[warps]
         self.epoch[warps] += 1
         return row
 

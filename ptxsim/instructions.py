@@ -55,7 +55,7 @@ def _high_half(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _high_half_signed(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the same of signed integers: a negative one counts as itself plus 2**64 above."""
+    """Return the upper 64 bits of products of signed integers: taken as unsigned, a negative one is 2**64 too large."""
     x, y, none = a.view(np.uint64), b.view(np.uint64), np.uint64(0)
     return (_high_half(x, y) - np.where(a < 0, y, none) - np.where(b < 0, x, none)).view(np.int64)
 

@@ -18,7 +18,7 @@ class PerLane:
     """A dataclass whose arrays have an element per lane along their last axis."""
 
     def part(self, which: np.ndarray) -> Self:
-        """Return the same of those lanes for which `which` is true."""
+        """Return the part for the lanes for which `which` is true."""
         return type(self)(*(v[..., which] if isinstance(v, np.ndarray) else v for v in vars(self).values()))
 
 

@@ -67,7 +67,7 @@ class Run:
     events : list of Event
         The traced blocks' other events, in order.
     findings : list of str
-        How results in other orders of execution differ: perhaps rightly.
+        How results differ in other orders of execution, which need not be a mistake.
     """
 
     name: str
@@ -175,7 +175,7 @@ def run(
 
 
 def _difference(found: Any, usual: Any) -> list[tuple[int, Any, Any]]:
-    """Return the place and the values of the first elements that differ, floats by more than an order of sums may."""
+    """Return place and values of the first element that differs; floats may, as in another order of sums."""
     if not isinstance(found, np.ndarray):
         return []
     found, usual = found.reshape(-1), usual.reshape(-1)
@@ -319,13 +319,11 @@ class Machine:
             raise ArgumentError(
                 "blocks", str(grid[0]), f"a multiple of {cluster}, as {self.execution.name} has clusters"
             )
-        chosen = np.arange(math.prod(grid) // cluster, dtype=np.int64)
-        if only is not None:
-            chosen = np.unique(np.array(sorted(only), np.int64) // cluster)
-        todo = (chosen[:, None] * cluster + np.arange(cluster, dtype=np.int64)).reshape(-1)
-        at_once = max(LANES // self.execution.threads // cluster, 1) * cluster
-        for start in range(0, len(todo), at_once):
-            yield todo[start : start + at_once]
+        chosen = range(math.prod(grid) // cluster) if only is None else sorted({block // cluster for block in only})
+        at_once = max(LANES // self.execution.threads // cluster, 1)
+        for start in range(0, len(chosen), at_once):
+            clusters = np.array(chosen[start : start + at_once], np.int64)
+            yield (clusters[:, None] * cluster + np.arange(cluster, dtype=np.int64)).reshape(-1)
 
     def counts(self) -> dict[int, Counts]:
         """Return the counts by source line."""

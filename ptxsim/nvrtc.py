@@ -1,24 +1,39 @@
 """NVRTC, from its pip wheel: CUDA C++ in, PTX and machine code out. Needs no GPU, and is imported only when asked for.
 
-What was compiled once is kept on disk, see `cache`.
+It is the NVRTC that CuPy loads: of CUDA 13, or of CUDA 12 with the package ``cupy-cuda12x``. What was compiled once is
+kept on disk, see `cache`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-import cupy
 from cuda.pathfinder import load_nvidia_dynamic_lib
 from cupy.cuda import nvrtc
 
 from .cache import cached, kept
-from .errors import CompileError
+from .errors import ArgumentError, CompileError
 
 INCLUDE = re.compile(r'(?m)^(\s*#\s*include\s*)"([^"\n]+)"')
+LIBRARY = "cupy/_core/include/cupy/_cccl/libcudacxx"
+WHEELS = {
+    12: {
+        "nvidia-cuda-nvcc-cu12": "nvidia/cuda_nvcc/include",
+        "nvidia-cuda-runtime-cu12": "nvidia/cuda_runtime/include",
+        "cupy-cuda12x": LIBRARY,
+    },
+    13: {
+        "nvidia-cuda-crt": "nvidia/cu13/include",
+        "nvidia-cuda-runtime": "nvidia/cu13/include",
+        "cupy-cuda13x": LIBRARY,
+    },
+}
+"""For each CUDA, the packages that bring headers, and the folder that each has them in."""
 OPTIONS = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 """What NVRTC is told. Where there is a driver, it keeps what it compiled, and gives no log when it finds it there."""
 
@@ -44,6 +59,8 @@ def compiled(files: tuple[tuple[str, str], ...], expression: str, architecture: 
     ------
     CompileError
         The source does not compile; the message is NVRTC's log with the file's name and lines.
+    ArgumentError
+        The architecture is older than NVRTC knows; the message says which CUDA knows it.
     """
 
     def key(architecture: str) -> tuple[Any, ...]:
@@ -87,6 +104,7 @@ def _nvrtc(files: tuple[tuple[str, str], ...], expression: str, options: tuple[s
             nvrtc.compileProgram(program, options)
         except nvrtc.NVRTCError as error:
             architecture = options[0].removeprefix("-arch=")
+            _require(architecture)
             log = _log(program)
             for name in known:
                 log = log.replace(f"/{name}", name)
@@ -108,7 +126,7 @@ def toolchain() -> tuple[str, ...]:
     library = Path(load_nvidia_dynamic_lib("nvrtc").abs_path)  # the one that CuPy uses
     with open(library, "rb") as file:
         build = file.read(4096)  # holds the sizes of the file's parts, and the build's number
-    headers = [f"{name} {_version(name)}" for name in ("nvidia-cuda-crt", "nvidia-cuda-runtime", "cupy-cuda13x")]
+    headers = [f"{name} {_version(name)}" for name in WHEELS[nvrtc.getVersion()[0]]]
     return (build.hex(), str(library.stat().st_size), *headers)
 
 
@@ -132,11 +150,20 @@ def _headers() -> tuple[str, ...]:
     Most kernels include none, and are compiled where there are none. Those of the C++ library, which cooperative groups
     need, come with CuPy.
     """
-    library = f"-I{Path(cupy.__file__).parent / '_core/include/cupy/_cccl/libcudacxx'}"
-    try:
-        return (f"-I{distribution('nvidia-cuda-crt').locate_file('nvidia/cu13/include')}", library)
-    except PackageNotFoundError:
-        return ()
+    folders = []
+    for name, folder in WHEELS[nvrtc.getVersion()[0]].items():
+        with contextlib.suppress(PackageNotFoundError):
+            folders.append(f"-I{distribution(name).locate_file(folder)}")
+    return tuple(dict.fromkeys(folders))
+
+
+def _require(architecture: str) -> None:
+    """Require that an architecture is not older than those that NVRTC knows. If it is newer, NVRTC's log says so."""
+    version, oldest = nvrtc.getVersion(), min(nvrtc.getSupportedArchs())
+    if int(re.findall(r"\d+", architecture)[0]) < oldest:
+        older = "; for older GPUs, install the CUDA 12 extra: make CUDA=12, or pip install '.[cuda12]' where no CuPy is"
+        needs = f"sm_{oldest} or later with CUDA {version[0]}.{version[1]}" + older * (version[0] > 12)
+        raise ArgumentError("architecture", architecture, needs)
 
 
 def _log(program: Any) -> str:

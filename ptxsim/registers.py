@@ -114,7 +114,7 @@ class RegisterFile:
         self.values[name] = value
 
     def _write_held(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
-        """Give a value to a register that a wgmma of other lanes uses."""
+        """Give a value to a register that other lanes' wgmma uses."""
         line = self.accumulators.held[name].line
         try:
             held = self.accumulators.touch(name, lanes, "something writes")

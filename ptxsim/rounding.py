@@ -44,7 +44,7 @@ RESTS: dict[str, Callable[..., Any]] = {
     "rcp": lambda q, a: (1 - q * a) * ((a > 0) * 2 - 1),
     "sqrt": lambda q, a: a - q * q,
 }
-"""What rounding to `q` has lost, or a number of the same sign, of exact operands."""
+"""Functions of exact operands and `q` that return what rounding to `q` has lost, or a number of that sign."""
 
 
 def rounded(name: str, mode: str) -> Function:
@@ -78,7 +78,7 @@ def rounded(name: str, mode: str) -> Function:
 
 
 def stepped(nearest: np.ndarray, rest: np.ndarray, mode: str) -> np.ndarray:
-    """Return what is rounded to nearest in another mode; `rest` has the sign of what was lost."""
+    """Return a result, rounded to nearest, as another mode rounds it; `rest` has the sign of what was lost."""
     towards = nearest.dtype.type(np.inf) * MODES[mode] if MODES[mode] else nearest.dtype.type(0)
     wrong = rest * MODES[mode] > 0 if MODES[mode] else rest * np.sign(nearest) < 0
     return np.where(wrong, np.nextafter(nearest, towards), nearest)

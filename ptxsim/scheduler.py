@@ -274,7 +274,7 @@ class Scheduler:
             self.barrier[lanes] = NOWHERE
         batch.join(lanes)
         batch.barriers.meet(self.threads.places(lanes), party)
-        if batch.history and barrier.opcode != "bar.warp.sync":
+        if batch.history:
             batch.history.meet(self.threads.places(lanes), party)
         return lanes
 

@@ -79,6 +79,7 @@ CATALOGUE = (
         "14_wmma",
         "a warp multiplies 16 × 16 × 16 at once, on tensor cores",
         {"T": "half", "BM": 64, "BN": 64, "WM": 16, "WN": 16},
+        (7, 0),
         types=FP16,
     ),
     Kernel(

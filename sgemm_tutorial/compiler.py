@@ -17,9 +17,9 @@ from .errors import ArgumentError, CompileError
 from .hardware import limits_of
 
 ARCHITECTURE = "sm_90"
-"""What is compiled for unless something else is asked: the H100 of the recorded measurements."""
+"""The architecture to compile for by default: that of the recorded measurements' H100."""
 PTX_ALONE = "compute_90"
-"""What the simulator compiles for unless something else is asked: the same PTX, in half the time."""
+"""The simulator's default: the same PTX, in half the time."""
 DECLARED_MOST = 48 << 10
 """Bytes of shared memory that a block's arrays of fixed size may take, on any GPU."""
 
@@ -90,16 +90,17 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
     ----------
     instance : Instance
     architecture : str
-        A real architecture, ``"sm_75"`` or later. Or a virtual one such as ``"compute_90"``, for which there is the
-        same PTX in half the time and no machine code: enough to simulate.
+        A real architecture, ``"sm_75"`` or later, and with CUDA 12 ``"sm_60"`` or later. Or a virtual one such as
+        ``"compute_90"``, for which there is the same PTX in half the time and no machine code: enough to simulate.
 
     Raises
     ------
     CompileError
         The source does not compile; the message is NVRTC's log with the file's name and lines.
     ArgumentError
-        The architecture is malformed or older than the kernel needs, or another than it is for, or has less shared
-        memory than it adds. Or the source is for fewer threads, or wants shared memory to be added and none is.
+        The architecture is malformed, older than the kernel needs or the compiler knows, or another than it is for, or
+        has less shared memory than it adds. Or the source is for fewer threads, or wants shared memory to be added and
+        none is.
     """
     architecture = _target(instance, architecture)
     binary = _compile(instance.kernel, instance.files, instance.expression, architecture)
@@ -134,7 +135,7 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
 
 
 def require(instance: Instance, architecture: str) -> None:
-    """Require that ptxas takes an instance, as it is recorded or as it says now; of a virtual architecture, nothing.
+    """Require that ptxas accepts an instance, by its recorded answer or a new one; a virtual architecture has none.
 
     Raises
     ------
@@ -146,14 +147,14 @@ def require(instance: Instance, architecture: str) -> None:
 
 
 known: Callable[[], Container[str]] = tuple
-"""Returns the digests of what is recorded: none, until a package that has recordings puts its own function here."""
+"""Returns the digests of recorded instances: none, until a package that has recordings puts its own function here."""
 
 
 def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:
-    """Return what tells machine code from any other before it is made, 12 digits of a SHA-256.
+    """Return a digest that identifies machine code before it is made, 12 digits of a SHA-256.
 
-    It is of all that `build` passes on to the compiler but for comments, of the compiler itself, and of what the answer
-    is checked for. Lines count, as the answer names them; what a comment says does not.
+    It covers all that `build` passes to the compiler except comments, the compiler itself, and the limits that the
+    answer is checked for. Line numbers count, as the answer names them; the text of comments does not.
 
     Raises
     ------

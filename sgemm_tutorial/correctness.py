@@ -22,11 +22,12 @@ The theorem holds in any precision; other types have another u:
 - float32 split into two numbers of 11 bits: 2⁻²². A number and its parts differ by 2⁻²³ of it at most, and the product
   of two small parts, which is left out, is 2⁻²² of the whole at most: together 2⁻²¹, and tensor cores cut off what
   they add besides. For one product that is less than γ(3), for more each counts once and γ(K+2) for each. A number
-  below 2⁻¹¹⁶ counts as that: bits below 2⁻¹³⁶ are none of TF32's.
+  below 2⁻¹¹⁶ counts as that: TF32 has no bits below 2⁻¹³⁶.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import operator
 import os
@@ -34,12 +35,13 @@ import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import cupy
 import numpy as np
 
-from ptxsim.counting import Counts
+from ptxsim import Counts
 
 from . import compiler, gpu, operands, simulator
 from .catalogue import find
@@ -52,6 +54,7 @@ from .table import Table, Tabular
 
 IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no time either
 ALIGNMENT = 512  # bytes: what CuPy aligns an allocation to
+CHECKED = 24  # bytes of memory that a check takes at least, besides the matrices, for each of their elements
 GUARD_ROWS = 128
 GUARD_LIMITS = (1 << 12, 1 << 20)  # elements
 GUARD_OF_INPUT = {2: 0x7FFF, 4: 0x7FC00000, 8: 0x7FF8000000000000}  # NaN, of any type of so many bytes
@@ -62,8 +65,8 @@ EXTREMES = {
     FP16.operand: (3e-6, -6e-8, 6e4, 1e-6),
     BF16.operand: (1e-39, -1e-40, 1e38, 1e-38),
 }
-"""Of A's and B's elements a subnormal number, the least one, a large one, and a factor that makes products vanish or
-turn subnormal; those of float16, exact in float32, do neither."""
+"""Extreme elements of A and B: a subnormal number, the least one, a large one, and a factor that makes products vanish
+or turn subnormal. Products of float16, exact in float32, do neither."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +88,13 @@ class Case:
     last_tile : bool
         Compute the last tile of C alone, on the simulator. The matrices are files with holes, so that they may have
         more than 2³² elements; what the tile does not need is zero, and there are no guards.
+    races : bool
+        Also look for races in global memory, on the simulator, which takes two to six times as long. Races in shared
+        memory are looked for in every case that is simulated.
     setting : sequence of int
-        Template arguments in the source's order, T left out, of a kernel that would choose them.
+        Template arguments in the source's order, T left out, for a kernel that would choose them.
     division : two of int, optional
-        How many tiles have a block each, and how many blocks share the others, of a kernel that would choose that.
+        How many tiles have a block each, and how many blocks share the others, for a kernel that would choose that.
     """
 
     M: int
@@ -100,6 +106,7 @@ class Case:
     shift: int | Sequence[int] = 0
     special: bool = False
     last_tile: bool = False
+    races: bool = False
     setting: Sequence[int] = ()
     division: Sequence[int] | None = None
 
@@ -246,7 +253,7 @@ def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, 
     Raises
     ------
     ArgumentError
-        A size or the seed is no whole number or negative, or `types` is none.
+        A size or the seed is no whole number or negative, or `types` is no `Types`.
     DeviceError
         CuPy arrays are asked for where there is no GPU.
     """
@@ -324,6 +331,7 @@ def check(
     shift: int | Sequence[int] = 0,
     special: bool = False,
     last_tile: bool = False,
+    races: bool = False,
     setting: Sequence[int] = (),
     division: Sequence[int] | None = None,
 ) -> CheckResult:
@@ -332,16 +340,17 @@ def check(
     A, B and C lie inside larger buffers: around A and B there are NaNs, so that reading past an edge
     shows, and around C a pattern that must survive. Where β = 0, C itself is NaN before the run, and
     where α = 0, A and B are: BLAS says they are not read. On the simulator any access outside a matrix
-    is a fault, and so is any read of what BLAS does not read, whatever becomes of the value. Neither place looks for
-    threads that write the same element of C one after the other: the last value counts. The simulator needs PTX
-    alone, but a `Kernel` that passes there is compiled to machine code too: what ptxas refuses runs on no GPU.
+    is a fault, and so is any read of what BLAS does not read, whatever becomes of the value. With `races`, two threads
+    that write different values to the same element of C, in no certain order, are a fault on the simulator too;
+    otherwise the last value counts. The simulator needs PTX alone, but a `Kernel` that passes there is compiled to
+    machine code too: what ptxas refuses runs on no GPU.
 
     Parameters
     ----------
     kernel : Kernel, str or callable
         A kernel or its name, or anything that is called like one, for example `cublas.sgemm`; float32 unless it has
         `types`.
-    M, N, K, alpha, beta, seed, shift, special, last_tile, setting, division
+    M, N, K, alpha, beta, seed, shift, special, last_tile, races, setting, division
         The case; see `Case`.
     on_gpu : bool, optional
         On the GPU or simulated; on the GPU where there is one, unless given.
@@ -354,12 +363,12 @@ def check(
     Raises
     ------
     ArgumentError
-        The case is none; see `Case`. Or `last_tile` is asked for with a shift, special values, the GPU or what is no
-        `Kernel`.
+        The case is invalid; see `Case`. Or `last_tile` is asked for with a shift, special values, `races`, the GPU or
+        what is no `Kernel`.
     DeviceError, CompileError, UnsupportedInstruction
         The kernel could not be run.
     """
-    case = Case(M, N, K, alpha, beta, seed, shift, special, last_tile, setting, division)
+    case = Case(M, N, K, alpha, beta, seed, shift, special, last_tile, races, setting, division)
     return judged(kernel, case, on_gpu)[0]
 
 
@@ -369,17 +378,18 @@ def judged(
     on_gpu: bool | None = None,
     architecture: str = ARCHITECTURE,
 ) -> tuple[CheckResult, Counts]:
-    """Return what `check` does, and what the simulator counted meanwhile: nothing on the GPU, or at a fault.
+    """Return the result of `check`, and the simulator's counts: none on the GPU, or at a fault.
 
-    What a kernel costs is no part of the verdict: a slow one is right too. What passes on the simulator is compiled for
-    the architecture, unless that is virtual.
+    A kernel's cost is no part of the verdict: a slow kernel may be right. A kernel that passes on the simulator is
+    compiled for the architecture too, unless that is virtual.
     """
     kernel = case.applied_to(_callable(kernel))
     case = case.of(getattr(kernel, "types", FP32))
-    if case.last_tile and (on_gpu or case.special or any(case.shift) or not isinstance(kernel, Kernel)):
-        raise ArgumentError("last_tile", "True", "a Kernel on the simulator, no shift and no special values")
+    if case.last_tile and (on_gpu or case.special or case.races or any(case.shift) or not isinstance(kernel, Kernel)):
+        raise ArgumentError("last_tile", "True", "a Kernel on the simulator, no shift, special values or races")
     on_gpu = not case.last_tile and _where(on_gpu)
     name = getattr(kernel, "name", None) or kernel.__name__
+    case = dataclasses.replace(case, races=case.races and not on_gpu and isinstance(kernel, Kernel))
     begun = CheckResult(**vars(case), kernel=name, on_gpu=on_gpu)
     try:
         result, counts, launch = (_last_tile if case.last_tile else _whole)(kernel, begun)
@@ -406,17 +416,24 @@ def summary(suites: Sequence[SuiteResult]) -> Table:
     rows = []
     for suite in suites:
         worst = max(suite.results, key=lambda result: result.worst_ratio)
-        where = "GPU" if worst.on_gpu else "simulator"
-        passed = sum(result.passed for result in suite.results)
-        verdict = "passed" if suite.passed else "FAILED"
-        rows.append((worst.kernel, where, len(suite.results), passed, worst.worst_ratio, verdict))
-    return Table(("kernel", "ran on", "cases", "passed", "worst error / bound", "verdict"), rows)
+        rows.append(
+            (
+                worst.kernel,
+                "GPU" if worst.on_gpu else "simulator",
+                len(suite.results),
+                sum(result.passed for result in suite.results),
+                worst.worst_ratio,
+                "passed" if suite.passed else "FAILED",
+            )
+        )
+    columns = ("kernel", "ran on", "cases", "passed", "worst error / bound", "verdict")
+    return Table(columns, rows, note=_watched([result for suite in suites for result in suite.results]))
 
 
 PLAIN, GENERAL = (1.0, 0.0), (-1.5, 0.75)
-"""α and β that leave nothing to do, and such that both are felt."""
+"""α and β that change nothing, and α and β that both change the result."""
 LONG = 1001
-"""A K that is past what a kernel might hold at once, a row of A in an array, say."""
+"""A K larger than anything a kernel might hold at once, such as a row of A in an array."""
 
 
 def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None) -> list[dict[str, Any]]:
@@ -426,8 +443,8 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
 
     - nothing, a single element, a row, a column;
     - whole tiles, fewer and more of them along K than there are stages;
-    - one edge at a time past or short of a tile, by one, by two, and by what keeps rows at multiples of 16 bytes, or
-      of 8, for a kernel takes other roads where it can, and only there;
+    - one edge at a time past or short of a tile, by one, by two, and by what keeps rows at multiples of 16 bytes, or of
+    8, because a kernel takes its fast paths only there;
     - half a tile, which leaves warps without work;
     - all edges at once, several tiles in both directions;
     - each matrix alone off its 512-byte boundary, to one that is a multiple of 16 bytes, of 8, or of one element;
@@ -487,7 +504,7 @@ def _cases(kernel: Callable[..., Any]) -> list[dict[str, Any]]:
     shifts = [tuple(by * (matrix == which) for which in range(3)) for matrix in range(3) for by in (wide, half, 1)]
     return [
         trial((3, 5, 1), PLAIN),
-        trial((BM + 1, BN + 1, BK + 1), GENERAL),
+        trial((BM + 1, BN + 1, BK + 1), GENERAL, races=True),
         *(trial((3, 5, 4), scalars) for scalars in ((0.0, 2.0), (0.0, 0.0))),
         *(trial((5, 3, 0), scalars) for scalars in (PLAIN, GENERAL, (np.nan, 2.0), (np.inf, 0.0))),
         trial((BM, BN, BK), PLAIN),
@@ -506,7 +523,7 @@ def _cases(kernel: Callable[..., Any]) -> list[dict[str, Any]]:
         trial((BM - 1, BN, BK), GENERAL),
         trial((BM - 1, BN - wide, BK + wide), PLAIN),
         trial((BM + 1, BN, BK), GENERAL),
-        trial((BM + 1, BN - wide, BK + wide), PLAIN),
+        trial((BM + 1, BN - wide, BK + wide), PLAIN, races=True),
         # Half a tile, which leaves warps without work.
         trial((BM // 2, BN, BK), PLAIN),
         trial((BM, BN // 2, BK), PLAIN),
@@ -582,17 +599,17 @@ def _where(on_gpu: bool | None) -> bool:
     return on_gpu
 
 
-def _simulate(launch: Launch, problem: Problem, blocks: Sequence[int] | None = None) -> Counts:
+def _simulate(launch: Launch, problem: Problem, blocks: Sequence[int] | None = None, races: bool = False) -> Counts:
     """Run a launch on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
     scalars = {"A": problem.alpha, "B": problem.alpha, "C": problem.beta}
     unread = {name for name, factor in scalars.items() if factor == 0 and not launch.kernel.family.zeroed}
-    return simulator.run(launch, problem, blocks=blocks, unwritten=unread).total
+    return simulator.run(launch, problem, blocks=blocks, unwritten=unread, races=races).total
 
 
 def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, Counts, Launch | None]:
     """Return the verdict on a case, what was counted, and the launch that was simulated, if any was."""
     types = getattr(kernel, "types", FP32)
-    A, B, C = draw(case.M, case.N, case.K, case.seed, types)
+    A, B, C = draw(case.M, case.N, case.K, case.seed, types, CHECKED)
     if case.special:
         _make_special(A, B, C, case.seed)
     if case.alpha == 0:
@@ -610,7 +627,7 @@ def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, 
         if isinstance(kernel, Kernel) and not case.on_gpu:
             problem = operands.check(*views, case.alpha, case.beta, types)
             launch = kernel.resolve(problem)
-            counts = _simulate(launch, problem)
+            counts = _simulate(launch, problem, races=case.races)
         else:
             kernel(*views, case.alpha, case.beta)
         got = inside[2].contents()
@@ -619,7 +636,7 @@ def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, 
 
 
 def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, Launch]:
-    """Do what `_whole` does for the last tile of C alone."""
+    """Return what `_whole` returns, for the last tile of C alone."""
     M, N, K, types = case.M, case.N, case.K, kernel.types
     with tempfile.TemporaryDirectory(dir=IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None) as folder:
         try:
@@ -646,8 +663,18 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
     return _verdict(case, got, (a, b, c), types, True), counts, launch
 
 
-def draw(M: int, N: int, K: int, seed: int, types: Types) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return standard-normal A, B and C, drawn in this order and in the result's type."""
+def draw(M: int, N: int, K: int, seed: int, types: Types, more: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return standard-normal A, B and C, drawn in this order and in the result's type.
+
+    Raises
+    ------
+    MemoryError
+        They do not fit into memory with so many `more` bytes for each element: before anything is drawn.
+    """
+    with contextlib.suppress(OSError):  # only Linux says how much there is
+        free = 1024 * int(re.search(r"MemAvailable: *(\d+)", Path("/proc/meminfo").read_text())[1])
+        if (need := (M * K + K * N + M * N) * (types.result.itemsize + more)) > free:
+            raise MemoryError(f"at least {need / 1e9:,.0f} GB are needed, and {free / 1e9:,.0f} GB are free")
     random = np.random.default_rng(seed)
     A, B, C = (random.standard_normal(shape, types.result) for shape in ((M, K), (K, N), (M, N)))
     return A.astype(types.operand, copy=False), B.astype(types.operand, copy=False), C
@@ -755,17 +782,23 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
         for result in results
     ]
     where = "Run on the GPU" if results[0].on_gpu else "Simulated"
-    note = f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element."
+    bound = f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element."
     fault = next((result.fault for result in results if result.fault), "")
-    return Table(columns, rows, title, "\n".join(filter(None, (note, fault))))
+    return Table(columns, rows, title, "\n".join(filter(None, (bound, _watched(results), fault))))
+
+
+def _watched(results: Sequence[CheckResult]) -> str:
+    """Return in how many cases races in global memory were looked for, in words; nothing if in none."""
+    count = sum(result.races for result in results)
+    return f"Races in global memory were looked for in {count} of {len(results)} cases." if count else ""
 
 
 def _inputs(result: CheckResult) -> str:
-    """Return what is particular about the matrices, in words."""
+    """Return the peculiarities of a case's matrices and launch, in words."""
     shifted = [f"{name} shifted by {by}" for name, by in zip("ABC", result.shift, strict=True) if by]
     if len(set(result.shift)) == 1:
         shifted = [f"shifted by {by}" for by in set(result.shift) if by]
     matrices = shifted + ["special values"] * result.special + ["last tile"] * result.last_tile
     divided = "{} blocks with a tile each and {} that share".format(*result.division) if result.division else ""
     setting = f"template arguments {', '.join(map(str, result.setting))}" if result.setting else ""
-    return "; ".join(filter(None, (", ".join(matrices), divided, setting)))
+    return "; ".join(filter(None, (", ".join(matrices), divided, setting, "global races" * result.races)))

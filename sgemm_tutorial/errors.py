@@ -1,7 +1,7 @@
 """The exceptions this package raises. Each message names what was wrong, what came and what is needed."""
 
-from ptxsim.errors import ArgumentError, CompileError, SimulationFault, UnsupportedInstruction
-from ptxsim.errors import Error as TutorialError
+from ptxsim import ArgumentError, CompileError, SimulationFault, UnsupportedInstruction
+from ptxsim import Error as TutorialError
 
 __all__ = [
     "ArgumentError",

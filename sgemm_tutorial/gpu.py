@@ -12,7 +12,8 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ptxsim.tensor_map import ALIGNMENT, BYTES, TensorMap
+from ptxsim import ALIGNMENT, TensorMap
+from ptxsim import MAP_BYTES as BYTES
 
 from .compiler import Binary, Instance, build
 from .errors import ArgumentError, DeviceError

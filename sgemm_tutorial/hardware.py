@@ -1,6 +1,6 @@
 """Limits of GPUs by compute capability: what a multiprocessor holds and does at once.
 
-Sources of the limits: CUDA Programming Guide 13, appendix "Compute Capabilities", table "Memory Information
+Sources of the limits: CUDA Programming Guides 12 and 13, appendix "Compute Capabilities", table "Memory Information
 per Compute Capability" and its neighbours; allocation granularities as in the CUDA occupancy calculator
 (``cuda_occupancy.h`` of the CUDA toolkit).
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ptxsim.limits import THREADS_MAX as THREADS_MAX
-from ptxsim.limits import WARP as WARP
+from ptxsim import THREADS_MAX as THREADS_MAX
+from ptxsim import WARP as WARP
 
 from .errors import ArgumentError
 
@@ -68,14 +68,20 @@ LIMITS = {
     limits.architecture: limits
     for limits in (
         #      architecture lanes threads blocks shared memory per SM and per block
-        Limits("sm_61", 128, 2048, 32, 96 * KIB, 48 * KIB, shared_reserved_per_block=0, shared_granularity=256),
-        Limits("sm_75", 64, 1024, 16, 64 * KIB, 64 * KIB, shared_reserved_per_block=0, shared_granularity=256),
+        Limits("sm_60", 64, 2048, 32, 64 * KIB, 48 * KIB, 0, 256, warp_granularity=2),
+        Limits("sm_61", 128, 2048, 32, 96 * KIB, 48 * KIB, 0, 256),
+        Limits("sm_70", 64, 2048, 32, 96 * KIB, 96 * KIB, 0, 256),
+        Limits("sm_75", 64, 1024, 16, 64 * KIB, 64 * KIB, 0, 256),
         Limits("sm_80", 64, 2048, 32, 164 * KIB, 163 * KIB),
         Limits("sm_86", 128, 1536, 16, 100 * KIB, 99 * KIB),
+        Limits("sm_87", 128, 1536, 16, 164 * KIB, 163 * KIB),
         Limits("sm_89", 128, 1536, 24, 100 * KIB, 99 * KIB),
         Limits("sm_90", 128, 2048, 32, 228 * KIB, 227 * KIB),
         Limits("sm_100", 128, 2048, 32, 228 * KIB, 227 * KIB),
+        Limits("sm_103", 128, 2048, 32, 228 * KIB, 227 * KIB),
+        Limits("sm_110", 128, 1536, 24, 228 * KIB, 227 * KIB),
         Limits("sm_120", 128, 1536, 24, 100 * KIB, 99 * KIB),
+        Limits("sm_121", 128, 1536, 24, 100 * KIB, 99 * KIB),
     )
 }
 

@@ -27,11 +27,11 @@ from .paths import KERNELS
 EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
 """Template parameters that are rows or columns of a tile."""
 TILES = Family()
-"""Of kernels with a block for each tile of C."""
+"""The family of kernels with a block for each tile of C."""
 REMEMBERED = 256
 """Launches that a kernel remembers at most."""
 FRESH = 0.1
-"""Seconds after which a file's time tells whether it was changed again: file systems round it."""
+"""Seconds after a change for which a file's time may not show the next one: file systems round it."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Kernel:
     name: str
     idea: str
     parameters: dict[str, int | str] = field(hash=False)
-    least_capability: tuple[int, int] = (7, 5)
+    least_capability: tuple[int, int] = (6, 0)
     folder: Path = KERNELS
     edits: tuple[tuple[str, str], ...] = ()
     label: str = ""
@@ -99,12 +99,12 @@ class Kernel:
 
     @property
     def source(self) -> str:
-        """The text of the source file, read anew each time, with `edits` made."""
+        """The text of the source file, read again each time, with `edits` made."""
         return self.files[self.path.name]
 
     @property
     def files(self) -> dict[str, str]:
-        """The texts of the source file and then of its headers by name, read anew each time, with `edits` made.
+        """The texts of the source file and then of its headers by name, read again each time, with `edits` made.
 
         Headers are what it includes between quotes, and they in their turn, from its folder or else from `KERNELS`.
 
@@ -144,7 +144,7 @@ class Kernel:
         return [self.path, *filter(None, (self._header(name) for name in list(self.files)[1:]))]
 
     def _header(self, name: str) -> Path | None:
-        """Return the path of a header, None if it is none of ours."""
+        """Return the path of a header, None if it is in neither folder."""
         return next((folder / name for folder in (self.folder, KERNELS) if (folder / name).is_file()), None)
 
     @property
@@ -170,7 +170,7 @@ class Kernel:
 
     @property
     def instance(self) -> Instance:
-        """What the compiler and the GPU need to know of it.
+        """The description of this kernel that the compiler and the GPU need.
 
         Raises
         ------
@@ -193,7 +193,7 @@ class Kernel:
 
     @property
     def digest(self) -> str:
-        """What tells versions of the code apart, headers included, 12 digits of a SHA-256.
+        """A digest of the code, headers included, that tells its versions apart: 12 digits of a SHA-256.
 
         Comments, assertions at compile time and spacing are left out: they make no difference to what runs.
         """

@@ -73,7 +73,7 @@ class Division:
 
 
 class Box(NamedTuple):
-    """What a tensor map tells of a matrix: its name among the arguments, and the box that one copy takes."""
+    """A tensor map among the arguments: its name there, its matrix, and the box that one copy takes."""
 
     argument: str
     matrix: str
@@ -92,8 +92,8 @@ class Family:
     Parameters
     ----------
     shared : callable, optional
-        Makes of the template arguments the bytes of shared memory that a launch adds to what the source declares;
-        SHARED_BYTES unless given, or none.
+        A function of the template arguments: the bytes of shared memory that a launch adds to what the source declares.
+        SHARED_BYTES, or none, unless given.
     """
 
     parameters: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ class Family:
         return files
 
     def arguments_of(self, problem: Problem) -> dict[str, Any]:
-        """Return the kernel's arguments by name, in its order, but for what a `Division` and boxes add."""
+        """Return the kernel's arguments by name, in its order, without those that a `Division` and boxes add."""
         return problem.arguments
 
     def claimed(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -159,11 +159,11 @@ class Family:
         return Division(kernel.grid(problem.M, problem.N))
 
     def boxes(self, of: Mapping[str, Any], problem: Problem) -> tuple[Box, ...]:
-        """Return what a launch is given of tensor maps, after C."""
+        """Return the tensor maps that a launch is given after C."""
         return ()
 
     def spread(self, place: Place) -> Place:
-        """Return a place like this one at which no block does several tiles of C."""
+        """Return a place like this one, where no block does several tiles of C."""
         return place
 
     def tables(self, place: Place) -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""What goes into a product and its launch: element types, and what a caller passes, checked before anything starts."""
+"""Element types, and the matrices and scalars that a caller passes, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import cupy
 import ml_dtypes
 import numpy as np
 
-from ptxsim.memory import ALIGNMENT, past_alignment
+from ptxsim import past_alignment
+from ptxsim.memory import ALIGNMENT
 
 from .errors import ArgumentError
 
@@ -37,7 +38,7 @@ class Types:
     operand: np.dtype
     result: np.dtype
     roundoff: float
-    least_capability: tuple[int, int] = (7, 5)
+    least_capability: tuple[int, int] = (6, 0)
 
 
 FP32 = Types("FP32", np.dtype(np.float32), np.dtype(np.float32), 2.0**-24)
@@ -64,7 +65,7 @@ def named_in_cuda(name: str, like: Types | None = None) -> Types:
     ----------
     name : str
     like : Types, optional
-        Others that the template is for: C's elements are of A's type too, or they are not.
+        Types that the template is known to take. The new ones must agree with them on whether C's type is A's.
 
     Raises
     ------
@@ -132,7 +133,7 @@ class Problem:
 def imagined(M: int, N: int, K: int, types: Types = FP32) -> Problem:
     """Return a problem of that size whose matrices begin at multiples of 512 bytes and are left out.
 
-    It is for asking a kernel what it would do, and cannot be launched.
+    It serves to ask a kernel what it would do, and cannot be launched.
     """
     operand, result = np.zeros(1, types.operand), np.zeros(1, types.result)
     one, zero = types.result.type(1), types.result.type(0)

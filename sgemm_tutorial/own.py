@@ -1,4 +1,4 @@
-"""A kernel of the reader's own: whatever is done to the book's is done to any CUDA file that keeps the contract."""
+"""The reader's own kernels: any CUDA file that keeps the contract can be used like a kernel of the book."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def kernel_from(path: str | Path, **parameters: int | str) -> Kernel:
     Parameters
     ----------
     path : str or Path
-        The file, which keeps the contract: ``python -m lab new --help`` prints it. It is read anew each
-        time the kernel is used; its name and its template parameters are read now.
+        The file, which keeps the contract: ``python -m lab new --help`` prints it. It is read again each time the
+        kernel is used; its name and its template parameters are read now.
     **parameters : int or str
         Template arguments; those that the file gives a default may be left out.
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ptxsim.counting import Counts
-from ptxsim.tracing import Access, Event
+from ptxsim import Access, Counts, Event
 
 from . import operands, simulator
 from .catalogue import find
@@ -26,7 +25,7 @@ LISTED = {"fma", "tensor", "barrier", "cluster barrier", "copy", "commit", "wait
 
 @dataclass(frozen=True, repr=False)
 class Run(Tabular):
-    """What a simulated run leaves.
+    """The result of a simulated run.
 
     Attributes
     ----------
@@ -36,13 +35,13 @@ class Run(Tabular):
     C : array, shape (M, N)
         The result.
     lines : dict of int to Counts
-        What was counted, by line of the kernel's source; what a header's functions do, by the line that calls them.
+        The counts by line of the kernel's source; a header's functions count for the line that calls them.
     total : Counts
         The sum over all lines.
     trace : list of Access
         The traced blocks' accesses, in the order they were made.
     events : list of Event
-        What else those blocks did to begin asynchronous work or to keep it in order.
+        Those blocks' events that began asynchronous work or kept it in order.
     """
 
     kernel: Kernel
@@ -54,7 +53,7 @@ class Run(Tabular):
 
     @property
     def total(self) -> Counts:
-        """What was counted in the whole run."""
+        """The counts of the whole run."""
         return sum(self.lines.values(), Counts())
 
     def table(self) -> Table:
@@ -129,7 +128,8 @@ def simulate(
     A, B, C, alpha, beta
         As for calling the kernel, NumPy arrays. C is updated in place.
     architecture : str
-        What to compile for; the PTX differs little. A real one, such as ``"sm_90"``, is for what ptxas refuses too.
+        The architecture to compile for; the PTX differs little. With a real one, such as ``"sm_90"``, ptxas must accept
+        the kernel too.
     trace : collection of int
         Linear indices of the blocks whose accesses to keep.
     blocks : collection of int, optional

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.machine import Machine
-from ptxsim.ptx import parse
-from ptxsim.tensor_map import TensorMap
+from ptxsim import Machine, TensorMap, parse
 
 from . import compiler
 from .errors import SimulationFault, UnsupportedInstruction
@@ -25,6 +23,7 @@ def run(
     blocks: Collection[int] | None = None,
     progress: bool | None = False,
     unwritten: Collection[str] = (),
+    races: bool = False,
 ) -> Machine:
     """Run a launch on a problem of NumPy arrays, updating ``problem.C``.
 
@@ -37,6 +36,8 @@ def run(
         As for `simulate`.
     unwritten : collection of str
         Those of A, B and C that hold nothing: reading them before the kernel has written them is a fault.
+    races : bool
+        Whether to look for races in global memory too, which takes two to six times as long.
 
     Returns
     -------
@@ -54,7 +55,7 @@ def run(
     fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C and not launch.kernel.family.zeroed else set())
     try:
         program = parse(binary.ptx, binary.entry, launch.instance.dynamic_shared_bytes)
-        machine = Machine(program, launch.kernel.name, launch.block, arguments, fresh=fresh, trace=trace)
+        machine = Machine(program, launch.kernel.name, launch.block, arguments, fresh=fresh, trace=trace, careful=races)
         machine.run(launch.grid, blocks, progress)
     except UnsupportedInstruction as error:
         raise UnsupportedInstruction(f"{launch.kernel.path.name}: {error}") from None

@@ -6,8 +6,8 @@ taken like this, all of it queued before any of it runs::
     spin … | (the kernel once, to warm the caches) | event | the kernel, `batch` times | event
 
 The spin kernel keeps the GPU busy while the host queues the rest; if the first event was reached
-before the host had finished, the sample is thrown away and the next spin is longer. What is compared
-is sampled in turn, one sample each, so that a drift of the clocks meets all alike.
+before the host had finished, the sample is thrown away and the next spin is longer. Launches to compare are sampled in
+turn, one sample each, so that a drift of the clocks affects all alike.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WARM_CACHE_MS = 10.0
 """Launches longer than this get no launch before them, as they fill the caches themselves."""
 FIRST_SPIN_MS, LEAST_SPIN_MS, MOST_SPIN_MS = 5.0, 0.1, 500.0
 WINDOW, TOLERANCE = 3, 0.01
-"""Times of a warm-up that are looked at together, and the part by which they may be better than those before."""
+"""A warm-up is over when its last WINDOW times beat the best one before by less than this fraction."""
 ATTEMPTS = 8
 """Samples thrown away in a row before giving up."""
 
@@ -172,16 +172,12 @@ def time_interleaved(
 
 def batch_size(launch_ms: float, most: int = MOST_LAUNCHES) -> int:
     """Return how many launches of that length make a sample of `SAMPLE_MS`, at least 1 and at most `most`."""
-    if launch_ms * most <= SAMPLE_MS:
-        return most
-    return max(1, int(np.ceil(SAMPLE_MS / launch_ms)))
+    return most if launch_ms * most <= SAMPLE_MS else max(1, int(np.ceil(SAMPLE_MS / launch_ms)))
 
 
 def settled(history: list[float]) -> bool:
     """Whether the last few times are no better than the best before them."""
-    if len(history) <= WINDOW:
-        return False
-    return min(history[-WINDOW:]) >= (1 - TOLERANCE) * min(history[:-WINDOW])
+    return len(history) > WINDOW and min(history[-WINDOW:]) >= (1 - TOLERANCE) * min(history[:-WINDOW])
 
 
 class _Source:

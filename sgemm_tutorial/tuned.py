@@ -1,7 +1,7 @@
 """The quickest ways to do products with 13 on a GPU, by size: the reader's own table, or those that are handed in.
 
-A table counts for the GPU of its name, and for the code that it was measured with. Nothing is guessed from it: a size
-that is not in it is the model's, see `families.autotuned`.
+A table counts for the GPU of its name, and for the code that it was measured with. Nothing is guessed from it: the
+model of `families.autotuned` decides for all other sizes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import paths
 from .kernel import Kernel, state_of
 
 TABLES: list[Path] = []
-"""Files of tables besides the reader's own, in the order in which they are asked; whoever has some adds them."""
+"""Files of tables besides the reader's own, in the order in which they are asked. Other packages add theirs."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Gpu:
 
 @dataclass(frozen=True)
 class _Table:
-    """What of a recording matters here; its whole form is in `records.tune`."""
+    """The part of a recording that matters here; its whole form is in `records.tune`."""
 
     provenance: _Gpu
     points: list[_Found]
@@ -67,7 +67,7 @@ def path(gpu: str) -> Path:
 
 @lru_cache(maxsize=8)
 def _path(gpu: str, *homes: str | None) -> Path:
-    """Return the same, remembered for as long as the folders of the environment stay: every call of 13 asks."""
+    """Return that file. It is remembered as long as the environment's folders stay, as every call of 13 asks."""
     return paths.own() / f"tune-{'-'.join(re.findall('[a-z0-9]+', gpu.casefold()))}.json"
 
 

@@ -47,7 +47,8 @@ class SharedMachine(Machine):
     run that was taken from an earlier one is simulated then.
     """
 
-    def __init__(self, text, name, threads, arguments, fresh=(), trace=()):
+    def __init__(self, text, name, threads, arguments, fresh=(), trace=(), careful=False):
+        self.careful = careful
         self.given = text, name, threads, arguments, fresh, trace
         self.left = self.first = None
         self.simulated = False
@@ -55,7 +56,7 @@ class SharedMachine(Machine):
     def simulate(self, blocks, only, progress):
         if not self.simulated:
             text, *others = self.given
-            super().__init__(ptx.parse(*text), *others)
+            super().__init__(ptx.parse(*text), *others, careful=self.careful)
             self.simulated = True
         super().run(blocks, only, progress)
 
@@ -83,7 +84,7 @@ class SharedMachine(Machine):
             return
         self.first = (blocks, only, False), arrays, {key: array.copy() for key, array in arrays.items()}
         only = only if only is None else sorted(set(only))
-        launch = text[1:], name, threads, sorted(fresh), sorted(trace), blocks, only
+        launch = text[1:], name, threads, sorted(fresh), sorted(trace), blocks, only, self.careful
         digest = hashlib.sha256(text[0].encode() + repr(launch).encode())
         for key, value in arguments.items():
             if isinstance(value, TensorMap):  # of one of the arrays

@@ -442,6 +442,38 @@ def test_a_verdict_is_true_if_the_kernel_passed(tmp_path):
     assert suite(sound, on_gpu=False) and not suite(broken, on_gpu=False)
 
 
+@pytest.mark.parametrize(
+    "other", ["row + 1 < M ? (row + 1) * N + col : 0", "row * N + (col ^ 1) % N"], ids=["row", "lane"]
+)
+def test_a_thread_that_writes_what_another_one_writes_too_is_found(tmp_path, other):
+    """Each proper value happens to come last. The other one is another warp's, or another lane's of the same warp."""
+    racing = own(tmp_path, RIGHT.replace("    C[row", f"    C[{other}] = 7.0f;\n    C[row"))
+    assert check(racing, 9, 31, 9, on_gpu=False)
+    found = check(racing, 9, 31, 9, on_gpu=False, races=True)
+    assert "race" in found.verdict and "unordered" in found.verdict and "global races" in str(found)
+    results = suite(racing, on_gpu=False)
+    assert {result.races for result in results.failures().results} == {True}
+    assert f"looked for in 2 of {len(results.results)} cases" in str(results)
+
+
+@pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
+def test_races_are_looked_for_in_each_suite(kernel):
+    """In a small case of one tile and more in both directions, and in one that the quickest code is for."""
+    watched = [case for case in cases(kernel, on_gpu=False) if case.get("races")]
+    assert [(case["alpha"], case["beta"]) for case in watched] == [(-1.5, 0.75), (1.0, 0.0)]
+    BM, BN = kernel.family.tile(kernel.parameters)
+    assert all(BM < case["M"] <= 2 * BM and case["N"] <= 2 * BN for case in watched)
+
+
+def test_races_in_the_last_tile_alone_are_not_looked_for():
+    with pytest.raises(ArgumentError, match="no shift, special values or races"):
+        check("02", 64, 64, 64, last_tile=True, races=True, on_gpu=False)
+
+
+def test_a_check_without_a_simulator_says_nothing_of_races():
+    assert not check(Imitation(), 8, 8, 8, races=True, on_gpu=False).races
+
+
 @pytest.mark.parametrize("sizes", [(1, 64), (64, 1), (1, 1), (8, 48)], ids=str)
 def test_the_suite_suits_a_tile_of_one_row_or_column(tmp_path, sizes):
     BM, BN = sizes

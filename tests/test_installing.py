@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ptxsim import nvrtc
 from ptxsim.cache import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,16 +88,61 @@ def test_all_parts_of_the_package_are_in_it(target):
     assert {part for part in parts if not (target / part).is_file()} == set()
 
 
-def test_asks_for_what_it_imports():
-    """Maintainers' tools need a checkout and its requirements.txt besides."""
+def plain(name):
+    return re.split(r"[^\w-]", name.lower().replace("_", "-"))[0]
 
-    def plain(name):
-        return re.split(r"[^\w-]", name.lower().replace("_", "-"))[0]
 
+def wanted(extra):
+    """Return the packages that an installation with that extra asks for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = {plain(name) for name in project["dependencies"]}
-    pinned = {plain(line) for line in (ROOT / "requirements.txt").read_text().splitlines() if re.match(r"\w", line)}
-    assert asked - pinned <= {"cuda-pathfinder"}  # which CuPy brings, at constraints.txt's version
+    return {plain(name) for name in (*project["dependencies"], *project["optional-dependencies"][extra])}
+
+
+def pinned(file):
+    return {plain(line) for line in (ROOT / file).read_text().splitlines() if re.match(r"\w", line)}
+
+
+@pytest.mark.parametrize("cuda", [12, 13])
+def test_an_extra_for_each_cuda_asks_for_what_make_installs(cuda):
+    for extra in (f"cuda{cuda}", f"gpu{cuda}"):
+        assert wanted(extra) - wanted("charts") == pinned(f"requirements/{extra}.txt")
+    assert set(nvrtc.WHEELS[cuda]) < wanted(f"cuda{cuda}")
+
+
+SAYS = {
+    "": 13,  # there is no nvidia-smi, or no GPU
+    "580.159.04, 9.0": 13,
+    "1000.2, 12.1": 13,
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.": 13,
+    "570.86.10, 9.0": 12,
+    "580.95.05, 7.0": 12,
+    "580.95.05, 9.0\n580.95.05, 6.1": 12,
+    'Field "compute_cap" is not a valid field to query.': 12,  # a driver from before 2022
+}
+
+
+@pytest.mark.parametrize("says", SAYS)
+def test_make_chooses_the_cuda_for_driver_and_gpu(tmp_path, says):
+    """Unless .venv has one already, or one is asked for."""
+
+    def chosen(*options):
+        command = ["make", "-s", *options, "--eval", "show: ; @echo $(CUDA)", "show"]
+        path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=path).stdout.strip()
+
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\ncat <<'end'\n{says}\nend\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    assert chosen() == str(SAYS[says]) and chosen("CUDA=12") == "12" and chosen("CUDA=11") == ""
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "cuda").write_text("12\n")
+    assert chosen() == "12" and chosen("CUDA=13") == "13"
+
+
+def test_asks_for_what_it_imports():
+    """With CUDA 13 and for charts. Maintainers' tools need a checkout and its requirements.txt besides."""
+    asked = wanted("cuda13") | wanted("charts")
+    assert asked - pinned("requirements.txt") - pinned("requirements/cuda13.txt") <= {"cuda-pathfinder"}  # CuPy's
     imported = set()
     for path in (path for root in INSTALLED for path in (ROOT / root).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

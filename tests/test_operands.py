@@ -43,6 +43,9 @@ def fake_cupy(monkeypatch):
     return FakeCupyArray
 
 
+BUILD = compiler.build
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_compiled(monkeypatch):
     def refuse(*_):
@@ -148,10 +151,24 @@ def test_the_simulator_takes_no_cupy_arrays(fake_cupy):
         simulate(find("01"), fake_cupy(A), fake_cupy(B))
 
 
-def test_a_gpu_that_is_too_old(fake_cupy, monkeypatch):
+@pytest.mark.parametrize(("name", "here", "needs"), [("01", (5, 2), r"6\.0"), ("11", (7, 0), r"8\.0")])
+def test_a_gpu_that_is_too_old(fake_cupy, monkeypatch, name, here, needs):
+    has = r"{}\.{}".format(*here)
+    monkeypatch.setattr(gpu, "capability", lambda: here)
+    monkeypatch.setattr(gpu, "place", lambda: Place("sm_{}{}".format(*here), 80, 0))
+    with pytest.raises(
+        DeviceError, match=rf"{name}_\w+: this GPU has compute capability {has}, the kernel needs {needs}"
+    ):
+        find(name)(fake_cupy(A), fake_cupy(B))
+
+
+def test_a_gpu_that_cuda_13_does_not_know(fake_cupy, monkeypatch):
     monkeypatch.setattr(gpu, "capability", lambda: (7, 0))
     monkeypatch.setattr(gpu, "place", lambda: Place("sm_70", 80, 0))
-    with pytest.raises(DeviceError, match=r"01_naive: this GPU has compute capability 7\.0, the kernel needs 7\.5"):
+    monkeypatch.setattr(gpu, "build", BUILD)
+    with pytest.raises(
+        ArgumentError, match=r"needs sm_75 or later with CUDA 13\.0; .* install the CUDA 12 extra: make CUDA=12"
+    ):
         find("01")(fake_cupy(A), fake_cupy(B))
 
 

@@ -86,7 +86,7 @@ def test_a_template_whose_sums_are_wider_takes_only_such_types():
     kernel = Kernel("99_made_up", "", {"T": "half", "BM": 8, "BN": 32}, types=FP16)
     brain = kernel.variant(T="__nv_bfloat16")
     assert (brain.types, brain.expression) == (BF16, "made_up<__nv_bfloat16, 8, 32>")
-    assert (kernel.least_capability, brain.least_capability) == ((7, 5), (8, 0))
+    assert (kernel.least_capability, brain.least_capability) == ((6, 0), (8, 0))
     with pytest.raises(ArgumentError, match="T: got 'float', needs half or __nv_bfloat16"):
         brain.variant(T="float")
 

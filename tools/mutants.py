@@ -37,9 +37,8 @@ import ptxsim
 from lab.beside import beside, names
 from lab.paths import RESULTS
 from lab.records import files
+from ptxsim import Counts, bar
 from ptxsim import cache as disk
-from ptxsim.counting import Counts
-from ptxsim.progress import bar
 from sgemm_tutorial import correctness, operands
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.compiler import PTX_ALONE

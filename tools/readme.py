@@ -65,7 +65,7 @@ def _row(point: Point, *types: str) -> str:
 
 
 def written(text: str, record: Record, others: Record) -> str:
-    """Return a README's text with the part between its marks written anew; see `block`.
+    """Return a README's text with the part between its marks written again; see `block`.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def written(text: str, record: Record, others: Record) -> str:
 
 
 def main(readme: Path = README, file: Path = PICTURE) -> None:
-    """Write both anew from the recordings in ``book/results``."""
+    """Write both again from the recordings in ``book/results``."""
     record = climb()
     text = written(readme.read_text(encoding="utf-8"), record, timings.load(OTHERS))
     readme.write_text(text, encoding="utf-8")

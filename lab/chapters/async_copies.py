@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ptxsim.counting import sectors, wavefronts
-from ptxsim.tracing import Access
+from ptxsim import Access, sectors, wavefronts
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.correctness import matrices
 from sgemm_tutorial.hardware import WARP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from ptxsim.counting import BANKS, SECTOR
+from ptxsim import BANKS, SECTOR
 from sgemm_tutorial.catalogue import LADDER, find
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table, shown

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import ptxsim
-from ptxsim.machine import Machine
+from ptxsim import Machine
 from sgemm_tutorial import compiler, operands, simulator
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import SimulationFault

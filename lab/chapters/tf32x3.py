@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ptxsim.tensor import multiply_accumulate
+from ptxsim import multiply_accumulate
 from sgemm_tutorial import cublas
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.correctness import matrices

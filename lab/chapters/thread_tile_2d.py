@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsim.counting import SECTOR, wavefronts
+from ptxsim import SECTOR, wavefronts
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.kernel import Kernel

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptxsim.mma import PLACES
+from ptxsim import PLACES
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.simulation import Run

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
 
-from ptxsim import ptx
-from ptxsim.counting import Counts
+from ptxsim import Counts, ptx
 from sgemm_tutorial.compiler import ARCHITECTURE
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
@@ -39,7 +38,7 @@ TEXT_AT = MARGIN + 24
 LETTERS = 37
 """The most letters in a row."""
 FIRST, LAST = 10, 5
-"""How many rows of a long listing are shown, at its begin and at its end."""
+"""The number of rows of a long listing that are shown at its beginning and at its end."""
 COLOURS = (PINK, BLUE, ORANGE, GREEN)
 
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ptxsim.counting import SECTOR
+from ptxsim import SECTOR
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulation import Run
 
 from ..accesses import Request, plural, request
+from ..written import Written
 from .figure import (
     BLUE,
     GREEN,
@@ -134,7 +135,12 @@ def tiles(kernel: Kernel | str, M: int, N: int, K: int) -> Figure:
 
 
 def block_reads(kernel: Kernel, M: int, N: int, K: int, block: int) -> list[tuple[int, int, int, int]]:
-    """Return (row, column, height, width) of a block's rows of A, its columns of B and its tile of C."""
+    """Return (row, column, height, width) of a block's rows of A, its columns of B and its tile of C.
+
+    They are empty for a kernel in another style: only its author knows which tile a block has.
+    """
+    if isinstance(kernel.family, Written):
+        return [(0, 0, 0, 0)] * 3
     BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
     down, across = divmod(block, -(-N // BN))
     return [(down * BM, 0, BM, K), (0, across * BN, K, BN), (down * BM, across * BN, BM, BN)]

@@ -13,7 +13,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ptxsim.tracing import Access, Event
+from ptxsim import Access, Event
 from sgemm_tutorial.errors import ArgumentError, SimulationFault
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulation import Run, simulate

@@ -1,6 +1,6 @@
 """Figures that move: everything they can show is drawn here, and a script of the book's only picks what to show.
 
-A player's output holds its first state as SVG, complete for whoever runs no script, and beside it every state as
+A player's output holds its first state as SVG, complete for readers who run no script, and beside it every state as
 JSON. States share most of their elements, so each element is written once and a state is a list of their numbers.
 ``book/_static/players.js`` adds the buttons. Where controls have too many values for a list of all states, a script
 computes a few numbers from them, and these decide what is picked.

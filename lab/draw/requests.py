@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ptxsim.counting import BANKS, SECTOR
+from ptxsim import BANKS, SECTOR
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.simulation import Run

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ptxsim.counting import BANKS
-from ptxsim.memory import Violation, require_aligned
+from ptxsim import BANKS, Violation, require_aligned
 from sgemm_tutorial.errors import ArgumentError
 
 from ..accesses import WORD, Request, plural

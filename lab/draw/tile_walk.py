@@ -42,9 +42,9 @@ THREAD, WARPS, BLOCKS = range(3)
 """The values of the first control."""
 COLOURS = {"A": BLUE, "B": ORANGE, "C": GREEN}
 READ, EVER, FAINT = 0.4, 0.2, 0.08
-"""How strongly to fill what is read in this step, what is read in any step, and what belongs to the whole block.
+"""The strength of the fill of elements read in this step, of those read in any step, and of the whole block's.
 
-What is read has an edge in full, since a pale fill alone would be lost on a dark page."""
+Elements that are read have a full edge, since a pale fill alone would be lost on a dark page."""
 TOP, GAP, TALLEST = 3 * LINE + 8, 8, 176
 ROWS = 5
 """Rows of the table below a picture."""

@@ -15,7 +15,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ptxsim.progress import bar
+from ptxsim import bar
 from sgemm_tutorial import gpu
 from sgemm_tutorial.catalogue import CATALOGUE
 from sgemm_tutorial.correctness import GUARD_OF_C, GUARD_OF_INPUT, excess, guard_band

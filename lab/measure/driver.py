@@ -13,7 +13,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from ptxsim.progress import bar
+from ptxsim import bar
 from sgemm_tutorial import gpu
 from sgemm_tutorial.compiler import Instance, build
 from sgemm_tutorial.errors import TutorialError

@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ptxsim.progress import bar
+from ptxsim import bar
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.correctness import check, difficult
 from sgemm_tutorial.errors import ArgumentError, DeviceError, TutorialError, UnsupportedInstruction

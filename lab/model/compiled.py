@@ -1,4 +1,4 @@
-"""What the compiler has made of the book's kernels once, so that it need not be asked again; see `tools.compiled`."""
+"""Recorded answers of the compiler on the book's kernels, so that it need not be asked again; see `tools.compiled`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORD = RESULTS / "compiled.json"
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel takes, as ptxas reports it.
+    """The resources of a kernel, as ptxas reports them.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the compiler has made of a kernel once.
+    """The compiler's recorded answer on one kernel.
 
     Attributes
     ----------

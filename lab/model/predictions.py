@@ -1,4 +1,4 @@
-"""What each rung's chapter predicts before anything is counted: how long the busiest part of an SM is busy.
+"""Each chapter's prediction before anything is counted: how long the busiest part of an SM is busy.
 
 The parts are the FP32 units, a multiply-add of a warp taking 32 lanes, and the pipeline of L1 and shared memory, one
 wavefront to a cycle. `WAVEFRONTS` holds each chapter's formula, from the template parameters alone. Nothing else is in

@@ -1,7 +1,7 @@
-"""What the compiler allots a kernel, for any architecture and without a GPU: ptxas's own log (``-v``) says it.
+"""The resources that the compiler gives a kernel, for any architecture and without a GPU, as ptxas's log says.
 
-Of kernels as they are `tools.compiled` has recorded it, by digest of all that it hangs on: source, template arguments,
-options and compiler. So most answers need nothing compiled, and of anything else the compiler is asked.
+`tools.compiled` has recorded them for the book's kernels, by a digest of all that they depend on: source, template
+arguments, options and compiler. So most answers need no compilation; for any other kernel the compiler is asked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def resources(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Resourc
 
 
 def allotted(kernel: Kernel, architecture: str) -> Resources:
-    """Return the same of a kernel that is compiled now, whatever is recorded."""
+    """Return the resources of a kernel that is compiled now, whatever is recorded."""
     binary = kernel.build(architecture)
     used = _parse_log(binary.log, binary.entry)
     return dataclasses.replace(used, shared_bytes=used.shared_bytes + kernel.dynamic_shared_bytes)

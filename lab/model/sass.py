@@ -28,7 +28,7 @@ from sgemm_tutorial.table import Table
 from . import compiled
 
 OPTIONS = ("--print-code", "--print-line-info-inline", "--no-dataflow")
-"""What nvdisasm is asked for. Its analysis of data flow takes a quarter of its time, and the listing needs none."""
+"""The options of nvdisasm. Its analysis of data flow takes a quarter of its time, and the listing needs none."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def disassembled(binary: Binary, files: tuple[str, ...] = ()) -> tuple[SassInstr
     """Return a binary's machine code; lines are those of `files`. Raises what `sass` does."""
     nvdisasm = find_nvidia_binary_utility("nvdisasm")
     if nvdisasm is None:
-        raise CompileError("nvdisasm is not installed: pip install -r requirements.txt")
+        raise CompileError("nvdisasm is not installed: pip install nvidia-cuda-nvdisasm")
     key = ("nvdisasm", _digest(Path(nvdisasm)), OPTIONS, binary.cubin.decode("latin-1"))
     (listing,) = cached(key, lambda: (_listing(nvdisasm, binary),))
     code = _parse_sass(listing, binary.entry, files)
@@ -273,7 +273,7 @@ def sass_mix(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> dict[str
 
 
 def mixed(code: Sequence[SassInstruction]) -> dict[str, dict[str, int]]:
-    """Return what `sass_mix` does of machine code, whatever is recorded."""
+    """Return the instructions of machine code as `sass_mix` does, whatever is recorded."""
     return {"kernel": _count(code), "loop": _count(hot_loop(code))}
 
 

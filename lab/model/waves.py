@@ -1,4 +1,4 @@
-"""What share of a GPU's work a problem makes use of, as tiles and blocks come whole.
+"""The share of a GPU's work that a problem makes use of, as tiles and blocks come whole.
 
 A block at the edge of C computes a whole tile of which a part is thrown away, and a GPU of 132 SMs that has 133 equal
 blocks to run needs as long as for 264. Both shares are between 0 and 1, and are what a kernel's speed at its best has

@@ -63,7 +63,7 @@ class Measured:
 
     @property
     def apart_from_code(self) -> Hashable:
-        """The kernel's identity but for its code: its name without the number, parameters, types and label."""
+        """The kernel's identity without its code: its name without the number, parameters, types and label."""
         return unnumbered(self.kernel), tuple(self.parameters.items()), self.types, self.label
 
     @property

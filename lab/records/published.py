@@ -58,7 +58,7 @@ NAMES = {
     "siboehm": "Boehm",
     "siboehm code, measured on H100": "Boehm's code",
 }
-"""What the book calls a source, where that isn't its name in the file."""
+"""The book's name for a source, where that isn't its name in the file."""
 
 
 @dataclass(frozen=True)

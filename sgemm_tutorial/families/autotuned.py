@@ -49,7 +49,7 @@ SETTINGS = {
 """Template arguments to choose among, and the µs of one multiply step of a block on an SM that is full, its share of
 them, and of a block that is alone there. SHARING says whether tiles may be shared; where none is after all, it is 0."""
 
-TILE = 8  # parameters that say what a multiply step is
+TILE = 8  # the first parameters, which define a multiply step
 PACE, VECTOR_PACE = 5.2e-6, 47e-6  # µs per multiply-add of a step whose µs are not known
 WARPS = 8  # that keep an SM busy
 LANES = 128  # of the SM that all these µs were measured on
@@ -71,8 +71,8 @@ def named(setting: Iterable[int]) -> dict[str, int]:
 ONE_WARP = (16, 32, 8, 16, 32, 4, 4, 1, 3, 4, 1, 1)
 SLICES = (16, 64, 32, 16, 64, 4, 8, 4, 4, 4, 1, 1)
 REGISTERS = (16, 32, 8, 16, 32, 4, 4, 1, 0, 4, 1, 1)
-UNEVEN_A = (24, 64, 8, 24, 64, 12, 4, 4, 0, 4, 1, 1)  # the threads do not fetch as many rows each
-UNEVEN_B = (16, 32, 16, 16, 32, 4, 4, 8, 0, 4, 1, 1)  # nor here; and one slice is left with the sums
+UNEVEN_A = (24, 64, 8, 24, 64, 12, 4, 4, 0, 4, 1, 1)  # some threads fetch more rows than others
+UNEVEN_B = (16, 32, 16, 16, 32, 4, 4, 8, 0, 4, 1, 1)  # here too; and one slice is left with the sums
 WIDE = (4, 256, 8, 4, 256, 4, 8, 1, 3, 4, 1, 1)  # lanes in a row, and rows of B too long to be fetched at once
 TALL = (128, 4, 8, 128, 4, 4, 4, 1, 3, 4, 1, 1)  # lanes in a column
 COLUMN = (8, 1, 256, 4, 1, 1, 4, 2, 1, 4, 1, 1)
@@ -252,7 +252,7 @@ def meant(of: Mapping[str, Any], shape: tuple[int, int, int]) -> bool:
 
 
 def _unsuited(of: Mapping[str, Any], shape: tuple[int, int, int]) -> ArgumentError | None:
-    """Return what to raise if a problem is none for these template arguments."""
+    """Return the error to raise if these template arguments do not suit a problem."""
     _, N, K = shape
     if of["BN"] == 1 != N:
         return ArgumentError("B", f"{N} columns", "1 column, as BN is 1")

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ptxsim.mbarriers import BYTES
-from ptxsim.tensor_map import ALIGNMENT, SWIZZLE
+from ptxsim import ALIGNMENT, SWIZZLE
+from ptxsim import MBARRIER_BYTES as BYTES
 
 from .. import gpu
 from ..errors import ArgumentError
@@ -35,7 +35,7 @@ IN_PARTS |= {"THREADS": 384, "GROUP": 8, "CLUSTER": 1}
 
 
 class Width(NamedTuple):
-    """A tile's columns, the stages for which there is room, blocks to a cluster, and what it takes per column."""
+    """A tile's columns, the stages that fit, the blocks of a cluster, and the relative time per column."""
 
     BN: int
     STAGES: int
@@ -102,7 +102,7 @@ class Fetched(Family):
     barriers : int
         Mbarriers for each stage.
     trials : sequence of dict
-        Arguments of `correctness.check` for what they do with large problems only, made small.
+        Arguments of `correctness.check` for code that otherwise only large problems reach.
     """
 
     arguments = ("TensorMap", "TensorMap")
@@ -172,7 +172,7 @@ def _resident(kernel: Kernel, cluster: int, place: Place) -> int:
 
 
 class InParts(Persistent):
-    """21 and its copies; 17 has what it cannot fetch, or whose C it cannot write in pairs."""
+    """21 and its copies; 17 takes problems that 21 cannot fetch, or whose C it cannot write in pairs."""
 
     defaults: Mapping[str, Any] = Fetched.defaults | {"types": SPLIT}
 
@@ -216,7 +216,7 @@ TRIALS: tuple[dict[str, Any], ...] = (
         for width in WIDTHS
     ),
 )
-"""Arguments of `correctness.check` for what 20 does with large problems only, made small."""
+"""Arguments of `correctness.check` that make 20 do on small problems what it otherwise does on large ones only."""
 
 
 def _in_parts(shape: tuple[int, int, int], blocks: int = 0, special: bool = False, **of: Any) -> dict[str, Any]:
@@ -235,13 +235,13 @@ TRIALS_IN_PARTS: tuple[dict[str, Any], ...] = (
     _in_parts((520, 132, 100), 2, CLUSTER=2),
     # A tile of full width.
     _in_parts((130, 260, 100), BN=128, THREADS=384),
-    # Past the edges an infinity meets zeros, and what comes of that is not looked into. Some are in the first of a
-    # row's four products, some in the last.
+    # Past the edges an infinity meets zeros, and nobody looks at the result. Some are in the first of a row's four
+    # products, some in the last.
     _in_parts((100, 52, 4), special=True),
-    # And then the block goes on to another tile, for which its lanes have to be together again.
+    # After that the block goes on to another tile, for which its lanes have to be together again.
     _in_parts((390, 132, 40), 2, special=True),
 )
-"""Arguments of `correctness.check` for what 21 does with large problems only, made small."""
+"""Arguments of `correctness.check` that make 21 do on small problems what it otherwise does on large ones only."""
 
 
 def _kernel(name: str, idea: str, parameters: dict[str, int | str], family: Fetched) -> Kernel:

@@ -4,12 +4,14 @@ import dataclasses
 import json
 import math
 import os
+import re
 import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lab import __main__
@@ -389,6 +391,15 @@ def test_it_runs_as_a_module(capsys, monkeypatch):
     assert (caught.value.code, *capsys.readouterr()) == (0, find("01").source, "")
 
 
+def test_a_notebook_shows_no_exit_status():
+    """IPython puts `get_ipython` among the builtins; %run would show a status other than 0 as a failure."""
+    code = """import builtins, runpy, sys
+builtins.get_ipython, sys.argv = None, ["lab", "check", "01", "--sizes", "x"]
+runpy.run_module("lab", run_name="__main__")"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and "error: sizes: got " in done.stderr
+
+
 def test_a_closed_pipe_is_no_error():
     """As in ``python -m lab show 01 | head -n 0``."""
     command = [sys.executable, "-m", "lab", "show", "01"]
@@ -425,6 +436,15 @@ def test_tune_without_a_gpu_shows_the_recording(run, recording, tuning):
     data = json.loads(out)
     assert status == 0 and [point["M"] for point in data["points"]] == [512] and data["measured_here"] is False
     assert run("tune", "--sizes", "77")[2].startswith("error: sizes: got 77×77×77, needs some of 256×256×256")
+
+
+def test_only_charts_need_matplotlib(run, recording, tuning, monkeypatch):
+    files.write(cards.folder() / "tune.json", tuning)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    status, out, err = run("tune")
+    assert status == 2 and re.fullmatch(r"error: .*matplotlib.*\n", err)
+    assert "1024×1024×1024" in out and "drawn" not in out
+    assert run("tune", "--json")[0] == 0
 
 
 def test_tune_on_a_gpu(run, a_gpu, tuning, monkeypatch):
@@ -509,6 +529,31 @@ def test_a_skeleton_that_passes_is_still_said_to_be_unfinished(run):
     assert "These cases do not need what is missing." in out
 
 
+INTERRUPTING = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+"""
+
+
+@pytest.mark.parametrize("name", ["numpy", "cupy", "lab.draw", "lab.skeletons"])
+@pytest.mark.parametrize("as_script", [False, True], ids=["module", "script"])
+def test_an_interrupt_among_the_imports_leaves_no_traceback(tmp_path, name, as_script):
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTING.format(name=name))
+    script = tmp_path / "sgemm-tutorial"
+    script.write_text("from lab.__main__ import entry\nentry()\n")
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, *([script] if as_script else ["-m", "lab"]), "list"],
+        **{"cwd": root, "env": os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"}},
+        **{"capture_output": True, "text": True, "check": False},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (__main__.INTERRUPTED, "", "interrupted\n")
+
+
 def test_an_interrupted_check_shows_what_it_had(run, monkeypatch):
     left = iter([None, KeyboardInterrupt()])
     cases = __main__.cases
@@ -525,9 +570,11 @@ def test_an_interrupted_check_shows_what_it_had(run, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["check 03 --sizes 300000 --simulate", "trace 01 --size 300000"])
-def test_too_little_memory_is_said_in_a_line(run, command):
+def test_too_little_memory_is_said_in_a_line(run, command, monkeypatch):
+    """Before any is taken: the matrices would be drawn in vain."""
+    monkeypatch.setattr(np.random, "default_rng", None)
     status, _, err = run(*command.split())
-    assert status == __main__.REFUSED and err.startswith("error: not enough memory for matrices of this size")
+    assert status == __main__.REFUSED and err.startswith("error: not enough memory for matrices of this size (at least")
 
 
 @pytest.mark.parametrize("name", ["nowhere/bench.json", "."])

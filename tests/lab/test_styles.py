@@ -2,12 +2,14 @@
 
 import re
 
+import msgspec
 import numpy as np
 import pytest
 
 import sgemm_tutorial as sg
 from lab.__main__ import main
 from lab.diagnosis import diagnosis
+from lab.draw import access_map
 from lab.guessing import guessed, kernel_from
 from sgemm_tutorial import ArgumentError
 
@@ -246,10 +248,13 @@ def test_what_a_kernel_does_not_take_is_refused(write):
 
 
 MISTAKES = {
-    "It is AB + βC: α is not used.": ("alpha * sum", "sum"),
-    "It is αAB: β is not used.": ("beta * C[row * N + col]", "0"),
-    "It is αAB + C: what C held is added whatever β is.": ("beta * C", "C"),
-    "Its sign is wrong.": ("= alpha * sum + beta * C[row * N + col]", "= -(alpha * sum + beta * C[row * N + col])"),
+    "The result is AB + βC: α is not used.": ("alpha * sum", "sum"),
+    "The result is αAB: β is not used.": ("beta * C[row * N + col]", "0"),
+    "The result is αAB + C: what C held is added whatever β is.": ("beta * C", "C"),
+    "The sign of the result is wrong.": (
+        "= alpha * sum + beta * C[row * N + col]",
+        "= -(alpha * sum + beta * C[row * N + col])",
+    ),
     "The sums stop at k =": ("k < K;", "k < K / 8 * 8;"),
     "an index of rows is off by one": ("    C[row * N + col] = alpha", "    if (++row < M) C[row * N + col] = alpha"),
     "With another launch it is right": ("(cdiv(N, 16), cdiv(M, 16))", "(cdiv(M, 16), cdiv(N, 16))"),
@@ -273,17 +278,27 @@ def test_sizes_that_a_kernel_does_not_claim_are_suggested(write):
     result = sg.check(kernel, 17, 17, 17, on_gpu=False)
     assert not result.passed
     said = diagnosis(kernel, result)
-    assert "whole tiles" in said[0] and said[1].endswith("multiples = (16, 16, 16)")
-    assert sg.suite(kernel_from(write(BY_HOST), said[1].removeprefix("// launch: ")), on_gpu=False).passed
+    assert said[0].startswith("The case M = 17, N = 17, K = 17, α = 1, β = 0: out of bounds")
+    assert "whole tiles (M = 32, N = 64, K = 32)" in said[1] and said[2].endswith("multiples = (16, 16, 16)")
+    assert sg.suite(kernel_from(write(BY_HOST), said[2].removeprefix("// launch: ")), on_gpu=False).passed
 
 
 def test_the_command_says_what_it_guessed(write, capsys):
     assert main(["check", str(write(PLAIN)), "--simulate"]) == 0
     said = capsys.readouterr()
-    assert "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)" in said.err and "passed" in said.out
+    assert "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)" in said.out and "passed" in said.out
+    assert main(["check", str(write(PLAIN)), "--simulate", "--json"]) == 0
+    said = capsys.readouterr()
+    assert "// launch: grid" in said.err and msgspec.json.decode(said.out)["passed"]
     wrong = write(BLAS_LIKE.replace("alpha * sum", "sum"), "wrong.cu")
     assert main(["check", str(wrong), "--simulate"]) == 1
     said = capsys.readouterr().out
-    assert "It is AB + βC: α is not used." in said and re.search(r"C\[\d+, \d+\] is .* and should be", said)
+    assert "The result is AB + βC: α is not used." in said and re.search(r"C\[\d+, \d+\] is .* and should be", said)
     assert main(["trace", str(write(PLAIN)), "--size", "32"]) == 0
     assert "sum += A[row * K + k]" in capsys.readouterr().out
+
+
+def test_a_picture_of_what_a_warp_touches(write):
+    """The block's tile isn't shaded, as only the author knows it; the sectors are those of the accesses."""
+    run = sg.simulate(kernel_from(write(PLAIN)), *sg.matrices(64, 64, 64, on_gpu=False), trace=[0])
+    assert "A load, line 9: 32 lanes touch 2 different elements in 2 sectors" in repr(access_map(run))

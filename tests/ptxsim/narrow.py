@@ -1,7 +1,6 @@
 """NumPy as on a machine whose default integer has 32 bits: whatever does not name its type is int32."""
 
 import contextlib
-import pkgutil
 import sys
 from types import ModuleType
 
@@ -74,10 +73,10 @@ class Narrow(ModuleType):
 
 @contextlib.contextmanager
 def default_of_32_bits():
-    """Let all modules of ptxsim use that NumPy for a while."""
-    package = sys.modules["ptxsim"]
-    modules = [sys.modules[f"ptxsim.{found.name}"] for found in pkgutil.iter_modules(package.__path__)]
+    """Let all modules of ptxsim that are loaded use that NumPy for a while."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("ptxsim.")]
     using = [module for module in modules if vars(module).get("np") is np]
+    assert len(using) > 25
     for module in using:
         module.np = Narrow("numpy")
     try:

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+import ptxsim
+from ptxsim import ArgumentError, SimulationFault, UnsupportedInstruction
 from ptxsim import machine as machines
 from ptxsim.machine import Machine
 from ptxsim.ptx import parse
 from ptxsim.tensor_map import TensorMap
-from sgemm_tutorial import ArgumentError, Kernel, SimulationFault, UnsupportedInstruction
 
 from .test_mbarriers import HELPERS
 from .test_tma import COPY, numbered, swizzled
@@ -69,7 +70,7 @@ BEGIN = """
 """
 
 
-def run(folder, body, blocks=2, cluster=2, threads=64, begin=BEGIN, only=None, trace=()):
+def run(body, blocks=2, cluster=2, threads=64, begin=BEGIN, only=None, trace=()):
     """Run a body that may use the helpers; return what it leaves in c, a row per block, and the machine."""
     text = f"""{HELPERS}{COPY}{REMOTE}
 template <int BLOCKS>
@@ -79,8 +80,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) probe(const unsigned short* matri
     unsigned* c = all + blockIdx.x * blockDim.x;{begin}{body}
 }}
 """
-    (folder / "00_probe.cu").write_text(text)
-    binary = Kernel("00_probe", "made for a test", {"BLOCKS": cluster}, folder=folder).build("compute_90")
+    binary = ptxsim.compile(text, f"probe<{cluster}>")
     matrix, c = numbered(64, 64), np.zeros(blocks * threads, np.uint32)
     arguments = {"matrix": matrix, "all": c, "map": TensorMap(matrix, 8, 64)}
     machine = Machine(parse(binary.ptx, binary.entry, 0), "probe", threads, arguments, trace=trace)
@@ -107,42 +107,41 @@ NUMBERS = """
 
 @pytest.mark.parametrize("cluster", [1, 2, 4, 8])
 @pytest.mark.parametrize("lanes", [64, 320, 1 << 15])
-def test_numbers_of_blocks_and_clusters(tmp_path, monkeypatch, cluster, lanes):
+def test_numbers_of_blocks_and_clusters(monkeypatch, cluster, lanes):
     """However many blocks are simulated at once, they are whole clusters."""
     monkeypatch.setattr(machines, "LANES", lanes)
-    got, _ = run(tmp_path, NUMBERS, blocks=8, cluster=cluster, begin="const unsigned t = threadIdx.x, rank = own();")
+    got, _ = run(NUMBERS, blocks=8, cluster=cluster, begin="const unsigned t = threadIdx.x, rank = own();")
     clusters = 8 // cluster
     want = [[b % cluster, cluster, b // cluster, clusters, b % cluster, cluster] for b in range(8)]
     assert [f"{row[0]:06}" for row in got] == ["".join(map(str, digits)) for digits in want]
 
 
-def test_a_block_runs_with_its_cluster(tmp_path):
-    got, machine = run(tmp_path, "c[t] = 1 + rank;", blocks=6, only=[3])
+def test_a_block_runs_with_its_cluster():
+    got, machine = run("c[t] = 1 + rank;", blocks=6, only=[3])
     assert got[:, 0].tolist() == [0, 0, 1, 2, 0, 0] and sum(machine.execution.threads_through[:1]) == 128
 
 
-def test_half_a_cluster_is_no_grid(tmp_path):
+def test_half_a_cluster_is_no_grid():
     with pytest.raises(ArgumentError, match="blocks: got 3, needs a multiple of 2"):
-        run(tmp_path, "", blocks=3)
+        run("", blocks=3)
 
 
-def test_too_large_a_cluster(tmp_path):
+def test_too_large_a_cluster():
     with pytest.raises(ArgumentError, match="16 blocks per cluster, needs at most 8"):
-        run(tmp_path, "", blocks=16, cluster=16)
+        run("", blocks=16, cluster=16)
 
 
-def test_a_cluster_of_two_dimensions(tmp_path):
-    binary = run_source(tmp_path, "__global__ void __cluster_dims__(1, 2, 1) probe() {}")
+def test_a_cluster_of_two_dimensions():
+    binary = run_source("__global__ void __cluster_dims__(1, 2, 1) probe() {}")
     with pytest.raises(UnsupportedInstruction, match="1 × 2 × 1"):
         parse(binary.ptx, binary.entry, 0)
 
 
-def run_source(folder, text):
-    (folder / "00_probe.cu").write_text(text)
-    return Kernel("00_probe", "made for a test", {}, folder=folder).build("compute_90")
+def run_source(text):
+    return ptxsim.compile(text)
 
 
-def test_arrivals_from_other_blocks(tmp_path):
+def test_arrivals_from_other_blocks():
     """Each block's barrier waits for both blocks' threads; one arrival may stand for several."""
     begin = BEGIN.replace("init(&empty, 2)", "init(&empty, 68)")
     body = """
@@ -152,7 +151,7 @@ def test_arrivals_from_other_blocks(tmp_path):
     c[t] = 1 + t;
     meet();
 """
-    got, machine = run(tmp_path, body, begin=begin, blocks=4)
+    got, machine = run(body, begin=begin, blocks=4)
     assert (got == 1 + np.arange(64)).all()
     total = machine.total
     assert total.by_class["cluster barrier"] == 4 * 2 * 4  # blocks, warps, two arrivals and two waits
@@ -171,9 +170,9 @@ SHARED_TILE = """
 """
 
 
-def test_a_box_for_both_blocks(tmp_path):
+def test_a_box_for_both_blocks():
     """Bytes that come before they are expected; L2 is read once for both blocks, whose memories both are written."""
-    got, machine = run(tmp_path, SHARED_TILE, blocks=4)
+    got, machine = run(SHARED_TILE, blocks=4)
     boxes = [swizzled(box).reshape(8, 64) for box in numbered(64, 64).reshape(8, 8, 64)]
     for block in range(4):
         want = np.zeros(64, np.uint32)
@@ -188,7 +187,7 @@ def test_a_box_for_both_blocks(tmp_path):
 
 
 @pytest.mark.parametrize("mask", [1, 2])
-def test_a_box_for_one_block(tmp_path, mask):
+def test_a_box_for_one_block(mask):
     """The mask alone says who gets it, not who asks."""
     body = f"""
     if (t == 0 && {mask} >> rank & 1) arrive_expect(&full, 1024);
@@ -196,7 +195,7 @@ def test_a_box_for_one_block(tmp_path, mask):
     if ({mask} >> rank & 1) {{ await(&full, 0); c[t] = s[0][0][t]; }}
     meet();
 """
-    got, _ = run(tmp_path, body)
+    got, _ = run(body)
     assert got[mask - 1].tolist() == numbered(64, 64)[8].tolist() and not got[2 - mask].any()
 
 
@@ -228,9 +227,9 @@ RING_BEGIN = BEGIN.replace("long full", "long full, other, spare").replace(
 )
 
 
-def test_a_ring_for_both_blocks(tmp_path):
+def test_a_ring_for_both_blocks():
     """Each block fetches every second tile for both, when the readers of both have let its stage go."""
-    got, _ = run(tmp_path, RING, begin=RING_BEGIN, blocks=4)
+    got, _ = run(RING, begin=RING_BEGIN, blocks=4)
     tiles = [swizzled(tile).reshape(8, 64) for tile in numbered(64, 64)[:48].reshape(6, 8, 64)]
     want = sum(tile.sum(0, dtype=np.uint32) for tile in tiles)
     assert (got[:, 32:] == want[32:]).all()
@@ -272,10 +271,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
-def test_a_ring_gone_wrong(tmp_path, change):
+def test_a_ring_gone_wrong(change):
     old, new, kind, words = change
     assert old in RING
-    got = fault(tmp_path, RING.replace(old, new), begin=RING_BEGIN)
+    got = fault(RING.replace(old, new), begin=RING_BEGIN)
     assert got.kind == kind and words in str(got), got
 
 
@@ -373,22 +372,22 @@ __device__ void wait_there(unsigned bar, unsigned parity)
 
 
 @pytest.mark.parametrize("of", FAULTS.values(), ids=FAULTS)
-def test_faults(tmp_path, monkeypatch, of):
+def test_faults(monkeypatch, of):
     body, change, kind, words = of
     assert change is None or change[0] in BEGIN
     monkeypatch.setitem(globals(), "REMOTE", REMOTE + THERE)
-    got = fault(tmp_path, body, begin=BEGIN.replace(*change) if change else BEGIN)
+    got = fault(body, begin=BEGIN.replace(*change) if change else BEGIN)
     assert got.kind == kind and words in str(got), got
 
 
-def test_who_has_left_has_arrived(tmp_path):
+def test_who_has_left_has_arrived():
     """The other threads of the cluster meet without it."""
     body = """
     if (rank == 0 && t >= 32) return;
     meet();
     c[t] = 1;
 """
-    got, _ = run(tmp_path, body)
+    got, _ = run(body)
     assert got.tolist() == [[1] * 32 + [0] * 32, [1] * 64]
 
 
@@ -398,26 +397,26 @@ WAITED = "if (t == 40) arrive(&full); if (t == 1) await(&full, {}); "
 @pytest.mark.parametrize(
     ("parity", "words"), [(0, "nothing has brought them together"), (1, "without all of its warp")]
 )
-def test_a_warp_may_be_late_in_part(tmp_path, parity, words):
+def test_a_warp_may_be_late_in_part(parity, words):
     """A lane waits that the others do not wait for: that the wait is over at once, as for parity 0, is luck."""
-    got = fault(tmp_path, WAITED.format(parity) + "meet();")
+    got = fault(WAITED.format(parity) + "meet();")
     assert got.kind == "divergence" and words in str(got)
 
 
 @pytest.mark.parametrize("what", ["__syncwarp();", "__syncthreads();", "__shfl_xor_sync(~0u, t, 1);"])
-def test_what_brings_a_warp_together(tmp_path, what):
-    got, _ = run(tmp_path, WAITED.format(0) + what + "meet(); c[t] = 1;")
+def test_what_brings_a_warp_together(what):
+    got, _ = run(WAITED.format(0) + what + "meet(); c[t] = 1;")
     assert got.all()
 
 
-def test_arrivals_that_are_not_aligned(tmp_path):
+def test_arrivals_that_are_not_aligned():
     """Then the lanes of a warp come one by one, as they like."""
     loose = 'asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");'
-    got, _ = run(tmp_path, f"{WAITED.format(0)}{loose} c[t] = 1;")
+    got, _ = run(f"{WAITED.format(0)}{loose} c[t] = 1;")
     assert got.all()
 
 
-def test_between_arrival_and_wait(tmp_path):
+def test_between_arrival_and_wait():
     """A thread goes on from where it arrives, and those that wait for it too."""
     body = """
     __shared__ unsigned word;
@@ -430,13 +429,13 @@ def test_between_arrival_and_wait(tmp_path):
     set_out();
     come();
 """
-    got, _ = run(tmp_path, body)
+    got, _ = run(body)
     assert got.tolist() == [[5] * 64, [6] * 64]
 
 
-def test_an_arrival_that_orders_nothing(tmp_path):
+def test_an_arrival_that_orders_nothing():
     body = "__shared__ unsigned word; if (t == 0) word = 5 + rank; relaxed(); come(); c[t] = word;"
-    got = fault(tmp_path, body)
+    got = fault(body)
     assert got.kind == "race" and "which thread 0 wrote" in str(got)
 
 
@@ -448,7 +447,7 @@ FAR_BEGIN = """
 """
 
 
-def test_loads_and_stores_in_other_blocks(tmp_path):
+def test_loads_and_stores_in_other_blocks():
     """A ring: each block reads its neighbour's words, and gives the other neighbour what it makes of them."""
     body = """
     const unsigned next = (rank + 1) % BLOCKS, last = (rank + BLOCKS - 1) % BLOCKS;
@@ -459,7 +458,7 @@ def test_loads_and_stores_in_other_blocks(tmp_path):
     c[t] = others[t] + words[t];
     others[t] = 0;
 """
-    got, machine = run(tmp_path, body, blocks=8, cluster=4, begin=FAR_BEGIN)
+    got, machine = run(body, blocks=8, cluster=4, begin=FAR_BEGIN)
     for block in range(8):
         source = block // 4 * 4 + (block + 2) % 4
         t = np.arange(64)
@@ -501,29 +500,29 @@ FAR_FAULTS = {
 
 
 @pytest.mark.parametrize("of", FAR_FAULTS.values(), ids=FAR_FAULTS)
-def test_far_faults(tmp_path, of):
+def test_far_faults(of):
     body, kind, words = of
-    got = fault(tmp_path, body, begin=FAR_BEGIN)
+    got = fault(body, begin=FAR_BEGIN)
     assert got.kind == kind and words in str(got), got
 
 
-def test_a_block_that_may_not_have_begun(tmp_path):
-    got = fault(tmp_path, "store(&words[t], rank ^ 1, 1);", begin=FAR_BEGIN.replace("meet();", ""))
+def test_a_block_that_may_not_have_begun():
+    got = fault("store(&words[t], rank ^ 1, 1);", begin=FAR_BEGIN.replace("meet();", ""))
     assert got.kind == "gone" and "may not have begun" in str(got)
 
 
-def test_a_copy_over_what_another_block_reads(tmp_path):
+def test_a_copy_over_what_another_block_reads():
     """A barrier of its own block does not let another's thread copy there."""
     body = """
     for (int i = 0; i < 8; ++i) s[0][i][t] = i;
     __syncthreads();
     if (rank && t == 0) copy_to(s, map, 0, 0, &full, 1);
 """
-    got = fault(tmp_path, body)
+    got = fault(body)
     assert got.kind == "race" and "a thread there has used since the cluster met last" in str(got)
 
 
-def test_what_is_at_home(tmp_path):
+def test_what_is_at_home():
     """To a block's own words its own barrier is enough; one access may go to both."""
     body = """
     others[t] = 7 * t;
@@ -535,28 +534,28 @@ def test_what_is_at_home(tmp_path):
 """
     t = np.arange(64)
     for cluster in (1, 2):
-        got, _ = run(tmp_path, body, cluster=cluster, begin=FAR_BEGIN)
+        got, _ = run(body, cluster=cluster, begin=FAR_BEGIN)
         for block in range(2):
             source = t % 2 if cluster == 2 else block
             assert np.array_equal(got[block], 7 * (63 - t) + 100 * source + t)
 
 
-def test_a_cluster_of_one(tmp_path):
+def test_a_cluster_of_one():
     """Everything works that does not need another block."""
     body = SHARED_TILE.replace("rank == 1 &&", "").replace("full, 3)", "full, 1)")
-    got, _ = run(tmp_path, body, cluster=1)
+    got, _ = run(body, cluster=1)
     assert got[0].any() and got[1].any()
 
 
-def test_where_a_traced_block_writes(tmp_path):
-    _, machine = run(tmp_path, "c[t] = words[t];", begin=FAR_BEGIN, trace=[1])
+def test_where_a_traced_block_writes():
+    _, machine = run("c[t] = words[t];", begin=FAR_BEGIN, trace=[1])
     accesses = [access for access in machine.trace if access.space == "shared"]
     assert [access.kind for access in accesses] == ["store", "load"]
     for access in accesses:
         assert (access.array, access.block, access.offsets.tolist()) == ("words", 1, list(range(0, 256, 4)))
 
 
-def test_relaxed_arrivals_at_mbarriers_are_refused(tmp_path):
+def test_relaxed_arrivals_at_mbarriers_are_refused():
     body = """asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" :: "r"(of(&full, 0)));"""
     with pytest.raises(UnsupportedInstruction, match="relaxed"):
-        run(tmp_path, body)
+        run(body)

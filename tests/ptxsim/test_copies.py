@@ -7,9 +7,10 @@ from hypothesis import given
 
 from lab import request
 from lab.draw.requests import address_line, banks
+from ptxsim import SimulationFault
 from ptxsim.machine import Machine
 from ptxsim.ptx import parse
-from sgemm_tutorial import SimulationFault, simulate
+from sgemm_tutorial import simulate
 
 from ..sources import floats, line_of, probe, run_bits, steady
 

@@ -5,7 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sgemm_tutorial import Kernel, SimulationFault
+from ptxsim import SimulationFault
+from sgemm_tutorial import Kernel
 
 from ..sources import execute, line_of, probe, run_bits
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sgemm_tutorial import SimulationFault, find, matrices, simulate
+from ptxsim import SimulationFault
+from sgemm_tutorial import find, matrices, simulate
 
 from ..sources import line_of, run_bits
 from .test_copies import copying

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sgemm_tutorial import SimulationFault
+from ptxsim import SimulationFault
 
 from ..sources import line_of, probe, run_bits
 

@@ -72,6 +72,7 @@ def test_the_last_block_may_not_read_what_is_not(words):
         ("a[0] = t;", "writes to a place to which another thread writes something else just then"),
         ("if (b == 1) a[0] = 7; else if (b == 0) a[1] = a[0];", "which thread 95 of block 0 read in line 3"),
         ("a[b] = t / 32 + a[b];", "which thread 95 of block 0 read in line 3"),
+        ("if (b == 0 && t < 32) { a[t ^ 1] = 7; a[t] = 8; }", "writes a at byte 0, which thread 1 of block 0 wrote"),
         ("if (t == 0 && b == 1) atomicAdd(a, 1); if (b == 0 && t == 0) a[0] = 4;", "block 1 wrote in line 3"),
         ("char* c = (char*)a; if (t == 32) c[b] = 1; if (t == 64) c[b] = 2;", "which thread 32 of block"),
     ],

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sgemm_tutorial import SimulationFault, UnsupportedInstruction
+from ptxsim import SimulationFault, UnsupportedInstruction
 
 from ..sources import line_of, probe, run_bits
 

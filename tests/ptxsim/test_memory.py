@@ -6,8 +6,9 @@ import re
 import numpy as np
 import pytest
 
+from ptxsim import SimulationFault
 from ptxsim.memory import GlobalMemory
-from sgemm_tutorial import LADDER, SimulationFault, simulate
+from sgemm_tutorial import LADDER, simulate
 from sgemm_tutorial.launch import Family
 
 from ..sources import floats, line_of, probe, run_bits

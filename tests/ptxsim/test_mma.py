@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
+from ptxsim import SimulationFault, UnsupportedInstruction
 from ptxsim.mma import KINDS, PLACES
 from ptxsim.tensor import multiply_accumulate
-from sgemm_tutorial import SimulationFault, UnsupportedInstruction
 
 from ..sources import line_of, probe, run_bits, steady
 from .test_instructions import F32

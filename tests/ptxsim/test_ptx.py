@@ -7,10 +7,10 @@ import weakref
 import numpy as np
 import pytest
 
-from ptxsim import decode
+from ptxsim import SimulationFault, UnsupportedInstruction, decode
 from ptxsim.machine import Machine
 from ptxsim.ptx import Address, Immediate, Register, Symbol, parse
-from sgemm_tutorial import LADDER, SimulationFault, UnsupportedInstruction, simulate
+from sgemm_tutorial import LADDER, simulate
 
 from ..sources import floats, line_of, probe, run_bits
 

@@ -8,9 +8,10 @@ import time
 import numpy as np
 import pytest
 
+from ptxsim import ArgumentError, SimulationFault
 from ptxsim.machine import Machine
 from ptxsim.ptx import parse
-from sgemm_tutorial import LADDER, ArgumentError, SimulationFault, find, matrices, simulate
+from sgemm_tutorial import LADDER, find, matrices, simulate
 from sgemm_tutorial.compiler import PTX_ALONE
 from tools.mutants import instances
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
+from ptxsim import SimulationFault, UnsupportedInstruction
 from ptxsim.tensor import FLOPS, SIZE, accumulation_bound, multiply_accumulate
-from sgemm_tutorial import SimulationFault, UnsupportedInstruction, simulate
+from sgemm_tutorial import simulate
 from sgemm_tutorial.operands import BF16
 
 from ..sources import line_of, probe, steady

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+import ptxsim
+from ptxsim import ArgumentError, SimulationFault
 from ptxsim.machine import Machine
 from ptxsim.ptx import parse
 from ptxsim.tensor_map import TensorMap
-from sgemm_tutorial import ArgumentError, Kernel, SimulationFault
 
 from .test_mbarriers import HELPERS
 
@@ -35,7 +36,7 @@ BEGIN = """
 """
 
 
-def run(folder, body, matrix, row=0, column=0, threads=64, begin=BEGIN, box=8, written=True):
+def run(body, matrix, row=0, column=0, threads=64, begin=BEGIN, box=8, written=True):
     """Run a body that may copy boxes of 8 × 64 of a matrix of halves; return what it leaves in c, and the machine."""
     text = f"""{HELPERS}{COPY}
 __global__ void probe(const unsigned short* matrix, int row, int column, unsigned short* c,
@@ -43,8 +44,7 @@ __global__ void probe(const unsigned short* matrix, int row, int column, unsigne
 {{{begin}{body}
 }}
 """
-    (folder / "00_probe.cu").write_text(text)
-    binary = Kernel("00_probe", "made for a test", {}, folder=folder).build("compute_90")
+    binary = ptxsim.compile(text)
     c = np.zeros(2048, np.uint16)
     arguments = {
         "matrix": matrix,
@@ -83,12 +83,12 @@ def swizzled(box):
 
 @pytest.mark.parametrize("row", [-9, -3, 0, 5, 17, 20])
 @pytest.mark.parametrize("column", [-64, -5, 0, 8, 100, 200])
-def test_a_box_anywhere(tmp_path, row, column):
+def test_a_box_anywhere(row, column):
     """Inside, across each edge and outside: zeros stand for what is not there, and all of its bytes are counted."""
     matrix = numbered(20, 136)
     padded = np.zeros((20 + 64, 136 + 512), np.uint16)
     padded[32:52, 256:392] = matrix
-    got, machine = run(tmp_path, ONE, matrix, row, column)
+    got, machine = run(ONE, matrix, row, column)
     box = padded[32 + row : 40 + row, 256 + column : 320 + column]
     assert np.array_equal(got[:512], swizzled(box))
     (counts,) = [of for of in machine.counts().values() if of.by_class["copy"]]
@@ -98,20 +98,20 @@ def test_a_box_anywhere(tmp_path, row, column):
     assert counts.global_load_sectors == sum(len(set((span * 2 // 32).tolist())) for span in spans)
 
 
-def test_a_map_that_is_brought_near(tmp_path):
+def test_a_map_that_is_brought_near():
     """That changes nothing but the count."""
     matrix, near = numbered(20, 136), 'asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");\n'
     for body, prefetches in ((ONE, 0), (f"    if (t == 0) {near}{ONE}", 1)):
-        got, machine = run(tmp_path, body, matrix)
+        got, machine = run(body, matrix)
         assert np.array_equal(got[:512], swizzled(matrix[:8, :64]))
         assert sum(counts.by_class["prefetch"] for counts in machine.counts().values()) == prefetches
 
 
-def test_rows_of_bytes(tmp_path):
+def test_rows_of_bytes():
     """Without a map, bytes come as they lie."""
     body = ONE.replace("copy(s, map, column, row, &full)", "copy_bytes(s, matrix + 8, 1024, &full)")
     matrix = numbered(20, 136)
-    assert np.array_equal(run(tmp_path, body, matrix)[0][:512], matrix.reshape(-1)[8:520])
+    assert np.array_equal(run(body, matrix)[0][:512], matrix.reshape(-1)[8:520])
 
 
 RING = """
@@ -139,10 +139,10 @@ RING_BEGIN = BEGIN.replace("long full", "long full, other, spare").replace(
 )
 
 
-def test_a_ring_of_two_tiles(tmp_path):
+def test_a_ring_of_two_tiles():
     """A warp fetches while another adds up: each tells the other by mbarriers alone."""
     matrix = numbered(40, 64)
-    got, _ = run(tmp_path, RING, matrix, begin=RING_BEGIN)
+    got, _ = run(RING, matrix, begin=RING_BEGIN)
     tiles = [swizzled(tile).reshape(8, 64) for tile in matrix.reshape(5, 8, 64)]
     assert np.array_equal(got[32:64], sum(tile.sum(0, dtype=np.uint16) for tile in tiles)[32:])
 
@@ -166,10 +166,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
-def test_a_ring_gone_wrong(tmp_path, change):
+def test_a_ring_gone_wrong(change):
     old, new, kind = change
     assert old in RING
-    got = fault(tmp_path, RING.replace(old, new), numbered(40, 64), begin=RING_BEGIN)
+    got = fault(RING.replace(old, new), numbered(40, 64), begin=RING_BEGIN)
     assert got.kind == kind, got
 
 
@@ -190,24 +190,24 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("change", FAULTS.values(), ids=FAULTS)
-def test_faults(tmp_path, change):
+def test_faults(change):
     old, new, kind, words = change
-    got = fault(tmp_path, ONE.replace(old, new, 1), numbered(20, 136))
+    got = fault(ONE.replace(old, new, 1), numbered(20, 136))
     assert got.kind == kind and words in str(got), got
 
 
-def test_the_engine_is_to_know_of_the_mbarrier(tmp_path):
-    got = fault(tmp_path, ONE, numbered(20, 136), begin=BEGIN.replace("fence();", ""))
+def test_the_engine_is_to_know_of_the_mbarrier():
+    got = fault(ONE, numbered(20, 136), begin=BEGIN.replace("fence();", ""))
     assert got.kind == "proxy" and "no fence" in str(got)
 
 
-def test_one_thread_waits_and_a_barrier_tells_the_others(tmp_path):
+def test_one_thread_waits_and_a_barrier_tells_the_others():
     body = ONE.replace("wait(&full, 0);", "if (t == 40) wait(&full, 0);\n    __syncthreads();")
-    assert np.array_equal(run(tmp_path, body, numbered(20, 136))[0][:512], swizzled(numbered(20, 136)[:8, :64]))
+    assert np.array_equal(run(body, numbered(20, 136))[0][:512], swizzled(numbered(20, 136)[:8, :64]))
 
 
-def test_a_matrix_that_holds_nothing_yet(tmp_path):
-    assert fault(tmp_path, ONE, numbered(20, 136), written=False).kind == "uninitialised"
+def test_a_matrix_that_holds_nothing_yet():
+    assert fault(ONE, numbered(20, 136), written=False).kind == "uninitialised"
 
 
 MAPS = {

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
+from ptxsim import SimulationFault
 from ptxsim.machine import Machine
 from ptxsim.memory import SharedMemory, Violation
 from ptxsim.ptx import parse
-from sgemm_tutorial import SimulationFault
 
 from ..sources import line_of, probe, run_bits, steady
 

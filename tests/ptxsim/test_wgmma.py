@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+import ptxsim
+from ptxsim import SimulationFault, UnsupportedInstruction
 from ptxsim.machine import Machine
 from ptxsim.ptx import parse
 from ptxsim.tensor import multiply_accumulate
 from ptxsim.tensor_map import TensorMap
-from sgemm_tutorial import Kernel, SimulationFault, UnsupportedInstruction
 
 from .test_mbarriers import HELPERS
 from .test_tma import COPY
@@ -74,7 +75,7 @@ A = {0: "describe(a + k * 16, 16, 1024)", 1: "describe(a + k * 1024, 8192, 1024)
 B = {0: "describe(b + k * 16, 16, 1024)", 1: "describe(b + k * 1024, 8192, 1024)"}
 
 
-def run(folder, body, left, right, functions=None, majors=(0, 1), columns=None, threads=128, after=STORE):
+def run(body, left, right, functions=None, majors=(0, 1), columns=None, threads=128, after=STORE):
     """Run a body on A (64 × 64) and B (64 × columns), stored transposed where their rows are not to be contiguous."""
     columns = columns or right.shape[1]
     begin = BEGIN.format(columns=columns, corner="64 * n, 0" if majors[1] else "0, 64 * n")
@@ -84,8 +85,7 @@ __global__ void probe(const unsigned short* A, const unsigned short* B, float* c
 {{{begin}{body}{after}
 }}
 """
-    (folder / "00_probe.cu").write_text(text)
-    binary = Kernel("00_probe", "made for a test", {}, folder=folder).build("compute_90a")
+    binary = ptxsim.compile(text, architecture="compute_90a")
     left = np.ascontiguousarray(left.T if majors[0] else left)
     right = np.ascontiguousarray(right if majors[1] else right.T)
     c = np.full((64, columns), np.nan, np.float32)
@@ -111,27 +111,27 @@ def product(left, right, before=None):
 
 
 @pytest.mark.parametrize("majors", [(0, 0), (0, 1), (1, 0), (1, 1)])
-def test_tiles_of_all_kinds(tmp_path, majors):
+def test_tiles_of_all_kinds(majors):
     left, right = operands(64)
-    got, machine = run(tmp_path, STEPS.format(a=A[majors[0]], b=B[majors[1]], more=""), left, right, majors=majors)
+    got, machine = run(STEPS.format(a=A[majors[0]], b=B[majors[1]], more=""), left, right, majors=majors)
     assert np.array_equal(got, product(left, right))
     counts = sum(machine.counts().values(), type(next(iter(machine.counts().values())))())
     assert counts.by_class["tensor"] == 4 * 4 and counts.flops == 2 * 64 * 64 * 64
 
 
 @pytest.mark.parametrize("columns", [128, 256])
-def test_wide_tiles(tmp_path, columns):
+def test_wide_tiles(columns):
     """Past 64 columns there is another box, the leading offset behind the first."""
     left, right = operands(columns)
-    got, _ = run(tmp_path, STEPS.format(a=A[0], b=B[1], more=""), left, right)
+    got, _ = run(STEPS.format(a=A[0], b=B[1], more=""), left, right)
     assert np.array_equal(got, product(left, right))
 
 
-def test_bf16(tmp_path):
+def test_bf16():
     left, right = operands(64, np.float32)
     cut = [(matrix.view(np.uint32) >> 16).astype(np.uint16) for matrix in (left, right)]
     exact = [(matrix.astype(np.uint32) << 16).view(np.float32) for matrix in cut]
-    got, _ = run(tmp_path, STEPS.format(a=A[0], b=B[1], more=""), *cut, multiply(64, kind="bf16"))
+    got, _ = run(STEPS.format(a=A[0], b=B[1], more=""), *cut, multiply(64, kind="bf16"))
     assert np.array_equal(got, product(*exact))
 
 
@@ -145,10 +145,10 @@ FRAGMENT = """
 """
 
 
-def test_a_in_registers(tmp_path):
+def test_a_in_registers():
     left, right = operands(64)
     body = FRAGMENT + STEPS.format(a="f[k]", b=B[1], more="")
-    got, _ = run(tmp_path, body, left, right, multiply(64, registers=True))
+    got, _ = run(body, left, right, multiply(64, registers=True))
     assert np.array_equal(got, product(left, right))
 
 
@@ -178,13 +178,13 @@ FLOATS = """
 
 
 @pytest.mark.parametrize("in_registers", [False, True])
-def test_tf32(tmp_path, in_registers):
+def test_tf32(in_registers):
     """Rows of 32 floats are 128 bytes as those of 64 halves are; what TF32 lacks is cut off."""
     random = np.random.default_rng(8)
     left, right = (random.standard_normal((64, 32), np.float32) for _ in "ab")
     body = FLOATS * in_registers + STEPS.format(a="f[k]" if in_registers else A[0], b=B[0], more="")
     as_halves = [matrix.view(np.uint16) for matrix in (left, right)]
-    got, machine = run(tmp_path, body, as_halves[0], as_halves[1].T, TF32.replace("MORE", ""), majors=(0, 0))
+    got, machine = run(body, as_halves[0], as_halves[1].T, TF32.replace("MORE", ""), majors=(0, 0))
     cut = [(matrix.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for matrix in (left, right)]
     sums = np.zeros((1, 64, 64), np.float32)
     for k in range(0, 32, 8):
@@ -193,30 +193,30 @@ def test_tf32(tmp_path, in_registers):
     assert sum(count.flops for count in machine.counts().values()) == 2 * 64 * 64 * 32
 
 
-def test_tf32_cannot_be_transposed(tmp_path):
+def test_tf32_cannot_be_transposed():
     body = FLOATS + STEPS.format(a="f[k]", b=B[0], more="")
     with pytest.raises(UnsupportedInstruction, match="does not know"):
-        run(tmp_path, body, *operands(64), TF32.replace("MORE", ", 0"), majors=(0, 0))
+        run(body, *operands(64), TF32.replace("MORE", ", 0"), majors=(0, 0))
 
 
-def test_factors_that_are_touched_too_early(tmp_path):
+def test_factors_that_are_touched_too_early():
     touch = 'commit(); asm volatile("add.u32 %0, %0, 1;" : "+r"(f[2][1]));'
     body = FRAGMENT + STEPS.format(a="f[k]", b=B[1], more="").replace("commit();", touch)
     with pytest.raises(SimulationFault, match="a register of the wgmma of line") as caught:
-        run(tmp_path, body, *operands(64), multiply(64, registers=True))
+        run(body, *operands(64), multiply(64, registers=True))
     assert caught.value.kind == "in flight"
 
 
 @pytest.mark.parametrize("first", ["true", "k > 0"])
-def test_sums_that_begin_anew(tmp_path, first):
+def test_sums_that_begin_anew(first):
     """Without adding, what the registers held is of no account, not even a NaN."""
     left, right = operands(64)
     body = "for (int i = 0; i < N / 2; ++i) d[i] = __int_as_float(0x7fc00000 + t);"
-    got, _ = run(tmp_path, body + STEPS.format(a=A[0], b=B[1], more=", " + first), left, right)
+    got, _ = run(body + STEPS.format(a=A[0], b=B[1], more=", " + first), left, right)
     assert np.isnan(got).all() if first == "true" else np.array_equal(got, product(left, right))
 
 
-def test_groups_that_overlap(tmp_path):
+def test_groups_that_overlap():
     """A wait for all but the last leaves that one's registers alone in flight."""
     left, right = operands(64)
     body = """
@@ -231,7 +231,7 @@ def test_groups_that_overlap(tmp_path):
     both = (
         "\n    finish<0>();\n    for (int i = 0; i < N / 2; ++i) if (e[i] != d[i]) c[0] = __int_as_float(0x7fc00000);"
     )
-    got, _ = run(tmp_path, body, left, right, after=STORE + both)
+    got, _ = run(body, left, right, after=STORE + both)
     assert np.array_equal(got, product(left, right))
 
 
@@ -253,38 +253,38 @@ WRONG = {
 
 
 @pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
-def test_faults(tmp_path, change):
+def test_faults(change):
     old, new, kind, words = change
     with pytest.raises(SimulationFault) as caught:
-        run(tmp_path, GOOD.replace(old, new), *operands(64))
+        run(GOOD.replace(old, new), *operands(64))
     assert caught.value.kind == kind and words in str(caught.value), caught.value
 
 
-def test_a_tile_that_was_not_waited_for(tmp_path, monkeypatch):
+def test_a_tile_that_was_not_waited_for(monkeypatch):
     monkeypatch.setitem(globals(), "BEGIN", BEGIN.replace("    wait(&full, 0);\n", "    if (t < 64) wait(&full, 0);\n"))
     with pytest.raises(SimulationFault) as caught:
-        run(tmp_path, GOOD, *operands(64))
+        run(GOOD, *operands(64))
     assert (caught.value.kind, caught.value.thread) == ("in flight", 64)
 
 
 STORED = "for (int i = t; i < 4096; i += 128) a[i] = A[i]; FENCE __syncthreads();" + GOOD
 
 
-def test_what_threads_store_takes_a_fence(tmp_path):
+def test_what_threads_store_takes_a_fence():
     left, right = operands(64)
     with pytest.raises(SimulationFault, match="thread 7 wrote without a fence") as caught:
-        run(tmp_path, STORED.replace("FENCE", ""), left, right)
+        run(STORED.replace("FENCE", ""), left, right)
     assert caught.value.kind == "proxy"
-    got, _ = run(tmp_path, STORED.replace("FENCE", "fence();"), left, right)
+    got, _ = run(STORED.replace("FENCE", "fence();"), left, right)
     chunks = left.reshape(64, 8, 8)
     lying = np.stack([chunks[r, [c ^ r % 8 for c in range(8)]] for r in range(64)]).reshape(64, 64)
     assert np.array_equal(got, product(lying, right))  # stored as it was, it is read as if swizzled
 
 
-def test_what_threads_store_takes_a_barrier_too(tmp_path):
+def test_what_threads_store_takes_a_barrier_too():
     body = STORED.replace("FENCE", "fence();").replace("__syncthreads();", "")
     with pytest.raises(SimulationFault) as caught:
-        run(tmp_path, body, *operands(64))
+        run(body, *operands(64))
     assert caught.value.kind == "race"
 
 
@@ -308,10 +308,10 @@ HANDED = """
 """
 
 
-def test_what_threads_hand_to_others_by_mbarriers(tmp_path):
+def test_what_threads_hand_to_others_by_mbarriers():
     """Those who have waited may read it, and it may be written anew when they have told so."""
     left, right = operands(64)
-    got, _ = run(tmp_path, HANDED, left, right)
+    got, _ = run(HANDED, left, right)
     assert got.view(np.uint32)[0, 0] == 2 * left.view(np.uint16)[0, 0].astype(np.uint32)
 
 
@@ -320,9 +320,9 @@ def test_what_threads_hand_to_others_by_mbarriers(tmp_path):
     [("wait(&told, round);", ""), ("if (round) wait(&done, 0);", ""), ("init(&told, 64)", "init(&told, 128)")],
     ids=["read too early", "written too early", "never told"],
 )
-def test_what_is_handed_over_without_waiting(tmp_path, change):
+def test_what_is_handed_over_without_waiting(change):
     with pytest.raises(SimulationFault) as caught:
-        run(tmp_path, HANDED.replace(*change), *operands(64))
+        run(HANDED.replace(*change), *operands(64))
     assert caught.value.kind == ("deadlock" if "128" in change[1] else "race"), caught.value
 
 
@@ -331,15 +331,15 @@ def test_what_is_handed_over_without_waiting(tmp_path, change):
     [("", "t", True), ("", "t + 1", False), ("__syncwarp();", "t + 1", True)],
     ids=["its own", "another's", "another's, after they have met"],
 )
-def test_what_one_lane_tells_of(tmp_path, told, read, fine):
+def test_what_one_lane_tells_of(told, read, fine):
     """Of what its warp has stored, only its own and what was there when the warp last met."""
     body = HANDED.replace("init(&told, 64)", "init(&told, 2)").replace("a[5 * t]", f"a[{read}]")
     body = body.replace("arrive(&told);", f"{told} if (t % 32 == 0) arrive(&told);")
     if fine:
-        run(tmp_path, body, *operands(64))
+        run(body, *operands(64))
         return
     with pytest.raises(SimulationFault, match="which thread 65 wrote") as caught:
-        run(tmp_path, body, *operands(64))
+        run(body, *operands(64))
     assert caught.value.kind == "race"
 
 
@@ -350,20 +350,20 @@ REFILL = GOOD.replace(
 
 
 @pytest.mark.parametrize("before", ["", "__syncthreads();"])
-def test_a_tile_refilled_while_it_is_read(tmp_path, before):
+def test_a_tile_refilled_while_it_is_read(before):
     """A barrier does not help, as what is asynchronous has not been waited for."""
     with pytest.raises(SimulationFault, match="may still read") as caught:
-        run(tmp_path, REFILL.replace("BEFORE", before), *operands(64))
+        run(REFILL.replace("BEFORE", before), *operands(64))
     assert caught.value.kind == "race"
 
 
-def test_a_tile_refilled_in_time(tmp_path):
-    got, _ = run(tmp_path, REFILL.replace("BEFORE", "finish<0>(); __syncthreads();"), *operands(64))
+def test_a_tile_refilled_in_time():
+    got, _ = run(REFILL.replace("BEFORE", "finish<0>(); __syncthreads();"), *operands(64))
     assert np.array_equal(got, product(*operands(64)))
 
 
 @pytest.mark.parametrize("other", ["2ull << 62", "0", "1ull << 62 | 1ull << 49"])
-def test_layouts_that_no_kernel_uses(tmp_path, other, monkeypatch):
+def test_layouts_that_no_kernel_uses(other, monkeypatch):
     monkeypatch.setitem(globals(), "ORDER", ORDER.replace("| 1ull << 62", "| " + other))
     with pytest.raises(UnsupportedInstruction, match="does not know"):
-        run(tmp_path, GOOD, *operands(64))
+        run(GOOD, *operands(64))

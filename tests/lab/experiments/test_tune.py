@@ -14,14 +14,11 @@ from lab.measure import driver, sweep
 from lab.records import files
 from sgemm_tutorial import (
     DeviceError,
-    SimulationFault,
     TutorialError,
     cublas,
     find,
     gpu,
-    matrices,
     operands,
-    simulate,
     timing,
     tuned,
 )

@@ -115,6 +115,8 @@ def test_what_a_launch_adds_counts():
 
 def test_a_kernel_too_new_for_the_gpu_is_refused():
     with pytest.raises(ArgumentError, match="sm_61"):
+        kernel_occupancy(catalogue.find("11"), find_gpu("GTX 1050"))
+    with pytest.raises(ArgumentError, match="install the CUDA 12 extra"):
         kernel_occupancy(catalogue.find("01"), find_gpu("GTX 1050"))
 
 
@@ -130,7 +132,7 @@ def test_limits_are_consistent():
     for limits in LIMITS.values():
         assert limits.max_threads_per_sm == limits.max_warps_per_sm * WARP
         assert limits.max_shared_per_block + limits.shared_reserved_per_block <= limits.shared_per_sm
-    assert {gpu.architecture for gpu in GPUS} == set(LIMITS)
+    assert {gpu.architecture for gpu in GPUS} < set(LIMITS)
     assert limits_of("sm_90a") is LIMITS["sm_90"]
 
 
@@ -142,7 +144,7 @@ def test_gpus_are_found_and_the_nearest_is_suggested():
         find_gpu("RTX")  # more than one
     with pytest.raises(ArgumentError, match="needs one of"):
         find_gpu("")
-    with pytest.raises(ArgumentError, match=r"'sm_35'.*sm_61, sm_75"):
+    with pytest.raises(ArgumentError, match=r"'sm_35'.*sm_61, sm_70, sm_75"):
         limits_of("sm_35")
 
 

@@ -5,10 +5,17 @@ import pytest
 
 from sgemm_tutorial import find, simulate
 
+from ..ptxsim.narrow import default_of_32_bits
 from ..sources import floats
-from .narrow import default_of_32_bits
 
-SIZES = {"01": (33, 35, 20), "09": (130, 129, 20), "16": (130, 136, 40), "20": (256, 264, 136)}
+SIZES = {
+    "01": (33, 35, 20),
+    "09": (130, 129, 20),
+    "13": (40, 72, 300),
+    "16": (130, 136, 40),
+    "17": (130, 136, 40),
+    "20": (256, 264, 136),
+}
 """Rows, columns and depth for each kernel: edges and several blocks; 20 needs rows of multiples of 16 bytes."""
 
 
