@@ -61,13 +61,13 @@ stream_k(int M, int N, int K, float alpha, const float* A, const float* B, float
     auto firstOf = [&](unsigned share) { return share * total / shares; };  // its first step
     auto ownerOf = [&](size_t step) { return unsigned(((step + 1) * shares - 1) / total); };  // whose step it is
 
-    size_t end;
+    size_t end;                                            // of one tile's steps; the next tile begins there
     for (size_t step = firstOf(blockIdx.x), to = firstOf(blockIdx.x + 1); step < to; step = end) {
         const unsigned tile = unsigned(step / steps);
         const size_t head = size_t(tile) * steps;          // the tile's first step
-        end = to < head + steps ? to : head + steps;       // of this share's steps, those of this tile
-        const unsigned firstK = unsigned(step - head) * BK;  // what this share adds up of the tile's sum
-        const unsigned lastK = end < head + steps ? unsigned(end - head) * BK : K;
+        end = to < head + steps ? to : head + steps;       // the share ends in this tile, or goes on after it
+        const unsigned firstK = unsigned(step - head) * BK;  // this share adds up products from here on, to lastK
+        const unsigned lastK = end < head + steps ? unsigned(end - head) * BK : K;  // the last step may be short
 
         const size_t row0 = size_t(tile / tilesN) * BM;    // where the tile of C begins
         const size_t col0 = size_t(tile % tilesN) * BN;

@@ -58,7 +58,7 @@ wgmma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, floa
             multiply<T>(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
                         describe(&Bs[stage][k * row], BK * row * sizeof(T), atom));
         commit_products();
-        wait_for_products<1>();                            // the tile before is multiplied, by this warpgroup
+        wait_for_products<1>();                            // the tile before is multiplied, by this warp
         __syncthreads();                                   // and by all: its stage is free
         const int next = tile + STAGES - 1;
         if (threadIdx.x == 0 && next < tiles) fetch(next);

@@ -119,7 +119,7 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
     // four chunks of four: each half of the warp takes two that are four chunks apart. With the swizzle of their rows,
     // 16 lanes then read from different banks.
     const unsigned group = lane / 4, member = lane % 4;    // of this lane, as the PTX ISA numbers fragments
-    const unsigned box = warp / 2 * row, chunk = warp % 2 * 2 + group / 4 + group / 2 % 2 * 4;
+    const unsigned box = warp / 2 * row, chunk = warp % 2 * 2 + group / 4 + group / 2 % 2 * 4;  // of the box's eight
     const unsigned tileCol = box + chunk * 4 + group % 2 * 2;  // of the first of this lane's two columns of C
     float2 raw[BK / 4];                                    // this lane's of a tile of B: two pairs for each eight rows
     auto load = [&](int stage) {
@@ -153,11 +153,11 @@ tf32x3_wgmma(int M, int N, int K, float alpha, const float* A, const float* B, f
                 split(raw[2 * k + 1].x, big[k][2], small[k][2]);
                 split(raw[2 * k + 1].y, big[k][3], small[k][3]);
                 order_registers(big[k], small[k]);
-                multiply(part, small[k], describe(&As[stage][k * 8], 16, atom), k > 0);
-                multiply(part, big[k], describe(&smallAs[stage][k * 8], 16, atom));
+                multiply(part, small[k], describe(&As[stage][k * 8], 16, atom), k > 0);  // small · big
+                multiply(part, big[k], describe(&smallAs[stage][k * 8], 16, atom));  // big · small
             }
             #pragma unroll
-            for (int k = 0; k < BK / 8; ++k) multiply(part, big[k], describe(&As[stage][k * 8], 16, atom));
+            for (int k = 0; k < BK / 8; ++k) multiply(part, big[k], describe(&As[stage][k * 8], 16, atom));  // both big
             commit_products();
             if (tile + 1 < tiles) {                        // the next tiles, while these are multiplied
                 ready[(step + 1) % STAGES].wait((step + 1) / STAGES % 2);

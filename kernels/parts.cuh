@@ -8,13 +8,13 @@
 template <int THREADS, int TM, int TN>
 struct Parts {
     float* workspace;
-    unsigned* arrived;                                     // how many parts are there: zero before and after
-    unsigned first, others;                                // the share that has the first, and how many come after it
+    unsigned* arrived;                                     // how many of the tile's parts are there: zero at first
+    unsigned first, others;                                // the share with the first part, and how many follow it
 
     // Where this thread's sums of a share's part are: in fours, so that neighbouring threads have neighbouring fours.
     __device__ float4* place(unsigned share) const
     {
-        const size_t part = 2 * size_t(share) + (share == first);
+        const size_t part = 2 * size_t(share) + (share == first);  // the place: a share has two
         return reinterpret_cast<float4*>(workspace) + part * (THREADS * TM * TN / 4) + threadIdx.x;
     }
 
@@ -38,8 +38,8 @@ struct Parts {
         if (!isLast) return false;
         for (int m = 0; m < TM; ++m)
             for (int n = 0; n < TN; ++n) acc[m][n] = 0.0f;
-        for (unsigned part = first; part <= first + others; ++part) {
-            const float4* const theirs = place(part);
+        for (unsigned part = first; part <= first + others; ++part) {  // of all shares that have one
+            const float4* const theirs = place(part);      // this block's own among them
             for (int m = 0; m < TM; ++m)
                 for (int n = 0; n < TN; n += 4) {
                     const float4 four = theirs[(m * TN + n) / 4 * THREADS];

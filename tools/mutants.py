@@ -393,15 +393,19 @@ class Same(Exception):  # noqa: N818 - what is found, not an error of ours
     """A mutant's PTX is that of the sound kernel."""
 
 
+class Elsewhere(Same):
+    """Another kernel takes the problem, and isn't broken."""
+
+
 class Broken(Kernel):
     """A sound kernel in a folder with a broken file, which is not run where that makes no difference."""
 
     def resolve(self, problem: operands.Problem, place: Place = SIMULATOR) -> Launch:
-        """Return what is launched for a problem; raise Same if that is another kernel, or the sound kernel's PTX."""
+        """Return what is launched for a problem; raise Same if that is the sound kernel's PTX, or another kernel's."""
         launch = super().resolve(problem, place)
         kernel = launch.kernel
         if not isinstance(kernel, Broken):
-            raise Same
+            raise Elsewhere
         ptx = kernel.build(PTX_ALONE).ptx
         if _code(ptx) == _sound_code(kernel.name, tuple(kernel.parameters.items())):
             raise Same
@@ -472,6 +476,8 @@ def verdict(broken: Broken, sound: Kernel, line: int, first: str = "") -> str | 
         case = listed[words]
         try:
             wrong, taken = attempt(broken, case)
+        except Elsewhere:
+            continue
         except Same:
             if broken.settled or not broken.family.chooses:
                 return SAME  # in every other case too

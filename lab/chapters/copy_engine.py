@@ -17,7 +17,7 @@ from ..records.timings import Point, load, recorded
 
 RUNG, SIZES = find("18_wgmma"), (2048, 3072, 4096, 8192)
 TWICE = ("hopper", "hopper_again")
-"""Two recordings of the same code."""
+"""Two recordings of one plan: the same code, measured twice."""
 STUDENT = {6: 2.447, 12: 2.179}
 """By degrees of freedom, how many standard deviations one in twenty differences exceeds, by Student's t."""
 CHUNK, BOX, DOWN = 16, 64, 3  # bytes; elements in a row of a box, and its pixels; pixels from row to row
@@ -29,7 +29,7 @@ def timed(kernel: Kernel, size: int, recording: str = TWICE[0]) -> Point:
 
 
 def chance(size: int) -> float:
-    """Return by what fraction two kernels of a recording may differ by chance, at M = N = K = `size`.
+    """Return the noise at M = N = K = `size`: by what fraction two kernels of a recording may differ by chance.
 
     Of what separates two recordings of the same code, a shift of all is left out. One difference in twenty of the rest
     exceeds what is returned, by `STUDENT` and the standard deviation.
@@ -41,7 +41,6 @@ def chance(size: int) -> float:
 
 def times() -> Table:
     """Return 18's shares of cuBLAS by size in two recordings, and how many blocks there are for the SMs."""
-    blocks = {size: RUNG.grid(size, size) for size in SIZES}
     rows = [
         (
             f"{size:,}",
@@ -49,7 +48,8 @@ def times() -> Table:
             f"{n / card().sms:.2f}",
             *(f"{timed(RUNG, size, of).percent_of_cublas:.1f}%" for of in TWICE),
         )
-        for size, n in blocks.items()
+        for size in SIZES
+        for n in [RUNG.grid(size, size)]
     ]
     return Table(("M = N = K", "blocks", "rounds", *TWICE), rows, f"18_wgmma, share of cuBLAS, {card().name}")
 
@@ -68,12 +68,12 @@ def cycles() -> dict[str, float]:
 
 
 def predicted() -> Table:
-    """Return `cycles`, and the time at 4096 if that part is never idle: L2 for all blocks, an SM's for its four."""
+    """Return `cycles`, and the time at 4096 if that part is always busy: L2 for all blocks, an SM's for its four."""
     rounds, deep = RUNG.grid(4096, 4096) / card().sms, 4096 / RUNG.parameters["BK"]
     busy = {part: (rounds if "L2" in part else np.ceil(rounds)) * deep * of for part, of in cycles().items()}
     rows = [(part, f"{of:,.0f}", f"{busy[part] / card().boost_mhz / 1e3:.3f}") for part, of in cycles().items()]
-    title = f"Predicted, {card().name}, cycles of {card().boost_mhz:,} MHz"
-    return Table(("", "cycles for a pair of tiles", "ms at 4096, at least"), rows, title)
+    heads = ("", "cycles for a pair of tiles", "ms at 4096, if always busy")
+    return Table(heads, rows, f"Predicted, {card().name}, cycles of {card().boost_mhz:,} MHz")
 
 
 def who() -> Figure:
@@ -81,7 +81,7 @@ def who() -> Figure:
     sheet = Page(306)
     for (x, y, width, height), fill, *lines in (
         ((8, 8, 150, 92), PALE, "global memory", "A and B, described", "by tensor maps"),
-        ((240, 8, 150, 92), (ORANGE, 0.4), "copy engine", "fetches boxes", "and swizzles them"),
+        ((234, 8, 150, 92), (ORANGE, 0.4), "copy engine", "fetches boxes", "and swizzles them"),
         (
             (462, 8, 170, 122),
             (GREEN, 0.3),
@@ -109,12 +109,12 @@ def who() -> Figure:
         for i, line in enumerate(lines):
             sheet.text(x + 10, y + 22 * (i + 1), line, weight="normal" if i else "bold")
     for start, end, x, y, text in (
-        ((110, 206), (264, 102), 34, 152, "1 asks for boxes"),
-        ((158, 46), (238, 46), 170, 38, "2 reads"),
-        ((390, 36), (460, 36), 394, 28, "3 writes"),
-        ((390, 84), (460, 110), 246, 122, "4 counts their bytes"),
-        ((506, 130), (250, 204), 396, 172, ""),
-        ((540, 130), (540, 204), 372, 182, "5 wait, multiply"),
+        ((110, 206), (258, 102), 58, 152, "1 asks for boxes"),
+        ((158, 46), (232, 46), 167, 38, "2 reads"),
+        ((384, 34), (460, 34), 392, 26, "3 writes"),
+        ((384, 84), (460, 84), 392, 76, "4 counts"),
+        ((500, 130), (250, 204), 322, 160, "5 ready"),
+        ((566, 130), (566, 204), 506, 172, "5 ready"),
     ):
         sheet.arrow(start, end)
         sheet.text(x, y, text)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 
 import numpy as np
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import hopper
+from sgemm_tutorial.kernel import Kernel
 
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PINK, Figure, Page
 from ..experiments import ceilings
@@ -15,6 +17,7 @@ from ..experiments.ceilings import card
 from ..model.ceilings import DRAM
 from ..records.timings import recorded
 from ..variants import HOPPER_STEPS
+from .copy_engine import SIZES, TWICE, timed
 
 KERNEL = find("20_persistent")
 TILE = KERNEL.parameters
@@ -26,8 +29,12 @@ FLOP = 4096
 
 def mean(recording: str) -> float:
     """Return the geometric mean of 20's share of cuBLAS over the sizes of a recording."""
-    shares = [point.percent_of_cublas for point in recorded(KERNEL, None, recording).points]
-    return statistics.geometric_mean(shares)
+    return statistics.geometric_mean(at.percent_of_cublas for at in recorded(KERNEL, None, recording).points)
+
+
+def shares(kernels: Sequence[Kernel], sizes: Sequence[int] = SIZES) -> np.ndarray:
+    """Return the shares of cuBLAS in % by kernel, by size, and by recording of `copy_engine.TWICE`."""
+    return np.array([[[timed(each, size, of).percent_of_cublas for of in TWICE] for size in sizes] for each in kernels])
 
 
 def corner(number: int, rank: int, size: int, group: int = TILE["GROUP"], cluster: int = TILE["CLUSTER"]) -> tuple:
@@ -44,35 +51,42 @@ def rounds(size: int, width: int = TILE["BN"]) -> float:
     return -(-size // (2 * TILE["BM"])) * -(-size // width) / (card().sms // 2)
 
 
-def gap(writing: int = 6, copy: int = 2) -> Figure:
-    """Draw what an SM does between two tiles of C, in units of the product of one pair of tiles, in 19 and in 20."""
-    half, pause, first, end, this = writing // 2, writing + copy, -6, 14, [(i, 1, 1) for i in range(-6, 0)]
-    ways = {  # copies, products and writes: where each begins, how long it takes, and how dark it is
-        "19: the block ends, another one begins": (
-            [(first, 4, 1), (writing, end - writing, 0.4)],
-            [*this, *((i, 1, 0.4) for i in range(pause, end))],
-            [(0, writing, 1)],
+def gap(writing: int = 8, copy: int = 2) -> Figure:
+    """Draw what an SM does between two tiles of C, in units of the product of one pair of tiles, in 19 and in 20.
+
+    The copy of a pair begins when the pair that had its stage before has been multiplied.
+    """
+    half, stages, first, end = writing // 2, TILE["STAGES"], -5, 14
+    sheet = Page(11 * LINE + 14)
+    for top, title, pause, begins, writes in (  # when a tile's first copies begin; the parts of C that are written
+        (0, "19: the block ends, another one begins", writing + copy, [writing] * stages, [(0, writing)]),
+        (
+            5 * LINE + 8,
+            "20: the block stays",
+            half,
+            range(1 - stages, 1),
+            [(0, half), *((half + i, 1) for i in range(1, 5))],
         ),
-        "20: the block stays": (
-            [(first, 4, 1), (-copy, 2 * copy, 0.4), (half + 1, end - half - 1, 0.4)],
-            [*this, *((i, 1, 0.4) for i in range(half, end))],
-            [(0, half, 1), *((half + 1 + i, half / 4, 1) for i in range(4))],
-        ),
-    }
-    sheet = Page(12 * LINE)
-    for top, (title, rows) in zip((0, 5 * LINE), ways.items(), strict=True):
+    ):
         sheet.text(MARGIN, top + LINE, title, weight="bold")
-        for i, (name, colour) in enumerate((("copies", ORANGE), ("products", BLUE), ("writes C", GREEN))):
-            y = top + (1.4 + i) * LINE
-            sheet.text(82, y + 15, name, "right")
-            for start, long, dark in rows[i]:
-                sheet.boxes([(92 + (start - first) * 26, y, long * 26, 18)], (colour, dark), edgecolor=INK)
-    sheet.text(MARGIN, 11 * LINE, "Dark: this tile of C. Pale: the next one. A product takes one unit of time.")
+        for i, name in enumerate(("copies", "products", "writes C")):
+            sheet.text(82, top + (1.4 + i) * LINE + 15 + 3 * (i == 0), name, "right")
+        for pair in range(first, end + stages):
+            at, dark = pair + pause * (pair >= 0), 0.4 if pair >= 0 else 1
+            copied = begins[pair] if 0 <= pair < stages else at + 1 - stages
+            for start, stop, y, tall, colour in (
+                (max(copied, first), min(copied + copy, end), top + 1.4 * LINE + 6 * (pair % stages), 5, ORANGE),
+                (at, min(at + 1, end), top + 2.6 * LINE, 18, BLUE),
+            ):
+                box = (92 + (start - first) * 26, y, (stop - start) * 26, tall)
+                sheet.boxes([box] * (start < stop), (colour, dark), edgecolor=INK)
+        sheet.boxes([(92 + (at - first) * 26, top + 3.6 * LINE, long * 26, 18) for at, long in writes], GREEN, INK)
+    sheet.text(MARGIN, sheet.height - 8, "Dark: this tile of C. Pale: the next one. Copies: a line for each stage.")
     return sheet.finish(
-        f"Copies, products and writes of an SM round the end of a tile of C. In 19 no product runs for {pause} units: "
-        f"the tile is written, then the next block waits for its first copies. In 20 it is {half} units: half of the "
-        "tile is written, and the next tile's first copies are there. The other half is written in four parts, beside "
-        "the next tile's second to fifth product."
+        "Copies, products and writes of an SM round the end of a tile of C. In 19 no product runs for "
+        f"{writing + copy} units: the tile is written, then the next block waits for its first copies. In 20 it is "
+        f"{half} units: half of the tile is written, and the next tile's first copies are there. The other half is "
+        "written in four parts, beside the next tile's second to fifth product."
     )
 
 
@@ -101,8 +115,8 @@ def order(block: int = 37) -> Figure:
             sheet.boxes(boxes, (colour, 0.55))
             if cluster > 1 or colour == BLUE:  # a block that stays has a tile in each round
                 sheet.boxes(boxes[block : block + 1], edgecolor=INK, linewidth=2.5)
-            sides = [len(set(side)) for side in zip(*corners, strict=True)]
-            said.append(f"{title}: a round of {sides[0]} rows and {sides[1]} columns")
+            rows, columns = (len(set(side)) for side in zip(*corners, strict=True))
+            said.append(f"{title}: a round of {rows} rows and {columns} columns")
     sheet.text(MARGIN, sheet.height - 8, f"Rounds: blue, orange, green, pink. Framed: the tiles of block {block}.")
     return sheet.finish(f"C of {SIZE} × {SIZE} in tiles of 128 × 256. {'; '.join(said)}.")
 
@@ -115,6 +129,12 @@ def a_round() -> float:
 def chosen(size: int) -> int:
     """Return how many columns the tile has that 20 chooses."""
     return min(hopper.WIDTHS, key=lambda width: hopper.columns(width, size, size, card().sms)).BN
+
+
+def by_width(size: int) -> float:
+    """Return by what fraction the chosen width should be faster than 256 columns: the busiest SM has fewer columns."""
+    ways = [hopper.columns(width, size, size, card().sms) for width in hopper.WIDTHS]  # that of 256 columns first
+    return ways[0] / min(ways) - 1
 
 
 def ideal(busiest: bool = False) -> float:

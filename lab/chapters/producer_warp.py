@@ -46,10 +46,10 @@ def life(run: Run, stage: int = 1) -> Table:
     """
     full, empty = (FULL + 8 * (stage + before) for before in (0, STAGES))
     does = {
-        ("arrive", full): "announces bytes, asks for boxes",
-        ("go on", full): "go on: the stage is full",
-        ("multiply", stage * A_BYTES): "start to multiply",
-        ("arrive", empty): "let go of the stage",
+        ("arrive", full): "announces tile {}, asks for it",
+        ("go on", full): "go on: tile {} is there",
+        ("multiply", stage * A_BYTES): "start to multiply tile {}",
+        ("arrive", empty): "let go of tile {}",
         ("go on", empty): "goes on: the stage is empty",
     }
     announced = over = left = 0
@@ -61,9 +61,11 @@ def life(run: Run, stage: int = 1) -> Table:
             over += what == ("go on", full)
             left += len(event.threads) * (what == ("arrive", empty))
             who = f"thread {event.threads[0]}" if len(event.threads) == 1 else f"{len(event.threads)} threads"
+            done = does[what].format(stage + STAGES * (announced - 1))
             lacks = f"{A_BYTES + B_BYTES:,} bytes" if announced > over else "1 arrival"
-            phase, arrived = divmod(left, WARPS)
-            rows.append((event.line, who, does[what], f"{over}: {lacks}", f"{phase}: {WARPS - arrived} arrivals"))
+            rows.append(
+                (event.line, who, done, f"{over}: {lacks}", f"{left // WARPS}: {WARPS - left % WARPS} arrivals")
+            )
     return Table(
         ("line", "who", "does what", f"full[{stage}]: phase, lacks", f"empty[{stage}]: phase, lacks"), rows[:6]
     )
@@ -76,7 +78,7 @@ def gains(recording: str) -> dict[int, float]:
 
 
 def times() -> Table:
-    """Return `gains` by size in three recordings, and chance."""
+    """Return `gains` by size in three recordings, and the noise."""
     found = [gains(recording) for recording in (OTHERS, *TWICE)]
     rows = [(f"{n:,}", *(f"{of[n]:+.1%}" if n in of else None for of in found), f"{chance(n):.1%}") for n in SIZES]
-    return Table(("M = N = K", OTHERS, *TWICE, "chance"), rows, f"Gain of 19 over 18, {card().name}")
+    return Table(("M = N = K", OTHERS, *TWICE, "noise"), rows, f"Gain of 19 over 18, {card().name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from statistics import geometric_mean
@@ -20,10 +21,11 @@ from sgemm_tutorial.launch import Launch, Place
 from sgemm_tutorial.table import Table
 
 from ..experiments import profiles
-from ..experiments.ceilings import card
+from ..experiments.ceilings import card, load
 from ..model.resources import resources
+from ..model.sass import hot_loop, sass
 from ..records.timings import Point, recorded
-from . import by_size
+from . import by_size, register_banks
 
 BEFORE, KERNEL = find("11_async_pipeline"), find("12_stream_k")
 TILE = KERNEL.parameters
@@ -55,13 +57,11 @@ def moved(size: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1)
-def pace() -> tuple[float, float, float]:
-    """Return the µs of a step of 11 and those besides, fitted to its recorded times, and by which part it is off."""
-    of = by_size.points()
-    steps = np.array([busiest(size)[0] for size in by_size.SIZES])
-    us = np.array([1e3 * of["11", size].ms for size in by_size.SIZES])
-    step, besides = np.polyfit(steps, us, 1, w=1 / us)
-    return step, besides, float(abs((step * steps + besides) / us - 1).max())
+def pace() -> tuple[float, float]:
+    """Return the µs of a step of 11, and those of a product besides, fitted to its recorded times."""
+    us = np.array([1e3 * by_size.points()["11", size].ms for size in by_size.SIZES])
+    step, besides = np.polyfit([busiest(size)[0] for size in by_size.SIZES], us, 1, w=1 / us)
+    return step, besides
 
 
 def expected(size: int) -> float:
@@ -69,16 +69,25 @@ def expected(size: int) -> float:
 
     That model's two constants were fitted to times of 13, which leaves parts and adds them as 12 does.
     """
-    step, besides, _ = pace()
+    step, besides = pace()
     return (besides + step * busiest(size)[1] + MEETING + ADDING * PART * max(parts(size))) / 1e3
+
+
+def longer(size: int) -> tuple[float, float]:
+    """Return by what fraction 11 takes longer than `pace` says, and 12 than is expected of it."""
+    (before, after), (step, besides) = times()[size], pace()
+    return 1e3 * before.ms / (besides + step * busiest(size)[0]) - 1, after.ms / expected(size) - 1
 
 
 def predicted(sizes: Iterable[int]) -> Table:
     """Return the steps of the busiest SM, the parts of a tile, 11's recorded time and what is expected of 12."""
-    before = by_size.points()
-    rows = [(n, "{:,} → {:,}".format(*busiest(n)), max(parts(n)), before["11", n].ms, expected(n)) for n in sizes]
-    heads = ("M = N = K", "steps, 11 → 12", "parts of a tile", "11, measured ms", "12, predicted ms")
-    return Table(heads, rows, card().name, "Steps: of the busiest SM. Parts: at most.")
+    rows = [(n, "{:,} → {:,}".format(*busiest(n)), max(parts(n)), times()[n][0].ms, expected(n)) for n in sizes]
+    return Table(
+        ("M = N = K", "steps, 11 → 12", "parts of a tile", "11, measured ms", "12, predicted ms"),
+        rows,
+        card().name,
+        "Steps: of the busiest SM. Parts: at most.",
+    )
 
 
 def times() -> dict[int, tuple[Point, Point]]:
@@ -87,13 +96,44 @@ def times() -> dict[int, tuple[Point, Point]]:
 
 
 def measured(sizes: Iterable[int]) -> Table:
-    """Return what was expected of 12 beside its recorded times, and the shares of cuBLAS of 11 and 12."""
-    rows, of = [], times()
-    for n in sizes:
-        longer, shares = of[n][1].ms / expected(n) - 1, (f"{point.percent_of_cublas:.0f}%" for point in of[n])
-        rows.append((n, expected(n), of[n][1].ms, f"{longer:+.0%}", " → ".join(shares)))
-    heads = ("M = N = K", "predicted ms", "measured ms", "longer by", "of cuBLAS, 11 → 12")
-    return Table(heads, rows, f"Kernel 12, {card().name}")
+    """Return what was expected of 12 beside its recorded times, and by how much 12 and 11 take longer."""
+    rows = [(n, expected(n), times()[n][1].ms, *(f"{late:+.1%}" for late in longer(n)[::-1])) for n in sizes]
+    return Table(
+        ("M = N = K", "12, predicted ms", "12, measured ms", "12 takes longer by", "11, than its line says"),
+        rows,
+        card().name,
+    )
+
+
+def step_cycles(kernel: Kernel) -> float:
+    """Return the cycles of a profiled launch for each step of the busiest SM."""
+    return profiles.measured(kernel)["SM cycles"] / busiest(profiles.SIZE)[kernel == KERNEL]
+
+
+def loops() -> Table:
+    """Return what the compiler made of the loops of 11 and 12, and how many cycles were recorded."""
+    columns = []
+    for kernel in (BEFORE, KERNEL):
+        of_one_bank = Counter(max(Counter(r % 2 for r in read).values()) for read in register_banks.reads(kernel))
+        columns.append(
+            (
+                f"{len(hot_loop(sass(kernel))):,}",
+                resources(kernel).registers,
+                of_one_bank[2],
+                of_one_bank[3],
+                f"{register_banks.measured('', kernel):.2f}",
+                f"{step_cycles(kernel):,.0f}",
+            )
+        )
+    heads = (
+        "machine instructions of the loop",
+        "registers of a thread",
+        "FFMAs that read two registers of one bank",
+        "FFMAs that read three registers of one bank",
+        "cycles of an FFMA, all of them alone, measured",
+        f"cycles of a step at {profiles.SIZE}, profiled",
+    )
+    return Table(("", "11", "12"), list(zip(heads, *columns, strict=True)), card().name)
 
 
 def _given(kernel: Kernel, A: np.ndarray, B: np.ndarray, multiprocessors: int) -> tuple[Launch, dict[str, Any]]:
@@ -127,14 +167,20 @@ def races(kernel: Kernel, A: np.ndarray, B: np.ndarray, multiprocessors: int, or
 
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
-    of, (step, besides, off), (fetched, met) = times(), pace(), moved(2176)
-    apart = {size: after.ms / expected(size) - 1 for size, (_, after) in of.items()}
-    large, small = ([late for size, late in apart.items() if (size >= 640) is wide] for wide in (True, False))
+    of, (step, besides), (fetched, met) = times(), pace(), moved(2176)
+    late = {size: longer(size) for size in of}
+    large, small = ([late[size][1] for size in of if (size >= 640) is wide] for wide in (True, False))
+    gaps = [(1 + twelve) / (1 + eleven) - 1 for size, (eleven, twelve) in late.items() if size >= 640]
+    samples = [[[ms for each in p.processes for ms in each.own.ms] for p in of[n]] for n in (2048, 3584, 4096)]
     assert [n for n, (before, after) in of.items() if after.ms > 1.001 * before.ms] == [2048, 3584, 4096]
-    assert min(large) > 0 > max(small) and expected(2176) < of[2176][1].cublas_ms < of[2176][1].ms
+    assert [min(twelve) > max(eleven) for eleven, twelve in samples] == [True, True, False]
+    assert all((eleven > 0) == (size % 256 > 0) for size, (eleven, _) in late.items()) and min(gaps[1:]) > 0 > gaps[0]
+    assert min(large) == late[4096][1] > 0 > max(small) and expected(2176) < of[2176][1].cublas_ms < of[2176][1].ms
     profile = [profiles.measured(kernel) for kernel in (BEFORE, KERNEL)]
-    dram, hits = ([counts[name] for counts in profile] for name in ("DRAM bytes", "L2 hits, %"))
-    assert dram[1] - dram[0] > 10 * moved(4096)[1] and not resources(KERNEL).spill_store_bytes
+    both = {name: [counts[name] for counts in profile] for name in profile[0]}
+    dram, dispatch, apart = (both[n] for n in ("DRAM bytes", "state: dispatch", "cycles between a warp's instructions"))
+    assert dispatch[1] - dispatch[0] > apart[1] - apart[0] > 0 and dram[1] - dram[0] > 10 * moved(4096)[1]
+    alone = [register_banks.measured("", kernel) for kernel in (BEFORE, KERNEL)]
     means = [
         f"{geometric_mean(point.percent_of_cublas for point in points):.0f}%"
         for points in zip(*of.values(), strict=True)
@@ -142,14 +188,18 @@ def figures() -> dict[str, str]:
     return {
         "mean before": means[0],
         "mean": means[1],
-        **{f"before {n}": f"{of[n][0].percent_of_cublas:.1f}%" for n in (2048, 2176, 4096)},
-        **{f"share {n}": f"{of[n][1].percent_of_cublas:.1f}%" for n in (2048, 2176, 4096)},
+        **{f"before {n}": f"{of[n][0].percent_of_cublas:.1f}%" for n in (2048, 2176, 3584, 4096)},
+        **{f"share {n}": f"{of[n][1].percent_of_cublas:.1f}%" for n in (2048, 2176, 3584, 4096)},
+        "ahead": str(sum(after.percent_of_cublas > 100 for _, after in of.values())),
+        "slower 4096": f"{of[4096][1].ms / of[4096][0].ms - 1:.1%}",
         "card": card().name,
         "step": f"{step:.3f} µs",
         "besides": f"{besides:.1f} µs",
-        "off": f"{off:.1%}",
+        "below": f"{-min(eleven for eleven, _ in late.values()):.1%}",
+        "above": f"{max(eleven for eleven, _ in late.values()):.1%}",
         "meeting": f"{MEETING:.2f} µs",
         "part": f"{ADDING * PART:.2f} µs",
+        "second": f"{MEETING + 2 * ADDING * PART:.2f} µs",
         "fetched": f"{fetched / 2**20:.0f} MiB",
         "met": f"{met / 2**20:.1f} MiB",
         "met 4096": f"{moved(4096)[1] / 2**20:.0f} MiB",
@@ -157,14 +207,21 @@ def figures() -> dict[str, str]:
         "cut": str(sum(count > 1 for count in parts(2176))),
         "registers": f"{resources(KERNEL).registers} registers",
         "short": f"{min(large):.0%} to {max(large):.0%}",
+        "gap": f"{np.mean(gaps):.1%}",
         "long": f"{-min(small):.0%}",
         "worked": f"{busiest(2176)[1]} · {step:.3f} + {besides:.1f} + {MEETING:.2f} + {max(parts(2176))} · "
         f"{ADDING * PART:.2f} = {1e3 * expected(2176):.0f}",
         "lead": f"{1 - expected(2176) / of[2176][1].cublas_ms:.0%}",
         "cublas": f"{of[2176][1].cublas_ms:.3f} ms",
         "now": f"{of[2176][1].ms:.3f} ms",
-        "dram before": f"{dram[0] / 2**20:,.0f} MiB",
-        "dram": f"{dram[1] / 2**20:,.0f} MiB",
-        "hits before": f"{hits[0]:.0f}%",
-        "hits": f"{hits[1]:.0f}%",
+        "alone": f"{alone[1] / alone[0] - 1:.1%}",
+        "per step": f"{step_cycles(KERNEL) / step_cycles(BEFORE) - 1:.1%}",
+        "dispatch": "from {} to {} cycles".format(*dispatch),
+        "apart": "from {:.2f} to {:.2f}".format(*apart),
+        "waits": "from {} to {} cycles".format(*both["state: waits for L2 or DRAM"]),
+        "barrier": "from {} to {}".format(*both["state: barrier"]),
+        "sectors": "from {:.0f} to {:.0f} million".format(*(count / 1e6 for count in both["L2 sectors"])),
+        "dram": "from {:,.0f} to {:,.0f} MiB".format(*(count / 2**20 for count in dram)),
+        "of copy": f"{dram[1] / profile[1]['nanoseconds'] / 1e3 / load()['DRAM'].tera_per_second:.0%}",
+        "hits": "from {:.0f}% to {:.0f}%".format(*both["L2 hits, %"]),
     }

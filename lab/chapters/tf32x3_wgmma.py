@@ -1,12 +1,15 @@
-"""What chapter 21, on TF32×3 by wgmma, predicts and compares."""
+"""What chapter 21, on TF32×3 by wgmma, draws, predicts and compares."""
 
 from __future__ import annotations
+
+from statistics import median
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.hardware import KIB
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
+from ..draw.figure import BLUE, GREEN, INK, ORANGE, PALE, Figure, Page
 from ..experiments import counters
 from ..experiments.ceilings import card
 from ..records.timings import recorded
@@ -17,6 +20,57 @@ KERNEL = find("21_tf32x3_wgmma")
 TILE = KERNEL.parameters
 MULTIPLYING = 3 * TILE["BM"] * TILE["BN"] * TILE["BK"] // RATE
 """Cycles of the tensor cores for one step of BK."""
+
+
+def who() -> Figure:
+    """Draw which warps wait for which mbarrier, and which tiles they read and write."""
+    sheet = Page(318)
+    for (x, y, width, height), fill, *lines in (
+        (
+            (8, 36, 216, 104),
+            (ORANGE, 0.4),
+            "1: warp 8, one thread",
+            "waits for empty, and has the",
+            "copy engine bring B and A;",
+            "full counts their bytes",
+        ),
+        ((262, 8, 144, 196), PALE, "one of 4 stages"),
+        ((272, 38, 124, 44), (GREEN, 0.3), "B"),
+        ((272, 92, 124, 44), (GREEN, 0.3), "A"),
+        ((272, 146, 124, 44), (GREEN, 0.3), "A's small parts"),
+        (
+            (444, 90, 188, 104),
+            (BLUE, 0.3),
+            "2: warps 9 to 11",
+            "wait for full, read A,",
+            "write its small parts,",
+            "and arrive at ready",
+        ),
+        (
+            (98, 232, 444, 78),
+            (BLUE, 0.3),
+            "3: warps 0 to 7",
+            "wait for ready, load B and split it, multiply it",
+            "by A and A's small parts, and arrive at empty",
+        ),
+    ):
+        sheet.boxes([(x, y, width, height)], fill, edgecolor=INK)
+        for i, line in enumerate(lines):
+            sheet.text(x + 10, y + 22 * (i + 1), line, weight="normal" if i else "bold")
+    for start, end in (
+        ((224, 60), (270, 60)),
+        ((224, 114), (270, 114)),
+        ((396, 114), (442, 114)),
+        ((444, 168), (398, 168)),
+        ((334, 204), (334, 230)),
+        ((150, 232), (150, 142)),
+    ):
+        sheet.arrow(start, end)
+    return sheet.finish(
+        "One thread of warp 8 waits until a stage is empty and has the copy engine bring A and B into it, whose bytes "
+        "end the wait for full. Warps 9 to 11 wait for that, read A, write its small parts and arrive at ready. Warps "
+        "0 to 7 wait for ready, load B and split it, multiply it by A and its small parts, and arrive at empty."
+    )
 
 
 def flows() -> list[tuple[str, str, int]]:
@@ -45,39 +99,31 @@ def flows_table() -> Table:
     )
 
 
-def rounds(size: int) -> int:
-    """Return how many tiles of C the busiest SM does, one after the other."""
-    return -(-(-(-size // TILE["BM"]) * -(-size // TILE["BN"])) // card().sms)
-
-
 def predicted_cycles(size: int) -> float:
-    """Return the cycles of the busiest SM if its tensor cores never wait."""
-    return rounds(size) * size / TILE["BK"] * MULTIPLYING
+    """Return the cycles of the busiest SM, which has most tiles of C, if its tensor cores never wait."""
+    return -(-KERNEL.grid(size, size) // card().sms) * size / TILE["BK"] * MULTIPLYING
 
 
 def sizes() -> Table:
-    """Return predicted and recorded times by size."""
-    rows = []
-    for point in sorted(recorded(KERNEL, recording="tensor").points, key=lambda point: point.M):
-        best = predicted_cycles(point.M) / card().boost_mhz / 1e3
-        assert point.percent_of_cublas >= 200 and 0.65 < best / point.ms < 0.8
-        rows.append((point.M, best, point.ms, point.tflops, f"{point.percent_of_cublas / 100:.2f}"))
-    return Table(
-        ("M = N = K", "predicted ms", "ms", "TFLOP/s", "times cuBLAS's SGEMM"),
-        rows,
-        f"{card().name}; predicted at {card().boost_mhz:,} MHz",
-    )
+    """Return predicted and recorded times by size, and those of cuBLAS in turns with them."""
+    rows = [
+        (p.M, predicted_cycles(p.M) / card().boost_mhz / 1e3, p.ms, p.cublas_ms, f"{p.percent_of_cublas / 100:.2f}")
+        for p in sorted(recorded(KERNEL, recording="tensor").points, key=lambda point: point.M)
+    ]
+    heads = ("M = N = K", "predicted ms", "ms", "cuBLAS's SGEMM, ms", "times its speed")
+    return Table(heads, rows, f"{card().name}; predicted at {card().boost_mhz:,} MHz")
 
 
-def tried() -> dict[Kernel, tuple[float, dict[str, int | float]]]:
-    """Return the recorded variants, each with its time and its counts at 4096."""
+def tried() -> dict[Kernel, tuple[float, float, dict[str, int | float]]]:
+    """Return the recorded variants, each with its time, the median reading of its clock, and its counts at 4096."""
+    points = {kernel: recorded(kernel, [4096], "tensor").points[0] for kernel in TENSOR if kernel.name == KERNEL.name}
     return {
         kernel: (
-            recorded(kernel, [4096], "tensor").points[0].ms,
+            point.ms,
+            median(mhz for process in point.processes for mhz in process.own.sm_mhz),
             counters.counted(kernel, (4096,) * 3, "sectors"),
         )
-        for kernel in TENSOR
-        if kernel.name == KERNEL.name
+        for kernel, point in points.items()
     }
 
 
@@ -89,28 +135,14 @@ def tried_table() -> Table:
                 filter(None, (f"{k.parameters['STAGES']} stages, clusters of {k.parameters['CLUSTER']}", k.label))
             ),
             f"{ms:.3f}",
+            f"{mhz:,}",
             f"{counts['l2_sectors'] / 1e6:.0f}",
             f"{counts['shared_load_conflicts'] / 1e6:.1f}",
-            f"{counts['shared_store_conflicts'] / 1e6:.1f}",
         )
-        for k, (ms, counts) in tried().items()
+        for k, (ms, mhz, counts) in tried().items()
     ]
-    columns = ("", "ms", "million sectors of L2", "million conflicts of loads", "of stores")
-    return Table(columns, rows, f"At 4096, {card().name}")
-
-
-def slower(kernel: Kernel, than: Kernel) -> bool:
-    """Return whether every recorded sample of a kernel at 4096 is slower than every one of another."""
-    ours, theirs = (
-        [ms for process in recorded(of, [4096], "tensor").points[0].processes for ms in process.own.ms]
-        for of in (kernel, than)
+    return Table(
+        ("", "ms", "sensor's MHz", "million L2 sectors read", "million conflicts of loads"),
+        rows,
+        f"At 4096, {card().name}",
     )
-    return min(ours) > max(theirs)
-
-
-def rivals(size: int) -> tuple[float, list[float]]:
-    """Return cuBLAS's times in one recording: beside this kernel, and beside the variants of 17."""
-    others = [kernel for kernel in TENSOR if kernel.name == "17_tf32x3"]
-    return recorded(KERNEL, [size], "tensor").points[0].cublas_ms, [
-        recorded(kernel, [size], "tensor").points[0].cublas_ms for kernel in others
-    ]

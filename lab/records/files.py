@@ -23,6 +23,7 @@ from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 
+from ..beside import beside
 from . import cards
 from .provenance import Provenance
 from .sizes import Size, times_of
@@ -168,8 +169,15 @@ def identity(kernel: Kernel | Gemm) -> Hashable:
     return Measured.of(kernel).identity
 
 
+def identities(kernel: Kernel | Gemm, recording: str) -> set[Hashable]:
+    """Return the identity of a kernel as it is now, and those of earlier code that stands for it in a recording."""
+    now = Measured.of(kernel)
+    earlier = [of.digest for of in beside(now.kernel).earlier if recording in of.recordings]
+    return {(now.apart_from_code, digest) for digest in (now.digest, *earlier)}
+
+
 def find(points: Iterable[Measured], kernel: Kernel | Gemm, recording: str) -> list[Any]:
-    """Return the points of a kernel as it is now, under the name that it has now.
+    """Return the points of a kernel as it is now, or of code that stands for it, under the name that it has now.
 
     Parameters
     ----------
@@ -183,8 +191,8 @@ def find(points: Iterable[Measured], kernel: Kernel | Gemm, recording: str) -> l
     ArgumentError
         There are none, or only with other code.
     """
-    wanted, points = identity(kernel), list(points)
-    found = [named(point, kernel) for point in points if point.identity == wanted]
+    wanted, points = identities(kernel, recording), list(points)
+    found = [named(point, kernel) for point in points if point.identity in wanted]
     if not found:
         raise ArgumentError("kernel", *unknown(kernel, points, recording))
     return found

@@ -164,9 +164,15 @@ class Point(Sized):
 class Record(Tabular, Recording[Point]):
     """Times with their provenance and settings."""
 
-    def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> Record:
-        """Return a record of only these kernels, as they are now, and sizes; None means all."""
-        wanted = None if kernels is None else {files.identity(kernel): kernel for kernel in kernels}
+    def select(
+        self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None, recording: str = ""
+    ) -> Record:
+        """Return a record of only these kernels, as they are now, and sizes; None means all.
+
+        If the recording is named, earlier code counts that stands for a kernel there.
+        """
+        every = None if kernels is None else [(kernel, files.identities(kernel, recording)) for kernel in kernels]
+        wanted = every and {identity: kernel for kernel, identities in every for identity in identities}
         points = [
             files.named(point, wanted[point.identity]) if wanted else point
             for point in self.points
@@ -253,13 +259,13 @@ def recorded(
     chosen = list(filter(_readable, listed)) or listed
     record = load(recording) if recording else of_card()
     recording = recording or _home(chosen[0])
-    found = record.select(chosen, wanted)
+    found = record.select(chosen, wanted, str(recording))
     if found.points:
         return found
-    if not record.select(chosen).points:
+    if not record.select(chosen, None, str(recording)).points:
         said = [files.unknown(kernel, record.points, str(recording)) for kernel in chosen]
         raise ArgumentError("kernels", "; ".join(got for got, _ in said), said[0][1])
-    has = sorted({point.size for point in record.select(chosen).points})
+    has = sorted({point.size for point in record.select(chosen, None, str(recording)).points})
     asked = ", ".join(map(times_of, wanted or ()))
     raise ArgumentError(
         "sizes", f"{asked}: not in the recording {recording}", f"some of {', '.join(map(times_of, has))}"

@@ -7,7 +7,7 @@ import pytest
 
 import lab
 import sgemm_tutorial as sg
-from lab.chapters import any_shape, board, persistent, stream_k, thread_tile_1d
+from lab.chapters import any_shape, board, persistent, stream_k, tf32x3_wgmma, thread_tile_1d
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +111,28 @@ def test_equal_shares_cut_as_many_tiles_as_the_line_has_cuts():
         steps, cut = size // 8, stream_k.parts(size)
         cuts = [share * len(cut) * steps // 132 % steps for share in range(1, 132)]
         assert sum(cut) - len(cut) == sum(at > 0 for at in cuts)
+
+
+def test_the_loops_of_11_and_12_are_compared_as_their_machine_code_has_them():
+    instructions, registers, two, three, alone, whole = (row[1:] for row in stream_k.loops().rows)
+    for i, kernel in enumerate((stream_k.BEFORE, stream_k.KERNEL)):
+        loop = lab.hot_loop(lab.sass(kernel))
+        assert instructions[i] == f"{len(loop):,}" and registers[i] == lab.resources(kernel).registers
+        assert two[i] + three[i] <= sum(instruction.opcode == "FFMA" for instruction in loop)
+    assert three[0] == 0 < three[1] and two[0] < two[1] and alone[0] < alone[1] and whole[0] < whole[1]
+
+
+def test_what_is_expected_of_11_misses_its_times_both_ways():
+    late = [stream_k.longer(size)[0] for size in (896, 1024)]
+    assert 0.03 < late[0] < 0.06 and -0.03 < late[1] < 0
+
+
+def test_the_picture_of_21_has_the_warps_that_its_mbarriers_count():
+    kernel, alt = tf32x3_wgmma.KERNEL, tf32x3_wgmma.who().alt
+    multiply = kernel.parameters["BN"] // 64 * 4
+    assert f"Warps 0 to {multiply - 1} wait for ready" in " ".join(alt.split()) and f"thread of warp {multiply} " in alt
+    assert f"Warps {multiply + 1} to {kernel.threads // 32 - 1} wait for that" in alt
+    assert f"ready[stage].init({kernel.threads // 32 - multiply - 1})" in kernel.source
 
 
 @pytest.mark.parametrize("order", ["RELEASE", "ACQUIRE", "RELAXED"])

@@ -61,7 +61,7 @@ def test_what_is_not_recorded(arguments, said):
 
 def test_other_code():
     with pytest.raises(ArgumentError, match=r"13_autotuned<.*recorded of other code"):
-        two_gpus.of(find("13").edited(("if (!complete) break;", "")), 4096)
+        two_gpus.of(find("13").edited(("if (!isLast) return false;", "")), 4096)
 
 
 def test_reading_through_the_link():
