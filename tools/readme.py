@@ -8,11 +8,13 @@ import numpy as np
 
 from lab import draw
 from lab.draw.figure import Figure
+from lab.experiments import sustained
 from lab.paths import RESULTS
 from lab.records import timings
 from lab.records.timings import OTHERS, Point, Record, climb
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.kernel import Kernel
 
 ROOT = RESULTS.parent.parent
 README = ROOT / "README.md"
@@ -48,19 +50,27 @@ def block(record: Record, others: Record) -> str:
         f"{of['gpu']}, driver {of['driver']}, {of['date'][:10]}; M = N = K = {SIZE}, FP32, device time, each "
         "kernel beside cuBLAS in one run. 13 as tuned for this size.",
         "",
-        "Other roads, against the cuBLAS routine of the same types:",
+        "Other roads, against the cuBLAS routine of the same types. Lasting: each ran alone for a second, as under "
+        "load. In turns: beside cuBLAS, in samples of milliseconds, which "
+        "[says something else](book/deeper/20_power_and_chance.ipynb) where the card's power is at its limit.",
         "",
-        "| kernel | idea | types | TFLOP/s | of cuBLAS |",
-        "|---|---|---|---:|---:|",
-        *(_row(point, find(point.kernel).types.name) for point in beside),
+        "| kernel | idea | types | lasting, TFLOP/s | of cuBLAS | in turns, TFLOP/s | of cuBLAS |",
+        "|---|---|---|---:|---:|---:|---:|",
+        *(_row(point, find(point.kernel).types.name, *_lasting(find(point.kernel))) for point in beside),
     ]
     return "\n".join(lines)
 
 
-def _row(point: Point, *types: str) -> str:
-    """Return a kernel's row, with a cell for its types if they are given."""
+def _lasting(kernel: Kernel) -> tuple[str, str]:
+    """Return a kernel's speed in a lasting run, and its share of cuBLAS's there, or a dash for each."""
+    ms, share = sustained.lasted(kernel) or (None, None)
+    return (f"{2 * SIZE**3 / ms / 1e9:.2f}", f"{share:.1%}") if ms else ("–", "–")
+
+
+def _row(point: Point, *more: str) -> str:
+    """Return a kernel's row, with these cells before its speed."""
     name = point.kernel
-    cells = (f"[{name}](kernels/{name}.cu)", find(name).idea, *types)
+    cells = (f"[{name}](kernels/{name}.cu)", find(name).idea, *more)
     return f"| {' | '.join(cells)} | {point.tflops:.2f} | {point.percent_of_cublas:.1f}% |"
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sgemm_tutorial import cublas
-from sgemm_tutorial.catalogue import LADDER, find
-from sgemm_tutorial.operands import FP16
+from sgemm_tutorial.catalogue import LADDER
 from sgemm_tutorial.table import Table
 
 from ..draw import Figure, scaling
-from ..experiments import launch_cost, sustained
+from ..experiments import launch_cost
 from ..experiments.profiles import SIZE
-from ..records import cards, files
+from ..records import cards
 from ..records.sizes import Size
 from ..records.timings import Record, recorded
 
@@ -58,19 +56,6 @@ def cold() -> Table:
     return Table(columns, rows, warm.made)
 
 
-def lasting() -> Table:
-    """Return the clock and the power of products that ran for seconds, where this card's recordings have it."""
-    who = (cublas.sgemm, find("17"), cublas.gemm_ex, find("15"), find("16"))
-    found = [(of, sustained.of(of)) for of in who if "sustained" in cards.recordings()]
-    rows = [
-        (f"{'cuBLAS' if of.name in ('sgemm', 'gemmEx') else of.name}, {'FP16' if of.types == FP16 else 'FP32'}",
-         long.ms, f"{long.sm_mhz:,}", long.watts, f"{long.cycles:,.0f}")
-        for of, long in found
-    ]  # fmt: skip
-    columns = ("product", "ms", "SM clock, MHz", "power, W", "cycles")
-    return Table(columns, rows, f"M = N = K = {SIZE} for seconds: {recorded().made}")
-
-
 def _apart(record: Record) -> float:
     """Return by which part cuBLAS's times at one size differ at most."""
     times: dict[Size, list[float]] = {}
@@ -114,15 +99,9 @@ def figures() -> dict[str, str]:
         lost = {point: 1e3 * (point.ms - warm[point.key].ms) for point in cold if point.key in warm}
         worst = max(lost, key=lost.get)
         found |= {"coldest": f"{worst.kernel[:2]} at {worst.M:,}", "coldest loses": f"{lost[worst]:.0f} µs"}
-    if "sustained" in cards.recordings():
-        mma, fp16 = sustained.of(find("16_mma")), sustained.of(cublas.gemm_ex)
-        assert fp16.sm_mhz < mma.sm_mhz < sustained.of(cublas.sgemm).sm_mhz
-        seconds = files.load("sustained", files.Recording[sustained.Sustained]).settings["lasting_s"]
-        found |= {"by time": f"{fp16.ms / mma.ms:.0%}", "by cycles": f"{fp16.cycles / mma.cycles:.0%}"}
-        found |= {"seconds": f"{seconds:g}"}
     l2 = everything.provenance["l2_bytes"]
     return {
-        **dict.fromkeys(("by time", "by cycles", "seconds", "coldest", "coldest loses"), "–"),
+        **dict.fromkeys(("coldest", "coldest loses"), "–"),
         **found,
         "apart": f"{_apart(rungs):.1%}",
         "apart with 13": f"{_apart(everything):.1%}",

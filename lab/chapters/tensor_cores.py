@@ -6,7 +6,7 @@ from sgemm_tutorial.catalogue import LADDER
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..experiments import profiles
+from ..experiments import profiles, sustained
 from ..experiments.ceilings import card
 from ..experiments.scoreboard import PARTS
 from ..records.timings import OTHERS, recorded
@@ -26,16 +26,16 @@ def board(before: Kernel, kernel: Kernel) -> Table:
         profile = profiles.measured(rung)
         profiled.append(f"{profile['nanoseconds'] / 1e6:.3g}")
         part = max(PARTS, key=profile.__getitem__)
-        share, busiest = f"{point.percent_of_cublas:.1f}%", f"{PARTS[part]} {profile[part]:.0f}%"
-        rows.append((f"{rung.name} ({rung.types.name})", point.ms, point.tflops, share, busiest))
-    rows.append(
-        (f"cuBLAS ({kernel.types.name})", point.cublas_ms, point.tflops * point.ms / point.cublas_ms, "100%", None)
-    )
+        ms, share = sustained.lasted(rung) or (None, None)
+        beside, busiest = f"{point.percent_of_cublas:.1f}%", f"{PARTS[part]} {profile[part]:.0f}%"
+        rows.append((f"{rung.name} ({rung.types.name})", ms, ms and f"{share:.1%}", point.ms, beside, busiest))
+    rows.append((f"cuBLAS ({kernel.types.name})", ms and ms * share, ms and "100%", point.cublas_ms, "100%", None))
     return Table(
-        ("", "ms", "TFLOP/s", "of cuBLAS", "busiest part of an SM"),
+        ("", "lasting, ms", "of cuBLAS", "in turns, ms", "of cuBLAS", "busiest part of an SM"),
         rows,
         f"M = N = K = {profiles.SIZE}, {card().name}",
-        "Each rung is compared with the routine of cuBLAS that takes its types. Busiest: by Nsight Compute, in "
+        "Lasting: alone for a second. In turns: beside the routine of cuBLAS that takes a rung's types, for "
+        "milliseconds. Busiest: by Nsight Compute, in "
         f"launches that took {' and '.join(profiled)} ms; L2 and DRAM, which all SMs share, are not among the parts.",
     )
 

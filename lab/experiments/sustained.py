@@ -20,6 +20,7 @@ import cupy
 from sgemm_tutorial import correctness, cublas, gpu, operands, timing
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.cublas import Gemm
+from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.timing import Queue, Sensors, Timing
 
@@ -89,6 +90,27 @@ def of(kernel: Kernel | Gemm, size: int = 4096, inputs: str = "normal", protocol
     return files.point("sustained", Sustained, kernel, (size,) * 3, inputs, protocol)
 
 
+def cublas_ms(kernel: Kernel, size: int = 4096, inputs: str = "normal", protocol: str = "lasting") -> float:
+    """Return what the routine of cuBLAS for the kernel's types takes by the same protocol, in turns beside the kernel.
+
+    Raises
+    ------
+    ArgumentError
+        As for `of`.
+    """
+    if protocol == "in turns":
+        return statistics.median(of(kernel, size, inputs, protocol).cublas.ms)
+    return of(ROUTINES[kernel.types.name], size, inputs, protocol).ms
+
+
+def lasted(kernel: Kernel) -> tuple[float, float] | None:
+    """Return the milliseconds of a lasting run at 4096 and its share of cuBLAS's speed; None if it isn't recorded."""
+    with suppress(ArgumentError):
+        return (ms := of(kernel).ms), cublas_ms(kernel) / ms
+    return None
+
+
+ROUTINES = {routine.types.name: routine for routine in (cublas.sgemm, cublas.gemm_ex)}
 SECONDS, BATCH_MS = 1.2, 10.0
 """How long a lasting run takes, and the least device time of a sample of it."""
 BURSTS, CHUNKS = 2, 8

@@ -146,6 +146,7 @@ def test_the_whole_plan_makes_a_whole_recording(monkeypatch, card, tmp_path, cap
     """From the plan to the file and back; a second time there is nothing to do."""
     plan = sustained.plan()
     assert len(plan.keys()) == len(plan.items) and plan.takes * len(plan.items) < 90
+    assert plan.settings["lasting_s"] == sustained.SECONDS != plan.settings["seconds"], "that of turns"
     speed = {of: 0.2 + i / 100 for i, of in enumerate(dict.fromkeys(files.identity(item[0]) for item in plan.items))}
     monkeypatch.setattr(Kernel, "launcher", lambda kernel, problem: card.kernel("k", speed[files.identity(kernel)]))
     monkeypatch.setattr(Gemm, "launcher", Kernel.launcher)
@@ -186,3 +187,16 @@ def test_what_the_page_compares_is_in_the_plan():
         assert {(name, size, inputs, "in turns") for name in ours} <= there
     for inputs in sustained.INPUTS:
         assert {(name, 4096, inputs, "lasting") for name in ours + theirs} <= there
+
+
+def test_a_share_takes_cublas_by_the_same_protocol():
+    """Of the routine of the kernel's types: alone where the kernel runs alone, and beside it where they take turns."""
+    kernel, split = find("20"), find("21")
+    ms, share = sustained.lasted(kernel)
+    assert ms == sustained.of(kernel).ms and share == sustained.of(cublas.gemm_ex).ms / ms
+    beside = sustained.of(split, 8192, protocol="in turns")
+    assert sustained.cublas_ms(split, 8192, protocol="in turns") == statistics.median(beside.cublas.ms)
+    assert (
+        sustained.cublas_ms(split, 8192) == sustained.of(cublas.sgemm, 8192).ms != statistics.median(beside.cublas.ms)
+    )
+    assert sustained.lasted(find("22")) is None
