@@ -50,9 +50,8 @@ def block(record: Record, others: Record) -> str:
         f"{of['gpu']}, driver {of['driver']}, {of['date'][:10]}; M = N = K = {SIZE}, FP32, device time, each "
         "kernel beside cuBLAS in one run. 13 as tuned for this size.",
         "",
-        "Other roads, against the cuBLAS routine of the same types. Lasting: each ran alone for a second, as under "
-        "load. In turns: beside cuBLAS, in samples of milliseconds, which "
-        "[says something else](book/deeper/20_power_and_chance.ipynb) where the card's power is at its limit.",
+        "Other roads, against the cuBLAS routine of the same types: alone for a second (lasting), and "
+        "[in turns](book/deeper/20_power_and_chance.ipynb) with it.",
         "",
         "| kernel | idea | types | lasting, TFLOP/s | of cuBLAS | in turns, TFLOP/s | of cuBLAS |",
         "|---|---|---|---:|---:|---:|---:|",
