@@ -64,8 +64,7 @@ LADDER = (
 
 def _register_l1_tiles(of: Mapping[str, Any]) -> int:
     """Return the bytes of 22's tiles of A and B, and what it wants beside them."""
-    element = named_in_cuda(of["T"]).operand.itemsize
-    return of["SHARED"] * of["BK"] * (of["BM"] + of["BN"]) * element + of["EXTRA"]
+    return of["SHARED"] * of["BK"] * (of["BM"] + of["BN"]) * named_in_cuda(of["T"]).operand.itemsize + of["EXTRA"]
 
 
 def _wmma_tiles(of: Mapping[str, Any]) -> int:

@@ -5,8 +5,6 @@ per Compute Capability" and its neighbours; allocation granularities as in the C
 (``cuda_occupancy.h`` of the CUDA toolkit).
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

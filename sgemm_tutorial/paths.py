@@ -1,7 +1,5 @@
 """Where the kernels are: in the checkout, or within the package where a wheel has put them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

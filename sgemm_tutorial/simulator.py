@@ -1,7 +1,5 @@
 """The simulator as a back end: runs a launch on NumPy arrays, with no GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

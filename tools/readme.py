@@ -50,11 +50,10 @@ def block(record: Record, others: Record) -> str:
         f"{of['gpu']}, driver {of['driver']}, {of['date'][:10]}; M = N = K = {SIZE}, FP32, device time, each "
         "kernel beside cuBLAS in one run. 13 as tuned for this size.",
         "",
-        "Other roads, against the cuBLAS routine of the same types. Lasting: each ran alone for a second, as under "
-        "load. In turns: beside cuBLAS, in samples of milliseconds, which "
-        "[says something else](book/deeper/20_power_and_chance.ipynb) where the card's power is at its limit.",
+        "Other roads, against the cuBLAS routine of the same types: each alone for a second, and "
+        "[in turns](book/deeper/20_power_and_chance.ipynb) with it:",
         "",
-        "| kernel | idea | types | lasting, TFLOP/s | of cuBLAS | in turns, TFLOP/s | of cuBLAS |",
+        "| kernel | idea | types | TFLOP/s | of cuBLAS | in turns | of cuBLAS |",
         "|---|---|---|---:|---:|---:|---:|",
         *(_row(point, find(point.kernel).types.name, *_lasting(find(point.kernel))) for point in beside),
     ]
@@ -64,7 +63,7 @@ def block(record: Record, others: Record) -> str:
 def _lasting(kernel: Kernel) -> tuple[str, str]:
     """Return a kernel's speed in a lasting run, and its share of cuBLAS's there, or a dash for each."""
     ms, share = sustained.lasted(kernel) or (None, None)
-    return (f"{2 * SIZE**3 / ms / 1e9:.2f}", f"{share:.1%}") if ms else ("–", "–")
+    return (f"{2 * SIZE**3 / ms / 1e9:.1f}", f"{share:.1%}") if ms else ("–", "–")
 
 
 def _row(point: Point, *more: str) -> str:

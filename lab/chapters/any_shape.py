@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from statistics import geometric_mean
+
+import numpy as np
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import autotuned
@@ -13,15 +16,18 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import tune
+from ..experiments import anatomy, tune
 from ..experiments.ceilings import card
+from ..records.shapes import SHAPES, SQUARES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from .by_size import SIZES
 
 RUNG = find("13_autotuned")
-TILES = ("16×32/4", "32×64/4", "64×128/2", "64×128", "128×256")
+TILES = ("16×32/4", "32×64/4", "64×128/2", "128×256")
 """Tiles that the charts show, as `tune.tile_of` names them."""
+LARGE, SMALL = next(iter(autotuned.SETTINGS)), (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1)
+"""The settings of the first and the last of these tiles."""
 ACROSS = "Across: M = N = K. Up: TFLOP/s. After a stroke, slices."
 
 
@@ -38,12 +44,9 @@ def found() -> dict[Size, tune.Tuned]:
     return {point.size: point for point in tune.select(tune.load(), None)}
 
 
-@lru_cache
 def slower() -> dict[Size, float]:
-    """Return how many times as long the model's choice takes as the fastest way found, where it was tried."""
-    settings = tune.load().settings["settings"]
-    reached = {size: tune.of_quickest(point, settings, chosen(size)) for size, point in found().items()}
-    return {size: 1 / part for size, part in reached.items() if part}
+    """Return how many times as long the model's choice takes as the fastest way found."""
+    return {size: point.expected_ms / point.ms for size, point in found().items()}
 
 
 def raced() -> dict[Size, Point]:
@@ -51,11 +54,40 @@ def raced() -> dict[Size, Point]:
     return {point.size: point for name in ("shapes", "squares") for point in recorded(RUNG, recording=name).points}
 
 
+def mean_and_least(sizes: Iterable[Size], searches: str) -> tuple[str, str]:
+    """Return the mean and the least share of cuBLAS where "only 13", "both" or "neither" searches."""
+    points, times = raced(), slower()
+    shares = [
+        points[size].percent_of_searched
+        if searches == "both"
+        else points[size].percent_of_cublas
+        if searches == "only 13"
+        else 100 * found()[size].cublas_ms / found()[size].ms / times[size]
+        for size in sizes
+    ]
+    return f"{geometric_mean(shares):.0f}%", f"{min(shares):.1f}%"
+
+
+def by_model(setting: tuple[int, ...], n: int) -> list[tuple[float, int, int]]:
+    """Return the µs that the model expects of a setting at M = N = K = n in each division, the quickest first."""
+    return autotuned.ways(setting, (n, n, n), card().architecture, card().sms)
+
+
 def expected(n: int) -> dict[str, float]:
     """Return the TFLOP/s that the model expects at M = N = K = n of each of `TILES`, in its best division."""
     settings = {tune.tile_of(setting): setting for setting in autotuned.SETTINGS}
-    place = card().architecture, card().sms
-    return {tile: 2e-6 * n**3 / autotuned.ways(settings[tile], (n, n, n), *place)[0][0] for tile in TILES}
+    return {tile: 2e-6 * n**3 / by_model(settings[tile], n)[0][0] for tile in TILES}
+
+
+def steps() -> Table:
+    """Return what the model knows of the steps of the charts' tiles."""
+    known = {tune.tile_of(setting): (autotuned.named(setting), paces) for setting, paces in autotuned.SETTINGS.items()}
+    rows = [
+        (tile, of["BK"], of["BLOCKS"], max(full, alone), max(full, alone / of["BLOCKS"]))
+        for tile in TILES
+        for of, (full, alone) in [known[tile]]
+    ]
+    return Table(("tile/slices", "BK", "BLOCKS", "µs of a step alone", "its share of a full SM"), rows, card().name)
 
 
 def predicted() -> Figure:
@@ -67,19 +99,74 @@ def predicted() -> Figure:
 def measured() -> Figure:
     """Draw the speed of each tile with the fastest of its settings and divisions that were tried, by size."""
     speeds = tune.by_tile([found()[n, n, n] for n in SIZES], tune.load().settings["settings"], TILES)
-    shown = {tile: speeds[tile] for tile in TILES}
-    return lines("Measured by the search", shown, f"{ACROSS} Brief timings.", log_x=True)
+    return lines(
+        "Measured by the search", {tile: speeds[tile] for tile in TILES}, f"{ACROSS} Brief timings.", log_x=True
+    )
 
 
 def choices(sizes: Iterable[Size]) -> Table:
     """Return at each size what the model takes, what the search found, and how much slower the former is."""
     rows = []
     for size in sizes:
-        point, times = found()[size], slower().get(size)
-        ways = (f"{tune.tile_of(way.setting)}, {way.whole} + {way.shares}" for way in (chosen(size), point.best))
-        rows.append((times_of(size), *ways, 1e3 * point.ms, f"{times - 1:.1%}" if times else "not tried"))
+        point = found()[size]
+        ways = (f"{tune.tile_of(way.setting)}, {way.whole} + {way.shares}" for way in (point.expected, point.best))
+        rows.append((times_of(size), *ways, 1e3 * point.ms, f"{slower()[size] - 1:.1%}"))
     return Table(
         ("M×N×K", "the model takes", "fastest found", "its µs", "the model's is slower by"),
         rows,
         f"Tile, whole tiles + shares, {card().name}",
     )
+
+
+def figures() -> dict[str, str]:
+    """Return the figures in chapter 13's sentences, by name."""
+    points, late, squares = raced(), slower(), [(n, n, n) for n in SIZES]
+    (now, _), (better, least), (shapes, worst_shape) = (
+        mean_and_least(sizes, searches)
+        for sizes, searches in ((squares, "only 13"), (squares, "both"), (SHAPES, "both"))
+    )
+    lost = points[min(SHAPES, key=lambda size: points[size].percent_of_searched)]
+    odd, even, large = (points[size] for size in ((2048, 2047, 2048), (2048,) * 3, (4096,) * 3))
+    counts, worst, paces = anatomy.of(RUNG, (4096,) * 3).main.counts, max(late, key=late.get), autotuned.SETTINGS
+    expects = {(whole, shares): us for us, whole, shares in by_model(LARGE, 2560)}
+    part = autotuned.ADDING * 4 * LARGE[0] * LARGE[1]
+    return {
+        "card": card().name,
+        "before": f"{geometric_mean(p.percent_of_cublas for p in recorded('12', squares).points):.0f}%",
+        "now": now,
+        "better": better,
+        "better least": least,
+        "shapes": str(len(SHAPES)),
+        "shapes better": shapes,
+        "shapes least": worst_shape,
+        "behind": str(sum(points[size].percent_of_searched < 100 for size in SHAPES)),
+        "lost": times_of(lost.size).replace("×", " × "),
+        "us": f"{1e3 * lost.ms:.2f} µs",
+        "theirs": f"{1e3 * lost.searched.ms:.2f} µs",
+        "settings": str(len(paces)),
+        "tried": str(len(tune.load().settings["settings"])),
+        "searched": str(len(late)),
+        "squares": str(len(SQUARES)),
+        "median": f"{np.median(list(late.values())) - 1:.1%}",
+        "tenth": f"{np.percentile(list(late.values()), 90) - 1:.0%}",
+        "worst": f"{late[worst] - 1:.0%}",
+        "worst shape": times_of(worst).replace("×", " × "),
+        "late": f"{max(late[size] for size in squares if size[0] > 1408) - 1:.1%}",
+        "step": str(paces[LARGE][0]),
+        "small step": str(paces[SMALL][1]),
+        "fill": str(autotuned.FILL),
+        "launch": str(autotuned.LAUNCH),
+        "meeting": str(autotuned.MEETING),
+        "part": f"{part:.2f}",
+        "whole": f"{expects[200, 0]:.1f} µs",
+        "shares": f"{expects[0, 132]:.1f} µs",
+        "both": f"{expects[132, 132]:.1f} µs",
+        "small": f"{by_model(SMALL, 256)[0][0]:.2f} µs",
+        **{f"512 {tile}": f"{2e-6 * 512**3 / speed:.1f} µs" for tile, speed in expected(512).items()},
+        "shortest": f"{1e3 * points[412, 1, 85].ms:.2f} µs",
+        "column": f"{odd.ms / even.ms - 1:.0%}",
+        "cublas column": f"{abs(odd.cublas_ms / even.cublas_ms - 1):.1%}",
+        "peak": f"{large.tflops / card().fp32_tflops:.0%}",
+        "other": f"{counts['issue slots used, %'] - counts['FMA pipes used, %']:.0f}%",
+        "empty": f"{100 - counts['issue slots used, %']:.0f}%",
+    }

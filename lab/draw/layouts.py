@@ -14,7 +14,6 @@ from sgemm_tutorial.simulation import Run
 from ..accesses import Request, request
 from .figure import (
     BLUE,
-    BODY,
     GREEN,
     INK,
     LINE,
@@ -122,7 +121,7 @@ def held(matrix: str, lane: int = 13) -> Figure:
     cells = _Cells(f"{height} × {width} elements of {matrix}", height, width, side / width)
     for (number, i), row in np.ndenumerate(rows):
         text, colour = (f"{what[0]}{i * 4 // rows.shape[1]}", BLUE) if number == lane else (str(number), PALE)
-        cells.fill(int(row), int(columns[number, i]), text, colour, size=BODY if by_name else 12)
+        cells.fill(int(row), int(columns[number, i]), text, colour)
     cells.above(8, "column {}".format)
     cells.beside(1, ("lane {}" if by_name else "row {}").format)
     parts = [cells.box(row, column, 8, 8) for row in range(0, height, 8) for column in range(0, width, 8)]
@@ -203,15 +202,13 @@ class _Cells(Matrix):
         super().__init__(rows, columns, LEFT, TOP, wide, tall)
         self.sheet = Page(TOP + rows * tall + MARGIN, title=title)
 
-    def fill(
-        self, row: int, column: int, text: str, on: Colour, width: int = 1, framed: bool = False, size: float = BODY
-    ) -> None:
+    def fill(self, row: int, column: int, text: str, on: Colour, width: int = 1, framed: bool = False) -> None:
         """Fill one cell, or as many side by side as `width` says, with a colour and lines of text."""
         x, y, across, down = self.box(row, column, 1, width)
         inside = (x + 1, y + 1, across - 2, down - 2)
         self.sheet.boxes([inside], on)
         for i, line in enumerate(text.split("\n")):
-            self.sheet.text(x + across / 2, y + 16 + 20 * i, line, "center", size=size, on=on)
+            self.sheet.text(x + across / 2, y + 16 + 20 * i, line, "center", on=on)
         if framed:
             self.sheet.boxes([inside], edgecolor=INK, linewidth=3)
 

@@ -203,33 +203,6 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], tiles: S
     return lines | {"cuBLAS": [(point.M, point.tflops(point.cublas_ms)) for point in squares]}
 
 
-def of_quickest(point: Tuned, settings: Sequence[Sequence[int]], way: Way) -> float | None:
-    """Return the speed of a way as a fraction of the quickest one's, or None if it was not tried.
-
-    The times are those of the finalists if it is one of them, and those of the first brief look otherwise.
-
-    Parameters
-    ----------
-    point : Tuned
-    settings : sequence of sequence of int
-        Those of the recording, by their numbers. WORDS and SHARING are ignored, as the size and the division decide
-        them.
-    way : Way
-    """
-    timed = [one.ms for one in point.finalists if one.way == way]
-    if timed:
-        return point.ms / timed[0]
-    words, sharing = PARAMETERS.index("WORDS"), PARAMETERS.index("SHARING")
-    fixed = [place for place in range(len(PARAMETERS)) if place not in (words, sharing)]
-    wanted = [way.setting[place] for place in fixed]
-    times = [
-        us
-        for number, whole, shares, us in point.tried
-        if (whole, shares) == (way.whole, way.shares) and [settings[number][place] for place in fixed] == wanted
-    ]
-    return min(us for *_, us in point.tried) / min(times) if times else None
-
-
 KERNEL = find("13")
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
 FINALISTS = 4

@@ -294,12 +294,3 @@ def test_tables_and_lines_are_made_of_it():
     assert tune.by_tile(slower, [GOOD, OTHER]) == lines
     assert tune.by_tile(points[:1], [GOOD, OTHER]) == {}
     assert tune.tile_of(OTHER) == "32×32/4"
-
-
-def test_a_way_is_compared_with_the_quickest_that_was_looked_at():
-    one = point((512, 512, 512))
-    assert tune.of_quickest(one, [GOOD, OTHER], Way(alone(GOOD), 3, 0)) == 1
-    narrow = (*OTHER[:9], 1, *OTHER[10:])
-    assert tune.of_quickest(one, [GOOD, OTHER], Way(narrow, 0, 6)) == pytest.approx(0.8)
-    assert tune.of_quickest(one, [GOOD, OTHER], Way(GOOD, 4, 0)) is None
-    assert tune.of_quickest(one, [GOOD, OTHER], Way(ROW, 3, 0)) is None
