@@ -22,8 +22,8 @@ STATEMENTS = {"ptxsim": 4650, "sgemm_tutorial": 1700, "lab": 8350, "tools": 850}
 
 ptxsim has 1,400 more than a simulator of this book's kernels would need, for other people's: calls and local memory,
 functions of floats, atomics, collectives of partial warps, named barriers, races in other orders of execution, and the
-reading of CUDA sources. The lab has 450 for the launches of other people's matrix products, and their mistakes, and 150 for
-what a power limit does to bursts, lasting runs and turns.
+reading of CUDA sources. The lab has 450 for the launches of other people's matrix products, and their mistakes, and 150
+for what a power limit does to bursts, lasting runs and turns.
 """
 MODULES_MOST = {"sgemm_tutorial": 21}
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from sgemm_tutorial import cublas
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.correctness import matrices
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..experiments import split_errors
+from ..experiments import split_errors, sustained
 from ..experiments.ceilings import card
 from ..records.timings import recorded
 from ..variants import IN_BF16
@@ -43,12 +44,13 @@ def speeds() -> dict[str, float]:
 
 def choices() -> Table:
     """Return the kernels to choose from, with their errors at K = 4096 and their speeds."""
-    speed, rows = speeds(), []
+    speed, rows, sgemm = speeds(), [], sustained.of(cublas.sgemm).ms
     for need, kernel, measured, _ in CHOICES:
         errors = (f"{split_errors.of(measured, kind, 4096).rms:.1e}" for kind in ("normal", "positive"))
-        rows.append((need, kernel.name + "*" * (measured is not kernel), *errors, f"{speed[need]:,.0f}%"))
+        lasting = (long := sustained.lasted(kernel)) and f"{sgemm / long[0]:,.0%}"
+        rows.append((need, kernel.name + "*" * (measured is not kernel), *errors, lasting, f"{speed[need]:,.0f}%"))
     return Table(
-        ("A and B, hardware", "kernel", "rms error, normal", "positive", "of SGEMM's speed"),
+        ("A and B, hardware", "kernel", "rms error, normal", "positive", "of SGEMM's speed, lasting", "in turns"),
         rows,
         f"Errors relative to |A||B| at M = N = 2048, K = 4096; speed at M = N = K = 4096, {card().name}",
     )

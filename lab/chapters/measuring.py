@@ -7,7 +7,6 @@ import numpy as np
 from sgemm_tutorial.catalogue import LADDER
 from sgemm_tutorial.table import Table
 
-from ..draw import Figure, scaling
 from ..experiments import launch_cost
 from ..experiments.profiles import SIZE
 from ..records import cards
@@ -15,17 +14,6 @@ from ..records.sizes import Size
 from ..records.timings import Record, recorded
 
 SIZES = (128, 512, 1024, 2048, 4096)
-
-
-def single_launches() -> Figure:
-    """Draw what one launch of cuBLAS seems to take, by size, timed in three ways."""
-    costs = launch_cost.load()
-    return scaling(costs.sizes, costs.seconds("cuBLAS"))
-
-
-def launches(size: int) -> Table:
-    """Return what single launches seem to take, as recorded."""
-    return launch_cost.load().at(size)
 
 
 def noise() -> Table:

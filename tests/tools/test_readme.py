@@ -6,10 +6,10 @@ import shlex
 
 import pytest
 
-from lab import climb, recorded
+from lab import climb, recorded, sustained
 from lab.__main__ import _parser
 from lab.records import timings
-from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError
+from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError, find
 from tools import readme
 
 STALE = "stale: run python -m tools.readme"
@@ -19,8 +19,10 @@ OTHERS = timings.load(readme.OTHERS)
 
 def test_the_table_is_the_recordings():
     assert readme.written(TEXT, climb(), OTHERS) == TEXT, STALE
-    rows = re.findall(r"^\| \[(\w+)\]\(\S+\) \| .+ \| [\d.]+ \| [\d.]+% \|$", TEXT, re.MULTILINE)
+    rows = re.findall(r"^\| \[(\w+)\]\(\S+\) \| .+ \| (?:[\d.]+%?|–) \| [\d.]+% \|$", TEXT, re.MULTILINE)
     assert rows == sorted(kernel.name for kernel in CATALOGUE)
+    ms, share = sustained.lasted(find("20"))
+    assert f"| FP16 | {2 * readme.SIZE**3 / ms / 1e9:.1f} | {share:.1%} |" in TEXT, "alone first, in turns second"
 
 
 def test_the_picture_is_the_recordings(tmp_path):
