@@ -44,17 +44,17 @@ def block(record: Record, others: Record) -> str:
         "",
         "| kernel | idea | TFLOP/s | of cuBLAS |",
         "|---|---|---:|---:|",
-        *(_row(point) for point in points),
+        *(_row(point, f"{point.tflops:.2f}") for point in points),
         f"| cuBLAS {of['cublas']} | NVIDIA's library, in FP32 | {cublas:.2f} | 100.0% |",
         "",
         f"{of['gpu']}, driver {of['driver']}, {of['date'][:10]}; M = N = K = {SIZE}, FP32, device time, each "
         "kernel beside cuBLAS in one run. 13 as tuned for this size.",
         "",
-        "Other roads, against the cuBLAS routine of the same types: alone for a second (lasting), and "
-        "[in turns](book/deeper/20_power_and_chance.ipynb) with it.",
+        "Other roads, against the cuBLAS routine of the same types, each alone for a second; then the share "
+        "[in turns](book/deeper/20_power_and_chance.ipynb):",
         "",
-        "| kernel | idea | types | lasting, TFLOP/s | of cuBLAS | in turns, TFLOP/s | of cuBLAS |",
-        "|---|---|---|---:|---:|---:|---:|",
+        "| kernel | idea | types | TFLOP/s | of cuBLAS | in turns |",
+        "|---|---|---|---:|---:|---:|",
         *(_row(point, find(point.kernel).types.name, *_lasting(find(point.kernel))) for point in beside),
     ]
     return "\n".join(lines)
@@ -63,14 +63,14 @@ def block(record: Record, others: Record) -> str:
 def _lasting(kernel: Kernel) -> tuple[str, str]:
     """Return a kernel's speed in a lasting run, and its share of cuBLAS's there, or a dash for each."""
     ms, share = sustained.lasted(kernel) or (None, None)
-    return (f"{2 * SIZE**3 / ms / 1e9:.2f}", f"{share:.1%}") if ms else ("–", "–")
+    return (f"{2 * SIZE**3 / ms / 1e9:.1f}", f"{share:.1%}") if ms else ("–", "–")
 
 
 def _row(point: Point, *more: str) -> str:
-    """Return a kernel's row, with these cells before its speed."""
+    """Return a kernel's row, with these cells before its share of cuBLAS in turns."""
     name = point.kernel
     cells = (f"[{name}](kernels/{name}.cu)", find(name).idea, *more)
-    return f"| {' | '.join(cells)} | {point.tflops:.2f} | {point.percent_of_cublas:.1f}% |"
+    return f"| {' | '.join(cells)} | {point.percent_of_cublas:.1f}% |"
 
 
 def written(text: str, record: Record, others: Record) -> str:
