@@ -4,6 +4,7 @@
 all that large ones have: tiles that two blocks share, and three, and more than one block adds up at once.
 """
 
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -164,3 +165,26 @@ def test_nothing_spills(architecture):
     for kernel in kernels:
         used = resources(kernel, architecture)
         assert (used.stack_bytes, used.spill_store_bytes, used.spill_load_bytes) == (0, 0, 0), kernel.expression
+
+
+MANY = 70_000  # shares: the last one's number times the shared steps is past 2³²
+
+
+@pytest.mark.parametrize(
+    ("edits", "right"),
+    [
+        ((), True),
+        ((("size_t shared, from, to;", "unsigned shared, from, to;"),), False),
+        ((("size_t shared, from, to;", "int shared, from, to;"),), False),
+    ],
+)
+def test_shares_of_more_than_two_to_the_32_over_their_number(edits, right):
+    """The first step of a share is computed in 64 bits. Only the last tile's blocks run, each with one step."""
+    kernel = AUTOTUNED.variant(**autotuned.named(autotuned.ONE_WARP)).edited(*edits).divided(0, MANY)
+    steps = 5
+    M, N, K = MANY // steps * 16, 32, 8 * steps
+    A, B, C = np.zeros((M, K), np.float32), floats(K, N), np.zeros((M, N), np.float32)
+    A[-16:] = floats(16, K, seed=1)
+    with contextlib.nullcontext() if right else pytest.raises((SimulationFault, AssertionError)):
+        simulate(kernel, A, B, C, blocks=range(MANY - steps, MANY))
+        np.testing.assert_allclose(C[-16:], A[-16:].astype(float) @ B, rtol=1e-4, atol=1e-4)
