@@ -66,11 +66,11 @@ def patterns(models: Mapping[str, Callable[[Reads], float]]) -> Table:
 def loops(models: Mapping[str, Callable[[Reads], float]]) -> Table:
     """Return the same of the FFMAs of each rung's main loop, in their order and without what stands between them."""
     rows = []
-    for kernel in (*RUNGS, *(find_variant(rung, "one way") for rung in ("09", "10", "11"))):
+    for kernel in (*RUNGS, find("12"), *(find_variant(rung, "one way") for rung in ("09", "10", "11"))):
         if found := measured("", kernel):
             sequence = read_anew(banks.sequence(kernel, banks.LOOP))
             said = [model(sequence) for model in models.values()]
-            assert abs(said[-1] / found - 1) < 0.05, kernel.name
+            assert (abs(said[-1] / found - 1) < 0.05) == (kernel.name != "12_stream_k"), kernel.name
             rows.append((f"{kernel.name[:2]} {kernel.label}", *(f"{cycles:.2f}" for cycles in (*said, found))))
     return Table(
         ("FFMAs of", *models, "measured"),

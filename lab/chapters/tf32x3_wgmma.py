@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
-
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.hardware import KIB
 from sgemm_tutorial.kernel import Kernel
@@ -20,6 +18,8 @@ KERNEL = find("21_tf32x3_wgmma")
 TILE = KERNEL.parameters
 MULTIPLYING = 3 * TILE["BM"] * TILE["BN"] * TILE["BK"] // RATE
 """Cycles of the tensor cores for one step of BK."""
+RANKED = (2048, 3072)
+"""Sizes at which all variants were timed at nearly the same clock."""
 
 
 def who() -> Figure:
@@ -114,35 +114,32 @@ def sizes() -> Table:
     return Table(heads, rows, f"{card().name}; predicted at {card().boost_mhz:,} MHz")
 
 
-def tried() -> dict[Kernel, tuple[float, float, dict[str, int | float]]]:
-    """Return the recorded variants, each with its time, the median reading of its clock, and its counts at 4096."""
-    points = {kernel: recorded(kernel, [4096], "tensor").points[0] for kernel in TENSOR if kernel.name == KERNEL.name}
+def tried() -> dict[Kernel, tuple[list[float], dict[str, int | float]]]:
+    """Return the recorded variants, each with its times at the sizes of `RANKED`, and its counts at 4096."""
     return {
         kernel: (
-            point.ms,
-            median(mhz for process in point.processes for mhz in process.own.sm_mhz),
+            [recorded(kernel, [size], "tensor").points[0].ms for size in RANKED],
             counters.counted(kernel, (4096,) * 3, "sectors"),
         )
-        for kernel, point in points.items()
+        for kernel in TENSOR
+        if kernel.name == KERNEL.name
     }
 
 
 def tried_table() -> Table:
-    """Return `tried` as a table."""
+    """Return `tried` as a table, with times relative to the kernel's own."""
+    own, _ = tried()[KERNEL]
     rows = [
         (
-            ", ".join(
-                filter(None, (f"{k.parameters['STAGES']} stages, clusters of {k.parameters['CLUSTER']}", k.label))
-            ),
-            f"{ms:.3f}",
-            f"{mhz:,}",
+            k.label or f"{k.parameters['STAGES']} stages, clusters of {k.parameters['CLUSTER']}",
+            *(f"{ms:.3f} ms" if k == KERNEL else f"{ms / of - 1:+.1%}" for ms, of in zip(times, own, strict=True)),
             f"{counts['l2_sectors'] / 1e6:.0f}",
-            f"{counts['shared_load_conflicts'] / 1e6:.1f}",
+            " + ".join(f"{counts[f'shared_{access}_conflicts'] / 1e6:.1f}" for access in ("load", "store")),
         )
-        for k, (ms, mhz, counts) in tried().items()
+        for k, (times, counts) in tried().items()
     ]
     return Table(
-        ("", "ms", "sensor's MHz", "million L2 sectors read", "million conflicts of loads"),
+        ("", *(f"at {size:,}" for size in RANKED), "L2 sectors read", "conflicts of loads + stores"),
         rows,
-        f"At 4096, {card().name}",
+        f"Times, and millions counted at 4096, {card().name}",
     )
