@@ -28,14 +28,19 @@ def timed(kernel: Kernel, size: int, recording: str = TWICE[0]) -> Point:
     return recorded(kernel, [size], recording).points[0]
 
 
+def moves(size: int) -> dict:
+    """Return by what fraction each share at M = N = K = `size` rose from one recording to the other, by the point."""
+    shares = [{point.key: point.percent_of_cublas for point in load(name).points if size == point.M} for name in TWICE]
+    return {key: float(np.log(share / shares[0][key])) for key, share in shares[1].items()}
+
+
 def chance(size: int) -> float:
     """Return the noise at M = N = K = `size`: by what fraction two kernels of a recording may differ by chance.
 
     Of what separates two recordings of the same code, a shift of all is left out. One difference in twenty of the rest
     exceeds what is returned, by `STUDENT` and the standard deviation.
     """
-    shares = [{point.key: point.percent_of_cublas for point in load(name).points if size == point.M} for name in TWICE]
-    apart = [np.log(shares[0][key] / share) for key, share in shares[1].items()]
+    apart = list(moves(size).values())
     return float(STUDENT[len(apart) - 1] * np.std(apart, ddof=1))
 
 
@@ -140,12 +145,12 @@ def stage(k: int = 16, group: int = 1) -> Figure:
     of, top, left, apart = RUNG.parameters, 2 * LINE + 12, 252, 98
     row, below = top + k * DOWN, top + DOWN * of["BK"] + 14
     sheet = Page(top + DOWN * of["BM"] + LINE)
-    boxes = [(left + apart * n, of["BK"], (0, k, BOX, 16), f"{n * of['BK'] * 128:,} B") for n in range(of["BN"] // BOX)]
-    for x, rows, (i, j, wide, tall), label in [(84, of["BM"], (k, 64 * group, 16, 64), "0 B"), *boxes]:
+    boxes = [(left + apart * n, of["BK"], (0, k, BOX, 16), n * of["BK"] * 128) for n in range(of["BN"] // BOX)]
+    for x, rows, (i, j, wide, tall), start in [(84, of["BM"], (k, 64 * group, 16, 64), 0), *boxes]:
         sheet.boxes([(x, top, BOX, rows * DOWN)], PALE, edgecolor=INK)
         sheet.boxes([(x + i, top + j * DOWN, wide, tall * DOWN)], BLUE)
         sheet.lines([[(x, top + y * DOWN), (x + BOX, top + y * DOWN)] for y in range(8, rows, 8)], (INK, 0.5))
-        sheet.text(x, top - 8, label)
+        sheet.text(x, top - 8, f"byte {start:,}")
     for x, y, text, align in (
         (84, LINE, f"A, {of['BM']} × {of['BK']}", "left"),
         (left, LINE, f"B, {of['BK']} × {of['BN']}, in four boxes of 64 columns", "left"),

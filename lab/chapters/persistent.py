@@ -11,7 +11,7 @@ from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import hopper
 from sgemm_tutorial.kernel import Kernel
 
-from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PINK, Figure, Page
+from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, Figure, Page
 from ..experiments import ceilings
 from ..experiments.ceilings import card
 from ..model.ceilings import DRAM
@@ -105,20 +105,29 @@ def needed(size: int, group: int, cluster: int) -> float:
     return float(np.mean(np.dot(sides, [2 * TILE["BK"] * TILE[side] / 1024 for side in ("BM", "BN")])))
 
 
-def order(block: int = 37) -> Figure:
-    """Draw in which round each tile of C is computed at 4096, row by row and in groups, and which are a block's."""
-    sheet, said, wide, tall = Page(3 * LINE + 7 * SIZE / TILE["BM"]), [], 14, 7
-    for x, title, group, cluster in ((MARGIN, "row by row", 1, 1), (340, "in groups of 12 rows", 12, 2)):
-        sheet.text(x, LINE, title, weight="bold")
-        for corners, colour in zip(by_round(SIZE, group, cluster), (BLUE, ORANGE, GREEN, PINK), strict=True):
-            boxes = [(x + c / 256 * wide, 1.5 * LINE + r / 128 * tall, wide - 1, tall - 1) for r, c in corners]
-            sheet.boxes(boxes, (colour, 0.55))
-            if cluster > 1 or colour == BLUE:  # a block that stays has a tile in each round
-                sheet.boxes(boxes[block : block + 1], edgecolor=INK, linewidth=2.5)
-            rows, columns = (len(set(side)) for side in zip(*corners, strict=True))
-            said.append(f"{title}: a round of {rows} rows and {columns} columns")
-    sheet.text(MARGIN, sheet.height - 8, f"Rounds: blue, orange, green, pink. Framed: the tiles of block {block}.")
-    return sheet.finish(f"C of {SIZE} × {SIZE} in tiles of 128 × 256. {'; '.join(said)}.")
+def halves() -> Figure:
+    """Draw what two blocks of a cluster ask for, and where the copy engines put it."""
+    sheet, wide, tall, top = Page(12 * LINE), 150, 34, 1.6 * LINE
+    for x, block, colour in ((MARGIN, 36, ORANGE), (sheet.width - MARGIN - wide, 37, BLUE)):
+        sheet.text(x, LINE, f"stage 0 of block {block}", weight="bold")
+        sheet.boxes([(x, top, wide, 2 * tall)], (colour, 0.3), edgecolor=INK)
+        sheet.text(x + 10, top + tall + 5, "its own tile of A")
+        for half, fill in enumerate((ORANGE, BLUE)):
+            y = top + (2.6 + half) * tall
+            sheet.boxes([(x, y, wide, tall)], (fill, 0.3), edgecolor=INK)
+            sheet.text(x + 10, y + 22, f"B, rows {32 * half} to {32 * half + 31}")
+    for half, (block, fill) in enumerate(((36, ORANGE), (37, BLUE))):
+        y = top + (2.6 + half) * tall
+        sheet.boxes([(245, y, 150, tall)], (fill, 0.3), edgecolor=INK)
+        sheet.text(320, y + 22, f"block {block} asks once", "center")
+        sheet.arrow((245, y + tall / 2), (MARGIN + wide + 4, y + tall / 2))
+        sheet.arrow((395, y + tall / 2), (sheet.width - MARGIN - wide - 4, y + tall / 2))
+    sheet.text(MARGIN, sheet.height - 2 * LINE, "Orange: asked for by block 36. Blue: by block 37.")
+    sheet.text(MARGIN, sheet.height - LINE, "Each half of B is asked for once and lands in both SMs.")
+    return sheet.finish(
+        "Stage 0 of blocks 36 and 37. Each block asks for its own tile of A. Block 36 asks for rows 0 to 31 of B and "
+        "block 37 for rows 32 to 63, and each half lands in the shared memory of both."
+    )
 
 
 def a_round() -> float:

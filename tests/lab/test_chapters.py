@@ -96,6 +96,14 @@ def test_the_gap_is_shorter_for_a_block_that_stays():
     assert "no product runs for 5 units" in persistent.gap(writing=4, copy=1).alt
 
 
+def test_each_half_of_b_is_asked_for_once_and_lands_in_both_blocks():
+    figure = persistent.halves()
+    texts = re.findall(r">([^<]+)</text>", figure._repr_html_())
+    assert texts.count("B, rows 0 to 31") == texts.count("B, rows 32 to 63") == 2
+    assert texts.count("block 36 asks once") == texts.count("block 37 asks once") == 1
+    assert persistent.TILE["BK"] // persistent.TILE["CLUSTER"] == 32
+
+
 def test_the_model_takes_what_it_expects_most_of():
     for n in (256, 1024, 4096):
         expected, way = any_shape.expected(n), any_shape.chosen((n, n, n))
