@@ -443,7 +443,7 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
     - nothing, a single element, a row, a column;
     - whole tiles, fewer and more of them along K than there are stages;
     - one edge at a time past or short of a tile, by one, by two, and by what keeps rows at multiples of 16 bytes, or of
-    8, because a kernel takes its fast paths only there;
+      8, because a kernel takes its fast paths only there;
     - half a tile, which leaves warps without work;
     - all edges at once, several tiles in both directions;
     - each matrix alone off its 512-byte boundary, to one that is a multiple of 16 bytes, of 8, or of one element;
