@@ -149,8 +149,8 @@ class Case:
                 raise ArgumentError("setting", repr(self.setting), "all template arguments of a kernel that chooses")
             kernel = kernel.variant(**dict(zip(names, self.setting, strict=True)))
         if self.division is not None:
-            if not has_choice or len(self.division) != 2:
-                raise ArgumentError("division", repr(self.division), "two numbers, for a kernel that chooses")
+            if not (isinstance(kernel, Kernel) and kernel.family.trials) or len(self.division) != 2:
+                raise ArgumentError("division", repr(self.division), "two numbers, for a kernel whose work is divided")
             kernel = kernel.divided(*self.division)
         return kernel
 

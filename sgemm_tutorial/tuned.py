@@ -4,8 +4,6 @@ A table counts for the GPU of its name, and for the code that it was measured wi
 model of `families.autotuned` decides for all other sizes.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass

@@ -365,7 +365,7 @@ def test_a_broken_kernel_fails_with_a_reason(name, tmp_path):
         ),
         (
             lambda: check("02", 1, 1, 1, division=(1, 0)),
-            r"division: got \(1, 0\), needs two numbers, for a kernel that chooses",
+            r"division: got \(1, 0\), needs two numbers, for a kernel whose work is divided",
         ),
         (
             lambda: check("13", 9, 9, 9, division=(2, 0)),

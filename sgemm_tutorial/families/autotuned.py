@@ -340,12 +340,16 @@ class StreamK(Family):
     parameters = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "STAGES", "BLOCKS")
     arguments = ("float*", "unsigned*", "unsigned")
     defaults: Mapping[str, Any] = {"least_capability": (8, 0)}
+    trials = tuple(
+        trial((130, 70, K), (-1.5, 0.75), division=(0, shares)) for K, shares in ((83, 3), (200, 2), (200, 7))
+    )
 
     def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
-        """Return as many shares as blocks are on the GPU at a time, or as there are steps if those are fewer."""
+        """Return the shares that are asked for, or as many as blocks are on the GPU at a time; at most one a step."""
         of, tiles = kernel.parameters, kernel.grid(problem.M, problem.N)
         steps = max(-(-problem.K // of["BK"]), 1)
-        shares = min(place.multiprocessors * of["BLOCKS"] or tiles, tiles * steps)
+        wanted = kernel.division[1] if kernel.division else place.multiprocessors * of["BLOCKS"] or tiles
+        shares = min(wanted, tiles * steps)
         incomplete = 2 * shares * of["BM"] * of["BN"] if shares and tiles % shares else 0
         with_the_last = shares and shares - ((tiles * steps - steps + 1) * shares - 1) // (tiles * steps)
         return Division(shares, {"shares": shares}, incomplete, tiles, last=with_the_last)
