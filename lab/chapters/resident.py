@@ -41,7 +41,7 @@ def fewer(which: Iterable[tuple[str, int]]) -> Table:
         of = profile(number, blocks)
         shares = (f"{of[part]:.0f}%" for part in ("issue slots used, %", L1))
         rows.append((f"{number}, {blocks}", f"{of[BETWEEN]:.2f}", *shares, milliseconds(number, blocks)))
-    columns = ("kernel, blocks on an SM", "cycles between instructions", "slots filled", "L1 and shared busy", "ms")
+    columns = ("kernel, blocks per SM", "cycles between instructions", "issue slots filled", "L1 and shared busy", "ms")
     return Table(columns, rows, f"M = N = K = {profiles.SIZE}, {card().name}")
 
 
@@ -80,6 +80,10 @@ def figures() -> dict[str, str]:
         "wait 04": f"{profiles.shares(profile('04', 1))[WAIT]:.0%}",
         "one g": f"{profile('04', 1)[BETWEEN]:.2f}",
         "one slots": f"{2 / profile('04', 1)[BETWEEN]:.0%}",
+        "four w": f"{profile('04', 4)['warps resident, %'] * 0.16:.2f}",  # of the 16 that a scheduler can hold
+        "four g": f"{profile('04', 4)[BETWEEN]:.2f}",
+        "four slots": f"{profile('04', 4)['warps resident, %'] * 0.16 / profile('04', 4)[BETWEEN]:.0%}",
+        **{f"02 g {blocks}": f"{profile('02', blocks)[BETWEEN]:.2f}" for blocks in (1, 2)},
         "02 slots": f"{2 / profile('02', 1)[BETWEEN]:.0%}",
         "04 L1": f"{profile('04', 4)[L1]:.0f}%",
         **{f"{n} from {of}": f"{milliseconds(n, of) / milliseconds(n, 2 * of):.2f}" for n, of in doubled},
