@@ -99,7 +99,7 @@ def test_sums_are_as_exact_as_in_fp32(positive, share_runs):
     for other in (find("02"), find("17")):
         worst, mean = errors(other)
         assert ours[0] < worst and ours[1] < mean
-    of_small_parts = "                multiply(part, big[k], describe(&smallAs[stage][k * 8], 16, atom));\n"
+    of_small_parts = "multiply(part, big[k], describe(&smallAs[stage][k * 8], 16, atom));"
     assert errors(NARROW.edited((of_small_parts, "")))[1] > 10 * ours[1]  # without A's small parts it is TF32
     assert errors(NARROW.edited(*changes("one accumulator")))[1] > 5 * ours[1]
 
