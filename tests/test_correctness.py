@@ -312,7 +312,7 @@ def test_a_kernel_that_has_a_choice_has_cases_of_its_own():
     assert not any("division" in case for case in cases(find("13").variant(BM=64), on_gpu=False) + cases("11"))
     result = check("13", on_gpu=False, **own[0])
     assert result.passed and "2 blocks with a tile each and 5 that share; template arguments 16, 32, 8" in str(result)
-    never = find("13").edited(("if (!complete) break;", ""))
+    never = find("13").edited(("if (!isLast) return false;", ""))
     assert [check(never, on_gpu=False, **case).passed for case in (own[0], {"M": 70, "N": 70, "K": 70})] == [
         False,
         True,

@@ -278,14 +278,14 @@ def test_other_tiles_do_not_spill(kernel, architecture):
 @pytest.mark.parametrize(
     ("kernel", "barrier", "kinds"),
     [
-        (WMMA, "__syncwarp();                                          // no lane is to read", {"race"}),
+        (WMMA, "__syncwarp();                                          // all lanes have read", {"race"}),
         (WMMA, "__syncwarp();                                          // the tile", {"race"}),
         (WMMA, "__syncwarp();\n        for", {"race"}),
-        (SMALL, "__syncthreads();                                   // complete", {"race"}),
-        (SMALL, "__syncthreads();                          // nobody", {"race"}),
-        (SMALL, "__syncwarp();                              // no lane", {"race"}),
+        (SMALL, "__syncthreads();                                   // for all threads", {"race"}),
+        (SMALL, "__syncthreads();                          // all threads", {"race"}),
+        (SMALL, "__syncwarp();                              // all lanes", {"race"}),
         (SMALL, "__syncwarp();\n                for", {"race"}),
-        (SMALL.variant(STAGES=1), "__syncthreads();                               // nobody", {"race", "in flight"}),
+        (SMALL.variant(STAGES=1), "__syncthreads();                               // all threads", {"race", "in flight"}),
     ],
 )
 def test_no_barrier_is_too_many(kernel, barrier, kinds):

@@ -444,7 +444,7 @@ def test_index_arithmetic_that_the_compiler_makes_instructions_of(tmp_path):
 def test_the_ladder_is_read_in_full(kernel):
     binary = kernel.build()
     read = parse(binary.ptx, binary.entry)
-    assert len(read.parameters) == 8
+    assert len(read.parameters) == 8 + len(kernel.family.arguments)
     opcodes = [i.opcode for block in read.blocks for i in block]
     body = binary.ptx.partition(f".entry {binary.entry}(")[2]
     assert len(opcodes) == len(re.findall(r"^\t(?:@!?%\w+ )?[a-z][\w.:]*(?:\s[^\n]*)?;$", body, re.MULTILINE))
