@@ -172,7 +172,8 @@ def identity(kernel: Kernel | Gemm) -> Hashable:
 def identities(kernel: Kernel | Gemm, recording: str) -> set[Hashable]:
     """Return the identity of a kernel as it is now, and those of earlier code that stands for it in a recording."""
     now = Measured.of(kernel)
-    earlier = [of.digest for of in beside(now.kernel).earlier if recording in of.recordings]
+    edited = getattr(kernel, "edits", ())
+    earlier = [of.digest for of in beside(now.kernel).earlier if recording in of.recordings and not edited]
     return {(now.apart_from_code, digest) for digest in (now.digest, *earlier)}
 
 

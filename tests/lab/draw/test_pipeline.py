@@ -160,7 +160,7 @@ def test_copies_of_12():
     kernel = sg.find("13").variant(**tile)
     given = sg.matrices(64, 64, 6 * 8, on_gpu=False)
     barrier, wait = (
-        "__syncthreads();                   // the next",
+        "__syncthreads();                           // the next",
         'asm volatile("cp.async.wait_group %0;" :: "n"(ahead - 2)',
     )
     broken = kernel.edited((barrier, "//")), kernel.edited((wait, wait.replace("2", "1")))

@@ -40,7 +40,7 @@ def test_the_loop_of_a_rung_is_written_in_its_order():
 def test_the_largest_loop_has_room():
     for kernel in ("10", "11", "13"):
         assert banks.patched(PROBES[2].build(), sequence(sg.find(kernel), LOOP))
-    with pytest.raises(CompileError, match="has 28 registers of number 0 modulo 4, not 47"):
+    with pytest.raises(CompileError, match="has 28 registers of number 0 modulo 4, not 48"):
         banks.patched(PROBES[4].build(), sequence(sg.find("13"), LOOP))
 
 
