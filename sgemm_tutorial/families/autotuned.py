@@ -347,9 +347,8 @@ class StreamK(Family):
     def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
         """Return the shares that are asked for, or as many as blocks are on the GPU at a time; at most one a step."""
         of, tiles = kernel.parameters, kernel.grid(problem.M, problem.N)
-        steps = max(-(-problem.K // of["BK"]), 1)
-        wanted = kernel.division[1] if kernel.division else place.multiprocessors * of["BLOCKS"] or tiles
-        shares = min(wanted, tiles * steps)
+        steps, (_, asked) = max(-(-problem.K // of["BK"]), 1), kernel.division or (0, 0)
+        shares = min(asked or place.multiprocessors * of["BLOCKS"] or tiles, tiles * steps)
         incomplete = 2 * shares * of["BM"] * of["BN"] if shares and tiles % shares else 0
         with_the_last = shares and shares - ((tiles * steps - steps + 1) * shares - 1) // (tiles * steps)
         return Division(shares, {"shares": shares}, incomplete, tiles, last=with_the_last)

@@ -285,7 +285,11 @@ def test_other_tiles_do_not_spill(kernel, architecture):
         (SMALL, "__syncthreads();                          // all threads", {"race"}),
         (SMALL, "__syncwarp();                              // all lanes", {"race"}),
         (SMALL, "__syncwarp();\n                for", {"race"}),
-        (SMALL.variant(STAGES=1), "__syncthreads();                               // all threads", {"race", "in flight"}),
+        (
+            SMALL.variant(STAGES=1),
+            "__syncthreads();                               // all threads",
+            {"race", "in flight"},
+        ),
     ],
 )
 def test_no_barrier_is_too_many(kernel, barrier, kinds):
