@@ -50,7 +50,7 @@ def block(record: Record, others: Record) -> str:
         f"{of['gpu']}, driver {of['driver']}, {of['date'][:10]}; M = N = K = {SIZE}, FP32, device time, each "
         "kernel beside cuBLAS in one run. 13 as tuned for this size.",
         "",
-        "Other roads, against the cuBLAS routine of the same types, each alone for a second; then the share "
+        "Other roads, against the cuBLAS routine of the same types, each alone for four seconds; then the share "
         "[in turns](book/deeper/20_power_and_chance.ipynb):",
         "",
         "| kernel | idea | types | TFLOP/s | of cuBLAS | in turns |",
