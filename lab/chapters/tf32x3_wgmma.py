@@ -66,7 +66,7 @@ def who() -> Figure:
         ((150, 232), (150, 142)),
     ):
         sheet.arrow(start, end)
-    for x, y, name in ((412, 84, "full"), (342, 222, "ready"), (158, 190, "empty")):
+    for x, y, name in ((431, 82, "full"), (342, 222, "ready"), (158, 190, "empty")):
         sheet.text(x, y, name)
     return sheet.finish(
         "One thread of warp 8 waits until a stage is empty and has the copy engine bring A and B into it, whose bytes "
