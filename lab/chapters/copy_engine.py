@@ -75,10 +75,12 @@ def cycles() -> dict[str, float]:
 def predicted() -> Table:
     """Return `cycles`, and the time at 4096 if that part is always busy: L2 for all blocks, an SM's for its four."""
     rounds, deep = RUNG.grid(4096, 4096) / card().sms, 4096 / RUNG.parameters["BK"]
-    busy = {part: (rounds if "L2" in part else np.ceil(rounds)) * deep * of for part, of in cycles().items()}
-    rows = [(part, f"{of:,.0f}", f"{busy[part] / card().boost_mhz / 1e3:.3f}") for part, of in cycles().items()]
-    heads = ("", "cycles for a pair of tiles", "ms at 4096, if always busy")
-    return Table(heads, rows, f"Predicted, {card().name}, cycles of {card().boost_mhz:,} MHz")
+    rows = []
+    for part, of in cycles().items():
+        pairs = deep * (rounds if "L2" in part else np.ceil(rounds))
+        rows.append((part, f"{of:,.0f}", f"{pairs:.0f}", f"{of * pairs / card().boost_mhz / 1e3:.3f}"))
+    heads = ("", "cycles for a pair of tiles", "pairs for an SM", "ms, if always busy")
+    return Table(heads, rows, f"Predicted at 4096, {card().name}, cycles of {card().boost_mhz:,} MHz")
 
 
 def who() -> Figure:

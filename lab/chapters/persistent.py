@@ -10,21 +10,21 @@ import numpy as np
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import hopper
 from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, Figure, Page
 from ..experiments import ceilings
 from ..experiments.ceilings import card
 from ..model.ceilings import DRAM
 from ..records.timings import recorded
-from ..variants import HOPPER_STEPS
-from .copy_engine import SIZES, TWICE, timed
+from ..variants import HOPPER_STEPS, HOPPER_WIDTHS
+from .copy_engine import SIZES, TWICE, chance, timed
 
 KERNEL = find("20_persistent")
 TILE = KERNEL.parameters
-SIZE = 4096
 STEPS = (*HOPPER_STEPS, KERNEL)
-FLOP = 4096
-"""Operations of an SM's tensor cores in a cycle, by the data sheet: 1,024 each for four of them."""
+ALL = (2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192)
+"""The sizes of `copy_engine.TWICE`, smallest first."""
 
 
 def mean(recording: str) -> float:
@@ -81,6 +81,7 @@ def gap(writing: int = 8, copy: int = 2) -> Figure:
                 box = (92 + (start - first) * 26, y, (stop - start) * 26, tall)
                 sheet.boxes([box] * (start < stop), (colour, dark), edgecolor=INK)
         sheet.boxes([(92 + (at - first) * 26, top + 3.6 * LINE, long * 26, 18) for at, long in writes], GREEN, INK)
+        sheet.text(92 + (pause / 2 - first) * 26, top + 2.6 * LINE + 14, f"{pause} units", "center")
     sheet.text(MARGIN, sheet.height - 8, "Dark: this tile of C. Pale: the next one. Copies: a line for each stage.")
     return sheet.finish(
         "Copies, products and writes of an SM round the end of a tile of C. In 19 no product runs for "
@@ -88,21 +89,6 @@ def gap(writing: int = 8, copy: int = 2) -> Figure:
         f"{half} units: half of the tile is written, and the next tile's first copies are there. The other half is "
         "written in four parts, beside the next tile's second to fifth product."
     )
-
-
-def by_round(size: int, group: int = TILE["GROUP"], cluster: int = TILE["CLUSTER"]) -> list[list[tuple[int, int]]]:
-    """Return the corners of the tiles of each round, in the order of the blocks, if all blocks keep step."""
-    places, every = card().sms // cluster, -(-size // (cluster * TILE["BM"])) * -(-size // TILE["BN"])
-    return [
-        [corner(i, rank, size, group, cluster) for i in range(at, min(at + places, every)) for rank in range(cluster)]
-        for at in range(0, every, places)
-    ]
-
-
-def needed(size: int, group: int, cluster: int) -> float:
-    """Return the mean KiB of different tiles of A and B that a round needs for each step of BK."""
-    sides = [[len(set(side)) for side in zip(*corners, strict=True)] for corners in by_round(size, group, cluster)]
-    return float(np.mean(np.dot(sides, [2 * TILE["BK"] * TILE[side] / 1024 for side in ("BM", "BN")])))
 
 
 def halves() -> Figure:
@@ -146,6 +132,43 @@ def by_width(size: int) -> float:
     return ways[0] / min(ways) - 1
 
 
-def ideal(busiest: bool = False) -> float:
-    """Return the cycles of tensor cores at 4096 by the data sheet: of all SMs in the mean, or of the busiest."""
-    return 2 * SIZE**3 / FLOP / card().sms * (np.ceil(rounds(SIZE)) / rounds(SIZE) if busiest else 1)
+def change(kernel: Kernel, base: Kernel, size: int) -> str:
+    """Return by how much a kernel's share of cuBLAS is above another's, in both recordings."""
+    return ", ".join(f"{gain - 1:+.1%}" for gain in np.divide(*shares((kernel, base), [size])[:, 0]))
+
+
+def steps_table() -> Table:
+    """Return what each step of 20 changes at each size, what all change together, and the noise."""
+    eighteen, nineteen = find("18_wgmma"), find("19_producer_warp")
+    names = ("stay, write late", "in groups", "in clusters", "width as chosen")
+    steps = [*zip(names, STEPS, (nineteen, *STEPS), strict=False)]
+    steps += [("20 against 19", KERNEL, nineteen), ("20 against 18", KERNEL, eighteen)]
+    rows = [(name, *(change(kernel, base, size) for size in SIZES)) for name, kernel, base in steps]
+    rows.append(("noise", *(f"{chance(size):.1%}" for size in SIZES)))
+    title = f"Change of the share of cuBLAS, in hopper and in hopper_again, {card().name}"
+    return Table(("step", *(f"{size:,}" for size in SIZES)), rows, title)
+
+
+def clusters_table() -> Table:
+    """Return what clusters of two change with each width, at all sizes of the two recordings."""
+    pairs = (STEPS[2:0:-1], HOPPER_WIDTHS[1::-1], HOPPER_WIDTHS[:1:-1])
+    rows = [(f"{size:,}", *(change(*pair, size) for pair in pairs), f"{chance(size):.1%}") for size in ALL]
+    heads = ("M = N = K", *(f"{pair[0].parameters['BN']} columns" for pair in pairs), "noise")
+    return Table(heads, rows, f"Clusters of two: change of the share, in hopper and in hopper_again, {card().name}")
+
+
+def widths_table() -> Table:
+    """Return what the choice of a width gains, as predicted and as measured, where it isn't 256 columns."""
+    rows = [
+        (
+            f"{size:,}",
+            f"{rounds(size):.1f}",
+            f"{chosen(size)}: {rounds(size, chosen(size)):.1f}",
+            f"{by_width(size):+.1%}",
+            change(KERNEL, STEPS[2], size),
+        )
+        for size in ALL
+        if chosen(size) != TILE["BN"]
+    ]
+    heads = ("M = N = K", "rounds of 256 columns", "chosen: rounds", "predicted", "measured")
+    return Table(heads, rows, f"A width for each problem: change of the share, {card().name}")

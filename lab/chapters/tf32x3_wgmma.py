@@ -34,10 +34,10 @@ def who() -> Figure:
             "copy engine bring B and A;",
             "full counts their bytes",
         ),
-        ((262, 8, 144, 196), PALE, "one of 4 stages"),
-        ((272, 38, 124, 44), (GREEN, 0.3), "B"),
-        ((272, 92, 124, 44), (GREEN, 0.3), "A"),
-        ((272, 146, 124, 44), (GREEN, 0.3), "A's small parts"),
+        ((252, 8, 166, 196), PALE, "one of 4 stages"),
+        ((262, 38, 146, 44), (GREEN, 0.3), "B"),
+        ((262, 92, 146, 44), (GREEN, 0.3), "A"),
+        ((262, 146, 146, 44), (GREEN, 0.3), "A's small parts"),
         (
             (444, 90, 188, 104),
             (BLUE, 0.3),
@@ -58,14 +58,16 @@ def who() -> Figure:
         for i, line in enumerate(lines):
             sheet.text(x + 10, y + 22 * (i + 1), line, weight="normal" if i else "bold")
     for start, end in (
-        ((224, 60), (270, 60)),
-        ((224, 114), (270, 114)),
-        ((396, 114), (442, 114)),
-        ((444, 168), (398, 168)),
+        ((224, 60), (260, 60)),
+        ((224, 114), (260, 114)),
+        ((408, 114), (442, 114)),
+        ((444, 168), (410, 168)),
         ((334, 204), (334, 230)),
         ((150, 232), (150, 142)),
     ):
         sheet.arrow(start, end)
+    for x, y, name in ((431, 82, "full"), (342, 222, "ready"), (158, 190, "empty")):
+        sheet.text(x, y, name)
     return sheet.finish(
         "One thread of warp 8 waits until a stage is empty and has the copy engine bring A and B into it, whose bytes "
         "end the wait for full. Warps 9 to 11 wait for that, read A, write its small parts and arrive at ready. Warps "
@@ -111,7 +113,7 @@ def sizes() -> Table:
         for p in sorted(recorded(KERNEL, recording="tensor").points, key=lambda point: point.M)
     ]
     heads = ("M = N = K", "predicted ms", "ms", "cuBLAS's SGEMM, ms", "times its speed")
-    return Table(heads, rows, f"{card().name}; predicted at {card().boost_mhz:,} MHz")
+    return Table(heads, rows, f"{card().name}; in turns, one process; predicted at {card().boost_mhz:,} MHz")
 
 
 def tried() -> dict[Kernel, tuple[list[float], dict[str, int | float]]]:

@@ -129,7 +129,7 @@ INPUTS = {
 
 
 def plan() -> Plan:
-    """Return the plan: every tensor-core kernel alone for some seconds, and some in all protocols and on other inputs."""
+    """Return the plan: tensor-core kernels alone for some seconds, and some in all protocols and on other inputs."""
     some = (find("16"), find("20"), cublas.gemm_ex, find("13"), find("21"), cublas.sgemm)
     more = (*map(find, ("14", "15", "17", "18", "19")), HOPPER_STEPS[1])
     full, large = sizes_of((4096, 8192))

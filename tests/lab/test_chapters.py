@@ -69,15 +69,10 @@ def test_the_rounds_of_a_size_hold_all_its_tiles():
 
 @pytest.mark.parametrize(("size", "group", "cluster"), [(4096, 12, 2), (4096, 1, 1), (2304, 4, 2)])
 def test_persistent_blocks_compute_each_tile_once(size, group, cluster):
-    rounds = persistent.by_round(size, group, cluster)
-    corners = [corner for corners in rounds for corner in corners]
+    numbers = range(-(-size // (cluster * 128)) * (size // 256))
+    corners = [persistent.corner(number, rank, size, group, cluster) for number in numbers for rank in range(cluster)]
     assert sorted(corners) == [(row, column) for row in range(0, size, 128) for column in range(0, size, 256)]
-    assert len(rounds) == -(-len(corners) // 132) and persistent.rounds(size) == len(corners) / 132
-
-
-def test_a_round_needs_its_rows_and_its_columns():
-    assert persistent.needed(4096, 1, 1) == (9 + 9 + 9 + 8) / 4 * 16 + 16 * 32
-    assert persistent.needed(2048, 12, 2) == 16 * 16 + 8 * 32
+    assert persistent.rounds(size) == len(corners) / 132
 
 
 def test_a_width_gains_what_the_busiest_sm_is_spared():
@@ -89,6 +84,8 @@ def test_shares_go_by_kernel_size_and_recording():
     found = persistent.shares(persistent.STEPS, [2048, 4096])
     point = lab.chapters.copy_engine.timed(persistent.STEPS[1], 4096, "hopper_again")
     assert found.shape == (4, 2, 2) and found[1, 1, 1] == point.percent_of_cublas
+    change = persistent.change(persistent.STEPS[2], persistent.STEPS[1], 4096).split(", ")
+    assert change[1] == f"{found[2, 1, 1] / found[1, 1, 1] - 1:+.1%}"
 
 
 def test_the_gap_is_shorter_for_a_block_that_stays():
