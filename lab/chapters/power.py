@@ -1,11 +1,8 @@
-"""What the page on power and chance draws from `sustained`: the course of lasting runs, and which of them slow down."""
+"""What the page on power and chance draws: which lasting runs slow down as the card is over its limit."""
 
 from __future__ import annotations
 
 import numpy as np
-
-from sgemm_tutorial import cublas
-from sgemm_tutorial.catalogue import find
 
 from ..draw.chart import Chart, dye
 from ..draw.figure import BLUE, INK, ORANGE, Figure
@@ -47,25 +44,20 @@ def lasting() -> dict[sustained.Sustained, tuple[float, float]]:
 def slowed() -> Figure:
     """Draw for every lasting run how much it slows down after 0.8 s, against the power that it drew before."""
     runs, limit = lasting(), recording().provenance["power_limit_watts"]
-    notes = [f"Blue: tensor cores. Orange: FP32 units. Dashed: the limit, {limit} W.", card().name]
-    across, up = "median of the sensor's watts, 0.4 to 0.8 s", "% longer at the worst, 0.8 to 1.4 s"
-    chart = Chart("Which lasting runs slow down after 0.8 s", (300, 780), (0, 50), (), across, up, notes)
+    chart = Chart(
+        "Which lasting runs slow down after 0.8 s",
+        (300, 780),
+        (0, 50),
+        across="median of the sensor's watts, 0.4 to 0.8 s",
+        up="% longer at the worst, 0.8 to 1.4 s",
+        notes=[f"Blue: tensor cores. Orange: FP32 units. Dashed: the limit, {limit} W.", card().name],
+    )
     chart.ticks(range(300, 781, 60), range(0, 51, 10))
     chart.line([(limit, 0), (limit, 50)], INK, (6, 2), 1)
     for run, (watts, longer) in runs.items():
-        colour = ORANGE if run.types == "FP32" and run.kernel[:2] not in ("17", "21") else BLUE
+        colour = ORANGE if run.kernel in ("13_autotuned", "sgemm") else BLUE
         chart.axes.plot(watts, 100 * longer, "o", color=dye(colour), markersize=6, alpha=0.7, clip_on=False)
-    least = min(watts for watts, longer in runs.values() if longer > 0.04)
-    return chart.finish(f"Points for {len(runs)} lasting runs. Only those that drew {least:.0f} W or more slow down.")
-
-
-def course() -> Figure:
-    """Draw the time of a launch of 20 and of cuBLAS at 8192 in the course of their lasting runs on normal numbers."""
-    rivals = {"20": (find("20"), BLUE), "cuBLAS": (cublas.gemm_ex, ORANGE)}
-    title = "Milliseconds of a launch in a lasting run, M = N = K = 8192"
-    chart = Chart(title, (0, sustained.SECONDS), (1.4, 2.4), rivals, "seconds since the run began", "ms", [card().name])
-    chart.ticks(range(5), np.arange(1.4, 2.5, 0.2).round(1))
-    for name, (who, colour) in rivals.items():
-        run = sustained.of(who, 8192)
-        chart.curve(name, list(zip(seconds(run), run.samples.ms, strict=True)), colour)
-    return chart.finish("Both are slow for a while about once a second, less each time: first after 0.8 to 1 s.")
+    return chart.finish(
+        f"Points for {len(runs)} lasting runs. Only those that drew "
+        f"{min(watts for watts, longer in runs.values() if longer > 0.04):.0f} W or more slow down."
+    )

@@ -40,8 +40,3 @@ def test_the_limit_divides_the_runs_that_slow_down_from_the_others():
     under = [longer for watts, longer in found.values() if watts <= limit]
     assert len(over) == 17 and len(under) == 25 and max(under) < 0.02 < 0.06 < min(over)
     assert power.slowed().alt.startswith("Points for 42 lasting runs. Only those that drew 708 W")
-
-
-def test_the_curves_are_of_the_two_rivals():
-    drawn = power.course()._repr_html_()
-    assert ">20</text>" in drawn and ">cuBLAS</text>" in drawn
