@@ -18,7 +18,7 @@ from sgemm_tutorial.tuned import Way
 from ..draw import Figure, lines
 from ..experiments import anatomy, tune
 from ..experiments.ceilings import card
-from ..records.shapes import SHAPES, SQUARES
+from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from .by_size import SIZES
@@ -28,7 +28,6 @@ TILES = ("16×32/4", "32×64/4", "64×128/2", "128×256")
 """Tiles that the charts show, as `tune.tile_of` names them."""
 LARGE, SMALL = next(iter(autotuned.SETTINGS)), (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1)
 """The settings of the first and the last of these tiles."""
-ACROSS = "Across: M = N = K. Up: TFLOP/s. After a stroke, slices."
 
 
 def chosen(size: Size) -> Way:
@@ -68,15 +67,15 @@ def mean_and_least(sizes: Iterable[Size], searches: str) -> tuple[str, str]:
     return f"{geometric_mean(shares):.0f}%", f"{min(shares):.1f}%"
 
 
-def by_model(setting: tuple[int, ...], n: int) -> list[tuple[float, int, int]]:
-    """Return the µs that the model expects of a setting at M = N = K = n in each division, the quickest first."""
-    return autotuned.ways(setting, (n, n, n), card().architecture, card().sms)
+def by_model(setting: tuple[int, ...], size: Size) -> list[tuple[float, int, int]]:
+    """Return the µs that the model expects of a setting in each division, the quickest first."""
+    return autotuned.ways(setting, size, card().architecture, card().sms)
 
 
 def expected(n: int) -> dict[str, float]:
     """Return the TFLOP/s that the model expects at M = N = K = n of each of `TILES`, in its best division."""
     settings = {tune.tile_of(setting): setting for setting in autotuned.SETTINGS}
-    return {tile: 2e-6 * n**3 / by_model(settings[tile], n)[0][0] for tile in TILES}
+    return {tile: 2e-6 * n**3 / by_model(settings[tile], (n, n, n))[0][0] for tile in TILES}
 
 
 def steps() -> Table:
@@ -93,26 +92,34 @@ def steps() -> Table:
 def predicted() -> Figure:
     """Draw the speed that the model expects of each tile, by size."""
     speeds = {tile: [(n, expected(n)[tile]) for n in SIZES] for tile in TILES}
-    return lines("Expected by the model", speeds, ACROSS, log_x=True)
+    return lines("Expected by the model", speeds, "Across: M = N = K. Up: TFLOP/s. After a stroke, slices.", log_x=True)
 
 
-def measured() -> Figure:
-    """Draw the speed of each tile with the fastest of its settings and divisions that were tried, by size."""
-    speeds = tune.by_tile([found()[n, n, n] for n in SIZES], tune.load().settings["settings"], TILES)
-    return lines(
-        "Measured by the search", {tile: speeds[tile] for tile in TILES}, f"{ACROSS} Brief timings.", log_x=True
-    )
+def checked() -> Figure:
+    """Draw by size what the model expects of its choice, what the search measured of it, and the fastest way found."""
+    times = {
+        "expected": lambda point: by_model(point.expected.setting, point.size)[0][0] / 1e3,
+        "measured": lambda point: point.expected_ms,
+        "fastest": lambda point: point.ms,
+    }
+    points = [found()[n, n, n] for n in SIZES]
+    speeds = {name: [(point.M, point.tflops(ms(point))) for point in points] for name, ms in times.items()}
+    return lines("The model's choice, and the fastest way found", speeds, "Across: M = N = K. Up: TFLOP/s.", log_x=True)
 
 
 def choices(sizes: Iterable[Size]) -> Table:
-    """Return at each size what the model takes, what the search found, and how much slower the former is."""
+    """Return at each size what the model takes, what it expects, what the search measured of it, and what it found."""
     rows = []
     for size in sizes:
         point = found()[size]
-        ways = (f"{tune.tile_of(way.setting)}, {way.whole} + {way.shares}" for way in (point.expected, point.best))
-        rows.append((times_of(size), *ways, 1e3 * point.ms, f"{slower()[size] - 1:.1%}"))
+        taken, best = (
+            f"{tune.tile_of(way.setting)}, {way.whole} + {way.shares}" for way in (point.expected, point.best)
+        )
+        us = by_model(point.expected.setting, size)[0][0], 1e3 * point.expected_ms, 1e3 * point.ms
+        expected, timed, fastest = (f"{each:#,.4g}".rstrip(".") for each in us)
+        rows.append((times_of(size), taken, expected, timed, best, fastest, f"{slower()[size] - 1:.1%}"))
     return Table(
-        ("M×N×K", "the model takes", "fastest found", "its µs", "the model's is slower by"),
+        ("M×N×K", "the model takes", "expected µs", "measured µs", "fastest found", "its µs", "model slower by"),
         rows,
         f"Tile, whole tiles + shares, {card().name}",
     )
@@ -121,24 +128,31 @@ def choices(sizes: Iterable[Size]) -> Table:
 def figures() -> dict[str, str]:
     """Return the figures in chapter 13's sentences, by name."""
     points, late, squares = raced(), slower(), [(n, n, n) for n in SIZES]
-    (now, _), (better, least), (shapes, worst_shape) = (
+    large_ones, poor = [size for size in squares if size[0] >= 1024], [size for size in squares if late[size] > 1.1]
+    off = {
+        size: by_model(of.expected.setting, size)[0][0] / 1e3 / of.expected_ms - 1
+        for size in squares
+        for of in [found()[size]]
+    }
+    (now, _), (better, least), (shapes, _) = (
         mean_and_least(sizes, searches)
         for sizes, searches in ((squares, "only 13"), (squares, "both"), (SHAPES, "both"))
     )
     lost = points[min(SHAPES, key=lambda size: points[size].percent_of_searched)]
     odd, even, large = (points[size] for size in ((2048, 2047, 2048), (2048,) * 3, (4096,) * 3))
     counts, worst, paces = anatomy.of(RUNG, (4096,) * 3).main.counts, max(late, key=late.get), autotuned.SETTINGS
-    expects = {(whole, shares): us for us, whole, shares in by_model(LARGE, 2560)}
-    part = autotuned.ADDING * 4 * LARGE[0] * LARGE[1]
+    expects = {(whole, shares): us for us, whole, shares in by_model(LARGE, (2560,) * 3)}
+    part, quarter = (autotuned.ADDING * 4 * words for words in (LARGE[0] * LARGE[1], 64 * 128))
     return {
         "card": card().name,
         "before": f"{geometric_mean(p.percent_of_cublas for p in recorded('12', squares).points):.0f}%",
         "now": now,
+        "before large": f"{geometric_mean(p.percent_of_cublas for p in recorded('12', large_ones).points):.0f}%",
+        "now large": mean_and_least(large_ones, "only 13")[0],
         "better": better,
         "better least": least,
         "shapes": str(len(SHAPES)),
         "shapes better": shapes,
-        "shapes least": worst_shape,
         "behind": str(sum(points[size].percent_of_searched < 100 for size in SHAPES)),
         "lost": times_of(lost.size).replace("×", " × "),
         "us": f"{1e3 * lost.ms:.2f} µs",
@@ -146,22 +160,31 @@ def figures() -> dict[str, str]:
         "settings": str(len(paces)),
         "tried": str(len(tune.load().settings["settings"])),
         "searched": str(len(late)),
-        "squares": str(len(SQUARES)),
         "median": f"{np.median(list(late.values())) - 1:.1%}",
         "tenth": f"{np.percentile(list(late.values()), 90) - 1:.0%}",
         "worst": f"{late[worst] - 1:.0%}",
         "worst shape": times_of(worst).replace("×", " × "),
-        "late": f"{max(late[size] for size in squares if size[0] > 1408) - 1:.1%}",
+        "hit": str(sum(late[size] == 1 for size in squares)),
+        "near": str(sum(late[size] > 1 for size in squares if size not in poor)),
+        "near regret": f"{max(late[size] for size in squares if size not in poor) - 1:.1%}",
+        "close": f"{max(abs(off[size]) for size in squares if size not in poor):.1%}",
+        "poor": "{}, {} and {}".format(*(size[0] for size in poor)),
+        "too fast": "{:.0%} to {:.0%}".format(*sorted(-off[size] for size in poor)[:: len(poor) - 1]),
+        "poor regrets": "{:.0%} to {:.0%}".format(*sorted(late[size] - 1 for size in poor)[:: len(poor) - 1]),
+        "dispatch": str(counts["state: dispatch"]),
+        "chosen": str(counts["state: another warp was chosen"]),
+        "between": str(counts["cycles between a warp's instructions"]),
         "step": str(paces[LARGE][0]),
         "small step": str(paces[SMALL][1]),
         "fill": str(autotuned.FILL),
         "launch": str(autotuned.LAUNCH),
         "meeting": str(autotuned.MEETING),
         "part": f"{part:.2f}",
+        "small part": f"{quarter:.3f}",
         "whole": f"{expects[200, 0]:.1f} µs",
         "shares": f"{expects[0, 132]:.1f} µs",
         "both": f"{expects[132, 132]:.1f} µs",
-        "small": f"{by_model(SMALL, 256)[0][0]:.2f} µs",
+        "small": f"{by_model(SMALL, (256,) * 3)[0][0]:.2f} µs",
         **{f"512 {tile}": f"{2e-6 * 512**3 / speed:.1f} µs" for tile, speed in expected(512).items()},
         "shortest": f"{1e3 * points[412, 1, 85].ms:.2f} µs",
         "column": f"{odd.ms / even.ms - 1:.0%}",

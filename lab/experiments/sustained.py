@@ -1,4 +1,4 @@
-"""Measures what a product takes in a burst, for a second, and in turns with cuBLAS, and the energy that it draws.
+"""Measures what a product takes in a burst, for some seconds, and in turns with cuBLAS, and the energy that it draws.
 
 A card runs at its highest clock until its power limit lowers it. So the same product has several times, and which of
 two is faster may differ among them. Nothing on the card is set, only read.
@@ -129,7 +129,7 @@ INPUTS = {
 
 
 def plan() -> Plan:
-    """Return the plan: tensor-core kernels alone for some seconds, and some in all protocols and on other inputs."""
+    """Return the plan: tensor-core kernels alone for some seconds, some in all protocols and on other inputs."""
     some = (find("16"), find("20"), cublas.gemm_ex, find("13"), find("21"), cublas.sgemm)
     more = (*map(find, ("14", "15", "17", "18", "19")), HOPPER_STEPS[1])
     full, large = sizes_of((4096, 8192))

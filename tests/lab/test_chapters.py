@@ -147,6 +147,12 @@ def test_the_pencil_of_chapter_13_comes_out():
         assert float(of[name].removesuffix(" µs")) == pytest.approx(us, abs=0.06), name
     alone = {row[0]: row[3:] for row in any_shape.steps().rows}
     assert of["512 32×64/4"] == f"{(16 + fill) * alone['32×64/4'][0] + launch:.1f} µs"
+    part_64 = float(of["small part"])
+    assert of["512 64×128/2"] == f"{(8 + fill) * alone['64×128/2'][0] + meeting + 5 * part_64 + launch:.1f} µs"
+    assert of["512 128×256"] == f"{(4 + fill) * step + meeting + 16 * part + launch:.1f} µs"
+    us = {way[1:]: way[0] for way in any_shape.by_model(any_shape.LARGE, (2560,) * 3)}
+    assert us[132, 68] == pytest.approx(us[200, 0] + meeting + 2 * part, abs=0.01)
+    assert part_64 == pytest.approx(part / 4, abs=0.001) and alone["64×128/2"][0] == 0.735, "as the page writes it"
     assert of["512 16×32/4"] == f"{(16 + fill) * 4 * alone['16×32/4'][1] + launch:.1f} µs"
 
 
@@ -155,24 +161,43 @@ def test_sentences_of_chapter_13_that_have_no_figure():
     sizes = range(256, 4097, 128)
     expected = {n: max(any_shape.TILES, key=any_shape.expected(n).get) for n in sizes}
     assert all((expected[n] == "128×256") == (n >= 1280) for n in sizes)
-    settings = lab.tune.load().settings["settings"]
-    speeds = {n: lab.tune.speeds(any_shape.found()[n, n, n], settings) for n in sizes}
-    measured = {n: max(any_shape.TILES, key=lambda tile, n=n: speeds[n].get(tile, 0)) for n in sizes}
-    assert [n for n in sizes if measured[n] != expected[n]] == [384, 640, 768, 896, 1152, 1408]
-    assert {n: measured[n] for n in (640, 768, 896)} == dict.fromkeys((640, 768, 896), "32×64/4")
-    slower = any_shape.slower()
+    slower, found = any_shape.slower(), any_shape.found()
     assert {n for n in sizes if slower[n, n, n] > 1.1} == {640, 768, 896}
+    points = [found[n, n, n] for n in sizes]
+    ratio = {p.M: any_shape.by_model(p.expected.setting, p.size)[0][0] / 1e3 / p.expected_ms for p in points}
+    assert {n for n in sizes if abs(ratio[n] - 1) > 0.07} == {640, 768, 896}, "where it chooses badly, it is most wrong"
+    assert lab.tune.HOPEFUL == 2.5 and lab.tune.LOOKING == 5, "as the page writes them"
+    assert max(len(lab.tune.load().settings["settings"]), len(sg.autotuned.SETTINGS)) == 246
+    counts = lab.anatomy.of(sg.find("13"), (4096,) * 3).main.counts
+    states = sorted((name for name in counts if "state: " in name), key=counts.get)
+    assert states[-3:] == ["state: dispatch", "state: another warp was chosen", "state: issued"]
     worst = sorted(slower, key=slower.get)[-4:]
     assert all(M == N >= 4096 and K <= 16 for M, N, K in worst)
-    found, size = any_shape.found()[worst[-1]], worst[-1]
+    found, size = found[worst[-1]], worst[-1]
     us = [sg.autotuned.ways(way.setting, size, "sm_90", 132)[0][0] for way in (found.best, found.expected)]
     moved = 4 * (size[0] * size[1] + 8 * size[0])
     assert us[0] == us[1] == pytest.approx(sg.autotuned.LAUNCH + moved / sg.autotuned.MEMORY)
 
 
-def test_measured_speeds_are_those_of_the_tiles_shown():
-    assert all(f"{tile} from " in any_shape.measured().alt for tile in any_shape.TILES)
+def test_charts_are_of_the_tiles_and_of_the_choice():
+    assert all(f"{tile} from " in any_shape.predicted().alt for tile in any_shape.TILES)
     assert "16×32/4 from 8.1" in any_shape.predicted().alt
+    assert all(f"{what} from " in any_shape.checked().alt for what in ("expected", "measured", "fastest"))
+
+
+def test_the_model_must_not_choose_among_all_settings():
+    """The answer to chapter 13's third exercise: a guessed step tempts it at 640, a second block on an SM elsewhere."""
+    every = [tuple(setting) for setting in lab.tune.load().settings["settings"]]
+    listed = {setting[:8]: setting[10] for setting in sg.autotuned.SETTINGS}
+    for n in (640, 1024, 2048, 4096):
+        size = (n, n, n)
+        fitting = [setting for setting in every if sg.autotuned.meant(sg.autotuned.named(setting), size)]
+        us, taken = min((any_shape.by_model(setting, size)[0][0], setting) for setting in fitting)
+        (measured,) = [us for number, _, _, us in any_shape.found()[size].tried if every[number] == taken]
+        assert measured > 1.1 * us
+        assert (measured > 1e3 * any_shape.found()[size].expected_ms) == (n != 1024), "worse than the list's choice"
+        assert taken[:8] not in listed if n == 640 else (taken[10], listed[taken[:8]]) == (2, 1)
+    assert sg.autotuned.SETTINGS[64, 128, 16, 32, 64, 8, 8, 2, 4, 4, 1, 1] == (0.533, 0.735)
 
 
 def test_equal_shares_cut_as_many_tiles_as_the_line_has_cuts():

@@ -1,0 +1,42 @@
+"""Which lasting runs of the recording slow down, and when a spell counts as one."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import lab
+from lab.chapters import power
+from sgemm_tutorial import find
+
+RUN = lab.sustained.of(find("16"), 4096, "zeros")
+N = 400  # samples of an even run: one each 10 ms
+
+
+def run(slow, watts=500):
+    """Return an even run whose samples of these numbers take half as long again."""
+    ms = np.where(np.isin(np.arange(N), slow), 1.5, 1.0)
+    samples = dataclasses.replace(RUN.samples, ms=ms.tolist(), sm_mhz=[1980] * N, watts=[watts] * N)
+    return dataclasses.replace(RUN, samples=samples)
+
+
+def test_times_of_a_run_add_up_to_its_seconds():
+    ends = power.seconds(run([]))
+    assert ends[-1] == lab.sustained.SECONDS == 4 and ends[99] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("slow", "longer"),
+    [([], 0), ([95], 0), (range(95, 98), 0.5), (range(95, 110), 0.5), (range(20, 30), 0), (range(300, 320), 0)],
+)
+def test_a_spell_is_most_of_five_samples_after_the_steady_part(slow, longer):
+    assert power.slowing(run(slow, 650)) == (650, longer)
+
+
+def test_the_limit_divides_the_runs_that_slow_down_from_the_others():
+    """As the page says, without exception."""
+    found, limit = power.lasting(), power.recording().provenance["power_limit_watts"]
+    over = [longer for watts, longer in found.values() if watts > limit]
+    under = [longer for watts, longer in found.values() if watts <= limit]
+    assert len(over) == 17 and len(under) == 25 and max(under) < 0.02 < 0.06 < min(over)
+    assert power.slowed().alt.startswith("Points for 42 lasting runs. Only those that drew 708 W")
