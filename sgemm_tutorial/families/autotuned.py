@@ -59,6 +59,7 @@ L2, MEMORY = 12.2e6, 3.98e6  # bytes per µs
 MEETING, ADDING = 2.57, 8.71e-6  # µs where parts of sums meet, and per byte of them on the busiest SM
 TOGETHER = 16  # parts that one block adds up
 NARROW = {4: 1.0, 2: 1.08, 1: 1.08}  # times the µs, by how many words are copied at once
+RAGGED, HIDDEN = 0.2e-3, 4  # µs to write an element where rows begin anywhere, unless so many blocks of an SM hide it
 MOST_SUMS = 96  # of a thread whose registers hold what is under way too
 GROUP = 8  # rows of tiles that are walked column by column
 
@@ -293,11 +294,11 @@ def ways(
     per_sm = max(min(of["BLOCKS"], fitting), 1)
 
     known = {tile[:TILE]: paces for tile, paces in SETTINGS.items()}
-    pace = VECTOR_PACE if min(of["BM"], of["BN"]) == 1 else PACE
-    guess = pace * of["BM"] * of["BN"] * of["BK"]
+    guess = (VECTOR_PACE if min(of["BM"], of["BN"]) == 1 else PACE) * of["BM"] * of["BN"] * of["BK"]
     warps = of["BM"] // of["WM"] * (of["BN"] // of["WN"]) * of["SLICES"]
     full, alone = known.get(setting[:TILE], (guess, guess * max(WARPS / warps, 1)))
     slower = LANES / limits.fp32_lanes * NARROW[of["WORDS"]]
+    writing = RAGGED * of["BM"] * of["BN"] if of["WORDS"] < 4 and per_sm < HIDDEN else 0.0
     bytes_tiles, bytes_matrices = 4 * K * tiles * (of["BM"] + of["BN"]), 4 * (M * K + K * N + M * N)
     fetching = max(bytes_tiles / L2, bytes_matrices / MEMORY)
 
@@ -308,10 +309,12 @@ def ways(
         rounds, rest = divmod(whole, per_sm * multiprocessors)
         last, sharing = -(-rest // multiprocessors), -(-shares // multiprocessors)
         each = -(-(tiles - whole) * steps // max(shares, 1))
-        work = last * (steps + FILL) + sharing * (each + FILL)
+        ends = sharing * -(-each // steps)  # of tiles that the busiest SM shares
+        work = last * (steps + FILL) + sharing * each + ends * FILL
         if per_sm > 1 and last and sharing:  # who is beside whom is up to the GPU: it may be nothing but whole tiles
             work = (last + sharing) * (max(steps, each) + FILL)
         busy = rounds * per_sm * (steps + FILL) * step(per_sm) + work * step(min(last + sharing, per_sm))
+        busy += writing * (rounds * per_sm + last + ends)
         parts = min(-(-steps // max(each, 1)) + 1, TOGETHER)
         meeting = MEETING + ADDING * 4 * _part(of) * sharing * parts if shares else 0
         return LAUNCH + max(busy, fetching) + meeting
