@@ -184,3 +184,11 @@ def test_slices_are_warps_too():
     assert (
         Kernel("99_made_up", "", {"BM": 64, "BN": 64, "WM": 32, "WN": 64, "TM": 8, "TN": 8, "SLICES": 4}).threads == 256
     )
+
+
+@pytest.mark.parametrize(("size", "least"), [((4027, 4249, 118), 4), ((4028, 4252, 120), 1)])
+def test_rows_of_c_that_begin_anywhere_are_written_where_other_blocks_hide_it(size, least):
+    """A warp writes such rows word by word. An SM that has a single block multiplies nothing meanwhile."""
+    of, _ = chosen(*size)
+    assert (of["WORDS"] < 4) == (least > 1)
+    assert (of["BLOCKS"] >= 4) == (least > 1)

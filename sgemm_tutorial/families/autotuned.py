@@ -184,8 +184,7 @@ class Autotuned(Family):
             A tile of one column is for a B of one column, and a high one for a K that is not astronomical. Or the
             kernel's division does not add up for the problem.
         """
-        unsuited = _unsuited(kernel.parameters, problem.shape)
-        if unsuited:
+        if unsuited := _unsuited(kernel.parameters, problem.shape):
             raise unsuited
         setting = tuple(kernel.parameters.values())
         whole, shares = (
@@ -293,14 +292,13 @@ def ways(
     )
     per_sm = max(min(of["BLOCKS"], fitting), 1)
 
-    known = {tile[:TILE]: paces for tile, paces in SETTINGS.items()}
     guess = (VECTOR_PACE if min(of["BM"], of["BN"]) == 1 else PACE) * of["BM"] * of["BN"] * of["BK"]
     warps = of["BM"] // of["WM"] * (of["BN"] // of["WN"]) * of["SLICES"]
-    full, alone = known.get(setting[:TILE], (guess, guess * max(WARPS / warps, 1)))
+    paces = [of for tile, of in SETTINGS.items() if tile[:TILE] == setting[:TILE]]
+    full, alone = paces[0] if paces else (guess, guess * max(WARPS / warps, 1))
     slower = LANES / limits.fp32_lanes * NARROW[of["WORDS"]]
     writing = RAGGED * of["BM"] * of["BN"] if of["WORDS"] < 4 and per_sm < HIDDEN else 0.0
-    bytes_tiles, bytes_matrices = 4 * K * tiles * (of["BM"] + of["BN"]), 4 * (M * K + K * N + M * N)
-    fetching = max(bytes_tiles / L2, bytes_matrices / MEMORY)
+    fetching = max(4 * K * tiles * (of["BM"] + of["BN"]) / L2, 4 * (M * K + K * N + M * N) / MEMORY)
 
     def cost(whole: int, shares: int) -> float:
         def step(blocks: int) -> float:
@@ -309,15 +307,14 @@ def ways(
         rounds, rest = divmod(whole, per_sm * multiprocessors)
         last, sharing = -(-rest // multiprocessors), -(-shares // multiprocessors)
         each = -(-(tiles - whole) * steps // max(shares, 1))
-        ends = sharing * -(-each // steps)  # of tiles that the busiest SM shares
-        work = last * (steps + FILL) + sharing * each + ends * FILL
+        work = last * (steps + FILL) + sharing * (each + FILL)
         if per_sm > 1 and last and sharing:  # who is beside whom is up to the GPU: it may be nothing but whole tiles
             work = (last + sharing) * (max(steps, each) + FILL)
         busy = rounds * per_sm * (steps + FILL) * step(per_sm) + work * step(min(last + sharing, per_sm))
-        busy += writing * (rounds * per_sm + last + ends)
+        written = rounds * per_sm + last + sharing * -(-each // steps)  # tiles, by the busiest SM
         parts = min(-(-steps // max(each, 1)) + 1, TOGETHER)
         meeting = MEETING + ADDING * 4 * _part(of) * sharing * parts if shares else 0
-        return LAUNCH + max(busy, fetching) + meeting
+        return LAUNCH + max(busy + written * writing, fetching) + meeting
 
     plans = _plans(tiles, steps, per_sm, multiprocessors) if of["SHARING"] else [(tiles, 0)]
     return sorted((cost(*plan), *plan) for plan in plans)
