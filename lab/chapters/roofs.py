@@ -89,7 +89,8 @@ def table(kernels: Iterable[Kernel | str]) -> Table:
     rows = []
     for kernel in map(find, kernels):
         roofs, speed = allowed(kernel), tflops(kernel)
-        rows.append((kernel.name, *roofs.values(), f"{shown(speed)} ({speed / min(roofs.values()):.0%})"))
+        share = float(shown(speed)) / float(shown(min(roofs.values())))  # as a reader finds it
+        rows.append((kernel.name, *roofs.values(), f"{shown(speed)} ({share:.0%})"))
     title = f"TFLOP/s at M = N = K = {SIZE}, {card().name}"
     return Table(("kernel", *LEVELS, "measured (of the lowest)"), rows, title)
 
@@ -100,7 +101,7 @@ def steps(kernels: Iterable[Kernel | str]) -> Table:
     for (before, slow, low), (now, fast, high) in pairwise(found):
         ratios = (fast / slow, high / low, fast / high * low / slow)
         rows.append((f"{before} → {now}", *(f"× {ratio:.2f}" for ratio in ratios)))
-    return Table(("step", "speed", "to the right: the roof", "up: the share of it"), rows, f"Roof of {L1}")
+    return Table(("step", "speed", "to the right: the roof", "up or down: the share of it"), rows, f"Roof of {L1}")
 
 
 def figures() -> dict[str, str]:
@@ -113,13 +114,12 @@ def figures() -> dict[str, str]:
     share = {number: speed[number] / of[L1] for number, of in roof.items()}
     assert share["05"] < 0.6 < 0.7 < share["02"] < 0.8 < share["04"] < 0.9 < min(share["01"], share["03"])
     assert abs(roof["03"][L1] / roof["02"][L1] - share["03"] / share["02"]) < 0.05
-    assert min(roof["03"][L2], roof["03"][DRAM]) > 5 * speed["03"]
     copied = ceilings.load()[DRAM].tera_per_second / rates()[DRAM] * roof["03"][DRAM]
     assert copied < roof["03"][L2] < roof["03"][DRAM]
     profile = {number: profiles.measured(find(number)) for number in early}
     slots = {number: profile[number]["issue slots used, %"] / 100 for number in early}
     assert abs(slots["04"] - slots["05"]) < 0.03 and slots["02"] < 0.7
-    wrong = rates()[DRAM] / 4
+    wrong, l2 = rates()[DRAM] / 4, ceilings.load().provenance["l2_bytes"]
     return {f"{number} of L1": f"{of:.0%}" for number, of in share.items()} | {
         "03 speed": f"{speed['03']:.2f} TFLOP/s",
         "02 speed": f"{speed['02']:.2f} TFLOP/s",
@@ -131,6 +131,11 @@ def figures() -> dict[str, str]:
         "05 slots": f"{slots['05']:.0%}",
         "times the least": f"{moved('03')[DRAM] / (3 * 4 * SIZE**2):.0f}",
         "copied": f"{copied:.1f} TFLOP/s",
+        "L2 copied": f"{ceilings.load()[L2].tera_per_second:.3g} TB/s",
+        "L2 times": f"{roof['03'][L2] / speed['03']:.1f}",
+        "DRAM times": f"{roof['03'][DRAM] / speed['03']:.1f}",
+        "L2 saves": f"{l2 / moved('03')[DRAM]:.1%}",
+        "L2 saves 05": f"{l2 / moved('05')[DRAM]:.0%}",
         "ridge": f"{card().fp32_tflops / rates()[L1]:.1f}",
         "wrong roof": f"{wrong:.1f} TFLOP/s",
         "above": f"{speed['02'] / wrong:.1f}",

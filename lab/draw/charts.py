@@ -12,7 +12,7 @@ from sgemm_tutorial.errors import ArgumentError
 
 from ..records.timings import Point, Record
 from .chart import COLOURS, DASHES, Chart, dye
-from .figure import BLUE, INK, LINE, MARGIN, WIDTH, Figure, room
+from .figure import BLUE, INK, LINE, MARGIN, ORANGE, WIDTH, Figure, room
 
 CUBLAS = "cuBLAS"
 TIMES = ("ms", "ms_p90", "ms_p10")
@@ -174,6 +174,7 @@ def roofline(
     rates: Mapping[str, float],
     title: str = "Roofline",
     measured: Collection[str] = (),
+    ways: bool = False,
 ) -> Figure:
     """Draw speeds against arithmetic intensity, under the roofs that memory and arithmetic put over them.
 
@@ -189,6 +190,8 @@ def roofline(
     title : str
     measured : collection of str
         The levels whose rate is no limit by design but was measured: their slopes are dashed.
+    ways : bool
+        Whether arrows show how the first point could become faster: up to the lowest slope, or along it.
 
     Raises
     ------
@@ -223,6 +226,11 @@ def roofline(
             rotation=math.degrees(steep),
             rotation_mode="anchor",
         )
+    if ways:
+        x, y = intensities[0], speeds[0]
+        for way, end in {"up": (x, 0.75 * min(rates.values()) * x), "to the right": (4 * x, 4 * y)}.items():
+            chart.axes.annotate("", end, (x, y), arrowprops={"arrowstyle": "-|>", "color": dye(ORANGE)})
+            chart.write(chart.at(*end)[0] + 8, chart.at(*end)[1] + 5, way)
     groups: list[list[tuple[float, float, str]]] = []  # points whose labels would overlap share one
     for name, (intensity, speed) in sorted(points.items(), key=lambda item: item[1]):
         x, y = chart.at(intensity, speed)

@@ -807,6 +807,11 @@ def test_roofs_that_were_measured_are_dashed():
     assert [drawn(*names).count("stroke-dasharray") for names in ((), ("L2",), ("L2", "DRAM"))] == [0, 1, 2]
 
 
+def test_ways_up_and_to_the_right_are_drawn_if_asked_for():
+    plain, ways = (draw.roofline({"a": (1.0, 1.0)}, 50.0, {"L2": 8.0}, ways=asked) for asked in (False, True))
+    assert {"up", "to the right"} <= set(words(ways)) and not {"up", "to the right"} & set(words(plain))
+
+
 def test_roofline_labels_that_would_overlap_are_one(drawn):
     assert "near, next" in words(drawn["roofline"])
     assert "far" in words(drawn["roofline"])
