@@ -9,9 +9,10 @@ from sgemm_tutorial.table import Table
 
 from ..boards import find_gpu
 from ..draw import Figure, lines
-from ..experiments import profiles
+from ..experiments import ceilings, profiles
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
+from ..model.ceilings import DRAM
 from ..model.resources import kernel_occupancy
 from ..records.checks import Fit, load
 from ..records.files import identity
@@ -22,6 +23,16 @@ RUNGS = LADDER[:11]
 BETWEEN, L1, WAIT = "cycles between a warp's instructions", "L1 and shared memory used, %", "waits for L2 or DRAM"
 KERNELS = {(kernel.name[:2], kernel_occupancy(kernel, find_gpu("H200")).blocks_per_sm): kernel for kernel in RESIDENT}
 """02, 04 and 07 by number and the blocks that fit. The machine code is the same, and so is the size of L1."""
+
+TURN, HELD = "ready, not its turn", "held back: a queue is full, or a conflict"
+STATES = {
+    "waits for data from global memory": (WAIT,),
+    "waits for shared memory or at a barrier": ("waits for shared memory", "barrier"),
+    TURN: ("another warp was chosen",),
+    HELD: ("queue to L1 full", "queue to shared memory full", "dispatch"),
+    "issues, or waits for arithmetic": ("issued", "fixed latency"),
+}
+"""What a warp does in a cycle, in the page's words, and which of `profiles.STALLS` it stands for."""
 
 
 def profile(number: str, blocks: int) -> dict[str, int | float]:
@@ -39,10 +50,25 @@ def fewer(which: Iterable[tuple[str, int]]) -> Table:
     rows = []
     for number, blocks in which:
         of = profile(number, blocks)
-        shares = (f"{of[part]:.0f}%" for part in ("issue slots used, %", L1))
-        rows.append((f"{number}, {blocks}", f"{of[BETWEEN]:.2f}", *shares, milliseconds(number, blocks)))
+        shares = (f"{of[part]:.1f}%" for part in ("issue slots used, %", L1))
+        rows.append((f"{number}, {blocks}", f"{of[BETWEEN]:.2f}", *shares, f"{milliseconds(number, blocks):.2f}"))
     columns = ("kernel, blocks per SM", "cycles between instructions", "issue slots filled", "L1 and shared busy", "ms")
     return Table(columns, rows, f"M = N = K = {profiles.SIZE}, {card().name}")
+
+
+def _cycles(number: str, blocks: int) -> dict[str, float]:
+    """Return the cycles that a warp of one of `KERNELS` spends in each of `STATES` from one instruction to its next."""
+    of = profile(number, blocks)
+    shares = profiles.shares(of)
+    cycles = {name: of[BETWEEN] * sum(map(shares.get, states)) for name, states in STATES.items()}
+    return cycles | {"all else": of[BETWEEN] - sum(cycles.values())}
+
+
+def states(which: Iterable[tuple[str, int]]) -> Table:
+    """Return the cycles in each of `STATES`, for these of `KERNELS`."""
+    spent = {f"{number}, {blocks}": _cycles(number, blocks) for number, blocks in which}
+    rows = [(name, *(f"{of[name]:.1f}" for of in spent.values())) for name in (*STATES, "all else")]
+    return Table(("kernel, blocks per SM:", *spent), rows, "Cycles from one instruction of a warp to its next, by state")
 
 
 def climb() -> Figure:
@@ -64,20 +90,26 @@ def figures() -> dict[str, str]:
         of = profiles.shares(counted(kernel, (profiles.SIZE,) * 3, "variant_profiles"))
         assert kernel.threads == 256 and (kernel.name[:2] == "02") == (of[WAIT] > 0.5)
     between = [profile("02", blocks)[BETWEEN] for blocks in (1, 2, 3, 4, 6)]
-    dram = {blocks: profile("02", blocks)["DRAM bytes"] / 1e9 for blocks in (1, 2, 3, 4, 6, 8)}
-    assert (min(dram, key=dram.get), max(dram, key=dram.get)) == (6, 1) and max(
-        gigabytes / milliseconds("02", blocks) for blocks, gigabytes in dram.items()
-    ) < 0.15 * card().bandwidth_gbs / 1e3
+    dram = {blocks: profile("02", blocks)["DRAM bytes"] / 1e9 / milliseconds("02", blocks) for blocks in (1, 2, 4, 8)}
+    assert max(dram.values()) < 0.15 * card().bandwidth_gbs / 1e3
+    one, four, eight = _cycles("04", 1), _cycles("04", 4), _cycles("02", 8)
+    grown = {name: four[name] - one[name] for name in one}
+    assert grown[TURN] + grown[HELD] > 0.8 * sum(grown.values()) and grown["waits for data from global memory"] < 0
+    assert profiles.shares(profile("02", 8))["queue to L1 full"] * profile("02", 8)[BETWEEN] > 0.9 * eight[HELD]
     warps = [kernel_occupancy(kernel, card()).warps for kernel in RUNGS]
     assert warps[:5] + warps[6:8] + warps[-1:] == [64, 64, 64, 32, 16, 24, 12, 8]
-    four, sixteen = (recorded(find("04").variant(TM=TM), profiles.SIZE, "variants").points[0].ms for TM in (4, 16))
+    short, tall = (recorded(find("04").variant(TM=TM), profiles.SIZE, "variants").points[0].ms for TM in (4, 16))
     doubled = [(number, blocks) for number in ("02", "04") for blocks in (1, 2)] + [("02", 4)]
     return {
         "asked": f"{len(asked)}",
         "least g": f"{min(between):.0f}",
         "most g": f"{max(between):.0f}",
-        "wait": f"{profiles.shares(profile('02', 1))[WAIT]:.0%}",
-        "wait 04": f"{profiles.shares(profile('04', 1))[WAIT]:.0%}",
+        "wait": f"{_cycles('02', 1)['waits for data from global memory']:.1f} of {profile('02', 1)[BETWEEN]:.2f}",
+        "wait 04": f"{one['waits for data from global memory']:.1f} of {profile('04', 1)[BETWEEN]:.2f}",
+        "held": f"{eight[HELD]:.1f} of {profile('02', 8)[BETWEEN]:.2f}",
+        "grown": f"{sum(grown.values()):.1f}",
+        "turns": f"{round(four[TURN], 1) - round(one[TURN], 1):.1f}",
+        "held more": f"{round(four[HELD], 1) - round(one[HELD], 1):.1f}",
         "one g": f"{profile('04', 1)[BETWEEN]:.2f}",
         "one slots": f"{2 / profile('04', 1)[BETWEEN]:.0%}",
         "four w": f"{profile('04', 4)['warps resident, %'] * 0.16:.2f}",  # of the 16 that a scheduler can hold
@@ -85,15 +117,15 @@ def figures() -> dict[str, str]:
         "four slots": f"{profile('04', 4)['warps resident, %'] * 0.16 / profile('04', 4)[BETWEEN]:.0%}",
         **{f"02 g {blocks}": f"{profile('02', blocks)[BETWEEN]:.2f}" for blocks in (1, 2)},
         "02 slots": f"{2 / profile('02', 1)[BETWEEN]:.0%}",
-        "04 L1": f"{profile('04', 4)[L1]:.0f}%",
+        "04 L1": f"{profile('04', 4)[L1]:.1f}%",
         **{f"{n} from {of}": f"{milliseconds(n, of) / milliseconds(n, 2 * of):.2f}" for n, of in doubled},
-        "dram": f"{dram[1]:.0f} GB",
-        "dram 6": f"{dram[6]:.0f} GB",
-        "queue": f"{profiles.shares(profile('02', 8))['queue to L1 full']:.0%}",
+        "dram": f"{max(dram.values()):.1f}",
+        "dram reached": f"{ceilings.load()[DRAM].tera_per_second:.1f}",
         "more": f"{100 / profile('04', 4)[L1] - 1:.0%}",
-        "shorter": f"{1 - sixteen / four:.0%}",
-        "07 slots": f"{profile('07', 2)['issue slots used, %']:.0f}%",
-        "07 L1": f"{profile('07', 2)[L1]:.0f}%",
+        "short": f"{short:.2f}",
+        "tall": f"{tall:.2f}",
+        "07 slots": f"{profile('07', 2)['issue slots used, %']:.1f}%",
+        "07 L1": f"{profile('07', 2)[L1]:.1f}%",
         "07 more": f"{100 / profile('07', 2)[L1] - 1:.0%}",
         "third": f"{milliseconds('07', 2) / milliseconds('07', 3) - 1:.0%}",
     }
