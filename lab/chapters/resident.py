@@ -68,7 +68,9 @@ def states(which: Iterable[tuple[str, int]]) -> Table:
     """Return the cycles in each of `STATES`, for these of `KERNELS`."""
     spent = {f"{number}, {blocks}": _cycles(number, blocks) for number, blocks in which}
     rows = [(name, *(f"{of[name]:.1f}" for of in spent.values())) for name in (*STATES, "all else")]
-    return Table(("kernel, blocks per SM:", *spent), rows, "Cycles from one instruction of a warp to its next, by state")
+    return Table(
+        ("kernel, blocks per SM:", *spent), rows, "Cycles from one instruction of a warp to its next, by state"
+    )
 
 
 def climb() -> Figure:
