@@ -89,8 +89,8 @@ def table(kernels: Iterable[Kernel | str]) -> Table:
     rows = []
     for kernel in map(find, kernels):
         roofs, speed = allowed(kernel), tflops(kernel)
-        share = float(shown(speed)) / float(shown(min(roofs.values())))  # as a reader finds it
-        rows.append((kernel.name, *roofs.values(), f"{shown(speed)} ({share:.0%})"))
+        of = f"{float(shown(speed)) / float(shown(min(roofs.values()))):.0%}"  # as a reader finds it
+        rows.append((kernel.name, *roofs.values(), f"{shown(speed)} ({of})"))
     title = f"TFLOP/s at M = N = K = {SIZE}, {card().name}"
     return Table(("kernel", *LEVELS, "measured (of the lowest)"), rows, title)
 
