@@ -10,7 +10,7 @@ from sgemm_tutorial.table import Table
 from ..experiments import launch_cost
 from ..experiments.profiles import SIZE
 from ..records import cards
-from ..records.timings import Record, recorded
+from ..records.timings import recorded
 
 SIZES = (128, 512, 1024, 2048, 4096)
 
