@@ -60,8 +60,8 @@ def predicted() -> Table:
 def copies() -> Table:
     """Return the wavefronts of copies per product at 4096, by tile: by two rules, and as counted.
 
-    A copy of A reads rows of BK elements that begin in the same bank of L1. If the end that reads counts, rows shorter
-    than all banks take as many wavefronts as rows that fill them. Copies after the end of K write zeros.
+    A copy of A reads rows of BK elements. If each line of 128 bytes takes a wavefront of its own, rows of 64 bytes take
+    as many as rows of 128. Copies after the end of K write zeros.
     """
     rows = []
     for BM, BN, BK, stages, blocks in (
@@ -79,5 +79,5 @@ def copies() -> Table:
         assert abs(found / by_rule - 1) < 0.003
         assert abs(sectors / 4 / (for_a + for_b) - 1) < 0.01
         rows.append((f"{BM} × {BN} × {BK}", f"{sectors:.2f}", *(f"{x:.2f}" for x in (for_a + for_b, by_rule, found))))
-    columns = ("tile", "sectors from L2", "copies: if each fills 128 bytes", "if reading A counts", "counted")
+    columns = ("tile", "sectors from L2", "copies: if each fills 128 bytes", "if each line takes one", "counted")
     return Table(columns, rows, f"Per product of 16 × 16 × 16, {card().name}", "The last three columns are wavefronts.")
