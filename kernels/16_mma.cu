@@ -161,7 +161,7 @@ mma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float*
                     }
                     if (row < turn) fetch(last, row, turn);
                     for (int i = 0; i < 2 * FN; ++i) {
-                        const int n = m % 2 ? 2 * FN - 1 - i : i;  // back and forth
+                        const int n = m % 2 ? 2 * FN - 1 - i : i;  // to and fro
                         const unsigned (&b)[4] = fragB[step % 2][n / 2];
                         multiply<T>(acc[m][n], fragA[step % 2][m], b[n % 2 * 2], b[n % 2 * 2 + 1]);
                     }

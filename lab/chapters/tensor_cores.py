@@ -34,8 +34,8 @@ def board(before: Kernel, kernel: Kernel) -> Table:
         ("", "lasting, ms", "of cuBLAS", "in turns, ms", "of cuBLAS", "busiest part of an SM"),
         rows,
         f"M = N = K = {profiles.SIZE}, {card().name}",
-        "Lasting: alone for a second. In turns: beside the routine of cuBLAS that takes a rung's types, for "
-        "milliseconds. Busiest: by Nsight Compute, in "
+        f"Lasting: alone for {sustained.SECONDS:.0f} s. In turns: beside the routine of cuBLAS that takes a rung's "
+        "types, for milliseconds. Busiest: by Nsight Compute, in "
         f"launches that took {' and '.join(profiled)} ms; L2 and DRAM, which all SMs share, are not among the parts.",
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulation import Run
@@ -68,14 +70,12 @@ def staged() -> dict[str, Kernel]:
 
 
 def steps() -> Table:
-    """Return the times of `staged`, all of one recording, and by how much each step raises the share of cuBLAS."""
-    rows, before = [], None
-    for name, kernel in staged().items():
-        (point,) = recorded(kernel, [4096], "fragments").points
-        gain = f"{point.percent_of_cublas / before:.2f}" if before else None
-        rows.append((name, point.ms, point.cublas_ms, f"{(before := point.percent_of_cublas):.1f}%", gain))
-    return Table(
-        ("what is new", "ms", "cuBLAS beside it, ms", "share", "times the share before"),
-        rows,
-        f"At 4096, {card().name}",
-    )
+    """Return the times of `staged`, all of one recording, and how many times as fast each is as the one before."""
+    points = [recorded(kernel, [4096], "fragments").points[0] for kernel in staged().values()]
+    gains = [None, *(f"{before.ms / after.ms:.2f}" for before, after in pairwise(points))]
+    rows = [
+        (name, point.ms, gain, point.cublas_ms, f"{point.percent_of_cublas:.1f}%")
+        for name, point, gain in zip(staged(), points, gains, strict=True)
+    ]
+    heads = ("what is new", "ms", "times as fast as before", "cuBLAS beside it, ms", "share")
+    return Table(heads, rows, f"At 4096, {card().name}")

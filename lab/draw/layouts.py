@@ -119,9 +119,13 @@ def held(matrix: str, lane: int = 13) -> Figure:
     height, width = int(rows.max()) + 1, int(columns.max()) + 1
     by_name, side = width == SIDE, ACROSS - LEFT * (width == SIDE)
     cells = _Cells(f"{height} × {width} elements of {matrix}", height, width, side / width)
+    together = 4 if what == "fragment" else 1  # neighbours that a lane reads at once
     for (number, i), row in np.ndenumerate(rows):
-        text, colour = (f"{what[0]}{i * 4 // rows.shape[1]}", BLUE) if number == lane else (str(number), PALE)
-        cells.fill(int(row), int(columns[number, i]), text, colour)
+        column = int(columns[number, i])
+        if number == lane:
+            cells.fill(int(row), column, f"{what[0]}{i * 4 // rows.shape[1]}", BLUE)
+        elif column % together == 0:
+            cells.fill(int(row), column, str(number), PALE, together)
     cells.above(8, "column {}".format)
     cells.beside(1, ("lane {}" if by_name else "row {}").format)
     parts = [cells.box(row, column, 8, 8) for row in range(0, height, 8) for column in range(0, width, 8)]
