@@ -60,11 +60,14 @@ def times() -> Table:
     for name, kernel in steps().items():
         ms, counts, used = milliseconds(kernel), profile(kernel), resources(kernel)
         assert used.spill_store_bytes == used.spill_load_bytes == 0
-        blocks = kernel_occupancy(kernel, card()).blocks_per_sm
-        instructions = f"{counts['all'] / 1e6:,.0f}" if counts else "–"
-        rows.append((name, used.registers, blocks, instructions, f"{ms:.3f}" if ms else "–"))
-    heads = ("each with those above it", "registers", "blocks per SM", "instructions, millions", "ms")
-    return Table(heads, rows, f"From 06 to 07, M = N = K = {account.SIZE}, {card().name}", "No kernel here spills.")
+        shown = f"{counts['all'] / 1e6:,.0f}" if counts else "–", f"{ms:.3f}" if ms else "–"
+        rows.append((name, used.registers, kernel_occupancy(kernel, card()).blocks_per_sm, *shown))
+    return Table(
+        ("each with those above it", "registers", "blocks per SM", "instructions, millions", "ms"),
+        rows,
+        f"From 06 to 07, M = N = K = {account.SIZE}, {card().name}",
+        "No kernel here spills.",
+    )
 
 
 def transposing(tile: dict[str, int], blocks: int) -> dict[str, Kernel]:
@@ -82,51 +85,39 @@ def figures() -> dict[str, str]:
 
     Of the variants, not every card's recordings have all. A figure that needs one of those is a dash then.
     """
-    old, now = find("06"), find("07")
-    ms = {name: milliseconds(kernel) for name, kernel in steps().items()}
-    _, shallow, unrolled, fours, third, transposed = ms.values()
-    assert third < transposed < 0.9 * ms["06"] and ms["06"] < shallow
-    busy, before = account.busy(now), account.busy(old)
-    shared, slots, _ = account.PARTS
+    old, now, made = find("06"), find("07"), list(steps().values())
+    first, shallow, unrolled, fours, third, transposed = map(milliseconds, made)
+    busy, before, (shared, slots, _) = account.busy(now), account.busy(old), account.PARTS
     assert max(busy, key=busy.get) == shared and max(before, key=before.get) == slots
     assert abs(predicted(now, card())[1] / busy[shared] - 1) < 0.02
-    larger = transposing(JUNSTAR92, blocks=2)
-    one, other = larger["06"], larger["06, transposed"]
-    assert [kernel_occupancy(kernel, card()).blocks_per_sm for kernel in (one, other)] == [1, 2]
-    sizes = (account.SIZE,) * 3
-    flat, counts = (counters.measured(of, *sizes) for of in (steps()["registers for a third block"], now))
-    more = counts["l1_data_wavefronts"] - flat["l1_data_wavefronts"]
-    conflicts = counts["shared_store_conflicts"] - flat["shared_store_conflicts"]
+    larger = [transposing(JUNSTAR92, blocks=2)[name] for name in ("06", "06, transposed")]
+    assert [kernel_occupancy(kernel, card()).blocks_per_sm for kernel in larger] == [1, 2]
+    flat, counts = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in made[-2:])
+    more, conflicts = (counts[name] - flat[name] for name in ("l1_data_wavefronts", "shared_store_conflicts"))
     assert abs(more / conflicts - 1) < 0.02 and abs(flat["instructions"] / counts["instructions"] - 1) < 0.01
-    (swizzled,) = recorded(find("08").variant(**now.parameters), account.SIZE, "variants").points
-    assert swizzled.ms < 0.95 * third
+    swizzled = milliseconds(find("08").variant(**now.parameters))
+    assert swizzled < 0.95 * third < 0.95 * transposed < 0.9 * first < 0.9 * shallow
     found = {
         "pipeline": f"{busy[shared]:.2f} ms",
         "slots": f"{busy[slots]:.2f} ms",
         "slots before": f"{before[slots]:.2f} ms",
-        "registers": " registers instead of ".join(str(resources(kernel).registers) for kernel in (other, one)),
-        "larger": f"{milliseconds(one):.2f} to {milliseconds(other):.2f} ms",
-        "shallow": f"{ms['06']:.2f} to {shallow:.2f} ms",
+        "registers": " registers instead of ".join(str(resources(kernel).registers) for kernel in larger[::-1]),
+        "larger": " to ".join(f"{milliseconds(kernel):.2f}" for kernel in larger) + " ms",
+        "shallow": f"{first:.2f} to {shallow:.2f} ms",
         "price": f"{transposed - third:.2f} ms",
         "more": f"{more / 1e6:.0f}",
         "more ms": f"{account.milliseconds(more):.2f} ms",
-        "conflict free": f"{swizzled.ms:.2f} ms",
+        "conflict free": f"{swizzled:.2f} ms",
     }
-    deeper, recorded_all = milliseconds(now.variant(BK=32)), unrolled and fours and profile(now)
-    if not recorded_all:
+    _, tile, one, four, flat, own = map(profile, made)
+    if not (fours and own):
         names = ("fours", "fours share", "third", "resident", "deeper", "queue", "instructions", "moved")
         return found | dict.fromkeys((*names, "waits 06", "waits flat", "waits"), "–")
-    assert fours < 0.85 * unrolled and third < 0.95 * fours and deeper > 1.05 * transposed
-    queue = [profile(kernel)["state: queue to shared memory full"] for kernel in (now, now.variant(BK=32))]
-    assert queue[1] > 2 * queue[0]
-    waiting = [
-        profiles.shares(profile(kernel))["waits for shared memory"]
-        for kernel in (steps()["BK = 16 instead of 32"], steps()["registers for a third block"], now)
-    ]
-    assert waiting[1] < waiting[0] < waiting[2]
-    one, four = (profile(steps()[name]) for name in ("the loop over k unrolled completely", "four floats at once"))
-    moved = sum(one[kind] - four[kind] for kind in ("LDG", "STS", "STG"))
-    blocks = [resident.milliseconds("07", number) for number in (2, 3)]
+    deeper = now.variant(BK=32)
+    queue = [of["state: queue to shared memory full"] for of in (profile(deeper), own)]
+    waiting = [profiles.shares(of)["waits for shared memory"] for of in (tile, flat, own)]
+    assert fours < 0.85 * unrolled and third < 0.95 * fours and milliseconds(deeper) > 1.05 * transposed
+    assert queue[0] > 2 * queue[1] and waiting[1] < waiting[0] < waiting[2]
     return found | {
         "waits 06": f"{waiting[0]:.0%}",
         "waits flat": f"{waiting[1]:.0%}",
@@ -134,9 +125,9 @@ def figures() -> dict[str, str]:
         "fours": f"{unrolled:.2f} to {fours:.2f} ms",
         "fours share": f"{1 - fours / unrolled:.0%}",
         "third": f"{fours - third:.2f} ms",
-        "resident": f"{blocks[0] - blocks[1]:.2f} ms",
-        "deeper": f"{deeper:.2f} ms",
-        "queue": " instead of ".join(f"{cycles:.2f}" for cycles in reversed(queue)),
+        "resident": f"{resident.milliseconds('07', 2) - resident.milliseconds('07', 3):.2f} ms",
+        "deeper": f"{milliseconds(deeper):.2f} ms",
+        "queue": f"{queue[0]:.2f} instead of {queue[1]:.2f}",
         "instructions": f"{(one['all'] - four['all']) / 1e6:.0f}",
-        "moved": f"{moved / 1e6:.0f}",
+        "moved": f"{sum(one[kind] - four[kind] for kind in ('LDG', 'STS', 'STG')) / 1e6:.0f}",
     }
