@@ -2,8 +2,8 @@
 //
 // What changed: at each k the thread copies its TM elements of A and TN elements of B from shared
 // memory into fragments, and then multiplies every one of the first with every one of the second.
-// The compiler does as much by itself, as long as its loops are unrolled; written out, it does not
-// depend on that, and the next rungs have a place to say how the fragments are read.
+// The compiler did as much by itself in 05. An array can live in registers only if all loops over it
+// are unrolled; here, too, that is left to the compiler.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. TM, TN: rows and columns
 // of C per thread.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..experiments import counters, profiles
+from ..experiments import banks, counters, profiles
 from ..experiments.ceilings import card
 from ..records.timings import recorded
 
@@ -37,21 +38,38 @@ def busy(kernel: Kernel | str) -> dict[str, float]:
 
 
 def strip(before: Kernel | str, now: Kernel | str) -> dict[str, str]:
-    """Return the figures of a chapter's first line, to be glued: times and shares of cuBLAS of both rungs at 4096."""
-    found = {}
+    """Return the figures of a chapter's first line, to be glued: the card, both rungs' times and shares at 4096."""
+    found = {"card": card().name}
     for name, kernel in (("before", before), ("now", now)):
         (point,) = recorded(kernel, SIZE).points
         found |= {f"{name} ms": f"{point.ms:.2f} ms", f"{name} share": f"{point.percent_of_cublas:.0f}%"}
     return found
 
 
-def table(before: Kernel | str, now: Kernel | str) -> Table:
-    """Return how long two rungs keep each part of an SM busy at 4096, how long they take, and cuBLAS beside them."""
+def with_registers(kernel: Kernel | str) -> float | None:
+    """Return the milliseconds that a rung's multiply-adds take at 4096 with nothing between them, if that is measured.
+
+    They take longer than `busy` says of the FP32 units wherever registers of one bank must be read one after another.
+    """
+    try:
+        return banks.cycles(banks.LOOP, 2, find(kernel)) * milliseconds(SIZE**3 / card().limits.fp32_lanes)
+    except ArgumentError:
+        return None
+
+
+def table(before: Kernel | str, now: Kernel | str, registers: bool = False) -> Table:
+    """Return how long two rungs keep each part of an SM busy at 4096, how long they take, and cuBLAS beside them.
+
+    With `registers`, there is also a row of what `with_registers` returns.
+    """
     kernels = [find(before), find(now)]
     first, second = (recorded(kernel, SIZE).points[0] for kernel in kernels)
     rows: list[tuple[str | float, ...]] = [
         (f"{part} busy, ms", *(f"{busy(kernel)[part]:.2f}" for kernel in kernels), "") for part in PARTS
     ]
+    if registers:
+        alone = [with_registers(kernel) for kernel in kernels]
+        rows.append(("FP32 with register reads, ms", *(f"{ms:.2f}" if ms else "–" for ms in alone), ""))
     rows += [
         ("time, ms", f"{first.ms:.2f}", f"{second.ms:.2f}", f"{second.cublas_ms:.2f}"),
         ("speed, of cuBLAS", f"{first.percent_of_cublas:.1f}%", f"{second.percent_of_cublas:.1f}%", "100%"),

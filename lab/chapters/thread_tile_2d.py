@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsim import SECTOR, wavefronts
+from ptxsim import wavefronts
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.table import Table
 
 from ..accesses import owners
 from ..draw import Figure
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, WIDTH, Page
 from ..draw.owners import rectangles
-from ..experiments import ceilings, counters, profiles
+from ..experiments import counters, profiles
 from ..experiments.ceilings import card
 from ..model.predictions import PIPELINE, cycles
 from ..model.resources import kernel_occupancy, resources
-from ..model.waves import wave_share
+from ..model.sass import sass_mix
 from ..records.timings import recorded
-from . import account
+from ..variants import find_variant
+from . import account, register_banks
+from .vectorized import milliseconds
+from .vectorized import profile as profiled
 
 LEFT, TOP, HEIGHT = 56, 3 * LINE, 30
+SLOTS = "issue slots used, %"
 
 
 def threads(kernel: Kernel | str, thread: int, down: int = 6) -> Figure:
@@ -72,32 +77,59 @@ def wide_reads(kernel: Kernel) -> tuple[tuple[int, int], tuple[int, int]]:
     return of_a, of_b
 
 
+def shapes() -> Table:
+    """Return what columns and rectangles of other sizes read, how many warps fit, and their times, beside 05."""
+    own = find("05")
+    kernels = {
+        "16 × 1, unrolled by 2 (04)": find("04"),
+        "16 × 1, unrolled by 4": find_variant("04", "unrolled by 4"),
+        "4 × 4": own.variant(BM=64, BN=64, TM=4, TN=4),
+        "8 × 4 (05)": own,
+        "8 × 8": own.variant(BM=128, BN=128, TM=8, TN=8),
+    }
+    rows = []
+    for name, kernel in kernels.items():
+        loop, of, ms = sass_mix(kernel)["loop"], kernel.parameters, milliseconds(kernel)
+        unrolled = loop["FFMA"] // (of["TM"] * of.get("TN", 1))
+        # All lanes of a column want the same words of As, 8 bytes of them in a wavefront. Of Bs, each reads one word.
+        (a, _), (b, _) = wide_reads(kernel) if "TN" in of else ((unrolled // 2, 0), (unrolled, 0))
+        reads = sum(count for opcode, count in loop.items() if opcode.startswith("LDS"))
+        each = (f"{count / loop['FFMA']:.3f}" for count in (reads, of["TM"] * a + of.get("TN", 1) * b))
+        rows.append((name, *each, kernel_occupancy(kernel, card()).warps, f"{ms:.3f}" if ms else "–"))
+    return Table(
+        ("elements per thread", "reads", "wavefronts", "warps per SM", "ms"),
+        rows,
+        f"Shapes, M = N = K = {account.SIZE}, {card().name}",
+        "Reads of shared memory in the machine code and their wavefronts by the rule, for each multiply-add of a warp.",
+    )
+
+
 def figures() -> dict[str, str]:
-    """Return the figures that the chapter's sentences name, by name, and assert what these say of them."""
+    """Return the figures that the chapter's sentences name, by name, and assert what these say of them.
+
+    Of cards that lack a measurement a figure is a dash.
+    """
     before, now = find("04"), find("05")
-    (point,) = recorded(now, account.SIZE).points
-    pipeline, slots, _ = account.busy(now).values()
+    pairs = list(zip(*(recorded(kernel).points for kernel in (before, now)), strict=True))
+    (pipeline, slots, multipliers), registers = account.busy(now).values(), account.with_registers(now)
+    assert pipeline < slots < 0.7 * pairs[-1][1].ms and (registers is None or pipeline < registers < slots)
     old, new = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in (before, now))
     fewer, fewer_reads = (old[name] - new[name] for name in ("instructions", "shared_load_requests"))
-    counted, predicted = account.per_multiply_add(new["l1_data_wavefronts"]), cycles(now, card())[PIPELINE]
-    assert abs(predicted / counted - 1) < 0.02 and slots > pipeline and 0.6 < slots / point.ms < 0.7
     assert pipeline < account.busy(before)[account.PARTS[0]] / 2 and fewer_reads > 0.7 * fewer
-    profile = profiles.measured(now)
+    counted, predicted = account.per_multiply_add(new["l1_data_wavefronts"]), cycles(now, card())[PIPELINE]
+    assert abs(predicted / counted - 1) < 0.02
+    profile, limits = profiles.measured(now), card().limits
     between, chosen = profile["cycles between a warp's instructions"], profile["state: another warp was chosen"]
     longest = ("dispatch", "waits for shared memory", "waits for L2 or DRAM")
     waits = {name: profile[f"state: {name}"] for name in longest}
     assert min(waits.values()) > 0.4 and sum(waits.values()) > (between - 1 - chosen) / 2
-    assert kernel_occupancy(now, card()).warps == 4 * card().limits.warp_granularity
-    for size in (128, 256, 512, 640, 768, 1024, 2048, 4096):
-        one, two = (recorded(kernel, size).points[0].ms for kernel in (before, now))
-        assert (two < one) == (size >= 768)
-    places, blocks = card().sms * kernel_occupancy(now, card()).blocks_per_sm, now.grid(account.SIZE, account.SIZE)
-    seconds, rates = profile["nanoseconds"] / 1e9, ceilings.load()
-    memory = {"L2": profile["L2 sectors"] * SECTOR / seconds, "DRAM": profile["DRAM bytes"] / seconds}
-    memory = {name: bytes_ / (rates[name].tera_per_second * 1e12) for name, bytes_ in memory.items()}
-    assert max(memory.values()) < 0.3 and profile["L1 and shared memory used, %"] < profile["issue slots used, %"]
-    assert before.grid(512, 512) == 64 and blocks == 2048
-    assert abs(4 / between * 100 / profile["issue slots used, %"] - 1) < 0.03
+    used, warps = profile[SLOTS], profile["warps resident, %"] / 100 * limits.max_warps_per_sm / limits.warp_granularity
+    assert abs(warps / between * 100 / used - 1) < 0.01 and round(warps) == 4
+    faster = [two.ms < one.ms for one, two in pairs if one.M >= 768]
+    assert sum(faster) >= len(faster) - 1 and all(one.ms < two.ms for one, two in pairs if one.M <= 640)
+    square, larger = (profiled(now.variant(**of)).get(SLOTS) for of in ({"BM": 64, "TM": 4}, {"BN": 128, "TN": 8}))
+    column = milliseconds(find_variant("04", "unrolled by 4"))
+    assert not square or (larger < used < square and column > 1.05 * pairs[-1][0].ms)
     return {
         "pipeline before": f"{account.busy(before)[account.PARTS[0]]:.2f} ms",
         "predicted": f"{predicted:.3f}",
@@ -105,18 +137,18 @@ def figures() -> dict[str, str]:
         "fewer": f"{fewer / 1e6:,.0f}",
         "fewer reads": f"{fewer_reads / 1e6:,.0f}",
         "slots": f"{slots:.2f} ms",
-        "slots share": f"{slots / point.ms:.0%}",
+        "registers ms": f"{registers:.2f} ms" if registers else "–",
+        "each": f"{registers / multipliers:.2f}" if registers else "–",
+        "expected": next((row[1] for row in register_banks.dispatch().rows if row[0] == now.name), "–"),
         "others": f"{1 - account.SIZE**3 / WARP / new['instructions']:.0%}",
-        "between": f"{between:.1f}",
-        "chosen": f"{chosen:.1f}",
-        "waiting": f"{between - 1 - chosen:.1f}",
+        "between": f"{between:.2f}",
+        "chosen": f"{chosen:.2f}",
+        "waiting": f"{between - 1 - chosen:.2f}",
         "registers": f"{resources(now).registers}",
-        "four over": f"{4 / between:.2f}",
-        "slots active": f"{profile['issue slots used, %']:.0f}%",
-        "places": f"{places}",
-        "tail": f"{1 - wave_share(blocks, places):.0%}",
-        "L2 share": f"{memory['L2']:.0%}",
-        "DRAM share": f"{memory['DRAM']:.0%}",
-        "blocks": f"{now.grid(512, 512)}",
-        "SMs": f"{card().sms}",
+        "warps": f"{warps:.2f}",
+        "four over": f"{warps / between:.2f}",
+        "slots active": f"{used:.0f}%",
+        "slots 4 × 4": f"{square:.0f}%" if square else "–",
+        "slots 8 × 8": f"{larger:.0f}%" if larger else "–",
+        "faster": f"{sum(faster)} of {len(faster)}",
     } | {name: f"{cycles_of:.2f}" for name, cycles_of in waits.items()}

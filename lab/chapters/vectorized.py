@@ -1,4 +1,4 @@
-"""What chapter 07 compares: 07 with one change undone at a time, and a transposed tile against one that is not."""
+"""What chapter 07 compares: the kernels from 06 to 07, one change at a time, and a tile of A transposed or not."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from sgemm_tutorial.table import Table
 
 from ..experiments import counters, profiles
 from ..experiments.ceilings import card
+from ..measure.nsight import counted
 from ..model.predictions import predicted
 from ..model.resources import kernel_occupancy, resources
+from ..records import cards
 from ..records.timings import recorded
 from ..variants import find_variant
-from . import account
+from . import account, resident
 
 JUNSTAR92 = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
 """The tile of junstar92's vectorised kernel."""
@@ -32,22 +34,40 @@ def milliseconds(kernel: Kernel) -> float | None:
         return None
 
 
-def undone() -> dict[str, Kernel]:
-    """Return 07 as it is, and with one of its changes undone each time."""
-    labels = ("loads of one float", "always guarded", "A not transposed")
-    others = {"BK = 32": find("07").variant(BK=32), "no limit of registers": find("07").variant(BLOCKS=1)}
-    return {"07": find("07")} | {label: find_variant("07", label) for label in labels} | others
+def profile(kernel: Kernel) -> dict[str, int | float]:
+    """Return the recorded profile of a variant at 4096, empty if the shown card has none."""
+    made = "variant_profiles" in cards.recordings()
+    return counted(kernel, (account.SIZE,) * 3, "variant_profiles") if made else {}
+
+
+def steps() -> dict[str, Kernel]:
+    """Return the kernels from 06 to 07, each with one change more than the one before it."""
+    tile = own()
+    return {
+        "06": find("06"),
+        "BK = 16 instead of 32": find("06").variant(**tile),
+        "the loop over k unrolled completely": find_variant("06", "unrolled completely", **tile),
+        "whole tiles without guards": find_variant("06", "unrolled completely, whole tiles apart", **tile),
+        "four floats at once": find_variant("07", "A not transposed", **tile, BLOCKS=1),
+        "registers for a third block": find_variant("07", "A not transposed"),
+        "the tile of A transposed: 07": find("07"),
+    }
 
 
 def times() -> Table:
-    """Return the registers, the blocks on an SM and the time of each kernel of `undone`."""
+    """Return what the compiler made of each kernel of `steps`, how many instructions it executes, and its time."""
     rows = []
-    for name, kernel in undone().items():
-        ms = milliseconds(kernel)
-        blocks = kernel_occupancy(kernel, card()).blocks_per_sm
-        rows.append((name, resources(kernel).registers, blocks, f"{ms:.3f}" if ms else "–"))
-    heads = ("07 with one change undone", "registers", "blocks per SM", "ms")
-    return Table(heads, rows, f"M = N = K = {account.SIZE}, {card().name}")
+    for name, kernel in steps().items():
+        ms, counts, used = milliseconds(kernel), profile(kernel), resources(kernel)
+        assert used.spill_store_bytes == used.spill_load_bytes == 0
+        shown = f"{counts['all'] / 1e6:,.0f}" if counts else "–", f"{ms:.3f}" if ms else "–"
+        rows.append((name, used.registers, kernel_occupancy(kernel, card()).blocks_per_sm, *shown))
+    return Table(
+        ("each with those above it", "registers", "blocks per SM", "instructions, millions", "ms"),
+        rows,
+        f"From 06 to 07, M = N = K = {account.SIZE}, {card().name}",
+        "No kernel here spills.",
+    )
 
 
 def transposing(tile: dict[str, int], blocks: int) -> dict[str, Kernel]:
@@ -61,45 +81,58 @@ def transposing(tile: dict[str, int], blocks: int) -> dict[str, Kernel]:
 
 
 def figures() -> dict[str, str]:
-    """Return the figures that the chapter's sentences name, by name, and assert what these say of them."""
-    now, ms = find("07"), {name: milliseconds(kernel) for name, kernel in undone().items()}
-    (point,) = recorded(now, account.SIZE).points
-    busy, before = account.busy(now), account.busy(find("06"))
-    shared, slots, _ = account.PARTS
+    """Return the figures that the chapter's sentences name, by name, and assert what these say of them.
+
+    Of the variants, not every card's recordings have all. A figure that needs one of those is a dash then.
+    """
+    old, now, made = find("06"), find("07"), list(steps().values())
+    first, shallow, unrolled, whole, fours, third, transposed = map(milliseconds, made)
+    busy, before, (shared, slots, _) = account.busy(now), account.busy(old), account.PARTS
     assert max(busy, key=busy.get) == shared and max(before, key=before.get) == slots
     assert abs(predicted(now, card())[1] / busy[shared] - 1) < 0.02
-    flat = ms["A not transposed"]
-    assert all(flat < ms["07"] < 0.95 * other for name, other in ms.items() if other and other not in (flat, ms["07"]))
-    bare = milliseconds(find_variant("07", "no guards"))
-    assert abs(bare / ms["07"] - 1) < 0.005
-    sizes = (account.SIZE,) * 3
-    without, counts = (counters.measured(of, *sizes) for of in (find_variant("07", "A not transposed"), now))
-    more = counts["l1_data_wavefronts"] - without["l1_data_wavefronts"]
-    conflicts = counts["shared_store_conflicts"] - without["shared_store_conflicts"]
-    assert abs(more / conflicts - 1) < 0.02 and abs(without["instructions"] / counts["instructions"] - 1) < 0.01
-    waits = {number: profiles.states(find(number)) for number in ("06", "07")}
-    longest, turn = sorted(waits["07"], key=waits["07"].get)[:-3:-1]
-    assert (longest, turn) == ("waits for shared memory", "another warp was chosen")
-    assert 1.8 * waits["06"][longest] < waits["07"][longest]
-    return {
+    larger = [transposing(JUNSTAR92, blocks=2)[name] for name in ("06", "06, transposed")]
+    assert [kernel_occupancy(kernel, card()).blocks_per_sm for kernel in larger] == [1, 2]
+    flat, counts = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in made[-2:])
+    more, conflicts = (counts[name] - flat[name] for name in ("l1_data_wavefronts", "shared_store_conflicts"))
+    assert abs(more / conflicts - 1) < 0.02 and abs(flat["instructions"] / counts["instructions"] - 1) < 0.01
+    swizzled = milliseconds(find("08").variant(**now.parameters))
+    assert swizzled < 0.95 * third < 0.95 * transposed < 0.9 * first < 0.9 * shallow
+    found = {
         "pipeline": f"{busy[shared]:.2f} ms",
         "slots": f"{busy[slots]:.2f} ms",
         "slots before": f"{before[slots]:.2f} ms",
-        "wide": f"{(ms['loads of one float'] or float('nan')) / ms['07'] - 1:.0%}",
-        "shallow": f"{milliseconds(find('06').variant(**own())):.2f} ms",
-        "deeper": f"{milliseconds(find('06')):.2f} ms",
+        "registers": " registers instead of ".join(str(resources(kernel).registers) for kernel in larger[::-1]),
+        "larger": " to ".join(f"{milliseconds(kernel):.2f}" for kernel in larger) + " ms",
+        "shallow": f"{first:.2f} to {shallow:.2f} ms",
+        "price": f"{transposed - third:.2f} ms",
         "more": f"{more / 1e6:.0f}",
         "more ms": f"{account.milliseconds(more):.2f} ms",
-        "price": f"{ms['07'] - flat:.2f} ms",
-        "bare": f"{bare:.3f} ms",
-        "conflict free": f"{milliseconds(find('08').variant(**now.parameters)):.2f} ms",
-        "busy": f"{busy[shared] / point.ms:.0%}",
-        "busy flat": f"{account.milliseconds(without['l1_data_wavefronts']) / flat:.0%}",
-        "waits": f"{waits['07'][longest]:.0%}",
-        "turn": f"{waits['07'][turn]:.0%}",
-        "waits before": f"{waits['06'][longest]:.0%}",
-        "active": f"{profiles.measured(now)['L1 and shared memory used, %']:.0f}%",
-        "reads": f"{counts['shared_load_wavefronts'] / counts['l1_data_wavefronts']:.0%}",
-        "stores": f"{counts['shared_store_wavefronts'] / counts['l1_data_wavefronts']:.0%}",
-        "conflicts": f"{counts['shared_store_conflicts'] / counts['shared_store_wavefronts']:.0%}",
+        "conflict free": f"{swizzled:.2f} ms",
+    }
+    _, tile, guarded, one, four, flat, own = map(profile, made)
+    if not (fours and own):
+        names = ("whole", "guards", "fours", "third", "resident", "deeper", "queue", "instructions", "moved")
+        return found | dict.fromkeys((*names, "waits 06", "waits flat", "waits"), "–")
+    queue = [of["state: queue to shared memory full"] for of in (profile(now.variant(BK=32)), own)]
+    waiting = [profiles.shares(of)["waits for shared memory"] for of in (tile, flat, own)]
+    assert (
+        whole < 0.92 * unrolled
+        and fours < 0.92 * whole
+        and third < 0.95 * fours
+        and milliseconds(now.variant(BK=32)) > 1.05 * transposed
+    )
+    assert queue[0] > 2 * queue[1] and waiting[1] < waiting[0] < waiting[2]
+    return found | {
+        "waits 06": f"{waiting[0]:.0%}",
+        "waits flat": f"{waiting[1]:.0%}",
+        "waits": f"{waiting[2]:.0%}",
+        "whole": f"{unrolled:.2f} to {whole:.2f} ms",
+        "guards": f"{(guarded['all'] - one['all']) / 1e6:.0f}",
+        "fours": f"{whole:.2f} to {fours:.2f} ms",
+        "third": f"{fours - third:.2f} ms",
+        "resident": f"{resident.milliseconds('07', 2) - resident.milliseconds('07', 3):.2f} ms",
+        "deeper": f"{milliseconds(now.variant(BK=32)):.2f} ms",
+        "queue": f"{queue[0]:.2f} instead of {queue[1]:.2f}",
+        "instructions": f"{(one['all'] - four['all']) / 1e6:.0f}",
+        "moved": f"{sum(one[kind] - four[kind] for kind in ('LDG', 'STS', 'STG')) / 1e6:.0f}",
     }

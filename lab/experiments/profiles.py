@@ -47,8 +47,8 @@ STALLS = {
 """States of a warp in a cycle, in our words and in Nsight Compute's, which calls them "warp states"."""
 
 MEANINGS = {
-    "waits for L2 or DRAM": "its next instruction needs what a load from global memory has not brought yet",
-    "waits for shared memory": "its next instruction needs what a read of shared memory has not brought yet",
+    "waits for L2 or DRAM": "its next instruction needs what a load from global or local memory has not brought yet",
+    "waits for shared memory": "its next instruction needs what shared memory, or a unit like it, has not brought yet",
     "queue to shared memory full": "its next instruction goes to shared memory, whose queue has no place",
     "queue to L1 full": "its next instruction goes to global memory, and the queue to L1 has no place",
     "barrier": "it has reached a barrier, and other warps of its block have not",
