@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import WARP
@@ -10,11 +12,21 @@ from sgemm_tutorial.table import Table
 
 from ..experiments import banks, counters, profiles
 from ..experiments.ceilings import card
+from ..measure.nsight import counted
 from ..records.timings import recorded
 
 SIZE = profiles.SIZE
 PARTS = ("shared memory and L1", "issue slots", "FP32 units")
 """The parts of an SM whose work is counted, as `busy` names them."""
+
+
+WAITS = {
+    "waits for L2 or DRAM": "L2 or DRAM",
+    "waits for shared memory": "shared memory",
+    "barrier": "barrier",
+    "dispatch": "dispatch",
+}
+"""The longest waits of kernels 09 to 11, as `profiles.STALLS` names them, and what they are for."""
 
 
 def milliseconds(cycles: float) -> float:
@@ -81,6 +93,15 @@ def table(before: Kernel | str, now: Kernel | str, registers: bool = False) -> T
         f"Busy by Nsight Compute's counters, at the boost clock of {card().boost_mhz:,} MHz. Times are medians of "
         "device time, cuBLAS measured in the same run.",
     )
+
+
+def waits(kernels: Mapping[str, Kernel]) -> Table:
+    """Return for how many cycles a warp of some profiled variants waits before each instruction at 4096."""
+    rows = []
+    for name, kernel in kernels.items():
+        profile = counted(kernel, (SIZE,) * 3, "variant_profiles")
+        rows.append((name, *(f"{profile[f'state: {wait}']:.2f}" for wait in WAITS)))
+    return Table(("", *WAITS.values()), rows, f"Waits in cycles for each instruction of a warp, {card().name}")
 
 
 def per_multiply_add(count: float) -> float:

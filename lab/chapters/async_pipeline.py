@@ -10,7 +10,6 @@ from sgemm_tutorial.table import Table
 from ..draw.figure import BLUE, INK, ORANGE, PALE, TITLE, WIDTH, Figure, Page
 from ..experiments import anatomy, profiles
 from ..experiments.ceilings import card
-from ..measure.nsight import counted
 from ..model.resources import resources
 from ..records import files
 from ..records.checks import Sanitized
@@ -21,8 +20,6 @@ from . import account
 BUFFERED, RUNG = find("10_double_buffer"), find("11_async_pipeline")
 SMALL_TILE = {"BM": 128, "BN": 128, "BK": 16, "WM": 64, "WN": 32, "TM": 8, "TN": 8, "BLOCKS": 2}
 """Two blocks of 256 threads to an SM, which leaves 128 registers for a thread."""
-WAITS = ("waits for L2 or DRAM", "waits for shared memory", "barrier", "dispatch")
-SLOTS = "issue slots used, %"
 CUBLAS_HAS = "tilesize256x128x8_stage3"
 """In the name of cuBLAS's kernel at 4096, whose rows are columns of our C: its tile is 128 × 256 of that."""
 LEFT, FIRST, ROW = 128, 186, 28  # pixels: the bars, the first trip, and from one bar to the next
@@ -65,86 +62,83 @@ def timeline(stages: int, tiles: int, pending: int | None = None) -> Figure:
 
 def times() -> Table:
     """Return the recorded times of 09, 10 and 11 with their own tiles and with a smaller one, and with other stages."""
-    shallow = SMALL_TILE | {"BK": 8}
     kernels = [
         find("09"),
         *(find("09").variant(**SMALL_TILE), BUFFERED.variant(**SMALL_TILE), RUNG.variant(**SMALL_TILE, STAGES=2)),
-        *(RUNG.variant(**shallow, STAGES=stages) for stages in (2, 3, 4)),
+        *(RUNG.variant(**SMALL_TILE | {"BK": 8}, STAGES=stages) for stages in (2, 3, 4)),
         *(BUFFERED, RUNG.variant(STAGES=2), RUNG),
     ]
     record = recorded(kernels, [profiles.SIZE], "variants")
-    ms, rows = [record.select([kernel]).points[0].ms for kernel in kernels], []
-    for kernel, taken in zip(kernels, ms, strict=True):
-        of = kernel.parameters
-        assert not resources(kernel).spill_store_bytes
-        tile = f"{of['BM']} × {of['BN']} × {of['BK']}"
-        rows.append((tile, kernel.name[:2], of.get("STAGES"), f"{taken:.3f}"))
-    own, nine, ten, eleven, *others = ms
-    assert eleven < 0.98 * nine and nine < 0.98 * ten and abs(eleven / own - 1) < 0.01
-    assert all(max(group) < 1.01 * min(group) for group in (others[:3], others[3:]))
+    ms = [record.select([kernel]).points[0].ms for kernel in kernels]
+    assert ms[3] < 0.98 * ms[1] < 0.96 * ms[2] and all(
+        max(group) < 1.01 * min(group) for group in (ms[:4:3], ms[4:7], ms[7:])
+    )
+    assert not any(resources(kernel).spill_store_bytes for kernel in kernels)
+    rows = [
+        (" × ".join(str(of[side]) for side in ("BM", "BN", "BK")), name[:2], of.get("STAGES"), f"{taken:.3f}")
+        for name, of, taken in ((kernel.name, kernel.parameters, ms[i]) for i, kernel in enumerate(kernels))
+    ]
     return Table(("tile", "kernel", "stages", "ms at 4096"), rows, f"Recorded on {record.made}")
 
 
 def waits() -> Table:
-    """Return for what a warp of 09, 10 and 11 waits with the smaller tile, in cycles for each of its instructions."""
+    """Return for what a warp of 09, 10 and 11 waits with the smaller tile."""
     nine, ten = (kernel.variant(**SMALL_TILE) for kernel in (find("09"), BUFFERED))
-    rows = []
-    for kernel in (nine, ten, RUNG.variant(**SMALL_TILE, STAGES=2)):
-        of = counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")
-        rows.append((kernel.name[:2], *(f"{of[f'state: {name}']:.2f}" for name in WAITS)))
-    memory, shared, barrier, dispatch = zip(*([float(cell) for cell in row[1:]] for row in rows), strict=True)
+    table = account.waits({"09": nine, "10": ten, "11": RUNG.variant(**SMALL_TILE, STAGES=2)})
+    memory, shared, barrier, dispatch = zip(*([float(cell) for cell in row[1:]] for row in table.rows), strict=True)
     assert max(memory[1:]) < 0.2 * memory[0] and dispatch[1] > 1.9 * max(dispatch[0], dispatch[2])
     assert shared[2] > 5 * shared[1] and barrier[2] > 1.5 * barrier[1]
-    return Table(("kernel", "L2 or DRAM", "shared memory", "barrier", "dispatch"), rows, "Cycles for each instruction")
+    return table
 
 
 def beside_cublas() -> Table:
     """Return what 10, 11 and the kernel of cuBLAS's SGEMM are like at 4096, and what their profiles say."""
-    theirs, columns = anatomy.of(sgemm, (profiles.SIZE,) * 3).main, []
+    theirs = anatomy.of(sgemm, (profiles.SIZE,) * 3).main
+    (ten,), (eleven,) = (recorded(kernel, [profiles.SIZE]).points for kernel in (BUFFERED, RUNG))
+    tiles = RUNG.grid(profiles.SIZE, profiles.SIZE) * RUNG.threads // WARP * (profiles.SIZE // RUNG.parameters["BK"])
+    columns = [
+        (
+            *(stages, registers, round(of["LDGSTS"] / tiles), f"{of['all'] / 1e6:,.0f}"),
+            *(f"{of[part]:.0f}%" for part in ("issue slots used, %", "L1 and shared memory used, %")),
+            f"{ms:.3f}",
+        )
+        for stages, registers, of, ms in (
+            (2, resources(BUFFERED).registers, profiles.measured(BUFFERED), ten.ms),
+            (3, resources(RUNG).registers, profiles.measured(RUNG), eleven.ms),
+            (3, theirs.counts["registers"], theirs.counts, eleven.cublas_ms),
+        )
+    ]
     assert CUBLAS_HAS in theirs.name and theirs.block[0] == RUNG.threads
-    ladder = {kernel: recorded(kernel, [profiles.SIZE]).points[0] for kernel in (BUFFERED, RUNG)}
-    for kernel, stages in ((BUFFERED, 2), (RUNG, 3), (None, 3)):
-        of = profiles.measured(kernel) if kernel else theirs.counts
-        used = resources(kernel).registers if kernel else of["registers"]
-        warps = RUNG.grid(profiles.SIZE, profiles.SIZE) * RUNG.threads // WARP
-        copies = round(of["LDGSTS"] / warps / (profiles.SIZE // RUNG.parameters["BK"]))
-        ms = ladder[kernel].ms if kernel else ladder[RUNG].cublas_ms
-        shares = (f"{of[part]:.0f}%" for part in (SLOTS, "L1 and shared memory used, %"))
-        columns.append(("128 × 256 × 8", stages, used, copies, f"{of['all'] / 1e6:,.0f}", *shares, f"{ms:.3f}"))
-    assert columns[-1][3] * RUNG.threads == 8 * (128 + 256)  # a copy for each word
-    names = ("tile", "stages", "registers of a thread", "copies of a thread for each tile", "instructions, millions")
-    rows = zip((*names, "issue slots used", "L1 and shared memory busy", "ms"), *columns, strict=True)
-    return Table(("", "10", "11", "cuBLAS"), list(rows), f"M = N = K = {profiles.SIZE}, {card().name}")
+    assert columns[2][2] * RUNG.threads == 8 * (128 + 256)  # a copy for each word
+    names = ("stages", "registers of a thread", "copies of a thread for each tile", "instructions, millions")
+    rows = list(zip((*names, "issue slots used", "L1 and shared memory busy", "ms"), *columns, strict=True))
+    return Table(("", "10", "11", "cuBLAS"), rows, f"M = N = K = {profiles.SIZE}, {card().name}")
 
 
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
-    points = {rung: recorded(rung, [profiles.SIZE]).points[0] for rung in ("09", "10", "11")}
+    ms = {rung: recorded(rung, [profiles.SIZE]).points[0].ms for rung in ("09", "10", "11")}
+    ms["other warps"] = recorded(RUNG.variant(WM=128, WN=32), [profiles.SIZE], "variants").points[0].ms
     before, after = profiles.measured(BUFFERED), profiles.measured(RUNG)
-    assert max(of["all"] for of in (before, after)) / 4 > profiles.SIZE**3 / card().limits.fp32_lanes
-    assert abs(points["11"].ms / points["10"].ms - 1) < 0.01
-    other = recorded(RUNG.variant(WM=128, WN=32), [profiles.SIZE], "variants").points[0]
-    assert abs(other.ms / points["11"].ms - 1) < 0.01
+    assert all(abs(ms[other] / ms["11"] - 1) < 0.01 for other in ("10", "other warps"))
     fetched = BUFFERED.parameters["BK"] * (BUFFERED.parameters["BM"] + BUFFERED.parameters["BN"])
     used, saved = [resources(kernel).registers for kernel in (BUFFERED, RUNG)], fetched // BUFFERED.threads
     assert saved == 12 and used[1] > used[0] - saved
     assert before["LDG"] + before["STS"] - after["LDGSTS"] == after["LDS"] - before["LDS"]
     two, three = (recorded(find("15").variant(STAGES=n), [profiles.SIZE], "fragments").points[0].ms for n in (2, 3))
-    assert 1.15 < two / three < 1.25
     checked = files.load("sanitizer", Recording[Sanitized]).points
     (memcheck,) = (point for point in checked if point.tool == "memcheck" and point.kernel == RUNG.name)
-    assert not memcheck.errors
+    assert not memcheck.errors and 1.15 < two / three < 1.25
     return {
         "card": card().name,
         "registers 10": str(used[0]),
         "registers 11": str(used[1]),
         "registers predicted": str(used[0] - saved),
-        "slots": f"{account.milliseconds(before['all'] / 4):.2f} ms",
-        "floor": f"{account.milliseconds(profiles.SIZE**3 / card().limits.fp32_lanes):.2f} ms",
-        "nine": f"{points['09'].ms:.2f} ms",
-        "ten": f"{points['10'].ms:.2f} ms",
-        "other warps": f"{other.ms:.2f} ms",
-        "now": f"{points['11'].ms:.2f} ms",
+        "slots": f"{account.busy(BUFFERED)['issue slots']:.2f} ms",
+        "floor": f"{account.busy(BUFFERED)['FP32 units']:.2f} ms",
+        "nine": f"{ms['09']:.2f} ms",
+        "ten": f"{ms['10']:.2f} ms",
+        "other warps": f"{ms['other warps']:.2f} ms",
         "15 two": f"{two:.3f} ms",
         "15 three": f"{three:.3f} ms",
         "sanitized": str(memcheck.launches),

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.correctness import matrices
 from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.simulation import Run
+from sgemm_tutorial.simulation import Run, simulate
 from sgemm_tutorial.table import Table
 
 from ..accesses import owners, request
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PINK, WIDTH, Figure, Page
 from ..experiments import counters, profiles
 from ..experiments.ceilings import card
-from ..model.predictions import ARITHMETIC, cycles
+from ..measure import nsight
 from ..model.resources import resources
 from ..model.sass import hot_loop, sass
 from ..records.timings import recorded
 from ..variants import find_variant
+from . import account, register_banks
 
 RUNG = find("09_warp_tile")
 STRIPS = find("08_conflict_free").variant(BM=128, BN=128, BK=32, TM=8, TN=8, BLOCKS=2)
@@ -65,12 +67,6 @@ def lanes(runs: Mapping[str, Run], array: str = "Bs") -> Figure:
     return sheet.finish("; ".join(said) + ".")
 
 
-def model_ms(wavefronts: float) -> float:
-    """Return the milliseconds at 4096 if a warp keeps its SM busy for so many cycles at each k of a thread's 8 × 8."""
-    of = RUNG.parameters
-    return profiles.SIZE**3 / WARP / (of["TM"] * of["TN"]) * wavefronts / card().sms / (card().boost_mhz * 1e3)
-
-
 def counted(kernel: Kernel) -> float:
     """Return the wavefronts of L1 and shared memory that Nsight Compute counted for each k of a warp."""
     every = counters.measured(kernel, profiles.SIZE, profiles.SIZE, profiles.SIZE)["l1_data_wavefronts"]
@@ -87,72 +83,97 @@ def local_accesses(kernel: Kernel) -> int:
     return sum(x.opcode.startswith(("LDL", "STL")) for x in hot_loop(sass(kernel)))
 
 
-def changes(every: bool = False) -> Table:
-    """Return the times of 08 with this tile and of 09 with one change or both; `every`: and with neither."""
+def changes() -> Table:
+    """Return what reading takes, what is spilled and the time: 08 in this tile, and 09 with either change or both."""
     kernels = {
-        ("08 with this tile", "strips", "one way"): STRIPS,
-        ("09", "rows", "one way"): NEITHER,
-        ("09", "rows", "to and fro"): IN_ROWS,
-        ("09", "squares", "one way"): ONE_WAY,
-        ("09 as it is", "squares", "to and fro"): RUNG,
+        ("strips (08)", "one way"): STRIPS,
+        ("rows", "one way"): NEITHER,
+        ("rows", "to and fro"): IN_ROWS,
+        ("squares", "one way"): ONE_WAY,
+        ("squares", "to and fro"): RUNG,
     }
     record = recorded(list(kernels.values()), [profiles.SIZE], "variants")
-    rows = []
+    (A, B), rows = matrices(128, 128, 32, on_gpu=False), []
     for words, kernel in kernels.items():
+        wavefronts = simulate(kernel, A, B).total.shared_load_wavefronts / (32 * RUNG.threads // WARP)
         for point in record.select([kernel]).points:  # not every card's recordings have all
-            if kernel is not NEITHER or every:
-                rows.append((*words, point.ms, resources(kernel).spill_store_bytes))
+            rows.append((*words, f"{wavefronts:g}", resources(kernel).spill_store_bytes, f"{point.ms:.3f}"))
     return Table(
-        ("kernel", "lanes", "order", "ms at 4096", "bytes spilled"),
+        ("lanes", "order", "wavefronts to read, per k", "bytes spilled", "ms at 4096"),
         rows,
         f"Tile of 128 × 128 × 32, two blocks per SM: {record.made}",
     )
 
 
+def waits() -> Table:
+    """Return for what a warp waits in the kernels of the two pairs that differ in one change."""
+    table = account.waits({"rows, to and fro": IN_ROWS, "squares, one way": ONE_WAY, "squares, to and fro": RUNG})
+    rows, one_way, now = ([float(cell) for cell in row[1:]] for row in table.rows)
+    assert now[1] > 2.2 * max(rows[1], one_way[1])  # shared memory
+    assert all(now[i] < 0.85 * rows[i] for i in (0, 2, 3)) and now[3] < 0.75 * one_way[3]
+    return table
+
+
+def profile(kernel: Kernel) -> dict[str, int | float]:
+    """Return the recorded profile of one of the chapter's kernels at 4096."""
+    return nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")
+
+
+def kept(kernel: Kernel) -> float:
+    """Return the share of the main loop's multiply-adds that keep a register of the one before."""
+    reads = register_banks.reads(kernel)
+    return sum(len(read) < 3 for read in reads) / len(reads)
+
+
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
-    strips, rows, one_way, now = map(milliseconds, (STRIPS, IN_ROWS, ONE_WAY, RUNG))
-    profile = profiles.measured(RUNG)
+    strips, neither, rows, one_way, now = map(milliseconds, (STRIPS, NEITHER, IN_ROWS, ONE_WAY, RUNG))
     own = recorded("08", [profiles.SIZE]).points[0].ms
-    instructions = profile["all"] / 4 / card().sms / (card().boost_mhz * 1e3)
-    shallow, large = milliseconds(RUNG.variant(BK=8)), milliseconds(LARGE)
+    of, before, large = map(profile, (RUNG, IN_ROWS, LARGE))
+    shallow, taken = milliseconds(RUNG.variant(BK=8)), milliseconds(LARGE)
     tall = milliseconds(RUNG.variant(WM=128, WN=16))
-    floor = model_ms(RUNG.parameters["TM"] * RUNG.parameters["TN"] * cycles(RUNG, card())[ARITHMETIC])
-    assert own > strips > rows > one_way > now > instructions > floor
-    assert abs(tall / now - 1) < 0.01 and large > 1.1 * shallow
-    assert local_accesses(STRIPS) == local_accesses(IN_ROWS) == 0
-    states = {name: profile[f"state: {name}"] for name in profiles.STALLS}
-    between = "cycles between a warp's instructions"
-    waits = "waits for shared memory", "dispatch", "barrier", "waits for L2 or DRAM"
-    ordered = sorted(set(states) - {"issued", "another warp was chosen"}, key=states.get, reverse=True)
-    assert set(waits) == set(ordered[:4])
-    listed = sum(states[name] for name in ("issued", "another warp was chosen", *waits))
+    assert own > strips > rows > one_way > now and 0.98 * strips < neither < 1.02 * strips
+    assert abs(account.busy("08")["issue slots"] / account.busy(RUNG)["issue slots"] - 1) < 0.002
+    assert abs(tall / now - 1) < 0.01 and taken > 1.1 * shallow
+    assert local_accesses(STRIPS) == local_accesses(IN_ROWS) == 0 < local_accesses(NEITHER)
+    between, filled, l1 = (
+        "cycles between a warp's instructions",
+        "issue slots used, %",
+        "L1 and shared memory used, %",
+    )
+    warps = of["warps resident, %"] / 100 * card().limits.max_warps_per_sm / card().limits.warp_granularity
+    assert abs(100 * warps / of[between] / of[filled] - 1) < 0.01
+    waiting = {name: large[f"state: {name}"] for name in profiles.STALLS.keys() - {"issued", "another warp was chosen"}}
+    assert max(waiting, key=waiting.get) == "waits for L2 or DRAM"
     times = {rung: {point.size: point for point in recorded(rung).points} for rung in ("08", "09")}
     slower = [size[0] for size, point in times["09"].items() if point.ms > times["08"][size].ms]
     assert {size[0] for size in times["09"] if size[0] <= 1024} <= set(slower)
-    small = {rung: f"{of[1024, 1024, 1024].percent_of_cublas:.1f}%" for rung, of in times.items()}
     return {
         "own 08": f"{own:.2f} ms",
         "strips": f"{strips:.2f} ms",
         "now": f"{now:.2f} ms",
-        "floor": f"{floor:.2f} ms",
-        "slots": f"{instructions:.2f} ms",
-        "whole": f"{1 - now / strips:.0%}",
+        "floor": f"{account.busy(RUNG)['FP32 units']:.2f} ms",
+        "slots": f"{account.busy(RUNG)['issue slots']:.2f} ms",
         "squares after": f"{rows - now:.2f} ms",
-        "squares first": f"{strips - one_way:.2f} ms",
+        "squares first": f"{neither - one_way:.2f} ms",
         "fro after": f"{one_way - now:.2f} ms",
-        "fro first": f"{strips - rows:.2f} ms",
+        "fro first": f"{neither - rows:.2f} ms",
+        "more instructions": f"{before['all'] / of['all'] - 1:.1%}",
         "tall": f"{tall:.2f} ms",
+        "kept": f"{kept(RUNG):.0%}",
+        "kept one way": f"{kept(ONE_WAY):.0%}",
         "registers large": str(resources(LARGE).registers),
-        "large": f"{large:.2f} ms",
+        "large": f"{taken:.2f} ms",
+        "large waits": f"{waiting['waits for L2 or DRAM']:.2f}",
+        "large between": f"{large[between]:.2f}",
         "shallow": f"{shallow:.2f} ms",
         "card": card().name,
         "slower": f"{len(slower)} of {len(times['09'])}",
-        **{f"small {rung}": share for rung, share in small.items()},
-        "chosen": f"{states['another warp was chosen']:.2f}",
-        "wait rest": f"{profile[between] - listed:.2f}",
-        **{f"wait {i}": f"{states[name]:.2f}" for i, name in enumerate(waits)},
-        "between": f"{profile[between]:.2f}",
-        "of time": f"{instructions / now:.0%}",
-        "used": f"{profile['issue slots used, %']:.0f}%",
+        **{f"small {rung}": f"{of[1024, 1024, 1024].percent_of_cublas:.1f}%" for rung, of in times.items()},
+        "l1 before": f"{before[l1]:.0f}%",
+        "l1": f"{of[l1]:.0f}%",
+        "warps": f"{warps:.1f}",
+        "between": f"{of[between]:.2f}",
+        "between before": f"{before[between]:.2f}",
+        "used": f"{of[filled]:.0f}%",
     }
