@@ -11,9 +11,7 @@ from ..draw.figure import BLUE, INK, ORANGE, PALE, TITLE, WIDTH, Figure, Page
 from ..experiments import anatomy, profiles
 from ..experiments.ceilings import card
 from ..model.resources import resources
-from ..records import files
-from ..records.checks import Sanitized
-from ..records.files import Recording
+from ..records.checks import Sanitized, load
 from ..records.timings import recorded
 from . import account
 
@@ -126,7 +124,7 @@ def figures() -> dict[str, str]:
     assert saved == 12 and used[1] > used[0] - saved
     assert before["LDG"] + before["STS"] - after["LDGSTS"] == after["LDS"] - before["LDS"]
     two, three = (recorded(find("15").variant(STAGES=n), [profiles.SIZE], "fragments").points[0].ms for n in (2, 3))
-    checked = files.load("sanitizer", Recording[Sanitized]).points
+    checked = load("sanitizer", Sanitized).points
     (memcheck,) = (point for point in checked if point.tool == "memcheck" and point.kernel == RUNG.name)
     assert not memcheck.errors and 1.15 < two / three < 1.25
     return {

@@ -14,10 +14,9 @@ from sgemm_tutorial.table import Table
 from ..draw import Figure
 from ..draw.figure import MARGIN, PALE, WIDTH, Page
 from ..draw.warp import lane_colour
-from ..experiments import counters, profiles
+from ..experiments import banks, counters, profiles
 from ..experiments.ceilings import card
-from ..model.resources import kernel_occupancy, resources
-from ..model.sass import sass_mix
+from ..measure import nsight
 from ..records.timings import recorded
 from ..variants import find_variant
 from . import account
@@ -91,57 +90,61 @@ def bank_map(title: str, place: Callable[[int, int], int], BK: int = 32) -> Figu
 def figures() -> dict[str, str]:
     """Return the figures that the chapter's sentences name, by name, and assert what these say of them."""
     old, now = find("07"), find("08")
-    own = paddings(**now.parameters)
-    ms = {name: recorded(kernel, account.SIZE, "variants").points[0].ms for name, kernel in own.items()}
-    ms["07"] = recorded(before(), account.SIZE, "variants").points[0].ms
+    larger, own = now.variant(BM=128, BN=128, BLOCKS=2), paddings(**now.parameters)
+    timed = own | {"07": before(), "placed": now.variant(**old.parameters), "larger": larger}
+    ms = {name: recorded(kernel, account.SIZE, "variants").points[0].ms for name, kernel in timed.items()}
     (point,) = recorded(now, account.SIZE).points
     pipeline, slots, multipliers = account.busy(now).values()
-    assert max(pipeline, multipliers) < slots < 0.75 * point.ms and pipeline < multipliers
-    assert ms["07"] > 1.1 * ms["not swizzled"] > 1.15 * ms[""]
+    registers = multipliers * banks.cycles(banks.LOOP, 2, now)
+    assert pipeline < multipliers < slots < registers < 0.8 * point.ms
+    assert ms["07"] > 1.1 * ms["not swizzled"] > 1.15 * ms[""] and abs(ms["padded by 4"] / ms[""] - 1) < 0.01
     of = now.parameters
     lost = (of["TN"] / 4 - 1) / of["TM"] + (of["BK"] / 4 - 1) / of["BN"]  # wavefronts per multiply-add of a warp
-    assert 0.45 < (ms["07"] - ms[""]) / account.milliseconds(account.SIZE**3 / WARP * lost) < 0.6
-    assert abs(sum(sass_mix(before())["loop"].values()) / sum(sass_mix(now)["loop"].values()) - 1) < 0.02
-    assert kernel_occupancy(now, card()).warps == 3 * card().limits.warp_granularity
-    assert resources(now).registers == 168
-    counted, plain = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in (now, own["not swizzled"]))
+    fewer = account.milliseconds(account.SIZE**3 / WARP * lost)
+    assert 0.45 < (ms["07"] - ms[""]) / fewer < 0.6 and ms["larger"] < 0.99 * ms[""]
+    first, plain, new, wide = (
+        nsight.counted(kernel, (account.SIZE,) * 3, "variant_profiles")
+        for kernel in (before(), own["not swizzled"], now, larger)
+    )
+    assert abs(first["all"] / new["all"] - 1) < 0.01
+    counted, conflicts = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in (now, own["not swizzled"]))
     assert counted["shared_store_conflicts"] < 0.06 * counted["shared_store_wavefronts"]
     assert counted["shared_load_conflicts"] < 1e-4 * counted["shared_load_wavefronts"]
-    (larger,) = recorded(now.variant(BM=128, BN=128, BLOCKS=2), account.SIZE, "variants").points
-    (bare,) = recorded(find_variant("08", "no guards"), account.SIZE, "variants").points
-    assert max(larger.ms, bare.ms) < 0.99 * ms[""]
-    shares = {size: recorded(now, size).points[0].percent_of_cublas for size in (2048, 2304)}
-    for size in (128, 256, 512, 1024, 2048, 4096):
-        one, two = (recorded(kernel, size).points[0].ms for kernel in (old, now))
-        assert (two < one) == (size >= 2048)
-    assert old.grid(1024, 1024) == now.grid(1024, 1024) and old.threads == 2 * now.threads
-    profile = profiles.measured(now)
-    between, chosen = profile["cycles between a warp's instructions"], profile["state: another warp was chosen"]
-    states = profiles.STALLS.keys() - {"issued", "another warp was chosen"}
-    waits = {name: profile[f"state: {name}"] for name in states}
+    assert all(
+        (recorded(now, size).points[0].ms < recorded(old, size).points[0].ms) == (size >= 2048)
+        for size in (128, 256, 512, 1024, 2048, 4096)
+    )
+    between, filled = "cycles between a warp's instructions", "issue slots used, %"
+    chosen, dispatch, l1 = "state: another warp was chosen", "state: dispatch", "L1 and shared memory used, %"
+    waits = {name: new[f"state: {name}"] for name in profiles.STALLS.keys() - {"issued", "another warp was chosen"}}
     assert sorted(waits, key=waits.get)[-2:] == ["waits for L2 or DRAM", "dispatch"]
-    assert waits["waits for shared memory"] < 0.2
     return {
+        "card": card().name,
+        "placed": f"{ms['placed']:.2f} ms",
         "tile before": f"{ms['07']:.3f} ms",
         "groups": f"{ms['not swizzled']:.3f} ms",
-        "larger": f"{larger.ms:.3f} ms",
-        "larger share": f"{larger.percent_of_cublas:.0f}%",
-        "no guards": f"{bare.ms:.3f} ms instead of {ms['']:.3f}",
-        "share 2048": f"{shares[2048]:.0f}%",
-        "share 2304": f"{shares[2304]:.0f}%",
+        "swizzled": f"{ms['']:.3f} ms",
+        "padded": f"{ms['padded by 4']:.3f} ms",
+        "larger": f"{ms['larger']:.3f} ms",
+        "share 2048": f"{recorded(now, 2048).points[0].percent_of_cublas:.0f}%",
         "load conflicts": f"{counted['shared_load_conflicts']:,}",
         "load wavefronts": f"{counted['shared_load_wavefronts'] / 1e6:.0f}",
         "store conflicts": f"{counted['shared_store_conflicts'] / 1e6:.1f}",
         "store wavefronts": f"{counted['shared_store_wavefronts'] / 1e6:.0f}",
-        "store conflicts before": f"{plain['shared_store_conflicts'] / 1e6:.0f}",
-        "slots active": f"{profile['issue slots used, %']:.0f}%",
-        "memory": f"{waits['waits for L2 or DRAM']:.2f}",
+        "store conflicts before": f"{conflicts['shared_store_conflicts'] / 1e6:.0f}",
+        "fewer": f"{fewer:.2f} ms",
         "saved": f"{ms['07'] - ms['']:.2f} ms",
         "slots": f"{slots:.2f} ms",
-        "slots share": f"{slots / point.ms:.0%}",
-        "between": f"{between:.1f}",
-        "chosen": f"{chosen:.1f}",
-        "waiting": f"{between - 1 - chosen:.1f}",
-        "dispatch": f"{waits['dispatch']:.2f}",
+        "registers": f"{registers:.2f} ms",
+        "l1 before": f"{first[l1]:.0f}%",
+        "l1": f"{new[l1]:.0f}%",
+        "filled": f"{new[filled]:.0f}%",
+        "filled larger": f"{wide[filled]:.0f}%",
+        "between": f"{new[between]:.2f}",
+        "chosen": f"{new[chosen]:.2f}",
+        "waiting": f"{new[between] - 1 - new[chosen]:.2f}",
+        "dispatch": f"{new[dispatch]:.2f}",
+        "dispatch before": f"{plain[dispatch]:.2f}",
+        "memory": f"{waits['waits for L2 or DRAM']:.2f}",
         "shared memory": f"{waits['waits for shared memory']:.2f}",
     }
