@@ -133,7 +133,6 @@ def figures() -> dict[str, str]:
     tall = milliseconds(RUNG.variant(WM=128, WN=16))
     assert own > neither > strips > turned > 1.01 * rows > rows > one_way > now
     assert abs(account.busy("08")["issue slots"] / account.busy(RUNG)["issue slots"] - 1) < 0.002
-    assert abs(tall / now - 1) < 0.01 and taken > 1.1 * shallow
     assert [bool(local_accesses(kernel)) for kernel in kernels] == [False, True, True, False, False, False]
     between, filled, l1 = (
         "cycles between a warp's instructions",
@@ -141,12 +140,12 @@ def figures() -> dict[str, str]:
         "L1 and shared memory used, %",
     )
     warps = of["warps resident, %"] / 100 * card().limits.max_warps_per_sm / card().limits.warp_granularity
-    assert abs(100 * warps / of[between] / of[filled] - 1) < 0.01
+    assert max(abs(100 * warps / of[between] / of[filled] - 1), abs(tall / now - 1)) < 0.01
     waiting = {name: large[f"state: {name}"] for name in profiles.STALLS.keys() - {"issued", "another warp was chosen"}}
-    assert max(waiting, key=waiting.get) == "waits for L2 or DRAM"
     times = {rung: {point.size: point for point in recorded(rung).points} for rung in ("08", "09")}
     slower = [size[0] for size, point in times["09"].items() if point.ms > times["08"][size].ms]
-    assert {size[0] for size in times["09"] if size[0] <= 1024} <= set(slower)
+    assert {size[0] for size in times["09"] if size[0] <= 1024} <= set(slower) and taken > 1.1 * shallow
+    assert max(waiting, key=waiting.get) == "waits for L2 or DRAM"
     return {
         "own 08": f"{own:.2f} ms",
         "strips": f"{strips:.2f} ms",
@@ -164,7 +163,7 @@ def figures() -> dict[str, str]:
         "kept one way": f"{kept(ONE_WAY):.0%}",
         "registers large": str(resources(LARGE).registers),
         "large": f"{taken:.2f} ms",
-        "large waits": f"{waiting['waits for L2 or DRAM']:.2f}",
+        "large waits": f"{max(waiting.values()):.2f}",
         "large between": f"{large[between]:.2f}",
         "shallow": f"{shallow:.2f} ms",
         "card": card().name,
