@@ -10,15 +10,19 @@ columns   The same with panels of B's columns and not of its rows: nothing is to
 direct    Nothing is brought. The kernel reads its tiles of B where they are, in the other GPU's memory.
 ========= ===========================================================================================================
 
+Panels travel in a ring: each GPU gets them from its neighbour, one after the other, and sends them on.
+
 On NumPy arrays the GPUs are imagined: the simulator does the work of one after the other.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, permutations
 from numbers import Integral
@@ -39,6 +43,8 @@ WHOLE = ("held", "gathered")
 """Ways in which all of B is there before it is multiplied with."""
 FETCHED = ("ahead", "columns")
 """Ways in which copy engines bring a panel while others are multiplied with."""
+SENT = ("gathered", *FETCHED)
+"""Ways in which panels go from GPU to GPU."""
 ALREADY = 704
 """CUDA's word for access that was given before: ``cudaErrorPeerAccessAlreadyEnabled``."""
 
@@ -49,34 +55,73 @@ class Part:
 
     Attributes
     ----------
+    number, gpus : int
+        Which of how many GPUs has it.
     device : int or None
-        The GPU's number; None if it is imagined.
+        The GPU's number on its host; None if it is imagined.
+    rows, columns : slice
+        Where its C lies in the whole one.
     A : tuple of array
         Its band of A, whole, or cut where panels of B's rows are.
     B : tuple of array
-        All panels of B. Of those that it doesn't have yet, every element is NaN.
-    whole : array, shape (K, N)
+        All panels of B. Of those that it doesn't have yet, every element is NaN. In the way *direct*, they lie in the
+        memory of the GPUs that have them.
+    whole : array
         Their memory, where they lie one behind the other: B itself, if they are of rows.
     C : tuple of array
         Its band of C, whole, or cut where panels of B's columns are.
     """
 
+    number: int
+    gpus: int
     device: int | None
+    rows: slice
+    columns: slice
     A: tuple[Any, ...]
     B: tuple[Any, ...]
     whole: Any
     C: tuple[Any, ...]
 
 
+Piece = tuple[int, str, int]
+"""A panel that travels: the other GPU's number, "A" or "B", and the panel's number."""
+
+
 @dataclass(frozen=True)
 class Step:
-    """One product of a GPU: with which panel, and of what; and whether it is the first that C gets."""
+    """One step of a GPU: its product, if it has one, and the panels that it sends and gets meanwhile.
+
+    Attributes
+    ----------
+    panel : int
+        The number of the panel that is multiplied with.
+    A, B, C : array or None
+        The operands. C is None if nothing is multiplied.
+    first : bool
+        Whether this product is the first that C gets.
+    goes, comes : tuple of Piece
+        What is sent, and what has to have come before the next step.
+    """
 
     panel: int
     A: Any
     B: Any
     C: Any
     first: bool
+    goes: tuple[Piece, ...]
+    comes: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A GPU's place in a ring: how many panels it has at the start, and its neighbours, whom it sends to and gets from.
+
+    A neighbour has in each step the panel that is needed here `own` steps later.
+    """
+
+    own: int
+    target: int
+    source: int
 
 
 def count() -> int:
@@ -89,19 +134,57 @@ def cut(length: int, parts: int) -> list[slice]:
     return [slice(*ends) for ends in pairwise(length * part // parts for part in range(parts + 1))]
 
 
-def steps(parts: Sequence[Part], number: int, way: str) -> list[Step]:
-    """Return the products of a GPU in their order.
+def grid(way: str, gpus: int) -> tuple[int, int]:
+    """Return the rows and columns of blocks that C is divided into, a block for each GPU."""
+    return gpus, 1
 
-    It begins with its own panel and goes on to the next GPU's, and so on: no two GPUs ask a third at a time.
+
+def rings(number: int, gpus: int, way: str) -> tuple[list[int], dict[str, Ring]]:
+    """Return the order in which a GPU multiplies with panels, and its rings: of A's panels and of B's.
+
+    It begins with its own panel and goes on to its neighbour's, and so on: all GPUs of a ring are at different panels.
     """
-    part, by_columns = parts[number], way == "columns"
-    if way in WHOLE:
-        return [Step(number, part.A[0], part.whole, part.C[0], True)]
+    rows, columns = grid(way, gpus)
+    panels, (i, j) = math.lcm(rows, columns), divmod(number, columns)
+    begin = i * panels // rows + j * panels // columns
+    left, right = (i * columns + (j + step) % columns for step in (-1, 1))
+    above, below = ((i + step) % rows * columns + j for step in (-1, 1))
+    found = {"A": Ring(panels // columns, left, right), "B": Ring(panels // rows, above, below)}
+    return [(begin + step) % panels for step in range(panels)], found
+
+
+def steps(part: Part, way: str) -> list[Step]:
+    """Return the steps of a GPU in their order."""
+    order, of = rings(part.number, part.gpus, way)
     found = []
-    for q in (*range(number, len(parts)), *range(number)):
-        A, C = (part.A[0], part.C[q]) if by_columns else (part.A[q], part.C[0])
-        B = (parts[q] if way == "direct" else part).B[q]
-        found.append(Step(q, A, B, C, by_columns or q == number))
+    for at, panel in enumerate(order):
+        travelling = [(side, ring) for side, ring in of.items() if way in SENT and at + ring.own < len(order)]
+        goes = tuple((ring.target, side, panel) for side, ring in travelling)
+        comes = tuple((ring.source, side, order[at + ring.own]) for side, ring in travelling)
+        if way in WHOLE:
+            product = (part.A[0], part.whole, part.C[0], True) if at + 1 == len(order) else (None, None, None, False)
+        elif way == "columns":
+            product = part.A[0], part.B[panel], part.C[panel], True
+        else:
+            product = part.A[panel], part.B[panel], part.C[0], at == 0
+        found.append(Step(panel, *product, goes, comes))
+    return found
+
+
+def traffic(way: str, gpus: int, M: int, N: int, K: int, itemsize: int) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return the messages and the bytes that go over each link, by the numbers of its two GPUs.
+
+    The way *direct* sends no messages: what it reads depends on the kernel.
+    """
+    found, (rows, columns) = {}, grid(way, gpus)
+    for number in range(gpus if way in SENT else 0):
+        order, of = rings(number, gpus, way)
+        lengths = [at.stop - at.start for at in cut(N if way == "columns" else K, len(order))]
+        band, across = cut(M, rows)[number // columns], cut(N, columns)[number % columns]
+        sides = {"A": band.stop - band.start, "B": K if way == "columns" else across.stop - across.start}
+        for side, ring in of.items():
+            if come := [lengths[panel] * sides[side] * itemsize for panel in order[ring.own :]]:
+                found[ring.source, number] = len(come), sum(come)
     return found
 
 
@@ -152,9 +235,10 @@ def multiply(
             launch(kernel, parts, way, alpha, beta)()
         else:
             simulated(kernel, parts, way, alpha, beta)
-        for rows, part in zip(cut(problem.M, gpus), parts, strict=True):
-            for columns, block in zip(cut(problem.N, len(part.C)), part.C, strict=True):
-                problem.C[rows, columns] = _moved(block)
+        for part in parts:
+            band = problem.C[part.rows, part.columns]
+            for at, block in zip(cut(band.shape[1], len(part.C)), part.C, strict=True):
+                band[:, at] = _moved(block)
     return problem.C
 
 
@@ -187,30 +271,83 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -
     if real and count() < gpus:
         raise DeviceError(f"{gpus} GPUs are wanted, and CuPy sees {count()}; NumPy arrays run on imagined ones")
     (M, K), N, xp, parts = A.shape, B.shape[1], cupy if real else np, []
-    by_columns = way == "columns"
-    depths = cut(K, 1 if way in WHOLE or by_columns else gpus)
-    widths = cut(N, gpus if by_columns else 1)
-    panels = [B[:, at] if by_columns else B[at] for at in cut(N if by_columns else K, gpus)]
-    for number, rows in enumerate(cut(M, gpus)):
+    (rows, columns), by_columns = grid(way, gpus), way == "columns"
+    for number in range(gpus):
+        order, of = rings(number, gpus, way)
+        band, across = cut(M, rows)[number // columns], cut(N, columns)[number % columns]
+        bands = [A[band, at] for at in cut(K, 1 if way in WHOLE or by_columns else len(order))]
+        panels = [B[:, at] if by_columns else B[at, across] for at in cut(N if by_columns else K, len(order))]
+        own_a, own_b = (order if way == "held" else order[: of[side].own] for side in "AB")
         with _on(number if real else None):
-            whole, ends = xp.full((K, N), np.nan, types.operand), np.cumsum([panel.size for panel in panels])
-            own = [whole.ravel()[end - p.size : end].reshape(p.shape) for p, end in zip(panels, ends, strict=True)]
-            for q, panel in enumerate(panels):
-                if way == "held" or q == number:
-                    own[q][...] = _moved(panel)
-            bands = [_moved(A[rows, at]) for at in depths]
-            if C is None:
-                sums = [xp.full((rows.stop - rows.start, at.stop - at.start), np.nan, types.result) for at in widths]
-            else:
-                sums = [_moved(C[rows, at]) for at in widths]
+            whole = xp.full(sum(panel.size for panel in panels), np.nan, types.operand)
+            ends = np.cumsum([panel.size for panel in panels])
+            places = [whole[end - p.size : end].reshape(p.shape) for p, end in zip(panels, ends, strict=True)]
+            for q in own_b:
+                places[q][...] = _moved(panels[q])
+            kept = [_moved(one) if q in own_a else xp.full_like(one, np.nan, order="C") for q, one in enumerate(bands)]
+            width = across.stop - across.start
+            sums = [
+                xp.full((band.stop - band.start, at.stop - at.start), np.nan, types.result)
+                if C is None
+                else _moved(C[band, across][:, at])
+                for at in cut(width, gpus if by_columns else 1)
+            ]
             if real:  # the streams of `launch` don't wait for this GPU's own
                 cupy.cuda.runtime.deviceSynchronize()
-        parts.append(Part(number if real else None, tuple(bands), tuple(own), whole, tuple(sums)))
+        place = number, gpus, number if real else None, band, across
+        parts.append(Part(*place, tuple(kept), tuple(places), whole.reshape(K, width), tuple(sums)))
+    if way == "direct":
+        parts = [replace(part, B=tuple(other.B[q] for q, other in enumerate(parts))) for part in parts]
     return parts
 
 
-def simulated(kernel: Kernel, parts: Sequence[Part], way: str, alpha: float = 1.0, beta: float = 0.0) -> None:
-    """Do the work of imagined GPUs, one after the other, updating each part's C.
+Exchange = Callable[[Part, Step], Callable[[], None]]
+"""Sends what goes in a step, and returns a function that puts what comes in its place, and waits for it if need be."""
+
+
+class Links:
+    """Links between imagined GPUs: what one sends waits until the other takes it, and is counted.
+
+    Attributes
+    ----------
+    sent : list of (int, int, int)
+        The sender, the receiver and the bytes of each message.
+    """
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, int, int]] = []
+        self._waiting: dict[tuple[int, int], deque] = defaultdict(deque)
+
+    def exchange(self, part: Part, step: Step) -> Callable[[], None]:
+        """Send what goes in a step, and return a function that puts what comes in its place."""
+        for other, side, panel in step.goes:
+            array = getattr(part, side)[panel].copy()
+            self._waiting[part.number, other].append(array)
+            self.sent.append((part.number, other, array.nbytes))
+
+        def arrive() -> None:
+            for other, side, panel in step.comes:
+                getattr(part, side)[panel][...] = self._waiting[other, part.number].popleft()
+
+        return arrive
+
+
+def work(
+    kernel: Kernel, part: Part, way: str, exchange: Exchange, alpha: float = 1.0, beta: float = 0.0
+) -> Iterator[None]:
+    """Do one GPU's work. Each step ends where the other GPUs must have sent before this one goes on."""
+    for step in steps(part, way):
+        arrive = exchange(part, step)
+        if step.C is not None:
+            kernel(step.A, step.B, step.C, alpha, beta if step.first else 1.0)
+        yield
+        arrive()
+
+
+def simulated(
+    kernel: Kernel, parts: Sequence[Part], way: str, alpha: float = 1.0, beta: float = 0.0
+) -> list[tuple[int, int, int]]:
+    """Do the work of imagined GPUs, a step of one after the other, updating each part's C.
 
     Parameters
     ----------
@@ -221,19 +358,20 @@ def simulated(kernel: Kernel, parts: Sequence[Part], way: str, alpha: float = 1.
         One of `WAYS`.
     alpha, beta : float
 
+    Returns
+    -------
+    list of (int, int, int)
+        The sender, the receiver and the bytes of each message that was sent.
+
     Raises
     ------
     SimulationFault, UnsupportedInstruction
         As for calling the kernel.
     """
-    for number, part in enumerate(parts):
-        if way == "gathered":
-            for q, source in enumerate(parts):
-                part.B[q][...] = source.B[q]
-        for step in steps(parts, number, way):
-            if way in FETCHED:
-                step.B[...] = parts[step.panel].B[step.panel]
-            kernel(step.A, step.B, step.C, alpha, beta if step.first else 1.0)
+    links = Links()
+    for _ in zip(*(work(kernel, part, way, links.exchange, alpha, beta) for part in parts), strict=True):
+        pass
+    return links.sent
 
 
 def launch(
@@ -262,11 +400,11 @@ def launch(
     reached = [reaches(one.device, other.device) for one, other in permutations(parts, 2)]
     if way == "direct" and not all(reached):
         raise DeviceError("direct: these GPUs cannot read each other's memory; the other ways need not")
-    workers = [_Worker(part, steps(parts, number, way), way in FETCHED) for number, part in enumerate(parts)]
+    workers = [_Worker(part, steps(part, way), way in FETCHED) for part in parts]
     products = []
     for worker in workers:
         with _on(worker.part.device):
-            for step in worker.steps:
+            for step in (step for step in worker.steps if step.C is not None):
                 problem = operands.check(step.A, step.B, step.C, alpha, beta if step.first else 1.0, kernel.types)
                 products.append((worker, step.panel, (lambda: None) if alone else kernel.launcher(problem)))
     gather = _gatherer(workers) if way == "gathered" else None
@@ -280,12 +418,14 @@ def launch(
             worker.copies.wait_event(begun)
         if gather:
             gather()
-        for worker in workers:
-            worker.fetch(parts)
+        for at in range(len(workers[0].steps)):
+            for worker in workers:
+                worker.fetch(at, workers)
         for worker, panel, product in products:
             with _on(worker.part.device), worker.multiplies:
-                if panel in worker.there:
-                    worker.multiplies.wait_event(worker.there[panel])
+                for side in "AB":
+                    if (side, panel) in worker.there:
+                        worker.multiplies.wait_event(worker.there[side, panel])
                 product()
         for worker in workers:
             worker.end.record(worker.multiplies)
@@ -300,21 +440,24 @@ class _Worker:
     def __init__(self, part: Part, steps: Sequence[Step], fetches: bool) -> None:
         self.part, self.steps = part, steps
         self.multiplies, self.copies = _streams(part.device)
+        fetched = [piece for step in steps for piece in step.comes] if fetches else []
         with _on(part.device):
-            fetched = [step.panel for step in steps[1:]] if fetches else []
-            self.end, *there = (cupy.cuda.Event(disable_timing=True) for _ in range(1 + len(fetched)))
-        self.there = dict(zip(fetched, there, strict=True))
+            self.end = cupy.cuda.Event(disable_timing=True)
+            self.there = {piece[1:]: cupy.cuda.Event(disable_timing=True) for piece in fetched}
 
-    def fetch(self, parts: Sequence[Part]) -> None:
-        """Queue the copies of the panels that are fetched, in the order of the steps."""
+    def fetch(self, at: int, workers: Sequence[_Worker]) -> None:
+        """Queue the copies of what comes in a step, each behind its arrival at the neighbour that has it."""
         here = self.part.device
         with _on(here):
-            for panel, there in self.there.items():
-                to, source = self.part.B[panel], parts[panel]
+            for source, side, panel in self.steps[at].comes if self.there else ():
+                neighbour = workers[source]
+                if (side, panel) in neighbour.there:
+                    self.copies.wait_event(neighbour.there[side, panel])
+                to, array = (getattr(part, side)[panel] for part in (self.part, neighbour.part))
                 cupy.cuda.runtime.memcpyPeerAsync(
-                    to.data.ptr, here, source.B[panel].data.ptr, source.device, to.nbytes, self.copies.ptr
+                    to.data.ptr, here, array.data.ptr, neighbour.part.device, to.nbytes, self.copies.ptr
                 )
-                there.record(self.copies)
+                self.there[side, panel].record(self.copies)
 
 
 @lru_cache
