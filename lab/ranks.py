@@ -21,7 +21,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
@@ -100,8 +100,9 @@ def join(environment: Mapping[str, str] = os.environ, patience: float = 10.0) ->
                     peers[other] = _called(*table[other][-2:], mine, until)
             found = [mine]
             while len(peers) < size - 1:
-                line, (host, _) = _accepted(server, until)
-                theirs = _heard(line, until)
+                server.settimeout(max(0.01, until - time.monotonic()))
+                caller, (host, _) = server.accept()
+                theirs = _heard(line := _line(caller), until)
                 peers[theirs[0]] = line
                 found.append([*theirs[:-1], host, theirs[-1]])
             if not rank:
@@ -114,8 +115,7 @@ def join(environment: Mapping[str, str] = os.environ, patience: float = 10.0) ->
 
 
 def _line(found: socket.socket) -> Connection:
-    """Return a connection that sends and gets whole messages, without a wait for more to send."""
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    """Return a connection that sends and gets whole messages."""
     found.settimeout(None)
     return Connection(found.detach())
 
@@ -131,12 +131,6 @@ def _called(address: str, port: int, mine: Sequence[Any], until: float) -> Conne
             if time.monotonic() > until:
                 raise
             time.sleep(0.02)
-
-
-def _accepted(server: socket.socket, until: float) -> tuple[Connection, Any]:
-    server.settimeout(max(0.01, until - time.monotonic()))
-    line, caller = server.accept()
-    return _line(line), caller
 
 
 def _heard(line: Connection, until: float) -> Any:
@@ -174,37 +168,31 @@ class Team:
         for other in [peer] if message == LEFT else self._come:
             self._come[other].put(message)
 
-    def _take(self, peer: int) -> memoryview:
-        """Return the next panel of a rank, or raise what ended the team."""
+    def _next(self, peer: int) -> memoryview:
+        """Return what a rank sent next, or raise what ended the team."""
         message = self._come[peer].get()
         kind, text = message[:1], message[1:]
         if kind == PANEL:
             return memoryview(message)[1:]
         self._last, self._quiet = message if text else b"", kind == FAILED
         if kind == GONE:
-            lost = int(text)
-            self._quiet = self.rank != (lost == 0)
-            raise DeviceError(f"rank {lost} is gone; all others end")
+            self._quiet = self.rank != (text == b"0")
+            raise DeviceError(f"rank {text.decode()} is gone; all others end")
         raise DeviceError(text.decode() or f"rank {peer} has left, and a panel of it is wanted")
 
-    def _send(self, message: bytes, to: int) -> None:
-        with contextlib.suppress(OSError):  # if it is gone, `_take` says so, and why
-            self._peers[to].send_bytes(message)
+    def _tell(self, message: bytes, peer: int) -> None:
+        with contextlib.suppress(OSError):  # if it is gone, `_next` says so, and why
+            self._peers[peer].send_bytes(message)
 
-    def exchange(self, part: several.Part, step: several.Step) -> Callable[[], None]:
-        """Send what goes in a step, and return a function that waits for what comes: see `several.work`."""
-        for other, side, panel in step.goes:
-            array = getattr(part, side)[panel]
-            self._send(PANEL + array.tobytes(), other)
-            self.sent.append((self.rank, other, array.nbytes))
+    def send(self, source: int, target: int, array: Any) -> None:
+        """Send an array to another rank; `source` is this one."""
+        self.sent.append((source, target, array.nbytes))
+        self._tell(PANEL + array.tobytes(), target)
 
-        def arrive() -> None:
-            for other, side, panel in step.comes:
-                into = getattr(part, side)[panel]
-                come = np.frombuffer(self._take(other), into.dtype).reshape(into.shape)
-                into[...] = cupy.asarray(come) if isinstance(into, cupy.ndarray) else come
-
-        return arrive
+    def take(self, source: int, target: int, into: Any) -> None:
+        """Wait for what comes next from a rank and put it into an array; `target` is this rank."""
+        come = np.frombuffer(self._next(source), into.dtype).reshape(into.shape)
+        into[...] = cupy.asarray(come) if isinstance(into, cupy.ndarray) else come
 
     def agree(self, *facts: Any) -> None:
         """Let all ranks go on if they say the same.
@@ -215,8 +203,8 @@ class Team:
             One says something else than rank 0.
         """
         for peer in self._peers:
-            self._send(PANEL + json.dumps(facts).encode(), peer)
-        said = {peer: json.loads(bytes(self._take(peer))) for peer in self._peers} | {self.rank: list(facts)}
+            self._tell(PANEL + json.dumps(facts).encode(), peer)
+        said = {peer: json.loads(bytes(self._next(peer))) for peer in self._peers} | {self.rank: list(facts)}
         for other in range(self.size):
             if said[other] != said[0]:
                 self._blame(other, ArgumentError(f"rank {other}", str(said[other]), f"{said[0]}, as rank 0 has it"))
@@ -248,6 +236,6 @@ class Team:
         """Tell the others that this rank is done, or why it failed. If another reports the error, exit quietly."""
         own = FAILED + f"rank {self.rank}: {error}".encode() if error else LEFT
         for peer in self._peers:
-            self._send(self._last or own, peer)
+            self._tell(self._last or own, peer)
         if error and self._quiet:
             raise SystemExit(1)

@@ -41,9 +41,7 @@ from sgemm_tutorial.kernel import Kernel
 WAYS = ("held", "gathered", "ahead", "columns", "direct")
 WHOLE = ("held", "gathered")
 """Ways in which all of B is there before it is multiplied with."""
-FETCHED = ("ahead", "columns")
-"""Ways in which copy engines bring a panel while others are multiplied with."""
-SENT = ("gathered", *FETCHED)
+SENT = ("gathered", "ahead", "columns")
 """Ways in which panels go from GPU to GPU."""
 ALREADY = 704
 """CUDA's word for access that was given before: ``cudaErrorPeerAccessAlreadyEnabled``."""
@@ -112,16 +110,11 @@ class Step:
     comes: tuple[Piece, ...]
 
 
-@dataclass(frozen=True)
-class Ring:
-    """A GPU's place in a ring: how many panels it has at the start, and its neighbours, whom it sends to and gets from.
+Ring = tuple[int, int, int]
+"""A GPU's place in a ring: how many panels it has at the start, whom it sends to, and whom it gets panels from.
 
-    A neighbour has in each step the panel that is needed here `own` steps later.
-    """
-
-    own: int
-    target: int
-    source: int
+Who has n panels at the start needs in each step what the next one in the ring had n steps before.
+"""
 
 
 def count() -> int:
@@ -149,7 +142,7 @@ def rings(number: int, gpus: int, way: str) -> tuple[list[int], dict[str, Ring]]
     begin = i * panels // rows + j * panels // columns
     left, right = (i * columns + (j + step) % columns for step in (-1, 1))
     above, below = ((i + step) % rows * columns + j for step in (-1, 1))
-    found = {"A": Ring(panels // columns, left, right), "B": Ring(panels // rows, above, below)}
+    found = {"A": (panels // columns, left, right), "B": (panels // rows, above, below)}
     return [(begin + step) % panels for step in range(panels)], found
 
 
@@ -158,9 +151,9 @@ def steps(part: Part, way: str) -> list[Step]:
     order, of = rings(part.number, part.gpus, way)
     found = []
     for at, panel in enumerate(order):
-        travelling = [(side, ring) for side, ring in of.items() if way in SENT and at + ring.own < len(order)]
-        goes = tuple((ring.target, side, panel) for side, ring in travelling)
-        comes = tuple((ring.source, side, order[at + ring.own]) for side, ring in travelling)
+        travelling = [(side, *ring) for side, ring in of.items() if way in SENT and at + ring[0] < len(order)]
+        goes = tuple((target, side, panel) for side, _, target, _ in travelling)
+        comes = tuple((source, side, order[at + own]) for side, own, _, source in travelling)
         if way in WHOLE:
             product = (part.A[0], part.whole, part.C[0], True) if at + 1 == len(order) else (None, None, None, False)
         elif way == "columns":
@@ -182,9 +175,9 @@ def traffic(way: str, gpus: int, M: int, N: int, K: int, itemsize: int) -> dict[
         lengths = [at.stop - at.start for at in cut(N if way == "columns" else K, len(order))]
         band, across = cut(M, rows)[number // columns], cut(N, columns)[number % columns]
         sides = {"A": band.stop - band.start, "B": K if way == "columns" else across.stop - across.start}
-        for side, ring in of.items():
-            if come := [lengths[panel] * sides[side] * itemsize for panel in order[ring.own :]]:
-                found[ring.source, number] = len(come), sum(come)
+        for side, (own, _, source) in of.items():
+            if come := [lengths[panel] * sides[side] * itemsize for panel in order[own:]]:
+                found[source, number] = len(come), sum(come)
     return found
 
 
@@ -241,7 +234,7 @@ def multiply(
             team.agree(kernel.name, *problem.shape, float(alpha), float(beta), way)
         parts = spread(A, B, C, team.size if team else gpus, way, kernel.types, team and team.rank)
         if team:
-            deque(work(kernel, parts[0], way, team.exchange, alpha, beta), 0)
+            deque(work(kernel, parts[0], way, team, alpha, beta), 0)
             team.agree("done")  # else one that has all it needs would end well where others fail
         elif problem.on_gpu:
             launch(kernel, parts, way, alpha, beta)()
@@ -294,7 +287,7 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types, o
         band, across = cut(M, rows)[number // columns], cut(N, columns)[number % columns]
         bands = [A[band, at] for at in cut(K, 1 if way in WHOLE or by_columns else len(order))]
         panels = [B[:, at] if by_columns else B[at, across] for at in cut(N if by_columns else K, len(order))]
-        own_a, own_b = (order if way == "held" else order[: of[side].own] for side in "AB")
+        own_a, own_b = (order if way == "held" else order[: of[side][0]] for side in "AB")
         with _on(device):
             whole = xp.full(sum(panel.size for panel in panels), np.nan, types.operand)
             ends = np.cumsum([panel.size for panel in panels])
@@ -318,10 +311,6 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types, o
     return parts
 
 
-Exchange = Callable[[Part, Step], Callable[[], None]]
-"""Sends what goes in a step, and returns a function that puts what comes in its place, and waits for it if need be."""
-
-
 class Links:
     """Links between imagined GPUs: what one sends waits until the other takes it, and is counted.
 
@@ -335,30 +324,26 @@ class Links:
         self.sent: list[tuple[int, int, int]] = []
         self._waiting: dict[tuple[int, int], deque] = defaultdict(deque)
 
-    def exchange(self, part: Part, step: Step) -> Callable[[], None]:
-        """Send what goes in a step, and return a function that puts what comes in its place."""
-        for other, side, panel in step.goes:
-            array = getattr(part, side)[panel].copy()
-            self._waiting[part.number, other].append(array)
-            self.sent.append((part.number, other, array.nbytes))
+    def send(self, source: int, target: int, array: Any) -> None:
+        """Send an array from one GPU to another."""
+        self.sent.append((source, target, array.nbytes))
+        self._waiting[source, target].append(array.copy())
 
-        def arrive() -> None:
-            for other, side, panel in step.comes:
-                getattr(part, side)[panel][...] = self._waiting[other, part.number].popleft()
-
-        return arrive
+    def take(self, source: int, target: int, into: Any) -> None:
+        """Put what came next from a GPU into an array of another."""
+        into[...] = self._waiting[source, target].popleft()
 
 
-def work(
-    kernel: Kernel, part: Part, way: str, exchange: Exchange, alpha: float = 1.0, beta: float = 0.0
-) -> Iterator[None]:
+def work(kernel: Kernel, part: Part, way: str, links: Any, alpha: float = 1.0, beta: float = 0.0) -> Iterator[None]:
     """Do one GPU's work. Each step ends where the other GPUs must have sent before this one goes on."""
     for step in steps(part, way):
-        arrive = exchange(part, step)
+        for other, side, panel in step.goes:
+            links.send(part.number, other, getattr(part, side)[panel])
         if step.C is not None:
             kernel(step.A, step.B, step.C, alpha, beta if step.first else 1.0)
         yield
-        arrive()
+        for other, side, panel in step.comes:
+            links.take(other, part.number, getattr(part, side)[panel])
 
 
 def simulated(
@@ -386,7 +371,7 @@ def simulated(
         As for calling the kernel.
     """
     links = Links()
-    for _ in zip(*(work(kernel, part, way, links.exchange, alpha, beta) for part in parts), strict=True):
+    for _ in zip(*(work(kernel, part, way, links, alpha, beta) for part in parts), strict=True):
         pass
     return links.sent
 
@@ -417,7 +402,7 @@ def launch(
     reached = [reaches(one.device, other.device) for one, other in permutations(parts, 2)]
     if way == "direct" and not all(reached):
         raise DeviceError("direct: these GPUs cannot read each other's memory; the other ways need not")
-    workers = [_Worker(part, steps(part, way), way in FETCHED) for part in parts]
+    workers = [_Worker(part, steps(part, way), way != "gathered") for part in parts]
     products = []
     for worker in workers:
         with _on(worker.part.device):

@@ -64,7 +64,7 @@ def test_ranks_send_what_was_computed(way, size):
     def run(team):
         (part,) = several.spread(A, B, None, size, way, FP32, team.rank)
         for _ in several.work(lambda A, B, C, alpha, beta: np.copyto(C, A @ B + (C if beta else 0)), part, way,
-                              team.exchange):  # fmt: skip
+                              team):  # fmt: skip
             pass
         return part, team.sent
 
@@ -123,14 +123,14 @@ def product(team, shapes=(SHAPE, SHAPE, SHAPE, SHAPE), die=None, at=0):
     """Multiply in a team; one rank may have other shapes, and one dies before one of its steps."""
     A, B = matrices(*shapes[team.rank], on_gpu=False)
     if team.rank == die:
-        step, exchange = count(), team.exchange
+        step, send = count(), team.send
 
         def dying(*arguments):
             if next(step) == at:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return exchange(*arguments)
+            send(*arguments)
 
-        team.exchange = dying
+        team.send = dying
     several.multiply("03", A, B, way="columns", team=team)
 
 

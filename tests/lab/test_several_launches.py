@@ -125,7 +125,7 @@ def parts_of(machine, shape, gpus, way):
 def own_of(part, way):
     """Return the panels that a GPU has before anything comes."""
     order, of = several.rings(part.number, part.gpus, way)
-    a, b = (set(order if way == "held" else order[: of[side].own]) for side in "AB")
+    a, b = (set(order if way == "held" else order[: of[side][0]]) for side in "AB")
     return [*(part.A if len(part.A) == 1 else [part.A[q] for q in a]), *(part.B[q] for q in b)]
 
 
