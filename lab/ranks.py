@@ -41,10 +41,7 @@ NAMES = (
     ("SLURM_PROCID", "SLURM_NTASKS"),
 )
 """What launchers call a rank and the number of ranks. What ``mpiexec`` starts in a job of Slurm has names of both."""
-PORT = 29500
 LOOPBACK = ("127.0.0.1", "localhost")
-LONGEST = 1 << 20
-"""Bytes of a message between ranks that find each other at most: what is longer comes from a stranger."""
 PANEL, FAILED, GONE, LEFT = b"p", b"x", b"g", b"e"
 """The first byte of a message. What follows is a panel, a rank's error, the number of one that died, or nothing."""
 
@@ -60,7 +57,7 @@ def place(environment: Mapping[str, str]) -> tuple[int, int, str, int]:
     for rank, size in NAMES:
         if rank in environment and size in environment:
             first = re.sub(r"\[(\w+)[^]]*\]", r"\1", environment.get("SLURM_JOB_NODELIST", LOOPBACK[0])).split(",")[0]
-            found = [environment[rank], environment[size], environment.get("MASTER_PORT", str(PORT))]
+            found = [environment[rank], environment[size], environment.get("MASTER_PORT", "29500")]
             if not all(map(str.isdecimal, found)) or not int(found[0]) < int(found[1]):
                 raise ArgumentError(f"{rank}, {size}, MASTER_PORT", ", ".join(found), "a rank, how many, and a port")
             return int(found[0]), int(found[1]), environment.get("MASTER_ADDR", first), int(found[2])
@@ -102,7 +99,7 @@ def join(environment: Mapping[str, str] = os.environ, patience: float = 10.0) ->
             while len(peers) < size - 1:
                 server.settimeout(max(0.01, until - time.monotonic()))
                 caller, (host, _) = server.accept()
-                theirs = _heard(line := _line(caller), until)
+                theirs = _heard(line := Connection(caller.detach()), until)
                 peers[theirs[0]] = line
                 found.append([*theirs[:-1], host, theirs[-1]])
             if not rank:
@@ -114,17 +111,13 @@ def join(environment: Mapping[str, str] = os.environ, patience: float = 10.0) ->
     return Team(rank, [(of[2], of[3]) for of in table], peers)
 
 
-def _line(found: socket.socket) -> Connection:
-    """Return a connection that sends and gets whole messages."""
-    found.settimeout(None)
-    return Connection(found.detach())
-
-
 def _called(address: str, port: int, mine: Sequence[Any], until: float) -> Connection:
     """Return a connection with a rank that waits there, and say who calls; try until then."""
     while True:
         try:
-            line = _line(socket.create_connection((address, port), timeout=1))
+            caller = socket.create_connection((address, port), timeout=1)
+            caller.settimeout(None)
+            line = Connection(caller.detach())
             line.send_bytes(json.dumps(mine).encode())
             return line
         except OSError:
@@ -137,10 +130,10 @@ def _heard(line: Connection, until: float) -> Any:
     """Return what a rank says while it joins."""
     if not line.poll(max(0.0, until - time.monotonic())):
         raise TimeoutError
-    return json.loads(line.recv_bytes(LONGEST))
+    return json.loads(line.recv_bytes(1 << 20))  # what is longer comes from a stranger
 
 
-class Team:
+class Team(contextlib.AbstractContextManager):
     """The ranks of a product, as one of them sees it. Panels that come are kept until they are wanted.
 
     Attributes
@@ -228,9 +221,6 @@ class Team:
         """Raise an error that all ranks find. The one to blame reports it."""
         self._quiet, self._last = self.rank != rank, LEFT if self.rank != rank else b""
         raise error
-
-    def __enter__(self) -> Team:
-        return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
         """Tell the others that this rank is done, or why it failed. If another reports the error, exit quietly."""

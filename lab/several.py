@@ -7,6 +7,7 @@ held      Every GPU has all of B beforehand, and nothing comes.
 gathered  NCCL brings all panels to all GPUs. Then they multiply.
 ahead     Copy engines bring one panel after the other, while the GPU multiplies with those that are there.
 columns   The same with panels of B's columns and not of its rows: nothing is to be added to C, which has blocks.
+grid      Each GPU has a block of C, and no band: panels of A come along a row of GPUs, and those of B along a column.
 direct    Nothing is brought. The kernel reads its tiles of B where they are, in the other GPU's memory.
 ========= ===========================================================================================================
 
@@ -38,10 +39,10 @@ from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.errors import ArgumentError, DeviceError
 from sgemm_tutorial.kernel import Kernel
 
-WAYS = ("held", "gathered", "ahead", "columns", "direct")
+WAYS = ("held", "gathered", "ahead", "columns", "grid", "direct")
 WHOLE = ("held", "gathered")
 """Ways in which all of B is there before it is multiplied with."""
-SENT = ("gathered", "ahead", "columns")
+SENT = ("gathered", "ahead", "columns", "grid")
 """Ways in which panels go from GPU to GPU."""
 ALREADY = 704
 """CUDA's word for access that was given before: ``cudaErrorPeerAccessAlreadyEnabled``."""
@@ -60,10 +61,10 @@ class Part:
     rows, columns : slice
         Where its C lies in the whole one.
     A : tuple of array
-        Its band of A, whole, or cut where panels of B's rows are.
+        Its band of A, whole, or cut into panels where panels of B's rows are.
     B : tuple of array
-        All panels of B. Of those that it doesn't have yet, every element is NaN. In the way *direct*, they lie in the
-        memory of the GPUs that have them.
+        All panels of B, or of its columns of B. Of panels that it doesn't have yet, every element is NaN, and so it is
+        with A's. In the way *direct*, they lie in the memory of the GPUs that have them.
     whole : array
         Their memory, where they lie one behind the other: B itself, if they are of rows.
     C : tuple of array
@@ -110,13 +111,6 @@ class Step:
     comes: tuple[Piece, ...]
 
 
-Ring = tuple[int, int, int]
-"""A GPU's place in a ring: how many panels it has at the start, whom it sends to, and whom it gets panels from.
-
-Who has n panels at the start needs in each step what the next one in the ring had n steps before.
-"""
-
-
 def count() -> int:
     """Return how many GPUs CuPy sees."""
     return cupy.cuda.runtime.getDeviceCount() if gpu.available() else 0
@@ -128,22 +122,27 @@ def cut(length: int, parts: int) -> list[slice]:
 
 
 def grid(way: str, gpus: int) -> tuple[int, int]:
-    """Return the rows and columns of blocks that C is divided into, a block for each GPU."""
-    return gpus, 1
+    """Return the rows and columns of blocks that C is divided into, a block for each GPU.
+
+    All ways but *grid* divide its rows alone, and so does *grid* for a prime number of GPUs.
+    """
+    columns = max(number for number in range(1, math.isqrt(gpus) + 1) if gpus % number == 0) if way == "grid" else 1
+    return gpus // columns, columns
 
 
-def rings(number: int, gpus: int, way: str) -> tuple[list[int], dict[str, Ring]]:
-    """Return the order in which a GPU multiplies with panels, and its rings: of A's panels and of B's.
+def rings(number: int, gpus: int, way: str) -> tuple[list[int], dict[str, tuple[int, int, int]]]:
+    """Return the order in which a GPU multiplies with panels, and its place in the rings of A's panels and of B's.
 
-    It begins with its own panel and goes on to its neighbour's, and so on: all GPUs of a ring are at different panels.
+    A place in a ring is the number of panels that the GPU has at the start, whom it sends to, and who sends to it. It
+    begins with its own panels, say n, and goes on to its neighbour's: each is needed n steps after the neighbour did.
     """
     rows, columns = grid(way, gpus)
     panels, (i, j) = math.lcm(rows, columns), divmod(number, columns)
     begin = i * panels // rows + j * panels // columns
     left, right = (i * columns + (j + step) % columns for step in (-1, 1))
     above, below = ((i + step) % rows * columns + j for step in (-1, 1))
-    found = {"A": (panels // columns, left, right), "B": (panels // rows, above, below)}
-    return [(begin + step) % panels for step in range(panels)], found
+    order = [(begin + step) % panels for step in range(panels)]
+    return order, {"A": (panels // columns, left, right), "B": (panels // rows, above, below)}
 
 
 def steps(part: Part, way: str) -> list[Step]:
@@ -289,23 +288,23 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types, o
         panels = [B[:, at] if by_columns else B[at, across] for at in cut(N if by_columns else K, len(order))]
         own_a, own_b = (order if way == "held" else order[: of[side][0]] for side in "AB")
         with _on(device):
-            whole = xp.full(sum(panel.size for panel in panels), np.nan, types.operand)
-            ends = np.cumsum([panel.size for panel in panels])
-            places = [whole[end - p.size : end].reshape(p.shape) for p, end in zip(panels, ends, strict=True)]
+            whole, ends = (
+                xp.full((K, across.stop - across.start), np.nan, types.operand),
+                np.cumsum([p.size for p in panels]),
+            )
+            places = [whole.ravel()[end - p.size : end].reshape(p.shape) for p, end in zip(panels, ends, strict=True)]
             for q in own_b:
                 places[q][...] = _moved(panels[q])
             kept = [_moved(one) if q in own_a else xp.full_like(one, np.nan, order="C") for q, one in enumerate(bands)]
-            width = across.stop - across.start
             sums = [
                 xp.full((band.stop - band.start, at.stop - at.start), np.nan, types.result)
                 if C is None
                 else _moved(C[band, across][:, at])
-                for at in cut(width, gpus if by_columns else 1)
+                for at in cut(across.stop - across.start, gpus if by_columns else 1)
             ]
             if real:  # the streams of `launch` don't wait for this GPU's own
                 cupy.cuda.runtime.deviceSynchronize()
-        place = number, gpus, device, band, across
-        parts.append(Part(*place, tuple(kept), tuple(places), whole.reshape(K, width), tuple(sums)))
+        parts.append(Part(number, gpus, device, band, across, tuple(kept), tuple(places), whole, tuple(sums)))
     if way == "direct":
         parts = [replace(part, B=tuple(other.B[q] for q, other in enumerate(parts))) for part in parts]
     return parts

@@ -133,7 +133,8 @@ def plan() -> Plan:
         for kernel, gemm in ours:
             items += [(who, size, 1, "held", False) for who in (kernel, gemm)]
             for gpus in many if size in SIZES else many[1:]:
-                items += [(who, size, gpus, way, False) for who in (kernel, gemm) for way in several.WAYS]
+                ways = [way for way in several.WAYS if way != "grid" or several.grid(way, gpus)[1] > 1]
+                items += [(who, size, gpus, way, False) for who in (kernel, gemm) for way in ways]
                 items += [(gemm, size, gpus, way, True) for way in ("gathered", "ahead")]
     settings = {**SAMPLING, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal"}
     return Plan("two_gpus", Recording[Divided], items, measure, settings, takes=0.6)

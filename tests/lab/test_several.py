@@ -211,6 +211,38 @@ def test_no_link_carries_two_panels_at_a_time(way, gpus):
         assert len(links) == len(set(links))
 
 
+GRIDS = {1: (1, 1), 2: (2, 1), 4: (2, 2), 6: (3, 2), 7: (7, 1), 8: (4, 2), 12: (4, 3), 16: (4, 4), 1024: (32, 32)}
+
+
+def test_the_grid_is_as_square_as_the_number_allows():
+    assert {gpus: several.grid("grid", gpus) for gpus in GRIDS} == GRIDS
+    assert {several.grid(way, 12) for way in several.WAYS if way != "grid"} == {(12, 1)}
+
+
+@pytest.mark.parametrize("gpus", [4, 6, 8, 9, 12])
+def test_in_two_dimensions(gpus):
+    """The product, its traffic, and no GPU that begins with a panel that it does not have."""
+    shapes = (13, 11, 29), (2, 3, 1), (3, 5, 0)
+    assert not [shape for shape in shapes if not right("03", "grid", gpus, shape)]
+    for M, N, K in shapes:
+        parts = several.spread(*matrices(M, N, K, on_gpu=False), None, gpus, "grid", FP32)
+        first = [several.steps(part, "grid")[0] for part in parts]
+        assert not any(np.isnan(one).any() for step in first for one in (step.A, step.B))
+        assert sum(np.isfinite(one).sum() for part in parts for one in part.A) == M * K
+        assert sum(np.isfinite(one).sum() for part in parts for one in part.B) == K * N
+        assert sent(several.simulated(lambda *_: None, parts, "grid")) == several.traffic("grid", gpus, M, N, K, 4)
+        for now in zip(*(several.steps(part, "grid") for part in parts), strict=True):
+            links = [(number, other) for number, step in enumerate(now) for other, *_ in step.goes]
+            assert len(links) == len(set(links))
+
+
+def test_traffic_in_two_dimensions_by_hand():
+    """16 GPUs of 4 × 4 at 64: each gets three panels of 16 × 16 of A and as many of B, where one of rows is 4 × 64."""
+    got = several.traffic("grid", 16, 64, 64, 64, 2)
+    assert len(got) == 32 and set(got.values()) == {(3, 3 * 16 * 16 * 2)}
+    assert set(several.traffic("columns", 16, 64, 64, 64, 2).values()) == {(15, 15 * 64 * 4 * 2)}
+
+
 def test_parts_are_copies():
     """What a GPU is given and then does is nothing that the caller's arrays feel."""
     (A, B), C = matrices(7, 8, 9, on_gpu=False), floats(7, 8)
@@ -225,7 +257,7 @@ A, B, C = floats(4, 3), floats(3, 5), floats(4, 5)
 @pytest.mark.parametrize(
     ("arguments", "more", "text"),
     [
-        ((A, B), {"way": "by post"}, "way: got 'by post', needs one of held, gathered, ahead, columns, direct"),
+        ((A, B), {"way": "by post"}, "way: got 'by post', needs one of held, gathered, ahead, columns, grid, direct"),
         ((A, B), {"gpus": 0}, "gpus: got 0, needs a whole number, 1 or more"),
         ((A, B), {"gpus": 2.0}, "gpus: got 2.0, needs a whole number"),
         ((A, A), {}, r"B: got shape \(4, 3\), needs \(3, N\)"),

@@ -130,7 +130,7 @@ def own_of(part, way):
 
 
 @pytest.mark.parametrize("way", [way for way in several.WAYS if way != "gathered"])
-@pytest.mark.parametrize("gpus", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("gpus", [1, 2, 3, 4, 6, 8])
 @pytest.mark.parametrize("machine", range(4), indirect=True)
 def test_in_any_order_that_the_events_allow(monkeypatch, machine, way, gpus):
     """Before anything runs, all is queued: a launch, other values for A and B, a launch, and a look at C.
