@@ -84,12 +84,8 @@ def join(environment: Mapping[str, str] = os.environ, patience: float = 10.0) ->
     rank, size, address, port = place(environment)
     until, peers = time.monotonic() + patience, {}
     try:
-        server = socket.create_server((LOOPBACK[0] if address in LOOPBACK else "", 0 if rank else port))
-    except OSError as error:
-        raise DeviceError(f"rank {rank}: port {port}: {error.strerror}; MASTER_PORT may name another") from error
-    mine = [rank, size, socket.gethostname(), several.count(), server.getsockname()[1]]
-    try:
-        with server:
+        with socket.create_server((LOOPBACK[0] if address in LOOPBACK else "", 0 if rank else port)) as server:
+            mine = [rank, size, socket.gethostname(), several.count(), server.getsockname()[1]]
             if rank:
                 peers[0] = _called(address, port, mine, until)
                 table = _heard(peers[0], until)
@@ -100,14 +96,15 @@ def join(environment: Mapping[str, str] = os.environ, patience: float = 10.0) ->
                 server.settimeout(max(0.01, until - time.monotonic()))
                 caller, (host, _) = server.accept()
                 theirs = _heard(line := Connection(caller.detach()), until)
-                peers[theirs[0]] = line
+                peers[range(size)[theirs[0]]] = line  # a rank of a larger team has no place here
                 found.append([*theirs[:-1], host, theirs[-1]])
             if not rank:
                 table = sorted(found)
                 for line in peers.values():
                     line.send_bytes(json.dumps(table).encode())
-    except (OSError, EOFError, ValueError) as error:
-        raise DeviceError(f"rank {rank}: {size} ranks did not meet at {address}:{port} in {patience:g} s") from error
+    except (OSError, EOFError, ValueError, TypeError, LookupError) as error:
+        why = getattr(error, "strerror", None) or "not all came and were understood"
+        raise DeviceError(f"rank {rank}: {size} ranks did not meet at {address}:{port}: {why}") from error
     return Team(rank, [(of[2], of[3]) for of in table], peers)
 
 
@@ -224,8 +221,7 @@ class Team(contextlib.AbstractContextManager):
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
         """Tell the others that this rank is done, or why it failed. If another reports the error, exit quietly."""
-        own = FAILED + f"rank {self.rank}: {error}".encode() if error else LEFT
         for peer in self._peers:
-            self._tell(self._last or own, peer)
+            self._tell(self._last or (FAILED + f"rank {self.rank}: {error}".encode() if error else LEFT), peer)
         if error and self._quiet:
             raise SystemExit(1)

@@ -23,7 +23,7 @@ import math
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise, permutations
 from numbers import Integral
@@ -82,10 +82,6 @@ class Part:
     C: tuple[Any, ...]
 
 
-Piece = tuple[int, str, int]
-"""A panel that travels: the other GPU's number, "A" or "B", and the panel's number."""
-
-
 @dataclass(frozen=True)
 class Step:
     """One step of a GPU: its product, if it has one, and the panels that it sends and gets meanwhile.
@@ -98,8 +94,9 @@ class Step:
         The operands. C is None if nothing is multiplied.
     first : bool
         Whether this product is the first that C gets.
-    goes, comes : tuple of Piece
-        What is sent, and what has to have come before the next step.
+    goes, comes : tuple of (int, str, int)
+        What is sent, and what has to have come before the next step: the other GPU's number, "A" or "B", and the
+        panel's number.
     """
 
     panel: int
@@ -107,8 +104,8 @@ class Step:
     B: Any
     C: Any
     first: bool
-    goes: tuple[Piece, ...]
-    comes: tuple[Piece, ...]
+    goes: tuple[tuple[int, str, int], ...]
+    comes: tuple[tuple[int, str, int], ...]
 
 
 def count() -> int:
@@ -147,8 +144,7 @@ def rings(number: int, gpus: int, way: str) -> tuple[list[int], dict[str, tuple[
 
 def steps(part: Part, way: str) -> list[Step]:
     """Return the steps of a GPU in their order."""
-    order, of = rings(part.number, part.gpus, way)
-    found = []
+    (order, of), found = rings(part.number, part.gpus, way), []
     for at, panel in enumerate(order):
         travelling = [(side, *ring) for side, ring in of.items() if way in SENT and at + ring[0] < len(order)]
         goes = tuple((target, side, panel) for side, _, target, _ in travelling)
@@ -310,6 +306,7 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types, o
     return parts
 
 
+@dataclass(frozen=True)
 class Links:
     """Links between imagined GPUs: what one sends waits until the other takes it, and is counted.
 
@@ -319,9 +316,8 @@ class Links:
         The sender, the receiver and the bytes of each message.
     """
 
-    def __init__(self) -> None:
-        self.sent: list[tuple[int, int, int]] = []
-        self._waiting: dict[tuple[int, int], deque] = defaultdict(deque)
+    sent: list[tuple[int, int, int]] = field(default_factory=list)
+    _waiting: dict[tuple[int, int], deque] = field(default_factory=lambda: defaultdict(deque))
 
     def send(self, source: int, target: int, array: Any) -> None:
         """Send an array from one GPU to another."""
@@ -370,8 +366,7 @@ def simulated(
         As for calling the kernel.
     """
     links = Links()
-    for _ in zip(*(work(kernel, part, way, links, alpha, beta) for part in parts), strict=True):
-        pass
+    deque(zip(*(work(kernel, part, way, links, alpha, beta) for part in parts), strict=True), 0)
     return links.sent
 
 
@@ -441,10 +436,10 @@ class _Worker:
     def __init__(self, part: Part, steps: Sequence[Step], fetches: bool) -> None:
         self.part, self.steps = part, steps
         self.multiplies, self.copies = _streams(part.device)
-        fetched = [piece for step in steps for piece in step.comes] if fetches else []
         with _on(part.device):
             self.end = cupy.cuda.Event(disable_timing=True)
-            self.there = {piece[1:]: cupy.cuda.Event(disable_timing=True) for piece in fetched}
+            comes = steps if fetches else ()
+            self.there = {piece[1:]: cupy.cuda.Event(disable_timing=True) for step in comes for piece in step.comes}
 
     def fetch(self, at: int, workers: Sequence[_Worker]) -> None:
         """Queue the copies of what comes in a step, each behind its arrival at the neighbour that has it."""

@@ -145,11 +145,11 @@ def measure(missing: Sequence[Item]) -> Iterator[Divided]:
     for (size, types), group in groupby(missing, key=lambda item: (item[1], item[0].types.name)):
         items = list(group)
         A, B = correctness.matrices(*size, on_gpu=True, types=items[0][0].types)
-        launches, parts = {}, {}  # the same parts for all kernels: at 32768, one GPU has no room for more
+        launches = {}
         with gpu.reported(f"{types} at {size[0]} on several GPUs"):
-            for kernel, _, gpus, way, alone in items:
-                if (gpus, way) not in parts:
-                    parts[gpus, way] = several.spread(A, B, None, gpus, way, kernel.types)
+            ways = {(gpus, way) for _, _, gpus, way, _ in items}
+            parts = {key: several.spread(A, B, None, *key, items[0][0].types) for key in ways}
+            for kernel, _, gpus, way, alone in items:  # each has the same parts: one GPU has no room for more at 32768
                 name = f"{kernel.name} {gpus} {way} {alone}"
                 launches[name] = several.launch(kernel, parts[gpus, way], way, alone=alone)
             taken = timing.time_interleaved(launches, **SAMPLING)
