@@ -103,7 +103,7 @@ def join(environment: Mapping[str, str] = os.environ, patience: float = 10.0) ->
                 for line in peers.values():
                     line.send_bytes(json.dumps(table).encode())
     except (OSError, EOFError, ValueError, TypeError, LookupError) as error:
-        why = getattr(error, "strerror", None) or "not all came and were understood"
+        why = getattr(error, "strerror", None) or "not all came in time"
         raise DeviceError(f"rank {rank}: {size} ranks did not meet at {address}:{port}: {why}") from error
     return Team(rank, [(of[2], of[3]) for of in table], peers)
 

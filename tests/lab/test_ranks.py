@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -184,17 +185,22 @@ def test_a_port_in_use():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         statuses, messages, seconds = start(2, product, port)
+    meeting = f"2 ranks did not meet at 127.0.0.1:{port}: "
     first, second = sorted(messages)
-    assert re.match(rf"rank 0: port {port}: Address already in use.*; MASTER_PORT may name another$", first)
-    assert second == f"rank 1: 2 ranks did not meet at 127.0.0.1:{port} in 1 s"
+    assert first.startswith(f"rank 0: {meeting}Address already in use") and "\n" not in first
+    assert second == f"rank 1: {meeting}not all came in time"
     assert statuses == [2, 2] and seconds < SOON
 
 
 def test_a_rank_that_does_not_come():
     begin, port = time.monotonic(), free_port()
-    with pytest.raises(DeviceError, match=rf"^rank 0: 2 ranks did not meet at 127\.0\.0\.1:{port} in 0\.3 s$"):
+    with pytest.raises(
+        DeviceError, match=rf"^rank 0: 2 ranks did not meet at 127\.0\.0\.1:{port}: not all came in time$"
+    ):
         ranks.join(environment(0, 2, port), patience=0.3)
-    with pytest.raises(DeviceError, match=rf"^rank 1: 2 ranks did not meet at 127\.0\.0\.1:{port} in 0\.3 s$"):
+    with pytest.raises(
+        DeviceError, match=rf"^rank 1: 2 ranks did not meet at 127\.0\.0\.1:{port}: Connection refused$"
+    ):
         ranks.join(environment(1, 2, port), patience=0.3)
     assert time.monotonic() - begin < SOON
 
@@ -257,13 +263,20 @@ def test_direct_needs_one_process():
         several.spread(A, B, None, 2, "direct", FP32, 0)
 
 
-def test_a_stranger_is_not_waited_for():
-    """Who calls and is no rank ends the attempt, whatever it sends."""
+def message(said):
+    return struct.pack("!i", len(said)) + said
+
+
+@pytest.mark.parametrize(
+    "sent", [b"GET / HTTP/1.1\r\n\r\n", message(b"{}"), message(b"7"), message(b"[2, 3, 0, 0, 0]"), message(b"\xff")]
+)
+def test_a_stranger_is_not_waited_for(sent):
+    """Who calls and is no rank of this team ends the attempt, whatever it sends."""
     port = free_port()
 
     def call():
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as stranger:
-            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            stranger.sendall(sent)
             stranger.recv(1)
 
     caller = threading.Timer(0.1, call)
