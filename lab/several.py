@@ -7,8 +7,11 @@ held      Every GPU has all of B beforehand, and nothing comes.
 gathered  NCCL brings all panels to all GPUs. Then they multiply.
 ahead     Copy engines bring one panel after the other, while the GPU multiplies with those that are there.
 columns   The same with panels of B's columns and not of its rows: nothing is to be added to C, which has blocks.
+grid      Each GPU has a block of C, and no band: panels of A come along a row of GPUs, and those of B along a column.
 direct    Nothing is brought. The kernel reads its tiles of B where they are, in the other GPU's memory.
 ========= ===========================================================================================================
+
+Panels travel in a ring: each GPU gets them from its neighbour, one after the other, and sends them on.
 
 On NumPy arrays the GPUs are imagined: the simulator does the work of one after the other.
 """
@@ -16,9 +19,11 @@ On NumPy arrays the GPUs are imagined: the simulator does the work of one after 
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise, permutations
 from numbers import Integral
@@ -34,11 +39,11 @@ from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.errors import ArgumentError, DeviceError
 from sgemm_tutorial.kernel import Kernel
 
-WAYS = ("held", "gathered", "ahead", "columns", "direct")
+WAYS = ("held", "gathered", "ahead", "columns", "grid", "direct")
 WHOLE = ("held", "gathered")
 """Ways in which all of B is there before it is multiplied with."""
-FETCHED = ("ahead", "columns")
-"""Ways in which copy engines bring a panel while others are multiplied with."""
+SENT = ("gathered", "ahead", "columns", "grid")
+"""Ways in which panels go from GPU to GPU."""
 ALREADY = 704
 """CUDA's word for access that was given before: ``cudaErrorPeerAccessAlreadyEnabled``."""
 
@@ -49,19 +54,28 @@ class Part:
 
     Attributes
     ----------
+    number, gpus : int
+        Which of how many GPUs has it.
     device : int or None
-        The GPU's number; None if it is imagined.
+        The GPU's number on its host; None if it is imagined.
+    rows, columns : slice
+        Where its C lies in the whole one.
     A : tuple of array
-        Its band of A, whole, or cut where panels of B's rows are.
+        Its band of A, whole, or cut into panels where panels of B's rows are.
     B : tuple of array
-        All panels of B. Of those that it doesn't have yet, every element is NaN.
-    whole : array, shape (K, N)
+        All panels of B, or of its columns of B. Of panels that it doesn't have yet, every element is NaN, and so it is
+        with A's. In the way *direct*, they lie in the memory of the GPUs that have them.
+    whole : array
         Their memory, where they lie one behind the other: B itself, if they are of rows.
     C : tuple of array
         Its band of C, whole, or cut where panels of B's columns are.
     """
 
+    number: int
+    gpus: int
     device: int | None
+    rows: slice
+    columns: slice
     A: tuple[Any, ...]
     B: tuple[Any, ...]
     whole: Any
@@ -70,13 +84,28 @@ class Part:
 
 @dataclass(frozen=True)
 class Step:
-    """One product of a GPU: with which panel, and of what; and whether it is the first that C gets."""
+    """One step of a GPU: its product, if it has one, and the panels that it sends and gets meanwhile.
+
+    Attributes
+    ----------
+    panel : int
+        The number of the panel that is multiplied with.
+    A, B, C : array or None
+        The operands. C is None if nothing is multiplied.
+    first : bool
+        Whether this product is the first that C gets.
+    goes, comes : tuple of (int, str, int)
+        What is sent, and what has to have come before the next step: the other GPU's number, "A" or "B", and the
+        panel's number.
+    """
 
     panel: int
     A: Any
     B: Any
     C: Any
     first: bool
+    goes: tuple[tuple[int, str, int], ...]
+    comes: tuple[tuple[int, str, int], ...]
 
 
 def count() -> int:
@@ -89,19 +118,61 @@ def cut(length: int, parts: int) -> list[slice]:
     return [slice(*ends) for ends in pairwise(length * part // parts for part in range(parts + 1))]
 
 
-def steps(parts: Sequence[Part], number: int, way: str) -> list[Step]:
-    """Return the products of a GPU in their order.
+def grid(way: str, gpus: int) -> tuple[int, int]:
+    """Return the rows and columns of blocks that C is divided into, a block for each GPU.
 
-    It begins with its own panel and goes on to the next GPU's, and so on: no two GPUs ask a third at a time.
+    All ways but *grid* divide its rows alone, and so does *grid* for a prime number of GPUs.
     """
-    part, by_columns = parts[number], way == "columns"
-    if way in WHOLE:
-        return [Step(number, part.A[0], part.whole, part.C[0], True)]
-    found = []
-    for q in (*range(number, len(parts)), *range(number)):
-        A, C = (part.A[0], part.C[q]) if by_columns else (part.A[q], part.C[0])
-        B = (parts[q] if way == "direct" else part).B[q]
-        found.append(Step(q, A, B, C, by_columns or q == number))
+    columns = max(number for number in range(1, math.isqrt(gpus) + 1) if gpus % number == 0) if way == "grid" else 1
+    return gpus // columns, columns
+
+
+def rings(number: int, gpus: int, way: str) -> tuple[list[int], dict[str, tuple[int, int, int]]]:
+    """Return the order in which a GPU multiplies with panels, and its place in the rings of A's panels and of B's.
+
+    A place in a ring is the number of panels that the GPU has at the start, whom it sends to, and who sends to it. It
+    begins with its own panels, say n, and goes on to its neighbour's: each is needed n steps after the neighbour did.
+    """
+    rows, columns = grid(way, gpus)
+    panels, (i, j) = math.lcm(rows, columns), divmod(number, columns)
+    begin = i * panels // rows + j * panels // columns
+    left, right = (i * columns + (j + step) % columns for step in (-1, 1))
+    above, below = ((i + step) % rows * columns + j for step in (-1, 1))
+    order = [(begin + step) % panels for step in range(panels)]
+    return order, {"A": (panels // columns, left, right), "B": (panels // rows, above, below)}
+
+
+def steps(part: Part, way: str) -> list[Step]:
+    """Return the steps of a GPU in their order."""
+    (order, of), found = rings(part.number, part.gpus, way), []
+    for at, panel in enumerate(order):
+        travelling = [(side, *ring) for side, ring in of.items() if way in SENT and at + ring[0] < len(order)]
+        goes = tuple((target, side, panel) for side, _, target, _ in travelling)
+        comes = tuple((source, side, order[at + own]) for side, own, _, source in travelling)
+        if way in WHOLE:
+            product = (part.A[0], part.whole, part.C[0], True) if at + 1 == len(order) else (None, None, None, False)
+        elif way == "columns":
+            product = part.A[0], part.B[panel], part.C[panel], True
+        else:
+            product = part.A[panel], part.B[panel], part.C[0], at == 0
+        found.append(Step(panel, *product, goes, comes))
+    return found
+
+
+def traffic(way: str, gpus: int, M: int, N: int, K: int, itemsize: int) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return the messages and the bytes that go over each link, by the numbers of its two GPUs.
+
+    The way *direct* sends no messages: what it reads depends on the kernel.
+    """
+    found, (rows, columns) = {}, grid(way, gpus)
+    for number in range(gpus if way in SENT else 0):
+        order, of = rings(number, gpus, way)
+        lengths = [at.stop - at.start for at in cut(N if way == "columns" else K, len(order))]
+        band, across = cut(M, rows)[number // columns], cut(N, columns)[number % columns]
+        sides = {"A": band.stop - band.start, "B": K if way == "columns" else across.stop - across.start}
+        for side, (own, _, source) in of.items():
+            if come := [lengths[panel] * sides[side] * itemsize for panel in order[own:]]:
+                found[source, number] = len(come), sum(come)
     return found
 
 
@@ -115,8 +186,12 @@ def multiply(
     *,
     gpus: int = 2,
     way: str = "ahead",
+    team: Any = None,
 ) -> Any:
     """Compute C ← αAB + βC on several GPUs: on the first ones for CuPy arrays, on imagined ones for NumPy arrays.
+
+    With a team, each rank computes one part on the current GPU, or on an imagined one. It reads no more of the
+    operands than it needs, and of C only its own block is computed.
 
     It spreads the operands, multiplies, and puts C together, to check a way or to try one. Who multiplies more than
     once calls `spread` and `launch`, and leaves the parts where they are.
@@ -129,6 +204,8 @@ def multiply(
     gpus : int
     way : str
         One of `WAYS`.
+    team : ranks.Team, optional
+        The processes that multiply, a GPU each. They count, and not `gpus`.
 
     Returns
     -------
@@ -138,27 +215,34 @@ def multiply(
     Raises
     ------
     ArgumentError
-        As for calling the kernel, or there is no such way, or less than one GPU.
+        As for calling the kernel, or there is no such way, or less than one GPU, or a rank has another problem.
     DeviceError
-        There are not so many GPUs, or they cannot read each other's memory, or there is no NCCL, as the way needs it.
+        There are not so many GPUs, or they cannot read each other's memory, or there is no NCCL, as the way needs it,
+        or a rank failed.
     SimulationFault
         As for calling the kernel.
     """
     kernel = kernel if isinstance(kernel, Gemm) else find(kernel)
     problem = operands.check(A, B, C, alpha, beta, kernel.types)
     with gpu.reported(kernel.name) if problem.on_gpu else contextlib.nullcontext():
-        parts = spread(A, B, C, gpus, way, kernel.types)
-        if problem.on_gpu:
+        if team:
+            team.agree(kernel.name, *problem.shape, float(alpha), float(beta), way)
+        parts = spread(A, B, C, team.size if team else gpus, way, kernel.types, team and team.rank)
+        if team:
+            deque(work(kernel, parts[0], way, team, alpha, beta), 0)
+            team.agree("done")  # else one that has all it needs would end well where others fail
+        elif problem.on_gpu:
             launch(kernel, parts, way, alpha, beta)()
         else:
             simulated(kernel, parts, way, alpha, beta)
-        for rows, part in zip(cut(problem.M, gpus), parts, strict=True):
-            for columns, block in zip(cut(problem.N, len(part.C)), part.C, strict=True):
-                problem.C[rows, columns] = _moved(block)
+        for part in parts:
+            band = problem.C[part.rows, part.columns]
+            for at, block in zip(cut(band.shape[1], len(part.C)), part.C, strict=True):
+                band[:, at] = _moved(block)
     return problem.C
 
 
-def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -> list[Part]:
+def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types, only: int | None = None) -> list[Part]:
     """Return the parts of a product, each copied to where it belongs.
 
     Parameters
@@ -171,11 +255,13 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -
         One of `WAYS`.
     types : Types
         Of the elements.
+    only : int, optional
+        The number of the one part to return, on the current GPU.
 
     Raises
     ------
     ArgumentError
-        There is no such way, or less than one GPU.
+        There is no such way, or less than one GPU, or *direct* is asked for one part only.
     DeviceError
         There are not so many GPUs.
     """
@@ -183,34 +269,82 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -
         raise ArgumentError("way", repr(way), f"one of {', '.join(WAYS)}")
     if not isinstance(gpus, Integral) or gpus < 1:
         raise ArgumentError("gpus", repr(gpus), "a whole number, 1 or more")
-    real = isinstance(A, cupy.ndarray)
-    if real and count() < gpus:
+    real, alone = isinstance(A, cupy.ndarray), only is None
+    if way == "direct" and not alone:
+        raise ArgumentError("way", "'direct'", "another one: a process has no address of another's panels")
+    if real and alone and count() < gpus:
         raise DeviceError(f"{gpus} GPUs are wanted, and CuPy sees {count()}; NumPy arrays run on imagined ones")
     (M, K), N, xp, parts = A.shape, B.shape[1], cupy if real else np, []
-    by_columns = way == "columns"
-    depths = cut(K, 1 if way in WHOLE or by_columns else gpus)
-    widths = cut(N, gpus if by_columns else 1)
-    panels = [B[:, at] if by_columns else B[at] for at in cut(N if by_columns else K, gpus)]
-    for number, rows in enumerate(cut(M, gpus)):
-        with _on(number if real else None):
-            whole, ends = xp.full((K, N), np.nan, types.operand), np.cumsum([panel.size for panel in panels])
-            own = [whole.ravel()[end - p.size : end].reshape(p.shape) for p, end in zip(panels, ends, strict=True)]
-            for q, panel in enumerate(panels):
-                if way == "held" or q == number:
-                    own[q][...] = _moved(panel)
-            bands = [_moved(A[rows, at]) for at in depths]
-            if C is None:
-                sums = [xp.full((rows.stop - rows.start, at.stop - at.start), np.nan, types.result) for at in widths]
-            else:
-                sums = [_moved(C[rows, at]) for at in widths]
+    (rows, columns), by_columns = grid(way, gpus), way == "columns"
+    for number in range(gpus) if alone else [only]:
+        device = (number if alone else cupy.cuda.Device().id) if real else None
+        order, of = rings(number, gpus, way)
+        band, across = cut(M, rows)[number // columns], cut(N, columns)[number % columns]
+        bands = [A[band, at] for at in cut(K, 1 if way in WHOLE or by_columns else len(order))]
+        panels = [B[:, at] if by_columns else B[at, across] for at in cut(N if by_columns else K, len(order))]
+        own_a, own_b = (order if way == "held" else order[: of[side][0]] for side in "AB")
+        with _on(device):
+            whole, ends = (
+                xp.full((K, across.stop - across.start), np.nan, types.operand),
+                np.cumsum([p.size for p in panels]),
+            )
+            places = [whole.ravel()[end - p.size : end].reshape(p.shape) for p, end in zip(panels, ends, strict=True)]
+            for q in own_b:
+                places[q][...] = _moved(panels[q])
+            kept = [_moved(one) if q in own_a else xp.full_like(one, np.nan, order="C") for q, one in enumerate(bands)]
+            sums = [
+                xp.full((band.stop - band.start, at.stop - at.start), np.nan, types.result)
+                if C is None
+                else _moved(C[band, across][:, at])
+                for at in cut(across.stop - across.start, gpus if by_columns else 1)
+            ]
             if real:  # the streams of `launch` don't wait for this GPU's own
                 cupy.cuda.runtime.deviceSynchronize()
-        parts.append(Part(number if real else None, tuple(bands), tuple(own), whole, tuple(sums)))
+        parts.append(Part(number, gpus, device, band, across, tuple(kept), tuple(places), whole, tuple(sums)))
+    if way == "direct":
+        parts = [replace(part, B=tuple(other.B[q] for q, other in enumerate(parts))) for part in parts]
     return parts
 
 
-def simulated(kernel: Kernel, parts: Sequence[Part], way: str, alpha: float = 1.0, beta: float = 0.0) -> None:
-    """Do the work of imagined GPUs, one after the other, updating each part's C.
+@dataclass(frozen=True)
+class Links:
+    """Links between imagined GPUs: what one sends waits until the other takes it, and is counted.
+
+    Attributes
+    ----------
+    sent : list of (int, int, int)
+        The sender, the receiver and the bytes of each message.
+    """
+
+    sent: list[tuple[int, int, int]] = field(default_factory=list)
+    _waiting: dict[tuple[int, int], deque] = field(default_factory=lambda: defaultdict(deque))
+
+    def send(self, source: int, target: int, array: Any) -> None:
+        """Send an array from one GPU to another."""
+        self.sent.append((source, target, array.nbytes))
+        self._waiting[source, target].append(array.copy())
+
+    def take(self, source: int, target: int, into: Any) -> None:
+        """Put what came next from a GPU into an array of another."""
+        into[...] = self._waiting[source, target].popleft()
+
+
+def work(kernel: Kernel, part: Part, way: str, links: Any, alpha: float = 1.0, beta: float = 0.0) -> Iterator[None]:
+    """Do one GPU's work. Each step ends where the other GPUs must have sent before this one goes on."""
+    for step in steps(part, way):
+        for other, side, panel in step.goes:
+            links.send(part.number, other, getattr(part, side)[panel])
+        if step.C is not None:
+            kernel(step.A, step.B, step.C, alpha, beta if step.first else 1.0)
+        yield
+        for other, side, panel in step.comes:
+            links.take(other, part.number, getattr(part, side)[panel])
+
+
+def simulated(
+    kernel: Kernel, parts: Sequence[Part], way: str, alpha: float = 1.0, beta: float = 0.0
+) -> list[tuple[int, int, int]]:
+    """Do the work of imagined GPUs, a step of one after the other, updating each part's C.
 
     Parameters
     ----------
@@ -221,19 +355,19 @@ def simulated(kernel: Kernel, parts: Sequence[Part], way: str, alpha: float = 1.
         One of `WAYS`.
     alpha, beta : float
 
+    Returns
+    -------
+    list of (int, int, int)
+        The sender, the receiver and the bytes of each message that was sent.
+
     Raises
     ------
     SimulationFault, UnsupportedInstruction
         As for calling the kernel.
     """
-    for number, part in enumerate(parts):
-        if way == "gathered":
-            for q, source in enumerate(parts):
-                part.B[q][...] = source.B[q]
-        for step in steps(parts, number, way):
-            if way in FETCHED:
-                step.B[...] = parts[step.panel].B[step.panel]
-            kernel(step.A, step.B, step.C, alpha, beta if step.first else 1.0)
+    links = Links()
+    deque(zip(*(work(kernel, part, way, links, alpha, beta) for part in parts), strict=True), 0)
+    return links.sent
 
 
 def launch(
@@ -262,11 +396,11 @@ def launch(
     reached = [reaches(one.device, other.device) for one, other in permutations(parts, 2)]
     if way == "direct" and not all(reached):
         raise DeviceError("direct: these GPUs cannot read each other's memory; the other ways need not")
-    workers = [_Worker(part, steps(parts, number, way), way in FETCHED) for number, part in enumerate(parts)]
+    workers = [_Worker(part, steps(part, way), way != "gathered") for part in parts]
     products = []
     for worker in workers:
         with _on(worker.part.device):
-            for step in worker.steps:
+            for step in (step for step in worker.steps if step.C is not None):
                 problem = operands.check(step.A, step.B, step.C, alpha, beta if step.first else 1.0, kernel.types)
                 products.append((worker, step.panel, (lambda: None) if alone else kernel.launcher(problem)))
     gather = _gatherer(workers) if way == "gathered" else None
@@ -280,12 +414,14 @@ def launch(
             worker.copies.wait_event(begun)
         if gather:
             gather()
-        for worker in workers:
-            worker.fetch(parts)
+        for at in range(len(workers[0].steps)):
+            for worker in workers:
+                worker.fetch(at, workers)
         for worker, panel, product in products:
             with _on(worker.part.device), worker.multiplies:
-                if panel in worker.there:
-                    worker.multiplies.wait_event(worker.there[panel])
+                for side in "AB":
+                    if (side, panel) in worker.there:
+                        worker.multiplies.wait_event(worker.there[side, panel])
                 product()
         for worker in workers:
             worker.end.record(worker.multiplies)
@@ -301,20 +437,23 @@ class _Worker:
         self.part, self.steps = part, steps
         self.multiplies, self.copies = _streams(part.device)
         with _on(part.device):
-            fetched = [step.panel for step in steps[1:]] if fetches else []
-            self.end, *there = (cupy.cuda.Event(disable_timing=True) for _ in range(1 + len(fetched)))
-        self.there = dict(zip(fetched, there, strict=True))
+            self.end = cupy.cuda.Event(disable_timing=True)
+            comes = steps if fetches else ()
+            self.there = {piece[1:]: cupy.cuda.Event(disable_timing=True) for step in comes for piece in step.comes}
 
-    def fetch(self, parts: Sequence[Part]) -> None:
-        """Queue the copies of the panels that are fetched, in the order of the steps."""
+    def fetch(self, at: int, workers: Sequence[_Worker]) -> None:
+        """Queue the copies of what comes in a step, each behind its arrival at the neighbour that has it."""
         here = self.part.device
         with _on(here):
-            for panel, there in self.there.items():
-                to, source = self.part.B[panel], parts[panel]
+            for source, side, panel in self.steps[at].comes if self.there else ():
+                neighbour = workers[source]
+                if (side, panel) in neighbour.there:
+                    self.copies.wait_event(neighbour.there[side, panel])
+                to, array = (getattr(part, side)[panel] for part in (self.part, neighbour.part))
                 cupy.cuda.runtime.memcpyPeerAsync(
-                    to.data.ptr, here, source.B[panel].data.ptr, source.device, to.nbytes, self.copies.ptr
+                    to.data.ptr, here, array.data.ptr, neighbour.part.device, to.nbytes, self.copies.ptr
                 )
-                there.record(self.copies)
+                self.there[side, panel].record(self.copies)
 
 
 @lru_cache

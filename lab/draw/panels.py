@@ -44,7 +44,7 @@ def panels(name: str) -> Player:
     grounds, scenes = ([{}, {}] for _ in range(2))
     for chosen, way in enumerate(WAYS):
         parts = spread(*np.zeros((2, SIDE, SIDE), np.float32), None, GPUS, way, FP32)
-        order = [steps(parts, number, way) for number in range(GPUS)]
+        order = [steps(part, way) for part in parts]
         for side, figure in enumerate(_ground(way)):
             grounds[side][(chosen,)] = figure
         for now in range(GPUS + 1):

@@ -24,7 +24,6 @@ from .. import several
 from ..measure import driver
 from ..records import cards
 from ..records.provenance import provenance
-from . import two_gpus
 from .recordings import (
     COUNTS,
     GROUPS,
@@ -127,7 +126,7 @@ def _lacking(name: str) -> str:
     """Return why a recording cannot be made here, or nothing if it can."""
     if name in NEEDS and not shutil.which(NEEDS[name]):
         return f"{NEEDS[name]} is not on the PATH"
-    return f"it takes {two_gpus.GPUS} GPUs" if name in ON_TWO and several.count() < two_gpus.GPUS else ""
+    return "it takes 2 GPUs" if name in ON_TWO and several.count() < 2 else ""
 
 
 def _left(plans: dict[str, driver.Plan], folder: Path) -> Table:

@@ -1,4 +1,4 @@
-"""Measures products on two GPUs of one host, for each way of distributing B, and reads through the link.
+"""Measures products on two GPUs of one host or more, for each way of distributing B, and reads through the link.
 
 The ways are those of `lab.several`.
 """
@@ -110,22 +110,32 @@ def of(kernel: Kernel | Gemm, size: int, gpus: int = 1, way: str = "held", alone
     return files.point("two_gpus", Divided, kernel, (size,) * 3, gpus, way, alone)
 
 
-GPUS = 2
 SIZES = sizes_of((2048, 4096, 8192, 16384))
+LARGE = sizes_of((32768,))
+"""Sizes for more than two GPUs."""
 READS_OF, READS_EACH = (16 << 20, 64 << 20, 512 << 20), 20
 """Bytes of arrays that are read again and again, and how often a launch reads them."""
 SAMPLING = {"samples": 11, "least_samples": 5, "seconds": 1.5, "warm_s": [0.1, 0.6]}
 
 
+def numbers() -> list[int]:
+    """Return on how many GPUs to measure: on two, four, eight … of this machine's, and on as many as are recorded."""
+    there = files.load("two_gpus", Recording[Divided]).points if files.path_of("two_gpus").exists() else []
+    doubled = {2**power for power in range(1, several.count().bit_length())}
+    return sorted({point.gpus for point in there if point.gpus > 1} | doubled) or [2]
+
+
 def plan() -> Plan:
     """Return the plan of the recording: our fastest kernels and cuBLAS in each way, and the transfers alone."""
-    ours = ((find("13"), cublas.sgemm), (find("20"), cublas.gemm_ex))
+    ours, many = ((find("13"), cublas.sgemm), (find("20"), cublas.gemm_ex)), numbers()
     items: list[Item] = []
-    for size in SIZES:
+    for size in (*SIZES, *LARGE) if max(many) > 2 else SIZES:
         for kernel, gemm in ours:
             items += [(who, size, 1, "held", False) for who in (kernel, gemm)]
-            items += [(who, size, GPUS, way, False) for who in (kernel, gemm) for way in several.WAYS]
-            items += [(gemm, size, GPUS, way, True) for way in ("gathered", "ahead")]
+            for gpus in many if size in SIZES else many[1:]:
+                ways = [way for way in several.WAYS if way != "grid" or several.grid(way, gpus)[1] > 1]
+                items += [(who, size, gpus, way, False) for who in (kernel, gemm) for way in ways]
+                items += [(gemm, size, gpus, way, True) for way in ("gathered", "ahead")]
     settings = {**SAMPLING, "alpha": 1.0, "beta": 0.0, "inputs": "standard normal"}
     return Plan("two_gpus", Recording[Divided], items, measure, settings, takes=0.6)
 
@@ -136,15 +146,16 @@ def measure(missing: Sequence[Item]) -> Iterator[Divided]:
         items = list(group)
         A, B = correctness.matrices(*size, on_gpu=True, types=items[0][0].types)
         launches = {}
-        with gpu.reported(f"{types} at {size[0]} on two GPUs"):
-            for kernel, _, gpus, way, alone in items:
-                parts = several.spread(A, B, None, gpus, way, kernel.types)
+        with gpu.reported(f"{types} at {size[0]} on several GPUs"):
+            ways = {(gpus, way) for _, _, gpus, way, _ in items}
+            parts = {key: several.spread(A, B, None, *key, items[0][0].types) for key in ways}
+            for kernel, _, gpus, way, alone in items:  # each has the same parts: one GPU has no room for more at 32768
                 name = f"{kernel.name} {gpus} {way} {alone}"
-                launches[name] = several.launch(kernel, parts, way, alone=alone)
+                launches[name] = several.launch(kernel, parts[gpus, way], way, alone=alone)
             taken = timing.time_interleaved(launches, **SAMPLING)
-            del parts
+            parts.clear()
             launches.clear()
-            for device in range(GPUS):
+            for device in range(several.count()):
                 with cupy.cuda.Device(device):
                     cupy.get_default_memory_pool().free_all_blocks()
         for (kernel, _, gpus, way, alone), of in zip(items, taken.values(), strict=True):

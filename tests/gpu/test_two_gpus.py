@@ -1,4 +1,4 @@
-"""One product on two GPUs: right in every way, on any stream, and as often as it is launched."""
+"""One product on two GPUs and more: right in every way, on any stream, and as often as it is launched."""
 
 import cupy
 import numpy as np
@@ -13,6 +13,7 @@ from ..sources import floats
 pytestmark = pytest.mark.skipif(several.count() < 2, reason="needs two GPUs")
 KERNELS = [find("13"), find("20"), find("03"), cublas.sgemm, cublas.gemm_ex]
 SHAPES = [(256, 384, 512), (70, 33, 50), (1, 5, 3), (1000, 1000, 1001), (5, 7, 1), (4, 3, 0), (0, 4, 3), (4, 0, 3)]
+NUMBERS = [gpus for gpus in (1, 2, 3, 4, 6, 8) if gpus <= max(several.count(), 2)]
 each_way = pytest.mark.parametrize("way", several.WAYS)
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
@@ -35,7 +36,7 @@ def possible(request):
 
 @each_kernel
 @each_way
-@pytest.mark.parametrize("gpus", [1, 2])
+@pytest.mark.parametrize("gpus", NUMBERS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_way_gives_the_product(kernel, way, gpus, shape):
     A, B = matrices(*shape, on_gpu=True, types=kernel.types)

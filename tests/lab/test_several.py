@@ -89,6 +89,11 @@ def spread(way, gpus, C=None):
     return B, several.spread(A, B, C, gpus, way, FP32)
 
 
+def products(part, way):
+    """Return the steps of a GPU that multiply something."""
+    return [step for step in several.steps(part, way) if step.C is not None]
+
+
 def panels(B, way, gpus):
     """Return the panels of B."""
     cuts = several.cut(B.shape[1] if way == "columns" else len(B), gpus)
@@ -100,7 +105,7 @@ def panels(B, way, gpus):
 def test_no_two_gpus_multiply_with_a_panel_at_a_time(way, gpus):
     """Each with every panel once, and with its own first."""
     B, parts = spread(way, gpus)
-    steps = [several.steps(parts, number, way) for number in range(gpus)]
+    steps = [several.steps(part, way) for part in parts]
     orders = [[step.panel for step in of] for of in steps]
     assert [order[0] for order in orders] == list(range(gpus))
     for at_once in (*orders, *zip(*orders, strict=True)):
@@ -113,8 +118,8 @@ def test_no_two_gpus_multiply_with_a_panel_at_a_time(way, gpus):
 @pytest.mark.parametrize("way", several.WHOLE)
 def test_where_all_of_b_is_there_it_is_multiplied_with_at_once(way, gpus):
     B, parts = spread(way, gpus)
-    for number, part in enumerate(parts):
-        (step,) = several.steps(parts, number, way)
+    for part in parts:
+        (step,) = products(part, way)
         assert step.B.shape == B.shape and all(np.shares_memory(step.B, panel) for panel in part.B)
         assert way != "held" or np.array_equal(step.B, B)
 
@@ -123,10 +128,9 @@ def test_where_all_of_b_is_there_it_is_multiplied_with_at_once(way, gpus):
 @each_number
 def test_each_block_of_c_is_begun_once(way, gpus):
     _, parts = spread(way, gpus)
-    for number, part in enumerate(parts):
-        steps = several.steps(parts, number, way)
+    for part in parts:
         for block in part.C:
-            first, *later = [step.first for step in steps if step.C is block]
+            first, *later = [step.first for step in products(part, way) if step.C is block]
             assert first and not any(later)
 
 
@@ -144,9 +148,12 @@ def test_what_a_gpu_has_before_and_after(way):
         return found
 
     own, every = [(q, q) for q in range(3)], [(number, q) for number in range(3) for q in range(3)]
-    assert there() == (every if way == "held" else own)
+    assert there() == (every if way in ("held", "direct") else own)
     several.simulated(find("03"), parts, way)
-    assert there() == (own if way == "direct" else every)
+    assert there() == every
+    for part, q in product(parts, range(3) if way == "direct" else ()):
+        assert np.shares_memory(part.B[q], parts[q].whole), "it lies where it lay"
+        assert np.isnan(part.whole).sum() == B.size - panels(B, way, 3)[part.number].size
 
 
 @pytest.mark.parametrize("way", COPIED)
@@ -154,10 +161,86 @@ def test_a_panel_that_did_not_come_shows(way):
     """The steps without the copies: NaN wherever another's panel was multiplied with."""
     _, parts = spread(way, 3, floats(7, 8))
     for number, part in enumerate(parts):
-        for step in several.steps(parts, number, way):
+        for step in products(part, way):
             find("03")(step.A, step.B, step.C, 1.0, 1.0)
         for q, block in enumerate(part.C):
             assert np.isnan(block).all() != (way == "columns" and q == number)
+
+
+def sent(messages):
+    """Return how many messages and bytes went over each link."""
+    found = {}
+    for source, target, size in messages:
+        count, total = found.get((source, target), (0, 0))
+        found[source, target] = count + 1, total + size
+    return found
+
+
+@each_way
+@each_number
+@pytest.mark.parametrize("kernel", ["03", "16"])
+def test_what_is_sent_is_what_was_computed(way, gpus, kernel):
+    """With sides that no number of GPUs divides, and with more GPUs than terms of a sum."""
+    kernel = find(kernel)
+    for M, N, K in ((7, 9, 11), (5, 2, 3), (3, 4, 0)):
+        A, B = matrices(M, N, K, on_gpu=False, types=kernel.types)
+        parts = several.spread(A, B, None, gpus, way, kernel.types)
+        idle = several.simulated(lambda *_: None, parts, way)
+        assert sent(idle) == several.traffic(way, gpus, M, N, K, kernel.types.operand.itemsize)
+
+
+def test_traffic_by_hand():
+    """Three GPUs have panels of 3, 3 and 4 rows of 8 floats: each goes to both other GPUs, round the ring."""
+    for way in ("gathered", "ahead"):
+        want = {(1, 0): (2, 7 * 32), (2, 1): (2, 7 * 32), (0, 2): (2, 6 * 32)}
+        assert several.traffic(way, 3, 7, 8, 10, 4) == want
+    assert several.traffic("columns", 2, 7, 8, 10, 4) == {(0, 1): (1, 160), (1, 0): (1, 160)}
+    assert several.traffic("held", 3, 7, 8, 10, 4) == several.traffic("direct", 3, 7, 8, 10, 4) == {}
+
+
+@each_way
+@each_number
+def test_no_link_carries_two_panels_at_a_time(way, gpus):
+    """In no step does a GPU send two to one neighbour, and who sends and who gets say the same."""
+    _, parts = spread(way, gpus)
+    for now in zip(*(several.steps(part, way) for part in parts), strict=True):
+        goes = [(n, other, side, q) for n, step in enumerate(now) for other, side, q in step.goes]
+        comes = [(other, n, side, q) for n, step in enumerate(now) for other, side, q in step.comes]
+        assert sorted(goes) == sorted(comes)
+        links = [of[:2] for of in goes]
+        assert len(links) == len(set(links))
+
+
+GRIDS = {1: (1, 1), 2: (2, 1), 4: (2, 2), 6: (3, 2), 7: (7, 1), 8: (4, 2), 12: (4, 3), 16: (4, 4), 1024: (32, 32)}
+
+
+def test_the_grid_is_as_square_as_the_number_allows():
+    assert {gpus: several.grid("grid", gpus) for gpus in GRIDS} == GRIDS
+    assert {several.grid(way, 12) for way in several.WAYS if way != "grid"} == {(12, 1)}
+
+
+@pytest.mark.parametrize("gpus", [4, 6, 8, 9, 12])
+def test_in_two_dimensions(gpus):
+    """The product, its traffic, and no GPU that begins with a panel that it does not have."""
+    shapes = (13, 11, 29), (2, 3, 1), (3, 5, 0)
+    assert not [shape for shape in shapes if not right("03", "grid", gpus, shape)]
+    for M, N, K in shapes:
+        parts = several.spread(*matrices(M, N, K, on_gpu=False), None, gpus, "grid", FP32)
+        first = [several.steps(part, "grid")[0] for part in parts]
+        assert not any(np.isnan(one).any() for step in first for one in (step.A, step.B))
+        assert sum(np.isfinite(one).sum() for part in parts for one in part.A) == M * K
+        assert sum(np.isfinite(one).sum() for part in parts for one in part.B) == K * N
+        assert sent(several.simulated(lambda *_: None, parts, "grid")) == several.traffic("grid", gpus, M, N, K, 4)
+        for now in zip(*(several.steps(part, "grid") for part in parts), strict=True):
+            links = [(number, other) for number, step in enumerate(now) for other, *_ in step.goes]
+            assert len(links) == len(set(links))
+
+
+def test_traffic_in_two_dimensions_by_hand():
+    """16 GPUs of 4 × 4 at 64: each gets three panels of 16 × 16 of A and as many of B, where one of rows is 4 × 64."""
+    got = several.traffic("grid", 16, 64, 64, 64, 2)
+    assert len(got) == 32 and set(got.values()) == {(3, 3 * 16 * 16 * 2)}
+    assert set(several.traffic("columns", 16, 64, 64, 64, 2).values()) == {(15, 15 * 64 * 4 * 2)}
 
 
 def test_parts_are_copies():
@@ -174,7 +257,7 @@ A, B, C = floats(4, 3), floats(3, 5), floats(4, 5)
 @pytest.mark.parametrize(
     ("arguments", "more", "text"),
     [
-        ((A, B), {"way": "by post"}, "way: got 'by post', needs one of held, gathered, ahead, columns, direct"),
+        ((A, B), {"way": "by post"}, "way: got 'by post', needs one of held, gathered, ahead, columns, grid, direct"),
         ((A, B), {"gpus": 0}, "gpus: got 0, needs a whole number, 1 or more"),
         ((A, B), {"gpus": 2.0}, "gpus: got 2.0, needs a whole number"),
         ((A, A), {}, r"B: got shape \(4, 3\), needs \(3, N\)"),

@@ -1,5 +1,7 @@
 """What is recorded of products on two GPUs."""
 
+from pathlib import Path
+
 import pytest
 
 from lab import several
@@ -9,14 +11,15 @@ from sgemm_tutorial import ArgumentError, cublas, find
 
 KERNELS = [find("13"), find("20"), cublas.sgemm, cublas.gemm_ex]
 SIZES = (2048, 4096, 8192, 16384)
+WAYS = [way for way in several.WAYS if way != "grid"]  # on two GPUs it is *ahead*
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 
 @each_kernel
 @pytest.mark.parametrize("size", SIZES)
 def test_one_gpu_and_every_way_of_two(kernel, size):
-    one, *two = (two_gpus.of(kernel, size, gpus, way) for gpus, way in [(1, "held"), *((2, w) for w in several.WAYS)])
-    assert two_gpus.of(kernel, size) == one and [point.way for point in two] == list(several.WAYS)
+    one, *two = (two_gpus.of(kernel, size, gpus, way) for gpus, way in [(1, "held"), *((2, way) for way in WAYS)])
+    assert two_gpus.of(kernel, size) == one and [point.way for point in two] == WAYS
     for point in (one, *two):
         assert (point.kernel, point.size, point.alone) == (kernel.name, (size, size, size), False)
         assert point.gpus == 1 + (point is not one)
@@ -25,6 +28,30 @@ def test_one_gpu_and_every_way_of_two(kernel, size):
     held = two[0]
     assert one.ms < 2.05 * held.ms, "two GPUs have twice the multiprocessors of one, and no more"
     assert all(held.ms < 1.03 * point.ms for point in two), "that nothing need come can but help"
+
+
+def problems(plan):
+    return [(size[0], gpus, way, alone) for _, size, gpus, way, alone in plan.items]
+
+
+@pytest.mark.parametrize(("there", "numbers"), [(0, [2]), (1, [2]), (2, [2]), (3, [2]), (6, [2, 4]), (8, [2, 4, 8])])
+def test_the_plan_is_for_the_gpus_that_there_are(monkeypatch, there, numbers):
+    """What is recorded of two GPUs stays in it, and one GPU is measured at every size."""
+    of_two = two_gpus.plan().keys()
+    monkeypatch.setattr(several, "count", lambda: there)
+    plan = two_gpus.plan()
+    assert of_two.keys() <= plan.keys().keys() and len(plan.items) == len(plan.keys())
+    assert sorted({gpus for _, gpus, *_ in problems(plan)}) == [1, *numbers]
+    sizes = [size for size, gpus, way, alone in problems(plan) if (gpus, way, alone) == (numbers[-1], "columns", False)]
+    assert sizes.count(32768) == 4 * (numbers != [2]) and sizes.count(16384) == 4
+    assert {size for size, *_ in problems(plan)} == {size for size, gpus, *_ in problems(plan) if gpus == 1}
+    assert {gpus for _, gpus, way, _ in problems(plan) if way == "grid"} == set(numbers) - {2}
+
+
+def test_without_a_recording_the_plan_is_for_two(monkeypatch):
+    monkeypatch.setattr(two_gpus.files, "path_of", lambda name: Path("nowhere.json"))
+    monkeypatch.setattr(several, "count", lambda: 0)
+    assert two_gpus.numbers() == [2]
 
 
 @pytest.mark.parametrize("gemm", KERNELS[2:], ids=lambda gemm: gemm.name)
