@@ -113,7 +113,7 @@ def _kernels(
     So is a launch. One that had to be guessed is printed, on stderr if `quiet`.
     """
     values = {name: _value(value) for name, _, value in (setting.partition("=") for setting in settings)}
-    files = [name for name in names if str(name).endswith(SUFFIX)]
+    files = [name for name in names if str(name).endswith((SUFFIX, ".cuh"))]
     theirs = files or names
     if values and len(theirs) != 1:
         raise ArgumentError(

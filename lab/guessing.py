@@ -124,8 +124,12 @@ def _size(kernel: Kernel) -> tuple[int, int, int]:
 
 
 def _right(kernel: Kernel) -> bool:
-    """Whether a kernel computes a product; a fault, or what doesn't compile, says no."""
+    """Whether a kernel computes two products, for in the smaller one too few blocks may be enough.
+
+    A fault, or what doesn't compile, says no.
+    """
+    small = _size(kernel)
     try:
-        return check(kernel, *_size(kernel), on_gpu=False).passed
+        return all(check(kernel, *size, on_gpu=False).passed for size in (small, [2 * side for side in small]))
     except SimulatorError:
         return False

@@ -139,7 +139,7 @@ def find(name: str | Kernel, **parameters: int | str) -> Kernel:
     """
     if isinstance(name, Kernel):
         return name.variant(**parameters) if parameters else name
-    if str(name).endswith(SUFFIX):
+    if str(name).endswith((SUFFIX, ".cuh")):  # of the second, `kernel_from` says what to do
         return kernel_from(name, **parameters)
     wanted = str(name).zfill(2)
     for kernel in CATALOGUE:

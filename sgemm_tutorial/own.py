@@ -66,7 +66,7 @@ def read(path: Path) -> str:
         Its name is no CUDA file's, or it cannot be read.
     """
     if path.suffix != SUFFIX:
-        raise ArgumentError("path", str(path), f"a CUDA file, whose name ends in {SUFFIX}")
+        raise ArgumentError("path", str(path), f"a CUDA file whose name ends in {SUFFIX}: rename a header")
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

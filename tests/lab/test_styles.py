@@ -302,3 +302,21 @@ def test_a_picture_of_what_a_warp_touches(write):
     """The block's tile isn't shaded, as only the author knows it; the sectors are those of the accesses."""
     run = sg.simulate(kernel_from(write(PLAIN)), *sg.matrices(64, 64, 64, on_gpu=False), trace=[0])
     assert "A load, line 9: 32 lanes touch 2 different elements in 2 sectors" in repr(access_map(run))
+
+
+FLAT = """\
+template <const int SIDE>
+__global__ void flat(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C) {
+    const int row = blockIdx.x * SIDE + threadIdx.x / SIDE, col = blockIdx.y * SIDE + threadIdx.x % SIDE;
+    if (row >= M || col >= N) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = alpha * sum + beta * C[row * N + col];
+}
+"""
+
+
+def test_a_launch_with_too_few_blocks_is_not_what_is_found(write):
+    """A flat block of 32 × 32 threads: in a small product, one row of blocks of 1,024 rows would be enough too."""
+    kernel, rule = guessed(write(FLAT), SIDE=32)
+    assert "cdiv(M, SIDE)" in rule and sg.check(kernel, 70, 200, 20, on_gpu=False).passed
