@@ -183,12 +183,11 @@ class Autotuned(Family):
             A tile of one column is for a B of one column, and a high one for a K that is not astronomical. Or the
             kernel's division does not add up for the problem.
         """
-        unsuited = _unsuited(kernel.parameters, problem.shape)
-        if unsuited:
+        if unsuited := _unsuited(kernel.parameters, problem.shape):
             raise unsuited
-        setting = tuple(kernel.parameters.values())
         whole, shares = (
-            kernel.division or ways(setting, problem.shape, place.architecture, place.multiprocessors)[0][1:]
+            kernel.division
+            or ways(tuple(kernel.parameters.values()), problem.shape, place.architecture, place.multiprocessors)[0][1:]
         )
         return division(kernel.parameters, problem.shape, whole, shares)
 
@@ -347,7 +346,8 @@ class StreamK(Family):
     def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
         """Return the shares that are asked for, or as many as blocks are on the GPU at a time; at most one a step."""
         of, tiles = kernel.parameters, kernel.grid(problem.M, problem.N)
-        steps, (_, asked) = max(-(-problem.K // of["BK"]), 1), kernel.division or (0, 0)
+        steps = max(-(-problem.K // of["BK"]), 1)
+        _, asked = kernel.division or (0, 0)
         shares = min(asked or place.multiprocessors * of["BLOCKS"] or tiles, tiles * steps)
         incomplete = 2 * shares * of["BM"] * of["BN"] if shares and tiles % shares else 0
         with_the_last = shares and shares - ((tiles * steps - steps + 1) * shares - 1) // (tiles * steps)

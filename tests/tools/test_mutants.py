@@ -32,10 +32,6 @@ RECORDED = load()
 every = pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 
 
-UNFINISHED: set[str] = set()
-"""Kernels of which some mutants are still to be judged; `make mutants` goes on with them. A finished one must go."""
-
-
 def has_changed(kernel):
     return kernel.name not in RECORDED or RECORDED[kernel.name].code != kernel.digest
 
@@ -63,10 +59,7 @@ def test_the_recording_has_every_mutant(kernel, record_property):
     if has_changed(kernel):
         return  # all of them are judged below
     verdicts, made = RECORDED[kernel.name].verdicts, mutations._made(kernel.name)
-    if kernel.name in UNFINISHED:
-        assert verdicts.keys() < made.keys(), "finished, or of other code"
-    else:
-        assert verdicts.keys() == made.keys(), "make mutants"
+    assert verdicts.keys() == made.keys(), "make mutants"
     *_, (_, _, made, caught, same, survive) = mutations.summary(kernel, verdicts)
     told = f"{kernel.name}: {caught} of {made} mutants caught, {same} are the same code, {survive} equivalent"
     stale = RECORDED[kernel.name].judge != blank(kernel).judge
@@ -78,8 +71,6 @@ def test_what_survives_is_argued(kernel):
     verdicts = RECORDED[kernel.name].verdicts
     assert not mutations.unexplained(kernel, verdicts)
     argued = {key for name, key in EQUIVALENT if name == kernel.name}
-    if kernel.name in UNFINISHED:
-        argued &= verdicts.keys()
     assert argued <= {key for key, found in verdicts.items() if found is None}, "argued, but caught or no longer made"
 
 
