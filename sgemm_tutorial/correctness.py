@@ -268,7 +268,7 @@ def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, 
 
 
 LEAST_FELT = {FP16: 2.0**-14, BF16: 2.0**-126, SPLIT: 2.0**-116}
-"""What a factor counts as at least in the bound, unless it is 0."""
+"""The least size that the bound takes a factor for, unless the factor is 0."""
 
 
 def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: Types | None = None) -> Any:
@@ -725,7 +725,7 @@ class _Guarded:
         self.before[self.place] = matrix.ravel()
         self.buffer = (cupy if on_gpu else np).array(self.before)
         self.view = self.buffer[self.place].reshape(self.shape)
-        """What the kernel is given."""
+        """The matrix as the kernel is given it."""
 
     def contents(self) -> np.ndarray:
         """Return a copy of the matrix as it is now, on the host."""

@@ -1,10 +1,11 @@
-"""Kernel 13: the choice of its template arguments for a problem, and of how a launch divides the work.
+"""Chooses the template arguments of kernel 13 for a problem, and divides the work of kernels 12 and 13.
 
-A model says what each choice costs. It knows how fast an SM gets through multiply steps, full and with a single block
-on it, how fast tiles come from L2 and matrices from memory, and what it takes to launch and to add up partial sums. The
-model was fitted to some 13,000 times on an H200; on another GPU only the order of the choices counts. Nothing is
-measured at a call, and the same problem is always done in the same way on the same GPU. Where ``python -m lab tune``
-has measured a size on a GPU, its table decides there, not the model; on the simulator the model always decides.
+A model gives the cost of each choice. It knows the speed at which an SM gets through multiply steps, full and with a
+single block on it, the speed at which tiles come from L2 and matrices from memory, and the times of a launch and of
+adding up partial sums. The model was fitted to some 13,000 times on an H200; on another GPU only the order of the
+choices counts. Nothing is measured at a call, and the same problem is always done in the same way on the same GPU.
+Where ``python -m lab tune`` has measured a size on a GPU, its table decides there, not the model; on the simulator the
+model always decides.
 """
 
 from __future__ import annotations
