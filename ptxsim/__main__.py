@@ -1,4 +1,4 @@
-"""The command ``python -m ptxsim run kernel.cu --grid 4,4 --block 16,16 --arg out=zeros:float32:1024 --arg int32:5``.
+"""Runs a kernel: ``python -m ptxsim run kernel.cu --grid 4,4 --block 16,16 --arg out=zeros:float32:64 --arg int32:5``.
 
 An argument may have a name for messages, as `out` here.
 """

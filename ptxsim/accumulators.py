@@ -1,4 +1,4 @@
-"""The registers that running ``wgmma`` instructions use, which no other instruction may touch meanwhile.
+"""Guards the registers of running ``wgmma`` instructions, which no other instruction may touch meanwhile.
 
 A warp commits its multiplications as groups, and waits for all groups but the most recent few. Until that wait, a
 register of theirs is in flight. Here the sums are computed at once, but the registers stay reserved until the wait, so

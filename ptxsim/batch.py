@@ -1,4 +1,4 @@
-"""A batch: some blocks of a grid, with everything that an instruction of theirs can touch.
+"""Defines a batch: some blocks of a grid, with everything that their instructions can touch.
 
 All blocks of a cluster are in one batch. `Scheduler` runs a batch; a decoded instruction is a function of a batch and
 its active lanes.

@@ -1,4 +1,4 @@
-"""The budget of instructions that each thread of a batch has, so that a kernel which never ends is found."""
+"""Gives each thread of a batch a budget of instructions, so that a kernel which never ends is found."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A cache on disk for compiled kernels and listings of their machine code, shared by all processes.
+"""Keeps compiled kernels and listings of their machine code on disk, in a cache that all processes share.
 
 An entry's name is the SHA-256 of all that it was made from, so a change makes a new entry. A damaged entry is made
 again. Entries lie in ``$XDG_CACHE_HOME/sgemm-tutorial``, else ``~/.cache/sgemm-tutorial``, or where the environment

@@ -1,4 +1,4 @@
-"""Calls of functions: those that the module defines, and the simulator's own ``printf`` and ``assert``.
+"""Executes calls of functions: those that the module defines, and the simulator's own ``printf`` and ``assert``.
 
 A call copies its arguments into the callee's frame, and a return copies the result back. A function that may call
 itself has only one set of registers here, so the caller's are kept on the stack. The text of a ``printf`` appears at

@@ -1,4 +1,4 @@
-"""Clusters: the barrier at which their blocks meet, and the check that no block leaves too early.
+"""Models clusters: the barrier at which their blocks meet, and the check that no block leaves too early.
 
 The blocks of a cluster run at the same time. A thread arrives at the cluster's barrier, and may do other things before
 it waits there; threads that have left the kernel count as arrived. A phase in which a thread arrives with ``.relaxed``

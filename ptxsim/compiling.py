@@ -1,4 +1,4 @@
-"""CUDA C++ in, PTX out: what `run` takes, by way of NVRTC, which this imports only when it is called.
+"""Compiles CUDA C++ to the PTX that `run` takes, with NVRTC, which is imported only when something is compiled.
 
 NVRTC has no headers of the host's C library. Kernels include some of them for a handful of names, so `HEADERS` stands
 for those that declare types and limits, and for those that declare only what the compiler knows by itself.

@@ -1,4 +1,4 @@
-"""Asynchronous copies from global to shared memory by ``cp.async``: those in flight, and the waits that land them.
+"""Models asynchronous copies from global to shared memory by ``cp.async``, and the waits that land them.
 
 A thread's copies are in flight until it waits for them. It commits the copies that it has issued as a group, and waits
 for all groups but the most recent few. Semantics: NVIDIA, "Parallel Thread Execution ISA", "cp.async",

@@ -1,4 +1,4 @@
-"""Distributed shared memory: loads and stores in the shared memories of a cluster's other blocks.
+"""Models distributed shared memory: loads and stores in the shared memories of a cluster's other blocks.
 
 Only the barrier of the cluster orders such far accesses. Two accesses by threads of different blocks to the same place,
 at least one of them a write, are a race unless their cluster has met in between. The accesses of a block's own threads

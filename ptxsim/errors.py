@@ -1,4 +1,4 @@
-"""The simulator's exceptions. Each message names the mistake, the value that came and the value that is needed."""
+"""Defines the simulator's exceptions. Each message names the mistake, the given value and the needed value."""
 
 
 class Error(Exception):

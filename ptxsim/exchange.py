@@ -1,4 +1,4 @@
-"""Decodes what the lanes of a warp do together: shuffles, votes, matches and reductions.
+"""Decodes the instructions by which the lanes of a warp exchange values: shuffles, votes, matches and reductions.
 
 A mask names the lanes that take part. Those of them that have not left the kernel must be here, with the same mask. A
 lane that wants the value of one that takes no part gets `UNDEFINED`, as PTX promises no value. Semantics: NVIDIA,

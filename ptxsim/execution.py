@@ -1,4 +1,4 @@
-"""Declares what all batches of one run share: the decoded program, the memory, and what is counted and traced."""
+"""Declares the parts that all batches of one run share: the decoded program, the memory, the counts and the trace."""
 
 import math
 from collections import Counter, defaultdict

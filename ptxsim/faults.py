@@ -1,4 +1,4 @@
-"""Writes the faults of a batch: completes what a check found, and describes threads that wait for ever."""
+"""Writes the faults of a batch: completes the finding of a check, and describes threads that wait for ever."""
 
 import numpy as np
 

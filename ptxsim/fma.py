@@ -1,4 +1,4 @@
-"""Fused multiply-add of whole NumPy arrays, rounded once as the hardware rounds it. NumPy has no such operation.
+"""Computes fused multiply-adds of whole NumPy arrays, which NumPy lacks, rounded once as the hardware rounds them.
 
 Both functions compute the sum exactly, as two numbers or as one of more bits, and then round it. They use error-free
 transformations: Knuth's TwoSum and Dekker's product, with the factors split as Veltkamp does; J.-M. Muller et al.,

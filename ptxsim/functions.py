@@ -1,4 +1,4 @@
-"""Further arithmetic instructions, built from a few patterns: `FUNCTIONS` holds those that `OPERATIONS` lacks.
+"""Builds further arithmetic instructions from a few patterns: `FUNCTIONS` holds those that `OPERATIONS` lacks.
 
 These are functions of floats in all rounding modes, half precision, conversions, and bits. Semantics: NVIDIA, "Parallel
 Thread Execution ISA", "Instruction Set".

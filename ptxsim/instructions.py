@@ -1,4 +1,4 @@
-"""The arithmetic PTX instructions, each as a NumPy function of whole arrays of lanes.
+"""Defines the arithmetic PTX instructions, each as a NumPy function of whole arrays of lanes.
 
 `functions` has further ones. Arithmetic on float32 and float64 follows IEEE 754 with
 rounding to nearest even and with subnormals, which is NVRTC's default. The payload of a float64 NaN is not modelled.

@@ -1,4 +1,4 @@
-"""The lanes of a batch: one lane for each thread of its blocks, block by block."""
+"""Numbers the lanes of a batch: one lane for each thread of its blocks, block by block."""
 
 import math
 from typing import Self

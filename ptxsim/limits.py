@@ -1,4 +1,4 @@
-"""Limits that hold on every GPU."""
+"""Defines limits that hold on every GPU."""
 
 WARP = 32
 """Threads of a warp."""

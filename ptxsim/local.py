@@ -1,4 +1,4 @@
-"""Local memory: each thread's own variables, and the stack on which calls keep them.
+"""Models local memory: each thread's own variables, and the stack on which calls keep them.
 
 A function's variables lie in its frame. A call puts the callee's frame behind the caller's. Addresses count from the
 first frame's start, so that a pointer into a caller's frame stays good; one beyond the present frame is out of bounds.

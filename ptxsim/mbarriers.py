@@ -1,4 +1,4 @@
-"""Mbarriers: words of shared memory that count arriving threads and bytes.
+"""Models mbarriers: words of shared memory that count arriving threads and bytes.
 
 A phase of an mbarrier is over when as many threads have arrived as it was initialised for and all expected bytes have
 come; then the next phase begins. A wait names the parity of a phase, 0 for the first, and is over as soon as the

@@ -1,4 +1,4 @@
-"""Global and shared memory. They hold the data and check every access as compute-sanitizer does.
+"""Models global and shared memory, which hold the data and check every access as compute-sanitizer does.
 
 Addresses and data are arrays with one element per active lane. A failed check raises `Violation`, which names the lane
 and the reason; the batch adds kernel, block, thread and source line.

@@ -1,7 +1,7 @@
-"""NVRTC, from its pip wheel: CUDA C++ in, PTX and machine code out. Needs no GPU, and is imported only when asked for.
+"""Compiles CUDA C++ to PTX and machine code with NVRTC, which comes from a pip wheel and needs no GPU.
 
-It is the NVRTC that CuPy loads: of CUDA 13, or of CUDA 12 with the package ``cupy-cuda12x``. What was compiled once is
-kept on disk, see `cache`.
+NVRTC is the one that CuPy loads: that of CUDA 13, or of CUDA 12 with the package ``cupy-cuda12x``. Results are kept on
+disk; see `cache`. This module is imported only when something is compiled.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ WHEELS = {
         "cupy-cuda13x": LIBRARY,
     },
 }
-"""For each CUDA, the packages that bring headers, and the folder that each has them in."""
+"""The packages that bring headers, by the version of CUDA, and the folder of the headers in each package."""
 OPTIONS = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
-"""What NVRTC is told. Where there is a driver, it keeps what it compiled, and gives no log when it finds it there."""
+"""The options of every compilation. Without ``--no-cache``, a driver would keep results and leave out their logs."""
 
 
 def compiled(files: tuple[tuple[str, str], ...], expression: str, architecture: str) -> tuple[str, str, str, str]:
-    """Compile one function.
+    """Compile one function, or return what an earlier call has kept of it.
 
     Parameters
     ----------
@@ -53,14 +53,14 @@ def compiled(files: tuple[tuple[str, str], ...], expression: str, architecture: 
     Returns
     -------
     entry, ptx, cubin, log : str
-        The function's mangled name, PTX, machine code with a character per byte, and what NVRTC and ptxas said.
+        The function's mangled name, PTX, machine code with a character per byte, and the messages of NVRTC and ptxas.
 
     Raises
     ------
     CompileError
         The source does not compile; the message is NVRTC's log with the file's name and lines.
     ArgumentError
-        The architecture is older than NVRTC knows; the message says which CUDA knows it.
+        The architecture is too old for this NVRTC; the message names the CUDA that knows it.
     """
 
     def key(architecture: str) -> tuple[Any, ...]:
@@ -86,13 +86,13 @@ def compiled(files: tuple[tuple[str, str], ...], expression: str, architecture: 
 def _nvrtc(files: tuple[tuple[str, str], ...], expression: str, options: tuple[str, ...]) -> tuple[str, str, str, str]:
     """Return the function's mangled name, PTX, machine code with a character per byte, and the log.
 
-    NVRTC writes the folder that it runs in into the line information, unless names begin with a slash. So all do here:
-    the same source gives the same binary wherever one works, and no file that happens to lie there is included.
+    All names begin with a slash here. NVRTC would write the folder that it runs in into the line information of other
+    names, and the same source would give another binary in another folder. It would also include files of that folder.
     """
     known = {name for name, _ in files}
 
     def placed(text: str) -> str:
-        """Return a file's text with a slash before the headers that are here."""
+        """Return a file's text with a slash before the names of the given headers."""
         return INCLUDE.sub(lambda found: f'{found[1]}"/{found[2]}"' if found[2] in known else found[0], text)
 
     (file, source), *headers = [(f"/{name}", placed(text)) for name, text in files]
@@ -122,7 +122,7 @@ def _nvrtc(files: tuple[tuple[str, str], ...], expression: str, options: tuple[s
 
 @lru_cache(maxsize=1)
 def toolchain() -> tuple[str, ...]:
-    """Return what tells this compiler and its headers from any other."""
+    """Return values that distinguish this compiler and its headers from any other."""
     library = Path(load_nvidia_dynamic_lib("nvrtc").abs_path)  # the one that CuPy uses
     with open(library, "rb") as file:
         build = file.read(4096)  # holds the sizes of the file's parts, and the build's number
@@ -132,8 +132,8 @@ def toolchain() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _text() -> str:
-    """Return this module, which tells what is made of the compiler's answers."""
-    return Path(__file__).read_text(encoding="utf-8")
+    """Return this module without its docstrings: its code decides how the compiler's answers are kept."""
+    return re.sub(r'""".*?"""', "", Path(__file__).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 def _version(package: str) -> str:
@@ -147,8 +147,8 @@ def _version(package: str) -> str:
 def _headers() -> tuple[str, ...]:
     """Return the options that name the folders of CUDA's headers, ``mma.h`` and ``cuda_fp16.h`` among them.
 
-    Most kernels include none, and are compiled where there are none. Those of the C++ library, which cooperative groups
-    need, come with CuPy.
+    Most kernels include no headers and compile without any. CuPy brings those of the C++ library, which cooperative
+    groups need.
     """
     folders = []
     for name, folder in WHEELS[nvrtc.getVersion()[0]].items():
@@ -158,7 +158,7 @@ def _headers() -> tuple[str, ...]:
 
 
 def _require(architecture: str) -> None:
-    """Require that an architecture is not older than those that NVRTC knows. If it is newer, NVRTC's log says so."""
+    """Require that an architecture is not too old for NVRTC. Of one that is too new, NVRTC's log says so."""
     version, oldest = nvrtc.getVersion(), min(nvrtc.getSupportedArchs())
     if int(re.findall(r"\d+", architecture)[0]) < oldest:
         older = "; for older GPUs, install the CUDA 12 extra: make CUDA=12, or pip install '.[cuda12]' where no CuPy is"
@@ -167,6 +167,6 @@ def _require(architecture: str) -> None:
 
 
 def _log(program: Any) -> str:
-    """Return what NVRTC said, the same at every run: without the time it took."""
+    """Return NVRTC's log without the time that it took, so that every run gives the same one."""
     log = nvrtc.getProgramLog(program).replace("\0", "")
     return re.sub(r"(?m)^.*Compile time = .*\n?", "", log).strip()

@@ -1,4 +1,4 @@
-"""A progress bar for long work, in a terminal or a notebook."""
+"""Shows a progress bar for long work, in a terminal or a notebook."""
 
 import sys
 import warnings

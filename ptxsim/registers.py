@@ -1,4 +1,4 @@
-"""The register file of a batch: every register of every lane, special registers included."""
+"""Holds the register file of a batch: every register of every lane, special registers included."""
 
 from typing import Any
 

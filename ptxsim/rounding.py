@@ -1,6 +1,6 @@
-"""Arithmetic in every rounding mode, with flushed subnormals and saturation, and the approximate functions.
+"""Does arithmetic in every rounding mode, with flushed subnormals and saturation, and the approximate functions.
 
-An exact result is rounded to nearest first. In another mode, the sign of what that rounding lost says whether to step
+An exact result is rounded to nearest first. In another mode, the sign of that rounding's error says whether to step
 to the neighbour. The sign is that of a float64 for operands of float32, which is right as each step is exact or keeps
 the sign; for operands of float64 it comes from exact fractions. Where PTX promises only a bound, as in ``.approx``,
 the result is that of a float64 function, rounded: it is within the bound, but need not have the hardware's last bits.

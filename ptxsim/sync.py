@@ -1,4 +1,4 @@
-"""Decodes what orders asynchronous work: mbarriers, the barrier of a cluster, proxy fences, and ``setmaxnreg``.
+"""Decodes the instructions that order asynchronous work, such as those of mbarriers, clusters and proxy fences.
 
 Shared memory is reached through two proxies: threads' loads and stores use the generic proxy, the copy engine and
 ``wgmma`` use the async proxy, and ``fence.proxy.async`` makes a thread's earlier stores visible to the latter.

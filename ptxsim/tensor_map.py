@@ -1,4 +1,4 @@
-"""Tensor maps, which describe a matrix and the box of it that the copy engine copies at once."""
+"""Defines tensor maps, which describe a matrix and the box of it that the copy engine copies at once."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -4,9 +4,8 @@ A row of a box has 128 bytes, and its chunks of 16 bytes are swizzled: bits 4 to
 are XORed with bits 7 to 9. Elements outside the matrix arrive as zeros, and an mbarrier counts their bytes too. A copy
 is counted as one request, with the sectors that it touches. A multicast copy, which several blocks of a cluster receive
 at the same place of their memories, is counted once as well: it reads L2 once for all of them, though NVIDIA does not
-document how the hardware counts it. Semantics: NVIDIA, "Parallel
-Thread Execution ISA", "cp.async.bulk", "cp.async.bulk.tensor" and "Tensors"; "CUDA Driver API",
-``cuTensorMapEncodeTiled``.
+document how the hardware counts it. Semantics: NVIDIA, "Parallel Thread Execution ISA", "cp.async.bulk",
+"cp.async.bulk.tensor" and "Tensors"; "CUDA Driver API", ``cuTensorMapEncodeTiled``.
 """
 
 import re

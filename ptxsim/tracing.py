@@ -1,4 +1,4 @@
-"""Records what traced blocks do: their accesses to memory, and the events that order asynchronous work."""
+"""Records the actions of traced blocks: their accesses to memory, and the events that order asynchronous work."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

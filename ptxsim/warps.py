@@ -1,4 +1,4 @@
-"""Checks that a warp does as one what PTX says 32 lanes do together.
+"""Checks that all lanes of a warp take part in the instructions that PTX has them execute together.
 
 Two things are checked. All lanes of the warp must be there; and for the ``.aligned`` forms of ``wgmma``, ``setmaxnreg``
 and ``barrier.cluster``, they must also be converged. PTX does not promise that lanes which parted come together again

@@ -1,4 +1,4 @@
-"""The catalogue of kernels, in ladder order. It drives launching, tests, benchmarks, tables and the book."""
+"""Lists the kernels in ladder order. This catalogue drives launching, tests, benchmarks, tables and the book."""
 
 from __future__ import annotations
 

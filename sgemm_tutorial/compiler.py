@@ -1,6 +1,6 @@
-"""Compiles instances of kernels: a kernel's source in, PTX and machine code out. Needs no GPU.
+"""Compiles instances of kernels from their sources to PTX and machine code, without a GPU.
 
-Both back ends take what `build` returns: the GPU its cubin, the simulator its PTX.
+`build` returns a `Binary` for both back ends: the GPU loads its cubin, and the simulator runs its PTX.
 """
 
 from __future__ import annotations

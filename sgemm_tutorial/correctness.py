@@ -54,6 +54,7 @@ from .table import Table, Tabular
 IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no time either
 ALIGNMENT = 512  # bytes: what CuPy aligns an allocation to
 CHECKED = 24  # bytes of memory that a check takes at least, besides the matrices, for each of their elements
+LARGE = 1 << 26  # bytes of matrices for which it matters how much memory is free
 GUARD_ROWS = 128
 GUARD_LIMITS = (1 << 12, 1 << 20)  # elements
 GUARD_OF_INPUT = {2: 0x7FFF, 4: 0x7FC00000, 8: 0x7FF8000000000000}  # NaN, of any type of so many bytes
@@ -267,7 +268,7 @@ def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, 
 
 
 LEAST_FELT = {FP16: 2.0**-14, BF16: 2.0**-126, SPLIT: 2.0**-116}
-"""What a factor counts as at least in the bound, unless it is 0."""
+"""The least size that the bound takes a factor for, unless the factor is 0."""
 
 
 def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: Types | None = None) -> Any:
@@ -468,8 +469,8 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
         if not _where(on_gpu):
             listed += _far_cases(kernel)
         listed = kernel.family.claimed(listed)
-    listed = [case for case in listed if min(case["M"], case["N"], case["K"]) >= 0]  # a small tile has none of them
-    unique = {str(case): case for case in listed}  # or makes some of them the same
+    # A small tile makes some sizes negative, and some cases the same.
+    unique = {str(Case(**case)): case for case in listed if min(case["M"], case["N"], case["K"]) >= 0}
     return [case | {"seed": number} for number, case in enumerate(unique.values())]
 
 
@@ -516,11 +517,7 @@ def _cases(kernel: Callable[..., Any]) -> list[dict[str, Any]]:
         # One edge at a time past or short of a tile. Races are looked for in two blocks side by side, and then in two
         # one above the other.
         *(
-            trial(
-                (BM, BN + by * across, BK + by * (1 - across)),
-                GENERAL,
-                **{"races": True} if by * across == wide else {},
-            )
+            trial((BM, BN + by * across, BK + by * (1 - across)), GENERAL, races=by * across == wide)
             for by in (-wide, wide, -1, 1, half, 2)
             for across in (1, 0)
         ),
@@ -675,9 +672,10 @@ def draw(M: int, N: int, K: int, seed: int, types: Types, more: int = 0) -> tupl
     MemoryError
         They do not fit into memory with so many `more` bytes for each element: before anything is drawn.
     """
-    if (told := Path("/proc/meminfo")).exists():  # only Linux says how much there is
+    need = (M * K + K * N + M * N) * (types.result.itemsize + more)
+    if need > LARGE and (told := Path("/proc/meminfo")).exists():  # only Linux says how much there is
         free = 1024 * int(re.search(r"MemAvailable: *(\d+)", told.read_text())[1])
-        if (need := (M * K + K * N + M * N) * (types.result.itemsize + more)) > free:
+        if need > free:
             raise MemoryError(f"at least {need / 1e9:,.0f} GB are needed, and {free / 1e9:,.0f} GB are free")
     random = np.random.default_rng(seed)
     A, B, C = (random.standard_normal(shape, types.result) for shape in ((M, K), (K, N), (M, N)))
@@ -727,7 +725,7 @@ class _Guarded:
         self.before[self.place] = matrix.ravel()
         self.buffer = (cupy if on_gpu else np).array(self.before)
         self.view = self.buffer[self.place].reshape(self.shape)
-        """What the kernel is given."""
+        """The matrix as the kernel is given it."""
 
     def contents(self) -> np.ndarray:
         """Return a copy of the matrix as it is now, on the host."""

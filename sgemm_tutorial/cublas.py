@@ -1,6 +1,6 @@
-"""cuBLAS's GEMMs under the kernels' own contract: row-major C ← αAB + βC.
+"""Calls cuBLAS's GEMMs under the kernels' own contract: row-major C ← αAB + βC.
 
-In true FP32, in FP64, and from FP16 or BF16 to FP32, which runs on tensor cores.
+They compute in true FP32, in FP64, or from FP16 or BF16 to FP32, which runs on tensor cores.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The exceptions this package raises. Each message names what was wrong, what came and what is needed."""
+"""Defines the exceptions of this package. Each message names the mistake, the given value and the needed value."""
 
 from ptxsim import ArgumentError, CompileError, SimulationFault, UnsupportedInstruction
 from ptxsim import Error as TutorialError

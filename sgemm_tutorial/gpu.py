@@ -1,4 +1,4 @@
-"""The GPU back end: loads a kernel's cubin through CuPy and launches it, with the memory that it wants beside C."""
+"""Loads a kernel's cubin through CuPy and launches it on the GPU, with the memory that it needs beside C."""
 
 from __future__ import annotations
 

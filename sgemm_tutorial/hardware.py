@@ -1,4 +1,4 @@
-"""Limits of GPUs by compute capability: what a multiprocessor holds and does at once.
+"""Lists the limits of GPUs by compute capability: the threads, registers and memory of a multiprocessor, and its lanes.
 
 Sources of the limits: CUDA Programming Guides 12 and 13, appendix "Compute Capabilities", table "Memory Information
 per Compute Capability" and its neighbours; allocation granularities as in the CUDA occupancy calculator
@@ -18,7 +18,7 @@ KIB, MIB = 2**10, 2**20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one streaming multiprocessor (SM) of a compute capability holds.
+    """The limits of one streaming multiprocessor (SM) of a compute capability.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A kernel: its source file, the template arguments that make an instance of it, and the calling of it."""
+"""Defines a kernel: its source file, the template arguments of an instance, and the way to call it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a kernel's launch is: where it runs, how the work is divided, and what the kernel is given for that.
+"""Defines a launch: its place, its division of the work, and the arguments that the kernel is given.
 
 `Kernel.resolve` makes a `Launch` of a kernel and a problem, and `gpu.launcher` and `simulator.run` are the two ways to
-run one. How kernels choose their template arguments and divide their work is said by their `Family`.
+run one. A kernel's `Family` chooses its template arguments and divides its work.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MULTIPROCESSORS = 132
 
 @dataclass(frozen=True)
 class Place:
-    """Where launches run: a GPU, or the simulator.
+    """A place where launches run: a GPU, or the simulator.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Place:
 
 
 SIMULATOR = Place()
-"""Where NumPy arrays are multiplied unless something else is asked."""
+"""The place where NumPy arrays are multiplied unless another is asked for."""
 
 
 @dataclass(frozen=True)

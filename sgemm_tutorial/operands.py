@@ -1,4 +1,4 @@
-"""Element types, and the matrices and scalars that a caller passes, checked before anything starts."""
+"""Defines element types, and checks the matrices and scalars that a caller passes before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader's own kernels: any CUDA file that keeps the contract can be used like a kernel of the book."""
+"""Reads the reader's own kernels: any CUDA file that keeps the contract can be used like a kernel of the book."""
 
 from __future__ import annotations
 

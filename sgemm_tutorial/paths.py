@@ -1,4 +1,4 @@
-"""Where the kernels are: in the checkout, or within the package where a wheel has put them."""
+"""Finds the kernels: in the checkout, or within the package where a wheel has put them."""
 
 import os
 from pathlib import Path

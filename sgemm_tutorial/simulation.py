@@ -1,4 +1,4 @@
-"""The simulator's front door: runs a kernel on NumPy arrays, counting and tracing what it does."""
+"""Runs a kernel on NumPy arrays, and returns its result with counts and traces of its accesses."""
 
 from __future__ import annotations
 

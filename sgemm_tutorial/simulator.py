@@ -1,4 +1,4 @@
-"""The simulator as a back end: runs a launch on NumPy arrays, with no GPU."""
+"""Runs a launch on NumPy arrays, with no GPU: this is the simulator as a back end."""
 
 from collections.abc import Collection
 from typing import Any

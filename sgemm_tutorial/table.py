@@ -1,4 +1,4 @@
-"""Tables that read well in a notebook, in a terminal and in plain text, and results that show themselves as one."""
+"""Defines tables that read well in a notebook, in a terminal and in plain text, and results that are shown as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quickest ways to do products with 13 on a GPU, by size: the reader's own table, or those that are handed in.
+"""Looks up the quickest ways to do products with 13 on a GPU, in the reader's own table or in those that are handed in.
 
 A table counts for the GPU of its name, and for the code that it was measured with. Nothing is guessed from it: the
 model of `families.autotuned` decides for all other sizes.

@@ -1,17 +1,13 @@
-"""Small CUDA kernels written inside the tests, and the settings that property tests share."""
+"""Small CUDA kernels written inside the tests, as a `Kernel` that keeps the contract."""
 
 from pathlib import Path
 
 import numpy as np
-from hypothesis import settings
 
 from ptxsim.machine import Machine
 from ptxsim.ptx import parse
 from sgemm_tutorial import Kernel, simulate
 from sgemm_tutorial.simulation import Run
-
-steady = settings(derandomize=True, deadline=None, database=None)
-"""For hypothesis: the same examples every time, however slow the machine."""
 
 
 def probe(folder: Path, body: str, threads: int = 32, before: str = "", name: str = "00_probe") -> Kernel:
@@ -50,11 +46,6 @@ def run_bits(kernel: Kernel, a=(0,), b=(0,), columns: int | None = None, **more)
     B = np.repeat(B, columns, axis=1) if columns > 1 else B
     run = simulate(kernel, A.view(np.float32), np.ascontiguousarray(B).view(np.float32), **more)
     return run.C.view(np.uint32)[0], run
-
-
-def floats(*shape: int, seed: int = 0) -> np.ndarray:
-    """Return standard-normal float32."""
-    return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
 def execute(kernel: Kernel, threads: int, grid: int, arguments: dict, blocks=None, **more) -> Machine:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from pathlib import Path
 
 import pytest
 
@@ -167,6 +168,21 @@ def test_whatever_changes_is_compiled_anew(tmp_path, compilations, monkeypatch):
     monkeypatch.setattr(nvrtc_module, "toolchain", lambda: ("another",))
     built(kernel)
     assert len(compilations) == 6
+
+
+@pytest.mark.parametrize(("old", "new", "times"), [("Compile one function", "Make one", 1), ("-lineinfo", "-G", 2)])
+def test_docstrings_of_what_compiles_make_no_difference(old, new, times, tmp_path, compilations, monkeypatch):
+    """Its code does: entries hold what that makes of the compiler's answers."""
+    text = Path(nvrtc_module.__file__).read_text(encoding="utf-8")
+    assert old in text
+    kernel, other = probe(tmp_path, "C[t] = 1;"), tmp_path / "nvrtc.py"
+    other.write_text(text.replace(old, new), encoding="utf-8")
+    built(kernel)
+    monkeypatch.setattr(nvrtc_module, "__file__", str(other))
+    nvrtc_module._text.cache_clear()
+    built(kernel)
+    nvrtc_module._text.cache_clear()
+    assert len(compilations) == times
 
 
 @pytest.mark.parametrize(

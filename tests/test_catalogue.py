@@ -25,7 +25,7 @@ from sgemm_tutorial import (
 )
 from sgemm_tutorial.paths import KERNELS
 
-from .sources import floats
+from .examples import floats
 
 every = pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 

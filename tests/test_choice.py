@@ -14,7 +14,7 @@ from sgemm_tutorial import ArgumentError, Kernel, find, gpu, operands
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.launch import Division, Place
 
-from .sources import floats, steady
+from .examples import floats, steady
 
 AUTOTUNED = find("13")
 

@@ -19,7 +19,8 @@ from sgemm_tutorial import (
 )
 from sgemm_tutorial.compiler import ARCHITECTURE
 
-from .sources import floats, line_of, probe
+from .examples import floats
+from .sources import line_of, probe
 
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)

@@ -9,7 +9,7 @@ import pytest
 from sgemm_tutorial import CATALOGUE, Kernel, find, gpu, kernel, operands, simulator
 from sgemm_tutorial.launch import SIMULATOR, Place
 
-from .sources import floats
+from .examples import floats
 
 PROBE = """template <int BM, int BN>
 __global__ void probe(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)

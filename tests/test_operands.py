@@ -19,7 +19,7 @@ from sgemm_tutorial import (
 from sgemm_tutorial import operands as operands_module
 from sgemm_tutorial.launch import Division, Launch, Place
 
-from .sources import floats
+from .examples import floats
 
 
 class FakeCupyArray:

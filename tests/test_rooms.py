@@ -134,6 +134,27 @@ def test_a_modules_name_means_one_thing():
     }
 
 
+def reached(path):
+    """Yield the roots that a module of the tests imports, itself and by way of the tests' other modules."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            folder = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            named = [folder.with_suffix(".py"), *(folder / f"{alias.name}.py" for alias in node.names)]
+            for other in filter(Path.is_file, named):
+                yield from reached(other)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names = [node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            yield from {name.partition(".")[0] for name in names} & {*ORDER, "tests"}
+
+
+def test_ptxsims_tests_need_ptxsim_alone():
+    """It is a package of its own, whose tests use its own front door."""
+    paths = sorted((ROOT / "tests" / "ptxsim").glob("*.py"))
+    found = {path.name: sorted(set(reached(path))) for path in paths}
+    assert {name: roots for name, roots in found.items() if roots not in ([], ["ptxsim"])} == {}
+    assert set(reached(ROOT / "tests" / "sources.py")) == {"ptxsim", "sgemm_tutorial"}, "imports are seen"
+
+
 def statements(tree):
     """Count statements, docstrings left out."""
     return sum(

@@ -11,7 +11,8 @@ from sgemm_tutorial import SimulationFault, check, find, matrices, operands, sim
 from sgemm_tutorial.launch import Place
 
 from . import shared_runs
-from .sources import floats, probe
+from .examples import floats
+from .sources import probe
 
 TILE = find("03").variant(BM=32, BN=32, BK=32)
 

@@ -91,7 +91,7 @@ SAME = "compiles to the same PTX"
 EQUIVALENT = {(name, key): of.why for name in names() for of in beside(name).equivalent for key in of.mutants}
 """Why a mutant that survives does nothing wrong, by the kernel's name and the mutant's key."""
 LIMIT = 300  # mutants of changed kernels that the tests judge by themselves
-SHARE = 40  # of so many verdicts of an older judge, the tests judge one again
+SHARE = 80  # of so many verdicts of an older judge, the tests judge one again
 SAVE = 10  # seconds between two savings of the recording
 
 

@@ -86,7 +86,7 @@ def predicted() -> Table:
 def who() -> Figure:
     """Draw who asks for tiles, who copies them, who is told, and who multiplies them."""
     sheet = Page(306)
-    for (x, y, width, height), fill, *lines in (
+    boxes = (
         ((8, 8, 150, 92), PALE, "global memory", "A and B, described", "by tensor maps"),
         ((234, 8, 150, 92), (ORANGE, 0.4), "copy engine", "fetches boxes", "and swizzles them"),
         (
@@ -111,20 +111,16 @@ def who() -> Figure:
             "rows 64 to 127,",
             "with the same tile of B",
         ),
-    ):
-        sheet.boxes([(x, y, width, height)], fill, edgecolor=INK)
-        for i, line in enumerate(lines):
-            sheet.text(x + 10, y + 22 * (i + 1), line, weight="normal" if i else "bold")
-    for start, end, x, y, text in (
+    )
+    arrows = (
         ((110, 206), (258, 102), 58, 152, "1 asks for boxes"),
         ((158, 46), (232, 46), 167, 38, "2 reads"),
         ((384, 34), (460, 34), 392, 26, "3 writes"),
         ((384, 84), (460, 84), 392, 76, "4 counts"),
         ((500, 130), (250, 204), 322, 160, "5 ready"),
         ((566, 130), (566, 204), 506, 172, "5 ready"),
-    ):
-        sheet.arrow(start, end)
-        sheet.text(x, y, text)
+    )
+    sheet.diagram(boxes, arrows)
     return sheet.finish(
         "Thread 0 asks the copy engine for boxes of A and B. The engine reads them, writes them into a stage of shared "
         "memory, and counts their bytes at the stage's mbarrier. Both warpgroups wait for that and multiply the tiles "

@@ -24,6 +24,7 @@ from ..experiments import profiles
 from ..experiments.ceilings import card
 from ..model.resources import resources
 from ..model.sass import hot_loop, sass
+from ..records import cards
 from ..records.timings import Point, recorded
 from . import by_size, register_banks
 
@@ -46,8 +47,9 @@ def parts(size: int) -> list[int]:
     steps, tiles = -(-size // TILE["BK"]), KERNEL.grid(size, size)
     total = tiles * steps
     shares = min(card().sms, total)
-    owners = ((np.arange(total) + 1) * shares - 1) // total
-    return [len(set(of)) for of in owners.reshape(tiles, steps).tolist()]
+    ends = np.arange(steps, total + 1, steps)  # of the tiles' steps; every share has some steps of its own
+    first, last = ((of * shares - 1) // total for of in (ends - steps + 1, ends))
+    return (last - first + 1).tolist()
 
 
 def moved(size: int) -> tuple[int, int]:
@@ -56,10 +58,10 @@ def moved(size: int) -> tuple[int, int]:
     return fetched, 2 * PART * sum(count for count in parts(size) if count > 1)
 
 
-@lru_cache(maxsize=1)
 def pace() -> tuple[float, float]:
     """Return the µs of a step of 11, and those of a product besides, fitted to its recorded times."""
-    us = np.array([1e3 * by_size.points()["11", size].ms for size in by_size.SIZES])
+    of = times()
+    us = np.array([1e3 * of[size][0].ms for size in by_size.SIZES])
     step, besides = np.polyfit([busiest(size)[0] for size in by_size.SIZES], us, 1, w=1 / us)
     return step, besides
 
@@ -93,7 +95,14 @@ def predicted(sizes: Iterable[int]) -> Table:
 
 def times() -> dict[int, tuple[Point, Point]]:
     """Return the recorded points of 11 and 12, by size."""
-    return {point.M: (by_size.points()["11", point.M], point) for point in recorded(KERNEL, by_size.SIZES).points}
+    return _times(cards.shown())
+
+
+@lru_cache(maxsize=1)
+def _times(card: str) -> dict[int, tuple[Point, Point]]:
+    """Return `times` of the shown card."""
+    before = by_size.points()
+    return {point.M: (before["11", point.M], point) for point in recorded(KERNEL, by_size.SIZES).points}
 
 
 def measured(sizes: Iterable[int]) -> Table:

@@ -7,7 +7,7 @@ from sgemm_tutorial.hardware import KIB
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..draw.figure import BLUE, GREEN, INK, ORANGE, PALE, Figure, Page
+from ..draw.figure import BLUE, GREEN, ORANGE, PALE, Figure, Page
 from ..experiments import counters
 from ..experiments.ceilings import card
 from ..records.timings import recorded
@@ -25,7 +25,7 @@ RANKED = (2048, 3072)
 def who() -> Figure:
     """Draw which warps wait for which mbarrier, and which tiles they read and write."""
     sheet = Page(318)
-    for (x, y, width, height), fill, *lines in (
+    boxes = (
         (
             (8, 36, 216, 104),
             (ORANGE, 0.4),
@@ -53,21 +53,16 @@ def who() -> Figure:
             "wait for ready, load B and split it, multiply it",
             "by A and A's small parts, and arrive at empty",
         ),
-    ):
-        sheet.boxes([(x, y, width, height)], fill, edgecolor=INK)
-        for i, line in enumerate(lines):
-            sheet.text(x + 10, y + 22 * (i + 1), line, weight="normal" if i else "bold")
-    for start, end in (
+    )
+    arrows = (
         ((224, 60), (260, 60)),
         ((224, 114), (260, 114)),
-        ((408, 114), (442, 114)),
+        ((408, 114), (442, 114), 431, 82, "full"),
         ((444, 168), (410, 168)),
-        ((334, 204), (334, 230)),
-        ((150, 232), (150, 142)),
-    ):
-        sheet.arrow(start, end)
-    for x, y, name in ((431, 82, "full"), (342, 222, "ready"), (158, 190, "empty")):
-        sheet.text(x, y, name)
+        ((334, 204), (334, 230), 342, 222, "ready"),
+        ((150, 232), (150, 142), 158, 190, "empty"),
+    )
+    sheet.diagram(boxes, arrows)
     return sheet.finish(
         "One thread of warp 8 waits until a stage is empty and has the copy engine bring A and B into it, whose bytes "
         "end the wait for full. Warps 9 to 11 wait for that, read A, write its small parts and arrive at ready. Warps "

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -143,6 +144,25 @@ class Page:
         self.shapes(
             [[end, (u - 9 * dx - 4 * dy, v - 9 * dy + 4 * dx), (u - 9 * dx + 4 * dy, v - 9 * dy - 4 * dx)]], INK
         )
+
+    def diagram(self, boxes: Iterable[tuple[Any, ...]], arrows: Iterable[tuple[Any, ...]]) -> None:
+        """Draw framed boxes with lines of text in them, and arrows between the boxes.
+
+        Parameters
+        ----------
+        boxes : iterable of tuple
+            A `Box`, its fill, and its lines, of which the first is bold.
+        arrows : iterable of tuple
+            Where an arrow starts and ends; for an arrow with a text also the text's x, its y and the text.
+        """
+        for (x, y, width, height), fill, *lines in boxes:
+            self.boxes([(x, y, width, height)], fill, edgecolor=INK)
+            for i, line in enumerate(lines):
+                self.text(x + 10, y + 22 * (i + 1), line, weight="normal" if i else "bold")
+        for start, end, *label in arrows:
+            self.arrow(start, end)
+            if label:
+                self.text(*label)
 
     def text(
         self,

@@ -79,8 +79,7 @@ def card() -> Gpu:
     ArgumentError
         The recording is missing or malformed, or of an architecture that `hardware` doesn't know.
     """
-    recorded = load()
-    of = recorded.provenance
+    of = files.load("ceilings", Recording[Rate]).provenance
     try:
         return find_gpu(cards.slug(of["gpu"]).replace("-", " "))
     except ArgumentError:
@@ -89,7 +88,7 @@ def card() -> Gpu:
             limits_of("sm_" + of["compute_capability"].replace(".", "")),
             of["multiprocessors"],
             of["sm_clock_max_mhz"],
-            round(1000 * recorded[DRAM].tera_per_second),
+            round(1000 * load()[DRAM].tera_per_second),
             of["l2_bytes"],
         )
 

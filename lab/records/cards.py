@@ -48,7 +48,7 @@ def shown() -> str:
         There are no recordings of it.
     """
     card = os.environ.get(VARIABLE) or (RESULTS / SHOWN).read_text(encoding="utf-8").strip()
-    if card not in recorded():
+    if not card or not (RESULTS / card).is_dir():
         raise ArgumentError(VARIABLE, repr(card), f"one of {', '.join(recorded())}")
     return card
 

@@ -176,7 +176,7 @@ class Record(Tabular, Recording[Point]):
         points = [
             files.named(point, wanted[point.identity]) if wanted else point
             for point in self.points
-            if (wanted is None or point.identity in wanted) and (sizes is None or point.size in sizes)
+            if (sizes is None or point.size in sizes) and (wanted is None or point.identity in wanted)
         ]
         return dataclasses.replace(self, points=points)
 

@@ -1,1 +1,1 @@
-"""Kernels whose launches differ: a module a family, with the kernels of the catalogue that belong to it."""
+"""Holds the kernels whose launches differ: each family has a module, with its kernels of the catalogue."""

@@ -1,10 +1,11 @@
-"""Kernel 13: the choice of its template arguments for a problem, and of how a launch divides the work.
+"""Chooses the template arguments of kernel 13 for a problem, and divides the work of kernels 12 and 13.
 
-A model says what each choice costs. It knows how fast an SM gets through multiply steps, full and with a single block
-on it, how fast tiles come from L2 and matrices from memory, and what it takes to launch and to add up partial sums. The
-model was fitted to some 13,000 times on an H200; on another GPU only the order of the choices counts. Nothing is
-measured at a call, and the same problem is always done in the same way on the same GPU. Where ``python -m lab tune``
-has measured a size on a GPU, its table decides there, not the model; on the simulator the model always decides.
+A model gives the cost of each choice. It knows the speed at which an SM gets through multiply steps, full and with a
+single block on it, the speed at which tiles come from L2 and matrices from memory, and the times of a launch and of
+adding up partial sums. The model was fitted to some 13,000 times on an H200; on another GPU only the order of the
+choices counts. Nothing is measured at a call, and the same problem is always done in the same way on the same GPU.
+Where ``python -m lab tune`` has measured a size on a GPU, its table decides there, not the model; on the simulator the
+model always decides.
 """
 
 from __future__ import annotations
@@ -186,9 +187,9 @@ class Autotuned(Family):
         """
         if unsuited := _unsuited(kernel.parameters, problem.shape):
             raise unsuited
-        setting = tuple(kernel.parameters.values())
         whole, shares = (
-            kernel.division or ways(setting, problem.shape, place.architecture, place.multiprocessors)[0][1:]
+            kernel.division
+            or ways(tuple(kernel.parameters.values()), problem.shape, place.architecture, place.multiprocessors)[0][1:]
         )
         return division(kernel.parameters, problem.shape, whole, shares)
 
@@ -347,7 +348,8 @@ class StreamK(Family):
     def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
         """Return the shares that are asked for, or as many as blocks are on the GPU at a time; at most one a step."""
         of, tiles = kernel.parameters, kernel.grid(problem.M, problem.N)
-        steps, (_, asked) = max(-(-problem.K // of["BK"]), 1), kernel.division or (0, 0)
+        steps = max(-(-problem.K // of["BK"]), 1)
+        _, asked = kernel.division or (0, 0)
         shares = min(asked or place.multiprocessors * of["BLOCKS"] or tiles, tiles * steps)
         incomplete = 2 * shares * of["BM"] * of["BN"] if shares and tiles % shares else 0
         with_the_last = shares and shares - ((tiles * steps - steps + 1) * shares - 1) // (tiles * steps)

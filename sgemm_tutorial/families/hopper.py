@@ -1,4 +1,4 @@
-"""Kernels on Hopper's copy engine, 18 to 21, and 16 and 17, which take what it cannot fetch.
+"""Launches kernels 18 to 21, which use Hopper's copy engine, and 16 and 17, which take problems that it cannot fetch.
 
 The copy engine wants rows that begin at multiples of 16 bytes. A problem that has others, or nothing to copy, is handed
 over to another kernel.

@@ -6,7 +6,7 @@ import pytest
 
 from sgemm_tutorial import find, gpu, operands, simulate, suite
 
-from ..sources import floats
+from ..examples import floats
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
 

@@ -15,7 +15,7 @@ from sgemm_tutorial import find, gpu, operands, tuned
 from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.families import autotuned
 
-from ..sources import floats
+from ..examples import floats
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
 

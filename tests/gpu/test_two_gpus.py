@@ -8,7 +8,7 @@ from lab import several
 from sgemm_tutorial import DeviceError, cublas, find, gpu, matrices
 from sgemm_tutorial.correctness import excess
 
-from ..sources import floats
+from ..examples import floats
 
 pytestmark = pytest.mark.skipif(several.count() < 2, reason="needs two GPUs")
 KERNELS = [find("13"), find("20"), find("03"), cublas.sgemm, cublas.gemm_ex]

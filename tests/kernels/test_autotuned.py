@@ -15,7 +15,7 @@ from sgemm_tutorial import ArgumentError, SimulationFault, check, find, operands
 from sgemm_tutorial.families import autotuned
 from tools import compiled
 
-from ..sources import floats
+from ..examples import floats
 from .test_spills import ARCHITECTURES
 
 AUTOTUNED = find("13")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lab import resources
-from sgemm_tutorial import ArgumentError, SimulationFault, find, operands, simulate
+from sgemm_tutorial import ArgumentError, SimulationFault, find, matrices, operands, simulate
 from sgemm_tutorial.families.hopper import WIDTHS, addressable
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import FP16
@@ -183,6 +183,21 @@ def test_what_is_counted():
             total.by_class["prefetch"] == (2 * blocks if kernel is CLUSTERS else 0)
             and total.global_store_requests == 256 * 512 // 128
         )
+
+
+def test_what_a_trace_has_of_copy_engine_and_products():
+    wide = HOPPER.variant(CLUSTER=1)
+    of = wide.parameters
+    run = simulate(wide, *matrices(of["BM"], of["BN"], 2 * of["BK"], on_gpu=False, types=wide.types), trace=[0])
+    boxes = [e.offset for e in run.events if e.kind == "copy"]
+    a, b = 2 * of["BM"] * of["BK"], 2 * of["BK"] * of["BN"]
+    parts = np.arange(0, b, 2 * 64 * of["BK"])
+    assert boxes == [place for stage in (0, 1) for place in (stage * a, *(of["STAGES"] * a + stage * b + parts))]
+    assert [e.offset for e in run.events if e.kind == "multiply"] == [
+        stage * a + 2 * k for stage in (0, 1) for k in range(0, of["BK"], 16)
+    ]
+    assert [e.pending for e in run.events if e.kind == "wait for products"] == [1, 1, 0]
+    assert len([e for e in run.events if e.kind == "commit products"]) == 2
 
 
 WAIT = "full[stage].wait(tile / STAGES % 2);"

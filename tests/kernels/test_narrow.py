@@ -5,8 +5,8 @@ import pytest
 
 from sgemm_tutorial import find, simulate
 
+from ..examples import floats
 from ..ptxsim.narrow import default_of_32_bits
-from ..sources import floats
 
 SIZES = {
     "01": (33, 35, 20),

@@ -15,7 +15,7 @@ from sgemm_tutorial.compiler import PTX_ALONE
 from sgemm_tutorial.correctness import Case, judged
 from tools.mutants import ROWS
 
-from ..sources import floats
+from ..examples import floats
 
 BASE = find("22")
 each_step = pytest.mark.parametrize("step", STEPS, ids=lambda step: step.label.replace(" ", "-"))

@@ -16,7 +16,7 @@ from ptxsim.scheduler import Scheduler
 from sgemm_tutorial import SimulationFault, check, find, kernel_from, operands, simulator
 from sgemm_tutorial.launch import SIMULATOR
 
-from ..sources import floats
+from ..examples import floats
 from .test_autotuned import SMALL as AUTOTUNED
 from .test_autotuned import arrived, shared
 

@@ -531,6 +531,7 @@ def test_a_skeleton_that_passes_is_still_said_to_be_unfinished(run):
 
 INTERRUPTING = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes inherit that it is ignored
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
         if name == {name!r}:

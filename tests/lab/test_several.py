@@ -15,7 +15,7 @@ from sgemm_tutorial import ArgumentError, DeviceError, cublas, find, matrices, s
 from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.operands import FP32
 
-from ..sources import floats, steady
+from ..examples import floats, steady
 
 STEPWISE = [way for way in several.WAYS if way not in several.WHOLE]
 COPIED = ["gathered", "ahead", "columns"]

@@ -1,5 +1,8 @@
 """Kernels in CUDA, compiled with NVRTC and run by the simulator alone."""
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 import pytest
 
@@ -51,3 +54,73 @@ __global__ void probe({", ".join([*parameters, f"{types[result.dtype.char]}* o"]
     whole = np.resize(result, grid * min(result.size, 1024))
     launch(source, grid, min(result.size, 1024), **padded, o=whole, **options)
     return whole[: result.size]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A kernel with the arguments of a matrix product, whose blocks have so many columns of one row of C."""
+
+    name = "probe"
+    source: str
+    threads: int
+    shared: int
+    architecture: str
+
+    @cached_property
+    def compiled(self):
+        """The PTX and the name of its entry."""
+        return ptxsim.compile(self.source, self.name, architecture=self.architecture)
+
+
+@dataclass(frozen=True)
+class Multiplied(ptxsim.Run):
+    """The result of a run, with C."""
+
+    C: np.ndarray | None = None
+
+
+def probe(body, threads=32, before="", shared=0, architecture="compute_90"):
+    """Return a kernel of a test's own.
+
+    In `before` and `body`, the thread's number is ``t`` and the bits of A, B and C are ``a``, ``b`` and ``c``.
+    """
+    source = f"""{before}
+__global__ void probe(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)
+{{
+    const unsigned t = threadIdx.x;
+    const unsigned* a = reinterpret_cast<const unsigned*>(A);
+    const unsigned* b = reinterpret_cast<const unsigned*>(B);
+    unsigned* c = reinterpret_cast<unsigned*>(C);
+{body}
+}}
+"""
+    return Probe(source, threads, shared, architecture)
+
+
+def line_of(kernel, mark):
+    """Return the number of the one source line that holds the mark."""
+    (line,) = [number for number, text in enumerate(kernel.source.splitlines(), 1) if mark in text]
+    return line
+
+
+def simulate(kernel, A, B, C=None, **options):
+    """Run a probe with α = 1 and β = 0; a C that is not given holds nothing, and NaN where nothing is written."""
+    (M, K), (_, N) = A.shape, B.shape
+    result = np.full((M, N), np.nan, np.float32) if C is None else C
+    sizes = dict(zip("MNK", map(np.int32, (M, N, K)), strict=True))
+    arguments = {**sizes, "alpha": np.float32(1), "A": A, "B": B, "beta": np.float32(0), "C": result}
+    grid, fresh = M * -(-N // kernel.threads), ["C"] if C is None else []
+    run = ptxsim.run(
+        *kernel.compiled, grid, kernel.threads, arguments, kernel.shared, name=kernel.name, fresh=fresh, **options
+    )
+    return Multiplied(**vars(run), C=result)
+
+
+def run_bits(kernel, a=(0,), b=(0,), columns=None, **options):
+    """Run a probe with integers as the bits of A (one row) and B (one column); return the bits of C and the run."""
+    size = max(len(a), len(b))
+    A, B = np.zeros((1, size), np.uint32), np.zeros((size, columns or kernel.threads), np.uint32)
+    A[0, : len(a)] = a
+    B[: len(b)] = np.reshape(b, (-1, 1))
+    run = simulate(kernel, A.view(np.float32), B.view(np.float32), **options)
+    return run.C.view(np.uint32)[0], run

@@ -5,14 +5,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from lab import request
-from lab.draw.requests import address_line, banks
 from ptxsim import SimulationFault
 from ptxsim.machine import Machine
 from ptxsim.ptx import parse
-from sgemm_tutorial import simulate
 
-from ..sources import floats, line_of, probe, run_bits, steady
+from ..examples import steady
+from .cuda import line_of, probe, run_bits
 
 HELPERS = """
 template <int BYTES> __device__ void copy(void* to, const void* from, int size = BYTES)
@@ -31,9 +29,9 @@ __device__ void wait_all() { asm volatile("cp.async.wait_all;"); }
 """
 
 
-def copying(folder, body, threads=32):
+def copying(body, threads=32):
     """Return a probe that may use the helpers, with shared memory ``s`` for 256 words."""
-    return probe(folder, "    __shared__ __align__(16) unsigned s[256];\n" + body, threads, HELPERS)
+    return probe("    __shared__ __align__(16) unsigned s[256];\n" + body, threads, HELPERS)
 
 
 def fault(kernel, mark, a=range(64), columns=None, **more):
@@ -82,19 +80,19 @@ def summed(a, threads=64):
 
 @stages
 @pytest.mark.parametrize("length", [1, 63, 64, 65, 128, 400])
-def test_a_pipeline(tmp_path, stages, length):
-    kernel = probe(tmp_path, PIPELINE.format(stages=stages), 64, HELPERS)
+def test_a_pipeline(stages, length):
+    kernel = probe(PIPELINE.format(stages=stages), 64, HELPERS)
     a = words[:length]
     assert run_bits(kernel, a, columns=192)[0].tolist() == summed(a) * 3
 
 
-def test_memory_clobbers_change_nothing(tmp_path):
+def test_memory_clobbers_change_nothing():
     """They tell the compiler not to move memory accesses across; it moves none here."""
-    plain = probe(tmp_path, PIPELINE.format(stages=3), 64, HELPERS)
+    plain = probe(PIPELINE.format(stages=3), 64, HELPERS)
     clobbering = HELPERS.replace('group;")', 'group;" ::: "memory")').replace('"n"(N))', '"n"(N) : "memory")')
     assert clobbering.count('"memory"') == 2
     assert run_bits(plain, words)[0].tolist() == summed(words)
-    assert run_bits(probe(tmp_path, PIPELINE.format(stages=3), 64, clobbering), words)[0].tolist() == summed(words)
+    assert run_bits(probe(PIPELINE.format(stages=3), 64, clobbering), words)[0].tolist() == summed(words)
 
 
 BROKEN = {
@@ -125,11 +123,11 @@ BROKEN = {
 
 @stages
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_broken_pipeline(tmp_path, stages, broken):
+def test_a_broken_pipeline(stages, broken):
     before, after, kind, mark, text = BROKEN[broken]
     body = PIPELINE.format(stages=stages)
     assert body.count(before) == 1
-    found = fault(probe(tmp_path, body.replace(before, after), 64, HELPERS), mark, words)
+    found = fault(probe(body.replace(before, after), 64, HELPERS), mark, words)
     assert found.kind == kind
     assert text in str(found)
     if kind == "in flight":
@@ -253,10 +251,9 @@ def read_back(text, slot, source, readers):
 
 
 @pytest.mark.parametrize(("width", "cache"), [(4, "ca"), (8, "ca"), (16, "ca"), (16, "cg")])
-def test_sizes(tmp_path, width, cache):
+def test_sizes(width, cache):
     """Thread t copies t % (width + 1) bytes; what is left of its place becomes zero, whatever was there."""
     kernel = copying(
-        tmp_path,
         f"""
         s[t] = 0xFFFFFFFF;
         __syncthreads();
@@ -284,10 +281,9 @@ def test_sizes(tmp_path, width, cache):
 
 
 @pytest.mark.parametrize(("operands", "bytes_read"), [("4", 4), ("4, 4", 4), ("4, 2", 2), ("4, 0", 0), ("16", 16)])
-def test_a_size_may_be_left_out_or_constant(tmp_path, operands, bytes_read):
+def test_a_size_may_be_left_out_or_constant(operands, bytes_read):
     width = int(operands.partition(",")[0])
     kernel = copying(
-        tmp_path,
         f"""
         asm volatile("cp.async.ca.shared.global [%0], [%1], {operands};"
                      :: "r"(unsigned(__cvta_generic_to_shared(s)) + {width} * t), "l"(a + {width // 4} * t));
@@ -300,9 +296,8 @@ def test_a_size_may_be_left_out_or_constant(tmp_path, operands, bytes_read):
     assert run.total.global_load_bytes == 32 * bytes_read
 
 
-def test_offsets_in_the_addresses(tmp_path):
+def test_offsets_in_the_addresses():
     kernel = copying(
-        tmp_path,
         """
         asm volatile("cp.async.cg.shared.global [%0+32], [%1+-16], 16;"
                      :: "r"(unsigned(__cvta_generic_to_shared(s)) + 16 * t), "l"(a + 4 * t + 4));
@@ -312,22 +307,21 @@ def test_offsets_in_the_addresses(tmp_path):
     assert run_bits(kernel, words[:128])[0].tolist() == words[3:128:4]
 
 
-def test_a_wait_comes_into_force_for_the_thread_alone(tmp_path):
+def test_a_wait_comes_into_force_for_the_thread_alone():
     """Its own copies it may read without a barrier; the others' only after one."""
-    own = copying(tmp_path, "copy<4>(s + t, a + t);\nwait_all();\nc[t] = s[t];")
+    own = copying("copy<4>(s + t, a + t);\nwait_all();\nc[t] = s[t];")
     assert run_bits(own, words[:32])[0].tolist() == words[:32]
-    late = copying(tmp_path, "copy<4>(s + t, a + t);\nwait_all();\n__syncthreads();\nc[t] = s[31 - t];")
+    late = copying("copy<4>(s + t, a + t);\nwait_all();\n__syncthreads();\nc[t] = s[31 - t];")
     assert run_bits(late, words[:32])[0].tolist() == words[31::-1]
-    early = copying(tmp_path, "copy<4>(s + t, a + t);\nwait_all();\nc[t] = s[31 - t];  // here")
+    early = copying("copy<4>(s + t, a + t);\nwait_all();\nc[t] = s[31 - t];  // here")
     found = fault(early, "// here")
     assert (found.kind, found.thread) == ("race", 0)
     assert "reads s at byte 124, which thread 31 wrote since the last barrier" in str(found)
 
 
-def test_threads_may_copy_different_things(tmp_path):
+def test_threads_may_copy_different_things():
     """Half of them in another order, a few not at all, some in a loop; each waits for its own."""
     kernel = copying(
-        tmp_path,
         """
         s[t] = s[t + 32] = 7;
         __syncthreads();
@@ -346,9 +340,8 @@ def test_threads_may_copy_different_things(tmp_path):
     assert run_bits(kernel, words[:64])[0].tolist() == [words[t] if t % 2 or t > 6 else 7 for t in range(32)]
 
 
-def test_a_place_is_used_again_after_the_wait(tmp_path):
+def test_a_place_is_used_again_after_the_wait():
     kernel = copying(
-        tmp_path,
         """
         unsigned sum = 0;
         for (int i = 0; i < K; i += 32) {
@@ -399,9 +392,9 @@ IN_FLIGHT = {
 
 @pytest.mark.parametrize(("body", "thread", "text"), IN_FLIGHT.values(), ids=IN_FLIGHT)
 @pytest.mark.parametrize("block", [0, 2])
-def test_what_is_in_flight_may_not_be_touched(tmp_path, body, thread, text, block):
+def test_what_is_in_flight_may_not_be_touched(body, thread, text, block):
     body = body.replace("c[t]", "c[32 * blockIdx.x + t]")
-    kernel = copying(tmp_path, f"if (blockIdx.x != {block}) return;\ncopy<4>(s + t, a + t);\n{body}")
+    kernel = copying(f"if (blockIdx.x != {block}) return;\ncopy<4>(s + t, a + t);\n{body}")
     found = fault(kernel, "// here", columns=96)
     assert (found.kind, found.block, found.thread) == ("in flight", block, thread)
     assert text in str(found)
@@ -449,14 +442,14 @@ ONTO = {
 
 
 @pytest.mark.parametrize(("body", "kind", "thread", "text"), ONTO.values(), ids=ONTO)
-def test_copies_onto_what_is_in_use(tmp_path, body, kind, thread, text):
-    found = fault(copying(tmp_path, body), "// by 4")
+def test_copies_onto_what_is_in_use(body, kind, thread, text):
+    found = fault(copying(body), "// by 4")
     assert (found.kind, found.thread) == (kind, thread)
     assert text in str(found)
 
 
-def test_a_thread_may_copy_onto_what_it_alone_used(tmp_path):
-    kernel = copying(tmp_path, "s[t] = 5;\nc[t] = s[t];\ncopy<4>(s + t, a + t);\nwait_all();\nc[t] += s[t];")
+def test_a_thread_may_copy_onto_what_it_alone_used():
+    kernel = copying("s[t] = 5;\nc[t] = s[t];\ncopy<4>(s + t, a + t);\nwait_all();\nc[t] += s[t];")
     assert run_bits(kernel, range(32))[0].tolist() == list(range(5, 37))
 
 
@@ -508,17 +501,16 @@ SOURCES = {
 
 
 @pytest.mark.parametrize(("body", "mark", "kind", "thread", "text"), SOURCES.values(), ids=SOURCES)
-def test_sources_and_places(tmp_path, body, mark, kind, thread, text):
-    found = fault(copying(tmp_path, body), mark, columns=256 if "8 * t" in body else None)
+def test_sources_and_places(body, mark, kind, thread, text):
+    found = fault(copying(body), mark, columns=256 if "8 * t" in body else None)
     assert (found.kind, found.thread) == (kind, thread)
     assert text in str(found)
 
 
 @pytest.mark.parametrize("source", ["a + t + 40", "a + (size_t(1) << 50)", "c + t", "(char*)a + 1"])
-def test_where_nothing_is_read_nothing_is_checked(tmp_path, source):
+def test_where_nothing_is_read_nothing_is_checked(source):
     """A source out of bounds, never written or misaligned does no harm as long as no byte of it is read."""
     kernel = copying(
-        tmp_path,
         f"copy<4>(s + t, t < 9 ? (void*)(a + t) : (void*)({source}), t < 9 ? 4 : 0);\nwait_all();\nc[t] = s[t];",
     )
     assert run_bits(kernel, words[:64])[0].tolist() == words[:9] + [0] * 23
@@ -527,10 +519,9 @@ def test_where_nothing_is_read_nothing_is_checked(tmp_path, source):
 # Counters and traces.
 
 
-def test_copies_counted_by_hand(tmp_path):
+def test_copies_counted_by_hand():
     """A copy is a request and its sectors in global memory, and a store of its width in shared memory."""
     kernel = copying(
-        tmp_path,
         """
         copy<4>(s + t, a + 2 * t, t < 40 ? 4 : 0);  // every other word
         if (t < 16) copy<16>(s + 64 + 8 * t, a + 4 * t);  // every other quad
@@ -566,30 +557,10 @@ def test_copies_counted_by_hand(tmp_path):
     assert run.trace[1].offsets.tolist() == [4 * t for t in range(64)]
 
 
-def test_a_copy_can_be_drawn(tmp_path):
-    """Its read and its write are requests like any load's and store's."""
-    kernel = copying(tmp_path, "copy<16>(s + 4 * (t ^ 8), a + 4 * t);\nwait_all();\n__syncthreads();\nc[t] = s[4 * t];")
-    run = run_bits(kernel, words[:128], trace=[0])[1]
-    read, write = request(run, array="A"), request(run, kind="store", array="s")
-    assert (read.line, read.sectors, read.width, write.line, write.wavefronts) == (read.line, 16, 16, read.line, 4)
-    assert read.line == line_of(kernel, "// by 16")
-    assert (write.offsets // 16).tolist() == [t ^ 8 for t in range(32)]
-    assert "16 sectors" in address_line(run, array="A").alt
-    assert "4 wavefronts" in banks(run, kind="store", array="s").alt
-
-
-def test_a_warp_that_reads_nothing_makes_no_request(tmp_path):
-    kernel = copying(tmp_path, "copy<4>(s + t, a + t, 0);\nwait_all();\nc[t] = s[t];", threads=50)
+def test_a_warp_that_reads_nothing_makes_no_request():
+    kernel = copying("copy<4>(s + t, a + t, 0);\nwait_all();\nc[t] = s[t];", threads=50)
     got, run = run_bits(kernel, trace=[0])
     assert not got.any()
     assert run.total.global_load_requests == run.total.global_load_sectors == run.total.global_load_bytes == 0
     assert (run.total.shared_store_requests, run.total.shared_store_bytes) == (2, 200)
     assert [access.space for access in run.trace] == ["shared", "shared", "global"]
-
-
-def test_the_table_shows_the_lines_of_copies_and_waits(tmp_path):
-    kernel = copying(tmp_path, "copy<4>(s + t, a + t);\ncommit();\nwait<0>();\nc[t] = s[t];")
-    text = str(simulate(kernel, floats(1, 32), floats(32, 32)))
-    assert "cp.async.ca" in text
-    assert "commit_group" in text
-    assert "wait_group" in text

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from ptxsim import SimulationFault
-from sgemm_tutorial import Kernel
 
-from ..sources import execute, line_of, probe, run_bits
+from .cuda import launch, line_of, probe, run_bits
 
 DGEMM = """
 template <int BM, int BN>
@@ -28,13 +27,8 @@ __global__ void dgemm(int M, int N, int K, double alpha, const double* A, const 
 """
 
 
-def dgemm(folder):
-    (folder / "00_dgemm.cu").write_text(DGEMM)
-    return Kernel("00_dgemm", "made for a test", {"BM": 4, "BN": 16}, folder=folder)
-
-
 @pytest.mark.parametrize("beta", [0.0, -0.7])
-def test_a_matrix_product_in_float64(tmp_path, beta):
+def test_a_matrix_product_in_float64(beta):
     random, M, N, K, alpha = np.random.default_rng(8), 4, 16, 37, 1.1
     A, B = random.standard_normal((M, K)), random.standard_normal((K, N))
     C = random.standard_normal((M, N)) if beta else np.full((M, N), np.nan)
@@ -49,7 +43,7 @@ def test_a_matrix_product_in_float64(tmp_path, beta):
         "beta": np.float64(beta),
         "C": C,
     }
-    counts = execute(dgemm(tmp_path), M * N, 1, arguments).total
+    counts = launch(DGEMM, 1, M * N, "dgemm<4, 16>", **arguments).total
     for row, col in np.ndindex(M, N):
         acc = 0.0
         for k in range(K):
@@ -64,7 +58,7 @@ def test_a_matrix_product_in_float64(tmp_path, beta):
     assert counts.global_store_sectors == 8 * M * N // 32
 
 
-def test_shared_memory_in_eights(tmp_path):
+def test_shared_memory_in_eights():
     """Two wavefronts per warp for 32 doubles in a row; a stride of two costs four, one of sixteen all there can be."""
     body = """
         __shared__ double s[512];
@@ -78,7 +72,7 @@ def test_shared_memory_in_eights(tmp_path):
         s[31 - t] = sum;  // store
         __syncthreads();
         C[t] = float(s[t]);"""
-    kernel = probe(tmp_path, body)
+    kernel = probe(body)
     bits, run = run_bits(kernel, [np.float32(0.1).view(np.uint32)])
     assert bits.view(np.float32).tolist() == [float(np.float32(np.float64(np.float32(0.1)) * 4))] * 32
     found = {mark: run.lines[line_of(kernel, f"// {mark}")] for mark in ("row", "stride", "column", "one", "store")}
@@ -87,22 +81,21 @@ def test_shared_memory_in_eights(tmp_path):
     assert found["row"].shared_load_bytes == 256
 
 
-def test_faults_of_eight_bytes(tmp_path):
+def test_faults_of_eight_bytes():
     here = "const double* d = reinterpret_cast<const double*>(A);\nC[t] = float(d[{}]);  // here"
     with pytest.raises(SimulationFault, match=r"out of bounds.*thread 16: a 8-byte access to A \(128 bytes\)"):
-        run_bits(probe(tmp_path, here.format("t")), range(32))
+        run_bits(probe(here.format("t")), range(32))
     odd = "reinterpret_cast<const double*>(A + t)"
     with pytest.raises(SimulationFault, match=r"misaligned.*thread 1: a 8-byte access"):
-        run_bits(probe(tmp_path, here.format(0).replace("reinterpret_cast<const double*>(A)", odd)), range(64))
+        run_bits(probe(here.format(0).replace("reinterpret_cast<const double*>(A)", odd)), range(64))
 
 
 HALF = "#include <cuda_fp16.h>\n"
 
 
-def test_halves(tmp_path):
+def test_halves():
     """Conversions, which the headers write as inline assembly, loads and stores of two bytes and of eight at once."""
     kernel = probe(
-        tmp_path,
         """
         __shared__ __align__(16) half s[256];
         const half* h = reinterpret_cast<const half*>(A);
@@ -123,9 +116,8 @@ def test_halves(tmp_path):
     assert run.total.shared_store_bytes == 512
 
 
-def test_registers_in_parts(tmp_path):
+def test_registers_in_parts():
     kernel = probe(
-        tmp_path,
         """
         unsigned short low, high;
         unsigned whole, upper, lower;

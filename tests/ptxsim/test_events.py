@@ -1,12 +1,10 @@
 """What a traced block does besides its accesses: kept in order, with who does it, where, and until a fault."""
 
-import numpy as np
 import pytest
 
 from ptxsim import SimulationFault
-from sgemm_tutorial import find, matrices, simulate
 
-from ..sources import line_of, run_bits
+from .cuda import line_of, run_bits
 from .test_copies import copying
 from .test_mbarriers import RELAY, waiting
 
@@ -23,8 +21,8 @@ COPIES = """
 """
 
 
-def test_groups_of_copies_and_barriers(tmp_path):
-    kernel = copying(tmp_path, COPIES, 64)
+def test_groups_of_copies_and_barriers():
+    kernel = copying(COPIES, 64)
     _, run = run_bits(kernel, range(64), trace=[0])
     commit, wait, meet = [line_of(kernel, mark) for mark in ("void commit()", "void wait()", "// meet")]
     found = [(e.kind, e.line, e.pending, e.threads.tolist()) for e in run.events]
@@ -41,9 +39,9 @@ def test_groups_of_copies_and_barriers(tmp_path):
     assert len(run.trace) == 6 and {e.block for e in run.events} == {0}
 
 
-def test_mbarriers(tmp_path):
+def test_mbarriers():
     """One half waits for the other, which waits for it: each wait is asked for and ends, after the other's arrival."""
-    _, run = run_bits(waiting(tmp_path, RELAY.format(role="<")), trace=[0])
+    _, run = run_bits(waiting(RELAY.format(role="<")), trace=[0])
     for role, asks, arrives in ((0, "empty", "full"), (32, "full", "empty")):
         mine = [(e.kind, e.array, e.offset) for e in run.events if e.kind != "barrier" and e.threads[0] == role]
         places = {name: place for kind, *place in mine for name in [asks if kind != "arrive" else arrives]}
@@ -53,29 +51,14 @@ def test_mbarriers(tmp_path):
     assert [pair for pair in order if pair in (("arrive", 0), ("go on", 32))] == [("arrive", 0), ("go on", 32)] * 7
 
 
-def test_copy_engine_and_products():
-    wide = find("20").variant(CLUSTER=1)
-    of = wide.parameters
-    run = simulate(wide, *matrices(of["BM"], of["BN"], 2 * of["BK"], on_gpu=False, types=wide.types), trace=[0])
-    boxes = [e.offset for e in run.events if e.kind == "copy"]
-    a, b = 2 * of["BM"] * of["BK"], 2 * of["BK"] * of["BN"]
-    parts = np.arange(0, b, 2 * 64 * of["BK"])
-    assert boxes == [place for stage in (0, 1) for place in (stage * a, *(of["STAGES"] * a + stage * b + parts))]
-    assert [e.offset for e in run.events if e.kind == "multiply"] == [
-        stage * a + 2 * k for stage in (0, 1) for k in range(0, of["BK"], 16)
-    ]
-    assert [e.pending for e in run.events if e.kind == "wait for products"] == [1, 1, 0]
-    assert len([e for e in run.events if e.kind == "commit products"]) == 2
-
-
-def test_a_fault_brings_what_was_done_before(tmp_path):
-    kernel = copying(tmp_path, COPIES.replace("wait<0>();", ""), 64)
+def test_a_fault_brings_what_was_done_before():
+    kernel = copying(COPIES.replace("wait<0>();", ""), 64)
     with pytest.raises(SimulationFault) as caught:
         run_bits(kernel, range(64), trace=[0])
     assert [e.kind for e in caught.value.events] == ["commit copies"] * 2 + ["wait for copies"] + ["barrier"] * 2
     assert len(caught.value.trace) == 4 and "has not been waited for" in caught.value.detail
 
 
-def test_blocks_that_are_not_traced_leave_nothing(tmp_path):
-    _, run = run_bits(copying(tmp_path, COPIES, 64), range(64))
+def test_blocks_that_are_not_traced_leave_nothing():
+    _, run = run_bits(copying(COPIES, 64), range(64))
     assert run.events == [] and run.trace == []

@@ -15,7 +15,7 @@ from hypothesis import given
 from ptxsim.instructions import DTYPES, OPERATIONS
 from ptxsim.memory import RANK, SHARED_WINDOW
 
-from ..sources import steady
+from ..examples import steady
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import pytest
 
 from ptxsim import SimulationFault, UnsupportedInstruction
 
-from ..sources import line_of, probe, run_bits
+from .cuda import line_of, probe, run_bits
 
 HELPERS = """
 __device__ unsigned at(const void* p) { return __cvta_generic_to_shared(p); }
@@ -36,9 +36,9 @@ __device__ void wait(unsigned long long* bar, unsigned parity)
 """
 
 
-def waiting(folder, body, threads=64):
+def waiting(body, threads=64):
     """Return a probe that may use the helpers, with two mbarriers for so many arrivals as the body says."""
-    return probe(folder, "    __shared__ unsigned long long full, empty;\n" + body, threads, HELPERS)
+    return probe("    __shared__ unsigned long long full, empty;\n" + body, threads, HELPERS)
 
 
 def fault(kernel, **more):
@@ -62,15 +62,15 @@ RELAY = """
 
 
 @pytest.mark.parametrize("role", ["<", ">="])
-def test_producer_and_consumer(tmp_path, role):
+def test_producer_and_consumer(role):
     """Whichever comes first in the program, the one that waits lets the other go on."""
-    got, run = run_bits(waiting(tmp_path, RELAY.format(role=role)))
+    got, run = run_bits(waiting(RELAY.format(role=role)))
     first, second = (1, 2) if role == "<" else (2, 1)
     assert got.tolist() == [first] * 32 + [second] * 32
     assert run.total.by_class["wait"] == 14 and run.total.by_class["arrive"] >= 14  # a wait is over at the first try
 
 
-def test_phases_and_bytes(tmp_path):
+def test_phases_and_bytes():
     """A phase is over when arrivals and bytes are all there, in whatever order they come; parities alternate."""
     body = """
     if (t == 0) init(&full, 1);
@@ -83,11 +83,11 @@ def test_phases_and_bytes(tmp_path):
     wait(&full, 1);
     c[t] = t;
 """
-    got, _ = run_bits(waiting(tmp_path, body))
+    got, _ = run_bits(waiting(body))
     assert got.tolist() == list(range(64))
 
 
-def test_several_phases_at_once(tmp_path):
+def test_several_phases_at_once():
     """Arrivals of one instruction that end several phases: after 64 of 32 each, the third runs."""
     body = """
     if (t == 0) init(&full, 32);
@@ -96,13 +96,13 @@ def test_several_phases_at_once(tmp_path):
     wait(&full, 1);
     c[t] = 7;
 """
-    assert set(run_bits(waiting(tmp_path, body))[0]) == {7}
+    assert set(run_bits(waiting(body))[0]) == {7}
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
-def test_blocks_have_their_own(tmp_path, blocks):
+def test_blocks_have_their_own(blocks):
     body = RELAY.format(role="<") + "\n    c[blockIdx.x * 64 + t] = t;\n"
-    got, _ = run_bits(waiting(tmp_path, body), columns=64 * blocks)
+    got, _ = run_bits(waiting(body), columns=64 * blocks)
     assert got.tolist() == list(range(64)) * blocks
 
 
@@ -132,10 +132,10 @@ STUCK = {
 
 
 @pytest.mark.parametrize("body", STUCK.values(), ids=STUCK)
-def test_deadlocks(tmp_path, body):
+def test_deadlocks(body):
     """Ends, and says who waits where and for what."""
     statement, thread, words = body
-    got = fault(waiting(tmp_path, "if (t == 0) { init(&full, 32); init(&empty, 32); }\n__syncthreads();\n" + statement))
+    got = fault(waiting("if (t == 0) { init(&full, 32); init(&empty, 32); }\n__syncthreads();\n" + statement))
     assert (got.kind, got.thread) == ("deadlock", thread), got
     for word in words:
         assert word in str(got)
@@ -152,38 +152,38 @@ MISUSE = {
 
 
 @pytest.mark.parametrize("body", MISUSE.values(), ids=MISUSE)
-def test_misuse(tmp_path, body):
+def test_misuse(body):
     statement, kind, words = body
-    got = fault(waiting(tmp_path, statement))
+    got = fault(waiting(statement))
     assert got.kind == kind and words in str(got), got
 
 
-def test_a_fault_names_the_line(tmp_path):
-    kernel = waiting(tmp_path, "if (t == 0) init(&full, 32); arrive(&full);")
+def test_a_fault_names_the_line():
+    kernel = waiting("if (t == 0) init(&full, 32); arrive(&full);")
     assert fault(kernel).line == line_of(kernel, "// arrive")
 
 
 REGISTERS = 'asm volatile("setmaxnreg.{}.sync.aligned.u32 {};");\n    c[t] = t;'
 
 
-def test_registers_change_hands(tmp_path):
-    kernel = probe(tmp_path, REGISTERS.format("inc", 240), 128)
-    got, run = run_bits(kernel, architecture="compute_90a")
+def test_registers_change_hands():
+    kernel = probe(REGISTERS.format("inc", 240), 128, architecture="compute_90a")
+    got, run = run_bits(kernel)
     assert got.tolist() == list(range(128)) and run.total.by_class["registers"] == 4
 
 
-def test_registers_change_hands_for_whole_warps(tmp_path):
-    got = fault(probe(tmp_path, f"if (t < 48) {{ {REGISTERS.format('inc', 240)} }}", 128), architecture="compute_90a")
+def test_registers_change_hands_for_whole_warps():
+    got = fault(probe(f"if (t < 48) {{ {REGISTERS.format('inc', 240)} }}", 128, architecture="compute_90a"))
     assert got.kind == "divergence" and "thread 32" in str(got)
 
 
-def test_registers_that_no_instruction_gives(tmp_path):
+def test_registers_that_no_instruction_gives():
     with pytest.raises(UnsupportedInstruction, match="setmaxnreg"):
-        run_bits(probe(tmp_path, REGISTERS.format("dec", 20), 128), architecture="compute_90a")
+        run_bits(probe(REGISTERS.format("dec", 20), 128, architecture="compute_90a"))
 
 
-def test_a_wait_that_asks_without_waiting_is_refused(tmp_path):
+def test_a_wait_that_asks_without_waiting_is_refused():
     asked = '"{ .reg .pred %%p; mbarrier.test_wait.parity.shared::cta.b64 %%p, [%0], 0; }"'
     body = f'asm volatile({asked} :: "r"(at(&full)));'
     with pytest.raises(UnsupportedInstruction, match="test_wait"):
-        run_bits(waiting(tmp_path, body), np.zeros(1, np.uint32))
+        run_bits(waiting(body), np.zeros(1, np.uint32))

@@ -12,7 +12,8 @@ from ptxsim import SimulationFault, UnsupportedInstruction
 from ptxsim.mma import KINDS, PLACES
 from ptxsim.tensor import multiply_accumulate
 
-from ..sources import line_of, probe, run_bits, steady
+from ..examples import steady
+from .cuda import line_of, probe, run_bits
 from .test_instructions import F32
 from .test_tensor import elements, exponent_of, floor_to, truncated
 
@@ -56,10 +57,9 @@ def mma(shape, type_, a, b):
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_a_load_of_matrices(tmp_path, count, transposed):
+def test_a_load_of_matrices(count, transposed):
     """Rows lie 48 bytes apart, in the order in which the first lanes name them; no other address counts."""
     kernel = probe(
-        tmp_path,
         LOADED
         + ldmatrix(count, transposed, f"t < {8 * count} ? at + t * 48 : at + 1")
         + "\nfor (int i = 0; i < 4; ++i) c[4 * t + i] = r[i];",
@@ -78,12 +78,11 @@ def test_a_load_of_matrices(tmp_path, count, transposed):
 
 
 @pytest.mark.parametrize("apart", [16, 32, 64, 128])
-def test_wavefronts_of_a_load(tmp_path, apart):
+def test_wavefronts_of_a_load(apart):
     kernel = probe(
-        tmp_path,
         LOADED + ldmatrix(4, False, f"at + t % 16 * {apart}") + "\nfor (int i = 0; i < 4; ++i) c[t] ^= r[i];",
     )
-    _, run = run_bits(kernel, np.zeros(512, np.uint32), C=np.zeros((1, 32), np.float32), beta=1.0)
+    _, run = run_bits(kernel, np.zeros(512, np.uint32), C=np.zeros((1, 32), np.float32))
     counts = run.lines[line_of(kernel, "// here")]
     assert counts.shared_load_wavefronts == 4 * apart // 16
     assert counts.shared_load_conflicts == 4 * apart // 16 - 4
@@ -114,18 +113,18 @@ def stops_here(kernel, fault, a, **sizes):
 
 
 @pytest.mark.parametrize("body", FAULTS.values(), ids=FAULTS)
-def test_faults(tmp_path, body):
+def test_faults(body):
     statement, *fault = body
-    kernel = probe(tmp_path, LOADED + statement + "\nc[t] = r[0] + r[1] + r[2] + r[3];")
+    kernel = probe(LOADED + statement + "\nc[t] = r[0] + r[1] + r[2] + r[3];")
     stops_here(kernel, fault, np.zeros(512, np.uint32))
 
 
 @pytest.mark.parametrize("moved", [ldmatrix, stmatrix])
-def test_where_few_lanes_give_addresses_the_thread_is_named(tmp_path, moved):
+def test_where_few_lanes_give_addresses_the_thread_is_named(moved):
     """Of eight in each warp the ninth is the second warp's first."""
     body = "__shared__ __align__(16) unsigned s[64];\ns[t] = a[t];\n__syncthreads();\nunsigned r[4] = {};\n"
     address = "unsigned(__cvta_generic_to_shared(s)) + t / 32 * 128 + t % 8 * 16 + (t == 34) * 8"
-    kernel = probe(tmp_path, body + moved(1, False, address) + "\nc[t] = r[0];", threads=64)
+    kernel = probe(body + moved(1, False, address) + "\nc[t] = r[0];", threads=64)
     with pytest.raises(SimulationFault) as caught:
         run_bits(kernel, np.zeros(64, np.uint32))
     assert (caught.value.kind, caught.value.thread) == ("misaligned", 34)
@@ -160,10 +159,10 @@ def stored(words, addresses, count, transposed):
 @pytest.mark.parametrize("space", ["shared", "shared::cta"])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_a_store_of_matrices(tmp_path, count, transposed, space):
+def test_a_store_of_matrices(count, transposed, space):
     """Rows lie 48 bytes apart, last matrix first; no address counts but those of the first lanes."""
     where = f"t < {8 * count} ? at + (t ^ 24) * 48 : at + 1"
-    kernel = probe(tmp_path, STORED + stmatrix(count, transposed, where, space) + READ)
+    kernel = probe(STORED + stmatrix(count, transposed, where, space) + READ)
     words = np.random.default_rng(count).integers(0, 1 << 32, (32, 4), np.uint32)
     got, run = run_bits(kernel, words.ravel(), columns=512, blocks=[0], trace=[0])
     addresses = (np.arange(8 * count) ^ 24) * 48
@@ -178,7 +177,7 @@ def test_a_store_of_matrices(tmp_path, count, transposed, space):
 
 @pytest.mark.parametrize("transposed", [(False, False), (True, True), (False, True), (True, False)])
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_what_is_stored_is_loaded(tmp_path, count, transposed):
+def test_what_is_stored_is_loaded(count, transposed):
     """By two warps, each in a kilobyte of its own; transposed once only, lanes get other lanes' halves."""
     body = f"""
     __shared__ __align__(16) unsigned s[512];
@@ -191,7 +190,7 @@ def test_what_is_stored_is_loaded(tmp_path, count, transposed):
     {ldmatrix(count, transposed[1], "at")}
     for (int i = 0; i < 4; ++i) c[4 * t + i] = r[i];
     """
-    kernel = probe(tmp_path, body, threads=64)
+    kernel = probe(body, threads=64)
     words = np.random.default_rng(count).integers(0, 1 << 32, (64, 4), np.uint32)
     got, _ = run_bits(kernel, words.ravel(), columns=256, blocks=[0])
     want = np.zeros((64, 4), np.uint32)
@@ -202,10 +201,10 @@ def test_what_is_stored_is_loaded(tmp_path, count, transposed):
     assert np.array_equal(got[:256].reshape(64, 4), want)
 
 
-def test_constants_are_stored_too(tmp_path):
+def test_constants_are_stored_too():
     opcode = "stmatrix.sync.aligned.m8n8.x2.shared.b16"
     text = f'asm volatile("{opcode} [%0 + 32], {{%1, 7}};" :: "r"(at + t % 16 * 32), "r"(r[1]) : "memory");'
-    kernel = probe(tmp_path, STORED + text + READ)
+    kernel = probe(STORED + text + READ)
     words = np.arange(128, dtype=np.uint32)
     got, _ = run_bits(kernel, words, columns=512, blocks=[0])
     rows = got[8:136].reshape(16, 8)
@@ -214,8 +213,8 @@ def test_constants_are_stored_too(tmp_path):
 
 
 @pytest.mark.parametrize("apart", [16, 32, 64])
-def test_wavefronts_of_a_store(tmp_path, apart):
-    kernel = probe(tmp_path, STORED + stmatrix(4, False, f"at + t * {apart}") + READ)
+def test_wavefronts_of_a_store(apart):
+    kernel = probe(STORED + stmatrix(4, False, f"at + t * {apart}") + READ)
     _, run = run_bits(kernel, np.zeros(128, np.uint32), columns=512, blocks=[0])
     counts = run.lines[line_of(kernel, "// here")]
     assert counts.shared_store_wavefronts == 4 * apart // 16
@@ -240,15 +239,15 @@ STORE_FAULTS = {
 
 
 @pytest.mark.parametrize("body", STORE_FAULTS.values(), ids=STORE_FAULTS)
-def test_faults_of_a_store(tmp_path, body):
+def test_faults_of_a_store(body):
     statement, *fault = body
-    kernel = probe(tmp_path, STORED + statement + READ)
+    kernel = probe(STORED + statement + READ)
     stops_here(kernel, fault, np.zeros(128, np.uint32), columns=512, blocks=[0])
 
 
-def test_two_warps_store_the_same_row(tmp_path):
+def test_two_warps_store_the_same_row():
     body = STORED.replace("i += 32", "i += 64")
-    kernel = probe(tmp_path, body + stmatrix(1, False, "at + t % 8 * 16") + READ, threads=64)
+    kernel = probe(body + stmatrix(1, False, "at + t % 8 * 16") + READ, threads=64)
     with pytest.raises(SimulationFault, match=r"race.*thread 0: writes s at byte 0, which warp 1 wrote"):
         run_bits(kernel, np.zeros(256, np.uint32), columns=512, blocks=[0])
 
@@ -295,7 +294,7 @@ def test_places_are_those_of_the_manual(which):
 
 
 @pytest.mark.parametrize(("shape", "type_"), SHAPES)
-def test_a_product(tmp_path, shape, type_):
+def test_a_product(shape, type_):
     depth, size = SHAPES[shape, type_]
     random = np.random.default_rng(5)
     A, B, C = (random.integers(-9, 10, extent) for extent in ((16, depth), (depth, 8), (16, 8)))
@@ -304,7 +303,6 @@ def test_a_product(tmp_path, shape, type_):
     z = held(C.astype(np.float32).view(np.uint32), PLACES["c"])
     assert (x.shape, y.shape) == ((32, 4), (32, 2))
     kernel = probe(
-        tmp_path,
         f"""
         unsigned x[4], y[2];
         float z[4];
@@ -322,11 +320,10 @@ def test_a_product(tmp_path, shape, type_):
     assert (counts.by_class["tensor"], counts.flops) == (1, 2 * 16 * 8 * depth)
 
 
-def test_constants_will_do_for_registers(tmp_path):
+def test_constants_will_do_for_registers():
     """A sum that begins with zeros is none of the lanes' registers in the compiler's PTX."""
     statement = mma("m16n8k8", "tf32", 4, 2)
     kernel = probe(
-        tmp_path,
         f"unsigned x[4] = {{1u << 30, 1u << 30, 1u << 30, 1u << 30}}, y[2] = {{1u << 30, 1u << 30}};\n"
         f"float z[4] = {{}};\n{statement}\nC[t] = z[0] + z[3];",
     )
@@ -342,13 +339,13 @@ def test_constants_will_do_for_registers(tmp_path):
         "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8",
     ],
 )
-def test_other_matrices_are_refused(tmp_path, opcode):
+def test_other_matrices_are_refused(opcode):
     """The text is NVRTC's as it stands: ptxas has no say in what is compiled for the simulator."""
     address = '"l"(s)' if ".shared." not in opcode else '"r"(unsigned(__cvta_generic_to_shared(s)))'
     operands = "[%0], {%1}" if opcode.startswith("st") else "{%1, %1}, [%0]"
     body = "__shared__ __align__(16) unsigned s[128];\n"
     body += f'asm volatile("{opcode} {operands};" :: {address}, "r"(t) : "memory");  // here\nc[t] = s[t];'
-    kernel = probe(tmp_path, body)
+    kernel = probe(body)
     with pytest.raises(UnsupportedInstruction, match=rf"line {line_of(kernel, '// here')}: .*matrix"):
         run_bits(kernel)
 
@@ -361,18 +358,18 @@ def test_other_matrices_are_refused(tmp_path, opcode):
         mma("m16n8k4", "tf32", 2, 1),
     ],
 )
-def test_what_is_not_known_is_refused(tmp_path, text):
+def test_what_is_not_known_is_refused(text):
     if ".f16.f16.f16.f16" in text:
         text = 'asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %2, %2, %2}, '
         text += '{%2, %2}, {%0, %1};" : "+r"(x[0]), "+r"(x[1]) : "r"(y[0]));  // here'
-    kernel = probe(tmp_path, f"unsigned x[4] = {{}}, y[2] = {{}};\nfloat z[4] = {{}};\n{text}\nc[t] = x[0] + z[0];")
+    kernel = probe(f"unsigned x[4] = {{}}, y[2] = {{}};\nfloat z[4] = {{}};\n{text}\nc[t] = x[0] + z[0];")
     with pytest.raises(UnsupportedInstruction, match=rf"line {line_of(kernel, '// here')}: .*mma"):
         run_bits(kernel)
 
 
-def test_too_few_lanes_multiply(tmp_path):
+def test_too_few_lanes_multiply():
     text = mma("m16n8k16", "bf16", 4, 2)
-    kernel = probe(tmp_path, f"unsigned x[4] = {{}}, y[2] = {{}};\nfloat z[4] = {{}};\nif (t > 2) {text}\nC[t] = z[0];")
+    kernel = probe(f"unsigned x[4] = {{}}, y[2] = {{}};\nfloat z[4] = {{}};\nif (t > 2) {text}\nC[t] = z[0];")
     with pytest.raises(SimulationFault, match=r"divergence.*thread 3: does without all of its warp"):
         run_bits(kernel)
 
@@ -433,7 +430,7 @@ ROUNDED = {  # float32 and the TF32 that is nearest, ties away from zero
 }
 
 
-def test_rounding_to_tf32(tmp_path):
-    kernel = probe(tmp_path, 'asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(c[t]) : "f"(A[t]));', threads=len(ROUNDED))
+def test_rounding_to_tf32():
+    kernel = probe('asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(c[t]) : "f"(A[t]));', threads=len(ROUNDED))
     got, _ = run_bits(kernel, list(ROUNDED))
     assert got.tolist() == list(ROUNDED.values())

@@ -10,9 +10,9 @@ import pytest
 from ptxsim import SimulationFault, UnsupportedInstruction, decode
 from ptxsim.machine import Machine
 from ptxsim.ptx import Address, Immediate, Register, Symbol, parse
-from sgemm_tutorial import LADDER, simulate
 
-from ..sources import floats, line_of, probe, run_bits
+from ..examples import floats
+from .cuda import line_of, probe, run_bits, simulate
 
 
 def program(body, parameters=".param .u64 f_param_0"):
@@ -276,17 +276,16 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
-def test_unsupported_cuda_is_refused_by_line(tmp_path, body):
-    kernel = probe(tmp_path, body)
+def test_unsupported_cuda_is_refused_by_line(body):
+    kernel = probe(body)
     with pytest.raises(UnsupportedInstruction) as refusal:
         simulate(kernel, floats(1, 16), floats(16, 32))
     line = int(re.search(r"\bline (\d+): the simulator ", str(refusal.value))[1])
     assert 2 <= line <= len(kernel.source.splitlines())
 
 
-def test_inlined_device_functions_have_their_own_lines(tmp_path):
+def test_inlined_device_functions_have_their_own_lines():
     kernel = probe(
-        tmp_path,
         "const float x = A[0];\nC[t] = f(x);",
         before="""
         __device__ __forceinline__ float g(float x) {
@@ -304,9 +303,8 @@ def test_inlined_device_functions_have_their_own_lines(tmp_path):
     assert run.lines[line_of(kernel, "f(x);")].global_store_requests == 1
 
 
-def test_wide_loads_and_stores(tmp_path):
+def test_wide_loads_and_stores():
     kernel = probe(
-        tmp_path,
         """
         if (t >= 8) return;
         __shared__ float4 s[8];
@@ -315,16 +313,15 @@ def test_wide_loads_and_stores(tmp_path):
         const float2 y = reinterpret_cast<float2*>(s)[2 * t + 1];
         reinterpret_cast<float4*>(C)[t] = make_float4(y.x, y.y, s[t].x, s[t].y);""",
     )
-    assert {"ld.global.v4", "st.shared.v4", "st.global.v4"} <= set(re.findall(r"\w+\.\w+\.v4", kernel.build().ptx))
+    assert {"ld.global.v4", "st.shared.v4", "st.global.v4"} <= set(re.findall(r"\w+\.\w+\.v4", kernel.compiled.ptx))
     A = floats(1, 32)
     C = simulate(kernel, A, floats(32, 32)).C
     assert C.reshape(8, 4).tolist() == A.reshape(8, 4)[:, [1, 0, 3, 2]].tolist()
 
 
-def test_bytes_and_halfwords(tmp_path):
+def test_bytes_and_halfwords():
     """Narrow loads are extended as their type says, and narrow stores leave their neighbours alone."""
     kernel = probe(
-        tmp_path,
         """
         __shared__ unsigned char s[32];
         s[31 - t] = reinterpret_cast<const unsigned char*>(A)[t];
@@ -347,9 +344,8 @@ def test_bytes_and_halfwords(tmp_path):
     assert run_bits(kernel, a)[0].tolist() == expected
 
 
-def test_shared_memory_by_a_32_bit_address(tmp_path):
+def test_shared_memory_by_a_32_bit_address():
     kernel = probe(
-        tmp_path,
         """
         __shared__ float s[32];
         s[t] = A[t];
@@ -360,10 +356,9 @@ def test_shared_memory_by_a_32_bit_address(tmp_path):
     assert simulate(kernel, A, floats(32, 32)).C.tolist() == A.tolist()
 
 
-def test_generic_addresses_of_shared_memory(tmp_path):
+def test_generic_addresses_of_shared_memory():
     """There and back they name the same place; taken for an address of shared or of global memory they name none."""
     kernel = probe(
-        tmp_path,
         """
         __shared__ float s[64];
         s[t] = s[t + 32] = A[t];
@@ -371,7 +366,7 @@ def test_generic_addresses_of_shared_memory(tmp_path):
         asm volatile("cvta.to.shared.u64 %0, %1;" : "=l"(address) : "l"(s + 4 + t));
         asm volatile("ld.shared.f32 %0, [%1+-16];" : "=f"(C[t]) : "l"(address));""",
     )
-    assert re.findall(r"cvta\.(?:to\.)?shared\.u64", kernel.build().ptx) == ["cvta.shared.u64", "cvta.to.shared.u64"]
+    assert re.findall(r"cvta\.(?:to\.)?shared\.u64", kernel.compiled.ptx) == ["cvta.shared.u64", "cvta.to.shared.u64"]
     A = floats(1, 32)
     assert simulate(kernel, A, floats(32, 32)).C.tolist() == A.tolist()
     for wrong in (
@@ -379,7 +374,7 @@ def test_generic_addresses_of_shared_memory(tmp_path):
         '"ld.global.f32 %0, [%1];" : "=f"(C[t]) : "l"(s + t)',
         '"ld.shared.f32 %0, [%1];" : "=f"(C[t]) : "r"(unsigned(size_t(s + t)))',
     ):
-        kernel = probe(tmp_path, f"__shared__ float s[32];\ns[t] = A[t];\nasm volatile({wrong});  // here")
+        kernel = probe(f"__shared__ float s[32];\ns[t] = A[t];\nasm volatile({wrong});  // here")
         with pytest.raises(SimulationFault, match="out of bounds") as caught:
             simulate(kernel, A, floats(32, 32))
         assert caught.value.line == line_of(kernel, "// here")
@@ -388,7 +383,7 @@ def test_generic_addresses_of_shared_memory(tmp_path):
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("kind", ["f32", "b32", "u32", "s32"])
 @pytest.mark.parametrize("load", ["ld.global", "ld.global.nc"])
-def test_vectors_of_every_kind(tmp_path, load, kind, count):
+def test_vectors_of_every_kind(load, kind, count):
     """From A through shared memory, swizzled, to C: a vector's elements keep their order."""
     letter = "f" if kind == "f32" else "r"
     ctype = "float" if kind == "f32" else "unsigned"
@@ -397,7 +392,6 @@ def test_vectors_of_every_kind(tmp_path, load, kind, count):
     vector = "{" + ", ".join(f"%{i}" for i in range(count)) + "}"
     moved = "{" + ", ".join(f"%{i + 1}" for i in range(count)) + "}"
     kernel = probe(
-        tmp_path,
         f"""
         if (t >= 32) return;
         {ctype} x[{count}];
@@ -415,10 +409,9 @@ def test_vectors_of_every_kind(tmp_path, load, kind, count):
     assert C[0, : 32 * count].tolist() == A[0, : 32 * count].tolist()
 
 
-def test_index_arithmetic_that_the_compiler_makes_instructions_of(tmp_path):
+def test_index_arithmetic_that_the_compiler_makes_instructions_of():
     """Rotations and bit fields: NVRTC writes shf and, for some architectures, bfe."""
     kernel = probe(
-        tmp_path,
         """
         const unsigned x = a[t], y = a[31 - t];
         const unsigned rotated = (x << 7 | x >> 25) ^ __funnelshift_l(x, y, t) ^ __funnelshift_r(x, y, t);
@@ -427,7 +420,7 @@ def test_index_arithmetic_that_the_compiler_makes_instructions_of(tmp_path):
         c[t] = rotated + 64 * field + (t >> 2 & 5 ^ (t & 7) << 4);""",
     )
     assert {"shf.l.wrap.b32", "shf.r.wrap.b32", "bfe.s32"} <= set(
-        re.findall(r"shf[\w.]+|bfe[\w.]+", kernel.build().ptx)
+        re.findall(r"shf[\w.]+|bfe[\w.]+", kernel.compiled.ptx)
     )
     a = np.random.default_rng(3).integers(0, 2**32, 32).tolist()
 
@@ -438,14 +431,3 @@ def test_index_arithmetic_that_the_compiler_makes_instructions_of(tmp_path):
         return (rotated & 0xFFFFFFFF) + 64 * (field - 64 * (field >> 5)) + (t >> 2 & 5 ^ (t & 7) << 4) & 0xFFFFFFFF
 
     assert run_bits(kernel, a)[0].tolist() == [expected(t) for t in range(32)]
-
-
-@pytest.mark.parametrize("kernel", LADDER[:-1], ids=lambda kernel: kernel.name)
-def test_the_ladder_is_read_in_full(kernel):
-    binary = kernel.build()
-    read = parse(binary.ptx, binary.entry)
-    assert len(read.parameters) == 8 + len(kernel.family.arguments)
-    opcodes = [i.opcode for block in read.blocks for i in block]
-    body = binary.ptx.partition(f".entry {binary.entry}(")[2]
-    assert len(opcodes) == len(re.findall(r"^\t(?:@!?%\w+ )?[a-z][\w.:]*(?:\s[^\n]*)?;$", body, re.MULTILINE))
-    assert all(1 <= i.line <= len(kernel.source.splitlines()) for block in read.blocks for i in block)

@@ -10,10 +10,9 @@ from hypothesis import example, given
 
 from ptxsim import SimulationFault, UnsupportedInstruction
 from ptxsim.tensor import FLOPS, SIZE, accumulation_bound, multiply_accumulate
-from sgemm_tutorial import simulate
-from sgemm_tutorial.operands import BF16
 
-from ..sources import line_of, probe, steady
+from ..examples import steady
+from .cuda import line_of, probe, simulate
 from .test_instructions import F16, F32
 
 WMMA = "#include <mma.h>\nusing namespace nvcuda::wmma;"
@@ -34,16 +33,20 @@ def run(kernel, halves=(), **more):
     return simulate(kernel, A, B, blocks=[0], **more)
 
 
+def in_bf16(numbers):
+    """Return small integers as BF16, which is the upper half of float32, in an array of halves."""
+    return (numbers.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).view(np.float16)
+
+
 # Fragments: every layout, in both memories, with rows farther apart than they must be.
 
 
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("type_", ["half", "__nv_bfloat16"])
 @pytest.mark.parametrize("layouts", ["row row row", "col row row", "row col row", "row row col", "col col col"])
-def test_a_product_of_matrices_in_any_layout(tmp_path, layouts, type_, space):
+def test_a_product_of_matrices_in_any_layout(layouts, type_, space):
     of_a, of_b, of_c = layouts.split()
     kernel = probe(
-        tmp_path,
         f"""
         using T = {type_};
         __shared__ __align__(32) T sa[16 * 24], sb[16 * 40];
@@ -76,14 +79,13 @@ def test_a_product_of_matrices_in_any_layout(tmp_path, layouts, type_, space):
     memory[:, :16] = c + (product.T if of_c == "col" else product)
     halves = numbers.astype(np.float16)
     if type_ != "half":
-        halves[:1152] = numbers[:1152].astype(BF16.operand).view(np.float16)
+        halves[:1152] = in_bf16(numbers[:1152])
     assert run(kernel, halves).C[0, :320].reshape(16, 20).tolist() == memory.tolist()
 
 
-def test_warps_load_from_both_memories_at_once(tmp_path):
+def test_warps_load_from_both_memories_at_once():
     """At a generic address, which BF16 is loaded from: one warp's is shared, the other's global."""
     kernel = probe(
-        tmp_path,
         """
         using T = __nv_bfloat16;
         __shared__ __align__(32) T s[256];
@@ -103,7 +105,7 @@ def test_warps_load_from_both_memories_at_once(tmp_path):
         before=WMMA,
     )
     numbers = np.random.default_rng(3).integers(-8, 9, 768)
-    done = run(kernel, numbers.astype(BF16.operand).view(np.float16))
+    done = run(kernel, in_bf16(numbers))
     a, b, c = numbers.reshape(3, 16, 16)
     assert done.C[0, :512].reshape(2, 16, 16).tolist() == [(a @ c).tolist(), (b @ c).tolist()]
     counts = done.lines[line_of(kernel, "// here")]
@@ -111,10 +113,9 @@ def test_warps_load_from_both_memories_at_once(tmp_path):
     assert (counts.shared_load_bytes, counts.global_load_bytes, counts.by_class["generic load"]) == (512, 512, 2)
 
 
-def test_an_element_of_a_fragment_is_the_same_in_all(tmp_path):
+def test_an_element_of_a_fragment_is_the_same_in_all():
     """What accumulators have in common: to add them element by element is to add the matrices."""
     kernel = probe(
-        tmp_path,
         FRAGMENTS
         + """
         fragment<accumulator, 16, 16, 16, float> w;
@@ -136,9 +137,8 @@ def test_an_element_of_a_fragment_is_the_same_in_all(tmp_path):
     assert np.array_equal(C[256:512].reshape(16, 16), 3 * product)
 
 
-def test_warps_and_blocks_have_their_own(tmp_path):
+def test_warps_and_blocks_have_their_own():
     kernel = probe(
-        tmp_path,
         FRAGMENTS
         + """
         load_matrix_sync(x, h + 256 * (t / 32), 16);
@@ -280,9 +280,8 @@ def test_the_bound_takes_subnormal_factors_for_larger():
 # What is counted, by the machine code's accesses.
 
 
-def counted(tmp_path, statement, before=""):
+def counted(statement, before=""):
     kernel = probe(
-        tmp_path,
         FRAGMENTS
         + f"""
         __shared__ __align__(32) half sh[2048];
@@ -313,8 +312,8 @@ def counted(tmp_path, statement, before=""):
         ("load_matrix_sync(z, C, 32, mem_col_major)", 8, 8 * 4, 1024),  # 4 columns, 8 neighbours of each
     ],
 )
-def test_loads_from_global_memory(tmp_path, statement, requests, sectors, size):
-    counts = counted(tmp_path, statement + ";")
+def test_loads_from_global_memory(statement, requests, sectors, size):
+    counts = counted(statement + ";")
     assert (counts.global_load_requests, counts.global_load_sectors, counts.global_load_bytes) == (
         requests,
         sectors,
@@ -335,25 +334,24 @@ def test_loads_from_global_memory(tmp_path, statement, requests, sectors, size):
         ("load_matrix_sync(z, sf, 24, mem_row_major)", 4, 8),
     ],
 )
-def test_loads_from_shared_memory(tmp_path, statement, requests, wavefronts):
-    counts = counted(tmp_path, statement + ";")
+def test_loads_from_shared_memory(statement, requests, wavefronts):
+    counts = counted(statement + ";")
     assert (counts.shared_load_requests, counts.shared_load_wavefronts) == (requests, wavefronts)
     assert counts.shared_load_bytes == (1024 if "z" in statement else 512)
 
 
-def test_stores_and_products(tmp_path):
-    to_global = counted(tmp_path, "store_matrix_sync(C, z, 16, mem_row_major);")
+def test_stores_and_products():
+    to_global = counted("store_matrix_sync(C, z, 16, mem_row_major);")
     assert (to_global.global_store_requests, to_global.global_store_sectors) == (4, 32)
-    to_shared = counted(tmp_path, "store_matrix_sync(sf, z, 24, mem_row_major);")
+    to_shared = counted("store_matrix_sync(sf, z, 24, mem_row_major);")
     assert (to_shared.shared_store_requests, to_shared.shared_store_wavefronts) == (4, 8)
-    product = counted(tmp_path, "mma_sync(z, x, y, z);")
+    product = counted("mma_sync(z, x, y, z);")
     assert (product.by_class["tensor"], product.flops) == (1, 2 * 16**3)
     assert FLOPS * 32 == 2 * 16**3
 
 
-def test_a_trace_has_every_access(tmp_path):
+def test_a_trace_has_every_access():
     kernel = probe(
-        tmp_path,
         FRAGMENTS + "load_matrix_sync(x, h, 16);\nload_matrix_sync(y, h, 16);\n"
         "fill_fragment(z, 0.0f);\nmma_sync(z, x, y, z);\nstore_matrix_sync(C, z, 16, mem_row_major);",
         before=WMMA,
@@ -409,10 +407,9 @@ END = (
 
 
 @pytest.mark.parametrize("body", FAULTS.values(), ids=FAULTS)
-def test_faults(tmp_path, body):
+def test_faults(body):
     statement, kind, thread, words = body
     kernel = probe(
-        tmp_path,
         FRAGMENTS + SHARED + "fill_fragment(x, half{}); fill_fragment(y, half{});\n"
         "fill_fragment(z, 0.0f);\n" + statement + END,
         before=WMMA,
@@ -424,9 +421,9 @@ def test_faults(tmp_path, body):
     assert words in str(caught.value)
 
 
-def test_a_warp_of_fewer_than_32_threads(tmp_path):
+def test_a_warp_of_fewer_than_32_threads():
     body = "fill_fragment(z, 0.0f);\nstore_matrix_sync(C, z, 16, mem_row_major);"
-    kernel = probe(tmp_path, FRAGMENTS + body, threads=48, before=WMMA)
+    kernel = probe(FRAGMENTS + body, threads=48, before=WMMA)
     with pytest.raises(SimulationFault, match=r"divergence.*thread 32: does without all of its warp"):
         run(kernel)
 
@@ -446,16 +443,15 @@ def test_a_warp_of_fewer_than_32_threads(tmp_path):
         "store_matrix_sync(K < 3 ? s : C, z, 16, mem_row_major);  // here",
     ],
 )
-def test_what_is_not_known_is_refused(tmp_path, body):
-    kernel = probe(tmp_path, FRAGMENTS + body, before=WMMA)
+def test_what_is_not_known_is_refused(body):
+    kernel = probe(FRAGMENTS + body, before=WMMA)
     with pytest.raises(UnsupportedInstruction, match=rf"line {line_of(kernel, '// here')}: .*wmma"):
         run(kernel)
 
 
-def test_a_fragment_whose_copies_differ_is_refused(tmp_path):
+def test_a_fragment_whose_copies_differ_is_refused():
     """Its registers hold each element twice; a program that changes one by its place does what nobody defines."""
     kernel = probe(
-        tmp_path,
         FRAGMENTS
         + """
         load_matrix_sync(x, h, 16);

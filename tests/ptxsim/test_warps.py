@@ -10,13 +10,14 @@ from ptxsim.machine import Machine
 from ptxsim.memory import SharedMemory, Violation
 from ptxsim.ptx import parse
 
-from ..sources import line_of, probe, run_bits, steady
+from ..examples import steady
+from .cuda import line_of, probe, run_bits
 
 EXCHANGE = "__shared__ unsigned s[64];\ns[t] = a[t % 32];\n{}\nc[t] = s[{}];  // here"
 
 
-def test_a_warp_shares_after_its_barrier(tmp_path):
-    kernel = probe(tmp_path, EXCHANGE.format("__syncwarp();", "t ^ 31"), threads=64)
+def test_a_warp_shares_after_its_barrier():
+    kernel = probe(EXCHANGE.format("__syncwarp();", "t ^ 31"), threads=64)
     bits, run = run_bits(kernel, range(32))
     assert bits.tolist() == [i ^ 31 for i in range(32)] * 2
     assert run.total.by_class["warp barrier"] == 2
@@ -32,8 +33,8 @@ def test_a_warp_shares_after_its_barrier(tmp_path):
         ("if (t < 32) __syncwarp();", "t ^ 1", 32, 33),
     ],
 )
-def test_what_no_barrier_keeps_apart_is_a_race(tmp_path, barrier, read, thread, other):
-    kernel = probe(tmp_path, EXCHANGE.format(barrier, read), threads=64)
+def test_what_no_barrier_keeps_apart_is_a_race(barrier, read, thread, other):
+    kernel = probe(EXCHANGE.format(barrier, read), threads=64)
     with pytest.raises(SimulationFault, match=rf"race.*thread {thread}: reads .* which thread {other} wrote") as caught:
         run_bits(kernel, range(32))
     assert caught.value.line == line_of(kernel, "// here")
@@ -49,9 +50,8 @@ def test_what_no_barrier_keeps_apart_is_a_race(tmp_path, barrier, read, thread, 
         ("t / 64", "__syncwarp();", 3, "several threads read"),
     ],
 )
-def test_writes_to_what_others_read(tmp_path, read, barrier, writer, words):
+def test_writes_to_what_others_read(read, barrier, writer, words):
     kernel = probe(
-        tmp_path,
         f"""
         __shared__ unsigned s[64];
         s[t] = a[0];
@@ -68,9 +68,8 @@ def test_writes_to_what_others_read(tmp_path, read, barrier, writer, words):
     assert caught.value.line == line_of(kernel, "// here")
 
 
-def test_a_write_after_the_barrier_of_the_warp_that_read(tmp_path):
+def test_a_write_after_the_barrier_of_the_warp_that_read():
     kernel = probe(
-        tmp_path,
         """
         __shared__ unsigned s[64];
         s[t] = a[t % 32];
@@ -121,11 +120,9 @@ def test_lanes_wait_at_the_barrier_for_those_that_come_later():
 
 
 @pytest.mark.parametrize("elsewhere", ["return;", "__syncthreads();"], ids=["has left", "waits elsewhere"])
-def test_a_barrier_that_not_all_lanes_reach(tmp_path, elsewhere):
+def test_a_barrier_that_not_all_lanes_reach(elsewhere):
     """Lanes that have left the kernel need not come; others that the mask names must."""
-    kernel = probe(
-        tmp_path, f"if (t == 40) {elsewhere}\nelse if (t > 31) __syncwarp();  // here\nc[t] = t;", threads=64
-    )
+    kernel = probe(f"if (t == 40) {elsewhere}\nelse if (t > 31) __syncwarp();  // here\nc[t] = t;", threads=64)
     if elsewhere == "return;":
         bits, _ = run_bits(kernel)
         assert np.delete(bits, 40).tolist() == [t for t in range(64) if t != 40]

@@ -34,7 +34,9 @@ from sgemm_tutorial import (
 )
 from sgemm_tutorial.simulation import Run
 
-from ...sources import steady
+from ...examples import steady
+from ...ptxsim.test_copies import HELPERS
+from ...sources import line_of, probe, run_bits
 
 NAIVE = find("01").variant(BM=32, BN=8)
 COALESCED = find("02").variant(BM=8, BN=32)
@@ -344,6 +346,19 @@ def test_request_of_the_naive_kernel():
     assert (width, found.sectors, found.cost) == (4, 32, "32 sectors")
     assert set(request(traced(NAIVE), array="B", step=5).offsets.tolist()) == {5 * 64 * 4}  # one element of B
     assert request(traced(NAIVE), kind="store", array="C").sectors == 32
+
+
+def test_a_copy_can_be_drawn(tmp_path):
+    """Its read and its write are requests like any load's and store's."""
+    body = "copy<16>(s + 4 * (t ^ 8), a + 4 * t);\nwait_all();\n__syncthreads();\nc[t] = s[4 * t];"
+    kernel = probe(tmp_path, "__shared__ __align__(16) unsigned s[256];\n" + body, before=HELPERS)
+    run = run_bits(kernel, range(128), trace=[0])[1]
+    read, write = request(run, array="A"), request(run, kind="store", array="s")
+    assert (read.line, read.sectors, read.width, write.line, write.wavefronts) == (read.line, 16, 16, read.line, 4)
+    assert read.line == line_of(kernel, "// by 16")
+    assert (write.offsets // 16).tolist() == [t ^ 8 for t in range(32)]
+    assert "16 sectors" in requests.address_line(run, array="A").alt
+    assert "4 wavefronts" in requests.banks(run, kind="store", array="s").alt
 
 
 def test_request_of_the_coalesced_kernel():

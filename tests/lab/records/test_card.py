@@ -6,14 +6,15 @@ import pytest
 
 from lab import card
 from lab.experiments import ceilings
-from lab.records import cards
+from lab.records import cards, files
+from lab.records.files import Recording
 
 
 def recorded_on(name, monkeypatch):
-    recorded = ceilings.load()
-    there = dataclasses.replace(recorded, provenance=recorded.provenance | {"gpu": name})
-    monkeypatch.setattr(ceilings, "load", lambda: there)
-    return there
+    recording = files.load("ceilings", Recording[ceilings.Rate])
+    there = dataclasses.replace(recording, provenance=recording.provenance | {"gpu": name})
+    monkeypatch.setattr(files, "load", lambda *_: there)
+    return ceilings.load()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from sgemm_tutorial import LADDER, simulate
 from tools.mutants import instances
 
-from ..sources import steady
+from ..examples import steady
 
 KERNELS = [instances(kernel)[0] for kernel in LADDER[:-1]]
 every = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
