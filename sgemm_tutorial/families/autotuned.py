@@ -164,10 +164,9 @@ class Autotuned(Family):
         capability 8.0 tiles go through registers, of which there must be more, and a thread has fewer sums.
         """
         a, b, _ = problem.alignment
-        if place.name and not kernel.settled and a % 16 == b % 16 == 0:
-            way = tuned.best(kernel, place.name, problem.shape)
-            if way:
-                return _settled(kernel, named(way.setting)).divided(way.whole, way.shares)
+        measured = place.name and not kernel.settled and a % 16 == b % 16 == 0
+        if measured and (way := tuned.best(kernel, place.name, problem.shape)):
+            return _settled(kernel, named(way.setting)).divided(way.whole, way.shares)
         choices = _choices(kernel, problem.shape, (a, b), place)
         found = [
             (*ways(tuple(of.values()), problem.shape, place.architecture, place.multiprocessors)[0], number)
