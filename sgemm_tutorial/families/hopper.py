@@ -82,10 +82,7 @@ def addressable(problem: Problem) -> bool:
 
 
 def columns(width: Width, M: int, N: int, multiprocessors: int) -> float:
-    """Return how many columns each multiprocessor does, of full tiles and in proportion to their time.
-
-    On an H200 the time of 2048 to 8192 goes with it.
-    """
+    """Return how many columns each multiprocessor does, of full tiles and in proportion to their time."""
     clusters = -(-M // (width.CLUSTER * PARAMETERS["BM"])) * -(-N // width.BN)
     return -(-clusters // (multiprocessors // width.CLUSTER)) * width.BN * width.slower
 
