@@ -58,10 +58,10 @@ struct Share {
 //
 // Up to sixteen neighbouring parts make a group. The last block of a group adds its parts in order of k, and goes on
 // with the result as a part of a group of groups. So no block adds more than sixteen parts at a time, and the order of
-// the additions never depends on which block comes last. THREADS threads have sums; the others only `take` no part.
+// the additions never depends on which block comes last. The THREADS threads that `take` part have sums.
 //
-// The place of a part is the number of its share plus that of its tile. From one part to the next, in order of k, one of
-// the two numbers grows and the other doesn't fall. So no two parts have the same place, nor two groups the same ticket.
+// The place of a part is the number of its share plus that of its tile. From one part to the next, one of these grows
+// and the other doesn't fall, so no two are equal. A group's ticket is the place of its first part, plus the level.
 template <int THREADS, int ROWS, int COLS>
 __device__ bool meet(float (&sum)[ROWS][COLS], const Share& mine, const Piece& piece, float* workspace,
                      unsigned* arrived, bool takes)

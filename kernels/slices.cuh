@@ -6,10 +6,10 @@
 // Adds up the sums of all slices. The rows of a thread's sums are divided among `takers` slices: each thread of a taker
 // is left with ROWS rows of the total. A single slice just hands its sums on.
 //
-// What passes through here, and later through the workspace and on to C, is four neighbours at once, in four
-// consecutive registers. Neighbours change places on the way in and out: {1, 0, 3, 2}. The sum of an even column then
-// has an odd register, while the factor from B has an even one, and the multiply-adds before seldom need two numbers
-// from one register bank.
+// What passes through here, and later through the workspace and on to C, is four neighbours at once: a 16-byte store,
+// which needs four consecutive registers. Its order, {1, 0, 3, 2}, decides where the sums are: that of an even column
+// in an odd register, while the factor from B has an even one. So the multiply-adds before seldom need two numbers from
+// one register bank.
 template <int SLICES, int THREADS, int ROWS, int TM, int TN>
 __device__ void add_slices(float (&sum)[ROWS][TN], const float (&acc)[TM][TN], char* memory, Thread me)
 {

@@ -16,12 +16,13 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, tune
+from ..experiments import anatomy, banks, sustained, tune
 from ..experiments.ceilings import card
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from .by_size import SIZES
+from .power import slowing
 
 RUNG = find("13_autotuned")
 TILES = ("16×32/4", "32×64/4", "64×128/2", "128×256")
@@ -82,17 +83,27 @@ def steps() -> Table:
     """Return what the model knows of the steps of the charts' tiles."""
     known = {tune.tile_of(setting): (autotuned.named(setting), paces) for setting, paces in autotuned.SETTINGS.items()}
     rows = [
-        (tile, of["BK"], of["BLOCKS"], max(full, alone), max(full, alone / of["BLOCKS"]))
+        (tile, of["BK"], of["BLOCKS"], alone, full)
         for tile in TILES
         for of, (full, alone) in [known[tile]]
     ]
     return Table(("tile/slices", "BK", "BLOCKS", "µs of a step alone", "its share of a full SM"), rows, card().name)
 
 
+def winners(n: int) -> tuple[str, str]:
+    """Return which of `TILES` is the fastest at M = N = K = n by the model, and which by the search."""
+    timed = tune.speeds(found()[n, n, n], tune.load().settings["settings"])
+    return max(TILES, key=expected(n).get), max(TILES, key=lambda tile: timed.get(tile, 0.0))
+
+
 def predicted() -> Figure:
     """Draw the speed that the model expects of each tile, by size."""
-    speeds = {tile: [(n, expected(n)[tile]) for n in SIZES] for tile in TILES}
-    return lines("Expected by the model", speeds, "Across: M = N = K. Up: TFLOP/s. After a stroke, slices.", log_x=True)
+    return lines(
+        "Expected by the model",
+        {tile: [(n, expected(n)[tile]) for n in SIZES] for tile in TILES},
+        "Across: M = N = K. Up: TFLOP/s. After a stroke, slices.",
+        log_x=True,
+    )
 
 
 def checked() -> Figure:
@@ -102,8 +113,7 @@ def checked() -> Figure:
         "measured": lambda point: point.expected_ms,
         "fastest": lambda point: point.ms,
     }
-    points = [found()[n, n, n] for n in SIZES]
-    speeds = {name: [(point.M, point.tflops(ms(point))) for point in points] for name, ms in times.items()}
+    speeds = {name: [(n, found()[n, n, n].tflops(ms(found()[n, n, n]))) for n in SIZES] for name, ms in times.items()}
     return lines("The model's choice, and the fastest way found", speeds, "Across: M = N = K. Up: TFLOP/s.", log_x=True)
 
 
@@ -171,6 +181,14 @@ def figures() -> dict[str, str]:
         "poor": "{}, {} and {}".format(*(size[0] for size in poor)),
         "too fast": "{:.0%} to {:.0%}".format(*sorted(-off[size] for size in poor)[:: len(poor) - 1]),
         "poor regrets": "{:.0%} to {:.0%}".format(*sorted(late[size] - 1 for size in poor)[:: len(poor) - 1]),
+        "missed": "{}, {}, {}, {}, {} and {}".format(*(n for n in SIZES if len({*winners(n)}) > 1)),
+        "other tiles": str(sum(n >= 1280 and tune.tile_of(found()[n, n, n].best.setting) != TILES[-1] for n in SIZES)),
+        "lasting": f"{sustained.lasted(RUNG)[1]:.1%}",
+        "watts": f"{slowing(sustained.of(RUNG))[0]:.0f} W",
+        "slows": f"{slowing(sustained.of(RUNG))[1]:.0%}",
+        "ffma": f"{banks.cycles(banks.LOOP, 2, RUNG):.3f}",
+        "banks": f"{counts['FMA pipes used, %'] * (banks.cycles(banks.LOOP, 2, RUNG) - 1):.1f}%",
+        "ragged": f"{1e3 * autotuned.RAGGED:.1f}",
         "dispatch": str(counts["state: dispatch"]),
         "chosen": str(counts["state: another warp was chosen"]),
         "between": str(counts["cycles between a warp's instructions"]),
