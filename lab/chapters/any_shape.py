@@ -34,8 +34,7 @@ LARGE, SMALL = next(iter(autotuned.SETTINGS)), (16, 32, 32, 16, 32, 4, 4, 4, 4, 
 def chosen(size: Size) -> Way:
     """Return what the model takes on the shown card."""
     launch = RUNG.resolve(imagined(*size), Place(card().architecture, card().sms))
-    counts = launch.division.counts
-    return Way(tuple(launch.kernel.parameters.values()), counts["whole"], counts["shares"])
+    return Way(tuple(launch.kernel.parameters.values()), *(launch.division.counts[of] for of in ("whole", "shares")))
 
 
 @lru_cache
@@ -82,12 +81,11 @@ def expected(n: int) -> dict[str, float]:
 def steps() -> Table:
     """Return what the model knows of the steps of the charts' tiles."""
     known = {tune.tile_of(setting): (autotuned.named(setting), paces) for setting, paces in autotuned.SETTINGS.items()}
-    rows = [
-        (tile, of["BK"], of["BLOCKS"], alone, full)
-        for tile in TILES
-        for of, (full, alone) in [known[tile]]
-    ]
-    return Table(("tile/slices", "BK", "BLOCKS", "µs of a step alone", "its share of a full SM"), rows, card().name)
+    return Table(
+        ("tile/slices", "BK", "BLOCKS", "µs of a step alone", "its share of a full SM"),
+        [(tile, of["BK"], of["BLOCKS"], alone, full) for tile in TILES for of, (full, alone) in [known[tile]]],
+        card().name,
+    )
 
 
 def winners(n: int) -> tuple[str, str]:

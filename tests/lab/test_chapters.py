@@ -152,7 +152,9 @@ def test_the_pencil_of_chapter_13_comes_out():
     assert of["512 128×256"] == f"{(4 + fill) * step + meeting + 16 * part + launch:.1f} µs"
     us = {way[1:]: way[0] for way in any_shape.by_model(any_shape.LARGE, (2560,) * 3)}
     assert us[132, 68] == pytest.approx(us[200, 0] + meeting + 2 * part, abs=0.01)
-    assert part_64 == pytest.approx(part / 4, abs=0.001) and alone["64×128/2"] == (0.735, 0.533), "as the page writes it"
+    assert part_64 == pytest.approx(part / 4, abs=0.001) and alone["64×128/2"] == (0.735, 0.533), (
+        "as the page writes it"
+    )
     assert of["512 16×32/4"] == f"{(16 + fill) * 4 * alone['16×32/4'][1] + launch:.1f} µs"
 
 
