@@ -10,7 +10,7 @@ from sgemm_tutorial.table import Table
 from ..experiments import launch_cost
 from ..experiments.profiles import SIZE
 from ..records import cards
-from ..records.timings import recorded
+from ..records.timings import Point, recorded
 
 SIZES = (128, 512, 1024, 2048, 4096)
 
@@ -38,9 +38,22 @@ def cold() -> Table:
                 there = cold[point.key]
                 later = (1e3 * (there.ms - point.ms), 1e3 * (there.cublas_ms - point.cublas_ms))
                 assert 0 < min(later) < max(later) < 10
-                rows.append((point.M, 1e3 * point.ms, later[0], 1e3 * point.cublas_ms, later[1]))
+                rows.append((point.M, 1e3 * point.ms, f"{later[0]:.0f}", 1e3 * point.cublas_ms, f"{later[1]:.0f}"))
     columns = ("M = N = K", "08, µs", "more if cold", "cuBLAS, µs", "more if cold")
     return Table(columns, rows, warm.made)
+
+
+def _vary(points: list[Point]) -> list[str]:
+    """Return by how much kernels' times vary between processes, and their ratios to cuBLAS."""
+    several = [
+        (point.medians, [np.median(process.cublas.ms) for process in point.processes])
+        for point in points
+        if len(point.processes) > 1
+    ]
+    own, library = np.log(several).swapaxes(0, 1) if several else (None, None)
+    return (
+        [f"{np.sqrt(np.var(of, axis=1, ddof=1).mean()):.2%}" for of in (own, own - library)] if several else ["–"] * 2
+    )
 
 
 def figures() -> dict[str, str]:
@@ -61,7 +74,7 @@ def figures() -> dict[str, str]:
     assert library["device"][0] < kernel["device"][0] and library["host clock"][0] > kernel["host clock"][0]
     assert float(found["slower cuBLAS"]) > float(found[f"slower {launch_cost.KERNEL}"])
     everything = recorded()
-    rungs = everything.select([kernel for kernel in LADDER if kernel.name[:2] != "13"])
+    rungs = everything.select(LADDER[:11])
     spread = [point.ms_p90 / point.ms_p10 - 1 for point in everything.points]
     samples = [
         (point.M, taken) for point in rungs.points for each in point.processes for taken in (each.own, each.cublas)
@@ -72,9 +85,8 @@ def figures() -> dict[str, str]:
     assert min(clocks[SIZE], default=most) == most
     lower = sum(mhz < most for mhz in clocks[0])
     assert lower < 0.02 * max(1, len(clocks[0]))
-    by_size = [rungs.select(sizes=[size]) for size in {point.size for point in rungs.points}]
-    noises = [of.noise for of in by_size if of.noise]
-    library_ms = [[point.cublas_ms for point in of.points] for of in by_size]
+    noises = [everything.select(sizes=[size]).noise or 0 for size in {point.size for point in rungs.points}]
+    vary = {size: _vary([point for point in rungs.points if size == point.M]) for size in (256, SIZE)}
     if "cold" in cards.recordings():
         cold, warm = recorded(recording="cold").points, {point.key: point for point in rungs.points}
         lost = {point: 1e3 * (point.ms - warm[point.key].ms) for point in cold if point.key in warm}
@@ -83,11 +95,11 @@ def figures() -> dict[str, str]:
     return {
         **dict.fromkeys(("coldest", "coldest loses"), "–"),
         **found,
-        "apart": f"{max(max(ms) / min(ms) for ms in library_ms) - 1:.1%}",
-        "noise most": f"{max(noises):.2%}" if noises else "–",
+        **{f"time {size}": own for size, (own, _) in vary.items()},
+        **{f"ratio {size}": ratio for size, (_, ratio) in vary.items()},
+        "noise most": f"{max(noises):.2%}",
         "lower": f"{lower:,} of {len(clocks[0]):,}" if watts else "–",
         "lowest": f"{min(clocks[0]):,} MHz" if watts else "–",
-        "points": f"{len(spread):,}",
         "spread": f"{np.median(spread):.1%}",
         "widest": f"{max(spread):.0%}",
         "clock": f"{most:,} MHz",
