@@ -25,8 +25,9 @@ WAITS = {
     "waits for shared memory": "shared memory",
     "barrier": "barrier",
     "dispatch": "dispatch",
+    "another warp was chosen": "ready, another warp was chosen",
 }
-"""The longest waits of kernels 09 to 11, as `profiles.STALLS` names them, and what they are for."""
+"""What a warp of kernels 09 to 11 spends most of its time on, as `profiles.STALLS` and as a page names it."""
 
 
 def milliseconds(cycles: float) -> float:
@@ -96,12 +97,16 @@ def table(before: Kernel | str, now: Kernel | str, registers: bool = False) -> T
 
 
 def waits(kernels: Mapping[str, Kernel]) -> Table:
-    """Return for how many cycles a warp of some profiled variants waits before each instruction at 4096."""
-    rows = []
-    for name, kernel in kernels.items():
+    """Return how a warp of some profiled variants spends the cycles from one instruction to its next at 4096."""
+    columns = []
+    for kernel in kernels.values():
         profile = counted(kernel, (SIZE,) * 3, "variant_profiles")
-        rows.append((name, *(f"{profile[f'state: {wait}']:.2f}" for wait in WAITS)))
-    return Table(("", *WAITS.values()), rows, f"Waits in cycles for each instruction of a warp, {card().name}")
+        total, spent = profile["cycles between a warp's instructions"], [profile[f"state: {wait}"] for wait in WAITS]
+        cycles = [f"{cycles:.2f}" for cycles in (*spent, total - sum(spent), total)]
+        columns.append((*cycles, f"{profile['all'] / 1e6:,.0f}"))
+    names = (*WAITS.values(), "all else, 1 of it to issue", "in all", "instructions of all warps, millions")
+    rows = list(zip(names, *columns, strict=True))
+    return Table(("cycles", *kernels), rows, f"From one instruction of a warp to its next, {card().name}")
 
 
 def per_multiply_add(count: float) -> float:

@@ -10,6 +10,7 @@ from sgemm_tutorial.table import Table
 from ..draw.figure import BLUE, INK, ORANGE, PALE, TITLE, WIDTH, Figure, Page
 from ..experiments import anatomy, profiles
 from ..experiments.ceilings import card
+from ..measure.nsight import counted
 from ..model.resources import resources
 from ..records.checks import Sanitized, load
 from ..records.timings import recorded
@@ -72,6 +73,7 @@ def times() -> Table:
             RUNG.variant(**SMALL_TILE, STAGES=2),
         ),
         *(BUFFERED, find_variant("10", ALIKE), RUNG.variant(STAGES=2), RUNG, find_variant("11", "fetch after k = 0")),
+        RUNG.variant(WM=128, WN=32),
     ]
     record = recorded(kernels, [profiles.SIZE], "variants")
     ms = [record.select([kernel]).points[0].ms for kernel in kernels]
@@ -82,8 +84,9 @@ def times() -> Table:
     rows = []
     for kernel, taken in zip(kernels, ms, strict=True):
         of, name = kernel.parameters, ", ".join(filter(None, (kernel.name[:2], kernel.label)))
-        rows.append((" × ".join(str(of[side]) for side in ("BM", "BN", "BK")), name, of.get("STAGES"), f"{taken:.3f}"))
-    return Table(("tile", "kernel", "stages", "ms at 4096"), rows, f"Recorded on {record.made}")
+        tile, warp = (" × ".join(str(of[side]) for side in sides) for sides in (("BM", "BN", "BK"), ("WM", "WN")))
+        rows.append((tile, warp, name, of.get("STAGES"), f"{taken:.3f}"))
+    return Table(("tile", "warp tile", "kernel", "stages", "ms at 4096"), rows, f"Recorded on {record.made}")
 
 
 def waits() -> Table:
@@ -91,8 +94,9 @@ def waits() -> Table:
     nine, ten = (kernel.variant(**SMALL_TILE) for kernel in (find("09"), BUFFERED))
     alike, eleven = find_variant("10", ALIKE, **SMALL_TILE), RUNG.variant(**SMALL_TILE, STAGES=2)
     table = account.waits({"09": nine, "10": ten, f"10, {ALIKE}": alike, "11": eleven})
-    memory, _, _, dispatch = zip(*([float(cell) for cell in row[1:]] for row in table.rows), strict=True)
+    memory, _, _, dispatch, chosen, _, total, _ = ([float(x.replace(",", "")) for x in row[1:]] for row in table.rows)
     assert max(memory[1:]) < 0.2 * memory[0] and min(dispatch[1:3]) > 1.9 * max(dispatch[0], dispatch[3])
+    assert chosen[1] > 1.1 * chosen[0] and abs(total[1] / total[0] - 1) < 0.01 and total[3] < 0.96 * total[1]
     return table
 
 
@@ -126,6 +130,8 @@ def figures() -> dict[str, str]:
     small, shallow = SMALL_TILE | {"STAGES": 2}, SMALL_TILE | {"BK": 8}
     kernels = {
         "alike": find_variant("10", ALIKE),
+        "two": RUNG.variant(STAGES=2),
+        "small ten": BUFFERED.variant(**SMALL_TILE),
         "small alike": find_variant("10", ALIKE, **SMALL_TILE),
         "small": RUNG.variant(**small),
         "small early": find_variant("11", "fetch after k = 0", **small),
@@ -135,11 +141,18 @@ def figures() -> dict[str, str]:
     }
     ms |= {name: recorded(of, [profiles.SIZE], "variants").points[0].ms for name, of in kernels.items()}
     before, after = profiles.measured(BUFFERED), profiles.measured(RUNG)
+    profiled, between = (find("09"), BUFFERED, RUNG.variant(STAGES=2)), "cycles between a warp's instructions"
+    nine, ten, eleven = (
+        counted(kernel.variant(**SMALL_TILE), (profiles.SIZE,) * 3, "variant_profiles") for kernel in profiled
+    )
     pairs = ("10", "11"), ("other warps", "11"), ("2 stages", "4 stages"), ("small early", "small")
     assert all(abs(ms[one] / ms[other] - 1) < 0.01 for one, other in pairs)
     fetched = BUFFERED.parameters["BK"] * (BUFFERED.parameters["BM"] + BUFFERED.parameters["BN"])
     used, saved = [resources(kernel).registers for kernel in (BUFFERED, RUNG)], fetched // BUFFERED.threads
-    assert saved == 12 and used[1] > used[0] - saved
+    assert saved == 12 and used[1] > used[0] - saved and resources(kernels["alike"]).registers - used[1] == 8
+    tens, elevens = (recorded(kernel).points for kernel in (BUFFERED, RUNG))
+    ragged = [1 - now.ms / then.ms for then, now in zip(tens, elevens, strict=True) if now.size[0] % 256]
+    assert min(ragged) > 0
     assert before["LDG"] + before["STS"] + before["LDS"] == after["LDS"] + after["LDGSTS"]
     two, three = (recorded(find("15").variant(STAGES=n), [profiles.SIZE], "fragments").points[0].ms for n in (2, 3))
     checked = load("sanitizer", Sanitized).points
@@ -156,6 +169,11 @@ def figures() -> dict[str, str]:
         "ten": f"{ms['10']:.2f} ms",
         "copies small": f"{ms['small alike'] - ms['small']:.2f} ms",
         "copies": f"{ms['alike'] - ms['other warps']:.2f} ms",
+        "third stage": f"{ms['two'] - ms['11']:.2f} ms",
+        "ragged": f"{max(ragged):.0%}",
+        "small apart": f"{ms['small ten'] - ms['small']:.2f} ms",
+        "more than 09": f"{ten['all'] / nine['all'] - 1:.1%}",
+        "sooner": f"{ten[between] - eleven[between]:.2f}",
         "early": f"{ms['early'] - ms['11']:.2f} ms",
         **{name: f"{ms[name]:.2f} ms" for name in ("alike", "other warps")},
         **{name: f"{ms[name]:.3f}" for name in ("2 stages", "3 stages", "4 stages")},
