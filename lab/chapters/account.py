@@ -99,11 +99,10 @@ def table(before: Kernel | str, now: Kernel | str, registers: bool = False) -> T
 def waits(kernels: Mapping[str, Kernel]) -> Table:
     """Return how a warp of some profiled variants spends the cycles from one instruction to its next at 4096."""
     columns = []
-    for kernel in kernels.values():
-        profile = counted(kernel, (SIZE,) * 3, "variant_profiles")
-        total, spent = profile["cycles between a warp's instructions"], [profile[f"state: {wait}"] for wait in WAITS]
-        cycles = [f"{cycles:.2f}" for cycles in (*spent, total - sum(spent), total)]
-        columns.append((*cycles, f"{profile['all'] / 1e6:,.0f}"))
+    for of in (counted(kernel, (SIZE,) * 3, "variant_profiles") for kernel in kernels.values()):
+        *spent, total = [of[f"state: {wait}"] for wait in WAITS] + [of["cycles between a warp's instructions"]]
+        cycles = (*spent, total - sum(spent), total)
+        columns.append((*(f"{each:.2f}" for each in cycles), f"{of['all'] / 1e6:,.0f}"))
     names = (*WAITS.values(), "all else, 1 of it to issue", "in all", "instructions of all warps, millions")
     rows = list(zip(names, *columns, strict=True))
     return Table(("cycles", *kernels), rows, f"From one instruction of a warp to its next, {card().name}")

@@ -91,7 +91,7 @@ def figures() -> dict[str, str]:
     """Return the figures that the chapter's sentences name, by name, and assert what these say of them."""
     old, now = find("07"), find("08")
     larger, own = now.variant(BM=128, BN=128, BLOCKS=2), paddings(**now.parameters)
-    timed = own | {"07": before(), "placed": now.variant(**old.parameters), "larger": larger}
+    timed = own | {"07": before(), "larger": larger}
     ms = {name: recorded(kernel, account.SIZE, "variants").points[0].ms for name, kernel in timed.items()}
     (point,) = recorded(now, account.SIZE).points
     pipeline, slots, multipliers = account.busy(now).values()
@@ -121,7 +121,6 @@ def figures() -> dict[str, str]:
     ]
     return {
         "card": card().name,
-        "placed": f"{ms['placed']:.2f} ms",
         "tile before": f"{ms['07']:.3f} ms",
         "groups": f"{ms['not swizzled']:.3f} ms",
         "swizzled": f"{ms['']:.3f} ms",

@@ -109,30 +109,27 @@ def figures() -> dict[str, str]:
         "more ms": f"{account.milliseconds(more):.2f} ms",
         "conflict free": f"{swizzled:.2f} ms",
     }
-    _, tile, guarded, one, four, flat, own = map(profile, made)
+    _, _, guarded, one, four, flat, own = map(profile, made)
     if not (fours and own):
-        names = ("whole", "guards", "fours", "third", "resident", "deeper", "queue", "instructions", "moved")
-        return found | dict.fromkeys((*names, "waits 06", "waits flat", "waits"), "–")
-    queue = [of["state: queue to shared memory full"] for of in (profile(now.variant(BK=32)), own)]
-    waiting = [profiles.shares(of)["waits for shared memory"] for of in (tile, flat, own)]
+        names = ("whole", "guards", "fours", "third", "resident", "deeper", "instructions", "moved")
+        return found | dict.fromkeys((*names, "waits flat", "waits"), "–")
+    waiting = [profiles.shares(of)["waits for shared memory"] for of in (flat, own)]
     assert (
         whole < 0.92 * unrolled
         and fours < 0.92 * whole
         and third < 0.95 * fours
         and milliseconds(now.variant(BK=32)) > 1.05 * transposed
+        and waiting[0] < waiting[1]
     )
-    assert queue[0] > 2 * queue[1] and waiting[1] < waiting[0] < waiting[2]
     return found | {
-        "waits 06": f"{waiting[0]:.0%}",
-        "waits flat": f"{waiting[1]:.0%}",
-        "waits": f"{waiting[2]:.0%}",
+        "waits flat": f"{waiting[0]:.0%}",
+        "waits": f"{waiting[1]:.0%}",
         "whole": f"{unrolled:.2f} to {whole:.2f} ms",
         "guards": f"{(guarded['all'] - one['all']) / 1e6:.0f}",
         "fours": f"{whole:.2f} to {fours:.2f} ms",
         "third": f"{fours - third:.2f} ms",
         "resident": f"{resident.milliseconds('07', 2) - resident.milliseconds('07', 3):.2f} ms",
         "deeper": f"{milliseconds(now.variant(BK=32)):.2f} ms",
-        "queue": f"{queue[0]:.2f} instead of {queue[1]:.2f}",
         "instructions": f"{(one['all'] - four['all']) / 1e6:.0f}",
         "moved": f"{sum(one[kind] - four[kind] for kind in ('LDG', 'STS', 'STG')) / 1e6:.0f}",
     }
