@@ -117,8 +117,8 @@ def beside_cublas() -> Table:
             (3, theirs.counts["registers"], theirs.counts, eleven.cublas_ms),
         )
     ]
-    assert CUBLAS_HAS in theirs.name and theirs.block[0] == RUNG.threads
-    assert columns[2][2] * RUNG.threads == 8 * (128 + 256)  # a copy for each word
+    words = 8 * (128 + 256)  # copied one by one
+    assert CUBLAS_HAS in theirs.name and theirs.block[0] == RUNG.threads == words // columns[2][2]
     names = ("stages", "registers of a thread", "copies of a thread for each tile", "instructions, millions")
     rows = list(zip((*names, "issue slots used", "L1 and shared memory busy", "ms"), *columns, strict=True))
     return Table(("", "10", "11", "cuBLAS"), rows, f"M = N = K = {profiles.SIZE}, {card().name}")
@@ -145,19 +145,18 @@ def figures() -> dict[str, str]:
     nine, ten, eleven = (
         counted(kernel.variant(**SMALL_TILE), (profiles.SIZE,) * 3, "variant_profiles") for kernel in profiled
     )
-    assert min(ragged) > 0
     pairs = ("10", "11"), ("other warps", "11"), ("2 stages", "4 stages"), ("small early", "small")
     assert all(abs(ms[one] / ms[other] - 1) < 0.01 for one, other in pairs)
     fetched = BUFFERED.parameters["BK"] * (BUFFERED.parameters["BM"] + BUFFERED.parameters["BN"])
     used, saved = [resources(kernel).registers for kernel in (BUFFERED, RUNG)], fetched // BUFFERED.threads
     assert saved == 12 and used[1] > used[0] - saved and resources(kernels["alike"]).registers - used[1] == 8
-    tens, elevens = (recorded(kernel).points for kernel in (BUFFERED, RUNG))
-    ragged = [1 - now.ms / then.ms for then, now in zip(tens, elevens, strict=True) if now.size[0] % 256]
+    runs = zip(*(recorded(kernel).points for kernel in (BUFFERED, RUNG)), strict=True)
+    ragged = [1 - now.ms / then.ms for then, now in runs if now.size[0] % 256]
     assert before["LDG"] + before["STS"] + before["LDS"] == after["LDS"] + after["LDGSTS"]
     two, three = (recorded(find("15").variant(STAGES=n), [profiles.SIZE], "fragments").points[0].ms for n in (2, 3))
     checked = load("sanitizer", Sanitized).points
     (memcheck,) = (point for point in checked if point.tool == "memcheck" and point.kernel == RUNG.name)
-    assert not memcheck.errors and 1.15 < two / three < 1.25
+    assert not memcheck.errors and min(ragged) > 0 and 1.15 < two / three < 1.25
     return {
         "card": card().name,
         "registers 10": str(used[0]),
