@@ -79,5 +79,5 @@ def copies() -> Table:
         assert abs(found / by_rule - 1) < 0.003
         assert abs(sectors / 4 / (for_a + for_b) - 1) < 0.01
         rows.append((f"{BM} × {BN} × {BK}", f"{sectors:.2f}", *(f"{x:.2f}" for x in (for_a + for_b, by_rule, found))))
-    columns = ("tile", "sectors from L2", "copies: if each fills 128 bytes", "if each line takes one", "counted")
+    columns = ("tile", "sectors from L2", "copies: 128 bytes in each", "one for each line", "counted")
     return Table(columns, rows, f"Per product of 16 × 16 × 16, {card().name}", "The last three columns are wavefronts.")
