@@ -22,7 +22,7 @@ from sgemm_tutorial import ArgumentError, DeviceError, TutorialError, find, matr
 from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.operands import FP32
 
-from ..sources import floats
+from ..examples import floats
 
 ROOT = Path(__file__).resolve().parents[2]
 WAYS = [way for way in several.WAYS if way != "direct"]

@@ -14,7 +14,7 @@ import pytest
 from lab import several
 from sgemm_tutorial.operands import FP32
 
-from ..sources import floats
+from ..examples import floats
 
 
 class Machine:
