@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -33,7 +33,7 @@ WIDEST, TALLEST = (WIDTH - 4 * MARGIN) / 2, 440.0  # pixels for the tile of a bl
 TOP = 4 * LINE  # pixels above them
 
 
-def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
+def hierarchy(kernel: Kernel | str, warp: int = 0, fragment: int = 0) -> Figure:
     """Draw which warp computes which part of a block's tile of C, and which lane which part of that warp's.
 
     All of it is taken from the stores of a simulated run. On the left is the block's tile, each part with the number
@@ -45,6 +45,8 @@ def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
     kernel : Kernel or str
     warp : int
         The warp on the right.
+    fragment : int
+        Rows and columns of its fragments, outlined; 0 if it has none.
 
     Raises
     ------
@@ -77,7 +79,9 @@ def hierarchy(kernel: Kernel | str, warp: int = 0) -> Figure:
     for lane in range(WARP):
         sheet.boxes(_boxes(warp_tile, lanes, lane), lane_colour(lane))
     _numbers(sheet, warp_tile, lanes, lane_colour)
-    sheet.boxes(framed, edgecolor=INK, linewidth=3)
+    sheet.boxes(framed, INK if fragment else "none", INK, 1 if fragment else 3)
+    corners = product(range(0, len(rows), fragment), range(0, len(columns), fragment)) if fragment else ()
+    sheet.boxes([warp_tile.box(*corner, fragment, fragment) for corner in corners], edgecolor=INK, linewidth=2)
     return sheet.finish(f"{kernel.name}, who computes which elements of C. {'. '.join(notes)}.")
 
 
