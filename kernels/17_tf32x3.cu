@@ -146,7 +146,7 @@ tf32x3(int M, int N, int K, float alpha, const float* A, const float* B, float b
                         split(four.w, bigB[n + 3][i], smallB[n + 3][i]);
                     }
                 #pragma unroll
-                for (int m = 0; m < FM; m += 2) {          // two rows: more products between two for one sum
+                for (int m = 0; m < FM; m += 2) {          // two rows: seven other products between two for one sum
                     unsigned bigA[2][4], smallA[2][4];
                     for (int i = 0; i < 8; ++i)
                         split(rawA[step % 2][m + i / 4][i % 4], bigA[i / 4][i % 4], smallA[i / 4][i % 4]);

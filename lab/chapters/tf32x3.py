@@ -14,9 +14,11 @@ from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..experiments import accuracy, split_errors
+from ..experiments import accuracy, ceilings, profiles, split_errors, sustained
 from ..experiments.accuracy import error
 from ..experiments.ceilings import card
+from ..model.ceilings import MMA_TF32
+from ..records.timings import OTHERS, recorded
 from ..variants import IN_BF16, find_variant
 
 KEPT = np.uint32(0xFFFFE000)
@@ -116,12 +118,26 @@ def exactness(kernels: Mapping[str, Kernel | Gemm], kinds: tuple[str, ...] = spl
     )
 
 
+def board() -> Table:
+    """Return at 4096 what was predicted of 17's speed, what it reaches, and 13 and SGEMM beside it."""
+    split, size = find("17"), profiles.SIZE
+    sgemm, ideal = sustained.of(cublas.sgemm).ms, 6 * size**3 / ceilings.load()[MMA_TF32].tera_per_second / 1e9
+    busy, (beside,) = profiles.measured(split)["tensor cores used, %"], recorded(split, size, OTHERS).points
+    rows = [
+        ("predicted: products, nothing else", ideal, sgemm),
+        (f"at {busy:.1f}% of that, as the counter has it", ideal / busy * 100, sgemm),
+        ("17, in turns with SGEMM", beside.ms, beside.cublas_ms),
+        *((f"{of.name[:2]}, alone", sustained.of(of).ms, sgemm) for of in (split, find("13"))),
+        ("SGEMM, alone", sgemm, sgemm),
+    ]
+    shown = [(name, f"{ms:.2f}", f"{2 * size**3 / ms / 1e9:.1f}", f"{of / ms:.1%}") for name, ms, of in rows]
+    return Table(("", "ms", "TFLOP/s", "of SGEMM's speed"), shown, f"M = N = K = {size}, {card().name}")
+
+
 def at_256() -> dict[int, tuple[float, float, float]]:
     """Return by K the largest errors of 17, simulated, and of cuBLAS and 11, recorded: standard normal, M = N = 256."""
-    recorded = {(e.kernel, e.K): e.total for e in accuracy.load() if e.exponent == 0}
-    return {
-        K: (error(find("17"), K).total, recorded["sgemm", K], recorded[find("11").name, K]) for K in accuracy.DEPTHS[:4]
-    }
+    there = {(e.kernel, e.K): e.total for e in accuracy.load() if e.exponent == 0}
+    return {K: (error(find("17"), K).total, there["sgemm", K], there[find("11").name, K]) for K in accuracy.DEPTHS[:4]}
 
 
 def small_numbers() -> Table:
