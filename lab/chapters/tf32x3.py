@@ -130,8 +130,11 @@ def board() -> Table:
         *((f"{of.name[:2]}, alone", sustained.of(of).ms, sgemm) for of in (split, find("13"))),
         ("SGEMM, alone", sgemm, sgemm),
     ]
-    shown = [(name, f"{ms:.2f}", f"{2 * size**3 / ms / 1e9:.1f}", f"{of / ms:.1%}") for name, ms, of in rows]
-    return Table(("", "ms", "TFLOP/s", "of SGEMM's speed"), shown, f"M = N = K = {size}, {card().name}")
+    return Table(
+        ("", "ms", "TFLOP/s", "of SGEMM's speed"),
+        [(name, f"{ms:.2f}", f"{2 * size**3 / ms / 1e9:.1f}", f"{of / ms:.1%}") for name, ms, of in rows],
+        f"M = N = K = {size}, {card().name}",
+    )
 
 
 def at_256() -> dict[int, tuple[float, float, float]]:
