@@ -3,8 +3,8 @@
 // What changed: the best tile depends on the shape, so the kernel has more parameters than 12, and takes every shape by
 // a setting that suits it. What each parameter stands for has a file of its own: the loop (multiply.cuh, fetch.cuh),
 // groups of warps that divide the depth of a step (slices.cuh), words of a row that begin anywhere (words.cuh,
-// output.cuh), vectors (vectors.cuh). Tiles that fill whole rounds of the GPU stay in one block each; only the remaining
-// ones are divided into shares, as in 12 (shares.cuh).
+// output.cuh), vectors (vectors.cuh). A tile may stay in one block, or share blocks with others as in 12: the host
+// decides how many stay whole, none or some or all (shares.cuh).
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. TM, TN: per thread. SLICES: groups of warps that share the depth of the tiles and add

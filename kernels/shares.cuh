@@ -1,5 +1,5 @@
-// Shares of the work, and where the parts of a sum meet. 12's equal shares, with two changes: tiles that fill whole
-// rounds of the GPU stay in one block each, and a sum of many parts is added up sixteen at a time.
+// Shares of the work, and where the parts of a sum meet. 12's equal shares, with two changes: as many tiles
+// as the host says stay in one block each, and a sum of many parts is added up sixteen at a time.
 #pragma once
 
 // Multiply steps of one tile of C: from `begin` to before `end`. `index` counts the shared tiles only.

@@ -6,10 +6,10 @@
 // Adds up the sums of all slices. The rows of a thread's sums are divided among `takers` slices: each thread of a taker
 // is left with ROWS rows of the total. A single slice just hands its sums on.
 //
-// What passes through here, and later through the workspace and on to C, is four neighbours at once: a 16-byte store,
-// which needs four consecutive registers. Its order, {1, 0, 3, 2}, decides where the sums are: that of an even column
-// in an odd register, while the factor from B has an even one. So the multiply-adds before seldom need two numbers from
-// one register bank.
+// Four neighbouring sums at a time pass through here, and later through the workspace. Such a 16-byte store needs four
+// consecutive registers, so its order decides which registers the sums have in the loop before. With {1, 0, 3, 2} an
+// even column's sum has an odd register, and its factor from B an even one. Even and odd registers are in different
+// banks, so a multiply-add seldom reads two numbers from one bank.
 template <int SLICES, int THREADS, int ROWS, int TM, int TN>
 __device__ void add_slices(float (&sum)[ROWS][TN], const float (&acc)[TM][TN], char* memory, Thread me)
 {

@@ -72,15 +72,17 @@ class Source:
         )
 
 
-def show(kernel: Kernel | str, lines: tuple[int, int] | str | None = None, header: str | None = None) -> Source:
+def show(
+    kernel: Kernel | str, lines: tuple[int, int] | tuple[str, str] | str | None = None, header: str | None = None
+) -> Source:
     """Show the kernel's source file, or a header that it includes, as it is now.
 
     Parameters
     ----------
     kernel : Kernel or str
-    lines : (int, int) or str, optional
+    lines : (int, int), str or (str, str), optional
         First and last line to show, counted from 1; or what stands in the first line of one statement, which is shown
-        to its end, for example ``"for (int k = 0"``.
+        to its end, for example ``"for (int k = 0"``; or the same for the first and the last of several statements.
     header : str, optional
         The header to show instead, for example ``"edges.cuh"``.
 
@@ -94,7 +96,8 @@ def show(kernel: Kernel | str, lines: tuple[int, int] | str | None = None, heade
     if file not in files:
         raise ArgumentError("header", repr(header), f"one that {kernel.path.name} includes, of {', '.join(files)}")
     text = files[file].splitlines()
-    first, last = _statement(text, lines, file) if isinstance(lines, str) else lines or (1, len(text))
+    ends = (lines, lines) if isinstance(lines, str) else lines or (1, len(text))
+    first, last = (_statement(text, end, file)[i] if isinstance(end, str) else end for i, end in enumerate(ends))
     if not 1 <= first <= last <= len(text):
         raise ArgumentError("lines", str(lines), f"first and last line within 1 to {len(text)} of {file}")
     own = kernel.folder != KERNELS and (kernel.folder / file).is_file()

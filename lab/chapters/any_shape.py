@@ -27,8 +27,9 @@ from .power import slowing
 RUNG = find("13_autotuned")
 TILES = ("16×32/4", "32×64/4", "64×128/2", "128×256")
 """Tiles that the charts show, as `tune.tile_of` names them."""
-LARGE, SMALL = next(iter(autotuned.SETTINGS)), (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1)
-"""The settings of the first and the last of these tiles."""
+SMALL, MEDIUM = (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1), (32, 64, 32, 32, 32, 8, 4, 4, 4, 4, 2, 1)
+LARGE = next(iter(autotuned.SETTINGS))
+"""The settings of the first, the second and the last of these tiles."""
 
 
 def chosen(size: Size) -> Way:
@@ -79,19 +80,15 @@ def expected(n: int) -> dict[str, float]:
 
 
 def steps() -> Table:
-    """Return what the model knows of the steps of the charts' tiles."""
-    known = {tune.tile_of(setting): (autotuned.named(setting), paces) for setting, paces in autotuned.SETTINGS.items()}
-    return Table(
-        ("tile/slices", "BK", "BLOCKS", "µs of a step alone", "its share of a full SM"),
-        [(tile, of["BK"], of["BLOCKS"], alone, full) for tile in TILES for of, (full, alone) in [known[tile]]],
-        card().name,
-    )
-
-
-def winners(n: int) -> tuple[str, str]:
-    """Return which of `TILES` is the fastest at M = N = K = n by the model, and which by the search."""
-    timed = tune.speeds(found()[n, n, n], tune.load().settings["settings"])
-    return max(TILES, key=expected(n).get), max(TILES, key=lambda tile: timed.get(tile, 0.0))
+    """Return what the model knows of the steps of the charts' tiles: µs of one on an SM, and of each of several."""
+    rows = []
+    for setting, (full, alone) in autotuned.SETTINGS.items():
+        of, tile = autotuned.named(setting), tune.tile_of(setting)
+        if tile in TILES:
+            rows.append((tile, of["BK"], max(full, alone), full if of["BLOCKS"] > 1 else None))
+    rows.sort(key=lambda row: TILES.index(row[0]))
+    heads = ("tile/slices", "BK", "one block on the SM", "each of several")
+    return Table(heads, rows, f"µs of a step by the model, {card().name}")
 
 
 def predicted() -> Figure:
@@ -130,7 +127,21 @@ def choices(sizes: Iterable[Size]) -> Table:
         ("M×N×K", "the model takes", "expected µs", "measured µs", "fastest found", "its µs", "model slower by"),
         rows,
         f"Tile, whole tiles + shares, {card().name}",
+        "Where equal names have unequal times, the settings differ in thread tiles or BLOCKS.",
     )
+
+
+def race() -> Table:
+    """Return the shares of cuBLAS, against plain cuBLAS and against the fastest that cuBLASLt offers."""
+    rows, points = [], raced()
+    for name, sizes in (("31 squares", [(n, n, n) for n in SIZES]), (f"{len(SHAPES)} others", SHAPES)):
+        for searches, opponent, share in (
+            ("only 13", "cuBLAS", lambda point: point.percent_of_cublas),
+            ("both", "the fastest of the shortlist", lambda point: point.percent_of_searched),
+        ):
+            behind = sum(share(points[size]) < 100 for size in sizes)
+            rows.append((name, opponent, *mean_and_least(sizes, searches), behind))
+    return Table(("products", "opponent", "mean", "least", "13 is behind at"), rows, f"Share of cuBLAS, {card().name}")
 
 
 def figures() -> dict[str, str]:
@@ -142,30 +153,20 @@ def figures() -> dict[str, str]:
         for size in squares
         for of in [found()[size]]
     }
-    (now, _), (better, least), (shapes, _) = (
-        mean_and_least(sizes, searches)
-        for sizes, searches in ((squares, "only 13"), (squares, "both"), (SHAPES, "both"))
-    )
     lost = points[min(SHAPES, key=lambda size: points[size].percent_of_searched)]
     odd, even, large = (points[size] for size in ((2048, 2047, 2048), (2048,) * 3, (4096,) * 3))
     counts, worst, paces = anatomy.of(RUNG, (4096,) * 3).main.counts, max(late, key=late.get), autotuned.SETTINGS
     expects = {(whole, shares): us for us, whole, shares in by_model(LARGE, (2560,) * 3)}
-    part, quarter = (autotuned.ADDING * 4 * words for words in (LARGE[0] * LARGE[1], 64 * 128))
     return {
         "card": card().name,
         "before": f"{geometric_mean(p.percent_of_cublas for p in recorded('12', squares).points):.0f}%",
-        "now": now,
+        "now": mean_and_least(squares, "only 13")[0],
         "before large": f"{geometric_mean(p.percent_of_cublas for p in recorded('12', large_ones).points):.0f}%",
         "now large": mean_and_least(large_ones, "only 13")[0],
-        "better": better,
-        "better least": least,
         "shapes": str(len(SHAPES)),
-        "shapes better": shapes,
-        "behind": str(sum(points[size].percent_of_searched < 100 for size in SHAPES)),
         "lost": times_of(lost.size).replace("×", " × "),
         "us": f"{1e3 * lost.ms:.2f} µs",
         "theirs": f"{1e3 * lost.searched.ms:.2f} µs",
-        "settings": str(len(paces)),
         "tried": str(len(tune.load().settings["settings"])),
         "searched": str(len(late)),
         "median": f"{np.median(list(late.values())) - 1:.1%}",
@@ -176,32 +177,35 @@ def figures() -> dict[str, str]:
         "near": str(sum(late[size] > 1 for size in squares if size not in poor)),
         "near regret": f"{max(late[size] for size in squares if size not in poor) - 1:.1%}",
         "close": f"{max(abs(off[size]) for size in squares if size not in poor):.1%}",
-        "poor": "{}, {} and {}".format(*(size[0] for size in poor)),
-        "too fast": "{:.0%} to {:.0%}".format(*sorted(-off[size] for size in poor)[:: len(poor) - 1]),
-        "poor regrets": "{:.0%} to {:.0%}".format(*sorted(late[size] - 1 for size in poor)[:: len(poor) - 1]),
-        "missed": "{}, {}, {}, {}, {} and {}".format(*(n for n in SIZES if len({*winners(n)}) > 1)),
+        "good": str(len(squares) - len(poor)),
+        "poor": ", ".join(str(size[0]) for size in poor),
+        "too fast": f"{-max(off[size] for size in poor):.0%} to {-min(off[size] for size in poor):.0%}",
+        "poor regrets": f"{min(late[size] for size in poor) - 1:.0%} to {max(late[size] for size in poor) - 1:.0%}",
         "other tiles": str(sum(n >= 1280 and tune.tile_of(found()[n, n, n].best.setting) != TILES[-1] for n in SIZES)),
         "lasting": f"{sustained.lasted(RUNG)[1]:.1%}",
         "watts": f"{slowing(sustained.of(RUNG))[0]:.0f} W",
         "slows": f"{slowing(sustained.of(RUNG))[1]:.0%}",
         "ffma": f"{banks.cycles(banks.LOOP, 2, RUNG):.3f}",
         "banks": f"{counts['FMA pipes used, %'] * (banks.cycles(banks.LOOP, 2, RUNG) - 1):.1f}%",
-        "ragged": f"{1e3 * autotuned.RAGGED:.1f}",
         "dispatch": str(counts["state: dispatch"]),
         "chosen": str(counts["state: another warp was chosen"]),
         "between": str(counts["cycles between a warp's instructions"]),
         "step": str(paces[LARGE][0]),
-        "small step": str(paces[SMALL][1]),
+        "small step": str(max(paces[SMALL])),
+        "of several": f"{paces[SMALL][0]:.3f}",
+        "medium step": str(max(paces[MEDIUM])),
         "fill": str(autotuned.FILL),
         "launch": str(autotuned.LAUNCH),
         "meeting": str(autotuned.MEETING),
-        "part": f"{part:.2f}",
-        "small part": f"{quarter:.3f}",
+        "part": f"{autotuned.ADDING * 4 * LARGE[0] * LARGE[1]:.2f}",
         "whole": f"{expects[200, 0]:.1f} µs",
         "shares": f"{expects[0, 132]:.1f} µs",
         "both": f"{expects[132, 132]:.1f} µs",
-        "small": f"{by_model(SMALL, (256,) * 3)[0][0]:.2f} µs",
-        **{f"512 {tile}": f"{2e-6 * 512**3 / speed:.1f} µs" for tile, speed in expected(512).items()},
+        **{
+            f"{name} {n}": f"{by_model(setting, (n,) * 3)[0][0]:.{digits}f} µs"
+            for n, digits in ((256, 2), (512, 1))
+            for name, setting in (("small", SMALL), ("medium", MEDIUM))
+        },
         "shortest": f"{1e3 * points[412, 1, 85].ms:.2f} µs",
         "column": f"{odd.ms / even.ms - 1:.0%}",
         "cublas column": f"{abs(odd.cublas_ms / even.cublas_ms - 1):.1%}",

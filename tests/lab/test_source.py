@@ -76,6 +76,15 @@ def test_a_statement_is_shown_to_its_end(kernel, begins, first, last):
     assert sum(line.count("{") - line.count("}") for line in part) == 0
 
 
+def test_several_statements_are_shown_from_the_first_to_the_end_of_the_last():
+    both, last = (repr(show("07", lines)).splitlines() for lines in (("float acc", "auto fetch"), "auto fetch"))
+    assert both[0] == repr(show("07", "float acc")) and both[-len(last) :] == last and len(both) > len(last)
+    with pytest.raises(ArgumentError, match=r"^lines: got .* in 0 lines"):
+        show("07", ("float acc", "float4 nowhere"))
+    with pytest.raises(ArgumentError, match=r"^lines: got .* first and last line"):
+        show("07", ("auto fetch", "float acc"))
+
+
 @pytest.mark.parametrize("begins", ["float4 nowhere", "for ("])
 def test_a_statement_must_be_one(begins):
     with pytest.raises(ArgumentError, match=r"^lines: got .* in \d+ lines, needs what stands in one line of 05_"):
