@@ -81,14 +81,16 @@ def expected(n: int) -> dict[str, float]:
 
 def steps() -> Table:
     """Return what the model knows of the steps of the charts' tiles: µs of one on an SM, and of each of several."""
-    rows = []
-    for setting, (full, alone) in autotuned.SETTINGS.items():
-        of, tile = autotuned.named(setting), tune.tile_of(setting)
-        if tile in TILES:
-            rows.append((tile, of["BK"], max(full, alone), full if of["BLOCKS"] > 1 else None))
-    rows.sort(key=lambda row: TILES.index(row[0]))
-    heads = ("tile/slices", "BK", "one block on the SM", "each of several")
-    return Table(heads, rows, f"µs of a step by the model, {card().name}")
+    known = {tune.tile_of(setting): (autotuned.named(setting), paces) for setting, paces in autotuned.SETTINGS.items()}
+    return Table(
+        ("tile/slices", "BK", "one block on the SM", "each of several"),
+        [
+            (tile, of["BK"], max(paces), paces[0] if of["BLOCKS"] > 1 else None)
+            for tile in TILES
+            for of, paces in [known[tile]]
+        ],
+        f"µs of a step by the model, {card().name}",
+    )
 
 
 def predicted() -> Figure:
@@ -133,15 +135,19 @@ def choices(sizes: Iterable[Size]) -> Table:
 
 def race() -> Table:
     """Return the shares of cuBLAS, against plain cuBLAS and against the fastest that cuBLASLt offers."""
-    rows, points = [], raced()
-    for name, sizes in (("31 squares", [(n, n, n) for n in SIZES]), (f"{len(SHAPES)} others", SHAPES)):
-        for searches, opponent, share in (
-            ("only 13", "cuBLAS", lambda point: point.percent_of_cublas),
-            ("both", "the fastest of the shortlist", lambda point: point.percent_of_searched),
-        ):
-            behind = sum(share(points[size]) < 100 for size in sizes)
-            rows.append((name, opponent, *mean_and_least(sizes, searches), behind))
-    return Table(("products", "opponent", "mean", "least", "13 is behind at"), rows, f"Share of cuBLAS, {card().name}")
+    points = raced()
+    return Table(
+        ("products", "opponent", "mean", "least", "13 is behind at"),
+        [
+            (name, opponent, *mean_and_least(sizes, searches), sum(share(points[size]) < 100 for size in sizes))
+            for name, sizes in (("31 squares", [(n, n, n) for n in SIZES]), (f"{len(SHAPES)} others", SHAPES))
+            for searches, opponent, share in (
+                ("only 13", "cuBLAS", lambda point: point.percent_of_cublas),
+                ("both", "the fastest of the shortlist", lambda point: point.percent_of_searched),
+            )
+        ],
+        f"Share of cuBLAS, {card().name}",
+    )
 
 
 def figures() -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,11 +11,10 @@ from sgemm_tutorial.families import hopper
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, Figure, Page
+from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, WIDTH, Figure, Page
 from ..experiments import ceilings
 from ..experiments.ceilings import card
 from ..model.ceilings import DRAM
-from ..records.timings import recorded
 from ..variants import HOPPER_STEPS, HOPPER_WIDTHS
 from .copy_engine import SIZES, TWICE, chance, timed
 
@@ -25,11 +23,6 @@ TILE = KERNEL.parameters
 STEPS = (*HOPPER_STEPS, KERNEL)
 ALL = (2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192)
 """The sizes of `copy_engine.TWICE`, smallest first."""
-
-
-def mean(recording: str) -> float:
-    """Return the geometric mean of 20's share of cuBLAS over the sizes of a recording."""
-    return statistics.geometric_mean(at.percent_of_cublas for at in recorded(KERNEL, None, recording).points)
 
 
 def shares(kernels: Sequence[Kernel], sizes: Sequence[int] = SIZES) -> np.ndarray:
@@ -52,21 +45,15 @@ def rounds(size: int, width: int = TILE["BN"]) -> float:
 
 
 def gap(writing: int = 8, copy: int = 2) -> Figure:
-    """Draw what an SM does between two tiles of C, in units of the product of one pair of tiles, in 19 and in 20.
+    """Draw what an SM does between two tiles of C, in units of one pair's product, in 19 and in a block that stays.
 
     The copy of a pair begins when the pair that had its stage before has been multiplied.
     """
-    half, stages, first, end = writing // 2, TILE["STAGES"], -5, 14
+    stages, first, end = TILE["STAGES"], -5, 14
     sheet = Page(11 * LINE + 14)
-    for top, title, pause, begins, writes in (  # when a tile's first copies begin; the parts of C that are written
-        (0, "19: the block ends, another one begins", writing + copy, [writing] * stages, [(0, writing)]),
-        (
-            5 * LINE + 8,
-            "20: the block stays",
-            half,
-            range(1 - stages, 1),
-            [(0, half), *((half + i, 1) for i in range(1, 5))],
-        ),
+    for top, title, pause, begins in (  # begins: of the next tile's first copies
+        (0, "19: the block ends, another one begins", writing + copy, [writing] * stages),
+        (5 * LINE + 8, "A block that stays", writing, range(1 - stages, 1)),
     ):
         sheet.text(MARGIN, top + LINE, title, weight="bold")
         for i, name in enumerate(("copies", "products", "writes C")):
@@ -80,40 +67,76 @@ def gap(writing: int = 8, copy: int = 2) -> Figure:
             ):
                 box = (92 + (start - first) * 26, y, (stop - start) * 26, tall)
                 sheet.boxes([box] * (start < stop), (colour, dark), edgecolor=INK)
-        sheet.boxes([(92 + (at - first) * 26, top + 3.6 * LINE, long * 26, 18) for at, long in writes], GREEN, INK)
+        sheet.boxes([(92 - first * 26, top + 3.6 * LINE, writing * 26, 18)], GREEN, INK)
         sheet.text(92 + (pause / 2 - first) * 26, top + 2.6 * LINE + 14, f"{pause} units", "center")
     sheet.text(MARGIN, sheet.height - 8, "Dark: this tile of C. Pale: the next one. Copies: a line for each stage.")
     return sheet.finish(
         "Copies, products and writes of an SM round the end of a tile of C. In 19 no product runs for "
-        f"{writing + copy} units: the tile is written, then the next block waits for its first copies. In 20 it is "
-        f"{half} units: half of the tile is written, and the next tile's first copies are there. The other half is "
-        "written in four parts, beside the next tile's second to fifth product."
+        f"{writing + copy} units: the tile is written, then the next block waits for its first copies. In a block that "
+        f"stays it is {writing} units: the tile is written, and the next tile's first copies are there."
     )
 
 
 def halves() -> Figure:
     """Draw what two blocks of a cluster ask for, and where the copy engines put it."""
-    sheet, wide, tall, top = Page(12 * LINE), 150, 34, 1.6 * LINE
-    for x, block, colour in ((MARGIN, 36, ORANGE), (sheet.width - MARGIN - wide, 37, BLUE)):
+    sheet, wide, tall, top = Page(9.5 * LINE), 150, 34, 1.6 * LINE
+    left, middle, right = MARGIN, (WIDTH - wide) / 2, WIDTH - MARGIN - wide
+    for x, block, colour in ((left, 36, ORANGE), (right, 37, BLUE)):
         sheet.text(x, LINE, f"stage 0 of block {block}", weight="bold")
-        sheet.boxes([(x, top, wide, 2 * tall)], (colour, 0.3), edgecolor=INK)
-        sheet.text(x + 10, top + tall + 5, "its own tile of A")
-        for half, fill in enumerate((ORANGE, BLUE)):
-            y = top + (2.6 + half) * tall
-            sheet.boxes([(x, y, wide, tall)], (fill, 0.3), edgecolor=INK)
-            sheet.text(x + 10, y + 22, f"B, rows {32 * half} to {32 * half + 31}")
-    for half, (block, fill) in enumerate(((36, ORANGE), (37, BLUE))):
-        y = top + (2.6 + half) * tall
-        sheet.boxes([(245, y, 150, tall)], (fill, 0.3), edgecolor=INK)
-        sheet.text(320, y + 22, f"block {block} asks once", "center")
-        sheet.arrow((245, y + tall / 2), (MARGIN + wide + 4, y + tall / 2))
-        sheet.arrow((395, y + tall / 2), (sheet.width - MARGIN - wide - 4, y + tall / 2))
-    sheet.text(MARGIN, sheet.height - 2 * LINE, "Orange: asked for by block 36. Blue: by block 37.")
-    sheet.text(MARGIN, sheet.height - LINE, "Each half of B is asked for once and lands in both SMs.")
+        sheet.diagram([((x, top, wide, 2 * tall), (colour, 0.3), "A, its own tile")], ())
+    for y, rows, block, colour in ((4.7, "0 to 31", 36, ORANGE), (6.2, "32 to 63", 37, BLUE)):
+        places = [((x, y * LINE, wide, tall), (colour, 0.3), f"B, rows {rows}") for x in (left, right)]
+        asked = ((middle, y * LINE, wide, tall), (colour, 0.3), f"block {block} asks once")
+        sheet.diagram(
+            [*places, asked],
+            [
+                ((start, y * LINE + tall / 2), (end, y * LINE + tall / 2))
+                for start, end in ((middle, left + wide + 4), (middle + wide, right - 4))
+            ],
+        )
+    sheet.text(MARGIN, sheet.height - MARGIN, "Orange: asked for by block 36. Blue: asked for by block 37.")
     return sheet.finish(
         "Stage 0 of blocks 36 and 37. Each block asks for its own tile of A. Block 36 asks for rows 0 to 31 of B and "
         "block 37 for rows 32 to 63, and each half lands in the shared memory of both."
     )
+
+
+MOMENTS = (
+    ("announces 49,152 bytes, and asks", "full[0] lacks 49,152 bytes", "", "", "full[0] lacks 1 arrival"),
+    (
+        "its A and its half of B land",
+        "full[0] lacks 16,384 bytes",
+        ">",
+        "36's half of B lands",
+        "1 arrival, −16,384 bytes",
+    ),
+    ("", "", "", "announces 49,152 bytes, and asks", "full[0] lacks 32,768 bytes"),
+    ("37's half of B lands", "full[0]: phase over", "<", "its A and its half of B land", "full[0]: phase over"),
+    ("8 warps multiply, and let go", "empty[0] lacks 8 of 16", ">", "its warps multiply", "empty[0] lacks 8 of 16"),
+    ("the producer waits for room", "empty[0] lacks 8 of 16", "", "its warps multiply", "empty[0] lacks 8 of 16"),
+    ("", "empty[0]: phase over", "<", "8 warps let go", "empty[0]: phase over"),
+    ("announces and asks again", "full[0], phase 1: lacks 49,152 bytes", "", "", "full[0], phase 1: lacks 1 arrival"),
+)
+"""What happens to stage 0 in blocks 36 and 37, and what a barrier of each says then; and which acts on the other."""
+
+
+def time_line() -> Figure:
+    """Draw what happens to stage 0 in two blocks of a cluster, in the order of time, with their barriers' counts."""
+    wide, tall, told, boxes, arrows = 276, 52, [], [], []
+    sides = ((3.5 * MARGIN, ORANGE, "Block 36"), (WIDTH - MARGIN - wide, BLUE, "Block 37"))
+    sheet = Page(LINE + 58 * len(MOMENTS) + MARGIN)
+    for row, (ours, count, arrow, theirs, other) in enumerate(MOMENTS):
+        y = 1.4 * LINE + 58 * row
+        sheet.text(MARGIN, y + 22, str(row + 1))
+        for (x, colour, block), *said in ((sides[0], ours, count), (sides[1], theirs, other)):
+            boxes += [((x, y, wide, tall), (colour, 0.35) if said[0] else "none", *said)] * any(said)
+            told += [f"{row + 1}. {block}: {', '.join(filter(None, said))}."] * any(said)
+        ends = [(sides[0][0] + wide + 3, y + tall / 2), (sides[1][0] - 3, y + tall / 2)]
+        arrows += [ends[:: 1 if arrow == ">" else -1]] * bool(arrow)
+    for x, _, block in sides:
+        sheet.text(x, LINE, block, weight="bold")
+    sheet.diagram(boxes, arrows)
+    return sheet.finish("Stage 0 of blocks 36 and 37 in the order of time. " + " ".join(told))
 
 
 def a_round() -> float:
@@ -145,8 +168,11 @@ def steps_table() -> Table:
     steps += [("20 against 19", KERNEL, nineteen), ("20 against 18", KERNEL, eighteen)]
     rows = [(name, *(change(kernel, base, size) for size in SIZES)) for name, kernel, base in steps]
     rows.append(("noise", *(f"{chance(size):.1%}" for size in SIZES)))
-    title = f"Change of the share of cuBLAS, in hopper and in hopper_again, {card().name}"
-    return Table(("step", *(f"{size:,}" for size in SIZES)), rows, title)
+    return Table(
+        ("step", *(f"{size:,}" for size in SIZES)),
+        rows,
+        f"Change of the share of cuBLAS, in hopper and in hopper_again, {card().name}",
+    )
 
 
 def clusters_table() -> Table:
@@ -170,5 +196,8 @@ def widths_table() -> Table:
         for size in ALL
         if chosen(size) != TILE["BN"]
     ]
-    heads = ("M = N = K", "rounds of 256 columns", "chosen: rounds", "predicted", "measured")
-    return Table(heads, rows, f"A width for each problem: change of the share, {card().name}")
+    return Table(
+        ("M = N = K", "rounds of 256 columns", "chosen: rounds", "predicted", "measured"),
+        rows,
+        f"A width for each problem: change of the share, {card().name}",
+    )

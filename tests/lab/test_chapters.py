@@ -89,7 +89,7 @@ def test_shares_go_by_kernel_size_and_recording():
 
 
 def test_the_gap_is_shorter_for_a_block_that_stays():
-    assert "no product runs for 10 units" in persistent.gap().alt and "In 20 it is 4 units" in persistent.gap().alt
+    assert "no product runs for 10 units" in persistent.gap().alt and "stays it is 8 units" in persistent.gap().alt
     assert "no product runs for 5 units" in persistent.gap(writing=4, copy=1).alt
 
 
@@ -99,6 +99,25 @@ def test_each_half_of_b_is_asked_for_once_and_lands_in_both_blocks():
     assert texts.count("B, rows 0 to 31") == texts.count("B, rows 32 to 63") == 2
     assert texts.count("block 36 asks once") == texts.count("block 37 asks once") == 1
     assert persistent.TILE["BK"] // persistent.TILE["CLUSTER"] == 32
+
+
+def test_the_time_line_counts_bytes_and_arrivals_as_the_barriers_do():
+    """Each block announces its tile of A and all of B, and fetches its A and half of B, the half for both."""
+    of = persistent.TILE
+    a, half, warps = 2 * of["BM"] * of["BK"], 2 * of["BK"] * of["BN"] // of["CLUSTER"], of["BM"] // 16
+    assert (of["CLUSTER"], warps) == (2, 8)
+    bytes_of = {36: 0, 37: 0}
+    for row, (who, change) in enumerate(((36, (a + 2 * half, 0)), (36, (-a - half, -half)), (37, (0, a + 2 * half)))):
+        bytes_of[36] += change[0]
+        bytes_of[37] += change[1]
+        said = persistent.MOMENTS[row]
+        assert f"{bytes_of[who]:,}" in said[1 if who == 36 else 4].replace("−", "-")
+    assert f"−{half:,}" in persistent.MOMENTS[1][4]
+    assert (bytes_of[36] - half, bytes_of[37] - a - half) == (0, 0), "so both phases are over in the fourth row"
+    assert [row for row, said in enumerate(persistent.MOMENTS) if "full[0]: phase over" in said] == [3]
+    assert f"lacks {2 * warps - warps} of {2 * warps}" in persistent.MOMENTS[4][1] == persistent.MOMENTS[4][4]
+    alt = persistent.time_line().alt
+    assert all(text in alt for said in persistent.MOMENTS for text in said if len(text) > 1)
 
 
 def test_the_model_takes_what_it_expects_most_of():
