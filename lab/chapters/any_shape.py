@@ -143,7 +143,7 @@ def race() -> Table:
             for name, sizes in (("31 squares", [(n, n, n) for n in SIZES]), (f"{len(SHAPES)} others", SHAPES))
             for searches, opponent, share in (
                 ("only 13", "cuBLAS", lambda point: point.percent_of_cublas),
-                ("both", "the fastest of the shortlist", lambda point: point.percent_of_searched),
+                ("both", "the better opponent", lambda point: point.percent_of_searched),
             )
         ],
         f"Share of cuBLAS, {card().name}",
