@@ -210,6 +210,9 @@ def test_sentences_of_chapter_13_that_have_no_figure():
     assert all(ratio[n] < 1 for n in poor), "and expects less time than its choice takes"
     figures = any_shape.figures()
     assert int(figures["column"][:-1]) > 0, "an odd N costs something"
+    odd, even = (found[size].best for size in ((2048, 2047, 2048), (2048, 2048, 2048)))
+    assert [i for i, (a, b) in enumerate(zip(odd.setting, even.setting, strict=True)) if a != b] == [9], "WORDS alone"
+    assert (odd.whole, odd.shares) == (even.whole, even.shares)
     assert lab.tune.HOPEFUL == 2.5, "as the page writes it"
     assert max(len(lab.tune.load().settings["settings"]), len(sg.autotuned.SETTINGS)) == 246
     counts = lab.anatomy.of(sg.find("13"), (4096,) * 3).main.counts
