@@ -65,8 +65,9 @@ def gap(writing: int = 8, copy: int = 2) -> Figure:
                 (max(copied, first), min(copied + copy, end), top + 1.4 * LINE + 6 * (pair % stages), 5, ORANGE),
                 (at, min(at + 1, end), top + 2.6 * LINE, 18, BLUE),
             ):
-                box = (92 + (start - first) * 26, y, (stop - start) * 26, tall)
-                sheet.boxes([box] * (start < stop), (colour, dark), edgecolor=INK)
+                sheet.boxes(
+                    [(92 + (start - first) * 26, y, (stop - start) * 26, tall)] * (start < stop), (colour, dark), INK
+                )
         sheet.boxes([(92 - first * 26, top + 3.6 * LINE, writing * 26, 18)], GREEN, INK)
         sheet.text(92 + (pause / 2 - first) * 26, top + 2.6 * LINE + 14, f"{pause} units", "center")
     sheet.text(MARGIN, sheet.height - 8, "Dark: this tile of C. Pale: the next one. Copies: a line for each stage.")
@@ -85,10 +86,15 @@ def halves() -> Figure:
         sheet.text(x, LINE, f"stage 0 of block {block}", weight="bold")
         sheet.diagram([((x, top, wide, 2 * tall), (colour, 0.3), "A, its own tile")], ())
     for y, rows, block, colour in ((4.7, "0 to 31", 36, ORANGE), (6.2, "32 to 63", 37, BLUE)):
-        places = [((x, y * LINE, wide, tall), (colour, 0.3), f"B, rows {rows}") for x in (left, right)]
-        asked = ((middle, y * LINE, wide, tall), (colour, 0.3), f"block {block} asks once")
         sheet.diagram(
-            [*places, asked],
+            [
+                ((x, y * LINE, wide, tall), (colour, 0.3), text)
+                for x, text in (
+                    (left, f"B, rows {rows}"),
+                    (middle, f"block {block} asks once"),
+                    (right, f"B, rows {rows}"),
+                )
+            ],
             [
                 ((start, y * LINE + tall / 2), (end, y * LINE + tall / 2))
                 for start, end in ((middle, left + wide + 4), (middle + wide, right - 4))
@@ -131,8 +137,10 @@ def time_line() -> Figure:
         for (x, colour, block), *said in ((sides[0], ours, count), (sides[1], theirs, other)):
             boxes += [((x, y, wide, tall), (colour, 0.35) if said[0] else "none", *said)] * any(said)
             told += [f"{row + 1}. {block}: {', '.join(filter(None, said))}."] * any(said)
-        ends = [(sides[0][0] + wide + 3, y + tall / 2), (sides[1][0] - 3, y + tall / 2)]
-        arrows += [ends[:: 1 if arrow == ">" else -1]] * bool(arrow)
+        arrows += {
+            ">": [((sides[0][0] + wide + 3, y + tall / 2), (sides[1][0] - 3, y + tall / 2))],
+            "<": [((sides[1][0] - 3, y + tall / 2), (sides[0][0] + wide + 3, y + tall / 2))],
+        }.get(arrow, [])
     for x, _, block in sides:
         sheet.text(x, LINE, block, weight="bold")
     sheet.diagram(boxes, arrows)
