@@ -4,7 +4,7 @@ How they come, and what they are, is the *way*:
 
 ========= ===========================================================================================================
 held      Every GPU has all of B beforehand, and nothing comes.
-gathered  NCCL brings all panels to all GPUs. Then they multiply.
+gathered  NCCL broadcasts each panel to all GPUs. Then they multiply.
 ahead     Copy engines bring one panel after the other, while the GPU multiplies with those that are there.
 columns   The same with panels of B's columns and not of its rows: nothing is to be added to C, which has blocks.
 grid      Each GPU has a block of C, and no band: panels of A come along a row of GPUs, and those of B along a column.
@@ -414,9 +414,10 @@ def launch(
             worker.copies.wait_event(begun)
         if gather:
             gather()
-        for at in range(len(workers[0].steps)):
-            for worker in workers:
-                worker.fetch(at, workers)
+        else:
+            for at in range(len(workers[0].steps)):
+                for worker in workers:
+                    worker.fetch(at, workers)
         for worker, panel, product in products:
             with _on(worker.part.device), worker.multiplies:
                 for side in "AB":
@@ -445,13 +446,13 @@ class _Worker:
         """Queue the copies of what comes in a step, each behind its arrival at the neighbour that has it."""
         here = self.part.device
         with _on(here):
-            for source, side, panel in self.steps[at].comes if self.there else ():
+            for source, side, panel in self.steps[at].comes:
                 neighbour = workers[source]
-                if (side, panel) in neighbour.there:
+                if (side, panel) in neighbour.there:  # it had to come there, too
                     self.copies.wait_event(neighbour.there[side, panel])
-                to, array = (getattr(part, side)[panel] for part in (self.part, neighbour.part))
+                mine, theirs = (getattr(part, side)[panel] for part in (self.part, neighbour.part))
                 cupy.cuda.runtime.memcpyPeerAsync(
-                    to.data.ptr, here, array.data.ptr, neighbour.part.device, to.nbytes, self.copies.ptr
+                    mine.data.ptr, here, theirs.data.ptr, neighbour.part.device, mine.nbytes, self.copies.ptr
                 )
                 self.there[side, panel].record(self.copies)
 
