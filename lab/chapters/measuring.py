@@ -12,7 +12,7 @@ from ..experiments.profiles import SIZE
 from ..records import cards
 from ..records.timings import Point, recorded
 
-SIZES = (128, 512, 1024, 2048, 4096)
+SIZES = (128, 1024, 1536, 3200, 4096)
 
 
 def noise() -> Table:
@@ -39,7 +39,7 @@ def cold() -> Table:
                 later = (1e3 * (there.ms - point.ms), 1e3 * (there.cublas_ms - point.cublas_ms))
                 assert 0 < min(later) < max(later) < 10
                 rows.append((point.M, 1e3 * point.ms, f"{later[0]:.0f}", 1e3 * point.cublas_ms, f"{later[1]:.0f}"))
-    columns = ("M = N = K", "08, µs", "more if cold", "cuBLAS, µs", "more if cold")
+    columns = ("M = N = K", "08, µs", "cold: + µs", "cuBLAS, µs", "cold: + µs")
     return Table(columns, rows, warm.made)
 
 
@@ -85,22 +85,31 @@ def figures() -> dict[str, str]:
     assert min(clocks[SIZE], default=most) == most
     lower = sum(mhz < most for mhz in clocks[0])
     assert lower < 0.02 * max(1, len(clocks[0]))
-    noises = [everything.select(sizes=[size]).noise or 0 for size in {point.size for point in rungs.points}]
+    noises = {size: everything.select(sizes=[(size,) * 3]).noise or 0 for size in sorted({at.M for at in rungs.points})}
     vary = {size: _vary([point for point in rungs.points if size == point.M]) for size in (256, SIZE)}
     if "cold" in cards.recordings():
         cold, warm = recorded(recording="cold").points, {point.key: point for point in rungs.points}
         lost = {point: 1e3 * (point.ms - warm[point.key].ms) for point in cold if point.key in warm}
-        worst = max(lost, key=lost.get)
-        found |= {"coldest": f"{worst.kernel[:2]} at {worst.M:,}", "coldest loses": f"{lost[worst]:.0f} µs"}
+        least, worst = min(lost, key=lost.get), max(lost, key=lost.get)
+        found |= {
+            "coldest": " and ".join(
+                sorted(at.kernel[:2] for at in lost if at.M == worst.M and lost[at] > lost[worst] - 1)
+            )
+            + f" at {worst.M:,}",
+            "coldest loses": f"{int(lost[worst])} µs",
+            "warmest": f"{least.kernel[:2]} at {least.M:,}",
+            "warmest gains": f"{-lost[least]:.0f} µs",
+        }
     return {
-        **dict.fromkeys(("coldest", "coldest loses"), "–"),
+        **dict.fromkeys(("coldest", "coldest loses", "warmest", "warmest gains", "one 256", "one 4096"), "–"),
         **found,
         **{f"time {size}": own for size, (own, _) in vary.items()},
         **{f"ratio {size}": ratio for size, (_, ratio) in vary.items()},
-        "noise most": f"{max(noises):.2%}",
+        **{f"one {size}": f"{np.sqrt(8) * float(own[:-1]):.1f}%" for size, (own, _) in vary.items() if own != "–"},
+        "noise most": "{:.2%}, at {:,}".format(*max((noise, size) for size, noise in noises.items())),
         "lower": f"{lower:,} of {len(clocks[0]):,}" if watts else "–",
         "lowest": f"{min(clocks[0]):,} MHz" if watts else "–",
-        "spread": f"{np.median(spread):.1%}",
+        "spread": f"{np.median(spread):.2%}",
         "widest": f"{max(spread):.0%}",
         "clock": f"{most:,} MHz",
         "watts": f"{min(watts):.0f} to {max(watts):.0f} W" if watts else "–",
