@@ -24,7 +24,7 @@ from sgemm_tutorial.correctness import SuiteResult, cases, check, matrices, summ
 from sgemm_tutorial.errors import ArgumentError, TutorialError
 from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.own import CONTRACT, SUFFIX, kernel_from
+from sgemm_tutorial.own import CONTRACT, FILES, SUFFIX, kernel_from
 from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table
 
@@ -113,7 +113,7 @@ def _kernels(
     So is a launch. One that had to be guessed is printed, on stderr if `quiet`.
     """
     values = {name: _value(value) for name, _, value in (setting.partition("=") for setting in settings)}
-    files = [name for name in names if str(name).endswith((SUFFIX, ".cuh"))]
+    files = [name for name in names if str(name).endswith(FILES)]
     theirs = files or names
     if values and len(theirs) != 1:
         raise ArgumentError(

@@ -11,7 +11,7 @@ from .families import autotuned, hopper
 from .kernel import Kernel
 from .launch import Family
 from .operands import FP16, named_in_cuda
-from .own import SUFFIX, kernel_from
+from .own import FILES, kernel_from
 
 LADDER = (
     Kernel("01_naive", "one thread per element of C, neighbouring threads on neighbouring rows", {"BM": 32, "BN": 8}),
@@ -139,7 +139,7 @@ def find(name: str | Kernel, **parameters: int | str) -> Kernel:
     """
     if isinstance(name, Kernel):
         return name.variant(**parameters) if parameters else name
-    if str(name).endswith((SUFFIX, ".cuh")):  # of the second, `kernel_from` says what to do
+    if str(name).endswith(FILES):
         return kernel_from(name, **parameters)
     wanted = str(name).zfill(2)
     for kernel in CATALOGUE:

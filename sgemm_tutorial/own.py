@@ -14,6 +14,8 @@ from .kernel import Kernel
 from .operands import FP32, IN_CUDA, SPLIT, Types, named_in_cuda
 
 SUFFIX = ".cu"
+FILES = (SUFFIX, ".cuh")
+"""Endings of a name that is a file's: a kernel's, or a header's, which `kernel_from` refuses."""
 
 COPIED = (
     autotuned.STREAM_K,
