@@ -1,7 +1,5 @@
 """Lists the kernels in ladder order. This catalogue drives launching, tests, benchmarks, tables and the book."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from typing import Any

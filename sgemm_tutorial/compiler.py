@@ -3,8 +3,6 @@
 `build` returns a `Binary` for both back ends: the GPU loads its cubin, and the simulator runs its PTX.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Container

@@ -25,8 +25,6 @@ The theorem holds in any precision; other types have another u:
   below 2⁻¹¹⁶ counts as that: TF32 has no bits below 2⁻¹³⁶.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import operator
 import os
@@ -35,7 +33,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import cupy
 import numpy as np
@@ -110,7 +108,7 @@ class Case:
     setting: Sequence[int] = ()
     division: Sequence[int] | None = None
 
-    def of(self, types: Types) -> Case:
+    def of(self, types: Types) -> Self:
         """Return this case as a kernel of these types has it: sizes and scalars checked, the scalars rounded.
 
         Raises
@@ -222,7 +220,7 @@ class SuiteResult(Tabular):
         """Whether all cases passed."""
         return all(result.passed for result in self.results)
 
-    def failures(self) -> SuiteResult:
+    def failures(self) -> "SuiteResult":
         """Return the cases that did not pass."""
         return SuiteResult(tuple(result for result in self.results if not result.passed))
 

@@ -3,8 +3,6 @@
 They compute in true FP32, in FP64, or from FP16 or BF16 to FP32, which runs on tensor cores.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

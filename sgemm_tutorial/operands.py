@@ -1,7 +1,5 @@
 """Defines element types, and checks the matrices and scalars that a caller passes before anything starts."""
 
-from __future__ import annotations
-
 import numbers
 from dataclasses import dataclass
 from typing import Any

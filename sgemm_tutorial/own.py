@@ -1,7 +1,5 @@
 """Reads the reader's own kernels: any CUDA file that keeps the contract can be used like a kernel of the book."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

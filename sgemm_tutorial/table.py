@@ -1,7 +1,5 @@
 """Defines tables that read well in a notebook, in a terminal and in plain text, and results that are shown as one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

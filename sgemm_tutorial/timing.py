@@ -10,8 +10,6 @@ before the host had finished, the sample is thrown away and the next spin is lon
 turn, one sample each, so that a drift of the clocks affects all alike.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -114,7 +112,7 @@ def time_interleaved(
     seconds: float = 2.0,
     warm_s: tuple[float, float] = (0.25, 3.0),
     flush_l2: bool = False,
-    clock: DeviceClock | None = None,
+    clock: "DeviceClock | None" = None,
 ) -> dict[str, Timing]:
     """Time several launches in one run, one sample of each in turn, in rotating order.
 
@@ -183,7 +181,7 @@ def settled(history: list[float]) -> bool:
 class _Source:
     """One thing that is timed, with the batch and the spin that suit it."""
 
-    def __init__(self, name: str, launch: Queue, clock: DeviceClock) -> None:
+    def __init__(self, name: str, launch: Queue, clock: "DeviceClock") -> None:
         self.name, self.launch, self.clock = name, launch, clock
         self.batch, self.spin_ms, self.warm_cache = 1, FIRST_SPIN_MS, False
         clock.read(launch, 1, self.spin_ms, False)  # the first launch may load code; it says nothing
@@ -208,7 +206,7 @@ class _Source:
         )
 
 
-def _warm_up(sources: list[_Source], clock: DeviceClock, least_s: float, most_s: float) -> None:
+def _warm_up(sources: list[_Source], clock: "DeviceClock", least_s: float, most_s: float) -> None:
     """Sample all in turn until the clocks settle: until times stop falling, for at most `most_s`."""
     history, begin = [], clock.now()
     while clock.now() - begin < most_s:
