@@ -409,25 +409,6 @@ def suite(kernel: Kernel | str, on_gpu: bool | None = None) -> SuiteResult:
     return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in cases(kernel, on_gpu)))
 
 
-def summary(suites: Sequence[SuiteResult]) -> Table:
-    """Return one row per suite."""
-    rows = []
-    for suite in suites:
-        worst = max(suite.results, key=lambda result: result.worst_ratio)
-        rows.append(
-            (
-                worst.kernel,
-                "GPU" if worst.on_gpu else "simulator",
-                len(suite.results),
-                sum(result.passed for result in suite.results),
-                worst.worst_ratio,
-                "passed" if suite.passed else "FAILED",
-            )
-        )
-    columns = ("kernel", "ran on", "cases", "passed", "worst error / bound", "verdict")
-    return Table(columns, rows, note=_watched([result for suite in suites for result in suite.results]))
-
-
 PLAIN, GENERAL = (1.0, 0.0), (-1.5, 0.75)
 """α and β that change nothing, and α and β that both change the result."""
 LONG = 1001
@@ -784,10 +765,10 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
     where = "Run on the GPU" if results[0].on_gpu else "Simulated"
     bound = f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element."
     fault = next((result.fault for result in results if result.fault), "")
-    return Table(columns, rows, title, "\n".join(filter(None, (bound, _watched(results), fault))))
+    return Table(columns, rows, title, "\n".join(filter(None, (bound, watched(results), fault))))
 
 
-def _watched(results: Sequence[CheckResult]) -> str:
+def watched(results: Sequence[CheckResult]) -> str:
     """Return in how many cases races in global memory were looked for, in words; nothing if in none."""
     count = sum(result.races for result in results)
     return f"Races in global memory were looked for in {count} of {len(results)} cases." if count else ""
