@@ -1,7 +1,5 @@
 """The command line: ``python -m lab``."""
 
-from __future__ import annotations
-
 import argparse
 import builtins
 import dataclasses

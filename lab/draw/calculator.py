@@ -1,7 +1,5 @@
 """A player: the occupancy calculator with sliders, which shows how many blocks fit on an SM and what stops one more."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence

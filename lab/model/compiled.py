@@ -1,7 +1,5 @@
 """Recorded answers of the compiler on the book's kernels, so that it need not be asked again; see `tools.compiled`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 
