@@ -143,8 +143,7 @@ def find(name: str | Kernel, **parameters: int | str) -> Kernel:
     for kernel in CATALOGUE:
         if wanted in (kernel.name, kernel.function, kernel.name.partition("_")[0]):
             return find(kernel, **parameters)
-    names = [kernel.name for kernel in CATALOGUE]
     words = {key: kernel.name for kernel in CATALOGUE for key in (kernel.name, kernel.function)}
     near = difflib.get_close_matches(wanted, words, n=1, cutoff=0.4)
     hint = f"; did you mean {words[near[0]]!r}?" if near else ""
-    raise ArgumentError("name", repr(name), f"one of {', '.join(names)}{hint}")
+    raise ArgumentError("name", repr(name), f"one of {', '.join(kernel.name for kernel in CATALOGUE)}{hint}")

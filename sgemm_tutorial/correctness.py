@@ -46,11 +46,10 @@ from .compiler import ARCHITECTURE
 from .errors import ArgumentError, DeviceError, SimulationFault
 from .kernel import TILES, Kernel
 from .launch import SIMULATOR, Family, Launch, trial
-from .operands import BF16, FP16, FP32, SPLIT, Problem, Types, types_of
+from .operands import ALIGNMENT, BF16, FP16, FP32, SPLIT, Problem, Types, types_of
 from .table import Table, Tabular
 
 IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no time either
-ALIGNMENT = 512  # bytes: what CuPy aligns an allocation to
 CHECKED = 24  # bytes of memory that a check takes at least, besides the matrices, for each of their elements
 LARGE = 1 << 26  # bytes of matrices for which it matters how much memory is free
 GUARD_ROWS = 128
@@ -141,14 +140,13 @@ class Case:
         ArgumentError
             They are given for a kernel that has no choice, or they are not as many as it takes.
         """
-        has_choice = isinstance(kernel, Kernel) and kernel.family.chooses
         if self.setting:
-            names = [name for name in kernel.parameters if name != "T"] if has_choice else []
+            names = [name for name in kernel.parameters if name != "T"] if _family(kernel).chooses else []
             if len(self.setting) != len(names):
                 raise ArgumentError("setting", repr(self.setting), "all template arguments of a kernel that chooses")
             kernel = kernel.variant(**dict(zip(names, self.setting, strict=True)))
         if self.division is not None:
-            if not (isinstance(kernel, Kernel) and kernel.family.trials) or len(self.division) != 2:
+            if not _family(kernel).trials or len(self.division) != 2:
                 raise ArgumentError("division", repr(self.division), "two numbers, for a kernel whose work is divided")
             kernel = kernel.divided(*self.division)
         return kernel
@@ -195,11 +193,8 @@ class CheckResult(Tabular, Case):
     @property
     def verdict(self) -> str:
         """The verdict in words."""
-        if self.fault:
-            return self.fault
-        if self.wrong:
-            return "wrong values"
-        return "passed" if self.guards_intact else "wrote outside C"
+        wrong = "wrong values" if self.wrong else "" if self.guards_intact else "wrote outside C"
+        return self.fault or wrong or "passed"
 
     def table(self) -> Table:
         """Return the verdict as a table of one row."""
@@ -572,11 +567,9 @@ def _shifts(shift: int | Sequence[int]) -> tuple[int, int, int]:
 
 def _where(on_gpu: bool | None) -> bool:
     """Return whether to use the GPU; raise DeviceError where it is asked for and missing."""
-    if on_gpu is None:
-        return gpu.available()
     if on_gpu:
         gpu.capability()
-    return on_gpu
+    return gpu.available() if on_gpu is None else on_gpu
 
 
 def _simulate(launch: Launch, problem: Problem, blocks: Sequence[int] | None = None, races: bool = False) -> Counts:

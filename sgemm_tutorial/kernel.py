@@ -12,12 +12,12 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
+from ptxsim import THREADS_MAX
 from ptxsim.nvrtc import INCLUDE
 
 from . import compiler, gpu, operands, simulator
 from .compiler import ARCHITECTURE, Binary, Instance
 from .errors import ArgumentError
-from .hardware import THREADS_MAX
 from .launch import SIMULATOR, Family, Launch, Place
 from .operands import FP32, Problem, Types, named_in_cuda
 from .paths import KERNELS

@@ -204,8 +204,9 @@ def _check_layout(name: str, array: Any, dtype: np.dtype) -> None:
         order = "Fortran (column-major) order" if array.flags.f_contiguous else f"strides {array.strides}"
         raise ArgumentError(name, order, f"row-major contiguous memory: np.ascontiguousarray({name})")
     if isinstance(array, np.ndarray) and not array.flags.aligned:
-        at = f"memory not at a multiple of {dtype.itemsize} bytes"
-        raise ArgumentError(name, at, f"an aligned copy: {name}.copy()")
+        raise ArgumentError(
+            name, f"memory not at a multiple of {dtype.itemsize} bytes", f"an aligned copy: {name}.copy()"
+        )
     if max(array.shape) > INT_MAX:
         raise ArgumentError(name, f"shape {array.shape}", f"at most {INT_MAX} rows and columns")
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from textwrap import wrap
 
+from ptxsim import THREADS_MAX
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.hardware import KIB, THREADS_MAX, WARP
+from sgemm_tutorial.hardware import KIB, WARP
 from sgemm_tutorial.kernel import Kernel
 
 from ..accesses import plural
