@@ -4,7 +4,7 @@ from . import interrupts  # noqa: F401 - first, as the other imports take second
 
 # isort: split
 from ptxsim import sectors, swizzled, wavefronts
-from sgemm_tutorial import compiler, tuned
+from sgemm_tutorial import compiler, timing, tuned
 from sgemm_tutorial.hardware import limits_of
 
 from . import boards, chapters, draw, several, variants
@@ -30,7 +30,7 @@ from .experiments.ceilings import card
 from .experiments.scoreboard import scoreboard
 from .guessing import guessed, kernel_from
 from .launching import launch
-from .measure import sweep
+from .measure import sensors, sweep
 from .measure.bench import bench_or_recording
 from .model import compiled, predictions, roofline, waves
 from .model.ceilings import ARITHMETIC, DRAM, MMA_FP16, MMA_TF32, READ
@@ -56,7 +56,8 @@ from .variants import (
     find_variant,
 )
 
-compiler.known = compiled.known
+compiler.known = compiled.of
+timing.watch = sensors.read
 tuned.TABLES.extend(sorted(RESULTS.glob("*/tune.json")))
 
 __all__ = [

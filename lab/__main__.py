@@ -1,7 +1,5 @@
 """The command line: ``python -m lab``."""
 
-from __future__ import annotations
-
 import argparse
 import builtins
 import dataclasses
@@ -15,18 +13,20 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 import rich.console
+import rich.table
+from rich.text import Text
 
 from ptxsim import bar
 from sgemm_tutorial import gpu, tuned
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.compiler import ARCHITECTURE
-from sgemm_tutorial.correctness import SuiteResult, cases, check, matrices, summary
+from sgemm_tutorial.correctness import SuiteResult, cases, check, matrices, watched
 from sgemm_tutorial.errors import ArgumentError, TutorialError
 from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.own import CONTRACT, SUFFIX, kernel_from
+from sgemm_tutorial.own import CONTRACT, FILES, SUFFIX, kernel_from
 from sgemm_tutorial.simulation import simulate
-from sgemm_tutorial.table import Table
+from sgemm_tutorial.table import Table, Tabular
 
 from . import draw, interrupts, source
 from .diagnosis import diagnosis
@@ -113,7 +113,7 @@ def _kernels(
     So is a launch. One that had to be guessed is printed, on stderr if `quiet`.
     """
     values = {name: _value(value) for name, _, value in (setting.partition("=") for setting in settings)}
-    files = [name for name in names if str(name).endswith((SUFFIX, ".cuh"))]
+    files = [name for name in names if str(name).endswith(FILES)]
     theirs = files or names
     if values and len(theirs) != 1:
         raise ArgumentError(
@@ -245,7 +245,7 @@ def _check(options: argparse.Namespace) -> int:
             parts.append(dataclasses.replace(SuiteResult(failed[:SHOWN]).table(), title=title))
             if len(failed) > SHOWN:
                 parts.append(f"and {len(failed) - SHOWN} more; --verbose shows all")
-    parts.append(summary(suites))
+    parts.append(_one_row_each(suites))
     for kernel, suite in found.items():
         if todo := unfinished(kernel):
             so = "These cases do not need what is missing." if suite else "Until then it cannot pass."
@@ -256,6 +256,18 @@ def _check(options: argparse.Namespace) -> int:
         parts.append(f"interrupted: {len(found)} of {len(kernels)} kernels checked")
     _print(options, data, *parts)
     return _told(broken, status)
+
+
+def _one_row_each(suites: Sequence[SuiteResult]) -> Table:
+    """Return one row per suite."""
+    rows = []
+    for suite in suites:
+        worst = max(suite.results, key=lambda result: result.worst_ratio)
+        where, verdict = "GPU" if worst.on_gpu else "simulator", "passed" if suite.passed else "FAILED"
+        passed = sum(result.passed for result in suite.results)
+        rows.append((worst.kernel, where, len(suite.results), passed, worst.worst_ratio, verdict))
+    columns = ("kernel", "ran on", "cases", "passed", "worst error / bound", "verdict")
+    return Table(columns, rows, note=watched([result for suite in suites for result in suite.results]))
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -583,9 +595,22 @@ def _print(options: argparse.Namespace, data: Any, *parts: Any) -> None:
     console = rich.console.Console()
     for part in parts:
         if console.is_terminal and not isinstance(part, str):
-            console.print(part.rich())
+            console.print(in_terminal(part))
         else:
             print(part)
+
+
+def in_terminal(part: Any) -> Any:
+    """Return what rich prints of a table, of a result that is shown as one, or of a source."""
+    table = part.table() if isinstance(part, Tabular) else part
+    if not isinstance(table, Table):
+        return part.rich()
+    cells, sides = table.laid_out()
+    columns = [rich.table.Column(Text(c), justify=side) for side, c in zip(sides, table.columns, strict=True)]
+    drawn = rich.table.Table(*columns, title=Text(table.title), caption=Text(table.note))
+    for row in cells:
+        drawn.add_row(*map(Text, row))
+    return drawn
 
 
 def _say(options: argparse.Namespace, *lines: object) -> None:

@@ -1,7 +1,5 @@
 """Reads a simulated run's trace: one warp's request to memory, and which thread computes which element of C."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

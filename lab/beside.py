@@ -4,8 +4,6 @@ These are variants that chapters compare, the gaps of its skeleton, and mutants 
 the kernel's digest, so a change to it voids no recording.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import msgspec

@@ -4,8 +4,6 @@ Sources: NVIDIA's data sheets and architecture white papers; L2 sizes as CUDA re
 (``cudaDeviceProp::l2CacheSize``).
 """
 
-from __future__ import annotations
-
 import difflib
 from dataclasses import dataclass
 

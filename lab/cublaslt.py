@@ -5,8 +5,6 @@ that is the strongest opponent within the library. CuPy does not bind it, so its
 the numbers below are from its header (cublasLt.h of cuBLAS 13.1).
 """
 
-from __future__ import annotations
-
 import ctypes
 import weakref
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Says what may be wrong with a product: compares it with what the usual mistakes would give."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Finds how a kernel is launched where nobody says it: by trying the usual ways on a small product, simulated."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

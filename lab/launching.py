@@ -1,7 +1,5 @@
 """A launch by hand: a few lines of CUDA C++ of one's own, compiled and run on the GPU or on the simulator."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The folder of the recordings: in the checkout, or within the package if it was installed from a wheel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sgemm_tutorial.paths import folder

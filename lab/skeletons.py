@@ -1,7 +1,5 @@
 """Skeletons of the rungs: a kernel's own file, in which the lines that the reader is to write say TODO instead."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Shows a kernel's source file, highlighted by Pygments: in the book, in Jupyter and in a terminal."""
 
-from __future__ import annotations
-
 import difflib
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Reads off a trace which thread fetches, reads and writes which elements of tiles staged in shared memory."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

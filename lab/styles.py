@@ -1,7 +1,5 @@
 """Kernels of readers who keep no contract: their launch is said in the file, in its host code or by the caller."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ They are read from the files beside the kernels; see `beside`. All are timed at 
 those in `UNTIMED`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 from sgemm_tutorial.catalogue import CATALOGUE, find

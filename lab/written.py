@@ -1,7 +1,5 @@
 """Kernels that keep no contract: launched by the rule that their author gives, with his arguments in his order."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

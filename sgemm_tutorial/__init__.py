@@ -2,7 +2,7 @@
 
 from . import correctness, cublas, gpu, timing
 from .catalogue import CATALOGUE, LADDER, find
-from .correctness import check, matrices, suite, summary
+from .correctness import check, matrices, suite
 from .errors import (
     ArgumentError,
     CompileError,
@@ -46,6 +46,5 @@ __all__ = [
     "matrices",
     "simulate",
     "suite",
-    "summary",
     "timing",
 ]

@@ -1,7 +1,5 @@
 """Lists the kernels in ladder order. This catalogue drives launching, tests, benchmarks, tables and the book."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +9,7 @@ from .families import autotuned, hopper
 from .kernel import Kernel
 from .launch import Family
 from .operands import FP16, named_in_cuda
-from .own import SUFFIX, kernel_from
+from .own import FILES, kernel_from
 
 LADDER = (
     Kernel("01_naive", "one thread per element of C, neighbouring threads on neighbouring rows", {"BM": 32, "BN": 8}),
@@ -139,14 +137,13 @@ def find(name: str | Kernel, **parameters: int | str) -> Kernel:
     """
     if isinstance(name, Kernel):
         return name.variant(**parameters) if parameters else name
-    if str(name).endswith((SUFFIX, ".cuh")):  # of the second, `kernel_from` says what to do
+    if str(name).endswith(FILES):
         return kernel_from(name, **parameters)
     wanted = str(name).zfill(2)
     for kernel in CATALOGUE:
         if wanted in (kernel.name, kernel.function, kernel.name.partition("_")[0]):
             return find(kernel, **parameters)
-    names = [kernel.name for kernel in CATALOGUE]
     words = {key: kernel.name for kernel in CATALOGUE for key in (kernel.name, kernel.function)}
     near = difflib.get_close_matches(wanted, words, n=1, cutoff=0.4)
     hint = f"; did you mean {words[near[0]]!r}?" if near else ""
-    raise ArgumentError("name", repr(name), f"one of {', '.join(names)}{hint}")
+    raise ArgumentError("name", repr(name), f"one of {', '.join(kernel.name for kernel in CATALOGUE)}{hint}")

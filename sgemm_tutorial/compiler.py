@@ -3,11 +3,7 @@
 `build` returns a `Binary` for both back ends: the GPU loads its cubin, and the simulator runs its PTX.
 """
 
-from __future__ import annotations
-
-import hashlib
 import re
-from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -102,7 +98,7 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
         has less shared memory than it adds. Or the source is for fewer threads, or wants shared memory to be added and
         none is.
     """
-    architecture = _target(instance, architecture)
+    architecture = target(instance, architecture)
     binary = _compile(instance.kernel, instance.files, instance.expression, architecture)
     bounds = re.search(r"\.maxntid (\d+)", binary.ptx)
     if bounds and instance.threads > int(bounds[1]):
@@ -142,32 +138,19 @@ def require(instance: Instance, architecture: str) -> None:
     CompileError, ArgumentError
         As `build` does.
     """
-    if architecture.startswith("sm") and digest(instance, architecture) not in known():
+    if architecture.startswith("sm") and not known(instance, architecture):
         build(instance, architecture)
 
 
-known: Callable[[], Container[str]] = tuple
-"""Returns the digests of recorded instances: none, until a package that has recordings puts its own function here."""
+def known(instance: Instance, architecture: str) -> object:
+    """Return what is recorded of an instance that was compiled, if anything: nothing here.
 
-
-def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:
-    """Return a digest that identifies machine code before it is made, 12 digits of a SHA-256.
-
-    It covers all that `build` passes to the compiler except comments, the compiler itself, and the limits that the
-    answer is checked for. Line numbers count, as the answer names them; the text of comments does not.
-
-    Raises
-    ------
-    ArgumentError
-        As `build` does of architectures.
+    A package that has recordings puts its own function in the place of this one.
     """
-    files = tuple((name, re.sub(r" +$", "", without_comments(text), flags=re.M)) for name, text in instance.files)
-    asked = files, instance.expression, instance.threads, instance.dynamic_shared_bytes
-    made_of = (*asked, _target(instance, architecture), nvrtc.OPTIONS, nvrtc.toolchain())
-    return hashlib.sha256(repr(made_of).encode()).hexdigest()[:12]
+    return None
 
 
-def _target(instance: Instance, architecture: str) -> str:
+def target(instance: Instance, architecture: str) -> str:
     """Return the architecture in full, if the instance can be compiled for it."""
     match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", str(architecture))
     if not match:

@@ -25,8 +25,6 @@ The theorem holds in any precision; other types have another u:
   below 2⁻¹¹⁶ counts as that: TF32 has no bits below 2⁻¹³⁶.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import operator
 import os
@@ -35,7 +33,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import cupy
 import numpy as np
@@ -48,11 +46,10 @@ from .compiler import ARCHITECTURE
 from .errors import ArgumentError, DeviceError, SimulationFault
 from .kernel import TILES, Kernel
 from .launch import SIMULATOR, Family, Launch, trial
-from .operands import BF16, FP16, FP32, SPLIT, Problem, Types, types_of
+from .operands import ALIGNMENT, BF16, FP16, FP32, SPLIT, Problem, Types, types_of
 from .table import Table, Tabular
 
 IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no time either
-ALIGNMENT = 512  # bytes: what CuPy aligns an allocation to
 CHECKED = 24  # bytes of memory that a check takes at least, besides the matrices, for each of their elements
 LARGE = 1 << 26  # bytes of matrices for which it matters how much memory is free
 GUARD_ROWS = 128
@@ -110,7 +107,7 @@ class Case:
     setting: Sequence[int] = ()
     division: Sequence[int] | None = None
 
-    def of(self, types: Types) -> Case:
+    def of(self, types: Types) -> Self:
         """Return this case as a kernel of these types has it: sizes and scalars checked, the scalars rounded.
 
         Raises
@@ -143,14 +140,13 @@ class Case:
         ArgumentError
             They are given for a kernel that has no choice, or they are not as many as it takes.
         """
-        has_choice = isinstance(kernel, Kernel) and kernel.family.chooses
         if self.setting:
-            names = [name for name in kernel.parameters if name != "T"] if has_choice else []
+            names = [name for name in kernel.parameters if name != "T"] if _family(kernel).chooses else []
             if len(self.setting) != len(names):
                 raise ArgumentError("setting", repr(self.setting), "all template arguments of a kernel that chooses")
             kernel = kernel.variant(**dict(zip(names, self.setting, strict=True)))
         if self.division is not None:
-            if not (isinstance(kernel, Kernel) and kernel.family.trials) or len(self.division) != 2:
+            if not _family(kernel).trials or len(self.division) != 2:
                 raise ArgumentError("division", repr(self.division), "two numbers, for a kernel whose work is divided")
             kernel = kernel.divided(*self.division)
         return kernel
@@ -197,11 +193,8 @@ class CheckResult(Tabular, Case):
     @property
     def verdict(self) -> str:
         """The verdict in words."""
-        if self.fault:
-            return self.fault
-        if self.wrong:
-            return "wrong values"
-        return "passed" if self.guards_intact else "wrote outside C"
+        wrong = "wrong values" if self.wrong else "" if self.guards_intact else "wrote outside C"
+        return self.fault or wrong or "passed"
 
     def table(self) -> Table:
         """Return the verdict as a table of one row."""
@@ -222,7 +215,7 @@ class SuiteResult(Tabular):
         """Whether all cases passed."""
         return all(result.passed for result in self.results)
 
-    def failures(self) -> SuiteResult:
+    def failures(self) -> "SuiteResult":
         """Return the cases that did not pass."""
         return SuiteResult(tuple(result for result in self.results if not result.passed))
 
@@ -411,25 +404,6 @@ def suite(kernel: Kernel | str, on_gpu: bool | None = None) -> SuiteResult:
     return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in cases(kernel, on_gpu)))
 
 
-def summary(suites: Sequence[SuiteResult]) -> Table:
-    """Return one row per suite."""
-    rows = []
-    for suite in suites:
-        worst = max(suite.results, key=lambda result: result.worst_ratio)
-        rows.append(
-            (
-                worst.kernel,
-                "GPU" if worst.on_gpu else "simulator",
-                len(suite.results),
-                sum(result.passed for result in suite.results),
-                worst.worst_ratio,
-                "passed" if suite.passed else "FAILED",
-            )
-        )
-    columns = ("kernel", "ran on", "cases", "passed", "worst error / bound", "verdict")
-    return Table(columns, rows, note=_watched([result for suite in suites for result in suite.results]))
-
-
 PLAIN, GENERAL = (1.0, 0.0), (-1.5, 0.75)
 """α and β that change nothing, and α and β that both change the result."""
 LONG = 1001
@@ -593,11 +567,9 @@ def _shifts(shift: int | Sequence[int]) -> tuple[int, int, int]:
 
 def _where(on_gpu: bool | None) -> bool:
     """Return whether to use the GPU; raise DeviceError where it is asked for and missing."""
-    if on_gpu is None:
-        return gpu.available()
     if on_gpu:
         gpu.capability()
-    return on_gpu
+    return gpu.available() if on_gpu is None else on_gpu
 
 
 def _simulate(launch: Launch, problem: Problem, blocks: Sequence[int] | None = None, races: bool = False) -> Counts:
@@ -786,10 +758,10 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
     where = "Run on the GPU" if results[0].on_gpu else "Simulated"
     bound = f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element."
     fault = next((result.fault for result in results if result.fault), "")
-    return Table(columns, rows, title, "\n".join(filter(None, (bound, _watched(results), fault))))
+    return Table(columns, rows, title, "\n".join(filter(None, (bound, watched(results), fault))))
 
 
-def _watched(results: Sequence[CheckResult]) -> str:
+def watched(results: Sequence[CheckResult]) -> str:
     """Return in how many cases races in global memory were looked for, in words; nothing if in none."""
     count = sum(result.races for result in results)
     return f"Races in global memory were looked for in {count} of {len(results)} cases." if count else ""

@@ -3,8 +3,6 @@
 They compute in true FP32, in FP64, or from FP16 or BF16 to FP32, which runs on tensor cores.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -72,9 +70,10 @@ def launch(problem: operands.Problem) -> Callable[[], None]:
     scalars = np.array([problem.alpha, problem.beta], problem.types.result)
     alpha, beta = scalars.ctypes.data, scalars.ctypes.data + scalars.itemsize
     sizes = (handle, library.CUBLAS_OP_N, library.CUBLAS_OP_N, N, M, K)
-    A, B, C = ((matrix.data.ptr, max(matrix.shape[1], 1)) for matrix in (problem.A, problem.B, problem.C))
+    (a, lda), (b, ldb), (c, ldc) = (
+        (matrix.data.ptr, max(matrix.shape[1], 1)) for matrix in (problem.A, problem.B, problem.C)
+    )
     if problem.types in (FP16, BF16):
-        (a, lda), (b, ldb), (c, ldc) = A, B, C
         runtime = cupy.cuda.runtime
         half = runtime.CUDA_R_16F if problem.types == FP16 else runtime.CUDA_R_16BF
         function = library.gemmEx
@@ -96,7 +95,7 @@ def launch(problem: operands.Problem) -> Callable[[], None]:
         )
     else:
         function = library.dgemm if problem.types == FP64 else library.sgemm
-        call = (*sizes, alpha, *B, *A, beta, *C)
+        call = (*sizes, alpha, b, ldb, a, lda, beta, c, ldc)
 
     def queue() -> None:
         with _reported():

@@ -8,7 +8,6 @@ per Compute Capability" and its neighbours; allocation granularities as in the C
 import re
 from dataclasses import dataclass
 
-from ptxsim import THREADS_MAX as THREADS_MAX
 from ptxsim import WARP as WARP
 
 from .errors import ArgumentError

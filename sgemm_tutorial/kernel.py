@@ -1,7 +1,5 @@
 """Defines a kernel: its source file, the template arguments of an instance, and the way to call it."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import math
@@ -12,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from ptxsim import THREADS_MAX
 from ptxsim.nvrtc import INCLUDE
 
 from . import compiler, gpu, operands, simulator
 from .compiler import ARCHITECTURE, Binary, Instance
 from .errors import ArgumentError
-from .hardware import THREADS_MAX
 from .launch import SIMULATOR, Family, Launch, Place
 from .operands import FP32, Problem, Types, named_in_cuda
 from .paths import KERNELS
@@ -218,7 +216,7 @@ class Kernel:
             raise ArgumentError("parameters", ", ".join(of) or "none", "BM and BN, a block's rows and columns of C")
         return -(-M // of["BM"]) * -(-N // of["BN"])
 
-    def variant(self, **parameters: int | str) -> Kernel:
+    def variant(self, **parameters: int | str) -> Self:
         """Return this kernel with other template arguments, for example ``variant(BM=16, BN=16)``.
 
         A kernel that chooses its own still does if only T, the type of its elements, is given.
@@ -239,7 +237,7 @@ class Kernel:
             self, parameters=self.parameters | parameters, types=types, settled=settled, least_capability=least
         )
 
-    def divided(self, whole: int, shares: int) -> Kernel:
+    def divided(self, whole: int, shares: int) -> Self:
         """Return this kernel with its work divided so; a problem for which that does not add up is an ArgumentError.
 
         Parameters
@@ -251,7 +249,7 @@ class Kernel:
         """
         return dataclasses.replace(self, division=(whole, shares))
 
-    def edited(self, *changes: tuple[str, str], label: str = "") -> Kernel:
+    def edited(self, *changes: tuple[str, str], label: str = "") -> Self:
         """Return this kernel with its source changed, to compare or to break it; the file stays as it is.
 
         Parameters

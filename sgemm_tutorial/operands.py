@@ -1,7 +1,5 @@
 """Defines element types, and checks the matrices and scalars that a caller passes before anything starts."""
 
-from __future__ import annotations
-
 import numbers
 from dataclasses import dataclass
 from typing import Any
@@ -149,10 +147,14 @@ def check(A: Any, B: Any, C: Any, alpha: float, beta: float, types: Types = FP32
         An array is of the wrong kind, dtype, rank, order or shape, C is missing where β ≠ 0 or shares
         memory with A or B, or a scalar is not a real number.
     """
-    on_gpu = isinstance(A, cupy.ndarray)
-    for name, array, dtype in (("A", A, types.operand), ("B", B, types.operand), ("C", C, types.result)):
-        if not (_fits(array, dtype, on_gpu) or (name == "C" and C is None)):
-            _refuse({"A": A, "B": B, "C": C}, name, dtype)
+    given = {"A": A, "B": B} if C is None else {"A": A, "B": B, "C": C}
+    kinds = {name: _kind(name, array) for name, array in given.items()}
+    for name, kind in kinds.items():
+        if kind != kinds["A"]:
+            raise ArgumentError(name, f"a {kind} array", f"a {kinds['A']} array, as A is")
+    for name, array in given.items():
+        _check_layout(name, array, types.result if name == "C" else types.operand)
+    on_gpu = kinds["A"] == "CuPy"
     (M, K), (depth, N) = A.shape, B.shape
     if depth != K:
         raise ArgumentError("B", f"shape {B.shape}", f"({K}, N), as A is {A.shape}")
@@ -171,25 +173,6 @@ def check(A: Any, B: Any, C: Any, alpha: float, beta: float, types: Types = FP32
             if _overlap(C, array, on_gpu):
                 raise ArgumentError("C", f"memory shared with {name}", "memory of its own")
     return Problem(M, N, K, alpha, A, B, beta, C, fresh_C, on_gpu, types)
-
-
-def _fits(array: Any, dtype: np.dtype, on_gpu: bool) -> bool:
-    """Whether an array is a matrix that a kernel can take; if not, `_refuse` says why."""
-    if on_gpu:
-        if not isinstance(array, cupy.ndarray):
-            return False
-    elif not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray) or not array.flags.aligned:
-        return False
-    return array.dtype == dtype and array.ndim == 2 and array.flags.c_contiguous and max(array.shape) <= INT_MAX
-
-
-def _refuse(given: dict[str, Any], name: str, dtype: np.dtype) -> None:
-    """Raise an ArgumentError that says what is wrong with the array of that name."""
-    kinds = {of: _kind(of, array) for of, array in given.items() if array is not None or of != "C"}
-    for of, kind in kinds.items():
-        if kind != kinds["A"]:
-            raise ArgumentError(of, f"a {kind} array", f"a {kinds['A']} array, as A is")
-    _check_layout(name, given[name], dtype)
 
 
 def _overlap(one: Any, other: Any, on_gpu: bool) -> bool:
@@ -221,8 +204,9 @@ def _check_layout(name: str, array: Any, dtype: np.dtype) -> None:
         order = "Fortran (column-major) order" if array.flags.f_contiguous else f"strides {array.strides}"
         raise ArgumentError(name, order, f"row-major contiguous memory: np.ascontiguousarray({name})")
     if isinstance(array, np.ndarray) and not array.flags.aligned:
-        at = f"memory not at a multiple of {dtype.itemsize} bytes"
-        raise ArgumentError(name, at, f"an aligned copy: {name}.copy()")
+        raise ArgumentError(
+            name, f"memory not at a multiple of {dtype.itemsize} bytes", f"an aligned copy: {name}.copy()"
+        )
     if max(array.shape) > INT_MAX:
         raise ArgumentError(name, f"shape {array.shape}", f"at most {INT_MAX} rows and columns")
 

@@ -1,7 +1,5 @@
 """Reads the reader's own kernels: any CUDA file that keeps the contract can be used like a kernel of the book."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,8 @@ from .kernel import Kernel
 from .operands import FP32, IN_CUDA, SPLIT, Types, named_in_cuda
 
 SUFFIX = ".cu"
+FILES = (SUFFIX, ".cuh")
+"""Endings of a name that is a file's: a kernel's, or a header's, which `kernel_from` refuses."""
 
 COPIED = (
     autotuned.STREAM_K,
@@ -153,16 +153,16 @@ def _whole_number(name: str, text: str, values: dict[str, int | str]) -> int:
     try:
         return evaluate(text, values)
     except ArgumentError:
-        needs = "a whole number, made of numbers and parameters before it"
-        raise ArgumentError(name, f"the default {text}", needs) from None
+        raise ArgumentError(
+            name, f"the default {text}", "a whole number, made of numbers and parameters before it"
+        ) from None
 
 
 def _types(file: str, arguments: Sequence[Declared], values: dict[str, int | str]) -> Types:
     """Return the types of a kernel's elements, which the types of its arguments tell."""
-    known, got = dict(IN_CUDA), [one.type for one in arguments]
-    if "T" in values:
-        known["T"] = named_in_cuda(values["T"])
-    element = got[4].removesuffix("*") if len(got) == 8 else "float"
+    known = IN_CUDA | ({"T": named_in_cuda(values["T"])} if "T" in values else {})
+    got = [one.type for one in arguments]
+    element = got[4].removesuffix("*") if len(got) == 8 else ""
     element = element if element in known else "float"
     types = known[element]
     result = element if types.operand == types.result else "float"

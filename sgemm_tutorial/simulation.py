@@ -1,7 +1,5 @@
 """Runs a kernel on NumPy arrays, and returns its result with counts and traces of its accesses."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field
 

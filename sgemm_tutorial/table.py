@@ -1,15 +1,10 @@
 """Defines tables that read well in a notebook, in a terminal and in plain text, and results that are shown as one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from numbers import Integral, Real
-
-import rich.table
-from rich.text import Text
 
 from .errors import ArgumentError
 
@@ -34,14 +29,14 @@ class Table:
             if len(row) != len(self.columns):
                 raise ArgumentError("rows", f"{len(row)} cells, {row!r}", f"{len(self.columns)} cells, as columns")
 
-    def _laid_out(self) -> tuple[list[list[str]], list[str]]:
+    def laid_out(self) -> tuple[list[list[str]], list[str]]:
         """Return the cells as text, and for each column "right" or "left"."""
         cells = [[shown(cell) for cell in row] for row in self.rows]
         numeric = [bool(cells) and all(NUMBER.fullmatch(row[i]) for row in cells) for i in range(len(self.columns))]
         return cells, ["right" if right else "left" for right in numeric]
 
     def __str__(self) -> str:
-        cells, sides = self._laid_out()
+        cells, sides = self.laid_out()
         widths = [max(map(len, column)) for column in zip(self.columns, *cells, strict=True)]
         pad = [f"{'>' if side == 'right' else '<'}{width}" for side, width in zip(sides, widths, strict=True)]
         lines = (self.columns, ["─" * width for width in widths], *cells)
@@ -51,7 +46,7 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        cells, sides = self._laid_out()
+        cells, sides = self.laid_out()
         style = [f'style="text-align:{side}"' for side in sides]
         head = "".join(f'<th scope="col" {s}>{escape(c)}</th>' for s, c in zip(style, self.columns, strict=True))
         rows = ("".join(f"<td {s}>{escape(c)}</td>" for s, c in zip(style, row, strict=True)) for row in cells)
@@ -63,15 +58,6 @@ class Table:
             f'<table class="table">{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
             f"{note}</div>"
         )
-
-    def rich(self) -> rich.table.Table:
-        """Return the table for a terminal: ``rich.print(table.rich())``."""
-        cells, sides = self._laid_out()
-        columns = [rich.table.Column(Text(c), justify=side) for side, c in zip(sides, self.columns, strict=True)]
-        table = rich.table.Table(*columns, title=Text(self.title), caption=Text(self.note))
-        for row in cells:
-            table.add_row(*map(Text, row))
-        return table
 
 
 class Tabular:
@@ -89,10 +75,6 @@ class Tabular:
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
-
-    def rich(self) -> rich.table.Table:
-        """Return the table for a terminal."""
-        return self.table().rich()
 
 
 def shown(cell: object) -> str:

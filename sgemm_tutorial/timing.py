@@ -10,13 +10,9 @@ before the host had finished, the sample is thrown away and the next spin is lon
 turn, one sample each, so that a drift of the clocks affects all alike.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 
 import cupy
 import numpy as np
@@ -57,7 +53,7 @@ class Timing:
     batch : int
         Launches per sample.
     sm_mhz, watts : tuple
-        Of each sample, the clock of the multiprocessors and the card's power while it ran; None where NVML does not
+        Of each sample, the clock of the multiprocessors and the card's power while it ran; None where `watch` does not
         tell. Empty where they were not looked at.
     """
 
@@ -100,6 +96,14 @@ class Reading:
     watts: float | None = None
 
 
+def watch() -> tuple[int | None, float | None]:
+    """Return the multiprocessors' clock in MHz and the card's power in watts, now: unknown here.
+
+    A package that reads a card's sensors puts its own function in the place of this one.
+    """
+    return None, None
+
+
 def summary(samples: Sequence[float], name: str = "ms") -> dict[str, float]:
     """Return the median, the 10th and the 90th percentile, as fields of that name."""
     low, middle, high = np.percentile(samples, (10, 50, 90))
@@ -114,7 +118,7 @@ def time_interleaved(
     seconds: float = 2.0,
     warm_s: tuple[float, float] = (0.25, 3.0),
     flush_l2: bool = False,
-    clock: DeviceClock | None = None,
+    clock: "DeviceClock | None" = None,
 ) -> dict[str, Timing]:
     """Time several launches in one run, one sample of each in turn, in rotating order.
 
@@ -183,7 +187,7 @@ def settled(history: list[float]) -> bool:
 class _Source:
     """One thing that is timed, with the batch and the spin that suit it."""
 
-    def __init__(self, name: str, launch: Queue, clock: DeviceClock) -> None:
+    def __init__(self, name: str, launch: Queue, clock: "DeviceClock") -> None:
         self.name, self.launch, self.clock = name, launch, clock
         self.batch, self.spin_ms, self.warm_cache = 1, FIRST_SPIN_MS, False
         clock.read(launch, 1, self.spin_ms, False)  # the first launch may load code; it says nothing
@@ -208,7 +212,7 @@ class _Source:
         )
 
 
-def _warm_up(sources: list[_Source], clock: DeviceClock, least_s: float, most_s: float) -> None:
+def _warm_up(sources: list[_Source], clock: "DeviceClock", least_s: float, most_s: float) -> None:
     """Sample all in turn until the clocks settle: until times stop falling, for at most `most_s`."""
     history, begin = [], clock.now()
     while clock.now() - begin < most_s:
@@ -235,7 +239,7 @@ class DeviceClock:
         rate = runtime.deviceGetAttribute(runtime.cudaDevAttrClockRate, device)  # kHz: cycles per millisecond
         self._cycles_per_ms = max(rate, 1_000_000)
         self.most_launches = MOST_FLUSHED if flush_l2 else MOST_LAUNCHES
-        self._flush_l2, self._sensors = flush_l2, sensors(device)
+        self._flush_l2 = flush_l2
         if flush_l2:
             self._bytes = 2 * runtime.deviceGetAttribute(runtime.cudaDevAttrL2CacheSize, device)
             self._buffer = cupy.cuda.alloc(self._bytes)
@@ -262,40 +266,6 @@ class DeviceClock:
         host_ms = 1e3 * (self.now() - begin)
         queued = not pairs[0][0].done
         pairs[0][0].synchronize()  # the spin is over, and what is measured runs
-        seen = self._sensors.read()
+        seen = watch()
         pairs[-1][1].synchronize()
         return Reading(sum(cupy.cuda.get_elapsed_time(*pair) for pair in pairs) / batch, host_ms, queued, *seen)
-
-
-class Sensors:
-    """Reads the current GPU's sensors; where NVML is missing, or says nothing, there is None."""
-
-    def __init__(self) -> None:
-        try:
-            import pynvml
-
-            pynvml.nvmlInit()
-            self._nvml, self._card = pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.Device().pci_bus_id)
-        except Exception:  # no package, no library, no such device: times are measured all the same
-            self._nvml = None
-
-    def read(self) -> tuple[int | None, float | None]:
-        """Return the multiprocessors' clock in MHz and the power drawn in watts, now.
-
-        On some cards NVML averages the power over a second.
-        """
-        sm_mhz = watts = None
-        if nvml := self._nvml:
-            with suppress(nvml.NVMLError):
-                sm_mhz = nvml.nvmlDeviceGetClockInfo(self._card, nvml.NVML_CLOCK_SM)
-            with suppress(nvml.NVMLError):
-                (value,) = nvml.nvmlDeviceGetFieldValues(self._card, [nvml.NVML_FI_DEV_POWER_INSTANT])
-                told = value.nvmlReturn == nvml.NVML_SUCCESS
-                watts = (value.value.uiVal if told else nvml.nvmlDeviceGetPowerUsage(self._card)) / 1000
-        return sm_mhz, watts
-
-
-@lru_cache(maxsize=8)
-def sensors(device: int) -> Sensors:
-    """Return the sensors of the current GPU; its number is the cache's key."""
-    return Sensors()

@@ -36,28 +36,6 @@ class Way:
     shares: int
 
 
-@dataclass(frozen=True)
-class _Found:
-    M: int
-    N: int
-    K: int
-    digest: str
-    best: Way
-
-
-@dataclass(frozen=True)
-class _Gpu:
-    gpu: str
-
-
-@dataclass(frozen=True)
-class _Table:
-    """The part of a recording that matters here; its whole form is in `records.tune`."""
-
-    provenance: _Gpu
-    points: list[_Found]
-
-
 def path(gpu: str) -> Path:
     """Return the file of the reader's own table for a GPU of that name."""
     return _path(gpu, os.environ.get("XDG_DATA_HOME"), os.environ.get("HOME"))
@@ -75,17 +53,22 @@ def best(kernel: Kernel, gpu: str, size: tuple[int, int, int]) -> Way | None:
     The reader's own table is asked first.
     """
     for file in (path(gpu), *TABLES):
-        found = _read(file, state_of(file)).get((gpu, size))
-        if found and found.digest == kernel.digest:
-            return found.best
+        if way := _read(file, state_of(file)).get((gpu, *size, kernel.digest)):
+            return way
     return None
 
 
 @lru_cache(maxsize=8)
-def _read(file: Path, state: tuple[int, int] | None) -> dict[tuple[str, tuple[int, int, int]], _Found]:
-    """Return a table by GPU and size; nothing if it cannot be read, as the model knows a way without it."""
+def _read(file: Path, state: tuple[int, int] | None) -> dict[tuple[str, int, int, int, str], Way]:
+    """Return a table by GPU, size and digest; nothing if it cannot be read, as the model knows a way without it.
+
+    A recording holds more; what the search saw besides matters to nobody here.
+    """
     try:
-        table = msgspec.json.decode(file.read_bytes(), type=_Table)
-    except (OSError, msgspec.DecodeError):
+        table = msgspec.json.decode(file.read_bytes())
+        gpu = table["provenance"]["gpu"]
+        return {
+            (gpu, of["M"], of["N"], of["K"], of["digest"]): msgspec.convert(of["best"], Way) for of in table["points"]
+        }
+    except (OSError, msgspec.MsgspecError, LookupError, TypeError):
         return {}
-    return {(table.provenance.gpu, (of.M, of.N, of.K)): of for of in table.points}

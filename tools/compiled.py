@@ -95,7 +95,7 @@ def checked() -> Iterator[Kernel]:
 def _possible(kernel: Kernel, architecture: str) -> bool:
     """Whether a kernel can be compiled for an architecture."""
     try:
-        compiler.digest(kernel.instance, architecture)
+        records.digest(kernel.instance, architecture)
     except ArgumentError:
         return False
     return kernel.dynamic_shared_bytes <= LIMITS[architecture].max_shared_per_block
@@ -111,7 +111,7 @@ def compiled(kernel: Kernel, architecture: str) -> Compiled:
     looked_at = kernel in CATALOGUE or kernel in variants.HOPPER_STEPS
     compared = architecture == compiler.ARCHITECTURE and kernel in (*variants.EVERY, *variants.UNTIMED)
     return Compiled(
-        compiler.digest(kernel.instance, architecture),
+        records.digest(kernel.instance, architecture),
         model.allotted(kernel, architecture),
         mixed(sass(kernel, architecture)) if looked_at or compared else None,
         placed(sass(kernel, architecture)) if looked_at else None,
@@ -143,7 +143,7 @@ def load() -> dict[str, Compiled]:
 def _known(recorded: Mapping[str, Compiled], kernel: Kernel, architecture: str) -> Compiled | None:
     """Return a kernel's entry, unless it is of other code or from another compiler."""
     found = recorded.get(name_of(kernel, architecture))
-    return found if found and found.digest == compiler.digest(kernel.instance, architecture) else None
+    return found if found and found.digest == records.digest(kernel.instance, architecture) else None
 
 
 def missing() -> list[tuple[Kernel, str]]:

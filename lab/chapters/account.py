@@ -1,7 +1,5 @@
 """What a chapter says of a rung beside the rung before it: the strip at the top, and the account of its time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from sgemm_tutorial.catalogue import find

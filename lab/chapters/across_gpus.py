@@ -1,7 +1,5 @@
 """The page on several GPUs: the same kernels on two cards of ours, and what others have published of theirs."""
 
-from __future__ import annotations
-
 import statistics
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What chapter 13 and its deeper page compare: the model's choices, what the search found, and cuBLAS at any shape."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 from statistics import geometric_mean

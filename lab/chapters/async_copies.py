@@ -1,7 +1,5 @@
 """The page behind chapter 11: what an asynchronous copy costs at its two ends, and what odd sizes cost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 11: when groups of copies are under way, and what they bring."""
 
-from __future__ import annotations
-
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.cublas import sgemm
 from sgemm_tutorial.hardware import WARP

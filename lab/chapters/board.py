@@ -1,7 +1,5 @@
 """What every chapter of the ladder shows of its rung: a scoreboard of three rows, and the figures in its prose."""
 
-from __future__ import annotations
-
 from sgemm_tutorial.catalogue import LADDER, find
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table, shown

@@ -1,7 +1,5 @@
 """The page on speed by size: shares of cuBLAS, and what whole tiles on whole SMs make of a size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What chapter 08 and its page on bank conflicts compare and draw: 07 and 08 in one tile, and tiles over banks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from sgemm_tutorial.catalogue import find

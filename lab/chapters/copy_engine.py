@@ -1,7 +1,5 @@
 """What chapters 18 to 20 draw and predict: who does what, what a descriptor names; and their recorded times."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ptxsim import swizzled

@@ -1,7 +1,5 @@
 """Chapter 10: the figures in its sentences."""
 
-from __future__ import annotations
-
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.kernel import Kernel

@@ -1,7 +1,5 @@
 """The page on measuring: what its method guards against, by recordings, and the figures in its sentences."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sgemm_tutorial.catalogue import LADDER

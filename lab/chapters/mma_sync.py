@@ -1,7 +1,5 @@
 """What chapter 16 shows and predicts: layouts of its tiles for the player, and the parts of a product's cost."""
 
-from __future__ import annotations
-
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.simulation import Run
 from sgemm_tutorial.table import Table

@@ -1,7 +1,5 @@
 """What the page on power and chance draws: which lasting runs slow down as the card is over its limit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..draw.chart import Chart, dye

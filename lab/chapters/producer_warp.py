@@ -1,7 +1,5 @@
 """What chapter 19 shows: a block's stages event by event, the life of one stage, and its gain over 18."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sgemm_tutorial.catalogue import find

@@ -3,8 +3,6 @@
 Not every card's recordings have the measurement. Where it is missing, the tables are empty.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from sgemm_tutorial.catalogue import LADDER, find

@@ -1,7 +1,5 @@
 """The page on occupancy: what resident warps buy, by kernels of which only so many blocks fit on an SM."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from sgemm_tutorial.catalogue import CATALOGUE, LADDER, find

@@ -1,7 +1,5 @@
 """The page on rooflines: what kernels move at each level by the hardware's counters, and the roofs over them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import pairwise
 

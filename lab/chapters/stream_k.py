@@ -1,7 +1,5 @@
 """Chapter 12: which steps a block has, blocks in any order, and the time that is expected of equal shares."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """What the chapters about tensor cores share: their board, and what warps wait for."""
 
-from __future__ import annotations
-
 from sgemm_tutorial.catalogue import LADDER
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table

@@ -1,7 +1,5 @@
 """What chapter 17 and its deeper pages compute: the split of a number, what sums lose, and how exact the result is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What chapter 21, on TF32×3 by wgmma, draws, predicts and compares."""
 
-from __future__ import annotations
-
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.hardware import KIB
 from sgemm_tutorial.kernel import Kernel

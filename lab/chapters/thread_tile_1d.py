@@ -1,7 +1,5 @@
 """Which elements of its block's tiles one thread fetches, and which elements of C it computes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sgemm_tutorial.errors import ArgumentError

@@ -1,7 +1,5 @@
 """What chapter 05 draws and counts: the threads of a block over its tile, and the reads that the compiler merges."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ptxsim import wavefronts

@@ -1,7 +1,5 @@
 """What chapter 07 compares: the kernels from 06 to 07, one change at a time, and a tile of A transposed or not."""
 
-from __future__ import annotations
-
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel

@@ -1,7 +1,5 @@
 """Chapter 09: where the lanes of a warp stand, and what each of its changes brings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from sgemm_tutorial.catalogue import find

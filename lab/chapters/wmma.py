@@ -1,7 +1,5 @@
 """What FP16 and BF16 cost in accuracy, of the recording `records.accuracy`, as chapter 14 tabulates it."""
 
-from __future__ import annotations
-
 import math
 
 from sgemm_tutorial.catalogue import find

@@ -1,7 +1,5 @@
 """What chapter 15 compares: layouts of a tile for the player, paddings as counted, and stages as timed."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from sgemm_tutorial.catalogue import find

@@ -1,15 +1,14 @@
 """A player: the occupancy calculator with sliders, which shows how many blocks fit on an SM and what stops one more."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 from textwrap import wrap
 
+from ptxsim import THREADS_MAX
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.hardware import KIB, THREADS_MAX, WARP
+from sgemm_tutorial.hardware import KIB, WARP
 from sgemm_tutorial.kernel import Kernel
 
 from ..accesses import plural

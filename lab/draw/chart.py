@@ -5,8 +5,6 @@ attributes, no style sheet, no ids and no clipping, so that charts cannot interf
 those of `figure`, which follow the page's theme.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import re

@@ -1,7 +1,5 @@
 """Charts of numbers: recorded measurements, predictions beside counts, and how a time grows."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence

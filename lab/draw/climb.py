@@ -3,8 +3,6 @@
 It is HTML, so that it is as wide as the page and its text is the page's own.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from html import escape
 

@@ -1,7 +1,5 @@
 """A picture of the division of work: each block's parts of tiles on their multiprocessor, over time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby

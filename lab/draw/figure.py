@@ -6,8 +6,6 @@ variables that the book's style sheet sets for its light and its dark theme. No 
 one page cannot interfere. Coordinates are rounded to 0.1 pixel, so the same data give the same bytes on every machine.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

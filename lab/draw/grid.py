@@ -1,7 +1,5 @@
 """A picture of a launch: the grid's blocks, one block's warps, and which element each lane of one warp has."""
 
-from __future__ import annotations
-
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import WARP
 

@@ -1,7 +1,5 @@
 """Pictures for tensor cores: which lane has which elements of a matrix, where in shared memory chunks of a tile lie."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

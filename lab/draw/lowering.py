@@ -1,7 +1,5 @@
 """A player: the PTX and the machine code of a kernel's lines, and the work that each line does when it runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Pictures of A, B and C to scale: what one warp touches, and how a kernel cuts them into tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A picture of a GPU's memories: the nearer to the arithmetic, the smaller and the faster."""
 
-from __future__ import annotations
-
 from ..boards import Gpu
 from ..model.ceilings import DRAM, L2, SHARED, Ceilings
 from .figure import (

@@ -1,7 +1,5 @@
 """A picture of what one thread does at one step along K: a column of A times a row of B, its outer product."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sgemm_tutorial.catalogue import find

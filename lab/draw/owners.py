@@ -1,7 +1,5 @@
 """A picture of ownership: a block's tile of C divided among warps, a warp's among lanes, and one thread's elements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import pairwise, product
 

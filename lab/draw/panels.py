@@ -1,7 +1,5 @@
 """A player: the panel of B that each of several GPUs multiplies by, and the panel that arrives meanwhile."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sgemm_tutorial.operands import FP32

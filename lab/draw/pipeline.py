@@ -4,8 +4,6 @@ The events are a simulated block's, in the order in which the simulator comes to
 to. Without clocks, their distances say nothing about time.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

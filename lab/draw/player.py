@@ -6,8 +6,6 @@ JSON. States share most of their elements, so each element is written once and a
 computes a few numbers from them, and these decide what is picked.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """A player: a warp's requests to memory one after the other, of several kernels side by side and in step."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """Pictures of one request to memory: the sectors of global memory, or the banks of shared memory."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise

@@ -4,8 +4,6 @@ Which lane wants which part of which row comes from a trace. Where that part lie
 the access takes there is counted as in any simulated run.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

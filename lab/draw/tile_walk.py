@@ -1,7 +1,5 @@
 """A player: the elements of A, B and C that a thread, a warp or a block fetches, reads and writes, step by step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A picture of time: what host and GPU do while a kernel is timed, naively and well."""
 
-from __future__ import annotations
-
 from sgemm_tutorial.errors import ArgumentError
 
 from .chart import Chart, dye

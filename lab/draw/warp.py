@@ -1,7 +1,5 @@
 """Shared parts of pictures of a warp's requests: lanes and their colours, and descriptions for screen readers."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

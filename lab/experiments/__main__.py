@@ -5,8 +5,6 @@ software, are not measured again. Without ``--folder`` the recordings go to the 
 ``book/results``, and this card becomes the one that the book shows.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import signal

@@ -5,8 +5,6 @@ rounding errors are relative to the same (N. J. Higham, Accuracy and Stability o
 §3.5).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

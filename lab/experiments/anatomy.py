@@ -5,8 +5,6 @@ tiles are columns of our C. One process computes many products, with a marker ke
 launch can be assigned to its product.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

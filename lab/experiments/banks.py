@@ -6,8 +6,6 @@ the instructions between them. A rung's registers keep their numbers modulo 4, a
 banks or four.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each ceiling has a kernel that does one thing and nothing else, in ``kernels/`` 
 sheet are products of widths and clocks; a ceiling is the rate that the card reaches, at the clock that it runs at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Records checksums of results on a GPU, which the simulator must reproduce bit for bit."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Names of metrics: NVIDIA, Nsight Compute documentation, "Metrics Structure".
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 

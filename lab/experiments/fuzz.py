@@ -5,8 +5,6 @@ stays on the GPU: the matrices come from one pool of random numbers, and the ref
 too.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from functools import lru_cache

@@ -5,8 +5,6 @@ in batches behind a spin kernel, which is the time of the GPU alone. The launche
 so the difference is the least that launching from Python costs.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

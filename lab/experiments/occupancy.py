@@ -1,7 +1,5 @@
 """Records how many blocks of each kernel fit on an SM by CUDA's own count, to check `model.occupancy` against it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from cupy.cuda import driver

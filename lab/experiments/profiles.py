@@ -3,8 +3,6 @@
 The metrics are explained in NVIDIA's Nsight Compute documentation, "Profiling Guide".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from sgemm_tutorial.kernel import Kernel

@@ -3,8 +3,6 @@
 ``python -m lab.experiments.program anatomy 3 4`` launches the fourth and the fifth item of the plan of ``anatomy``.
 """
 
-from __future__ import annotations
-
 import sys
 
 from ..measure import nsight

@@ -1,7 +1,5 @@
 """Lists all recordings with their plans, and which of them may be made at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

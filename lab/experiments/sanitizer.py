@@ -3,8 +3,6 @@
 Each tool must find something in kernels that are broken on purpose.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

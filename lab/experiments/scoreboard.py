@@ -1,7 +1,5 @@
 """The climb so far, rung by rung: the chapter's prediction, the measured time, and the busiest part of the SM."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from sgemm_tutorial.catalogue import LADDER, find

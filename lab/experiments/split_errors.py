@@ -3,8 +3,6 @@
 Errors are relative to ``|A||B|``, element by element, as in `accuracy`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -22,10 +22,11 @@ from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.timing import Queue, Sensors, Timing
+from sgemm_tutorial.timing import Queue, Timing
 
 from ..measure.bench import samples_of
 from ..measure.driver import Item, Plan
+from ..measure.sensors import Sensors
 from ..records import files
 from ..records.files import Recording, Sized
 from ..records.provenance import Provenance, provenance

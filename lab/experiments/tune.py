@@ -5,8 +5,6 @@ size, those from which the model expects most first; the few quickest are then t
 13 takes the quickest at these sizes, on GPUs of this name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

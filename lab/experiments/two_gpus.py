@@ -3,8 +3,6 @@
 The ways are those of `lab.several`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

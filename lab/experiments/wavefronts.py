@@ -4,8 +4,6 @@ NVIDIA does not say how many wavefronts accesses of 8 and 16 bytes take; the sim
 recording.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import cupy

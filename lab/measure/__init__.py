@@ -1,1 +1,1 @@
-"""Measuring on a GPU: plans and the driver that follows them, benchmarks, Nsight Compute, sweeps over settings."""
+"""Measuring on a GPU: plans and their driver, benchmarks, sensors, Nsight Compute, sweeps over settings."""

@@ -1,7 +1,5 @@
 """Measures kernels against cuBLAS over sizes, and keeps the points that it has measured, whatever happens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path

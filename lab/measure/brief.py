@@ -1,7 +1,5 @@
 """A brief look at how long a launch takes, to find those of many that are worth a closer one."""
 
-from __future__ import annotations
-
 from sgemm_tutorial.timing import LEAST_SPIN_MS, SAMPLE_MS, DeviceClock, Queue
 
 BRIEF_MS, BRIEF_LAUNCHES = 0.3, 24

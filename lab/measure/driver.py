@@ -1,7 +1,5 @@
 """Makes a recording from a plan: measures the missing points, saves as it goes, and continues where it stopped."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import multiprocessing

@@ -3,8 +3,6 @@
 It needs a GPU and ncu, which must be allowed to read counters there.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

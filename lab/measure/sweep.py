@@ -4,8 +4,6 @@ Settings that don't compile, don't fit or compute one difficult problem wrongly 
 needs no GPU. The others are timed on a GPU as `bench` times kernels, each in turn with cuBLAS, but more briefly.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Rates that no kernel can exceed on a GPU: of its arithmetic and of each level of its memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

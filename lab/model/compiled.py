@@ -1,13 +1,15 @@
 """Recorded answers of the compiler on the book's kernels, so that it need not be asked again; see `tools.compiled`."""
 
-from __future__ import annotations
-
+import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache
 
 import msgspec
 
-from sgemm_tutorial.compiler import ARCHITECTURE, Instance, digest
+from ptxsim import nvrtc
+from sgemm_tutorial import compiler
+from sgemm_tutorial.compiler import ARCHITECTURE, Instance
 
 from ..paths import RESULTS
 
@@ -50,7 +52,7 @@ class Compiled:
     Attributes
     ----------
     digest : str
-        Of what it was made from and by which compiler, as `compiler.digest` gives it.
+        Of what it was made from and by which compiler, as `digest` gives it.
     used : Resources
     mix : dict, optional
         Its instructions by class, as `sass_mix` returns them, where chapters ask for that.
@@ -71,6 +73,25 @@ def known() -> dict[str, Compiled]:
         return {}
     recorded = msgspec.json.decode(RECORD.read_bytes(), type=dict[str, Compiled])
     return {of.digest: of for of in reversed(recorded.values())}
+
+
+def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:
+    """Return a digest that identifies machine code before it is made, 12 digits of a SHA-256.
+
+    It covers all that `build` passes to the compiler except comments, the compiler itself, and the limits that the
+    answer is checked for. Line numbers count, as the answer names them; the text of comments does not.
+
+    Raises
+    ------
+    ArgumentError
+        As `compiler.build` does of architectures.
+    """
+    files = tuple(
+        (name, re.sub(r" +$", "", compiler.without_comments(text), flags=re.M)) for name, text in instance.files
+    )
+    asked = files, instance.expression, instance.threads, instance.dynamic_shared_bytes
+    made_of = (*asked, compiler.target(instance, architecture), nvrtc.OPTIONS, nvrtc.toolchain())
+    return hashlib.sha256(repr(made_of).encode()).hexdigest()[:12]
 
 
 def of(instance: Instance, architecture: str = ARCHITECTURE) -> Compiled | None:

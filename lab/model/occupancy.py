@@ -1,7 +1,5 @@
 """Occupancy: how many blocks of a kernel fit on a streaming multiprocessor (SM), and what stops one more."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sgemm_tutorial.errors import ArgumentError

@@ -6,8 +6,6 @@ it: no instructions to issue, no latency, no barriers. So a prediction is a boun
 the source says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

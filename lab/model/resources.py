@@ -4,8 +4,6 @@
 arguments, options and compiler. So most answers need no compilation; for any other kernel the compiler is asked.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable

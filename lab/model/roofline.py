@@ -4,8 +4,6 @@ The model is that of S. Williams, A. Waterman, D. Patterson, Roofline: an insigh
 multicore architectures, CACM 52(4), 2009. What a kernel really moves is counted: `chapters.roofs`.
 """
 
-from __future__ import annotations
-
 from ..boards import Gpu
 
 

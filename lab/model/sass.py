@@ -3,8 +3,6 @@
 All counts are static: how often an instruction is written, not how often it runs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import subprocess

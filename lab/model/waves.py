@@ -5,8 +5,6 @@ blocks to run needs as long as for 264. Both shares are between 0 and 1, and are
 to be multiplied with.
 """
 
-from __future__ import annotations
-
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel

@@ -1,7 +1,5 @@
 """The cards with recordings, and the one that the book shows: each has a folder of its name in ``book/results``."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

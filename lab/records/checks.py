@@ -1,7 +1,5 @@
 """Points of the recorded checks on a GPU: checksums, random problems, compute-sanitizer and CUDA's own occupancy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from . import files

@@ -1,7 +1,5 @@
 """Compares two recordings, point by point."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 from sgemm_tutorial.errors import ArgumentError

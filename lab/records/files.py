@@ -5,8 +5,6 @@ kernel carries the kernel's identity, down to the digest of its code, and is fou
 front of the kernel's name is no part of the identity, so a kernel may move in the book and keep its recordings.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """The provenance of a measurement: the GPU, the versions of all software that took part, and the date."""
 
-from __future__ import annotations
-
 import platform
 import re
 import subprocess

@@ -5,8 +5,6 @@ the outputs of the layer and K its inputs. A convolution is the product that it 
 are laid out as rows: as many rows as pixels, K the channels times the patch.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from itertools import pairwise, product

@@ -1,7 +1,5 @@
 """Sizes of problems, as a command line and a notebook name them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from numbers import Integral

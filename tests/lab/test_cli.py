@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rich.console
 
 from lab import __main__
 from lab.__main__ import main
@@ -21,7 +22,7 @@ from lab.measure import sweep
 from lab.measure.bench import BenchError
 from lab.records import cards, files
 from ptxsim import cache
-from sgemm_tutorial import CATALOGUE, LADDER, CompileError, DeviceError, check, compiler, find, gpu
+from sgemm_tutorial import CATALOGUE, LADDER, CompileError, DeviceError, Table, check, compiler, find, gpu
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.own import CONTRACT
@@ -95,6 +96,21 @@ def test_list_shows_dashes_where_a_kernel_does_not_exist(run, monkeypatch):
     assert status == 0
     assert [row["resources"] is None for row in json.loads(out)] == [True, False]
     assert "–" in run("list", "--architecture", "sm_80")[1]
+
+
+def test_a_terminal_is_shown_every_cell_and_no_markup_is_taken_from_them():
+    console = rich.console.Console(width=60, file=open("/dev/null", "w"), record=True)  # noqa: SIM115
+    cells = [("01_naive", 1024, "67%"), ("<b>[red]", 2, None)]
+    console.print(__main__.in_terminal(Table(("kernel", "bytes", "share"), cells, "A & B", "a note")))
+    text = console.export_text()
+    for part in ("A & B", "kernel", "01_naive", "1,024", "<b>[red]", "a note"):
+        assert part in text
+
+
+def test_a_terminal_is_shown_the_table_of_a_result():
+    result = check("02", 8, 8, 8, on_gpu=False)
+    shown, table = __main__.in_terminal(result), __main__.in_terminal(result.table())
+    assert [list(column.cells) for column in shown.columns] == [list(column.cells) for column in table.columns]
 
 
 def test_show(run):

@@ -53,10 +53,9 @@ def test_the_sample_is_the_same_each_time(sampled):
 def recording(tmp_path, monkeypatch):
     """A recording of one kernel with figures that no compiler gives, and where it is."""
     figures = dataclasses.replace(model.allotted(NAIVE, "sm_90"), registers=7)
-    digest = compiler.digest(NAIVE.instance, "sm_90")
+    digest = records.digest(NAIVE.instance, "sm_90")
     mix = {"kernel": {"FFMA": 9}, "loop": {"FFMA": 8}}
     recorded = {digest: records.Compiled(digest, figures, mix, "Nowhere.")}
-    monkeypatch.setattr(compiler, "known", lambda: recorded)
     monkeypatch.setattr(records, "known", lambda: recorded)
     return figures
 
@@ -92,7 +91,7 @@ def test_recording_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         made.append((kernel, architecture))
         return dataclasses.replace(
-            RECORDED[compiled.name_of(NAIVE, "sm_90")], digest=compiler.digest(kernel.instance, architecture)
+            RECORDED[compiled.name_of(NAIVE, "sm_90")], digest=records.digest(kernel.instance, architecture)
         )
 
     monkeypatch.setattr(records, "RECORD", tmp_path / "compiled.json")

@@ -8,11 +8,11 @@ import types
 import numpy as np
 import pytest
 
+from lab.measure import sensors
 from lab.measure.brief import brief
 from sgemm_tutorial import ArgumentError, DeviceError, gpu, timing
 from sgemm_tutorial.timing import (
     Reading,
-    Sensors,
     Timing,
     batch_size,
     settled,
@@ -247,10 +247,12 @@ class Nvml:
     ],
 )
 def test_sensors_are_read_where_there_are_any(monkeypatch, nvml, seen):
-    device = types.SimpleNamespace(pci_bus_id="0000:01:00.0")
+    device = types.SimpleNamespace(pci_bus_id="0000:01:00.0", id=0)
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    monkeypatch.setattr("sgemm_tutorial.timing.cupy.cuda.Device", lambda: device)
-    assert Sensors().read() == seen
+    monkeypatch.setattr("lab.measure.sensors.cupy.cuda.Device", lambda: device)
+    assert sensors.Sensors().read() == seen
+    monkeypatch.setattr(sensors, "sensors", lambda number: sensors.Sensors())
+    assert timing.watch() == seen, "the timer asks them"
 
 
 def test_each_sample_keeps_what_the_sensors_said():
