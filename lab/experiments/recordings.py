@@ -109,6 +109,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "tune": lambda: tune.plan((*SQUARES, *SHAPES)),
     "squares": lambda: _timed("squares", (find("13"),), SQUARES, search=True),
     "shapes": lambda: _timed("shapes", (find("13"),), SHAPES, search=True),
+    "random": tune.random_plan,
     "steps": lambda: _timed("steps", (*variants.STEPS, variants.STEP_IN_FP64, *variants.STEPS_NOT_COUNTED), FULL),
     "launch_cost": launch_cost.plan,
     "ceilings": ceilings.plan,

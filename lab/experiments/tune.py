@@ -26,18 +26,20 @@ from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.families.autotuned import PARAMETERS, named
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Place
-from sgemm_tutorial.operands import FP32, imagined
+from sgemm_tutorial.operands import FP32, Problem, imagined
 from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
+from .. import cublaslt
 from ..measure.brief import brief
 from ..measure.driver import Plan, follow
 from ..measure.sweep import Field, Setting, ruled
 from ..records import files
 from ..records.files import Recording, Sized
 from ..records.provenance import provenance, same
+from ..records.shapes import RANDOM
 from ..records.sizes import Size, times_of
-from ..records.timings import Ms
+from ..records.timings import Ms, Point, Process, Record, Samples
 
 
 @dataclass(frozen=True)
@@ -218,6 +220,8 @@ POOL = 2**24 + 43
 """Random numbers that fill the matrices, over and over. Their number is odd, so that rows don't repeat each other."""
 ROWS = 16
 """Rows of C that are checked."""
+TURNS = 5
+"""Brief looks at each opponent on a random problem."""
 
 
 def settings() -> list[Setting]:
@@ -355,6 +359,18 @@ def plan(
     return Plan("tune", Tuning, [(KERNEL, size) for size in sizes], measure, shared, takes=1.0)
 
 
+def random_plan() -> Plan:
+    """Return the plan of times at random problems: the model's choice, cuBLAS, and the quickest of cuBLASLt."""
+
+    def measure(missing: list) -> Iterator[Point]:
+        search = Search(Field({}, {}, PARAMETERS), (), gpu.place())
+        for _, size in missing:
+            yield search.race(size)
+
+    shared = {"inputs": "standard normal, repeated", "turns": TURNS}
+    return Plan("random", Record, [(KERNEL, size) for size in RANDOM], measure, shared, takes=0.07)
+
+
 class Search:
     """Finds the quickest setting and division for one size after the other, on the current GPU.
 
@@ -384,25 +400,15 @@ class Search:
         TutorialError
             A finalist computed wrong values.
         """
-        M, N, K = size
-        with gpu.reported("making room for A, B and C"):
-            A, B, C = (cupy.empty(shape, np.float32) for shape in ((M, K), (K, N), (M, N)))
-            self._fill(A, 0)
-            self._fill(B, A.size)
-        problem = operands.check(A, B, C, 1.0, 0.0, FP32)
-
-        def launch(way: Way) -> timing.Queue:
-            kernel = dataclasses.replace(self._kernels[way.setting], settled=True).divided(way.whole, way.shares)
-            return gpu.launcher(kernel.resolve(problem, self._place), problem)
-
+        problem = self._problem(size)
         with gpu.reported("trying settings"):
-            tried = brief_look(self._ways(size), lambda way: brief(launch(way), self._clock))
+            tried = brief_look(self._ways(size), lambda way: brief(self._launch(way, problem), self._clock))
         expected = self._expected(size)
         final = list(dict.fromkeys([way for _, _, way in tried[:FINALISTS]] + [expected]))
         for way in final:
-            self._check(way, launch(way), A, B, C)
+            self._check(way, problem)
         times = timing.time_interleaved(
-            {str(way): launch(way) for way in final} | {"cuBLAS": cublas.launch(problem)}, **SAMPLING
+            {str(way): self._launch(way, problem) for way in final} | {"cuBLAS": cublas.launch(problem)}, **SAMPLING
         )
         timed = sorted((Timed(way, **times[str(way)].summary) for way in final), key=lambda one: one.ms)
         kept: dict[str, tuple[int, int, int, float]] = {}
@@ -417,6 +423,40 @@ class Search:
             finalists=timed,
             tried=list(kept.values()),
         )
+
+    def race(self, size: Size) -> Point:
+        """Return the point of a size: the model's choice beside cuBLAS and cuBLASLt's quickest, looked at in turn.
+
+        Raises
+        ------
+        DeviceError, TutorialError
+            As for `tune`.
+        """
+        problem, way = self._problem(size), self._expected(size)
+        self._check(way, problem)
+        launches, candidates = [self._launch(way, problem), cublas.launch(problem)], cublaslt.candidates(problem)
+        with gpu.reported("racing"):
+            if candidates:
+                best = min(candidates, key=lambda candidate: brief(candidate.launch, self._clock))
+                launches.append(best.launch)
+            turns = [[float(f"{brief(launch, self._clock):.4g}") for launch in launches] for _ in range(TURNS)]
+        process = Process(*(Samples(list(ms), [], []) for ms in zip(*turns, strict=True)))
+        found = (best.text, len(candidates)) if candidates else None
+        return Point.summing(1, [process], found, **files.of(KERNEL, size))
+
+    def _problem(self, size: Size) -> Problem:
+        """Return the problem of a size, with random numbers in A and B."""
+        M, N, K = size
+        with gpu.reported("making room for A, B and C"):
+            A, B, C = (cupy.empty(shape, np.float32) for shape in ((M, K), (K, N), (M, N)))
+            self._fill(A, 0)
+            self._fill(B, A.size)
+        return operands.check(A, B, C, 1.0, 0.0, FP32)
+
+    def _launch(self, way: Way, problem: Problem) -> timing.Queue:
+        """Return what queues a product in one way."""
+        kernel = dataclasses.replace(self._kernels[way.setting], settled=True).divided(way.whole, way.shares)
+        return gpu.launcher(kernel.resolve(problem, self._place), problem)
 
     def _fill(self, matrix: cupy.ndarray, begin: int) -> None:
         """Fill a matrix with random numbers, from one of them on."""
@@ -450,12 +490,13 @@ class Search:
         self._kernels.setdefault(tuple(kernel.parameters.values()), kernel)
         return Way(tuple(kernel.parameters.values()), counts["whole"], counts["shares"])
 
-    def _check(self, way: Way, launch: timing.Queue, A: Any, B: Any, C: Any) -> None:
+    def _check(self, way: Way, problem: Problem) -> None:
         """Compare some rows of a way's result with float64."""
+        A, B, C = problem.A, problem.B, problem.C
         rows = np.unique(np.linspace(0, len(C) - 1, ROWS).astype(np.int64))
         with gpu.reported("checking"):
             C.fill(np.nan)
-            launch()
+            self._launch(way, problem)()
             right = bool((correctness.excess(C[rows], A[rows], B, C[rows], 1.0, 0.0) <= 1).all())
         if not right:
             raise TutorialError(f"{way} is wrong at M×N×K = {times_of((*C.shape, len(B)))}; nothing is made of it")

@@ -93,10 +93,10 @@ def _off_by_one() -> list[Size]:
     return [*found, (M, N, 2048), *((M + m, N + n, 2048) for m in one for n in one)]
 
 
-def _drawn(number: int = 40, most: int = 8192) -> list[Size]:
+def _drawn(number: int, least: int, most: int, seed: int) -> list[Size]:
     """Return random sizes: the logarithm of each extent is as likely here as there."""
-    draw = random.Random(0)
-    return [tuple(round(math.exp(draw.uniform(0, math.log(most)))) for _ in range(3)) for _ in range(number)]
+    draw, ends = random.Random(seed), (math.log(least), math.log(most))
+    return [tuple(round(math.exp(draw.uniform(*ends))) for _ in range(3)) for _ in range(number)]
 
 
 FAMILIES: dict[str, tuple[Size, ...]] = {
@@ -108,7 +108,7 @@ FAMILIES: dict[str, tuple[Size, ...]] = {
     "thin": tuple(size for side, n in _THIN for size in ((side, n, n), (n, side, n))),
     "layers": tuple(size for sizes in NETWORKS.values() for size in sizes),
     "off by one": tuple(_off_by_one()),
-    "drawn": tuple(_drawn()),
+    "drawn": tuple(_drawn(40, 1, 8192, seed=0)),
 }
 """Families of problems, by what makes them special."""
 
@@ -119,3 +119,6 @@ for _name, _sizes in FAMILIES.items():
 
 SHAPES: tuple[Size, ...] = tuple(FAMILY_OF)
 """All of them, each once."""
+
+RANDOM: tuple[Size, ...] = tuple(_drawn(1000, 8, 11_600, seed=28))
+"""Random problems, at which nothing is fitted and nothing searched: they say what the model alone is worth."""
