@@ -109,11 +109,9 @@ def judge(kernel: Kernel, problem: dict[str, Any], xp: Any = cupy) -> tuple[floa
     dtypes = (kernel.types.operand, kernel.types.operand, kernel.types.result)
     unread = (alpha == 0, alpha == 0, beta == 0)
     buffers, matrices = [], []
-    for i, (rows, columns) in enumerate(shapes):
-        dtype = dtypes[i]
-        band, start = guard_band(columns, dtype.itemsize)
+    for i, ((rows, columns), dtype) in enumerate(zip(shapes, dtypes, strict=True)):
+        size, (band, start) = rows * columns, guard_band(columns, dtype.itemsize)
         start += problem["shifts"][i]
-        size = rows * columns
         guard = (GUARD_OF_C if i == 2 else GUARD_OF_INPUT)[dtype.itemsize]
         buffer = xp.full(start + size + band, guard, f"u{dtype.itemsize}")
         matrix = buffer[start : start + size].view(dtype)
@@ -161,15 +159,19 @@ def fuzz(kernel: Kernel, problems: int, xp: Any = cupy) -> Fuzzed:
         failures += bool(wrong)
         worst = max(worst, ratio)
         aligned += is_aligned(problem)
-    finite = worst if worst < float("inf") else None  # JSON cannot hold the others
-    return Fuzzed.of(kernel, problems=problems, aligned=aligned, failures=failures, worst_error_over_bound=finite)
+    return Fuzzed.of(
+        kernel,
+        problems=problems,
+        aligned=aligned,
+        failures=failures,
+        worst_error_over_bound=worst if worst < float("inf") else None,  # JSON cannot hold the others
+    )
 
 
 def plan() -> Plan:
     """Return the plan of the recording."""
     left_out = variants.STEPS[0].label, "no guards"  # the first is 13 itself, the second is wrong at edges
-    right_everywhere = [kernel for kernel in variants.EVERY if kernel.label not in left_out]
-    kernels = dict.fromkeys((*CATALOGUE, *right_everywhere))
+    kernels = dict.fromkeys((*CATALOGUE, *(kernel for kernel in variants.EVERY if kernel.label not in left_out)))
     settings = {"problems": PROBLEMS, "problems of a variant": PROBLEMS // 10, "seed": SEED}
     return Plan("fuzz", Recording[Fuzzed], [(kernel,) for kernel in kernels], measure, settings, takes=2.0)
 

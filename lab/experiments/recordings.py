@@ -71,24 +71,20 @@ BETWEEN = sizes_of((2560, 3584, 5120, 6144, 7168))
 
 def _tensor() -> Plan:
     """Return the plan of times of `variants.TENSOR` at full size and in BF16, and from 16 on at other sizes."""
-    ours = [kernel for kernel in variants.TENSOR if kernel.name[:2] > "15"]
     items = [(kernel, size) for size in FULL for kernel in (*variants.TENSOR, *variants.IN_BF16)]
-    items += [(kernel, size) for size in LARGE for kernel in ours]
+    items += [(kernel, size) for size in LARGE for kernel in variants.TENSOR if kernel.name[:2] > "15"]
     return plan("tensor", items, **IN_SHORT)
 
 
-def _hopper() -> Plan:
-    """Return the plan of times of 18, 19 and 20 with its steps and widths, by three processes, as power differs."""
+def _hopper(name: str) -> Plan:
+    """Return the plan of times of 18, 19 and 20 with its steps and widths, by three processes, as power differs.
+
+    Two recordings hold them: what differs between the two is chance.
+    """
     items = [(kernel, size) for size in (*FULL, *LARGE) for kernel in variants.HOPPER]
     widths = (find("20"), *variants.HOPPER_STEPS[1:], *variants.HOPPER_WIDTHS)
     items += [(kernel, size) for size in BETWEEN for kernel in widths]
-    return plan("hopper", items, processes=3, **IN_THREE)
-
-
-def _hopper_again() -> Plan:
-    """Return the plan of another recording of what `hopper` times: what differs between the two is chance."""
-    items = _hopper().items
-    return plan("hopper_again", items, processes=3, **IN_THREE)
+    return plan(name, items, processes=3, **IN_THREE)
 
 
 TIMES: dict[str, Callable[[], Plan]] = {
@@ -101,8 +97,8 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES, processes=3),
     "fragments": lambda: _timed("fragments", variants.FRAGMENTS, FULL),
     "tensor": _tensor,
-    "hopper": _hopper,
-    "hopper_again": _hopper_again,
+    "hopper": lambda: _hopper("hopper"),
+    "hopper_again": lambda: _hopper("hopper_again"),
     "sustained": sustained.plan,
     "two_gpus": two_gpus.plan,
     "reach": two_gpus.reach_plan,

@@ -174,7 +174,7 @@ def speeds(point: Tuned, settings: Sequence[Sequence[int]]) -> dict[str, float]:
     return {tile_of(settings[number]): point.tflops(us / 1e3) for number, _, _, us in reversed(point.tried)}
 
 
-def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], tiles: Sequence[str] = ()) -> dict[str, list]:
+def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]]) -> dict[str, list]:
     """Return for each tile its best setting's TFLOP/s by M = N = K.
 
     Parameters
@@ -183,8 +183,6 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], tiles: S
         Only the points of squares are shown.
     settings : sequence of sequence of int
         Those of the recording, by their numbers.
-    tiles : sequence of str
-        Which tiles, as `tile_of` names them; those that are quickest most often unless given.
 
     Returns
     -------
@@ -194,13 +192,11 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]], tiles: S
     squares = sorted((point for point in points if point.M == point.N == point.K), key=lambda point: point.M)
     if len(squares) < 2:
         return {}
-    wins = Counter(tile_of(settings[point.tried[0][0]]) for point in squares)
+    wins = Counter(tile_of(settings[point.tried[0][0]]) for point in squares).most_common(TILES)
     of = [(point.M, speeds(point, settings)) for point in squares]
-    lines = {
-        tile: [(size, found[tile]) for size, found in of if tile in found]
-        for tile in tiles or [tile for tile, _ in wins.most_common(TILES)]
+    return {tile: [(size, found[tile]) for size, found in of if tile in found] for tile, _ in wins} | {
+        "cuBLAS": [(point.M, point.tflops(point.cublas_ms)) for point in squares]
     }
-    return lines | {"cuBLAS": [(point.M, point.tflops(point.cublas_ms)) for point in squares]}
 
 
 KERNEL = find("13")
@@ -351,9 +347,8 @@ def plan(
         ruled_out(entered.table())
         search = Search(entered, every, place)
         for _, size in missing:
-            if time.monotonic() - begin >= seconds:
-                return
-            yield search.tune(size)
+            if time.monotonic() - begin < seconds:
+                yield search.tune(size)
 
     shared = {"settings": [list(setting) for setting in every], "inputs": "standard normal, repeated"}
     return Plan("tune", Tuning, [(KERNEL, size) for size in sizes], measure, shared, takes=1.0)
@@ -363,9 +358,7 @@ def random_plan() -> Plan:
     """Return the plan of times at random problems: the model's choice, cuBLAS, and the quickest of cuBLASLt."""
 
     def measure(missing: list) -> Iterator[Point]:
-        search = Search(Field({}, {}, PARAMETERS), (), gpu.place())
-        for _, size in missing:
-            yield search.race(size)
+        return map(Search(Field({}, {}, PARAMETERS), (), gpu.place()).race, [size for _, size in missing])
 
     shared = {"inputs": "standard normal, repeated", "turns": TURNS}
     return Plan("random", Record, [(KERNEL, size) for size in RANDOM], measure, shared, takes=0.07)
@@ -434,15 +427,13 @@ class Search:
         """
         problem, way = self._problem(size), self._expected(size)
         self._check(way, problem)
-        launches, candidates = [self._launch(way, problem), cublas.launch(problem)], cublaslt.candidates(problem)
+        offered = cublaslt.candidates(problem)
         with gpu.reported("racing"):
-            if candidates:
-                best = min(candidates, key=lambda candidate: brief(candidate.launch, self._clock))
-                launches.append(best.launch)
+            best = min(offered, key=lambda candidate: brief(candidate.launch, self._clock), default=None)
+            launches = [self._launch(way, problem), cublas.launch(problem), *([best.launch] if best else [])]
             turns = [[float(f"{brief(launch, self._clock):.4g}") for launch in launches] for _ in range(TURNS)]
         process = Process(*(Samples(list(ms), [], []) for ms in zip(*turns, strict=True)))
-        found = (best.text, len(candidates)) if candidates else None
-        return Point.summing(1, [process], found, **files.of(KERNEL, size))
+        return Point.summing(1, [process], best and (best.text, len(offered)), **files.of(KERNEL, size))
 
     def _problem(self, size: Size) -> Problem:
         """Return the problem of a size, with random numbers in A and B."""
@@ -460,11 +451,9 @@ class Search:
 
     def _fill(self, matrix: cupy.ndarray, begin: int) -> None:
         """Fill a matrix with random numbers, from one of them on."""
-        flat, first = matrix.ravel(), 0
-        while first < flat.size:
-            part = self._pool[(begin + first) % POOL :][: flat.size - first]
-            flat[first : first + part.size] = part
-            first += part.size
+        flat, pool = matrix.ravel(), cupy.roll(self._pool, -begin)
+        for first in range(0, flat.size, POOL):
+            flat[first : first + POOL] = pool[: flat.size - first]
 
     def _ways(self, size: Size) -> list[tuple[float, int, list[Way]]]:
         """Return each setting's least time by the model, its number and its ways, the most promising first."""
@@ -475,10 +464,11 @@ class Search:
                 continue
             key = tuple(kernel.parameters.values())
             divisions = [
-                (expected, Way((*key[:-1], int(shares > 0)), whole, shares))
+                (expected, way)
                 for expected, whole, shares in autotuned.ways(key, size, *self._model)
-            ]
-            divisions = [(expected, way) for expected, way in divisions if way.setting in self._kernels][:DIVISIONS]
+                for way in [Way((*key[:-1], int(shares > 0)), whole, shares)]
+                if way.setting in self._kernels
+            ][:DIVISIONS]
             if divisions:
                 found.append((divisions[0][0], number, [way for _, way in divisions]))
         return sorted(found, key=lambda of: of[0])
