@@ -43,7 +43,7 @@ def busy(kernel: Kernel | str) -> dict[str, float]:
     cycles = (
         counts["l1_data_wavefronts"],
         counts["instructions"] / limits.warp_granularity,
-        SIZE**3 / limits.fp32_lanes,
+        counts["fma_thread_instructions"] / limits.fp32_lanes,
     )
     return dict(zip(PARTS, map(milliseconds, cycles), strict=True))
 
