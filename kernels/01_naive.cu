@@ -2,7 +2,7 @@
 //
 // Neighbouring threads take neighbouring ROWS of C. The 32 threads of a warp therefore read
 // 32 rows of A at once, K floats apart: every load of A and every store to C touches 32
-// separate sectors.
+// separate sectors, if rows are at least eight floats long.
 //
 // BM, BN: rows and columns of C per block, one thread each.
 template <int BM, int BN>
