@@ -160,8 +160,7 @@ def figures() -> dict[str, str]:
     tile, cublas = twice["Warptiling SGEMM"], twice["cuBLAS"]
     assert np.isclose(theirs["cuBLAS"].gflops / theirs["cuBLAS"].tflops / 1e3, 1e9 / 2**30, rtol=1e-3)
     ms = {number: pairs[number, published.SIZE][0].ms for number, _ in pairs}
-    A6000, H100 = "RTX A6000, Boehm", "H100, Boehm's code"
-    T4, H200 = "T4, T4 article", "H200, this book"
+    A6000, H100, _, T4, H200 = (label for label, _ in SHOWN)
     return {
         "pairs": str(len(large)),
         "sizes": str(len(sizes)),

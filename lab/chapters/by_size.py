@@ -122,6 +122,12 @@ def cublas(point: Point) -> float:
     return point.tflops * point.ms / point.cublas_ms
 
 
+def per_round(number: str) -> tuple[dict[int, int], dict[int, float]]:
+    """Return a kernel's rounds by size, from 1,024 on, and how many nanoseconds a round takes for each k."""
+    of, rounds = points(), {size: -(-find(number).grid(size, size) // card().sms) for size in SIZES if size >= 1024}
+    return rounds, {size: 1e6 * of[number, size].ms / size / count for size, count in rounds.items()}
+
+
 def figures() -> dict[str, str]:
     """Return the figures that the page's sentences name, by name, and assert what these say of them."""
     of, fastest, (level, off) = points(), best(), fitted("11")
@@ -134,8 +140,7 @@ def figures() -> dict[str, str]:
     assert all(abs(of["10", size].ms / of["11", size].ms - 1) < 0.011 for size in SIZES if size >= 2048)
     small, large = of["11", 2048], of["11", 2176]
     assert kernel_occupancy("11", card()).blocks_per_sm == 1 and card().sms == 132 and large.ms > 2.1 * small.ms
-    rounds_of = {size: -(-find("11").grid(size, size) // card().sms) for size in SIZES if size >= 1024}
-    per_k = {size: 1e6 * of["11", size].ms / size / count for size, count in rounds_of.items()}
+    (rounds_of, per_k), (shared, whole) = map(per_round, ("11", "09"))
     even = [each for size, each in per_k.items() if size % 256 == 0]
     odd = [
         count * (per_k[size] - (per_k[size - 128] + per_k[size + 128]) / 2)
@@ -147,21 +152,18 @@ def figures() -> dict[str, str]:
     gone = {number: 1 - one / flat for number, (one, _, flat) in off_by.items()}
     gone["rest"] = max(1 - min(off_by[number][:2]) / off_by[number][2] for number in ("05", "08"))
     assert gone["rest"] < gone["07"] < gone["04"] < gone["09"] < gone["11"]
-    shared = {size: -(-find("09").grid(size, size) // card().sms) for size in rounds_of}
-    whole = {size: 1e6 * of["09", size].ms / size / count for size, count in shared.items()}
     apart = [
         max(spread) / min(spread) - 1
         for spread in ([whole[size] for size in whole if shared[size] == count] for count in set(shared.values()))
     ]
-    alike = np.array([of["10", size].tflops for size in rounds_of])
-    computed = np.array([level * used("10", size) for size in rounds_of])
+    measured, computed = np.array([(of["10", size].tflops, level * used("10", size)) for size in rounds_of]).T
     return {
         "twelve": str(len(twelve)),
         "whole tiles": f"{max(apart):.1%}",
         "full SM": f"{whole[2048]:.1f} ns",
         "one block": f"{whole[1024]:.1f} ns",
         "twice": f"{2 * whole[2048] / whole[1024]:.2f}",
-        "off 10": f"{np.sqrt(np.mean((alike - computed) ** 2)) / alike.mean():.1%}",
+        "off 10": f"{np.sqrt(np.mean((measured - computed) ** 2)) / measured.mean():.1%}",
         "sizes": str(len(fastest)),
         "ahead": str(len(ahead)),
         "worst": f"{worst:,}",

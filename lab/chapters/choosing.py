@@ -12,11 +12,10 @@ from ..experiments import split_errors, sustained
 from ..experiments.ceilings import card
 from ..variants import IN_BF16
 
-ON_HOPPER = find("21_tf32x3_wgmma")
 CHOICES = (
     ("FP32, on FP32 units", find("11"), find("11")),
     ("FP32, tensor cores 8.0+", find("17_tf32x3"), find("17_tf32x3")),
-    ("FP32, Hopper", ON_HOPPER, ON_HOPPER),
+    ("FP32, Hopper", find("21_tf32x3_wgmma"), find("21_tf32x3_wgmma")),
     ("FP16, tensor cores 8.0+", find("16"), find("16")),
     ("FP16, Hopper", find("20"), find("16")),
     ("BF16, tensor cores 8.0+", IN_BF16[1], IN_BF16[1]),
