@@ -123,8 +123,12 @@ def teeth() -> tuple[dict[int, float], dict[int, float], float]:
 def teeth_drawn() -> Figure:
     """Draw the speeds that `teeth` returns."""
     measured, computed, _ = teeth()
-    drawn = {"measured": [*measured.items()], "computed": [*computed.items()]}
-    return lines("junstar92's warp tile on an RTX 3080", drawn, "Across: M = N = K. Up: TFLOP/s.", " TFLOP/s")
+    return lines(
+        "junstar92's warp tile on an RTX 3080",
+        {"measured": [*measured.items()], "computed": [*computed.items()]},
+        "Across: M = N = K. Up: TFLOP/s.",
+        " TFLOP/s",
+    )
 
 
 def figures() -> dict[str, str]:
