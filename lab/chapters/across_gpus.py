@@ -23,6 +23,15 @@ BOEHM = {
 }
 """Boehm's kernels that correspond to none of ours, each with the one that it starts from."""
 
+SHOWN = (
+    ("RTX A6000, Boehm", "09"),
+    ("H100, Boehm's code", "09"),
+    ("H100, this book", "09"),
+    ("T4, T4 article", "07"),
+    ("H200, this book", "07"),
+)
+"""Cards and rungs whose two shares the page compares."""
+
 TWINS = {
     "cuBLAS": "cuBLAS",
     "Naive SGEMM": "naive_sgemm",
@@ -46,16 +55,15 @@ def later(one: Point, other: Point) -> float:
     return other.ms / one.ms - 1
 
 
-def apart(least: float) -> Table:
-    """Return the points whose times on the two cards differ by more than this part, the farthest apart first."""
-    pairs = sorted(both().values(), key=lambda pair: -abs(later(*pair)))
+def side_by_side(number: str, sizes: tuple[int, ...]) -> Table:
+    """Return a kernel's times on the two cards, beside the size of A and B."""
+    pairs = {size: both()[number, size] for size in sizes}
     rows = [
-        (one.kernel, one.M, one.ms, other.ms, f"{later(one, other):+.0%}")
-        for one, other in pairs
-        if abs(later(one, other)) > least
+        (size, f"{2 * 4 * size**2 / 2**20:.1f}", one.ms, other.ms, f"{later(one, other):+.1%}")
+        for size, (one, other) in pairs.items()
     ]
-    heads = ("kernel", "M = N = K", "H200, ms", "H100, ms", "H100 longer by")
-    return Table(heads, rows, f"Times that differ by more than {least:.0%}")
+    heads = ("M = N = K", "A and B, MiB", "H200, ms", "H100, ms", "H100 longer by")
+    return Table(heads, rows, f"Kernel {number} on two cards")
 
 
 def of_data_sheet() -> dict[str, dict[str, float]]:
@@ -71,6 +79,17 @@ def of_data_sheet() -> dict[str, dict[str, float]]:
             rates.setdefault(result.label, {})[name] = result.tflops
     peaks = {name: find_gpu(name.partition(",")[0]).fp32_tflops for name in rates}
     return {name: {rung: 100 * rate / peaks[name] for rung, rate in of.items()} for name, of in rates.items()}
+
+
+def two_shares() -> Table:
+    """Return some kernels' shares of cuBLAS and of the data sheet's peak, and cuBLAS's share of the peak."""
+    sheet, of_cublas = of_data_sheet(), published.by_gpu(published.own(), published.load())
+    rows = [
+        (name, rung, *(f"{share:.0f}%" for share in (of_cublas[name][rung], sheet[name][rung], sheet[name]["cuBLAS"])))
+        for name, rung in SHOWN
+    ]
+    heads = ("card, by whom", "kernel", "of cuBLAS", "of the peak", "cuBLAS, of the peak")
+    return Table(heads, rows, f"Shares of cuBLAS and of the data sheet's peak, M = N = K = {published.SIZE}")
 
 
 def left_out() -> Table:
@@ -104,8 +123,12 @@ def teeth() -> tuple[dict[int, float], dict[int, float], float]:
 def teeth_drawn() -> Figure:
     """Draw the speeds that `teeth` returns."""
     measured, computed, _ = teeth()
-    drawn = {"measured": [*measured.items()], "computed": [*computed.items()]}
-    return lines("junstar92's warp tile on an RTX 3080", drawn, "Across: M = N = K. Up: TFLOP/s.", " TFLOP/s")
+    return lines(
+        "junstar92's warp tile on an RTX 3080",
+        {"measured": [*measured.items()], "computed": [*computed.items()]},
+        "Across: M = N = K. Up: TFLOP/s.",
+        " TFLOP/s",
+    )
 
 
 def figures() -> dict[str, str]:
@@ -115,16 +138,25 @@ def figures() -> dict[str, str]:
     fastest = [[min((pairs[key][i].ms, key) for key in pairs if key[1] == size)[1] for size in sizes] for i in (0, 1)]
     assert fastest[0] == fastest[1]
     assert all(one.times == 3 and not other.processes for one, other in pairs.values())
-    one, other = pairs["05", 1536]
-    assert max(ms for process in one.processes for ms in process.own.ms) < other.ms_p10
+    far = {key for key, pair in pairs.items() if abs(later(*pair)) > 0.05}
+    several = {(number, size) for number in ("05", "06") for size in (1536, 2560)}
+    assert far == several | {("02", 2816), ("02", 2944), ("08", 384)}
+    spread = {
+        size: sorted(ms for process in pairs["05", size][0].processes for ms in process.own.ms) for size in (1536, 2560)
+    }
+    (one, near), (_, other) = pairs["05", 2560], pairs["05", 1536]
+    assert near.ms_p10 < one.ms < near.ms < spread[2560][-1] and spread[1536][-1] < other.ms_p10
+    ahead = [-later(*pair) for (number, size), pair in pairs.items() if number == "02" and size >= 3200]
     shares = published.shares(published.load())
     for of in shares.values():
         assert list(of.values()) == [of[rung] for rung in sorted(of)] == sorted(of.values())
-    large = [abs(later(*pair)) for (_, size), pair in pairs.items() if size > 2048]
+    small, large = (
+        [abs(later(*pair)) for (_, size), pair in pairs.items() if (size > 2048) is beyond] for beyond in (False, True)
+    )
     assert 3 * 4 * 2048**2 < find_gpu("H100").l2_bytes < 3 * 4 * 2176**2
-    same = {"08": find("08").variant(**find("07").parameters), "10": find("10").variant(**SQUARE)}
-    ms_same = {number: recorded(kernel, published.SIZE, "variants").points[0].ms for number, kernel in same.items()}
-    square = recorded(find("09").variant(**SQUARE), published.SIZE, "variants").points[0].ms
+    tiles = {"07": find("08").parameters, "08": find("07").parameters, "09": SQUARE, "10": SQUARE}
+    variants = {number: find(number).variant(**tile) for number, tile in tiles.items()}
+    ms_in = {number: recorded(kernel, published.SIZE, "variants").points[0].ms for number, kernel in variants.items()}
     speeds = np.array([speed for size, speed in teeth()[0].items() if size >= 1024])
     theirs = {result.kernel: result for result in published.load() if result.source == "junstar92"}
     twice = {name: (theirs[name], sweep(twin)[published.SIZE]) for name, twin in TWINS.items()}
@@ -132,16 +164,24 @@ def figures() -> dict[str, str]:
     tile, cublas = twice["Warptiling SGEMM"], twice["cuBLAS"]
     assert np.isclose(theirs["cuBLAS"].gflops / theirs["cuBLAS"].tflops / 1e3, 1e9 / 2**30, rtol=1e-3)
     ms = {number: pairs[number, published.SIZE][0].ms for number, _ in pairs}
-    A6000, H100 = "RTX A6000, Boehm", "H100, Boehm's code"
-    T4, H200 = "T4, T4 article", "H200, this book"
-    moved = {rung: sheet[H100][rung] - sheet[A6000][rung] for rung in shares[A6000]}
-    assert min(moved[rung] for rung in ("02", "03", "04")) > 3 > max(abs(moved[rung]) for rung in ("05", "07", "09"))
-    assert ms_same["10"] > square
+    A6000, H100, _, T4, H200 = (label for label, _ in SHOWN)
     return {
         "pairs": str(len(large)),
         "sizes": str(len(sizes)),
         "half": f"{np.median(large):.1%}",
-        "nine": f"{np.quantile(large, 0.9):.1%}",
+        "control": f"{np.median(small):.1%}",
+        "all pairs": str(len(pairs)),
+        "apart": str(len(far)),
+        "far": f"{min(abs(later(*pairs[key])) for key in far):.0%}",
+        "near": f"{max(abs(later(*pairs[key])) for key in pairs if key not in far):.0%}",
+        "small 08": f"{later(*pairs['08', 384]):.0%}",
+        "median H200": f"{pairs['05', 2560][0].ms:.2f} ms",
+        "median H100": f"{near.ms:.2f} ms",
+        "spread H100": f"{near.ms_p10:.2f} to {near.ms_p90:.2f} ms",
+        "later 05": f"{later(*pairs['05', 2560]):.0%}",
+        **{f"spread {size}": f"{ms[0]:.2f} to {ms[-1]:.2f} ms" for size, ms in spread.items()},
+        "above 1536": f"{other.ms_p10:.2f} ms",
+        "ahead 02": f"{min(ahead):.0%} to {max(ahead):.0%}",
         "warp": f"{shares[A6000]['09']:.0f}%",
         "warp moved": f"{shares[H100]['09']:.0f}%",
         "sheet": f"{sheet[A6000]['09']:.0f}%",
@@ -151,11 +191,13 @@ def figures() -> dict[str, str]:
         "T4": f"{shares[T4]['07']:.0f}%",
         "T4 sheet": f"{sheet[T4]['07']:.0f}%",
         "T4 cuBLAS": f"{sheet[T4]['cuBLAS']:.0f}%",
+        "ours H100": f"{sheet['H100, this book']['09']:.0f}%",
         "ours": f"{published.by_gpu(published.own(), ())[H200]['07']:.0f}%",
         "ours sheet": f"{sheet[H200]['07']:.0f}%",
-        "gain 08": f"{ms['07'] / ms_same['08'] - 1:.0%}",
+        "gain 08": f"{ms['07'] / ms_in['08'] - 1:.0%}",
+        "gain 08 own": f"{ms_in['07'] / ms['08'] - 1:.0%}",
         "gain 10": f"{ms['09'] / ms['10'] - 1:.0%}",
-        "loss 10": f"{ms_same['10'] / square - 1:.0%}",
+        "loss 10": f"{ms_in['10'] / ms_in['09'] - 1:.0%}",
         "flat": f"{speeds.std() / speeds.mean():.0%}",
         "coalesced": f"{ms['01'] / ms['02']:.0f}",
         "slower": f"{min(slower):.0%} to {max(slower):.0%}",

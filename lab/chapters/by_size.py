@@ -13,7 +13,7 @@ from ..draw.figure import BLUE, LINE, MARGIN, PALE, Page
 from ..experiments.ceilings import card
 from ..model.resources import kernel_occupancy
 from ..model.waves import tile_share, wave_share
-from ..records.timings import Point, recorded
+from ..records.timings import Point, climb, recorded
 
 RUNGS = LADDER[:11]
 SIZES = range(256, 4097, 128)
@@ -122,6 +122,12 @@ def cublas(point: Point) -> float:
     return point.tflops * point.ms / point.cublas_ms
 
 
+def per_round(number: str) -> tuple[dict[int, int], dict[int, float]]:
+    """Return a kernel's rounds by size, from 1,024 on, and how many nanoseconds a round takes for each k."""
+    of, rounds = points(), {size: -(-find(number).grid(size, size) // card().sms) for size in SIZES if size >= 1024}
+    return rounds, {size: 1e6 * of[number, size].ms / size / count for size, count in rounds.items()}
+
+
 def figures() -> dict[str, str]:
     """Return the figures that the page's sentences name, by name, and assert what these say of them."""
     of, fastest, (level, off) = points(), best(), fitted("11")
@@ -129,12 +135,12 @@ def figures() -> dict[str, str]:
     worst = min((size for size in SIZES if size >= 1024), key=lambda size: fastest[size].percent_of_cublas)
     assert [fastest[size].kernel[:2] for size in (512, 1280, 1536, 2176)] == ["03", "09", "08", "08"]
     assert {point.kernel[:2] for point in ahead} == {"08", "09"}
-    assert len({point.kernel for point in fastest.values()}) == 7
+    assert len({point.kernel.replace("10_double_buffer", "11_async_pipeline") for point in fastest.values()}) == 6
+    twelve = [p for p in climb(list(SIZES)).points if p.kernel[:2] == "12" and p.ms < fastest[p.M].ms]
     assert all(abs(of["10", size].ms / of["11", size].ms - 1) < 0.011 for size in SIZES if size >= 2048)
     small, large = of["11", 2048], of["11", 2176]
     assert kernel_occupancy("11", card()).blocks_per_sm == 1 and card().sms == 132 and large.ms > 2.1 * small.ms
-    rounds_of = {size: -(-find("11").grid(size, size) // card().sms) for size in SIZES if size >= 1024}
-    per_k = {size: 1e6 * of["11", size].ms / size / count for size, count in rounds_of.items()}
+    (rounds_of, per_k), (shared, whole) = map(per_round, ("11", "09"))
     even = [each for size, each in per_k.items() if size % 256 == 0]
     odd = [
         count * (per_k[size] - (per_k[size - 128] + per_k[size + 128]) / 2)
@@ -146,7 +152,18 @@ def figures() -> dict[str, str]:
     gone = {number: 1 - one / flat for number, (one, _, flat) in off_by.items()}
     gone["rest"] = max(1 - min(off_by[number][:2]) / off_by[number][2] for number in ("05", "08"))
     assert gone["rest"] < gone["07"] < gone["04"] < gone["09"] < gone["11"]
+    apart = [
+        max(spread) / min(spread) - 1
+        for spread in ([whole[size] for size in whole if shared[size] == count] for count in set(shared.values()))
+    ]
+    measured, computed = np.array([(of["10", size].tflops, level * used("10", size)) for size in rounds_of]).T
     return {
+        "twelve": str(len(twelve)),
+        "whole tiles": f"{max(apart):.1%}",
+        "full SM": f"{whole[2048]:.1f} ns",
+        "one block": f"{whole[1024]:.1f} ns",
+        "twice": f"{2 * whole[2048] / whole[1024]:.2f}",
+        "off 10": f"{np.sqrt(np.mean((measured - computed) ** 2)) / measured.mean():.1%}",
         "sizes": str(len(fastest)),
         "ahead": str(len(ahead)),
         "worst": f"{worst:,}",
@@ -158,7 +175,6 @@ def figures() -> dict[str, str]:
         "small ms": f"{small.ms:.3f} ms",
         "large ms": f"{large.ms:.3f} ms",
         "longer": f"{large.ms / small.ms:.2f}",
-        "used": f"{used('11', 2176):.0%}",
         "by SMs": f"81 / 132 = {used('09', 1152):.0%}",
         "by places": f"81 / 264 = {used('09', 1152, 2):.0%}",
         "level": f"{level:.0f} TFLOP/s",

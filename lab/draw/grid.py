@@ -66,16 +66,15 @@ def grid(launched: Launched, array: str, gpu: Gpu, block: int = 0, warp: int = 0
     sheet.text(boxes[first][0], TOP + 2 * PITCH + HEIGHT + 16, str(places[first]))
     sheet.text(boxes[last][0] + pitch, TOP + 2 * PITCH + HEIGHT + 16, str(places[last]), "right")
     y = TOP + 3 * PITCH + 14
-    sheet.text(MARGIN, y - 8, f"{gpu.name}: {gpu.sms} SMs; each block runs on one of them")
+    sheet.text(MARGIN, y - 8, f"{gpu.name}: {gpu.sms} SMs; the hardware chooses one for each block")
     across, cell = 66, (WIDTH - 2 * MARGIN) / 66
     squares = [(MARGIN + i % across * cell, y + i // across * cell, cell - 2, cell - 2) for i in range(gpu.sms)]
-    sheet.boxes(squares[: launched.blocks], BLUE)
     sheet.boxes(squares, edgecolor=INK, linewidth=0.7)
     elements = f"element {places[first]} to lane {last} element {places[last]}"
     return sheet.finish(
         f"A launch of {launched.name}: a grid of {launched.blocks} blocks; block {block} has {launched.threads} "
         f"threads in {warps} warps; in warp {warp}, lane {first} has {elements} of {array}. The {gpu.name} has "
-        f"{gpu.sms} SMs, of which {min(launched.blocks, gpu.sms)} get a block."
+        f"{gpu.sms} SMs, and the hardware chooses one for each block."
     )
 
 
@@ -98,4 +97,4 @@ def _open(sheet: Page, box: Box, below: list[Box]) -> None:
     first, last = below[0], below[-1]
     title = 22  # pixels of text above the row, which the lines end before
     for start, end in ((x, first[0]), (x + width, last[0] + last[2])):
-        sheet.lines([[(start, y + height), (start + (end - start) * 0.5, first[1] - title)]], (INK, 0.5))
+        sheet.lines([[(start, y + height), (end, first[1] - title)]], (INK, 0.5))

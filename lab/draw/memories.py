@@ -1,4 +1,4 @@
-"""A picture of a GPU's memories: the nearer to the arithmetic, the smaller and the faster."""
+"""A picture of a GPU's memories: the nearer to the arithmetic, the faster."""
 
 from ..boards import Gpu
 from ..model.ceilings import DRAM, L2, SHARED, Ceilings
@@ -12,12 +12,12 @@ from .figure import (
     Page,
 )
 
-ROW, NARROWEST = 52, 330  # pixels
+ROW = 52  # pixels
 TOP = 2 * LINE
 
 
 def memories(gpu: Gpu, ceilings: Ceilings) -> Figure:
-    """Draw registers, L1 with shared memory, L2 and DRAM as a pyramid, with sizes, and rates where they are measured.
+    """Draw registers, shared memory, L2 and DRAM, the nearest first, with sizes, and rates where they are measured.
 
     Parameters
     ----------
@@ -27,21 +27,17 @@ def memories(gpu: Gpu, ceilings: Ceilings) -> Figure:
         Its measured rates, as `ceilings.load` returns.
     """
     limits, rates = gpu.limits, {name: ceilings[name].tera_per_second for name in (SHARED, L2, DRAM)}
-    per_sm = 4 * limits.registers_per_sm, limits.shared_per_sm
+    registers = 4 * limits.registers_per_sm
     levels = [
-        ("registers", f"{_size(gpu.sms * per_sm[0])} in all, {_size(per_sm[0])} on each SM"),
-        (
-            "L1 and shared memory",
-            f"{_size(gpu.sms * per_sm[1])}, {_size(per_sm[1])} on each SM: {_rate(rates[SHARED])}",
-        ),
+        ("registers", f"{_size(registers)} on each SM, {_size(gpu.sms * registers)} in all"),
+        ("shared memory, beside L1", f"up to {_size(limits.shared_per_sm)} on each SM: {_rate(rates[SHARED])}"),
         ("L2", f"{_size(gpu.l2_bytes)} for all SMs: {_rate(rates[L2])}"),
         ("DRAM", f"off the chip, where A, B and C lie: {_rate(rates[DRAM])}"),
     ]
     said = []
     sheet = Page(TOP + ROW * len(levels) + MARGIN, title=f"Memories of the {gpu.name}")
     for i, (name, note) in enumerate(levels):
-        width = NARROWEST + (WIDTH - 2 * MARGIN - NARROWEST) * i / (len(levels) - 1)
-        box = ((WIDTH - width) / 2, TOP + i * ROW, width, ROW - 4)
+        box = (MARGIN, TOP + i * ROW, WIDTH - 2 * MARGIN, ROW - 4)
         sheet.boxes([box], (BLUE, 0.4 - 0.1 * i), edgecolor=INK)
         sheet.text(WIDTH / 2, box[1] + 20, name, align="center", weight="bold")
         sheet.text(WIDTH / 2, box[1] + 40, note, "center")
