@@ -78,8 +78,7 @@ def gains(recording: str) -> dict[int, float]:
 
 def compared() -> Table:
     """Return what a launch of 18 and of 19 takes at 4096: profiled once, and alone for some seconds."""
-    counts = [profiles.measured(kernel) for kernel in (BEFORE, RUNG)]
-    alone = [sustained.of(kernel) for kernel in (BEFORE, RUNG)]
+    counts, alone = ([of(kernel) for kernel in (BEFORE, RUNG)] for of in (profiles.measured, sustained.of))
     rows = [
         ("profiled: cycles", *(f"{of['SM cycles']:,}" for of in counts)),
         ("profiled: tensor cores busy", *(f"{of['tensor cores used, %']:.1f}%" for of in counts)),
