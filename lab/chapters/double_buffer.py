@@ -47,8 +47,12 @@ def figures() -> dict[str, str]:
     loser = [kernel.variant(**SMALL_TILE) for kernel in (find("09"), RUNG)]
     losing = list(map(milliseconds, loser))
     dispatched = [counted(kernel, (size,) * 3, "variant_profiles")["state: dispatch"] for kernel in loser]
-    assert losing[1] > 1.02 * losing[0] and dispatched[1] > 2 * dispatched[0]
-    assert conflicts[RUNG] < 0.01 * conflicts[BEFORE] and small["10"].ms > 1.4 * small["09"].ms
+    assert (
+        losing[1] > 1.02 * losing[0]
+        and dispatched[1] > 2 * dispatched[0]
+        and conflicts[RUNG] < 0.01 * conflicts[BEFORE]
+        and small["10"].ms > 1.4 * small["09"].ms
+    )
     pairs = list(zip(recorded("09").points, recorded("10").points, strict=True))
     return {
         "card": gpu.name,

@@ -123,13 +123,22 @@ def figures() -> dict[str, str]:
     counts, said = [profiled(at) for at in range(len(STEPS))], predictions()
     profile, states = counts[0], profiles.shares(counts[0])
     busy = [profile[part] / 100 * profile["nanoseconds"] / 1e6 for part in PARTS]
-    assert max(states, key=states.get) == "waits for L2 or DRAM" and max(busy) == busy[0] and profile[SLOTS] < 70
-    assert max(said, key=said.get).startswith("issue slots") and 1.4 < base.ms / max(said.values()) < 2
-    assert abs(busy[0] / max(said.values()) - 1) < 0.05 > abs(busy[2] / said["L1, one wavefront per read"] - 1)
+    assert (
+        max(states, key=states.get) == "waits for L2 or DRAM"
+        and max(busy) == busy[0]
+        and profile[SLOTS] < 70
+        and max(said, key=said.get).startswith("issue slots")
+        and 1.4 < base.ms / max(said.values()) < 2
+        and abs(busy[0] / max(said.values()) - 1) < 0.05 > abs(busy[2] / said["L1, one wavefront per read"] - 1)
+    )
     # The steps: three gains, one loss, and what changes too little between to be told from chance.
     changes = [after.ms / before.ms for before, after in pairwise(points)]
-    assert max(tiles.ms / base.ms, changes[3], changes[4]) < 0.9 and changes[7] > 1.3
-    assert all(0.95 < changes[at] < 1.05 for at in (0, 1, 5, 6)) and min(points, key=lambda at: at.ms) is unrolled
+    assert (
+        max(tiles.ms / base.ms, changes[3], changes[4]) < 0.9
+        and changes[7] > 1.3
+        and all(0.95 < changes[at] < 1.05 for at in (0, 1, 5, 6))
+        and min(points, key=lambda at: at.ms) is unrolled
+    )
     processes = [float(np.median(process.own.ms)) for process in again.processes]
     apart = max(processes) / min(processes) - 1 if processes else 0
     both = [gains([point.tflops for point in timed(of)]) for of in cards.recorded()]
@@ -139,8 +148,11 @@ def figures() -> dict[str, str]:
     slots, idle = 1 / less, working(STEPS[7]) / working(STEPS[8])
     assert abs(slots * idle * fewer / longer - 1) < 1e-9 and 1.2 < slots < 1.3 and 1.05 < idle < 1.15
     ladder = {rung.kernel[:2]: rung.tflops for rung in recorded(LADDER[:7], profiles.SIZE).points}
-    assert ladder["03"] < base.tflops < ladder["04"] and [at_once(step) for step in STEPS[-2:]] == [4, 3]
-    assert all(abs(unrolled.tflops / ladder[number] - 1) < 0.03 for number in ("05", "06"))
+    assert (
+        ladder["03"] < base.tflops < ladder["04"]
+        and [at_once(step) for step in STEPS[-2:]] == [4, 3]
+        and all(abs(unrolled.tflops / ladder[number] - 1) < 0.03 for number in ("05", "06"))
+    )
     ks = BASE.grid(*size[:2]) * profiles.SIZE  # of all blocks: sectors are counted for one block at one k
     filled = counters.measured(BASE, *size)["l1_fill_sectors"] / ks
     (fp64,) = recorded(STEP_IN_FP64, [profiles.SIZE], "steps").points

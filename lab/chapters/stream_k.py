@@ -183,14 +183,20 @@ def figures() -> dict[str, str]:
     means_late = [f"{abs(np.mean(each)):.1%}" for group in (uneven, even) for each in zip(*group, strict=True)]
     speeds = {size: 2 * size**3 / of[size][1].ms / 1e9 for size in of if size >= 1024}
     gaps = [(1 + twelve) / (1 + eleven) - 1 for size, (eleven, twelve) in late.items() if size > 640]
-    assert [n for n, (before, after) in of.items() if after.ms > 1.001 * before.ms] == [2048, 3584, 4096]
-    assert all((speeds[n] < speeds[n - 128]) == (n % 256 > 0) for n in speeds if n > 1024)
-    assert all(of[n][1].ms_p10 > of[n][0].ms_p90 for n in (2048, 3584, 4096))
+    assert (
+        [n for n, (before, after) in of.items() if after.ms > 1.001 * before.ms] == [2048, 3584, 4096]
+        and all((speeds[n] < speeds[n - 128]) == (n % 256 > 0) for n in speeds if n > 1024)
+        and all(of[n][1].ms_p10 > of[n][0].ms_p90 for n in (2048, 3584, 4096))
+    )
     paces = [(size, by_size.points()["09", size].ms / size) for size in of if size >= 1152]  # its tiles are 128 wide
     rounds = {size: -(-find("09").grid(size, size) // card().sms) for size in of}
-    assert all(abs(a / b - 1) < 0.02 for (n, a), (m, b) in pairwise(paces) if rounds[n] == rounds[m])
-    assert all((eleven > 0) == (size % 256 > 0) for size, (eleven, _) in late.items()) and min(gaps) > 0
-    assert min(large) > 0 and expected(2176) < of[2176][1].cublas_ms < of[2176][1].ms
+    assert (
+        all(abs(a / b - 1) < 0.02 for (n, a), (m, b) in pairwise(paces) if rounds[n] == rounds[m])
+        and all((eleven > 0) == (size % 256 > 0) for size, (eleven, _) in late.items())
+        and min(gaps) > 0
+        and min(large) > 0
+        and expected(2176) < of[2176][1].cublas_ms < of[2176][1].ms
+    )
     profile = [profiles.measured(kernel) for kernel in (BEFORE, KERNEL)]
     per_step = step_cycles(KERNEL) / step_cycles(BEFORE)
     both = {name: [counts[name] for counts in profile] for name in profile[0]}
