@@ -7,9 +7,10 @@ from sgemm_tutorial.simulation import Run
 from sgemm_tutorial.table import Table
 
 from ..draw import Player, Ring, pipeline
+from ..experiments import profiles, sustained
 from ..experiments.ceilings import card
-from ..records.timings import OTHERS, recorded
-from .copy_engine import SIZES, TWICE, chance
+from ..records.timings import recorded
+from .copy_engine import SIZES
 
 BEFORE, RUNG = find("18_wgmma"), find("19_producer_warp")
 STAGES, WARPS = RUNG.parameters["STAGES"], RUNG.parameters["BM"] // 16
@@ -75,8 +76,14 @@ def gains(recording: str) -> dict[int, float]:
     return {size: shares[1][size] / shares[0][size] - 1 for size in SIZES if size in shares[0]}
 
 
-def times() -> Table:
-    """Return `gains` by size in three recordings, and the noise."""
-    found = [gains(recording) for recording in (OTHERS, *TWICE)]
-    rows = [(f"{n:,}", *(f"{of[n]:+.1%}" if n in of else None for of in found), f"{chance(n):.1%}") for n in SIZES]
-    return Table(("M = N = K", OTHERS, *TWICE, "noise"), rows, f"Gain of 19 over 18, {card().name}")
+def compared() -> Table:
+    """Return what a launch of 18 and of 19 takes at 4096: profiled once, and alone for some seconds."""
+    counts, alone = ([of(kernel) for kernel in (BEFORE, RUNG)] for of in (profiles.measured, sustained.of))
+    rows = [
+        ("profiled: cycles", *(f"{of['SM cycles']:,}" for of in counts)),
+        ("profiled: tensor cores busy", *(f"{of['tensor cores used, %']:.1f}%" for of in counts)),
+        (f"alone for {sustained.SECONDS:.0f} s: ms", *(f"{of.ms:.4f}" for of in alone)),
+        (f"alone for {sustained.SECONDS:.0f} s: MHz", *(f"{of.sm_mhz:,}" for of in alone)),
+        (f"alone for {sustained.SECONDS:.0f} s: watts", *(f"{of.watts:.0f}" for of in alone)),
+    ]
+    return Table(("", BEFORE.name, RUNG.name), rows, f"A launch, M = N = K = {profiles.SIZE}, {card().name}")

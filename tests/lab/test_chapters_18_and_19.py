@@ -31,8 +31,14 @@ def test_the_gain_is_of_one_recording():
     gains = producer_warp.gains("others")
     before, after = (lab.recorded(kernel, 2048, "others").points[0].percent_of_cublas for kernel in KERNELS)
     assert set(gains) == {2048, 4096} and gains[2048] == pytest.approx(after / before - 1)
-    (row,) = (row for row in producer_warp.times().rows if row[0] == "3,072")
-    assert row[1] is None and row[2] == f"{producer_warp.gains('hopper')[3072]:+.1%}"
+    assert set(producer_warp.gains("hopper")) == set(copy_engine.SIZES)
+
+
+def test_what_18_and_19_take_is_of_each():
+    rows = {row[0]: row[1:] for row in producer_warp.compared().rows}
+    for at, kernel in enumerate(KERNELS):
+        assert rows["profiled: cycles"][at] == f"{lab.profiles.measured(kernel)['SM cycles']:,}"
+        assert rows["alone for 4 s: ms"][at] == f"{lab.sustained.of(kernel).ms:.4f}"
 
 
 def test_what_is_recorded_alike_twice_differs_by_nothing(monkeypatch):
