@@ -1,4 +1,4 @@
-"""The algorithms that cuBLASLt's own search offers for a product in true FP32: all that its heuristic finds.
+"""The algorithms that cuBLASLt's own search offers for a product: all that its heuristic finds.
 
 cuBLAS's SGEMM runs what a heuristic thinks best. cuBLASLt lets one ask for more of the heuristic's list, and time them:
 that is the strongest opponent within the library. CuPy does not bind it, so its functions are called through ctypes;
@@ -19,7 +19,7 @@ from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
 
 from sgemm_tutorial import cublas, gpu
 from sgemm_tutorial.errors import ArgumentError, DeviceError
-from sgemm_tutorial.operands import FP32, Problem
+from sgemm_tutorial.operands import BF16, FP16, FP32, Problem
 
 REQUESTED = 64
 """Algorithms that the heuristic is asked for."""
@@ -27,6 +27,8 @@ WORKSPACE = 32 * 2**20
 """Bytes of memory that an algorithm may use beside the matrices: what cuBLAS itself has on Hopper."""
 
 COMPUTE_32F, R_32F = 68, 0
+OPERANDS = {FP32: R_32F, FP16: 2, BF16: 14}
+"""CUDA's numbers for the types of A and B."""
 MAX_WORKSPACE, ALIGNMENTS = 1, (5, 6, 7, 8)  # of a preference: bytes, and alignments of A, B, C and D
 NUMERICAL = 15  # of an algorithm's capabilities: how it calculates
 TENSOR_CORES = 0xFE  # flags of that
@@ -75,23 +77,27 @@ class Candidate:
 def candidates(problem: Problem) -> list[Candidate]:
     """Return the algorithms that cuBLASLt's heuristic finds for a product, the most promising first.
 
-    Those that would calculate on tensor cores are left out. There may be none.
+    Of products in FP32, those that would calculate on tensor cores are left out. There may be none.
 
     Raises
     ------
     ArgumentError
-        The problem is not of CuPy arrays of float32.
+        The problem is not of CuPy arrays, or A and B are not of `OPERANDS`, or C is not of float32.
     DeviceError
         There is no GPU or no cuBLASLt, or it failed.
     """
-    if not problem.on_gpu or problem.types != FP32:
+    if not problem.on_gpu or problem.types not in OPERANDS:
         where = "GPU" if problem.on_gpu else "CPU"
-        raise ArgumentError("problem", f"{problem.types.name} on the {where}", "FP32 on a GPU")
+        raise ArgumentError("problem", f"{problem.types.name} on the {where}", "FP32, FP16 or BF16 on a GPU")
     M, N, K = problem.M, problem.N, problem.K
     operation = _created("MatmulDesc", c_int(COMPUTE_32F), c_int(R_32F))
     # As in `cublas.launch`: column by column the same memory is Cᵀ = BᵀAᵀ.
     shapes = ((N, K), (K, M), (N, M))
-    b, a, c = (_created("MatrixLayout", c_int(R_32F), c_uint64(m), c_uint64(n), c_int64(m)) for m, n in shapes)
+    operand = OPERANDS[problem.types]
+    b, a, c = (
+        _created("MatrixLayout", c_int(of), c_uint64(m), c_uint64(n), c_int64(m))
+        for of, (m, n) in zip((operand, operand, R_32F), shapes, strict=True)
+    )
     preference = _created("MatmulPreference")
     attributes = {MAX_WORKSPACE: c_uint64(WORKSPACE)}
     for attribute, matrix in zip(ALIGNMENTS, (problem.B, problem.A, problem.C, problem.C), strict=True):
@@ -120,7 +126,9 @@ def candidates(problem: Problem) -> list[Candidate]:
         queue.keeps = (scalars, problem, algorithm)  # the memory behind the pointers lives as long as the function
         return queue
 
-    kept = (of.algorithm for of in found[: number.value] if not of.state and not _on_tensor_cores(of.algorithm))
+    kept = [of.algorithm for of in found[: number.value] if not of.state]
+    if problem.types == FP32:
+        kept = [algorithm for algorithm in kept if not _on_tensor_cores(algorithm)]
     return [Candidate(_text(algorithm), launcher(algorithm)) for algorithm in kept]
 
 

@@ -66,6 +66,7 @@ MODULES = {
     "mbarrier.": sync,
     "barrier.cluster.": sync,
     "prefetch.": sync,
+    "griddepcontrol.": sync,
     "setmaxnreg.": sync,
     "shfl.": exchange,
     "vote.": exchange,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import ArgumentError
-from .families import autotuned, hopper
+from .families import any_shape, autotuned, hopper
 from .kernel import Kernel
 from .launch import Family
 from .operands import FP16, named_in_cuda
@@ -93,6 +93,7 @@ CATALOGUE = (
     hopper.PRODUCER_WARP,
     hopper.PERSISTENT,
     hopper.TF32X3_WGMMA,
+    any_shape.KERNEL,
     Kernel(
         "22_register_l1",
         "no shared memory: what neighbouring threads share, L1 hands them",

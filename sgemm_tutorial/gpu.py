@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 import cupy
@@ -92,6 +92,7 @@ def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
     if not division.blocks:
         return lambda: None
     function, grid, block, counts, shared = _bound(launch)
+    problem, copy = family.fetchable(problem)
     arguments = family.arguments_of(problem)
     mapped = [(arguments[box.matrix], box) for box in launch.boxes]
     maps = [_encode(array.data.ptr, array.shape, array.dtype, box.rows, box.columns) for array, box in mapped]
@@ -101,7 +102,34 @@ def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
     if not counts:
         return lambda: function(grid, block, values, shared)
     device = launch.place.device
-    return lambda: function(grid, block, (*values, *_scratch(division, device), *counts), shared)
+    start = partial(_overlapping, function) if family.overlaps else function
+
+    def run() -> None:
+        copy()
+        start(grid, block, (*values, *_scratch(division, device), *counts), shared)
+
+    return run
+
+
+def _overlapping(function: Any, grid: tuple[int], block: tuple[int], values: tuple[Any, ...], shared: int) -> None:
+    """Queue a launch that may begin while the one before it in the stream ends.
+
+    Raises
+    ------
+    DeviceError
+        The driver refuses.
+    """
+    words = [np.uint64(value.data.ptr) if isinstance(value, cupy.ndarray) else value for value in values]
+    sizes = [-(-word.nbytes // 8) * 8 for word in words]
+    memory = b"".join(word.tobytes().ljust(size, b"\0") for word, size in zip(words, sizes, strict=True))
+    start = ctypes.cast(memory, ctypes.c_void_p).value
+    places = (ctypes.c_void_p * len(sizes))(*(start + sum(sizes[:i]) for i in range(len(sizes))))
+    attribute = _Attribute(6, 0, (ctypes.c_uint * 16)(1))  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    stream = cupy.cuda.get_current_stream().ptr
+    config = _Config(*grid, 1, 1, *block, 1, 1, shared, stream, ctypes.pointer(attribute), 1)
+    status = _driver().cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(function.ptr), places, None)
+    if status:
+        raise DeviceError(f"the driver does not launch: error {status}")
 
 
 @lru_cache(maxsize=4096)
@@ -168,6 +196,12 @@ def encode(tensor: TensorMap, driver: Any) -> np.void:
     if status:
         raise DeviceError(f"the driver encodes no tensor map of shape {array.shape}: error {status}")
     return memory[start : start + BYTES].copy().view(ENCODED)[0]
+
+
+def queue(instance: Instance, blocks: int, arguments: Mapping[str, Any]) -> Callable[[], None]:
+    """Return a function that queues a launch of a kernel which lets the grids of a stream overlap."""
+    function = load(instance)
+    return lambda: _overlapping(function, (blocks,), (instance.threads,), tuple(arguments.values()), 0)
 
 
 _held = threading.local()  # each thread's own, as the default stream may be too

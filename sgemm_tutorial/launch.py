@@ -86,6 +86,10 @@ def trial(shape: tuple[int, int, int], scalars: tuple[float, float], **more: Any
     return dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True)) | more
 
 
+def nothing() -> None:
+    """Do nothing, where there is nothing to copy before a launch."""
+
+
 class Family:
     """How kernels of one kind are launched: here with a block for each tile of C, and with no choice.
 
@@ -106,6 +110,8 @@ class Family:
     """Whether it makes a choice among settings."""
     trials: Sequence[Mapping[str, Any]] = ()
     """Cases of the suite beside those that follow from a tile."""
+    overlaps = False
+    """Whether a launch may begin while the one before it in the stream ends: the kernel waits for that itself."""
     zeroed = False
     """Whether C is to hold zeros where β = 0, as a kernel that reads it all the same needs."""
 
@@ -139,6 +145,10 @@ class Family:
     def arguments_of(self, problem: Problem) -> dict[str, Any]:
         """Return the kernel's arguments by name, in its order, without those that a `Division` and boxes add."""
         return problem.arguments
+
+    def fetchable(self, problem: Problem) -> tuple[Problem, Callable[[], None]]:
+        """Return the problem with operands that the kernel can fetch, and what copies to them before each launch."""
+        return problem, nothing
 
     def claimed(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return those cases of the suite that a kernel claims to handle: all."""

@@ -1,6 +1,6 @@
 """Runs a launch on NumPy arrays, with no GPU: this is the simulator as a back end."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from ptxsim import Machine, TensorMap, parse
 
 from . import compiler
+from .compiler import Instance
 from .errors import SimulationFault, UnsupportedInstruction
 from .launch import Launch
 from .operands import Problem
@@ -62,11 +63,22 @@ def run(
     return machine
 
 
+def run_instance(instance: Instance, blocks: int, arguments: Mapping[str, Any]) -> None:
+    """Run a kernel that is no matrix product, on NumPy arrays by name: those named "copy…" hold nothing yet."""
+    binary = compiler.build(instance)
+    fresh = {name for name in arguments if name.startswith("copy")}
+    Machine(parse(binary.ptx, binary.entry), instance.kernel, (instance.threads,), arguments, fresh=fresh).run(
+        (blocks,)
+    )
+
+
 def given(launch: Launch, problem: Problem) -> dict[str, Any]:
     """Return what a launch gives its kernel for a problem of NumPy arrays, by name; a C made for it is filled."""
     division, family = launch.division, launch.kernel.family
     if problem.fresh_C:
         problem.C.fill(0 if family.zeroed else np.nan)
+    problem, copy = family.fetchable(problem)
+    copy()
     arguments = family.arguments_of(problem)
     arguments |= {box.argument: TensorMap(arguments[box.matrix], box.rows, box.columns) for box in launch.boxes}
     if division.counts:

@@ -1,0 +1,130 @@
+// 22 · Any shape: 20's clusters of blocks that stay, with 12's equal shares, in tiles from 64 × 32 to 128 × 256.
+//
+// What changed: tiles of C that don't fill the GPU once more are cut along K into equal shares, one for each cluster, as
+// are all tiles where there are only a few. The parts of a tile's sum meet in a workspace, warp by warp. Sums go to C
+// through shared memory, so that C's rows may begin anywhere; none are written late. The next launch sets itself up
+// while this one ends.
+//
+// CLUSTER: as in 20. BLOCKS: blocks of a multiprocessor. The other parameters are 19's, and where a tile has 64 rows one
+// warp is enough to fetch. The first `shared` of a cluster's tiles are cut into shares. `rows` of A are fetched for a
+// tile: fewer than BM where A has fewer. A group of `group` rows of tiles is walked column by column, to suit L2.
+#include "any_output.cuh"
+#include "any_widths.cuh"
+#include "equal_shares.cuh"
+#include "overlap.cuh"
+
+template <typename T, int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int CLUSTER,
+          int BLOCKS>
+__global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, BLOCKS)
+any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float* C,
+          const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB,
+          float* workspace, unsigned* arrived, unsigned shared, unsigned rows, unsigned group)
+{
+    constexpr int row = 64;                                // elements in 128 bytes, a row of a box
+    constexpr int boxes = (BN + row - 1) / row;            // of B, side by side
+    constexpr int tileA = BM * BK, tileB = BK * boxes * row;  // elements
+    constexpr int workers = BM / 64 * 128;                 // threads that multiply
+    constexpr unsigned atom = 8 * row * sizeof(T);         // bytes of eight rows, among which chunks are swizzled
+    static_assert(BK == row && WM == 16 && WN == BN && BM % 64 == 0, "four warps share 64 rows of C");
+    constexpr bool many = BM > 64;                         // warps: then those that fetch give registers away
+    static_assert(THREADS == workers + (many ? 128 : 32), "one warp fetches; only four warps can give registers away");
+    static_assert(STAGES > 2, "one pair of tiles arrives while two are multiplied");
+    extern __shared__ __align__(1024) T memory[];
+    T (&As)[STAGES][tileA] = *reinterpret_cast<T (*)[STAGES][tileA]>(memory);
+    T (&Bs)[STAGES][tileB] = *reinterpret_cast<T (*)[STAGES][tileB]>(memory + STAGES * tileA);
+    float* patches = reinterpret_cast<float*>(memory + STAGES * (tileA + tileB));  // each warp's, on the way to C
+    Barrier* full = reinterpret_cast<Barrier*>(patches + workers / 32 * Patch::floats);  // wait for a stage's bytes
+    Barrier* empty = full + STAGES;                        // and these until no warp reads the stage
+
+    constexpr unsigned high = CLUSTER * BM;                // rows of C of a cluster
+    const unsigned tilesM = (unsigned(M) + high - 1) / high, tilesN = (unsigned(N) + BN - 1) / BN;  // of such tiles
+    const unsigned rank = blockIdx.x % CLUSTER, cluster = blockIdx.x / CLUSTER;
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
+    Work work((unsigned(K) + BK - 1) / BK, K > 0 ? shared : 0, tilesM * tilesN, cluster, gridDim.x / CLUSTER);
+    auto corner = [&](unsigned tile) -> Corner {           // where this block's part of a cluster's tile begins
+        const unsigned first = tile / (group * tilesN) * group, inside = tile % (group * tilesN);
+        const unsigned height = min(tilesM - first, group);
+        return {(first + inside % height) * size_t(high) + rank * BM, inside / height * size_t(BN)};
+    };
+
+    if (threadIdx.x == 0) {
+        prefetch(mapA);
+        prefetch(mapB);
+        for (int stage = 0; stage < STAGES; ++stage) {
+            full[stage].init(1);
+            empty[stage].init(CLUSTER * workers / 32);
+        }
+    }
+    for (int stage = 0; stage < STAGES; ++stage)           // what is not fetched is multiplied too, and not written
+        for (int chunk = rows * BK / 8 + threadIdx.x; chunk < tileA / 8; chunk += THREADS)
+            reinterpret_cast<uint4*>(As[stage])[chunk] = {};
+    fence_proxy();                                         // the copy engine must see the barriers, and wgmma the zeros
+    if constexpr (CLUSTER > 1) cluster_barrier();
+    else __syncthreads();
+    let_next_begin();
+    wait_for_last();
+
+    Piece piece;
+    unsigned step = 0;                                     // pairs of tiles so far, for all pieces
+    if (threadIdx.x >= workers) {
+        if constexpr (many) give_registers<40>();
+        if (threadIdx.x > workers) return;
+        constexpr int part = BK / CLUSTER;                 // rows of B that this block fetches, for all of its cluster
+        auto wait_for_room = [&] {
+            if (step >= STAGES) empty[step % STAGES].wait((step / STAGES - 1) % 2);
+        };
+        while (work.next(piece)) {
+            const Corner here = corner(piece.tile);
+            for (unsigned tile = piece.begin; tile < piece.end; ++tile, ++step) {
+                wait_for_room();
+                const int stage = step % STAGES;
+                full[stage].arrive_and_expect((rows * BK + tileB) * sizeof(T));
+                copy_box(As[stage], mapA, here.row, tile * BK, full[stage]);
+                #pragma unroll
+                for (int n = 0; n < boxes * row; n += row)
+                    if constexpr (CLUSTER == 1)
+                        copy_box(&Bs[stage][n * BK], mapB, tile * BK, here.col + n, full[stage]);
+                    else
+                        copy_box(&Bs[stage][n * BK + rank * part * row], mapB, tile * BK + rank * part, here.col + n,
+                                 full[stage], (1 << CLUSTER) - 1);
+            }
+        }
+        // Other blocks still arrive at this block's barriers: it may not end before the last of them has.
+        if constexpr (CLUSTER > 1)
+            for (int stage = 0; stage < STAGES; ++stage, ++step) wait_for_room();
+        return;
+    }
+
+    if constexpr (many) take_registers<232>();
+    auto let_go = [&](unsigned step) {                     // tells all who fill this stage that this warp has read it
+        if constexpr (CLUSTER == 1) {
+            if (lane == 0) empty[step % STAGES].arrive();
+        } else {
+            if (lane < CLUSTER) empty[step % STAGES].arrive_in(lane);
+        }
+    };
+    while (work.next(piece)) {
+        float acc[WN / 2] = {};
+        for (unsigned tile = piece.begin; tile < piece.end; ++tile, ++step) {
+            const int stage = step % STAGES;
+            full[stage].wait(step / STAGES % 2);
+            order_registers();
+            #pragma unroll
+            for (int k = 0; k < BK; k += 16)               // 16 columns of A; 16 rows of each box of B
+                multiply<T>(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
+                            describe(&Bs[stage][k * row], BK * row * sizeof(T), atom));
+            commit_products();
+            wait_for_products<1>();                        // the tiles before are multiplied
+            if (tile > piece.begin) let_go(step - 1);
+        }
+        wait_for_products(acc);
+        if (K > 0) let_go(step - 1);
+        Corner here = corner(piece.tile);
+        here.row += warp * WM;
+        if (here.row >= M) continue;                       // all of the warp's rows are past the end of C
+        if (work.is_part(piece) && !work.meet(acc, piece, CLUSTER * workers / 32, rank * (workers / 32) + warp, workspace, arrived)) continue;
+        Patch(patches + warp * Patch::floats).write(acc, here, M, N, alpha, beta, C);
+        __syncwarp();                                      // lanes part where C ends, and wgmma wants whole warps
+    }
+}
