@@ -8,10 +8,10 @@
 // CLUSTER: as in 20. BLOCKS: blocks of a multiprocessor. The other parameters are 19's, and where a tile has 64 rows one
 // warp is enough to fetch. The first `shared` of a cluster's tiles are cut into shares. `rows` of A are fetched for a
 // tile: fewer than BM where A has fewer. A group of `group` rows of tiles is walked column by column, to suit L2.
-#include "any_output.cuh"
-#include "any_widths.cuh"
 #include "equal_shares.cuh"
+#include "narrow.cuh"
 #include "overlap.cuh"
+#include "patch.cuh"
 
 template <typename T, int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int CLUSTER,
           int BLOCKS>

@@ -72,6 +72,9 @@ PADDED_TILES = (find("15"), *_group("padded"))
 TENSOR = (*PADDED_TILES, *_group("tensor"))
 """The kernels with ``mma.sync`` and ``wgmma`` with other tiles, and 15 with other paddings."""
 
+ANY_SHAPE = _group("any shape")
+"""22 without a part of what it does."""
+
 HOPPER_STEPS = _group("hopper steps")
 """The steps of 20 with its widest tile, each with all those before it."""
 

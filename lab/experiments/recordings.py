@@ -87,6 +87,18 @@ def _hopper(name: str) -> Plan:
     return plan(name, items, processes=3, **IN_THREE)
 
 
+AWKWARD = [(256, 256, 16384), (1, 4096, 4096), (64, 4096, 4096), (333, 777, 1999), (4095, 4095, 4095)]
+"""Problems with few tiles and a long K, with few rows, and with rows that begin anywhere."""
+
+
+def _any_shape() -> Plan:
+    """Return the plan of times of 22 at all shapes, and at some of them without a part of what it does, and of 20."""
+    sizes = sizes_of([256, 512, 1024, *AWKWARD])
+    items = [(find("22"), size) for size in (*SQUARES, *SHAPES, *sizes)]
+    items += [(kernel, size) for size in sizes for kernel in (*variants.ANY_SHAPE, find("20"))]
+    return plan("any_shape", list(dict.fromkeys(items)), search=True, **IN_SHORT)
+
+
 TIMES: dict[str, Callable[[], Plan]] = {
     "ladder": lambda: _timed("ladder", FIXED, SIZES, processes=3),
     "added": lambda: _timed("added", [*map(find, ADDED), variants.FOUR_BY_FOUR], ADDED_SIZES, processes=3, beta=1.0),
@@ -106,6 +118,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "squares": lambda: _timed("squares", (find("13"),), SQUARES, search=True),
     "shapes": lambda: _timed("shapes", (find("13"),), SHAPES, search=True),
     "random": tune.random_plan,
+    "any_shape": _any_shape,
     "steps": lambda: _timed("steps", (*variants.STEPS, variants.STEP_IN_FP64, *variants.STEPS_NOT_COUNTED), FULL),
     "launch_cost": launch_cost.plan,
     "ceilings": ceilings.plan,
