@@ -18,8 +18,13 @@ struct Work
     unsigned whole;                                        // the next tile that it does whole
 
     __device__ Work(unsigned steps, unsigned shared, unsigned tiles, unsigned cluster, unsigned clusters)
-        : steps(steps), tiles(tiles), cluster(cluster), clusters(clusters), all(size_t(shared) * steps),
-          from(first(cluster)), to(first(cluster + 1)), whole(shared + cluster) {}
+        : steps(steps), tiles(tiles), cluster(cluster), clusters(clusters), all(size_t(shared) * steps), from(0), to(0),
+          whole(shared + cluster)
+    {
+        if (shared == 0) return;                           // no time for divisions of 64 bits in a small product
+        from = first(cluster);
+        to = first(cluster + 1);
+    }
 
     // The first step of a share, and the share that has a step: the largest whose first step is not after it.
     __device__ size_t first(unsigned share) const { return share * all / clusters; }

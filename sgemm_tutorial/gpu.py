@@ -7,6 +7,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Any
 
 import cupy
@@ -120,13 +121,12 @@ def _overlapping(function: Any, grid: tuple[int], block: tuple[int], values: tup
         The driver refuses.
     """
     words = [np.uint64(value.data.ptr) if isinstance(value, cupy.ndarray) else value for value in values]
-    sizes = [-(-word.nbytes // 8) * 8 for word in words]
-    memory = b"".join(word.tobytes().ljust(size, b"\0") for word, size in zip(words, sizes, strict=True))
+    memory = b"".join(words)
+    offsets, pointers = _places(tuple([word.nbytes for word in words]))
     start = ctypes.cast(memory, ctypes.c_void_p).value
-    places = (ctypes.c_void_p * len(sizes))(*(start + sum(sizes[:i]) for i in range(len(sizes))))
-    attribute = _Attribute(6, 0, (ctypes.c_uint * 16)(1))  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
     stream = cupy.cuda.get_current_stream().ptr
-    config = _Config(*grid, 1, 1, *block, 1, 1, shared, stream, ctypes.pointer(attribute), 1)
+    config = _Config(*grid, 1, 1, *block, 1, 1, shared, stream, _OVERLAP, 1)
+    places = pointers(*[start + offset for offset in offsets])
     status = _driver().cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(function.ptr), places, None)
     if status:
         raise DeviceError(f"the driver does not launch: error {status}")
@@ -196,6 +196,12 @@ def encode(tensor: TensorMap, driver: Any) -> np.void:
     if status:
         raise DeviceError(f"the driver encodes no tensor map of shape {array.shape}: error {status}")
     return memory[start : start + BYTES].copy().view(ENCODED)[0]
+
+
+@lru_cache
+def _places(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], Any]:
+    """Return where arguments of so many bytes begin, one behind the other, and the type of an array of pointers."""
+    return tuple(accumulate(sizes[:-1], initial=0)), ctypes.c_void_p * len(sizes)
 
 
 def queue(instance: Instance, blocks: int, arguments: Mapping[str, Any]) -> Callable[[], None]:
@@ -283,6 +289,10 @@ class _Attribute(ctypes.Structure):
     """CUlaunchAttribute: a number, padding to 8 bytes, and a union of 64 bytes."""
 
     _fields_ = (("id", ctypes.c_uint), ("pad", ctypes.c_uint), ("value", ctypes.c_uint * 16))
+
+
+_OVERLAP = ctypes.pointer(_Attribute(6, 0, (ctypes.c_uint * 16)(1)))
+"""CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION."""
 
 
 class _Config(ctypes.Structure):

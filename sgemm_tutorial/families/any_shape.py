@@ -159,25 +159,24 @@ class AnyShape(Persistent):
 
     def fetchable(self, problem: Problem) -> tuple[Problem, Callable[[], None]]:
         """Return the problem with copies of A and B whose rows begin at multiples of 16 bytes, where they don't."""
-        copies: dict[str, Any] = {}
-        arguments: dict[str, Any] = {}
-        for name, begins in zip("AB", problem.alignment, strict=False):
-            matrix = getattr(problem, name)
-            rows, columns = matrix.shape
-            if columns % CHUNK or begins % ALIGNMENT:
-                shape = rows, -(-columns // CHUNK) * CHUNK
-                copies[name] = cupy.empty(shape, matrix.dtype) if problem.on_gpu else np.empty(shape, matrix.dtype)
-            rows = rows if name in copies else 0
-            arguments |= {name: matrix, f"copy{name}": copies.get(name, matrix)}
-            arguments |= {f"rows{name}": np.uint32(rows), f"cols{name}": np.uint32(columns)}
+        matrices = {"A": problem.A, "B": problem.B}
+        copies, arguments, empty = {}, {}, cupy.empty if problem.on_gpu else np.empty
+        for (name, matrix), begins in zip(matrices.items(), problem.alignment, strict=False):
+            if matrix.shape[1] % CHUNK or begins % ALIGNMENT:
+                copies[name] = empty((len(matrix), -(-matrix.shape[1] // CHUNK) * CHUNK), matrix.dtype)
         if not copies:
             return problem, nothing
+        copied = dataclasses.replace(problem, **copies)
+        if problem.alpha == 0:  # neither A nor B is read
+            return copied, nothing
+        for name, matrix in matrices.items():
+            rows, columns = len(matrix) if name in copies else 0, matrix.shape[1]
+            arguments |= {name: matrix, f"copy{name}": copies.get(name, matrix)}
+            arguments |= {f"rows{name}": np.uint32(rows), f"columns{name}": np.uint32(columns)}
         blocks = -(-sum(made.size for made in copies.values()) // (CHUNK * PAD.threads))
         if problem.on_gpu:
-            copy = gpu.queue(PAD.instance, min(blocks, PAD_BLOCKS), arguments)
-        else:
-            copy = partial(simulator.run_instance, PAD.instance, blocks, arguments)
-        return dataclasses.replace(problem, **copies), copy
+            return copied, gpu.queue(PAD.instance, min(blocks, PAD_BLOCKS), arguments)
+        return copied, partial(simulator.run_instance, PAD.instance, blocks, arguments)
 
     def boxes(self, of: Mapping[str, Any], problem: Problem) -> tuple[Box, ...]:
         """Return the boxes: one of A has as many rows as a tile, or as A if it has fewer."""
