@@ -61,7 +61,7 @@ LADDER = (
 
 
 def _register_l1_tiles(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 22's tiles of A and B, and what it wants beside them."""
+    """Return the bytes of 23's tiles of A and B, and what it wants beside them."""
     return of["SHARED"] * of["BK"] * (of["BM"] + of["BN"]) * named_in_cuda(of["T"]).operand.itemsize + of["EXTRA"]
 
 
@@ -95,7 +95,7 @@ CATALOGUE = (
     hopper.TF32X3_WGMMA,
     any_shape.KERNEL,
     Kernel(
-        "22_register_l1",
+        "23_register_l1",
         "no shared memory: what neighbouring threads share, L1 hands them",
         {
             "T": "float",

@@ -166,7 +166,7 @@ def test_variant():
 )
 def test_a_variant_that_cannot_be(wrong, text):
     with pytest.raises(ArgumentError) as refused:
-        find("22").variant(**wrong)
+        find("23").variant(**wrong)
     assert str(refused.value) == text
 
 
@@ -195,7 +195,7 @@ def test_numpys_whole_numbers_are_whole_numbers():
     [
         (find("02").variant(BM=64), "2,048"),
         (find("04").variant(TM=1), "4,096"),
-        (find("22").variant(T="double", BN=8192), "2,048"),
+        (find("23").variant(T="double", BN=8192), "2,048"),
         (find("14").variant(BM=128, BN=128), "2,048"),
         (find("05").variant(BM=4, BN=4), "0"),
     ],

@@ -283,7 +283,7 @@ def test_a_launch_asks_for_shared_memory(monkeypatch):
     monkeypatch.setattr(cupy.cuda.driver, "funcSetAttribute", lambda *call: told.append(call))
     monkeypatch.setattr(cupy.cuda, "Device", lambda: SimpleNamespace(id=99))
     monkeypatch.setattr(gpu, "capability", lambda: (9, 0))
-    kernel = find("22").variant(SHARED=1)
+    kernel = find("23").variant(SHARED=1)
     monkeypatch.setattr(gpu, "place", lambda: Place("sm_90", 132, 0))
     kernel.launcher(operands.imagined(17, 513, 3))()
     leave = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

@@ -70,7 +70,7 @@ INSTANCES: dict[str, tuple[dict[str, int | str], ...]] = {
     "10_double_buffer": (WARPS,),
     "11_async_pipeline": (WARPS | {"STAGES": 3},),
     "12_stream_k": (WARPS | {"STAGES": 3},),
-    "22_register_l1": (
+    "23_register_l1": (
         ROWS,
         ROWS | {"SHARED": 1},
         ROWS | {"SHARED": 1, "C_LAST": 1, "FETCH": 4},

@@ -1,4 +1,4 @@
-"""Chapter 22: lpha-z's steps, theirs and ours, and the figures in its sentences."""
+"""Chapter 23: lpha-z's steps, theirs and ours, and the figures in its sentences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..records import cards, published
 from ..records.timings import Point, recorded
 from ..variants import STEP_IN_FP64, STEPS, STEPS_NOT_COUNTED
 
-BASE = find("22_register_l1")
+BASE = find("23_register_l1")
 FP64_PER_CYCLE = 64
 """Multiply-adds in FP64 that an SM of compute capability 9.0 makes in a cycle, tensor cores aside."""
 WORDS = {

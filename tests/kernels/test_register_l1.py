@@ -1,4 +1,4 @@
-"""Kernel 22 and its steps: right on the simulator, the same sums as other rungs, and what each step is for."""
+"""Kernel 23 and its steps: right on the simulator, the same sums as other rungs, and what each step is for."""
 
 import re
 from collections import Counter
@@ -17,13 +17,13 @@ from tools.mutants import ROWS
 
 from ..examples import floats
 
-BASE = find("22")
+BASE = find("23")
 each_step = pytest.mark.parametrize("step", STEPS, ids=lambda step: step.label.replace(" ", "-"))
 ARCHITECTURES = ("sm_75", "sm_90", "sm_120")
 
 
 def test_the_source_keeps_the_contract():
-    assert re.match(r"// 22 · [^\n]+\.\n", BASE.source)
+    assert re.match(r"// 23 · [^\n]+\.\n", BASE.source)
     listed = re.search(r"template <([^>]*)>\s*__global__", BASE.source)[1]
     assert re.findall(r"(?:int|typename) (\w+)", listed) == list(BASE.parameters)
     contract = (

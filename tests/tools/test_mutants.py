@@ -332,7 +332,7 @@ def test_the_case_that_caught_it_before_is_tried_first(tmp_path):
 def test_a_path_that_only_other_arguments_select(tmp_path):
     """Line by line, 22's tiles and 15's direct path are judged with the arguments that select them."""
     for rung, before, after in (
-        ("22", "row < depth ? cols - col : 0", "row <= depth ? cols - col : 0"),
+        ("23", "row < depth ? cols - col : 0", "row <= depth ? cols - col : 0"),
         ("15", "A + (row0 + tileRow) * K + k0, K,", "A + (row0 + tileRow) * K + k0 + 1, K,"),
     ):
         assert judge(changed(before, after, rung), tmp_path) not in (None, SAME)

@@ -500,7 +500,7 @@ def test_map_needs_elements_large_enough_to_see():
 
 
 def doubled() -> Run:
-    kernel = find("22").variant(T="double", BN=128, BLOCKS=2)
+    kernel = find("23").variant(T="double", BN=128, BLOCKS=2)
     return simulate(kernel, *matrices(32, 128, 32, on_gpu=False, types=kernel.types), trace=[0])
 
 

@@ -238,7 +238,7 @@ BODY = sg.find("03").variant(BK=32)
         (lambda: of_two(BODY, K=40), "M, N, K = 64, 64, 40, needs multiples"),
         (lambda: of_two(BODY, trace=range(1)), "a trace of 1 blocks, needs all of 4"),
         (lambda: of_two(sg.find("15").variant(BM=32, BN=32, WM=32, WN=32, STAGES=1)), "elements of float16"),
-        (lambda: of_two(sg.find("22").variant(BM=16, BN=64, TN=4, BK=32, BLOCKS=1)), "stages tiles of A and B"),
+        (lambda: of_two(sg.find("23").variant(BM=16, BN=64, TN=4, BK=32, BLOCKS=1)), "stages tiles of A and B"),
         (
             lambda: of_two(BODY.edited(("threadIdx.x % BN;", "(threadIdx.x ^ blockIdx.x) % BN;"))),
             "does something else",

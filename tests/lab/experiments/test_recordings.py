@@ -125,14 +125,14 @@ def stores_and_copies_agree(measured, total):
 def multiply_adds_agree(measured, total):
     """As many multiply-adds, and a multiplication by α for each element of C.
 
-    From 07 on, some elements beyond the edge of C are multiplied by α too. 22 multiplies the elements of B that it
+    From 07 on, some elements beyond the edge of C are multiplied by α too. 23 multiplies the elements of B that it
     reads instead, and 12 adds parts of sums. Kernels for tensor cores add nothing up with FFMA, and 17 splits and adds
     with FADD.
     """
     of = measured["of"]
     M, N = of.M, of.N
     by_alpha = total.flops - 2 * measured["fma_thread_instructions"]
-    if of.kernel in ("12_stream_k", "22_register_l1"):
+    if of.kernel in ("12_stream_k", "23_register_l1"):
         assert 0 < by_alpha <= 32 * total.by_class["float"]
         return
     if of.kernel[:2] in PRODUCTS:

@@ -200,4 +200,4 @@ def test_a_share_takes_cublas_by_the_same_protocol():
     assert (
         sustained.cublas_ms(split, 8192) == sustained.of(cublas.sgemm, 8192).ms != statistics.median(beside.cublas.ms)
     )
-    assert sustained.lasted(find("22")) is None
+    assert sustained.lasted(find("23")) is None

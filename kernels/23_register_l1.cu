@@ -1,4 +1,4 @@
-// 22 · Registers and L1: no shared memory; what neighbouring threads share, the L1 cache hands them.
+// 23 · Registers and L1: no shared memory; what neighbouring threads share, the L1 cache hands them.
 //
 // Another road. A block of few threads has a flat tile of C, and each thread all its rows in TN columns,
 // so that an element of B, once in a register, serves BM rows. At any time all threads want the same
