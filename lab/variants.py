@@ -52,7 +52,7 @@ RESIDENT = _group("resident")
 """02, 04 and 07 with unused shared memory, so that only so many blocks fit on an SM; the machine code is the same."""
 
 STEPS = _group("steps")
-"""The nine steps of 22, each with all those before it, labelled as in ``published-results.csv``."""
+"""The nine steps of 23, each with all those before it, labelled as in ``published-results.csv``."""
 
 STEPS_NOT_COUNTED = _group("steps not counted")
 """The steps of 23 with tiles in shared memory, and a loop whose passes the compiler cannot count."""

@@ -7,7 +7,7 @@ from typing import Any
 from ptxsim.cuda_source import Declared, Signature, blanked, evaluate, signatures
 
 from .errors import ArgumentError
-from .families import autotuned, hopper
+from .families import any_shape, autotuned, hopper
 from .kernel import Kernel
 from .operands import FP32, IN_CUDA, SPLIT, Types, named_in_cuda
 
@@ -22,6 +22,7 @@ COPIED = (
     hopper.PRODUCER_WARP,
     hopper.PERSISTENT,
     hopper.TF32X3_WGMMA,
+    any_shape.KERNEL,
 )
 """Kernels whose copies are launched as they are: a copy keeps the template parameters and the arguments after C."""
 
@@ -51,8 +52,8 @@ the contract, which the book's kernels keep:
     T             The type of the elements of A and B, where it is a typename.
   Others are the kernel's own. Values come from --set NAME=VALUE or the file: int BM = 64.
 
-  A copy of kernel 12, 13, 18, 19, 20 or 21 keeps its template parameters and the arguments that
-  it has more: for each problem it gets what that kernel would.
+  A copy of kernel 12, 13, 18, 19, 20, 21 or 22 keeps its template parameters and the arguments
+  that it has more: for each problem it gets what that kernel would.
 """
 """In one screen, for the command line."""
 

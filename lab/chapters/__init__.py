@@ -3,10 +3,10 @@
 from . import (
     account,
     across_gpus,
-    any_shape,
     async_copies,
     async_pipeline,
     board,
+    by_shape,
     by_size,
     choosing,
     conflict_free,
@@ -37,10 +37,10 @@ from . import (
 __all__ = [
     "account",
     "across_gpus",
-    "any_shape",
     "async_copies",
     "async_pipeline",
     "board",
+    "by_shape",
     "by_size",
     "choosing",
     "conflict_free",

@@ -85,7 +85,7 @@ METRICS = (
 
 
 def plan() -> Plan:
-    """Return the plan of profiles at full size: the catalogue without 13, which `anatomy` has, without 22, and the steps of 23."""
+    """Return the plan of profiles at full size: the catalogue, without 13, which `anatomy` has, and 22; 23's steps."""
     kernels = (*variants.FIXED, *variants.STEPS[1:], variants.STEP_IN_FP64)
     return nsight.plan("profiles", [(kernel, (SIZE,) * 3) for kernel in kernels], METRICS)
 

@@ -153,8 +153,8 @@ class AnyShape(Persistent):
         tiles, steps = -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"]), -(-K // BK)
         setting = tuple(of[name] for name in PARAMETERS)
         shared, clusters = kernel.division or ways(setting, problem.shape, place.multiprocessors)[0][1:]
-        if not (0 <= shared <= tiles and 1 <= clusters <= max(shared * steps, tiles - shared)):
-            needs = f"at most {tiles} shared tiles, and a tile or a step for each cluster"
+        if not (0 <= shared <= tiles and 1 <= clusters <= (shared * steps or tiles)):
+            needs = f"at most {tiles} shared tiles, and for each cluster a step of theirs, or a tile if none is shared"
             raise ArgumentError("division", f"{shared} and {clusters}", needs)
         high = of["BM"] * of["CLUSTER"]
         counts = {"shared": shared, "rows": min(of["BM"], -(-M // 8) * 8), "group": max(GROUP // high, 1)}
@@ -195,7 +195,7 @@ def ways(setting: tuple[int, ...], shape: tuple[int, int, int], multiprocessors:
     if multiprocessors == INT_MAX:  # a `spread` place: no cluster does several tiles, and none shares one
         return [(0.0, 0, tiles)]
     plans = _plans(tiles, steps, multiprocessors * of["BLOCKS"] // of["CLUSTER"])
-    return sorted((cost(of, shape, *plan, multiprocessors), *plan) for plan in plans)
+    return sorted({(cost(of, shape, *plan, multiprocessors), *plan) for plan in plans})
 
 
 def _plans(tiles: int, steps: int, slots: int) -> Iterator[tuple[int, int]]:
@@ -203,7 +203,8 @@ def _plans(tiles: int, steps: int, slots: int) -> Iterator[tuple[int, int]]:
     yield 0, min(tiles, slots)
     rest = tiles % slots
     if tiles >= slots and rest:
-        yield rest, slots
+        if rest * steps >= slots:  # a cluster without a step would be awaited where parts meet
+            yield rest, slots
         if rest * 3 < slots:
             yield rest + slots, slots
     elif rest:

@@ -7,7 +7,7 @@ import pytest
 
 import lab
 import sgemm_tutorial as sg
-from lab.chapters import any_shape, board, persistent, stream_k, tf32x3_wgmma, thread_tile_1d
+from lab.chapters import board, by_shape, persistent, stream_k, tf32x3_wgmma, thread_tile_1d
 
 
 @pytest.fixture(scope="module")
@@ -122,29 +122,29 @@ def test_the_time_line_counts_bytes_and_arrivals_as_the_barriers_do():
 
 def test_the_model_takes_what_it_expects_most_of():
     for n in (256, 1024, 4096):
-        expected, way = any_shape.expected(n), any_shape.chosen((n, n, n))
+        expected, way = by_shape.expected(n), by_shape.chosen((n, n, n))
         assert max(expected, key=expected.get) == lab.tune.tile_of(way.setting)
         assert max(expected.values()) < lab.card().fp32_tflops
 
 
 def test_a_regret_is_of_the_models_choice():
     """The search timed what the model takes now, at every size: none where nothing faster was found."""
-    slower = any_shape.slower()
+    slower = by_shape.slower()
     assert min(slower.values()) == 1 < max(slower.values())
-    for size, point in any_shape.found().items():
-        assert point.expected == any_shape.chosen(size)
+    for size, point in by_shape.found().items():
+        assert point.expected == by_shape.chosen(size)
         assert slower[size] == 1 or point.expected != point.best
     size = max(slower, key=slower.get)
-    assert any_shape.choices([size]).rows[0][-1] == f"{slower[size] - 1:.1%}"
+    assert by_shape.choices([size]).rows[0][-1] == f"{slower[size] - 1:.1%}"
 
 
 def test_who_searches_makes_a_difference():
     """Searching the algorithms of cuBLAS can only help it, and not searching the settings of 13 only hurts it."""
     for sizes in (lab.shapes.SHAPES, [(512, 512, 512)]):
-        least = {who: float(any_shape.mean_and_least(sizes, who)[1][:-1]) for who in ("only 13", "both", "neither")}
+        least = {who: float(by_shape.mean_and_least(sizes, who)[1][:-1]) for who in ("only 13", "both", "neither")}
         assert least["both"] <= least["only 13"] > least["neither"]
-    point = any_shape.raced()[512, 512, 512]
-    assert any_shape.mean_and_least([point.size], "both") == (
+    point = by_shape.raced()[512, 512, 512]
+    assert by_shape.mean_and_least([point.size], "both") == (
         f"{point.percent_of_searched:.0f}%",
         f"{point.percent_of_searched:.1f}%",
     )
@@ -152,7 +152,7 @@ def test_who_searches_makes_a_difference():
 
 def test_the_pencil_of_chapter_13_comes_out():
     """Its three sums at 2560, and those of two tiles at 256 and 512; the third exercise is at 1024."""
-    of = any_shape.figures()
+    of = by_shape.figures()
     step, small, several, medium, fill, launch, meeting, part = (
         float(of[name])
         for name in ("step", "small step", "of several", "medium step", "fill", "launch", "meeting", "part")
@@ -168,22 +168,22 @@ def test_the_pencil_of_chapter_13_comes_out():
     }
     for name, us in sums.items():
         assert float(of[name].removesuffix(" µs")) == pytest.approx(us, abs=0.06), name
-    rows = {row[0]: row[2:] for row in any_shape.steps().rows}
-    assert tuple(rows) == any_shape.TILES
+    rows = {row[0]: row[2:] for row in by_shape.steps().rows}
+    assert tuple(rows) == by_shape.TILES
     assert rows["16×32/4"] == (small, several) and rows["32×64/4"] == (medium, medium), "as in the page's sums"
     assert rows["64×128/2"] == (0.735, None) and rows["128×256"] == (step, None), "as the page writes them"
-    for setting in (any_shape.SMALL, any_shape.MEDIUM):
+    for setting in (by_shape.SMALL, by_shape.MEDIUM):
         for n in (256, 512):
-            _, whole, shares = any_shape.by_model(setting, (n, n, n))[0]
+            _, whole, shares = by_shape.by_model(setting, (n, n, n))[0]
             assert shares == 0 and whole == n * n // (setting[0] * setting[1]), "whole tiles are the quickest there"
             assert -(-whole // 132) <= setting[10], "and the busiest SM has all of its tiles at a time"
-    assert any_shape.MEDIUM[10] == 2 and len(sg.autotuned.SETTINGS) == 18, "as the page writes them"
+    assert by_shape.MEDIUM[10] == 2 and len(sg.autotuned.SETTINGS) == 18, "as the page writes them"
 
 
 def test_the_race_of_chapter_13_counts_what_is_behind():
-    rows = any_shape.race().rows
+    rows = by_shape.race().rows
     for products, sizes in (rows[:2], [(n, n, n) for n in range(256, 4097, 128)]), (rows[2:], lab.shapes.SHAPES):
-        points = [any_shape.raced()[size] for size in sizes]
+        points = [by_shape.raced()[size] for size in sizes]
         for row, shares in zip(
             products,
             ([at.percent_of_cublas for at in points], [at.percent_of_searched for at in points]),
@@ -196,19 +196,19 @@ def test_the_race_of_chapter_13_counts_what_is_behind():
 def test_sentences_of_chapter_13_that_have_no_figure():
     """Who is ahead where, by the model and by the search, and why some choices are poor."""
     sizes = range(256, 4097, 128)
-    expected = {n: max(any_shape.TILES, key=any_shape.expected(n).get) for n in sizes}
+    expected = {n: max(by_shape.TILES, key=by_shape.expected(n).get) for n in sizes}
     assert all((expected[n] == "128×256") == (n >= 1280) for n in sizes)
-    slower, found = any_shape.slower(), any_shape.found()
+    slower, found = by_shape.slower(), by_shape.found()
     assert expected[256] == "16×32/4" and expected[512] == "32×64/4"
-    way = any_shape.chosen((64, 64, 65536))
+    way = by_shape.chosen((64, 64, 65536))
     assert (way.setting[:2], way.whole, way.shares) == ((32, 64), 0, 132), "in the third exercise"
     points = [found[n, n, n] for n in sizes]
-    ratio = {p.M: any_shape.by_model(p.expected.setting, p.size)[0][0] / 1e3 / p.expected_ms for p in points}
+    ratio = {p.M: by_shape.by_model(p.expected.setting, p.size)[0][0] / 1e3 / p.expected_ms for p in points}
     poor = {n for n in sizes if slower[n, n, n] > 1.1}
     assert len(poor) > 1 and 640 in poor, "some of them are in the page's table"
     assert {n for n in sizes if abs(ratio[n] - 1) > 0.07} == poor, "where it chooses badly, it is most wrong"
     assert all(ratio[n] < 1 for n in poor), "and expects less time than its choice takes"
-    figures = any_shape.figures()
+    figures = by_shape.figures()
     assert int(figures["column"][:-1]) > 0, "an odd N costs something"
     odd, even = (found[size].best for size in ((2048, 2047, 2048), (2048, 2048, 2048)))
     assert [i for i, (a, b) in enumerate(zip(odd.setting, even.setting, strict=True)) if a != b] == [9], "WORDS alone"
@@ -227,9 +227,9 @@ def test_sentences_of_chapter_13_that_have_no_figure():
 
 
 def test_charts_are_of_the_tiles_and_of_the_choice():
-    assert all(f"{tile} from " in any_shape.predicted().alt for tile in any_shape.TILES)
-    assert "16×32/4 from 8.1" in any_shape.predicted().alt
-    assert all(f"{what} from " in any_shape.checked().alt for what in ("expected", "measured", "fastest"))
+    assert all(f"{tile} from " in by_shape.predicted().alt for tile in by_shape.TILES)
+    assert "16×32/4 from 8.1" in by_shape.predicted().alt
+    assert all(f"{what} from " in by_shape.checked().alt for what in ("expected", "measured", "fastest"))
 
 
 def test_equal_shares_cut_as_many_tiles_as_the_line_has_cuts():

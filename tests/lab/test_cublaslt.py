@@ -117,7 +117,7 @@ def test_a_failure_is_said(library):
 
 @pytest.mark.parametrize("of", [{"types_": FP64}, {"on_gpu": False}])
 def test_what_it_is_not_for(library, of):
-    with pytest.raises(ArgumentError, match=r"problem: got FP.. on the .PU, needs FP32 on a GPU"):
+    with pytest.raises(ArgumentError, match=r"problem: got FP.. on the .PU, needs FP32, FP16 or BF16 on a GPU"):
         cublaslt.candidates(problem(**of))
 
 

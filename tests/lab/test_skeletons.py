@@ -20,7 +20,7 @@ def written(folder, name, text):
     return kernel_from(path)
 
 
-TRIAL = {"13_autotuned": 9, "20_persistent": 8, "21_tf32x3_wgmma": 1}
+TRIAL = {"13_autotuned": 9, "20_persistent": 8, "21_tf32x3_wgmma": 1, "22_any_shape": 2}
 """Which of a kernel's trials shows each of its gaps, where they follow from no tile; small ones do."""
 
 

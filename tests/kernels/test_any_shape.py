@@ -1,0 +1,395 @@
+"""Kernel 22, simulated: its choice and division, its copies of rows, and the meeting of the parts of a tile's sum."""
+
+import ctypes
+import dataclasses
+import types
+from collections import defaultdict
+
+import cupy
+import numpy as np
+import pytest
+
+from lab import limits_of, resources
+from ptxsim import machine
+from sgemm_tutorial import ArgumentError, DeviceError, SimulationFault, check, find, gpu, operands, simulate, simulator
+from sgemm_tutorial.families import any_shape
+from sgemm_tutorial.families.any_shape import BK, KERNEL, PAD, PARAMETERS, SETTINGS, cost, setting, ways
+from sgemm_tutorial.launch import SIMULATOR, Place, nothing
+from sgemm_tutorial.operands import BF16, FP16, INT_MAX
+
+from .test_autotuned import arrived
+from .test_half_kernels import drawn, expected
+from .test_stream_k import ORDERS, in_order
+
+H200 = Place("sm_90", 132)
+SMALL, PAIRED = (KERNEL.variant(**setting(64, 32, 3, *cluster)) for cluster in ((), (2,)))
+each_setting = pytest.mark.parametrize("of", SETTINGS, ids=lambda of: f"{of['BM']}x{of['BN']}/{of['CLUSTER']}")
+
+
+def shapes():
+    """Return some 200 shapes: small and large ones, flat and deep ones, with rows that begin anywhere or not."""
+    rng = np.random.default_rng(22)
+    found = [(1, 1, 1), (1, 4096, 4096), (4096, 1, 64), (64, 64, 2**17), (256, 256, 16384), (8192, 8192, 8192)]
+    return found + [tuple(int(2**x) for x in rng.uniform(0, 14, 3)) for _ in range(200)]
+
+
+def tiles_and_steps(of, shape):
+    """Return the tiles of C that clusters have, and the multiply steps of one."""
+    M, N, K = shape
+    return -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"]), -(-K // BK)
+
+
+# What the compiler makes of it.
+
+
+@each_setting
+def test_every_setting_compiles_and_fits_an_sm(of):
+    """Without spills, without wgmma in series, and so many blocks of it at a time as it says."""
+    kernel = KERNEL.variant(**of)
+    log = kernel.build("sm_90").log
+    assert "serialized" not in log and "setmaxnreg" not in log
+    taken, limits = resources(kernel, "sm_90"), limits_of("sm_90")
+    assert taken.spill_store_bytes == taken.spill_load_bytes == 0
+    assert (kernel.dynamic_shared_bytes + limits.shared_reserved_per_block) * of["BLOCKS"] <= limits.shared_per_sm
+    assert taken.registers * kernel.threads * of["BLOCKS"] <= limits.registers_per_sm
+
+
+# The choice.
+
+
+@each_setting
+def test_every_way_adds_up(of):
+    """Each can be launched, none is listed twice, and the quickest comes first."""
+    values = tuple(of.values())
+    for shape in shapes():
+        tiles, steps = tiles_and_steps(of, shape)
+        for multiprocessors in (132, 114, 7):
+            found = ways(values, shape, multiprocessors)
+            assert found == sorted(found) and len({way[1:] for way in found}) == len(found) > 0
+            for us, shared, clusters in found:
+                assert us == cost(of, shape, shared, clusters, multiprocessors) > 0
+                assert 0 <= shared <= tiles and 1 <= clusters <= (shared * steps or tiles)
+                assert clusters * of["CLUSTER"] <= multiprocessors * of["BLOCKS"], "all are there at a time"
+                kernel = KERNEL.variant(**of).divided(shared, clusters)
+                division = kernel.resolve(operands.imagined(*shape, FP16), H200).division
+                assert division.blocks == clusters * of["CLUSTER"] and division.counts["shared"] == shared
+                assert (division.workspace > 0) == (division.arrived > 0) == (shared > 0)
+
+
+def test_the_model_looks_at_shape_and_gpu_alone():
+    """The same problem is done in the same way each time, by a kernel that has chosen before and by one that hasn't."""
+    for shape in shapes()[:60]:
+        problem = operands.imagined(*shape, FP16)
+        first = KERNEL.resolve(problem, H200)
+        ways.cache_clear()
+        again = dataclasses.replace(KERNEL).resolve(problem, H200)
+        assert first is not again and first.kernel == again.kernel and first.division == again.division
+
+
+def test_each_setting_is_the_quickest_somewhere():
+    """And 20 is where there is a lot to do; where its copies of rows would be for 20 to make, it isn't."""
+    squares = [(n, n, n) for n in range(64, 6145, 64)]
+    of = [KERNEL.resolve(operands.imagined(*shape, FP16), H200).kernel for shape in (*shapes(), *squares)]
+    assert {kernel.name for kernel in of} == {"22_any_shape", "20_persistent"}
+    chosen = {tuple(kernel.parameters[name] for name in PARAMETERS) for kernel in of if kernel.name == KERNEL.name}
+    assert chosen == {tuple(one.values()) for one in SETTINGS}
+    ragged = [KERNEL.resolve(operands.imagined(n, n + 1, n, FP16), H200).kernel.name for n in (4096, 6144, 8192)]
+    assert set(ragged) == {KERNEL.name}
+
+
+def test_a_longer_sum_never_costs_less():
+    for of in SETTINGS:
+        for M, N in ((1, 4096), (300, 300), (4096, 4096)):
+            tiles, _ = tiles_and_steps(of, (M, N, 64))
+            clusters = min(tiles, 132 // of["CLUSTER"])
+            times = [cost(of, (M, N, K), 0, clusters, 132) for K in range(64, 4096, 64)]
+            assert times == sorted(times) and times[0] > any_shape.START
+
+
+def test_places_that_are_spread_share_nothing():
+    """Every tile has a cluster of its own, so that a tile can be computed alone."""
+    for shape in ((130, 72, 200), (1, 4096, 4096), (64, 64, 2**17), (4097, 4097, 4097)):
+        launch = KERNEL.resolve(operands.imagined(*shape, FP16), KERNEL.family.spread(H200))
+        if launch.kernel.name != KERNEL.name:
+            continue
+        tiles, _ = tiles_and_steps(launch.kernel.parameters, shape)
+        assert launch.division.blocks == tiles * launch.kernel.parameters["CLUSTER"]
+        assert not launch.division.counts["shared"] and not launch.division.workspace
+    of = tuple(SETTINGS[0].values())
+    assert ways(of, (130, 72, 200), INT_MAX) == [(0.0, 0, 9)]
+
+
+@pytest.mark.parametrize("division", [(10, 3), (-1, 3), (2, 0), (0, 10), (1, 5), (2, 9), (9, 37)], ids=str)
+def test_a_division_that_does_not_add_up(division):
+    """130 × 72 × 200 has nine tiles of four steps: more tiles are shared, or more clusters are there, than that has."""
+    problem = operands.imagined(130, 72, 200, FP16)
+    shared, clusters = division
+    needs = "at most 9 shared tiles, and for each cluster a step of theirs, or a tile if none is shared"
+    with pytest.raises(ArgumentError, match=f"division: got {shared} and {clusters}, needs {needs}"):
+        SMALL.divided(*division).resolve(problem)
+    assert SMALL.divided(9, 36).resolve(problem).blocks == 36
+
+
+def test_what_it_cannot_multiply_is_for_16():
+    for shape in ((0, 5, 3), (5, 0, 3), (5, 3, 0)):
+        for kernel in (KERNEL, SMALL):
+            assert kernel.resolve(operands.imagined(*shape, FP16)).kernel.name == "16_mma"
+    assert KERNEL.variant(T="__nv_bfloat16").resolve(operands.imagined(5, 3, 0, BF16)).kernel.types == BF16
+
+
+# Shares, and where parts meet.
+
+
+def shares_of(tiles, steps, clusters, shared):
+    """Return each cluster's pieces, (tile, begin, end), as `equal_shares.cuh` deals them out."""
+    found, all_steps = [], shared * steps
+    for cluster in range(clusters):
+        begin, end = (number * all_steps // clusters for number in (cluster, cluster + 1))
+        pieces = []
+        while begin < end:
+            tile, first = divmod(begin, steps)
+            last = min(steps, first + end - begin)
+            pieces.append((tile, first, last))
+            begin += last - first
+        found.append(pieces + [(tile, 0, steps) for tile in range(shared + cluster, tiles, clusters)])
+    return found
+
+
+def divisions():
+    """Yield tiles, steps, clusters and shared tiles: every small division, and some of large problems."""
+    for tiles in range(1, 7):
+        for steps in range(1, 7):
+            for shared in range(tiles + 1):
+                for clusters in range(1, (shared * steps or tiles) + 1):
+                    yield tiles, steps, clusters, shared
+    for of in SETTINGS:
+        for shape in shapes()[:40]:
+            tiles, steps = tiles_and_steps(of, shape)
+            if tiles < 2000:
+                yield from ((tiles, steps, clusters, shared) for _, shared, clusters in ways(*_key(of, shape)))
+
+
+def _key(of, shape):
+    return tuple(of.values()), shape, 132
+
+
+def test_shares_cover_every_step_and_no_two_parts_have_one_place():
+    """Each place is inside the workspace, and a tile's parts are those of neighbouring shares, in order of k."""
+    for tiles, steps, clusters, shared in divisions():
+        done, places, of_tile = defaultdict(list), set(), defaultdict(list)
+        for cluster, pieces in enumerate(shares_of(tiles, steps, clusters, shared)):
+            for tile, begin, end in pieces:
+                done[tile].append((begin, end))
+                if end - begin < steps:
+                    assert tile < shared and cluster + tile < clusters + shared
+                    assert (cluster + tile) not in places
+                    places.add(cluster + tile)
+                    of_tile[tile].append(cluster)
+        assert done.keys() == set(range(tiles))
+        for parts in done.values():
+            begins, ends = zip(*parts, strict=True)
+            assert (begins[0], ends[-1]) == (0, steps) and begins[1:] == ends[:-1]
+        for tile, owners in of_tile.items():
+            first, last = (
+                ((step + 1) * clusters - 1) // (shared * steps) for step in (tile * steps, (tile + 1) * steps - 1)
+            )
+            assert owners == list(range(first, last + 1)), "the kernel awaits these"
+
+
+@pytest.mark.parametrize(("shape", "division"), [((128, 96, 640), (6, 11)), ((192, 64, 320), (2, 4))], ids=str)
+def test_the_kernel_deals_out_these_shares(shape, division):
+    """It writes each part once, and C once, and reads each part once: so do the pieces above."""
+    (M, N, K), (shared, clusters) = shape, division
+    tiles, steps = tiles_and_steps(SMALL.parameters, shape)
+    pieces = [piece for pieces in shares_of(tiles, steps, clusters, shared) for piece in pieces]
+    parts = sum(end - begin < steps for _, begin, end in pieces)
+    assert parts > 2
+    A, B, _ = drawn(M, N, K)
+    problem = operands.check(A, B, None, 1.0, 0.0, FP16)
+    total = simulator.run(SMALL.divided(*division).resolve(problem), problem).total
+    counters = sum(
+        1 for tile in range(shared) if any(end - begin < steps for which, begin, end in pieces if which == tile)
+    )
+    assert total.global_store_bytes == 4 * (M * N + parts * 64 * 32 + counters * 4)
+
+
+DIVIDED = [
+    (SMALL.divided(6, 30), (150, 40, 264)),
+    (SMALL.divided(2, 14), (60, 40, 1056)),
+    (SMALL.divided(9, 5), (130, 72, 200)),
+    (SMALL.divided(2, 5), (130, 72, 201)),
+    (PAIRED.divided(9, 7), (330, 72, 200)),
+    (PAIRED.divided(2, 3), (64, 33, 200)),
+]
+DIVIDED_IDS = [f"{kernel.parameters['CLUSTER']}, {kernel.division}" for kernel, _ in DIVIDED]
+
+
+@pytest.mark.parametrize(("kernel", "shape"), DIVIDED, ids=DIVIDED_IDS)
+def test_the_same_bits_at_every_run_and_in_any_order(kernel, shape, monkeypatch):
+    """Parts are added in order of k, whichever comes last; and every counter is zero again."""
+    A, B, C = drawn(*shape)
+
+    def once():
+        problem = operands.check(A, B, C.copy(), 1.5, 0.5, FP16)
+        ran = simulator.run(kernel.resolve(problem), problem)
+        assert arrived(ran).size and not arrived(ran).any()
+        return problem.C
+
+    want = once()
+    assert want.tobytes() == once().tobytes()
+    size = kernel.parameters["CLUSTER"]
+    for blocks, at_once in ORDERS.values():
+
+        def clusters(numbers, blocks=blocks):
+            return (blocks(numbers[::size] // size)[:, None] * size + np.arange(size)).ravel()
+
+        monkeypatch.setattr(machine.Machine, "run", in_order(clusters, at_once * size))
+        assert once().tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if (before < parts - 1) return false;", "if (before < parts - 2) return false;"),  # one part too early
+        ("if (before == parts - 1) *ticket = 0;", ""),
+        ("(size_t(share) + piece.tile)", "size_t(share)"),  # a share's two parts in one place
+        ("((step + 1) * clusters - 1) / all", "(step * clusters) / all"),
+    ],
+)
+def test_a_bug_in_the_meeting_is_found(old, new):
+    try:
+        result = check(SMALL.divided(9, 5).edited((old, new)), 130, 72, 200, on_gpu=False)
+    except SimulationFault:
+        return
+    assert not result.passed
+
+
+# Rows that begin anywhere.
+
+
+@pytest.mark.parametrize("types", [FP16, BF16], ids=lambda types: types.name)
+@pytest.mark.parametrize(
+    ("shape", "shift", "names"),
+    [
+        ((5, 8, 16), 0, ""),
+        ((5, 8, 16), 8, ""),  # 16 bytes
+        ((5, 8, 17), 0, "A"),
+        ((5, 9, 16), 0, "B"),
+        ((5, 9, 17), 0, "AB"),
+        ((3, 1, 1), 0, "AB"),
+        ((70, 130, 301), 3, "AB"),
+        ((5, 8, 16), 1, "AB"),
+    ],
+    ids=str,
+)
+def test_rows_are_copied_to_where_they_can_be_fetched(shape, shift, names, types):
+    A, B, _ = drawn(*shape, shift, types)
+    problem = operands.check(A, B, None, 1.0, 0.0, types)
+    copied, copy = KERNEL.family.fetchable(problem)
+    if not names:
+        assert copied is problem and copy is nothing
+        return
+    copy()
+    for name in "AB":
+        matrix, got = getattr(problem, name), getattr(copied, name)
+        if name not in names:
+            assert got is matrix
+            continue
+        width = -(-matrix.shape[1] // 8) * 8
+        assert got.shape == (len(matrix), width) and got.dtype == matrix.dtype
+        assert got[:, : matrix.shape[1]].tobytes() == np.ascontiguousarray(matrix).tobytes()
+        assert not got[:, matrix.shape[1] :].astype(np.float32).any()
+    assert copied.C is problem.C and copied.shape == problem.shape
+
+
+def test_nothing_is_copied_where_nothing_is_read():
+    A, B, C = drawn(5, 9, 17)
+    copied, copy = KERNEL.family.fetchable(operands.check(A, B, C, 0.0, 1.0, FP16))
+    assert copy is nothing and copied.A.shape == (5, 24) and copied.B.shape == (17, 16)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 30])
+@pytest.mark.parametrize("rows", [(40, 13), (0, 13), (40, 0), (1, 1)], ids=str)
+def test_pad(rows, blocks):
+    """Few blocks make several rounds, and many have nothing left to do. A matrix of no rows is left alone."""
+    arguments, want = {}, {}
+    for name, height, width in (("A", rows[0], 301), ("B", rows[1], 75)):
+        matrix = np.arange(1, 1 + max(height, 1) * width, dtype=np.uint16).reshape(-1, width)
+        copy = np.full((max(height, 1), -(-width // 8) * 8), 7, np.uint16)
+        want[name] = np.pad(matrix, ((0, 0), (0, copy.shape[1] - width))) if height else copy.copy()
+        arguments |= {name: matrix, f"copy{name}": copy}
+        arguments |= {f"rows{name}": np.uint32(height), f"columns{name}": np.uint32(width)}
+    simulator.run_instance(PAD.instance, blocks, arguments)
+    for name, matrix in want.items():
+        assert np.array_equal(arguments[f"copy{name}"], matrix), name
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_the_sums_are_those_of_the_tensor_cores(shift):
+    """Whether or not rows are copied: zeros are what lies past the edge either way."""
+    for shape in ((70, 40, 130), (33, 71, 201)):
+        A, B, C = drawn(*shape, shift)
+        run = simulate(KERNEL.variant(**setting(64, 64, 3)), A, B, C.copy(), 2.0, -1.0)
+        assert np.array_equal(run.C, expected(A, B, C, 2.0, -1.0))
+
+
+# The GPU's side of it, without a GPU.
+
+
+class Driver:
+    """Writes down what it is to launch, and says with which error."""
+
+    def __init__(self, status=0):
+        self.status, self.launched = status, []
+
+    def cuLaunchKernelEx(self, config, function, places, _):
+        config = config._obj
+        attribute = config.attributes.contents
+        sizes = [config.gridX, config.gridY, config.gridZ, config.blockX, config.blockY, config.blockZ, config.shared]
+        self.launched.append(
+            (sizes, config.stream, (attribute.id, attribute.value[0], config.count), function.value, places)
+        )
+        return self.status
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    driver = Driver()
+    monkeypatch.setattr(gpu, "_driver", lambda: driver)
+    monkeypatch.setattr(gpu, "load", lambda instance: types.SimpleNamespace(ptr=0xABC))
+    monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda: types.SimpleNamespace(ptr=0x77))
+    return driver
+
+
+def test_a_launch_that_may_overlap(driver):
+    """The attribute that lets it begin early; arguments as they lie in memory, one behind the other."""
+    seen = []
+
+    class Reader(Driver):
+        def cuLaunchKernelEx(self, config, function, places, _):
+            seen.extend(ctypes.cast(places[i], ctypes.POINTER(ctypes.c_uint32)).contents.value for i in range(3))
+            return super().cuLaunchKernelEx(config, function, places, _)
+
+    driver.__class__ = Reader
+    gpu.queue(PAD.instance, 5, {"a": np.uint32(11), "b": np.uint64(2**32 + 22), "c": np.uint32(33)})()
+    ((sizes, stream, attribute, function, _),) = driver.launched
+    assert sizes == [5, 1, 1, 256, 1, 1, 0] and (stream, function) == (0x77, 0xABC)
+    assert attribute == (6, 1, 1), "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION"
+    assert seen == [11, 22, 33]
+
+
+def test_a_launch_that_the_driver_refuses(driver):
+    driver.status = 1
+    with pytest.raises(DeviceError, match="the driver does not launch: error 1"):
+        gpu.queue(PAD.instance, 5, {"a": np.uint32(11)})()
+
+
+@pytest.mark.skipif(gpu.available(), reason="there is a GPU")
+def test_without_a_gpu_it_says_so():
+    A, B, _ = drawn(5, 9, 17)
+    problem = operands.check(A, B, None, 1.0, 0.0, FP16)
+    with pytest.raises(DeviceError, match="no GPU"):
+        gpu.queue(PAD.instance, 1, {})
+    with pytest.raises(DeviceError, match="no GPU"):
+        gpu.launcher(KERNEL.resolve(problem), problem)
+    assert find("22") is KERNEL and simulate(KERNEL, A, B, multiprocessors=SIMULATOR.multiprocessors).C.shape == (5, 9)
