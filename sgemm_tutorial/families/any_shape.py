@@ -101,6 +101,9 @@ TRIALS = (
     # What BLAS does not read.
     _trial((70, 40, 200), (2, 3), scalars=(0.0, 2.0)),
     _trial((70, 40, 200), (2, 3), PAIR, scalars=(1.0, 0.0)),
+    _trial((70, 40, 200), (2, 3), PAIR, scalars=(0.0, 2.0)),
+    # More tiles than stages for a cluster, of one column of A each.
+    _trial((130, 72, 1), (0, 2)),
 )
 """Cases in which 22 is checked besides those that it chooses for: arguments of `check`."""
 

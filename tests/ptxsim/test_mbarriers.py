@@ -182,6 +182,13 @@ def test_registers_that_no_instruction_gives():
         run_bits(probe(REGISTERS.format("dec", 20), 128, architecture="compute_90a"))
 
 
+def test_grids_that_overlap_are_run_one_after_the_other():
+    """Both instructions change nothing, and cost an issue for each warp; others of that name are refused."""
+    body = 'asm volatile("griddepcontrol.launch_dependents;"); asm volatile("griddepcontrol.wait;");\n    c[t] = t;'
+    got, run = run_bits(probe(body, 64, architecture="compute_90"))
+    assert got.tolist() == list(range(64)) and run.total.by_class["fence"] == 4
+
+
 def test_a_wait_that_asks_without_waiting_is_refused():
     asked = '"{ .reg .pred %%p; mbarrier.test_wait.parity.shared::cta.b64 %%p, [%0], 0; }"'
     body = f'asm volatile({asked} :: "r"(at(&full)));'
