@@ -206,10 +206,9 @@ def _plans(tiles: int, steps: int, slots: int) -> Iterator[tuple[int, int]]:
     yield 0, min(tiles, slots)
     rest = tiles % slots
     if tiles >= slots and rest:
-        if rest * steps >= slots:  # a cluster without a step would be awaited where parts meet
-            yield rest, slots
-        if rest * 3 < slots:
-            yield rest + slots, slots
+        most = (rest, rest + slots) if rest * 3 < slots else (rest,)
+        # Parts are awaited of every share from a tile's first to its last: none may be empty.
+        yield from ((shared, slots) for shared in most if shared * steps >= slots)
     elif rest:
         parts = [of for of in (2, 3, 4, 6, 8, 12, 16) if tiles * of <= slots and of * 2 <= steps]
         yield from ((tiles, tiles * of) for of in parts)
