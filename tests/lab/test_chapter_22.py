@@ -1,0 +1,47 @@
+"""Chapter 22's pieces against what they promise, and against the kernel that deals them out."""
+
+import numpy as np
+import pytest
+
+import sgemm_tutorial as sg
+from lab.chapters import equal_shares as page
+
+
+@pytest.mark.parametrize(
+    ("clusters", "shared", "tiles", "steps"), [(5, 9, 9, 4), (64, 8, 8, 256), (5, 2, 9, 4), (3, 0, 7, 2), (7, 3, 3, 11)]
+)
+def test_pieces_cover_each_step_once_in_equal_shares(clusters, shared, tiles, steps):
+    done, shares = np.zeros((tiles, steps), int), []
+    for cluster in range(clusters):
+        mine = list(page.pieces(cluster, clusters, shared, tiles, steps))
+        for tile, begin, end in mine:
+            assert 0 <= begin < end <= steps
+            done[tile, begin:end] += 1
+        shares.append(sum(end - begin for tile, begin, end in mine if tile < shared))
+    assert (done == 1).all() and max(shares) - min(shares) <= 1
+
+
+@pytest.mark.parametrize("shared", [9, 4])
+def test_the_kernel_leaves_a_part_where_a_piece_is_one(shared):
+    kernel = page.KERNEL.variant(BM=64, BN=32, WN=32, STAGES=3, THREADS=160, CLUSTER=1).divided(shared, 5)
+    A, B = sg.matrices(130, 70, 256, on_gpu=False, types=kernel.types)
+    run = sg.simulate(kernel, A, B, trace=range(5))
+    parts = {
+        (block, block + tile)  # the place: number of the share and of the tile
+        for block in range(5)
+        for tile, begin, end in page.pieces(block, 5, shared, 9, 4)
+        if end - begin < 4
+    }
+    place = 4 * 64 * 32
+    left = {
+        (access.block, int(access.offsets[0]) // place)
+        for access in run.trace
+        if access.array == "workspace" and access.kind == "store"
+    }
+    assert left == parts
+
+
+def test_each_product_is_of_one_kind():
+    kinds = [page.kind(size) for size in page.points()]
+    assert set(kinds) == set(page.KINDS) and page.kind((4095,) * 3) == "rows to copy"
+    assert page.kind((1, 4096, 4096)) == "M or N up to 64" and page.kind((256, 256, 16384)) == "others"
