@@ -451,9 +451,9 @@ class Search:
 
     def _fill(self, matrix: cupy.ndarray, begin: int) -> None:
         """Fill a matrix with random numbers, from one of them on."""
-        flat, pool = matrix.ravel(), cupy.roll(self._pool, -begin)
-        for first in range(0, flat.size, POOL):
-            flat[first : first + POOL] = pool[: flat.size - first]
+        flat = matrix.ravel()
+        for first in range(-(begin % POOL), flat.size, POOL):  # where the pool's first number goes
+            flat[max(first, 0) : first + POOL] = self._pool[max(-first, 0) : flat.size - first]
 
     def _ways(self, size: Size) -> list[tuple[float, int, list[Way]]]:
         """Return each setting's least time by the model, its number and its ways, the most promising first."""
