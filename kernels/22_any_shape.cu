@@ -123,7 +123,8 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
         Corner here = corner(piece.tile);
         here.row += warp * WM;
         if (here.row >= M) continue;                       // all of the warp's rows are past the end of C
-        if (work.is_part(piece) && !work.meet(acc, piece, CLUSTER * workers / 32, rank * (workers / 32) + warp, workspace, arrived)) continue;
+        if (work.is_part(piece) &&
+            !work.meet(acc, piece, CLUSTER * workers / 32, rank * (workers / 32) + warp, workspace, arrived)) continue;
         Patch(patches + warp * Patch::floats).write(acc, here, M, N, alpha, beta, C);
         __syncwarp();                                      // lanes part where C ends, and wgmma wants whole warps
     }

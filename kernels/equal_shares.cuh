@@ -48,8 +48,8 @@ struct Work
 
     __device__ bool is_part(const Piece& piece) const { return piece.end - piece.begin < steps; }
 
-    // Leaves this warp's part of a tile's sum, of so many `warps` of the cluster. Returns whether it is the last to come; then `sum` has become the whole
-    // sum, which was added in order of k. No warp waits for another.
+    // Leaves this warp's part of a tile's sum, of so many `warps` of the cluster. Returns whether it is the last to come;
+    // then `sum` has become the whole sum, which was added in order of k. No warp waits for another.
     //
     // The place of a part is the number of its share plus that of its tile. From one part to the next, one of these
     // grows and the other doesn't fall, so no two are equal.
@@ -79,9 +79,9 @@ struct Work
         #pragma unroll
         for (int i = 0; i < SUMS; ++i) sum[i] = 0.0f;
         constexpr int atOnce = SUMS <= 32 ? 4 : SUMS <= 64 ? 2 : 1;  // parts whose loads fit into registers together
+        const float4* theirs = place(begins);              // this warp's own among them
         #pragma unroll atOnce
-        for (unsigned share = begins; share < begins + parts; ++share) {
-            const float4* const theirs = place(share);     // this warp's own among them
+        for (unsigned left = parts; left > 0; --left, theirs += size_t(warps) * (SUMS * 8)) {
             #pragma unroll
             for (int i = 0; i < SUMS; i += 4) {
                 const float4 four = theirs[i * 8];

@@ -13,7 +13,7 @@ from sgemm_tutorial.table import Table
 
 from ..draw.chart import COLOURS, Chart, dye
 from ..draw.division import Part, division
-from ..draw.figure import INK, Figure
+from ..draw.figure import BODY, INK, Figure
 from ..experiments.ceilings import card
 from ..records.shapes import SQUARES
 from ..records.sizes import Size, times_of
@@ -108,12 +108,12 @@ def chart() -> Figure:
     """Draw every product's speed as a percentage of the better opponent's, by its operations."""
     of = {size: (2e-9 * size[0] * size[1] * size[2], point.percent_of_searched) for size, point in points().items()}
     drawn = Chart("22 and the better of cuBLAS and cuBLASLt", (5e-7, 2e4), (25, 500), (),
-                  "GFLOP of the product", "Percent of the better opponent's speed", (), "xy", top=112)  # fmt: skip
+                  "GFLOP of the product", "Percent of the better opponent's speed", (), "xy", top=124)  # fmt: skip
     drawn.ticks([10.0**n for n in range(-6, 5, 2)], (25, 50, 100, 200, 400))
     drawn.line([(5e-7, 100), (2e4, 100)], INK, wide=1)
     for name, colour, mark in zip(KINDS, COLOURS, "osD^", strict=True):
         x, y = zip(*(at for size, at in of.items() if kind(size) == name), strict=True)
         drawn.axes.plot(x, y, mark, color=dye(colour), ms=5, mew=0, alpha=0.75, label=f"{name} ({len(x)})")
-    drawn.axes.legend(ncols=4, frameon=False, loc="lower left", bbox_to_anchor=(-0.1, 1.14), fontsize=13,
-                      handletextpad=0, columnspacing=1)  # fmt: skip
+    drawn.axes.legend(ncols=2, frameon=False, loc="lower left", bbox_to_anchor=(-0.1, 1.1), fontsize=BODY,
+                      handletextpad=0)  # fmt: skip
     return drawn.finish(f"Speed of 22 as a percentage of the better opponent's at {len(of)} products, by operations.")

@@ -15,9 +15,6 @@ ARCHITECTURES = {
     "sm_120": (12, 0),
 }
 
-SPILLED = {"22_any_shape": (16, 28, 36)}
-"""Bytes of stack, stored and loaded, of a kernel that does it: 22's widest tile, where the parts of a sum meet."""
-
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
@@ -29,6 +26,6 @@ def test_nothing_spills(kernel, architecture):
             resources(kernel, architecture)
         return
     used = resources(kernel, architecture)
-    assert (used.stack_bytes, used.spill_store_bytes, used.spill_load_bytes) == SPILLED.get(kernel.name, (0, 0, 0))
+    assert (used.stack_bytes, used.spill_store_bytes, used.spill_load_bytes) == (0, 0, 0)
     assert used.registers * kernel.threads * kernel.parameters.get("BLOCKS", 1) <= 65_536
     assert used.shared_bytes <= limits_of(architecture).max_shared_per_block
