@@ -71,7 +71,7 @@ class Request:
         """Cycles that a request to global memory keeps the L1 cache busy if all of it hits: a model, not a counter.
 
         L1 looks up the tags of at most 4 lines in a cycle, and its data lie in the 32 banks that shared memory has
-        too. The slower of the two counts. The page on what L1 charges for holds the model against counters and times.
+        too. The slower of the two counts. The page on what an uncoalesced load costs holds the model against times.
         """
         return max(-(-self.lines // 4), self.wavefronts)
 
