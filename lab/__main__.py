@@ -241,17 +241,16 @@ def _check(options: argparse.Namespace) -> int:
         elif not suite.passed:
             failed = suite.failures().results
             title = f"{failed[0].kernel}: cases that fail, {len(failed)} of {len(suite.results)}"
-            title += f"; the first {SHOWN}" * (len(failed) > SHOWN)
+            title += f"; the first {SHOWN} (--verbose shows all)" * (len(failed) > SHOWN)
             parts.append(dataclasses.replace(SuiteResult(failed[:SHOWN]).table(), title=title))
-            if len(failed) > SHOWN:
-                parts.append(f"and {len(failed) - SHOWN} more; --verbose shows all")
     parts.append(_one_row_each(suites))
     for kernel, suite in found.items():
         if todo := unfinished(kernel):
             so = "These cases do not need what is missing." if suite else "Until then it cannot pass."
             parts.append(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. {so}")
         if not suite and not todo:
-            parts += [line for case in suite.failures().results[:1] for line in ("", *diagnosis(kernel, case))]
+            case, *hints = diagnosis(kernel, suite.failures().results[0])
+            parts += ["", case, *hints] if hints else []
     if interrupted:
         parts.append(f"interrupted: {len(found)} of {len(kernels)} kernels checked")
     _print(options, data, *parts)

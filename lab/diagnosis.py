@@ -25,7 +25,8 @@ def diagnosis(kernel: Kernel, failed: CheckResult) -> list[str]:
     The case is run again on the simulator, with the same sizes, scalars and standard-normal matrices.
     """
     M, N, K = failed.M, failed.N, failed.K
-    said = [f"The case M = {M}, N = {N}, K = {K}, α = {failed.alpha:g}, β = {failed.beta:g}: {failed.verdict}"]
+    kind, _, _ = failed.verdict.partition(":")
+    said = [f"The case M = {M}, N = {N}, K = {K}, α = {failed.alpha:g}, β = {failed.beta:g}: {kind}"]
     if isinstance(kernel.family, Written):
         said += _otherwise(kernel, failed)
     if failed.fault or not (M and N and K) or failed.special:
