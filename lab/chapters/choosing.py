@@ -10,12 +10,14 @@ from sgemm_tutorial.table import Table
 
 from ..experiments import split_errors, sustained
 from ..experiments.ceilings import card
-from ..variants import IN_BF16
+from ..variants import IN_BF16, find_variant
 
+SINGLE = find_variant("17", "big parts alone")
 CHOICES = (
     ("FP32, on FP32 units", find("11"), find("11")),
     ("FP32, tensor cores 8.0+", find("17_tf32x3"), find("17_tf32x3")),
     ("FP32, Hopper", find("21_tf32x3_wgmma"), find("21_tf32x3_wgmma")),
+    ("TF32, tensor cores 8.0+", SINGLE, SINGLE),
     ("FP16, tensor cores 8.0+", find("16"), find("16")),
     ("FP16, Hopper", find("20"), find("16")),
     ("BF16, tensor cores 8.0+", IN_BF16[1], IN_BF16[1]),
@@ -33,7 +35,8 @@ def choices() -> Table:
     for need, kernel, measured in CHOICES:
         errors = (f"{split_errors.of(measured, kind, 4096).rms:.1e}" for kind in ("normal", "positive"))
         lasting = (long := sustained.lasted(kernel)) and f"{sgemm / long[0]:,.0%}"
-        rows.append((need, kernel.name + "*" * (measured is not kernel), *errors, lasting))
+        name = ", ".join(filter(None, (kernel.name + "*" * (measured is not kernel), kernel.label)))
+        rows.append((need, name, *errors, lasting))
     return Table(
         ("A and B, hardware", "kernel", "rms error, normal", "positive", "of SGEMM's speed"),
         rows,
