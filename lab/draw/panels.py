@@ -26,11 +26,11 @@ BELOW = LINE + 10 + SIDE * CELL + 2 * LINE
 A, B, C = (Matrix(SIDE, SIDE, MARGIN, y, CELL) for y in (BELOW, LINE + 10, BELOW))
 """A stands on the left, below the notes, and B above C on the right."""
 HEIGHT = BELOW + SIDE * CELL + MARGIN
-WAYS = {"ahead": "of rows", "columns": "of columns"}
+WAYS = {"columns": "of columns", "ahead": "of rows"}
 
 
 def panels(name: str) -> Player:
-    """Draw what four GPUs multiply and fetch, step by step, with panels of B's rows or of its columns.
+    """Draw what four GPUs multiply and fetch, step by step, with panels of B's columns or of its rows.
 
     The steps are those of `several.steps`.
 

@@ -6,7 +6,7 @@ from lab.draw import panels
 from lab.draw.panels import GPUS
 
 
-@pytest.mark.parametrize(("chosen", "product"), [(0, "C{p} gets A{p}{q} B{q}"), (1, "C{p}{q} is A{p} B{q}")])
+@pytest.mark.parametrize(("chosen", "product"), [(0, "C{p}{q} is A{p} B{q}"), (1, "C{p} gets A{p}{q} B{q}")])
 def test_every_gpu_goes_round_from_its_own_panel(chosen, product):
     player = panels("panels")
     assert len(player.controls[1].values) == GPUS + 1
