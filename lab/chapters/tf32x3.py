@@ -16,7 +16,6 @@ from ..experiments import accuracy, ceilings, profiles, split_errors, sustained
 from ..experiments.accuracy import error
 from ..experiments.ceilings import card
 from ..model.ceilings import MMA_TF32
-from ..records.timings import OTHERS, recorded
 from ..variants import IN_BF16, find_variant
 
 KEPT = np.uint32(0xFFFFE000)
@@ -30,14 +29,14 @@ def parts(x: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
     return big, ((x - big).view(np.uint32) & KEPT).view(np.float32)
 
 
-def bits() -> Table:
-    """Return two numbers and their parts, bit by bit."""
+def bits(x: float) -> Table:
+    """Return a float32 number and its parts, bit by bit, and the small part as a tensor core takes it."""
+    number = np.float32(x)
+    big, cut = parts(number)
     rows = []
-    for x in (np.float32(np.pi), np.float32(1 + 2**-11 + 2**-23)):
-        big, small = parts(x)
-        for name, part in (("number", x), ("big part", big), ("small part", small)):
-            text = f"{np.float32(part).view(np.uint32):032b}"
-            rows.append((name, f"{part:.9g}", f"{text[0]} {text[1:9]} {text[9:19]} {text[19:]}"))
+    for name, part in (("number", number), ("big part", big), ("small part", number - big), ("small part, cut", cut)):
+        text = f"{np.float32(part).view(np.uint32):032b}"
+        rows.append((name, f"{part:.9g}", f"{text[0]} {text[1:9]} {text[9:19]} {text[19:]}"))
     return Table(("", "value", "sign, exponent, ten bits, thirteen more"), rows)
 
 
@@ -114,22 +113,28 @@ def exactness(kernels: Mapping[str, Kernel | Gemm], kinds: tuple[str, ...] = spl
     )
 
 
-def board() -> Table:
-    """Return at 4096 what was predicted of 17's speed, what it reaches, and 13 and SGEMM beside it."""
-    split, size = find("17"), profiles.SIZE
-    sgemm, ideal = sustained.of(cublas.sgemm).ms, 6 * size**3 / ceilings.load()[MMA_TF32].tera_per_second / 1e9
-    busy, (beside,) = profiles.measured(split)["tensor cores used, %"], recorded(split, size, OTHERS).points
+def positive(kernels: Mapping[str, Kernel | Gemm]) -> Table:
+    """Return the mean errors of kernels for positive numbers, and the roots of the mean squares, at each recorded K."""
     rows = [
-        ("predicted: products, nothing else", ideal, sgemm),
-        (f"at {busy:.1f}% of that, as the counter has it", ideal / busy * 100, sgemm),
-        ("17, in turns with SGEMM", beside.ms, beside.cublas_ms),
-        *((f"{of.name[:2]}, alone", sustained.of(of).ms, sgemm) for of in (split, find("13"))),
-        ("SGEMM, alone", sgemm, sgemm),
+        (K, *(f"{of.mean:.1e}, {of.rms:.1e}" for of in (split_errors.of(k, "positive", K) for k in kernels.values())))
+        for K in split_errors.DEPTHS
     ]
+    title = f"Positive numbers: mean error and root mean square, relative to |A||B|, M = N = 2048, {card().name}"
+    return Table(("K", *kernels), rows, title)
+
+
+def board() -> Table:
+    """Return at 4096 what was predicted of 17's speed, and 17, 13 and SGEMM, each alone."""
+    size, sgemm = profiles.SIZE, sustained.of(cublas.sgemm).ms
+    ideal = 6 * size**3 / ceilings.load()[MMA_TF32].tera_per_second / 1e9
+    rows = [("predicted for 17", ideal), *((of.name, sustained.of(of).ms) for of in map(find, ("17", "13")))]
     return Table(
         ("", "ms", "TFLOP/s", "of SGEMM's speed"),
-        [(name, f"{ms:.2f}", f"{2 * size**3 / ms / 1e9:.1f}", f"{of / ms:.1%}") for name, ms, of in rows],
-        f"M = N = K = {size}, {card().name}",
+        [
+            (name, f"{ms:.2f}", f"{2 * size**3 / ms / 1e9:.1f}", f"{sgemm / ms:.1%}")
+            for name, ms in (*rows, ("SGEMM", sgemm))
+        ],
+        f"M = N = K = {size}, each alone for {sustained.SECONDS:.0f} s, {card().name}",
     )
 
 
