@@ -47,8 +47,8 @@ wmma_warp_tile(int M, int N, int K, float alpha, const half* A, const half* B, f
     const unsigned tilesN = (unsigned(N) + BN - 1) / BN;   // tiles of C per row of tiles
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int tileRow = warp / (BN / WN) * WM, tileCol = warp % (BN / WN) * WN;  // this warp's place in the tile of C
-    const int rowA = threadIdx.x / (BK / 8), colA = threadIdx.x % (BK / 8) * 8;  // this thread's place among those
-    const int rowB = threadIdx.x / (BN / 8), colB = threadIdx.x % (BN / 8) * 8;  // at once
+    const int rowA = threadIdx.x / (BK / 8), colA = threadIdx.x % (BK / 8) * 8;  // this thread's place in the tile of A
+    const int rowB = threadIdx.x / (BN / 8), colB = threadIdx.x % (BN / 8) * 8;  // and in that of B
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM;  // where the tile of C begins
     const size_t col0 = size_t(blockIdx.x % tilesN) * BN;
     const int rows = int(M - row0), cols = int(N - col0);  // rows and columns of C from there on

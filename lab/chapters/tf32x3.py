@@ -16,7 +16,6 @@ from ..experiments import accuracy, ceilings, profiles, split_errors, sustained
 from ..experiments.accuracy import error
 from ..experiments.ceilings import card
 from ..model.ceilings import MMA_TF32
-from ..records.timings import OTHERS, recorded
 from ..variants import IN_BF16, find_variant
 
 KEPT = np.uint32(0xFFFFE000)
@@ -30,14 +29,14 @@ def parts(x: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
     return big, ((x - big).view(np.uint32) & KEPT).view(np.float32)
 
 
-def bits() -> Table:
-    """Return two numbers and their parts, bit by bit."""
+def bits(x: float) -> Table:
+    """Return a float32 number and its parts, bit by bit, and the small part as a tensor core takes it."""
+    number = np.float32(x)
+    big, cut = parts(number)
     rows = []
-    for x in (np.float32(np.pi), np.float32(1 + 2**-11 + 2**-23)):
-        big, small = parts(x)
-        for name, part in (("number", x), ("big part", big), ("small part", small)):
-            text = f"{np.float32(part).view(np.uint32):032b}"
-            rows.append((name, f"{part:.9g}", f"{text[0]} {text[1:9]} {text[9:19]} {text[19:]}"))
+    for name, part in (("number", number), ("big part", big), ("small part", number - big), ("small part, cut", cut)):
+        text = f"{np.float32(part).view(np.uint32):032b}"
+        rows.append((name, f"{part:.9g}", f"{text[0]} {text[1:9]} {text[9:19]} {text[19:]}"))
     return Table(("", "value", "sign, exponent, ten bits, thirteen more"), rows)
 
 
@@ -46,38 +45,36 @@ def lost(additions: float) -> float:
     return additions / 2 * 0.7 * 2**-24
 
 
-def loss_over_rule() -> Table:
-    """Return how much more sums of positive numbers lose than `lost` says, if tensor cores add up all of them."""
-    random = np.random.default_rng(1)
-    X, Y = random.random((1, 4, 65536), np.float32), random.random((1, 65536, 4), np.float32)
-    (big_x, small_x), (big_y, small_y) = parts(X), parts(Y)
-    sums = {
-        "TF32, three products": (8, ((small_x, big_y), (big_x, small_y), (big_x, big_y)), 0.8),
-        "TF32, big parts alone": (8, ((big_x, big_y),), 2.2),
-        "FP16": (16, ((X.astype(np.float16), Y.astype(np.float16)),), 4),
-    }
-    rows = []
-    for name, (depth, pairs, least) in sums.items():
-        total, ratios = np.zeros((1, 4, 4), np.float32), []
-        for k in range(0, 65536, depth):
-            for a, b in pairs:
-                total = multiply_accumulate(a[:, :, k : k + depth], b[:, k : k + depth], total)
-            if (done := k + depth) in (2048, 16384, 65536):
-                exact = sum(a[:, :, :done].astype("f8") @ b[:, :done].astype("f8") for a, b in pairs)
-                ratios.append(-(total / exact - 1).mean() / lost(len(pairs) * done / depth))
-        assert all(least < ratio < 4.8 for ratio in ratios)
-        rows.append((name, *(f"{ratio:.2f}" for ratio in ratios)))
-    return Table(("", "K = 2,048", "16,384", "65,536"), rows, "Loss of growing sums, simulated over the rule's")
+def recorded_over_rule() -> Table:
+    """Return the recorded mean loss of sums of positive numbers over `lost`, by K, and what should come out.
 
-
-def recorded_over_rule() -> dict[str, list[float]]:
-    """Return the recorded loss of sums of positive numbers over `lost`, by K: of one accumulator in 17, and of 16."""
+    A step cuts 3/8 of the last bit, and each of its products, where they are all positive, another eighth; `lost` has
+    half a bit for a step.
+    """
     one, half = find_variant("17_tf32x3", "one accumulator"), find("16")
-    depths = split_errors.DEPTHS
-    return {
-        "ratio_tf32": [-split_errors.of(one, "positive", K).mean / lost(3 * K / 8) for K in depths],
-        "ratio_fp16": [-split_errors.of(half, "positive", K).mean / lost(K / 16) for K in depths],
-    }
+    rows = []
+    for name, kernel, steps, taken in (
+        ("FP16 (16)", half, 1 / 16, 3 / 8 + 16 / 8),
+        ("BF16 (16)", IN_BF16[1], 1 / 16, 3 / 8 + 16 / 8),
+        ("TF32, three products (17)", one, 3 / 8, 3 / 8 + 8 / 8 / 3),
+    ):
+        losses = {K: -split_errors.of(kernel, "positive", K).mean for K in split_errors.DEPTHS}
+        found = (f"{loss / lost(K * steps):.2f}" for K, loss in losses.items())
+        rows.append((name, f"{2 * taken:.2f}", *found))
+    columns = ("in one accumulator", "predicted", *(f"K = {K:,}" for K in split_errors.DEPTHS))
+    return Table(columns, rows, f"Recorded loss over the plainest rule's, {card().name}")
+
+
+def small_parts_vanish() -> bool:
+    """Return whether simulated products with a small part change no sum of positive numbers from 2¹³ on."""
+    random = np.random.default_rng(1)
+    (big_x, small_x), (big_y, small_y) = (parts(random.random(shape)) for shape in ((1, 2, 65536), (1, 65536, 2)))
+    total, changed = np.zeros((1, 2, 2), np.float32), np.zeros((1, 2, 2), bool)
+    for k in range(0, 65536, 8):
+        for a, b in ((small_x, big_y), (big_x, small_y), (big_x, big_y)):
+            before, total = total, multiply_accumulate(a[:, :, k : k + 8], b[:, k : k + 8], total)
+            changed |= (before >= 2**13) & (before != total) & (a is small_x or b is small_y)
+    return bool((total >= 2**13).all() and not changed.any())
 
 
 def same_as_cublas() -> tuple[int, float]:
@@ -116,22 +113,28 @@ def exactness(kernels: Mapping[str, Kernel | Gemm], kinds: tuple[str, ...] = spl
     )
 
 
-def board() -> Table:
-    """Return at 4096 what was predicted of 17's speed, what it reaches, and 13 and SGEMM beside it."""
-    split, size = find("17"), profiles.SIZE
-    sgemm, ideal = sustained.of(cublas.sgemm).ms, 6 * size**3 / ceilings.load()[MMA_TF32].tera_per_second / 1e9
-    busy, (beside,) = profiles.measured(split)["tensor cores used, %"], recorded(split, size, OTHERS).points
+def positive(kernels: Mapping[str, Kernel | Gemm]) -> Table:
+    """Return the mean errors of kernels for positive numbers, and the roots of the mean squares, at each recorded K."""
     rows = [
-        ("predicted: products, nothing else", ideal, sgemm),
-        (f"at {busy:.1f}% of that, as the counter has it", ideal / busy * 100, sgemm),
-        ("17, in turns with SGEMM", beside.ms, beside.cublas_ms),
-        *((f"{of.name[:2]}, alone", sustained.of(of).ms, sgemm) for of in (split, find("13"))),
-        ("SGEMM, alone", sgemm, sgemm),
+        (K, *(f"{of.mean:.1e}, {of.rms:.1e}" for of in (split_errors.of(k, "positive", K) for k in kernels.values())))
+        for K in split_errors.DEPTHS
     ]
+    title = f"Positive numbers: mean error and root mean square, relative to |A||B|, M = N = 2048, {card().name}"
+    return Table(("K", *kernels), rows, title)
+
+
+def board() -> Table:
+    """Return at 4096 what was predicted of 17's speed, and 17, 13 and SGEMM, each alone."""
+    size, sgemm = profiles.SIZE, sustained.of(cublas.sgemm).ms
+    ideal = 6 * size**3 / ceilings.load()[MMA_TF32].tera_per_second / 1e9
+    rows = [("predicted for 17", ideal), *((of.name, sustained.of(of).ms) for of in map(find, ("17", "13")))]
     return Table(
         ("", "ms", "TFLOP/s", "of SGEMM's speed"),
-        [(name, f"{ms:.2f}", f"{2 * size**3 / ms / 1e9:.1f}", f"{of / ms:.1%}") for name, ms, of in rows],
-        f"M = N = K = {size}, {card().name}",
+        [
+            (name, f"{ms:.2f}", f"{2 * size**3 / ms / 1e9:.1f}", f"{sgemm / ms:.1%}")
+            for name, ms in (*rows, ("SGEMM", sgemm))
+        ],
+        f"M = N = K = {size}, each alone for {sustained.SECONDS:.0f} s, {card().name}",
     )
 
 
@@ -150,7 +153,8 @@ def small_numbers() -> Table:
         exact, size = A.astype("f8") @ B.astype("f8"), abs(A.astype("f8")) @ abs(B.astype("f8"))
         errors = [float((abs(find(name)(A, B) - exact) / size).max()) for name in ("11", "17")]
         rows.append((f"2^{exponent}", *(f"{error:.1e}" for error in errors)))
-    return Table(("A, standard normal times", "11, in FP32", "17"), rows, "Largest error relative to |A||B|, K = 64")
+    columns = ("A, standard normal times", "11, in FP32", "17")
+    return Table(columns, rows, "Simulated: largest error relative to |A||B|, K = 64")
 
 
 def not_finite() -> Table:

@@ -2,11 +2,10 @@
 
 import math
 
-from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.table import Table
 
 from ..experiments import accuracy
-from ..experiments.accuracy import Error, error
+from ..experiments.accuracy import Error
 from ..experiments.ceilings import card
 from ..variants import IN_BF16
 
@@ -43,15 +42,3 @@ def errors_by_scale() -> Table:
     columns = ("scale of A and B", "FP16, error", "C not finite", "BF16, error", "C not finite")
     side = accuracy.SIDE
     return Table(columns, rows, f"Largest error relative to |A||B|, M = N = K = {side}, {card().name}")
-
-
-def simulated_and_recorded() -> Table:
-    """Return errors of 14 and 15 as simulated here and now, beside those recorded on a GPU, which they must equal."""
-    rows = []
-    for name, K, exponent in (("14", 16, 0), ("14", 256, -14), ("14", 256, 14), ("14", 1024, 0), ("15", 256, 0)):
-        kernel = find(name)
-        here, there = error(kernel, K, exponent), recorded(kernel.name, K, exponent)
-        for what in ("total", "arithmetic", "lost"):  # a float64 product may differ in its last bits
-            assert math.isclose(getattr(here, what), getattr(there, what), rel_tol=1e-9)
-        rows.append((kernel.name, K, f"2^{exponent}", f"{here.arithmetic:.6g}", f"{there.arithmetic:.6g}"))
-    return Table(("kernel", "K", "scale", "simulated", "recorded"), rows, "Largest error of the sums, M = N = 256")

@@ -50,15 +50,16 @@ def from_l2(sectors: float, ms: float) -> float:
 
 
 def paddings() -> Table:
-    """Return what the layout of the tiles changes: sectors from L2 and wavefronts of loads, the time, and L2's rate."""
+    """Return what the layout of the tiles changes: sectors and the rate of L2, wavefronts, and the time in turns."""
     rows = []
     for layout, kernel in layouts().items():
         counted = counters.counted(kernel, (4096,) * 3, "sectors")
-        sectors, loads = (counted[what] / PRODUCTS for what in ("l1_fill_sectors", "shared_load_wavefronts"))
+        names = ("l1_fill_sectors", "shared_load_wavefronts", "copy_wavefronts")
+        sectors, loads, copies = (counted[name] / PRODUCTS for name in names)
         (timed,) = recorded(kernel, [4096], "tensor").points
-        rate = from_l2(sectors, timed.ms)
-        rows.append((layout, f"{sectors:.2f}", f"{loads:.2f}", f"{timed.ms:.3f}", f"{rate:.1f}"))
-    columns = ("padding, in bytes", "sectors from L2", "wavefronts of loads", "ms", "from L2, TB/s")
+        rate, share = from_l2(sectors, timed.ms), f"{timed.percent_of_cublas:.1f}%"
+        rows.append((layout, f"{sectors:.2f}", f"{rate:.1f}", f"{loads:.2f} + {copies:.2f}", f"{timed.ms:.3f}", share))
+    columns = ("padding, in bytes", "sectors", "TB/s from L2", "wavefronts: loads + copies", "ms", "share of cuBLAS")
     return Table(columns, rows, f"Sectors and wavefronts per product of 16 × 16 × 16, at 4096, {card().name}")
 
 
@@ -76,12 +77,12 @@ def staged() -> dict[str, Kernel]:
 
 
 def steps() -> Table:
-    """Return the times of `staged`, all of one recording, and how many times as fast each is as the one before."""
+    """Return the times of `staged` in turns with cuBLAS, all of one recording, and how the share grows."""
     points = [recorded(kernel, [4096], "fragments").points[0] for kernel in staged().values()]
-    gains = [None, *(f"{before.ms / after.ms:.2f}" for before, after in pairwise(points))]
+    gains = [None, *(f"{now.percent_of_cublas / old.percent_of_cublas:.2f}" for old, now in pairwise(points))]
     rows = [
-        (name, f"{point.ms:.3g}", gain, f"{point.percent_of_cublas:.1f}%", point.processes[-1].own.sm_mhz[-1])
+        (name, f"{point.ms:.3g}", f"{point.cublas_ms:.3f}", f"{point.percent_of_cublas:.1f}%", gain)
         for name, point, gain in zip(staged(), points, gains, strict=True)
     ]
-    heads = ("what is new", "ms", "times as fast as before", "share of cuBLAS", "sensor, MHz")
+    heads = ("what is new", "ms", "cuBLAS beside it, ms", "share of cuBLAS", "times the share before")
     return Table(heads, rows, f"At 4096, {card().name}")

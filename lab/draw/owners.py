@@ -36,7 +36,8 @@ def hierarchy(kernel: Kernel | str, warp: int = 0, fragment: int = 0) -> Figure:
 
     All of it is taken from the stores of a simulated run. On the left is the block's tile, each part with the number
     of its warp. On the right are the elements of one warp, moved together if they are not in one place, in the
-    colours of the lanes, with their numbers if there is room. The elements of lane 0 are framed.
+    colours of the lanes, with their numbers if there is room. The elements of lane 0 are framed,
+    or black where fragments are outlined.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def hierarchy(kernel: Kernel | str, warp: int = 0, fragment: int = 0) -> Figure:
     sheet = Page(TOP + height + MARGIN, title=kernel.name)
     sheet.text(block_tile.x, TOP - LINE - 10, notes[0])
     sheet.text(warp_tile.x, TOP - LINE - 10, notes[1])
-    sheet.text(warp_tile.x, TOP - 10, notes[2] + ", framed")
+    sheet.text(warp_tile.x, TOP - 10, notes[2] + (", black" if fragment else ", framed"))
     sheet.boxes(_boxes(block_tile, warps, warp), (BLUE, 0.4))
     sheet.boxes([block_tile.box(*area) for area, _ in rectangles(warps)], edgecolor=INK)
     _numbers(sheet, block_tile, warps, lambda _: INK)

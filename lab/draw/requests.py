@@ -54,7 +54,9 @@ def address_line(
     ArgumentError
         The run holds no such request, or it goes to shared memory.
     """
-    r = _in_space("global", request(run, line, kind, array, warp, step, block))
+    r = request(run, line, kind, array, warp, step, block)
+    if r.space != "global":
+        raise ArgumentError("array", f"{r.array} in {r.space} memory", "one in global memory; see banks")
     sectors = np.unique(r.offsets // SECTOR)
     runs = list(stretches(sectors))
     gap = 6 if len(runs) > 8 else 24
@@ -98,18 +100,18 @@ def banks(
     step: int = 0,
     block: int | None = None,
 ) -> Figure:
-    """Draw which words one request to shared memory wants from each of the 32 banks.
+    """Draw which words one request wants from each of the 32 banks, of shared memory or of L1's data.
 
     The words wanted of a bank stand below it, a row for each wavefront: a bank with two words is a two-way
-    conflict. Parameters are those of `request`, with `array` a variable in shared memory; banks are counted
-    from its start, as if that lay at a multiple of 128 bytes.
+    conflict. Parameters are those of `request`; banks are counted from the array's start, as if that lay at a
+    multiple of 128 bytes.
 
     Raises
     ------
     ArgumentError
-        The run holds no such request, or it goes to global memory.
+        The run holds no such request.
     """
-    r = _in_space("shared", request(run, line, kind, array, warp, step, block))
+    r = request(run, line, kind, array, warp, step, block)
     wanted = served(r)
     rows = 1 + max(row for row, _, _ in wanted)
     pitch, top, height = (WIDTH - 2 * MARGIN) / BANKS, LANES_AT + 120, 22 if rows <= 8 else 14
@@ -155,13 +157,6 @@ def _by_group(r: Request, group: int) -> Iterator[tuple[int, int, list[int]]]:
             yield done + of_bank[word % BANKS], word, lanes
             of_bank[word % BANKS] += 1
         done += max(of_bank.values(), default=0)
-
-
-def _in_space(space: str, r: Request) -> Request:
-    if r.space != space:
-        other = "banks" if r.space == "shared" else "address_line"
-        raise ArgumentError("array", f"{r.array} in {r.space} memory", f"one in {space} memory; see {other}")
-    return r
 
 
 def _page(height: float, r: Request, step: int) -> Page:

@@ -562,13 +562,13 @@ def test_address_line_leads_each_lane_to_its_bytes(drawn):
         assert (x, y) == (pytest.approx(320 - 144 + 9 * lane + 4.5, abs=0.11), 233)  # 4 sectors of 72 pixels
 
 
-@pytest.mark.parametrize(
-    ("picture", "run"),
-    [(draw.address_line, made(THREADS * 4, array="A")), (draw.banks, made(THREADS * 4, space="global"))],
-)
-def test_memory_pictures_want_their_kind_of_memory(picture, run):
-    with pytest.raises(ArgumentError, match="memory; see"):
-        picture(run)
+def test_address_line_wants_global_memory():
+    with pytest.raises(ArgumentError, match="global memory; see banks"):
+        draw.address_line(made(THREADS * 4, array="A"))
+
+
+def test_banks_are_those_of_l1_too():
+    assert "31 wavefronts lost" in draw.banks(made(THREADS * 128, array="A", space="global"), array="A").alt
 
 
 def test_banks_stack_words_that_conflict(drawn):
