@@ -683,7 +683,11 @@ def test_grid_says_which_lane_has_which_element():
 
 
 def test_memories_have_the_rates_that_were_measured():
-    alt = draw.memories(card(), ceilings.load()).alt
+    picture = draw.memories(card(), ceilings.load())
+    alt = picture.alt
+    shared, *others = [width for _, _, width, height in boxes(picture, figure.BLUE) if height == 6]
+    rates = [ceilings.load()[level].tera_per_second for level in ("shared memory", "L2", "DRAM")]
+    assert others == pytest.approx([shared * rate / rates[0] for rate in rates[1:]], abs=0.2)
     for level in ("shared memory", "L2", "DRAM"):
         assert f"{ceilings.load()[level].tera_per_second:.3g} TB/s" in alt
     assert f"{card().l2_bytes // 2**20} MiB for all SMs" in alt
