@@ -48,7 +48,7 @@ def block(record: Record, others: Record) -> str:
         f"| cuBLAS {of['cublas']} | NVIDIA's library, in FP32 | {cublas:.2f} | 100.0% |",
         "",
         f"{of['gpu']}, driver {of['driver']}, {of['date'][:10]}; M = N = K = {SIZE}, FP32, device time, each "
-        "kernel beside cuBLAS in one run. 13 as tuned for this size.",
+        "kernel beside cuBLAS in one run. 13 as tuned for this size, in a later recording.",
         "",
         "Other roads, against the cuBLAS routine of the same types, each alone for four seconds; then the share "
         "[in turns](book/deeper/20_power_and_chance.ipynb):",

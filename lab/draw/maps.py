@@ -11,7 +11,6 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulation import Run
 
 from ..accesses import Request, plural, request
-from ..written import Written
 from .figure import (
     BLUE,
     GREEN,
@@ -55,14 +54,13 @@ def access_map(run: Run, warp: int = 0, step: int = 0, block: int | None = None)
     wanted = (("A", "load", step), ("B", "load", step), ("C", "store", 0))
     requests = [request(run, None, kind, array, warp, at, block) for array, kind, at in wanted]
     (M, N), K, block = run.C.shape, run.K, requests[0].block
-    notes = [f"block {block}, warp {warp}, step {step}"]
+    notes = [f"block {block}, warp {warp}; loads of step {step}"]
     notes += [f"{r.array} {r.kind}, line {r.line}: {r.cost}" for r in requests]
     place = Operands(M, N, K, 1 + len(notes) + 3)
     if place.cell < LEGIBLE:
         raise ArgumentError("run", f"M, N, K = {M}, {N}, {K}", "matrices small enough to see elements, as 64 × 64")
     sheet = Page(place.height)
-    for matrix, tile in zip(place.matrices.values(), block_reads(run.kernel, M, N, K, block), strict=True):
-        sheet.boxes([matrix.box(*tile)], (INK, 0.08))
+    for matrix in place.matrices.values():
         sheet.lines(matrix.grid(8, 8), (INK, 0.15), linewidth=0.7)
     for r in requests:
         _touch(sheet, place.matrices[r.array], r)
@@ -133,12 +131,7 @@ def tiles(kernel: Kernel | str, M: int, N: int, K: int) -> Figure:
 
 
 def block_reads(kernel: Kernel, M: int, N: int, K: int, block: int) -> list[tuple[int, int, int, int]]:
-    """Return (row, column, height, width) of a block's rows of A, its columns of B and its tile of C.
-
-    They are empty for a kernel in another style: only its author knows which tile a block has.
-    """
-    if isinstance(kernel.family, Written):
-        return [(0, 0, 0, 0)] * 3
+    """Return (row, column, height, width) of a block's rows of A, its columns of B and its tile of C."""
     BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
     down, across = divmod(block, -(-N // BN))
     return [(down * BM, 0, BM, K), (0, across * BN, K, BN), (down * BM, across * BN, BM, BN)]

@@ -12,12 +12,14 @@ from .figure import (
     Page,
 )
 
-ROW = 52  # pixels
+ROW = 56  # pixels
 TOP = 2 * LINE
 
 
 def memories(gpu: Gpu, ceilings: Ceilings) -> Figure:
     """Draw registers, shared memory, L2 and DRAM, the nearest first, with sizes, and rates where they are measured.
+
+    A bar in a box has the length of its rate.
 
     Parameters
     ----------
@@ -32,7 +34,7 @@ def memories(gpu: Gpu, ceilings: Ceilings) -> Figure:
         ("registers", f"{_size(registers)} on each SM, {_size(gpu.sms * registers)} in all"),
         ("shared memory, beside L1", f"up to {_size(limits.shared_per_sm)} on each SM: {_rate(rates[SHARED])}"),
         ("L2", f"{_size(gpu.l2_bytes)} for all SMs: {_rate(rates[L2])}"),
-        ("DRAM", f"off the chip, where A, B and C lie: {_rate(rates[DRAM])}"),
+        ("DRAM", f"off the chip, where arrays lie: {_rate(rates[DRAM])}"),
     ]
     said = []
     sheet = Page(TOP + ROW * len(levels) + MARGIN, title=f"Memories of the {gpu.name}")
@@ -42,6 +44,8 @@ def memories(gpu: Gpu, ceilings: Ceilings) -> Figure:
         sheet.text(WIDTH / 2, box[1] + 20, name, align="center", weight="bold")
         sheet.text(WIDTH / 2, box[1] + 40, note, "center")
         said.append(f"{name}: {note}")
+    for i, rate in enumerate(rates.values(), 1):
+        sheet.boxes([(MARGIN, TOP + (i + 1) * ROW - 10, (WIDTH - 2 * MARGIN) * rate / max(rates.values()), 6)], BLUE)
     return sheet.finish(f"Memories of the {gpu.name}, from the nearest to the arithmetic down. {'; '.join(said)}.")
 
 

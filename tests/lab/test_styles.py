@@ -299,7 +299,7 @@ def test_the_command_says_what_it_guessed(write, capsys):
 
 
 def test_a_picture_of_what_a_warp_touches(write):
-    """The block's tile isn't shaded, as only the author knows it; the sectors are those of the accesses."""
+    """The sectors are those of the accesses, in any style."""
     run = sg.simulate(kernel_from(write(PLAIN)), *sg.matrices(64, 64, 64, on_gpu=False), trace=[0])
     assert "A load, line 9: 32 lanes touch 2 different elements in 2 sectors" in repr(access_map(run))
 
