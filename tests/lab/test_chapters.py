@@ -182,15 +182,19 @@ def test_the_pencil_of_chapter_13_comes_out():
 
 def test_the_race_of_chapter_13_counts_what_is_behind():
     rows = by_shape.race().rows
-    for products, sizes in (rows[:2], [(n, n, n) for n in range(256, 4097, 128)]), (rows[2:], lab.shapes.SHAPES):
-        points = [by_shape.raced()[size] for size in sizes]
+    for products, sizes in (rows[:3], [(n, n, n) for n in range(256, 4097, 128)]), (rows[3:], lab.shapes.SHAPES):
+        points, found = [by_shape.raced()[size] for size in sizes], [by_shape.found()[size] for size in sizes]
         for row, shares in zip(
             products,
-            ([at.percent_of_cublas for at in points], [at.percent_of_searched for at in points]),
+            (
+                [100 * of.cublas_ms / of.ms / by_shape.slower()[of.size] for of in found],
+                [at.percent_of_cublas for at in points],
+                [at.percent_of_searched for at in points],
+            ),
             strict=True,
         ):
             assert row[3:] == (f"{min(shares):.1f}%", sum(share < 100 for share in shares))
-        assert float(products[0][2][:-1]) >= float(products[1][2][:-1]), "a search can only help the opponent"
+        assert float(products[1][2][:-1]) >= float(products[2][2][:-1]), "a search can only help the opponent"
 
 
 def test_sentences_of_chapter_13_that_have_no_figure():
@@ -208,12 +212,25 @@ def test_sentences_of_chapter_13_that_have_no_figure():
     assert len(poor) > 1 and 640 in poor, "some of them are in the page's table"
     assert {n for n in sizes if abs(ratio[n] - 1) > 0.07} == poor, "where it chooses badly, it is most wrong"
     assert all(ratio[n] < 1 for n in poor), "and expects less time than its choice takes"
+    for n in (768, 896):
+        assert (
+            expected[n] == "64×128/2" and min(by_shape.tried((n, n, n)), key=by_shape.tried((n, n, n)).get) == "32×64/4"
+        )
+        assert found[n, n, n].best.setting[5:7] == (8, 8) and by_shape.MEDIUM[5:7] == (8, 4), "sums of a thread"
     figures = by_shape.figures()
-    assert int(figures["column"][:-1]) > 0, "an odd N costs something"
+    low, high = (float(each[:-1]) / 100 for each in figures["same gains"].split(" to "))
+    twelve = {point.M: point.ms for point in lab.recorded("12", [(n, n, n) for n in sizes]).points}
+    for n in map(int, figures["same"].split(", ")):
+        best = found[n, n, n].best
+        assert best.setting[:3] == (128, 256, 8) and (best.whole, best.shares) == (0, 132), "12's tile and division"
+        assert low - 0.001 < twelve[n] / by_shape.raced()[n, n, n].ms - 1 < high + 0.001
+    fewer = float(figures["fewer"].split(" = ")[1])
+    assert fewer == pytest.approx(float(figures["longer"]), abs=0.002), "the profile accounts for the gain"
     odd, even = (found[size].best for size in ((2048, 2047, 2048), (2048, 2048, 2048)))
     assert [i for i, (a, b) in enumerate(zip(odd.setting, even.setting, strict=True)) if a != b] == [9], "WORDS alone"
     assert (odd.whole, odd.shares) == (even.whole, even.shares)
     assert lab.tune.HOPEFUL == 2.5, "as the page writes it"
+    assert max(point.searched.tried for point in by_shape.raced().values() if point.searched) == 8, "of cuBLASLt's"
     assert max(len(lab.tune.load().settings["settings"]), len(sg.autotuned.SETTINGS)) == 246
     counts = lab.anatomy.of(sg.find("13"), (4096,) * 3).main.counts
     states = sorted((name for name in counts if "state: " in name), key=counts.get)
@@ -227,9 +244,10 @@ def test_sentences_of_chapter_13_that_have_no_figure():
 
 
 def test_charts_are_of_the_tiles_and_of_the_choice():
-    assert all(f"{tile} from " in by_shape.predicted().alt for tile in by_shape.TILES)
-    assert "16×32/4 from 8.1" in by_shape.predicted().alt
-    assert all(f"{what} from " in by_shape.checked().alt for what in ("expected", "measured", "fastest"))
+    alt = by_shape.tiles().alt
+    assert all(f"{tile} from " in alt and f"{tile}, timed from " in alt for tile in by_shape.TILES)
+    assert "16×32/4 from 8.1" in alt
+    assert "error from 2.2" in by_shape.checked().alt and "regret from 0.02" in by_shape.checked().alt
 
 
 def test_equal_shares_cut_as_many_tiles_as_the_line_has_cuts():
