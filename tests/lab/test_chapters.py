@@ -259,12 +259,18 @@ def test_equal_shares_cut_as_many_tiles_as_the_line_has_cuts():
 
 
 def test_the_loops_of_11_and_12_are_compared_as_their_machine_code_has_them():
-    instructions, registers, two, three, alone, whole = (row[1:] for row in stream_k.loops().rows)
+    instructions, alone, _, _, dispatch, whole = (row[1:] for row in stream_k.loops().rows)
     for i, kernel in enumerate((stream_k.BEFORE, stream_k.KERNEL)):
-        loop = lab.hot_loop(lab.sass(kernel))
-        assert instructions[i] == f"{len(loop):,}" and registers[i] == lab.resources(kernel).registers
-        assert two[i] + three[i] <= sum(instruction.opcode == "FFMA" for instruction in loop)
-    assert three[0] == 0 < three[1] and two[0] < two[1] and alone[0] < alone[1] and whole[0] < whole[1]
+        assert instructions[i] == f"{len(lab.hot_loop(lab.sass(kernel))):,}"
+    assert alone[0] < alone[1] and dispatch[0] < dispatch[1] and whole[0] < whole[1]
+    figures = stream_k.figures()
+    assert float(figures["factors"].split(" = ")[1]) - 1 == pytest.approx(
+        float(figures["per step"][:-1]) / 100, abs=2e-3
+    )
+    theirs = lab.anatomy.of(sg.cublas.sgemm, (256,) * 3).main
+    assert "tilesize32x32x" in theirs.name and list(theirs.grid) == [8, 8, 4], "so K is cut into four"
+    registers = [lab.resources(sg.find(name)).registers for name in ("11", "12", "13")]
+    assert registers[0] < registers[1] == registers[2] and float(figures["alone 13"]) < float(alone[0])
 
 
 def test_what_is_expected_of_11_misses_its_times_both_ways():
