@@ -111,14 +111,16 @@ def tiles() -> Figure:
 
 def checked() -> Figure:
     """Draw by size how far the model is off for its own choice, and how much slower this is than the fastest found."""
-    points = {n: found()[n, n, n] for n in SIZES}
-    off = [
-        (n, abs(by_model(of.expected.setting, of.size)[0][0] / 1e3 / of.expected_ms - 1)) for n, of in points.items()
-    ]
-    late = [(n, slower()[of.size] - 1) for n, of in points.items()]
     return lines(
         "The model's choice",
-        {name: [(n, 100 * of) for n, of in line] for name, line in (("model's error", off), ("regret", late))},
+        {
+            "model's error": [
+                (n, 100 * abs(by_model(of.expected.setting, of.size)[0][0] / 1e3 / of.expected_ms - 1))
+                for n in SIZES
+                for of in [found()[n, n, n]]
+            ],
+            "regret": [(n, 100 * (slower()[n, n, n] - 1)) for n in SIZES],
+        },
         "Across: M = N = K. Up: %.",
         log_x=True,
     )
