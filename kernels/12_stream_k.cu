@@ -122,7 +122,7 @@ stream_k(int M, int N, int K, float alpha, const float* A, const float* B, float
         __syncthreads();                                   // for all threads: the stages are free for the next tile
 
         if (end - step < steps) {                          // other blocks have the rest of this tile's sum
-            const unsigned first = ownerOf(head), others = ownerOf(head + steps - 1) - first;
+            const unsigned first = ownerOf(head), others = ownerOf(head + steps - 1) - first;  // parts but one
             const Parts<threads, TM, TN> parts{workspace, arrived + tile, first, others};
             if (!parts.meet(acc, blockIdx.x)) continue;
         }

@@ -14,7 +14,7 @@ struct Parts {
     // Where this thread's sums of a share's part are: in fours, so that neighbouring threads have neighbouring fours.
     __device__ float4* place(unsigned share) const
     {
-        const size_t part = 2 * size_t(share) + (share == first);  // the place: a share has two
+        const size_t part = 2 * size_t(share) + (share == first);  // the number of a place, of which a share has two
         return reinterpret_cast<float4*>(workspace) + part * (THREADS * TM * TN / 4) + threadIdx.x;
     }
 
@@ -38,7 +38,7 @@ struct Parts {
         if (!isLast) return false;
         for (int m = 0; m < TM; ++m)
             for (int n = 0; n < TN; ++n) acc[m][n] = 0.0f;
-        for (unsigned part = first; part <= first + others; ++part) {  // of all shares that have one
+        for (unsigned part = first; part <= first + others; ++part) {  // of all shares that have a part
             const float4* const theirs = place(part);      // this block's own among them
             for (int m = 0; m < TM; ++m)
                 for (int n = 0; n < TN; n += 4) {

@@ -6,6 +6,7 @@ from statistics import geometric_mean
 
 import numpy as np
 
+from sgemm_tutorial import cublas
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.launch import Place
@@ -14,7 +15,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, banks, sustained, tune
+from ..experiments import anatomy, banks, profiles, sustained, tune
 from ..experiments.ceilings import card
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
@@ -52,17 +53,22 @@ def raced() -> dict[Size, Point]:
     return {point.size: point for name in ("shapes", "squares") for point in recorded(RUNG, recording=name).points}
 
 
+def tried(size: Size) -> dict[str, float]:
+    """Return the µs of each tile in the search, with the fastest of its settings and divisions that were tried."""
+    settings = tune.load().settings["settings"]
+    return {tune.tile_of(settings[number]): us for number, *_, us in reversed(found()[size].tried)}
+
+
+def share(size: Size, searches: str) -> float:
+    """Return 13's percentage of cuBLAS where "only 13", "both" or "neither" searches."""
+    if searches == "neither":
+        return 100 * found()[size].cublas_ms / found()[size].expected_ms
+    return raced()[size].percent_of_searched if searches == "both" else raced()[size].percent_of_cublas
+
+
 def mean_and_least(sizes: Iterable[Size], searches: str) -> tuple[str, str]:
     """Return the mean and the least share of cuBLAS where "only 13", "both" or "neither" searches."""
-    points, times = raced(), slower()
-    shares = [
-        points[size].percent_of_searched
-        if searches == "both"
-        else points[size].percent_of_cublas
-        if searches == "only 13"
-        else 100 * found()[size].cublas_ms / found()[size].ms / times[size]
-        for size in sizes
-    ]
+    shares = [share(size, searches) for size in sizes]
     return f"{geometric_mean(shares):.0f}%", f"{min(shares):.1f}%"
 
 
@@ -91,25 +97,33 @@ def steps() -> Table:
     )
 
 
-def predicted() -> Figure:
-    """Draw the speed that the model expects of each tile, by size."""
+def tiles() -> Figure:
+    """Draw by size the speed that the model expects of each tile, and dashed the best that the search timed of it."""
+    speeds = {n: {tile: 2e-6 * n**3 / us for tile, us in tried((n, n, n)).items()} for n in SIZES}
     return lines(
-        "Expected by the model",
-        {tile: [(n, expected(n)[tile]) for n in SIZES] for tile in TILES},
+        "Four tiles, by the model and by the search",
+        {tile: [(n, expected(n)[tile]) for n in SIZES] for tile in TILES}
+        | {f"{tile}, timed": [(n, speeds[n][tile]) for n in SIZES if tile in speeds[n]] for tile in TILES},
         "Across: M = N = K. Up: TFLOP/s. After a stroke, slices.",
         log_x=True,
     )
 
 
 def checked() -> Figure:
-    """Draw by size what the model expects of its choice, what the search measured of it, and the fastest way found."""
-    times = {
-        "expected": lambda point: by_model(point.expected.setting, point.size)[0][0] / 1e3,
-        "measured": lambda point: point.expected_ms,
-        "fastest": lambda point: point.ms,
-    }
-    speeds = {name: [(n, found()[n, n, n].tflops(ms(found()[n, n, n]))) for n in SIZES] for name, ms in times.items()}
-    return lines("The model's choice, and the fastest way found", speeds, "Across: M = N = K. Up: TFLOP/s.", log_x=True)
+    """Draw by size how far the model is off for its own choice, and how much slower this is than the fastest found."""
+    return lines(
+        "The model's choice",
+        {
+            "model's error": [
+                (n, 100 * abs(by_model(of.expected.setting, of.size)[0][0] / 1e3 / of.expected_ms - 1))
+                for n in SIZES
+                for of in [found()[n, n, n]]
+            ],
+            "regret": [(n, 100 * (slower()[n, n, n] - 1)) for n in SIZES],
+        },
+        "Across: M = N = K. Up: %.",
+        log_x=True,
+    )
 
 
 def choices(sizes: Iterable[Size]) -> Table:
@@ -127,22 +141,19 @@ def choices(sizes: Iterable[Size]) -> Table:
         ("M×N×K", "the model takes", "expected µs", "measured µs", "fastest found", "its µs", "model slower by"),
         rows,
         f"Tile, whole tiles + shares, {card().name}",
-        "Where equal names have unequal times, the settings differ in thread tiles or BLOCKS.",
+        "Where equal names have unequal times, the settings differ in thread tiles or BLOCKS. Times of the race below "
+        f"are another process's: at 256 it has {1e3 * raced()[256, 256, 256].ms:.2f} µs.",
     )
 
 
 def race() -> Table:
-    """Return the shares of cuBLAS, against plain cuBLAS and against the fastest that cuBLASLt offers."""
-    points = raced()
+    """Return the shares of cuBLAS, by who searches."""
     return Table(
-        ("products", "opponent", "mean", "least", "13 is behind at"),
+        ("products", "who searches", "mean", "least", "13 is behind at"),
         [
-            (name, opponent, *mean_and_least(sizes, searches), sum(share(points[size]) < 100 for size in sizes))
+            (name, who, *mean_and_least(sizes, who), sum(share(size, who) < 100 for size in sizes))
             for name, sizes in (("31 squares", [(n, n, n) for n in SIZES]), (f"{len(SHAPES)} others", SHAPES))
-            for searches, opponent, share in (
-                ("only 13", "cuBLAS", lambda point: point.percent_of_cublas),
-                ("both", "the better opponent", lambda point: point.percent_of_searched),
-            )
+            for who in ("neither", "only 13", "both")
         ],
         f"Share of cuBLAS, {card().name}",
     )
@@ -158,14 +169,25 @@ def figures() -> dict[str, str]:
         for of in [found()[size]]
     }
     lost = points[min(SHAPES, key=lambda size: points[size].percent_of_searched)]
-    odd, even, large = (points[size] for size in ((2048, 2047, 2048), (2048,) * 3, (4096,) * 3))
+    twelve = {point.size: point for point in recorded("12", squares).points}
+    same = [size for size in squares if found()[size].best == Way(LARGE, 0, card().sms)]  # as 12 does them
+    loop = [twelve[size].ms / points[size].ms - 1 for size in same]
+    choice = {size[0]: tried(size)[TILES[-1]] / min(tried(size).values()) for size in squares if size[0] > 512}
     counts, worst, paces = anatomy.of(RUNG, (4096,) * 3).main.counts, max(late, key=late.get), autotuned.SETTINGS
+    old, between = profiles.measured(find("12")), "cycles between a warp's instructions"
+    fewer, longer = old["all"] / counts["all"], old[between] / counts[between]
     expects = {(whole, shares): us for us, whole, shares in by_model(LARGE, (2560,) * 3)}
     return {
         "card": card().name,
-        "before": f"{geometric_mean(p.percent_of_cublas for p in recorded('12', squares).points):.0f}%",
+        "before": f"{geometric_mean(twelve[size].percent_of_cublas for size in squares):.0f}%",
         "now": mean_and_least(squares, "only 13")[0],
-        "before large": f"{geometric_mean(p.percent_of_cublas for p in recorded('12', large_ones).points):.0f}%",
+        "before large": f"{geometric_mean(twelve[size].percent_of_cublas for size in large_ones):.0f}%",
+        "alone": mean_and_least(squares, "neither")[0],
+        "alone large": mean_and_least(large_ones, "neither")[0],
+        "same": ", ".join(str(size[0]) for size in same),
+        "same gains": f"{min(loop):.1%} to {max(loop):.1%}",
+        "choice small": f"{min(of for n, of in choice.items() if n < 1024) - 1:.0%} to {max(choice.values()) - 1:.0%}",
+        "choice large": f"{geometric_mean(of for n, of in choice.items() if n >= 1024) - 1:.1%}",
         "now large": mean_and_least(large_ones, "only 13")[0],
         "shapes": str(len(SHAPES)),
         "lost": times_of(lost.size).replace("×", " × "),
@@ -178,7 +200,6 @@ def figures() -> dict[str, str]:
         "worst": f"{late[worst] - 1:.0%}",
         "worst shape": times_of(worst).replace("×", " × "),
         "hit": str(sum(late[size] == 1 for size in squares)),
-        "near": str(sum(late[size] > 1 for size in squares if size not in poor)),
         "near regret": f"{max(late[size] for size in squares if size not in poor) - 1:.1%}",
         "close": f"{max(abs(off[size]) for size in squares if size not in poor):.1%}",
         "good": str(len(squares) - len(poor)),
@@ -189,11 +210,15 @@ def figures() -> dict[str, str]:
         "lasting": f"{sustained.lasted(RUNG)[1]:.1%}",
         "watts": f"{slowing(sustained.of(RUNG))[0]:.0f} W",
         "slows": f"{slowing(sustained.of(RUNG))[1]:.0%}",
+        "watts cublas": f"{slowing(sustained.of(cublas.sgemm))[0]:.0f} W",
         "ffma": f"{banks.cycles(banks.LOOP, 2, RUNG):.3f}",
-        "banks": f"{counts['FMA pipes used, %'] * (banks.cycles(banks.LOOP, 2, RUNG) - 1):.1f}%",
-        "dispatch": str(counts["state: dispatch"]),
-        "chosen": str(counts["state: another warp was chosen"]),
-        "between": str(counts["cycles between a warp's instructions"]),
+        "ffma before": f"{banks.cycles(banks.LOOP, 2, find('12')):.3f}",
+        "dispatch": "from {} to {}".format(*(each["state: dispatch"] for each in (old, counts))),
+        "between": "from {:.2f} to {:.2f}".format(*(each[between] for each in (old, counts))),
+        "fewer": f"{fewer:.3f} · {longer:.3f} = {fewer * longer:.3f}",
+        "longer": f"{twelve[4096, 4096, 4096].ms / points[4096, 4096, 4096].ms:.3f}",
+        "l2": f"{autotuned.L2 / 1e6:.1f}",
+        "memory": f"{autotuned.MEMORY / 1e6:.2f}",
         "step": str(paces[LARGE][0]),
         "small step": str(max(paces[SMALL])),
         "of several": f"{paces[SMALL][0]:.3f}",
@@ -210,10 +235,11 @@ def figures() -> dict[str, str]:
             for n, digits in ((256, 2), (512, 1))
             for name, setting in (("small", SMALL), ("medium", MEDIUM))
         },
-        "shortest": f"{1e3 * points[412, 1, 85].ms:.2f} µs",
-        "column": f"{odd.ms / even.ms - 1:.0%}",
-        "cublas column": f"{abs(odd.cublas_ms / even.cublas_ms - 1):.1%}",
-        "peak": f"{large.tflops / card().fp32_tflops:.0%}",
-        "other": f"{counts['issue slots used, %'] - counts['FMA pipes used, %']:.0f}%",
+        **{
+            f"{name} {n} timed": f"{tried((n, n, n))[tile]:.{digits}f} µs"
+            for n, digits in ((256, 2), (512, 1))
+            for name, tile in (("small", TILES[0]), ("medium", TILES[1]))
+        },
+        "peak": f"{points[4096, 4096, 4096].tflops / card().fp32_tflops:.0%}",
         "empty": f"{100 - counts['issue slots used, %']:.0f}%",
     }

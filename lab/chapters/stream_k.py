@@ -1,6 +1,5 @@
 """Chapter 12: which steps a block has, blocks in any order, and the time that is expected of equal shares."""
 
-from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
@@ -19,7 +18,7 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Launch, Place
 from sgemm_tutorial.table import Table
 
-from ..experiments import profiles
+from ..experiments import anatomy, profiles
 from ..experiments.ceilings import card
 from ..model.resources import resources
 from ..model.sass import hot_loop, sass
@@ -31,6 +30,7 @@ BEFORE, KERNEL = find("11_async_pipeline"), find("12_stream_k")
 TILE = KERNEL.parameters
 PART = 4 * TILE["BM"] * TILE["BN"]
 """Bytes of a part of a tile's sum."""
+BETWEEN = "cycles between a warp's instructions"
 FRESH = ("workspace", "C")
 """Arrays that hold nothing before the kernel writes them."""
 
@@ -83,10 +83,9 @@ def longer(size: int) -> tuple[float, float]:
 
 def predicted(sizes: Iterable[int]) -> Table:
     """Return the steps of the busiest SM, the parts of a tile, 11's recorded time and what is expected of 12."""
-    rows = [(n, "{:,} → {:,}".format(*busiest(n)), max(parts(n)), times()[n][0].ms, expected(n)) for n in sizes]
     return Table(
-        ("M = N = K", "steps, 11 → 12", "parts of a tile", "11, measured ms", "12, predicted ms"),
-        rows,
+        ("M = N = K", "steps, 11 → 12", "parts of a tile", "11, measured µs", "12, predicted µs"),
+        [(n, "{:,} → {:,}".format(*busiest(n)), max(parts(n)), _us(times()[n][0].ms), _us(expected(n))) for n in sizes],
         card().name,
         "Steps: of the busiest SM. Parts: at most.",
     )
@@ -105,13 +104,17 @@ def _times(card: str) -> dict[int, tuple[Point, Point]]:
 
 
 def measured(sizes: Iterable[int]) -> Table:
-    """Return what was expected of 12 beside its recorded times, and by how much 12 and 11 take longer."""
-    rows = [(n, expected(n), times()[n][1].ms, *(f"{late:+.1%}" for late in longer(n)[::-1])) for n in sizes]
+    """Return what was expected of 12 beside its recorded times, and how many times as long 12 and 11 take."""
     return Table(
-        ("M = N = K", "12, predicted ms", "12, measured ms", "12 takes longer by", "11, than its line says"),
-        rows,
+        ("M = N = K", "12, predicted µs", "12, measured µs", "12: measured / predicted", "11: measured / its line"),
+        [(n, _us(expected(n)), _us(times()[n][1].ms), *(f"{1 + late:.3f}" for late in longer(n)[::-1])) for n in sizes],
         card().name,
     )
+
+
+def _us(ms: float) -> str:
+    """Return milliseconds as microseconds with one decimal."""
+    return f"{1e3 * ms:,.1f}"
 
 
 def step_cycles(kernel: Kernel) -> float:
@@ -120,27 +123,27 @@ def step_cycles(kernel: Kernel) -> float:
 
 
 def loops() -> Table:
-    """Return what the compiler made of the loops of 11 and 12, and how many cycles were recorded."""
+    """Return what the compiler made of the loops of 11 and 12, and what was measured of them."""
     columns = []
     for kernel in (BEFORE, KERNEL):
-        of_one_bank = Counter(max(Counter(r % 2 for r in read).values()) for read in register_banks.reads(kernel))
+        counts = profiles.measured(kernel)
         columns.append(
             (
                 f"{len(hot_loop(sass(kernel))):,}",
-                resources(kernel).registers,
-                of_one_bank[2],
-                of_one_bank[3],
-                f"{register_banks.measured('', kernel):.2f}",
+                f"{register_banks.measured('', kernel):.3f}",
+                f"{counts['all'] / 1e6:,.0f}",
+                f"{counts[BETWEEN]:.2f}",
+                f"{counts['state: dispatch']:.2f}",
                 f"{step_cycles(kernel):,.0f}",
             )
         )
     heads = (
         "machine instructions of the loop",
-        "registers of a thread",
-        "FFMAs that read two registers of one bank",
-        "FFMAs that read three registers of one bank",
-        "cycles of an FFMA, all of them alone, measured",
-        f"cycles of a step at {profiles.SIZE}, profiled",
+        "cycles of an FFMA, all of them alone",
+        f"instructions at {profiles.SIZE}, millions",
+        "cycles from a warp's instruction to its next",
+        "of these, dispatch",
+        "cycles of a step",
     )
     return Table(("", "11", "12"), list(zip(heads, *columns, strict=True)), card().name)
 
@@ -182,7 +185,7 @@ def figures() -> dict[str, str]:
     uneven, even = ([late[size] for size in of if size >= 1152 and (size % 256 > 0) is odd] for odd in (True, False))
     means_late = [f"{abs(np.mean(each)):.1%}" for group in (uneven, even) for each in zip(*group, strict=True)]
     speeds = {size: 2 * size**3 / of[size][1].ms / 1e9 for size in of if size >= 1024}
-    gaps = [(1 + twelve) / (1 + eleven) - 1 for size, (eleven, twelve) in late.items() if size > 640]
+    gaps = [(1 + twelve) / (1 + eleven) - 1 for size, (eleven, twelve) in late.items() if size >= 1152]
     assert (
         [n for n, (before, after) in of.items() if after.ms > 1.001 * before.ms] == [2048, 3584, 4096]
         and all((speeds[n] < speeds[n - 128]) == (n % 256 > 0) for n in speeds if n > 1024)
@@ -197,11 +200,11 @@ def figures() -> dict[str, str]:
         and min(large) > 0
         and expected(2176) < of[2176][1].cublas_ms < of[2176][1].ms
     )
-    profile = [profiles.measured(kernel) for kernel in (BEFORE, KERNEL)]
+    profile = [*map(profiles.measured, (BEFORE, KERNEL)), anatomy.of(find("13"), (profiles.SIZE,) * 3).main.counts]
     per_step = step_cycles(KERNEL) / step_cycles(BEFORE)
-    both = {name: [counts[name] for counts in profile] for name in profile[0]}
-    assert 1 < per_step < 1.06 and np.diff(both["DRAM bytes"]) > 10 * moved(4096)[1]
-    alone = [register_banks.measured("", kernel) for kernel in (BEFORE, KERNEL)]
+    all_three = {name: [counts[name] for counts in profile] for name in profile[0] if name in profile[2]}
+    more, slower = (all_three[name][1] / all_three[name][0] for name in ("all", BETWEEN))
+    assert abs(more * slower / per_step - 1) < 0.002
     means = [
         f"{geometric_mean(point.percent_of_cublas for point in points):.0f}%"
         for points in zip(*of.values(), strict=True)
@@ -216,14 +219,11 @@ def figures() -> dict[str, str]:
         **dict(zip(("before uneven", "uneven", "before even", "even"), means_late, strict=True)),
         **{f"loss {n}": f"{expected(n) / of[n][0].ms - 1:.1%}" for n in (2048, 3584)},
         **{f"lost {n}": f"{of[n][1].ms / of[n][0].ms - 1:.1%}" for n in (2048, 3584)},
-        "gain 256": f"{1 - expected(256) / of[256][0].ms:.0%}",
-        "gained 256": f"{1 - of[256][1].ms / of[256][0].ms:.0%}",
         "before": f"{of[2176][0].ms:.3f} ms",
         "after large": f"{of[4096][1].ms:.2f} ms",
         "before large": f"{of[4096][0].ms:.2f} ms",
-        "barrier": "from {} to {}".format(*both["state: barrier"]),
-        "capped": f"{besides + step + MEETING + TOGETHER * ADDING * PART:.0f} µs",
-        "measured 256": f"{1e3 * of[256][1].ms:.0f} µs",
+        **{f"{name} 256": f"{_us(ms)} µs" for name, ms in (("expected", expected(256)), ("measured", of[256][1].ms))},
+        "cublas 256": f"{_us(of[256][1].cublas_ms)} µs",
         "most parts": str(TOGETHER),
         "for nothing": f"{1 - 2176 / (-(-2176 // TILE['BN']) * TILE['BN']):.0%}",
         "behind": str(sum(after.percent_of_cublas < 100 for _, after in of.values())),
@@ -237,10 +237,13 @@ def figures() -> dict[str, str]:
         "part": f"{ADDING * PART:.2f} µs",
         "fetched": f"{fetched / 2**20:.0f} MiB",
         "met": f"{met / 2**20:.1f} MiB",
-        "met 4096": f"{moved(4096)[1] / 2**20:.0f} MiB",
         "more": f"{met / fetched:.0%}",
         "cut": str(sum(count > 1 for count in parts(2176))),
         "registers": f"{resources(KERNEL).registers} registers",
+        "registers before": str(resources(BEFORE).registers),
+        "alone 13": f"{register_banks.measured('', find('13')):.3f}",
+        "factors": f"{more:.3f} · {slower:.3f} = {more * slower:.3f}",
+        "13 at 4096": f"{1 - recorded('13', [(4096,) * 3], 'squares').points[0].ms / of[4096][1].ms:.0%}",
         "short": f"{min(large):.0%} to {max(large):.0%}",
         "gap": f"{np.mean(gaps):.1%}",
         "worked": f"{busiest(2176)[1]} · {step:.3f} + {besides:.1f} + {MEETING:.2f} + {max(parts(2176))} · "
@@ -248,9 +251,7 @@ def figures() -> dict[str, str]:
         "lead": f"{1 - expected(2176) / of[2176][1].cublas_ms:.0%}",
         "cublas": f"{of[2176][1].cublas_ms:.3f} ms",
         "now": f"{of[2176][1].ms:.3f} ms",
-        "alone": f"{alone[1] / alone[0] - 1:.1%}",
         "per step": f"{per_step - 1:.1%}",
-        "waits": "from {} to {}".format(*both["state: waits for L2 or DRAM"]),
-        "sectors": "from {:.0f} to {:.0f} million".format(*(count / 1e6 for count in both["L2 sectors"])),
-        "dram": "from {:,.0f} to {:,.0f} MiB".format(*(count / 2**20 for count in both["DRAM bytes"])),
+        "sectors": "{:.0f}, {:.0f} and {:.0f} million".format(*(count / 1e6 for count in all_three["L2 sectors"])),
+        "dram": "{:,.0f}, {:,.0f} and {:,.0f} MiB".format(*(count / 2**20 for count in all_three["DRAM bytes"])),
     }

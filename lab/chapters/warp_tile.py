@@ -11,7 +11,7 @@ from sgemm_tutorial.table import Table
 
 from ..accesses import owners, request
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PINK, WIDTH, Figure, Page
-from ..experiments import counters, profiles
+from ..experiments import banks, counters, profiles
 from ..experiments.ceilings import card
 from ..measure import nsight
 from ..model.resources import resources
@@ -82,14 +82,8 @@ def local_accesses(kernel: Kernel) -> int:
     return sum(x.opcode.startswith(("LDL", "STL")) for x in hot_loop(sass(kernel)))
 
 
-def changes(clean: bool = False) -> Table:
-    """Return what reading takes, the spills and the time: lanes in strips, rows or squares, in both orders.
-
-    Parameters
-    ----------
-    clean : bool
-        Whether kernels are left out that have spills in their main loop.
-    """
+def changes() -> Table:
+    """Return what reading takes, the spills and the time: lanes in strips, rows or squares, in both orders."""
     kernels = {
         ("strips (08)", "one way"): STRIPS,
         ("strips (08)", "to and fro"): STRIPS_TO_AND_FRO,
@@ -105,8 +99,8 @@ def changes(clean: bool = False) -> Table:
         for point in record.select([kernel]).points:  # not every card's recordings have all
             rows.append((*words, f"{wavefronts:g}", local_accesses(kernel), f"{point.ms:.3f}"))
     return Table(
-        ("lanes", "order", "wavefronts to read, per k", "spilling instructions in the loop", "ms at 4096"),
-        [row for row in rows if not (clean and row[3])],
+        ("lanes", "order", "wavefronts to read, per k", "spills in the loop", "ms at 4096"),
+        rows,
         f"Tile of 128 × 128 × 32, two blocks per SM: {record.made}",
     )
 
@@ -130,14 +124,17 @@ def figures() -> dict[str, str]:
     kernels = STRIPS, STRIPS_TO_AND_FRO, NEITHER, IN_ROWS, ONE_WAY, RUNG
     strips, turned, neither, rows, one_way, now = map(milliseconds, kernels)
     own = recorded("08", [profiles.SIZE]).points[0].ms
-    of, large, flat = (
-        nsight.counted(k, (profiles.SIZE,) * 3, "variant_profiles") for k in (RUNG, LARGE, RUNG.variant(BK=8))
+    of, large, flat, aligned, straight = (
+        nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")
+        for kernel in (RUNG, LARGE, RUNG.variant(BK=8), IN_ROWS, ONE_WAY)
     )
     shallow, taken, tall = map(milliseconds, (RUNG.variant(BK=8), LARGE, RUNG.variant(WM=128, WN=16)))
     assert own > neither > strips > turned > 1.01 * rows > 1.01 * one_way > 1.01 * now
     assert [bool(local_accesses(kernel)) for kernel in kernels] == [False, True, True, False, False, False]
-    *_, ready, _, total, _ = waits().rows
-    assert abs(tall / now - 1) < 0.01 and float(total[1]) - float(ready[1]) > float(total[2]) - float(ready[2])
+    between, memory = "cycles between a warp's instructions", "state: waits for L2 or DRAM"
+    spent = [f"{each[between]:.2f} · {each['all'] / 1e6:,.0f}" for each in (aligned, of)]
+    longer = aligned[between] * aligned["all"] / (of[between] * of["all"])
+    assert abs(tall / now - 1) < 0.01 and abs(longer / (rows / now) - 1) < 0.01
     times = {rung: {point.size: point for point in recorded(rung).points} for rung in ("08", "09")}
     slower = [size[0] for size, point in times["09"].items() if point.ms > times["08"][size].ms]
     assert {size[0] for size in times["09"] if size[0] <= 1024} <= set(slower) and taken > 1.1 * shallow
@@ -149,7 +146,16 @@ def figures() -> dict[str, str]:
         "slots": f"{account.busy(RUNG)['issue slots']:.2f} ms",
         "instructions": f"{of['all'] / (profiles.SIZE**3 / WARP / 64):.1f}",
         "squares after": f"{rows - now:.2f} ms",
-        "squares one way": f"{neither - one_way:.2f} ms",
+        "tile": f"{own - strips:.2f} ms",
+        "squares of strips": f"{strips - one_way:.2f} ms",
+        "whole": f"{own - now:.2f} ms",
+        "spent": f"{spent[0]} is {longer - 1:.1%} more than {spent[1]}",
+        "longer": f"{rows / now - 1:.1%}",
+        "straight waits": f"{straight['state: waits for shared memory']:.2f}",
+        **{
+            f"alone{name}": f"{banks.cycles(banks.LOOP, 2, kernel):.3f}"
+            for name, kernel in (("", RUNG), (" one way", ONE_WAY))
+        },
         "shape": f"{turned - rows:.2f} ms",
         "fro after": f"{one_way - now:.2f} ms",
         "tall": f"{tall:.2f} ms",
@@ -157,9 +163,9 @@ def figures() -> dict[str, str]:
         "kept one way": f"{kept(ONE_WAY):.0%}",
         "registers large": str(resources(LARGE).registers),
         "large": f"{taken:.2f} ms",
-        "large waits": f"{large['state: waits for L2 or DRAM']:.2f}",
-        "shallow waits": f"{flat['state: waits for L2 or DRAM']:.2f}",
-        "deep waits": f"{of['state: waits for L2 or DRAM']:.2f}",
+        "large waits": f"{large[memory]:.2f}",
+        "shallow waits": f"{flat[memory]:.2f}",
+        "deep waits": f"{of[memory]:.2f}",
         "shallow": f"{shallow:.2f} ms",
         "card": card().name,
         "slower": f"{len(slower)} of {len(times['09'])}",
@@ -167,7 +173,4 @@ def figures() -> dict[str, str]:
         "blocks 09": str(RUNG.grid(1024, 1024)),
         "sms": str(card().sms),
         **{f"small {rung}": f"{of[1024, 1024, 1024].percent_of_cublas:.1f}%" for rung, of in times.items()},
-        "held up before": f"{float(total[1]) - float(ready[1]) - 1:.2f}",
-        "held up": f"{float(total[2]) - float(ready[2]) - 1:.2f}",
-        "used": f"{of['issue slots used, %']:.0f}%",
     }
