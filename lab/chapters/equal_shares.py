@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
-import numpy as np
-
 from ptxsim import SWIZZLE
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import any_shape
@@ -18,7 +16,7 @@ from ..draw.chart import COLOURS, Chart, dye
 from ..draw.division import Part, division
 from ..draw.figure import BODY, INK, Figure
 from ..experiments.ceilings import card
-from ..records.shapes import FAMILIES, SQUARES
+from ..records.shapes import SQUARES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from ..variants import ANY_SHAPE
@@ -92,10 +90,9 @@ def times(of: Mapping[str, int]) -> tuple[float, ...]:
 
     The fiftieth that the model adds to a product's time is in each of them.
     """
-    multiply = of["BM"] * of["BN"] * any_shape.BK / any_shape.MULTIPLY_ADDS * (any_shape.ALONE if of["BM"] == 64 else 1)
-    step = max(multiply, (of["BM"] + of["BN"]) * SWIZZLE / any_shape.SM)
-    bytes_of_C = of["BM"] * of["BN"] * 4
-    end, part = any_shape.END + bytes_of_C / any_shape.OUT, any_shape.PART + bytes_of_C / any_shape.ADD
+    area, alone = of["BM"] * of["BN"], any_shape.ALONE if of["BM"] == 64 else 1
+    step = max(area * any_shape.BK / any_shape.MULTIPLY_ADDS * alone, (of["BM"] + of["BN"]) * SWIZZLE / any_shape.SM)
+    end, part = any_shape.END + area * 4 / any_shape.OUT, any_shape.PART + area * 4 / any_shape.ADD
     return tuple((1 + any_shape.FLAT) * us for us in (step, step * any_shape.SHARED, end, part))
 
 
@@ -120,24 +117,6 @@ def measured() -> Table:
         rows,
         f"µs of a launch, {card().name}",
     )
-
-
-def mean(sizes: Iterable[Size], share: str = "percent_of_searched") -> float:
-    """Return the geometric mean of 22's shares of an opponent's speed."""
-    return float(np.exp(np.mean([np.log(getattr(points()[size], share)) for size in sizes])))
-
-
-def families() -> Table:
-    """Return of each family of products how many 22 leaves to 20, and its speed beside the better opponent's."""
-    rows = []
-    for family, sizes in {"squares": SQUARES, **FAMILIES}.items():
-        shares = {points()[size].percent_of_searched: size for size in sizes}
-        left = sum(launched(size).kernel.name == BEFORE.name for size in sizes)
-        rows.append(
-            (family, len(sizes), left, f"{mean(sizes):.0f}%", f"{min(shares):.0f}% at {times_of(shares[min(shares)])}")
-        )
-    heads = ("family", "products", "left to 20", "geometric mean", "least")
-    return Table(heads, rows, f"Percent of the better opponent's speed, {card().name}")
 
 
 def kind(size: Size) -> str:
