@@ -88,7 +88,7 @@ register_l1(int M, int N, int K, T alpha, const T* __restrict__ A, const T* __re
                 if (m < rows && col < cols) acc[m][n] = beta * C[(row0 + m) * N + col0 + col];
             }
     }
-    const T scale = C_LAST ? T(1) : alpha;                 // of A or B: where the sums begin with βC, they add αAB
+    const T scale = C_LAST ? T(1) : alpha;                 // the sums that begin with βC add αAB: A or B gets the α
 
     if constexpr (!SHARED) {
         auto multiply = [&](bool whole) {

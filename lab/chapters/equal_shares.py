@@ -1,8 +1,9 @@
 """Chapter 22: who gets which pieces, what the model expects, and all shapes beside cuBLAS."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
+from ptxsim import SWIZZLE
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import any_shape
 from sgemm_tutorial.kernel import Kernel
@@ -84,6 +85,26 @@ def choices(sizes: Iterable[Size]) -> Table:
     )
 
 
+def times(of: Mapping[str, int]) -> tuple[float, ...]:
+    """Return the model's µs for a setting in clusters: of a step, of a step of a share, after a tile, and of a part.
+
+    The fiftieth that the model adds to a product's time is in each of them.
+    """
+    area, alone = of["BM"] * of["BN"], any_shape.ALONE if of["BM"] == 64 else 1
+    step = max(area * any_shape.BK / any_shape.MULTIPLY_ADDS * alone, (of["BM"] + of["BN"]) * SWIZZLE / any_shape.SM)
+    end, part = any_shape.END + area * 4 / any_shape.OUT, any_shape.PART + area * 4 / any_shape.ADD
+    return tuple((1 + any_shape.FLAT) * us for us in (step, step * any_shape.SHARED, end, part))
+
+
+def pencil() -> Table:
+    """Return `times` of the settings in clusters."""
+    rows = [
+        (f"{of['BM']}×{of['BN']}", *(f"{us:.3f}" for us in times(of))) for of in any_shape.SETTINGS if of["CLUSTER"] > 1
+    ]
+    heads = ("a block's tile", "a step", "a step of a share", "end of a tile", "each part of a sum")
+    return Table(heads, rows, f"µs by the model, clusters of two blocks, {card().name}")
+
+
 def measured() -> Table:
     """Return the times of 20, of 22 without a part, and of 22, beside the better opponent's."""
     rows = [
@@ -92,7 +113,7 @@ def measured() -> Table:
         for own, share in [(points()[size], points()[size].percent_of_searched)]
     ]
     return Table(
-        ("M×N×K", "20", "22, whole tiles", "22, one after the other", "22", "better opponent"),
+        ("M×N×K", "20", "22, whole tiles", "22, one by one", "22", "better opponent"),
         rows,
         f"µs of a launch, {card().name}",
     )

@@ -15,7 +15,7 @@ from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, WIDTH, Figure,
 from ..experiments import ceilings
 from ..experiments.ceilings import card
 from ..model.ceilings import DRAM
-from ..variants import HOPPER_STEPS, HOPPER_WIDTHS
+from ..variants import HOPPER_STEPS, HOPPER_WIDTHS, find_variant
 from .copy_engine import SIZES, TWICE, chance, timed
 
 KERNEL = find("20_persistent")
@@ -91,7 +91,7 @@ def halves() -> Figure:
                 ((x, y * LINE, wide, tall), (colour, 0.3), text)
                 for x, text in (
                     (left, f"B, rows {rows}"),
-                    (middle, f"block {block} asks once"),
+                    (middle, f"block {block} asks"),
                     (right, f"B, rows {rows}"),
                 )
             ],
@@ -108,7 +108,7 @@ def halves() -> Figure:
 
 
 MOMENTS = (
-    ("announces 49,152 bytes, and asks", "full[0] lacks 49,152 bytes", "", "", "full[0] lacks 1 arrival"),
+    ("announces 49,152 bytes, asks", "full[0] lacks 49,152 bytes", "", "", "full[0] lacks 1 arrival"),
     (
         "its A and its half of B land",
         "full[0] lacks 16,384 bytes",
@@ -116,7 +116,7 @@ MOMENTS = (
         "36's half of B lands",
         "1 arrival, −16,384 bytes",
     ),
-    ("", "", "", "announces 49,152 bytes, and asks", "full[0] lacks 32,768 bytes"),
+    ("", "", "", "announces 49,152 bytes, asks", "full[0] lacks 32,768 bytes"),
     ("37's half of B lands", "full[0]: phase over", "<", "its A and its half of B land", "full[0]: phase over"),
     ("8 warps multiply, and let go", "empty[0] lacks 8 of 16", ">", "its warps multiply", "empty[0] lacks 8 of 16"),
     ("the producer waits for room", "empty[0] lacks 8 of 16", "", "its warps multiply", "empty[0] lacks 8 of 16"),
@@ -170,10 +170,16 @@ def change(kernel: Kernel, base: Kernel, size: int) -> str:
 
 def steps_table() -> Table:
     """Return what each step of 20 changes at each size, what all change together, and the noise."""
-    eighteen, nineteen = find("18_wgmma"), find("19_producer_warp")
-    names = ("stay, write late", "in groups", "in clusters", "width as chosen")
-    steps = [*zip(names, STEPS, (nineteen, *STEPS), strict=False)]
-    steps += [("20 against 19", KERNEL, nineteen), ("20 against 18", KERNEL, eighteen)]
+    nineteen = find("19_producer_warp")
+    steps = (
+        ("stay, write late", STEPS[0], nineteen),
+        ("in groups", STEPS[1], STEPS[0]),
+        ("in clusters", STEPS[2], STEPS[1]),
+        ("of that, late writing", STEPS[2], find_variant("20", "all at once")),
+        ("width as chosen", KERNEL, STEPS[2]),
+        ("20 against 19", KERNEL, nineteen),
+        ("20 against 18", KERNEL, find("18_wgmma")),
+    )
     rows = [(name, *(change(kernel, base, size) for size in SIZES)) for name, kernel, base in steps]
     rows.append(("noise", *(f"{chance(size):.1%}" for size in SIZES)))
     return Table(
@@ -205,7 +211,7 @@ def widths_table() -> Table:
         if chosen(size) != TILE["BN"]
     ]
     return Table(
-        ("M = N = K", "rounds of 256 columns", "chosen: rounds", "predicted", "measured"),
+        ("M = N = K", "rounds of 256 columns", "chosen: rounds", "expected", "measured"),
         rows,
         f"A width for each problem: change of the share, {card().name}",
     )

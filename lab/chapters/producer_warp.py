@@ -9,8 +9,8 @@ from sgemm_tutorial.table import Table
 from ..draw import Player, Ring, pipeline
 from ..experiments import profiles, sustained
 from ..experiments.ceilings import card
-from ..records.timings import recorded
-from .copy_engine import SIZES
+from .copy_engine import SIZES, chance
+from .persistent import change
 
 BEFORE, RUNG = find("18_wgmma"), find("19_producer_warp")
 STAGES, WARPS = RUNG.parameters["STAGES"], RUNG.parameters["BM"] // 16
@@ -45,11 +45,11 @@ def life(run: Run, stage: int = 1) -> Table:
     """
     full, empty = (FULL + 8 * (stage + before) for before in (0, STAGES))
     does = {
-        ("arrive", full): "announces tile {}, asks for it",
-        ("go on", full): "go on: tile {} is there",
-        ("multiply", stage * A_BYTES): "start to multiply tile {}",
-        ("arrive", empty): "let go of tile {}",
-        ("go on", empty): "goes on: the stage is empty",
+        ("arrive", full): ("full.arrive_and_expect", "announces tile {}, asks for it"),
+        ("go on", full): ("full.wait", "go on: tile {} is there"),
+        ("multiply", stage * A_BYTES): ("multiply", "start to multiply tile {}"),
+        ("arrive", empty): ("empty.arrive", "let go of tile {}"),
+        ("go on", empty): ("empty.wait", "goes on: the stage is empty"),
     }
     announced = over = left = 0
     rows = []
@@ -60,20 +60,19 @@ def life(run: Run, stage: int = 1) -> Table:
             over += what == ("go on", full)
             left += len(event.threads) * (what == ("arrive", empty))
             who = f"thread {event.threads[0]}" if len(event.threads) == 1 else f"{len(event.threads)} threads"
-            done = does[what].format(stage + STAGES * (announced - 1))
+            code, done = does[what]
             lacks = f"{A_BYTES + B_BYTES:,} bytes" if announced > over else "1 arrival"
-            rows.append(
-                (event.line, who, done, f"{over}: {lacks}", f"{left // WARPS}: {WARPS - left % WARPS} arrivals")
-            )
+            now = f"phase {over} lacks {lacks}", f"phase {left // WARPS} lacks {WARPS - left % WARPS} arrivals"
+            rows.append((who, code, done.format(stage + STAGES * (announced - 1)), *now))
+    return Table(("who", "code", "does what", f"full[{stage}] then", f"empty[{stage}] then"), rows[:6])
+
+
+def against() -> Table:
+    """Return by how much 19's share of cuBLAS is larger than 18's in two recordings, and the noise."""
+    rows = [(f"{size:,}", change(RUNG, BEFORE, size), f"{chance(size):.1%}") for size in SIZES]
     return Table(
-        ("line", "who", "does what", f"full[{stage}]: phase, lacks", f"empty[{stage}]: phase, lacks"), rows[:6]
+        ("M = N = K", "hopper, hopper_again", "noise"), rows, f"19's share of cuBLAS against 18's, {card().name}"
     )
-
-
-def gains(recording: str) -> dict[int, float]:
-    """Return by how much 19's share of cuBLAS is larger than 18's in a recording, by size."""
-    shares = [{at.M: at.percent_of_cublas for at in recorded(each, None, recording).points} for each in (BEFORE, RUNG)]
-    return {size: shares[1][size] / shares[0][size] - 1 for size in SIZES if size in shares[0]}
 
 
 def compared() -> Table:
