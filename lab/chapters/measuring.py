@@ -30,9 +30,8 @@ def noise() -> Table:
         single, pooled, noise = _pair(size)
         rows.append((size, ", ".join(f"{each:+.2%}" for each in single), f"{pooled:+.3%}", noise and f"{noise:.3%}"))
         assert abs(pooled) < 0.02 and (noise or 0) < 0.02
-    note = "Noise is known where a recording was made in several processes."
     columns = ("M = N = K", "06 against 05, by process", "all samples", "noise")
-    return Table(columns, rows, recorded().made, note)
+    return Table(columns, rows, recorded().made, "Noise is known where a recording was made in several processes.")
 
 
 def cold() -> Table:
@@ -47,8 +46,8 @@ def cold() -> Table:
             both = [np.median(each, axis=0) for each in times]
             assert all(0 < now - was < 10 for was, now in both) and (size > 1024 or round(np.diff(both[1])[0]) == 2)
             rows.append((size, *(f"{was:.1f} + {now - was:.1f}" for was, now in both)))
-    note = "cuBLAS, timed beside each of 12 kernels: medians."
-    return Table(("M = N = K", "08, µs", "11, µs", "cuBLAS, µs"), rows, recorded().made, note)
+    columns = ("M = N = K", "08, µs", "11, µs", "cuBLAS, µs")
+    return Table(columns, rows, recorded().made, "cuBLAS, timed beside each of 12 kernels: medians.")
 
 
 def _vary(points: list[Point]) -> list[str]:
@@ -92,9 +91,7 @@ def figures() -> dict[str, str]:
         single[2] < 0.005 or len(single) == len(pairs)  # that is, measured in one process
     )
     noises = {size: noise or 0 for size, (_, _, noise) in pairs.items()}
-    medians = next(point.medians for point in rungs.points if point.M == 1024 and point.kernel[:2] == "05")
-    three, one = [round(1e3 * ms, 3) for ms in medians], noises[1024] / np.sqrt(8)
-    vary = {size: _vary([point for point in rungs.points if size == point.M]) for size in (256, SIZE)}
+    three = [round(1e3 * ms, 3) for ms in recorded("05", 1024).points[0].medians]
     if "cold" in cards.recordings():
         points, warm = recorded(RUNGS, recording="cold").points, {point.key: point for point in rungs.points}
         lost = {point: 1e3 * (point.ms - warm[point.key].ms) for point in points}
@@ -110,12 +107,15 @@ def figures() -> dict[str, str]:
     return {
         **dict.fromkeys(("coldest", "coldest loses", "coldest takes"), "–"),
         **found,
-        **{f"time {size}": own for size, (own, _) in vary.items()},
-        **{f"ratio {size}": ratio for size, (_, ratio) in vary.items()},
+        **{
+            f"{what} {size}": text
+            for size in (256, SIZE)
+            for what, text in zip(("time", "ratio"), _vary(recorded(RUNGS, size).points), strict=True)
+        },
         "three": f"{', '.join(f'{us:.3f}' for us in three[:-1])} and {three[-1]:.3f}",
         "deviation": f"{np.std(three, ddof=1) / np.mean(three):.3%}" if noises[1024] else "–",
-        "typical": f"{one * np.sqrt(len(three)):.3%}",
-        "mean": f"{one:.3%}",
+        "typical": f"{noises[1024] * np.sqrt(len(three) / 8):.3%}",
+        "mean": f"{noises[1024] / np.sqrt(8):.3%}",
         "pair": f"{noises[1024] / 2:.3%}",
         "noise 1024": f"{noises[1024]:.2%}",
         "pairs": f"{len(single)}",

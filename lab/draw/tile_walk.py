@@ -351,8 +351,7 @@ class _Walk:
 
 def _places(rows: int, columns: int, depth: int, deep: float) -> tuple[Matrix, Matrix, Matrix]:
     """Return where A, B and C are: A to the left of C, B above it, so many pixels deep, or to scale if 0."""
-    across = columns if deep else columns + depth
-    cell = min((WIDTH - 2 * MARGIN - GAP - deep - 18) / across, TALLEST / rows)
+    cell = min((WIDTH - 2 * MARGIN - GAP - deep - 18) / (columns if deep else columns + depth), TALLEST / rows)
     return side_by_side(rows, columns, depth, MARGIN, TOP, cell, deep or depth * cell, GAP)
 
 

@@ -35,7 +35,6 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
     ready = host_us * (batch + 4)  # the spin kernel's launch, and all that is sent while it spins: events and the batch
     total, single = ready + batch * device_us, host_us + device_us
     turns = [i * single for i in range(min(3, int(total / single)))]
-    sent = ("spin", "event", *["send"] * batch, "event")
     ways = (
         (
             "One launch at a time",
@@ -46,7 +45,10 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
         ),
         (
             "A batch behind a spin kernel",
-            [(i * host_us, host_us, ORANGE, 1, text) for i, text in enumerate(sent)],
+            [
+                (i * host_us, host_us, ORANGE, 1, text)
+                for i, text in enumerate(("spin", "event", *["send"] * batch, "event"))
+            ],
             [(host_us, ready - host_us, INK, 0.14, "spin")]
             + [(ready + i * device_us, device_us, BLUE, 1, "") for i in range(batch)],
             [(ready, total)],
@@ -64,8 +66,8 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
                 chart.axes.barh(
                     y, long, 22, left=start, color=dye(colour), alpha=strength, linewidth=0.5, edgecolor=dye(INK)
                 )
-                left, right = (chart.at(x, 0)[0] for x in (start, start + long))
-                chart.write((left + right) / 2, y + 4, text if room(text) < right - left else "", "center")
+                if room(text) < chart.at(long, 0)[0] - chart.at(0, 0)[0]:
+                    chart.write(chart.at(start + long / 2, 0)[0], y + 4, text, "center")
         y = top + LINE + 68
         for start, end in read:
             chart.line([(start, y), (start, y + 8), (end, y + 8), (end, y)], INK, wide=1.5)
