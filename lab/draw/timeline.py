@@ -38,7 +38,7 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
     ways = (
         (
             "One launch at a time",
-            [(t, host_us, ORANGE, 1, "send") for t in turns],
+            [(t, host_us, ORANGE, 0.35, "send") for t in turns],
             [(t + host_us, device_us, BLUE, 1, "") for t in turns],
             [(t, t + single) for t in turns],
             f"each reads {single:g} µs: the launch and the kernel",
@@ -46,7 +46,7 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
         (
             "A batch behind a spin kernel",
             [
-                (i * host_us, host_us, ORANGE, 1, text)
+                (i * host_us, host_us, ORANGE, 0.35, text)
                 for i, text in enumerate(("spin", "event", *["send"] * batch, "event"))
             ],
             [(host_us, ready - host_us, INK, 0.14, "spin")]
