@@ -10,35 +10,44 @@ from ..experiments.profiles import SIZE
 from ..records import cards
 from ..records.timings import Point, recorded
 
-SIZES = (128, 1024, 1536, 3200, 4096)
+SIZES = (1024, 1536, 2560, 3200, 4096)
+RUNGS = LADDER[:12]
+"""The kernels of which the page speaks."""
+
+
+def _pair(size: int) -> tuple[list[float], float, float | None]:
+    """Return by which part 06 is slower than 05 in each process and in all samples, and the noise at that size."""
+    at = recorded(LADDER, [size])
+    five, six = (next(point for point in at.points if point.kernel[:2] == number) for number in ("05", "06"))
+    single = [b / a - 1 for a, b in zip(five.medians, six.medians, strict=True)]
+    return single, six.ms / five.ms - 1, at.noise
 
 
 def noise() -> Table:
-    """Return by size the noise between kernels, and how far apart two with the same main loop were found."""
-    every, rows = recorded(), []
+    """Return by size how far apart two kernels with the same main loop were found, and the noise between kernels."""
+    rows = []
     for size in SIZES:
-        of = every.select(sizes=[(size,) * 3])
-        ms = {point.kernel[:2]: point.ms for point in of.points}
-        apart = ms["06"] / ms["05"] - 1
-        rows.append((size, of.noise and f"{of.noise:.2%}", f"{apart:+.2%}"))
-        assert abs(apart) < 0.02 and (of.noise or 0) < 0.02
-    note = "Noise is known where a recording was made in several processes."
-    return Table(("M = N = K", "noise", "06 against 05"), rows, every.made, note)
+        single, pooled, noise = _pair(size)
+        rows.append((size, ", ".join(f"{each:+.2%}" for each in single), f"{pooled:+.3%}", noise and f"{noise:.3%}"))
+        assert abs(pooled) < 0.02 and (noise or 0) < 0.02
+    columns = ("M = N = K", "06 against 05, by process", "all samples", "noise")
+    return Table(columns, rows, recorded().made, "Noise is known where a recording was made in several processes.")
 
 
 def cold() -> Table:
-    """Return the microseconds that a cold L2 adds to a kernel and to cuBLAS, where this card's recordings have it."""
-    sizes, rows, warm = (256, 512, 1024, 2048), [], recorded()
-    if "cold" in cards.recordings():
-        cold = {point.key: point for point in recorded(sizes=sizes, recording="cold").points}
-        for point in warm.select(sizes=[(size,) * 3 for size in sizes]).points:
-            if point.kernel == "08_conflict_free":
-                there = cold[point.key]
-                later = (1e3 * (there.ms - point.ms), 1e3 * (there.cublas_ms - point.cublas_ms))
-                assert 0 < min(later) < max(later) < 10
-                rows.append((point.M, 1e3 * point.ms, f"{later[0]:.0f}", 1e3 * point.cublas_ms, f"{later[1]:.0f}"))
-    columns = ("M = N = K", "08, µs", "cold: + µs", "cuBLAS, µs", "cold: + µs")
-    return Table(columns, rows, warm.made)
+    """Return what an overwritten L2 adds to launches of two kernels and cuBLAS, where this card has it recorded."""
+    rows, warm = [], {point.key: point for point in recorded(RUNGS).points}
+    points = recorded(RUNGS, recording="cold").points if "cold" in cards.recordings() else []
+    for size in (256, 512, 1024, 2048):
+        at = [(point, warm[point.key]) for point in points if size == point.M]
+        times = [[(1e3 * was.ms, 1e3 * now.ms)] for now, was in at if now.kernel[:2] in ("08", "11")]
+        times.append([(1e3 * was.cublas_ms, 1e3 * now.cublas_ms) for now, was in at])
+        if at:
+            both = [np.median(each, axis=0) for each in times]
+            assert all(0 < now - was < 10 for was, now in both) and (size > 1024 or round(np.diff(both[1])[0]) == 2)
+            rows.append((size, *(f"{was:.1f} + {now - was:.1f}" for was, now in both)))
+    columns = ("M = N = K", "08, µs", "11, µs", "cuBLAS, µs")
+    return Table(columns, rows, recorded().made, "cuBLAS, timed beside each of 12 kernels: medians.")
 
 
 def _vary(points: list[Point]) -> list[str]:
@@ -57,58 +66,72 @@ def _vary(points: list[Point]) -> list[str]:
 def figures() -> dict[str, str]:
     """Return the figures in the page's sentences, by their names for glue, after checking what they say."""
     costs, found = launch_cost.load(), {}
-    added = {}
-    for name in ("cuBLAS", launch_cost.KERNEL):
-        times = costs.seconds(name)
-        added[name] = [1e6 * (a - b) for a, b in zip(times["host clock"], times["device"], strict=True)]
-        assert times["host clock"][0] > 2 * times["device"][0]
-        assert min(added[name]) > 0 and max(added[name]) < 3 * min(added[name])
-        found[f"added {name}"] = f"{min(added[name]):.1f} to {max(added[name]):.1f} µs"
-        found[f"slower {name}"] = f"{max(np.divide(times['host clock'], times['device'])):.1f}"
-        assert times["host clock"][0] / times["device"][0] == max(np.divide(times["host clock"], times["device"]))
-    assert np.median(added["cuBLAS"]) > np.median(added[launch_cost.KERNEL])
+    for name in (launch_cost.KERNEL, "cuBLAS"):
+        host, device = (np.array(costs.seconds(name)[way]) for way in ("host clock", "device"))
+        added = 1e6 * (host - device)
+        assert 0 < max(added) < 3 * min(added) and host[0] / device[0] == max(host / device) > 2
+        found[f"added {name}"] = f"{min(added):.1f} to {max(added):.1f} µs"
+        found[f"slower {name}"] = f"{max(host / device):.1f}"
     at_256 = {point.kernel: point.us for point in costs.points if point.size == 256}
-    library, kernel = at_256["cuBLAS"], at_256[launch_cost.KERNEL]
-    assert library["device"][0] < kernel["device"][0] and library["host clock"][0] > kernel["host clock"][0]
-    assert float(found["slower cuBLAS"]) > float(found[f"slower {launch_cost.KERNEL}"])
-    everything = recorded()
-    rungs = everything.select(LADDER[:11])
-    spread = [point.ms_p90 / point.ms_p10 - 1 for point in everything.points]
-    samples = [
-        (point.M, taken) for point in rungs.points for each in point.processes for taken in (each.own, each.cublas)
-    ]
-    clocks = {size: [mhz for M, taken in samples if size <= M for mhz in taken.sm_mhz if mhz] for size in (0, SIZE)}
-    watts = [power for M, taken in samples if M == SIZE for power in taken.watts if power]
-    most = everything.provenance["sm_clock_max_mhz"]
-    assert min(clocks[SIZE], default=most) == most
-    lower = sum(mhz < most for mhz in clocks[0])
-    assert lower < 0.02 * max(1, len(clocks[0]))
-    noises = {size: everything.select(sizes=[(size,) * 3]).noise or 0 for size in sorted({at.M for at in rungs.points})}
-    vary = {size: _vary([point for point in rungs.points if size == point.M]) for size in (256, SIZE)}
+    by_host, by_device = (
+        at_256["cuBLAS"][way][0] / at_256[launch_cost.KERNEL][way][0] for way in ("host clock", "device")
+    )
+    assert by_device < 1 < by_host
+    rungs = recorded(RUNGS)
+    spread = [point.ms_p90 / point.ms_p10 - 1 for point in rungs.points]
+    taken = [(point.M, each) for point in rungs.points for of in point.processes for each in (of.own, of.cublas)]
+    clocks = [(size, mhz) for size, each in taken for mhz in each.sm_mhz if mhz]
+    watts, most = [power for _, each in taken for power in each.watts if power], rungs.provenance["sm_clock_max_mhz"]
+    slowed = sorted({size for size, mhz in clocks if mhz < most})
+    there = [mhz for size, mhz in clocks if size in slowed]
+    assert SIZE not in slowed and np.ptp(slowed or [0]) <= 128 * (len(slowed) or 1)
+    pairs = {size: _pair(size) for size in sorted({point.M for point in rungs.points})}
+    single = sorted((abs(each) for alone, _, _ in pairs.values() for each in alone), reverse=True)
+    assert all(abs(pooled) < noise for _, pooled, noise in pairs.values() if noise) and (
+        single[2] < 0.005 or len(single) == len(pairs)  # that is, measured in one process
+    )
+    noises = {size: noise or 0 for size, (_, _, noise) in pairs.items()}
+    three = [round(1e3 * ms, 3) for ms in recorded("05", 1024).points[0].medians]
     if "cold" in cards.recordings():
-        cold, warm = recorded(recording="cold").points, {point.key: point for point in rungs.points}
-        lost = {point: 1e3 * (point.ms - warm[point.key].ms) for point in cold if point.key in warm}
-        least, worst = min(lost, key=lost.get), max(lost, key=lost.get)
+        points, warm = recorded(RUNGS, recording="cold").points, {point.key: point for point in rungs.points}
+        lost = {point: 1e3 * (point.ms - warm[point.key].ms) for point in points}
+        worst = max(lost, key=lost.get)
         found |= {
             "coldest": " and ".join(
                 sorted(at.kernel[:2] for at in lost if at.M == worst.M and lost[at] > lost[worst] - 1)
             )
             + f" at {worst.M:,}",
             "coldest loses": f"{int(lost[worst])} µs",
-            "warmest": f"{least.kernel[:2]} at {least.M:,}",
-            "warmest gains": f"{-lost[least]:.0f} µs",
+            "coldest takes": f"{1e3 * warm[worst.key].ms:.0f} µs",
         }
     return {
-        **dict.fromkeys(("coldest", "coldest loses", "warmest", "warmest gains", "one 256", "one 4096"), "–"),
+        **dict.fromkeys(("coldest", "coldest loses", "coldest takes"), "–"),
         **found,
-        **{f"time {size}": own for size, (own, _) in vary.items()},
-        **{f"ratio {size}": ratio for size, (_, ratio) in vary.items()},
-        **{f"one {size}": f"{np.sqrt(8) * float(own[:-1]):.1f}%" for size, (own, _) in vary.items() if own != "–"},
+        **{
+            f"{what} {size}": text
+            for size in (256, SIZE)
+            for what, text in zip(("time", "ratio"), _vary(recorded(RUNGS, size).points), strict=True)
+        },
+        "three": f"{', '.join(f'{us:.3f}' for us in three[:-1])} and {three[-1]:.3f}",
+        "deviation": f"{np.std(three, ddof=1) / np.mean(three):.3%}" if noises[1024] else "–",
+        "typical": f"{noises[1024] * np.sqrt(len(three) / 8):.3%}",
+        "mean": f"{noises[1024] / np.sqrt(8):.3%}",
+        "pair": f"{noises[1024] / 2:.3%}",
+        "noise 1024": f"{noises[1024]:.2%}",
+        "pairs": f"{len(single)}",
+        "pairs near": f"{len(single) - 2}",
+        "pairs far": f"{single[1]:.1%} and {single[0]:.1%}",
+        "pooled": f"{max(abs(pooled) for _, pooled, _ in pairs.values()):.2%}",
+        "pair sizes": f"{len(pairs)}",
         "noise most": "{:.2%}, at {:,}".format(*max((noise, size) for size, noise in noises.items())),
-        "lower": f"{lower:,} of {len(clocks[0]):,}" if watts else "–",
-        "lowest": f"{min(clocks[0]):,} MHz" if watts else "–",
+        "slowed": f"{slowed[0]:,} to {slowed[-1]:,}" if slowed else "–",
+        "lower": f"{sum(mhz < most for mhz in there) / len(there):.0%}" if there else "–",
+        "lowest": f"{min(there):,} MHz" if there else "–",
         "spread": f"{np.median(spread):.2%}",
         "widest": f"{max(spread):.0%}",
         "clock": f"{most:,} MHz",
-        "watts": f"{min(watts):.0f} to {max(watts):.0f} W" if watts else "–",
+        "watts": f"{max(watts)} W" if watts else "–",
+        **{f"share {point.kernel[:2]}": f"{point.percent_of_cublas:.2f}%" for point in rungs.points if point.M == SIZE},
+        "pair 4096": f"{abs(pairs[SIZE][1]):.2%}",
+        "noise 4096": f"{noises[SIZE]:.2%}",
     }

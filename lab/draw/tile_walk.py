@@ -86,7 +86,7 @@ class _Share:
         return _fill(matrix, self.areas[what], colour, strength, *moves, *self.moves[what])
 
 
-def tile_walk(name: str, run: Run, who: str = "thread") -> Player:
+def tile_walk(name: str, run: Run, who: str = "thread", to_scale: bool = False) -> Player:
     """Draw which elements a thread, a warp or a block fetches for shared memory, reads from there and writes at last.
 
     On the left are the matrices, with the tiles of a step among those that a block walks along; on the right these
@@ -101,6 +101,9 @@ def tile_walk(name: str, run: Run, who: str = "thread") -> Player:
         divide, below 1,000.
     who : str
         Whose share to show at first: that of a "thread", "warp" or "block".
+    to_scale : bool
+        Draw an element as wide as high. Otherwise K is drawn shorter or longer than it is, which shows more of a tile
+        that is far from square.
 
     Raises
     ------
@@ -112,7 +115,7 @@ def tile_walk(name: str, run: Run, who: str = "thread") -> Player:
         raise ArgumentError("run", f"M, N, K = {M}, {N}, {K}", f"sizes below {LARGEST:,}")
     if who not in GROUPS:
         raise ArgumentError("who", repr(who), f"one of {', '.join(map(repr, GROUPS))}")
-    walk = _Walk(run, staged(run))
+    walk = _Walk(run, staged(run), to_scale)
     controls = [
         Control("Show", [f"a {group}" for group in GROUPS], start=GROUPS.index(who)),
         Control("Block", list(map(str, range(walk.blocks))), "range"),
@@ -128,15 +131,15 @@ def tile_walk(name: str, run: Run, who: str = "thread") -> Player:
 class _Walk:
     """A run, and where to draw what."""
 
-    def __init__(self, run: Run, found: Staged) -> None:
+    def __init__(self, run: Run, found: Staged, to_scale: bool) -> None:
         self.kernel, self.found = run.kernel.name, found
         self.steps = len(found.fetched_in)
         self.threads, self.BM, self.BN = found.elements["write C"].shape
         self.BK = found.elements["read B"].shape[1]
         self.warps, self.blocks = -(-self.threads // WARP), len(found.origins)
         (self.M, self.N), self.K = run.C.shape, run.K
-        self.whole = _places(self.M, self.N, self.K, 96)
-        self.tiles = _places(self.BM, self.BN, self.BK, min(max(3 * self.BK, 64), 128))
+        self.whole = _places(self.M, self.N, self.K, 0 if to_scale else 96)
+        self.tiles = _places(self.BM, self.BN, self.BK, 0 if to_scale else min(max(3 * self.BK, 64), 128))
         self.below = LINE + max(C.y + C.whole[3] for *_, C in (self.whole, self.tiles))
         self.tall = round(self.below + ROWS * LINE)
 
@@ -347,9 +350,9 @@ class _Walk:
 
 
 def _places(rows: int, columns: int, depth: int, deep: float) -> tuple[Matrix, Matrix, Matrix]:
-    """Return where A, B and C are: A to the left of C, B above it, so many pixels deep."""
-    cell = min((WIDTH - 2 * MARGIN - GAP - deep - 18) / columns, TALLEST / rows)
-    return side_by_side(rows, columns, depth, MARGIN, TOP, cell, deep, GAP)
+    """Return where A, B and C are: A to the left of C, B above it, so many pixels deep, or to scale if 0."""
+    cell = min((WIDTH - 2 * MARGIN - GAP - deep - 18) / (columns if deep else columns + depth), TALLEST / rows)
+    return side_by_side(rows, columns, depth, MARGIN, TOP, cell, deep or depth * cell, GAP)
 
 
 def _fill(matrix: Matrix, areas: Sequence[Rectangle], colour: str, strength: float, *moves: str) -> str:

@@ -3,7 +3,7 @@
 from sgemm_tutorial.errors import ArgumentError
 
 from .chart import Chart, dye
-from .figure import BLUE, INK, LINE, MARGIN, ORANGE, WIDTH, Figure
+from .figure import BLUE, INK, LINE, MARGIN, ORANGE, WIDTH, Figure, room
 
 PART = 4 * LINE + 60
 """Pixels from the title of one way to the next."""
@@ -38,18 +38,21 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
     ways = (
         (
             "One launch at a time",
-            [(t, host_us, ORANGE, 1) for t in turns],
-            [(t + host_us, device_us, BLUE, 1) for t in turns],
+            [(t, host_us, ORANGE, 0.35, "send") for t in turns],
+            [(t + host_us, device_us, BLUE, 1, "") for t in turns],
             [(t, t + single) for t in turns],
             f"each reads {single:g} µs: the launch and the kernel",
         ),
         (
             "A batch behind a spin kernel",
-            [(i * host_us, host_us, ORANGE, 1) for i in range(batch + 3)],
-            [(host_us, ready - host_us, INK, 0.14)]
-            + [(ready + i * device_us, device_us, BLUE, 1) for i in range(batch)],
+            [
+                (i * host_us, host_us, ORANGE, 0.35, text)
+                for i, text in enumerate(("spin", "event", *["send"] * batch, "event"))
+            ],
+            [(host_us, ready - host_us, INK, 0.14, "spin")]
+            + [(ready + i * device_us, device_us, BLUE, 1, "") for i in range(batch)],
             [(ready, total)],
-            f"{batch} launches in {batch * device_us:g} µs: {device_us:g} µs each, the kernel alone",
+            f"{batch} launches in {batch * device_us:g} µs between the two events: {device_us:g} µs each",
         ),
     )
     height = 2 * PART + LINE
@@ -59,10 +62,12 @@ def timeline(host_us: float, device_us: float, batch: int = 6) -> Figure:
         chart.write(MARGIN, top + LINE, title, weight="bold")
         for y, name, bars in ((top + LINE + 23, "host", host), (top + LINE + 53, "GPU", device)):
             chart.write(52, y + 5, name, "right")
-            for start, long, colour, strength in bars:
+            for start, long, colour, strength, text in bars:
                 chart.axes.barh(
                     y, long, 22, left=start, color=dye(colour), alpha=strength, linewidth=0.5, edgecolor=dye(INK)
                 )
+                if room(text) < chart.at(long, 0)[0] - chart.at(0, 0)[0]:
+                    chart.write(chart.at(start + long / 2, 0)[0], y + 4, text, "center")
         y = top + LINE + 68
         for start, end in read:
             chart.line([(start, y), (start, y + 8), (end, y + 8), (end, y)], INK, wide=1.5)

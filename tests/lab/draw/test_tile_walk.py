@@ -272,3 +272,12 @@ def test_whom_it_shows_first():
 @pytest.mark.parametrize("walk", ["13"], indirect=True)
 def test_tiles_are_told_apart_in_each_block(walk):
     assert sorted(staged(walk[1]).origins) == [(0, 0), (0, 256), (128, 0), (128, 256)]
+
+
+def test_to_scale_an_element_is_as_wide_as_high():
+    run = sg.simulate("03", *sg.matrices(64, 64, 256, on_gpu=False), trace=range(4))
+    for to_scale in (True, False):
+        for figure in lab.draw.tile_walk("tiles", run, to_scale=to_scale).shown([2, 0, 0, 0, 0]):
+            scales = {tuple(map(float, each)) for each in re.findall(r"scale\(([\d.]+) ([\d.]+)\)", figure.body)}
+            assert len(scales) == (1 if to_scale else 3)  # of A, B and C
+            assert all(across == pytest.approx(down, rel=1e-3) for across, down in scales) == to_scale

@@ -37,7 +37,7 @@ def test_the_batch_starts_after_all_was_sent_and_runs_without_gaps():
 def test_says_what_each_way_reads():
     picture = draw.timeline(8, 2.5, batch=4)
     assert "each reads 10.5 µs: the launch and the kernel" in words(picture)
-    assert "4 launches in 10 µs: 2.5 µs each, the kernel alone" in words(picture)
+    assert "4 launches in 10 µs between the two events: 2.5 µs each" in words(picture)
     assert "10.5 µs" in picture.alt and "2.5 µs each" in picture.alt
 
 
