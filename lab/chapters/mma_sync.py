@@ -7,7 +7,7 @@ from sgemm_tutorial.table import Table
 from ..accesses import request
 from ..draw.player import Player
 from ..draw.tile_layouts import TileAccess, TileLayout, bank_layouts
-from ..experiments import ceilings, counters
+from ..experiments import ceilings
 from ..experiments.ceilings import card
 from ..model.ceilings import MMA_FP16, READ
 from .wmma_warp_tile import PRODUCTS
@@ -51,31 +51,5 @@ def predicted() -> Table:
     """Return `parts` for 15's tile and for 16's."""
     small, large = (parts(**find(name).parameters) for name in ("15", "16"))
     assert [max(of, key=of.get).split(",")[0] for of in (small, large)] == ["L2", "tensor cores"]
-    rows = [(part, f"{small[part]:.2f} ms", f"{large[part]:.2f} ms") for part in small]
+    rows = [(part, f"{small[part]:.3f} ms", f"{large[part]:.3f} ms") for part in small]
     return Table(("alone, at 4096", "tile of 128 × 128", "tile of 128 × 256"), rows, f"Predicted, {card().name}")
-
-
-def copies() -> Table:
-    """Return the wavefronts of copies per product at 4096, by tile: by two rules, and as counted.
-
-    A copy of A reads rows of BK elements. If each line of 128 bytes takes a wavefront of its own, rows of 64 bytes take
-    as many as rows of 128. Copies after the end of K write zeros.
-    """
-    rows = []
-    for BM, BN, BK, stages, blocks in (
-        (128, 256, 32, 4, 1),
-        (256, 128, 32, 4, 1),
-        (128, 128, 32, 4, 2),
-        (128, 256, 64, 3, 1),
-    ):
-        kernel = find("16").variant(BM=BM, BN=BN, BK=BK, STAGES=stages, BLOCKS=blocks)
-        counted = counters.counted(kernel, (4096,) * 3, "sectors")
-        for_a, for_b = 64 / BN, 64 / BM  # wavefronts that fill 128 bytes
-        zeros = (for_a + for_b) * (stages - 1) * BK / 4096
-        by_rule = for_a * max(64 // BK, 1) + for_b + zeros
-        sectors, found = (counted[name] / PRODUCTS for name in ("l1_fill_sectors", "copy_wavefronts"))
-        assert abs(found / by_rule - 1) < 0.003
-        assert abs(sectors / 4 / (for_a + for_b) - 1) < 0.01
-        rows.append((f"{BM} × {BN} × {BK}", f"{sectors:.2f}", *(f"{x:.2f}" for x in (for_a + for_b, by_rule, found))))
-    columns = ("tile", "sectors from L2", "copies: 128 bytes in each", "one for each line", "counted")
-    return Table(columns, rows, f"Per product of 16 × 16 × 16, {card().name}", "The last three columns are wavefronts.")
