@@ -197,6 +197,8 @@ def figures() -> dict[str, str]:
         "fp64 units": f"{units:.1f} TFLOP/s",
         "slow": f"{slow.ms:.2f} ms",
         "quick": f"{shared.ms:.2f} ms",
+        "divided": f"{counts[2]['all'] / 1e9:.2f}/{counts[0]['all'] / 1e9:.2f}"
+        f" · {counts[0][SLOTS]:.1f}/{counts[2][SLOTS]:.1f} · {100 * working(0):.1f}/{100 * working(2):.1f}",
         **{
             f"factors {after}": "{:.3f} · {:.3f} · {:.3f} = {:.3f}".format(*factors(before, after))
             for before, after in ((0, 2), (2, 3), (3, 4), (4, 5), (7, 8))
