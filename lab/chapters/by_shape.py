@@ -22,6 +22,7 @@ from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from .by_size import SIZES
 from .power import slowing
+from .register_l1 import l2_rate
 
 RUNG = find("13_autotuned")
 TILES = ("16×32/4", "32×64/4", "64×128/2", "128×256")
@@ -162,7 +163,7 @@ def race() -> Table:
 def figures() -> dict[str, str]:
     """Return the figures in chapter 13's sentences, by name."""
     points, late, squares = raced(), slower(), [(n, n, n) for n in SIZES]
-    large_ones, poor = [size for size in squares if size[0] >= 1024], [size for size in squares if late[size] > 1.1]
+    poor = [size for size in squares if late[size] > 1.1]
     off = {
         size: by_model(of.expected.setting, size)[0][0] / 1e3 / of.expected_ms - 1
         for size in squares
@@ -175,20 +176,19 @@ def figures() -> dict[str, str]:
     choice = {size[0]: tried(size)[TILES[-1]] / min(tried(size).values()) for size in squares if size[0] > 512}
     counts, worst, paces = anatomy.of(RUNG, (4096,) * 3).main.counts, max(late, key=late.get), autotuned.SETTINGS
     old, between = profiles.measured(find("12")), "cycles between a warp's instructions"
+    run, drawn = sustained.of(RUNG), [p.percent_of_cublas for p in recorded(RUNG, recording="random").points]
+    again = [points[size].ms / of.ms for size, of in found().items()]
     fewer, longer = old["all"] / counts["all"], old[between] / counts[between]
     expects = {(whole, shares): us for us, whole, shares in by_model(LARGE, (2560,) * 3)}
     return {
         "card": card().name,
         "before": f"{geometric_mean(twelve[size].percent_of_cublas for size in squares):.0f}%",
         "now": mean_and_least(squares, "only 13")[0],
-        "before large": f"{geometric_mean(twelve[size].percent_of_cublas for size in large_ones):.0f}%",
         "alone": mean_and_least(squares, "neither")[0],
-        "alone large": mean_and_least(large_ones, "neither")[0],
         "same": ", ".join(str(size[0]) for size in same),
         "same gains": f"{min(loop):.1%} to {max(loop):.1%}",
         "choice small": f"{min(of for n, of in choice.items() if n < 1024) - 1:.0%} to {max(choice.values()) - 1:.0%}",
         "choice large": f"{geometric_mean(of for n, of in choice.items() if n >= 1024) - 1:.1%}",
-        "now large": mean_and_least(large_ones, "only 13")[0],
         "shapes": str(len(SHAPES)),
         "lost": times_of(lost.size).replace("×", " × "),
         "us": f"{1e3 * lost.ms:.2f} µs",
@@ -208,8 +208,9 @@ def figures() -> dict[str, str]:
         "poor regrets": f"{min(late[size] for size in poor) - 1:.0%} to {max(late[size] for size in poor) - 1:.0%}",
         "other tiles": str(sum(n >= 1280 and tune.tile_of(found()[n, n, n].best.setting) != TILES[-1] for n in SIZES)),
         "lasting": f"{sustained.lasted(RUNG)[1]:.1%}",
-        "watts": f"{slowing(sustained.of(RUNG))[0]:.0f} W",
-        "slows": f"{slowing(sustained.of(RUNG))[1]:.0%}",
+        "watts": f"{slowing(run)[0]:.0f} W",
+        "slows": f"{slowing(run)[1]:.0%}",
+        "slows mean": f"{run.ms / min(run.samples.ms) - 1:.1%}",
         "watts cublas": f"{slowing(sustained.of(cublas.sgemm))[0]:.0f} W",
         "ffma": f"{banks.cycles(banks.LOOP, 2, RUNG):.3f}",
         "ffma before": f"{banks.cycles(banks.LOOP, 2, find('12')):.3f}",
@@ -218,6 +219,12 @@ def figures() -> dict[str, str]:
         "fewer": f"{fewer:.3f} · {longer:.3f} = {fewer * longer:.3f}",
         "longer": f"{twelve[4096, 4096, 4096].ms / points[4096, 4096, 4096].ms:.3f}",
         "l2": f"{autotuned.L2 / 1e6:.1f}",
+        "l2 measured": f"{l2_rate():.1f}",
+        "chance": f"{np.percentile(np.abs(np.log(again)), 90):.1%}",
+        "random": f"{len(drawn):,}",
+        "random mean": f"{geometric_mean(drawn):.0f}%",
+        "random behind": str(sum(of_cublas < 100 for of_cublas in drawn)),
+        "random least": f"{min(drawn):.1f}%",
         "memory": f"{autotuned.MEMORY / 1e6:.2f}",
         "step": str(paces[LARGE][0]),
         "small step": str(max(paces[SMALL])),
