@@ -43,6 +43,7 @@ def figures() -> dict[str, str]:
     c = round(copied, 1) + 1e6 * start
     eighth, piece = 1e3 * ms(fp32, 4096) / 8, round(1e6 * panel(fp32, 4096) / 4 / rate, 1) + 1e6 * start
     eight = round(7 * piece + eighth / 8, 1)
+    grid = round(2 * (copied / 2 + 1e6 * start), 1)  # four GPUs: half of a half of A, and as much of B
     one, two = two_gpus.of(fp16, 16384), two_gpus.of(fp16, 16384, 2, "columns")
     assert 0.75 < rate / LINK < 0.95 and far < LINK < near / 10 and t / 4 < c < 0.75 * t
     return {
@@ -60,6 +61,8 @@ def figures() -> dict[str, str]:
         "nccl": f"{1e3 * ms(gemm_ex, 4096, 'gathered', True):.0f} µs",
         "peer": f"{1e3 * ms(gemm_ex, 4096, 'ahead', True):.0f} µs",
         "direct": " and ".join(f"{ms(k, 8192) / ms(k, 8192, 'direct'):.2f}" for k in (fp32, fp16)),
+        "direct sgemm": f"{ms(sgemm, 8192) / ms(sgemm, 8192, 'direct'):.2f}",
+        "large": " and ".join(f"{two_gpus.reach(512 << 20, far).rate / 1e9:,.0f} GB/s" for far in (False, True)),
         "near": f"{near / 1e9:,.0f} GB/s",
         "far": f"{far / 1e9:.0f} GB/s",
         "share 32": f"{ms(sgemm, 8192, 'columns') / ms(fp32, 8192, 'columns'):.1%}",
@@ -67,7 +70,11 @@ def figures() -> dict[str, str]:
         "short one": f"{1e3 * ms(fp16, 2048):.0f} µs",
         "short panel": f"{1e3 * ms(gemm_ex, 2048, 'ahead', True):.0f} µs",
         "longer 2048": f"{1e3 * (ms(fp32, 2048, 'columns') - ms(fp32, 2048, 'held')):.0f} µs",
+        "longer 4096": f"{1e3 * (ms(fp32, 4096, 'columns') - ms(fp32, 4096, 'held')):.0f} µs",
         "range 16384": f"{one.ms_p10 / two.ms_p90:.2f} to {one.ms_p90 / two.ms_p10:.2f}",
+        "grid c": f"{grid:.1f} µs",
+        "grid last": f"{t / 8:.1f} µs",
+        "grid times": f"{t / (grid + t / 8):.1f}",
         "eight t": f"{8 * eighth:,.0f} µs",
         "eight work": f"{eighth:.0f} µs",
         "eight each": f"{eighth / 8:.1f} µs",
