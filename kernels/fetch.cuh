@@ -6,8 +6,10 @@
 // A thread's copies for a pair of tiles, numbered through both: first `copiesA` of A, a word each, then `copiesB` of B,
 // WORDS words each. The tile of A is stored transposed, [BK][BM + 4], and that of B behind it, [BK][BN].
 //
-// No copy needs a guard for rows and columns beyond the matrix: it reads the last row or column once more, and what is
-// computed from that is never written to C. Only before k = 0 must zeros take the place of what doesn't exist.
+// What is computed from rows and columns beyond the matrix is never written to C, so copies need no guard for them: they
+// read the last row or column once more. B has a guard all the same where the tile is narrow. Most of it may be beyond a
+// matrix of few columns, and these copies go past L1, so every block would ask L2 for the same lines over and over. They
+// read nothing, and write zeros, like the copies before k = 0, where zeros must take the place of what doesn't exist.
 template <int BM, int BN, int BK, int THREADS, int STAGES, int WORDS>
 struct Fetch {
     static constexpr int pitchA = BM + 4, pair = 4 * BK * (pitchA + BN);  // bytes of both tiles
@@ -17,6 +19,7 @@ struct Fetch {
     static constexpr int stepA = THREADS / acrossA, stepB = THREADS / (acrossB / WORDS);  // and rows
     static constexpr int downA = (BM + stepA - 1) / stepA, copiesA = downA * (BK / acrossA);
     static constexpr int downB = (BK + stepB - 1) / stepB, copiesB = downB * (BN / acrossB);
+    static constexpr bool guarded = WORDS < 4 || BN < 128;  // columns of B; a wide tile has few too many
     static constexpr bool evenA = BM % stepA == 0, evenB = BK % stepB == 0;  // whether all threads copy equally often
     static_assert(BK % acrossA == 0 && THREADS % acrossA == 0, "");
     static_assert(BN % acrossB == 0 && THREADS % (acrossB / WORDS) == 0, "");
@@ -40,7 +43,7 @@ struct Fetch {
         for (int i = 0; i < downA; ++i) offsetA[i] = unsigned(i < lastA ? i : lastA) * stepA * K;
         a = A + (corner.row0 + (rows > rowA ? rowA : rows - 1)) * K + firstK + colA;
         b = B + (long long)(firstK + rowB) * N + (long long)corner.col0
-            + (WORDS < 4 ? colB : acrossB == BN ? within(colB) : 0);
+            + (guarded ? colB : acrossB == BN ? within(colB) : 0);
         leftB = cols - colB;
         writeA = tiles + 4 * (colA * pitchA + rowA);
         writeB = tiles + 4 * (BK * pitchA + rowB * BN + colB);
@@ -66,8 +69,8 @@ struct Fetch {
             i -= copiesA;
             const int row = i % downB * stepB, col = i / downB * acrossB;
             if (!evenB && rowB + row >= BK) return;
-            const float* source = b + size_t(row) * N + (WORDS < 4 ? col : acrossB == BN ? 0 : within(colB + col));
-            const bool exists = k + rowB + row >= 0 && (WORDS == 4 || col < leftB);
+            const float* source = b + size_t(row) * N + (guarded ? col : acrossB == BN ? 0 : within(colB + col));
+            const bool exists = k + rowB + row >= 0 && (!guarded || col < leftB);
             if constexpr (STAGES > 0) copy<WORDS>(toB(i), source, exists, wanted);
             else heldB[i] = load<WORDS>(source, exists && wanted);
         }
