@@ -1,4 +1,4 @@
-// 13 · Autotuned: eighteen settings of one kernel, and a model that chooses among them for each shape.
+// 13 · Autotuned: twenty-two settings of one kernel, and a model that chooses among them for each shape.
 //
 // What changed: the best tile depends on the shape, so the kernel has more parameters than 12, and takes every shape by
 // a setting that suits it. What each parameter stands for has a file of its own: the loop (multiply.cuh, fetch.cuh),

@@ -43,6 +43,10 @@ SETTINGS = {
     (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1): (0.333, 0.385),
     (16, 64, 32, 16, 32, 4, 4, 4, 4, 4, 3, 1): (0.293, 0.136),
     (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1): (0.15, 0.178),
+    (48, 32, 32, 48, 32, 12, 4, 4, 4, 4, 3, 1): (0.342, 0.376),
+    (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4, 1): (0.251, 0.288),
+    (32, 16, 32, 32, 16, 4, 4, 4, 4, 4, 4, 1): (0.187, 0.193),
+    (16, 64, 16, 16, 32, 4, 4, 2, 4, 4, 5, 1): (0.135, 0.158),
     (1, 16, 128, 1, 16, 1, 4, 16, 1, 4, 1, 1): (0.128, 0.128),
     (4, 1, 512, 4, 1, 1, 4, 4, 1, 4, 4, 1): (0.0062, 0.063),
     (1, 32, 64, 1, 32, 1, 4, 16, 1, 4, 2, 1): (0.0124, 0.0955),
@@ -307,7 +311,7 @@ def ways(
         rounds, rest = divmod(whole, per_sm * multiprocessors)
         last, sharing = -(-rest // multiprocessors), -(-shares // multiprocessors)
         each = -(-(tiles - whole) * steps // max(shares, 1))
-        work = last * (steps + FILL) + sharing * (each + FILL)
+        work = last * (steps + FILL) + sharing * (each + FILL * -(-each // steps))
         if per_sm > 1 and last and sharing:  # who is beside whom is up to the GPU: it may be nothing but whole tiles
             work = (last + sharing) * (max(steps, each) + FILL)
         busy = rounds * per_sm * (steps + FILL) * step(per_sm) + work * step(min(last + sharing, per_sm))
