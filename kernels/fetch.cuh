@@ -7,9 +7,9 @@
 // WORDS words each. The tile of A is stored transposed, [BK][BM + 4], and that of B behind it, [BK][BN].
 //
 // Before k = 0 a copy reads nothing and writes zeros. What is computed from rows and columns beyond the matrix is never
-// written to C, and copies of A read the last row once more there. Copies of B read nothing: they go past L1, and of a
-// matrix with few columns every block would ask L2 for the same lines over and over. Where all copies of a thread are of
-// the same columns, this costs no instruction in the loop: if they don't exist, all its rows count as before k = 0.
+// written to C, so copies there may read the last row or column once more. Those of A do, and those of B in a wide tile.
+// In a narrow tile of B they would be many, all blocks would ask L2 for the same lines, and they read nothing instead:
+// a thread whose columns don't exist counts all its rows as before k = 0, which costs the loop no instruction.
 template <int BM, int BN, int BK, int THREADS, int STAGES, int WORDS>
 struct Fetch {
     static constexpr int pitchA = BM + 4, pair = 4 * BK * (pitchA + BN);  // bytes of both tiles
@@ -19,13 +19,13 @@ struct Fetch {
     static constexpr int stepA = THREADS / acrossA, stepB = THREADS / (acrossB / WORDS);  // and rows
     static constexpr int downA = (BM + stepA - 1) / stepA, copiesA = downA * (BK / acrossA);
     static constexpr int downB = (BK + stepB - 1) / stepB, copiesB = downB * (BN / acrossB);
-    static constexpr bool oneRun = WORDS == 4 && acrossB == BN;  // a thread copies from the same columns of B each time
+    static constexpr bool wide = WORDS == 4 && BN >= 128;  // a warp's copies are of one row of B, or of fewer
     static constexpr bool evenA = BM % stepA == 0, evenB = BK % stepB == 0;  // whether all threads copy equally often
     static_assert(BK % acrossA == 0 && THREADS % acrossA == 0, "");
     static_assert(BN % acrossB == 0 && THREADS % (acrossB / WORDS) == 0, "");
 
     const int rowA, colA, rowB, colB;              // of this thread's first copies in their tiles
-    const int N, leftB;                            // and the columns of B from there on
+    const int N, cols, leftB;                      // columns of B, of the tile in it, and from this thread's first one on
     const int belowB;                              // rowB, or less than -k for every k where no column is left
     unsigned offsetA[downA];                       // from `a` to each copy's row: BM × K is below 2³²
     const float *a, *b;                            // what the first copies of the next pair read
@@ -35,18 +35,22 @@ struct Fetch {
 
     __device__ Fetch(const float* A, const float* B, int N, int K, int firstK, const Corner& corner, unsigned tiles)
         : rowA(threadIdx.x / 8 % BM), colA(threadIdx.x % 8 + threadIdx.x / (8 * BM) * 8),
-          rowB(threadIdx.x / (acrossB / WORDS)), colB(threadIdx.x % (acrossB / WORDS) * WORDS), N(N), leftB(corner.cols - colB),
-          belowB(!oneRun || leftB > 0 ? rowB : BK - 2147483647)
+          rowB(threadIdx.x / (acrossB / WORDS)), colB(threadIdx.x % (acrossB / WORDS) * WORDS), N(N), cols(corner.cols),
+          leftB(cols - colB), belowB(WORDS < 4 || wide || leftB > 0 ? rowB : BK - 2147483647)
     {
         const int rows = corner.rows;
         const int lastA = rows > rowA ? (rows - 1 - rowA) / stepA : 0;  // the last copy within A's rows
         #pragma unroll
         for (int i = 0; i < downA; ++i) offsetA[i] = unsigned(i < lastA ? i : lastA) * stepA * K;
         a = A + (corner.row0 + (rows > rowA ? rowA : rows - 1)) * K + firstK + colA;
-        b = B + (long long)(firstK + rowB) * N + (long long)corner.col0 + colB;
+        b = B + (long long)(firstK + rowB) * N + (long long)corner.col0
+            + (!wide ? colB : acrossB == BN ? within(colB) : 0);
         writeA = tiles + 4 * (colA * pitchA + rowA);
         writeB = tiles + 4 * (BK * pitchA + rowB * BN + colB);
     }
+
+    // A column of B, or the last from which WORDS words exist.
+    __device__ int within(int col) const { return col < cols - WORDS ? col : cols - WORDS; }
 
     // The shared addresses of copy `i` of A, and of B.
     __device__ unsigned toA(int i) const { return writeA + 4 * (i / downA * acrossA * pitchA + i % downA * stepA); }
@@ -65,8 +69,8 @@ struct Fetch {
             i -= copiesA;
             const int row = i % downB * stepB, col = i / downB * acrossB;
             if (!evenB && rowB + row >= BK) return;
-            const float* source = b + size_t(row) * N + col;
-            const bool exists = k + belowB + row >= 0 && (oneRun || col < leftB);
+            const float* source = b + size_t(row) * N + (!wide ? col : acrossB == BN ? 0 : within(colB + col));
+            const bool exists = k + belowB + row >= 0 && (WORDS == 4 || col < leftB);
             if constexpr (STAGES > 0) copy<WORDS>(toB(i), source, exists, wanted);
             else heldB[i] = load<WORDS>(source, exists && wanted);
         }

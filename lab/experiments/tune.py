@@ -203,7 +203,7 @@ KERNEL = find("13")
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
 FINALISTS = 4
 """Settings that are timed precisely at each size, beside the model's choice."""
-HOPEFUL = 2.5
+HOPEFUL = 1.75
 """Settings are not tried if the model expects more than this many times the least time of them."""
 CLOSE = 1.25
 """A setting that takes more than this many times the least time so far is not tried with other divisions."""
@@ -275,12 +275,7 @@ def settings() -> list[Setting]:
         for rows, slices, busy in product((4, 8, 16, 32), (2, 4, 8, 16), (512, 1024))
         if rows * slices <= 128
     ]
-    found += [  # a tile of 16 columns, and three with fewer blocks than an SM would hold
-        (64, 16, 32, 64, 16, 4, 8, 4, 4, 4, 4, 1),
-        (64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6, 1),
-        (32, 32, 32, 32, 32, 8, 4, 4, 4, 4, 4, 1),
-        (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1),
-    ]
+    found += [(*setting[:-1], 1) for setting in autotuned.SETTINGS] + [(64, 64, 8, 32, 64, 8, 8, 1, 4, 4, 6, 1)]
     return list(dict.fromkeys(found))
 
 
