@@ -163,17 +163,17 @@ def race() -> Table:
 def figures() -> dict[str, str]:
     """Return the figures in chapter 13's sentences, by name."""
     points, late, squares = raced(), slower(), [(n, n, n) for n in SIZES]
-    poor = [size for size in squares if late[size] > 1.1]
     off = {
         size: by_model(of.expected.setting, size)[0][0] / 1e3 / of.expected_ms - 1
         for size in squares
         for of in [found()[size]]
     }
+    poor = [size for size in squares if abs(off[size]) > 0.07]
     lost = points[min(SHAPES, key=lambda size: points[size].percent_of_searched)]
     twelve = {point.size: point for point in recorded("12", squares).points}
     same = [size for size in squares if found()[size].best == Way(LARGE, 0, card().sms)]  # as 12 does them
     loop = [twelve[size].ms / points[size].ms - 1 for size in same]
-    choice = {size[0]: tried(size)[TILES[-1]] / min(tried(size).values()) for size in squares if size[0] > 512}
+    choice = {of[0]: tried(of)[TILES[-1]] / min(tried(of).values()) for of in squares if TILES[-1] in tried(of)}
     counts, worst, paces = anatomy.of(RUNG, (4096,) * 3).main.counts, max(late, key=late.get), autotuned.SETTINGS
     old, between = profiles.measured(find("12")), "cycles between a warp's instructions"
     run, drawn = sustained.of(RUNG), [p.percent_of_cublas for p in recorded(RUNG, recording="random").points]
@@ -191,7 +191,6 @@ def figures() -> dict[str, str]:
         "choice large": f"{geometric_mean(of for n, of in choice.items() if n >= 1024) - 1:.1%}",
         "shapes": str(len(SHAPES)),
         "lost": times_of(lost.size).replace("×", " × "),
-        "us": f"{1e3 * lost.ms:.2f} µs",
         "theirs": f"{1e3 * lost.searched.ms:.2f} µs",
         "tried": str(len(tune.load().settings["settings"])),
         "searched": str(len(late)),
@@ -206,7 +205,8 @@ def figures() -> dict[str, str]:
         "poor": ", ".join(str(size[0]) for size in poor),
         "too fast": f"{-max(off[size] for size in poor):.0%} to {-min(off[size] for size in poor):.0%}",
         "poor regrets": f"{min(late[size] for size in poor) - 1:.0%} to {max(late[size] for size in poor) - 1:.0%}",
-        "other tiles": str(sum(n >= 1280 and tune.tile_of(found()[n, n, n].best.setting) != TILES[-1] for n in SIZES)),
+        "worst expected": f"{by_model(found()[worst].expected.setting, worst)[0][0]:.1f} µs",
+        "worst taken": f"{1e3 * found()[worst].expected_ms:.1f} µs",
         "lasting": f"{sustained.lasted(RUNG)[1]:.1%}",
         "watts": f"{slowing(run)[0]:.0f} W",
         "slows": f"{slowing(run)[1]:.0%}",

