@@ -22,7 +22,6 @@ from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from .by_size import SIZES
 from .power import slowing
-from .register_l1 import l2_rate
 
 RUNG = find("13_autotuned")
 TILES = ("16×32/4", "32×64/4", "64×128/2", "128×256")
@@ -219,7 +218,6 @@ def figures() -> dict[str, str]:
         "fewer": f"{fewer:.3f} · {longer:.3f} = {fewer * longer:.3f}",
         "longer": f"{twelve[4096, 4096, 4096].ms / points[4096, 4096, 4096].ms:.3f}",
         "l2": f"{autotuned.L2 / 1e6:.1f}",
-        "l2 measured": f"{l2_rate():.1f}",
         "chance": f"{np.percentile(np.abs(np.log(again)), 90):.1%}",
         "random": f"{len(drawn):,}",
         "random mean": f"{geometric_mean(drawn):.0f}%",
