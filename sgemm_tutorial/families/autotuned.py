@@ -3,9 +3,9 @@
 A model gives the cost of each choice. It knows the speed at which an SM gets through multiply steps, full and with a
 single block on it, the speed at which tiles come from L2 and matrices from memory, and the times of a launch and of
 adding up partial sums. The model was fitted to some 13,000 times on an H200, and four settings to 319 random
-problems; on another GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is always done in the same way on the same GPU.
-Where ``python -m lab tune`` has measured a size on a GPU, its table decides there, not the model; on the simulator the
-model always decides.
+problems; on another GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is
+always done in the same way on the same GPU. Where ``python -m lab tune`` has measured a size on a GPU, its table
+decides there, not the model; on the simulator the model always decides.
 """
 
 from __future__ import annotations
