@@ -149,6 +149,7 @@ def figures() -> dict[str, str]:
     assert max(per_k[size] for size in range(1024, 4097, 256)) < 1.03 * min(
         per_k[size] for size in range(1024, 4097, 256)
     ) and all(max(per_k[size - 128], per_k[size + 128]) < per_k[size] for size in per_k if size % 256)
+    late = [(ns - per_k[size + 128]) * rounds_of[size] for size, ns in per_k.items() if size % 256]
     off_by = {number: distances(number) for number in ("04", "05", "07", "08", "09", "11")}
     near = max(off_by[number][0] for number in ("04", "09", "11"))
     assert (
@@ -181,6 +182,7 @@ def figures() -> dict[str, str]:
         "level": f"{level:.0f} TFLOP/s",
         "off": f"{off:.1%}",
         **{f"each k {size}": f"{per_k[size]:.1f} ns" for size in (1024, 2048, 2176, 2304)},
+        "late": f"{min(late):.0f} to {max(late):.0f} ns",
         **{
             f"{number} {what} {size}": text
             for number in ("08", "11")
