@@ -14,7 +14,6 @@ from typing import NamedTuple
 from .errors import ArgumentError
 
 _NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
-_CALLED = re.compile(r"(?!__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__)\b(\w+)\s*\(")
 _QUALIFIERS = {"const", "volatile", "__restrict__", "__restrict", "restrict", "__grid_constant__", "struct"}
 _TYPES = {"unsigned int": "unsigned", "uint": "unsigned", "uint32_t": "unsigned", "int32_t": "int"} | dict.fromkeys(
     ("size_t", "std::size_t", "uint64_t", "unsigned long", "unsigned long long", "unsigned long long int"), "size_t"

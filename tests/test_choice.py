@@ -83,6 +83,7 @@ def test_each_setting_is_the_best_somewhere():
     shapes = [(m, m, m) for m in range(128, 4097, 128)]
     shapes += [(1, n, n) for n in (1000, 4096, 16384)] + [(n, 1, n) for n in (1000, 4096)]
     shapes += [(4096, n, 4096) for n in (8, 16)]
+    shapes += [(10, 1784, 2515), (127, 917, 1188)]  # few tiles and a middling depth
     shapes += [tuple(int(2**x) for x in rng.uniform(2, 13, 3)) for _ in range(200)]
     found = {tuple(chosen(*shape)[0].values())[: autotuned.TILE] for shape in shapes}
     assert found == {setting[: autotuned.TILE] for setting in autotuned.SETTINGS}

@@ -85,17 +85,19 @@ def tiles(kernel: Kernel | str, M: int, N: int, K: int) -> Figure:
     Raises
     ------
     ArgumentError
-        Some tile would be too small or too narrow to see.
+        The kernel names no tile, or some tile would be too small or too narrow to see.
     """
     kernel = find(kernel)
+    if not {"BM", "BN"} <= kernel.parameters.keys():
+        raise ArgumentError("kernel", kernel.name, "template parameters BM and BN, the sides of its tile")
     BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
     BK = kernel.parameters.get("BK", 1)
     cell = Operands(M, N, K, 0).cell if min(M, N, K) > 0 else 0
     if cell * min(M, N) < 100 or cell * K < 24 or cell * min(BM, BN) < 3:
         raise ArgumentError("M, N, K", f"{M}, {N}, {K}", "sizes not far apart, and at most some 60 tiles a side")
     down, across, steps = -(-M // BM), -(-N // BN), -(-K // BK)
-    block = (down - 1) // 2 * across + (across - 1) // 2
-    slab_A, slab_B, tile = block_reads(kernel, M, N, K, block)
+    block, row, col = (down - 1) // 2 * across + (across - 1) // 2, (down - 1) // 2 * BM, (across - 1) // 2 * BN
+    slab_A, slab_B, tile = (row, 0, BM, K), (0, col, K, BN), (row, col, BM, BN)
     k = steps // 3 * BK  # a step in the first half, so that much of the way is still to go
     step_A, step_B = (slab_A[0], k, BM, BK), (k, slab_B[1], BK, BN)
     notes = [
@@ -128,13 +130,6 @@ def tiles(kernel: Kernel | str, M: int, N: int, K: int) -> Figure:
         f"of them from {BM} rows of A ({M} × {K}) and {BN} columns of B ({K} × {N}), in {plural(steps, 'step')} "
         f"of {BK} along K."
     )
-
-
-def block_reads(kernel: Kernel, M: int, N: int, K: int, block: int) -> list[tuple[int, int, int, int]]:
-    """Return (row, column, height, width) of a block's rows of A, its columns of B and its tile of C."""
-    BM, BN = kernel.parameters["BM"], kernel.parameters["BN"]
-    down, across = divmod(block, -(-N // BN))
-    return [(down * BM, 0, BM, K), (0, across * BN, K, BN), (down * BM, across * BN, BM, BN)]
 
 
 class Matrix:
