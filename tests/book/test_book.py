@@ -299,6 +299,8 @@ function named(summary) {
   const text = summary.innerText.trim(), label = summary.getAttribute("aria-label");
   return text && (!label || label.startsWith(text));
 }
+// The longest line of a listing, its number included.
+const longest = listing => Math.max(...listing.textContent.split("\\n").map(line => line.length));
 // Boxes that go on to the right, and don't fade there.
 const cut = page => [...page.querySelectorAll("article *")]
   .filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "auto" && e.clientWidth)
@@ -384,6 +386,9 @@ async function look(name) {
   const letters = [...page.querySelectorAll("svg.sg-figure text")];
   seen.large = letters.filter(e => size(e, view) > 16.5).map(e => e.textContent);
   seen.code = [...page.querySelectorAll("article .highlight pre")].map(e => view.getComputedStyle(e).fontSize);
+  seen.beyond = [...page.querySelectorAll("article .highlight-cuda pre")]
+    .filter(e => !e.closest("details") && e.scrollWidth > e.clientWidth && longest(e) <= 122)
+    .map(e => e.textContent.slice(0, 80));
   seen.overPaper = await overPaper(frame, page, view);
   frame.remove();
   return seen;
@@ -454,6 +459,11 @@ def test_figures_and_code_have_one_size(seen):
 
 def test_code_keeps_its_lines(seen):
     assert not {name: page["wrapped"] for name, page in seen.items() if page["wrapped"]}
+
+
+def test_lines_of_a_kernel_fit_a_laptop(seen):
+    """The list of a page's sections makes room for them."""
+    assert not {name: page["beyond"] for name, page in seen.items() if page["beyond"]}
 
 
 def test_what_scrolls_shows_it(seen):
