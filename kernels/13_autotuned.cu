@@ -31,7 +31,7 @@ autotuned(int M, int N, int K, float alpha, const float* A, const float* B, floa
 {
     constexpr bool vector = BM == 1 || BN == 1, staged = WORDS < 4 && !vector;
     constexpr int sliceThreads = BM / WM * (BN / WN) * 32;  // threads of a slice
-    constexpr int takers = TM % SLICES == 0 ? SLICES : 1;  // slices that are left with rows of the sum
+    constexpr int takers = TM % SLICES == 0 ? SLICES : 1;  // slices that add up rows: all, or the first
     constexpr int rowsOut = TM / takers;
     extern __shared__ __align__(16) char tiles[];
 

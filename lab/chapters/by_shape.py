@@ -15,8 +15,9 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, banks, profiles, sustained, tune
+from ..experiments import anatomy, ceilings, profiles, sustained, tune
 from ..experiments.ceilings import card
+from ..model.ceilings import READ
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
@@ -24,11 +25,11 @@ from .by_size import SIZES
 from .power import slowing
 
 RUNG = find("13_autotuned")
-TILES = ("16×32/4", "32×64/4", "64×128/2", "128×256")
-"""Tiles that the charts show, as `tune.tile_of` names them."""
+TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
+"""Tiles that the charts show, as `tune.tile_of` names them. The search timed the last at few sizes."""
 SMALL, MEDIUM = (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1), (32, 64, 32, 32, 32, 8, 4, 4, 4, 4, 2, 1)
 LARGE = next(iter(autotuned.SETTINGS))
-"""The settings of the first, the second and the last of these tiles."""
+"""The settings of the last, the third and the first of these tiles."""
 
 
 def chosen(size: Size) -> Way:
@@ -103,7 +104,7 @@ def tiles() -> Figure:
     return lines(
         "Four tiles, by the model and by the search",
         {tile: [(n, expected(n)[tile]) for n in SIZES] for tile in TILES}
-        | {f"{tile}, timed": [(n, speeds[n][tile]) for n in SIZES if tile in speeds[n]] for tile in TILES},
+        | {f"{tile}, timed": [(n, speeds[n][tile]) for n in SIZES if tile in speeds[n]] for tile in TILES[:3]},
         "Across: M = N = K. Up: TFLOP/s. After a stroke, slices.",
         log_x=True,
     )
@@ -168,15 +169,15 @@ def figures() -> dict[str, str]:
         for of in [found()[size]]
     }
     poor = [size for size in squares if abs(off[size]) > 0.07]
-    lost = points[min(SHAPES, key=lambda size: points[size].percent_of_searched)]
     twelve = {point.size: point for point in recorded("12", squares).points}
     same = [size for size in squares if found()[size].best == Way(LARGE, 0, card().sms)]  # as 12 does them
     loop = [twelve[size].ms / points[size].ms - 1 for size in same]
-    choice = {of[0]: tried(of)[TILES[-1]] / min(tried(of).values()) for of in squares if TILES[-1] in tried(of)}
+    choice = {of[0]: tried(of)[TILES[0]] / min(tried(of).values()) for of in squares if TILES[0] in tried(of)}
     counts, worst, paces = anatomy.of(RUNG, (4096,) * 3).main.counts, max(late, key=late.get), autotuned.SETTINGS
     old, between = profiles.measured(find("12")), "cycles between a warp's instructions"
-    run, drawn = sustained.of(RUNG), [p.percent_of_cublas for p in recorded(RUNG, recording="random").points]
-    again = [points[size].ms / of.ms for size, of in found().items()]
+    run, drawn = sustained.of(RUNG), recorded(RUNG, recording="random").points
+    misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in drawn]
+    brief, long = [p for p in drawn if p.ms < 0.01], [p for p in drawn if p.ms > 0.02]
     fewer, longer = old["all"] / counts["all"], old[between] / counts[between]
     expects = {(whole, shares): us for us, whole, shares in by_model(LARGE, (2560,) * 3)}
     return {
@@ -184,13 +185,11 @@ def figures() -> dict[str, str]:
         "before": f"{geometric_mean(twelve[size].percent_of_cublas for size in squares):.0f}%",
         "now": mean_and_least(squares, "only 13")[0],
         "alone": mean_and_least(squares, "neither")[0],
+        "alone large": mean_and_least(squares[6:], "neither")[0],
         "same": ", ".join(str(size[0]) for size in same),
         "same gains": f"{min(loop):.1%} to {max(loop):.1%}",
         "choice small": f"{min(of for n, of in choice.items() if n < 1024) - 1:.0%} to {max(choice.values()) - 1:.0%}",
         "choice large": f"{geometric_mean(of for n, of in choice.items() if n >= 1024) - 1:.1%}",
-        "shapes": str(len(SHAPES)),
-        "lost": times_of(lost.size).replace("×", " × "),
-        "theirs": f"{1e3 * lost.searched.ms:.2f} µs",
         "tried": str(len(tune.load().settings["settings"])),
         "searched": str(len(late)),
         "median": f"{np.median(list(late.values())) - 1:.1%}",
@@ -209,20 +208,28 @@ def figures() -> dict[str, str]:
         "lasting": f"{sustained.lasted(RUNG)[1]:.1%}",
         "watts": f"{slowing(run)[0]:.0f} W",
         "slows": f"{slowing(run)[1]:.0%}",
-        "slows mean": f"{run.ms / min(run.samples.ms) - 1:.1%}",
         "watts cublas": f"{slowing(sustained.of(cublas.sgemm))[0]:.0f} W",
-        "ffma": f"{banks.cycles(banks.LOOP, 2, RUNG):.3f}",
-        "ffma before": f"{banks.cycles(banks.LOOP, 2, find('12')):.3f}",
         "dispatch": "from {} to {}".format(*(each["state: dispatch"] for each in (old, counts))),
         "between": "from {:.2f} to {:.2f}".format(*(each[between] for each in (old, counts))),
-        "fewer": f"{fewer:.3f} · {longer:.3f} = {fewer * longer:.3f}",
+        "fewer": f"{fewer:.3f}",
+        "between ratio": f"{longer:.3f}",
         "longer": f"{twelve[4096, 4096, 4096].ms / points[4096, 4096, 4096].ms:.3f}",
         "l2": f"{autotuned.L2 / 1e6:.1f}",
-        "chance": f"{np.percentile(np.abs(np.log(again)), 90):.1%}",
+        "l2 read": f"{ceilings.load()[READ].tera_per_second:.2f}",
+        "again": f"{max(abs(points[size].ms / found()[size].ms - 1) for size in poor):.1%}",
+        "8192": f"{share((8192,) * 3, 'only 13'):.0f}%",
+        "16384": f"{share((16384,) * 3, 'only 13'):.0f}%",
         "random": f"{len(drawn):,}",
-        "random mean": f"{geometric_mean(drawn):.0f}%",
-        "random behind": str(sum(of_cublas < 100 for of_cublas in drawn)),
-        "random least": f"{min(drawn):.1f}%",
+        "random error": f"{np.median(misses):.0%}",
+        "random tenth": f"{np.percentile(misses, 90):.0%}",
+        "brief": f"{geometric_mean(p.percent_of_cublas for p in brief):.0f}%",
+        "brief number": str(len(brief)),
+        "long": f"{geometric_mean(p.percent_of_cublas for p in long):.0f}%",
+        "long number": str(len(long)),
+        "brief limit": "10 µs",
+        "long limit": "20 µs",
+        "random behind": str(sum(p.percent_of_cublas < 100 for p in drawn)),
+        "random least": f"{min(p.percent_of_cublas for p in drawn):.1f}%",
         "memory": f"{autotuned.MEMORY / 1e6:.2f}",
         "step": str(paces[LARGE][0]),
         "small step": str(max(paces[SMALL])),
@@ -243,7 +250,7 @@ def figures() -> dict[str, str]:
         **{
             f"{name} {n} timed": f"{tried((n, n, n))[tile]:.{digits}f} µs"
             for n, digits in ((256, 2), (512, 1))
-            for name, tile in (("small", TILES[0]), ("medium", TILES[1]))
+            for name, tile in (("small", TILES[3]), ("medium", TILES[2]))
         },
         "peak": f"{points[4096, 4096, 4096].tflops / card().fp32_tflops:.0%}",
         "empty": f"{100 - counts['issue slots used, %']:.0f}%",
