@@ -1,4 +1,4 @@
-// 19 · A producer: one warp does nothing but fetch, and the others never wait for each other.
+// 19 · A producer: one warp does nothing but fetch, and no barrier makes all the others wait for each other.
 //
 // What changed: 18's threads meet at a barrier in every step, since the thread that fetches must know that all warps
 // have read a stage. Here four more warps join the block, and one of their threads does all the fetching. A second

@@ -48,7 +48,7 @@ persistent(int M, int N, int K, float alpha, const T* A, const T* B, float beta,
     };
 
     if (threadIdx.x == 0) {
-        prefetch(mapA);
+        prefetch(mapA);                                    // so that the first copy needn't wait for its map
         prefetch(mapB);
         for (int stage = 0; stage < STAGES; ++stage) {
             full[stage].init(1);

@@ -4,8 +4,8 @@
 // so that an element of B, once in a register, serves BM rows. At any time all threads want the same
 // element of A, and neighbours neighbouring elements of B, which warps and blocks after them want again:
 // that is left to L1. A and B are const and __restrict__: nobody writes to them meanwhile, the compiler
-// is told, so that it may read them through L1's read-only path. The sums begin with βC and add αAB to
-// it, α multiplied in beforehand, as the reference BLAS does.
+// is told, so that it may load them as constant data. The sums begin with βC and add αAB to it, α
+// multiplied in beforehand, as the reference BLAS does.
 //
 // From there the parameters lead, step by step, to tiles in shared memory, wide accesses and
 // straight-line code. At the edges, and where rows do not begin at multiples of 16 bytes, elements go

@@ -50,7 +50,7 @@ def picture(run: Run, shared: int, clusters: int) -> Figure:
         for block in range(clusters)
         for tile, begin, end in pieces(block, clusters, shared, tiles, steps)
     ]
-    return division(found, clusters, f"{tiles} tiles of {steps} steps, {shared} of them shared", steps=8)
+    return division(found, clusters, f"{tiles} tiles of {steps} steps, {shared} of them shared", 8, "cluster")
 
 
 @lru_cache

@@ -86,7 +86,7 @@ def parts(run: Run) -> list[Part]:
     return found
 
 
-def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int = 0) -> Figure:
+def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int = 0, of: str = "SM") -> Figure:
     """Draw the work of each multiprocessor over time, if it runs one block at a time and all steps take equally long.
 
     Blocks go to the multiprocessors in order, each to the one that is free first. Tiles are numbered in the order of
@@ -99,6 +99,8 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
     title : str
     steps : int
         Steps that there is room for; as many as it takes unless given.
+    of : str
+        What is drawn instead of multiprocessors and their blocks, for example ``"cluster"``.
 
     Raises
     ------
@@ -116,12 +118,12 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
     tiles = {tile: i for i, tile in enumerate(dict.fromkeys((part.row, part.column) for part in found))}
     longest, work = max(free), sum(part.end - part.begin for part in found)
     used = work / (longest * multiprocessors)
-    left, top = MARGIN + room("SM 00") + 8, 2 * LINE + 8
+    left, top = MARGIN + room(f"{of} 00") + 8, 2 * LINE + 8
     scale = (WIDTH - MARGIN - left) / max(longest, steps)
     bottom = top + multiprocessors * PITCH
     sheet = Page(bottom + 2 * LINE, title=title)
     for place in range(multiprocessors):
-        sheet.text(left - 8, top + place * PITCH + 17, f"SM {place}", "right")
+        sheet.text(left - 8, top + place * PITCH + 17, f"{of} {place}", "right")
     for place, start, part in bars:
         x, y, width = left + start * scale, top + place * PITCH, (part.end - part.begin) * scale
         colour, number = COLOURS[tiles[part.row, part.column] % 4], tiles[part.row, part.column]
@@ -130,10 +132,11 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
         fitting = next(text for text in texts if room(text) <= width)
         sheet.text(x + width / 2, y + 17, fitting, "center")
     sheet.lines([[(left, top - 6), (left, bottom - 2)]], INK)
-    note = f"Tile: steps. Pale: another block completes the tile. {longest} steps, {used:.0%} of the SMs' time used."
+    note = f"Tile: steps. Pale: another {'block' if of == 'SM' else of} completes the tile. "
+    note += f"{longest} steps, {used:.0%} of the {of}s' time used."
     sheet.text(MARGIN, bottom + LINE, note)
     each = (
-        f"SM {place}: "
+        f"{of} {place}: "
         + ", ".join(f"tile {tiles[p.row, p.column]} steps {p.begin} to {p.end - 1}" for at, _, p in bars if at == place)
         for place in range(multiprocessors)
     )
