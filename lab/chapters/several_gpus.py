@@ -1,34 +1,37 @@
 """What the chapter on several GPUs quotes: the link by itself, reads through it, and how long a product takes."""
 
-from sgemm_tutorial import Kernel, cublas, find
+import numpy as np
 
-from ..experiments import two_gpus
+from sgemm_tutorial import Kernel, cublas, find
+from sgemm_tutorial.families.hopper import WIDTHS, columns
+
+from ..boards import find_gpu
+from ..experiments import ceilings, two_gpus
+from ..records.timings import recorded
 
 LINK = 450e9
 """Bytes per second, one way, by NVLink's data sheet."""
-
-
-def panel(kernel: Kernel | cublas.Gemm, size: int) -> int:
-    """Return the bytes of half of B at M = N = K = `size`."""
-    return size * size // 2 * kernel.types.operand.itemsize
+SIZES = (2048, 4096, 8192, 16384)
 
 
 def took() -> dict[int, float]:
-    """Return the seconds in which panels came by themselves, by their bytes, the smallest first."""
-    each = ((gemm, size) for gemm in (cublas.sgemm, cublas.gemm_ex) for size in (2048, 4096, 8192, 16384))
-    return {panel(*at): two_gpus.of(*at, 2, "ahead", True).ms / 1e3 for at in sorted(each, key=lambda at: panel(*at))}
-
-
-def late() -> list[float]:
-    """Return the seconds, in order, that panels took beyond what their bytes need at the rate of the largest."""
-    *smaller, (most, longest) = took().items()
-    return sorted(seconds - size / most * longest for size, seconds in smaller)
+    """Return the seconds in which halves of B came by themselves, by their bytes."""
+    each = [(gemm, size) for gemm in (cublas.sgemm, cublas.gemm_ex) for size in SIZES]
+    bytes_of = [size * size // 2 * gemm.types.operand.itemsize for gemm, size in each]
+    return {much: two_gpus.of(*at, 2, "ahead", True).ms / 1e3 for much, at in zip(bytes_of, each, strict=True)}
 
 
 def link() -> tuple[float, float]:
-    """Return the bytes per second of the largest panel, and the microseconds that a copy takes besides, in seconds."""
+    """Return the bytes per second of the line through `took`, in whole GB/s, and its start in whole microseconds."""
     seconds = took()
-    return max(seconds) / seconds[max(seconds)], round(late()[3], 6)
+    slope, start = np.polyfit(list(seconds), list(seconds.values()), 1)
+    return round(1 / slope, -9), round(start, 6)
+
+
+def tiles(rows: int) -> tuple[int, int, float]:
+    """Return how many tiles 20 cuts so many rows of 2048 columns into on an H200, their columns, and their slowness."""
+    width = min(WIDTHS, key=lambda width: columns(width, rows, 2048, find_gpu("H200").sms))
+    return -(-rows // 128) * -(-2048 // width.BN), width.BN, width.slower
 
 
 def figures() -> dict[str, str]:
@@ -38,19 +41,25 @@ def figures() -> dict[str, str]:
     def ms(who: Kernel | cublas.Gemm, size: int, way: str = "one", alone: bool = False) -> float:
         return two_gpus.of(who, size, *((1, "held") if way == "one" else (2, way)), alone).ms
 
+    def tflops(size: int) -> str:
+        return f"{recorded(fp32, [size], 'squares').points[0].tflops:.0f} TFLOP/s"
+
     (rate, start), (near, far) = link(), (two_gpus.reach(16 << 20, there).rate for there in (False, True))
-    t, copied = 1e3 * ms(fp16, 4096), 1e6 * panel(fp16, 4096) / rate
-    c = round(copied, 1) + 1e6 * start
-    eighth, piece = 1e3 * ms(fp32, 4096) / 8, round(1e6 * panel(fp32, 4096) / 4 / rate, 1) + 1e6 * start
-    eight = round(7 * piece + eighth / 8, 1)
-    grid = round(2 * (copied / 2 + 1e6 * start), 1)  # four GPUs: half of a half of A, and as much of B
-    one, two = two_gpus.of(fp16, 16384), two_gpus.of(fp16, 16384, 2, "columns")
-    assert 0.75 < rate / LINK < 0.95 and far < LINK < near / 10 and t / 4 < c < 0.75 * t
+    apart = max(abs(seconds - much / rate - start) for much, seconds in took().items())
+    t, copied = 1e3 * ms(fp16, 4096), round(1e6 * 2**24 / rate, 1)
+    c, nccl = copied + 1e6 * start, 1e3 * ms(gemm_ex, 4096, "gathered", True)
+    panel = round(1e6 * 2**23 / rate, 1) + 1e6 * start
+    (piece,) = (1e3 * point.ms for point in recorded(fp32, [(512, 512, 4096)], "shapes").points)
+    half, one, two = 1e3 * ms(fp16, 2048), two_gpus.of(fp16, 16384), two_gpus.of(fp16, 16384, 2, "columns")
+    (whole, width, _), (halves, narrow, slower) = tiles(2048), tiles(1024)
+    band = 2 * 4 * 4096 * 8192 / ceilings.load()[ceilings.DRAM].tera_per_second / 1e6
+    gains = [ms(sgemm, size) / ms(sgemm, size, "direct") for size in SIZES]
+    assert 0.75 < rate / LINK < 0.95 and far < LINK < near / 10 and t / 4 < c < 0.75 * t and panel < piece
     return {
         "fp32": f"{ms(fp32, 8192) / ms(fp32, 8192, 'columns'):.2f}",
         "fp16": f"{ms(fp16, 4096) / ms(fp16, 4096, 'columns'):.2f}",
         "link": f"{rate / 1e9:.0f} GB/s, {rate / LINK:.0%}",
-        "late": f"{1e6 * late()[0]:.0f} to {1e6 * late()[-1]:.0f} µs",
+        "apart": f"{1e6 * apart:.1f} µs",
         "start": f"{1e6 * start:.0f} µs",
         "t": f"{t:.1f} µs",
         "quarter": f"{t / 4:.1f} µs",
@@ -58,27 +67,33 @@ def figures() -> dict[str, str]:
         "c": f"{c:.1f} µs",
         "both": f"{round(t / 4, 1) + c:.1f} µs",
         "times": f"{round(t, 1) / (round(t / 4, 1) + c):.2f}",
-        "nccl": f"{1e3 * ms(gemm_ex, 4096, 'gathered', True):.0f} µs",
+        "whole tiles": f"{whole} tiles of 128 × {width}",
+        "half tiles": f"{halves} tiles of 128 × {narrow}",
+        "slower": f"{slower:.2f}",
+        "at best": f"{2 / slower:.1f}",
+        "rate 1024": tflops(1024),
+        "rate 2048": tflops(2048),
+        "with nccl": f"{t / (nccl + t / 2):.2f}",
+        "rows cost": f"{1e3 * (ms(fp16, 8192, 'ahead') - ms(fp16, 8192, 'columns')):.0f} µs",
+        "band": f"{band:.0f} µs",
+        "nccl": f"{nccl:.0f} µs",
         "peer": f"{1e3 * ms(gemm_ex, 4096, 'ahead', True):.0f} µs",
         "direct": " and ".join(f"{ms(k, 8192) / ms(k, 8192, 'direct'):.2f}" for k in (fp32, fp16)),
-        "direct sgemm": f"{ms(sgemm, 8192) / ms(sgemm, 8192, 'direct'):.2f}",
-        "large": " and ".join(f"{two_gpus.reach(512 << 20, far).rate / 1e9:,.0f} GB/s" for far in (False, True)),
+        "direct sgemm": f"{min(gains):.2f} to {max(gains):.2f}",
         "near": f"{near / 1e9:,.0f} GB/s",
         "far": f"{far / 1e9:.0f} GB/s",
         "share 32": f"{ms(sgemm, 8192, 'columns') / ms(fp32, 8192, 'columns'):.1%}",
         "share 16": f"{ms(gemm_ex, 8192, 'columns') / ms(fp16, 8192, 'columns'):.1%}",
-        "short one": f"{1e3 * ms(fp16, 2048):.0f} µs",
-        "short panel": f"{1e3 * ms(gemm_ex, 2048, 'ahead', True):.0f} µs",
         "longer 2048": f"{1e3 * (ms(fp32, 2048, 'columns') - ms(fp32, 2048, 'held')):.0f} µs",
-        "longer 4096": f"{1e3 * (ms(fp32, 4096, 'columns') - ms(fp32, 4096, 'held')):.0f} µs",
         "range 16384": f"{one.ms_p10 / two.ms_p90:.2f} to {one.ms_p90 / two.ms_p10:.2f}",
-        "grid c": f"{grid:.1f} µs",
-        "grid last": f"{t / 8:.1f} µs",
-        "grid times": f"{t / (grid + t / 8):.1f}",
-        "eight t": f"{8 * eighth:,.0f} µs",
-        "eight work": f"{eighth:.0f} µs",
-        "eight each": f"{eighth / 8:.1f} µs",
-        "eight c": f"{piece - 1e6 * start:.1f} µs + {1e6 * start:.0f} µs = {piece:.1f} µs",
-        "eight all": f"7 · {piece:.1f} µs + {eighth / 8:.1f} µs = {eight:.1f} µs",
-        "eight times": f"{8 * eighth / eight:.1f}",
+        "grid work": f"2 · {half:.1f} µs = {2 * round(half, 1):.1f} µs",
+        "grid c": f"2 · {panel:.1f} µs = {2 * panel:.1f} µs",
+        "grid last": f"{half:.1f} µs",
+        "grid times": f"{t / (2 * panel + half):.1f}",
+        "eight t": f"{1e3 * ms(fp32, 4096):,.0f} µs",
+        "eight each": f"{1e3 * ms(fp32, 4096) / 64:.1f} µs",
+        "eight piece": f"{piece:.1f} µs",
+        "eight c": f"{panel - 1e6 * start:.1f} µs + {1e6 * start:.0f} µs = {panel:.1f} µs",
+        "eight all": f"{8 * piece:.0f} µs",
+        "eight times": f"{1e3 * ms(fp32, 4096) / (8 * piece):.1f}",
     }
