@@ -186,8 +186,12 @@ def multiply(
     *,
     gpus: int = 2,
     way: str = "ahead",
+    team: Any = None,
 ) -> Any:
     """Compute C ← αAB + βC on several GPUs: on the first ones for CuPy arrays, on imagined ones for NumPy arrays.
+
+    With a team, each rank computes one part on the current GPU, or on an imagined one. It reads no more of the
+    operands than it needs, and of C only its own block is computed.
 
     It spreads the operands, multiplies, and puts C together, to check a way or to try one. Who multiplies more than
     once calls `spread` and `launch`, and leaves the parts where they are.
@@ -200,6 +204,8 @@ def multiply(
     gpus : int
     way : str
         One of `WAYS`.
+    team : ranks.Team, optional
+        The processes that multiply, a GPU each. They count, and not `gpus`.
 
     Returns
     -------
@@ -209,17 +215,23 @@ def multiply(
     Raises
     ------
     ArgumentError
-        As for calling the kernel, or there is no such way, or less than one GPU.
+        As for calling the kernel, or there is no such way, or less than one GPU, or a rank has another problem.
     DeviceError
-        There are not so many GPUs, or they cannot read each other's memory, or there is no NCCL, as the way needs it.
+        There are not so many GPUs, or they cannot read each other's memory, or there is no NCCL, as the way needs it,
+        or a rank failed.
     SimulationFault
         As for calling the kernel.
     """
     kernel = kernel if isinstance(kernel, Gemm) else find(kernel)
     problem = operands.check(A, B, C, alpha, beta, kernel.types)
     with gpu.reported(kernel.name) if problem.on_gpu else contextlib.nullcontext():
-        parts = spread(A, B, C, gpus, way, kernel.types)
-        if problem.on_gpu:
+        if team:
+            team.agree(kernel.name, *problem.shape, float(alpha), float(beta), way)
+        parts = spread(A, B, C, team.size if team else gpus, way, kernel.types, team and team.rank)
+        if team:
+            deque(work(kernel, parts[0], way, team, alpha, beta), 0)
+            team.agree("done")  # else one that has all it needs would end well where others fail
+        elif problem.on_gpu:
             launch(kernel, parts, way, alpha, beta)()
         else:
             simulated(kernel, parts, way, alpha, beta)
@@ -230,7 +242,7 @@ def multiply(
     return problem.C
 
 
-def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -> list[Part]:
+def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types, only: int | None = None) -> list[Part]:
     """Return the parts of a product, each copied to where it belongs.
 
     Parameters
@@ -243,11 +255,13 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -
         One of `WAYS`.
     types : Types
         Of the elements.
+    only : int, optional
+        The number of the one part to return, on the current GPU.
 
     Raises
     ------
     ArgumentError
-        There is no such way, or less than one GPU.
+        There is no such way, or less than one GPU, or *direct* is asked for one part only.
     DeviceError
         There are not so many GPUs.
     """
@@ -255,13 +269,15 @@ def spread(A: Any, B: Any, C: Any, gpus: int, way: str, types: operands.Types) -
         raise ArgumentError("way", repr(way), f"one of {', '.join(WAYS)}")
     if not isinstance(gpus, Integral) or gpus < 1:
         raise ArgumentError("gpus", repr(gpus), "a whole number, 1 or more")
-    real = isinstance(A, cupy.ndarray)
-    if real and count() < gpus:
+    real, alone = isinstance(A, cupy.ndarray), only is None
+    if way == "direct" and not alone:
+        raise ArgumentError("way", "'direct'", "another one: a process has no address of another's panels")
+    if real and alone and count() < gpus:
         raise DeviceError(f"{gpus} GPUs are wanted, and CuPy sees {count()}; NumPy arrays run on imagined ones")
     (M, K), N, xp, parts = A.shape, B.shape[1], cupy if real else np, []
     (rows, columns), by_columns = grid(way, gpus), way == "columns"
-    for number in range(gpus):
-        device = number if real else None
+    for number in range(gpus) if alone else [only]:
+        device = (number if alone else cupy.cuda.Device().id) if real else None
         order, of = rings(number, gpus, way)
         band, across = cut(M, rows)[number // columns], cut(N, columns)[number % columns]
         bands = [A[band, at] for at in cut(K, 1 if way in WHOLE or by_columns else len(order))]
