@@ -1,4 +1,4 @@
-// 08 · Conflict free: the lanes of a warp never want different words of the same bank.
+// 08 · Conflict free: lanes that are served together never want different words of the same bank.
 //
 // What changed: where things lie. A thread's columns come in groups of four, with the groups of its
 // neighbours between them, so that lanes side by side read words side by side; its rows likewise.

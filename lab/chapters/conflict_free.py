@@ -89,12 +89,20 @@ def figures() -> dict[str, str]:
     """Return the figures that the chapter's sentences name, by name, and assert what these say of them."""
     old, now = find("07"), find("08")
     larger, own = now.variant(BM=128, BN=128, BLOCKS=2), paddings(**now.parameters)
-    timed = own | {"07": before(), "larger": larger}
+    guards = find_variant("08", "no guards", **now.parameters)
+    timed = own | {"07": before(), "larger": larger, "at home": now.variant(**old.parameters), "no guards": guards}
+    flat, square = paddings(**now.variant(BK=16).parameters), paddings(**larger.variant(BK=8).parameters)
+    timed |= {f"{change} {BK}": kernel for BK, of in ((16, flat), (8, square)) for change, kernel in of.items()}
     ms = {name: recorded(kernel, account.SIZE, "variants").points[0].ms for name, kernel in timed.items()}
     (point,) = recorded(now, account.SIZE).points
     pipeline, slots, multipliers = account.busy(now).values()
     registers = multipliers * banks.cycles(banks.LOOP, 2, now)
     assert pipeline < multipliers < slots < registers < 0.8 * point.ms
+    assert (
+        ms["padded by 1 16"] < min(ms[" 16"], ms["padded by 4 16"])
+        and ms[" 8"] < ms["padded by 4 8"] < ms["padded by 1 8"]
+    )
+    assert ms["no guards"] < 0.98 * ms[""] and ms["at home"] > ms[""]
     assert ms["07"] > 1.1 * ms["not swizzled"] > 1.15 * ms[""] and abs(ms["padded by 4"] / ms[""] - 1) < 0.01
     lost = (now.parameters["TN"] / 4 - 1) / now.parameters["TM"] + (now.parameters["BK"] / 4 - 1) / now.parameters["BN"]
     fewer = account.milliseconds(account.SIZE**3 / WARP * lost)  # from the wavefronts lost per multiply-add of a warp
@@ -111,7 +119,7 @@ def figures() -> dict[str, str]:
         (recorded(now, size).points[0].ms < recorded(old, size).points[0].ms) == (size >= 2048)
         for size in (128, 256, 512, 1024, 2048, 4096)
     )
-    between, filled, l1 = "cycles between a warp's instructions", "issue slots used, %", "L1 and shared memory used, %"
+    between, filled = "cycles between a warp's instructions", "issue slots used, %"
     waits = {name: new[f"state: {name}"] for name in profiles.STALLS.keys() - {"issued", "another warp was chosen"}}
     assert abs(first["all"] / new["all"] - 1) < 0.01 and sorted(waits, key=waits.get)[-2:] == [
         "waits for L2 or DRAM",
@@ -124,6 +132,13 @@ def figures() -> dict[str, str]:
         "swizzled": f"{ms['']:.3f} ms",
         "padded": f"{ms['padded by 4']:.3f} ms",
         "larger": f"{ms['larger']:.3f} ms",
+        "tile of 07": f"{ms['at home']:.3f} ms",
+        "no guards": f"{ms['no guards']:.3f} ms",
+        "padded 16": f"{ms['padded by 1 16']:.3f} ms",
+        "swizzled 16": f"{ms[' 16']:.3f} ms",
+        "padded 8": f"{ms['padded by 4 8']:.3f} ms",
+        "swizzled 8": f"{ms[' 8']:.3f} ms",
+        "together": f"{registers + slots - multipliers:.2f} ms",
         "share 2048": f"{recorded(now, 2048).points[0].percent_of_cublas:.0f}%",
         "load conflicts": f"{counted['shared_load_conflicts']:,}",
         "load wavefronts": f"{counted['shared_load_wavefronts'] / 1e6:.0f}",
@@ -134,8 +149,6 @@ def figures() -> dict[str, str]:
         "saved": f"{ms['07'] - ms['']:.2f} ms",
         "slots": f"{slots:.2f} ms",
         "registers": f"{registers:.2f} ms",
-        "l1 before": f"{first[l1]:.0f}%",
-        "l1": f"{new[l1]:.0f}%",
         "filled": f"{new[filled]:.0f}%",
         "filled larger": f"{wide[filled]:.0f}%",
         "between": f"{new[between]:.2f}",

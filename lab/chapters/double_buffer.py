@@ -3,7 +3,7 @@
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
 
-from ..experiments import profiles
+from ..experiments import banks, profiles
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
 from ..model.resources import kernel_occupancy, resources
@@ -55,6 +55,7 @@ def figures() -> dict[str, str]:
         "before issued": f"{least:,}",
         "issued": f"{issued:,}",
         "idle": f"{now - issued:,}",
+        "reads": f"{(banks.cycles(banks.LOOP, 2, RUNG) - 1) * 128 * 256 * 8 / gpu.limits.fp32_lanes:.0f}",
         "fewer": f"{fewer[BETWEEN]:.2f}",
         "fewer memory": f"{fewer[MEMORY]:.2f}",
         "fewer barrier": f"{fewer[BARRIER]:.2f}",
@@ -76,8 +77,8 @@ def figures() -> dict[str, str]:
         "losing 09": f"{losing[0]:.2f} ms",
         "losing 10": f"{losing[1]:.2f} ms",
         **{
-            f"losing {name}": "from {:.2f} to {:.2f}".format(*(each[f"state: {state}"] for each in (nine, ten)))
-            for name, state in (("waits", "waits for L2 or DRAM"), ("dispatch", "dispatch"))
+            f"losing {name}": "from {:.2f} to {:.2f}".format(*(each[state] for each in (nine, ten)))
+            for name, state in (("waits", MEMORY), ("dispatch", "state: dispatch"), ("between", BETWEEN))
         },
         "losing more": f"{ten['all'] / nine['all'] - 1:.1%}",
         "registers before": f"{resources(BEFORE).registers}",

@@ -111,6 +111,7 @@ def figures() -> dict[str, str]:
     pairs = list(zip(*(recorded(kernel).points for kernel in (before, now)), strict=True))
     (pipeline, slots, multipliers), registers = account.busy(now).values(), account.with_registers(now)
     assert pipeline < slots < 0.7 * pairs[-1][1].ms and (registers is None or pipeline < registers < slots)
+    together = slots + (registers or multipliers) - multipliers  # if a wait for registers takes an issue slot
     old, new = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in (before, now))
     fewer, fewer_reads = (old[name] - new[name] for name in ("instructions", "shared_load_requests"))
     assert pipeline < account.busy(before)[account.PARTS[0]] / 2 and fewer_reads > 0.7 * fewer
@@ -127,6 +128,7 @@ def figures() -> dict[str, str]:
     assert sum(faster) >= len(faster) - 1 and all(one.ms < two.ms for one, two in pairs if one.M <= 640)
     square, larger = (profiled(now.variant(**of)).get(SLOTS) for of in ({"BM": 64, "TM": 4}, {"BN": 128, "TN": 8}))
     column = milliseconds(find_variant("04", "unrolled by 4"))
+    assert (milliseconds(now.variant(BM=64, TM=4)) or 0) < 0.8 * pairs[-1][0].ms
     assert not square or (larger < used < square and column > 1.05 * pairs[-1][0].ms)
     return {
         "pipeline before": f"{account.busy(before)[account.PARTS[0]]:.2f} ms",
@@ -137,6 +139,8 @@ def figures() -> dict[str, str]:
         "slots": f"{slots:.2f} ms",
         "registers ms": f"{registers:.2f} ms" if registers else "–",
         "each": f"{registers / multipliers:.2f}" if registers else "–",
+        "together": f"{together:.2f} ms" if registers else "–",
+        "together share": f"{together / pairs[-1][1].ms:.0%}" if registers else "–",
         "expected": next((row[1] for row in register_banks.dispatch().rows if row[0] == now.name), "–"),
         "others": f"{1 - account.SIZE**3 / WARP / new['instructions']:.0%}",
         "between": f"{between:.2f}",

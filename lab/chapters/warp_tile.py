@@ -11,7 +11,7 @@ from sgemm_tutorial.table import Table
 
 from ..accesses import owners, request
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PINK, WIDTH, Figure, Page
-from ..experiments import banks, counters, profiles
+from ..experiments import counters, profiles
 from ..experiments.ceilings import card
 from ..measure import nsight
 from ..model.resources import resources
@@ -124,9 +124,8 @@ def figures() -> dict[str, str]:
     kernels = STRIPS, STRIPS_TO_AND_FRO, NEITHER, IN_ROWS, ONE_WAY, RUNG
     strips, turned, neither, rows, one_way, now = map(milliseconds, kernels)
     own = recorded("08", [profiles.SIZE]).points[0].ms
-    of, large, flat, aligned, straight = (
-        nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")
-        for kernel in (RUNG, LARGE, RUNG.variant(BK=8), IN_ROWS, ONE_WAY)
+    of, large, aligned, straight = (
+        nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles") for kernel in (RUNG, LARGE, IN_ROWS, ONE_WAY)
     )
     shallow, taken, tall = map(milliseconds, (RUNG.variant(BK=8), LARGE, RUNG.variant(WM=128, WN=16)))
     assert own > neither > strips > turned > 1.01 * rows > 1.01 * one_way > 1.01 * now
@@ -138,6 +137,8 @@ def figures() -> dict[str, str]:
     times = {rung: {point.size: point for point in recorded(rung).points} for rung in ("08", "09")}
     slower = [size[0] for size, point in times["09"].items() if point.ms > times["08"][size].ms]
     assert {size[0] for size in times["09"] if size[0] <= 1024} <= set(slower) and taken > 1.1 * shallow
+    alone = [account.with_registers(kernel) or 0 for kernel in (RUNG, ONE_WAY, find("08"))]
+    assert alone[0] < account.busy(RUNG)["issue slots"] < alone[1] < alone[2]
     return {
         "own 08": f"{own:.2f} ms",
         "strips": f"{strips:.2f} ms",
@@ -152,10 +153,7 @@ def figures() -> dict[str, str]:
         "spent": f"{spent[0]} is {longer - 1:.1%} more than {spent[1]}",
         "longer": f"{rows / now - 1:.1%}",
         "straight waits": f"{straight['state: waits for shared memory']:.2f}",
-        **{
-            f"alone{name}": f"{banks.cycles(banks.LOOP, 2, kernel):.3f}"
-            for name, kernel in (("", RUNG), (" one way", ONE_WAY))
-        },
+        **{f"alone{name}": f"{ms:.2f} ms" for name, ms in zip(("", " one way", " 08"), alone, strict=True)},
         "shape": f"{turned - rows:.2f} ms",
         "fro after": f"{one_way - now:.2f} ms",
         "tall": f"{tall:.2f} ms",
@@ -164,7 +162,6 @@ def figures() -> dict[str, str]:
         "registers large": str(resources(LARGE).registers),
         "large": f"{taken:.2f} ms",
         "large waits": f"{large[memory]:.2f}",
-        "shallow waits": f"{flat[memory]:.2f}",
         "deep waits": f"{of[memory]:.2f}",
         "shallow": f"{shallow:.2f} ms",
         "card": card().name,
