@@ -141,7 +141,7 @@ mma(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float*
             a += BK, b += size_t(BK) * N, depth -= BK;
         };
 
-        int stage = 0, last = STAGES - 1;                  // the stage to multiply, and the one to fetch into
+        int stage = 0, last = STAGES - 1;                  // the stage to load from, and the one to fetch into
         for (int s = 0; s < STAGES - 1; ++s) fetch(s, 0, 1);
         asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
         __syncthreads();                                   // the first tiles are complete for all

@@ -1,4 +1,4 @@
-"""What the chapters about tensor cores share: their board, and what warps wait for."""
+"""What the chapters about tensor cores share: their board."""
 
 from sgemm_tutorial.catalogue import LADDER
 from sgemm_tutorial.kernel import Kernel
@@ -32,13 +32,7 @@ def board(before: Kernel, kernel: Kernel) -> Table:
         ("", "lasting, ms", "of cuBLAS", "in turns, ms", "of cuBLAS", "busiest part of an SM"),
         rows,
         f"M = N = K = {profiles.SIZE}, {card().name}",
-        f"Lasting: alone for {sustained.SECONDS:.0f} s. In turns: beside the routine of cuBLAS that takes a rung's "
+        f"Lasting: alone for {sustained.SECONDS:.0f} s. In turns: beside the routine of cuBLAS that takes the same "
         "types, for milliseconds. Busiest: by Nsight Compute, in "
         f"launches that took {' and '.join(profiled)} ms; L2 and DRAM, which all SMs share, are not among the parts.",
     )
-
-
-def waits(kernel: Kernel) -> dict[str, float]:
-    """Return what share of its time a warp of a recorded kernel spends in each state, by Nsight Compute's names."""
-    shares = profiles.states(kernel)
-    return {theirs: shares[ours] for ours, theirs in profiles.STALLS.items()}

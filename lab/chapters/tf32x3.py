@@ -16,7 +16,7 @@ from ..experiments import accuracy, ceilings, profiles, split_errors, sustained
 from ..experiments.accuracy import error
 from ..experiments.ceilings import card
 from ..model.ceilings import MMA_TF32
-from ..variants import IN_BF16, find_variant
+from ..variants import IN_BF16
 
 KEPT = np.uint32(0xFFFFE000)
 """The bits of a float32 that a tensor core of sm_90 takes for TF32, as recorded checksums tell."""
@@ -43,26 +43,6 @@ def bits(x: float) -> Table:
 def lost(additions: float) -> float:
     """Return the mean relative loss of a growing sum that is cut off so often: half a unit in 0.7 · 2⁻²⁴ on average."""
     return additions / 2 * 0.7 * 2**-24
-
-
-def recorded_over_rule() -> Table:
-    """Return the recorded mean loss of sums of positive numbers over `lost`, by K, and what should come out.
-
-    A step cuts 3/8 of the last bit, and each of its products, where they are all positive, another eighth; `lost` has
-    half a bit for a step.
-    """
-    one, half = find_variant("17_tf32x3", "one accumulator"), find("16")
-    rows = []
-    for name, kernel, steps, taken in (
-        ("FP16 (16)", half, 1 / 16, 3 / 8 + 16 / 8),
-        ("BF16 (16)", IN_BF16[1], 1 / 16, 3 / 8 + 16 / 8),
-        ("TF32, three products (17)", one, 3 / 8, 3 / 8 + 8 / 8 / 3),
-    ):
-        losses = {K: -split_errors.of(kernel, "positive", K).mean for K in split_errors.DEPTHS}
-        found = (f"{loss / lost(K * steps):.2f}" for K, loss in losses.items())
-        rows.append((name, f"{2 * taken:.2f}", *found))
-    columns = ("in one accumulator", "predicted", *(f"K = {K:,}" for K in split_errors.DEPTHS))
-    return Table(columns, rows, f"Recorded loss over the plainest rule's, {card().name}")
 
 
 def small_parts_vanish() -> bool:

@@ -44,22 +44,17 @@ def layouts() -> dict[str, Kernel]:
     return {**dict(zip(bytes_more, PADDED_TILES, strict=True)), "0, swizzled (16)": swizzled}
 
 
-def from_l2(sectors: float, ms: float) -> float:
-    """Return at what rate sectors came from L2, in TB/s: so many a product, in that time at 4096."""
-    return sectors * 32 * PRODUCTS / ms / 1e9
-
-
 def paddings() -> Table:
-    """Return what the layout of the tiles changes: sectors and the rate of L2, wavefronts, and the time in turns."""
+    """Return what the layout of the tiles changes: sectors that L2 delivers, wavefronts, and the share in turns."""
     rows = []
     for layout, kernel in layouts().items():
         counted = counters.counted(kernel, (4096,) * 3, "sectors")
         names = ("l1_fill_sectors", "shared_load_wavefronts", "copy_wavefronts")
         sectors, loads, copies = (counted[name] / PRODUCTS for name in names)
         (timed,) = recorded(kernel, [4096], "tensor").points
-        rate, share = from_l2(sectors, timed.ms), f"{timed.percent_of_cublas:.1f}%"
-        rows.append((layout, f"{sectors:.2f}", f"{rate:.1f}", f"{loads:.2f} + {copies:.2f}", f"{timed.ms:.3f}", share))
-    columns = ("padding, in bytes", "sectors", "TB/s from L2", "wavefronts: loads + copies", "ms", "share of cuBLAS")
+        wavefronts = f"{loads:.2f} + {copies:.2f} = {loads + copies:.2f}"
+        rows.append((layout, f"{sectors:.2f}", wavefronts, f"{timed.percent_of_cublas:.1f}%"))
+    columns = ("padding, in bytes", "sectors", "wavefronts: loads + copies", "share of cuBLAS")
     return Table(columns, rows, f"Sectors and wavefronts per product of 16 × 16 × 16, at 4096, {card().name}")
 
 
