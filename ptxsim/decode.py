@@ -330,8 +330,8 @@ class Decoder:
             def fetch(batch: Batch, lanes: Lanes) -> np.ndarray:
                 if lanes is None:
                     value = batch.registers.values.get(name)
-                    if value is not None and value.dtype is dtype:
-                        return value
+                    if value is not None and value.dtype.itemsize == dtype.itemsize:
+                        return value if value.dtype is dtype else value.view(dtype)
                 return batch.registers.read(name, dtype, lanes, instruction)
 
             return fetch

@@ -58,6 +58,8 @@ class Group:
         The places of those lanes among the active ones, -1 where none is.
     whole : bool
         Whether the masks are those of whole warps.
+    full : bool
+        Whether, besides, all lanes of these warps are here; only for groups with masks.
 
     Raises
     ------
@@ -78,6 +80,7 @@ class Group:
             self.table[self.row, self.lane] = places
             here = packed(self.table >= 0)[self.row]
         self.whole = mask is not None and bool((mask == EVERY).all())
+        self.full = self.whole and bool((here == EVERY).all())
         self.mask = here if mask is None else mask
         if warps is None and self.whole:
             return
@@ -102,12 +105,20 @@ class Group:
         return np.where(self.takes(), given[self.table[self.row]], otherwise)
 
 
-def _shuffle(group: Group, way: str, value: np.ndarray, of: np.ndarray, clamp: np.ndarray) -> tuple[np.ndarray, ...]:
-    segment, last, lane = clamp.astype(np.int64) >> 8 & 31, clamp.astype(np.int64) & 31, group.lane
+def _wanted(way: str, lane: np.ndarray, of: np.ndarray, clamp: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lane of the warp from which each lane shuffles, and whether it is in its segment."""
+    segment, last = clamp.astype(np.int64) >> 8 & 31, clamp.astype(np.int64) & 31
     function, compare = WAYS[way]
     wanted = function(lane, of.astype(np.int64) & 31 & (~segment if way == "idx" else -1), lane & segment)
     valid = compare(wanted, lane & segment | last & ~segment)
-    wanted = np.where(valid, wanted, lane)
+    return np.where(valid, wanted, lane), valid
+
+
+def _shuffle(group: Group, way: str, value: np.ndarray, of: np.ndarray, clamp: np.ndarray) -> tuple[np.ndarray, ...]:
+    if group.full and of.strides == clamp.strides == (0,):  # the same in every warp
+        wanted, valid = _wanted(way, group.lane[:WARP], of[:WARP], clamp[:WARP])
+        return value.reshape(-1, WARP)[:, wanted].reshape(-1), np.tile(valid, value.size // WARP)
+    wanted, valid = _wanted(way, group.lane, of, clamp)
     source = group.table[group.row, wanted]
     known = (source >= 0) & (group.mask >> wanted.astype(np.uint32) & np.uint32(1) > 0)
     return (value[source] if known.all() else np.where(known, value[source], UNDEFINED)), valid

@@ -69,13 +69,12 @@ def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _shift_left(a: np.ndarray, count: np.ndarray) -> np.ndarray:
     bits = a.dtype.itemsize * 8
-    return np.where(count < bits, a << np.minimum(count, bits - 1).astype(a.dtype), a.dtype.type(0))
+    return a << np.minimum(count, bits).astype(a.dtype)  # NumPy shifts by all bits or more as PTX does
 
 
 def _shift_right(a: np.ndarray, count: np.ndarray) -> np.ndarray:
     bits = a.dtype.itemsize * 8
-    shifted = a >> np.minimum(count, bits - 1).astype(a.dtype)
-    return shifted if a.dtype.kind == "i" else np.where(count < bits, shifted, a.dtype.type(0))
+    return a >> np.minimum(count, bits).astype(a.dtype)
 
 
 def _funnel(low: np.ndarray, high: np.ndarray, left: np.ndarray) -> np.ndarray:

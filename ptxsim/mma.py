@@ -2,7 +2,7 @@
 
 PTX documents which lane holds which element, and kernels rely on it. A matrix of 8 × 8 halves is eight rows of 16 bytes
 in shared memory, each at an address that one lane gives. Lane 4i + j holds elements 2j and 2j + 1 of row i, or of
-column i if the matrix is transposed. `tensor.multiply_accumulate` adds the products. All lanes of a warp take part in
+column i if the matrix is transposed. `tensor.accumulated` adds the products. All lanes of a warp take part in
 each of the three instructions. PTX does not say which lane moves which bytes, so for the race check the whole warp
 loads and stores every row.
 
@@ -26,7 +26,7 @@ from .memory import of_part, refuse
 from .ptx import Instruction, reject, unsupported
 from .tensor import (
     CHUNK,
-    multiply_accumulate,
+    accumulated,
     of_bf16,
     of_fp16,
     parts,
@@ -215,30 +215,43 @@ def products(run: list[Instruction], reader: Callable) -> Step:
             reader(part, "b32", user) for operand, user in users.items() for part in parts(operand, counts[name], user)
         ]
 
+    order = {name: _order(name, kind, shape) for name, shape in shapes.items()}
+
     def matrices(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
+        """Return the elements of each operand's matrices: one place after the other, for all operands and warps."""
         words = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads[name]])
-        words = np.ascontiguousarray(words.reshape(-1, counts[name], words.shape[1]).swapaxes(1, 2))
         elements = words.view(np.float32) if name == "c" else kind.numbers(words)
-        held = np.empty((len(elements), elements.shape[1] // WARP, *shapes[name]), elements.dtype)
-        rows, columns = PLACES["c" if name == "c" else (name, kind.size)]
-        held[:, :, rows, columns] = elements.reshape(*held.shape[:2], *rows.shape)
-        return held
+        of_warps = elements.reshape(-1, counts[name], words.shape[1] // WARP, order[name].size // counts[name])
+        return of_warps.transpose(1, 3, 0, 2).reshape(order[name].size, -1, of_warps.shape[2])[order[name]]
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         operands = {name: matrices(batch, lanes, name) for name in "abc"}
-        result = np.empty((len(run), *operands["c"].shape[1:]), np.float32)
-        at_once = max(CHUNK // result.shape[1], 1)
+        result = np.empty((len(operands["c"]), len(run), operands["c"].shape[2]), np.float32)
+        at_once = max(CHUNK // result.shape[2], 1)
         for start in range(0, len(run), at_once):
             these = slice(start, start + at_once)
-            factors = [held[which[name][these]].reshape(-1, *shapes[name]) for name, held in operands.items()]
-            part = result[these].reshape(-1, *shapes["c"])  # a view
-            for first in range(0, len(part), CHUNK):
+            a, b, c = (held[:, which[name][these]].reshape(len(held), -1) for name, held in operands.items())
+            part = result[:, these].reshape(c.shape)  # a view
+            for first in range(0, c.shape[1], CHUNK):
                 some = slice(first, first + CHUNK)
-                part[some] = multiply_accumulate(*(factor[some] for factor in factors))
-        rows, columns = PLACES["c"]
-        elements = result[:, :, rows, columns].reshape(len(run), -1, counts["c"])
-        for target, values in zip(targets, elements.swapaxes(1, 2), strict=True):
+                left, right = a[:, some].reshape(kind.depth, 16, 1, -1), b[:, some].reshape(kind.depth, 1, 8, -1)
+                part[:, some] = accumulated(left, right, c[:, some].reshape(16, 8, -1)).reshape(len(c), -1)
+        elements = np.empty_like(result)
+        elements[order["c"]] = result
+        elements = elements.reshape(counts["c"], WARP, len(run), -1).transpose(2, 0, 3, 1)
+        for target, values in zip(targets, elements.reshape(len(run), counts["c"], -1), strict=True):
             for register, element in zip(target, values, strict=True):
-                batch.registers.write(register.name, np.ascontiguousarray(element), lanes)
+                batch.registers.write(register.name, element, lanes)
 
     return of_whole_warps(execute)
+
+
+def _order(name: str, kind: Kind, shape: tuple[int, int]) -> np.ndarray:
+    """Return where each element of a matrix is among those of a warp's registers, register by register.
+
+    The matrix is counted row by row, but A column by column, as the depth comes first.
+    """
+    rows, columns = PLACES["c" if name == "c" else (name, kind.size)]
+    places = columns * shape[0] + rows if name == "a" else rows * shape[1] + columns
+    per_word = 4 // (4 if name == "c" else kind.size)
+    return np.argsort(places.reshape(WARP, -1, per_word).swapaxes(0, 1), axis=None)

@@ -128,8 +128,7 @@ class RegisterFile:
             return lanes, NONE
         name, wanted = instruction.guard
         holds = self.read(name, DTYPES["pred"], lanes, instruction) == wanted
-        if holds.all():
-            return lanes, NONE
-        if not holds.any():
-            return NONE, lanes
+        count = np.count_nonzero(holds)  # faster than all() and any()
+        if count in (0, holds.size):
+            return (lanes, NONE) if count else (NONE, lanes)
         return self.threads.among(lanes, holds), self.threads.among(lanes, ~holds)

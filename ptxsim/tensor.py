@@ -39,8 +39,11 @@ CHUNK = 64  # warps to multiply as one array: more would not fit the caches
 
 FRACTION = 25  # bits behind the point to which the H100 aligns its summands, two more than float32 has
 LEAST_EXPONENT = {np.dtype(np.float16): -14, np.dtype(np.float32): -126}  # subnormals have it too
-NO_EXPONENT = -300  # of zero: below that of any product
+NO_EXPONENT = -1000  # of zero: a product's is below any other's
+INFINITE = 128  # the exponent of infinity and NaN
 LEAST_TOP = -133  # the exponent to which summands are aligned if none has a larger one
+MODEST = 40  # the largest exponent of factors that may be multiplied in float32
+TOGETHER = 1 << 16  # products to compute as one array: more would not fit the caches
 UNIT_ROUNDOFF = 2.0**-23  # of float32 when it is truncated
 
 TRANSFER = re.compile(
@@ -128,17 +131,49 @@ def multiply_accumulate(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarr
     -------
     array of float32, shape (n, rows, columns)
     """
-    depth = a.shape[2]
-    top, across, down = np.maximum(_exponents(c), LEAST_TOP), _exponents(a), _exponents(b)
-    for k in range(depth):
-        top = np.maximum(top, across[:, :, k, None] + down[:, None, k])
-    a, b, unit = a.astype(np.float64), b.astype(np.float64), np.ldexp(1.0, FRACTION - top)
-    total = np.trunc(c * unit) + 0.0  # a sum of zeros is +0
-    for k in range(depth):
-        product = a[:, :, k, None] * b[:, None, k]
-        product *= unit
-        total += np.trunc(product, out=product)  # in place: new arrays would take longer than the arithmetic
-    return _truncated(total / unit)
+    a, b, c = a.transpose(2, 1, 0), b.transpose(1, 2, 0), c.transpose(1, 2, 0)
+    return accumulated(a[:, :, None], b[:, None], c).transpose(2, 0, 1)
+
+
+def accumulated(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Return what `multiply_accumulate` returns, for factors whose first axis is the depth.
+
+    It multiplies in float32 and adds in int32 where that is exact, which is far faster than float64. A product of two
+    factors of 11 bits has 22, so it is exact in float32 unless it is subnormal. Times its unit, it is an integer and a
+    fraction, and conversion to int32 truncates it. The integer is at most (2 - 2⁻¹⁰)²·2²⁵, and 16 of them are less than
+    2³¹. Neither product nor unit overflows if the exponents of factors are at most `MODEST`, and those to which
+    products are aligned are at least -2·`MODEST`: a unit is at most 2¹⁰⁵ then. A product that is subnormal is less than
+    1 after that, and is truncated to 0. Where all products are 0, any unit will do for them.
+
+    Parameters
+    ----------
+    a, b : array of float16 or float32
+        Factors. Their product broadcasts to shape (depth, rows, ...). b has one row.
+    c : array of float32, shape (rows, ...)
+    """
+    least = LEAST_EXPONENT[a.dtype]
+    a, b = (np.ascontiguousarray(x, np.float32) for x in (a, b))
+    across, down, top = _exponents(a, least), _exponents(b, least), _exponents(c, LEAST_EXPONENT[c.dtype])
+    modest = len(a) <= SIZE and max(across.max(), down.max()) <= MODEST and top.max() < INFINITE
+    result = np.empty(c.shape, np.float32)
+    at_once = max(TOGETHER // (len(a) * c[0].size), 1)
+    for first in range(0, len(c), at_once):
+        rows = slice(first, first + at_once)
+        most = (across[:, rows] + down).max(axis=0)
+        unit = FRACTION + 1023 - np.maximum(np.maximum(most, top[rows]), LEAST_TOP)
+        unit = (unit.astype(np.int64) << 52).view(np.float64)  # a power of two
+        total = np.trunc(c[rows] * unit)
+        if modest and ((most >= -2 * MODEST) | (most < NO_EXPONENT // 2)).all():
+            product = a[:, rows] * b
+            product *= np.minimum(unit, 2.0 ** (FRACTION + 2 * MODEST)).astype(np.float32)
+            total += product.astype(np.int32).sum(axis=0, dtype=np.int32)
+        else:
+            product = np.multiply(a[:, rows], b, dtype=np.float64)
+            product *= unit
+            total += np.trunc(product, out=product).sum(axis=0)
+        total /= unit
+        result[rows] = _truncated(total)
+    return result
 
 
 def accumulation_bound(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -171,17 +206,20 @@ def accumulation_bound(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return nu / (1 - nu) * (sizes[0] @ sizes[1])
 
 
-def _exponents(x: np.ndarray) -> np.ndarray:
-    _, exponents = np.frexp(x.astype(np.float64))
-    return np.where(x == 0, NO_EXPONENT, np.maximum(exponents - 1, LEAST_EXPONENT[x.dtype])).astype(np.int16)
+def _exponents(x: np.ndarray, least: int) -> np.ndarray:
+    """Return the exponents of float32: at least `least` except for 0, and `INFINITE` for infinity and NaN."""
+    exponents = (x.view(np.uint32) << 1 >> 24).astype(np.int16)
+    exponents -= 127
+    np.maximum(exponents, least, out=exponents)
+    exponents[x == 0] = NO_EXPONENT
+    return exponents
 
 
 def _truncated(x: np.ndarray) -> np.ndarray:
     """Return float64 truncated to float32: infinite beyond its range, and +0 below it."""
-    result = x.astype(np.float32)
-    size = np.abs(x)
-    over = (np.abs(result) > size) & (size < 2.0**128)
-    return canonical((result.view(np.uint32) - over).view(np.float32) + np.float32(0))  # to the next one towards 0
+    fine = np.trunc(x * 2.0**149) * 2.0**-149  # multiples of the least float32
+    cut = (fine.view(np.int64) & -(1 << 29)).view(np.float64)  # of 53 bits, 24 are left
+    return canonical(cut.astype(np.float32) + np.float32(0))
 
 
 def _accesses(kind: str, layout: str, space: str | None) -> np.ndarray:

@@ -4,7 +4,7 @@ Four warps multiply 64 × 16 by 16 × N, or 64 × 8 by 8 × N of TF32. Each warp
 lanes' registers, with the layout of ``mma.m16n8k16`` or ``mma.m16n8k8`` repeated for each eight columns. So each warp
 can be computed on its own. A comes from registers or, like B, from shared memory, where a descriptor gives its layout:
 swizzled by 128 bytes, in atoms of eight rows of 128 bytes, with rows along K (K-major) or, for types of 16 bits, across
-it (MN-major). `tensor.multiply_accumulate` adds the products.
+it (MN-major). `tensor.accumulated` adds the products.
 
 Accesses to shared memory are checked as accesses of the whole warp. They are not counted: the tensor cores make them.
 
@@ -26,7 +26,7 @@ from .limits import WARP
 from .memory import OF_WARP, of_part, refuse
 from .mma import KINDS, PLACES, Kind
 from .ptx import Immediate, Instruction, Register, reject, unsupported
-from .tensor import multiply_accumulate, registers
+from .tensor import accumulated, registers
 from .tma import swizzled
 from .warps import of_warps, of_whole_warps
 
@@ -141,24 +141,26 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         if in_registers:
             held = batch.accumulators.hold(fragment, batch.registers.values, who, line)
             rows, places = PLACES["a", kind.size]
-            factors = _gathered(held, fragment, who, np.uint32)
-            left = np.empty((len(heads), ROWS, depth), np.float32)
-            left[:, rows, places] = kind.numbers(factors).astype(np.float32).reshape(-1, *rows.shape)
+            factors = kind.numbers(_gathered(held, fragment, who, np.uint32)).reshape(-1, *rows.shape)
+            left = np.empty((depth, ROWS, len(heads)), factors.dtype)
+            left[places, rows] = factors.transpose(1, 2, 0)
         else:
-            left = matrix(batch, lanes, 0, ROWS, batch.threads.thread[heads] // WARP % 4 * ROWS)
-        right = matrix(batch, lanes, len(descriptors) - 1, columns, np.zeros(len(heads), np.int64)).transpose(0, 2, 1)
+            first = batch.threads.thread[heads] // WARP % 4 * ROWS
+            left = matrix(batch, lanes, 0, ROWS, first).transpose(2, 1, 0)
+        right = matrix(batch, lanes, len(descriptors) - 1, columns, np.zeros(len(heads), np.int64)).transpose(2, 0, 1)
         held = batch.accumulators.hold(sums, batch.registers.values, who, line)
         rows, places = PLACES["c"]
-        before = np.zeros((len(heads), ROWS, columns // 8, 8), np.float32)
-        before[:, rows, :, places] = (
+        before = np.empty((ROWS, len(heads), columns // 8, 8), np.float32)
+        before[rows, :, :, places] = (
             _gathered(held, sums, who, np.float32).reshape(len(heads), WARP, columns // 8, 4).transpose(1, 3, 0, 2)
         )
-        before = np.where(keep[:, None, None], before.reshape(len(heads), ROWS, columns), np.float32(0))
+        before[:, ~keep] = 0
+        before = before.reshape(ROWS, len(heads), columns)
         result = np.empty_like(before)
         for start in range(0, len(heads), WARPS):
             part = slice(start, start + WARPS)
-            result[part] = multiply_accumulate(left[part].astype(right.dtype), right[part], before[part])
-        spread = result.reshape(len(heads), ROWS, columns // 8, 8)[:, rows, :, places].transpose(2, 0, 3, 1)
+            result[:, part] = accumulated(left[:, :, part, None], right[:, None, part], before[:, part])
+        spread = result.reshape(ROWS, len(heads), columns // 8, 8)[rows, :, :, places].transpose(2, 0, 3, 1)
         for name, value in zip(sums, spread.reshape(-1, columns // 2).T, strict=True):
             held.values[name].view(np.float32)[who] = value
         first = batch.threads.spread(descriptors[0](batch, lanes), lanes)
