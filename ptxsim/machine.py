@@ -20,6 +20,7 @@ from .execution import Execution
 from .lanes import Threads
 from .limits import THREADS_MAX, WARP
 from .memory import GlobalMemory
+from .modules import plain
 from .progress import bar
 from .ptx import DTYPES, TENSOR_MAP, Program, parse
 from .scheduler import Scheduler
@@ -118,7 +119,7 @@ def run(
     shared : int
         Bytes of dynamic shared memory.
     name : str, optional
-        The kernel's name in messages; `entry` if left out.
+        The kernel's name in messages; if left out, the one that `entry` stands for in the source.
     fresh : collection of str
         Names of arrays that hold nothing yet: to read an element before the kernel has written it is a fault.
     trace : collection of int
@@ -145,14 +146,14 @@ def run(
     UnsupportedInstruction
         The PTX contains something that the simulator does not know.
     """
-    program, given = parse(ptx, entry, shared), (dict(arguments), dict(variables))
+    program, given, name = parse(ptx, entry, shared), (dict(arguments), dict(variables)), name or plain(entry)
     before = copy.deepcopy(given) if orders else given
-    machine = Machine(program, name or entry, block, arguments, fresh, trace, budget, variables, orders > 0)
+    machine = Machine(program, name, block, arguments, fresh, trace, budget, variables, orders > 0)
     machine.run(grid, blocks, progress)
     execution, findings = machine.execution, []
     for order in [*ORDERS, *(f"random order {seed}" for seed in range(orders))][:orders]:
         there, these = copy.deepcopy(before)
-        other = Machine(program, name or entry, block, there, fresh, (), budget, these, True, order)
+        other = Machine(program, name, block, there, fresh, (), budget, these, True, order)
         try:
             other.run(grid, blocks, progress)
         except SimulationFault as fault:

@@ -407,10 +407,7 @@ def _statements(body: str) -> Iterator[str]:
     a statement is refused.
     """
     for text in STATEMENT.findall(body):
-        statement = " ".join(text.split())
-        if statement.startswith(("{", "}")):
-            statement = BRACES.sub("", statement)
-        if statement:
+        if statement := BRACES.sub("", " ".join(text.split())):
             yield statement
 
 

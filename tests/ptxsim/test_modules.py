@@ -62,13 +62,32 @@ def test_beyond_a_variable_is_out_of_bounds():
 
 
 def test_names_in_the_source():
-    assert [plain(of) for of in ("w", "_ZL1w", "_ZN4here5smallE", "_Z1k", "$str$1")] == [
+    assert [plain(of) for of in ("w", "_ZL1w", "_ZN4here5smallE", "_Z1k", "$str$1", "_ZZ1kPfE1s")] == [
         "w",
         "w",
         "small",
         "k",
         "$str$1",
+        "s",
     ]
+    assert plain("_Z3topILi5E4PairEvT0_i") == "top"  # top<5, Pair>(Pair, int)
+
+
+def test_messages_have_the_name_in_the_source():
+    source = "template <int N> __global__ void bare(int* a) { a[N] = 1; }"
+    found = fault(source, 1, 1, "bare<4>", a=np.zeros(4, np.int32))
+    assert str(found).startswith("out of bounds: bare, line 1, block 0, thread 0: ")
+
+
+def test_scopes_within_scopes_of_inline_assembly():
+    """An inner name hides an outer one, and a type may follow .reg at once, as in CUDA's headers."""
+    source = r"""__global__ void k(int* a) { int x = a[threadIdx.x], r;
+    asm("{.reg.b32 p, q;\n mov.b32 p, %1;\n mov.b32 q, 5;\n {.reg.b32 p; mov.b32 p, 7; add.u32 q, q, p;\n}\n"
+        "{.reg.b32 p; mov.b32 p, 9; add.u32 q, q, p;\n}\n add.u32 %0, p, q;\n}" : "=r"(r) : "r"(x));
+    a[threadIdx.x] = r; }"""
+    a = np.arange(8, dtype=np.int32)
+    launch(source, 1, 8, a=a)
+    assert a.tolist() == list(range(21, 29))
 
 
 def test_an_array_in_local_memory():
