@@ -1,18 +1,19 @@
 """Finds how a kernel is launched where nobody says it: by trying the usual ways on a small product, simulated."""
 
+import dataclasses
 import itertools
 import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptxsim import Error as SimulatorError
 from sgemm_tutorial.correctness import check
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.own import kernel_from as by_contract
 
 from .styles import Reading, read, written
+from .written import exchanged
 
 USUAL = (16, 32)  # threads of a block along x and along y, where nothing else is named
 FLAT = ("256", "128", "1024")  # threads of a block of one dimension
@@ -51,8 +52,11 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
         return by_contract(path, **parameters), ""
     if {"grid", "block"} <= reading.said.keys():
         return written(reading, reading.said), ""
-    written(reading, {"grid": "1", "block": "1"} | reading.said)  # or this says what else is not plain
+    rule = written(reading, {"grid": "1", "block": "1"} | reading.said).family.rule  # or this says what is not plain
     kernels = _launched(reading)
+    if "arguments" not in reading.said and {"N", "K"} <= {*rule.arguments}:  # some call A's columns n, and C's k
+        said = {"arguments": " ".join(exchanged(rule, "N", "K").arguments)}
+        kernels += _launched(dataclasses.replace(reading, said=reading.said | said))
     for kernel in kernels:
         if _right(kernel):
             return kernel, f"// launch: {kernel.family.rule}"
@@ -122,12 +126,13 @@ def _size(kernel: Kernel) -> tuple[int, int, int]:
 
 
 def _right(kernel: Kernel) -> bool:
-    """Whether a kernel computes two products, for in the smaller one too few blocks may be enough.
+    """Whether a kernel computes two products of other proportions: in one alone, too few blocks may be enough.
 
-    A fault, or what doesn't compile, says no.
+    A fault says no. What doesn't compile, or the simulator doesn't know, is raised, for no launch would mend it.
     """
-    small = _size(kernel)
+    rows, columns, depth = _size(kernel)
+    larger = [2 * rows] * 3 if kernel.family.rule.square else (2 * columns, rows, 2 * depth)
     try:
-        return all(check(kernel, *size, on_gpu=False).passed for size in (small, [2 * side for side in small]))
-    except SimulatorError:
+        return all(check(kernel, *size, on_gpu=False).passed for size in ((rows, columns, depth), larger))
+    except ArgumentError:  # more shared memory than there is
         return False

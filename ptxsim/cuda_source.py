@@ -124,7 +124,7 @@ def constants(text: str) -> dict[str, str]:
     code = blanked(text)
     found = dict(re.findall(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\S[^\n]*?)[ \t]*$", code))
     outside = "".join(piece for piece, _ in _outermost(code))
-    return found | _assigned(re.sub(r"template\s*<[^;{}]*?>\s*(?=[\w:]+\s)", "", outside))
+    return found | assigned(re.sub(r"template\s*<[^;{}]*?>\s*(?=[\w:]+\s)", "", outside))
 
 
 def launches(text: str, kernel: str) -> list[HostLaunch]:
@@ -134,7 +134,7 @@ def launches(text: str, kernel: str) -> list[HostLaunch]:
         grid, block, shared = (*parts(match[2]), "", "", "")[:3]
         function = next((body for start, body in _bodies(code) if start <= match.start() < start + len(body)), "")
         arguments = parts(code[match.end() : _closing(code, match.end() - 1) - 1])
-        names = _assigned(function) | _dimensions(function)
+        names = assigned(function) | _dimensions(function)
         found.append(HostLaunch(tuple(parts(match[1] or "")), grid, block, shared, tuple(arguments), names))
     return found
 
@@ -252,7 +252,7 @@ def _declared(text: str) -> Declared:
     return Declared(kind + pointers, name, default.strip() or None, "const" in words)
 
 
-def _assigned(code: str) -> dict[str, str]:
+def assigned(code: str) -> dict[str, str]:
     """Return the whole numbers that a text declares with a value, by name."""
     kind = r"(?:(?:static|constexpr|const|unsigned|long)\s+)*(?:int|unsigned|long|size_t|uint|auto|u?int\d\d_t)"
     found = {}
