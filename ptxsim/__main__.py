@@ -41,7 +41,7 @@ def argument(text: str) -> np.ndarray | np.generic:
             dtype, extents = parts
             shape = [int(extent) for extent in extents.split("x")]
             return MAKE[kind](int(np.prod(shape, dtype=np.int64))).astype(dtype).reshape(shape)
-        return np.dtype(kind).type(*parts)
+        return np.dtype(kind).type(*(map(int, parts) if kind == "bool" else parts))
     except (TypeError, ValueError):
         raise ArgumentError("--arg", repr(text), ARGUMENT) from None
 

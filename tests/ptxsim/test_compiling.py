@@ -160,6 +160,7 @@ def test_the_command_runs_ptx_as_well(tmp_path, capsys):
 def test_arguments_as_the_command_reads_them():
     assert argument("int32:-5") == -5 and argument("float32:0.5").dtype == np.float32
     assert argument("ones:float64:2x3").shape == (2, 3) and argument("arange:int32:4").tolist() == [0, 1, 2, 3]
+    assert argument("bool:1") and not argument("bool:0")
     assert argument("random:float32:1000").std() == pytest.approx(1, rel=0.1)
 
 

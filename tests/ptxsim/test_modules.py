@@ -205,6 +205,17 @@ __device__ __noinline__ int g(int n) { return n - 1; }
 __global__ void k(int* a) { int (*of[2])(int) = {f, g}; a[0] = of[a[1] & 1](a[2]); }"""
     assert "no calls through pointers: prototype" in refused(source, 1, 1, a=np.zeros(4, np.int32))
     source = "__global__ void k(int** a) { a[0] = (int*)malloc(8); }"
+    wmma = """#include <mma.h>
+using namespace nvcuda::wmma;
+__global__ void k(half* a) { fragment<accumulator, 16, 16, 16, half> c; load_matrix_sync(c, a, 16, mem_row_major);
+    store_matrix_sync(a, c, 16, mem_col_major); }"""
+    assert ", as of tensor cores it knows FP16, BF16 and TF32 in the shapes" in refused(
+        wmma, 1, 32, a=np.zeros(256, np.float16)
+    )
+    barrier = """#include <cuda/barrier>
+__global__ void k(int* a) { __shared__ cuda::barrier<cuda::thread_scope_block> meet;
+    if (threadIdx.x == 0) init(&meet, 32); __syncthreads(); meet.arrive_and_wait(); a[threadIdx.x] = 1; }"""
+    assert "cuda::barrier and cuda::pipeline" in refused(barrier, 1, 32, a=np.zeros(32, np.int32))
     assert "does not know: call.uni (retval0), malloc" in refused(source, 1, 1, a=np.zeros(4, np.int32))
 
 
