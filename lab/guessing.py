@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ptxsim.cuda_source import parts
 from sgemm_tutorial.correctness import check
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
@@ -69,7 +70,10 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
 
 
 def _launched(reading: Reading) -> list[Kernel]:
-    """Return the kernel with each launch to try, those with the fewest threads first, and by rows before by columns."""
+    """Return the kernel with each launch to try, by rows before by columns.
+
+    Those that only the source's own names make come first, and then those with the fewest threads.
+    """
     found = {}
     layouts = [{"layout": of} for of in ("row-major", "column-major")]
     for (grid, block), layout in itertools.product(_ways(reading), layouts):
@@ -79,12 +83,13 @@ def _launched(reading: Reading) -> list[Kernel]:
                 family, of = kernel.family, kernel.parameters
                 grids = [family.grid(of, *size) for size in (_size(kernel), (1000, 3000, 2000))]
                 same = *grids, family.block(of), family.rule.column_major
-                found.setdefault(same, (math.prod(grids[0]) * kernel.threads, kernel))
+                foreign = bool(re.search(r"\b\d", grid + block))
+                found.setdefault(same, (foreign, math.prod(grids[0]) * kernel.threads, kernel))
         except ArgumentError:  # no whole number
             continue
-    ordered = sorted(found.values(), key=lambda one: one[0])
-    rows = [kernel for _, kernel in ordered if not kernel.family.rule.column_major]
-    columns = [kernel for _, kernel in ordered if kernel.family.rule.column_major]
+    ordered = sorted(found.values(), key=lambda one: one[:2])
+    rows = [kernel for *_, kernel in ordered if not kernel.family.rule.column_major]
+    columns = [kernel for *_, kernel in ordered if kernel.family.rule.column_major]
     return rows[:MOST_TRIALS] + columns[:MOST_TRIALS]
 
 
@@ -104,8 +109,9 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
         blocks = [f"{x} * {y}" for x, y in itertools.combinations_with_replacement(sides, 2)] + [*sides, *FLAT]
     if reading.signature.bounds and not high:
         blocks = [reading.signature.bounds]
+    blocks = [reading.said.get("block", of) for of in blocks]
     for block in dict.fromkeys(blocks):
-        extents = block[1:-1].split(", ") if high else [block]
+        extents = parts(block[1:-1]) if block[0] == "(" else [block]
         tiles = [(tall, wide)] if tall and wide else itertools.product(dict.fromkeys((*extents, *sides)), repeat=2)
         for tm, tn in tiles:
             across, down = f"cdiv(N, {tn})", f"cdiv(M, {tm})"

@@ -435,3 +435,9 @@ def test_small_numbers_that_atomics_take_for_zeros(write):
     kernel = kernel_from(write("// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)\n" + atomic))
     (failed,) = sg.suite(kernel, on_gpu=False).failures().results
     assert "atomicAdd takes numbers below 1.2e-38 for zeros" in diagnosis(kernel, failed)[-1]
+
+
+def test_launches_in_the_kernels_own_names_are_tried_first(write):
+    """There are more launches to try than there is time for; and a block that is said decides the grids."""
+    assert guessed(write(FLAT), SIDE=8)[1].startswith("// launch: grid = (cdiv(M, SIDE), cdiv(N, SIDE)), block = SIDE")
+    assert "grid = (cdiv(N, 8), cdiv(M, 8))" in guessed(write(PLAIN), "block = (8,8)")[1]
