@@ -33,6 +33,9 @@ LANES = 1 << 15
 BUDGET = 1 << 22
 """Instructions that a thread may execute unless `run` is told otherwise, far more than most kernels need."""
 
+SHARED_MAX = 227 << 10
+"""Bytes of shared memory that a block may have on an H100; no GPU so far has more."""
+
 ORDERS = (
     "the last warp first",
     "each block's first warp ahead",
@@ -234,10 +237,13 @@ class Machine:
         order: str = "",
     ) -> None:
         shape = extents("block", block)
-        if (threads := math.prod(shape)) > THREADS_MAX:
-            raise ArgumentError("parameters", f"{threads} threads per block", f"at most {THREADS_MAX}")
-        if program.cluster > BLOCKS_MAX:
-            raise ArgumentError("parameters", f"{program.cluster} blocks per cluster", f"at most {BLOCKS_MAX}")
+        for argument, number, what, most in (
+            ("block", math.prod(shape), "threads per block", THREADS_MAX),
+            ("cluster", program.cluster, "blocks per cluster", BLOCKS_MAX),
+            ("shared", program.shared_bytes, "bytes of shared memory per block", SHARED_MAX),
+        ):
+            if number > most:
+                raise ArgumentError(argument, f"{number} {what}", f"at most {most}")
         if len(arguments) != len(program.parameters):
             raise ArgumentError("arguments", str(len(arguments)), f"{len(program.parameters)}, as {name} takes")
         memory, parameters, maps = GlobalMemory(), {}, {}

@@ -253,3 +253,14 @@ def test_a_variable_that_is_defined_elsewhere():
     ptx = ptx if ".extern .global" in ptx else re.sub(r"(\.global [^;]*far\[8\];)", r".extern \1", ptx)
     with pytest.raises(UnsupportedInstruction, match="no value of the variable far, defined elsewhere"):
         ptxsim.run(ptx, entry, 1, 1, {"a": np.zeros(2, np.int32)})
+
+
+def test_more_shared_memory_than_a_block_may_have():
+    source = (
+        "__global__ void k(int* a) { extern __shared__ int s[]; s[threadIdx.x] = 1; a[threadIdx.x] = s[threadIdx.x]; }"
+    )
+    launch(source, 1, 8, shared=227 << 10, a=np.zeros(8, np.int32))
+    with pytest.raises(
+        ptxsim.ArgumentError, match="shared: got 232449 bytes of shared memory per block, needs at most"
+    ):
+        launch(source, 1, 8, shared=(227 << 10) + 1, a=np.zeros(8, np.int32))
