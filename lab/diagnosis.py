@@ -14,7 +14,7 @@ from sgemm_tutorial.errors import ArgumentError, SimulationFault
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulation import simulate
 
-from .written import Written
+from .written import Written, exchanged
 
 NEAR = 1e-3  # relative to the largest element
 
@@ -27,8 +27,12 @@ def diagnosis(kernel: Kernel, failed: CheckResult) -> list[str]:
     M, N, K = failed.M, failed.N, failed.K
     kind, _, _ = failed.verdict.partition(":")
     said = [f"The case M = {M}, N = {N}, K = {K}, α = {failed.alpha:g}, β = {failed.beta:g}: {kind}"]
+    if failed.last_tile:
+        return [*said, "It has more than 2³¹ elements, where an index of 32 bits overflows: compute it as a size_t."]
     if isinstance(kernel.family, Written):
         said += _otherwise(kernel, failed)
+    if failed.special and "atomicAdd" in kernel.path.read_text(encoding="utf-8"):
+        said.append("In global memory, atomicAdd takes numbers below 1.2e-38 for zeros. The special values have some.")
     if failed.fault or not (M and N and K) or failed.special:
         return said
     A, B, C = draw(M, N, K, failed.seed, kernel.types)
@@ -73,7 +77,12 @@ def _otherwise(kernel: Kernel, failed: CheckResult) -> Iterator[str]:
         return
     inner = re.fullmatch(r"\((.*)\)", rule.grid)
     turned = ", ".join(reversed(parts(inner[1]))) if inner else rule.grid
-    for fields in ({"column_major": not rule.column_major}, {"grid": f"({turned})"}):
+    others = [{"column_major": not rule.column_major}, {"grid": f"({turned})"}]
+    for sizes in itertools.combinations("MNK", 2):
+        if {*sizes} <= {*rule.arguments}:
+            other = exchanged(rule, *sizes)
+            others.append({"arguments": other.arguments, "names": other.names})
+    for fields in others:
         if right(**fields):
             yield "With another launch it is right for whole tiles. Put this above the kernel:"
             yield f"// launch: {dataclasses.replace(rule, **fields)}"

@@ -1,18 +1,20 @@
 """Finds how a kernel is launched where nobody says it: by trying the usual ways on a small product, simulated."""
 
+import dataclasses
 import itertools
 import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptxsim import Error as SimulatorError
+from ptxsim.cuda_source import parts
 from sgemm_tutorial.correctness import check
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.own import kernel_from as by_contract
 
 from .styles import Reading, read, written
+from .written import exchanged
 
 USUAL = (16, 32)  # threads of a block along x and along y, where nothing else is named
 FLAT = ("256", "128", "1024")  # threads of a block of one dimension
@@ -51,8 +53,11 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
         return by_contract(path, **parameters), ""
     if {"grid", "block"} <= reading.said.keys():
         return written(reading, reading.said), ""
-    written(reading, {"grid": "1", "block": "1"} | reading.said)  # or this says what else is not plain
+    rule = written(reading, {"grid": "1", "block": "1"} | reading.said).family.rule  # or this says what is not plain
     kernels = _launched(reading)
+    if "arguments" not in reading.said and {"N", "K"} <= {*rule.arguments}:  # some call A's columns n, and C's k
+        said = {"arguments": " ".join(exchanged(rule, "N", "K").arguments)}
+        kernels += _launched(dataclasses.replace(reading, said=reading.said | said))
     for kernel in kernels:
         if _right(kernel):
             return kernel, f"// launch: {kernel.family.rule}"
@@ -65,7 +70,10 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
 
 
 def _launched(reading: Reading) -> list[Kernel]:
-    """Return the kernel with each launch to try, those with the fewest threads first, and by rows before by columns."""
+    """Return the kernel with each launch to try, by rows before by columns.
+
+    Those that only the source's own names make come first, and then those with the fewest threads.
+    """
     found = {}
     layouts = [{"layout": of} for of in ("row-major", "column-major")]
     for (grid, block), layout in itertools.product(_ways(reading), layouts):
@@ -75,12 +83,13 @@ def _launched(reading: Reading) -> list[Kernel]:
                 family, of = kernel.family, kernel.parameters
                 grids = [family.grid(of, *size) for size in (_size(kernel), (1000, 3000, 2000))]
                 same = *grids, family.block(of), family.rule.column_major
-                found.setdefault(same, (math.prod(grids[0]) * kernel.threads, kernel))
+                foreign = bool(re.search(r"\b\d", grid + block))
+                found.setdefault(same, (foreign, math.prod(grids[0]) * kernel.threads, kernel))
         except ArgumentError:  # no whole number
             continue
-    ordered = sorted(found.values(), key=lambda one: one[0])
-    rows = [kernel for _, kernel in ordered if not kernel.family.rule.column_major]
-    columns = [kernel for _, kernel in ordered if kernel.family.rule.column_major]
+    ordered = sorted(found.values(), key=lambda one: one[:2])
+    rows = [kernel for *_, kernel in ordered if not kernel.family.rule.column_major]
+    columns = [kernel for *_, kernel in ordered if kernel.family.rule.column_major]
     return rows[:MOST_TRIALS] + columns[:MOST_TRIALS]
 
 
@@ -100,8 +109,9 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
         blocks = [f"{x} * {y}" for x, y in itertools.combinations_with_replacement(sides, 2)] + [*sides, *FLAT]
     if reading.signature.bounds and not high:
         blocks = [reading.signature.bounds]
+    blocks = [reading.said.get("block", of) for of in blocks]
     for block in dict.fromkeys(blocks):
-        extents = block[1:-1].split(", ") if high else [block]
+        extents = parts(block[1:-1]) if block[0] == "(" else [block]
         tiles = [(tall, wide)] if tall and wide else itertools.product(dict.fromkeys((*extents, *sides)), repeat=2)
         for tm, tn in tiles:
             across, down = f"cdiv(N, {tn})", f"cdiv(M, {tm})"
@@ -122,12 +132,13 @@ def _size(kernel: Kernel) -> tuple[int, int, int]:
 
 
 def _right(kernel: Kernel) -> bool:
-    """Whether a kernel computes two products, for in the smaller one too few blocks may be enough.
+    """Whether a kernel computes two products of other proportions: in one alone, too few blocks may be enough.
 
-    A fault, or what doesn't compile, says no.
+    A fault says no. What doesn't compile, or the simulator doesn't know, is raised, for no launch would mend it.
     """
-    small = _size(kernel)
+    rows, columns, depth = _size(kernel)
+    larger = [2 * rows] * 3 if kernel.family.rule.square else (2 * columns, rows, 2 * depth)
     try:
-        return all(check(kernel, *size, on_gpu=False).passed for size in (small, [2 * side for side in small]))
-    except SimulatorError:
+        return all(check(kernel, *size, on_gpu=False).passed for size in ((rows, columns, depth), larger))
+    except ArgumentError:  # more shared memory than there is
         return False

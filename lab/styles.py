@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ptxsim.cuda_source import HostLaunch, Signature, blanked, constants, evaluate, extents, launches, parts, signatures
+from ptxsim.cuda_source import (
+    HostLaunch,
+    Signature,
+    assigned,
+    blanked,
+    constants,
+    evaluate,
+    extents,
+    launches,
+    parts,
+    signatures,
+)
 from sgemm_tutorial import own
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
@@ -47,7 +58,8 @@ _MEANT = {name.lower(): name for name in ROLES} | {
     }.items()
     for name in names.split()
 }
-"""The role of an argument by its name, in small letters and without underscores."""
+_FACTORS = {"alpha": "alpha", "beta": "beta", "a": "alpha", "b": "beta"}
+"""The role of a pointer or whole number by its name, in small letters and without underscores, and of other numbers."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,8 @@ class Reading:
         Of the launch, by the keys of `LAUNCH`.
     names : dict of str to str
         Macros and constants.
+    passed : dict of str to str
+        Numbers that the host code passes, by the arguments' names.
     split : bool
         Whether FP32 is split for tensor cores.
     """
@@ -73,6 +87,7 @@ class Reading:
     values: dict[str, int | str]
     said: dict[str, str]
     names: dict[str, str]
+    passed: dict[str, str]
     split: bool
 
     @property
@@ -105,23 +120,32 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     for header in _HEADER.finditer(text):  # each is of the kernel that follows it
         signature = next((one for one in found if one.start >= header.start()), None)
         headers[signature] = header[1]
-    signature = _the_kernel(path.name, text, found, named[1] if named else "", headers)
+    told = headers or {one: "" for one in found if launches(text, one.name)}
+    signature = _the_kernel(path.name, text, found, named[1] if named else "", told)
     declared = [one.name for one in signature.template or ()]
     said = _said(path.name, headers.get(signature, ""), declared) | _said("launch", launch, declared)
-    names, host = constants(text), launches(text, signature.name)
+    names, host, passed = constants(text), launches(text, signature.name), {}
+    local = {name: value for name, value in assigned(signature.body).items() if name.isupper()}
+    names = {name: value for name, value in local.items() if _is_number(value, local | names)} | names
     if host:
         names |= {name: value for name, value in host[0].names.items() if name not in declared}
         said = _of_host(host[0], signature) | said
-        said = dict(zip(declared, host[0].template, strict=False)) | said
-        called = zip(signature.arguments, host[0].arguments, strict=False)
-        sizes = {text: _MEANT.get(_plain(one.name)) for one, text in called}
+        instance = zip(declared, host[0].template, strict=False)
+        said = {name: of for name, of in instance if of != _typename(signature)} | said
+        called = [*zip(signature.arguments, host[0].arguments, strict=False)]
+        fixed = {name: value for name, value in names.items() if name.isupper()}
+        passed = {one.name: str(evaluate(text, fixed)) for one, text in called if _is_number(text, fixed)}
+        roles = (
+            said["arguments"].split() if "arguments" in said else [_MEANT.get(_plain(one.name)) for one, _ in called]
+        )
+        sizes = {text: role for (_, text), role in zip(called, roles, strict=False)}
         names |= {
             text: role for text, role in sizes.items() if role in SIZES and text.isidentifier() and text not in SIZES
         }
     inside = (host[0].names if host else {}) | names
     values = _values(path.name, signature, parameters, said, inside)
     said = {key: text for key, text in said.items() if key in _KEYS}
-    return Reading(path, signature, values, said, names, own.splits(text))
+    return Reading(path, signature, values, said, names, passed, own.splits(text))
 
 
 def written(reading: Reading, said: dict[str, str]) -> Kernel:
@@ -157,7 +181,7 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
 
 def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
     """Return the kernel of a file, with the types that its arguments tell."""
-    kinds = dict(zip(roles, (one.type.rstrip("*") for one in reading.signature.arguments), strict=False))
+    kinds = dict(zip(roles, (one.type.removesuffix("*") for one in reading.signature.arguments), strict=False))
     known = IN_CUDA | {_typename(reading.signature): named_in_cuda(reading.values.get("T", "float"))}
     types = known.get(kinds["A"])
     if types is None or kinds["B"] != kinds["A"] or known.get(kinds["C"], FP16).operand != types.result:
@@ -197,7 +221,7 @@ def _said(where: str, text: str, parameters: Sequence[str]) -> dict[str, str]:
 def _of_host(host: HostLaunch, signature: Signature) -> dict[str, str]:
     """Return what a launch in host code says; a name for both M and N there says that matrices are square."""
     said = {"grid": host.grid, "block": host.block, "shared": host.shared or "0"}
-    said = {key: host.names.get(text, text) for key, text in said.items()}
+    said = {key: " ".join(host.names.get(text, text).split()) for key, text in said.items()}
     given = {_MEANT.get(_plain(one.name)): text for one, text in zip(signature.arguments, host.arguments, strict=False)}
     return said | ({"sizes": "square"} if given.get("M", 0) == given.get("N", 1) else {})
 
@@ -230,6 +254,14 @@ def _values(
     return values
 
 
+def _is_number(text: str, names: Mapping[str, str]) -> bool:
+    """Whether a text is whole-number arithmetic with these names."""
+    try:
+        return bool(text) and isinstance(evaluate(text, names), int)
+    except ArgumentError:
+        return False
+
+
 def _typename(signature: Signature) -> str:
     """Return what a template calls the type of its elements."""
     return next((one.name for one in signature.template or () if one.type == "typename"), "")
@@ -256,6 +288,9 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
             raise ArgumentError("arguments", said, f"{len(arguments)} with A, B and C, as {reading.signature.name} has")
         return roles, not {"M", "N", "K"} <= {*roles}
     pointers = [one for one in arguments if one.type.endswith("*")]
+    if len(pointers) < 3:
+        got = f"arguments ({', '.join(map(str, arguments))})"
+        raise ArgumentError(file, got, "pointers to A, B and C of a matrix product")
     scalars = ("float", "double", _typename(reading.signature))
     sizes = [one for one in arguments if not one.type.endswith("*") and one.type not in scalars]
     by_name = {one.name: _plain(one.name).upper() for one in pointers}
@@ -263,13 +298,16 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
         written = [one.name for one in pointers if re.search(rf"\b{one.name}\s*\[[^;=]*\]\s*[-+*/]?=(?!=)", body)]
         target = (written or [pointers[2].name])[0]
         by_name = dict(zip((*(one.name for one in pointers if one.name != target), target), "ABC", strict=True))
-    by_name |= {one.name: _MEANT.get(_plain(one.name), "") for one in arguments if one.name not in by_name}
+    by_name = {name: role if role in ("A", "B", "C") else "?" for name, role in by_name.items()}
+    for one in arguments:
+        known = _FACTORS if one.type in scalars else _MEANT
+        by_name.setdefault(one.name, known.get(_plain(one.name)) or reading.passed.get(one.name, "?"))
     if len(sizes) == 1:
         by_name[sizes[0].name] = "N"
     roles = tuple(by_name[one.name] for one in arguments)
     for role, one in zip(roles, arguments, strict=True):
-        if not role or roles.count(role) > 1:
-            raise ArgumentError(
-                file, f"{one.type} {one.name}, whose meaning is not plain", "// launch: arguments = A B C M N K"
-            )
+        if role == "?" or (role in ROLES and roles.count(role) > 1):
+            known = " ".join("?" if role in ROLES and roles.count(role) > 1 else role for role in roles)
+            needs = f"// launch: arguments = {known}, with a number or one of {' '.join(ROLES)} for each ?"
+            raise ArgumentError(file, f"{one.type} {one.name}, whose meaning is not plain", needs)
     return roles, len(sizes) == 1

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from .compiling import ARCHITECTURE, compile
-from .counting import Counts
 from .errors import ArgumentError, Error, SimulationFault
 from .machine import BUDGET, Run, run
 
@@ -26,11 +25,11 @@ MAKE = {
 ENTRIES = re.compile(r"\.entry\s+([\w$]+)")
 SHOWN = 8  # elements of an array
 COLUMNS = {
-    "warps": "instructions",
-    "threads": "thread_instructions",
-    "sectors read": "global_load_sectors",
-    "written": "global_store_sectors",
-    "conflicts": "",
+    "warps": lambda of: of.instructions,
+    "threads": lambda of: of.thread_instructions,
+    "sectors read": lambda of: of.global_load_sectors,
+    "written": lambda of: of.global_store_sectors,
+    "conflicts": lambda of: of.shared_load_conflicts + of.shared_store_conflicts,
 }
 
 
@@ -42,7 +41,7 @@ def argument(text: str) -> np.ndarray | np.generic:
             dtype, extents = parts
             shape = [int(extent) for extent in extents.split("x")]
             return MAKE[kind](int(np.prod(shape, dtype=np.int64))).astype(dtype).reshape(shape)
-        return np.dtype(kind).type(*parts)
+        return np.dtype(kind).type(*(map(int, parts) if kind == "bool" else parts))
     except (TypeError, ValueError):
         raise ArgumentError("--arg", repr(text), ARGUMENT) from None
 
@@ -57,16 +56,12 @@ def report(ran: Run, source: list[str]) -> str:
     rows = [("line", *COLUMNS, "source")]
     for line, counts in [*ran.lines.items(), ("all", ran.total)]:
         text = source[line - 1].strip() if line != "all" and 0 < line <= len(source) else ""
-        rows.append((str(line), *(f"{_number(counts, field):,}" for field in COLUMNS.values()), text))
+        rows.append((str(line), *(f"{number(counts):,}" for number in COLUMNS.values()), text))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=False)) + f"  {row[-1]}".rstrip()
         for row in rows
     )
-
-
-def _number(counts: Counts, field: str) -> int:
-    return getattr(counts, field) if field else counts.shared_load_conflicts + counts.shared_store_conflicts
 
 
 def main(words: list[str] | None = None) -> int:

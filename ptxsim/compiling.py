@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .cuda_source import for_device, signatures
-from .errors import ArgumentError, Error
+from .errors import ArgumentError, CompileError, Error
 
 ARCHITECTURE = "compute_90a"
 
@@ -68,6 +68,9 @@ OF_CUDA = re.compile(
 )
 """Headers of CUDA that NVRTC can read; what others declare is the host's."""
 
+NO_INSTANCE = re.compile(r"compute_\w+:\n__nv_name_map")
+"""How NVRTC's log begins where the source is right, and the name is not that of a function in it."""
+
 
 class Compiled(NamedTuple):
     """A compiled kernel: the first two arguments of `run`."""
@@ -100,6 +103,8 @@ def compile(
     ------
     CompileError
         The source does not compile; the message is the compiler's.
+    ArgumentError
+        The source has no such kernel, or it is a template and needs arguments.
     Error
         NVRTC is not installed.
     """
@@ -116,12 +121,16 @@ def compile(
                 if found not in texts and (folder / found).is_file():
                     texts[found] = (folder / found).read_text(encoding="utf-8-sig")
                     todo.append(texts[found])
-    if name is None:
-        kernels = [kernel.name for kernel in signatures(source)]
-        if len(kernels) != 1:
-            raise ArgumentError("name", "none", f"one of {', '.join(kernels)}" if kernels else "a source with a kernel")
-        name = kernels[0]
-    entry, ptx, _, _ = nvrtc.compiled(prepared(((file, source), *texts.items())), name, architecture)
+    kernels = signatures(source)
+    names = [f"{of.name}<{', '.join(map(str, of.template))}>" if of.template else of.name for of in kernels]
+    needs = f"one of {', '.join(names)}" if names else "a source with a kernel"
+    if not name and len(kernels) != 1:
+        raise ArgumentError("name", "none", needs)
+    name = name or kernels[0].name
+    try:
+        entry, ptx, _, _ = nvrtc.compiled(prepared(((file, source), *texts.items())), name, architecture)
+    except CompileError as error:
+        raise ArgumentError("name", repr(name), needs) if NO_INSTANCE.search(str(error)) else error from None
     return Compiled(ptx, entry)
 
 

@@ -96,10 +96,8 @@ def signatures(text: str) -> list[Signature]:
         named = re.compile(r"(?!__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__)\b(\w+)\s*\(").search(
             code, match.end()
         )
-        if not named:
-            continue
-        end = _closing(code, named.end() - 1)
-        brace = re.compile(r"\s*\{").match(code, end)
+        end = named and _closing(code, named.end() - 1)
+        brace = named and re.compile(r"\s*\{").match(code, end)
         if not brace:
             continue
         before = code[: match.start()]
@@ -126,7 +124,7 @@ def constants(text: str) -> dict[str, str]:
     code = blanked(text)
     found = dict(re.findall(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\S[^\n]*?)[ \t]*$", code))
     outside = "".join(piece for piece, _ in _outermost(code))
-    return found | _assigned(re.sub(r"template\s*<[^;{}]*?>\s*(?=[\w:]+\s)", "", outside))
+    return found | assigned(re.sub(r"template\s*<[^;{}]*?>\s*(?=[\w:]+\s)", "", outside))
 
 
 def launches(text: str, kernel: str) -> list[HostLaunch]:
@@ -136,7 +134,7 @@ def launches(text: str, kernel: str) -> list[HostLaunch]:
         grid, block, shared = (*parts(match[2]), "", "", "")[:3]
         function = next((body for start, body in _bodies(code) if start <= match.start() < start + len(body)), "")
         arguments = parts(code[match.end() : _closing(code, match.end() - 1) - 1])
-        names = _assigned(function) | _dimensions(function)
+        names = assigned(function) | _dimensions(function)
         found.append(HostLaunch(tuple(parts(match[1] or "")), grid, block, shared, tuple(arguments), names))
     return found
 
@@ -204,6 +202,8 @@ def _evaluate(text: str, names: Mapping[str, int | str], within: tuple[str, ...]
             case ast.Name(id=name) if name in names and name not in within:
                 known = names[name]
                 return _evaluate(known, names, (*within, name)) if isinstance(known, str) else int(known)
+            case ast.Attribute(value=ast.Name(id=name), attr="x" | "y" | "z" as axis) if name in names:
+                return (*extents(name, names), 1, 1)["xyz".index(axis)]
             case ast.BinOp(left=left, op=of, right=right) if type(of) in _OPERATORS:
                 return int(_OPERATORS[type(of)](value(left), value(right)))
             case ast.UnaryOp(op=of, operand=one) if type(of) in _OPERATORS:
@@ -252,7 +252,7 @@ def _declared(text: str) -> Declared:
     return Declared(kind + pointers, name, default.strip() or None, "const" in words)
 
 
-def _assigned(code: str) -> dict[str, str]:
+def assigned(code: str) -> dict[str, str]:
     """Return the whole numbers that a text declares with a value, by name."""
     kind = r"(?:(?:static|constexpr|const|unsigned|long)\s+)*(?:int|unsigned|long|size_t|uint|auto|u?int\d\d_t)"
     found = {}
@@ -267,7 +267,7 @@ def _assigned(code: str) -> dict[str, str]:
 def _dimensions(code: str) -> dict[str, str]:
     """Return the values of type dim3 that a text declares, by name."""
     found = {}
-    for match in re.finditer(r"\bdim3\s+([^;]*);", code):
+    for match in re.finditer(r"\bdim3\s+(?:const\s+)?([^;]*);", code):
         for one in parts(match[1]):
             named = re.fullmatch(r"(\w+)\s*=?\s*(?:dim3\s*)?([({].*[)}]|[^({].*)", one, re.DOTALL)
             if named:

@@ -153,9 +153,9 @@ def halved(a: np.ndarray, kind: str) -> np.ndarray:
     return np.where(np.isnan(a), np.uint16(NAN16[kind]), result)
 
 
-def _of_halves(name: str, kind: str, sat: bool = False) -> Function:
-    """Return an operation on halves, one or two in a register."""
-    functions = {"min": least, "max": most, "neg": np.negative, "abs": np.abs}
+def _of_halves(name: str, kind: str, end: str = "") -> Function:
+    """Return an operation on halves, one or two in a register; a comparison gives 1 or 0."""
+    functions = {"min": least, "max": most, "neg": np.negative, "abs": np.abs, **TESTS_OF_TWO}
 
     def function(*operands: np.ndarray) -> np.ndarray:
         numbers = [widened(of.view(np.uint16), kind).astype(np.float64) for of in np.broadcast_arrays(*operands)]
@@ -163,9 +163,19 @@ def _of_halves(name: str, kind: str, sat: bool = False) -> Function:
             result = round_to_odd(numbers[0] * numbers[1], numbers[2])
         else:
             result = functions.get(name, NEAREST.get(name))(*numbers)
-        return halved(saturated(result) if sat else result, kind).view(operands[0].dtype)
+        return halved(ENDS[end](result.astype(np.float64)), kind).view(operands[0].dtype)
 
     return lambda *operands: function(*map(np.ascontiguousarray, np.broadcast_arrays(*operands)))
+
+
+def _of_bf16(function: Function) -> Function:
+    """Return a function of float32 as one of the bits of bfloat16."""
+    return lambda *operands: function(*(widened(of, "bf16") for of in operands))
+
+
+def _mask(test: Function) -> Function:
+    """Return a comparison of two pairs of halves that gives ones in all bits instead of the number 1."""
+    return lambda a, b: (np.sign(test(a, b).view(np.uint16)) * np.uint16(0xFFFF)).view(np.uint32)
 
 
 def _pack(kind: str) -> Function:
@@ -206,6 +216,8 @@ COUNTS = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "div": 2, "rcp": 1, "sqrt": 1}
 OF_HALVES = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "min": 2, "max": 2, "neg": 1, "abs": 1}
 TESTS = {"finite": np.isfinite, "infinite": np.isinf, "notanumber": np.isnan, "number": lambda a: ~np.isnan(a)}
 NANS = {"num": lambda a, b: ~(np.isnan(a) | np.isnan(b)), "nan": lambda a, b: np.isnan(a) | np.isnan(b)}
+TESTS_OF_TWO = NANS | {name + u: ordered(f, bool(u)) for (name, f), u in product(COMPARE.items(), ("", "u"))}
+ENDS = {"": lambda a: a, ".sat": saturated, ".relu": lambda a: np.where(a <= 0, 0.0, a)}
 EXTREMES = {"min": least, "max": most, "min.NaN": of_nan(least), "max.NaN": of_nan(most)}
 FTZ, SAT = ("", ".ftz"), ("", ".sat")
 
@@ -216,6 +228,7 @@ COMPARISONS = {
         _float(f"setp.{name}{u}{t}", ordered(f, bool(u)), f"{t[-3:]} {t[-3:]}", "pred")
         for (name, f), u, t in product(COMPARE.items(), ("", "u"), (".f16", ".ftz.f32"))
     ),
+    **{f"setp.{name}.bf16": operation(_of_bf16(f), "b16 b16", "pred", "compare") for name, f in TESTS_OF_TWO.items()},
 }
 FUNCTIONS = {
     **COMPARISONS,
@@ -246,11 +259,29 @@ FUNCTIONS = {
         f"testp.{name}.{t}": operation(f, t, "pred", "compare")
         for (name, f), t in product(TESTS.items(), ("f32", "f64"))
     },
-    **dict(
-        _float(f"{name}{rounding}.{kind}{packed}", _of_halves(name, kind), f"{whole} " * count)
+    **{
+        f"{name}{rounding}{end}.{kind}{packed}": operation(
+            _of_halves(name, kind, end),
+            f"{whole} " * count,
+            whole,
+            "fma" if name == "fma" else "float",
+            FLOPS.get(name, 0),
+        )
         for (name, count), kind, rounding in product(OF_HALVES.items(), ("f16", "bf16"), ("", ".rn"))
+        for end in (ENDS if name in FLOPS else ("",))
         for packed, whole in (("", "b16"), ("x2", "b32"))
-    ),
+    },
+    **{
+        f"set.{name}.{kind}{packed}.{kind}{packed}": operation(
+            _of_halves(name, kind), f"{whole} {whole}", whole, "compare"
+        )
+        for name, kind in product(TESTS_OF_TWO, ("f16", "bf16"))
+        for packed, whole in (("", "b16"), ("x2", "b32"))
+    },
+    **{
+        f"set.{name}.u32.{kind}x2": operation(_mask(_of_halves(name, kind)), "b32 b32", "b32", "compare")
+        for name, kind in product(TESTS_OF_TWO, ("f16", "bf16"))
+    },
     **dict(
         _float(f"cvt.{way}{ftz}{sat}.{target}.{source}", _to_integer(way, target), source, target)
         for way, ftz, sat, source, target in product(TO_INTEGER, FTZ, ("",), FLOATS, INTEGERS)
@@ -281,6 +312,20 @@ FUNCTIONS = {
     },
     **{f"cvt.rn.{kind}x2.f32": operation(_pack(kind), "f32 f32", "b32", "convert") for kind in ("f16", "bf16")},
     "cvt.rn.bf16.f32": operation(lambda a: halved(a.astype(np.float64), "bf16"), "f32", "b16", "convert"),
+    **{
+        f"cvt.rn.bf16.{t}": operation(lambda a: halved(a.astype(np.float64), "bf16"), t, "b16", "convert")
+        for t in INTEGERS[:6]
+    },
+    **{
+        f"cvt.{way}.bf16.bf16": operation(
+            lambda a, f=f: halved(f(widened(a, "bf16")).astype(np.float64), "bf16"), "b16", "b16", "convert"
+        )
+        for way, f in TO_INTEGER.items()
+    },
+    **{
+        f"cvt.{way}.{t}.bf16": operation(_of_bf16(_to_integer(way, t)), "b16", t, "convert")
+        for way, t in product(TO_INTEGER, INTEGERS)
+    },
     "cvt.f32.bf16": operation(lambda a: canonical(widened(a, "bf16")), "b16", "f32", "convert"),
     **{f"popc.{t}": operation(lambda a: np.bitwise_count(a).astype(np.uint32), t, "u32") for t in ("b32", "b64")},
     **{f"clz.{t}": operation(lambda a: np.uint32(8 * a.itemsize) - bits(a), t, "u32") for t in ("b32", "b64")},

@@ -20,6 +20,7 @@ from .execution import Execution
 from .lanes import Threads
 from .limits import THREADS_MAX, WARP
 from .memory import GlobalMemory
+from .modules import plain
 from .progress import bar
 from .ptx import DTYPES, TENSOR_MAP, Program, parse
 from .scheduler import Scheduler
@@ -31,6 +32,9 @@ LANES = 1 << 15
 
 BUDGET = 1 << 22
 """Instructions that a thread may execute unless `run` is told otherwise, far more than most kernels need."""
+
+SHARED_MAX = 227 << 10
+"""Bytes of shared memory that a block may have on an H100; no GPU so far has more."""
 
 ORDERS = (
     "the last warp first",
@@ -118,7 +122,7 @@ def run(
     shared : int
         Bytes of dynamic shared memory.
     name : str, optional
-        The kernel's name in messages; `entry` if left out.
+        The kernel's name in messages; if left out, the one that `entry` stands for in the source.
     fresh : collection of str
         Names of arrays that hold nothing yet: to read an element before the kernel has written it is a fault.
     trace : collection of int
@@ -145,14 +149,14 @@ def run(
     UnsupportedInstruction
         The PTX contains something that the simulator does not know.
     """
-    program, given = parse(ptx, entry, shared), (dict(arguments), dict(variables))
+    program, given, name = parse(ptx, entry, shared), (dict(arguments), dict(variables)), name or plain(entry)
     before = copy.deepcopy(given) if orders else given
-    machine = Machine(program, name or entry, block, arguments, fresh, trace, budget, variables, orders > 0)
+    machine = Machine(program, name, block, arguments, fresh, trace, budget, variables, orders > 0)
     machine.run(grid, blocks, progress)
     execution, findings = machine.execution, []
     for order in [*ORDERS, *(f"random order {seed}" for seed in range(orders))][:orders]:
         there, these = copy.deepcopy(before)
-        other = Machine(program, name or entry, block, there, fresh, (), budget, these, True, order)
+        other = Machine(program, name, block, there, fresh, (), budget, these, True, order)
         try:
             other.run(grid, blocks, progress)
         except SimulationFault as fault:
@@ -233,10 +237,13 @@ class Machine:
         order: str = "",
     ) -> None:
         shape = extents("block", block)
-        if (threads := math.prod(shape)) > THREADS_MAX:
-            raise ArgumentError("parameters", f"{threads} threads per block", f"at most {THREADS_MAX}")
-        if program.cluster > BLOCKS_MAX:
-            raise ArgumentError("parameters", f"{program.cluster} blocks per cluster", f"at most {BLOCKS_MAX}")
+        for argument, number, what, most in (
+            ("block", math.prod(shape), "threads per block", THREADS_MAX),
+            ("cluster", program.cluster, "blocks per cluster", BLOCKS_MAX),
+            ("shared", program.shared_bytes, "bytes of shared memory per block", SHARED_MAX),
+        ):
+            if number > most:
+                raise ArgumentError(argument, f"{number} {what}", f"at most {most}")
         if len(arguments) != len(program.parameters):
             raise ArgumentError("arguments", str(len(arguments)), f"{len(program.parameters)}, as {name} takes")
         memory, parameters, maps = GlobalMemory(), {}, {}

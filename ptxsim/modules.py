@@ -116,8 +116,8 @@ def variables(ptx: str, used: set[str], sizes: dict[str, int]) -> dict[str, Modu
 
 
 def plain(name: str) -> str:
-    """Return a variable's name in the source from its mangled one: w from ``_ZL1w`` or ``_ZN4here1wE``."""
-    if match := re.search(r"E(\d+)([A-Za-z_]\w*?)(?:_\d+)?$", name):
+    """Return the name in the source of a variable or a kernel: w for ``_ZL1w`` or ``_ZN4here1wE``."""
+    if match := re.search(r"^_ZZ\w*?E(\d+)([A-Za-z_]\w*?)(?:_\d+)?$", name):
         return match[2][: int(match[1])]
     found, rest = name, re.sub("^_ZN?", "", name) if name.startswith("_Z") else ""
     while match := re.match(r"L?(\d+)", rest):
@@ -180,7 +180,7 @@ def closing_brace(text: str, start: int = 0) -> int:
 
 def _own(text: str, number: int) -> str:
     """Return a function's text with names for its registers and for what it passes that no other function has."""
-    text = _scoped(text.replace(".reg .b32 temp_param_reg;", ""), number)
+    text = _scoped(re.sub(r"\.reg(?=\.)", ".reg ", text.replace(".reg .b32 temp_param_reg;", "")), number)
     if not number:
         return text
     names = "|".join(sorted(set(DECLARED.findall(text)), key=len, reverse=True)) or "%"
@@ -192,25 +192,19 @@ def _scoped(text: str, number: int) -> str:
 
     Names such as %temp stay: they are set before they are used in every pair of braces.
     """
-    parts, at = [], 0
-    for scope in SCOPE.finditer(text):
-        end = closing_brace(text, scope.start())
-        part = text[scope.start() : end]
+    for scope in reversed([*SCOPE.finditer(text)]):  # one within another comes first
+        start, end = scope.start(), closing_brace(text, scope.start())
+        part = text[start:end]
         declared = [name.strip() for names in re.findall(r"\.reg\s+\.\w+\s([^;]*)", part) for name in names.split(",")]
         labels = re.findall(r"(?m)(?:^|[;{}])\s*([A-Za-z_$][\w$]*):(?!:)", part)
         if labels or len(declared) > 1 or not re.fullmatch(r"%[A-Za-z_]+", declared[0]):
-            if scope.start() < at or any("<" in name for name in declared):
+            if any("<" in name for name in declared):
                 raise UnsupportedInstruction(f"the simulator does not know this scope: {' '.join(part.split())[:60]}")
             for name in {*declared, *labels}:
-                new = (
-                    f"$scope{number}_{scope.start()}_{name}"
-                    if name in labels
-                    else f"%s{number}_{scope.start()}_{name.strip('%')}_"
-                )
+                new = f"$scope{number}_{start}_{name}" if name in labels else f"%s{number}_{start}_{name.strip('%')}_"
                 part = re.sub(rf"(?<![\w$.%]){re.escape(name)}(?![\w$])", lambda _, new=new: new, part)
-            parts += [text[at : scope.start()], part]
-            at = end
-    return "".join([*parts, text[at:]])
+            text = text[:start] + part + text[end:]
+    return text
 
 
 def _reached(calls: dict[str, set[str]], start: str) -> set[str]:

@@ -179,7 +179,10 @@ def ends(opcode: str) -> bool:
 
 
 REFUSED = {
-    r".*%(clock|globaltimer).*": "time passes differently here",
+    r".*%clock.*": "time passes differently here",
+    r".*%globaltimer.*": "time passes differently here, by which cuda::barrier and cuda::pipeline wait",
+    r"mbarrier\.arrive\S* [^_].*": "mbarriers have no tokens here, which cuda::barrier and cuda::pipeline take",
+    r"(w|wg)?mma\..*": "of tensor cores it knows FP16, BF16 and TF32 in the shapes that its README lists",
     r".*%(smid|nsmid|warpid|nwarpid|gridid)\b.*": "blocks and warps have no places on a chip here",
     r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
     r".*%envreg.*": "there are no launches for which a grid's blocks wait for each other",
@@ -407,10 +410,7 @@ def _statements(body: str) -> Iterator[str]:
     a statement is refused.
     """
     for text in STATEMENT.findall(body):
-        statement = " ".join(text.split())
-        if statement.startswith(("{", "}")):
-            statement = BRACES.sub("", statement)
-        if statement:
+        if statement := BRACES.sub("", " ".join(text.split())):
             yield statement
 
 

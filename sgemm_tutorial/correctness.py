@@ -575,7 +575,8 @@ def _where(on_gpu: bool | None) -> bool:
 def _simulate(launch: Launch, problem: Problem, blocks: Sequence[int] | None = None, races: bool = False) -> Counts:
     """Run a launch on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
     scalars = {"A": problem.alpha, "B": problem.alpha, "C": problem.beta}
-    unread = {name for name, factor in scalars.items() if factor == 0 and not launch.kernel.family.zeroed}
+    watched = not (blocks or launch.kernel.family.zeroed)  # matrices of which some blocks run are too large for it
+    unread = {name for name, factor in scalars.items() if factor == 0 and watched}
     return simulator.run(launch, problem, blocks=blocks, unwritten=unread, races=races).total
 
 
@@ -627,7 +628,7 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
         launch = kernel.resolve(problem, kernel.family.spread(SIMULATOR))
         blocks, kernel = range(launch.blocks - launch.division.last, launch.blocks), launch.kernel
         rows, cols = (
-            (size - 1) // kernel.parameters[tile] * kernel.parameters[tile] for size, tile in ((M, "BM"), (N, "BN"))
+            (size - 1) // side * side for size, side in zip((M, N), kernel.family.tile(kernel.parameters), strict=True)
         )
         a, b, c = draw(M - rows, N - cols, K, case.seed, types)
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c

@@ -11,6 +11,7 @@ from lab.__main__ import main
 from lab.diagnosis import diagnosis
 from lab.draw import access_map
 from lab.guessing import guessed, kernel_from
+from ptxsim import CompileError, UnsupportedInstruction
 from sgemm_tutorial import ArgumentError
 
 ROW_AND_COLUMN = """
@@ -129,6 +130,52 @@ IN_HALF = (
     .replace("const float*", "const __half*")
     .replace("A[row * K + k] * B[k * N + col]", "__half2float(A[row * K + k]) * __half2float(B[k * N + col])")
 )
+INNER_N = """\
+__global__ void product(const float* A, const float* B, float* C, int m, int n, int k)
+{
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= m || col >= k) return;
+    float sum = 0;
+    for (int i = 0; i < n; ++i) sum += A[row * n + i] * B[i * k + col];
+    C[row * k + col] = sum;
+}
+"""
+"""Where A has n columns and C has k."""
+BY_TYPE = """\
+#include <type_traits>
+template <typename T, int SIDE = 16>
+__global__ void product(const T* A, const T* B, T* C, size_t m, size_t n, size_t k, T a, T b, int side)
+{
+    static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value, "");
+    const size_t row{blockIdx.y * side + threadIdx.y}, col{blockIdx.x * side + threadIdx.x};
+    if (row >= m || col >= n) return;
+    T sum{0};
+    for (size_t i{0U}; i < k; ++i) sum += A[row * k + i] * B[i * n + col];
+    C[row * n + col] = a * sum + b * C[row * n + col];
+}
+__global__ void zero(float* data) { data[threadIdx.x] = 0; }
+template <typename T>
+void run(size_t m, size_t n, size_t k, T const* alpha, T const* A, T const* B, T const* beta, T* C, cudaStream_t stream)
+{
+    const int TILE = 16;
+    dim3 const block_dim{16U, 16U, 1U};
+    dim3 const grid_dim{(static_cast<unsigned int>(n) + block_dim.x - 1U) / block_dim.x,
+                        (static_cast<unsigned int>(m) + block_dim.y - 1U) / block_dim.y, 1U};
+    product<T, 16><<<grid_dim, block_dim, 0U, stream>>>(A, B, C, m, n, k, *alpha, *beta, TILE);
+}
+"""
+"""With members of a dim3, a type that the host's template has, a number passed, and a kernel that nothing launches."""
+ROW_EACH = """\
+__global__ void rows(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int col = 0; row < M && col < N; ++col) {
+        float sum = 0;
+        for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+        C[row * N + col] = sum;
+    }
+}
+"""
 STYLES = {
     "plain": (PLAIN, "block = (16, 16), arguments = A B C M N K"),
     "like BLAS, with its launch": (BLAS_LIKE, "arguments = M N K alpha A B beta C"),
@@ -141,6 +188,8 @@ STYLES = {
     "in double": (PLAIN.replace("float", "double"), "arguments = A B C M N K"),
     "with 64-bit sizes": (PLAIN.replace("int M, int N, int K", "size_t M, const unsigned N, long long K"), "A B C M"),
     "behind a byte order mark": ("\ufeff" + PLAIN, "arguments = A B C M N K"),
+    "with the inner size called n": (INNER_N, "block = (16, 16), arguments = A B C M K N"),
+    "over a type, with dimensions of a block in the grid": (BY_TYPE, "arguments = A B C M N K alpha beta 16"),
     "rows along x": (
         PLAIN.replace(
             "blockIdx.y * blockDim.y + threadIdx.y, col", "blockIdx.x * blockDim.x + threadIdx.x, col"
@@ -177,7 +226,8 @@ def test_what_a_launch_says_can_be_written_into_the_file(write, style):
     """The guess, as a comment before the kernel, is what gets the kernel launched the same way without guessing."""
     text, _ = STYLES[style]
     kernel, _ = guessed(write(text))
-    bare = re.sub(r"(?m)^\ufeff|^// *launch:[^\n]*\n(?://[^\n]*\n)*", "", text).replace("<<<", "")
+    bare = re.sub(r"(?m)^\ufeff|^// *launch:[^\n]*\n(?://[^\n]*\n)*", "", text)
+    bare = bare if text == BY_TYPE else bare.replace("<<<", "")  # its launch names what the host code declares
     if "template <const int BM" in bare:
         bare = bare.replace("const int BM, const int BN, const int BK", "int BM = 16, int BN = 16, int BK = 16")
     again = kernel_from(write(f"// launch: {kernel.family.rule}\n{bare}", "again.cu"))
@@ -320,3 +370,74 @@ def test_a_launch_with_too_few_blocks_is_not_what_is_found(write):
     """A flat block of 32 × 32 threads: in a small product, one row of blocks of 1,024 rows would be enough too."""
     kernel, rule = guessed(write(FLAT), SIDE=32)
     assert "cdiv(M, SIDE)" in rule and sg.check(kernel, 70, 200, 20, on_gpu=False).passed
+
+
+def test_what_no_launch_would_mend_is_said(write):
+    with pytest.raises(CompileError, match='identifier "itn" is undefined'):
+        guessed(write(PLAIN.replace("int row", "itn row")))
+    with pytest.raises(UnsupportedInstruction, match="clock64"):
+        guessed(write(PLAIN.replace("C[row * N + col] = sum", "C[row * N + col] = sum + clock64()")))
+
+
+def test_the_launch_found_does_not_hang_on_the_sizes_tried(write):
+    """Where N = 2 M, a grid of N / 32 blocks of 16 rows would be enough."""
+    kernel, rule = guessed(write(ROW_EACH))
+    assert "N" not in str(rule).partition("block")[0] and sg.check(kernel, 200, 10, 20, on_gpu=False).passed
+
+
+def test_sizes_that_are_exchanged_are_suggested(write):
+    """The host code decides the launch, and the names deceive."""
+    hosted = INNER_N + "void run(int m, int n, int k) { product<<<dim3((k + 15) / 16, (m + 15) / 16), dim3(16, 16)>>>"
+    path = write(hosted + "(A, B, C, m, n, k); }")
+    said = diagnosis(kernel_from(path), sg.check(kernel_from(path), 33, 17, 9, on_gpu=False))
+    assert said[-1].endswith("arguments = A B C M K N")
+    assert sg.suite(kernel_from(path, said[-1].removeprefix("// launch: ")), on_gpu=False).passed
+    assert sg.suite(kernel_from(path, "arguments = A B C M K N"), on_gpu=False).passed
+
+
+def test_tiles_that_the_kernel_names_itself(write):
+    inside = SQUARE.replace("#define TILE 16", "").replace("{\n", "{\n    const int TILE = 8;\n", 1)
+    _, rule = guessed(write(inside))
+    assert "block = (TILE, TILE)" in rule
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "float* A, float* C, int N",
+            "arguments (float* A, float* C, int N), needs pointers to A, B and C of a matrix product",
+        ),
+        ("float (*A)[64], float (*B)[64], float (*C)[64]", "A of float*, B of float* and C of float*, needs all of"),
+        (
+            "float* A, float* B, float* C, int batch, int M, int N, int K",
+            "int batch, whose meaning is not plain, needs // launch: arguments = A B C ? M N K, with a number",
+        ),
+    ],
+)
+def test_arguments_that_are_not_those_of_a_product(write, text, message):
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        guessed(write(f"__global__ void k({text}) {{ }}"))
+
+
+def test_indices_of_32_bits(write, capsys):
+    """Rules of BLAS ask for sizes beyond; a kernel without template parameters has them tested, too."""
+    strict = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16), rules = BLAS\n" + PLAIN
+    assert main(["check", str(write(strict)), "--simulate"]) == 1
+    said = capsys.readouterr().out
+    assert "last tile" in said and "an index of 32 bits overflows: compute it as a size_t" in said
+    wide = strict.replace("int row", "size_t row").replace("int k = 0", "size_t k = 0")
+    assert main(["check", str(write(wide)), "--simulate"]) == 0
+
+
+def test_small_numbers_that_atomics_take_for_zeros(write):
+    atomic = PLAIN.replace("C[row * N + col] = sum", "atomicAdd(&C[row * N + col], sum)")
+    kernel = kernel_from(write("// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)\n" + atomic))
+    (failed,) = sg.suite(kernel, on_gpu=False).failures().results
+    assert "atomicAdd takes numbers below 1.2e-38 for zeros" in diagnosis(kernel, failed)[-1]
+
+
+def test_launches_in_the_kernels_own_names_are_tried_first(write):
+    """There are more launches to try than there is time for; and a block that is said decides the grids."""
+    assert guessed(write(FLAT), SIDE=8)[1].startswith("// launch: grid = (cdiv(M, SIDE), cdiv(N, SIDE)), block = SIDE")
+    assert "grid = (cdiv(N, 8), cdiv(M, 8))" in guessed(write(PLAIN), "block = (8,8)")[1]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ptxsim
+from ptxsim import ArgumentError
 from ptxsim.__main__ import argument, main
 
 SCALE = """#include <cuda_runtime.h>
@@ -131,12 +132,21 @@ def test_the_command_reports_a_fault_with_its_line(tmp_path, capsys):
         (["--arg", "int32:5"], "arguments: got 1, needs 3"),
         (["--arg", "zeros:float32"], "--arg: got 'zeros:float32', needs zeros, ones"),
         (["--arg", "zeros:flt:4"], "--arg: got 'zeros:flt:4'"),
-        (["--kernel", "nothing"], "does not compile"),
+        (["--kernel", "nothing"], "name: got 'nothing', needs one of add\n"),
     ],
 )
 def test_the_command_refuses_in_one_line(tmp_path, capsys, words, message):
     assert command(tmp_path, *words) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [None, "scale", "scale<none>", "map"])
+def test_the_name_of_an_instance_is_asked_for(name):
+    source = "template <typename T, int N = 4> __global__ void scale(T* a) { a[threadIdx.x] *= N; }"
+    with pytest.raises(ArgumentError, match=r"^name: got .*, needs one of scale<typename T, int N = 4>$"):
+        ptxsim.compile(source, name)
+    with pytest.raises(ptxsim.Error, match='"itn" is undefined'):  # the source comes before the name
+        ptxsim.compile("itn a;" + source, name or "scale<int>")
 
 
 def test_the_command_runs_ptx_as_well(tmp_path, capsys):
@@ -150,6 +160,7 @@ def test_the_command_runs_ptx_as_well(tmp_path, capsys):
 def test_arguments_as_the_command_reads_them():
     assert argument("int32:-5") == -5 and argument("float32:0.5").dtype == np.float32
     assert argument("ones:float64:2x3").shape == (2, 3) and argument("arange:int32:4").tolist() == [0, 1, 2, 3]
+    assert argument("bool:1") and not argument("bool:0")
     assert argument("random:float32:1000").std() == pytest.approx(1, rel=0.1)
 
 

@@ -430,3 +430,45 @@ def test_half_precision_in_cuda():
     o[t] = __low2float(h) + __high2float(h);"""
     x = np.arange(40, dtype=np.int32)
     assert np.array_equal(per_thread(body, x, before=before), x * x + x + 6)
+
+
+@pytest.mark.parametrize(("function", "reference"), [("hexp", np.exp), ("hlog", np.log), ("hsin", np.sin)])
+def test_functions_of_halves(function, reference):
+    a = np.linspace(0.1, 3, 64).astype(np.float16)
+    before = "#include <cuda_fp16.h>\n"
+    one = per_thread(f"o[t] = __half2float({function}(__ushort_as_half(a[t])));", a.view(np.uint16), before=before)
+    assert np.allclose(one, reference(a.astype(np.float32)), rtol=1e-3, atol=1e-3)
+    packed = f"o[t] = __low2float({function.replace('h', 'h2', 1)}(__halves2half2(__ushort_as_half(a[t]), 1)));"
+    assert np.array_equal(per_thread(packed, a.view(np.uint16), before=before), one)
+
+
+def test_comparisons_of_halves():
+    numbers = np.array([-2, 0, 1.5, np.nan], np.float32)
+    a, b = (of.ravel() for of in np.meshgrid(numbers, numbers))
+    for kind, halves in (("f16", [x.astype(np.float16).view(np.uint16) for x in (a, b)]),
+                         ("bf16", [(x.view(np.uint32) >> 16).astype(np.uint16) for x in (a, b)])):  # fmt: skip
+        one = {"f16": 0x3C00, "bf16": 0x3F80}[kind]
+        of_setp = [x.view(np.float16) for x in halves] if kind == "f16" else halves
+        pairs = [x.astype(np.uint32) << 16 for x in halves]
+        for name, of in {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "ge": np.greater_equal}.items():
+            ordered = of(a, b) & ~(np.isnan(a) | np.isnan(b))
+            assert np.array_equal(run(f"setp.{name}.{kind}", *of_setp), ordered)
+            assert np.array_equal(run(f"set.{name}.{kind}.{kind}", *halves), ordered * one)
+            unordered = (run(f"set.{name}u.{kind}x2.{kind}x2", *pairs) >> 16) > 0
+            assert np.array_equal(unordered, ordered | np.isnan(a) | np.isnan(b))
+            assert np.array_equal(run(f"set.{name}.u32.{kind}x2", *pairs) >> 16, ordered * 0xFFFF)
+        assert np.array_equal(run(f"set.nan.{kind}.{kind}", *halves), (np.isnan(a) | np.isnan(b)) * one)
+
+
+def test_ends_of_operations_on_halves():
+    a = np.array([-2, 0.25, 3, np.nan], np.float16).view(np.uint16)
+    one = np.full(4, 0x3C00, np.uint16)
+    assert run("add.sat.f16", a, one).view(np.float16).tolist() == [0, 1, 1, 0]
+    relu = run("fma.rn.relu.f16", a, one, a).view(np.float16)
+    assert relu[:3].tolist() == [0, 0.5, 6] and np.isnan(relu[3])
+
+
+def test_bfloat16_and_integers():
+    assert run("cvt.rn.bf16.s32", [3, -257, 2**24 + 1]).tolist() == [0x4040, 0xC380, 0x4B80]
+    assert run("cvt.rzi.s32.bf16", [0x4060, 0xC060, 0x7FFF]).tolist() == [3, -3, 0]
+    assert run("cvt.rmi.bf16.bf16", [0x4060, 0xC060]).tolist() == [0x4040, 0xC080]

@@ -62,13 +62,32 @@ def test_beyond_a_variable_is_out_of_bounds():
 
 
 def test_names_in_the_source():
-    assert [plain(of) for of in ("w", "_ZL1w", "_ZN4here5smallE", "_Z1k", "$str$1")] == [
+    assert [plain(of) for of in ("w", "_ZL1w", "_ZN4here5smallE", "_Z1k", "$str$1", "_ZZ1kPfE1s")] == [
         "w",
         "w",
         "small",
         "k",
         "$str$1",
+        "s",
     ]
+    assert plain("_Z3topILi5E4PairEvT0_i") == "top"  # top<5, Pair>(Pair, int)
+
+
+def test_messages_have_the_name_in_the_source():
+    source = "template <int N> __global__ void bare(int* a) { a[N] = 1; }"
+    found = fault(source, 1, 1, "bare<4>", a=np.zeros(4, np.int32))
+    assert str(found).startswith("out of bounds: bare, line 1, block 0, thread 0: ")
+
+
+def test_scopes_within_scopes_of_inline_assembly():
+    """An inner name hides an outer one, and a type may follow .reg at once, as in CUDA's headers."""
+    source = r"""__global__ void k(int* a) { int x = a[threadIdx.x], r;
+    asm("{.reg.b32 p, q;\n mov.b32 p, %1;\n mov.b32 q, 5;\n {.reg.b32 p; mov.b32 p, 7; add.u32 q, q, p;\n}\n"
+        "{.reg.b32 p; mov.b32 p, 9; add.u32 q, q, p;\n}\n add.u32 %0, p, q;\n}" : "=r"(r) : "r"(x));
+    a[threadIdx.x] = r; }"""
+    a = np.arange(8, dtype=np.int32)
+    launch(source, 1, 8, a=a)
+    assert a.tolist() == list(range(21, 29))
 
 
 def test_an_array_in_local_memory():
@@ -186,6 +205,17 @@ __device__ __noinline__ int g(int n) { return n - 1; }
 __global__ void k(int* a) { int (*of[2])(int) = {f, g}; a[0] = of[a[1] & 1](a[2]); }"""
     assert "no calls through pointers: prototype" in refused(source, 1, 1, a=np.zeros(4, np.int32))
     source = "__global__ void k(int** a) { a[0] = (int*)malloc(8); }"
+    wmma = """#include <mma.h>
+using namespace nvcuda::wmma;
+__global__ void k(half* a) { fragment<accumulator, 16, 16, 16, half> c; load_matrix_sync(c, a, 16, mem_row_major);
+    store_matrix_sync(a, c, 16, mem_col_major); }"""
+    assert ", as of tensor cores it knows FP16, BF16 and TF32 in the shapes" in refused(
+        wmma, 1, 32, a=np.zeros(256, np.float16)
+    )
+    barrier = """#include <cuda/barrier>
+__global__ void k(int* a) { __shared__ cuda::barrier<cuda::thread_scope_block> meet;
+    if (threadIdx.x == 0) init(&meet, 32); __syncthreads(); meet.arrive_and_wait(); a[threadIdx.x] = 1; }"""
+    assert "cuda::barrier and cuda::pipeline" in refused(barrier, 1, 32, a=np.zeros(32, np.int32))
     assert "does not know: call.uni (retval0), malloc" in refused(source, 1, 1, a=np.zeros(4, np.int32))
 
 
@@ -223,3 +253,14 @@ def test_a_variable_that_is_defined_elsewhere():
     ptx = ptx if ".extern .global" in ptx else re.sub(r"(\.global [^;]*far\[8\];)", r".extern \1", ptx)
     with pytest.raises(UnsupportedInstruction, match="no value of the variable far, defined elsewhere"):
         ptxsim.run(ptx, entry, 1, 1, {"a": np.zeros(2, np.int32)})
+
+
+def test_more_shared_memory_than_a_block_may_have():
+    source = (
+        "__global__ void k(int* a) { extern __shared__ int s[]; s[threadIdx.x] = 1; a[threadIdx.x] = s[threadIdx.x]; }"
+    )
+    launch(source, 1, 8, shared=227 << 10, a=np.zeros(8, np.int32))
+    with pytest.raises(
+        ptxsim.ArgumentError, match="shared: got 232449 bytes of shared memory per block, needs at most"
+    ):
+        launch(source, 1, 8, shared=(227 << 10) + 1, a=np.zeros(8, np.int32))

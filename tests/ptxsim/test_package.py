@@ -121,7 +121,7 @@ def test_arguments_that_do_not_fit():
     for grid, block, match in [
         (0, 32, "grid: got 0, needs 1 or more"),
         (1, (32, 0), r"block: got \(32, 0\), needs 1 or more"),
-        (1, (8, 8, 32), "2048 threads per block"),
+        (1, (8, 8, 32), "block: got 2048 threads per block"),
         (1.5, 32, "grid: got 1.5, needs a whole number"),
         (1, (1, 1, 1, 1), "needs a whole number, or up to three"),
     ]:
