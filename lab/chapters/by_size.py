@@ -157,7 +157,6 @@ def figures() -> dict[str, str]:
         and near < 0.04
         and all(min(off_by[number][:2]) > 0.5 * off_by[number][2] for number in ("05", "08"))
     )
-    measured, computed = np.array([(of["10", size].tflops, level * used("10", size)) for size in rounds_of]).T
     below = [abs(level * used("11", size) - of["11", size].tflops) / of["11", size].tflops for size in SIZES[:6]]
     return {
         "twelve": str(len(twelve)),
@@ -167,7 +166,6 @@ def figures() -> dict[str, str]:
         "near": f"{near:.1%}",
         "below": f"{max(below):.0%}",
         "of peak": f"{level / (2 * card().sms * card().limits.fp32_lanes * card().boost_mhz / 1e6):.0%}",
-        "off 10": f"{np.sqrt(np.mean((measured - computed) ** 2)) / measured.mean():.1%}",
         "sizes": str(len(fastest)),
         "ahead": str(len(ahead)),
         "worst": f"{worst:,}",
