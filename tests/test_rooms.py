@@ -1,6 +1,8 @@
 """The repository's rooms: imports run one way, in no circle; each root has a size budget and its front door."""
 
 import ast
+import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -30,6 +32,13 @@ for its choice, its copies of A and B, and launches that overlap, and the lab 50
 has 28 for products on tensor cores in float32 and int32: of 256³, 16 takes 0.7 of the time, and 17 takes 0.6.
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
+WORDS, WORDS_OF_A_PAGE = 74_100, 2_720
+"""How many words of prose the book may have, exercises and solutions included: what it has. It should come down to
+42,000, and a page to 1,500."""
+NO_PROSE = re.compile(
+    r"```.*?```|\$\$.*?\$\$|\{[\w:-]+\}`[^`]*`|`[^`]*`|\$[^$]*\$|\]\([^)]*\)|^[|:][^\n]*$", re.DOTALL | re.MULTILINE
+)
+"""Code, formulas, roles (a term, a figure from a record), the targets of links, and tables."""
 
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): path
@@ -173,6 +182,21 @@ def test_each_root_keeps_its_budget(root):
     mine = {module: statements(tree) for module, tree in TREES.items() if module.partition(".")[0] == root}
     assert sum(mine.values()) <= STATEMENTS[root], sorted(mine.items(), key=lambda of: -of[1])
     assert len(mine) <= MODULES_MOST.get(root, len(mine))
+
+
+def words(path):
+    """Count the words of a notebook's prose."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    texts = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return sum(len(re.findall(r"\w+", NO_PROSE.sub(" ", text))) for text in texts)
+
+
+def test_the_book_keeps_its_budget():
+    count = {
+        path.stem: words(path) for path in (ROOT / "book").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts
+    }
+    assert sum(count.values()) <= WORDS, sorted(count.items(), key=lambda of: -of[1])
+    assert {name: number for name, number in count.items() if number > WORDS_OF_A_PAGE} == {}
 
 
 @pytest.mark.parametrize(

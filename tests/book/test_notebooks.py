@@ -23,11 +23,6 @@ LARGEST_OUTPUT = 200_000  # bytes
 FIGURE = re.compile(r"\d[\d.,]* ?(?:%|[TGM]FLOP/s|[TGM]B/s|ms\b|µs)")
 AUTHORS = "junstar92|T4 article|GTX 1050 notes|lpha-z|vantaa89|Boehm"
 WHOSE = re.compile(rf"\{{cite|\b({AUTHORS})\b|\bSuppose\b|^\*\*\d+\.\*\*")  # somebody's, supposed, or of an exercise
-NO_PROSE = re.compile(
-    r"```.*?```|\$\$.*?\$\$|\{[\w:-]+\}`[^`]*`|`[^`]*`|\$[^$]*\$|\]\([^)]*\)|^[|:][^\n]*$", re.DOTALL | re.MULTILINE
-)
-"""Code, formulas, roles (a term, a figure from a record), the targets of links, and tables."""
-WORDS, WORDS_OF_A_PAGE = 71_000, 2_750  # what they are; chapters should come down to 1,500, and the book to 42,000
 MACHINE_PATH = re.compile(r"(?<![\w.:/])/(home|root|tmp|work|opt|usr|mnt|Users)/")
 
 pytestmark = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -150,16 +145,3 @@ def test_imports_come_from_the_two_front_doors(path):
     code = "\n".join(source for source in cells if not source.startswith("%"))
     found = re.findall(r"(?m)^\s*(?:from|import) ((?:lab|sgemm_tutorial|ptxsim|tools)[\w.]*)", code)
     assert set(found) <= {"lab", "sgemm_tutorial", "lab.__main__"}
-
-
-def words(path):
-    """Count the words of a notebook's prose, exercises and solutions included."""
-    prose = ("".join(cell["source"]) for cell in read(path)["cells"] if cell["cell_type"] == "markdown")
-    return sum(len(re.findall(r"\w+", NO_PROSE.sub(" ", text))) for text in prose)
-
-
-def test_the_book_keeps_its_budget_of_words():
-    """What is added must earn its place, or something else goes."""
-    count = {path.stem: words(path) for path in NOTEBOOKS}
-    assert sum(count.values()) <= WORDS
-    assert {name: number for name, number in count.items() if number > WORDS_OF_A_PAGE} == {}
