@@ -81,8 +81,8 @@ __device__ void multiply_tiles(float (&acc)[TM][TN], const float* A, const float
                     fetch.next_buffer(hopWrite);
                 }
                 __syncthreads();                           // the next pair is complete, and nobody reads this one any more
-                asm("" : "+r"(fetch.leftB));               // or the compiler keeps each copy's guard in a register
-                if (!few || more)                          // it guards a few copies by itself, in the same way
+                asm("" : "+r"(fetch.leftB));               // claims to change it: no copy's `exists` is kept
+                if (!few || more)                          // few copies: a branch; many: `more` turns each off
                     #pragma unroll
                     for (int i = 0; i < copies; ++i) fetch.start(i, BK, more);
                 fetch.advance();

@@ -60,7 +60,7 @@ __device__ void write_staged(const float (&sum)[ROWS][TN], char* memory, float* 
             const int row = warpRow + i / WN * 4 + mine / places.run * places.nextRow + mine % places.run, col = warpCol + i % WN;
             if (row >= corner.rows || col >= corner.cols) continue;
             float* c = c0 + size_t(row) * N + col;
-            const float of = scale * rowsOfC[i / WN * pitch + (i % WN ^ 1)];
+            const float of = scale * rowsOfC[i / WN * pitch + (i % WN ^ 1)];  // ^ 1: pairs lie swapped
             *c = beta != 0.0f ? of + beta * *c : of;       // BLAS: beta = 0 never reads C
         }
         __syncwarp();
