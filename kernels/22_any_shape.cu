@@ -9,7 +9,7 @@
 // warp is enough to fetch. The first `shared` of a cluster's tiles are cut into shares. `rows` of A are fetched for a
 // tile: fewer than BM where A has fewer. A group of `group` rows of tiles is walked column by column, to suit L2.
 #include "equal_shares.cuh"
-#include "narrow.cuh"
+#include "narrow.cuh"                                  // wgmma for tiles 32 and 64 columns wide
 #include "overlap.cuh"
 #include "patch.cuh"
 

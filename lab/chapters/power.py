@@ -47,7 +47,7 @@ def slowed() -> Figure:
         (300, 780),
         (0, 50),
         across="median of the sensor's watts, 0.4 to 0.8 s",
-        up="% longer at the worst, 0.8 to 1.4 s",
+        up="% longer than then, at the worst, 0.8 to 1.4 s",
         notes=[f"Blue: tensor cores. Orange: FP32 units. Dashed: the limit, {limit} W.", card().name],
     )
     chart.ticks(range(300, 781, 60), range(0, 51, 10))
@@ -57,5 +57,5 @@ def slowed() -> Figure:
         chart.axes.plot(watts, 100 * longer, "o", color=dye(colour), markersize=6, alpha=0.7, clip_on=False)
     return chart.finish(
         f"Points for {len(runs)} lasting runs. Only those that drew "
-        f"{min(watts for watts, longer in runs.values() if longer > 0.04):.0f} W or more slow down."
+        f"{min(watts for watts, longer in runs.values() if longer > 0.04):.0f} W or more slow down by over 4%."
     )

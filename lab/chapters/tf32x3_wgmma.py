@@ -166,7 +166,7 @@ def tried() -> dict[Kernel, tuple[list[float], dict[str, int | float]]]:
 def tried_table() -> Table:
     """Return `tried` as a table, with times relative to the kernel's own."""
     return Table(
-        ("", *(f"at {size:,}" for size in RANKED), "L2 sectors read", "conflicts of loads"),
+        ("", *(f"at {size:,}" for size in RANKED), "L2 sectors read, millions at 4096", "conflicts of loads, millions"),
         [
             (
                 k.label or f"{k.parameters['STAGES']} stages, clusters of {k.parameters['CLUSTER']}",
@@ -179,5 +179,5 @@ def tried_table() -> Table:
             )
             for k, (times, counts) in tried().items()
         ],
-        f"Times, and millions counted at 4096, {card().name}",
+        card().name,
     )
