@@ -288,11 +288,11 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
             raise ArgumentError("arguments", said, f"{len(arguments)} with A, B and C, as {reading.signature.name} has")
         return roles, not {"M", "N", "K"} <= {*roles}
     pointers = [one for one in arguments if one.type.endswith("*")]
-    if len(pointers) < 3:
-        got = f"arguments ({', '.join(map(str, arguments))})"
-        raise ArgumentError(file, got, "pointers to A, B and C of a matrix product")
     scalars = ("float", "double", _typename(reading.signature))
     sizes = [one for one in arguments if not one.type.endswith("*") and one.type not in scalars]
+    if len(pointers) < 3 or not sizes:
+        got = f"arguments ({', '.join(map(str, arguments))})"
+        raise ArgumentError(file, got, "pointers to A, B and C of a matrix product, and its sizes")
     by_name = {one.name: _plain(one.name).upper() for one in pointers}
     if len(pointers) == 3 and {*by_name.values()} != {"A", "B", "C"}:
         written = [one.name for one in pointers if re.search(rf"\b{one.name}\s*\[[^;=]*\]\s*[-+*/]?=(?!=)", body)]

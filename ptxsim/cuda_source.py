@@ -18,7 +18,7 @@ _QUALIFIERS = {"const", "volatile", "__restrict__", "__restrict", "restrict", "_
 _TYPES = {"unsigned int": "unsigned", "uint": "unsigned", "uint32_t": "unsigned", "int32_t": "int"} | dict.fromkeys(
     ("size_t", "std::size_t", "uint64_t", "unsigned long", "unsigned long long", "unsigned long long int"), "size_t"
 ) | dict.fromkeys(("long", "long long", "long long int", "int64_t", "ptrdiff_t", "signed long long"), "long long") | {
-    "__half": "half", "nv_bfloat16": "__nv_bfloat16"
+    "__half": "half", "nv_bfloat16": "__nv_bfloat16", "class": "typename"
 }  # fmt: skip
 """Names of types, and one name for each type of a size."""
 
@@ -164,7 +164,9 @@ _OPERATORS: dict[type, Callable[..., int]] = {
     ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_, ast.Eq: operator.eq,
     ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
-_CALLS = {"min": min, "max": max, "cdiv": lambda a, b: -(-a // b)}
+_CALLS = {"min": min, "max": max, "cdiv": lambda a, b: -(-a // b)} | dict.fromkeys(
+    ("unsigned", "int", "size_t", "uint", "uint32_t", "float", "double"), int
+)
 _SIZES = {"float": 4, "double": 8, "half": 2, "__half": 2, "__nv_bfloat16": 2, "int": 4, "char": 1, "float4": 16}
 _CAST = r"\(\s*(?:const\s+)?(?:unsigned|int|size_t|uint|float|double|long|unsigned int|unsigned long long)\s*\)"
 
@@ -248,8 +250,7 @@ def _declared(text: str) -> Declared:
     plain = [word for word in words if re.match(r"\w", word) and word not in _QUALIFIERS]
     name = plain.pop() if len(plain) > 1 else ""
     kind = " ".join(plain)
-    kind = {"class": "typename"}.get(kind, _TYPES.get(kind, kind))
-    return Declared(kind + pointers, name, default.strip() or None, "const" in words)
+    return Declared(_TYPES.get(kind, kind) + pointers, name, default.strip() or None, "const" in words)
 
 
 def assigned(code: str) -> dict[str, str]:
@@ -310,19 +311,27 @@ def _outermost(code: str) -> Iterator[tuple[str, str]]:
     yield code[last:], ""
 
 
+_HOSTS = re.compile(
+    r"(?s)(?!.*(?:__device__|\b[A-Z][A-Z_]+\s+\w))(?=.*(?:(?<!cuda::)\bstd::|\bcuda\w+_t\b|\)[\w\s]*(?::[^{};]*)?\{))"
+)
+"""A class with types or functions of the host, and nothing, macros neither, that may be the device's."""
+
+
 def for_device(text: str) -> str:
     """Return a source without the parts that only a host compiler understands, every other character where it was.
 
-    Functions that are neither ``__global__`` nor ``__device__`` are blanked; so are variables of the host's types.
+    Functions that are neither ``__global__`` nor ``__device__`` are blanked, and classes that are the host's. A line
+    behind a source with kernels makes the names in its namespaces known.
     """
-    code, made, last = blanked(text), list(text), 0
-    code = re.sub(r"(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", _spaces, code)
+    made, last = list(text), 0
+    code = re.sub(r"(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", _spaces, blanked(text))
     for at, body in _bodies(code):
-        head = re.search(r"[^;}]*\Z", code[last:at])
+        head = re.search(r"(?:[^;}\s][^;}]*)?\Z", code[last:at])  # directives before it stay
         words = set(re.findall(r"\w+", head[0]))
-        end = at + len(body)
-        if "(" in head[0] and not words & {"__global__", "__device__", "struct", "class", "union", "enum", "constexpr"}:
-            start = last + head.start()
-            made[start:end] = [character if character == "\n" else " " for character in made[start:end]]
+        kind = words & {"struct", "class", "union", "enum"} and not head[0].rstrip().endswith(")")
+        end = (code.find(";", at + len(body)) + 1 if kind else 0) or at + len(body)
+        if not words & {"__global__", "__device__", "constexpr"} and (_HOSTS.match(body) if kind else "(" in head[0]):
+            made[last + head.start() : end] = re.sub(r"[^\n]", " ", text[last + head.start() : end])
         last = end
-    return "".join(made)
+    spaces = re.findall(r"\bnamespace\s+(\w[\w:]*)\s*\{", code)
+    return "".join([*made, *(f"\nusing namespace {name};" for name in spaces if "__global__" in code)])

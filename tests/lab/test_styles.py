@@ -160,7 +160,7 @@ void run(size_t m, size_t n, size_t k, T const* alpha, T const* A, T const* B, T
     const int TILE = 16;
     dim3 const block_dim{16U, 16U, 1U};
     dim3 const grid_dim{(static_cast<unsigned int>(n) + block_dim.x - 1U) / block_dim.x,
-                        (static_cast<unsigned int>(m) + block_dim.y - 1U) / block_dim.y, 1U};
+                        unsigned((m + block_dim.y - 1U) / block_dim.y), 1U};
     product<T, 16><<<grid_dim, block_dim, 0U, stream>>>(A, B, C, m, n, k, *alpha, *beta, TILE);
 }
 """
@@ -406,9 +406,13 @@ def test_tiles_that_the_kernel_names_itself(write):
     [
         (
             "float* A, float* C, int N",
-            "arguments (float* A, float* C, int N), needs pointers to A, B and C of a matrix product",
+            "arguments (float* A, float* C, int N), needs pointers to A, B and C of a matrix product, and its sizes",
         ),
-        ("float (*A)[64], float (*B)[64], float (*C)[64]", "A of float*, B of float* and C of float*, needs all of"),
+        ("float* A, float* B, float* C", "needs pointers to A, B and C of a matrix product, and its sizes"),
+        (
+            "float (*A)[64], float (*B)[64], float (*C)[64], int N",
+            "A of float*, B of float* and C of float*, needs all of",
+        ),
         (
             "float* A, float* B, float* C, int batch, int M, int N, int K",
             "int batch, whose meaning is not plain, needs // launch: arguments = A B C ? M N K, with a number",

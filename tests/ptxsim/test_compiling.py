@@ -168,3 +168,33 @@ def test_it_is_a_command():
     done = subprocess.run([sys.executable, "-m", "ptxsim", "run", "--help"], capture_output=True, text=True)
     assert done.returncode == 0 and "--block" in done.stdout
     assert (Path(ptxsim.__file__).parent / "__main__.py").is_file()
+
+
+def test_directives_before_a_function_of_the_host_stay():
+    source = "#include <cuda_fp16.h>\n#define TILE 3\nvoid host(int* a) { *a = TILE; }\n"
+    out = np.zeros(1, np.float16)
+    ptxsim.run(*ptxsim.compile(source + "__global__ void k(half* a) { *a = TILE; }"), 1, 1, {"out": out})
+    assert out[0] == 3
+
+
+def test_classes_of_the_host_and_kernels_in_namespaces():
+    """The one are left out, so that timers compile, and the others go by their names."""
+    source = """#include <chrono>
+#include <string>
+#define BOTH __host__ __device__
+struct Timer {
+    std::chrono::steady_clock::time_point since; Timer() : since() {}
+    double ms() const { return 0; }
+} timer;
+struct Config { cudaStream_t stream; std::string name; };
+template <class T> void launch(T* data) { Config config{}; }
+struct __align__(8) Pair { int a, b; };
+struct Sum { BOTH int of(Pair p) const { return p.a + p.b; } };
+namespace outer { namespace inner {
+static __global__ void kernel(int* out) { out[threadIdx.x] = Sum().of(Pair{int(threadIdx.x), 5}); }
+} }
+"""
+    out = np.zeros(4, np.int32)
+    ptxsim.run(*ptxsim.compile(source), 1, 4, {"out": out})
+    assert out.tolist() == [5, 6, 7, 8]
+    assert ptxsim.compile(source, "kernel").entry == ptxsim.compile(source, "outer::inner::kernel").entry
