@@ -11,7 +11,7 @@ from sgemm_tutorial.table import Table
 from ..boards import find_gpu
 from ..draw import Figure, lines
 from ..model.waves import wave_share
-from ..records import published
+from ..records import cards, published
 from ..records.timings import Point, climb, recorded
 from ..variants import find_variant
 from .by_size import fitted_to
@@ -21,6 +21,7 @@ BOEHM = {
     "8: Avoid Bank Conflicts (Offset)": "6: Vectorized Mem Access",
     "9: Autotuning": "6: Vectorized Mem Access",
     "11: Double Buffering": "10: Warptiling",
+    "12: Double Buffering 2": "10: Warptiling",
 }
 """Boehm's kernels that the page's table leaves out, each with the one that it starts from."""
 
@@ -29,6 +30,7 @@ SHOWN = (
     ("H100, Boehm's code", "09"),
     ("H100, this book", "09"),
     ("T4, T4 article", "07"),
+    ("RTX 3080, junstar92", "09"),
     ("H200, this book", "07"),
 )
 """Cards and rungs whose two shares the page compares."""
@@ -162,8 +164,12 @@ def figures() -> dict[str, str]:
     slower = [again.ms / once.ms - 1 for once, again in twice.values()]
     tile, cublas = twice["Warptiling SGEMM"], twice["cuBLAS"]
     assert np.isclose(theirs["cuBLAS"].gflops / theirs["cuBLAS"].tflops / 1e3, 1e9 / 2**30, rtol=1e-3)
+    steps, wmma = (
+        [of["07"] / of["05"] - 1 for of in published.by_gpu(published.own(), published.load()).values()],
+        [recorded(find("15"), published.SIZE, cards.folder(of) / "others.json").points[0] for of in ("h200", "h100")],
+    )
     ms = {number: pairs[number, published.SIZE][0].ms for number, _ in pairs}
-    A6000, H100, _, T4, H200 = (label for label, _ in SHOWN)
+    A6000, H100, _, T4, _, H200 = (label for label, _ in SHOWN)
     return {
         "sizes": str(len(sizes)),
         "cuBLAS ahead": f"{1 - np.median([other.cublas_ms / one.cublas_ms for one, other in below]):.1%}",
@@ -178,6 +184,9 @@ def figures() -> dict[str, str]:
         "later 1536": f"{later(*pairs['05', 1536]):.0%}",
         "later 2560": f"{later(*pairs['05', 2560]):.0%}",
         "later 02": " and ".join(f"{later(*pairs['02', size]):.0%}" for size in (2816, 2944)),
+        "later 15": f"{later(*wmma):.0%}",
+        "later GemmEx": f"{wmma[1].cublas_ms / wmma[0].cublas_ms - 1:.0%}",
+        "step": f"{min(steps):.0%} to {max(steps):.0%}",
         "spread": f"{spread[0]:.2f} to {spread[-1]:.2f} ms",
         "spread H100": f"{quick.ms_p10:.2f} to {quick.ms_p90:.2f} ms (10th and 90th percentile)",
         "warp": f"{shares[A6000]['09']:.0f}%",
@@ -191,7 +200,6 @@ def figures() -> dict[str, str]:
         "T4 cuBLAS": f"{sheet[T4]['cuBLAS']:.0f}%",
         "teeth": f"{wave_share(81, 68):.0%}",
         "full": f"{wave_share(64, 68):.0%}",
-        "ours H100": f"{sheet['H100, this book']['09']:.0f}%",
         "ours": f"{published.by_gpu(published.own(), ())[H200]['07']:.0f}%",
         "ours sheet": f"{sheet[H200]['07']:.0f}%",
         "gain 08": f"{gains[0]:.0%} to {gains[-1]:.0%}",
