@@ -8,9 +8,7 @@ from sgemm_tutorial.table import Table
 from ..draw.figure import BLUE, INK, ORANGE, PALE, TITLE, WIDTH, Figure, Page
 from ..experiments import anatomy, profiles
 from ..experiments.ceilings import card
-from ..measure.nsight import counted
 from ..model.resources import resources
-from ..records.checks import Sanitized, load
 from ..records.timings import recorded
 from ..variants import find_variant
 from . import account
@@ -26,16 +24,9 @@ ALIKE = "padded, fetch after k = 1"
 LEFT, FIRST, ROW = 128, 186, 28  # pixels: the bars, the first trip, and from one bar to the next
 
 
-def timeline(stages: int, tiles: int, pending: int | None = None) -> Figure:
-    """Draw when each group of copies is under way, when it is waited for, and when its tile is multiplied.
-
-    Parameters
-    ----------
-    stages, tiles : int
-    pending : int, optional
-        Groups that a wait leaves under way; two less than there are stages unless given.
-    """
-    pending = stages - 2 if pending is None else pending
+def timeline(stages: int, tiles: int) -> Figure:
+    """Draw when each group of copies is under way, when it is waited for, and when its tile is multiplied."""
+    pending = stages - 2
     trip, groups = (WIDTH - 8 - FIRST) / tiles, tiles + stages - 1
     sheet = Page(104 + groups * ROW)
     sheet.text(8, 22, f"STAGES = {stages}, {tiles} tiles", size=TITLE, weight="bold")
@@ -46,7 +37,7 @@ def timeline(stages: int, tiles: int, pending: int | None = None) -> Figure:
     for g in range(groups):
         y, issued = 58 + g * ROW, g - stages + 1  # the trip that starts the copies
         start = FIRST + (issued + 0.15) * trip if issued >= 0 else LEFT + 24 * g
-        ready = FIRST + max(g - (stages - 2 - pending), 0) * trip
+        ready = FIRST + g * trip
         sheet.text(8, y + 16, f"tile {g}, stage {g % stages}" if g < tiles else "empty group")
         sheet.boxes([(start, y, min(ready, WIDTH - 8) - start, 22)], ORANGE if g < tiles else PALE)
         if g < tiles:
@@ -93,20 +84,6 @@ def times() -> Table:
     return Table(("", "tile", "kernel", "ms at 4096", "10–90%"), rows, f"Recorded on {record.made}")
 
 
-def waits() -> Table:
-    """Return for what a warp of 09, 10 and 11 waits with the smaller tile, by the letters of `times`."""
-    nine, ten = (kernel.variant(**SMALL_TILE) for kernel in (find("09"), BUFFERED))
-    alike, eleven = find_variant("10", ALIKE, **SMALL_TILE), RUNG.variant(**SMALL_TILE, STAGES=2)
-    table = account.waits({"f: 09": nine, "g: 10": ten, "h: 10, padded": alike, "i: 11": eleven})
-    memory, shared, _, dispatch, chosen, _, total, _ = (
-        [float(x.replace(",", "")) for x in row[1:]] for row in table.rows
-    )
-    assert max(memory[1:]) < 0.2 * memory[0] and min(dispatch[1:3]) > 1.9 * max(dispatch[0], dispatch[3])
-    assert chosen[1] > 1.1 * chosen[0] and abs(total[1] / total[0] - 1) < 0.01 and total[3] < 0.96 * total[1]
-    assert memory[3] + shared[3] > memory[1] + shared[1]
-    return table
-
-
 def beside_cublas() -> Table:
     """Return what 10, 11 and the kernel of cuBLAS's SGEMM are like at 4096, and what their profiles say."""
     theirs = anatomy.of(sgemm, (profiles.SIZE,) * 3).main
@@ -143,24 +120,15 @@ def figures() -> dict[str, str]:
         "small ten": BUFFERED.variant(**SMALL_TILE),
         "small alike": find_variant("10", ALIKE, **SMALL_TILE),
         "small": RUNG.variant(**small),
-        "early": find_variant("11", "fetch after k = 0"),
         **{f"{stages} stages": RUNG.variant(**shallow, STAGES=stages) for stages in (2, 3, 4)},
         "other warps": RUNG.variant(WM=128, WN=32),
     }
     ms |= {name: recorded(of, [profiles.SIZE], "variants").points[0].ms for name, of in kernels.items()}
-    profiled, between = (find("09"), BUFFERED, RUNG.variant(STAGES=2)), "cycles between a warp's instructions"
-    nine, ten, eleven = (
-        counted(kernel.variant(**SMALL_TILE), (profiles.SIZE,) * 3, "variant_profiles") for kernel in profiled
-    )
     pairs = ("10", "11"), ("other warps", "two"), ("2 stages", "4 stages")
     assert all(abs(ms[one] / ms[other] - 1) < 0.01 for one, other in pairs)
     fetched = BUFFERED.parameters["BK"] * (BUFFERED.parameters["BM"] + BUFFERED.parameters["BN"])
     used, saved = [resources(kernel).registers for kernel in (BUFFERED, RUNG)], fetched // BUFFERED.threads
     assert saved == 12 and used[1] > used[0] - saved and resources(kernels["alike"]).registers - used[1] == 8
-    two, three = (recorded(find("15").variant(STAGES=n), [profiles.SIZE], "fragments").points[0].ms for n in (2, 3))
-    checked = load("sanitizer", Sanitized).points
-    (memcheck,) = (point for point in checked if point.tool == "memcheck" and point.kernel == RUNG.name)
-    assert not memcheck.errors and 1.15 < two / three < 1.25
     return {
         "card": card().name,
         "registers 10": str(used[0]),
@@ -174,16 +142,6 @@ def figures() -> dict[str, str]:
         "copies": f"{ms['alike'] - ms['other warps']:.2f} ms",
         "alike most": f"{max(ms['two'], ms['other warps']) / ms['11'] - 1:.1%}",
         "small apart": f"{ms['small ten'] - ms['small']:.2f} ms",
-        "more than 09": f"{ten['all'] / nine['all'] - 1:.1%}",
-        "explained": f"{ten['all'] * ten[between] / nine['all'] / nine[between] - 1:.1%}",
-        "slower than 09": f"{ms['small ten'] / ms['small nine'] - 1:.1%}",
-        "every 10": f"{ten[between]:.2f}",
-        "every 11": f"{eleven[between]:.2f}",
-        "early": f"{ms['early']:.3f} ms",
-        "late": f"{ms['11']:.3f} ms",
         **{name: f"{ms[name]:.3f}" for name in ("2 stages", "3 stages", "4 stages")},
-        "15 two": f"{two:.3f} ms",
-        "15 three": f"{three:.3f} ms",
-        "sanitized": str(memcheck.launches),
         "share at 1024": f"{recorded(RUNG, [1024]).points[0].percent_of_cublas:.0f}%",
     }

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import pairwise
 from statistics import geometric_mean
 from typing import Any
 
@@ -18,7 +17,7 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Launch, Place
 from sgemm_tutorial.table import Table
 
-from ..experiments import anatomy, profiles
+from ..experiments import profiles
 from ..experiments.ceilings import card
 from ..model.resources import resources
 from ..model.sass import hot_loop, sass
@@ -182,28 +181,16 @@ def figures() -> dict[str, str]:
     of, (step, besides), (fetched, met) = times(), pace(), moved(2176)
     late = {size: longer(size) for size in of}
     large = [late[size][1] for size in of if size >= 640]
-    uneven, even = ([late[size] for size in of if size >= 1152 and (size % 256 > 0) is odd] for odd in (True, False))
-    means_late = [f"{abs(np.mean(each)):.1%}" for group in (uneven, even) for each in zip(*group, strict=True)]
-    speeds = {size: 2 * size**3 / of[size][1].ms / 1e9 for size in of if size >= 1024}
-    gaps = [(1 + twelve) / (1 + eleven) - 1 for size, (eleven, twelve) in late.items() if size >= 1152]
+    lost = [n for n, (before, after) in of.items() if after.ms > 1.001 * before.ms]
+    assert lost == [2048, 3584, 4096] and all(of[n][1].ms_p10 > of[n][0].ms_p90 for n in lost)
     assert (
-        [n for n, (before, after) in of.items() if after.ms > 1.001 * before.ms] == [2048, 3584, 4096]
-        and all((speeds[n] < speeds[n - 128]) == (n % 256 > 0) for n in speeds if n > 1024)
-        and all(of[n][1].ms_p10 > of[n][0].ms_p90 for n in (2048, 3584, 4096))
-    )
-    paces = [(size, by_size.points()["09", size].ms / size) for size in of if size >= 1152]  # its tiles are 128 wide
-    rounds = {size: -(-find("09").grid(size, size) // card().sms) for size in of}
-    assert (
-        all(abs(a / b - 1) < 0.02 for (n, a), (m, b) in pairwise(paces) if rounds[n] == rounds[m])
-        and all((eleven > 0) == (size % 256 > 0) for size, (eleven, _) in late.items())
-        and min(gaps) > 0
+        all((eleven > 0) == (size % 256 > 0) for size, (eleven, _) in late.items())
         and min(large) > 0
         and expected(2176) < of[2176][1].cublas_ms < of[2176][1].ms
     )
-    profile = [*map(profiles.measured, (BEFORE, KERNEL)), anatomy.of(find("13"), (profiles.SIZE,) * 3).main.counts]
+    profile = [profiles.measured(kernel) for kernel in (BEFORE, KERNEL)]
     per_step = step_cycles(KERNEL) / step_cycles(BEFORE)
-    all_three = {name: [counts[name] for counts in profile] for name in profile[0] if name in profile[2]}
-    more, slower = (all_three[name][1] / all_three[name][0] for name in ("all", BETWEEN))
+    more, slower = (profile[1][name] / profile[0][name] for name in ("all", BETWEEN))
     assert abs(more * slower / per_step - 1) < 0.002
     means = [
         f"{geometric_mean(point.percent_of_cublas for point in points):.0f}%"
@@ -214,16 +201,12 @@ def figures() -> dict[str, str]:
         "mean": means[1],
         "before 2176": f"{of[2176][0].percent_of_cublas:.1f}%",
         "share 2176": f"{of[2176][1].percent_of_cublas:.1f}%",
-        **dict(zip(("before uneven", "uneven", "before even", "even"), means_late, strict=True)),
-        **{f"loss {n}": f"{expected(n) / of[n][0].ms - 1:.1%}" for n in (2048, 3584)},
         **{f"lost {n}": f"{of[n][1].ms / of[n][0].ms - 1:.1%}" for n in (2048, 3584)},
         "before": f"{of[2176][0].ms:.3f} ms",
         "after large": f"{of[4096][1].ms:.2f} ms",
         "before large": f"{of[4096][0].ms:.2f} ms",
         **{f"{name} 256": f"{_us(ms)} µs" for name, ms in (("expected", expected(256)), ("measured", of[256][1].ms))},
-        "cublas 256": f"{_us(of[256][1].cublas_ms)} µs",
         "most parts": str(TOGETHER),
-        "for nothing": f"{1 - 2176 / (-(-2176 // TILE['BN']) * TILE['BN']):.0%}",
         "behind": str(sum(after.percent_of_cublas < 100 for _, after in of.values())),
         "slower 4096": f"{of[4096][1].ms / of[4096][0].ms - 1:.1%}",
         "card": card().name,
@@ -239,15 +222,11 @@ def figures() -> dict[str, str]:
         "cut": str(sum(count > 1 for count in parts(2176))),
         "registers": f"{resources(KERNEL).registers} registers",
         "factors": f"{more:.3f} · {slower:.3f} = {more * slower:.3f}",
-        "13 at 4096": f"{1 - recorded('13', [(4096,) * 3], 'squares').points[0].ms / of[4096][1].ms:.0%}",
         "short": f"{min(large):.0%} to {max(large):.0%}",
-        "gap": f"{np.mean(gaps):.1%}",
         "worked": f"{busiest(2176)[1]} · {step:.3f} + {besides:.1f} + {MEETING:.2f} + {max(parts(2176))} · "
         f"{ADDING * PART:.2f} = {1e3 * expected(2176):.0f}",
         "lead": f"{1 - expected(2176) / of[2176][1].cublas_ms:.0%}",
         "cublas": f"{of[2176][1].cublas_ms:.3f} ms",
         "now": f"{of[2176][1].ms:.3f} ms",
         "per step": f"{per_step - 1:.1%}",
-        "sectors": "{:.0f}, {:.0f} and {:.0f} million".format(*(count / 1e6 for count in all_three["L2 sectors"])),
-        "dram": "{:,.0f}, {:,.0f} and {:,.0f} MiB".format(*(count / 2**20 for count in all_three["DRAM bytes"])),
     }

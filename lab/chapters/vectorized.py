@@ -13,7 +13,7 @@ from ..model.resources import kernel_occupancy, resources
 from ..records import cards
 from ..records.timings import recorded
 from ..variants import find_variant
-from . import account, resident
+from . import account
 
 JUNSTAR92 = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
 """The tile of junstar92's vectorised kernel."""
@@ -88,8 +88,6 @@ def figures() -> dict[str, str]:
     busy, before, (shared, slots, _) = account.busy(now), account.busy(old), account.PARTS
     assert max(busy, key=busy.get) == shared and max(before, key=before.get) == slots
     assert abs(predicted(now, card())[1] / busy[shared] - 1) < 0.02
-    larger = [transposing(JUNSTAR92, blocks=2)[name] for name in ("06", "06, transposed")]
-    assert [kernel_occupancy(kernel, card()).blocks_per_sm for kernel in larger] == [1, 2]
     flat, counts = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in made[-2:])
     more, conflicts = (counts[name] - flat[name] for name in ("l1_data_wavefronts", "shared_store_conflicts"))
     assert abs(more / conflicts - 1) < 0.02 and abs(flat["instructions"] / counts["instructions"] - 1) < 0.01
@@ -99,17 +97,14 @@ def figures() -> dict[str, str]:
         "pipeline": f"{busy[shared]:.2f} ms",
         "slots": f"{busy[slots]:.2f} ms",
         "slots before": f"{before[slots]:.2f} ms",
-        "registers": " registers instead of ".join(str(resources(kernel).registers) for kernel in larger[::-1]),
-        "larger": " to ".join(f"{milliseconds(kernel):.2f}" for kernel in larger) + " ms",
         "shallow": f"{first:.2f} to {shallow:.2f} ms",
         "price": f"{transposed - third:.2f} ms",
         "more": f"{more / 1e6:.0f}",
-        "more ms": f"{account.milliseconds(more):.2f} ms",
         "conflict free": f"{swizzled:.2f} ms",
     }
     _, _, guarded, one, four, flat, own = map(profile, made)
     if not (fours and own):
-        names = ("whole", "guards", "fours", "third", "resident", "deeper", "instructions", "moved")
+        names = ("whole", "guards", "fours", "third", "deeper", "instructions", "moved")
         return found | dict.fromkeys((*names, "waits flat", "waits"), "–")
     waiting = [profiles.shares(of)["waits for shared memory"] for of in (flat, own)]
     assert (
@@ -126,7 +121,6 @@ def figures() -> dict[str, str]:
         "guards": f"{(guarded['all'] - one['all']) / 1e6:.0f}",
         "fours": f"{whole:.2f} to {fours:.2f} ms",
         "third": f"{fours - third:.2f} ms",
-        "resident": f"{resident.milliseconds('07', 2) - resident.milliseconds('07', 3):.2f} ms",
         "deeper": f"{milliseconds(now.variant(BK=32)):.2f} ms",
         "instructions": f"{(one['all'] - four['all']) / 1e6:.0f}",
         "moved": f"{sum(one[kind] - four[kind] for kind in ('LDG', 'STS', 'STG')) / 1e6:.0f}",

@@ -258,8 +258,6 @@ def test_the_loops_of_11_and_12_are_compared_as_their_machine_code_has_them():
     assert float(figures["factors"].split(" = ")[1]) - 1 == pytest.approx(
         float(figures["per step"][:-1]) / 100, abs=2e-3
     )
-    theirs = lab.anatomy.of(sg.cublas.sgemm, (256,) * 3).main
-    assert "tilesize32x32x" in theirs.name and list(theirs.grid) == [8, 8, 4], "so K is cut into four"
 
 
 def test_what_is_expected_of_11_misses_its_times_both_ways():
