@@ -26,7 +26,7 @@ ptxsim has 1,400 more than a simulator of this book's kernels would need, for ot
 functions of floats, atomics, collectives of partial warps, named barriers, races in other orders of execution, and the
 reading of CUDA sources. The lab has 450 for the launches of other people's matrix products, and their mistakes, 150 for
 what a power limit does to bursts, lasting runs and turns, and 150 for products on any number of GPUs and hosts: rings
-and a division in two dimensions, a process for each GPU with sockets between them, and how far each way scales. Another
+and a division in two dimensions, and a process for each GPU with sockets between them. Another
 150 are figures that chapters compute from recordings where they used to state them. Kernel 22 brings sgemm_tutorial 80,
 for its choice, its copies of A and B, and launches that overlap, and the lab 50, for its chapter and recording. ptxsim
 has 28 for products on tensor cores in float32 and int32: of 256³, 16 takes 0.7 of the time, and 17 takes 0.6.
