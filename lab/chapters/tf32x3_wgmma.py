@@ -9,7 +9,6 @@ from ..draw.figure import BLUE, GREEN, ORANGE, PALE, Figure, Page
 from ..experiments import counters
 from ..experiments.ceilings import card
 from ..records.timings import recorded
-from ..variants import TENSOR
 
 RATE, WIDTH = 1024, 128  # TF32 multiply-adds, and bytes of shared memory, per cycle and SM
 KERNEL = find("21_tf32x3_wgmma")
@@ -151,33 +150,8 @@ def sizes() -> Table:
     )
 
 
-def tried() -> dict[Kernel, tuple[list[float], dict[str, int | float]]]:
-    """Return the recorded variants, each with its times at the sizes of `RANKED`, and its counts at 4096."""
-    return {
-        kernel: (
-            [recorded(kernel, [size], "tensor").points[0].ms for size in RANKED],
-            counters.counted(kernel, (4096,) * 3, "sectors"),
-        )
-        for kernel in TENSOR
-        if kernel.name == KERNEL.name
-    }
-
-
-def tried_table() -> Table:
-    """Return `tried` as a table, with times relative to the kernel's own."""
-    return Table(
-        ("", *(f"at {size:,}" for size in RANKED), "L2 sectors read, millions at 4096", "conflicts of loads, millions"),
-        [
-            (
-                k.label or f"{k.parameters['STAGES']} stages, clusters of {k.parameters['CLUSTER']}",
-                *(
-                    f"{ms:.3f} ms" if k == KERNEL else f"{ms / own - 1:+.1%}"
-                    for ms, own in zip(times, tried()[KERNEL][0], strict=True)
-                ),
-                f"{counts['l2_sectors'] / 1e6:.0f}",
-                f"{counts['shared_load_conflicts'] / 1e6:.1f}",
-            )
-            for k, (times, counts) in tried().items()
-        ],
-        card().name,
-    )
+def conflicts(variant: Kernel) -> float:
+    """Return by how many cycles of conflicting loads a step of a variant exceeds one of the kernel, at 4096."""
+    size = 4096
+    own, others = (counters.counted(k, (size,) * 3, "sectors")["shared_load_conflicts"] for k in (KERNEL, variant))
+    return (others - own) / (KERNEL.grid(size, size) * size // TILE["BK"])
