@@ -47,9 +47,9 @@ def every() -> Table:
     return Table(("size", *numbers), rows, f"Percent of cuBLAS, {card().name}")
 
 
-def used(kernel: Kernel | str, size: int, blocks: int = 1) -> float:
-    """Return the share of the GPU's work that is of use if each round gives every SM so many blocks, or fewer."""
-    return tile_share(kernel, size, size) * wave_share(find(kernel).grid(size, size), blocks * card().sms)
+def used(kernel: Kernel | str, size: int) -> float:
+    """Return the share of the GPU's work that is of use if each round gives every SM one block, or none."""
+    return tile_share(kernel, size, size) * wave_share(find(kernel).grid(size, size), card().sms)
 
 
 def rounds(kernel: Kernel | str, sizes: Iterable[int]) -> Figure:
@@ -86,31 +86,6 @@ def fitted_to(speeds: dict[int, float], shares: dict[int, float]) -> tuple[float
     return level, np.sqrt(np.mean((speed - level * share) ** 2)) / speed.mean()
 
 
-def distances(number: str) -> tuple[float, float, float]:
-    """Return how far a kernel's speeds are from three models: rounds of SMs, rounds of places, and no rounds.
-
-    Without rounds, a kernel is at full speed as soon as C has a tile's worth of elements for each SM.
-    """
-    of, kernel = points(), find(number)
-    speeds, blocks = {size: of[number, size].tflops for size in SIZES}, kernel_occupancy(kernel, card()).blocks_per_sm
-    models = [{size: used(kernel, size, each) for size in SIZES} for each in (1, blocks)]
-    round_of = card().sms * kernel.parameters["BM"] * kernel.parameters["BN"]
-    models.append({size: min(1, size**2 / round_of) for size in SIZES})
-    return tuple(fitted_to(speeds, model)[1] for model in models)
-
-
-def explained(numbers: Iterable[str]) -> Table:
-    """Return the `distances` of each kernel."""
-    kernels = {number: find(number) for number in numbers}
-    rows = [
-        (kernel.name, kernel_occupancy(kernel, card()).blocks_per_sm, *(f"{off:.1%}" for off in distances(number)))
-        for number, kernel in kernels.items()
-    ]
-    heads = ("kernel", "blocks per SM", "a tile per SM", "all places", "no rounds")
-    title = "Root mean square of computed − measured, from 1,024 on, as a part of the mean speed"
-    return Table(heads, rows, title)
-
-
 def teeth(kernel: Kernel | str) -> Figure:
     """Draw the recorded speed by size, what follows from `used` and one number, and cuBLAS's speed."""
     number, of, (level, _) = find(kernel).name[:2], points(), fitted(kernel)
@@ -143,34 +118,25 @@ def figures() -> dict[str, str]:
     ] == ["03", "09", "09", "08", "08"]
     twelve = [p for p in climb(list(SIZES)).points if p.kernel[:2] == "12" and p.ms < fastest[p.M].ms]
     small, large = of["11", 2048], of["11", 2176]
+    assert used("08", 2048) == used("11", 2048)
     assert kernel_occupancy("11", card()).blocks_per_sm == 1 and card().sms == 132 and large.ms > 2.1 * small.ms
     tie = max(abs(of["10", size].ms / of["11", size].ms - 1) for size in SIZES if size >= 2048)
-    (rounds_of, per_k), (_, per_k_09) = map(per_round, ("11", "09"))
+    rounds_of, per_k = per_round("11")
     assert max(per_k[size] for size in range(1024, 4097, 256)) < 1.03 * min(
         per_k[size] for size in range(1024, 4097, 256)
     ) and all(max(per_k[size - 128], per_k[size + 128]) < per_k[size] for size in per_k if size % 256)
     late = [(ns - per_k[size + 128]) * rounds_of[size] for size, ns in per_k.items() if size % 256]
-    off_by = {number: distances(number) for number in ("04", "05", "07", "08", "09", "11")}
-    near = max(off_by[number][0] for number in ("04", "09", "11"))
-    assert (
-        tie < 0.011
-        and near < 0.04
-        and all(min(off_by[number][:2]) > 0.5 * off_by[number][2] for number in ("05", "08"))
-    )
+    off_by = {number: fitted(number)[1] for number in ("04", "05", "08", "09")}
+    assert tie < 0.011 and max(off_by["04"], off_by["09"]) < 0.04 and min(off_by["05"], off_by["08"]) > 0.08
     below = [abs(level * used("11", size) - of["11", size].tflops) / of["11", size].tflops for size in SIZES[:6]]
     return {
         "twelve": str(len(twelve)),
-        "one block": f"{per_k_09[1024]:.1f} ns",
-        "two blocks": f"{2 * per_k_09[2048]:.1f} ns",
-        "twice": f"{2 * per_k_09[2048] / per_k_09[1024]:.2f}",
-        "near": f"{near:.1%}",
+        **{f"off {number}": f"{by:.1%}" for number, by in off_by.items()},
         "below": f"{max(below):.0%}",
-        "of peak": f"{level / (2 * card().sms * card().limits.fp32_lanes * card().boost_mhz / 1e6):.0%}",
         "sizes": str(len(fastest)),
         "ahead": str(len(ahead)),
         "worst": f"{worst:,}",
         "worst share": f"{fastest[worst].percent_of_cublas:.0f}%",
-        "best 512": f"{fastest[512].percent_of_cublas:.0f}%",
         "last 512": f"{of['11', 512].percent_of_cublas:.0f}%",
         "last 4096": f"{of['11', 4096].percent_of_cublas:.0f}%",
         "tie": f"{tie:.0%}",
@@ -181,15 +147,8 @@ def figures() -> dict[str, str]:
         "off": f"{off:.1%}",
         **{f"each k {size}": f"{per_k[size]:.1f} ns" for size in (1024, 2048, 2176, 2304)},
         "late": f"{min(late):.0f} to {max(late):.0f} ns",
-        **{
-            f"{number} {what} {size}": text
-            for number in ("08", "11")
-            for size in (2048, 2304)
-            for what, text in (
-                ("used", f"{used(number, size):.0%}"),
-                ("share", f"{of[number, size].percent_of_cublas:.0f}%"),
-            )
-        },
+        "11 used 2048": f"{used('11', 2048):.0%}",
+        **{f"{number} share 2048": f"{of[number, 2048].percent_of_cublas:.0f}%" for number in ("08", "11")},
         "cublas high": f"{cublas(small):.0f} TFLOP/s",
         "cublas low": f"{cublas(of['11', 2304]):.0f} TFLOP/s",
         "finer": f"{fastest[2176].percent_of_cublas:.0f}%",
