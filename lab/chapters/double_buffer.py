@@ -45,9 +45,7 @@ def figures() -> dict[str, str]:
     fewer = {name: earlier[name] - later[name] for name in (BETWEEN, MEMORY, BARRIER)}
     assert 0.9 < (fewer[MEMORY] + fewer[BARRIER]) / fewer[BETWEEN] < 1
     small = {rung: recorded(rung, [1024]).points[0] for rung in ("09", "10")}
-    losers = [kernel.variant(**SMALL_TILE) for kernel in (find("09"), RUNG)]
-    losing = list(map(milliseconds, losers))
-    nine, ten = (counted(kernel, (size,) * 3, "variant_profiles") for kernel in losers)
+    losing = [milliseconds(kernel.variant(**SMALL_TILE)) for kernel in (find("09"), RUNG)]
     assert losing[1] > 1.02 * losing[0] and small["10"].ms > 1.4 * small["09"].ms
     pairs = list(zip(recorded("09").points, recorded("10").points, strict=True))
     return {
@@ -76,11 +74,6 @@ def figures() -> dict[str, str]:
         "small 10": f"{small['10'].percent_of_cublas:.0f}%",
         "losing 09": f"{losing[0]:.2f} ms",
         "losing 10": f"{losing[1]:.2f} ms",
-        **{
-            f"losing {name}": "from {:.2f} to {:.2f}".format(*(each[state] for each in (nine, ten)))
-            for name, state in (("waits", MEMORY), ("dispatch", "state: dispatch"), ("between", BETWEEN))
-        },
-        "losing more": f"{ten['all'] / nine['all'] - 1:.1%}",
         "registers before": f"{resources(BEFORE).registers}",
         "registers now": f"{resources(RUNG).registers}",
     }

@@ -102,9 +102,9 @@ def figures() -> dict[str, str]:
         "more": f"{more / 1e6:.0f}",
         "conflict free": f"{swizzled:.2f} ms",
     }
-    _, _, guarded, one, four, flat, own = map(profile, made)
+    _, _, guarded, one, _, flat, own = map(profile, made)
     if not (fours and own):
-        names = ("whole", "guards", "fours", "third", "deeper", "instructions", "moved")
+        names = ("whole", "guards", "fours", "third", "deeper")
         return found | dict.fromkeys((*names, "waits flat", "waits"), "–")
     waiting = [profiles.shares(of)["waits for shared memory"] for of in (flat, own)]
     assert (
@@ -122,6 +122,4 @@ def figures() -> dict[str, str]:
         "fours": f"{whole:.2f} to {fours:.2f} ms",
         "third": f"{fours - third:.2f} ms",
         "deeper": f"{milliseconds(now.variant(BK=32)):.2f} ms",
-        "instructions": f"{(one['all'] - four['all']) / 1e6:.0f}",
-        "moved": f"{sum(one[kind] - four[kind] for kind in ('LDG', 'STS', 'STG')) / 1e6:.0f}",
     }

@@ -105,14 +105,6 @@ def changes() -> Table:
     )
 
 
-def waits() -> Table:
-    """Return for what a warp waits with its lanes in rows and in squares; the sources differ in nothing else."""
-    table = account.waits({"rows": IN_ROWS, "squares": RUNG})
-    rows, now = ([float(row[i]) for row in table.rows[:-1]] for i in (1, 2))
-    assert all(now[i] < 0.85 * rows[i] for i in (0, 2, 3)) and now[1] > 1.4 * rows[1]
-    return table
-
-
 def kept(kernel: Kernel) -> float:
     """Return the share of the main loop's multiply-adds that keep a register of the one before."""
     reads = register_banks.reads(kernel)
@@ -128,13 +120,10 @@ def figures() -> dict[str, str]:
         nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")
         for kernel in (RUNG, LARGE, IN_ROWS, RUNG.variant(BK=8))
     )
-    taken, tall = map(milliseconds, (LARGE, RUNG.variant(WM=128, WN=16)))
     assert own > neither > strips > turned > 1.01 * rows > 1.01 * one_way > 1.01 * now
     assert [bool(local_accesses(kernel)) for kernel in kernels] == [False, True, True, False, False, False]
-    between, memory = "cycles between a warp's instructions", "state: waits for L2 or DRAM"
-    spent = [f"{each[between]:.2f} · {each['all'] / 1e6:,.0f}" for each in (aligned, of)]
-    longer = aligned[between] * aligned["all"] / (of[between] * of["all"])
-    assert abs(tall / now - 1) < 0.01 and abs(longer / (rows / now) - 1) < 0.01
+    memory, shared = "state: waits for L2 or DRAM", "waits for shared memory"
+    assert all((of[f"state: {wait}"] > aligned[f"state: {wait}"]) == (wait == shared) for wait in account.WAITS)
     times = {rung: {point.size: point for point in recorded(rung).points} for rung in ("08", "09")}
     slower = [size[0] for size, point in times["09"].items() if point.ms > times["08"][size].ms]
     assert {size[0] for size in times["09"] if size[0] <= 1024} <= set(slower)
@@ -152,23 +141,17 @@ def figures() -> dict[str, str]:
         "tile": f"{own - strips:.2f} ms",
         "squares of strips": f"{strips - one_way:.2f} ms",
         "whole": f"{own - now:.2f} ms",
-        "spent": f"{spent[0]} is {longer - 1:.1%} more than {spent[1]}",
-        "longer": f"{rows / now - 1:.1%}",
+        "shared rows": f"{aligned[f'state: {shared}']:.2f}",
+        "shared squares": f"{of[f'state: {shared}']:.2f}",
         **{f"alone{name}": f"{ms:.2f} ms" for name, ms in zip(("", " one way", " 08"), alone, strict=True)},
-        "shape": f"{turned - rows:.2f} ms",
         "fro after": f"{one_way - now:.2f} ms",
-        "tall": f"{tall:.2f} ms",
         "kept": f"{kept(RUNG):.0%}",
         "kept one way": f"{kept(ONE_WAY):.0%}",
         "registers large": str(resources(LARGE).registers),
-        "large": f"{taken:.2f} ms",
+        "large": f"{milliseconds(LARGE):.2f} ms",
         "large waits": f"{large[memory]:.2f}",
         "deep waits": f"{of[memory]:.2f}",
         "shallow waits": f"{shallow[memory]:.2f}",
         "card": card().name,
         "slower": f"{len(slower)} of {len(times['09'])}",
-        "blocks 08": str(find("08").grid(1024, 1024)),
-        "blocks 09": str(RUNG.grid(1024, 1024)),
-        "sms": str(card().sms),
-        **{f"small {rung}": f"{of[1024, 1024, 1024].percent_of_cublas:.1f}%" for rung, of in times.items()},
     }
