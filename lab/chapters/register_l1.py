@@ -71,27 +71,6 @@ def steps() -> Table:
     return Table(columns, rows, made, "Each gain is over the row before.")
 
 
-def counted() -> Table:
-    """Return what the profiler counted of a launch of each step."""
-    rows = [
-        (name, f"{of['all'] / 1e9:.2f}", f"{of[SLOTS]:.1f}%", f"{working(at):.1%}", f"{of[L1]:.1f}%")
-        for at, name in enumerate(NAMES)
-        for of in [profiled(at)]
-    ]
-    columns = ("step", "10⁹ instructions of warps", "issue slots used", "SMs with work", "L1 and shared memory used")
-    return Table(columns, rows, f"M = N = K = 4096, {card().name}")
-
-
-def factors(before: int, after: int) -> tuple[float, float, float, float]:
-    """Return by what factor a launch's cycles change between two steps, by instructions, slots and SMs without work.
-
-    The last number is their product.
-    """
-    one, two = profiled(before), profiled(after)
-    made = two["all"] / one["all"], one[SLOTS] / two[SLOTS], working(before) / working(after)
-    return *made, float(np.prod(made))
-
-
 def working(at: int) -> float:
     """Return in what share of a profiled launch's cycles an SM has work, on average over the SMs, by step."""
     of = profiled(at)
@@ -127,7 +106,7 @@ def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     points, size, said = timed(), (profiles.SIZE,) * 3, predictions()
     base, shared, unrolled = (points[at] for at in (0, 1, 7))
-    small, again = recorded(BASE, [1024, profiles.SIZE], "others").points
+    (again,) = recorded(BASE, [profiles.SIZE], "others").points
     counts = [profiled(at) for at in range(len(STEPS))]
     profile, last, states = counts[0], counts[7], profiles.shares(counts[0])
     slots, fma, l1 = (profile[part] / 100 * profile["nanoseconds"] / 1e6 for part in (SLOTS, "FMA pipes used, %", L1))
@@ -140,12 +119,9 @@ def figures() -> dict[str, str]:
     )
     processes = [float(np.median(process.own.ms)) for process in again.processes]
     apart = max(processes) / min(processes) - 1 if processes else 0
-    both = [gains([point.tflops for point in timed(of)]) for of in cards.recorded()]
     assert (
         [at for at, gain in enumerate(gains([of.tflops for of in points]), 1) if abs(gain) < 0.05] == [1, 2, 6, 7]
         and apart < 0.05
-        and max(max(each) - min(each) for each in zip(*both, strict=True)) < 0.06
-        and max(of[L1] for of in counts) == counts[4][L1] > counts[4][SLOTS]
         and last[L1] < 70
     )
     ladder = {rung.kernel[:2]: rung.tflops for rung in recorded(LADDER[:7], profiles.SIZE).points}
@@ -158,28 +134,21 @@ def figures() -> dict[str, str]:
     filled = counters.measured(BASE, *size)["l1_fill_sectors"] / ks
     (slow,) = recorded(STEPS_NOT_COUNTED[0], [profiles.SIZE], "steps").points
     assert 34 < filled < 66 and profile["L2 sectors"] / ks < 20 and slow.ms > 1.3 * shared.ms
-    moved = [of["DRAM bytes"] / 1e6 for of in counts]
-    assert min(moved[at] for at in (1, 2, 8)) > 1.2 * max(moved[at] for at in (0, 3, 4, 5, 6, 7))
     return {
         "from": f"{base.percent_of_cublas:.1f}%",
         "to": f"{unrolled.percent_of_cublas:.1f}%",
         "card": card().name,
-        "other": next(of for of in cards.recorded() if of != cards.shown()).upper(),
         "mhz": f"{card().boost_mhz / 1e3} GHz",
         "base ms": f"{base.ms:.2f} ms",
         "slots time": f"{slots:.2f} ms",
         "L1 time": f"{l1:.2f} ms",
         "processes": f"{min(processes):.2f} to {max(processes):.2f} ms" if processes else "an unknown time",
-        "dram": f"{moved[8]:.0f} MB instead of {moved[7]:.0f}",
-        "registers A100": str(resources(STEPS[8], "sm_80").registers),
         "over": f"{base.ms / max(said.values()):.1f}",
         "l2 bytes": f"{l2_bytes() / 1e9:.1f} GB",
         "l2 speed": f"{l2_rate():.1f} TB/s",
         "loop": str(len(hot_loop(sass(BASE)))),
         "taken": f"{filled:.0f}",
         "l2 taken": f"{profile['L2 sectors'] / ks:.0f}",
-        "l2 before": f"{profile['L2 sectors'] / 1e6:.0f}",
-        "l2 after": f"{counts[2]['L2 sectors'] / 1e6:.0f}",
         "waits": f"{states['waits for L2 or DRAM']:.0%}",
         "busiest": f"{profile[SLOTS]:.0f}%",
         "fetches before": f"{counts[3]['LDG'] / 1e6:.0f}",
@@ -191,16 +160,8 @@ def figures() -> dict[str, str]:
         "idle before": f"{1 - working(7):.0%}",
         "last waits": f"{last['state: waits for L2 or DRAM']:.2f}",
         "last between": f"{last[BETWEEN]:.2f}",
-        "last chosen": f"{last['state: another warp was chosen']:.2f}",
         "last slots": f"{last[SLOTS]:.0f}%",
         "last L1": f"{last[L1]:.0f}%",
-        "small": f"{small.percent_of_cublas:.0f}%",
         "slow": f"{slow.ms:.2f} ms",
         "quick": f"{shared.ms:.2f} ms",
-        "divided": f"{counts[2]['all'] / 1e9:.2f}/{counts[0]['all'] / 1e9:.2f}"
-        f" · {counts[0][SLOTS]:.1f}/{counts[2][SLOTS]:.1f} · {100 * working(0):.1f}/{100 * working(2):.1f}",
-        **{
-            f"factors {after}": "{:.3f} · {:.3f} · {:.3f} = {:.3f}".format(*factors(before, after))
-            for before, after in ((0, 2), (2, 3), (3, 4), (4, 5), (7, 8))
-        },
     }
