@@ -26,7 +26,7 @@ from .maps import access_map, tiles
 from .memories import memories
 from .outer import outer_product
 from .owners import hierarchy
-from .panels import panels, quarters
+from .panels import panels
 from .pipeline import Ring, pipeline
 from .player import (
     Area,
@@ -80,7 +80,6 @@ __all__ = [
     "panels",
     "parts",
     "pipeline",
-    "quarters",
     "roofline",
     "scaling",
     "tile_walk",

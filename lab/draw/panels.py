@@ -54,22 +54,6 @@ def panels(name: str) -> Player:
     return Player(name, title, controls, [[Layer([0], grounds[i]), Layer([0, 1], scenes[i])] for i in range(2)])
 
 
-def quarters() -> Figure:
-    """Draw which of four GPUs begins with which quarter of A and of B, and computes which of C, in the way *grid*."""
-    sheet = Page(2 * LINE + 152, title="Four GPUs in two rows: what each has at the start")
-    matrices = [Matrix(2, 2, MARGIN + 215 * at, 2 * LINE + 16, 85, 64) for at in range(3)]
-    for part, colour in zip(spread(*np.zeros((2, 2, 2), np.float32), None, GPUS, "grid", FP32), COLOURS, strict=False):
-        (i, j), panel = divmod(part.number, 2), steps(part, "grid")[0].panel
-        for matrix, place in zip(matrices, ((i, panel), (panel, j), (i, j)), strict=True):
-            x, y, width, height = matrix.box(*place, 1, 1)
-            sheet.boxes([(x, y, width, height)], (colour, 0.25), edgecolor=colour)
-            sheet.text(x + width / 2, y + height / 2 + 5, f"GPU {part.number}", "center")
-    for name, matrix in zip(("A", "B", "C, to compute"), matrices, strict=True):
-        sheet.text(matrix.x, matrix.y - 8, name)
-    has = "A: GPU 0, GPU 1 / GPU 3, GPU 2. B: GPU 0, GPU 3 / GPU 2, GPU 1. C: GPU 0, GPU 1 / GPU 2, GPU 3."
-    return sheet.finish(f"Quarters, row by row. {has}")
-
-
 def _block(matrix: Matrix, across: int | None, down: int | None) -> Box:
     """Return the rectangle of a band, a panel or a block: None stands for all rows, or for all columns."""
     side = SIDE // GPUS

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab import draw, several
+from lab import several
 from lab.chapters import several_gpus
 from sgemm_tutorial import ArgumentError, DeviceError, cublas, find, matrices
 from sgemm_tutorial.correctness import excess
@@ -304,14 +304,3 @@ def test_figures_of_the_link():
     assert sum(numbers[:3]) == pytest.approx(numbers[3]) and float(found["fp16"]) < float(found["times"]) < 2
     assert all(float(times) < 1 for times in found["direct"].split(" and "))
     assert float(found["apart"].split()[0]) < numbers[2] / 5, "one line fits all copies"
-
-
-def test_quarters_of_a_grid():
-    """What the picture says is what GPUs begin with."""
-    begin = {}
-    for part in several.spread(*np.zeros((2, 2, 2), np.float32), None, 4, "grid", FP32):
-        i, j = divmod(part.number, 2)
-        (q,) = (q for q in (0, 1) if np.isfinite(part.A[q]).all() and np.isfinite(part.B[q]).all())
-        begin["A", i, q] = begin["B", q, j] = part.number
-    said = [begin[name, i, j] for name in "AB" for i in (0, 1) for j in (0, 1)]
-    assert said == [int(number) for number in re.findall(r"GPU (\d)", draw.quarters().alt)[:8]]
