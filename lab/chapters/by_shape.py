@@ -6,7 +6,6 @@ from statistics import geometric_mean
 
 import numpy as np
 
-from sgemm_tutorial import cublas
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.launch import Place
@@ -15,14 +14,12 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, ceilings, profiles, sustained, tune
+from ..experiments import anatomy, profiles, tune
 from ..experiments.ceilings import card
-from ..model.ceilings import READ
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from .by_size import SIZES
-from .power import slowing
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
@@ -110,23 +107,6 @@ def tiles() -> Figure:
     )
 
 
-def checked() -> Figure:
-    """Draw by size how far the model is off for its own choice, and how much slower this is than the fastest found."""
-    return lines(
-        "The model's choice",
-        {
-            "model's error": [
-                (n, 100 * abs(by_model(of.expected.setting, of.size)[0][0] / 1e3 / of.expected_ms - 1))
-                for n in SIZES
-                for of in [found()[n, n, n]]
-            ],
-            "regret": [(n, 100 * (slower()[n, n, n] - 1)) for n in SIZES],
-        },
-        "Across: M = N = K. Up: %.",
-        log_x=True,
-    )
-
-
 def choices(sizes: Iterable[Size]) -> Table:
     """Return at each size what the model takes, what it expects, what the search measured of it, and what it found."""
     rows = []
@@ -163,23 +143,15 @@ def race() -> Table:
 def figures() -> dict[str, str]:
     """Return the figures in chapter 13's sentences, by name."""
     points, late, squares = raced(), slower(), [(n, n, n) for n in SIZES]
-    off = {
-        size: by_model(of.expected.setting, size)[0][0] / 1e3 / of.expected_ms - 1
-        for size in squares
-        for of in [found()[size]]
-    }
-    poor = [size for size in squares if abs(off[size]) > 0.07]
     twelve = {point.size: point for point in recorded("12", squares).points}
     same = [size for size in squares if found()[size].best == Way(LARGE, 0, card().sms)]  # as 12 does them
     loop = [twelve[size].ms / points[size].ms - 1 for size in same]
     choice = {of[0]: tried(of)[TILES[0]] / min(tried(of).values()) for of in squares if TILES[0] in tried(of)}
     counts, worst, paces = anatomy.of(RUNG, (4096,) * 3).main.counts, max(late, key=late.get), autotuned.SETTINGS
     old, between = profiles.measured(find("12")), "cycles between a warp's instructions"
-    run, drawn = sustained.of(RUNG), recorded(RUNG, recording="random").points
+    drawn = recorded(RUNG, recording="random").points
     misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in drawn]
-    brief, long = [p for p in drawn if p.ms < 0.01], [p for p in drawn if p.ms > 0.02]
     fewer, longer = old["all"] / counts["all"], old[between] / counts[between]
-    expects = {(whole, shares): us for us, whole, shares in by_model(LARGE, (2560,) * 3)}
     return {
         "card": card().name,
         "before": f"{geometric_mean(twelve[size].percent_of_cublas for size in squares):.0f}%",
@@ -197,54 +169,21 @@ def figures() -> dict[str, str]:
         "tenth": f"{np.percentile(list(late.values()), 90) - 1:.0%}",
         "worst": f"{late[worst] - 1:.0%}",
         "worst shape": times_of(worst).replace("×", " × "),
-        "hit": str(sum(late[size] == 1 for size in squares)),
-        "near regret": f"{max(late[size] for size in squares if size not in poor) - 1:.1%}",
-        "close": f"{max(abs(off[size]) for size in squares if size not in poor):.1%}",
-        "good": str(len(squares) - len(poor)),
-        "poor": ", ".join(str(size[0]) for size in poor),
-        "too fast": f"{-max(off[size] for size in poor):.0%} to {-min(off[size] for size in poor):.0%}",
-        "poor regrets": f"{min(late[size] for size in poor) - 1:.0%} to {max(late[size] for size in poor) - 1:.0%}",
-        "worst expected": f"{by_model(found()[worst].expected.setting, worst)[0][0]:.1f} µs",
-        "worst taken": f"{1e3 * found()[worst].expected_ms:.1f} µs",
-        "lasting": f"{sustained.lasted(RUNG)[1]:.1%}",
-        "watts": f"{slowing(run)[0]:.0f} W",
-        "slows": f"{slowing(run)[1]:.0%}",
-        "watts cublas": f"{slowing(sustained.of(cublas.sgemm))[0]:.0f} W",
         "dispatch": "from {} to {}".format(*(each["state: dispatch"] for each in (old, counts))),
         "between": "from {:.2f} to {:.2f}".format(*(each[between] for each in (old, counts))),
         "fewer": f"{fewer:.3f}",
         "between ratio": f"{longer:.3f}",
         "longer": f"{twelve[4096, 4096, 4096].ms / points[4096, 4096, 4096].ms:.3f}",
-        "l2": f"{autotuned.L2 / 1e6:.1f}",
-        "l2 read": f"{ceilings.load()[READ].tera_per_second:.2f}",
-        "again": f"{max(abs(points[size].ms / found()[size].ms - 1) for size in squares):.1%}",
         "8192": f"{share((8192,) * 3, 'only 13'):.0f}%",
         "16384": f"{share((16384,) * 3, 'only 13'):.0f}%",
         "random": f"{len(drawn):,}",
         "random error": f"{np.median(misses):.0%}",
-        "random tenth": f"{np.percentile(misses, 90):.0%}",
-        "brief": f"{geometric_mean(p.percent_of_cublas for p in brief):.0f}%",
-        "brief both": f"{geometric_mean(p.percent_of_searched for p in brief):.0f}%",
-        "brief number": str(len(brief)),
-        "long": f"{geometric_mean(p.percent_of_cublas for p in long):.0f}%",
-        "long both": f"{geometric_mean(p.percent_of_searched for p in long):.0f}%",
-        "long number": str(len(long)),
-        "brief limit": "10 µs",
-        "long limit": "20 µs",
         "random behind": str(sum(p.percent_of_cublas < 100 for p in drawn)),
-        "random least": f"{min(p.percent_of_cublas for p in drawn):.1f}%",
-        "memory": f"{autotuned.MEMORY / 1e6:.2f}",
-        "step": str(paces[LARGE][0]),
         "small step": str(max(paces[SMALL])),
         "of several": f"{paces[SMALL][0]:.3f}",
         "medium step": str(max(paces[MEDIUM])),
         "fill": str(autotuned.FILL),
         "launch": str(autotuned.LAUNCH),
-        "meeting": str(autotuned.MEETING),
-        "part": f"{autotuned.ADDING * 4 * LARGE[0] * LARGE[1]:.2f}",
-        "whole": f"{expects[200, 0]:.1f} µs",
-        "shares": f"{expects[0, 132]:.1f} µs",
-        "both": f"{expects[132, 132]:.1f} µs",
         **{
             f"{name} {n}": f"{by_model(setting, (n,) * 3)[0][0]:.{digits}f} µs"
             for n, digits in ((256, 2), (512, 1))

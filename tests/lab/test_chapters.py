@@ -2,7 +2,6 @@
 
 import re
 
-import numpy as np
 import pytest
 
 import lab
@@ -144,16 +143,12 @@ def test_who_searches_makes_a_difference():
 
 
 def test_the_pencil_of_chapter_13_comes_out():
-    """Its three sums at 2560, and those of two tiles at 256 and 512; the first exercise is at 1024."""
+    """Its sums of two tiles at 256 and 512; the first exercise is at 1024."""
     of = by_shape.figures()
-    step, small, several, medium, fill, launch, meeting, part = (
-        float(of[name])
-        for name in ("step", "small step", "of several", "medium step", "fill", "launch", "meeting", "part")
+    small, several, medium, fill, launch = (
+        float(of[name]) for name in ("small step", "of several", "medium step", "fill", "launch")
     )
     sums = {
-        "whole": 2 * (320 + fill) * step + launch,
-        "shares": (485 + 2 * fill) * step + meeting + 2 * part + launch,
-        "both": (320 + fill + 165 + fill) * step + meeting + 3 * part + launch,
         "small 256": (8 + fill) * small + launch,
         "medium 256": (8 + fill) * medium + launch,
         "small 512": (16 + fill) * 4 * several + launch,
@@ -164,7 +159,7 @@ def test_the_pencil_of_chapter_13_comes_out():
     rows = {row[0]: row[2:] for row in by_shape.steps().rows}
     assert tuple(rows) == by_shape.TILES
     assert rows["16×32/4"] == (small, several) and rows["32×64/4"] == (medium, medium), "as in the page's sums"
-    assert rows["64×128/2"] == (0.735, None) and rows["128×256"] == (step, None), "as the page writes them"
+    assert rows["64×128/2"] == (0.735, None), "as the page writes it"
     for setting in (by_shape.SMALL, by_shape.MEDIUM):
         for n in (256, 512):
             _, whole, shares = by_shape.by_model(setting, (n, n, n))[0]
@@ -191,7 +186,7 @@ def test_the_race_of_chapter_13_counts_what_is_behind():
 
 
 def test_sentences_of_chapter_13_that_have_no_figure():
-    """Who is ahead where, by the model and by the search, and why some choices are poor."""
+    """Who is ahead where, by the model and by the search."""
     sizes = range(256, 4097, 128)
     expected = {n: max(by_shape.TILES, key=by_shape.expected(n).get) for n in sizes}
     assert all((expected[n] == "128×256") == (n >= 1280) for n in sizes)
@@ -199,12 +194,6 @@ def test_sentences_of_chapter_13_that_have_no_figure():
     assert expected[256] == "16×32/4" and expected[512] == "32×64/4"
     way = by_shape.chosen((64, 64, 65536))
     assert (way.setting[:2], way.whole, way.shares) == ((32, 64), 0, 132), "in the second exercise"
-    points = [found[n, n, n] for n in sizes]
-    ratio = {p.M: by_shape.by_model(p.expected.setting, p.size)[0][0] / 1e3 / p.expected_ms for p in points}
-    poor = {n for n in sizes if abs(ratio[n] - 1) > 0.07}
-    assert len(poor) > 1 and 640 in poor, "some of them are in the page's table"
-    assert {n for n in sizes if slower[n, n, n] > 1.1} < poor, "where it chooses badly, it is most wrong"
-    assert all(ratio[n] < 1 for n in poor), "and expects less time than its choice takes"
     assert expected[896] == "64×128/2"
     assert min(by_shape.tried((896,) * 3), key=by_shape.tried((896,) * 3).get) == "32×64/4"
     assert found[896, 896, 896].best.setting[5:7] == (8, 8) and by_shape.MEDIUM[5:7] == (8, 4), "sums of a thread"
@@ -217,10 +206,6 @@ def test_sentences_of_chapter_13_that_have_no_figure():
         assert low - 0.001 < twelve[n] / by_shape.raced()[n, n, n].ms - 1 < high + 0.001
     both = float(figures["fewer"]) * float(figures["between ratio"])
     assert both == pytest.approx(float(figures["longer"]), abs=0.002), "the profile accounts for the gain"
-    assert float(figures["l2 read"]) < float(figures["l2"]), "a fitted number above any bandwidth"
-    assert float(figures["again"][:-1]) < float(figures["poor regrets"].split("%")[0]), "which are more than chance"
-    touched = [(64000 * (share + 1) // 132 - 1) // 320 - 64000 * share // 132 // 320 + 1 for share in range(132)]
-    assert touched[7] == max(touched) == 3 and min(touched) == 2, "tiles that a share of 2560 touches"
     odd, even = (found[size].best for size in ((2048, 2047, 2048), (2048, 2048, 2048)))
     assert [i for i, (a, b) in enumerate(zip(odd.setting, even.setting, strict=True)) if a != b] == [9], "WORDS alone"
     assert (odd.whole, odd.shares) == (even.whole, even.shares)
@@ -234,11 +219,10 @@ def test_sentences_of_chapter_13_that_have_no_figure():
     assert all(M == K == 4096 and N <= 16 for M, N, K in worst)
 
 
-def test_charts_are_of_the_tiles_and_of_the_choice():
+def test_the_chart_is_of_the_tiles():
     alt = by_shape.tiles().alt
     assert all(f"{tile}, timed from " in alt for tile in by_shape.TILES[:3])
     assert "16×32/4 from 8.1" in alt
-    assert "error from 0.016" in by_shape.checked().alt and "regret from 0.52" in by_shape.checked().alt
 
 
 def test_equal_shares_cut_as_many_tiles_as_the_line_has_cuts():
@@ -277,11 +261,3 @@ def test_the_picture_of_21_has_the_warps_that_its_mbarriers_count():
 def test_a_ticket_that_orders_less_is_a_race(order):
     kernel = stream_k.KERNEL.variant(BM=32, BN=64, WM=32, WN=32, TM=8, TN=4).edited(("ACQ_REL", order))
     assert stream_k.races(kernel, *sg.matrices(64, 192, 40, on_gpu=False), 7).startswith("race: ")
-
-
-def test_a_tile_is_written_once_all_its_parts_are_there():
-    kernel = stream_k.KERNEL.variant(BM=16, BN=32, BK=32, WM=16, WN=32, TM=4, TN=4)
-    A, B = sg.matrices(16, 32, 256, on_gpu=False)
-    whole = stream_k.in_order(kernel, A, B, [2, 0, 1], 3)
-    assert abs(whole - A @ B).max() < 1e-3
-    assert np.isnan(stream_k.in_order(kernel, A, B, [2, 0], 3)).all()  # one part is still to come
