@@ -5,11 +5,9 @@ import numpy as np
 from ptxsim import swizzled
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, Figure, Page
 from ..experiments import ceilings
-from ..experiments.ceilings import card
 from ..model.ceilings import READ
 from ..records.timings import Point, load, recorded
 
@@ -42,43 +40,15 @@ def chance(size: int) -> float:
     return float(STUDENT[len(apart) - 1] * np.std(apart, ddof=1))
 
 
-def times() -> Table:
-    """Return 18's shares of cuBLAS by size in two recordings, and how many blocks there are for the SMs."""
-    rows = [
-        (
-            f"{size:,}",
-            f"{n:,}",
-            f"{n / card().sms:.2f}",
-            *(f"{timed(RUNG, size, of).percent_of_cublas:.1f}%" for of in TWICE),
-        )
-        for size in SIZES
-        for n in [RUNG.grid(size, size)]
-    ]
-    return Table(("M = N = K", "blocks", "rounds", *TWICE), rows, f"18_wgmma, share of cuBLAS, {card().name}")
+PRODUCT = RUNG.parameters["BM"] * RUNG.parameters["BN"] * RUNG.parameters["BK"] // 2048
+"""Cycles that the tensor cores of an SM need for a pair of tiles, by the data sheet's 2,048 multiply-adds a cycle."""
 
 
-def cycles() -> dict[str, float]:
-    """Return the cycles that each part of an SM needs for a pair of tiles, at the highest clock."""
+def l2_ms(size: int) -> float:
+    """Return the milliseconds in which L2 sends all pairs of tiles at M = N = K = `size`, at the rate of reads."""
     of = RUNG.parameters
-    tile_a, tile_b = (2 * of["BK"] * of[side] for side in ("BM", "BN"))  # bytes
-    from_l2 = ceilings.load()[READ].tera_per_second * 1e6 / card().sms / card().boost_mhz  # bytes per cycle of an SM
-    return {
-        "L2, by reads alone": (tile_a + tile_b) / from_l2,
-        "tensor cores, by the data sheet": of["BM"] * of["BN"] * of["BK"] / 2048,
-        "shared memory, read by wgmma": (tile_a + of["BM"] // 64 * tile_b) / 128,
-        "shared memory, written by copies": (tile_a + tile_b) / 128,
-    }
-
-
-def predicted() -> Table:
-    """Return `cycles`, and the time at 4096 if that part is always busy: L2 for all blocks, an SM's for its four."""
-    rounds, deep = RUNG.grid(4096, 4096) / card().sms, 4096 / RUNG.parameters["BK"]
-    rows = []
-    for part, of in cycles().items():
-        pairs = deep * (rounds if "L2" in part else np.ceil(rounds))
-        rows.append((part, f"{of:,.0f}", f"{pairs:.0f}", f"{of * pairs / card().boost_mhz / 1e3:.3f}"))
-    heads = ("", "cycles for a pair of tiles", "pairs for an SM", "ms, if always busy")
-    return Table(heads, rows, f"Predicted at 4096, {card().name}, cycles of {card().boost_mhz:,} MHz")
+    pairs = RUNG.grid(size, size) * size // of["BK"]
+    return pairs * 2 * of["BK"] * (of["BM"] + of["BN"]) / ceilings.load()[READ].tera_per_second / 1e9
 
 
 def who() -> Figure:

@@ -15,7 +15,7 @@ from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, WIDTH, Figure,
 from ..experiments import ceilings
 from ..experiments.ceilings import card
 from ..model.ceilings import DRAM
-from ..variants import HOPPER_STEPS, HOPPER_WIDTHS, find_variant
+from ..variants import HOPPER_STEPS, find_variant
 from .copy_engine import SIZES, TWICE, chance, timed
 
 KERNEL = find("20_persistent")
@@ -187,14 +187,6 @@ def steps_table() -> Table:
         rows,
         f"Change of the share of cuBLAS, in hopper and in hopper_again, {card().name}",
     )
-
-
-def clusters_table() -> Table:
-    """Return what clusters of two change with each width, at all sizes of the two recordings."""
-    pairs = (STEPS[2:0:-1], HOPPER_WIDTHS[1::-1], HOPPER_WIDTHS[:1:-1])
-    rows = [(f"{size:,}", *(change(*pair, size) for pair in pairs), f"{chance(size):.1%}") for size in ALL]
-    heads = ("M = N = K", *(f"{pair[0].parameters['BN']} columns" for pair in pairs), "noise")
-    return Table(heads, rows, f"Clusters of two: change of the share, in hopper and in hopper_again, {card().name}")
 
 
 def widths_table() -> Table:

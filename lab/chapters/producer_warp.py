@@ -9,8 +9,6 @@ from sgemm_tutorial.table import Table
 from ..draw import Player, Ring, pipeline
 from ..experiments import profiles, sustained
 from ..experiments.ceilings import card
-from .copy_engine import SIZES, chance
-from .persistent import change
 
 BEFORE, RUNG = find("18_wgmma"), find("19_producer_warp")
 STAGES, WARPS = RUNG.parameters["STAGES"], RUNG.parameters["BM"] // 16
@@ -67,14 +65,6 @@ def life(run: Run, stage: int = 1) -> Table:
     return Table(("who", "code", "does what", f"full[{stage}] then", f"empty[{stage}] then"), rows[:6])
 
 
-def against() -> Table:
-    """Return by how much 19's share of cuBLAS is larger than 18's in two recordings, and the noise."""
-    rows = [(f"{size:,}", change(RUNG, BEFORE, size), f"{chance(size):.1%}") for size in SIZES]
-    return Table(
-        ("M = N = K", "hopper, hopper_again", "noise"), rows, f"19's share of cuBLAS against 18's, {card().name}"
-    )
-
-
 def compared() -> Table:
     """Return what a launch of 18 and of 19 takes at 4096: profiled once, and alone for some seconds."""
     counts, alone = ([of(kernel) for kernel in (BEFORE, RUNG)] for of in (profiles.measured, sustained.of))
@@ -83,6 +73,5 @@ def compared() -> Table:
         ("profiled: tensor cores busy", *(f"{of['tensor cores used, %']:.1f}%" for of in counts)),
         (f"alone for {sustained.SECONDS:.0f} s: ms", *(f"{of.ms:.4f}" for of in alone)),
         (f"alone for {sustained.SECONDS:.0f} s: MHz", *(f"{of.sm_mhz:,}" for of in alone)),
-        (f"alone for {sustained.SECONDS:.0f} s: watts", *(f"{of.watts:.0f}" for of in alone)),
     ]
     return Table(("", BEFORE.name, RUNG.name), rows, f"A launch, M = N = K = {profiles.SIZE}, {card().name}")

@@ -26,14 +26,6 @@ def test_each_has_times_of_its_own(recording):
         assert point.identity == files.identity(kernel) and point.size == (8192,) * 3
 
 
-def test_each_change_is_of_one_recording():
-    rows = producer_warp.against().rows
-    assert [row[0] for row in rows] == [f"{size:,}" for size in copy_engine.SIZES]
-    for at, recording in enumerate(copy_engine.TWICE):
-        before, after = (copy_engine.timed(kernel, 2048, recording).percent_of_cublas for kernel in KERNELS)
-        assert rows[0][1].split(", ")[at] == f"{after / before - 1:+.1%}"
-
-
 def test_what_18_and_19_take_is_of_each():
     rows = {row[0]: row[1:] for row in producer_warp.compared().rows}
     for at, kernel in enumerate(KERNELS):
@@ -55,11 +47,11 @@ def test_a_shift_of_all_is_no_chance(monkeypatch):
     assert copy_engine.chance(4096) == pytest.approx(0, abs=1e-9)
 
 
-def test_cycles_of_a_pair_of_tiles():
-    cycles = copy_engine.cycles()
-    assert cycles["tensor cores, by the data sheet"] == 2 * 128 * 256 * 64 / 4096
-    assert cycles["shared memory, written by copies"] == 49_152 / 128
-    assert cycles["shared memory, read by wgmma"] == (16_384 + 2 * 32_768) / 128
+def test_what_a_pair_of_tiles_takes():
+    assert copy_engine.PRODUCT == 2 * 128 * 256 * 64 // 4096
+    rate = lab.ceilings.load()[copy_engine.READ].tera_per_second * 1e9  # bytes per millisecond
+    assert copy_engine.l2_ms(4096) == pytest.approx(512 * 64 * 49_152 / rate)
+    assert copy_engine.l2_ms(8192) == pytest.approx(8 * copy_engine.l2_ms(4096))
 
 
 @pytest.mark.parametrize(("row", "chunk"), [(70, 3), (64, 0), (127, 6), (9, 7)])
