@@ -102,6 +102,13 @@ def test_sources_go_by_their_names(path):
     )
 
 
+def test_each_fold_says_what_it_holds(path):
+    """Unless it is told, the theme writes *content* on it."""
+    folded = [cell.metadata.get("mystnb", {}) for cell in code_cells(path) if "hide-cell" in tags(cell)]
+    names = [how.get("code_prompt_show") for how in folded]
+    assert all(names) and "content" not in names
+
+
 def test_exercises_are_graded(path):
     """With one star to three; in each chapter of a kernel, if not on the pages below it, one is to write it."""
     prose = "\n\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
