@@ -2,20 +2,19 @@
 //
 // What changed: tiles of C that don't fill the GPU once more are cut along K into equal shares, one for each cluster, as
 // are all tiles where there are only a few. The parts of a tile's sum meet in a workspace, warp by warp. Sums go to C
-// through shared memory, so that C's rows may begin anywhere; none are written late. The next launch sets itself up
-// while this one ends.
+// through shared memory, so that C's rows may begin anywhere; none are written late. wgmma's descriptions are computed
+// in uniform registers. The next launch sets itself up while this one ends.
 //
-// CLUSTER: as in 20. BLOCKS: blocks of a multiprocessor. The other parameters are 19's, and where a tile has 64 rows one
-// warp is enough to fetch. The first `shared` of a cluster's tiles are cut into shares. `rows` of A are fetched for a
-// tile: fewer than BM where A has fewer. A group of `group` rows of tiles is walked column by column, to suit L2.
+// CLUSTER: as in 20. The other parameters are 19's, and where a tile has 64 rows one warp is enough to fetch. The first
+// `shared` of a cluster's tiles are cut into shares. `rows` of A are fetched for a tile: fewer than BM where A has fewer.
+// A group of `group` rows of tiles is walked column by column, to suit L2.
 #include "equal_shares.cuh"
-#include "narrow.cuh"                                  // wgmma for tiles 32 and 64 columns wide
+#include "narrow.cuh"                                  // wgmma for tiles 32, 64 and 160 columns wide
 #include "overlap.cuh"
 #include "patch.cuh"
 
-template <typename T, int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int CLUSTER,
-          int BLOCKS>
-__global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, BLOCKS)
+template <typename T, int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int CLUSTER>
+__global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float* C,
           const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB,
           float* workspace, unsigned* arrived, unsigned shared, unsigned rows, unsigned group)
@@ -39,7 +38,7 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
     constexpr unsigned high = CLUSTER * BM;                // rows of C of a cluster
     const unsigned tilesM = (unsigned(M) + high - 1) / high, tilesN = (unsigned(N) + BN - 1) / BN;  // of such tiles
     const unsigned rank = blockIdx.x % CLUSTER, cluster = blockIdx.x / CLUSTER;
-    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const unsigned warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
     Work work((unsigned(K) + BK - 1) / BK, K > 0 ? shared : 0, tilesM * tilesN, cluster, gridDim.x / CLUSTER);
     auto corner = [&](unsigned tile) -> Corner {           // where this block's part of a cluster's tile begins
@@ -67,7 +66,7 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
 
     Piece piece;
     unsigned step = 0;                                     // pairs of tiles so far, for all pieces
-    if (threadIdx.x >= workers) {
+    if (warp >= workers / 32) {
         if constexpr (many) give_registers<40>();
         if (threadIdx.x > workers) return;
         constexpr int part = BK / CLUSTER;                 // rows of B that this block fetches, for all of its cluster
@@ -110,10 +109,13 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
             const int stage = step % STAGES;
             full[stage].wait(step / STAGES % 2);
             order_registers();
+            // wgmma takes descriptions from uniform registers, which all lanes share. The compiler computes them there if
+            // it can tell that no lane differs, which is what the shuffle is for. From 16 of K to the next is an addition.
+            const auto describedA = describe(&As[stage][warp / 4 * 64 * BK], 16, atom);
+            const auto describedB = describe(Bs[stage], BK * row * sizeof(T), atom);
             #pragma unroll
             for (int k = 0; k < BK; k += 16)               // 16 columns of A; 16 rows of each box of B
-                multiply<T>(acc, describe(&As[stage][warp / 4 * 64 * BK + k], 16, atom),
-                            describe(&Bs[stage][k * row], BK * row * sizeof(T), atom));
+                multiply<T>(acc, describedA + k * sizeof(T) / 16, describedB + k * row * sizeof(T) / 16);
             commit_products();
             wait_for_products<1>();                        // the tiles before are multiplied
             if (tile > piece.begin) let_go(step - 1);

@@ -78,7 +78,7 @@ struct Work
         __syncwarp();
         #pragma unroll
         for (int i = 0; i < SUMS; ++i) sum[i] = 0.0f;
-        constexpr int atOnce = SUMS <= 32 ? 4 : SUMS <= 64 ? 2 : 1;  // parts whose loads fit into registers together
+        constexpr int atOnce = SUMS <= 32 ? 256 / SUMS : SUMS <= 64 ? 2 : 1;  // parts whose loads fit into registers
         const float4* theirs = place(begins);              // this warp's own among them
         #pragma unroll atOnce
         for (unsigned left = parts; left > 0; --left, theirs += size_t(warps) * (SUMS * 8)) {

@@ -55,8 +55,8 @@ struct Patch
                 #pragma unroll
                 for (int j = 0; j < each; ++j)
                     put[j] = beta != 0.0f ? fmaf(alpha, put[j], beta * old[i][j]) : alpha * put[j];
-                *reinterpret_cast<Neighbours*>(C + size_t(row + i * below) * N + col) =
-                    *reinterpret_cast<const Neighbours*>(put);
+                __stcs(reinterpret_cast<Neighbours*>(C + size_t(row + i * below) * N + col),
+                       *reinterpret_cast<const Neighbours*>(put));  // soon leaves L2, which A and B need
             }
     }
 

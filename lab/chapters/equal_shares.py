@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
-from ptxsim import SWIZZLE
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import any_shape
 from sgemm_tutorial.kernel import Kernel
@@ -22,7 +21,7 @@ from ..records.timings import Point, recorded
 from ..variants import ANY_SHAPE
 
 KERNEL, BEFORE = find("22_any_shape"), find("20_persistent")
-OVERLAP, WHOLE = ANY_SHAPE
+OVERLAP, OWN_NUMBER, WHOLE = ANY_SHAPE
 KINDS = "squares", "rows to copy", "M or N up to 64", "others"
 """What the chart tells apart; a shape is of the first that fits."""
 
@@ -70,7 +69,7 @@ def chosen(size: Size) -> tuple[str, int, float]:
     of, shared = launch.kernel.parameters, launch.division.counts.get("shared", 0)
     clusters = launch.division.blocks // of["CLUSTER"]
     kernel = f"{launch.kernel.name[:2]}: {of['BM']}×{of['BN']}, {clusters} × {of['CLUSTER']} blocks"
-    return kernel, shared, any_shape.cost(of, size, shared, clusters, card().sms)
+    return kernel, shared, any_shape.cost(of, size, shared, clusters)
 
 
 def choices(sizes: Iterable[Size]) -> Table:
@@ -86,34 +85,27 @@ def choices(sizes: Iterable[Size]) -> Table:
 
 
 def times(of: Mapping[str, int]) -> tuple[float, ...]:
-    """Return the model's µs for a setting in clusters: of a step, of a step of a share, after a tile, and of a part.
-
-    The fiftieth that the model adds to a product's time is in each of them.
-    """
-    area, alone = of["BM"] * of["BN"], any_shape.ALONE if of["BM"] == 64 else 1
-    step = max(area * any_shape.BK / any_shape.MULTIPLY_ADDS * alone, (of["BM"] + of["BN"]) * SWIZZLE / any_shape.SM)
-    end, part = any_shape.END + area * 4 / any_shape.OUT, any_shape.PART + area * 4 / any_shape.ADD
-    return tuple((1 + any_shape.FLAT) * us for us in (step, step * any_shape.SHARED, end, part))
+    """Return the model's µs for a setting: of a step, of a step of a share, after a tile, and of a part of a sum."""
+    step, end = any_shape.pace(of)
+    return step, step * any_shape.SHARED, end, any_shape.PART + of["BM"] * of["BN"] * 4 / any_shape.ADD
 
 
 def pencil() -> Table:
-    """Return `times` of the settings in clusters."""
-    rows = [
-        (f"{of['BM']}×{of['BN']}", *(f"{us:.3f}" for us in times(of))) for of in any_shape.SETTINGS if of["CLUSTER"] > 1
-    ]
-    heads = ("a block's tile", "a step", "a step of a share", "end of a tile", "each part of a sum")
-    return Table(heads, rows, f"µs by the model, clusters of two blocks, {card().name}")
+    """Return `times` of all settings."""
+    rows = [(f"{of['BM']}×{of['BN']}", of["CLUSTER"], *(f"{us:.3f}" for us in times(of))) for of in any_shape.SETTINGS]
+    heads = ("a block's tile", "blocks", "a step", "a step of a share", "end of a tile", "each part of a sum")
+    return Table(heads, rows, f"µs by the model, {card().name}")
 
 
 def measured() -> Table:
     """Return the times of 20, of 22 without a part, and of 22, beside the better opponent's."""
     rows = [
-        (times_of(size), *(1e3 * points(of)[size].ms for of in (BEFORE, WHOLE, OVERLAP, KERNEL)), 10 * own.ms * share)
+        (times_of(size), *(1e3 * points(of)[size].ms for of in (BEFORE, OWN_NUMBER, WHOLE, OVERLAP, KERNEL)), 10 * own.ms * share)
         for size in points(BEFORE)
         for own, share in [(points()[size], points()[size].percent_of_searched)]
     ]
     return Table(
-        ("M×N×K", "20", "22, whole tiles", "22, one by one", "22", "better opponent"),
+        ("M×N×K", "20", "22, own numbers", "whole tiles", "one by one", "22", "better opponent"),
         rows,
         f"µs of a launch, {card().name}",
     )

@@ -42,7 +42,7 @@ COLD_SIZES = sizes_of((128, 256, 512, 1024, 1536, 2048))
 OTHER_SIZES = sizes_of((256, 512, 1024, 2048, 4096))
 """Square problems at which the kernels beside the ladder are timed."""
 
-ADDED, ADDED_SIZES = ("13", "16", "21", "20"), sizes_of((512, 1024, *range(1536, 4097, 512), 8192))
+ADDED, ADDED_SIZES = ("13", "16", "21", "20", "22"), sizes_of((512, 1024, *range(1536, 4097, 512), 8192))
 """Kernels and square problems that are timed with C added to as well, β = 1."""
 
 PITCHES = sizes_of([*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), (2048, 2049, 2048)])

@@ -1,8 +1,8 @@
 """Chooses the tile of kernel 22 for a problem, and divides its work among clusters of blocks that stay.
 
-A model gives the µs of each choice. It knows how fast a multiprocessor multiplies and fetches, what L2 and memory give
-to all of them together, and the times of a launch, of the end of a tile, and of parts of sums that meet. It was fitted
-to some 6,000 times on an H200; on another GPU only the order of the choices counts. Nothing is measured at a call, and
+A model gives the µs of each choice. It knows the times of a tile's multiply step and of its end, what L2 and memory
+give to all multiprocessors together, and the times of a launch and of parts of sums that meet. It was fitted to some
+20,000 times on an H200; on another GPU only the order of the choices counts. Nothing is measured at a call, and
 the same problem is always done in the same way.
 """
 
@@ -21,11 +21,11 @@ from ptxsim import ALIGNMENT, SWIZZLE
 from .. import gpu, simulator
 from ..errors import ArgumentError
 from ..kernel import Kernel
-from ..launch import SIMULATOR, Box, Division, Place, nothing, trial
+from ..launch import Box, Division, Place, nothing, trial
 from ..operands import FP16, INT_MAX, Problem
-from .hopper import BOX, MMA, PERSISTENT, Persistent, addressable
+from .hopper import BOX, MMA, Persistent
 
-PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "STAGES", "THREADS", "CLUSTER", "BLOCKS")
+PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "STAGES", "THREADS", "CLUSTER")
 """22's template parameters after T, in the source's order."""
 BK, GROUP, PATCH_BYTES = 64, 1536, 16 * 40 * 4
 """Depth of a multiply step, rows of C in a group, and shared memory of each warp on the way to C."""
@@ -34,35 +34,46 @@ CHUNK = ALIGNMENT // 2
 PAD_BLOCKS = 1056
 """Blocks of `PAD` at most: eight for each SM of an H200."""
 
-START, CLUSTERED = 2.04, 0.09  # µs of a launch, and more of one in clusters
-MULTIPLY_ADDS, ALONE = 2.7e6, 1.29  # of an SM per µs, and how much longer they take a warpgroup that is alone there
-SM, L2, MEMORY = 80.8e3, 9.04e6, 3.21e6  # bytes per µs that one SM takes, and that L2 and memory give to all
-STEP, FLIGHT = 0.2, 1.27  # µs of a multiply step at least, and from the request for a tile to its arrival
-PEAK = 678e6  # floating-point operations per µs of all SMs at the power limit
-END, OUT, RAGGED = 0.657, 61.8e3, 2.8  # µs after a tile's last step, bytes of C per µs, how much longer where ragged
-LATE = 0.155  # the part of that time which 20 spends waiting, except after its last tile
-SHARED, MEET, PART, ADD = 1.02, 1.8, 0.031, 97e3  # of shares: longer steps; µs to meet, and of a part; its bytes per µs
-FLAT = 0.02  # of the time that is hidden by a limit, so that the quicker of two is still found
+START, CLUSTERED = 1.8, 0.024  # µs of a launch, and more of one in clusters
+L2, FAR, MEMORY = 15.7e6, 11.6e6, 3.52e6  # bytes per µs: from L2, from L2 where A and B are large, and from memory
+LARGE = 30e6  # bytes of A and B
+CROWD = 1e-3  # µs of a step for each cluster that wants the same rows of B, or of A
+LOW = 0.33  # of a step, what missing rows of A save
+RAGGED = 0.55  # how much longer the end of a tile takes where C's rows begin anywhere
+SHARED, MEET, PART, ADD = (
+    1.24,
+    1.27,
+    0.073,
+    122e3,
+)  # of shares: longer steps; µs to meet, and of a part; its bytes per µs
+HIDDEN = 0.1  # of a time that another hides
+PARTS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # of a tile's sum, where there are only a few tiles
 
 
-def setting(BM: int, BN: int, STAGES: int, CLUSTER: int = 1, BLOCKS: int = 1) -> dict[str, int]:
+def setting(BM: int, BN: int, STAGES: int, CLUSTER: int = 1) -> dict[str, int]:
     """Return template arguments."""
     threads = 160 if BM == 64 else 384
-    return dict(zip(PARAMETERS, (BM, BN, BK, 16, BN, STAGES, threads, CLUSTER, BLOCKS), strict=True))
+    return dict(zip(PARAMETERS, (BM, BN, BK, 16, BN, STAGES, threads, CLUSTER), strict=True))
 
 
-SETTINGS = (
-    setting(64, 32, 12),
-    setting(64, 64, 6, BLOCKS=2),
-    setting(64, 64, 12),
-    setting(64, 64, 12, CLUSTER=2),
-    setting(64, 128, 4, BLOCKS=2),
-    setting(64, 128, 8),
-    setting(64, 128, 8, CLUSTER=2),
-    setting(128, 192, 5, CLUSTER=2),
-    setting(128, 256, 4, CLUSTER=2),
-)
-"""What there is to choose among."""
+PACES = {
+    (64, 32, 12, 1): (0.163, 0.632),
+    (64, 64, 12, 1): (0.146, 0.744),
+    (64, 64, 12, 2): (0.139, 0.857),
+    (64, 128, 8, 1): (0.25, 0.988),
+    (64, 192, 6, 1): (0.326, 1.697),
+    (64, 256, 5, 1): (0.367, 2.083),
+    (128, 64, 8, 2): (0.256, 0.875),
+    (128, 128, 6, 1): (0.331, 1.682),
+    (128, 128, 6, 2): (0.327, 1.668),
+    (128, 160, 5, 2): (0.436, 2.126),
+    (128, 192, 5, 2): (0.492, 2.307),
+    (128, 224, 4, 2): (0.536, 2.975),
+    (128, 256, 4, 2): (0.595, 3.193),
+}
+"""BM, BN, STAGES and CLUSTER of what there is to choose among, and µs: of a multiply step, and of a tile's end."""
+SETTINGS = tuple(setting(*of) for of in PACES)
+"""The same as template arguments."""
 
 
 def _trial(
@@ -123,25 +134,16 @@ class AnyShape(Persistent):
         return super().shared_bytes(of) + of["BM"] // 16 * PATCH_BYTES
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
-        """Return 22 with the quickest tile and division if not settled, or 20 if that is quicker, by the model.
+        """Return 22 with the quickest tile and division by the model, if not settled.
 
         Where there is nothing to multiply, 16 scales C.
         """
-        T, shape = kernel.parameters["T"], problem.shape
         if not (problem.M and problem.N and problem.K):
-            return MMA.variant(T=T)
+            return MMA.variant(T=kernel.parameters["T"])
         if kernel.settled:
             return kernel
-        found = [(*ways(tuple(of.values()), shape, place.multiprocessors)[0], of) for of in SETTINGS]
-        expected, shared, clusters, of = min(found, key=lambda way: way[0])
-        if addressable(problem):
-            large = PERSISTENT.family.choose(PERSISTENT.variant(T=T), problem, place)
-            blocks = large.family.divide(large, problem, SIMULATOR).blocks
-            if (
-                cost(large.parameters, shape, 0, blocks // large.parameters["CLUSTER"], place.multiprocessors)
-                < expected
-            ):
-                return large
+        found = [(*ways(tuple(of.values()), problem.shape, place.multiprocessors)[0], of) for of in SETTINGS]
+        _, shared, clusters, of = min(found, key=lambda way: way[0])
         return dataclasses.replace(kernel, parameters=kernel.parameters | of, division=(shared, clusters), settled=True)
 
     def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
@@ -197,8 +199,8 @@ def ways(setting: tuple[int, ...], shape: tuple[int, int, int], multiprocessors:
     tiles, steps = -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"]), -(-K // BK)
     if multiprocessors == INT_MAX:  # a `spread` place: no cluster does several tiles, and none shares one
         return [(0.0, 0, tiles)]
-    plans = _plans(tiles, steps, multiprocessors * of["BLOCKS"] // of["CLUSTER"])
-    return sorted({(cost(of, shape, *plan, multiprocessors), *plan) for plan in plans})
+    plans = _plans(tiles, steps, multiprocessors // of["CLUSTER"])
+    return sorted({(cost(of, shape, *plan), *plan) for plan in plans})
 
 
 def _plans(tiles: int, steps: int, slots: int) -> Iterator[tuple[int, int]]:
@@ -210,40 +212,45 @@ def _plans(tiles: int, steps: int, slots: int) -> Iterator[tuple[int, int]]:
         # Parts are awaited of every share from a tile's first to its last: none may be empty.
         yield from ((shared, slots) for shared in most if shared * steps >= slots)
     elif rest:
-        parts = [of for of in (2, 3, 4, 6, 8, 12, 16) if tiles * of <= slots and of * 2 <= steps]
+        parts = [of for of in PARTS if tiles * of <= slots and of * 2 <= steps]
         yield from ((tiles, tiles * of) for of in parts)
         if slots * 2 <= tiles * steps:
             yield tiles, slots
 
 
-def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, clusters: int, multiprocessors: int) -> float:
-    """Return the µs that the model expects of 22, or of 20, with these template arguments and this division."""
-    M, N, K = shape
-    blocks, steps, late = clusters * of["CLUSTER"], -(-K // BK), "GROUP" in of
-    tiles = -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"])
-    beside = min(of.get("BLOCKS", 1), -(-blocks // multiprocessors))  # blocks of an SM
-    whole, share = -(-(tiles - shared) // clusters), -(-shared * steps // clusters)  # tiles, and steps of a share
+def pace(of: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the µs of a multiply step, and of the end of a tile."""
+    area, tile = of["BM"] * of["BN"], (of["BM"], of["BN"], of["CLUSTER"])
+    known = [us for (BM, BN, _, CLUSTER), us in PACES.items() if tile == (BM, BN, CLUSTER)]
+    return known[0] if known else (area * BK / 3.3e6, 0.5 + area / 12e3)
 
-    rows, columns = min(of["BM"], -(-M // 8) * 8), -(-of["BN"] // BOX) * BOX  # that a block fetches
-    lone = ALONE if of["BM"] == 64 and beside == 1 else 1
+
+def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, clusters: int) -> float:
+    """Return the µs that the model expects of 22 with these template arguments and this division, without copies."""
+    M, N, K = shape
+    BM, BN, CLUSTER = of["BM"], of["BN"], of["CLUSTER"]
+    blocks, steps = clusters * CLUSTER, -(-K // BK)
+    down, across = -(-M // (BM * CLUSTER)), -(-N // BN)
+    whole, share = -(-(down * across - shared) // clusters), -(-shared * steps // clusters)  # tiles; steps of a share
+
+    step, end = pace(of)
+    rows, columns = min(BM, M), min(-(-BN // BOX) * BOX, N)  # that a block fetches
+    fetched, large = (rows + columns / CLUSTER) * SWIZZLE * blocks, 2 * (M * K + K * N) > LARGE
+    alike = min(down, clusters / across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))  # clusters that want the same lines
     step = max(
-        of["BM"] * of["BN"] * BK / MULTIPLY_ADDS * beside * lone,
-        (rows + columns) * SWIZZLE * beside / SM,
-        (rows + columns / of["CLUSTER"]) * SWIZZLE * blocks / L2,
-        STEP,
-        FLIGHT / (of["STAGES"] - 1),
+        step * (1 - LOW * (1 - rows / BM)),
+        fetched / (FAR if large else L2),
+        CROWD * max(alike, min(across, clusters / down)),
     )
-    done = whole + -(-share // steps)  # tiles, by the busiest cluster
-    written = min(of["BM"], M) * min(of["BN"], N) * 4
-    end = END + written * (RAGGED if N % 4 else 1) * beside / OUT
-    total = START + CLUSTERED * (of["CLUSTER"] > 1) + (whole * steps + share) * step * (SHARED if shared else 1)
-    total += end * (1 + (done - 1) * (LATE if late else 1))
+    end *= (1 + rows / BM * min(1, N / BN)) / 2 * (1 + RAGGED * (N % 4 > 0))
+    total = START + CLUSTERED * (CLUSTER > 1)
+    total += (whole * steps + share) * step * (SHARED if shared else 1) + (whole + -(-share // steps)) * end
     if shared and share % steps:
         pieces = 1 if clusters % shared == 0 else 2
         parts = -(-steps // share) + (steps % share > 0)
-        total += MEET * pieces + parts * (PART + min(of["BM"], -(-M // 16) * 16) * of["BN"] * 4 / ADD)
-    traffic = (2 * (M * K + K * N) + 4 * M * N) / MEMORY
-    return max(total, START + max(traffic, 2 * M * N * K / PEAK)) + FLAT * total
+        total += MEET * pieces + parts * (PART + min(BM, -(-M // 16) * 16) * BN * 4 / ADD)
+    traffic = START + (2 * (M * K + K * N) + 4 * M * N) / MEMORY
+    return max(total, traffic) + HIDDEN * min(total, traffic)
 
 
 PAD = Kernel("pad", "rows that begin at multiples of 16 bytes", {"THREADS": 256}, (9, 0))

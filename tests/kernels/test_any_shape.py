@@ -31,8 +31,8 @@ each_setting = pytest.mark.parametrize("of", SETTINGS, ids=lambda of: f"{of['BM'
 def shapes():
     """Return some 200 shapes: small and large ones, flat and deep ones, with rows that begin anywhere or not."""
     rng = np.random.default_rng(22)
-    found = [(1, 1, 1), (1, 4096, 4096), (4096, 1, 64), (64, 64, 2**17), (256, 256, 16384), (8192, 8192, 8192)]
-    return found + [tuple(int(2**x) for x in rng.uniform(0, 14, 3)) for _ in range(200)]
+    found = [(1, 1, 1), (1, 4096, 4096), (4096, 1, 64), (64, 64, 2**17), (256, 256, 16384), (2049, 2048, 2048)]
+    return [*found, (8192,) * 3] + [tuple(int(2**x) for x in rng.uniform(0, 14, 3)) for _ in range(200)]
 
 
 def tiles_and_steps(of, shape):
@@ -46,15 +46,15 @@ def tiles_and_steps(of, shape):
 
 @each_setting
 def test_every_setting_compiles_and_fits_an_sm(of):
-    """Without spills, without wgmma in series, and so many blocks of it at a time as it says."""
+    """Without spills, and without wgmma in series."""
     kernel = KERNEL.variant(**of)
     log = kernel.build("sm_90").log
     assert "serialized" not in log and "setmaxnreg" not in log
     taken, limits = resources(kernel, "sm_90"), limits_of("sm_90")
     if of is not SETTINGS[-1]:  # the catalogue's own, which `test_spills` looks at
         assert taken.spill_store_bytes == taken.spill_load_bytes == 0
-    assert (kernel.dynamic_shared_bytes + limits.shared_reserved_per_block) * of["BLOCKS"] <= limits.shared_per_sm
-    assert taken.registers * kernel.threads * of["BLOCKS"] <= limits.registers_per_sm
+    assert kernel.dynamic_shared_bytes + limits.shared_reserved_per_block <= limits.shared_per_sm
+    assert taken.registers * kernel.threads <= limits.registers_per_sm
 
 
 # The choice.
@@ -70,9 +70,9 @@ def test_every_way_adds_up(of):
             found = ways(values, shape, multiprocessors)
             assert found == sorted(found) and len({way[1:] for way in found}) == len(found) > 0
             for us, shared, clusters in found:
-                assert us == cost(of, shape, shared, clusters, multiprocessors) > 0
+                assert us == cost(of, shape, shared, clusters) > 0
                 assert 0 <= shared <= tiles and 1 <= clusters <= (shared * steps or tiles)
-                assert clusters * of["CLUSTER"] <= multiprocessors * of["BLOCKS"], "all are there at a time"
+                assert clusters * of["CLUSTER"] <= multiprocessors, "all are there at a time"
                 kernel = KERNEL.variant(**of).divided(shared, clusters)
                 division = kernel.resolve(operands.imagined(*shape, FP16), H200).division
                 assert division.blocks == clusters * of["CLUSTER"] and division.counts["shared"] == shared
@@ -90,14 +90,10 @@ def test_the_model_looks_at_shape_and_gpu_alone():
 
 
 def test_each_setting_is_the_quickest_somewhere():
-    """And 20 is where there is a lot to do; where its copies of rows would be for 20 to make, it isn't."""
     squares = [(n, n, n) for n in range(64, 6145, 64)]
     of = [KERNEL.resolve(operands.imagined(*shape, FP16), H200).kernel for shape in (*shapes(), *squares)]
-    assert {kernel.name for kernel in of} == {"22_any_shape", "20_persistent"}
-    chosen = {tuple(kernel.parameters[name] for name in PARAMETERS) for kernel in of if kernel.name == KERNEL.name}
+    chosen = {tuple(kernel.parameters[name] for name in PARAMETERS) for kernel in of}
     assert chosen == {tuple(one.values()) for one in SETTINGS}
-    ragged = [KERNEL.resolve(operands.imagined(n, n + 1, n, FP16), H200).kernel.name for n in (4096, 6144, 8192)]
-    assert set(ragged) == {KERNEL.name}
 
 
 def test_a_longer_sum_never_costs_less():
@@ -105,7 +101,7 @@ def test_a_longer_sum_never_costs_less():
         for M, N in ((1, 4096), (300, 300), (4096, 4096)):
             tiles, _ = tiles_and_steps(of, (M, N, 64))
             clusters = min(tiles, 132 // of["CLUSTER"])
-            times = [cost(of, (M, N, K), 0, clusters, 132) for K in range(64, 4096, 64)]
+            times = [cost(of, (M, N, K), 0, clusters) for K in range(64, 4096, 64)]
             assert times == sorted(times) and times[0] > any_shape.START
 
 
@@ -113,8 +109,6 @@ def test_places_that_are_spread_share_nothing():
     """Every tile has a cluster of its own, so that a tile can be computed alone."""
     for shape in ((130, 72, 200), (1, 4096, 4096), (64, 64, 2**17), (4097, 4097, 4097)):
         launch = KERNEL.resolve(operands.imagined(*shape, FP16), KERNEL.family.spread(H200))
-        if launch.kernel.name != KERNEL.name:
-            continue
         tiles, _ = tiles_and_steps(launch.kernel.parameters, shape)
         assert launch.division.blocks == tiles * launch.kernel.parameters["CLUSTER"]
         assert not launch.division.counts["shared"] and not launch.division.workspace
