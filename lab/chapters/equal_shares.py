@@ -99,8 +99,9 @@ def pencil() -> Table:
 
 def measured() -> Table:
     """Return the times of 20, of 22 without a part, and of 22, beside the better opponent's."""
+    kernels = BEFORE, OWN_NUMBER, WHOLE, OVERLAP, KERNEL
     rows = [
-        (times_of(size), *(1e3 * points(of)[size].ms for of in (BEFORE, OWN_NUMBER, WHOLE, OVERLAP, KERNEL)), 10 * own.ms * share)
+        (times_of(size), *(1e3 * points(of)[size].ms for of in kernels), 10 * own.ms * share)
         for size in points(BEFORE)
         for own, share in [(points()[size], points()[size].percent_of_searched)]
     ]
