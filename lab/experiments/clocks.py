@@ -1,0 +1,108 @@
+"""Measures the clock that multiprocessors run at, by their own count of cycles, beside the clock that NVML tells.
+
+A kernel is given a few lines more. When it begins, each thread reads the multiprocessor's counter of cycles and the
+GPU's timer. At its end, the first thread of the first block reads them again, and writes the differences over the first
+two elements of C.
+"""
+
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import cupy
+import numpy as np
+
+from sgemm_tutorial import correctness, gpu, operands
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.kernel import Kernel
+
+from ..measure.driver import Item, Plan
+from ..measure.sensors import Sensors
+from ..records import files
+from ..records.files import Recording, Sized
+from ..records.sizes import sizes_of
+from .sustained import INPUTS
+
+READ = (
+    'asm volatile("mov.u32 %0, %%clock;" : "=r"({0}Cycles)); '
+    'asm volatile("mov.u64 %0, %%globaltimer;" : "=l"({0}Time));'
+)
+BEGIN = "    unsigned firstCycles, lastCycles; unsigned long long firstTime, lastTime;\n    " + READ.format("first")
+END = f"""    if (threadIdx.x == 0 && blockIdx.x == 0) {{
+        {READ.format("last")}
+        reinterpret_cast<unsigned*>(C)[0] = lastCycles - firstCycles;
+        reinterpret_cast<unsigned*>(C)[1] = unsigned(lastTime - firstTime);
+    }}
+"""
+SECONDS, TOGETHER = 1.6, 20
+"""How long a kernel runs, and the launches of which the last one's counts are read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clocks(Sized):
+    """The clocks in the second half of a lasting run of a kernel.
+
+    Attributes
+    ----------
+    inputs : str
+        One of `sustained.INPUTS`.
+    own_mhz, nvml_mhz, watts : int
+        Medians of cycles per µs in a launch, of NVML's clock of the multiprocessors, and of the card's power.
+    """
+
+    M: int = 4096
+    N: int = 4096
+    K: int = 4096
+    inputs: str = "normal"
+    own_mhz: int
+    nvml_mhz: int
+    watts: int
+
+    PROBLEM = ("size", "inputs")
+
+
+def of(kernel: Kernel, size: int = 4096, inputs: str = "normal") -> Clocks:
+    """Return what is recorded of a kernel, as it is now.
+
+    Raises
+    ------
+    ArgumentError
+        It is not recorded, or only with other code.
+    """
+    return files.point("clocks", Clocks, kernel, (size,) * 3, inputs)
+
+
+def plan() -> Plan:
+    """Return the plan: kernels of all kinds on random numbers and on zeros, some at a larger size."""
+    full, large = sizes_of((4096, 8192))
+    kernels = [find(name) for name in ("11", "13", "14", "15", "16", "17", "18", "19", "20", "21")]
+    items = [(kernel, full, inputs) for kernel in kernels for inputs in ("normal", "zeros")]
+    items += [(find(name), large, "normal") for name in ("13", "20")]
+    return Plan("clocks", Recording[Clocks], items, measure, {"seconds": SECONDS}, takes=2.0)
+
+
+def counting(kernel: Kernel) -> Kernel:
+    """Return the kernel with the lines that count."""
+    source = kernel.source
+    begin, end = source.index("\n{\n", source.index("__global__")) + 3, source.rindex("}")
+    return kernel.edited((source, source[:begin] + BEGIN + "\n" + source[begin:end] + END + source[end:]))
+
+
+def measure(missing: Sequence[Item]) -> Iterator[Clocks]:
+    """Measure the missing items one after the other on this machine's GPU."""
+    sensors = Sensors()
+    for kernel, size, inputs in missing:
+        A, B = (INPUTS[inputs](of).astype(kernel.types.operand) for of in correctness.matrices(*size, on_gpu=True))
+        problem = operands.check(A, B, None, 1.0, 0.0, kernel.types)
+        launch = counting(kernel.resolve(problem, gpu.place()).kernel).launcher(problem)
+        seen, begin = [], time.monotonic()
+        while (passed := time.monotonic() - begin) < SECONDS:
+            for _ in range(TOGETHER):
+                launch()
+            told = sensors.read()  # while they run
+            cycles, ns = cupy.asnumpy(problem.C.ravel()[:2]).view(np.uint32)
+            if passed > SECONDS / 2:
+                seen.append((1e3 * int(cycles) / int(ns), *told))
+        own, nvml, watts = (round(statistics.median(values)) for values in zip(*seen, strict=True))
+        yield Clocks.of(kernel, size, inputs=inputs, own_mhz=own, nvml_mhz=nvml, watts=watts)
