@@ -133,7 +133,7 @@ class Case:
         )  # fmt: skip
 
     def applied_to(self, kernel: Any) -> Any:
-        """Return the kernel with this case's template arguments and division, where there are any.
+        """Return the kernel itself, with this case's template arguments and division, where there are any.
 
         Raises
         ------
@@ -149,7 +149,7 @@ class Case:
             if not _family(kernel).trials or len(self.division) != 2:
                 raise ArgumentError("division", repr(self.division), "two numbers, for a kernel whose work is divided")
             kernel = kernel.divided(*self.division)
-        return kernel
+        return _family(kernel).itself(kernel)
 
 
 @dataclass(frozen=True, repr=False)
@@ -342,7 +342,7 @@ def check(
     ----------
     kernel : Kernel, str or callable
         A kernel or its name, or anything that is called like one, for example `cublas.sgemm`; float32 unless it has
-        `types`.
+        `types`. Unlike a call, a kernel leaves nothing to a quicker one.
     M, N, K, alpha, beta, seed, shift, special, last_tile, races, setting, division
         The case; see `Case`.
     on_gpu : bool, optional

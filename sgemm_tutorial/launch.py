@@ -154,6 +154,10 @@ class Family:
         """Return those cases of the suite that a kernel claims to handle: all."""
         return cases
 
+    def itself(self, kernel: Any) -> Any:
+        """Return the kernel that checks and counts are of, where a call may launch a quicker one."""
+        return kernel
+
     def choose(self, kernel: Any, problem: Problem, place: Place) -> Any:
         """Return the kernel that is launched for a problem: with other template arguments, or another one."""
         return kernel

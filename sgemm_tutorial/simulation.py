@@ -122,7 +122,7 @@ def simulate(
     Parameters
     ----------
     kernel : Kernel or str
-        What to run, or its name.
+        What to run, or its name. Unlike a call, it leaves nothing to a quicker kernel.
     A, B, C, alpha, beta
         As for calling the kernel, NumPy arrays. C is updated in place.
     architecture : str
@@ -152,6 +152,7 @@ def simulate(
         The PTX holds something the simulator does not know.
     """
     kernel = find(kernel)
+    kernel = kernel.family.itself(kernel)
     problem = operands.check(A, B, C, alpha, beta, kernel.types)
     if problem.on_gpu:
         raise ArgumentError("A", "a CuPy array", "a NumPy array: A.get()")

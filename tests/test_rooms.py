@@ -19,7 +19,7 @@ ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
 IN_LAB = ("lab", "model", "records", "measure", "experiments", "draw", "chapters")
 """The lab's rooms: each may import those before it."""
 
-STATEMENTS = {"ptxsim": 4681, "sgemm_tutorial": 1780, "lab": 8720, "tools": 850}
+STATEMENTS = {"ptxsim": 4681, "sgemm_tutorial": 1804, "lab": 8720, "tools": 850}
 """How many statements a root may have, docstrings left out. What is over this must earn its place, or go.
 
 ptxsim has 1,400 more than a simulator of this book's kernels would need, for other people's: calls and local memory,
@@ -29,7 +29,8 @@ what a power limit does to bursts, lasting runs and turns, and 150 for products 
 and a division in two dimensions, and a process for each GPU with sockets between them. Another
 150 are figures that chapters compute from recordings where they used to state them. Kernel 22 brings sgemm_tutorial 80,
 for its choice, its copies of A and B, and launches that overlap, and the lab 50, for its chapter and recording. ptxsim
-has 28 for products on tensor cores in float32 and int32: of 256³, 16 takes 0.7 of the time, and 17 takes 0.6.
+has 28 for products on tensor cores in float32 and int32: of 256³, 16 takes 0.7 of the time, and 17 takes 0.6. Another
+24 of sgemm_tutorial have kernel 21 hand over to 13 what 13 does more quickly, and keep checks and recordings of 21 so.
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
 WORDS, WORDS_OF_A_PAGE = 72_520, 2_650

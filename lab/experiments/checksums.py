@@ -54,6 +54,7 @@ def digest(kernel: Kernel, case: dict[str, Any], on_gpu: bool = False) -> str:
     """
     wide = 16 // kernel.types.operand.itemsize if kernel.exact else 1
     take = cupy.asarray if on_gpu else np.asarray
+    kernel = kernel.family.itself(kernel)
     result = kernel(*map(take, matrices_of(case, kernel.types, wide)), case["alpha"], case["beta"])
     return hashlib.sha256(cupy.asnumpy(result).tobytes()).hexdigest()
 

@@ -179,7 +179,7 @@ def plan() -> Plan:
 def measure(missing: Sequence[Item]) -> Iterator[Fuzzed]:
     """Fuzz kernels on the GPU of this machine."""
     for (kernel,) in missing:
-        yield fuzz(kernel, _problems(kernel))
+        yield fuzz(kernel.family.itself(kernel), _problems(kernel))
 
 
 def _problems(kernel: Kernel) -> int:

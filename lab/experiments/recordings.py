@@ -60,6 +60,7 @@ The GPU is busy all the time, so its clocks stay settled once they have settled 
 
 def _timed(name: str, kernels: Iterable[Kernel], sizes: Sequence[Size], **more: Any) -> Plan:
     sampling = IN_SHORT if more.get("search") else IN_THREE if more.get("processes", 1) > 1 else SAMPLING
+    kernels = [kernel.family.itself(kernel) for kernel in kernels]
     return plan(name, [(kernel, size) for size in sizes for kernel in kernels], **sampling, **more)
 
 

@@ -324,6 +324,12 @@ def ways(
     return sorted((cost(*plan), *plan) for plan in plans)
 
 
+def expected(kernel: Kernel, problem: Problem, place: Place) -> float:
+    """Return the µs that the model expects of 13 as it was chosen for a problem."""
+    setting = tuple(kernel.parameters.values())
+    return ways(setting, problem.shape, place.architecture, place.multiprocessors)[0][0]
+
+
 def _plans(tiles: int, steps: int, per_sm: int, multiprocessors: int) -> Iterator[tuple[int, int]]:
     """Yield ways to divide tiles: blocks that have one each, and blocks that share the others."""
     yield tiles, 0

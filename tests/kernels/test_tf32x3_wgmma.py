@@ -1,5 +1,7 @@
 """Kernel 21, 17's products by wgmma, simulated: right for any shape, exact as FP32, no wait or fence too many."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -9,16 +11,23 @@ from sgemm_tutorial import (
     ArgumentError,
     SimulationFault,
     check,
+    correctness,
     find,
+    kernel_from,
     operands,
     simulate,
+    simulator,
 )
-from sgemm_tutorial.launch import Place
+from sgemm_tutorial.families.hopper import in_parts
+from sgemm_tutorial.launch import SIMULATOR, Place
 from sgemm_tutorial.operands import SPLIT
 
 from .test_mma_kernels import floats
 
 SPLITTING = find("21_tf32x3_wgmma")
+ITSELF = SPLITTING.variant()
+"""21 where it hands nothing over to 13."""
+H200 = Place("sm_90", 132)
 PAIRED = SPLITTING.variant(CLUSTER=2)
 NARROW = SPLITTING.variant(BN=64, THREADS=256, STAGES=2)
 
@@ -44,7 +53,7 @@ def test_what_the_compiler_makes_of_it(kernel):
 
 
 def chosen(problem, architecture="sm_90"):
-    return SPLITTING.resolve(problem, Place(architecture, 132)).kernel
+    return ITSELF.resolve(problem, Place(architecture, 132)).kernel
 
 
 @pytest.mark.parametrize("shape", [(1, 4, 4), (129, 132, 100), (72, 260, 160)], ids=str)
@@ -135,7 +144,7 @@ def test_who_else_is_for_17():
     """What does not begin where it has to, and what other GPUs are given."""
     A, B = floats(64, 64, 64)
     problem = operands.check(A, B, None, 1.0, 0.0, SPLIT)
-    assert chosen(problem) is chosen(problem, "compute_90") is SPLITTING
+    assert chosen(problem) is chosen(problem, "compute_90") is ITSELF
     assert chosen(problem, "sm_80") is chosen(problem, "sm_100") is find("17")
     for which in range(3):
         arrays = [A, B, np.ones((64, 64), np.float32)]
@@ -143,6 +152,91 @@ def test_who_else_is_for_17():
         past[:] = arrays[which]
         arrays[which] = past
         assert chosen(operands.check(*arrays, 1.0, 1.0, SPLIT)) is find("17")
+
+
+SMALL = [(1, 4096, 4096), (256, 256, 16384), (64, 4096, 4096), (16, 16, 16), (2048, 2049, 2048)]
+"""Problems with fewer tiles than the GPU has SMs, and one with ragged rows, which 17 does slowly."""
+LARGE = {(2048, 2048, 2048): "21", (4096, 11008, 4096): "21", (1024, 1024, 1024): "21", (4095, 4095, 4095): "17"}
+
+
+@pytest.mark.parametrize("shape", SMALL, ids=str)
+def test_small_and_thin_problems_are_for_13(shape):
+    """As 13 does them itself, on the GPU and simulated."""
+    for place in (H200, SIMULATOR):
+        launch = SPLITTING.resolve(operands.imagined(*shape, SPLIT), place)
+        own = find("13").resolve(operands.imagined(*shape), place)
+        assert launch.kernel.name == "13_autotuned"
+        assert (launch.kernel, launch.division, launch.instance) == (own.kernel, own.division, own.instance)
+
+
+@pytest.mark.parametrize(("shape", "number"), LARGE.items(), ids=str)
+def test_large_ones_stay(shape, number):
+    kernel = SPLITTING.resolve(operands.imagined(*shape, SPLIT), H200).kernel
+    assert kernel is (SPLITTING if number == "21" else find("17"))
+
+
+def test_a_kernel_that_is_settled_or_changed_or_a_copy_hands_nothing_over(tmp_path):
+    copy = tmp_path / "mine.cu"
+    copy.write_text(SPLITTING.source)
+    own = dataclasses.replace(kernel_from(copy, **SPLITTING.parameters), settled=False)
+    edited = SPLITTING.edited(*changes("one accumulator"))
+    for kernel in (ITSELF, NARROW, SPLITTING.divided(0, 1), edited, own):
+        for shape in SMALL[:-1]:
+            assert kernel.resolve(operands.imagined(*shape, SPLIT), H200).kernel is kernel
+        assert kernel.resolve(operands.imagined(*SMALL[-1], SPLIT), H200).kernel is find("17")
+
+
+def test_13_takes_nothing_elsewhere():
+    """On other GPUs there is no model to compare it with, and where nothing is multiplied nothing takes time."""
+    assert SPLITTING.resolve(operands.imagined(16, 16, 16, SPLIT), Place("sm_80", 108)).kernel is find("17")
+    for shape in ((0, 64, 64), (64, 0, 64), (64, 64, 0)):
+        assert SPLITTING.resolve(operands.imagined(*shape, SPLIT), H200).kernel is find("17")
+
+
+def test_the_choice_is_made_again_when_13s_table_changes():
+    for place in (H200, Place("sm_90", 132, 0, "NVIDIA H200")):
+        assert SPLITTING.family.tables(place) == find("13").family.tables(place)
+
+
+@pytest.mark.parametrize(
+    ("shape", "us", "number"),
+    [
+        ((256, 256, 256), 13.06, "21"),
+        ((2048, 2048, 2048), 137.4, "21"),
+        ((1, 4096, 4096), 132.4, "21"),
+        ((65536, 128, 128), 31.8, "21"),
+        ((2048, 11008, 4096), 1480, "21"),
+        ((4095, 4095, 4095), 2243, "17"),
+        ((2048, 2049, 2048), 437.7, "17"),
+    ],
+    ids=str,
+)
+def test_the_model_expects_what_an_h200_took(shape, us, number):
+    problem = operands.imagined(*shape, SPLIT)
+    kernel = ITSELF.resolve(problem, H200).kernel
+    assert kernel.name[:2] == number and in_parts(kernel, problem, 132) == pytest.approx(us, rel=0.06)
+
+
+@pytest.mark.parametrize(("multiprocessors", "taker"), [(1, ITSELF), (132, find("13"))], ids=["21", "13"])
+def test_a_problem_is_right_whichever_takes_it(multiprocessors, taker):
+    """21 is the quicker on one SM, 13 on as many as a call simulates."""
+    A, B = floats(128, 128, 64)
+    C = np.full((128, 128), np.nan, np.float32)
+    problem = operands.check(A, B, C, 1.0, 0.0, SPLIT)
+    launch = SPLITTING.resolve(problem, Place(SIMULATOR.architecture, multiprocessors))
+    assert launch.kernel.name == taker.name
+    simulator.run(launch, problem)
+    assert (correctness.excess(C, A, B, C, 1.0, 0.0, SPLIT) <= 1).all()
+    assert np.array_equal(C, taker(A, B)) and np.array_equal(C, SPLITTING(A, B)) == (multiprocessors > 1)
+
+
+def test_checks_and_counts_are_of_21_itself():
+    case = correctness.Case(64, 64, 64, -1.5, 0.75)
+    result, counts = correctness.judged(SPLITTING, case, on_gpu=False)
+    A, B = floats(64, 64, 64)
+    run = simulate(SPLITTING, A, B)
+    assert result.passed and counts.by_class["tensor"] == run.total.by_class["tensor"] > 0 == run.total.by_class["fma"]
+    assert run.kernel == ITSELF and not np.array_equal(run.C, SPLITTING(A, B))
 
 
 @pytest.mark.parametrize("kernel", [SPLITTING, PAIRED], ids=lambda kernel: kernel.expression)

@@ -8,13 +8,14 @@ import pytest
 import lab
 import sgemm_tutorial as sg
 from lab.beside import beside
-from lab.experiments import checksums
+from lab.experiments import checksums, fuzz, sanitizer
 from lab.experiments.recordings import COUNTS, RECORDINGS
 from lab.measure.nsight import Counted
 from lab.records import cards, files
 from lab.records.checks import Checksum
 from lab.records.files import Recording
 from sgemm_tutorial.compiler import PTX_ALONE
+from sgemm_tutorial.operands import SPLIT, imagined
 
 CHECKSUMS = files.load("checksums", Recording[Checksum]).points
 COUNTERS = files.load("counters", Recording[Counted]).points
@@ -61,6 +62,19 @@ def test_results_are_bit_identical(kernel):
     """In every case, and on tensor cores too, whose additions are known by measurement alone; see `ptxsim.tensor`."""
     recorded = {point.case: point.sha256 for point in files.find(CHECKSUMS, kernel, "checksums")}
     assert recorded == {case: checksums.digest(kernel, of) for case, of in enumerate(checksums.CASES)}
+
+
+def test_what_is_recorded_of_21_ran_it(monkeypatch):
+    """Its calls hand small problems over to 13. (Its checksums are checked above.)"""
+    split, ran = sg.find("21"), []
+    for name in ("others", "added"):
+        items = [item for item in RECORDINGS[name]().items if item[0].name == split.name]
+        assert {kernel.resolve(imagined(*size, SPLIT)).kernel.name for kernel, size in items} == {split.name}
+    monkeypatch.setattr(fuzz, "fuzz", lambda kernel, problems: ran.append(kernel))
+    list(fuzz.measure([(split,)]))
+    monkeypatch.setattr(type(split), "__call__", lambda kernel, *_: ran.append(kernel))
+    sanitizer.launched([split], np)
+    assert len(ran) > 10 and {kernel.settled for kernel in ran} == {True}
 
 
 def test_other_bytes_are_noticed(monkeypatch):
