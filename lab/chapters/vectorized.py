@@ -101,18 +101,23 @@ def figures() -> dict[str, str]:
         "price": f"{transposed - third:.2f} ms",
         "more": f"{more / 1e6:.0f}",
         "conflict free": f"{swizzled:.2f} ms",
+        "transposed here": f"{third:.2f} ms without transposing and {transposed:.2f} ms with it",
     }
-    _, _, guarded, one, _, flat, own = map(profile, made)
-    if not (fours and own):
-        names = ("whole", "guards", "fours", "third", "deeper")
+    _, _, guarded, one, _, flat, last = map(profile, made)
+    *_, not_there, there = map(milliseconds, transposing(JUNSTAR92, blocks=2).values())
+    three, turned = (milliseconds(find_variant("06", label, **own())) for label in ("three blocks", "A transposed"))
+    if not (fours and last and not_there and three):
+        names = ("whole", "guards", "fours", "third", "deeper", "third on 06", "price on 06", "transposed there")
         return found | dict.fromkeys((*names, "waits flat", "waits"), "–")
-    waiting = [profiles.shares(of)["waits for shared memory"] for of in (flat, own)]
+    waiting = [profiles.shares(of)["waits for shared memory"] for of in (flat, last)]
     assert (
         whole < 0.92 * unrolled
         and fours < 0.92 * whole
         and third < 0.95 * fours
         and milliseconds(now.variant(BK=32)) > 1.05 * transposed
         and waiting[0] < waiting[1]
+        and there < 0.95 * not_there
+        and three - turned < third - transposed < 0 < shallow - three < fours - third
     )
     return found | {
         "waits flat": f"{waiting[0]:.0%}",
@@ -121,5 +126,8 @@ def figures() -> dict[str, str]:
         "guards": f"{(guarded['all'] - one['all']) / 1e6:.0f}",
         "fours": f"{whole:.2f} to {fours:.2f} ms",
         "third": f"{fours - third:.2f} ms",
+        "third on 06": f"{shallow - three:.2f} ms",
+        "price on 06": f"{turned - three:.2f} ms",
+        "transposed there": f"{not_there:.2f} ms without and {there:.2f} ms with it",
         "deeper": f"{milliseconds(now.variant(BK=32)):.2f} ms",
     }

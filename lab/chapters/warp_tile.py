@@ -14,7 +14,6 @@ from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PINK, WIDTH, F
 from ..experiments import counters, profiles
 from ..experiments.ceilings import card
 from ..measure import nsight
-from ..model.resources import resources
 from ..model.sass import hot_loop, sass
 from ..records.timings import recorded
 from ..variants import find_variant
@@ -111,28 +110,33 @@ def kept(kernel: Kernel) -> float:
     return sum(len(read) < 3 for read in reads) / len(reads)
 
 
+def waits() -> Table:
+    """Return how a warp of each kernel of `changes` that doesn't spill spends its cycles."""
+    fro = {"rows, to and fro": IN_ROWS, "squares, to and fro": RUNG}
+    return account.waits({"strips, one way": STRIPS, "squares, one way": ONE_WAY} | fro)
+
+
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     kernels = STRIPS, STRIPS_TO_AND_FRO, NEITHER, IN_ROWS, ONE_WAY, RUNG
     strips, turned, neither, rows, one_way, now = map(milliseconds, kernels)
     own = recorded("08", [profiles.SIZE]).points[0].ms
-    of, large, aligned, shallow = (
-        nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")
-        for kernel in (RUNG, LARGE, IN_ROWS, RUNG.variant(BK=8))
+    of, aligned, before, turning = (
+        nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles") for kernel in (RUNG, IN_ROWS, STRIPS, ONE_WAY)
     )
     assert own > neither > strips > turned > 1.01 * rows > 1.01 * one_way > 1.01 * now
     assert [bool(local_accesses(kernel)) for kernel in kernels] == [False, True, True, False, False, False]
-    memory, shared = "state: waits for L2 or DRAM", "waits for shared memory"
+    shared, between = "waits for shared memory", "cycles between a warp's instructions"
     assert all((of[f"state: {wait}"] > aligned[f"state: {wait}"]) == (wait == shared) for wait in account.WAITS)
-    times = {rung: {point.size: point for point in recorded(rung).points} for rung in ("08", "09")}
-    slower = [size[0] for size, point in times["09"].items() if point.ms > times["08"][size].ms]
-    assert {size[0] for size in times["09"] if size[0] <= 1024} <= set(slower)
-    assert shallow[memory] > 0.9 * large[memory] > 3 * of[memory]
+    assert max(each[f"state: {shared}"] / each[between] for each in (before, aligned)) < 0.03
+    gained, dispatch = (before[name] - turning[name] for name in (between, "state: dispatch"))
+    assert dispatch > 0.5 * gained > 0
+    fetching = of["state: waits for L2 or DRAM"] + of["state: barrier"]
+    assert all(recorded("09", n).points[0].ms > recorded("08", n).points[0].ms for n in (128, 256, 512, 1024))
     alone = [account.with_registers(kernel) or 0 for kernel in (RUNG, ONE_WAY, find("08"))]
     assert alone[0] < account.busy(RUNG)["issue slots"] < alone[1] < alone[2]
     return {
         "own 08": f"{own:.2f} ms",
-        "strips": f"{strips:.2f} ms",
         "now": f"{now:.2f} ms",
         "floor": f"{account.busy(RUNG)['FP32 units']:.2f} ms",
         "slots": f"{account.busy(RUNG)['issue slots']:.2f} ms",
@@ -140,18 +144,13 @@ def figures() -> dict[str, str]:
         "squares after": f"{rows - now:.2f} ms",
         "tile": f"{own - strips:.2f} ms",
         "squares of strips": f"{strips - one_way:.2f} ms",
-        "whole": f"{own - now:.2f} ms",
-        "shared rows": f"{aligned[f'state: {shared}']:.2f}",
-        "shared squares": f"{of[f'state: {shared}']:.2f}",
         **{f"alone{name}": f"{ms:.2f} ms" for name, ms in zip(("", " one way", " 08"), alone, strict=True)},
         "fro after": f"{one_way - now:.2f} ms",
         "kept": f"{kept(RUNG):.0%}",
         "kept one way": f"{kept(ONE_WAY):.0%}",
-        "registers large": str(resources(LARGE).registers),
-        "large": f"{milliseconds(LARGE):.2f} ms",
-        "large waits": f"{large[memory]:.2f}",
-        "deep waits": f"{of[memory]:.2f}",
-        "shallow waits": f"{shallow[memory]:.2f}",
+        "gained": f"{gained:.2f}",
+        "gained dispatch": f"{dispatch:.2f}",
+        "fetching": f"{fetching:.2f}",
+        "between": f"{of[between]:.2f}",
         "card": card().name,
-        "slower": f"{len(slower)} of {len(times['09'])}",
     }
