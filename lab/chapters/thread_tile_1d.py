@@ -2,16 +2,25 @@
 
 import numpy as np
 
+from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.simulation import Run
+from sgemm_tutorial.table import Table
 
 from ..accesses import owners, plural
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, Figure, Page
 from ..draw.maps import Matrix, side_by_side
+from ..experiments.ceilings import card
+from ..model.sass import sass_mix
+from . import account
+from .vectorized import milliseconds, profile
 
 CELL, GAP = 5.4, 10
 """Pixels of an element, and between tiles."""
+
+TILES = ((32, 4), (32, 8), (32, 16), (8, 8), (4, 16))
+"""BK and TM of the variants of 04 that are compared."""
 
 
 def fetch_map(run: Run, thread: int) -> Figure:
@@ -75,3 +84,32 @@ def _fetched(run: Run, name: str, tile: Matrix) -> np.ndarray:
             first = whose[places] < 0
             whose[places[first]] = access.threads[first]
     return whose.reshape(tile.rows, tile.columns)
+
+
+def tiles() -> Table:
+    """Return what shared memory and the schedulers have to do in 04 with other BK and TM, and the times, at 4096.
+
+    Wavefronts are by the machine code: one for each read, as all lanes want the same of As; one for each row of a tile
+    that a load touches; one for each store.
+    """
+    rows = []
+    for BK, TM in TILES:
+        kernel = find("04").variant(BK=BK, TM=TM)
+        loop, (BM, BN) = sass_mix(kernel)["loop"], (kernel.parameters[name] for name in ("BM", "BN"))
+        reads = sum(count for opcode, count in loop.items() if opcode.startswith("LDS")) / loop["FFMA"]
+        loads, stores = max(1, WARP // BK) / BN + 1 / BM, 1 / BN + 1 / BM
+        wavefronts = account.milliseconds(account.SIZE**3 / WARP * (reads + loads + stores))
+        counted = profile(kernel).get("all")
+        slots = account.milliseconds(counted / card().limits.warp_granularity) if counted else None
+        rows.append((BK, TM, wavefronts, slots, milliseconds(kernel)))
+    columns = [dict(zip(TILES, column, strict=True)) for column in list(zip(*rows, strict=True))[2:]]
+    for column in columns:
+        if None not in column.values():
+            assert column[32, 16] < column[32, 8] < column[32, 4]
+            assert column[32, 8] < column[8, 8] and column[32, 16] < column[4, 16]
+    return Table(
+        ("BK", "TM", "wavefronts, ms", "instructions, ms", "measured, ms"),
+        [(*row[:2], *(f"{ms:.2f}" if ms else "–" for ms in row[2:])) for row in rows],
+        f"Tiles of 04 with BM = BN = 64, at {account.SIZE}, {card().name}",
+        "Wavefronts by the machine code, one in a cycle; instructions as counted, four in a cycle.",
+    )

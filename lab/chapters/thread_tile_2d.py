@@ -18,7 +18,7 @@ from ..model.predictions import PIPELINE, cycles
 from ..model.resources import kernel_occupancy, resources
 from ..model.sass import sass_mix
 from ..records.timings import recorded
-from . import account, register_banks
+from . import account
 from .vectorized import milliseconds
 
 LEFT, TOP, HEIGHT = 56, 3 * LINE, 30
@@ -106,9 +106,8 @@ def figures() -> dict[str, str]:
     """
     before, now = find("04"), find("05")
     pairs = list(zip(*(recorded(kernel).points for kernel in (before, now)), strict=True))
-    (pipeline, slots, multipliers), registers = account.busy(now).values(), account.with_registers(now)
+    (pipeline, slots, _), registers = account.busy(now).values(), account.with_registers(now)
     assert pipeline < slots < 0.7 * pairs[-1][1].ms and (registers is None or pipeline < registers < slots)
-    together = slots + (registers or multipliers) - multipliers  # if a wait for registers takes an issue slot
     new = counters.measured(now, *(account.SIZE,) * 3)
     assert pipeline < account.busy(before)[account.PARTS[0]] / 2
     counted, predicted = account.per_multiply_add(new["l1_data_wavefronts"]), cycles(now, card())[PIPELINE]
@@ -122,22 +121,22 @@ def figures() -> dict[str, str]:
     assert abs(warps / between * 100 / used - 1) < 0.01 and round(warps) == 4
     faster = [two.ms < one.ms for one, two in pairs if one.M >= 768]
     assert sum(faster) >= len(faster) - 1 and all(one.ms < two.ms for one, two in pairs if one.M <= 640)
-    assert (milliseconds(now.variant(BM=64, TM=4)) or 0) < 0.8 * pairs[-1][0].ms
+    square, column = milliseconds(now.variant(BM=64, TM=4)), milliseconds(before)
+    assert square is None or square > milliseconds(now)
     return {
         "pipeline before": f"{account.busy(before)[account.PARTS[0]]:.2f} ms",
         "predicted": f"{predicted:.3f}",
         "counted": f"{counted:.3f}",
         "slots": f"{slots:.2f} ms",
         "registers ms": f"{registers:.2f} ms" if registers else "–",
-        "each": f"{registers / multipliers:.2f}" if registers else "–",
-        "together": f"{together:.2f} ms" if registers else "–",
-        "together share": f"{together / pairs[-1][1].ms:.0%}" if registers else "–",
-        "expected": next((row[1] for row in register_banks.dispatch().rows if row[0] == now.name), "–"),
         "others": f"{1 - account.SIZE**3 / WARP / new['instructions']:.0%}",
         "between": f"{between:.2f}",
         "chosen": f"{chosen:.2f}",
         "waiting": f"{between - 1 - chosen:.2f}",
         "registers": f"{resources(now).registers}",
         "slots active": f"{used:.0f}%",
+        "slots empty": f"{100 - used:.0f}%",
+        "warps": f"{warps:.2f}",
+        "square": f"{1 - square / column:.0%}" if square else "–",
         "faster": f"{sum(faster)} of {len(faster)}",
-    } | {name: f"{cycles_of:.2f}" for name, cycles_of in waits.items()}
+    }

@@ -52,7 +52,7 @@ MEANINGS = {
     "barrier": "it has reached a barrier, and other warps of its block have not",
     "FP32 units busy": "its next instruction could start, but the units that execute it take none now",
     "fixed latency": "its next instruction needs the result of arithmetic, which takes a known number of cycles",
-    "dispatch": "its next instruction is ready, and the dispatcher holds it back: for a conflict inside the SM",
+    "dispatch": "its next instruction is ready, and is held back: something inside the SM conflicts or is not free",
     "next instruction not there": "its next instruction has not come from the instruction cache yet",
     "another warp was chosen": "its next instruction could start, and the scheduler issued another warp's: no wait",
     "issued": "it issues its instruction",
