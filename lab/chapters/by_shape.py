@@ -27,6 +27,8 @@ TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
 SMALL, MEDIUM = (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1), (32, 64, 32, 32, 32, 8, 4, 4, 4, 4, 2, 1)
 LARGE = next(iter(autotuned.SETTINGS))
 """The settings of the last, the third and the first of these tiles."""
+LONG = 0.02
+"""The ms from which a random product counts as long."""
 
 
 def chosen(size: Size) -> Way:
@@ -122,8 +124,7 @@ def choices(sizes: Iterable[Size]) -> Table:
         ("M×N×K", "the model takes", "expected µs", "measured µs", "fastest found", "its µs", "model slower by"),
         rows,
         f"Tile, whole tiles + shares, {card().name}",
-        "Where equal names have unequal times, the settings differ in thread tiles or BLOCKS. Times of the race below "
-        f"are another process's: at 256 it has {1e3 * raced()[256, 256, 256].ms:.2f} µs.",
+        "Where equal names have unequal times, the settings differ in thread tiles or BLOCKS.",
     )
 
 
@@ -151,6 +152,8 @@ def figures() -> dict[str, str]:
     old, between = profiles.measured(find("12")), "cycles between a warp's instructions"
     drawn = recorded(RUNG, recording="random").points
     misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in drawn]
+    long = [p for p in drawn if p.ms >= LONG]
+    gains = [twelve[size].ms / points[size].ms for size in squares if size[0] <= 640]
     fewer, longer = old["all"] / counts["all"], old[between] / counts[between]
     return {
         "card": card().name,
@@ -161,6 +164,7 @@ def figures() -> dict[str, str]:
         "alone large": mean_and_least(squares[6:], "neither")[0],
         "same": ", ".join(str(size[0]) for size in same),
         "same gains": f"{min(loop):.1%} to {max(loop):.1%}",
+        "small gains": f"{min(gains):.1f} to {max(gains):.1f}",
         "choice small": f"{min(of for n, of in choice.items() if n < 1024) - 1:.0%} to {max(choice.values()) - 1:.0%}",
         "choice large": f"{geometric_mean(of for n, of in choice.items() if n >= 1024) - 1:.1%}",
         "tried": str(len(tune.load().settings["settings"])),
@@ -170,15 +174,16 @@ def figures() -> dict[str, str]:
         "worst": f"{late[worst] - 1:.0%}",
         "worst shape": times_of(worst).replace("×", " × "),
         "dispatch": "from {} to {}".format(*(each["state: dispatch"] for each in (old, counts))),
-        "between": "from {:.2f} to {:.2f}".format(*(each[between] for each in (old, counts))),
         "fewer": f"{fewer:.3f}",
         "between ratio": f"{longer:.3f}",
         "longer": f"{twelve[4096, 4096, 4096].ms / points[4096, 4096, 4096].ms:.3f}",
-        "8192": f"{share((8192,) * 3, 'only 13'):.0f}%",
-        "16384": f"{share((16384,) * 3, 'only 13'):.0f}%",
         "random": f"{len(drawn):,}",
         "random error": f"{np.median(misses):.0%}",
         "random behind": str(sum(p.percent_of_cublas < 100 for p in drawn)),
+        "random behind both": str(sum(p.percent_of_searched < 100 for p in drawn)),
+        "limit": f"{1e3 * LONG:.0f} µs",
+        "random long": str(len(long)),
+        "random long behind": str(sum(p.percent_of_searched < 100 for p in long)),
         "small step": str(max(paces[SMALL])),
         "of several": f"{paces[SMALL][0]:.3f}",
         "medium step": str(max(paces[MEDIUM])),

@@ -10,7 +10,7 @@ import ptxsim
 from sgemm_tutorial import compiler, operands, simulator
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import SimulationFault
-from sgemm_tutorial.families.autotuned import ADDING, MEETING, TOGETHER
+from sgemm_tutorial.families.autotuned import ADDING, MEETING
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.table import Table
@@ -47,10 +47,10 @@ def parts(size: int) -> list[int]:
     return (last - first + 1).tolist()
 
 
-def moved(size: int) -> tuple[int, int]:
-    """Return the bytes that blocks fetch of A and B, where these exist, and those that meetings write and read."""
-    fetched = 4 * size * size * (-(-size // TILE["BM"]) + -(-size // TILE["BN"]))
-    return fetched, 2 * PART * sum(count for count in parts(size) if count > 1)
+def full(size: int) -> float:
+    """Return the part of the SMs' time that 11's rounds of whole tiles use."""
+    tiles, sms = KERNEL.grid(size, size), card().sms
+    return tiles / sms / -(-tiles // sms)
 
 
 def pace() -> tuple[float, float]:
@@ -64,8 +64,8 @@ def pace() -> tuple[float, float]:
 def expected(size: int) -> float:
     """Return the ms that 12 should take: its longest share at 11's pace, and a meeting as 13's model has it.
 
-    That model's two constants were fitted to times of 13, and it counts `TOGETHER` parts of a tile at most. Here all
-    are counted.
+    That model's two constants were fitted to times of 13, and it counts 16 parts of a tile at most. Here all are
+    counted.
     """
     step, besides = pace()
     return (besides + step * busiest(size)[1] + MEETING + ADDING * PART * max(parts(size))) / 1e3
@@ -139,7 +139,7 @@ def loops() -> Table:
         f"instructions at {profiles.SIZE}, millions",
         "cycles from a warp's instruction to its next",
         "of these, dispatch",
-        "cycles of a step",
+        "SM cycles, for each step of the busiest SM",
     )
     return Table(("", "11", "12"), list(zip(heads, *columns, strict=True)), card().name)
 
@@ -155,12 +155,12 @@ def races(kernel: Kernel, A: np.ndarray, B: np.ndarray, multiprocessors: int, or
         ptxsim.run(*held, name=kernel.name, fresh=FRESH, orders=orders)
     except SimulationFault as fault:
         return str(fault)
-    return f"no race in {orders} other orders"
+    return f"no race in {orders} other orders of the warps"
 
 
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
-    of, (step, besides), (fetched, met) = times(), pace(), moved(2176)
+    of, (step, besides) = times(), pace()
     late = {size: longer(size) for size in of}
     large, small = ([late[size][1] for size in of if (size >= 640) == above] for above in (True, False))
     lost = [n for n, (before, after) in of.items() if after.ms > 1.001 * before.ms]
@@ -169,12 +169,22 @@ def figures() -> dict[str, str]:
         all((eleven > 0) == (size % 256 > 0) for size, (eleven, _) in late.items())
         and max(small) < 0 < min(large)
         and sorted(max(parts(size)) for size in of if size < 640) == [17, 22, 32]
-        and expected(2176) < of[2176][1].cublas_ms < of[2176][1].ms
+        and all((full(n) > 0.96) == (n in lost) for n in of)
+        and abs(of[3456][1].ms / of[3456][0].ms - 1) < 0.001
     )
     profile = [profiles.measured(kernel) for kernel in (BEFORE, KERNEL)]
     per_step = step_cycles(KERNEL) / step_cycles(BEFORE)
     more, slower = (profile[1][name] / profile[0][name] for name in ("all", BETWEEN))
     assert abs(more * slower / per_step - 1) < 0.002
+    traffic = {
+        name + when: text
+        for counts, when in zip(profile, (" before", ""), strict=True)
+        for name, text in (
+            ("sectors", f"{counts['L2 sectors'] / 1e6:.0f}"),
+            ("hits", f"{counts['L2 hits, %']:.0f}%"),
+            ("dram", f"{counts['DRAM bytes'] / 1e6:,.0f} MB"),
+        )
+    }
     means = [
         f"{geometric_mean(point.percent_of_cublas for point in points):.0f}%"
         for points in zip(*of.values(), strict=True)
@@ -182,31 +192,26 @@ def figures() -> dict[str, str]:
     return {
         "mean before": means[0],
         "mean": means[1],
-        "before 2176": f"{of[2176][0].percent_of_cublas:.1f}%",
-        "share 2176": f"{of[2176][1].percent_of_cublas:.1f}%",
         **{f"lost {n}": f"{of[n][1].ms / of[n][0].ms - 1:.1%}" for n in (2048, 3584)},
-        "before": f"{of[2176][0].ms:.3f} ms",
+        "full": "{:.0%} to {:.0%}".format(*(function(map(full, lost)) for function in (min, max))),
+        "full 3456": f"{full(3456):.0%}",
         "after large": f"{of[4096][1].ms:.2f} ms",
         "before large": f"{of[4096][0].ms:.2f} ms",
-        "most parts": str(TOGETHER),
         "behind": str(sum(after.percent_of_cublas < 100 for _, after in of.values())),
         "slower 4096": f"{of[4096][1].ms / of[4096][0].ms - 1:.1%}",
         "card": card().name,
         "step": f"{step:.3f} µs",
         "besides": f"{besides:.1f} µs",
         "off": f"{max(abs(eleven) for eleven, _ in late.values()):.1%}",
-        **{f"miss {n}": f"{(1 + late[n][1]) / (1 + late[n][0]) - 1:.1%}" for n in (2176, 4096)},
         "meeting": f"{MEETING:.2f} µs",
         "part": f"{ADDING * PART:.2f} µs",
-        "fetched": f"{fetched / 2**20:.0f} MiB",
-        "met": f"{met / 2**20:.1f} MiB",
-        "cut": str(sum(count > 1 for count in parts(2176))),
-        "factors": f"{more:.3f} · {slower:.3f} = {more * slower:.3f}",
+        "more": f"{more - 1:.1%}",
+        "slower": f"{slower - 1:.1%}",
+        **traffic,
+        "between": f"{profile[1][BETWEEN]:.2f}",
+        "waits": f"{profile[1]['state: waits for L2 or DRAM']:.2f}",
         "short": f"{min(large):.0%} to {max(large):.0%}",
         "worked": f"{busiest(2176)[1]} · {step:.3f} + {besides:.1f} + {MEETING:.2f} + {max(parts(2176))} · "
         f"{ADDING * PART:.2f} = {1e3 * expected(2176):.0f}",
-        "lead": f"{1 - expected(2176) / of[2176][1].cublas_ms:.0%}",
-        "cublas": f"{of[2176][1].cublas_ms:.3f} ms",
-        "now": f"{of[2176][1].ms:.3f} ms",
         "per step": f"{per_step - 1:.1%}",
     }

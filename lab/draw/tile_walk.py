@@ -134,6 +134,8 @@ class _Walk:
     def __init__(self, run: Run, found: Staged, to_scale: bool) -> None:
         self.kernel, self.found = run.kernel.name, found
         self.steps = len(found.fetched_in)
+        self.sliced = not found.elements["read A"][:WARP].any(axis=(0, 1)).all()
+        """Whether a warp reads a part of a step's depth only."""
         self.threads, self.BM, self.BN = found.elements["write C"].shape
         self.BK = found.elements["read B"].shape[1]
         self.warps, self.blocks = -(-self.threads // WARP), len(found.origins)
@@ -172,7 +174,7 @@ class _Walk:
             (i,): {"k": i * self.BK, "last k": (i + 1) * self.BK - 1, "step": i + 1} | self.fetched(i)
             for i in range(self.steps)
         }
-        return shares, [
+        tables = [
             ((IN_BLOCK, LANE), of_thread),
             ((IN_BLOCK,), {(i,): {"warp": i} for i in range(self.warps)}),
             ((LANE,), {(i,): {"lane": i} for i in range(WARP)}),
@@ -180,6 +182,21 @@ class _Walk:
             ((STEP,), of_step),
             ((WHO, STEP), counts),
         ]
+        if self.sliced:
+            tables.append(((WHO, IN_BLOCK, STEP), self.slices()))
+        return shares, tables
+
+    def slices(self) -> dict[tuple[int, int, int], dict[str, int]]:
+        """Return the first and the last k that a thread, a warp or a block reads in a step."""
+        depths = np.array_split(self.found.elements["read A"].any(axis=1), self.warps)
+        of_warp = [np.flatnonzero(each.any(axis=0))[[0, -1]].tolist() for each in depths]
+        return {
+            (who, warp, i): {"read k": i * self.BK + first, "last read k": i * self.BK + last}
+            for who in (THREAD, WARPS, BLOCKS)
+            for warp, ends in enumerate(of_warp)
+            for first, last in [ends if who < BLOCKS else (0, self.BK - 1)]
+            for i in range(self.steps)
+        }
 
     def fetched(self, step: int) -> dict[str, str]:
         """Say which k a block fetches in a step, in short and in words."""
@@ -318,6 +335,7 @@ class _Walk:
         """Write the share's owner and the numbers of this step."""
         one = ("Thread {thread}: warp {warp}, lane {lane}", "Warp {warp}", "Block {block}")[who]
         many = "" if who == THREAD else f": {plural(self.together(who), 'thread')}"
+        first, last = ("{read k}", "{last read k}") if self.sliced else ("{k}", "{last k}")
         rows = (
             ("fetches", 1, "AB", "fetches"),
             ("reads", READ, "AB", "reads"),
@@ -326,10 +344,10 @@ class _Walk:
         )
         sheet = Page(self.tall, WIDTH)
         sheet.text(MARGIN, 2 * LINE, one + many, weight="bold")
-        sheet.text(MARGIN, 3 * LINE - 4, "k: reads {k}–{last k}, fetches {span}")
+        sheet.text(MARGIN, 3 * LINE - 4, f"k: reads {first}–{last}, fetches {{span}}")
         self.table(sheet, "In this step", "ABC", rows)
         return sheet.finish(
-            f"{one}{many}. It reads k = {{k}} to {{last k}}: {{reads a}} elements of A, each {{times a}} ×, "
+            f"{one}{many}. It reads k = {first} to {last}: {{reads a}} elements of A, each {{times a}} ×, "
             "and {reads b} of B, each {times b} ×. It fetches {fetched k}: {fetches a} of A and {fetches b} of B. "
             "In the end it writes {writes} of C."
         )

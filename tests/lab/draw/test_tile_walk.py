@@ -269,6 +269,14 @@ def test_whom_it_shows_first():
         lab.draw.tile_walk("tiles", of_two(BODY), "grid")
 
 
+@pytest.mark.parametrize("walk", ["13 in slices"], indirect=True)
+def test_a_warp_of_a_slice_reads_its_part_of_a_steps_depth(walk):
+    """A quarter of 32, two warps each; a block reads all of them."""
+    _, _, player = walk
+    for who, warp, k in ((WARPS, 2, "40 to 47"), (WARPS, 7, "56 to 63"), (BLOCKS, 2, "32 to 63")):
+        assert f"reads k = {k}:" in player.shown([who, 0, warp, 0, 1])[1].alt
+
+
 @pytest.mark.parametrize("walk", ["13"], indirect=True)
 def test_tiles_are_told_apart_in_each_block(walk):
     assert sorted(staged(walk[1]).origins) == [(0, 0), (0, 256), (128, 0), (128, 256)]

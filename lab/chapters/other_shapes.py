@@ -1,0 +1,202 @@
+"""The page beside chapter 13: shapes at which 13 loses, what cuBLAS launches, and the constants of 13's model."""
+
+import re
+from collections.abc import Iterable
+from statistics import geometric_mean
+
+import numpy as np
+
+from sgemm_tutorial import cublas
+from sgemm_tutorial.families import autotuned
+from sgemm_tutorial.table import Table
+from sgemm_tutorial.tuned import Way
+
+from ..experiments import anatomy, ceilings, tune
+from ..experiments.ceilings import card
+from ..model.resources import kernel_occupancy, resources
+from ..records.shapes import FAMILIES, FAMILY_OF, SHAPES
+from ..records.sizes import Size, times_of
+from ..records.timings import Point, recorded
+from .by_shape import LONG, RUNG, found, mean_and_least, raced
+
+SHORT = 500
+"""The K below which a random product's K counts as short."""
+
+
+def families() -> Table:
+    """Return 13's share of the better opponent, by family."""
+    rows = []
+    for family in FAMILIES:
+        sizes = [size for size in SHAPES if FAMILY_OF[size] == family]
+        example = times_of(sizes[len(sizes) // 2])
+        rows.append((family, example, len(sizes), *mean_and_least(sizes, "both")))
+    columns = ("family", "for example", "shapes", "mean", "at the worst")
+    return Table(columns, rows, f"Of the better opponent, {card().name}")
+
+
+def lost() -> list[Point]:
+    """Return the points at which 13 is behind the better opponent, the worst first."""
+    points = sorted((raced()[size] for size in SHAPES), key=lambda point: point.percent_of_searched)
+    return [point for point in points if point.percent_of_searched < 100]
+
+
+def why(point: Point) -> str:
+    """Return the group of a point at which 13 is behind: the first that fits."""
+    if point.N > 1 and point.N % 4:
+        return "N % 4 > 0"
+    return "K < 4" if point.K < 4 else "long K"
+
+
+def _divided(way: Way) -> str:
+    """Return a way's tile and division."""
+    return f"{tune.tile_of(way.setting)}, {way.whole} + {way.shares}"
+
+
+def _theirs(algorithm: str) -> str | None:
+    """Return cuBLASLt's tile and the parts of K. It stores matrices by columns, so its rows are our columns."""
+    tile = re.search(r"tile (\d+)x(\d+).*split K (\d+)", algorithm)
+    return tile and f"{tile[2]}×{tile[1]}, {tile[3]}"
+
+
+def behind() -> Table:
+    """Return where 13 is behind, by group."""
+    points = sorted(lost(), key=lambda point: ("N % 4 > 0", "K < 4", "long K").index(why(point)))
+    return Table(
+        ("M×N×K", "group", "13's tile", "of the better", "cuBLASLt's tile, parts of K"),
+        [
+            (
+                times_of(point.size),
+                why(point),
+                tune.tile_of(found()[point.size].best.setting),
+                f"{point.percent_of_searched:.1f}%",
+                _theirs(point.searched.algorithm),
+            )
+            for point in points
+        ],
+        card().name,
+    )
+
+
+def one_more() -> Table:
+    """Return what a row, a column or a k more or less than 2,048 costs 13, and the better opponent."""
+    points, rows = raced(), []
+    square = points[2048, 2048, 2048]
+    for at, name in enumerate("MNK"):
+        for n in (2047, 2049):
+            point = points[tuple(n if i == at else 2048 for i in range(3))]
+            times = [(p.ms, p.ms * p.percent_of_searched / 100) for p in (point, square)]
+            changes = (f"{new / old - 1:+.1%}" for new, old in zip(*times, strict=True))
+            rows.append((f"{name} = {n:,}", _divided(found()[point.size].best), 1e3 * point.ms, *changes))
+    columns = ("", "13: tile, whole + shares", "13, µs", "13 against 2048", "opponent against 2048")
+    return Table(columns, rows, card().name)
+
+
+def random() -> list[Point]:
+    """Return the products at random, at which the model alone chooses."""
+    return recorded(RUNG, recording="random").points
+
+
+def by_time() -> Table:
+    """Return 13's shares at random products, by its time."""
+    rows = []
+    for time, low, high in (("below 10 µs", 0, 0.01), ("10 to 20 µs", 0.01, LONG), ("above 20 µs", LONG, 1000)):
+        some = [point for point in random() if low <= point.ms < high]
+        both = [[point.percent_of_cublas for point in some], [point.percent_of_searched for point in some]]
+        means = (f"{geometric_mean(of):.0f}%" for of in both)
+        rows.append((time, len(some), *means, sum(of < 100 for of in both[1])))
+    columns = ("13's time", "products", "of cuBLAS", "of the better", "behind the better")
+    return Table(columns, rows, card().name)
+
+
+def losses_of(ragged: bool, short: bool) -> str:
+    """Return at how many long random products 13 is behind, if 4 divides N or doesn't, and K is short or isn't."""
+    points = [p for p in random() if p.ms >= LONG and (p.N % 4 > 0, p.K < SHORT) == (ragged, short)]
+    losses = [point for point in points if point.percent_of_searched < 100]
+    return f"{len(losses)} of {len(points)}"
+
+
+def launched(sizes: Iterable[Size]) -> Table:
+    """Return what plain cuBLAS launches, and what 13's search found."""
+    rows = []
+    for size in sizes:
+        point = anatomy.of(cublas.sgemm, size)
+        main = next((one for one in point.launches if anatomy.tile_of(one.name)), point.main)
+        tile = "×".join(map(str, reversed(anatomy.tile_of(main.name) or ()))) or None
+        assert not tile or re.search("sm80_xmma_gemm|cutlass_80_simt_sgemm", main.name)
+        grid = "×".join(map(str, main.grid))
+        rows.append((times_of(size), tile, grid, len(point.launches), _divided(found()[size].best)))
+    columns = ("M×N×K", "cuBLAS's tile", "grid", "launches", "13: tile, whole + shares")
+    return Table(columns, rows, "Plain cuBLAS, and what 13's search found")
+
+
+def settings() -> Table:
+    """Return the settings that the model knows, with what they need and the fitted times of their steps."""
+    rows = []
+    for setting, paces in autotuned.SETTINGS.items():
+        kernel = RUNG.variant(**autotuned.named(setting))
+        used = resources(kernel)
+        full = f"{paces[0]:g}" if setting[-2] > 1 else None
+        blocks = kernel_occupancy(kernel, card()).blocks_per_sm
+        rows.append((", ".join(map(str, setting)), used.registers, used.shared_bytes, blocks, full, f"{max(paces):g}"))
+    note = f"Settings are {', '.join(autotuned.PARAMETERS)}. The last columns are µs of a step."
+    columns = ("setting", "registers", "shared bytes", "blocks per SM", "full SM", "alone")
+    return Table(columns, rows, f"For {card().architecture}", note)
+
+
+def figures() -> dict[str, str]:
+    """Return the figures in the page's sentences, by name, after checking what they say."""
+    points, losses = raced(), lost()
+    groups = {name: [point for point in losses if why(point) == name] for name in ("N % 4 > 0", "K < 4", "long K")}
+    again = [points[size].percent_of_cublas / 100 * of.ms / of.cublas_ms for size, of in found().items()]
+    chance = np.percentile(np.abs(np.log(again)), 90)
+    deep = [(found()[point.size].best, point) for point in groups["long K"]]
+    ours = [way.shares * way.setting[0] * way.setting[1] // (point.M * point.N) for way, point in deep]
+    theirs = [int(point.searched.algorithm.split()[-1]) for _, point in deep]
+    assert all(point.M == point.N < 1024 < point.K for _, point in deep)
+    assert [mine == other for mine, other in zip(ours, theirs, strict=True)].count(True) == 2
+    square, odd = found()[2048, 2048, 2048].best, found()[2048, 2049, 2048].best
+    assert square.shares == 128 and odd.setting[:2] == (128, 64)
+    added = recorded(RUNG, recording="added").points
+    least_added = min(point.percent_of_cublas for point in added)
+    worst = min(random(), key=lambda point: point.percent_of_searched)
+    assert least_added > 100 and worst.N % 4 and worst.K < SHORT
+    assert ceilings.load()[ceilings.READ].tera_per_second < autotuned.L2 / 1e6
+    busy = {
+        name: anatomy.of(what, (4096,) * 3).main.counts for name, what in (("ours", RUNG), ("cublas", cublas.sgemm))
+    }
+    return {
+        "card": card().name,
+        "shapes": str(len(SHAPES)),
+        "behind": str(len(losses)),
+        "chance": f"{chance:.1%}",
+        "most chance": f"{max(np.abs(np.log(again))):.0%}",
+        "beyond": str(sum(point.percent_of_searched < 100 * (1 - chance) for point in losses)),
+        **{name: str(len(of)) for name, of in groups.items()},
+        "short ahead": str(sum(points[size].K < 4 for size in SHAPES) - len(groups["K < 4"])),
+        "parts": "{}, {} and {}".format(*ours),
+        "their parts": "{}, {} and {}".format(*theirs),
+        "added": str(len(added)),
+        "added least": f"{least_added:.1f}%",
+        "column": f"{points[2048, 2047, 2048].ms / points[2048, 2048, 2048].ms - 1:.0%}",
+        "limit": f"{1e3 * LONG:.0f} µs",
+        "random": f"{len(random()):,}",
+        "neither": losses_of(ragged=False, short=False),
+        "ragged": losses_of(ragged=True, short=False),
+        "shallow": losses_of(ragged=False, short=True),
+        "both": losses_of(ragged=True, short=True),
+        "random least": times_of(worst.size),
+        "least share": f"{worst.percent_of_searched:.0f}%",
+        **{
+            f"{name} {key}": f"{counts[f'{part} used, %']:.0f}%"
+            for name, counts in busy.items()
+            for key, part in (("fma", "FMA pipes"), ("issued", "issue slots"))
+        },
+        **{f"{name} ffma": f"{counts['FFMA'] / 32 / counts['all']:.0%}" for name, counts in busy.items()},
+        "fill": str(autotuned.FILL),
+        "launch": f"{autotuned.LAUNCH} µs",
+        "meeting": f"{autotuned.MEETING} µs",
+        "adding": f"{1e6 * autotuned.ADDING:.2f} µs",
+        "together": str(autotuned.TOGETHER),
+        "l2": f"{autotuned.L2 / 1e6:.1f} TB/s",
+        "memory": f"{autotuned.MEMORY / 1e6:.2f} TB/s",
+    }
