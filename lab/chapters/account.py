@@ -89,8 +89,9 @@ def table(before: Kernel | str, now: Kernel | str, registers: bool = False) -> T
         ("", *(kernel.name[:2] for kernel in kernels), "cuBLAS"),
         rows,
         f"M = N = K = {SIZE}, {card().name}",
-        f"Busy by Nsight Compute's counters, at the boost clock of {card().boost_mhz:,} MHz. Times are medians of "
-        "device time, cuBLAS measured in the same run.",
+        "Busy: Nsight Compute's counts of wavefronts, instructions and multiply-adds, at the most that the part can do "
+        f"in a cycle and at the boost clock of {card().boost_mhz:,} MHz. Times are medians of device time, cuBLAS "
+        "measured in the same run.",
     )
 
 
