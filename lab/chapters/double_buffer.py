@@ -3,11 +3,12 @@
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
 
-from ..experiments import banks, profiles
+from ..experiments import profiles
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
 from ..model.resources import kernel_occupancy, resources
 from ..records.timings import recorded
+from ..variants import find_variant
 from .async_pipeline import SMALL_TILE
 from .warp_tile import LARGE, milliseconds
 
@@ -15,14 +16,15 @@ RUNG, BEFORE = find("10_double_buffer"), LARGE
 """10, and 09 with its template arguments."""
 BOTH = BEFORE, RUNG
 BETWEEN, MEMORY = "cycles between a warp's instructions", "state: waits for L2 or DRAM"
-BARRIER = "state: barrier"
+BARRIER, DISPATCH = "state: barrier", "state: dispatch"
 
 
 def cycles_per_tile(kernel: Kernel) -> float:
-    """Return the recorded cycles at 4096 that the busiest SM takes for each BK of K of each round of blocks."""
+    """Return the cycles that Nsight Compute counted at 4096, for each BK of K of each round of blocks."""
     size, gpu = profiles.SIZE, card()
     rounds = -(-kernel.grid(size, size) // (gpu.sms * kernel_occupancy(kernel, gpu).blocks_per_sm))
-    return milliseconds(kernel) * gpu.boost_mhz * 1e3 / (rounds * size / kernel.parameters["BK"])
+    cycles = counted(kernel, (size,) * 3, "variant_profiles")["SM cycles"]
+    return cycles / (rounds * size / kernel.parameters["BK"])
 
 
 def issued_per_tile(kernel: Kernel) -> float:
@@ -45,15 +47,16 @@ def figures() -> dict[str, str]:
     fewer = {name: earlier[name] - later[name] for name in (BETWEEN, MEMORY, BARRIER)}
     assert 0.9 < (fewer[MEMORY] + fewer[BARRIER]) / fewer[BETWEEN] < 1
     small = {rung: recorded(rung, [1024]).points[0] for rung in ("09", "10")}
-    losing = [milliseconds(kernel.variant(**SMALL_TILE)) for kernel in (find("09"), RUNG)]
+    both = [kernel.variant(**SMALL_TILE) for kernel in (find("09"), RUNG)]
+    losing, lost = zip(*((milliseconds(of), counted(of, (size,) * 3, "variant_profiles")) for of in both), strict=True)
     assert losing[1] > 1.02 * losing[0] and small["10"].ms > 1.4 * small["09"].ms
+    assert lost[1][MEMORY] < 0.1 * lost[0][MEMORY] and lost[1][DISPATCH] > 2 * lost[0][DISPATCH]
     pairs = list(zip(recorded("09").points, recorded("10").points, strict=True))
     return {
         "card": gpu.name,
         "before issued": f"{least:,}",
         "issued": f"{issued:,}",
         "idle": f"{now - issued:,}",
-        "reads": f"{(banks.cycles(banks.LOOP, 2, RUNG) - 1) * 128 * 256 * 8 / gpu.limits.fp32_lanes:.0f}",
         "fewer": f"{fewer[BETWEEN]:.2f}",
         "fewer memory": f"{fewer[MEMORY]:.2f}",
         "fewer barrier": f"{fewer[BARRIER]:.2f}",
@@ -61,7 +64,7 @@ def figures() -> dict[str, str]:
         "sms": str(gpu.sms),
         "before": f"{milliseconds(BEFORE):.2f} ms",
         "now": f"{milliseconds(RUNG):.2f} ms",
-        "deeper": f"{milliseconds(RUNG.variant(BK=16)):.2f} ms",
+        "one way": f"{milliseconds(find_variant('10', 'one way')):.2f} ms",
         "shallow 09": f"{milliseconds(find('09').variant(BK=8)):.2f} ms",
         "gained": f"{gained:.2f} ms",
         "own": f"{own.ms:.2f} ms",
@@ -74,6 +77,11 @@ def figures() -> dict[str, str]:
         "small 10": f"{small['10'].percent_of_cublas:.0f}%",
         "losing 09": f"{losing[0]:.2f} ms",
         "losing 10": f"{losing[1]:.2f} ms",
+        **{
+            f"{name} {rung}": f"{of[state]:.2f}"
+            for rung, of in zip(("09", "10"), lost, strict=True)
+            for name, state in (("L2", MEMORY), ("dispatch", DISPATCH))
+        },
         "registers before": f"{resources(BEFORE).registers}",
         "registers now": f"{resources(RUNG).registers}",
     }
