@@ -135,22 +135,3 @@ def small_numbers() -> Table:
         rows.append((f"2^{exponent}", *(f"{error:.1e}" for error in errors)))
     columns = ("A, standard normal times", "11, in FP32", "17")
     return Table(columns, rows, "Simulated: largest error relative to |A||B|, K = 64")
-
-
-def not_finite() -> Table:
-    """Return what 11, 17, and 17 without its second look make of sums with infinities, NaN and very large numbers."""
-    split = find("17")
-    hasty = split.edited(("if (isfinite(sums[j]) || col + j >= cols) continue;", "continue;"))
-    rows = []
-    for name, values, other in (
-        ("∞ · 1", (np.inf, 0), 1),
-        ("∞ · 0", (np.inf, 0), 0),
-        ("NaN · 1", (np.nan, 0), 1),
-        ("largest float · ½", (3.4028235e38, 0), 0.5),
-        ("∞ · 2 − ∞ · 1", (np.inf, -np.inf), 2),
-    ):
-        A, B = np.zeros((1, 8), np.float32), np.ones((8, 1), np.float32)
-        A[0, :2], B[0, 0] = values, other
-        rows.append((name, *(f"{kernel(A, B)[0, 0]:.8g}" for kernel in (find("11"), split, hasty))))
-    assert all(row[1] == row[2] for row in rows) and any(row[2] != row[3] for row in rows)
-    return Table(("sum", "11, in FP32", "17", "17, not computed again"), rows, "Simulated")

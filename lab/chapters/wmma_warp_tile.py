@@ -1,4 +1,4 @@
-"""What chapter 15 compares: layouts of a tile for the player, paddings as counted, and stages as timed."""
+"""What chapter 15 compares: layouts of a tile, paddings as counted, stages as timed, and what warps wait for."""
 
 from itertools import pairwise
 
@@ -10,12 +10,19 @@ from sgemm_tutorial.table import Table
 from ..accesses import request
 from ..draw.player import Player
 from ..draw.tile_layouts import TileAccess, TileLayout, bank_layouts
-from ..experiments import counters
+from ..experiments import counters, profiles
 from ..experiments.ceilings import card
 from ..records.timings import recorded
 from ..variants import PADDED_TILES
 
 PRODUCTS = 256**3  # of 16 × 16 × 16, at 4096
+WAITS = {
+    "the instruction before, of fixed latency": "fixed latency",
+    "data from L2 or DRAM": "waits for L2 or DRAM",
+    "the barrier": "barrier",
+    "a busy unit, here tensor cores": "FP32 units busy",
+}
+"""What a warp waits for most of its time, as the page and as `profiles.STALLS` names it."""
 
 
 def padding_player(run: Run) -> Player:
@@ -40,7 +47,7 @@ def padding_player(run: Run) -> Player:
 def layouts() -> dict[str, Kernel]:
     """Return 15 with two paddings, and 16 with the same tiles swizzled, by how the rows of A and B are laid out."""
     swizzled = find("16").variant(BM=128, BN=128, BK=32, WM=64, WN=64, STAGES=4, BLOCKS=2)
-    return {"16, as in 15": PADDED_TILES[0], "32": PADDED_TILES[3], "0, swizzled (16)": swizzled}
+    return {"16, as in 15": PADDED_TILES[0], "32": PADDED_TILES[3], "none: kernel 16's swizzle": swizzled}
 
 
 def paddings() -> Table:
@@ -80,3 +87,17 @@ def steps() -> Table:
     ]
     heads = ("what is new", "ms", "cuBLAS beside it, ms", "share of cuBLAS", "times the share before")
     return Table(heads, rows, f"At 4096, {card().name}")
+
+
+def waiting() -> Table:
+    """Return the cycles from one instruction of a warp to its next in 15 and 16, by what the warp waits for."""
+    profiled = [profiles.measured(find(number)) for number in ("15", "16")]
+    totals = [of["cycles between a warp's instructions"] for of in profiled]
+    named = {name: [of[f"state: {state}"] for of in profiled] for name, state in WAITS.items()}
+    rest = [total - sum(of) for total, *of in zip(totals, *named.values(), strict=True)]
+    rows = [
+        (name, *(f"{cycles:.2f}" for cycles in of))
+        for name, of in (*named.items(), ("all else, issuing included", rest), ("together", totals))
+    ]
+    title = f"Cycles from one instruction of a warp to its next, at 4096, {card().name}"
+    return Table(("a warp waits for", "15", "16"), rows, title)
