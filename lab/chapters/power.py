@@ -1,15 +1,38 @@
-"""What the page on power and chance draws: which lasting runs slow down as the card is over its limit."""
+"""What the page on power and chance shows: two clocks, and which lasting runs slow down over the power limit."""
 
 import numpy as np
 
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.table import Table
+
 from ..draw.chart import Chart, dye
 from ..draw.figure import BLUE, INK, ORANGE, Figure
-from ..experiments import sustained
+from ..experiments import clocks, sustained
 from ..experiments.ceilings import card
 from ..records import files
 
 STEADY, LATER = (0.4, 0.8), (0.8, 1.4)
 """Seconds of a lasting run, before and after its first slow spell begins, if it has any."""
+CLOCKS = (("13", "normal"), ("16", "normal"), ("16", "zeros"), ("20", "normal"), ("20", "zeros"), ("21", "normal"))
+"""Kernels and inputs of which `clocks_table` has the clocks."""
+
+
+def lower(name: str, inputs: str) -> float:
+    """Return by what fraction the multiprocessors' own clock is below NVML's, in a lasting run of a kernel at 4096."""
+    of = clocks.of(find(name), inputs=inputs)
+    return 1 - of.own_mhz / of.nvml_mhz
+
+
+def clocks_table() -> Table:
+    """Return the multiprocessors' own clock beside NVML's for `CLOCKS`."""
+    rows = []
+    for name, inputs in CLOCKS:
+        of = clocks.of(find(name), inputs=inputs)
+        told = {"normal": "random"}.get(inputs, inputs)
+        clock = f"{of.nvml_mhz:,}", f"{of.own_mhz:,}", f"{lower(name, inputs):.1%}"
+        rows.append((of.kernel, told, of.watts, *clock))
+    heads = ("kernel", "A and B", "watts", "NVML's MHz", "SMs' own MHz", "lower by")
+    return Table(heads, rows, f"Two clocks in lasting runs, M = N = K = 4096, {card().name}")
 
 
 def seconds(run: sustained.Sustained) -> np.ndarray:
@@ -18,15 +41,27 @@ def seconds(run: sustained.Sustained) -> np.ndarray:
     return sustained.SECONDS * ends / ends[-1]
 
 
+def parts(run: sustained.Sustained) -> tuple[np.ndarray, np.ndarray]:
+    """Return which samples of a lasting run end while `STEADY`, and which `LATER`."""
+    ends = seconds(run)
+    steady, later = ((ends > begin) & (ends <= end) for begin, end in (STEADY, LATER))
+    return steady, later
+
+
 def slowing(run: sustained.Sustained) -> tuple[float, float]:
     """Return a lasting run's median watts while `STEADY`, and by what fraction its times are longer `LATER`.
 
     That is the worst median of five neighbouring samples, so that a single slow one doesn't count.
     """
-    ms, ends = np.array(run.samples.ms), seconds(run)
-    steady, later = ((ends > begin) & (ends <= end) for begin, end in (STEADY, LATER))
+    ms, (steady, later) = np.array(run.samples.ms), parts(run)
     worst = max(map(np.median, np.lib.stride_tricks.sliding_window_view(ms[later], 5)))
     return float(np.median(np.array(run.samples.watts)[steady])), float(worst / np.median(ms[steady]) - 1)
+
+
+def rise(run: sustained.Sustained) -> float:
+    """Return by what fraction the median of a lasting run's times is higher `LATER` than while `STEADY`."""
+    ms, (steady, later) = np.array(run.samples.ms), parts(run)
+    return float(np.median(ms[later]) / np.median(ms[steady]) - 1)
 
 
 def recording() -> files.Recording[sustained.Sustained]:

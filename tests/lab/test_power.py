@@ -1,4 +1,4 @@
-"""Which lasting runs of the recording slow down, and when a spell counts as one."""
+"""Two clocks, which lasting runs of the recording slow down, and when a spell counts as one."""
 
 import dataclasses
 
@@ -31,6 +31,8 @@ def test_times_of_a_run_add_up_to_its_seconds():
 )
 def test_a_spell_is_most_of_five_samples_after_the_steady_part(slow, longer):
     assert power.slowing(run(slow, 650)) == (650, longer)
+    assert power.rise(run(slow)) == 0
+    assert power.rise(run(range(80, 140))) == 0.5
 
 
 def test_the_limit_divides_the_runs_that_slow_down_from_the_others():
@@ -40,3 +42,16 @@ def test_the_limit_divides_the_runs_that_slow_down_from_the_others():
     under = [longer for watts, longer in found.values() if watts <= limit]
     assert len(over) == 17 and len(under) == 25 and max(under) < 0.02 < 0.06 < min(over)
     assert power.slowed().alt.startswith("Points for 42 lasting runs. Only those that drew 708 W")
+
+
+def test_nvml_tells_more_than_the_own_clock_of_kernels_on_tensor_cores_alone():
+    """As the page says; figures may move a little with each recording."""
+    assert abs(power.lower("13", "normal")) < 0.01
+    assert all(0.05 < power.lower(*each) < 0.15 for each in power.CLOCKS[1:])
+    table = power.clocks_table()
+    assert [row[:2] for row in table.rows[:3]] == [
+        ("13_autotuned", "random"),
+        ("16_mma", "random"),
+        ("16_mma", "zeros"),
+    ]
+    assert all(row[-1].endswith("%") for row in table.rows)
