@@ -67,9 +67,11 @@ def test_persistent_blocks_compute_each_tile_once(size, group, cluster):
     assert persistent.rounds(size) == len(corners) / 132
 
 
-def test_a_width_gains_what_the_busiest_sm_is_spared():
-    assert persistent.by_width(3072) == pytest.approx(3 * 256 / (3 * 192 * 1.04) - 1)
-    assert persistent.by_width(5120) == pytest.approx(256 / 224 - 1) and persistent.by_width(4096) == 0
+def test_the_steps_don_t_compare_a_width_with_itself():
+    rows = {row[0]: row[1:] for row in persistent.steps_table().rows}
+    same = [persistent.chosen(size) == 256 for size in persistent.SIZES]
+    assert same == [True, False, True, False] == [cell == "same code" for cell in rows["width as chosen"]]
+    assert [int(row[0].replace(",", "")) for row in persistent.widths_table().rows] == [2560, 3072, 5120, 8192]
 
 
 def test_shares_go_by_kernel_size_and_recording():
