@@ -7,8 +7,6 @@ from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
 
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, Figure, Page
-from ..experiments import ceilings
-from ..model.ceilings import READ
 from ..records.timings import Point, load, recorded
 
 RUNG, SIZES = find("18_wgmma"), (2048, 3072, 4096, 8192)
@@ -42,13 +40,6 @@ def chance(size: int) -> float:
 
 PRODUCT = RUNG.parameters["BM"] * RUNG.parameters["BN"] * RUNG.parameters["BK"] // 2048
 """Cycles that the tensor cores of an SM need for a pair of tiles, by the data sheet's 2,048 multiply-adds a cycle."""
-
-
-def l2_ms(size: int) -> float:
-    """Return the milliseconds in which L2 sends all pairs of tiles at M = N = K = `size`, at the rate of reads."""
-    of = RUNG.parameters
-    pairs = RUNG.grid(size, size) * size // of["BK"]
-    return pairs * 2 * of["BK"] * (of["BM"] + of["BN"]) / ceilings.load()[READ].tera_per_second / 1e9
 
 
 def who() -> Figure:

@@ -67,11 +67,13 @@ def life(run: Run, stage: int = 1) -> Table:
 
 def compared() -> Table:
     """Return what a launch of 18 and of 19 takes at 4096: profiled once, and alone for some seconds."""
-    counts, alone = ([of(kernel) for kernel in (BEFORE, RUNG)] for of in (profiles.measured, sustained.of))
+    counts, states, alone = (
+        [of(kernel) for kernel in (BEFORE, RUNG)] for of in (profiles.measured, profiles.states, sustained.of)
+    )
     rows = [
         ("profiled: cycles", *(f"{of['SM cycles']:,}" for of in counts)),
         ("profiled: tensor cores busy", *(f"{of['tensor cores used, %']:.1f}%" for of in counts)),
+        ("profiled: warps' time in state barrier", *(f"{of['barrier']:.1%}" for of in states)),
         (f"alone for {sustained.SECONDS:.0f} s: ms", *(f"{of.ms:.4f}" for of in alone)),
-        (f"alone for {sustained.SECONDS:.0f} s: MHz", *(f"{of.sm_mhz:,}" for of in alone)),
     ]
     return Table(("", BEFORE.name, RUNG.name), rows, f"A launch, M = N = K = {profiles.SIZE}, {card().name}")

@@ -15,8 +15,6 @@ KERNEL = find("21_tf32x3_wgmma")
 TILE = KERNEL.parameters
 MULTIPLYING = 3 * TILE["BM"] * TILE["BN"] * TILE["BK"] // RATE
 """Cycles of the tensor cores for one step of BK."""
-RANKED = (2048, 3072)
-"""Sizes at which all variants were timed at nearly the same clock."""
 
 
 def turned() -> Figure:
@@ -139,19 +137,19 @@ def predicted_cycles(size: int) -> float:
 
 
 def sizes() -> Table:
-    """Return predicted and recorded times by size, and those of cuBLAS in turns with them."""
+    """Return recorded times by size, and those of cuBLAS in turns with them."""
     return Table(
-        ("M = N = K", "predicted ms", "ms", "cuBLAS's SGEMM, ms", "times its speed"),
+        ("M = N = K", "ms", "cuBLAS's SGEMM, ms", "times its speed"),
         [
-            (p.M, predicted_cycles(p.M) / card().boost_mhz / 1e3, p.ms, p.cublas_ms, f"{p.percent_of_cublas / 100:.2f}")
+            (p.M, p.ms, p.cublas_ms, f"{p.percent_of_cublas / 100:.2f}")
             for p in sorted(recorded(KERNEL, recording="tensor").points, key=lambda point: point.M)
         ],
-        f"{card().name}; in turns, one process; predicted at {card().boost_mhz:,} MHz",
+        f"{card().name}; in turns, one process",
     )
 
 
-def conflicts(variant: Kernel) -> float:
-    """Return by how many cycles of conflicting loads a step of a variant exceeds one of the kernel, at 4096."""
+def wavefronts(kernel: Kernel) -> tuple[float, float]:
+    """Return how many wavefronts loads from shared memory take in a step of a kernel at 4096, and how many stores."""
     size = 4096
-    own, others = (counters.counted(k, (size,) * 3, "sectors")["shared_load_conflicts"] for k in (KERNEL, variant))
-    return (others - own) / (KERNEL.grid(size, size) * size // TILE["BK"])
+    counts, steps = counters.counted(kernel, (size,) * 3, "sectors"), KERNEL.grid(size, size) * size // TILE["BK"]
+    return counts["shared_load_wavefronts"] / steps, counts["shared_store_wavefronts"] / steps

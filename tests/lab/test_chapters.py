@@ -67,9 +67,22 @@ def test_persistent_blocks_compute_each_tile_once(size, group, cluster):
     assert persistent.rounds(size) == len(corners) / 132
 
 
-def test_a_width_gains_what_the_busiest_sm_is_spared():
-    assert persistent.by_width(3072) == pytest.approx(3 * 256 / (3 * 192 * 1.04) - 1)
-    assert persistent.by_width(5120) == pytest.approx(256 / 224 - 1) and persistent.by_width(4096) == 0
+def test_a_block_that_stays_stores_the_tiles_that_its_numbers_say():
+    kernel = persistent.KERNEL.variant()
+    A, B = sg.matrices(1024, 1024, 64, on_gpu=False, types=kernel.types)
+    run = sg.simulate(kernel.divided(0, 4), A, B, trace=[3])  # four blocks for 32 tiles
+    stored = [int(access.offsets[0]) // 4 for access in run.trace if access.array == "C"]
+    tiles = dict.fromkeys((first // 1024 // 128 * 128, first % 1024 // 256 * 256) for first in stored)
+    assert list(tiles) == [persistent.corner(number, 1, 1024) for number in range(1, 16, 2)]
+    assert persistent.corner(18, 1, 4096) == persistent.corner(37, 0, 4096, cluster=1) == (128, 768)
+    assert persistent.corner(150, 1, 4096) == (1664, 2304), "the third number of block 37"
+
+
+def test_the_steps_don_t_compare_a_width_with_itself():
+    rows = {row[0]: row[1:] for row in persistent.steps_table().rows}
+    same = [persistent.chosen(size) == 256 for size in persistent.SIZES]
+    assert same == [True, False, True, False] == [cell == "same code" for cell in rows["width as chosen"]]
+    assert [int(row[0].replace(",", "")) for row in persistent.widths_table().rows] == [2560, 3072, 5120, 8192]
 
 
 def test_shares_go_by_kernel_size_and_recording():
