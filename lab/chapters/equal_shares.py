@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from statistics import geometric_mean, median
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import any_shape
@@ -15,7 +16,7 @@ from ..draw.chart import COLOURS, Chart, dye
 from ..draw.division import Part, division
 from ..draw.figure import BODY, INK, Figure
 from ..experiments.ceilings import card
-from ..records.shapes import SQUARES
+from ..records.shapes import FAMILIES, SHAPES, SQUARES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from ..variants import ANY_SHAPE
@@ -64,12 +65,12 @@ def launched(size: Size) -> Launch:
 
 
 def chosen(size: Size) -> tuple[str, int, float]:
-    """Return what is launched, its shared tiles, and the µs that the model expects of it, without copies."""
+    """Return the tile that is launched, its shared tiles, and the µs that the model expects of it, without copies."""
     launch = launched(size)
-    of, shared = launch.kernel.parameters, launch.division.counts.get("shared", 0)
+    of, shared = launch.kernel.parameters, launch.division.counts["shared"]
     clusters = launch.division.blocks // of["CLUSTER"]
-    kernel = f"{launch.kernel.name[:2]}: {of['BM']}×{of['BN']}, {clusters} × {of['CLUSTER']} blocks"
-    return kernel, shared, any_shape.cost(of, size, shared, clusters)
+    tile = f"{of['BM']}×{of['BN']}, {clusters} × {of['CLUSTER']} blocks"
+    return tile, shared, any_shape.cost(of, size, shared, clusters)
 
 
 def choices(sizes: Iterable[Size]) -> Table:
@@ -79,9 +80,7 @@ def choices(sizes: Iterable[Size]) -> Table:
         for size in sizes
         for (what, shared, expected), us in [(chosen(size), 1e3 * points()[size].ms)]
     ]
-    return Table(
-        ("M×N×K", "launched: tile, clusters", "shared tiles", "µs, expected → measured", "longer by"), rows, card().name
-    )
+    return Table(("M×N×K", "tile, clusters", "shared tiles", "µs, expected → measured", "longer by"), rows, card().name)
 
 
 def times(of: Mapping[str, int]) -> tuple[float, ...]:
@@ -90,31 +89,110 @@ def times(of: Mapping[str, int]) -> tuple[float, ...]:
     return step, step * any_shape.SHARED, end, any_shape.PART + of["BM"] * of["BN"] * 4 / any_shape.ADD
 
 
-def pencil() -> Table:
-    """Return `times` of all settings."""
-    rows = [(f"{of['BM']}×{of['BN']}", of["CLUSTER"], *(f"{us:.3f}" for us in times(of))) for of in any_shape.SETTINGS]
-    heads = ("a block's tile", "blocks", "a step", "a step of a share", "end of a tile", "each part of a sum")
+def setting(BM: int, BN: int, CLUSTER: int = 1) -> Mapping[str, int]:
+    """Return the setting with this tile, in such clusters."""
+    return next(of for of in any_shape.SETTINGS if (of["BM"], of["BN"], of["CLUSTER"]) == (BM, BN, CLUSTER))
+
+
+def tile_of(of: Mapping[str, int]) -> str:
+    """Return a setting in a few characters."""
+    return f"{of['BM']}×{of['BN']}, clusters of {of['CLUSTER']}"
+
+
+def pencil(*settings: Mapping[str, int]) -> Table:
+    """Return `times` of some settings."""
+    rows = [(tile_of(of), *(f"{us:.3f}" for us in times(of))) for of in settings]
+    heads = ("a block's tile", "a step", "a step of a share", "end of a tile", "each part of a sum")
     return Table(heads, rows, f"µs by the model, {card().name}")
+
+
+def worked(size: Size, *settings: Mapping[str, int]) -> Table:
+    """Return the sum of the model's times for settings that cut each tile of a product into a few shares."""
+    M, N, K = size
+    memory = any_shape.HIDDEN * (any_shape.START + (2 * (M * K + K * N) + 4 * M * N) / any_shape.MEMORY)
+    columns = []
+    for of in settings:
+        (expected, tiles, clusters), (_, step, end, part) = fewest(of, size), times(of)
+        each, launch = clusters // tiles, any_shape.START + any_shape.CLUSTERED * (of["CLUSTER"] > 1)
+        steps = K // any_shape.BK // each
+        ran, met = steps * step, any_shape.MEET + each * part
+        assert abs(launch + ran + end + met + memory - expected) < 0.001
+        columns.append(
+            (
+                f"{tiles}, of {K // any_shape.BK} steps",
+                f"{each}, so {clusters} clusters",
+                f"{launch:.3f}",
+                f"{steps} · {step:.3f} = {ran:.2f}",
+                f"{end:.3f}",
+                f"{any_shape.MEET:.2f} + {each} · {part:.3f} = {met:.2f}",
+                f"{memory:.2f}",
+                f"{expected:.1f}",
+            )
+        )
+    heads = ("tiles of a cluster", "shares of a tile", "launch", "steps of a share", "end of a tile",
+             "meeting, and parts", "a tenth of memory's time", "sum, µs")  # fmt: skip
+    return Table(("", *map(tile_of, settings)), list(zip(heads, *columns, strict=True)), times_of(size))
+
+
+def fewest(of: Mapping[str, int], size: Size) -> tuple[float, int, int]:
+    """Return the µs that the model expects of a setting at its best, its shared tiles, and its clusters."""
+    return any_shape.ways(tuple(of.values()), size, card().sms)[0]
 
 
 def measured() -> Table:
     """Return the times of 20, of 22 without a part, and of 22, beside the better opponent's."""
-    kernels = BEFORE, OWN_NUMBER, WHOLE, OVERLAP, KERNEL
+    kernels = BEFORE, WHOLE, OWN_NUMBER, OVERLAP, KERNEL
     rows = [
-        (times_of(size), *(1e3 * points(of)[size].ms for of in kernels), 10 * own.ms * share)
-        for size in points(BEFORE)
-        for own, share in [(points()[size], points()[size].percent_of_searched)]
+        (times_of(size), *(1e3 * points(of)[size].ms for of in kernels), 1e3 * better(size)) for size in points(BEFORE)
     ]
     return Table(
-        ("M×N×K", "20", "22, own numbers", "whole tiles", "one by one", "22", "better opponent"),
+        ("M×N×K", "20", "22, whole tiles", "own numbers", "one by one", "22", "better opponent"),
         rows,
         f"µs of a launch, {card().name}",
     )
 
 
+def better(size: Size) -> float:
+    """Return the ms of the better opponent."""
+    return points()[size].ms * points()[size].percent_of_searched / 100
+
+
+def copied(size: Size) -> bool:
+    """Whether A or B has rows that the copy engine cannot fetch."""
+    return size[1] % 8 + size[2] % 8 > 0
+
+
+def families() -> Table:
+    """Return how 22 does beside the better opponent, family by family, and for all shapes with and without copies."""
+    sizes = {"squares": SQUARES, **{name: sorted(set(of)) for name, of in FAMILIES.items()}}
+    for name, copies in (("all shapes, rows fetched", False), ("all shapes, rows copied", True)):
+        sizes[name] = [size for size in SHAPES if copied(size) == copies]
+    rows = []
+    for name, of in sizes.items():
+        share = {size: points()[size].percent_of_searched for size in of}
+        least = min(of, key=share.__getitem__)
+        rows.append(
+            (
+                name,
+                len(of),
+                *won(of),
+                f"{geometric_mean(share.values()):.0f}%",
+                f"{share[least]:.0f}% at {times_of(least)}",
+            )
+        )
+    heads = ("family", "products", "over 105%", "under 95%", "geometric mean", "least")
+    return Table(heads, rows, f"Percent of the better opponent's speed, {card().name}")
+
+
+def won(sizes: Iterable[Size]) -> tuple[int, int]:
+    """Return at how many of these 22 has over 105% of the better opponent's speed, and at how many under 95%."""
+    share = [points()[size].percent_of_searched for size in sizes]
+    return sum(each > 105 for each in share), sum(each < 95 for each in share)
+
+
 def kind(size: Size) -> str:
     """Return which of `KINDS` a size is."""
-    fits = (size in SQUARES, size[1] % 8 or size[2] % 8, min(size[:2]) <= 64, True)
+    fits = (size in SQUARES, copied(size), min(size[:2]) <= 64, True)
     return next(name for name, fit in zip(KINDS, fits, strict=True) if fit)
 
 
@@ -131,3 +209,78 @@ def chart() -> Figure:
     drawn.axes.legend(ncols=2, frameon=False, loc="lower left", bbox_to_anchor=(-0.1, 1.1), fontsize=BODY,
                       handletextpad=0)  # fmt: skip
     return drawn.finish(f"Speed of 22 as a percentage of the better opponent's at {len(of)} products, by operations.")
+
+
+def figures() -> dict[str, str]:
+    """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
+    deep, vector, thin, odd, huge = (256, 256, 16384), (1, 4096, 4096), (64, 4096, 4096), (333, 777, 1999), (4095,) * 3
+    own, tiny, n512, n1024 = points(), (256,) * 3, (512,) * 3, (1024,) * 3
+    before, whole, number, late = (points(of) for of in (BEFORE, WHOLE, OWN_NUMBER, OVERLAP))
+    beside = [[of[size].cublas_ms for of in (before, whole, number, late, own)] for size in before]
+    chance = max(max(each) / min(each) - 1 for each in beside)
+    saved, shares, shuffled = ({size: of[size].ms / own[size].ms - 1 for size in of} for of in (late, whole, number))
+    fetched = [size for size in own if not copied(size)]
+    off = [1e3 * own[size].ms / chosen(size)[2] - 1 for size in fetched]
+    large = [1e3 * own[size].ms / chosen(size)[2] - 1 for size in SQUARES if size[0] >= 3200]
+    added = [point.percent_of_cublas for point in recorded(KERNEL, recording="added").points]
+    bytes_of = [2 * (M * K + K * N) + 4 * M * N for M, N, K in own]
+    assert {size for size, gain in shares.items() if abs(gain) > chance} == {deep, vector, thin}
+    gains = [shuffled[size] for size in before if size not in (thin, huge)]
+    assert {size for size, gain in shuffled.items() if gain > chance} == set(before) - {thin, huge}
+    assert {size for size, gain in saved.items() if gain > chance} == {tiny, n512} and min(saved.values()) > -chance
+    assert [launched(size).kernel.name for size in own] == [KERNEL.name] * len(own)
+    assert not any(launched(size).division.counts["shared"] for size in (tiny, n512, n1024, odd, huge))
+    shown = {
+        "deep": own[deep].ms,
+        "deep before": before[deep].ms,
+        "deep whole": whole[deep].ms,
+        "deep better": better(deep),
+        "odd": own[odd].ms,
+        "odd before": before[odd].ms,
+        "odd better": better(odd),
+        "small": own[tiny].ms,
+        "small before": before[tiny].ms,
+        "small number": number[tiny].ms,
+        "small better": better(tiny),
+        "vector": own[vector].ms,
+        "vector number": number[vector].ms,
+        "huge": own[huge].ms,
+        "huge before": before[huge].ms,
+        "turn": own[n1024].ms,
+        "cublas 4096": own[4096, 4096, 4096].cublas_ms,
+    }
+    of_shapes, of_squares = ([own[size].percent_of_searched for size in sizes] for sizes in (SHAPES, SQUARES))
+    least = {
+        "least": (4097, 1, 4097),
+        "column": (4096, 1, 4096),
+        "outer": (1024, 1024, 1),
+        "long": (512, 512, 16384),
+        **{f"s{n}": (n,) * 3 for n in (1408, 3200, 3840)},
+    }
+    assert min(own, key=lambda size: own[size].percent_of_searched) == least["least"]
+    return {
+        **{name: f"{1e3 * ms:.1f} µs" for name, ms in shown.items()},
+        **{name: f"{own[size].percent_of_searched:.0f}%" for name, size in least.items()},
+        "card": card().name,
+        "sms": str(card().sms),
+        "settings": str(len(any_shape.SETTINGS)),
+        "chance": f"{chance:.0%}",
+        "shapes": str(len(SHAPES)),
+        "squares": str(len(SQUARES)),
+        "shapes mean": f"{geometric_mean(of_shapes):.0f}%",
+        "squares mean": f"{geometric_mean(of_squares):.1f}%",
+        "shapes won": str(won(SHAPES)[0]),
+        "shapes lost": str(won(SHAPES)[1]),
+        "fetched": str(len(fetched)),
+        "median": f"{median(map(abs, off)):.0%}",
+        "missed": str(sum(abs(each) > 0.2 for each in off)),
+        "large": f"{min(large):.0%} to {max(large):.0%}",
+        "shuffled": f"{min(gains):.0%} to {max(gains):.0%}",
+        "overlap": f"{saved[n512]:.0%} and {saved[tiny]:.0%}",
+        "memory": f"{any_shape.MEMORY / 1e6:.2f} MB",
+        "turn small": f"{fewest(setting(64, 64, 2), n1024)[0]:.1f} µs",
+        "turn large": f"{fewest(setting(64, 128), n1024)[0]:.1f} µs",
+        "in l2": str(sum(each <= card().l2_bytes for each in bytes_of)),
+        "products": str(len(own)),
+        "added": f"{min(added):.0f}% to {max(added):.0f}%",
+    }

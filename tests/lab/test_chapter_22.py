@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import lab
 import sgemm_tutorial as sg
 from lab.chapters import equal_shares as page
 
@@ -58,3 +59,12 @@ def test_the_times_for_a_pencil_add_up_to_what_the_model_expects(of, shares):
     added += 64 * step + end if shares == 1 else 64 // shares * of_share + end + model.MEET + shares * part
     traffic = model.START + (2 * (M * K + K * N) + 4 * M * N) / model.MEMORY
     assert added + traffic / 10 == pytest.approx(model.cost(of, shape, int(shares > 1), shares))
+
+
+@pytest.mark.parametrize("of", [page.setting(64, 64, 2), page.setting(128, 256, 2)], ids=page.tile_of)
+def test_the_shuffle_alone_keeps_descriptors_in_uniform_registers(of):
+    def moved(kernel):
+        opcodes = [instruction.opcode for instruction in lab.hot_loop(lab.sass(kernel.variant(**of)))]
+        return opcodes.count("R2UR"), sum(opcode.startswith("HGMMA") for opcode in opcodes)
+
+    assert (moved(page.OWN_NUMBER), moved(page.KERNEL)) == ((16, 4), (0, 4))
