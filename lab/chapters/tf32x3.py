@@ -12,11 +12,13 @@ from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..experiments import accuracy, ceilings, profiles, split_errors, sustained
+from ..experiments import accuracy, anatomy, ceilings, clocks, profiles, split_errors, sustained
 from ..experiments.accuracy import error
 from ..experiments.ceilings import card
-from ..model.ceilings import MMA_TF32
-from ..variants import IN_BF16
+from ..model.ceilings import ARITHMETIC, MMA_TF32
+from ..model.resources import resources
+from ..records.timings import OTHERS, recorded
+from ..variants import IN_BF16, find_variant
 
 KEPT = np.uint32(0xFFFFE000)
 """The bits of a float32 that a tensor core of sm_90 takes for TF32, as recorded checksums tell."""
@@ -135,3 +137,59 @@ def small_numbers() -> Table:
         rows.append((f"2^{exponent}", *(f"{error:.1e}" for error in errors)))
     columns = ("A, standard normal times", "11, in FP32", "17")
     return Table(columns, rows, "Simulated: largest error relative to |A||B|, K = 64")
+
+
+def figures() -> dict[str, str]:
+    """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
+    split, tuned, pipeline = map(find, ("17", "13", "11"))
+    one, roofs, depths = find_variant("17_tf32x3", "one accumulator"), ceilings.load(), split_errors.DEPTHS
+    cases = [(kind, K) for kind in split_errors.KINDS for K in depths]
+    ours, theirs, single, in_order = (
+        [split_errors.of(of, kind, K) for kind, K in cases] for of in (split, cublas.sgemm, one, pipeline)
+    )
+    assert all(x.worst < y.worst and x.rms < y.rms for x, y in zip(ours, theirs, strict=True)) and len(cases) == 16
+    assert all(x.worst > 5 * y.worst and x.rms > 10 * y.rms for x, y in zip(single, theirs, strict=True))
+    assert all((x.worst, x.rms, x.mean) == (y.worst, y.rms, y.mean) for x, y in zip(in_order, theirs, strict=True))
+    ratios = [-of.mean / lost(3 * of.K / 8) for of in single if of.kind == "positive"]
+    (mean,) = {f"{of.mean:.1e}" for of in ours if of.kind == "positive"}
+    less = [abs(of.mean) < abs(float(mean)) for of in theirs if of.kind == "positive"]
+    assert 0.67 < min(ratios) < max(ratios) < 1.34 and less == [True, True, True, False]
+    worst = at_256()
+    assert [here < there for here, there, _ in worst.values()] == [False, True, False, False]
+    grids = [launch.grid for launch in anatomy.of(cublas.sgemm, (256,) * 3).launches]
+    assert grids == [[8, 8, 4], [8, 8, 1]]
+    fp32, tf32 = (roofs[name].tera_per_second for name in (ARITHMETIC, MMA_TF32))
+    points = recorded(split, recording=OTHERS).points
+    assert all((of.percent_of_cublas > 100) == (of.M >= 2048) == (of.tflops > fp32) for of in points)
+    quick, usual = (recorded(of, [4096], "tensor").points[0].ms for of in (one, split))
+    sgemm, ms, before = (sustained.of(of).ms for of in (cublas.sgemm, split, tuned))
+    own, own_zeros = (clocks.of(split, inputs=kind).own_mhz for kind in ("normal", "zeros"))
+    freed = resources(split).registers - resources(one).registers
+    assert 1 < usual / quick < 1.2 and own < own_zeros and freed > 0
+    ideal = 6 * 4096**3 / tf32 / 1e9  # ms
+    return {
+        "before_share": f"{sgemm / before:.0%}",
+        "card": card().name,
+        "share": f"{sgemm / ms:.0%}",
+        "before": f"{before:.2f} ms",
+        "took": f"{ms:.2f} ms",
+        "seconds": f"{sustained.SECONDS:.0f}",
+        "fp32": f"{fp32:.0f} TFLOP/s",
+        "tf32": f"{tf32:.0f} TFLOP/s",
+        "limit": f"{tf32 / 3:.0f} TFLOP/s",
+        "ideal": f"{ideal:.2f} ms",
+        "over": f"{ms / ideal:.1f}",
+        "split_256": f"{worst[256][0]:.1e}",
+        "sgemm_256": f"{worst[256][1]:.1e}",
+        "usual": f"{usual:.2f} ms",
+        "quick": f"{quick:.2f} ms",
+        "freed": str(freed),
+        "ratios": f"{min(ratios):.2f} to {max(ratios):.2f}",
+        "mean": mean,
+        "rms": f"{split_errors.of(split, 'positive', 2048).rms:.1e}",
+        "predicted": f"{-lost(3 * split.parameters['BK'] / 8):.1e}",
+        "refined": f"{-lost(2 * 17 / 24 * 12):.1e}",  # 17/24 of a last bit for a cut, where `lost` has 1/2
+        "busy": f"{profiles.measured(split)['tensor cores used, %']:.1f}%",
+        "own": f"{own:,} MHz",
+        "own_zeros": f"{own_zeros:,} MHz",
+    }
