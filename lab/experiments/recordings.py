@@ -101,10 +101,6 @@ def _any_shape() -> Plan:
     return plan("any_shape", list(dict.fromkeys(items)), search=True, **IN_SHORT)
 
 
-SOME_SHAPES = SHAPES[::3]
-"""A third of the shapes, at which 21 hands what is small or thin to 13."""
-
-
 TIMES: dict[str, Callable[[], Plan]] = {
     "ladder": lambda: _timed("ladder", FIXED, SIZES, processes=3),
     "added": lambda: _timed("added", [*map(find, ADDED), variants.FOUR_BY_FOUR], ADDED_SIZES, processes=3, beta=1.0),
@@ -126,7 +122,6 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "shapes": lambda: _timed("shapes", (find("13"),), SHAPES, search=True),
     "random": tune.random_plan,
     "any_shape": _any_shape,
-    "fastest": lambda: _timed("fastest", (find("21"),), SOME_SHAPES, search=True),
     "steps": lambda: _timed("steps", (*variants.STEPS, variants.STEP_IN_FP64, *variants.STEPS_NOT_COUNTED), FULL),
     "launch_cost": launch_cost.plan,
     "ceilings": ceilings.plan,
