@@ -107,7 +107,7 @@ def figures() -> dict[str, str]:
     *_, not_there, there = map(milliseconds, transposing(JUNSTAR92, blocks=2).values())
     three, turned = (milliseconds(find_variant("06", label, **own())) for label in ("three blocks", "A transposed"))
     if not (fours and last and not_there and three):
-        names = ("whole", "guards", "fours", "third", "deeper", "third on 06", "price on 06", "transposed there")
+        names = ("whole", "guards", "fours", "third", "deeper", "transposed there")
         return found | dict.fromkeys((*names, "waits flat", "waits"), "–")
     waiting = [profiles.shares(of)["waits for shared memory"] for of in (flat, last)]
     assert (
@@ -126,8 +126,6 @@ def figures() -> dict[str, str]:
         "guards": f"{(guarded['all'] - one['all']) / 1e6:.0f}",
         "fours": f"{whole:.2f} to {fours:.2f} ms",
         "third": f"{fours - third:.2f} ms",
-        "third on 06": f"{shallow - three:.2f} ms",
-        "price on 06": f"{turned - three:.2f} ms",
         "transposed there": f"{not_there:.2f} ms without and {there:.2f} ms with it",
         "deeper": f"{milliseconds(now.variant(BK=32)):.2f} ms",
     }
