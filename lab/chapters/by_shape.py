@@ -59,6 +59,12 @@ def tried(size: Size) -> dict[str, float]:
     return {tune.tile_of(settings[number]): us for number, *_, us in reversed(found()[size].tried)}
 
 
+def tried_with(n: int, setting: tuple[int, ...]) -> float:
+    """Return the search's µs of a setting at M = N = K = n, in the fastest division tried."""
+    settings = tune.load().settings["settings"]
+    return min(us for number, *_, us in found()[n, n, n].tried if tuple(settings[number]) == setting)
+
+
 def share(size: Size, searches: str) -> float:
     """Return 13's percentage of cuBLAS where "only 13", "both" or "neither" searches."""
     if searches == "neither":
@@ -87,14 +93,56 @@ def steps() -> Table:
     """Return what the model knows of the steps of the charts' tiles: µs of one on an SM, and of each of several."""
     known = {tune.tile_of(setting): (autotuned.named(setting), paces) for setting, paces in autotuned.SETTINGS.items()}
     return Table(
-        ("tile/slices", "BK", "one block on the SM", "each of several"),
+        ("tile/slices", "BK", "one block on the SM", "each of several", "TFLOP/s of all SMs"),
         [
-            (tile, of["BK"], max(paces), paces[0] if of["BLOCKS"] > 1 else None)
+            (tile, of["BK"], max(paces), paces[0] if of["BLOCKS"] > 1 else None, rate(of, paces))
             for tile in TILES
             for of, paces in [known[tile]]
         ],
         f"µs of a step by the model, {card().name}",
     )
+
+
+def by_twelves_tile() -> dict[int, tuple[float, float]]:
+    """Return by M = N = K how many times as fast 13 is as 12 with 12's tile, and with the best tile as with that one.
+
+    Both times of 13 are the search's, with the fastest of the settings and divisions that it tried.
+    """
+    gains, twelve = {}, recorded("12", [(n, n, n) for n in SIZES]).points
+    for point in twelve:
+        if TILES[0] in (us := tried(point.size)):
+            gains[point.M] = 1e3 * point.ms / us[TILES[0]], us[TILES[0]] / min(us.values())
+    return gains
+
+
+def gains() -> Table:
+    """Return how many times as fast as 12 the loop and the tile make 13, by ranges of sizes."""
+    parts, points, rows = by_twelves_tile(), recorded("12", [(n, n, n) for n in SIZES]).points, []
+    for low, high in ((256, 640), (768, 896), (1024, 2048), (2176, 4096)):
+        some = [point for point in points if low <= point.M <= high]
+        factors = [geometric_mean(of) for of in zip(*(parts[p.M] for p in some if p.M in parts), strict=True)]
+        both = geometric_mean(1e3 * p.ms / min(tried(p.size).values()) for p in some)
+        texts = (f"{of:.2f}" for of in factors) if factors else (None, None)
+        rows.append((f"{low:,} to {high:,}", *texts, f"{both:.2f}"))
+    columns = ("M = N = K", "loop and division, 12's tile", "then the best tile", "both")
+    return Table(columns, rows, f"Times as fast as 12, geometric means, {card().name}", "–: not timed.")
+
+
+def loop_alone() -> dict[int, float]:
+    """Return by M = N = K how much longer 12 takes than 13 with 12's tile in 12's division, a share for each SM."""
+    settings = [tuple(setting) for setting in tune.load().settings["settings"]]
+    longer = {}
+    for point in recorded("12", [(n, n, n) for n in SIZES]).points:
+        for number, whole, shares, us in found()[point.size].tried:
+            if (settings[number], whole, shares) == (LARGE, 0, card().sms):
+                longer[point.M] = 1e3 * point.ms / us - 1
+    return longer
+
+
+def rate(of: dict[str, int], paces: tuple[float, float]) -> float:
+    """Return the TFLOP/s of a card whose SMs are full of steps of a setting, which take these µs."""
+    us = paces[0] if of["BLOCKS"] > 1 else max(paces)
+    return round(2e-6 * of["BM"] * of["BN"] * of["BK"] * card().sms / us, 1)
 
 
 def tiles() -> Figure:
@@ -145,15 +193,11 @@ def figures() -> dict[str, str]:
     """Return the figures in chapter 13's sentences, by name."""
     points, late, squares = raced(), slower(), [(n, n, n) for n in SIZES]
     twelve = {point.size: point for point in recorded("12", squares).points}
-    same = [size for size in squares if found()[size].best == Way(LARGE, 0, card().sms)]  # as 12 does them
-    loop = [twelve[size].ms / points[size].ms - 1 for size in same]
-    choice = {of[0]: tried(of)[TILES[0]] / min(tried(of).values()) for of in squares if TILES[0] in tried(of)}
+    loop = loop_alone()
     counts, worst, paces = anatomy.of(RUNG, (4096,) * 3).main.counts, max(late, key=late.get), autotuned.SETTINGS
     old, between = profiles.measured(find("12")), "cycles between a warp's instructions"
     drawn = recorded(RUNG, recording="random").points
     misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in drawn]
-    long = [p for p in drawn if p.ms >= LONG]
-    gains = [twelve[size].ms / points[size].ms for size in squares if size[0] <= 640]
     fewer, longer = old["all"] / counts["all"], old[between] / counts[between]
     return {
         "card": card().name,
@@ -162,11 +206,8 @@ def figures() -> dict[str, str]:
         "now": mean_and_least(squares, "only 13")[0],
         "alone": mean_and_least(squares, "neither")[0],
         "alone large": mean_and_least(squares[6:], "neither")[0],
-        "same": ", ".join(str(size[0]) for size in same),
-        "same gains": f"{min(loop):.1%} to {max(loop):.1%}",
-        "small gains": f"{min(gains):.1f} to {max(gains):.1f}",
-        "choice small": f"{min(of for n, of in choice.items() if n < 1024) - 1:.0%} to {max(choice.values()) - 1:.0%}",
-        "choice large": f"{geometric_mean(of for n, of in choice.items() if n >= 1024) - 1:.1%}",
+        "same": str(len(loop)),
+        "same gains": f"{min(loop.values()):.1%} to {max(loop.values()):.1%}",
         "tried": str(len(tune.load().settings["settings"])),
         "searched": str(len(late)),
         "median": f"{np.median(list(late.values())) - 1:.1%}",
@@ -181,9 +222,6 @@ def figures() -> dict[str, str]:
         "random error": f"{np.median(misses):.0%}",
         "random behind": str(sum(p.percent_of_cublas < 100 for p in drawn)),
         "random behind both": str(sum(p.percent_of_searched < 100 for p in drawn)),
-        "limit": f"{1e3 * LONG:.0f} µs",
-        "random long": str(len(long)),
-        "random long behind": str(sum(p.percent_of_searched < 100 for p in long)),
         "small step": str(max(paces[SMALL])),
         "of several": f"{paces[SMALL][0]:.3f}",
         "medium step": str(max(paces[MEDIUM])),
@@ -194,11 +232,8 @@ def figures() -> dict[str, str]:
             for n, digits in ((256, 2), (512, 1))
             for name, setting in (("small", SMALL), ("medium", MEDIUM))
         },
-        **{
-            f"{name} {n} timed": f"{tried((n, n, n))[tile]:.{digits}f} µs"
-            for n, digits in ((256, 2), (512, 1))
-            for name, tile in (("small", TILES[3]), ("medium", TILES[2]))
-        },
+        "small 256 timed": f"{tried_with(256, SMALL):.2f} µs",
+        "medium 512 timed": f"{tried_with(512, MEDIUM):.1f} µs",
         "peak": f"{points[4096, 4096, 4096].tflops / card().fp32_tflops:.0%}",
         "empty": f"{100 - counts['issue slots used, %']:.0f}%",
     }

@@ -17,7 +17,7 @@ from ..model.resources import kernel_occupancy, resources
 from ..records.shapes import FAMILIES, FAMILY_OF, SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
-from .by_shape import LONG, RUNG, found, mean_and_least, raced
+from .by_shape import LONG, RUNG, found, mean_and_least, raced, tried
 
 SHORT = 500
 """The K below which a random product's K counts as short."""
@@ -85,7 +85,7 @@ def one_more() -> Table:
         for n in (2047, 2049):
             point = points[tuple(n if i == at else 2048 for i in range(3))]
             times = [(p.ms, p.ms * p.percent_of_searched / 100) for p in (point, square)]
-            changes = (f"{new / old - 1:+.1%}" for new, old in zip(*times, strict=True))
+            changes = (f"{round(new / old - 1, 3) + 0.0:+.1%}" for new, old in zip(*times, strict=True))
             rows.append((f"{name} = {n:,}", _divided(found()[point.size].best), 1e3 * point.ms, *changes))
     columns = ("", "13: tile, whole + shares", "13, µs", "13 against 2048", "opponent against 2048")
     return Table(columns, rows, card().name)
@@ -137,10 +137,19 @@ def settings() -> Table:
         used = resources(kernel)
         full = f"{paces[0]:g}" if setting[-2] > 1 else None
         blocks = kernel_occupancy(kernel, card()).blocks_per_sm
-        rows.append((", ".join(map(str, setting)), used.registers, used.shared_bytes, blocks, full, f"{max(paces):g}"))
-    note = f"Settings are {', '.join(autotuned.PARAMETERS)}. The last columns are µs of a step."
-    columns = ("setting", "registers", "shared bytes", "blocks per SM", "full SM", "alone")
-    return Table(columns, rows, f"For {card().architecture}", note)
+        rows.append(
+            (tune.tile_of(setting), setting[2], used.registers, used.shared_bytes, blocks, full, f"{max(paces):g}")
+        )
+    columns = (
+        "tile/slices",
+        "BK",
+        "registers",
+        "shared bytes",
+        "blocks per SM",
+        "each of several",
+        "one block on the SM",
+    )
+    return Table(columns, rows, f"For {card().architecture}", "The last columns are µs of a step.")
 
 
 def figures() -> dict[str, str]:
@@ -177,6 +186,7 @@ def figures() -> dict[str, str]:
         "their parts": "{}, {} and {}".format(*theirs),
         "added": str(len(added)),
         "added least": f"{least_added:.1f}%",
+        "row in shares": f"{tried((2049, 2048, 2048))['128×256']:.0f} µs",
         "column": f"{points[2048, 2047, 2048].ms / points[2048, 2048, 2048].ms - 1:.0%}",
         "limit": f"{1e3 * LONG:.0f} µs",
         "random": f"{len(random()):,}",

@@ -169,7 +169,7 @@ def test_the_pencil_of_chapter_13_comes_out():
     }
     for name, us in sums.items():
         assert float(of[name].removesuffix(" µs")) == pytest.approx(us, abs=0.06), name
-    rows = {row[0]: row[2:] for row in by_shape.steps().rows}
+    rows = {row[0]: row[2:4] for row in by_shape.steps().rows}
     assert tuple(rows) == by_shape.TILES
     assert rows["16×32/4"] == (small, several) and rows["32×64/4"] == (medium, medium), "as in the page's sums"
     assert rows["64×128/2"] == (0.735, None), "as the page writes it"
@@ -211,12 +211,12 @@ def test_sentences_of_chapter_13_that_have_no_figure():
     assert min(by_shape.tried((896,) * 3), key=by_shape.tried((896,) * 3).get) == "32×64/4"
     assert found[896, 896, 896].best.setting[5:7] == (8, 8) and by_shape.MEDIUM[5:7] == (8, 4), "sums of a thread"
     figures = by_shape.figures()
-    low, high = (float(each[:-1]) / 100 for each in figures["same gains"].split(" to "))
-    twelve = {point.M: point.ms for point in lab.recorded("12", [(n, n, n) for n in sizes]).points}
-    for n in map(int, figures["same"].split(", ")):
-        best = found[n, n, n].best
-        assert best.setting[:3] == (128, 256, 8) and (best.whole, best.shares) == (0, 132), "12's tile and division"
-        assert low - 0.001 < twelve[n] / by_shape.raced()[n, n, n].ms - 1 < high + 0.001
+    for n, (loop, tile) in by_shape.by_twelves_tile().items():
+        assert (loop > tile) == (n >= 1024) or n in (1024, 1152), "mostly the tile, then mostly the loop"
+    assert set(by_shape.by_twelves_tile()) == set(sizes[4:])
+    rows = {row[0]: row[1:] for row in by_shape.gains().rows}
+    assert all((float(of[0]) > float(of[1])) == (name[:3] != "768") for name, of in rows.items() if of[0])
+    assert all(0 < longer < 0.12 for longer in by_shape.loop_alone().values())
     both = float(figures["fewer"]) * float(figures["between ratio"])
     assert both == pytest.approx(float(figures["longer"]), abs=0.002), "the profile accounts for the gain"
     odd, even = (found[size].best for size in ((2048, 2047, 2048), (2048, 2048, 2048)))
