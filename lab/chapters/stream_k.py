@@ -176,15 +176,6 @@ def figures() -> dict[str, str]:
     per_step = step_cycles(KERNEL) / step_cycles(BEFORE)
     more, slower = (profile[1][name] / profile[0][name] for name in ("all", BETWEEN))
     assert abs(more * slower / per_step - 1) < 0.002
-    traffic = {
-        name + when: text
-        for counts, when in zip(profile, (" before", ""), strict=True)
-        for name, text in (
-            ("sectors", f"{counts['L2 sectors'] / 1e6:.0f}"),
-            ("hits", f"{counts['L2 hits, %']:.0f}%"),
-            ("dram", f"{counts['DRAM bytes'] / 1e6:,.0f} MB"),
-        )
-    }
     means = [
         f"{geometric_mean(point.percent_of_cublas for point in points):.0f}%"
         for points in zip(*of.values(), strict=True)
@@ -194,7 +185,6 @@ def figures() -> dict[str, str]:
         "mean": means[1],
         **{f"lost {n}": f"{of[n][1].ms / of[n][0].ms - 1:.1%}" for n in (2048, 3584)},
         "full": "{:.0%} to {:.0%}".format(*(function(map(full, lost)) for function in (min, max))),
-        "full 3456": f"{full(3456):.0%}",
         "after large": f"{of[4096][1].ms:.2f} ms",
         "before large": f"{of[4096][0].ms:.2f} ms",
         "behind": str(sum(after.percent_of_cublas < 100 for _, after in of.values())),
@@ -202,12 +192,10 @@ def figures() -> dict[str, str]:
         "card": card().name,
         "step": f"{step:.3f} µs",
         "besides": f"{besides:.1f} µs",
-        "off": f"{max(abs(eleven) for eleven, _ in late.values()):.1%}",
         "meeting": f"{MEETING:.2f} µs",
         "part": f"{ADDING * PART:.2f} µs",
         "more": f"{more - 1:.1%}",
         "slower": f"{slower - 1:.1%}",
-        **traffic,
         "between": f"{profile[1][BETWEEN]:.2f}",
         "waits": f"{profile[1]['state: waits for L2 or DRAM']:.2f}",
         "short": f"{min(large):.0%} to {max(large):.0%}",
