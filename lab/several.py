@@ -444,15 +444,15 @@ class _Worker:
 
     def fetch(self, at: int, workers: Sequence[_Worker]) -> None:
         """Queue the copies of what comes in a step, each behind its arrival at the neighbour that has it."""
-        here = self.part.device
-        with _on(here):
+        device = self.part.device
+        with _on(device):
             for source, side, panel in self.steps[at].comes:
                 neighbour = workers[source]
                 if (side, panel) in neighbour.there:  # it had to come there, too
                     self.copies.wait_event(neighbour.there[side, panel])
                 mine, theirs = (getattr(part, side)[panel] for part in (self.part, neighbour.part))
                 cupy.cuda.runtime.memcpyPeerAsync(
-                    mine.data.ptr, here, theirs.data.ptr, neighbour.part.device, mine.nbytes, self.copies.ptr
+                    mine.data.ptr, device, theirs.data.ptr, neighbour.part.device, mine.nbytes, self.copies.ptr
                 )
                 self.there[side, panel].record(self.copies)
 

@@ -70,10 +70,6 @@ def figures() -> dict[str, str]:
     return {
         **dict.fromkeys(("coldest", "coldest loses", "coldest takes"), "–"),
         **found,
-        "typical": f"{noises[1024] * np.sqrt(3 / 8):.3%}",
-        "mean": f"{noises[1024] / np.sqrt(8):.3%}",
-        "pair": f"{noises[1024] / 2:.3%}",
-        "noise 1024": f"{noises[1024]:.2%}",
         "pairs": f"{len(single)}",
         "pairs near": f"{len(single) - 2}",
         "pairs far": f"{single[1]:.1%} and {single[0]:.1%}",
