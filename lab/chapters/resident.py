@@ -113,7 +113,6 @@ def figures() -> dict[str, str]:
         "four w": f"{profile('04', 4)['warps resident, %'] * 0.16:.2f}",  # of the 16 that a scheduler can hold
         "four g": f"{profile('04', 4)[BETWEEN]:.2f}",
         "four slots": f"{profile('04', 4)['warps resident, %'] * 0.16 / profile('04', 4)[BETWEEN]:.0%}",
-        **{f"02 g {blocks}": f"{profile('02', blocks)[BETWEEN]:.2f}" for blocks in (1, 2)},
         "02 slots": f"{2 / profile('02', 1)[BETWEEN]:.0%}",
         "04 L1": f"{profile('04', 4)[L1]:.1f}%",
         **{f"{n} from {of}": f"{milliseconds(n, of) / milliseconds(n, 2 * of):.2f}" for n, of in doubled},
