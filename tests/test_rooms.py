@@ -24,14 +24,14 @@ STATEMENTS = {"ptxsim": 4681, "sgemm_tutorial": 1804, "lab": 8990, "tools": 850}
 
 ptxsim has 1,400 more than a simulator of this book's kernels would need, for other people's: calls and local memory,
 functions of floats, atomics, collectives of partial warps, named barriers, races in other orders of execution, and the
-reading of CUDA sources. The lab has 450 for the launches of other people's matrix products, and their mistakes, 150 for
-what a power limit does to bursts, lasting runs and turns, and 150 for products on any number of GPUs and hosts: rings
-and a division in two dimensions, and a process for each GPU with sockets between them. Another
-350 are figures and tables that chapters compute from recordings, most of which were hidden cells of the notebooks
-before; these have 300 statements less. 56 read the multiprocessors' own clock beside NVML's. Kernel 22 brings
-sgemm_tutorial 80, for its choice, its copies of A and B, and launches that overlap, and the lab 50, for its chapter and
-recording. ptxsim has 28 for products on tensor cores in float32 and int32: of 256³, 16 takes 0.7 of the time, and 17 takes 0.6. Another
-24 of sgemm_tutorial have kernel 21 hand over to 13 what 13 does more quickly, and keep checks and recordings of 21 so.
+reading of CUDA sources. The lab has 450 for the launches of other people's matrix products, and their mistakes, 150
+for what a power limit does to bursts, lasting runs and turns, and 150 for products on any number of GPUs and hosts:
+rings and a division in two dimensions, and a process for each GPU with sockets between them. Another 350 are figures
+and tables that chapters compute from recordings, most of which were hidden cells of the notebooks before; these have
+300 statements less. 56 read the multiprocessors' own clock beside NVML's. Kernel 22 brings sgemm_tutorial 80, for its
+choice, its copies of A and B, and launches that overlap, and the lab 50, for its chapter and recording. ptxsim has 28
+for products on tensor cores in float32 and int32: of 256³, 16 takes 0.7 of the time, and 17 takes 0.6. Another 24 of
+sgemm_tutorial have kernel 21 hand over to 13 what 13 does more quickly, and keep checks and recordings of 21 so.
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
 WORDS, WORDS_OF_A_PAGE, WORDS_BEFORE_EXERCISES = 58_400, 1_950, 1_500
