@@ -100,14 +100,15 @@ def figures() -> dict[str, str]:
         "shallow": f"{first:.2f} to {shallow:.2f} ms",
         "price": f"{transposed - third:.2f} ms",
         "more": f"{more / 1e6:.0f}",
+        "less busy": f"{account.milliseconds(more):.2f} ms",
         "conflict free": f"{swizzled:.2f} ms",
         "transposed here": f"{third:.2f} ms without transposing and {transposed:.2f} ms with it",
     }
-    _, _, guarded, one, _, flat, last = map(profile, made)
+    flat, last = map(profile, made[-2:])
     *_, not_there, there = map(milliseconds, transposing(JUNSTAR92, blocks=2).values())
     three, turned = (milliseconds(find_variant("06", label, **own())) for label in ("three blocks", "A transposed"))
     if not (fours and last and not_there and three):
-        names = ("whole", "guards", "fours", "third", "deeper", "transposed there")
+        names = ("whole", "fours", "third", "deeper", "transposed there")
         return found | dict.fromkeys((*names, "waits flat", "waits"), "–")
     waiting = [profiles.shares(of)["waits for shared memory"] for of in (flat, last)]
     assert (
@@ -123,7 +124,6 @@ def figures() -> dict[str, str]:
         "waits flat": f"{waiting[0]:.0%}",
         "waits": f"{waiting[1]:.0%}",
         "whole": f"{unrolled:.2f} to {whole:.2f} ms",
-        "guards": f"{(guarded['all'] - one['all']) / 1e6:.0f}",
         "fours": f"{whole:.2f} to {fours:.2f} ms",
         "third": f"{fours - third:.2f} ms",
         "transposed there": f"{not_there:.2f} ms without and {there:.2f} ms with it",
