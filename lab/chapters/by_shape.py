@@ -14,11 +14,12 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, profiles, tune
+from ..experiments import anatomy, profiles, sustained, tune
 from ..experiments.ceilings import card
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
+from . import account
 from .by_size import SIZES
 
 RUNG = find("13_autotuned")
@@ -124,7 +125,7 @@ def gains() -> Table:
         both = geometric_mean(1e3 * p.ms / min(tried(p.size).values()) for p in some)
         texts = (f"{of:.2f}" for of in factors) if factors else (None, None)
         rows.append((f"{low:,} to {high:,}", *texts, f"{both:.2f}"))
-    columns = ("M = N = K", "loop and division, 12's tile", "then the best tile", "both")
+    columns = ("M = N = K", "all else, with 12's tile", "then the best tile", "both")
     return Table(columns, rows, f"Times as fast as 12, geometric means, {card().name}", "–: not timed.")
 
 
@@ -198,6 +199,10 @@ def figures() -> dict[str, str]:
     old, between = profiles.measured(find("12")), "cycles between a warp's instructions"
     drawn = recorded(RUNG, recording="random").points
     misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in drawn]
+    large, own = twelve[4096, 4096, 4096], points[4096, 4096, 4096]
+    lasting, lasting_share = sustained.lasted(RUNG)
+    behind = [size for size in squares if share(size, "neither") < 100]
+    assert len(behind) == 1
     fewer, longer = old["all"] / counts["all"], old[between] / counts[between]
     return {
         "card": card().name,
@@ -217,6 +222,12 @@ def figures() -> dict[str, str]:
         "dispatch": "from {} to {}".format(*(each["state: dispatch"] for each in (old, counts))),
         "fewer": f"{fewer:.3f}",
         "between ratio": f"{longer:.3f}",
+        **{f"alone {rung}": f"{account.with_registers(find(rung)):.2f} ms" for rung in ("12", "13")},
+        "gap": f"{large.ms - own.ms:.2f} ms",
+        "lost square": times_of(behind[0]),
+        "short share": f"{own.percent_of_cublas:.0f}%",
+        "lasting share": f"{lasting_share:.0%}",
+        "lasting ms": f"{lasting:.3f} against {lasting * lasting_share:.3f} ms",
         "longer": f"{twelve[4096, 4096, 4096].ms / points[4096, 4096, 4096].ms:.3f}",
         "random": f"{len(drawn):,}",
         "random error": f"{np.median(misses):.0%}",

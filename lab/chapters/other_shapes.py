@@ -1,5 +1,6 @@
-"""The page beside chapter 13: shapes at which 13 loses, what cuBLAS launches, and the constants of 13's model."""
+"""The page beside chapter 13: shapes at which 13 loses, what cuBLAS launches, and why it takes longer at 4096."""
 
+import math
 import re
 from collections.abc import Iterable
 from statistics import geometric_mean
@@ -7,18 +8,17 @@ from statistics import geometric_mean
 import numpy as np
 
 from sgemm_tutorial import cublas
-from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
-from ..experiments import anatomy, ceilings, tune
+from ..experiments import anatomy, tune
 from ..experiments.ceilings import card
-from ..model.resources import kernel_occupancy, resources
 from ..records.shapes import FAMILIES, FAMILY_OF, SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from .by_shape import LONG, RUNG, found, mean_and_least, raced, tried
 
+CYCLES, BETWEEN = "SM cycles", "cycles between a warp's instructions"
 SHORT = 500
 """The K below which a random product's K counts as short."""
 
@@ -129,29 +129,6 @@ def launched(sizes: Iterable[Size]) -> Table:
     return Table(columns, rows, "Plain cuBLAS, and what 13's search found")
 
 
-def settings() -> Table:
-    """Return the settings that the model knows, with what they need and the fitted times of their steps."""
-    rows = []
-    for setting, paces in autotuned.SETTINGS.items():
-        kernel = RUNG.variant(**autotuned.named(setting))
-        used = resources(kernel)
-        full = f"{paces[0]:g}" if setting[-2] > 1 else None
-        blocks = kernel_occupancy(kernel, card()).blocks_per_sm
-        rows.append(
-            (tune.tile_of(setting), setting[2], used.registers, used.shared_bytes, blocks, full, f"{max(paces):g}")
-        )
-    columns = (
-        "tile/slices",
-        "BK",
-        "registers",
-        "shared bytes",
-        "blocks per SM",
-        "each of several",
-        "one block on the SM",
-    )
-    return Table(columns, rows, f"For {card().architecture}", "The last columns are µs of a step.")
-
-
 def figures() -> dict[str, str]:
     """Return the figures in the page's sentences, by name, after checking what they say."""
     points, losses = raced(), lost()
@@ -169,10 +146,14 @@ def figures() -> dict[str, str]:
     least_added = min(point.percent_of_cublas for point in added)
     worst = min(random(), key=lambda point: point.percent_of_searched)
     assert least_added > 100 and worst.N % 4 and worst.K < SHORT
-    assert ceilings.load()[ceilings.READ].tera_per_second < autotuned.L2 / 1e6
-    busy = {
-        name: anatomy.of(what, (4096,) * 3).main.counts for name, what in (("ours", RUNG), ("cublas", cublas.sgemm))
-    }
+    ragged = [size for size in SHAPES if size[1] > 1 and size[1] % 4]
+    ours_at, theirs_at = (anatomy.of(what, (4096,) * 3).main for what in (RUNG, cublas.sgemm))
+    ratios = {name: theirs_at.counts[name] / ours_at.counts[name] for name in (CYCLES, "all", BETWEEN)}
+    left = ratios[CYCLES] / ratios["all"] / ratios[BETWEEN]
+    tiles, sms = math.prod(theirs_at.grid), card().sms
+    busiest = math.ceil(tiles / sms)
+    idle = busiest / (tiles / sms)
+    assert ratios[BETWEEN] < 1 and abs(left / idle - 1) < 0.005 and abs(left / ratios["all"] - 1) < 0.01
     return {
         "card": card().name,
         "shapes": str(len(SHAPES)),
@@ -197,16 +178,17 @@ def figures() -> dict[str, str]:
         "random least": times_of(worst.size),
         "least share": f"{worst.percent_of_searched:.0f}%",
         **{
-            f"{name} {key}": f"{counts[f'{part} used, %']:.0f}%"
-            for name, counts in busy.items()
-            for key, part in (("fma", "FMA pipes"), ("issued", "issue slots"))
+            f"{name} ffma": f"{at.counts['FFMA'] / 32 / at.counts['all']:.0%}"
+            for name, at in (("ours", ours_at), ("cublas", theirs_at))
         },
-        **{f"{name} ffma": f"{counts['FFMA'] / 32 / counts['all']:.0%}" for name, counts in busy.items()},
-        "fill": str(autotuned.FILL),
-        "launch": f"{autotuned.LAUNCH} µs",
-        "meeting": f"{autotuned.MEETING} µs",
-        "adding": f"{1e6 * autotuned.ADDING:.2f} µs",
-        "together": str(autotuned.TOGETHER),
-        "l2": f"{autotuned.L2 / 1e6:.1f} TB/s",
-        "memory": f"{autotuned.MEMORY / 1e6:.2f} TB/s",
+        "ragged ahead": str(len(ragged) - len(groups["N % 4 > 0"])),
+        "cycles ratio": f"{ratios[CYCLES]:.3f}",
+        "instructions ratio": f"{ratios['all']:.3f}",
+        "between ratio": f"{ratios[BETWEEN]:.3f}",
+        "left ratio": f"{left:.3f}",
+        "their tiles": str(tiles),
+        "sms": str(sms),
+        "busiest": str(busiest),
+        "average": f"{tiles / sms:.2f}",
+        "idle ratio": f"{idle:.3f}",
     }

@@ -18,6 +18,7 @@ from ..model.predictions import PIPELINE, cycles
 from ..model.resources import kernel_occupancy, resources
 from ..model.sass import sass_mix
 from ..records.timings import recorded
+from ..variants import find_variant
 from . import account
 from .vectorized import milliseconds
 
@@ -78,6 +79,7 @@ def shapes() -> Table:
     own = find("05")
     kernels = {
         "16 × 1 (04)": find("04"),
+        "16 × 1, four k at once": find_variant("04", "unrolled by 4"),
         "4 × 4": own.variant(BM=64, BN=64, TM=4, TN=4),
         "8 × 4 (05)": own,
         "8 × 8": own.variant(BM=128, BN=128, TM=8, TN=8),
@@ -122,6 +124,7 @@ def figures() -> dict[str, str]:
     faster = [two.ms < one.ms for one, two in pairs if one.M >= 768]
     assert sum(faster) >= len(faster) - 1 and all(one.ms < two.ms for one, two in pairs if one.M <= 640)
     square, column = milliseconds(now.variant(BM=64, TM=4)), milliseconds(before)
+    of_four = milliseconds(find_variant("04", "unrolled by 4"))
     assert square is None or square > milliseconds(now)
     return {
         "pipeline before": f"{account.busy(before)[account.PARTS[0]]:.2f} ms",
@@ -138,5 +141,6 @@ def figures() -> dict[str, str]:
         "slots empty": f"{100 - used:.0f}%",
         "warps": f"{warps:.2f}",
         "square": f"{1 - square / column:.0%}" if square else "–",
+        "square of four": f"{1 - square / of_four:.0%}" if square and of_four else "–",
         "faster": f"{sum(faster)} of {len(faster)}",
     }
