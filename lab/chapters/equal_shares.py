@@ -249,7 +249,8 @@ def figures() -> dict[str, str]:
         "turn": own[n1024].ms,
         "cublas 4096": own[4096, 4096, 4096].cublas_ms,
     }
-    of_shapes, of_squares = ([own[size].percent_of_searched for size in sizes] for sizes in (SHAPES, SQUARES))
+    parts = SQUARES, [size for size in SHAPES if not copied(size)], [size for size in SHAPES if copied(size)]
+    of_squares, of_fetched, of_copied = ([own[size].percent_of_searched for size in sizes] for sizes in parts)
     least = {
         "least": (4097, 1, 4097),
         "column": (4096, 1, 4096),
@@ -267,11 +268,14 @@ def figures() -> dict[str, str]:
         "chance": f"{chance:.0%}",
         "shapes": str(len(SHAPES)),
         "squares": str(len(SQUARES)),
-        "shapes mean": f"{geometric_mean(of_shapes):.0f}%",
         "squares mean": f"{geometric_mean(of_squares):.1f}%",
         "shapes won": str(won(SHAPES)[0]),
         "shapes lost": str(won(SHAPES)[1]),
         "fetched": str(len(fetched)),
+        "fetched shapes": str(len(of_fetched)),
+        "fetched mean": f"{geometric_mean(of_fetched):.0f}%",
+        "copied shapes": str(len(of_copied)),
+        "copied mean": f"{geometric_mean(of_copied):.0f}%",
         "median": f"{median(map(abs, off)):.0%}",
         "missed": str(sum(abs(each) > 0.2 for each in off)),
         "large": f"{min(large):.0%} to {max(large):.0%}",
