@@ -82,6 +82,7 @@ def figures() -> dict[str, str]:
     over = {name: [points[name][size].ms / points["16"][size].ms for size in COMPARED] for name in later}
     same = points["16 with 15's tile"][2048]
     larger = [1 - 1 / ratio for ratio in over["16 with 15's tile"]]
+    full, with_15s = (recorded(of, [4096], "tensor").points[0].ms for of in (MMA, variants()["16 with 15's tile"]))
     limits = [max(parts(of.parameters["BM"], of.parameters["BN"]).values()) for of in (TILES, MMA)]
     ones, rival_ones = (sustained.of(of, inputs="ones").ms for of in (MMA, cublas.gemm_ex))
     burst, rival_burst = (sustained.of(of, inputs="zeros", protocol="burst").ms for of in (MMA, cublas.gemm_ex))
@@ -114,6 +115,7 @@ def figures() -> dict[str, str]:
         "expected": f"{1 - limits[1] / limits[0]:.0%}",
         "own_copies": f"{per_product(MMA, 'copy_wavefronts'):.2f}",
         "padded_copies": f"{per_product(padded, 'copy_wavefronts'):.2f}",
+        "larger_4096": f"{1 - full / with_15s:.0%}",
         "larger_2048": f"{larger[0]:.0%}",
         "larger_3072": f"{-larger[1]:.0%}",
         "busy": f"{busy:.0f}%",
