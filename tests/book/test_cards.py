@@ -23,7 +23,7 @@ def shell(monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # which the shell takes for itself
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance()
-    shell.display_formatter.format = lambda *_: ({}, {})  # what a formatter raises would not count
+    shell.display_formatter.format = lambda *_, **__: ({}, {})  # what a formatter raises would not count
     gc.freeze()
     yield shell
     shell.user_ns.clear()
