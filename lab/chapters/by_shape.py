@@ -39,6 +39,22 @@ def chosen(size: Size) -> Way:
 
 
 @lru_cache
+def before() -> dict[Size, Point]:
+    """Return 12's times at the squares, by size."""
+    return {point.size: point for point in recorded("12", [(n, n, n) for n in SIZES]).points}
+
+
+def drawn() -> list[Point]:
+    """Return the products at random, at which the model alone chooses."""
+    return recorded(RUNG, recording="random").points
+
+
+def settings() -> list[tuple[int, ...]]:
+    """Return the settings that the search tried, by their numbers."""
+    return list(map(tuple, tune.load().settings["settings"]))
+
+
+@lru_cache
 def found() -> dict[Size, tune.Tuned]:
     """Return what the search found, by size."""
     return {point.size: point for point in tune.select(tune.load(), None)}
@@ -56,14 +72,14 @@ def raced() -> dict[Size, Point]:
 
 def tried(size: Size) -> dict[str, float]:
     """Return the µs of each tile in the search, with the fastest of its settings and divisions that were tried."""
-    settings = tune.load().settings["settings"]
-    return {tune.tile_of(settings[number]): us for number, *_, us in reversed(found()[size].tried)}
+    of = settings()
+    return {tune.tile_of(of[number]): us for number, *_, us in reversed(found()[size].tried)}
 
 
 def tried_with(n: int, setting: tuple[int, ...]) -> float:
     """Return the search's µs of a setting at M = N = K = n, in the fastest division tried."""
-    settings = tune.load().settings["settings"]
-    return min(us for number, *_, us in found()[n, n, n].tried if tuple(settings[number]) == setting)
+    of = settings()
+    return min(us for number, *_, us in found()[n, n, n].tried if of[number] == setting)
 
 
 def share(size: Size, searches: str) -> float:
@@ -109,8 +125,8 @@ def by_twelves_tile() -> dict[int, tuple[float, float]]:
 
     Both times of 13 are the search's, with the fastest of the settings and divisions that it tried.
     """
-    gains, twelve = {}, recorded("12", [(n, n, n) for n in SIZES]).points
-    for point in twelve:
+    gains = {}
+    for point in before().values():
         if TILES[0] in (us := tried(point.size)):
             gains[point.M] = 1e3 * point.ms / us[TILES[0]], us[TILES[0]] / min(us.values())
     return gains
@@ -118,9 +134,9 @@ def by_twelves_tile() -> dict[int, tuple[float, float]]:
 
 def gains() -> Table:
     """Return how many times as fast as 12 the loop and the tile make 13, by ranges of sizes."""
-    parts, points, rows = by_twelves_tile(), recorded("12", [(n, n, n) for n in SIZES]).points, []
+    parts, rows = by_twelves_tile(), []
     for low, high in ((256, 640), (768, 896), (1024, 2048), (2176, 4096)):
-        some = [point for point in points if low <= point.M <= high]
+        some = [point for point in before().values() if low <= point.M <= high]
         factors = [geometric_mean(of) for of in zip(*(parts[p.M] for p in some if p.M in parts), strict=True)]
         both = geometric_mean(1e3 * p.ms / min(tried(p.size).values()) for p in some)
         texts = (f"{of:.2f}" for of in factors) if factors else (None, None)
@@ -131,11 +147,10 @@ def gains() -> Table:
 
 def loop_alone() -> dict[int, float]:
     """Return by M = N = K how much longer 12 takes than 13 with 12's tile in 12's division, a share for each SM."""
-    settings = [tuple(setting) for setting in tune.load().settings["settings"]]
-    longer = {}
-    for point in recorded("12", [(n, n, n) for n in SIZES]).points:
+    of, longer = settings(), {}
+    for point in before().values():
         for number, whole, shares, us in found()[point.size].tried:
-            if (settings[number], whole, shares) == (LARGE, 0, card().sms):
+            if (of[number], whole, shares) == (LARGE, 0, card().sms):
                 longer[point.M] = 1e3 * point.ms / us - 1
     return longer
 
@@ -193,12 +208,10 @@ def race() -> Table:
 def figures() -> dict[str, str]:
     """Return the figures in chapter 13's sentences, by name."""
     points, late, squares = raced(), slower(), [(n, n, n) for n in SIZES]
-    twelve = {point.size: point for point in recorded("12", squares).points}
-    loop = loop_alone()
+    twelve, loop, random = before(), loop_alone(), drawn()
     counts, worst, paces = anatomy.of(RUNG, (4096,) * 3).main.counts, max(late, key=late.get), autotuned.SETTINGS
     old, between = profiles.measured(find("12")), "cycles between a warp's instructions"
-    drawn = recorded(RUNG, recording="random").points
-    misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in drawn]
+    misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in random]
     large, own = twelve[4096, 4096, 4096], points[4096, 4096, 4096]
     lasting, lasting_share = sustained.lasted(RUNG)
     behind = [size for size in squares if share(size, "neither") < 100]
@@ -213,7 +226,7 @@ def figures() -> dict[str, str]:
         "alone large": mean_and_least(squares[6:], "neither")[0],
         "same": str(len(loop)),
         "same gains": f"{min(loop.values()):.1%} to {max(loop.values()):.1%}",
-        "tried": str(len(tune.load().settings["settings"])),
+        "tried": str(len(settings())),
         "searched": str(len(late)),
         "median": f"{np.median(list(late.values())) - 1:.1%}",
         "tenth": f"{np.percentile(list(late.values()), 90) - 1:.0%}",
@@ -228,11 +241,11 @@ def figures() -> dict[str, str]:
         "short share": f"{own.percent_of_cublas:.0f}%",
         "lasting share": f"{lasting_share:.0%}",
         "lasting ms": f"{lasting:.3f} against {lasting * lasting_share:.3f} ms",
-        "longer": f"{twelve[4096, 4096, 4096].ms / points[4096, 4096, 4096].ms:.3f}",
-        "random": f"{len(drawn):,}",
+        "longer": f"{large.ms / own.ms:.3f}",
+        "random": f"{len(random):,}",
         "random error": f"{np.median(misses):.0%}",
-        "random behind": str(sum(p.percent_of_cublas < 100 for p in drawn)),
-        "random behind both": str(sum(p.percent_of_searched < 100 for p in drawn)),
+        "random behind": str(sum(p.percent_of_cublas < 100 for p in random)),
+        "random behind both": str(sum(p.percent_of_searched < 100 for p in random)),
         "small step": str(max(paces[SMALL])),
         "of several": f"{paces[SMALL][0]:.3f}",
         "medium step": str(max(paces[MEDIUM])),
@@ -245,6 +258,6 @@ def figures() -> dict[str, str]:
         },
         "small 256 timed": f"{tried_with(256, SMALL):.2f} µs",
         "medium 512 timed": f"{tried_with(512, MEDIUM):.1f} µs",
-        "peak": f"{points[4096, 4096, 4096].tflops / card().fp32_tflops:.0%}",
+        "peak": f"{own.tflops / card().fp32_tflops:.0%}",
         "empty": f"{100 - counts['issue slots used, %']:.0f}%",
     }

@@ -135,7 +135,6 @@ def figures() -> dict[str, str]:
         "idle": f"{idle:.2f} ms",
         "idle larger": f"{less:.2f} ms",
         "filled": f"{new[filled]:.0f}%",
-        "filled larger": f"{wide[filled]:.0f}%",
         "between": f"{new[between]:.2f}",
         "dispatch": f"{waits['dispatch']:.2f}",
         "memory": f"{waits['waits for L2 or DRAM']:.2f}",

@@ -108,8 +108,7 @@ def pencil(*settings: Mapping[str, int]) -> Table:
 
 def worked(size: Size, *settings: Mapping[str, int]) -> Table:
     """Return the sum of the model's times for settings that cut each tile of a product into a few shares."""
-    M, N, K = size
-    memory = any_shape.HIDDEN * (any_shape.START + (2 * (M * K + K * N) + 4 * M * N) / any_shape.MEMORY)
+    K, memory = size[2], any_shape.HIDDEN * (any_shape.START + any_shape.moved(*size) / any_shape.MEMORY)
     columns = []
     for of in settings:
         (expected, tiles, clusters), (_, step, end, part) = fewest(of, size), times(of)
@@ -162,11 +161,14 @@ def copied(size: Size) -> bool:
     return size[1] % 8 + size[2] % 8 > 0
 
 
+FETCHED, COPIED = ([size for size in SHAPES if copied(size) == copies] for copies in (False, True))
+"""The shapes by whether 22 copies A or B."""
+
+
 def families() -> Table:
     """Return how 22 does beside the better opponent, family by family, and for all shapes with and without copies."""
     sizes = {"squares": SQUARES, **{name: sorted(set(of)) for name, of in FAMILIES.items()}}
-    for name, copies in (("all shapes, rows fetched", False), ("all shapes, rows copied", True)):
-        sizes[name] = [size for size in SHAPES if copied(size) == copies]
+    sizes |= {"all shapes, rows fetched": FETCHED, "all shapes, rows copied": COPIED}
     rows = []
     for name, of in sizes.items():
         share = {size: points()[size].percent_of_searched for size in of}
@@ -223,7 +225,6 @@ def figures() -> dict[str, str]:
     off = [1e3 * own[size].ms / chosen(size)[2] - 1 for size in fetched]
     large = [1e3 * own[size].ms / chosen(size)[2] - 1 for size in SQUARES if size[0] >= 3200]
     added = [point.percent_of_cublas for point in recorded(KERNEL, recording="added").points]
-    bytes_of = [2 * (M * K + K * N) + 4 * M * N for M, N, K in own]
     assert {size for size, gain in shares.items() if abs(gain) > chance} == {deep, vector, thin}
     gains = [shuffled[size] for size in before if size not in (thin, huge)]
     assert {size for size, gain in shuffled.items() if gain > chance} == set(before) - {thin, huge}
@@ -249,8 +250,9 @@ def figures() -> dict[str, str]:
         "turn": own[n1024].ms,
         "cublas 4096": own[4096, 4096, 4096].cublas_ms,
     }
-    parts = SQUARES, [size for size in SHAPES if not copied(size)], [size for size in SHAPES if copied(size)]
-    of_squares, of_fetched, of_copied = ([own[size].percent_of_searched for size in sizes] for sizes in parts)
+    of_squares, of_fetched, of_copied = (
+        [own[size].percent_of_searched for size in sizes] for sizes in (SQUARES, FETCHED, COPIED)
+    )
     least = {
         "least": (4097, 1, 4097),
         "column": (4096, 1, 4096),
@@ -266,7 +268,6 @@ def figures() -> dict[str, str]:
         "sms": str(card().sms),
         "settings": str(len(any_shape.SETTINGS)),
         "chance": f"{chance:.0%}",
-        "shapes": str(len(SHAPES)),
         "squares": str(len(SQUARES)),
         "squares mean": f"{geometric_mean(of_squares):.1f}%",
         "shapes won": str(won(SHAPES)[0]),
@@ -284,7 +285,7 @@ def figures() -> dict[str, str]:
         "memory": f"{any_shape.MEMORY / 1e6:.2f} MB",
         "turn small": f"{fewest(setting(64, 64, 2), n1024)[0]:.1f} µs",
         "turn large": f"{fewest(setting(64, 128), n1024)[0]:.1f} µs",
-        "in l2": str(sum(each <= card().l2_bytes for each in bytes_of)),
+        "in l2": str(sum(any_shape.moved(*size) <= card().l2_bytes for size in own)),
         "products": str(len(own)),
         "added": f"{min(added):.0f}% to {max(added):.0f}%",
     }

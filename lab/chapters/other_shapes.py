@@ -16,7 +16,7 @@ from ..experiments.ceilings import card
 from ..records.shapes import FAMILIES, FAMILY_OF, SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
-from .by_shape import LONG, RUNG, found, mean_and_least, raced, tried
+from .by_shape import LONG, RUNG, drawn, found, mean_and_least, raced, tried
 
 CYCLES, BETWEEN = "SM cycles", "cycles between a warp's instructions"
 SHORT = 500
@@ -91,16 +91,11 @@ def one_more() -> Table:
     return Table(columns, rows, card().name)
 
 
-def random() -> list[Point]:
-    """Return the products at random, at which the model alone chooses."""
-    return recorded(RUNG, recording="random").points
-
-
 def by_time() -> Table:
     """Return 13's shares at random products, by its time."""
     rows = []
     for time, low, high in (("below 10 µs", 0, 0.01), ("10 to 20 µs", 0.01, LONG), ("above 20 µs", LONG, 1000)):
-        some = [point for point in random() if low <= point.ms < high]
+        some = [point for point in drawn() if low <= point.ms < high]
         both = [[point.percent_of_cublas for point in some], [point.percent_of_searched for point in some]]
         means = (f"{geometric_mean(of):.0f}%" for of in both)
         rows.append((time, len(some), *means, sum(of < 100 for of in both[1])))
@@ -110,7 +105,7 @@ def by_time() -> Table:
 
 def losses_of(ragged: bool, short: bool) -> str:
     """Return at how many long random products 13 is behind, if 4 divides N or doesn't, and K is short or isn't."""
-    points = [p for p in random() if p.ms >= LONG and (p.N % 4 > 0, p.K < SHORT) == (ragged, short)]
+    points = [p for p in drawn() if p.ms >= LONG and (p.N % 4 > 0, p.K < SHORT) == (ragged, short)]
     losses = [point for point in points if point.percent_of_searched < 100]
     return f"{len(losses)} of {len(points)}"
 
@@ -144,7 +139,7 @@ def figures() -> dict[str, str]:
     assert square.shares == 128 and odd.setting[:2] == (128, 64)
     added = recorded(RUNG, recording="added").points
     least_added = min(point.percent_of_cublas for point in added)
-    worst = min(random(), key=lambda point: point.percent_of_searched)
+    worst = min(drawn(), key=lambda point: point.percent_of_searched)
     assert least_added > 100 and worst.N % 4 and worst.K < SHORT
     ragged = [size for size in SHAPES if size[1] > 1 and size[1] % 4]
     ours_at, theirs_at = (anatomy.of(what, (4096,) * 3).main for what in (RUNG, cublas.sgemm))
@@ -170,7 +165,7 @@ def figures() -> dict[str, str]:
         "row in shares": f"{tried((2049, 2048, 2048))['128×256']:.0f} µs",
         "column": f"{points[2048, 2047, 2048].ms / points[2048, 2048, 2048].ms - 1:.0%}",
         "limit": f"{1e3 * LONG:.0f} µs",
-        "random": f"{len(random()):,}",
+        "random": f"{len(drawn()):,}",
         "neither": losses_of(ragged=False, short=False),
         "ragged": losses_of(ragged=True, short=False),
         "shallow": losses_of(ragged=False, short=True),

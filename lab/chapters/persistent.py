@@ -154,7 +154,7 @@ def a_round() -> float:
 
 def chosen(size: int) -> int:
     """Return how many columns the tile has that 20 chooses."""
-    return min(hopper.WIDTHS, key=lambda width: hopper.columns(width, size, size, card().sms)).BN
+    return hopper.quickest(size, size, card().sms).BN
 
 
 def change(kernel: Kernel, base: Kernel, size: int) -> str:

@@ -180,9 +180,8 @@ def slowed() -> Figure:
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them."""
     limit, settings = recording().provenance["power_limit_watts"], recording().settings
-    over, under = (
-        [longer for watts, longer in lasting().values() if (watts > limit) == above] for above in (True, False)
-    )
+    slowings = lasting().values()
+    over, under = ([longer for watts, longer in slowings if (watts > limit) == above] for above in (True, False))
     runs = {run: both(*run) for run in RUNS}
     shares = {run: theirs[0] / ours[0] for run, (ours, theirs) in runs.items()}
     first = {name: sustained.of(KERNEL, SIZE, inputs).samples for inputs, name in NAMES.items()}

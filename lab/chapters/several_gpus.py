@@ -3,7 +3,7 @@
 import numpy as np
 
 from sgemm_tutorial import Kernel, cublas, find
-from sgemm_tutorial.families.hopper import WIDTHS, columns
+from sgemm_tutorial.families.hopper import quickest
 
 from ..boards import find_gpu
 from ..experiments import two_gpus
@@ -29,7 +29,7 @@ def link() -> tuple[float, float]:
 
 def tiles(rows: int) -> tuple[int, int, float]:
     """Return how many tiles 20 cuts so many rows of 2048 columns into on an H200, their columns, and their slowness."""
-    width = min(WIDTHS, key=lambda width: columns(width, rows, 2048, find_gpu("H200").sms))
+    width = quickest(rows, 2048, find_gpu("H200").sms)
     return -(-rows // 128) * -(-2048 // width.BN), width.BN, width.slower
 
 

@@ -5,10 +5,10 @@ GPU's timer. At its end, the first thread of the first block reads them again, a
 two elements of C.
 """
 
-import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import cupy
 import numpy as np
@@ -16,13 +16,14 @@ import numpy as np
 from sgemm_tutorial import correctness, gpu, operands
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.timing import Queue
 
 from ..measure.driver import Item, Plan
 from ..measure.sensors import Sensors
 from ..records import files
 from ..records.files import Recording, Sized
 from ..records.sizes import sizes_of
-from .sustained import INPUTS
+from .sustained import INPUTS, middle
 
 READ = (
     'asm volatile("mov.u32 %0, %%clock;" : "=r"({0}Cycles)); '
@@ -48,7 +49,8 @@ class Clocks(Sized):
     inputs : str
         One of `sustained.INPUTS`.
     own_mhz, nvml_mhz, watts : int
-        Medians of cycles per µs in a launch, of NVML's clock of the multiprocessors, and of the card's power.
+        Medians of cycles per µs in a launch, of NVML's clock of the multiprocessors, and of the card's power; of the
+        last two None where NVML does not tell.
     """
 
     M: int = 4096
@@ -56,8 +58,8 @@ class Clocks(Sized):
     K: int = 4096
     inputs: str = "normal"
     own_mhz: int
-    nvml_mhz: int
-    watts: int
+    nvml_mhz: int | None
+    watts: int | None
 
     PROBLEM = ("size", "inputs")
 
@@ -92,17 +94,26 @@ def counting(kernel: Kernel) -> Kernel:
 def measure(missing: Sequence[Item]) -> Iterator[Clocks]:
     """Measure the missing items one after the other on this machine's GPU."""
     sensors = Sensors()
-    for kernel, size, inputs in missing:
-        A, B = (INPUTS[inputs](of).astype(kernel.types.operand) for of in correctness.matrices(*size, on_gpu=True))
-        problem = operands.check(A, B, None, 1.0, 0.0, kernel.types)
-        launch = counting(kernel.resolve(problem, gpu.place()).kernel).launcher(problem)
-        seen, begin = [], time.monotonic()
-        while (passed := time.monotonic() - begin) < SECONDS:
-            for _ in range(TOGETHER):
-                launch()
-            told = sensors.read()  # while they run
-            cycles, ns = cupy.asnumpy(problem.C.ravel()[:2]).view(np.uint32)
-            if passed > SECONDS / 2:
-                seen.append((1e3 * int(cycles) / int(ns), *told))
-        own, nvml, watts = (round(statistics.median(values)) for values in zip(*seen, strict=True))
-        yield Clocks.of(kernel, size, inputs=inputs, own_mhz=own, nvml_mhz=nvml, watts=watts)
+    for size, group in groupby(missing, key=lambda item: item[1]):
+        normal = correctness.matrices(*size, on_gpu=True)
+        for kernel, _, inputs in group:
+            A, B = (INPUTS[inputs](matrix).astype(kernel.types.operand) for matrix in normal)
+            problem = operands.check(A, B, None, 1.0, 0.0, kernel.types)
+            with gpu.reported(kernel.name):
+                launch = counting(kernel.resolve(problem, gpu.place()).kernel).launcher(problem)
+                seen = _seen(launch, problem.C, sensors)
+            own, nvml, watts = map(middle, zip(*seen, strict=True))
+            yield Clocks.of(kernel, size, inputs=inputs, own_mhz=own, nvml_mhz=nvml, watts=watts)
+
+
+def _seen(launch: Queue, C: cupy.ndarray, sensors: Sensors) -> list[tuple[float, int | None, float | None]]:
+    """Return the own clock and what the sensors read, again and again in the second half of a lasting run."""
+    seen, begin = [], time.monotonic()
+    while (passed := time.monotonic() - begin) < SECONDS:
+        for _ in range(TOGETHER):
+            launch()
+        told = sensors.read()  # while they run
+        cycles, ns = cupy.asnumpy(C.ravel()[:2]).view(np.uint32)
+        if passed > SECONDS / 2:
+            seen.append((1e3 * int(cycles) / int(ns), *told))
+    return seen

@@ -246,8 +246,13 @@ def _found(count: int, taken: list[tuple[float, Seen]], first: int = 0) -> dict[
     return _medians(Timing(tuple(times), count, clocks, watts), first) | {"reasons": list(reasons)}
 
 
+def middle(values: Sequence[float | None]) -> int | None:
+    """Return the median of what a sensor read, None where it once didn't tell."""
+    return None if None in values else round(statistics.median(values))
+
+
 def _medians(taken: Timing, first: int = 0) -> dict[str, Any]:
     """Return a point's fields for samples: all, and the medians from the first that counts."""
     ms, *sensed = (values[first:] for values in (taken.samples, taken.sm_mhz, taken.watts))
-    clock, watts = (None if None in values else round(statistics.median(values)) for values in sensed)
+    clock, watts = map(middle, sensed)
     return {"ms": statistics.median(ms), "sm_mhz": clock, "watts": watts, "samples": samples_of(taken)}

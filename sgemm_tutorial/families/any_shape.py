@@ -213,8 +213,7 @@ def _plans(tiles: int, steps: int, slots: int) -> Iterator[tuple[int, int]]:
         # Parts are awaited of every share from a tile's first to its last: none may be empty.
         yield from ((shared, slots) for shared in most if shared * steps >= slots)
     elif rest:
-        parts = [of for of in PARTS if tiles * of <= slots and of * 2 <= steps]
-        yield from ((tiles, tiles * of) for of in parts)
+        yield from ((tiles, tiles * of) for of in PARTS if tiles * of <= slots and of * 2 <= steps)
         if slots * 2 <= tiles * steps:
             yield tiles, slots
 
@@ -224,6 +223,11 @@ def pace(of: Mapping[str, Any]) -> tuple[float, float]:
     area, tile = of["BM"] * of["BN"], (of["BM"], of["BN"], of["CLUSTER"])
     known = [us for (BM, BN, _, CLUSTER), us in PACES.items() if tile == (BM, BN, CLUSTER)]
     return known[0] if known else (area * BK / 3.3e6, 0.5 + area / 12e3)
+
+
+def moved(M: int, N: int, K: int) -> int:
+    """Return the bytes of A, B and C."""
+    return 2 * (M * K + K * N) + 4 * M * N
 
 
 def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, clusters: int) -> float:
@@ -250,7 +254,7 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
         pieces = 1 if clusters % shared == 0 else 2
         parts = -(-steps // share) + (steps % share > 0)
         total += MEET * pieces + parts * (PART + min(BM, -(-M // 16) * 16) * BN * 4 / ADD)
-    traffic = START + (2 * (M * K + K * N) + 4 * M * N) / MEMORY
+    traffic = START + moved(M, N, K) / MEMORY
     return max(total, traffic) + HIDDEN * min(total, traffic)
 
 

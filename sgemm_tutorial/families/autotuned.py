@@ -326,8 +326,7 @@ def ways(
 
 def expected(kernel: Kernel, problem: Problem, place: Place) -> float:
     """Return the µs that the model expects of 13 as it was chosen for a problem."""
-    setting = tuple(kernel.parameters.values())
-    return ways(setting, problem.shape, place.architecture, place.multiprocessors)[0][0]
+    return ways(tuple(kernel.parameters.values()), problem.shape, place.architecture, place.multiprocessors)[0][0]
 
 
 def _plans(tiles: int, steps: int, per_sm: int, multiprocessors: int) -> Iterator[tuple[int, int]]:

@@ -95,6 +95,11 @@ def columns(width: Width, M: int, N: int, multiprocessors: int) -> float:
     return -(-clusters // (multiprocessors // width.CLUSTER)) * width.BN * width.slower
 
 
+def quickest(M: int, N: int, multiprocessors: int) -> Width:
+    """Return the width that leaves a multiprocessor the fewest `columns` to do."""
+    return min(WIDTHS, key=lambda width: columns(width, M, N, multiprocessors))
+
+
 class Fetched(Family):
     """18, 19 and their copies: the copy engine brings tiles, and each block has a tile of C.
 
@@ -141,9 +146,8 @@ class Persistent(Fetched):
         """Return 20 with its own tile if settled, else with the width that leaves an SM the fewest columns to do."""
         if kernel.settled or not addressable(problem):
             return super().choose(kernel, problem, place)
-        best = min(WIDTHS, key=lambda width: columns(width, problem.M, problem.N, place.multiprocessors))
-        tile = {"BN": best.BN, "WN": best.BN, "STAGES": best.STAGES, "CLUSTER": best.CLUSTER}
-        return dataclasses.replace(kernel, parameters=kernel.parameters | tile, settled=True)
+        best = quickest(problem.M, problem.N, place.multiprocessors)
+        return kernel.variant(BN=best.BN, WN=best.BN, STAGES=best.STAGES, CLUSTER=best.CLUSTER)
 
     def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
         """Return as many blocks as are on the GPU at a time, or as there are tiles of C if those are fewer.
