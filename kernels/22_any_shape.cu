@@ -5,17 +5,18 @@
 // through shared memory, so that C's rows may begin anywhere; none are written late. wgmma's descriptions are computed
 // in uniform registers. The next launch sets itself up while this one ends.
 //
-// CLUSTER: as in 20. The other parameters are 19's, and where a tile has 64 rows one warp is enough to fetch. The first
-// `shared` of a cluster's tiles are cut into shares. `rows` of A are fetched for a tile: fewer than BM where A has fewer.
-// A group of `group` rows of tiles is walked column by column, to suit L2.
+// CLUSTER: as in 20. BLOCKS: on an SM at a time. BITS: of an element of C, 32 for float, 16 for T. The other parameters are
+// 19's, and where a tile has 64 rows one warp is enough to fetch. The first `shared` of a cluster's tiles are cut into
+// shares. `rows` of A are fetched for a tile: fewer than BM where A has fewer. A group of `group` rows of tiles is walked
+// column by column, to suit L2.
 #include "equal_shares.cuh"
 #include "narrow.cuh"                                  // wgmma for tiles 32, 64 and 160 columns wide
 #include "overlap.cuh"
 #include "patch.cuh"
 
-template <typename T, int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int CLUSTER>
-__global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
-any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, float* C,
+template <typename T, int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int CLUSTER, int BLOCKS, int BITS>
+__global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, BLOCKS)
+any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Result<T, BITS>* C,
           const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB,
           float* workspace, unsigned* arrived, unsigned shared, unsigned rows, unsigned group)
 {
@@ -26,6 +27,7 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
     constexpr unsigned atom = 8 * row * sizeof(T);         // bytes of eight rows, among which chunks are swizzled
     static_assert(BK == row && WM == 16 && WN == BN && BM % 64 == 0, "four warps share 64 rows of C");
     constexpr bool many = BM > 64;                         // warps: then those that fetch give registers away
+    constexpr int spare = many || BLOCKS > 1 ? 64 : 128;   // registers for other parts of a sum
     static_assert(THREADS == workers + (many ? 128 : 32), "one warp fetches; only four warps can give registers away");
     static_assert(STAGES > 2, "one pair of tiles arrives while two are multiplied");
     extern __shared__ __align__(1024) T memory[];
@@ -125,8 +127,9 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
         Corner here = corner(piece.tile);
         here.row += warp * WM;
         if (here.row >= M) continue;                       // all of the warp's rows are past the end of C
-        if (work.is_part(piece) &&
-            !work.meet(acc, piece, CLUSTER * workers / 32, rank * (workers / 32) + warp, workspace, arrived)) continue;
+        constexpr int warps = CLUSTER * workers / 32;      // of a cluster
+        const unsigned place = rank * (workers / 32) + warp;
+        if (work.is_part(piece) && !work.meet<spare>(acc, piece, warps, place, workspace, arrived)) continue;
         Patch(patches + warp * Patch::floats).write(acc, here, M, N, alpha, beta, C);
         __syncwarp();                                      // lanes part where C ends, and wgmma wants whole warps
     }

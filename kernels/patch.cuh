@@ -1,5 +1,6 @@
 // The way of a warp's sums to a C whose rows may begin anywhere: through shared memory, 16 rows and 32 columns at a time.
 #pragma once
+#include "result.cuh"
 
 // Where a tile of C begins.
 struct Corner
@@ -30,15 +31,15 @@ struct Patch
         __syncwarp();
     }
 
-    // Reads, scales and writes what lies within C, a float or four neighbours at a time to a lane. All old values are
-    // asked for before the first one is awaited. With beta = 0 BLAS never reads C.
-    template <typename Neighbours>
-    __device__ void pass(float* C, int N, int rows, int cols, float alpha, float beta) const
+    // Reads, scales and writes what lies within C, an element or 16 bytes of neighbours at a time to a lane. All old values
+    // are asked for before the first one is awaited. With beta = 0 BLAS never reads C.
+    template <typename Neighbours, typename R>
+    __device__ void pass(R* C, int N, int rows, int cols, float alpha, float beta) const
     {
-        constexpr int each = sizeof(Neighbours) / sizeof(float);
+        constexpr int each = sizeof(Neighbours) / sizeof(R);
         constexpr int lanes = wide / each, below = 32 / lanes;  // lanes to a row, and rows at a time
         const int row = threadIdx.x % 32 / lanes, col = threadIdx.x % lanes * each;
-        float old[high / below][each] = {};
+        __align__(16) R old[high / below][each];
         if (beta != 0.0f && col < cols)
             #pragma unroll
             for (int i = 0; i < high / below; ++i)
@@ -49,29 +50,28 @@ struct Patch
             #pragma unroll
             for (int i = 0; i < high / below; ++i) {
                 if (row + i * below >= rows) break;
-                float put[each];
-                *reinterpret_cast<Neighbours*>(put) =
-                    *reinterpret_cast<const Neighbours*>(shared + (row + i * below) * pitch + col);
+                const float* const sums = shared + (row + i * below) * pitch + col;
+                __align__(16) R put[each];
                 #pragma unroll
                 for (int j = 0; j < each; ++j)
-                    put[j] = beta != 0.0f ? fmaf(alpha, put[j], beta * old[i][j]) : alpha * put[j];
+                    put[j] = beta != 0.0f ? R(fmaf(alpha, sums[j], beta * float(old[i][j]))) : R(alpha * sums[j]);
                 __stcs(reinterpret_cast<Neighbours*>(C + size_t(row + i * below) * N + col),
                        *reinterpret_cast<const Neighbours*>(put));  // soon leaves L2, which A and B need
             }
     }
 
     // Writes the sums of 16 rows that begin at a corner.
-    template <int SUMS>
-    __device__ void write(const float (&acc)[SUMS], Corner from, int M, int N, float alpha, float beta, float* C) const
+    template <int SUMS, typename R>
+    __device__ void write(const float (&acc)[SUMS], Corner from, int M, int N, float alpha, float beta, R* C) const
     {
         const int rows = int(M - from.row), cols = int(N - from.col);
-        const bool aligned = N % 4 == 0 && size_t(C) % 16 == 0;  // whether every four neighbours begin at 16 bytes
-        float* const to = C + from.row * N + from.col;
+        const bool aligned = N * sizeof(R) % 16 == 0 && size_t(C) % 16 == 0;  // whether every row begins at 16 bytes
+        R* const to = C + from.row * N + from.col;
         #pragma unroll
         for (int n = 0; n < SUMS * 2; n += wide) {
             put(acc + n / 2);
-            if (aligned) pass<float4>(to + n, N, rows, cols - n, alpha, beta);
-            else pass<float>(to + n, N, rows, cols - n, alpha, beta);
+            if (aligned) pass<uint4>(to + n, N, rows, cols - n, alpha, beta);
+            else pass<R>(to + n, N, rows, cols - n, alpha, beta);
         }
     }
 };

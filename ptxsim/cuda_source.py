@@ -110,7 +110,7 @@ def signatures(text: str) -> list[Signature]:
             Signature(
                 named[1],
                 tuple(map(_declared, parts(template[1]))) if template else None,
-                tuple(map(_declared, parts(code[named.end() : end - 1]))),
+                tuple(map(_declared, parts(re.sub("<[^<>]*>", "", code[named.end() : end - 1])))),  # Some<T, 4>: Some
                 parts(code[at + 1 : _closing(code, at) - 1])[0] if bounds else "",
                 begun,
                 code[brace.end() : _closing(code, brace.end() - 1, "{}") - 1],

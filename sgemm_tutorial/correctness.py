@@ -19,6 +19,7 @@ The theorem holds in any precision; other types have another u:
   N. J. Higham, M. Mikaitis, S. Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ CS 7:e330, 2021).
 - bfloat16 in, float32 out: 2⁻²³ too. 8 bits times 8 bits are exact all the more, within float32's range, and the rest
   is the same.
+- a C of 16 bits: the sum as above, and one more rounding, to half a unit of the result or of the least subnormal number.
 - float32 split into two numbers of 11 bits: 2⁻²². A number and its parts differ by 2⁻²³ of it at most, and the product
   of two small parts, which is left out, is 2⁻²² of the whole at most: together 2⁻²¹, and tensor cores cut off what
   they add besides. For one product that is less than γ(3), for more each counts once and γ(K+2) for each. A number
@@ -36,6 +37,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import cupy
+import ml_dtypes
 import numpy as np
 
 from ptxsim import Counts
@@ -55,7 +57,7 @@ LARGE = 1 << 26  # bytes of matrices for which it matters how much memory is fre
 GUARD_ROWS = 128
 GUARD_LIMITS = (1 << 12, 1 << 20)  # elements
 GUARD_OF_INPUT = {2: 0x7FFF, 4: 0x7FC00000, 8: 0x7FF8000000000000}  # NaN, of any type of so many bytes
-GUARD_OF_C = {4: 0x7FC5A3E1, 8: 0x7FF85A3E17C5A3E1}  # a NaN with bits that no arithmetic makes
+GUARD_OF_C = {2: 0x7FDB, 4: 0x7FC5A3E1, 8: 0x7FF85A3E17C5A3E1}  # a NaN with bits that no arithmetic makes
 EXTREMES = {
     np.dtype(np.float32): (1e-42, -1e-45, 1e38, 1e-41),
     np.dtype(np.float64): (1e-310, -5e-324, 1e300, 1e-309),
@@ -120,11 +122,11 @@ class Case:
         if (K + 2) * types.roundoff >= 1:
             most = int(1 / types.roundoff) - 2
             raise ArgumentError("K", str(K), f"less than {most}, where the error bound still holds")
-        scalars = {name: float(operands.scalar(name, getattr(self, name), types.result)) for name in ("alpha", "beta")}
+        scalars = {name: float(operands.scalar(name, getattr(self, name), types.scalar)) for name in ("alpha", "beta")}
         for name, value in scalars.items():
             if not np.isfinite(value) and (K or name == "beta"):  # where every result would be as good as another
                 given = getattr(self, name)
-                infinite = "" if given == value or value != value else f", which is {value:g} in {types.result}"
+                infinite = "" if given == value or value != value else f", which is {value:g} in {types.scalar}"
                 raise ArgumentError(name, f"{given:g}{infinite}", "a finite number: else any result is right")
         division = None if self.division is None else tuple(self.division)
         return dataclasses.replace(
@@ -287,7 +289,7 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: T
     """
     types = types or types_of(A.dtype)
     K = A.shape[1] if alpha != 0 else 0
-    limits = np.finfo(types.result)
+    limits, stored = np.finfo(types.scalar), ml_dtypes.finfo(types.result)
     n = (K + 2) * types.roundoff
     lost = float(limits.smallest_subnormal) * (types.roundoff / float(limits.eps))  # by an operation that underflows
     reference, product, rest = (np.zeros_like(got, dtype=np.float64) for _ in range(3))  # CuPy's if `got` is
@@ -302,11 +304,13 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: T
             rest += abs(beta) * _finite_size(wide_C)
         magnitude = abs(alpha) * product + rest if K else rest
         bound = n / (1 - n) * magnitude + lost * (2 * K * abs(alpha) + 2 if K else 2)
-        error = np.abs(got - reference)
+        if types.result != types.scalar:
+            bound = bound + (np.abs(reference) + bound) * (float(stored.eps) / 2) + float(stored.smallest_subnormal) / 2
+        error = np.abs(got.astype(np.float64) - reference)
         ratio = np.where(np.isfinite(error), error / bound, np.inf)
 
         alike = (got == reference) | (np.isnan(got) & np.isnan(reference))
-        may_overflow = ~(np.maximum(magnitude, product) * (1 + n) <= float(limits.max))  # or is NaN
+        may_overflow = ~(product * (1 + n) <= float(limits.max)) | ~(magnitude * (1 + n) <= float(stored.max))  # or is NaN
         excused = ~np.isfinite(got) & (may_overflow | alike)
     return np.where(excused, 0.0, ratio)
 
@@ -638,21 +642,25 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
 
 
 def draw(M: int, N: int, K: int, seed: int, types: Types, more: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return standard-normal A, B and C, drawn in this order and in the result's type.
+    """Return standard-normal A, B and C, drawn in this order and in the type of the sums.
 
     Raises
     ------
     MemoryError
         They do not fit into memory with so many `more` bytes for each element: before anything is drawn.
     """
-    need = (M * K + K * N + M * N) * (types.result.itemsize + more)
+    need = (M * K + K * N + M * N) * (types.scalar.itemsize + more)
     if need > LARGE and (told := Path("/proc/meminfo")).exists():  # only Linux says how much there is
         free = 1024 * int(re.search(r"MemAvailable: *(\d+)", told.read_text())[1])
         if need > free:
             raise MemoryError(f"at least {need / 1e9:,.0f} GB are needed, and {free / 1e9:,.0f} GB are free")
     random = np.random.default_rng(seed)
-    A, B, C = (random.standard_normal(shape, types.result) for shape in ((M, K), (K, N), (M, N)))
-    return A.astype(types.operand, copy=False), B.astype(types.operand, copy=False), C
+    drawn = (random.standard_normal(shape, types.scalar) for shape in ((M, K), (K, N), (M, N)))
+    A, B, C = (
+        matrix.astype(dtype, copy=False)
+        for matrix, dtype in zip(drawn, (types.operand, types.operand, types.result), strict=True)
+    )
+    return A, B, C
 
 
 def _make_special(A: np.ndarray, B: np.ndarray, C: np.ndarray, seed: int) -> None:

@@ -67,7 +67,7 @@ def launch(problem: operands.Problem) -> Callable[[], None]:
         raise ArgumentError("A", "a NumPy array", "a CuPy array: cuBLAS runs on a GPU")
     handle, library = _handle(), _library()
     M, N, K = problem.M, problem.N, problem.K
-    scalars = np.array([problem.alpha, problem.beta], problem.types.result)
+    scalars = np.array([problem.alpha, problem.beta], problem.types.scalar)
     alpha, beta = scalars.ctypes.data, scalars.ctypes.data + scalars.itemsize
     sizes = (handle, library.CUBLAS_OP_N, library.CUBLAS_OP_N, N, M, K)
     (a, lda), (b, ldb), (c, ldc) = (

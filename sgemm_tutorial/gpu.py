@@ -100,10 +100,10 @@ def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
     values = (*arguments.values(), *maps)
     if family.zeroed and problem.fresh_C:
         problem.C.fill(0)
-    if not counts:
-        return lambda: function(grid, block, values, shared)
-    device = launch.place.device
     start = partial(_overlapping, function) if family.overlaps else function
+    if not counts:
+        return lambda: start(grid, block, values, shared)
+    device = launch.place.device
 
     def run() -> None:
         copy()
@@ -151,7 +151,7 @@ def _encode(place: int, shape: tuple[int, int], dtype: np.dtype, rows: int, colu
 
 
 ENCODINGS = {FP16.operand: 6, FP32.operand: 7, BF16.operand: 9}  # CU_TENSOR_MAP_DATA_TYPE_FLOAT16 and so on
-NO_INTERLEAVE, SWIZZLE_128B, L2_256B, FILL_ZEROS = 0, 3, 3, 0  # the driver's names begin with CU_TENSOR_MAP_
+NO_INTERLEAVE, SWIZZLE_128B, L2_128B, FILL_ZEROS = 0, 3, 2, 0  # the driver's names begin with CU_TENSOR_MAP_
 ENCODED = np.dtype([("words", np.uint64, BYTES // 8)])
 """A tensor map as the driver encodes it, which CuPy hands over by value."""
 PLACE = 64  # bytes of whose multiple the driver wants to write to
@@ -191,7 +191,7 @@ def encode(tensor: TensorMap, driver: Any) -> np.void:
         (ctypes.c_uint64 * 1)(tensor.pitch),
         (ctypes.c_uint32 * 2)(tensor.columns, tensor.rows),
         (ctypes.c_uint32 * 2)(1, 1),
-        *map(ctypes.c_int, (NO_INTERLEAVE, SWIZZLE_128B, L2_256B, FILL_ZEROS)),
+        *map(ctypes.c_int, (NO_INTERLEAVE, SWIZZLE_128B, L2_128B, FILL_ZEROS)),
     )
     if status:
         raise DeviceError(f"the driver encodes no tensor map of shape {array.shape}: error {status}")

@@ -19,7 +19,7 @@ from . import compiler, gpu, operands, simulator
 from .compiler import ARCHITECTURE, Binary, Instance
 from .errors import ArgumentError
 from .launch import SIMULATOR, Family, Launch, Place
-from .operands import FP32, Problem, Types, named_in_cuda
+from .operands import FP32, Problem, Types, named_in_cuda, sized
 from .paths import KERNELS
 
 EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
@@ -219,7 +219,7 @@ class Kernel:
     def variant(self, **parameters: int | str) -> Self:
         """Return this kernel with other template arguments, for example ``variant(BM=16, BN=16)``.
 
-        A kernel that chooses its own still does if only T, the type of its elements, is given.
+        A kernel that chooses its own still does if only T, the type of its elements, or BITS, of an element of C, is given.
 
         Raises
         ------
@@ -230,8 +230,13 @@ class Kernel:
         for name in parameters:
             if name not in self.parameters:
                 raise ArgumentError(name, "a parameter unknown to " + self.name, ", ".join(self.parameters))
-        types = named_in_cuda(parameters["T"], self.types) if "T" in parameters else self.types
-        settled = self.settled or (self.family.chooses and parameters.keys() != {"T"})
+        types, bits = self.types, (self.parameters | parameters).get("BITS")
+        if "T" in parameters:
+            types = named_in_cuda(parameters["T"], sized(types, 32))
+        if bits is not None:
+            types = sized(types, bits)
+        of_type = parameters and parameters.keys() <= {"T", "BITS"}
+        settled = self.settled or (self.family.chooses and not of_type)
         least = max(self.least_capability, types.least_capability)
         return dataclasses.replace(
             self, parameters=self.parameters | parameters, types=types, settled=settled, least_capability=least
@@ -277,7 +282,7 @@ class Kernel:
         C : array of ``types.result``, shape (M, N), optional
             Updated in place. May be left out where β = 0; then a new array is made.
         alpha, beta : float
-            Rounded to ``types.result``. β = 0 never reads C; α = 0 or K = 0 never reads A and B.
+            Rounded to ``types.scalar``. β = 0 never reads C; α = 0 or K = 0 never reads A and B.
 
         Returns
         -------

@@ -1,5 +1,6 @@
 """Defines element types, and checks the matrices and scalars that a caller passes before anything starts."""
 
+import dataclasses
 import numbers
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ class Types:
     operand : dtype
         Of A and B.
     result : dtype
-        Of C, α and β, and of the sums.
+        Of C.
     roundoff : float
         The u of the error bound that results must keep; `correctness` says why it is what it is.
     least_capability : tuple of int
@@ -38,6 +39,11 @@ class Types:
     roundoff: float
     least_capability: tuple[int, int] = (6, 0)
 
+    @property
+    def scalar(self) -> np.dtype:
+        """The type of α, β and the sums: C's, or float32 where C's has 16 bits."""
+        return self.result if self.result.itemsize > 2 else np.dtype(np.float32)
+
 
 FP32 = Types("FP32", np.dtype(np.float32), np.dtype(np.float32), 2.0**-24)
 FP64 = Types("FP64", np.dtype(np.float64), np.dtype(np.float64), 2.0**-52)
@@ -45,6 +51,25 @@ FP16 = Types("FP16", np.dtype(np.float16), np.dtype(np.float32), 2.0**-23)
 BF16 = Types("BF16", np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), 2.0**-23, (8, 0))
 SPLIT = Types("FP32", np.dtype(np.float32), np.dtype(np.float32), 2.0**-22)
 """FP32 that is split into parts for tensor cores."""
+IN_16_BITS = {
+    types: dataclasses.replace(types, name=f"{types.name} to {types.name}", result=types.operand)
+    for types in (FP16, BF16)
+}
+"""The same types with a C of A's type."""
+
+
+def sized(types: Types, bits: int) -> Types:
+    """Return the types whose C has elements of so many bits: 32 for float32, or 16 for A's type.
+
+    Raises
+    ------
+    ArgumentError
+        `bits` is neither.
+    """
+    if bits not in (16, 32):
+        raise ArgumentError("BITS", str(bits), "16 or 32")
+    wide = next((of for of, narrow in IN_16_BITS.items() if narrow == types), types)
+    return IN_16_BITS[wide] if bits == 16 else wide
 
 
 def types_of(operand: np.dtype) -> Types:
@@ -134,7 +159,7 @@ def imagined(M: int, N: int, K: int, types: Types = FP32) -> Problem:
     It serves to ask a kernel what it would do, and cannot be launched.
     """
     operand, result = np.zeros(1, types.operand), np.zeros(1, types.result)
-    one, zero = types.result.type(1), types.result.type(0)
+    one, zero = types.scalar.type(1), types.scalar.type(0)
     return Problem(M, N, K, one, operand, operand, zero, result, fresh_C=True, on_gpu=False, types=types)
 
 
@@ -158,7 +183,7 @@ def check(A: Any, B: Any, C: Any, alpha: float, beta: float, types: Types = FP32
     (M, K), (depth, N) = A.shape, B.shape
     if depth != K:
         raise ArgumentError("B", f"shape {B.shape}", f"({K}, N), as A is {A.shape}")
-    alpha, beta = scalar("alpha", alpha, types.result), scalar("beta", beta, types.result)
+    alpha, beta = scalar("alpha", alpha, types.scalar), scalar("beta", beta, types.scalar)
     fresh_C = C is None
     if fresh_C:
         if beta != 0:

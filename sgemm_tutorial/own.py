@@ -9,7 +9,7 @@ from ptxsim.cuda_source import Declared, Signature, blanked, evaluate, signature
 from .errors import ArgumentError
 from .families import any_shape, autotuned, hopper
 from .kernel import Kernel
-from .operands import FP32, IN_CUDA, SPLIT, Types, named_in_cuda
+from .operands import FP32, IN_CUDA, SPLIT, Types, named_in_cuda, sized
 
 SUFFIX = ".cu"
 FILES = (SUFFIX, ".cuh")
@@ -167,6 +167,8 @@ def _types(file: str, arguments: Sequence[Declared], values: dict[str, int | str
     element = element if element in known else "float"
     types = known[element]
     result = element if types.operand == types.result else "float"
+    if "BITS" in values and got[7:8] == ["Result*"]:
+        types, got[7] = sized(types, values["BITS"]), f"{result}*"
     if got != ["int"] * 3 + [result, f"{element}*", f"{element}*", result, f"{result}*"]:
         asked = f"{result} alpha, const {element}* A, const {element}* B, {result} beta, {result}* C"
         raise ArgumentError(file, f"arguments ({', '.join(map(str, arguments))})", f"(int M, int N, int K, {asked})")

@@ -1,8 +1,9 @@
 """Chooses the tile of kernel 22 for a problem, and divides its work among clusters of blocks that stay.
 
 A model gives the µs of each choice. It knows the times of a tile's multiply step and of its end, what L2 and memory
-give to all multiprocessors together, and the times of a launch and of parts of sums that meet. It was fitted to some
-20,000 times on an H200; on another GPU only the order of the choices counts. Nothing is measured at a call, and
+give to all multiprocessors together, and the times of a launch and of parts of sums that meet. Products that are too
+thin or too small for tensor cores go to another kernel, `THIN`, which has a model of its own. Both were fitted to some
+40,000 times on an H200; on another GPU only the order of the choices counts. Nothing is measured at a call, and
 the same problem is always done in the same way.
 """
 
@@ -20,12 +21,13 @@ from ptxsim import ALIGNMENT, SWIZZLE
 
 from .. import gpu, simulator
 from ..errors import ArgumentError
+from ..hardware import WARP
 from ..kernel import Kernel
-from ..launch import Box, Division, Place, nothing, trial
+from ..launch import Box, Division, Family, Place, nothing, trial
 from ..operands import FP16, INT_MAX, Problem
 from .hopper import BOX, MMA, Persistent
 
-PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "STAGES", "THREADS", "CLUSTER")
+PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "STAGES", "THREADS", "CLUSTER", "BLOCKS", "BITS")
 """22's template parameters after T, in the source's order."""
 BK, GROUP, PATCH_BYTES = 64, 1536, 16 * 40 * 4
 """Depth of a multiply step, rows of C in a group, and shared memory of each warp on the way to C."""
@@ -34,44 +36,45 @@ CHUNK = ALIGNMENT // 2
 PAD_BLOCKS = 1056
 """Blocks of `PAD` at most: eight for each SM of an H200."""
 
-START, CLUSTERED = 1.8, 0.024  # µs of a launch, and more of one in clusters
-L2, FAR, MEMORY = 15.7e6, 11.6e6, 3.52e6  # bytes per µs: from L2, from L2 where A and B are large, and from memory
+START, CLUSTERED = 1.61, 0.02  # µs of a launch, and more of one in clusters
+L2, FAR, MEMORY = 15.3e6, 11.7e6, 3.59e6  # bytes per µs: from L2, from L2 where A and B are large, and from memory
 LARGE = 30e6  # bytes of A and B
-CROWD = 1e-3  # µs of a step for each cluster that wants the same rows of B, or of A
-LOW = 0.33  # of a step, what missing rows of A save
-RAGGED = 0.55  # how much longer the end of a tile takes where C's rows begin anywhere
-SHARED, MEET, PART, ADD = (
-    1.24,
-    1.27,
-    0.073,
-    122e3,
-)  # of shares: longer steps; µs to meet, and of a part; its bytes per µs
-HIDDEN = 0.1  # of a time that another hides
+CROWD = 0.87e-3  # µs of a step for each cluster that wants the same rows of B, or of A
+LOW = 0.32  # of a step, what missing rows of A save
+RAGGED = 0.56  # how much longer the end of a tile takes where C's rows begin anywhere
+SHARED, MEET, PART, ADD = 1.24, 1.1, 0.068, 121e3  # of shares: longer steps; µs to meet, and of a part; its bytes per µs
+TOGETHER = 8  # neighbouring parts that one warp adds
+ALONE = 0.58, 0.7  # of the times of a step and of a tile's end, where an SM has room for two blocks and has one
+COPY, COPIED = 1.26, 3.16e6  # µs to copy A or B, and bytes per µs
+HIDDEN = 0.13  # of a time that another hides
 PARTS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # of a tile's sum, where there are only a few tiles
 
 
-def setting(BM: int, BN: int, STAGES: int, CLUSTER: int = 1) -> dict[str, int]:
+def setting(BM: int, BN: int, STAGES: int, CLUSTER: int = 1, BLOCKS: int = 1) -> dict[str, int]:
     """Return template arguments."""
     threads = 160 if BM == 64 else 384
-    return dict(zip(PARAMETERS, (BM, BN, BK, 16, BN, STAGES, threads, CLUSTER), strict=True))
+    return dict(zip(PARAMETERS, (BM, BN, BK, 16, BN, STAGES, threads, CLUSTER, BLOCKS, 32), strict=True))
 
 
 PACES = {
-    (64, 32, 12, 1): (0.163, 0.632),
-    (64, 64, 12, 1): (0.146, 0.744),
-    (64, 64, 12, 2): (0.139, 0.857),
-    (64, 128, 8, 1): (0.25, 0.988),
-    (64, 192, 6, 1): (0.326, 1.697),
-    (64, 256, 5, 1): (0.367, 2.083),
-    (128, 64, 8, 2): (0.256, 0.875),
-    (128, 128, 6, 1): (0.331, 1.682),
-    (128, 128, 6, 2): (0.327, 1.668),
-    (128, 160, 5, 2): (0.436, 2.126),
-    (128, 192, 5, 2): (0.492, 2.307),
-    (128, 224, 4, 2): (0.536, 2.975),
-    (128, 256, 4, 2): (0.595, 3.193),
+    (64, 32, 12, 1, 1): (0.164, 0.631),
+    (64, 64, 12, 1, 1): (0.146, 0.744),
+    (64, 64, 12, 2, 1): (0.139, 0.857),
+    (64, 64, 6, 1, 2): (0.291, 1.092),
+    (64, 128, 8, 1, 1): (0.248, 0.995),
+    (64, 128, 4, 1, 2): (0.425, 2.037),
+    (64, 192, 6, 1, 1): (0.326, 1.695),
+    (64, 256, 5, 1, 1): (0.358, 2.272),
+    (128, 64, 8, 1, 1): (0.251, 1.156),
+    (128, 64, 8, 2, 1): (0.256, 0.873),
+    (128, 128, 6, 1, 1): (0.331, 1.866),
+    (128, 128, 6, 2, 1): (0.327, 1.668),
+    (128, 160, 5, 2, 1): (0.431, 2.118),
+    (128, 192, 5, 2, 1): (0.489, 2.346),
+    (128, 224, 4, 2, 1): (0.526, 2.853),
+    (128, 256, 4, 2, 1): (0.586, 3.354),
 }
-"""BM, BN, STAGES and CLUSTER of what there is to choose among, and µs: of a multiply step, and of a tile's end."""
+"""BM, BN, STAGES, CLUSTER and BLOCKS of what there is to choose among, and µs of a multiply step and of a tile's end."""
 SETTINGS = tuple(setting(*of) for of in PACES)
 """The same as template arguments."""
 
@@ -126,6 +129,10 @@ class AnyShape(Persistent):
     arguments = ("TensorMap", "TensorMap", "float*", "unsigned*", "unsigned", "unsigned", "unsigned")
     overlaps = True
 
+    def __init__(self, *of: Any, hands_over: bool = False) -> None:
+        super().__init__(*of)
+        self.hands_over = hands_over
+
     def claimed(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the cases without those past 2³² elements whose rows are copied: simulated, that takes hours."""
         return [case for case in cases if not case.get("last_tile") or case["N"] % CHUNK == case["K"] % CHUNK == 0]
@@ -144,8 +151,16 @@ class AnyShape(Persistent):
         if kernel.settled:
             return kernel
         found = [(*ways(tuple(of.values()), problem.shape, place.multiprocessors)[0], of) for of in SETTINGS]
-        _, shared, clusters, of = min(found, key=lambda way: way[0])
+        us, shared, clusters, of = min(found, key=lambda way: way[0])
+        if self.hands_over and not kernel.edits and kernel.path == KERNEL.path:
+            thin = min(THIN_SETTINGS, key=lambda of: thin_cost(of, problem.shape))
+            if thin_cost(thin, problem.shape) < us + copying(problem):
+                return THIN.variant(**{name: kernel.parameters[name] for name in ("T", "BITS")}, **thin)
         return dataclasses.replace(kernel, parameters=kernel.parameters | of, division=(shared, clusters), settled=True)
+
+    def itself(self, kernel: Kernel) -> Kernel:
+        """Return the kernel so that it hands nothing over to `THIN`."""
+        return dataclasses.replace(kernel, family=OWN)
 
     def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
         """Return the kernel's division, (tiles that are cut into shares, blocks), or else the model's for its tile.
@@ -165,32 +180,46 @@ class AnyShape(Persistent):
         high = of["BM"] * of["CLUSTER"]
         counts = {"shared": shared, "rows": min(of["BM"], -(-M // 8) * 8), "group": max(GROUP // high, 1)}
         workspace = (clusters + shared) * high * of["BN"] if shared else 0
-        return Division(clusters * of["CLUSTER"], counts, workspace, shared * high // 16)
+        return Division(clusters * of["CLUSTER"], counts, workspace, (clusters + shared) * high // 16 if shared else 0)
 
     def fetchable(self, problem: Problem) -> tuple[Problem, Callable[[], None]]:
         """Return the problem with copies of A and B whose rows begin at multiples of 16 bytes, where they don't."""
         matrices = {"A": problem.A, "B": problem.B}
-        copies, arguments, empty = {}, {}, cupy.empty if problem.on_gpu else np.empty
-        for (name, matrix), begins in zip(matrices.items(), problem.alignment, strict=False):
-            if matrix.shape[1] % CHUNK or begins % ALIGNMENT:
-                copies[name] = empty((len(matrix), -(-matrix.shape[1] // CHUNK) * CHUNK), matrix.dtype)
+        arguments, empty = {}, cupy.empty if problem.on_gpu else np.empty
+        copies = {
+            name: empty((rows, -(-columns // CHUNK) * CHUNK), problem.types.operand)
+            for name, (rows, columns) in unfetchable(problem).items()
+        }
         if not copies:
             return problem, nothing
-        copied = dataclasses.replace(problem, **copies)
+        made = dataclasses.replace(problem, **copies)
         if problem.alpha == 0:  # neither A nor B is read
-            return copied, nothing
+            return made, nothing
         for name, matrix in matrices.items():
             rows, columns = len(matrix) if name in copies else 0, matrix.shape[1]
             arguments |= {name: matrix, f"copy{name}": copies.get(name, matrix)}
             arguments |= {f"rows{name}": np.uint32(rows), f"columns{name}": np.uint32(columns)}
-        blocks = -(-sum(made.size for made in copies.values()) // (CHUNK * PAD.threads))
+        blocks = -(-sum(copy.size for copy in copies.values()) // (CHUNK * PAD.threads))
         if problem.on_gpu:
-            return copied, gpu.queue(PAD.instance, min(blocks, PAD_BLOCKS), arguments)
-        return copied, partial(simulator.run_instance, PAD.instance, blocks, arguments)
+            return made, gpu.queue(PAD.instance, min(blocks, PAD_BLOCKS), arguments)
+        return made, partial(simulator.run_instance, PAD.instance, blocks, arguments)
 
     def boxes(self, of: Mapping[str, Any], problem: Problem) -> tuple[Box, ...]:
         """Return the boxes: one of A has as many rows as a tile, or as A if it has fewer."""
         return Box("mapA", "A", min(of["BM"], -(-problem.M // 8) * 8), BOX), Box("mapB", "B", BK // of["CLUSTER"], BOX)
+
+
+def unfetchable(problem: Problem) -> dict[str, tuple[int, int]]:
+    """Return rows and columns of those of A and B that the copy engine can't fetch as they are, by name."""
+    M, N, K = problem.shape
+    matrices = zip(("A", "B"), ((M, K), (K, N)), problem.alignment, strict=False)
+    return {name: of for name, of, begins in matrices if of[1] % CHUNK or begins % ALIGNMENT}
+
+
+def copying(problem: Problem) -> float:
+    """Return the µs that the model expects for copying what the copy engine can't fetch."""
+    elements = sum(rows * columns for rows, columns in unfetchable(problem).values())
+    return COPY + 4 * elements / COPIED if elements else 0.0
 
 
 @lru_cache(maxsize=4096)
@@ -200,8 +229,8 @@ def ways(setting: tuple[int, ...], shape: tuple[int, int, int], multiprocessors:
     tiles, steps = -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"]), -(-K // BK)
     if multiprocessors == INT_MAX:  # a `spread` place: no cluster does several tiles, and none shares one
         return [(0.0, 0, tiles)]
-    plans = _plans(tiles, steps, multiprocessors // of["CLUSTER"])
-    return sorted({(cost(of, shape, *plan), *plan) for plan in plans})
+    plans = _plans(tiles, steps, multiprocessors * of["BLOCKS"] // of["CLUSTER"])
+    return sorted({(cost(of, shape, *plan, multiprocessors), *plan) for plan in plans})
 
 
 def _plans(tiles: int, steps: int, slots: int) -> Iterator[tuple[int, int]]:
@@ -220,9 +249,9 @@ def _plans(tiles: int, steps: int, slots: int) -> Iterator[tuple[int, int]]:
 
 def pace(of: Mapping[str, Any]) -> tuple[float, float]:
     """Return the µs of a multiply step, and of the end of a tile."""
-    area, tile = of["BM"] * of["BN"], (of["BM"], of["BN"], of["CLUSTER"])
-    known = [us for (BM, BN, _, CLUSTER), us in PACES.items() if tile == (BM, BN, CLUSTER)]
-    return known[0] if known else (area * BK / 3.3e6, 0.5 + area / 12e3)
+    area = of["BM"] * of["BN"] * of["BLOCKS"]
+    known = PACES.get(tuple(of[name] for name in ("BM", "BN", "STAGES", "CLUSTER", "BLOCKS")))
+    return known or (area * BK / 3.3e6, 0.5 + area / 12e3)
 
 
 def moved(M: int, N: int, K: int) -> int:
@@ -230,7 +259,9 @@ def moved(M: int, N: int, K: int) -> int:
     return 2 * (M * K + K * N) + 4 * M * N
 
 
-def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, clusters: int) -> float:
+def cost(
+    of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, clusters: int, multiprocessors: int
+) -> float:
     """Return the µs that the model expects of 22 with these template arguments and this division, without copies."""
     M, N, K = shape
     BM, BN, CLUSTER = of["BM"], of["BN"], of["CLUSTER"]
@@ -239,6 +270,8 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
     whole, share = -(-(down * across - shared) // clusters), -(-shared * steps // clusters)  # tiles; steps of a share
 
     step, end = pace(of)
+    if of["BLOCKS"] > 1 and blocks <= multiprocessors:
+        step, end = step * ALONE[0], end * ALONE[1]
     rows, columns = min(BM, M), min(-(-BN // BOX) * BOX, N)  # that a block fetches
     fetched, large = (rows + columns / CLUSTER) * SWIZZLE * blocks, 2 * (M * K + K * N) > LARGE
     alike = min(down, clusters / across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))  # clusters that want the same lines
@@ -252,14 +285,65 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
     total += (whole * steps + share) * step * (SHARED if shared else 1) + (whole + -(-share // steps)) * end
     if shared and share % steps:
         pieces = 1 if clusters % shared == 0 else 2
-        parts = -(-steps // share) + (steps % share > 0)
-        total += MEET * pieces + parts * (PART + min(BM, -(-M // 16) * 16) * BN * 4 / ADD)
+        parts, part = -(-steps // share) + (steps % share > 0), PART + min(BM, -(-M // 16) * 16) * BN * 4 / ADD
+        total += MEET * (pieces - 1)
+        while parts > 1:  # groups of parts, and of their sums
+            total += MEET + min(parts, TOGETHER) * part
+            parts = -(-parts // TOGETHER)
     traffic = START + moved(M, N, K) / MEMORY
     return max(total, traffic) + HIDDEN * min(total, traffic)
 
 
 PAD = Kernel("pad", "rows that begin at multiples of 16 bytes", {"THREADS": 256}, (9, 0))
 """What copies rows that begin elsewhere, before 22 is launched."""
+class Thin(Family):
+    """The family of `THIN`, whose launches may overlap."""
+
+    overlaps = True
+
+
+THIN_PACES = {
+    (1, 8, 1, 32): (1.15, 0.84),
+    (1, 16, 1, 16): (0.7, 0.64),
+    (1, 32, 1, 8): (0.69, 0.45),
+    (2, 1, 2, 16): (5.1, 0.0),
+    (4, 1, 1, 2): (0.86, 0.61),
+    (8, 1, 2, 4): (3.54, 0.1),
+    (8, 2, 2, 2): (0.53, 1.3),
+    (8, 8, 2, 4): (1.15, 0.74),
+    (8, 16, 4, 4): (0.91, 0.73),
+    (8, 32, 2, 2): (0.91, 0.44),
+    (16, 8, 2, 1): (0.82, 0.49),
+    (32, 32, 8, 1): (0.71, 1.1),
+}
+"""BM, BN, WM and SLICES of `THIN` to choose among, and µs: of a launch, and of the loads that are ahead."""
+THIN_SETTINGS = tuple({"BM": BM, "BN": BN, "WM": WM, "WN": BN, "SLICES": slices} for BM, BN, WM, slices in THIN_PACES)
+"""The same as template arguments."""
+AHEAD, NARROW = 8, 8
+"""Times that loads of `THIN` are ahead, and columns below which a tile is for one or two columns of C only."""
+
+
+def thin_cost(of: Mapping[str, int], shape: tuple[int, int, int]) -> float:
+    """Return the µs that the model expects of `THIN` with these template arguments."""
+    M, N, K = shape
+    if of["BN"] < NARROW and N > 2:
+        return float("inf")
+    launch, load = THIN_PACES[of["BM"], of["BN"], of["WM"], of["SLICES"]]
+    deep, blocks = WARP // of["WN"] * of["SLICES"], -(-M // of["BM"]) * -(-N // of["BN"])
+    times = -(-K // (deep * AHEAD))
+    loads = blocks * (of["BM"] // of["WM"]) * of["SLICES"] * (of["WM"] + 1)  # of all warps, for one k of a lane
+    issued = loads * (1.6 * times * AHEAD + 9.0 * min(times * AHEAD, K / deep)) / 1e6
+    return launch + times * load + issued + blocks * 1.55e-3 + moved(M, N, K) * 0.079e-6
+
+
+THIN = Kernel(
+    "thin",
+    "products too thin or too small for tensor cores",
+    {"T": "half"} | THIN_SETTINGS[-1] | {"BITS": 32},
+    (9, 0),
+    types=FP16,
+    family=Thin(),
+)
 FIRST = {"T": "half"} | SETTINGS[-1]
 KERNEL = Kernel(
     "22_any_shape",
@@ -268,6 +352,8 @@ KERNEL = Kernel(
     (9, 0),
     types=FP16,
     exact=True,
-    family=AnyShape(FIRST, 2, TRIALS),
+    family=AnyShape(FIRST, 2, TRIALS, hands_over=True),
 )
+OWN = AnyShape(FIRST, 2, TRIALS)
+"""The family of a 22 that does everything itself."""
 """22, with the largest of its tiles where it is not to choose."""
