@@ -8,8 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 FRESH = 0.1
 """Seconds after a change for which a file's time may not show the next one: file systems round it."""
@@ -58,12 +58,11 @@ class Files:
 
     def same(self) -> bool:
         """Whether they are as they were."""
-        stamp, paths = _watch.stamp(), self._states
-        if stamp is self._looked[0]:
-            paths = self._looked[1]
-            return not paths or all(state_of(path) == self._states[path] for path in paths)
-        unseen = _watch.unseen(paths)  # first, as what changes after a look has to be noticed
-        same = all(state_of(path) == state for path, state in paths.items())
+        stamp, (before, unseen) = _watch().stamp(), self._looked
+        paths: Iterable[Path] = unseen
+        if stamp is not before:
+            paths, unseen = self._states, _watch().unseen(self._states)  # before a look, so that no change is missed
+        same = all(state_of(path) == self._states[path] for path in paths)
         if same:
             self._looked = stamp, unseen
         return same
@@ -80,22 +79,22 @@ _SYSTEM = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class _Watch:
-    """The files and folders that this process has Linux watch, from when it is first asked to."""
+    """The files and folders that this process has Linux watch."""
 
     def __init__(self) -> None:
         self._lock, self._stamp = threading.Lock(), object()
-        self._queue: int | None = None  # or -1, where there is no inotify, or it serves nobody else
-        self._poll: Any = None
+        self._queue = _SYSTEM.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if _SYSTEM else -1  # or there are too many
+        if self._queue >= 0:
+            self._poll = select.poll()
+            self._poll.register(self._queue, select.POLLIN)
 
-    def forked(self) -> None:
-        """Begin again in a child process, which has its parent's queue: what one reads there, the other misses."""
-        if self._poll:
+    def __del__(self) -> None:
+        if self._queue >= 0:
             os.close(self._queue)
-        self.__init__()
 
     def stamp(self) -> object:
         """Return the same object as long as nothing happens to what is watched."""
-        if not self._poll:
+        if self._queue < 0:
             return object()
         with self._lock:
             if self._poll.poll(0):
@@ -109,16 +108,8 @@ class _Watch:
 
         Those are files that other computers write to, behind links, or in folders that are missing or not to be read.
         """
-        with self._lock:
-            if self._queue is None:
-                self._queue = _SYSTEM.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if _SYSTEM else -1
-                if self._queue >= 0:
-                    self._poll = select.poll()
-                    self._poll.register(self._queue, select.POLLIN)
-        if self._queue < 0:
-            return list(paths)
-        folders = {folder: self._follow(folder) for folder in {path.parent for path in paths}}
-        return [path for path in paths if not (folders[path.parent] and self._follow_file(path))]
+        sure = {folder for folder in {path.parent for path in paths} if self._follow(folder)}
+        return [path for path in paths if not (path.parent in sure and self._follow_file(path))]
 
     def _follow(self, folder: Path) -> bool:
         """Watch a folder and those that it is in, the outermost first; return whether all changes will be noticed."""
@@ -132,7 +123,7 @@ class _Watch:
 
     def _add(self, path: Path, events: int) -> bool:
         """Whether a file or a folder can be watched."""
-        return _SYSTEM.inotify_add_watch(self._queue, os.fsencode(path), events | ADDED) >= 0
+        return bool(_SYSTEM) and _SYSTEM.inotify_add_watch(self._queue, os.fsencode(path), events | ADDED) >= 0
 
     def _local(self, path: Path) -> bool:
         """Whether only this computer writes there."""
@@ -140,6 +131,11 @@ class _Watch:
         return _SYSTEM.statfs(os.fsencode(path), found) == 0 and found[0] in LOCAL
 
 
-_watch = _Watch()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _watch.forked())
+@lru_cache
+def _watch() -> _Watch:
+    """Return this process's watch, which is made when it is first asked for."""
+    return _Watch()
+
+
+if _SYSTEM:  # A child process has its parent's queue at first. What one of them reads there, the other misses.
+    os.register_at_fork(after_in_child=_watch.cache_clear)

@@ -4,7 +4,6 @@ import mmap
 import os
 import shutil
 import threading
-import types
 
 import pytest
 
@@ -12,17 +11,27 @@ from sgemm_tutorial import paths
 from sgemm_tutorial.paths import Files
 
 watched = pytest.mark.skipif(
-    not (paths._SYSTEM and paths._watch._local(paths.KERNELS)),
+    not (paths._SYSTEM and paths._watch()._local(paths.KERNELS)),
     reason="changes are watched on Linux, on its own file systems",
 )
 
 
 @pytest.fixture(autouse=True)
-def watch(monkeypatch):
+def watch():
     """A watch of this test's own."""
-    monkeypatch.setattr(paths, "_watch", mine := paths._Watch())
-    yield mine
-    mine.forked()  # which closes it
+    paths._watch.cache_clear()
+    yield
+    paths._watch.cache_clear()
+
+
+class NoMore:
+    """A system that has handed out all the queues that there are."""
+
+    def inotify_init1(self, flags):
+        return -1
+
+    def inotify_add_watch(self, queue, path, events):
+        return -1
 
 
 @pytest.fixture(params=["watched", "no inotify", "no more queues", "no more watches", "unreadable", "a network's"])
@@ -31,7 +40,7 @@ def system(request, monkeypatch):
     if request.param == "no inotify":
         monkeypatch.setattr(paths, "_SYSTEM", None)
     elif request.param == "no more queues":
-        monkeypatch.setattr(paths, "_SYSTEM", types.SimpleNamespace(inotify_init1=lambda flags: -1))
+        monkeypatch.setattr(paths, "_SYSTEM", NoMore())
     elif request.param == "no more watches":
         monkeypatch.setattr(paths._Watch, "_add", lambda self, path, events: False)
     elif request.param == "unreadable":
@@ -107,7 +116,7 @@ def by_another_name(file):
     elsewhere = file.parents[3] / "elsewhere"
     elsewhere.mkdir()
     os.link(file, elsewhere / "other.cu")
-    assert paths._watch.stamp()  # the link is old news
+    assert paths._watch().stamp()  # the link is old news
     (elsewhere / "other.cu").write_text("two")
 
 
@@ -298,15 +307,15 @@ def test_threads_do_not_keep_events_from_each_other(file):
 
 
 @watched
-def test_a_queue_that_somebody_has_closed_is_no_error(file, watch):
+def test_a_queue_that_somebody_has_closed_is_no_error(file):
     """As programs do that go into the background."""
     files = Files([file])
     assert files.same() and files.same()
-    os.close(watch._queue)
+    os.close(paths._watch()._queue)
     assert files.same() and files.same()
     in_place(file)
     assert not files.same()
-    watch._poll = None
+    paths._watch()._queue = -1
 
 
 def test_settled(file):
