@@ -45,8 +45,7 @@ def capability() -> tuple[int, int]:
 
 def architecture() -> str:
     """Architecture of the current GPU, for example ``"sm_90"``."""
-    major, minor = capability()
-    return f"sm_{major}{minor}"
+    return "sm_{}{}".format(*capability())
 
 
 def place() -> Place:
@@ -257,9 +256,8 @@ def _load(binary: Binary, dynamic_shared_bytes: int, device: int) -> Any:
     module.load(binary.cubin)
     function = module.get_function(binary.entry)
     if dynamic_shared_bytes:  # without leave, no more than 48 KiB
-        driver = cupy.cuda.driver
-        attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        driver.funcSetAttribute(function.ptr, attribute, dynamic_shared_bytes)
+        most = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        cupy.cuda.driver.funcSetAttribute(function.ptr, most, dynamic_shared_bytes)
     return function
 
 

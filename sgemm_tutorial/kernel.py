@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ptxsim import THREADS_MAX
+from ptxsim.cuda_source import blanked
 from ptxsim.nvrtc import INCLUDE
 
 from . import compiler, gpu, operands, simulator
@@ -193,7 +194,7 @@ class Kernel:
         Comments, assertions at compile time and spacing are left out: they make no difference to what runs.
         """
         text = "\n".join(self.files.values())
-        code = " ".join(re.sub(r"static_assert\([^;]*;", "", compiler.without_comments(text)).split())
+        code = " ".join(re.sub(r"static_assert\([^;]*;", "", blanked(text, strings=False)).split())
         return hashlib.sha256(code.encode()).hexdigest()[:12]
 
     def build(self, architecture: str = ARCHITECTURE) -> Binary:

@@ -145,18 +145,12 @@ def _values(file: str, template: Sequence[Declared], given: dict[str, int | str]
         elif default is None:
             raise ArgumentError(name, "no value", f"one, given (--set {name}=64) or in {file} (int {name} = 64)")
         else:
-            values[name] = default if name == "T" else _whole_number(name, default, values)
+            try:
+                values[name] = default if name == "T" else evaluate(default, values)
+            except ArgumentError:
+                needs = "a whole number, made of numbers and parameters before it"
+                raise ArgumentError(name, f"the default {default}", needs) from None
     return values
-
-
-def _whole_number(name: str, text: str, values: dict[str, int | str]) -> int:
-    """Return the value of a default: whole numbers and parameters before it, and arithmetic with them."""
-    try:
-        return evaluate(text, values)
-    except ArgumentError:
-        raise ArgumentError(
-            name, f"the default {text}", "a whole number, made of numbers and parameters before it"
-        ) from None
 
 
 def _types(file: str, arguments: Sequence[Declared], values: dict[str, int | str]) -> Types:

@@ -198,7 +198,7 @@ def test_a_new_file_is_noticed(file, make):
 @watched
 def test_a_folder_above_another_is_watched_for_both(file):
     above, below = Files([file.parents[1] / "new.cu"]), Files([file])
-    assert below.same() and above.same() and below.same()  # each asks for what it needs, and the last for less
+    assert above.same() and below.same()  # for which less is asked of that folder
     (file.parents[1] / "new.cu").write_text("")
     assert not above.same() and below.same()
     renamed_over(file)

@@ -23,7 +23,7 @@ from ..errors import ArgumentError
 from ..kernel import Kernel
 from ..launch import Box, Division, Place, nothing, trial
 from ..operands import FP16, INT_MAX, Problem
-from .hopper import BOX, MMA, Persistent
+from .hopper import BOX, MMA, START, Persistent
 
 PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "STAGES", "THREADS", "CLUSTER")
 """22's template parameters after T, in the source's order."""
@@ -34,7 +34,7 @@ CHUNK = ALIGNMENT // 2
 PAD_BLOCKS = 1056
 """Blocks of `PAD` at most: eight for each SM of an H200."""
 
-START, CLUSTERED = 1.8, 0.024  # µs of a launch, and more of one in clusters
+CLUSTERED = 0.024  # µs of a launch, more in clusters
 L2, FAR, MEMORY = 15.7e6, 11.6e6, 3.52e6  # bytes per µs: from L2, from L2 where A and B are large, and from memory
 LARGE = 30e6  # bytes of A and B
 CROWD = 1e-3  # µs of a step for each cluster that wants the same rows of B, or of A
