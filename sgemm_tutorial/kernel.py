@@ -19,7 +19,7 @@ from .compiler import ARCHITECTURE, Binary, Instance
 from .errors import ArgumentError
 from .launch import SIMULATOR, Family, Launch, Place
 from .operands import FP32, Problem, Types, named_in_cuda
-from .paths import KERNELS, Files
+from .paths import KERNELS, Files, read
 
 EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
 """Template parameters that are rows or columns of a tile."""
@@ -111,17 +111,11 @@ class Kernel:
         files: dict[str, str] = {}
         made: set[int] = set()  # which of the edits
         names = [self.path.name]
-        while names:
-            name = names.pop(0)
+        for name in names:  # those that are found come behind it
             path = self.path if name == self.path.name else next(filter(Path.is_file, self._places(name)), None)
             if path is None or name in files:
                 continue
-            try:
-                text = path.read_text(encoding="utf-8-sig")  # without the mark that some editors begin with
-            except (OSError, UnicodeDecodeError) as error:
-                raise ArgumentError(
-                    "kernel", f"{self.name}, whose file {name} cannot be read ({error})", "its source"
-                ) from None
+            text = read(path)
             for number, (old, new) in enumerate(self.edits):
                 if old in text:
                     text = text.replace(old, new)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ptxsim.cuda_source import Declared, Signature, blanked, evaluate, signatures
 
+from . import paths
 from .errors import ArgumentError
 from .families import any_shape, autotuned, hopper
 from .kernel import Kernel
@@ -68,10 +69,7 @@ def read(path: Path) -> str:
     """
     if path.suffix != SUFFIX:
         raise ArgumentError("path", str(path), f"a CUDA file whose name ends in {SUFFIX}: rename a header")
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError("path", f"{path}, which cannot be read ({error})", "a CUDA file") from None
+    return paths.read(path)
 
 
 def splits(text: str) -> bool:

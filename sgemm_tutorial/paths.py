@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from .errors import ArgumentError
+
 FRESH = 0.1
 """Seconds after a change for which a file's time may not show the next one: file systems round it."""
 
@@ -29,6 +31,20 @@ def own() -> Path:
 
 
 KERNELS = folder(Path(__file__), "kernels", "kernels")
+
+
+def read(path: Path) -> str:
+    """Return the text of a CUDA file, without the mark that some editors begin with.
+
+    Raises
+    ------
+    ArgumentError
+        It cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError("path", f"{path}, which cannot be read ({error})", "a CUDA file") from None
 
 
 def state_of(path: Path) -> tuple[int, int] | None:
