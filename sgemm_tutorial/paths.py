@@ -7,7 +7,7 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
@@ -63,9 +63,9 @@ class Files:
     any of them, so files are looked at again only when something has, in their folders or to these.
     """
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    def __init__(self, paths: Collection[Path]) -> None:
+        self._looked = _watch().stamp(), _watch().unseen(paths)
         self._states = {path: state_of(path) for path in paths}
-        self._looked: tuple[object, list[Path]] = (None, [])
 
     @property
     def settled(self) -> bool:
@@ -75,7 +75,7 @@ class Files:
     def same(self) -> bool:
         """Whether they are as they were."""
         stamp, (before, unseen) = _watch().stamp(), self._looked
-        paths: Iterable[Path] = unseen
+        paths: Collection[Path] = unseen
         if stamp is not before:
             paths, unseen = self._states, _watch().unseen(self._states)  # before a look, so that no change is missed
         same = all(state_of(path) == self._states[path] for path in paths)
@@ -119,7 +119,7 @@ class _Watch:
                     os.read(self._queue, EVENTS)
             return self._stamp
 
-    def unseen(self, paths: Iterable[Path]) -> list[Path]:
+    def unseen(self, paths: Collection[Path]) -> list[Path]:
         """Watch files, and return those of which changes may go unnoticed all the same.
 
         Those are files that other computers write to, behind links, or in folders that are missing or not to be read.

@@ -70,8 +70,7 @@ def old(path, text="one"):
 def looked_at(files, monkeypatch):
     """Return the files that a further question looks at."""
     seen = []
-    for _ in range(3):
-        assert files.same()
+    assert files.same()
     with monkeypatch.context() as patched:
         state_of = paths.state_of
         patched.setattr(paths, "state_of", lambda path: seen.append(path) or state_of(path))
@@ -151,8 +150,7 @@ CHANGES += (with_its_folder, with_a_folder_above, with_a_link_above, by_a_child)
 @pytest.mark.usefixtures("system")
 def test_a_change_is_noticed_at_once(file, change):
     files = Files([file, file.with_name("other.cu")])
-    for _ in range(3):
-        assert files.same()
+    assert files.same() and files.same()
     change(file)
     assert not files.same() and not files.same()
 
@@ -186,11 +184,9 @@ def moved_here(file, new):
 def test_a_new_file_is_noticed(file, make):
     for new in (file.with_name("new.cuh"), file.parent / "new" / "new.json"):
         files = Files([new])
-        for _ in range(3):
-            assert files.same()
+        assert files.same() and files.same()
         new.parent.mkdir(exist_ok=True)
-        for _ in range(3):
-            assert files.same()
+        assert files.same() and files.same()
         make(file, new)
         assert not files.same()
 
@@ -227,8 +223,7 @@ def test_links_are_followed_each_time(file, tmp_path, monkeypatch):
     assert not files.same()
     for path, target in ((link, "longer.cu"), (tmp_path / "linked", "elsewhere")):
         files = Files([link, below])
-        for _ in range(3):
-            assert files.same()
+        assert files.same() and files.same()
         path.unlink()
         os.symlink(target, path)
         assert not files.same()
@@ -249,7 +244,7 @@ def test_more_events_than_are_kept(file):
     most = int(paths.Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     others = [file.with_name(f"{name}.log") for name in "ab"]
     files = Files([file])
-    assert files.same() and files.same() and files.same()
+    assert files.same() and files.same()
     for other in others:
         other.write_text("")
     for number in range(most + 10):
@@ -271,15 +266,14 @@ def answer(ask):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 def test_a_child_and_its_parent_take_no_events_from_each_other(file):
     files = Files([file])
-    for _ in range(3):
-        assert files.same()
-    assert answer(lambda: files.same() and files.same() and files.same())
+    assert files.same() and files.same()
+    assert answer(lambda: files.same() and files.same())
     touched(file)
     assert not answer(files.same)
     assert not files.same(), "its child has not read this"
     files = Files([file])
-    assert files.same() and files.same() and files.same()
-    assert not answer(lambda: all(files.same() for _ in range(3)) and (in_place(file) or files.same()))
+    assert files.same() and files.same()
+    assert not answer(lambda: files.same() and files.same() and (in_place(file) or files.same()))
     assert not files.same()
 
 
