@@ -19,7 +19,7 @@ from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
 
 from sgemm_tutorial import cublas, gpu
 from sgemm_tutorial.errors import ArgumentError, DeviceError
-from sgemm_tutorial.operands import BF16, FP16, FP32, Problem
+from sgemm_tutorial.operands import Problem
 
 REQUESTED = 64
 """Algorithms that the heuristic is asked for."""
@@ -27,8 +27,6 @@ WORKSPACE = 32 * 2**20
 """Bytes of memory that an algorithm may use beside the matrices: what cuBLAS itself has on Hopper."""
 
 COMPUTE_32F, R_32F = 68, 0
-OPERANDS = {FP32: R_32F, FP16: 2, BF16: 14}
-"""CUDA's numbers for the types of A and B."""
 MAX_WORKSPACE, ALIGNMENTS = 1, (5, 6, 7, 8)  # of a preference: bytes, and alignments of A, B, C and D
 NUMERICAL = 15  # of an algorithm's capabilities: how it calculates
 TENSOR_CORES = 0xFE  # flags of that
@@ -82,21 +80,21 @@ def candidates(problem: Problem) -> list[Candidate]:
     Raises
     ------
     ArgumentError
-        The problem is not of CuPy arrays, or A and B are not of `OPERANDS`, or C is not of float32.
+        The problem is not of CuPy arrays, or in FP64.
     DeviceError
         There is no GPU or no cuBLASLt, or it failed.
     """
-    if not problem.on_gpu or problem.types not in OPERANDS:
+    types = problem.types
+    if not problem.on_gpu or types.operand not in cublas.CUDA:
         where = "GPU" if problem.on_gpu else "CPU"
-        raise ArgumentError("problem", f"{problem.types.name} on the {where}", "FP32, FP16 or BF16 on a GPU")
+        raise ArgumentError("problem", f"{types.name} on the {where}", "FP32, FP16 or BF16 on a GPU")
     M, N, K = problem.M, problem.N, problem.K
     operation = _created("MatmulDesc", c_int(COMPUTE_32F), c_int(R_32F))
     # As in `cublas.launch`: column by column the same memory is Cᵀ = BᵀAᵀ.
     shapes = ((N, K), (K, M), (N, M))
-    operand = OPERANDS[problem.types]
     b, a, c = (
-        _created("MatrixLayout", c_int(of), c_uint64(m), c_uint64(n), c_int64(m))
-        for of, (m, n) in zip((operand, operand, R_32F), shapes, strict=True)
+        _created("MatrixLayout", c_int(cublas.CUDA[of]), c_uint64(m), c_uint64(n), c_int64(m))
+        for of, (m, n) in zip((types.operand, types.operand, types.result), shapes, strict=True)
     )
     preference = _created("MatmulPreference")
     attributes = {MAX_WORKSPACE: c_uint64(WORKSPACE)}
@@ -127,7 +125,7 @@ def candidates(problem: Problem) -> list[Candidate]:
         return queue
 
     kept = [of.algorithm for of in found[: number.value] if not of.state]
-    if problem.types == FP32:
+    if types.operand == np.float32:
         kept = [algorithm for algorithm in kept if not _on_tensor_cores(algorithm)]
     return [Candidate(_text(algorithm), launcher(algorithm)) for algorithm in kept]
 

@@ -167,11 +167,3 @@ def _compile(kernel: str, files: tuple[tuple[str, str], ...], expression: str, a
     """Compile the first of the files, which are names and texts; the others are headers that it includes."""
     entry, ptx, cubin, log = nvrtc.compiled(files, expression, architecture)
     return Binary(kernel, architecture, entry, ptx, cubin.encode("latin-1"), log)
-
-
-_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
-
-
-def without_comments(text: str) -> str:
-    """Return a source without its comments, every other character on the line where it was."""
-    return _COMMENT.sub(lambda found: found[1] or "\n" * found[0].count("\n") or " ", text)

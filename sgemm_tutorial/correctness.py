@@ -119,6 +119,10 @@ class Case:
             is multiplied with, or K is past the bound's validity ((K + 2)·u < 1).
         """
         M, N, K, seed = (_natural(name, getattr(self, name)) for name in ("M", "N", "K", "seed"))
+        shifts = self.shift if isinstance(self.shift, Sequence) else (self.shift,) * 3
+        if len(shifts) != 3:
+            raise ArgumentError("shift", repr(self.shift), "a number, or one each for A, B and C")
+        shift = tuple(_natural("shift", by) for by in shifts)
         if (K + 2) * types.roundoff >= 1:
             most = int(1 / types.roundoff) - 2
             raise ArgumentError("K", str(K), f"less than {most}, where the error bound still holds")
@@ -130,8 +134,7 @@ class Case:
                 raise ArgumentError(name, f"{given:g}{infinite}", "a finite number: else any result is right")
         division = None if self.division is None else tuple(self.division)
         return dataclasses.replace(
-            self, M=M, N=N, K=K, seed=seed, shift=_shifts(self.shift), setting=tuple(self.setting), division=division,
-            **scalars,
+            self, M=M, N=N, K=K, seed=seed, shift=shift, setting=tuple(self.setting), division=division, **scalars,
         )  # fmt: skip
 
     def applied_to(self, kernel: Any) -> Any:
@@ -559,14 +562,6 @@ def _natural(name: str, value: int) -> int:
     if number < 0:
         raise ArgumentError(name, str(number), "0 or more")
     return number
-
-
-def _shifts(shift: int | Sequence[int]) -> tuple[int, int, int]:
-    """Return the shifts of A, B and C."""
-    by = tuple(shift) if isinstance(shift, Sequence) else (shift,) * 3
-    if len(by) != 3:
-        raise ArgumentError("shift", repr(shift), "a number, or one each for A, B and C")
-    return tuple(_natural("shift", number) for number in by)
 
 
 def _where(on_gpu: bool | None) -> bool:

@@ -1,12 +1,12 @@
 """Calls cuBLAS's GEMMs under the kernels' own contract: row-major C ← αAB + βC.
 
-They compute in true FP32, in FP64, or from FP16 or BF16 to FP32, which runs on tensor cores.
+They compute in true FP32, in FP64, or from FP16 or BF16 to FP32 or to the same type, which runs on tensor cores.
 """
 
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import cupy
@@ -15,6 +15,10 @@ import numpy as np
 from . import gpu, operands
 from .errors import ArgumentError, DeviceError
 from .operands import BF16, FP16, FP32, FP64, Types
+
+
+CUDA = {FP32.operand: 0, FP16.operand: 2, BF16.operand: 14}
+"""CUDA's numbers for types of elements: CUDA_R_32F, CUDA_R_16F and CUDA_R_16BF."""
 
 
 @dataclass(frozen=True)
@@ -66,40 +70,24 @@ def launch(problem: operands.Problem) -> Callable[[], None]:
     if not problem.on_gpu:
         raise ArgumentError("A", "a NumPy array", "a CuPy array: cuBLAS runs on a GPU")
     handle, library = _handle(), _library()
-    M, N, K = problem.M, problem.N, problem.K
     scalars = np.array([problem.alpha, problem.beta], problem.types.scalar)
     alpha, beta = scalars.ctypes.data, scalars.ctypes.data + scalars.itemsize
-    sizes = (handle, library.CUBLAS_OP_N, library.CUBLAS_OP_N, N, M, K)
+    sizes = (handle, library.CUBLAS_OP_N, library.CUBLAS_OP_N, problem.N, problem.M, problem.K)
     (a, lda), (b, ldb), (c, ldc) = (
         (matrix.data.ptr, max(matrix.shape[1], 1)) for matrix in (problem.A, problem.B, problem.C)
     )
-    if problem.types in (FP16, BF16):
-        runtime = cupy.cuda.runtime
-        half = runtime.CUDA_R_16F if problem.types == FP16 else runtime.CUDA_R_16BF
-        function = library.gemmEx
-        call = (
-            *sizes,
-            alpha,
-            b,
-            half,
-            ldb,
-            a,
-            half,
-            lda,
-            beta,
-            c,
-            runtime.CUDA_R_32F,
-            ldc,
-            library.CUBLAS_COMPUTE_32F,
-            library.CUBLAS_GEMM_DEFAULT,
-        )
+    types = problem.types
+    if types.operand.itemsize == 2:
+        half, result = CUDA[types.operand], CUDA[types.result]
+        how = ldc, library.CUBLAS_COMPUTE_32F, library.CUBLAS_GEMM_DEFAULT
+        call = partial(library.gemmEx, *sizes, alpha, b, half, ldb, a, half, lda, beta, c, result, *how)
     else:
-        function = library.dgemm if problem.types == FP64 else library.sgemm
-        call = (*sizes, alpha, b, ldb, a, lda, beta, c, ldc)
+        function = library.dgemm if types == FP64 else library.sgemm
+        call = partial(function, *sizes, alpha, b, ldb, a, lda, beta, c, ldc)
 
     def queue() -> None:
         with _reported():
-            function(*call)
+            call()
 
     queue.keeps = (scalars, problem)  # the memory behind the pointers lives as long as the function
     return queue

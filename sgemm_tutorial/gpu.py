@@ -45,8 +45,7 @@ def capability() -> tuple[int, int]:
 
 def architecture() -> str:
     """Architecture of the current GPU, for example ``"sm_90"``."""
-    major, minor = capability()
-    return f"sm_{major}{minor}"
+    return "sm_{}{}".format(*capability())
 
 
 def place() -> Place:
@@ -120,16 +119,24 @@ def _overlapping(function: Any, grid: tuple[int], block: tuple[int], values: tup
     DeviceError
         The driver refuses.
     """
-    words = [np.uint64(value.data.ptr) if isinstance(value, cupy.ndarray) else value for value in values]
-    memory = b"".join(words)
-    offsets, pointers = _places(tuple([word.nbytes for word in words]))
-    start = ctypes.cast(memory, ctypes.c_void_p).value
-    stream = cupy.cuda.get_current_stream().ptr
-    config = _Config(*grid, 1, 1, *block, 1, 1, shared, stream, _OVERLAP, 1)
-    places = pointers(*[start + offset for offset in offsets])
+    words = [value.data.ptr.to_bytes(8, "little") if isinstance(value, cupy.ndarray) else value for value in values]
+    held = _held.__dict__
+    if function not in held:
+        held[function] = _prepared([memoryview(word).nbytes for word in words])
+    memory, places, config = held[function]
+    memory.raw = b"".join(words)
+    config.gridX, config.blockX, config.shared = *grid, *block, shared
+    config.stream = cupy.cuda.get_current_stream().ptr
     status = _driver().cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(function.ptr), places, None)
     if status:
         raise DeviceError(f"the driver does not launch: error {status}")
+
+
+def _prepared(sizes: list[int]) -> tuple[Any, Any, _Config]:
+    """Return memory for arguments of so many bytes, the places in it, and a launch to fill in: a thread's own."""
+    memory = (ctypes.c_char * sum(sizes))()
+    places = [ctypes.addressof(memory) + offset for offset in accumulate(sizes[:-1], initial=0)]
+    return memory, (ctypes.c_void_p * len(sizes))(*places), _Config(1, 1, 1, 1, 1, 1, 0, None, _OVERLAP, 1)
 
 
 @lru_cache(maxsize=4096)
@@ -198,12 +205,6 @@ def encode(tensor: TensorMap, driver: Any) -> np.void:
     return memory[start : start + BYTES].copy().view(ENCODED)[0]
 
 
-@lru_cache
-def _places(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], Any]:
-    """Return where arguments of so many bytes begin, one behind the other, and the type of an array of pointers."""
-    return tuple(accumulate(sizes[:-1], initial=0)), ctypes.c_void_p * len(sizes)
-
-
 def queue(instance: Instance, blocks: int, arguments: Mapping[str, Any]) -> Callable[[], None]:
     """Return a function that queues a launch of a kernel which lets the grids of a stream overlap."""
     function = load(instance)
@@ -255,9 +256,8 @@ def _load(binary: Binary, dynamic_shared_bytes: int, device: int) -> Any:
     module.load(binary.cubin)
     function = module.get_function(binary.entry)
     if dynamic_shared_bytes:  # without leave, no more than 48 KiB
-        driver = cupy.cuda.driver
-        attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        driver.funcSetAttribute(function.ptr, attribute, dynamic_shared_bytes)
+        most = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        cupy.cuda.driver.funcSetAttribute(function.ptr, most, dynamic_shared_bytes)
     return function
 
 

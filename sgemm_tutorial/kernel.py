@@ -3,9 +3,7 @@
 import dataclasses
 import hashlib
 import math
-import os
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ptxsim import THREADS_MAX
+from ptxsim.cuda_source import blanked
 from ptxsim.nvrtc import INCLUDE
 
 from . import compiler, gpu, operands, simulator
@@ -20,7 +19,7 @@ from .compiler import ARCHITECTURE, Binary, Instance
 from .errors import ArgumentError
 from .launch import SIMULATOR, Family, Launch, Place
 from .operands import FP32, Problem, Types, named_in_cuda, sized
-from .paths import KERNELS
+from .paths import KERNELS, Files, read
 
 EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
 """Template parameters that are rows or columns of a tile."""
@@ -28,8 +27,6 @@ TILES = Family()
 """The family of kernels with a block for each tile of C."""
 REMEMBERED = 256
 """Launches that a kernel remembers at most."""
-FRESH = 0.1
-"""Seconds after a change for which a file's time may not show the next one: file systems round it."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class Kernel:
     settled: bool = False
     division: tuple[int, int] | None = None
     exact: bool = False
-    _launches: dict[Any, tuple[Any, Launch]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _launches: dict[Any, tuple[Files, Launch]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, value in self.parameters.items():
@@ -114,17 +111,11 @@ class Kernel:
         files: dict[str, str] = {}
         made: set[int] = set()  # which of the edits
         names = [self.path.name]
-        while names:
-            name = names.pop(0)
-            path = self.path if name == self.path.name else self._header(name)
+        for name in names:  # those that are found come behind it
+            path = self.path if name == self.path.name else next(filter(Path.is_file, self._places(name)), None)
             if path is None or name in files:
                 continue
-            try:
-                text = path.read_text(encoding="utf-8-sig")  # without the mark that some editors begin with
-            except (OSError, UnicodeDecodeError) as error:
-                raise ArgumentError(
-                    "kernel", f"{self.name}, whose file {name} cannot be read ({error})", "its source"
-                ) from None
+            text = read(path)
             for number, (old, new) in enumerate(self.edits):
                 if old in text:
                     text = text.replace(old, new)
@@ -138,12 +129,13 @@ class Kernel:
 
     @property
     def paths(self) -> list[Path]:
-        """The source file and its headers."""
-        return [self.path, *filter(None, (self._header(name) for name in list(self.files)[1:]))]
+        """The source file, and wherever its headers are looked for: not all of these are there."""
+        names = [name for text in self.files.values() for _, name in INCLUDE.findall(text)]
+        return [self.path, *(place for name in dict.fromkeys(names) for place in self._places(name))]
 
-    def _header(self, name: str) -> Path | None:
-        """Return the path of a header, None if it is in neither folder."""
-        return next((folder / name for folder in (self.folder, KERNELS) if (folder / name).is_file()), None)
+    def _places(self, name: str) -> tuple[Path, ...]:
+        """Return where a header may be, the first place first."""
+        return self.folder / name, KERNELS / name
 
     @property
     def function(self) -> str:
@@ -196,7 +188,7 @@ class Kernel:
         Comments, assertions at compile time and spacing are left out: they make no difference to what runs.
         """
         text = "\n".join(self.files.values())
-        code = " ".join(re.sub(r"static_assert\([^;]*;", "", compiler.without_comments(text)).split())
+        code = " ".join(re.sub(r"static_assert\([^;]*;", "", blanked(text, strings=False)).split())
         return hashlib.sha256(code.encode()).hexdigest()[:12]
 
     def build(self, architecture: str = ARCHITECTURE) -> Binary:
@@ -320,14 +312,14 @@ class Kernel:
         tables = self.family.tables(place)
         key = problem.shape, problem.alignment, place, tables
         files, launch = self._launches.get(key, (None, None))
-        if files is not None and all(state_of(path) == state for path, state in files):
+        if files and files.same():
             return launch
         chosen = self.family.choose(self, problem, place)
         division = chosen.family.divide(chosen, problem, place)
         boxes = chosen.family.boxes(chosen.parameters, problem)
         launch = Launch(chosen, place, chosen.instance, problem.shape, division, boxes)
-        files = [(path, state_of(path)) for path in dict.fromkeys((*chosen.paths, self.path, *tables))]
-        if all(_settled(state) for _, state in files):
+        files = Files((*chosen.paths, self.path, *tables))
+        if files.settled:
             if len(self._launches) >= REMEMBERED:
                 self._launches.clear()
             self._launches[key] = files, launch
@@ -342,17 +334,3 @@ class Kernel:
             As for calling the kernel.
         """
         return gpu.launcher(self.resolve(problem, gpu.place()), problem)
-
-
-def state_of(path: Path) -> tuple[int, int] | None:
-    """Return when a file was last written, in ns, and its size; None where there is no such file."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
-
-
-def _settled(state: tuple[int, int] | None) -> bool:
-    """Whether a file was written so long ago that another change would show."""
-    return state is None or time.time() - state[0] / 1e9 > FRESH

@@ -6,6 +6,7 @@ from typing import Any
 
 from ptxsim.cuda_source import Declared, Signature, blanked, evaluate, signatures
 
+from . import paths
 from .errors import ArgumentError
 from .families import any_shape, autotuned, hopper
 from .kernel import Kernel
@@ -68,10 +69,7 @@ def read(path: Path) -> str:
     """
     if path.suffix != SUFFIX:
         raise ArgumentError("path", str(path), f"a CUDA file whose name ends in {SUFFIX}: rename a header")
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError("path", f"{path}, which cannot be read ({error})", "a CUDA file") from None
+    return paths.read(path)
 
 
 def splits(text: str) -> bool:
@@ -145,18 +143,12 @@ def _values(file: str, template: Sequence[Declared], given: dict[str, int | str]
         elif default is None:
             raise ArgumentError(name, "no value", f"one, given (--set {name}=64) or in {file} (int {name} = 64)")
         else:
-            values[name] = default if name == "T" else _whole_number(name, default, values)
+            try:
+                values[name] = default if name == "T" else evaluate(default, values)
+            except ArgumentError:
+                needs = "a whole number, made of numbers and parameters before it"
+                raise ArgumentError(name, f"the default {default}", needs) from None
     return values
-
-
-def _whole_number(name: str, text: str, values: dict[str, int | str]) -> int:
-    """Return the value of a default: whole numbers and parameters before it, and arithmetic with them."""
-    try:
-        return evaluate(text, values)
-    except ArgumentError:
-        raise ArgumentError(
-            name, f"the default {text}", "a whole number, made of numbers and parameters before it"
-        ) from None
 
 
 def _types(file: str, arguments: Sequence[Declared], values: dict[str, int | str]) -> Types:

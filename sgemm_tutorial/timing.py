@@ -63,11 +63,6 @@ class Timing:
     watts: tuple[float | None, ...] = ()
 
     @property
-    def median_ms(self) -> float:
-        """Median of the samples."""
-        return self.summary["ms"]
-
-    @property
     def summary(self) -> dict[str, float]:
         """Median, 10th and 90th percentile by the names that recordings have for them: ms, ms_p10 and ms_p90."""
         return summary(self.samples)

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from . import paths
-from .kernel import Kernel, state_of
+from .kernel import Kernel
 
 TABLES: list[Path] = []
 """Files of tables besides the reader's own, in the order in which they are asked. Other packages add theirs."""
@@ -53,7 +53,7 @@ def best(kernel: Kernel, gpu: str, size: tuple[int, int, int]) -> Way | None:
     The reader's own table is asked first.
     """
     for file in (path(gpu), *TABLES):
-        if way := _read(file, state_of(file)).get((gpu, *size, kernel.digest)):
+        if way := _read(file, paths.state_of(file)).get((gpu, *size, kernel.digest)):
             return way
     return None
 

@@ -139,7 +139,7 @@ def test_what_needs_a_broken_kernel_gives_one_clear_error(kernel, folder, capsys
 def test_the_recording_of_the_others_is_shown(breaks, folder):
     breaks(find("05").path)
     assert {point.kernel for point in recorded().points} == {kernel.name for kernel in LADDER} - {find("05").name}
-    with pytest.raises(ArgumentError, match="05_thread_tile_2d, whose file"):
+    with pytest.raises(ArgumentError, match=r"05_thread_tile_2d\.cu, which cannot be read"):
         recorded("05")
 
 
@@ -183,7 +183,7 @@ def test_what_the_book_invites_to_change(change, folder, capsys):
 def test_every_variant_can_be_made_of_the_kernels_as_they_are():
     every = (*variants.VARIANTS, *variants.FRAGMENTS, *variants.STEPS, *variants.STEPS_NOT_COUNTED)
     for variant in every:
-        texts = {path.name: path.read_text(encoding="utf-8") for path in variant.paths}
+        texts = {path.name: path.read_text(encoding="utf-8") for path in variant.paths if path.is_file()}
         assert (variant.files == texts) == (not variant.edits)  # an edit may be of a header
 
 

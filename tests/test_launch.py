@@ -6,8 +6,9 @@ import time
 import numpy as np
 import pytest
 
-from sgemm_tutorial import CATALOGUE, Kernel, find, gpu, kernel, operands, simulator
+from sgemm_tutorial import CATALOGUE, CompileError, Kernel, find, gpu, kernel, operands, paths, simulator
 from sgemm_tutorial.launch import SIMULATOR, Place
+from sgemm_tutorial.paths import KERNELS
 
 from .examples import floats
 
@@ -24,7 +25,7 @@ def probe(tmp_path):
     """A kernel whose file was written long ago."""
     (tmp_path / "00_probe.cu").write_text(PROBE)
     found = Kernel("00_probe", "", {"BM": 1, "BN": 32}, folder=tmp_path)
-    time.sleep(kernel.FRESH)
+    time.sleep(paths.FRESH)
     return found
 
 
@@ -34,7 +35,8 @@ def problem(of, M=8, N=32, K=4):
 
 def test_it_is_remembered_and_an_edit_counts_at_once(probe):
     first = probe.resolve(problem(probe))
-    assert probe.resolve(problem(probe)) is first
+    for _ in range(3):
+        assert probe.resolve(problem(probe)) is first
     assert (probe(floats(8, 4), floats(4, 32)) == 1).all()
     probe.path.write_text(PROBE.replace("= 1;", "= 2;"))  # as long as before
     assert probe.resolve(problem(probe)) is not first
@@ -51,10 +53,36 @@ def test_an_edit_of_a_header_counts(tmp_path):
     (tmp_path / "part.cuh").write_text("constexpr float VALUE = 1;\n")
     (tmp_path / "00_probe.cu").write_text('#include "part.cuh"\n' + PROBE.replace("= 1;", "= VALUE;"))
     mine = Kernel("00_probe", "", {"BM": 1, "BN": 32}, folder=tmp_path)
-    time.sleep(kernel.FRESH)
+    time.sleep(paths.FRESH)
     assert (mine(floats(8, 4), floats(4, 32)) == 1).all()
     (tmp_path / "part.cuh").write_text("constexpr float VALUE = 3;\n")
     assert (mine(floats(8, 4), floats(4, 32)) == 3).all()
+
+
+def test_a_header_that_was_missing_or_comes_first_counts(probe):
+    """Its own folder comes before the book's; and what did not compile for want of a header does when there is one."""
+    probe.path.write_text('#include "edges.cuh"\n#include "part.cuh"\n' + PROBE.replace("= 1;", "= VALUE;"))
+    time.sleep(paths.FRESH)
+    for _ in range(3):
+        with pytest.raises(CompileError):
+            probe(floats(8, 4), floats(4, 32))
+    (probe.folder / "part.cuh").write_text("constexpr float VALUE = 3;\n")
+    time.sleep(paths.FRESH)
+    for _ in range(3):
+        assert (probe(floats(8, 4), floats(4, 32)) == 3).all()
+    (probe.folder / "edges.cuh").write_text("constexpr float VALUE = 4;\n")
+    (probe.folder / "part.cuh").write_text("")
+    assert (probe(floats(8, 4), floats(4, 32)) == 4).all()
+
+
+@pytest.mark.skipif(bool(paths._watch().unseen([KERNELS / "edges.cuh"])), reason="files cannot be watched here")
+@pytest.mark.parametrize("of", CATALOGUE, ids=lambda of: of.name)
+def test_a_later_call_asks_for_no_file_of_the_book(of, monkeypatch):
+    """It would take 2 µs each, and some kernels have nine."""
+    shape, asked = operands.imagined(256, 256, 256, of.types), []
+    launch = of.resolve(shape)
+    monkeypatch.setattr(paths, "state_of", asked.append)
+    assert of.resolve(shape) is launch and asked == []
 
 
 def test_what_tells_launches_apart(probe):

@@ -405,7 +405,7 @@ class Search:
         return Tuned.of(
             KERNEL,
             size,
-            cublas_ms=times["cuBLAS"].median_ms,
+            cublas_ms=times["cuBLAS"].summary["ms"],
             best=timed[0].way,
             expected=expected,
             finalists=timed,

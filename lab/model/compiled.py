@@ -7,7 +7,7 @@ from functools import cache
 
 import msgspec
 
-from ptxsim import nvrtc
+from ptxsim import cuda_source, nvrtc
 from sgemm_tutorial import compiler
 from sgemm_tutorial.compiler import ARCHITECTURE, Instance
 
@@ -87,7 +87,8 @@ def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:
         As `compiler.build` does of architectures.
     """
     files = tuple(
-        (name, re.sub(r" +$", "", compiler.without_comments(text), flags=re.M)) for name, text in instance.files
+        (name, re.sub(r" +$", "", cuda_source.blanked(text, strings=False), flags=re.M))
+        for name, text in instance.files
     )
     asked = files, instance.expression, instance.threads, instance.dynamic_shared_bytes
     made_of = (*asked, compiler.target(instance, architecture), nvrtc.OPTIONS, nvrtc.toolchain())

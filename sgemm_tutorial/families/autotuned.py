@@ -155,9 +155,8 @@ class Autotuned(Family):
 
     def shared_bytes(self, of: Mapping[str, Any]) -> int:
         """Return the bytes of the tiles, or of the sums that slices add up where the tiles were."""
-        tiles = 0
-        if min(of["BM"], of["BN"]) > 1:
-            tiles = (of["STAGES"] or 3) * of["BK"] * (of["BM"] + 4 + of["BN"])
+        words = (of["STAGES"] or 3) * of["BK"] * (of["BM"] + 4 + of["BN"])
+        tiles = words if min(of["BM"], of["BN"]) > 1 else 0
         return 4 * max(tiles, _part(of) * of["SLICES"] // _takers(of) if of["SLICES"] > 1 else 0)
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
@@ -242,9 +241,7 @@ def division(parameters: Mapping[str, Any], shape: tuple[int, int, int], whole: 
         raise ArgumentError("division", f"{whole} and {shares}", needs)
     group = GROUP if GROUP * across < 2**32 else 1  # they are counted in 32 bits
     counts = {"whole": whole, "shares": shares, "group": group}
-    if not shares:
-        return Division(whole, counts)
-    return Division(whole + shares, counts, (shares + rest) * _part(parameters), shares + rest, last=shares)
+    return Division(whole + shares, counts, (shares + rest) * _part(parameters), shares + rest, last=max(shares, 1))
 
 
 def meant(of: Mapping[str, Any], shape: tuple[int, int, int]) -> bool:

@@ -82,11 +82,8 @@ TF32X3 = Kernel(
 
 def addressable(problem: Problem) -> bool:
     """Whether the copy engine can fetch A and B: neither is empty, and every row begins at a multiple of 16 bytes."""
-    if not (problem.M and problem.N and problem.K):
-        return False
-    begins = list(problem.alignment[:2])
     pitches = [size * problem.types.operand.itemsize for size in (problem.K, problem.N)]
-    return all(number % ALIGNMENT == 0 for number in begins + pitches)
+    return all(problem.shape) and all(number % ALIGNMENT == 0 for number in (*problem.alignment[:2], *pitches))
 
 
 def columns(width: Width, M: int, N: int, multiprocessors: int) -> float:
@@ -164,20 +161,17 @@ class Persistent(Fetched):
                 raise ArgumentError("division", str(whole), "0: none of the tiles has a block of its own")
             return Division(shares)
         cluster = of["CLUSTER"]
-        tiles = -(-problem.M // (cluster * of["BM"])) * -(-problem.N // of["BN"])
-        return Division(cluster * (min(tiles, _resident(kernel, cluster, place)) if tiles > 1 else tiles))
+        tiles, resident = (
+            -(-problem.M // (cluster * of["BM"])) * -(-problem.N // of["BN"]),
+            place.multiprocessors // cluster,
+        )
+        if place.device is not None and cluster > 1 and tiles > 1:  # simulated, there are as many as SMs allow
+            resident = min(resident, gpu.resident_clusters(kernel.instance, cluster, place.device))
+        return Division(cluster * min(tiles, max(resident, 1)))
 
     def spread(self, place: Place) -> Place:
         """Return the place with an SM for each tile, so that no block does several."""
         return dataclasses.replace(place, multiprocessors=INT_MAX)
-
-
-def _resident(kernel: Kernel, cluster: int, place: Place) -> int:
-    """Return how many clusters are on the GPU at a time: as its driver says, or, simulated, as many as SMs allow."""
-    most = place.multiprocessors // cluster
-    if place.device is None or cluster == 1:
-        return most
-    return min(most, gpu.resident_clusters(kernel.instance, cluster, place.device))
 
 
 class InParts(Persistent):
@@ -221,16 +215,20 @@ def in_parts(kernel: Kernel, problem: Problem, multiprocessors: int) -> float:
     return START + tiles * (-(-problem.K // kernel.parameters["BK"]) * step + end)
 
 
-def _trial(
-    shape: tuple[int, int, int], blocks: int = 0, scalars: tuple[float, float] = (-1.5, 0.75), **of: Any
+def _small(
+    parameters: Mapping[str, Any],
+    shape: tuple[int, int, int],
+    blocks: int = 0,
+    scalars: tuple[float, float] = (-1.5, 0.75),
+    **more: Any,
 ) -> dict[str, Any]:
-    """Return a case with small tiles unless told otherwise, divided among so many blocks if any."""
-    small = {"BM": 64, "BN": 128, "WN": 128, "STAGES": 3, "THREADS": 256, "CLUSTER": 1} | of
-    parameters = {name: small.get(name, value) for name, value in PARAMETERS.items() if name != "T"}
-    more = {name: value for name, value in of.items() if name not in PARAMETERS}
-    more |= {"setting": tuple(parameters.values())} | ({"division": (0, blocks)} if blocks else {})
-    return trial(shape, scalars, **more)
+    """Return a case with these template arguments unless told otherwise, divided among so many blocks if any."""
+    setting = tuple(more.pop(name, value) for name, value in parameters.items() if name != "T")
+    return trial(shape, scalars, setting=setting, **more, **({"division": (0, blocks)} if blocks else {}))
 
+
+_trial = partial(_small, PARAMETERS | {"BM": 64, "BN": 128, "WN": 128, "STAGES": 3, "THREADS": 256, "CLUSTER": 1})
+_in_parts = partial(_small, IN_PARTS | {"BN": 64, "THREADS": 256, "STAGES": 3, "GROUP": 2})
 
 TRIALS: tuple[dict[str, Any], ...] = (
     _trial((150, 264, 328), 2, GROUP=2),
@@ -252,13 +250,6 @@ TRIALS: tuple[dict[str, Any], ...] = (
     ),
 )
 """Arguments of `correctness.check` that make 20 do on small problems what it otherwise does on large ones only."""
-
-
-def _in_parts(shape: tuple[int, int, int], blocks: int = 0, special: bool = False, **of: Any) -> dict[str, Any]:
-    """Return a case with small tiles unless `of` says otherwise, divided among so many blocks if any."""
-    parameters = IN_PARTS | {"BN": 64, "THREADS": 256, "STAGES": 3, "GROUP": 2} | of
-    more = ({"division": (0, blocks)} if blocks else {}) | ({"special": True} if special else {})
-    return trial(shape, (-1.5, 0.75), setting=tuple(parameters.values()), **more)
 
 
 TRIALS_IN_PARTS: tuple[dict[str, Any], ...] = (

@@ -375,6 +375,12 @@ def test_it_waits_for_the_launch_before_it_reads_or_writes_anything(kernel):
 # The GPU's side of it, without a GPU.
 
 
+class Loaded:
+    """A function on the GPU."""
+
+    ptr = 0xABC
+
+
 class Driver:
     """Writes down what it is to launch, and says with which error."""
 
@@ -393,9 +399,9 @@ class Driver:
 
 @pytest.fixture
 def driver(monkeypatch):
-    driver = Driver()
+    driver, function = Driver(), Loaded()
     monkeypatch.setattr(gpu, "_driver", lambda: driver)
-    monkeypatch.setattr(gpu, "load", lambda instance: types.SimpleNamespace(ptr=0xABC))
+    monkeypatch.setattr(gpu, "load", lambda instance: function)
     monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda: types.SimpleNamespace(ptr=0x77))
     return driver
 
@@ -415,6 +421,8 @@ def test_a_launch_that_may_overlap(driver):
     assert sizes == [5, 1, 1, 256, 1, 1, 0] and (stream, function) == (0x77, 0xABC)
     assert attribute == (6, 1, 1), "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION"
     assert seen == [11, 22, 33]
+    gpu.queue(PAD.instance, 6, {"a": np.uint32(44), "b": np.uint64(2**32 + 55), "c": np.uint32(66)})()
+    assert seen[3:] == [44, 55, 66] and driver.launched[1][0][0] == 6, "memory for arguments is used again"
 
 
 def test_a_launch_that_the_driver_refuses(driver):
