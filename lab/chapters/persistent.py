@@ -12,11 +12,10 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, WIDTH, Figure, Page
-from ..experiments import ceilings
+from ..experiments import clocks, profiles, sustained
 from ..experiments.ceilings import card
-from ..model.ceilings import DRAM
 from ..variants import HOPPER_STEPS, find_variant
-from .copy_engine import SIZES, TWICE, chance, timed
+from .copy_engine import PRODUCT, SIZES, TWICE, chance, timed
 
 KERNEL = find("20_persistent")
 TILE = KERNEL.parameters
@@ -44,12 +43,34 @@ def rounds(size: int, width: int = TILE["BN"]) -> float:
     return -(-size // (2 * TILE["BM"])) * -(-size // width) / (card().sms // 2)
 
 
-def gap(writing: int = 8, copy: int = 2) -> Figure:
+ROUNDS, PAIRS = 4, 4096 // TILE["BK"]
+"""Tiles of C that the busiest SM computes at 4096, and pairs of tiles of A and B for each."""
+
+
+def units(cycles: float) -> float:
+    """Return how many units, each of one pair's products, a tile of C costs beyond its products, by a launch's cycles.
+
+    That is at 4096, on the busiest SM, by the products' cycles in the data sheet.
+    """
+    return cycles / ROUNDS / PRODUCT - PAIRS
+
+
+def lost(kernel: Kernel) -> float:
+    """Return `units` of a launch at 4096 by Nsight Compute's count of cycles."""
+    return units(profiles.measured(kernel)["SM cycles"])
+
+
+def lost_lasting(kernel: Kernel) -> float:
+    """Return `units` of a launch at 4096 in a lasting run, by the SMs' own clock."""
+    return units(sustained.of(kernel).ms * 1e3 * clocks.of(kernel).own_mhz)
+
+
+def gap(writing: int = 10, copy: int = 2) -> Figure:
     """Draw what an SM does between two tiles of C, in units of one pair's product, in 19 and in a block that stays.
 
     The copy of a pair begins when the pair that had its stage before has been multiplied.
     """
-    stages, first, end = TILE["STAGES"], -5, 14
+    stages, first, end, wide = TILE["STAGES"], -5, 16, 24
     sheet = Page(11 * LINE + 14)
     for top, title, pause, begins in (  # begins: of the next tile's first copies
         (0, "19: the block ends, another one begins", writing + copy, [writing] * stages),
@@ -66,10 +87,12 @@ def gap(writing: int = 8, copy: int = 2) -> Figure:
                 (at, min(at + 1, end), top + 2.6 * LINE, 18, BLUE),
             ):
                 sheet.boxes(
-                    [(92 + (start - first) * 26, y, (stop - start) * 26, tall)] * (start < stop), (colour, dark), INK
+                    [(92 + (start - first) * wide, y, (stop - start) * wide, tall)] * (start < stop),
+                    (colour, dark),
+                    INK,
                 )
-        sheet.boxes([(92 - first * 26, top + 3.6 * LINE, writing * 26, 18)], GREEN, INK)
-        sheet.text(92 + (pause / 2 - first) * 26, top + 2.6 * LINE + 14, f"{pause} units", "center")
+        sheet.boxes([(92 - first * wide, top + 3.6 * LINE, writing * wide, 18)], GREEN, INK)
+        sheet.text(92 + (pause / 2 - first) * wide, top + 2.6 * LINE + 14, f"{pause} units", "center")
     sheet.text(MARGIN, sheet.height - 8, "Dark: this tile of C. Pale: the next one. Copies: a line for each stage.")
     return sheet.finish(
         "Copies, products and writes of an SM round the end of a tile of C. In 19 no product runs for "
@@ -147,11 +170,6 @@ def time_line() -> Figure:
     return sheet.finish("Stage 0 of blocks 36 and 37 in the order of time. " + " ".join(told))
 
 
-def a_round() -> float:
-    """Return the milliseconds in which all SMs write a tile of C each, at the rate of a copy in DRAM."""
-    return card().sms * TILE["BM"] * TILE["BN"] * 4 / ceilings.load()[DRAM].tera_per_second / 1e9
-
-
 def chosen(size: int) -> int:
     """Return how many columns the tile has that 20 chooses."""
     return hopper.quickest(size, size, card().sms).BN
@@ -169,7 +187,7 @@ def steps_table() -> Table:
         ("stay, write late", STEPS[0], nineteen),
         ("in groups", STEPS[1], STEPS[0]),
         ("in clusters", STEPS[2], STEPS[1]),
-        ("of that, late writing", STEPS[2], find_variant("20", "all at once")),
+        ("late writing alone", STEPS[2], find_variant("20", "all at once")),
         ("width as chosen", KERNEL, STEPS[2]),
         ("20 against 19", KERNEL, nineteen),
         ("20 against 18", KERNEL, find("18_wgmma")),

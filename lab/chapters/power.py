@@ -1,4 +1,4 @@
-"""What the page on power and chance shows: 20 and cuBLAS by three protocols, two clocks, the power limit, chance."""
+"""What the page on power and chance shows: 20 and cuBLAS by three protocols, two clocks, power caps, chance."""
 
 import numpy as np
 
@@ -7,23 +7,21 @@ from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..draw.chart import Chart, dye
-from ..draw.figure import BLUE, INK, ORANGE, Figure
 from ..experiments import clocks, profiles, sustained, two_gpus
 from ..experiments.ceilings import card
 from ..records import files
 from ..variants import HOPPER_STEPS
 from . import copy_engine
 
-STEADY, LATER = (0.4, 0.8), (0.8, 1.4)
-"""Seconds of a lasting run, before and after its first slow spell begins, if it has any."""
 CLOCKS = (("13", "normal"), ("16", "normal"), ("16", "zeros"), ("20", "normal"), ("20", "zeros"), ("21", "normal"))
 """Kernels and inputs of which `clocks_table` has the clocks."""
 
 KERNEL, SIZE = find("20"), 8192
 """Of which the page asks whether it beats cuBLAS, and at which M = N = K."""
-COMPARED = tuple(map(find, ("20", "16", "21", "13")))
-"""Kernels whose shares in turns are predicted from lasting runs on zeros."""
+LIMITED = tuple((who, inputs) for inputs in ("normal", "zeros") for who in (KERNEL, cublas.gemm_ex, find("16")))
+"""Kernels and inputs of which `reasons_table` has what NVML says of the clock."""
+POWER_CAP = 4
+"""The bit of ``nvmlClocksEventReasonSwPowerCap`` in `Sustained.reasons`."""
 NAMES = {"normal": "random", "zeros": "zeros"}
 RUNS = [(inputs, how) for inputs in ("normal", "zeros") for how in ("in turns", "lasting", "burst")]
 
@@ -48,14 +46,8 @@ def protocols_table() -> Table:
         ("A and B, protocol", "20", "cuBLAS", "share of 20"),
         rows,
         f"M = N = K = {SIZE}, {card().name}",
-        "Medians. MHz by NVML, which is too slow for the clock of a burst. In turns it can't tell the two apart.",
+        "Medians. MHz by NVML, which tells no clock of a burst (see below). In turns it can't tell the two apart.",
     )
-
-
-def by_cycles(kernel: Kernel, size: int = SIZE) -> float:
-    """Return a kernel's share of cuBLAS's speed by milliseconds times NVML's MHz, in lasting runs on zeros."""
-    theirs = sustained.of(sustained.ROUTINES[kernel.types.name], size, "zeros")
-    return theirs.cycles / sustained.of(kernel, size, "zeros").cycles
 
 
 def in_turns(kernel: Kernel, size: int = SIZE) -> float:
@@ -64,12 +56,23 @@ def in_turns(kernel: Kernel, size: int = SIZE) -> float:
     return theirs / sustained.of(kernel, size, "normal", "in turns").ms
 
 
-def predictions_table() -> Table:
-    """Return the shares in turns of `COMPARED`, as predicted by NVML cycles and as measured."""
+def capped(run: sustained.Sustained) -> tuple[int, int]:
+    """Return in how many samples of a run NVML names a power cap as a reason for the clock, and how many there are."""
+    return sum(bool(reasons & POWER_CAP) for reasons in run.reasons), len(run.reasons)
+
+
+def reasons_table() -> Table:
+    """Return the power and the clock of the lasting runs of `LIMITED`, and in how many samples NVML names a cap."""
+    rows = []
+    for who, inputs in LIMITED:
+        run = sustained.of(who, SIZE, inputs)
+        name = "cuBLAS" if who is cublas.gemm_ex else run.kernel
+        rows.append((name, NAMES[inputs], run.watts, f"{run.sm_mhz:,}", "{} of {}".format(*capped(run))))
     return Table(
-        ("kernel", "predicted by NVML cycles", "measured in turns"),
-        [(each.name, f"{by_cycles(each):.1%}", f"{in_turns(each):.1%}") for each in COMPARED],
-        f"Share of cuBLAS's speed at {SIZE}, {card().name}",
+        ("kernel", "A and B", "watts", "NVML's MHz", "samples with a power cap"),
+        rows,
+        f"Lasting runs, M = N = K = {SIZE}, {card().name}",
+        "Watts and MHz: medians of the second half.",
     )
 
 
@@ -99,10 +102,15 @@ def repeats_table() -> Table:
     )
 
 
-def lower(name: str, inputs: str) -> float:
-    """Return by what fraction the multiprocessors' own clock is below NVML's, in a lasting run of a kernel at 4096."""
-    of = clocks.of(find(name), inputs=inputs)
-    return 1 - of.own_mhz / of.nvml_mhz
+def by_nvml(of: clocks.Clocks) -> float:
+    """Return the multiprocessors' own clock in a lasting run as a fraction of NVML's."""
+    return of.own_mhz / of.nvml_mhz
+
+
+def on_tensor_cores() -> list[clocks.Clocks]:
+    """Return the recorded clocks of all kernels that use tensor cores."""
+    points = files.load("clocks", files.Recording[clocks.Clocks]).points
+    return [of for of in points if of.kernel >= "14"]
 
 
 def clocks_table() -> Table:
@@ -110,39 +118,10 @@ def clocks_table() -> Table:
     rows = []
     for name, inputs in CLOCKS:
         of = clocks.of(find(name), inputs=inputs)
-        clock = f"{of.nvml_mhz:,}", f"{of.own_mhz:,}", f"{lower(name, inputs):.1%}"
+        clock = f"{of.nvml_mhz:,}", f"{of.own_mhz:,}", f"{by_nvml(of):.1%}"
         rows.append((of.kernel, NAMES[inputs], of.watts, *clock))
-    heads = ("kernel", "A and B", "watts", "NVML's MHz", "SMs' own MHz", "lower by")
+    heads = ("kernel", "A and B", "watts", "NVML's MHz", "SMs' own MHz", "own / NVML's")
     return Table(heads, rows, f"Two clocks in lasting runs, M = N = K = 4096, {card().name}")
-
-
-def seconds(run: sustained.Sustained) -> np.ndarray:
-    """Return when each sample of a lasting run ended: the whole run takes `sustained.SECONDS`."""
-    ends = np.cumsum(run.samples.ms)
-    return sustained.SECONDS * ends / ends[-1]
-
-
-def parts(run: sustained.Sustained) -> tuple[np.ndarray, np.ndarray]:
-    """Return which samples of a lasting run end while `STEADY`, and which `LATER`."""
-    ends = seconds(run)
-    steady, later = ((ends > begin) & (ends <= end) for begin, end in (STEADY, LATER))
-    return steady, later
-
-
-def slowing(run: sustained.Sustained) -> tuple[float, float]:
-    """Return a lasting run's median watts while `STEADY`, and by what fraction its times are longer `LATER`.
-
-    That is the worst median of five neighbouring samples, so that a single slow one doesn't count.
-    """
-    ms, (steady, later) = np.array(run.samples.ms), parts(run)
-    worst = max(map(np.median, np.lib.stride_tricks.sliding_window_view(ms[later], 5)))
-    return float(np.median(np.array(run.samples.watts)[steady])), float(worst / np.median(ms[steady]) - 1)
-
-
-def rise(run: sustained.Sustained) -> float:
-    """Return by what fraction the median of a lasting run's times is higher `LATER` than while `STEADY`."""
-    ms, (steady, later) = np.array(run.samples.ms), parts(run)
-    return float(np.median(ms[later]) / np.median(ms[steady]) - 1)
 
 
 def recording() -> files.Recording[sustained.Sustained]:
@@ -150,59 +129,26 @@ def recording() -> files.Recording[sustained.Sustained]:
     return files.load("sustained", files.Recording[sustained.Sustained])
 
 
-def lasting() -> dict[sustained.Sustained, tuple[float, float]]:
-    """Return all lasting runs, each with its `slowing`."""
-    return {run: slowing(run) for run in recording().points if run.protocol == "lasting"}
-
-
-def slowed() -> Figure:
-    """Draw for every lasting run how much it slows down after 0.8 s, against the power that it drew before."""
-    runs, limit = lasting(), recording().provenance["power_limit_watts"]
-    chart = Chart(
-        "Which lasting runs slow down after 0.8 s",
-        (300, 780),
-        (0, 50),
-        across="median of the sensor's watts, 0.4 to 0.8 s",
-        up="% longer than then, at the worst, 0.8 to 1.4 s",
-        notes=[f"Blue: tensor cores. Orange: FP32 units. Dashed: the limit, {limit} W.", card().name],
-    )
-    chart.ticks(range(300, 781, 60), range(0, 51, 10))
-    chart.line([(limit, 0), (limit, 50)], INK, (6, 2), 1)
-    for run, (watts, longer) in runs.items():
-        colour = ORANGE if run.kernel in ("13_autotuned", "sgemm") else BLUE
-        chart.axes.plot(watts, 100 * longer, "o", color=dye(colour), markersize=6, alpha=0.7, clip_on=False)
-    return chart.finish(
-        f"Points for {len(runs)} lasting runs. Only those that drew "
-        f"{min(watts for watts, longer in runs.values() if longer > 0.04):.0f} W or more slow down by over 4%."
-    )
-
-
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them."""
     limit, settings = recording().provenance["power_limit_watts"], recording().settings
-    slowings = lasting().values()
-    over, under = ([longer for watts, longer in slowings if (watts > limit) == above] for above in (True, False))
     runs = {run: both(*run) for run in RUNS}
     shares = {run: theirs[0] / ours[0] for run, (ours, theirs) in runs.items()}
-    first = {name: sustained.of(KERNEL, SIZE, inputs).samples for inputs, name in NAMES.items()}
+    alike = [shares[run] for run in (("normal", "in turns"), ("zeros", "in turns"), ("zeros", "lasting"))]
     zeros = {name: sustained.of(each, SIZE, "zeros") for name, each in (("20", KERNEL), ("cuBLAS", cublas.gemm_ex))}
     (ms, clock), (_, their_clock) = runs["normal", "lasting"]
-    turns = sustained.of(KERNEL, SIZE, "normal", "in turns")
-    watts = (*turns.samples.watts, *turns.cublas.watts)
-    misses = [abs(by_cycles(each, size) / in_turns(each, size) - 1) for each in COMPARED for size in (4096, SIZE)]
-    lowers = [lower(*each) for each in CLOCKS[1:]]
+    bursts = [sustained.of(KERNEL, SIZE, inputs, "burst") for inputs in NAMES]
+    told = [sustained.of(who, SIZE, inputs, "burst").sm_mhz for inputs in NAMES for who in (KERNEL, cublas.gemm_ex)]
+    lowers = [1 - by_nvml(of) for of in on_tensor_cores()]
     leads = [at_8192 - 100 for _, at_8192 in list(repeats().values())[:3]]
     (plain,) = (step for step in HOPPER_STEPS if step.label == "persistent")
     before, after = (copy_engine.timed(plain, 4096, name).percent_of_cublas for name in copy_engine.TWICE)
     long, long_cublas = sustained.of(KERNEL), sustained.of(cublas.gemm_ex)
     of = {how: f"{shares['normal', how]:.1%}" for _, how in RUNS[:3]}
     of |= {f"zeros {name}": f"{run.watts:.0f} W" for name, run in zeros.items()}
-    of |= {f"first {name}": f"{samples.ms[0]:.2f} ms" for name, samples in first.items()}
-    of |= {f"then {name}": f"{np.median(samples.ms[15:50]):.2f} ms" for name, samples in first.items()}
-    of |= {f"rise {run.kernel}": f"{rise(run):.1%}" for run in map(sustained.of, (KERNEL, cublas.gemm_ex), 2 * [SIZE])}
     of |= {
-        f"beside {each.name[:2]}": f"{sustained.cublas_ms(each, SIZE, 'normal', 'in turns'):.1f} ms"
-        for each in COMPARED[2:]
+        f"beside {name}": f"{sustained.cublas_ms(find(name), SIZE, 'normal', 'in turns'):.1f} ms"
+        for name in ("21", "13")
     }
     return of | {
         "card": card().name,
@@ -212,33 +158,26 @@ def figures() -> dict[str, str]:
         "seconds": f"{settings['lasting_s']:g}",
         "chunks": f"{settings['chunks']}",
         "bursts": {2: "twice"}[settings["bursts"]],
-        "warm": f"{max(settings['warm_s']):g}",
-        "sampled": f"{settings['seconds']:g}",
         "slowest": f"{2 * SIZE**3 / ms / 1e9:.0f}",
         "fastest": f"{2 * SIZE**3 / runs['zeros', 'burst'][0][0] / 1e9:.0f}",
-        "worst": f"{max(misses):.1%}",
         "zeros clock": f"{zeros['20'].sm_mhz:,} MHz",
-        "by cycles": f"{by_cycles(KERNEL):.1%}",
         "clock 20": f"{clock:,.0f} MHz",
         "clock cublas": f"{their_clock:,.0f} MHz",
-        "lasting expected": f"{by_cycles(KERNEL):.1%} · {clock:,.0f} / {their_clock:,.0f} = "
-        f"{by_cycles(KERNEL) * clock / their_clock:.1%}",
         "zeros burst": f"{shares['zeros', 'burst']:.1%}",
-        "most zeros": f"{-(-max(first['zeros'].watts) // 10) * 10}",
-        "peak": f"{max(first['random'].watts)} W",
-        "turns watts": f"{min(watts):.0f} to {max(watts):.0f} W",
-        "over": f"{len(over)}",
-        "under": f"{len(under)}",
-        "least slow": f"{min(over):.1%}",
-        "most slow": f"{max(under):.1%}",
+        "alike": f"{min(alike):.1%} to {max(alike):.1%}",
+        "least told": f"{min(told):,} MHz",
+        "burst longer": f"{bursts[0].ms / bursts[1].ms - 1:.0%}",
         "least lead": f"{min(leads):.1f}",
         "most lead": f"{max(leads):.1f} points",
         "lasting 4096": f"{long_cublas.ms / long.ms:.1%}",
         "count": f"{len(copy_engine.moves(4096))}",
+        "t": f"{copy_engine.STUDENT[len(copy_engine.moves(4096)) - 1]}",
+        "spread of moves": f"{np.std(list(copy_engine.moves(4096).values()), ddof=1):.2%}",
         "moved from": f"{before:.1f}%",
         "moved to": f"{after:.1f}%",
         "moved by": f"{after / before - 1:+.1%}",
         "noise 8192": f"{copy_engine.chance(SIZE):.1%}",
+        "without": f"{copy_engine.chance(SIZE, far=1):.1%}",
         "least lower": f"{min(lowers):.1%}",
         "most lower": f"{max(lowers):.1%}",
         "by nvml": f"{long.cycles:,.0f}",

@@ -75,7 +75,6 @@ def test_a_block_that_stays_stores_the_tiles_that_its_numbers_say():
     tiles = dict.fromkeys((first // 1024 // 128 * 128, first % 1024 // 256 * 256) for first in stored)
     assert list(tiles) == [persistent.corner(number, 1, 1024) for number in range(1, 16, 2)]
     assert persistent.corner(18, 1, 4096) == persistent.corner(37, 0, 4096, cluster=1) == (128, 768)
-    assert persistent.corner(150, 1, 4096) == (1664, 2304), "the third number of block 37"
 
 
 def test_the_steps_don_t_compare_a_width_with_itself():
@@ -94,8 +93,16 @@ def test_shares_go_by_kernel_size_and_recording():
 
 
 def test_the_gap_is_shorter_for_a_block_that_stays():
-    assert "no product runs for 10 units" in persistent.gap().alt and "stays it is 8 units" in persistent.gap().alt
+    assert "no product runs for 12 units" in persistent.gap().alt and "stays it is 10 units" in persistent.gap().alt
     assert "no product runs for 5 units" in persistent.gap(writing=4, copy=1).alt
+
+
+def test_20_loses_less_at_the_end_of_a_tile_than_19():
+    """By Nsight Compute's cycles and by the SMs' own clock, though the two differ."""
+    nineteen = sg.find("19_producer_warp")
+    assert persistent.units(persistent.ROUNDS * (persistent.PAIRS + 3) * 1024) == 3
+    for lost in (persistent.lost, persistent.lost_lasting):
+        assert 1 < lost(nineteen) - lost(persistent.KERNEL) < 2 and 5 < lost(persistent.KERNEL) < 11
 
 
 def test_each_half_of_b_is_asked_for_once_and_lands_in_both_blocks():
