@@ -135,6 +135,7 @@ def figures() -> dict[str, str]:
         "to": f"{fastest.percent_of_cublas:.1f}%",
         "card": card().name,
         "mhz": f"{card().boost_mhz / 1e3} GHz",
+        **{f"ms {part}": f"{ms:.2f} ms" for part, ms in zip(("fma", "l1", "l2", "slots"), said.values(), strict=True)},
         "base ms": f"{base.ms:.2f} ms",
         "l2 bytes": f"{l2_bytes() / 1e9:.1f} GB",
         "l2 speed": f"{l2_rate():.1f} TB/s",
