@@ -7,7 +7,7 @@ from sgemm_tutorial.simulation import Run
 from sgemm_tutorial.table import Table
 
 from ..draw import Player, Ring, pipeline
-from ..experiments import profiles, sustained
+from ..experiments import profiles
 from ..experiments.ceilings import card
 
 BEFORE, RUNG = find("18_wgmma"), find("19_producer_warp")
@@ -45,8 +45,7 @@ def life(run: Run, stage: int = 1) -> Table:
     does = {
         ("arrive", full): ("full.arrive_and_expect", "announces tile {}, asks for it"),
         ("go on", full): ("full.wait", "go on: tile {} is there"),
-        ("multiply", stage * A_BYTES): ("multiply", "start to multiply tile {}"),
-        ("arrive", empty): ("empty.arrive", "let go of tile {}"),
+        ("arrive", empty): ("empty.arrive", "tile {} is multiplied"),
         ("go on", empty): ("empty.wait", "goes on: the stage is empty"),
     }
     announced = over = left = 0
@@ -56,24 +55,23 @@ def life(run: Run, stage: int = 1) -> Table:
         if event.array and what in does:
             announced += what == ("arrive", full)
             over += what == ("go on", full)
-            left += len(event.threads) * (what == ("arrive", empty))
-            who = f"thread {event.threads[0]}" if len(event.threads) == 1 else f"{len(event.threads)} threads"
             code, done = does[what]
-            lacks = f"{A_BYTES + B_BYTES:,} bytes" if announced > over else "1 arrival"
-            now = f"phase {over} lacks {lacks}", f"phase {left // WARPS} lacks {WARPS - left % WARPS} arrivals"
-            rows.append((who, code, done.format(stage + STAGES * (announced - 1)), *now))
+            last = what == ("arrive", empty) and len(event.threads) > 1  # has a row of its own
+            for threads in (event.threads[:-1], event.threads[-1:]) if last else (event.threads,):
+                left += len(threads) * (what == ("arrive", empty))
+                who = f"thread {threads[0]}" if len(threads) == 1 else f"{len(threads)} threads"
+                lacks = f"{A_BYTES + B_BYTES:,} bytes" if announced > over else "1 arrival"
+                now = f"phase {over} lacks {lacks}", f"phase {left // WARPS} lacks {WARPS - left % WARPS} of {WARPS}"
+                rows.append((who, code, done.format(stage + STAGES * (announced - 1)), *now))
     return Table(("who", "code", "does what", f"full[{stage}] then", f"empty[{stage}] then"), rows[:6])
 
 
 def compared() -> Table:
-    """Return what a launch of 18 and of 19 takes at 4096: profiled once, and alone for some seconds."""
-    counts, states, alone = (
-        [of(kernel) for kernel in (BEFORE, RUNG)] for of in (profiles.measured, profiles.states, sustained.of)
-    )
+    """Return what a profiled launch of 18 and of 19 takes at 4096."""
+    counts, states = ([of(kernel) for kernel in (BEFORE, RUNG)] for of in (profiles.measured, profiles.states))
     rows = [
-        ("profiled: cycles", *(f"{of['SM cycles']:,}" for of in counts)),
-        ("profiled: tensor cores busy", *(f"{of['tensor cores used, %']:.1f}%" for of in counts)),
-        ("profiled: warps' time in state barrier", *(f"{of['barrier']:.1%}" for of in states)),
-        (f"alone for {sustained.SECONDS:.0f} s: ms", *(f"{of.ms:.4f}" for of in alone)),
+        ("cycles", *(f"{of['SM cycles']:,}" for of in counts)),
+        ("tensor cores busy", *(f"{of['tensor cores used, %']:.1f}%" for of in counts)),
+        ("warps' time in state barrier", *(f"{of['barrier']:.1%}" for of in states)),
     ]
-    return Table(("", BEFORE.name, RUNG.name), rows, f"A launch, M = N = K = {profiles.SIZE}, {card().name}")
+    return Table(("", BEFORE.name, RUNG.name), rows, f"A profiled launch, M = N = K = {profiles.SIZE}, {card().name}")

@@ -1,4 +1,4 @@
-"""What chapter 15 compares: layouts of a tile, paddings as counted, stages as timed, and what warps wait for."""
+"""What chapter 15 compares: layouts of a tile, paddings as counted, and stages as timed."""
 
 from itertools import pairwise
 
@@ -10,19 +10,12 @@ from sgemm_tutorial.table import Table
 from ..accesses import request
 from ..draw.player import Player
 from ..draw.tile_layouts import TileAccess, TileLayout, bank_layouts
-from ..experiments import counters, profiles
+from ..experiments import counters
 from ..experiments.ceilings import card
 from ..records.timings import recorded
 from ..variants import PADDED_TILES
 
 PRODUCTS = 256**3  # of 16 × 16 × 16, at 4096
-WAITS = {
-    "the instruction before, of fixed latency": "fixed latency",
-    "data from L2 or DRAM": "waits for L2 or DRAM",
-    "the barrier": "barrier",
-    "a busy unit, here tensor cores": "FP32 units busy",
-}
-"""What a warp waits for most of its time, as the page and as `profiles.STALLS` names it."""
 
 
 def padding_player(run: Run) -> Player:
@@ -51,17 +44,15 @@ def layouts() -> dict[str, Kernel]:
 
 
 def paddings() -> Table:
-    """Return what the layout of the tiles changes: sectors that L2 delivers, wavefronts, and the share in turns."""
+    """Return what the layout of the tiles changes: sectors, wavefronts of the pipe to shared memory, and the share."""
     rows = []
     for layout, kernel in layouts().items():
         counted = counters.counted(kernel, (4096,) * 3, "sectors")
-        names = ("l1_fill_sectors", "shared_load_wavefronts", "copy_wavefronts")
-        sectors, loads, copies = (counted[name] / PRODUCTS for name in names)
         (timed,) = recorded(kernel, [4096], "tensor").points
-        wavefronts = f"{loads:.2f} + {copies:.2f} = {loads + copies:.2f}"
-        rows.append((layout, f"{sectors:.2f}", wavefronts, f"{timed.percent_of_cublas:.1f}%"))
-    columns = ("padding of both tiles, bytes", "sectors", "wavefronts: loads + copies", "share of cuBLAS")
-    return Table(columns, rows, f"Sectors and wavefronts per product of 16 × 16 × 16, at 4096, {card().name}")
+        each = (f"{counted[name] / PRODUCTS:.2f}" for name in ("l1_fill_sectors", "l1_data_wavefronts"))
+        rows.append((layout, *each, f"{timed.percent_of_cublas:.1f}%"))
+    columns = ("padding of both tiles, bytes", "sectors", "wavefronts", "share of cuBLAS")
+    return Table(columns, rows, f"For a product of 16 × 16 × 16, at 4096, all of one recording, {card().name}")
 
 
 def staged() -> dict[str, Kernel]:
@@ -87,17 +78,3 @@ def steps() -> Table:
     ]
     heads = ("what is new", "ms", "cuBLAS beside it, ms", "share of cuBLAS", "times the share before")
     return Table(heads, rows, f"At 4096, {card().name}")
-
-
-def waiting() -> Table:
-    """Return the cycles from one instruction of a warp to its next in 15 and 16, by what the warp waits for."""
-    profiled = [profiles.measured(find(number)) for number in ("15", "16")]
-    totals = [of["cycles between a warp's instructions"] for of in profiled]
-    named = {name: [of[f"state: {state}"] for of in profiled] for name, state in WAITS.items()}
-    rest = [total - sum(of) for total, *of in zip(totals, *named.values(), strict=True)]
-    rows = [
-        (name, *(f"{cycles:.2f}" for cycles in of))
-        for name, of in (*named.items(), ("all else, issuing included", rest), ("together", totals))
-    ]
-    title = f"Cycles from one instruction of a warp to its next, at 4096, {card().name}"
-    return Table(("a warp waits for", "15", "16"), rows, title)
