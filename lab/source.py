@@ -33,7 +33,7 @@ class Source:
     caption : str
         Where it comes from.
     language : str
-        A Pygments lexer: ``"cuda"`` or ``"diff"``.
+        A Pygments lexer: ``"cuda"``, ``"diff"`` or ``"python"``.
     first_line : int or None
         Number of the first line; None for no line numbers.
     """
