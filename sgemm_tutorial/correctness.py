@@ -19,7 +19,7 @@ The theorem holds in any precision; other types have another u:
   N. J. Higham, M. Mikaitis, S. Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ CS 7:e330, 2021).
 - bfloat16 in, float32 out: 2⁻²³ too. 8 bits times 8 bits are exact all the more, within float32's range, and the rest
   is the same.
-- a C of 16 bits: the sum as above, and one more rounding, to half a unit of the result or of the least subnormal number.
+- a C of 16 bits: the sum as above, and one more rounding, by half a unit of the result or of the least subnormal one.
 - float32 split into two numbers of 11 bits: 2⁻²². A number and its parts differ by 2⁻²³ of it at most, and the product
   of two small parts, which is left out, is 2⁻²² of the whole at most: together 2⁻²¹, and tensor cores cut off what
   they add besides. For one product that is less than γ(3), for more each counts once and γ(K+2) for each. A number
@@ -313,7 +313,8 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: T
         ratio = np.where(np.isfinite(error), error / bound, np.inf)
 
         alike = (got == reference) | (np.isnan(got) & np.isnan(reference))
-        may_overflow = ~(product * (1 + n) <= float(limits.max)) | ~(magnitude * (1 + n) <= float(stored.max))  # or is NaN
+        may_overflow = ~(product * (1 + n) <= float(limits.max))  # or is NaN
+        may_overflow |= ~(magnitude * (1 + n) <= float(stored.max))
         excused = ~np.isfinite(got) & (may_overflow | alike)
     return np.where(excused, 0.0, ratio)
 

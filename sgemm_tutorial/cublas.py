@@ -16,7 +16,6 @@ from . import gpu, operands
 from .errors import ArgumentError, DeviceError
 from .operands import BF16, FP16, FP32, FP64, Types
 
-
 CUDA = {FP32.operand: 0, FP16.operand: 2, BF16.operand: 14}
 """CUDA's numbers for types of elements: CUDA_R_32F, CUDA_R_16F and CUDA_R_16BF."""
 

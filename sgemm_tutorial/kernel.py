@@ -211,7 +211,7 @@ class Kernel:
     def variant(self, **parameters: int | str) -> Self:
         """Return this kernel with other template arguments, for example ``variant(BM=16, BN=16)``.
 
-        A kernel that chooses its own still does if only T, the type of its elements, or BITS, of an element of C, is given.
+        A kernel that chooses its own still does if only types are given: T, of elements, or BITS, of an element of C.
 
         Raises
         ------

@@ -9,7 +9,7 @@ from sgemm_tutorial.kernel import Kernel
 from .. import variants
 from ..measure.bench import plan
 from ..measure.driver import Plan
-from ..records.shapes import SHAPES, SQUARES
+from ..records.shapes import LAYERS, SHAPES, SQUARES
 from ..records.sizes import Size, sizes_of
 from . import (
     accuracy,
@@ -94,9 +94,14 @@ AWKWARD = [(256, 256, 16384), (1, 4096, 4096), (64, 4096, 4096), (333, 777, 1999
 
 
 def _any_shape() -> Plan:
-    """Return the plan of times of 22 at all shapes, and at some of them without a part of what it does, and of 20."""
-    sizes = sizes_of([256, 512, 1024, *AWKWARD])
+    """Return the plan of times of 22 at all shapes, and at some of them without a part of what it does, and of 20.
+
+    BF16 and a C of 16 bits are timed at every third shape, and the latter at a network's layers.
+    """
+    sizes, short = sizes_of([256, 512, 1024, *AWKWARD]), find("22", BITS=16)
     items = [(find("22"), size) for size in (*SQUARES, *SHAPES, *sizes)]
+    items += [(kernel, size) for size in SHAPES[::3] for kernel in (find("22", T="__nv_bfloat16"), short)]
+    items += [(short, size) for size in LAYERS]
     items += [(kernel, size) for size in sizes for kernel in (*variants.ANY_SHAPE, find("20"))]
     return plan("any_shape", list(dict.fromkeys(items)), search=True, **IN_SHORT)
 
@@ -122,6 +127,9 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "shapes": lambda: _timed("shapes", (find("13"),), SHAPES, search=True),
     "random": tune.random_plan,
     "any_shape": _any_shape,
+    "fastest": lambda: plan(
+        "fastest", [(find("21"), size) for size in (*SQUARES, *SHAPES[::3])], search=True, **IN_SHORT
+    ),
     "steps": lambda: _timed("steps", (*variants.STEPS, variants.STEP_IN_FP64, *variants.STEPS_NOT_COUNTED), FULL),
     "launch_cost": launch_cost.plan,
     "ceilings": ceilings.plan,

@@ -135,6 +135,8 @@ def plan() -> Plan:
     more = (*map(find, ("14", "15", "17", "18", "19")), HOPPER_STEPS[1])
     full, large = sizes_of((4096, 8192))
     items = [(kernel, full, "normal", "lasting") for kernel in more]
+    items += [(find("22"), size, "normal", "lasting") for size in sizes_of((2048, 3072, 4096, 8192))]
+    items += [(cublas.gemm_ex, size, "normal", "lasting") for size in sizes_of((2048, 3072))]
     for size, inputs, kernel in product((full, large), INPUTS, some):
         protocols = PROTOCOLS if inputs in ("normal", "zeros") else ("lasting",) if size == full else ()
         items += [(kernel, size, inputs, how) for how in protocols if how != "in turns" or isinstance(kernel, Kernel)]

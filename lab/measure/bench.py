@@ -254,7 +254,7 @@ def _of_types(
         best = min(candidates, key=lambda candidate: brief(candidate.launch, clock))
         clear(reference_C)
         best.launch()
-        _spot_check(f"cuBLASLt's {best.text}", reference_C, *inputs)
+        _spot_check(f"cuBLASLt's {best.text}", reference_C, *inputs, types)
     for kernel, own in zip(kernels, launches, strict=True):
         with gpu.reported(kernel.name):
             clear(C)
@@ -266,7 +266,7 @@ def _of_types(
                 clear(array)
                 launch()
         for name, result in ((kernel.expression, C), (" or ".join(rivals), reference_C)):
-            _spot_check(name, result, *inputs)
+            _spot_check(name, result, *inputs, types)
         found = (times["cuBLASLt"], (best.text, len(candidates))) if candidates else None
         yield kernel, times[kernel.name], times["cuBLAS"], found
 
@@ -289,12 +289,12 @@ def _continued(path: Path, wanted: Plan, made: Any) -> tuple[Any, list[Point]]:
     return earlier.provenance, kept
 
 
-def _spot_check(name: str, C: Any, A: np.ndarray, B: np.ndarray) -> None:
+def _spot_check(name: str, C: Any, A: np.ndarray, B: np.ndarray, types: Types) -> None:
     """Compare C = AB with float64 where `SPOTS` rows and columns cross, first and last among them."""
     rows, columns = (np.unique(np.linspace(0, extent - 1, SPOTS).astype(np.int64)) for extent in C.shape)
     with gpu.reported(name):
         got = np.stack([C[int(row)].get() for row in rows])[:, columns]
-    ratio = correctness.excess(got, A[rows], B[:, columns], got, 1.0, 0.0)
+    ratio = correctness.excess(got, A[rows], B[:, columns], got, 1.0, 0.0, types)
     if not (ratio <= 1).all():
         row, column = np.unravel_index(np.argmax(ratio), ratio.shape)
         raise TutorialError(

@@ -39,6 +39,15 @@ def _pixels(side: int, *layers: tuple[int, int]) -> list[Size]:
     return [(side * side, out, into) for out, into in layers]
 
 
+LAYERS = tuple(
+    (tokens, outputs, inputs)
+    for tokens in (1, 4, 16, 64, 256)
+    for outputs, inputs in ((6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336))
+)
+"""The products of a block of Llama 3 8B where there are few tokens: queries, keys and values at once, the heads'
+output, the two inner layers of the MLP at once, and its outer one."""
+
+
 NETWORKS: dict[str, list[Size]] = {
     "BERT base, 512 tokens": _transformer(512, 768, 3072) + _head(512, 64),
     "BERT large, 384 tokens": _transformer(384, 1024, 4096),

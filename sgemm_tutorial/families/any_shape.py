@@ -25,10 +25,10 @@ from ..hardware import WARP
 from ..kernel import Kernel
 from ..launch import Box, Division, Family, Place, nothing, trial
 from ..operands import FP16, INT_MAX, Problem
-from .hopper import BOX, MMA, Persistent
+from .hopper import BOX, Persistent
 
-PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "STAGES", "THREADS", "CLUSTER", "BLOCKS", "BITS")
-"""22's template parameters after T, in the source's order."""
+PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "STAGES", "THREADS", "CLUSTER", "BLOCKS")
+"""22's template parameters between T and BITS, in the source's order."""
 BK, GROUP, PATCH_BYTES = 64, 1536, 16 * 40 * 4
 """Depth of a multiply step, rows of C in a group, and shared memory of each warp on the way to C."""
 CHUNK = ALIGNMENT // 2
@@ -42,7 +42,8 @@ LARGE = 30e6  # bytes of A and B
 CROWD = 0.87e-3  # µs of a step for each cluster that wants the same rows of B, or of A
 LOW = 0.32  # of a step, what missing rows of A save
 RAGGED = 0.56  # how much longer the end of a tile takes where C's rows begin anywhere
-SHARED, MEET, PART, ADD = 1.24, 1.1, 0.068, 121e3  # of shares: longer steps; µs to meet, and of a part; its bytes per µs
+SHARED = 1.24  # times as long a step takes where tiles are cut into shares
+MEET, PART, ADD = 1.1, 0.068, 121e3  # µs where parts meet, and of a part; bytes of parts per µs
 TOGETHER = 8  # neighbouring parts that one warp adds
 ALONE = 0.58, 0.7  # of the times of a step and of a tile's end, where an SM has room for two blocks and has one
 COPY, COPIED = 1.26, 3.16e6  # µs to copy A or B, and bytes per µs
@@ -53,7 +54,7 @@ PARTS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # of a tile's sum, where the
 def setting(BM: int, BN: int, STAGES: int, CLUSTER: int = 1, BLOCKS: int = 1) -> dict[str, int]:
     """Return template arguments."""
     threads = 160 if BM == 64 else 384
-    return dict(zip(PARAMETERS, (BM, BN, BK, 16, BN, STAGES, threads, CLUSTER, BLOCKS, 32), strict=True))
+    return dict(zip(PARAMETERS, (BM, BN, BK, 16, BN, STAGES, threads, CLUSTER, BLOCKS), strict=True))
 
 
 PACES = {
@@ -74,7 +75,7 @@ PACES = {
     (128, 224, 4, 2, 1): (0.526, 2.853),
     (128, 256, 4, 2, 1): (0.586, 3.354),
 }
-"""BM, BN, STAGES, CLUSTER and BLOCKS of what there is to choose among, and µs of a multiply step and of a tile's end."""
+"""BM, BN, STAGES, CLUSTER and BLOCKS to choose among, and the µs of a multiply step and of a tile's end."""
 SETTINGS = tuple(setting(*of) for of in PACES)
 """The same as template arguments."""
 
@@ -144,10 +145,12 @@ class AnyShape(Persistent):
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
         """Return 22 with the quickest tile and division by the model, if not settled.
 
-        Where there is nothing to multiply, 16 scales C.
+        `THIN` takes over what it does more quickly, unless the kernel is `itself` or has been edited. It also scales C
+        where there is nothing to multiply.
         """
+        own = {name: kernel.parameters[name] for name in ("T", "BITS")}
         if not (problem.M and problem.N and problem.K):
-            return MMA.variant(T=kernel.parameters["T"])
+            return THIN.variant(**own)
         if kernel.settled:
             return kernel
         found = [(*ways(tuple(of.values()), problem.shape, place.multiprocessors)[0], of) for of in SETTINGS]
@@ -155,7 +158,7 @@ class AnyShape(Persistent):
         if self.hands_over and not kernel.edits and kernel.path == KERNEL.path:
             thin = min(THIN_SETTINGS, key=lambda of: thin_cost(of, problem.shape))
             if thin_cost(thin, problem.shape) < us + copying(problem):
-                return THIN.variant(**{name: kernel.parameters[name] for name in ("T", "BITS")}, **thin)
+                return THIN.variant(**own, **thin)
         return dataclasses.replace(kernel, parameters=kernel.parameters | of, division=(shared, clusters), settled=True)
 
     def itself(self, kernel: Kernel) -> Kernel:
@@ -259,9 +262,7 @@ def moved(M: int, N: int, K: int) -> int:
     return 2 * (M * K + K * N) + 4 * M * N
 
 
-def cost(
-    of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, clusters: int, multiprocessors: int
-) -> float:
+def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, clusters: int, multiprocessors: int) -> float:
     """Return the µs that the model expects of 22 with these template arguments and this division, without copies."""
     M, N, K = shape
     BM, BN, CLUSTER = of["BM"], of["BN"], of["CLUSTER"]
@@ -296,6 +297,8 @@ def cost(
 
 PAD = Kernel("pad", "rows that begin at multiples of 16 bytes", {"THREADS": 256}, (9, 0))
 """What copies rows that begin elsewhere, before 22 is launched."""
+
+
 class Thin(Family):
     """The family of `THIN`, whose launches may overlap."""
 
@@ -344,7 +347,7 @@ THIN = Kernel(
     types=FP16,
     family=Thin(),
 )
-FIRST = {"T": "half"} | SETTINGS[-1]
+FIRST = {"T": "half"} | SETTINGS[-1] | {"BITS": 32}
 KERNEL = Kernel(
     "22_any_shape",
     "equal shares on tensor cores, in tiles of many sizes, wherever rows begin",
