@@ -32,7 +32,7 @@ def moved(kernel: Kernel | str) -> dict[str, int | float]:
 
 
 def rates() -> dict[str, float]:
-    """Return TB/s of each level: by design, and of L2, of which none is published, the highest median that was measured."""
+    """Return TB/s of each level: by design, and of L2, where we know of none, the highest median that was measured."""
     width, measured = 4 * BANKS * card().sms * card().boost_mhz / 1e6, ceilings.load().by_name
     reached = max(measured[name].tera_per_second for name in (L2, READ) if name in measured)
     return {L1: width, L2: reached, DRAM: card().bandwidth_gbs / 1e3}

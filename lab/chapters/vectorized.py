@@ -129,20 +129,3 @@ def figures() -> dict[str, str]:
         "transposed there": f"{not_there:.2f} ms without and {there:.2f} ms with it",
         "deeper": f"{milliseconds(now.variant(BK=32)):.2f} ms",
     }
-
-
-def third_block() -> dict[str, str]:
-    """Return what the page on 06 says of its issue slots, and of a third block on an SM with the tile of 07."""
-    of, states = profiles.measured(find("06")), profiles.states(find("06"))
-    gap, found = of["cycles between a warp's instructions"], {"more": "–", "less": "–"}
-    two, three = find("06").variant(**own()), find_variant("06", "three blocks", **own())
-    before, after = map(milliseconds, (two, three))
-    if before and after and profile(two):
-        found = {"more": f"{profile(three)['all'] / profile(two)['all'] - 1:.1%}", "less": f"{1 - after / before:.0%}"}
-    return found | {
-        "filled": f"{of['issue slots used, %']:.0f}%",
-        "gap": f"{gap:.2f}",
-        "chosen": f"{gap * states['another warp was chosen']:.1f}",
-        "dispatch": f"{gap * states['dispatch']:.1f}",
-        "shared": f"{gap * states['waits for shared memory']:.1f}",
-    }
