@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 
-from sgemm_tutorial.catalogue import CATALOGUE, LADDER, find
+from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.table import Table
 
 from ..boards import find_gpu
-from ..draw import Figure, lines
 from ..experiments import profiles
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
@@ -15,8 +14,8 @@ from ..records.checks import Fit, load
 from ..records.files import identity
 from ..records.timings import recorded
 from ..variants import EVERY, RESIDENT
+from . import account
 
-RUNGS = LADDER[:11]
 BETWEEN, L1, WAIT = "cycles between a warp's instructions", "L1 and shared memory used, %", "waits for L2 or DRAM"
 KERNELS = {(kernel.name[:2], kernel_occupancy(kernel, find_gpu("H200")).blocks_per_sm): kernel for kernel in RESIDENT}
 """02, 04 and 07 by number and the blocks that fit. The machine code is the same, and so is the size of L1."""
@@ -70,16 +69,6 @@ def states(which: Iterable[tuple[str, int]]) -> Table:
     )
 
 
-def climb() -> Figure:
-    """Draw the occupancy and the speed of the FP32 rungs."""
-    speeds = {point.kernel: point.percent_of_cublas for point in recorded(RUNGS, profiles.SIZE).points}
-    drawn = {
-        "occupancy": [(int(k.name[:2]), 100 * kernel_occupancy(k, card()).fraction) for k in RUNGS],
-        "speed, of cuBLAS": [(int(k.name[:2]), speeds[k.name]) for k in RUNGS],
-    }
-    return lines("Occupancy and speed", drawn, "Across: number of the kernel. Up: percent.", "%")
-
-
 def figures() -> dict[str, str]:
     """Return the figures in the page's sentences, by their names for glue, after checking what they say."""
     asked = load("occupancy", Fit).points
@@ -94,8 +83,9 @@ def figures() -> dict[str, str]:
     assert grown[TURN] + grown[HELD] > 0.8 * sum(grown.values()) and grown["waits for data from global memory"] < 0
     queue = profiles.shares(profile("02", 8))["queue to L1 full"] * profile("02", 8)[BETWEEN]
     assert queue > 0.9 * eight[HELD]
-    warps = [kernel_occupancy(kernel, card()).warps for kernel in RUNGS]
-    assert warps[:5] + warps[6:8] + warps[-1:] == [64, 64, 64, 32, 16, 24, 12, 8]
+    (usual,) = recorded("02", profiles.SIZE).points
+    of_l2 = [profile("02", blocks) for blocks in (1, 2, 4, 8)]
+    time = {of: account.busy(of[0])["shared memory and L1"] / milliseconds(*of) for of in (("04", 4), ("07", 2))}
     tall = {TM: recorded(find("04").variant(TM=TM), profiles.SIZE, "variants").points[0].ms for TM in (4, 8, 16)}
     doubled = [(number, blocks) for number in ("02", "04") for blocks in (1, 2)] + [("02", 4)]
     return {
@@ -114,12 +104,16 @@ def figures() -> dict[str, str]:
         "four g": f"{profile('04', 4)[BETWEEN]:.2f}",
         "four slots": f"{profile('04', 4)['warps resident, %'] * 0.16 / profile('04', 4)[BETWEEN]:.0%}",
         "02 slots": f"{2 / profile('02', 1)[BETWEEN]:.0%}",
-        "04 L1": f"{profile('04', 4)[L1]:.1f}%",
+        "usual": f"{usual.ms:.2f}",
+        "hits": ", ".join(f"{of['L2 hits, %']:.0f}%" for of in of_l2),
+        "moved": ", ".join(f"{of['DRAM bytes'] / 1e9:.0f}" for of in of_l2),
+        "04 L1": f"{profile('04', 4)[L1]:.0f}%",
+        "04 time": f"{time['04', 4]:.2f}",
         **{f"{n} from {of}": f"{milliseconds(n, of) / milliseconds(n, 2 * of):.2f}" for n, of in doubled},
-        "more": f"{100 / profile('04', 4)[L1] - 1:.0%}",
+        "more": f"{1 / time['04', 4] - 1:.0%}",
         **{f"TM {TM}": f"{ms:.2f}" for TM, ms in tall.items()},
         "07 slots": f"{profile('07', 2)['issue slots used, %']:.1f}%",
-        "07 L1": f"{profile('07', 2)[L1]:.1f}%",
-        "07 more": f"{100 / profile('07', 2)[L1] - 1:.0%}",
+        "07 L1": f"{time['07', 2]:.0%}",
+        "07 more": f"{1 / time['07', 2] - 1:.0%}",
         "third": f"{milliseconds('07', 2) / milliseconds('07', 3) - 1:.0%}",
     }

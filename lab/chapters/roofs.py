@@ -13,6 +13,7 @@ from ..experiments import ceilings, counters, profiles
 from ..experiments.ceilings import card
 from ..model.ceilings import ARITHMETIC, DRAM, L2, READ, SHARED
 from ..records.timings import recorded
+from . import account
 
 L1 = "L1 and shared memory"
 LEVELS = (L1, L2, DRAM)
@@ -31,7 +32,7 @@ def moved(kernel: Kernel | str) -> dict[str, int | float]:
 
 
 def rates() -> dict[str, float]:
-    """Return TB/s of each level: by design, and of L2, whose design is not published, the highest that was measured."""
+    """Return TB/s of each level: by design, and of L2, where we know of none, the highest median that was measured."""
     width, measured = 4 * BANKS * card().sms * card().boost_mhz / 1e6, ceilings.load().by_name
     reached = max(measured[name].tera_per_second for name in (L2, READ) if name in measured)
     return {L1: width, L2: reached, DRAM: card().bandwidth_gbs / 1e3}
@@ -115,6 +116,9 @@ def figures() -> dict[str, str]:
     profile = {number: profiles.measured(find(number)) for number in ("02", "03")}
     slots = profile["02"]["issue slots used, %"] / 100
     assert slots < 0.7
+    measured, issue = ceilings.load().by_name, account.busy("05")["issue slots"]
+    ceiling = 2 * SIZE**3 / issue / 1e9
+    assert speed["05"] < ceiling < min(roof["05"].values())
     wrong, l2 = rates()[DRAM] / 4, ceilings.load().provenance["l2_bytes"]
     return {f"{number} of L1": f"{of:.0%}" for number, of in share.items()} | {
         "03 speed": f"{speed['03']:.2f} TFLOP/s",
@@ -128,6 +132,12 @@ def figures() -> dict[str, str]:
         "DRAM times": f"{roof['03'][DRAM] / speed['03']:.1f}",
         "L2 saves": f"{l2 / moved('03')[DRAM]:.1%}",
         "L2 saves 05": f"{l2 / moved('05')[DRAM]:.0%}",
+        "DRAM reached": f"{measured[DRAM].tera_per_second / rates()[DRAM] * roof['03'][DRAM] / speed['03']:.1f}",
+        "L2 copied": f"{measured[L2].tera_per_second:.2f}",
+        "05 issue": f"{issue:.2f}",
+        "05 ceiling": f"{ceiling:.1f}",
+        "05 roof": f"{roof['05'][L1]:.1f}",
+        "05 of ceiling": f"{speed['05'] / ceiling:.0%}",
         "ridge": f"{card().fp32_tflops / rates()[L1]:.1f}",
         "wrong roof": f"{wrong:.1f} TFLOP/s",
         "above": f"{speed['02'] / wrong:.1f}",

@@ -52,7 +52,7 @@ def climb(record: Record, size: int = 4096) -> Html:
         f'<span class="sg-percent">{point.percent_of_cublas:.1f}%</span></a></li>'
         for point in points
     )
-    note = f"Speed in percent of cuBLAS, the upright line, at M = N = K = {size}: {record.made}"
+    note = f"Speed in percent of cuBLAS, the dashed line, at M = N = K = {size}: {record.provenance['gpu']}"
     said = "; ".join(f"{point.kernel} {point.percent_of_cublas:.1f}%" for point in points)
     listed = f'<ol class="sg-climb" style="list-style: none; padding: 0">{rungs}</ol>'
     body = f'{listed}<p class="sg-note">{escape(note)}</p>'
