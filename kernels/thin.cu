@@ -24,15 +24,16 @@ thin(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
     wait_for_last();
 
     float acc[WM] = {};
-    const int stride = deep * SLICES;
-    for (int first = slice * deep + lane / WN; first < K; first += stride * ahead) {
+    constexpr unsigned stride = deep * SLICES;
+    const unsigned depth = K;                              // a k past the end may be past 2³¹ too
+    for (unsigned first = slice * deep + lane / WN; first < depth; first += stride * ahead) {
         T a[WM][ahead], b[ahead];
         #pragma unroll
         for (int i = 0; i < ahead; ++i) {
-            const int k = first + i * stride;
-            b[i] = k < K && col < N ? B[size_t(k) * N + col] : T(0.0f);
+            const unsigned k = first + i * stride;
+            b[i] = k < depth && col < N ? B[size_t(k) * N + col] : T(0.0f);
             #pragma unroll
-            for (int m = 0; m < WM; ++m) a[m][i] = k < K && row + m < M ? A[(row + m) * K + k] : T(0.0f);
+            for (int m = 0; m < WM; ++m) a[m][i] = k < depth && row + m < M ? A[(row + m) * K + k] : T(0.0f);
         }
         #pragma unroll
         for (int i = 0; i < ahead; ++i)

@@ -324,6 +324,8 @@ THIN_SETTINGS = tuple({"BM": BM, "BN": BN, "WM": WM, "WN": BN, "SLICES": slices}
 """The same as template arguments."""
 AHEAD, NARROW = 8, 8
 """Times that loads of `THIN` are ahead, and columns below which a tile is for one or two columns of C only."""
+MEASURED, LATER = 5, 0.5
+"""Rounds of loads that were measured at most, and the µs that each further one takes at least."""
 
 
 def thin_cost(of: Mapping[str, int], shape: tuple[int, int, int]) -> float:
@@ -336,7 +338,8 @@ def thin_cost(of: Mapping[str, int], shape: tuple[int, int, int]) -> float:
     times = -(-K // (deep * AHEAD))
     loads = blocks * (of["BM"] // of["WM"]) * of["SLICES"] * (of["WM"] + 1)  # of all warps, for one k of a lane
     issued = loads * (1.6 * times * AHEAD + 9.0 * min(times * AHEAD, K / deep)) / 1e6
-    return launch + times * load + issued + blocks * 1.55e-3 + moved(M, N, K) * 0.079e-6
+    late = max(times - MEASURED, 0) * LATER
+    return launch + times * load + late + issued + blocks * 1.55e-3 + moved(M, N, K) * 0.079e-6
 
 
 THIN = Kernel(
@@ -357,6 +360,6 @@ KERNEL = Kernel(
     exact=True,
     family=AnyShape(FIRST, 2, TRIALS, hands_over=True),
 )
+"""22, with the largest of its tiles where it is not to choose."""
 OWN = AnyShape(FIRST, 2, TRIALS)
 """The family of a 22 that does everything itself."""
-"""22, with the largest of its tiles where it is not to choose."""
