@@ -14,6 +14,16 @@ NONE = np.empty(0, np.int64)
 """No lanes."""
 
 
+def lowest(values: np.ndarray) -> int:
+    """Return the least element of an array of integers: for few lanes, far faster than min()."""
+    return values.item(values.argmin())
+
+
+def highest(values: np.ndarray) -> int:
+    """Return the greatest element of an array of integers: for few lanes, far faster than max()."""
+    return values.item(values.argmax())
+
+
 class PerLane:
     """A dataclass whose arrays have an element per lane along their last axis."""
 
