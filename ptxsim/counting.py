@@ -6,8 +6,9 @@ shared memory takes wavefronts: one, unless lanes want different 4-byte words of
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 
 import numpy as np
 
@@ -71,6 +72,17 @@ class Counts:
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+def added_up(counts: Collection[Counts]) -> Counts:
+    """Return the sum of counts."""
+    total = Counts()
+    for number in fields(Counts):
+        if number.name != "by_class":
+            setattr(total, number.name, sum(map(attrgetter(number.name), counts)))
+    for count in counts:
+        total.by_class.update(count.by_class)
+    return total
 
 
 def sectors(addresses: np.ndarray) -> int:
