@@ -96,7 +96,9 @@ class Threads:
     def spread(self, values: np.ndarray, lanes: Lanes) -> np.ndarray:
         """Return one value per active lane, where `values` may hold a single one for all."""
         size = self.size if lanes is None else len(lanes)
-        return values if values.size == size else np.broadcast_to(values, size)  # which takes its time
+        if values.size == size:
+            return values
+        return np.ndarray((size,), values.dtype, np.ascontiguousarray(values), 0, (0,))  # broadcast_to takes longer
 
     def count_warps(self, lanes: Lanes) -> int:
         """Return how many warps have an active lane."""
@@ -104,6 +106,14 @@ class Threads:
             return self.warps
         warp = self.slot[lanes] >> WARP.bit_length() - 1
         return 1 + int(np.count_nonzero(warp[1:] != warp[:-1]))
+
+    def whole(self, lanes: Lanes) -> bool:
+        """Return whether the active lanes are all lanes of whole warps."""
+        if lanes is None or len(lanes) % WARP:
+            return lanes is None and self.full
+        slots = self.slot[lanes]
+        first, last = slots[::WARP], slots[WARP - 1 :: WARP]
+        return not (np.count_nonzero(first % WARP) or np.count_nonzero(last - first != WARP - 1))
 
     @staticmethod
     def among(lanes: Lanes, holds: np.ndarray) -> Lanes:
