@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .lanes import Lanes
+from .lanes import NONE, Lanes
 from .memory import Violation
 from .ptx import Program
 
@@ -32,6 +32,7 @@ class Budget:
         self.sizes = [len(block) for block in program.blocks]
         self.everyone, self.spent = 0, np.zeros(lanes, np.int64)
         self.total, self.check_at = 0, limit
+        self._last: tuple[np.ndarray, int] = NONE, 0
         self.seen = [-1] * len(self.sizes)
 
     def spend(self, here: int, lanes: Lanes) -> None:
@@ -47,14 +48,23 @@ class Budget:
         self.seen[here] = self.total
         if lanes is None:
             self.everyone += size
+        elif lanes is self._last[0]:  # they often run many basic blocks in a row
+            self._last = lanes, self._last[1] + size
         else:
-            self.spent[lanes] += size
+            self._settle(lanes, size)
         if self.total > self.check_at:
+            self._settle(NONE, 0)
             most = self.everyone + int(self.spent.max())
             self.check_at = self.total + self.limit - most
             if most > self.limit:
                 mine = self.spent if lanes is None else self.spent[lanes]
                 raise Violation("endless", int(mine.argmax()), self._describe(here))
+
+    def _settle(self, lanes: np.ndarray, size: int) -> None:
+        """Note what the last lanes have executed, and begin with others."""
+        last, count = self._last
+        self.spent[last] += count
+        self._last = lanes, size
 
     def loop(self, here: int) -> tuple[int, int]:
         """Return the first and the last basic block of the outermost loop around one that has run again and again."""

@@ -6,12 +6,13 @@ shared memory takes wavefronts: one, unless lanes want different 4-byte words of
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 
 import numpy as np
 
-from .lanes import Lanes, Threads
+from .lanes import NONE, Lanes, Threads, lowest
 from .limits import WARP
 from .memory import RANK, SharedMemory
 
@@ -73,6 +74,17 @@ class Counts:
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
+def added_up(counts: Collection[Counts]) -> Counts:
+    """Return the sum of counts."""
+    total = Counts()
+    for number in fields(Counts):
+        if number.name != "by_class":
+            setattr(total, number.name, sum(map(attrgetter(number.name), counts)))
+    for count in counts:
+        total.by_class.update(count.by_class)
+    return total
+
+
 def sectors(addresses: np.ndarray) -> int:
     """Count the 32-byte sectors that warps touch.
 
@@ -84,7 +96,7 @@ def sectors(addresses: np.ndarray) -> int:
     """
     sector = _filled(addresses) >> SECTOR.bit_length() - 1
     before, after = sector[:, :-1], sector[:, 1:]
-    if not (before <= after).all():
+    if np.count_nonzero(before > after):
         sector = np.sort(sector, axis=1)
         before, after = sector[:, :-1], sector[:, 1:]
     return len(sector) + int(np.count_nonzero(before != after))
@@ -112,21 +124,6 @@ def wavefronts(addresses: np.ndarray, width: int, kind: str) -> tuple[int, int]:
     wavefronts, conflicts : int
         Conflicts are the wavefronts beyond one per group.
     """
-    key = hashlib.blake2b(np.ascontiguousarray(addresses), digest_size=16).digest(), width, kind
-    if key not in _counted:  # a loop repeats the same patterns
-        if len(_counted) >= REMEMBERED:
-            _counted.clear()
-        _counted[key] = _wavefronts(addresses, width, kind)
-    return _counted[key]
-
-
-REMEMBERED = 1 << 16
-"""The most access patterns whose wavefronts are cached, some 20 MB."""
-
-_counted: dict[tuple[bytes, int, str], tuple[int, int]] = {}
-
-
-def _wavefronts(addresses: np.ndarray, width: int, kind: str) -> tuple[int, int]:
     words_per_lane = max(width // 4, 1)
     words = addresses // 4  # -1 stays -1
     lanes = WARP // words_per_lane
@@ -164,7 +161,7 @@ def _serve(groups: np.ndarray, words_per_lane: int) -> tuple[int, int]:
 
 def _filled(rows: np.ndarray) -> np.ndarray:
     """Give inactive lanes the value of an active one of their row; drop rows without an active lane."""
-    if not rows.size or rows.min() >= 0:
+    if not rows.size or lowest(rows) >= 0:
         return rows
     most = rows.max(axis=1, keepdims=True)
     return np.where(rows < 0, most, rows)[most[:, 0] >= 0]
@@ -213,6 +210,7 @@ class AccessCounter:
 
     def __init__(self, tallies: Mapping[int, Counts], threads: Threads, shared: SharedMemory, clustered: bool) -> None:
         self.tallies, self.threads, self.shared, self.clustered = tallies, threads, shared, clustered
+        self._lanes: tuple[Lanes, bytes] = NONE, b""  # those of the last access, and the digest of their slots
 
     def count(
         self,
@@ -227,27 +225,66 @@ class AccessCounter:
     ) -> None:
         """Count an access by the active lanes, `times` over; `total` is its bytes if not all lanes access `width`."""
         tally, threads = self.tallies[line], self.threads
-        slots = None if lanes is None and threads.full else threads.pick(threads.slot, lanes)
         if total is None:
             total = (threads.size if lanes is None else len(lanes)) * width
         blocks = len(threads.blocks)
         alike = blocks if space == "shared" and self.shared.alike else 1
-        if alike > 1:  # all blocks do what the first one does
-            addresses = threads.spread(addresses, lanes)[: threads.per_block]
-            slots = slots if slots is None else slots[: threads.per_block]
-        rows = by_warp(slots, addresses.view(np.int64), threads.warps // alike)
-        count = {"requests": alike * len(rows), "bytes": total}
-        if space == "global":
-            count["sectors"] = sectors(rows)
-        else:
+        if space == "shared":
             if self.clustered:
-                rows = np.where(rows < 0, rows, rows % (1 << RANK))
-            if slots is None and alike == 1:
-                of_blocks = rows.reshape(blocks, -1, WARP)
-                if (of_blocks == of_blocks[0]).all():  # nearly always, as each block's shared memory begins at 0
-                    alike, rows = blocks, of_blocks[0]
-            served = wavefronts(rows, width, kind)
-            count["wavefronts"], count["conflicts"] = (alike * number for number in served)
-        for what, number in count.items():
-            name = f"{space}_{kind}_{what}"
-            setattr(tally, name, getattr(tally, name) + times * number)
+                addresses = addresses & np.uint64((1 << RANK) - 1)
+            if addresses.size == threads.size and alike < blocks and lanes is None and threads.full:
+                of_blocks = addresses.reshape(blocks, -1)
+                if not np.count_nonzero(of_blocks != of_blocks[0]):  # as each block's shared memory begins at 0
+                    alike = blocks
+            if alike > 1:  # all blocks do what the first one does
+                addresses = addresses[: threads.per_block]
+        numbers = self._numbers(space, kind, addresses, lanes, width, alike)
+        for what, number in zip(COUNTED[space, kind], (*numbers, total), strict=True):
+            setattr(tally, what, getattr(tally, what) + times * number)
+
+    def _numbers(
+        self, space: str, kind: str, addresses: np.ndarray, lanes: Lanes, width: int, alike: int
+    ) -> tuple[int, ...]:
+        """Return the requests, and the sectors or the wavefronts and conflicts, of `alike` times these accesses.
+
+        They depend on the addresses' distances from a line of 128 bytes, and are cached by them.
+        """
+        key = ()
+        if addresses.size <= REMEMBERED_LANES:
+            if lanes is not self._lanes[0]:
+                self._lanes = lanes, _digest(self.threads.pick(self.threads.slot, lanes))
+            distances = addresses - (addresses[0] & LINE)
+            key = space, kind, width, alike, self.threads.size, self._lanes[1], _digest(distances)
+            if found := _counted.get(key):
+                return found
+        slots = None if lanes is None and self.threads.full else self.threads.pick(self.threads.slot, lanes)
+        if slots is not None and alike > 1:
+            slots = slots[: self.threads.per_block]
+        rows = by_warp(slots, addresses.view(np.int64), self.threads.warps // alike)
+        counted = (sectors(rows),) if space == "global" else wavefronts(rows, width, kind)
+        numbers = tuple(alike * number for number in (len(rows), *counted))
+        if key:
+            if len(_counted) >= REMEMBERED:
+                _counted.clear()
+            _counted[key] = numbers
+        return numbers
+
+
+def _digest(numbers: np.ndarray) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(numbers), digest_size=16).digest()
+
+
+COUNTED = {
+    (space, kind): [f"{space}_{kind}_{what}" for what in ("requests", *served, "bytes")]
+    for space, served in (("global", ("sectors",)), ("shared", ("wavefronts", "conflicts")))
+    for kind in ("load", "store")
+}
+"""The counters of an access, by its space and kind."""
+
+LINE = np.uint64(2**64 - 128)
+"""The bits of an address that name a line: all sectors and banks are at the same distances from each."""
+
+REMEMBERED, REMEMBERED_LANES = 1 << 16, 1 << 12
+"""The most access patterns whose numbers are cached, some 30 MB, and the most lanes of one."""
+
+_counted: dict[tuple[str | int | bytes, ...], tuple[int, ...]] = {}

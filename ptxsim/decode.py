@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache, lru_cache
+from itertools import groupby
 from types import ModuleType
 
 import numpy as np
@@ -14,6 +15,7 @@ from .execution import Code, Step
 from .flow import loop_exits, spins
 from .functions import CARRY, CARRYING, FUNCTIONS
 from .instructions import OPERATIONS as BASIC
+from .instructions import Operation
 from .lanes import Lanes
 from .memory import Violation, of_part, refuse
 from .ptx import (
@@ -138,11 +140,56 @@ class Decoder:
     def steps(self, block: list[Instruction], in_order: bool) -> list[tuple[Instruction, Step]]:
         """Return the steps of a basic block; the scheduler handles the branch or barrier at its end."""
         steps = []
-        for first, *others in _runs(block, in_order):
-            step = self._run([first, *others]) if others else self._step(first)
-            if step:
-                steps.append((first, step))
+        for plain, runs in groupby(_runs(block, in_order), self._is_plain):
+            for first, *others in [[of for run in runs for of in run]] if plain else runs:
+                decoded = self._plain if plain else self._run if others else None
+                step = decoded([first, *others]) if decoded else self._step(first)
+                if step:
+                    steps.append((first, step))
         return steps
+
+    def _is_plain(self, run: list[Instruction]) -> bool:
+        """Return whether a run is one instruction of arithmetic, of registers and constants, that cannot fail."""
+        only, *others = run
+        if others or only.guard or only.opcode not in OPERATIONS or DIVISION.fullmatch(only.opcode):
+            return False
+        return all(
+            isinstance(of, Register | Immediate) or self._constant(of, DTYPES["b64"]) is not None
+            for of in only.operands
+        )
+
+    def _plain(self, run: list[Instruction]) -> Step:
+        """Decode consecutive instructions of plain arithmetic as one step, which spares what a step each would cost."""
+        plan = []
+        for instruction in run:
+            operation, target, sources = self._operation(instruction)
+            kinds = [DTYPES[kind] for kind in operation.operands]
+            reads = [
+                (of.name, kind) if isinstance(of, Register) else ("", self._constant(of, kind))
+                for of, kind in zip(sources, kinds, strict=True)
+            ]
+            reject(instruction, not all(self._known(name) for name, _ in reads if name))
+            widened = self._widener(target, DTYPES[operation.result], instruction)
+            plan.append((instruction, operation.function, reads, target.name, widened))
+
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            read, write = batch.registers.read, batch.registers.write
+            for instruction, function, reads, target, widened in plan:
+                try:
+                    values = [read(name, of, lanes, instruction) if name else of for name, of in reads]
+                except Violation as violation:
+                    raise batch.faults.complete(violation, instruction.line, lanes) from None
+                result = function(*values)
+                write(target, result if widened is _as_it_is else widened(result), lanes)
+
+        return execute
+
+    def _operation(self, instruction: Instruction) -> tuple[Operation, Register, list[Operand]]:
+        """Return an arithmetic instruction's operation, target and sources."""
+        operation = OPERATIONS[instruction.opcode]
+        target, *sources = instruction.operands
+        reject(instruction, len(sources) != len(operation.operands) or not isinstance(target, Register))
+        return operation, target, sources
 
     def _step(self, instruction: Instruction) -> Step | None:
         """Return an instruction's step, or None if it only ends a basic block."""
@@ -200,9 +247,7 @@ class Decoder:
         return execute
 
     def _arithmetic(self, instruction: Instruction) -> Step:
-        operation = OPERATIONS[instruction.opcode]
-        target, *sources = instruction.operands
-        reject(instruction, len(sources) != len(operation.operands) or not isinstance(target, Register))
+        operation, target, sources = self._operation(instruction)
         reads = [
             self._reader(source, kind, instruction) for source, kind in zip(sources, operation.operands, strict=True)
         ]
@@ -325,7 +370,7 @@ class Decoder:
         dtype = DTYPES[kind]
         if isinstance(operand, Register):
             name = operand.name
-            reject(instruction, self._declared(name) is None and name not in SPECIAL)
+            reject(instruction, not self._known(name))
 
             def fetch(batch: Batch, lanes: Lanes) -> np.ndarray:
                 if lanes is None:
@@ -335,26 +380,34 @@ class Decoder:
                 return batch.registers.read(name, dtype, lanes, instruction)
 
             return fetch
-        if isinstance(operand, Immediate):
-            if dtype.kind == "b":
-                constant = np.array([operand.value != 0])
-            else:
-                bits = operand.value & ((1 << 8 * dtype.itemsize) - 1)
-                constant = np.array([bits], f"u{dtype.itemsize}").view(dtype)
-        elif isinstance(operand, Symbol) and operand.name in self.program.shared:
-            constant = np.array([self.program.shared[operand.name].offset], dtype)
-            if self.program.cluster > 1:
-                return lambda batch, lanes: constant + batch.threads.pick(batch.spaces.window, lanes).astype(dtype)
-        elif isinstance(operand, Symbol) and operand.name in self.program.variables:
-            constant = np.array([self.program.variables[operand.name].address], np.uint64).astype(dtype)
-        elif isinstance(operand, Symbol) and operand.name in self.program.local:
+        constant = self._constant(operand, dtype)
+        if constant is not None:
+            return lambda batch, lanes: constant
+        if isinstance(operand, Symbol) and operand.name in self.program.shared:
+            offset = np.array([self.program.shared[operand.name].offset], dtype)
+            return lambda batch, lanes: offset + batch.threads.pick(batch.spaces.window, lanes).astype(dtype)
+        if isinstance(operand, Symbol) and operand.name in self.program.local:
             offset = np.uint64(self.program.local[operand.name].offset)
             return lambda batch, lanes: (batch.threads.pick(batch.local.base, lanes) + offset).astype(dtype)
-        elif isinstance(operand, Symbol) and self.program.parameters.get(operand.name) == TENSOR_MAP:
-            constant = np.array([self.program.address(operand.name)], dtype)
-        else:
-            raise unsupported(instruction)
-        return lambda batch, lanes: constant
+        raise unsupported(instruction)
+
+    def _constant(self, operand: Operand, dtype: np.dtype) -> np.ndarray | None:
+        """Return the one element that an operand is for all lanes, or None."""
+        if isinstance(operand, Immediate):
+            if dtype.kind == "b":
+                return np.array([operand.value != 0])
+            return np.array([operand.value & ((1 << 8 * dtype.itemsize) - 1)], f"u{dtype.itemsize}").view(dtype)
+        name = operand.name if isinstance(operand, Symbol) else ""
+        if name in self.program.shared:
+            return np.array([self.program.shared[name].offset], dtype) if self.program.cluster == 1 else None
+        if name in self.program.variables:
+            return np.array([self.program.variables[name].address], np.uint64).astype(dtype)
+        if name not in self.program.local and self.program.parameters.get(name) == TENSOR_MAP:
+            return np.array([self.program.address(name)], dtype)
+        return None
+
+    def _known(self, register: str) -> bool:
+        return self._declared(register) is not None or register in SPECIAL
 
     def _load_parameter(self, instruction: Instruction) -> Step:
         targets, source = instruction.operands

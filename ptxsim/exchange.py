@@ -71,16 +71,16 @@ class Group:
         threads = batch.threads
         slots = threads.pick(threads.slot, lanes)
         self.lane, places = slots % WARP, np.arange(slots.size, dtype=np.int64)
-        if lanes is None and threads.full:
+        if threads.whole(lanes):
             warps = None
-            self.row, self.table, here = slots // WARP, places.reshape(-1, WARP), np.full(slots.size, EVERY)
+            self.row, self.table, here = places // WARP, places.reshape(-1, WARP), np.full(slots.size, EVERY)
         else:
             warps, self.row = np.unique(slots // WARP, return_inverse=True)
             self.table = np.full((len(warps), WARP), -1, np.int64)
             self.table[self.row, self.lane] = places
             here = packed(self.table >= 0)[self.row]
-        self.whole = mask is not None and bool((mask == EVERY).all())
-        self.full = self.whole and bool((here == EVERY).all())
+        self.whole = mask is not None and not np.count_nonzero(mask != EVERY)
+        self.full = self.whole and (warps is None or not np.count_nonzero(here != EVERY))
         self.mask = here if mask is None else mask
         if warps is None and self.whole:
             return

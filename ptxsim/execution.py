@@ -97,7 +97,7 @@ class Execution:
         The traced blocks' other events, in order.
     tallies : dict of int to Counts
         Memory requests by source line.
-    warps_through, threads_through : array of int64
+    warps_through, threads_through : list of int
         How many warps and threads have run each basic block.
     """
 
@@ -117,8 +117,8 @@ class Execution:
     tallies: defaultdict[int, Counts] = field(default_factory=lambda: defaultdict(Counts))
 
     def __post_init__(self) -> None:
-        self.warps_through = np.zeros(len(self.program.blocks), np.int64)
-        self.threads_through = np.zeros(len(self.program.blocks), np.int64)
+        self.warps_through = [0] * len(self.program.blocks)
+        self.threads_through = [0] * len(self.program.blocks)
 
     @property
     def threads(self) -> int:

@@ -68,13 +68,19 @@ def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _shift_left(a: np.ndarray, count: np.ndarray) -> np.ndarray:
-    bits = a.dtype.itemsize * 8
-    return a << np.minimum(count, bits).astype(a.dtype)  # NumPy shifts by all bits or more as PTX does
+    return a << _at_most_all(a, count)  # NumPy shifts by all bits or more as PTX does
 
 
 def _shift_right(a: np.ndarray, count: np.ndarray) -> np.ndarray:
+    return a >> _at_most_all(a, count)
+
+
+def _at_most_all(a: np.ndarray, count: np.ndarray) -> np.ndarray | np.generic:
+    """Return how far to shift a, at most by all of its bits."""
     bits = a.dtype.itemsize * 8
-    return a >> np.minimum(count, bits).astype(a.dtype)
+    if count.size == 1:  # usually a constant
+        return a.dtype.type(min(count.item(), bits))
+    return np.minimum(count, bits).astype(a.dtype)
 
 
 def _funnel(low: np.ndarray, high: np.ndarray, left: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .batch import Batch
 from .clusters import BLOCKS_MAX
-from .counting import Counts
+from .counting import Counts, added_up
 from .decode import decode
 from .errors import ArgumentError, SimulationFault
 from .execution import Execution
@@ -85,7 +85,7 @@ class Run:
     @property
     def total(self) -> Counts:
         """The sum of the counts of all lines."""
-        return sum(self.lines.values(), Counts())
+        return added_up(self.lines.values())
 
 
 def run(
@@ -298,7 +298,7 @@ class Machine:
     @property
     def total(self) -> Counts:
         """The sum of the counts of all lines."""
-        return sum(self.counts().values(), Counts())
+        return added_up(self.counts().values())
 
     def run(self, grid: Extent, only: Collection[int] | None = None, progress: bool | None = False) -> None:
         """Execute a grid, or some blocks of it with their clusters; see `bar` for `progress`.
@@ -335,7 +335,7 @@ class Machine:
     def counts(self) -> dict[int, Counts]:
         """Return the counts by source line."""
         lines = defaultdict(Counts)
-        through = self.execution.warps_through.tolist(), self.execution.threads_through.tolist()
+        through = self.execution.warps_through, self.execution.threads_through
         for mix, warps, threads in zip(self.execution.code.mix, *through, strict=True):
             for number, (classes, flops) in mix.items():
                 line = lines[number]
@@ -344,7 +344,8 @@ class Machine:
                     line.instructions += count * warps
                     line.thread_instructions += count * threads
                     line.flops += flops * threads
-                    line.by_class.update({name: number_of * warps for name, number_of in classes.items()})
+                    for name, number_of in classes.items():
+                        line.by_class[name] += number_of * warps
         for number, tally in self.execution.tallies.items():
             lines[number] += tally
         return dict(sorted(lines.items()))

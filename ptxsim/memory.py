@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .lanes import highest, lowest
 from .limits import WARP
 from .modules import Variable
 
@@ -82,6 +83,10 @@ class Buffer:
         whole = self.data[-self.base % dtype.itemsize :]
         return whole[: whole.size // dtype.itemsize * dtype.itemsize].view(dtype)
 
+    def first(self, offsets: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Return the places among those elements of byte offsets in the array."""
+        return offsets.view(np.int64) >> dtype.itemsize.bit_length() - 1
+
 
 class GlobalMemory:
     """The kernel's arrays, each at an address far from the others.
@@ -112,7 +117,7 @@ class GlobalMemory:
         require_aligned(addresses, width)
         for buffer in self.buffers:  # nearly always, one instruction walks one array
             offsets = addresses - np.uint64(buffer.base)
-            if int(offsets.max()) <= buffer.data.size - width:
+            if highest(offsets) <= buffer.data.size - width:
                 return [(buffer, None, offsets)]
         found = []
         homeless = np.ones(addresses.size, bool)
@@ -131,7 +136,7 @@ class GlobalMemory:
         parts = []
         for buffer, lanes, offsets in self.locate(addresses, width):
             self._require_written(buffer, lanes, offsets, width)
-            elements, first = buffer.elements(dtype), (offsets // np.uint64(dtype.itemsize)).view(np.int64)
+            elements, first = buffer.elements(dtype), buffer.first(offsets, dtype)
             parts.append((lanes, [elements[first + i] for i in range(count)]))
         if parts[0][0] is None:
             return parts[0][1]
@@ -145,7 +150,7 @@ class GlobalMemory:
         """Store one element per lane and value; the values' dtype gives the width."""
         dtype = values[0].dtype
         for buffer, lanes, offsets in self.locate(addresses, dtype.itemsize * len(values)):
-            elements, first = buffer.elements(dtype), (offsets // np.uint64(dtype.itemsize)).view(np.int64)
+            elements, first = buffer.elements(dtype), buffer.first(offsets, dtype)
             for i, value in enumerate(values):
                 elements[first + i] = value if lanes is None or value.size == 1 else value[lanes]
                 if buffer.written is not None:
@@ -264,7 +269,7 @@ class SharedMemory:
         if len(behind) > 1:
             granule = (granule + np.array(behind, np.int64)[:, None, None] // self.granule).reshape(-1, offsets.size)
         wrote = self.wrote[granule]
-        if wrote.min() <= 0:
+        if lowest(wrote) <= 0:
             self._require_landed(wrote, addresses, "reads")
             lane = np.flatnonzero(wrote == 0)[0] % addresses.size
             raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
@@ -272,8 +277,8 @@ class SharedMemory:
         for watch in self.watches:
             watch.loaded(offsets, addresses, block, thread, width)
         before = self.read[granule]
-        unordered = self._unordered(before, stamp)
-        doubtful = np.count_nonzero(unordered)
+        unordered = None if self._past(before, stamp) else self._unordered(before, stamp)
+        doubtful = unordered is not None and np.count_nonzero(unordered)
         self.read[granule] = np.where(unordered, self._both(before, stamp), stamp) if doubtful else stamp
         kept = self.read[granule]
         overlapping = kept != stamp  # several lanes of this access read the same granule
@@ -284,9 +289,9 @@ class SharedMemory:
             if self.warpwise:  # of several stamps on one granule, the widest must stay
                 widest = both & SEVERAL == SEVERAL
                 self.read[where[widest]] = both[widest]
-        elements, first = self._elements(dtype), offsets // dtype.itemsize
+        elements, first = self.data.view(dtype), self._everywhere(offsets, dtype)
         places = [place // dtype.itemsize + i for place in behind for i in range(count)]
-        return [elements.take(first + place, axis=1).reshape(-1) for place in places]
+        return [elements[first + place] for place in places]
 
     def store(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, values: list[np.ndarray]) -> None:
         """Store one element per lane and value; the values' dtype gives the width."""
@@ -298,7 +303,9 @@ class SharedMemory:
         for watch in self.watches:
             watch.stored(offsets, addresses, block, thread, width)
         self.wrote[granule] = stamp
-        self._require_same(granule, self.wrote[granule], stamp, addresses, "writes", "wrote")
+        kept = self.wrote[granule]
+        if np.count_nonzero(kept != stamp):  # several lanes of this access write the same granule
+            self._require_same(granule, kept, stamp, addresses, "writes", "wrote")
         self._put(offsets, values)
 
     def depart(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> None:
@@ -368,7 +375,7 @@ class SharedMemory:
         """Return the offsets in the batch's memory of addresses without ranks."""
         require_aligned(addresses, width)
         most = self.size - width - behind
-        if int(addresses.max()) > most:
+        if highest(addresses) > most:
             lane = np.flatnonzero(addresses > np.uint64(most))[0] if most >= 0 else 0
             raise Violation(
                 "out of bounds",
@@ -397,22 +404,25 @@ class SharedMemory:
         if addresses.size != blocks * self.threads:
             return False
         of_blocks, clocks = addresses.reshape(blocks, -1), self.warp_interval.reshape(blocks, -1)
-        return bool(
-            (self.interval == self.interval[0]).all()
-            and (not self.warpwise or (clocks == clocks[0]).all())
-            and (of_blocks == of_blocks[0]).all()
+        return not (
+            np.count_nonzero(self.interval != self.interval[0])
+            or (self.warpwise and np.count_nonzero(clocks != clocks[0]))
+            or np.count_nonzero(of_blocks != of_blocks[0])
         )
 
-    def _elements(self, dtype: np.dtype) -> np.ndarray:
-        """Return the memory with a row for each block for which the lanes of `_reached` stand."""
-        return self.data.view(dtype).reshape(len(self.interval) if self.alike else 1, -1)
+    def _everywhere(self, offsets: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Return the elements of that type at offsets, in the memory of each block for which they stand."""
+        first = offsets >> dtype.itemsize.bit_length() - 1
+        if not self.alike:
+            return first
+        blocks = np.arange(len(self.interval), dtype=np.int64)
+        return (blocks[:, None] * (self.pitch // dtype.itemsize) + first).reshape(-1)
 
     def _put(self, offsets: np.ndarray, values: Sequence[np.ndarray]) -> None:
         """Store one element per lane and value; a value of one element is stored by all lanes."""
-        elements = self._elements(values[0].dtype)
-        first = offsets // elements.itemsize
+        elements, first = self.data.view(values[0].dtype), self._everywhere(offsets, values[0].dtype)
         for i, value in enumerate(values):
-            elements[:, first + i] = value if value.size == 1 else value.reshape(len(elements), -1)
+            elements[first + i] = value
 
     def granules(self, offsets: np.ndarray, width: int) -> np.ndarray:
         """Return the granules of an access: the first one of every lane, in the next row the second one, and so on."""
@@ -436,9 +446,14 @@ class SharedMemory:
     def _stamps(self, block: np.ndarray, thread: np.ndarray) -> np.ndarray:
         """Return the stamp that each lane leaves on the granules that it accesses."""
         stamp = (self.interval[block] << INTERVAL) | thread
-        if self.warpwise:
+        if self.warpwise and np.count_nonzero(self.warp_interval):
             stamp |= self.warp_interval[self.warp(block, thread)] << WARP_INTERVAL
         return stamp
+
+    @staticmethod
+    def _past(before: np.ndarray, stamp: np.ndarray) -> bool:
+        """Return whether a barrier lies between all stamps `before` and the others: usual, and found quickly."""
+        return highest(before) >> INTERVAL < lowest(stamp) >> INTERVAL
 
     def _unordered(self, before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
         """Return where two stamps belong to different threads and no barrier lies between them."""
@@ -456,7 +471,7 @@ class SharedMemory:
     def _require_free(self, granule: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str) -> None:
         """Raise Violation where another thread wrote or read since the last barrier, or a copy is in flight."""
         wrote = self.wrote[granule]
-        if wrote.min() < 0:
+        if lowest(wrote) < 0:
             self._require_landed(wrote, addresses, does)
         self._require_same(granule, wrote, stamp, addresses, does, "wrote")
         self._require_same(granule, self.read[granule], stamp, addresses, does, "read")
@@ -477,6 +492,8 @@ class SharedMemory:
         self, granule: np.ndarray, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str
     ) -> None:
         """Raise Violation where another thread's stamp is there and no barrier lies between."""
+        if self._past(before, stamp):
+            return
         race = self._unordered(before, stamp)
         if self.ordered and np.count_nonzero(race):
             race[race] = ~self.ordered(did, granule[race], before[race], np.broadcast_to(stamp, race.shape)[race])

@@ -15,6 +15,8 @@ tensor cores cut them off (P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025).
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from .memory import of_part, refuse
 from .ptx import Instruction, reject, unsupported
 from .tensor import (
     CHUNK,
+    Factors,
     accumulated,
     of_bf16,
     of_fp16,
@@ -217,12 +220,13 @@ def products(run: list[Instruction], reader: Callable) -> Step:
 
     order = {name: _order(name, kind, shape) for name, shape in shapes.items()}
 
-    def matrices(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
+    def matrices(batch: Batch, lanes: Lanes, name: str) -> Any:
         """Return the elements of each operand's matrices: one place after the other, for all operands and warps."""
         words = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads[name]])
         elements = words.view(np.float32) if name == "c" else kind.numbers(words)
         of_warps = elements.reshape(-1, counts[name], words.shape[1] // WARP, order[name].size // counts[name])
-        return of_warps.transpose(1, 3, 0, 2).reshape(order[name].size, -1, of_warps.shape[2])[order[name]]
+        matrix = of_warps.transpose(1, 3, 0, 2).reshape(order[name].size, -1, of_warps.shape[2])[order[name]]
+        return matrix if name == "c" else Factors.of(matrix)
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         operands = {name: matrices(batch, lanes, name) for name in "abc"}
@@ -230,11 +234,13 @@ def products(run: list[Instruction], reader: Callable) -> Step:
         at_once = max(CHUNK // result.shape[2], 1)
         for start in range(0, len(run), at_once):
             these = slice(start, start + at_once)
-            a, b, c = (held[:, which[name][these]].reshape(len(held), -1) for name, held in operands.items())
+            a, b = (operands[name].map(itemgetter((slice(None), which[name][these]))) for name in "ab")
+            c = operands["c"][:, which["c"][these]].reshape(128, -1)
             part = result[:, these].reshape(c.shape)  # a view
             for first in range(0, c.shape[1], CHUNK):
                 some = slice(first, first + CHUNK)
-                left, right = a[:, some].reshape(kind.depth, 16, 1, -1), b[:, some].reshape(kind.depth, 1, 8, -1)
+                left = a.map(lambda held, some=some: held.reshape(kind.depth, 16, 1, -1)[..., some])
+                right = b.map(lambda held, some=some: held.reshape(kind.depth, 1, 8, -1)[..., some])
                 part[:, some] = accumulated(left, right, c[:, some].reshape(16, 8, -1)).reshape(len(c), -1)
         elements = np.empty_like(result)
         elements[order["c"]] = result

@@ -81,19 +81,23 @@ class RegisterFile:
     def read(self, name: str, dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> np.ndarray:
         """Return the value of a register that the instruction reads, as that type."""
         value = self.values.get(name)
-        if value is None and name.startswith("%lanemask_"):
-            below = (1 << self.values["%laneid"].astype(np.int64)) - 1
-            masks = {"eq": below + 1, "lt": below, "le": 2 * below + 1, "ge": ~below, "gt": ~(2 * below + 1)}
-            value = masks[name.rpartition("_")[2]].astype(np.uint32)
-        if value is None and self.accumulators and name in self.accumulators.held:
-            value = self.accumulators.touch(name, lanes, "reads")
         if value is None:
-            raise Violation("uninitialised", 0, f"reads {name}, which nothing wrote: {instruction.text}")
+            value = self._without_value(name, lanes, instruction)
         if value.dtype is not dtype:
             if value.dtype.itemsize > dtype.itemsize:  # PTX takes the low bits of a wider register
                 value = value.astype(f"u{dtype.itemsize}")
             value = value.view(dtype)
         return value if lanes is None or value.size == 1 else value[lanes]
+
+    def _without_value(self, name: str, lanes: Lanes, instruction: Instruction) -> np.ndarray:
+        """Return the value of a register that is computed when it is read, or that other lanes' wgmma uses."""
+        if name.startswith("%lanemask_"):
+            below = (1 << self.values["%laneid"].astype(np.int64)) - 1
+            masks = {"eq": below + 1, "lt": below, "le": 2 * below + 1, "ge": ~below, "gt": ~(2 * below + 1)}
+            return masks[name.rpartition("_")[2]].astype(np.uint32)
+        if self.accumulators and name in self.accumulators.held:
+            return self.accumulators.touch(name, lanes, "reads")
+        raise Violation("uninitialised", 0, f"reads {name}, which nothing wrote: {instruction.text}")
 
     def write(self, name: str, value: np.ndarray, lanes: Lanes) -> None:
         """Give a register a value in the active lanes.
@@ -107,8 +111,11 @@ class RegisterFile:
             self._write_held(name, value, lanes)
             return
         if lanes is not None:
-            before, whole = self.values.get(name), np.empty(self.size, value.dtype)
-            whole[:] = 0 if before is None else before.view(value.dtype)
+            before = self.values.get(name)
+            if before is None or before.size < self.size:
+                whole = np.full(self.size, 0 if before is None else before.view(value.dtype), value.dtype)
+            else:
+                whole = before.view(value.dtype).copy()
             whole[lanes] = value
             value = whole
         self.values[name] = value
@@ -127,8 +134,9 @@ class RegisterFile:
         if not instruction.guard:
             return lanes, NONE
         name, wanted = instruction.guard
-        holds = self.read(name, DTYPES["pred"], lanes, instruction) == wanted
+        holds = self.read(name, DTYPES["pred"], lanes, instruction)
         count = np.count_nonzero(holds)  # faster than all() and any()
         if count in (0, holds.size):
-            return (lanes, NONE) if count else (NONE, lanes)
-        return self.threads.among(lanes, holds), self.threads.among(lanes, ~holds)
+            return (lanes, NONE) if wanted == (count > 0) else (NONE, lanes)
+        yes, no = self.threads.among(lanes, holds), self.threads.among(lanes, ~holds)
+        return (yes, no) if wanted else (no, yes)

@@ -79,12 +79,15 @@ class Scheduler:
             A check failed, or lanes wait for what never comes.
         """
         execution, batch, count = self.execution, self.batch, len(self.blocks)
+        before, warps = None, self.threads.warps  # the lanes of the last round, which often go on, and their warps
         while self.ready or self.spinning:
             if not self.ready:
                 self._go_around()
-            first = min(self.ready)
+            first = min(self.ready) if len(self.ready) > 1 else next(iter(self.ready))
             lanes, changes, here = self.ready.pop(first), batch.barriers.changes, first % count
-            execution.warps_through[here] += self.threads.count_warps(lanes)
+            if lanes is not before:
+                before, warps = lanes, self.threads.count_warps(lanes)
+            execution.warps_through[here] += warps
             execution.threads_through[here] += self.threads.size if lanes is None else len(lanes)
             try:
                 self.budget.spend(here, lanes)

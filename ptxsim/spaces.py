@@ -106,9 +106,9 @@ class AddressSpaces:
         self, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray], as_warp: bool = False
     ) -> None:
         """Store one element per value, one behind the other, at each address; by whole warps if `as_warp`."""
-        addresses, block, thread = self._owned(addresses, lanes, as_warp)
         self.changes += space not in OF_THREADS
         if space == "global":
+            addresses = self.threads.spread(addresses, lanes)
             if self.history:
                 self._touch(addresses, lanes, values[0].dtype.itemsize * len(values), values)
             self.memory.store(addresses, values)
@@ -116,6 +116,7 @@ class AddressSpaces:
                 lost = self._differ(addresses, values)
                 refuse("race", lost, "writes to a place to which another thread writes something else just then")
             return
+        addresses, block, thread = self._owned(addresses, lanes, as_warp)
         if space in OF_THREADS:
             self.local.store(self.threads.places(lanes), addresses, values)
             return

@@ -18,6 +18,7 @@ needs at most 16.)
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,7 +36,7 @@ SIZE = 16  # rows, columns and depth
 FLOPS = 2 * SIZE**3 // WARP  # of one multiplication, per thread
 ALIGNMENT = 32  # bytes, of a matrix
 STRIDE_STEP = 16  # bytes, of the distance between its rows
-CHUNK = 64  # warps to multiply as one array: more would not fit the caches
+CHUNK = 128  # warps to multiply as one array: more would not fit the caches
 
 FRACTION = 25  # bits behind the point to which the H100 aligns its summands, two more than float32 has
 LEAST_EXPONENT = {np.dtype(np.float16): -14, np.dtype(np.float32): -126}  # subnormals have it too
@@ -132,10 +133,27 @@ def multiply_accumulate(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarr
     array of float32, shape (n, rows, columns)
     """
     a, b, c = a.transpose(2, 1, 0), b.transpose(1, 2, 0), c.transpose(1, 2, 0)
-    return accumulated(a[:, :, None], b[:, None], c).transpose(2, 0, 1)
+    return accumulated(Factors.of(a[:, :, None]), Factors.of(b[:, None]), c).transpose(2, 0, 1)
 
 
-def accumulated(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+class Factors(NamedTuple):
+    """Factors as float32, and their exponents as int16: products share them, so both are made once."""
+
+    numbers: np.ndarray
+    exponents: np.ndarray
+
+    @classmethod
+    def of(cls, x: np.ndarray) -> "Factors":
+        """Return factors of float16 or float32."""
+        numbers = np.ascontiguousarray(x, np.float32)
+        return cls(numbers, _exponents(numbers, LEAST_EXPONENT[x.dtype]))
+
+    def map(self, arranged: Callable[[np.ndarray], np.ndarray]) -> "Factors":
+        """Return the same factors in another arrangement."""
+        return Factors(*map(arranged, self))
+
+
+def accumulated(a: Factors, b: Factors, c: np.ndarray) -> np.ndarray:
     """Return what `multiply_accumulate` returns, for factors whose first axis is the depth.
 
     It multiplies in float32 and adds in int32 where that is exact, which is far faster than float64. A product of two
@@ -147,13 +165,11 @@ def accumulated(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    a, b : array of float16 or float32
-        Factors. Their product broadcasts to shape (depth, rows, ...). b has one row.
+    a, b : Factors
+        Their product broadcasts to shape (depth, rows, ...). b has one row.
     c : array of float32, shape (rows, ...)
     """
-    least = LEAST_EXPONENT[a.dtype]
-    a, b = (np.ascontiguousarray(x, np.float32) for x in (a, b))
-    across, down, top = _exponents(a, least), _exponents(b, least), _exponents(c, LEAST_EXPONENT[c.dtype])
+    (a, across), (b, down), top = a, b, _exponents(c, LEAST_EXPONENT[c.dtype])
     modest = len(a) <= SIZE and max(across.max(), down.max()) <= MODEST and top.max() < INFINITE
     result = np.empty(c.shape, np.float32)
     at_once = max(TOGETHER // (len(a) * c[0].size), 1)

@@ -82,7 +82,7 @@ class Convergence:
 def require_whole(batch: Any, lanes: Lanes) -> None:
     """Raise Violation unless every warp is here with all its lanes."""
     threads = batch.threads
-    if lanes is not None or not threads.full:
+    if not threads.whole(lanes):
         warp = (threads.pick(threads.slot, lanes) // WARP).astype(np.intp)
         lonely = np.bincount(warp)[warp] < WARP
         refuse("divergence", lonely, "does without all of its warp what 32 lanes must do together")

@@ -26,7 +26,7 @@ from .limits import WARP
 from .memory import OF_WARP, of_part, refuse
 from .mma import KINDS, PLACES, Kind
 from .ptx import Immediate, Instruction, Register, reject, unsupported
-from .tensor import accumulated, registers
+from .tensor import Factors, accumulated, registers
 from .tma import swizzled
 from .warps import of_warps, of_whole_warps
 
@@ -159,7 +159,8 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         result = np.empty_like(before)
         for start in range(0, len(heads), WARPS):
             part = slice(start, start + WARPS)
-            result[:, part] = accumulated(left[:, :, part, None], right[:, None, part], before[:, part])
+            pair = Factors.of(left[:, :, part, None]), Factors.of(right[:, None, part])
+            result[:, part] = accumulated(*pair, before[:, part])
         spread = result.reshape(ROWS, len(heads), columns // 8, 8)[rows, :, :, places].transpose(2, 0, 3, 1)
         for name, value in zip(sums, spread.reshape(-1, columns // 2).T, strict=True):
             held.values[name].view(np.float32)[who] = value
