@@ -35,7 +35,8 @@ sgemm_tutorial have kernel 21 hand over to 13 what 13 does more quickly, and kee
 70 notice that a file has changed without looking at each file at each call, which was up to half of a call's time.
 Another 115 of ptxsim make the simulated suites of 09 to 22 faster: it remembers what a pattern of addresses costs,
 does consecutive plain arithmetic as one step, and computes an operand's exponents once for all its products. And 65 of
-sgemm_tutorial are for 22's thin products, which another kernel does up to three times as quickly, and for a C of 16 bits.
+sgemm_tutorial are for 22's thin products, which another kernel does up to three times as quickly, and for a C of
+16 bits.
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
 WORDS, WORDS_OF_A_PAGE, WORDS_BEFORE_EXERCISES = 58_400, 1_950, 1_500

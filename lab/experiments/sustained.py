@@ -141,7 +141,7 @@ def plan() -> Plan:
         protocols = PROTOCOLS if inputs in ("normal", "zeros") else ("lasting",) if size == full else ()
         items += [(kernel, size, inputs, how) for how in protocols if how != "in turns" or isinstance(kernel, Kernel)]
     settings = {"lasting_s": SECONDS, "bursts": BURSTS, "chunks": CHUNKS, "rest": REST, **SAMPLING}
-    return Plan("sustained", Recording[Sustained], items, measure, settings, takes=2.1, made_on=made_on)
+    return Plan("sustained", Recording[Sustained], items, measure, settings, takes=2.3, made_on=made_on)
 
 
 def made_on() -> Provenance:
