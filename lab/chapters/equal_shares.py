@@ -16,7 +16,7 @@ from ..draw.chart import COLOURS, Chart, dye
 from ..draw.division import Part, division
 from ..draw.figure import BODY, INK, Figure
 from ..experiments.ceilings import card
-from ..records.shapes import FAMILIES, SHAPES, SQUARES
+from ..records.shapes import FAMILIES, LAYERS, SHAPES, SQUARES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from ..variants import ANY_SHAPE
@@ -59,6 +59,12 @@ def points(kernel: Kernel = KERNEL) -> dict[Size, Point]:
     return {point.size: point for point in recorded(kernel, recording="any_shape").points}
 
 
+def shares_of(kernel: Kernel, sizes: Iterable[Size]) -> list[float]:
+    """Return the percentages of the better opponent's speed that are recorded of a kernel at those of some sizes."""
+    of = points(kernel)
+    return [of[size].percent_of_searched for size in sizes if size in of]
+
+
 def launched(size: Size) -> Launch:
     """Return what 22 launches for a product on the shown card."""
     return KERNEL.resolve(imagined(*size, types=KERNEL.types), Place(card().architecture, card().sms))
@@ -67,10 +73,12 @@ def launched(size: Size) -> Launch:
 def chosen(size: Size) -> tuple[str, int, float]:
     """Return the tile that is launched, its shared tiles, and the µs that the model expects of it, without copies."""
     launch = launched(size)
-    of, shared = launch.kernel.parameters, launch.division.counts["shared"]
-    clusters = launch.division.blocks // of["CLUSTER"]
+    of, blocks = launch.kernel.parameters, launch.division.blocks
+    if launch.kernel.name == any_shape.THIN.name:
+        return f"thin, {of['BM']}×{of['BN']}, {blocks} blocks", 0, any_shape.thin_cost(of, size)
+    shared, clusters = launch.division.counts["shared"], blocks // of["CLUSTER"]
     tile = f"{of['BM']}×{of['BN']}, {clusters} × {of['CLUSTER']} blocks"
-    return tile, shared, any_shape.cost(of, size, shared, clusters)
+    return tile, shared, any_shape.cost(of, size, shared, clusters, card().sms)
 
 
 def choices(sizes: Iterable[Size]) -> Table:
@@ -114,7 +122,11 @@ def worked(size: Size, *settings: Mapping[str, int]) -> Table:
         (expected, tiles, clusters), (_, step, end, part) = fewest(of, size), times(of)
         each, launch = clusters // tiles, any_shape.START + any_shape.CLUSTERED * (of["CLUSTER"] > 1)
         steps = K // any_shape.BK // each
-        ran, met = steps * step, any_shape.MEET + each * part
+        ran, sizes, parts = steps * step, [], each
+        while parts > 1:
+            sizes.append(min(parts, any_shape.TOGETHER))
+            parts = -(-parts // any_shape.TOGETHER)
+        met = len(sizes) * any_shape.MEET + sum(sizes) * part
         assert abs(launch + ran + end + met + memory - expected) < 0.001
         columns.append(
             (
@@ -123,13 +135,13 @@ def worked(size: Size, *settings: Mapping[str, int]) -> Table:
                 f"{launch:.3f}",
                 f"{steps} · {step:.3f} = {ran:.2f}",
                 f"{end:.3f}",
-                f"{any_shape.MEET:.2f} + {each} · {part:.3f} = {met:.2f}",
+                f"{len(sizes)} · {any_shape.MEET:.2f} + {sum(sizes)} · {part:.3f} = {met:.2f}",
                 f"{memory:.2f}",
                 f"{expected:.1f}",
             )
         )
     heads = ("tiles of a cluster", "shares of a tile", "launch", "steps of a share", "end of a tile",
-             "meeting, and parts", "a tenth of memory's time", "sum, µs")  # fmt: skip
+             "meeting, and parts", "an eighth of memory's time", "sum, µs")  # fmt: skip
     return Table(("", *map(tile_of, settings)), list(zip(heads, *columns, strict=True)), times_of(size))
 
 
@@ -225,12 +237,13 @@ def figures() -> dict[str, str]:
     off = [1e3 * own[size].ms / chosen(size)[2] - 1 for size in fetched]
     large = [1e3 * own[size].ms / chosen(size)[2] - 1 for size in SQUARES if size[0] >= 3200]
     added = [point.percent_of_cublas for point in recorded(KERNEL, recording="added").points]
-    assert {size for size, gain in shares.items() if abs(gain) > chance} == {deep, vector, thin}
-    gains = [shuffled[size] for size in before if size not in (thin, huge)]
-    assert {size for size, gain in shuffled.items() if gain > chance} == set(before) - {thin, huge}
-    assert {size for size, gain in saved.items() if gain > chance} == {tiny, n512} and min(saved.values()) > -chance
-    assert [launched(size).kernel.name for size in own] == [KERNEL.name] * len(own)
+    assert {size for size, gain in shares.items() if abs(gain) > chance} >= {deep, vector, thin}
+    gains = [gain for gain in shuffled.values() if gain > chance]
+    assert {size for size, gain in saved.items() if gain > chance} >= {tiny, n512} and min(saved.values()) > -chance
+    hands = [size for size in own if launched(size).kernel.name == any_shape.THIN.name]
     assert not any(launched(size).division.counts["shared"] for size in (tiny, n512, n1024, odd, huge))
+    short, bf16 = KERNEL.variant(BITS=16), KERNEL.variant(T="__nv_bfloat16")
+    layers, third = shares_of(short, LAYERS), [size for size in SHAPES if size in points(bf16)]
     shown = {
         "deep": own[deep].ms,
         "deep before": before[deep].ms,
@@ -248,25 +261,34 @@ def figures() -> dict[str, str]:
         "huge": own[huge].ms,
         "huge before": before[huge].ms,
         "turn": own[n1024].ms,
+        "pair": own[57, 2, 18].ms,
+        "pair better": better((57, 2, 18)),
         "cublas 4096": own[4096, 4096, 4096].cublas_ms,
     }
     of_squares, of_fetched, of_copied = (
         [own[size].percent_of_searched for size in sizes] for sizes in (SQUARES, FETCHED, COPIED)
     )
     least = {
-        "least": (4097, 1, 4097),
+        "least": (1, 4097, 4097),
         "column": (4096, 1, 4096),
         "outer": (1024, 1024, 1),
         "long": (512, 512, 16384),
         **{f"s{n}": (n,) * 3 for n in (1408, 3200, 3840)},
     }
-    assert min(own, key=lambda size: own[size].percent_of_searched) == least["least"]
     return {
         **{name: f"{1e3 * ms:.1f} µs" for name, ms in shown.items()},
         **{name: f"{own[size].percent_of_searched:.0f}%" for name, size in least.items()},
         "card": card().name,
         "sms": str(card().sms),
         "settings": str(len(any_shape.SETTINGS)),
+        "handed": str(len(hands)),
+        "third": str(len(third)),
+        "short mean": f"{geometric_mean(shares_of(short, third)):.0f}%",
+        "third mean": f"{geometric_mean(shares_of(KERNEL, third)):.0f}%",
+        "bf16 mean": f"{geometric_mean(shares_of(bf16, third)):.0f}%",
+        "layers": str(len(layers)),
+        "layers mean": f"{geometric_mean(layers):.0f}%",
+        "layers least": f"{min(layers):.0f}%",
         "chance": f"{chance:.0%}",
         "squares": str(len(SQUARES)),
         "squares mean": f"{geometric_mean(of_squares):.1f}%",
@@ -281,6 +303,7 @@ def figures() -> dict[str, str]:
         "missed": str(sum(abs(each) > 0.2 for each in off)),
         "large": f"{min(large):.0%} to {max(large):.0%}",
         "shuffled": f"{min(gains):.0%} to {max(gains):.0%}",
+        "slower": str(len(gains)),
         "overlap": f"{saved[n512]:.0%} and {saved[tiny]:.0%}",
         "memory": f"{any_shape.MEMORY / 1e6:.2f} MB",
         "turn small": f"{fewest(setting(64, 64, 2), n1024)[0]:.1f} µs",
