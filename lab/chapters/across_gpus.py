@@ -1,6 +1,7 @@
 """The page on several GPUs: the same kernels on two cards of ours, and what others have published of theirs."""
 
 import statistics
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -11,11 +12,15 @@ from sgemm_tutorial.table import Table
 from ..boards import find_gpu
 from ..draw import Figure, lines
 from ..model.waves import wave_share
-from ..records import published
+from ..records import cards, published
+from ..records.shapes import SHAPES, SQUARES
+from ..records.sizes import Size
 from ..records.timings import Point, climb, recorded
 from ..variants import find_variant
-from .by_size import fitted_to
+from .by_size import RUNGS, fitted_to
 
+CARDS = "h200", "h100"
+"""The two cards of ours, as their folders are named."""
 BOEHM = {
     "7: Avoid Bank Conflicts (Linearize)": "6: Vectorized Mem Access",
     "8: Avoid Bank Conflicts (Offset)": "6: Vectorized Mem Access",
@@ -46,8 +51,16 @@ SWIZZLED = ({}, {"BK": 16}, {"BM": 128, "BK": 8, "BLOCKS": 2})
 
 def both() -> dict[tuple[str, int], tuple[Point, Point]]:
     """Return each point of kernels 01 to 11 on the H200 and on the H100, by number and size."""
-    first, second = ({(p.kernel[:2], p.M): p for p in climb(card=card).points} for card in ("h200", "h100"))
+    every = (climb(card=card).select(RUNGS).points for card in CARDS)
+    first, second = ({(point.kernel[:2], point.M): point for point in points} for points in every)
     return {key: (first[key], second[key]) for key in first if key in second}
+
+
+def means(number: str, recording: str, sizes: Iterable[Size], share: str) -> tuple[float, float]:
+    """Return the geometric means of a kernel's shares of an opponent's speed on the H200 and the H100, in percent."""
+    every = (recorded(number, list(sizes), cards.folder(card) / f"{recording}.json").points for card in CARDS)
+    first, second = (statistics.geometric_mean(getattr(point, share) for point in points) for points in every)
+    return first, second
 
 
 def later(one: Point, other: Point) -> float:
@@ -153,6 +166,9 @@ def figures() -> dict[str, str]:
     steps = {name: of["07"] / of["05"] - 1 for name, of in published.by_gpu(published.own(), published.load()).items()}
     A6000, H100, _, T4, _, H200 = (label for label, _ in SHOWN)
     assert (min(steps, key=steps.get), max(steps, key=steps.get)) == (A6000, T4)
+    squares = means("13", "squares", SQUARES, "percent_of_cublas")
+    shapes = means("22", "any_shape", SHAPES, "percent_of_searched")
+    assert squares[0] > squares[1] > 100 and shapes[0] > shapes[1] > 100
     ms = {number: pairs[number, published.SIZE][0].ms for number, _ in pairs}
     return {
         "sizes": str(len(sizes)),
@@ -187,5 +203,11 @@ def figures() -> dict[str, str]:
         "flat": f"{small.std() / small.mean():.0%}",
         "too high": f"{max(computed[size] / speeds[size] - 1 for size in speeds if size <= 1024):.0%}",
         "coalesced": f"{ms['01'] / ms['02']:.0f}",
+        "13 there": f"{squares[0]:.0f}%",
+        "13 moved": f"{squares[1]:.0f}%",
+        "squares": str(len(SQUARES)),
+        "22 there": f"{shapes[0]:.0f}%",
+        "22 moved": f"{shapes[1]:.0f}%",
+        "shapes": str(len(SHAPES)),
         "off": f"{teeth()[2]:.0%}",
     }
