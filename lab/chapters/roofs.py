@@ -132,7 +132,6 @@ def figures() -> dict[str, str]:
         "DRAM times": f"{roof['03'][DRAM] / speed['03']:.1f}",
         "L2 saves": f"{l2 / moved('03')[DRAM]:.1%}",
         "L2 saves 05": f"{l2 / moved('05')[DRAM]:.0%}",
-        "DRAM reached": f"{measured[DRAM].tera_per_second / rates()[DRAM] * roof['03'][DRAM] / speed['03']:.1f}",
         "L2 copied": f"{measured[L2].tera_per_second:.2f}",
         "05 issue": f"{issue:.2f}",
         "05 ceiling": f"{ceiling:.1f}",

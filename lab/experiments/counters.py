@@ -121,12 +121,15 @@ def measured(kernel: Kernel, M: int, N: int, K: int) -> dict[str, int | float]:
 
 def comparison(run: Run) -> Table:
     """Return a simulated run's counters beside the recorded ones of the same kernel and problem; see `measured`."""
-    theirs, total, rows = measured(run.kernel, *run.C.shape, run.K), run.total, []
+    theirs, total, rows, labels = measured(run.kernel, *run.C.shape, run.K), run.total, [], {}
     for name, copies in COPIES.items():  # the simulator counts an asynchronous copy as the store that it also is
+        if theirs[copies]:
+            labels[name] = f"{name} and {copies}" if theirs[name] else copies
         theirs[name] += theirs[copies]
     for name in METRICS:
         if hasattr(total, name) and (ours := getattr(total, name)) + theirs[name] > 0:
-            rows.append((name.replace("_", " "), ours, theirs[name], ours / theirs[name] if theirs[name] else None))
+            label = labels.get(name, name).replace("_", " ")
+            rows.append((label, ours, theirs[name], ours / theirs[name] if theirs[name] else None))
     return Table(
         ("counter", "simulated", "measured", "ratio"),
         rows,
