@@ -21,9 +21,8 @@ NAMES = {
     4: "4 fetch 16 bytes",
     5: "5 read 16 bytes",
     7: "7 inner loop written out",
-    8: "8 up to 255 registers",
 }
-"""What the chapter calls those of `STEPS` that it shows, by their numbers; 2 and 6 change little."""
+"""What the chapter calls those of `STEPS` that it shows, by their numbers."""
 
 SLOTS, FMA, L1 = "issue slots used, %", "FMA pipes used, %", "L1 and shared memory used, %"
 BETWEEN = "cycles between a warp's instructions"
@@ -42,11 +41,11 @@ def timed() -> list[Point]:
 
 
 def steps() -> Table:
-    """Return the steps shown: which template arguments change, blocks on an SM, sectors of L2, speed and gain."""
+    """Return the steps shown: which template arguments change, blocks on an SM, instructions, speed and gain."""
     points, rows, before = timed(), [], None
     for at, name in NAMES.items():
         step, speed = STEPS[at], points[at].tflops
-        blocks, sectors = kernel_occupancy(step, card()).blocks_per_sm, profiled(at)["L2 sectors"] / 1e6
+        blocks, instructions = kernel_occupancy(step, card()).blocks_per_sm, profiled(at)["all"] / 1e9
         changes, gain = "", ""
         if before is not None:
             old = STEPS[before].parameters
@@ -54,11 +53,11 @@ def steps() -> Table:
                 f"{of} {old[of]} → {new}" for of, new in step.parameters.items() if old[of] != new
             )
             gain = f"{speed / points[before].tflops - 1:+.0%}"
-        rows.append((name + changes, blocks, f"{sectors:.0f}", f"{speed:.1f}", gain))
+        rows.append((name + changes, blocks, f"{instructions:.2f}", f"{speed:.1f}", gain))
         before = at
     made = f"M = N = K = 4096, {recorded(STEPS, [profiles.SIZE], 'steps').made}"
     return Table(
-        ("step", "blocks on an SM", "sectors at L2, million", "TFLOP/s", "gain over the row before"), rows, made
+        ("step", "blocks on an SM", "instructions, billion", "TFLOP/s", "gain over the row before"), rows, made
     )
 
 
@@ -123,13 +122,16 @@ def figures() -> dict[str, str]:
     assert fit == [4, 3, 3, 4, 4, 4, 4, 4, 3]
     loop, of = len(hot_loop(sass(BASE))), BASE.parameters
     warps, row = BASE.threads // 32, 8  # words in a sector
-    ks = BASE.grid(*size[:2]) * profiles.SIZE  # of all blocks: sectors are counted for one block at one k
+    blocks = BASE.grid(*size[:2])
+    ks = blocks * profiles.SIZE  # of all blocks: sectors are counted for one block at one k
     counted = counters.measured(BASE, *size)
     asked, filled = (counted[name] / ks for name in ("global_load_sectors", "l1_fill_sectors"))
     once = (of["BM"] + of["BN"]) / row
     assert asked == warps * (of["TM"] + of["TN"] * 32 / row) and once < asked / 1.9 and filled < 0.8 * once
     (slow,) = recorded(STEPS_NOT_COUNTED[0], [profiles.SIZE], "steps").points
-    assert slow.ms > 1.3 * shared.ms
+    (again,) = recorded(BASE, [profiles.SIZE], "others").points
+    assert slow.ms > 1.3 * shared.ms and blocks == 2048 and shared.ms < again.ms < base.ms
+    assert counts[1]["all"] < profile["all"]
     return {
         "from": f"{base.percent_of_cublas:.1f}%",
         "to": f"{fastest.percent_of_cublas:.1f}%",
@@ -148,12 +150,17 @@ def figures() -> dict[str, str]:
         "l2 taken": f"{counted['l2_sectors'] / ks:.0f}",
         "waits": f"{states['waits for L2 or DRAM']:.0%}",
         "idle": f"{100 - profile[SLOTS]:.0f}%",
-        "gain 1": f"{shared.tflops / base.tflops - 1:.0%}",
         "tiles gain": f"{points[3].tflops / base.tflops - 1:.0%}",
-        "l2 base": f"{profile['L2 sectors'] / 1e6:.0f}",
-        "l2 tiles": f"{counts[1]['L2 sectors'] / 1e6:.0f}",
-        "global base": f"{profile['LDG'] / 1e6:.0f}",
-        "global tiles": f"{counts[1]['LDG'] / 1e6:.0f}",
+        "base again": f"{again.ms:.2f} ms",
+        "l2 tiles": f"{counts[1]['L2 sectors'] / ks:.0f}",
+        "waits base": f"{profile['state: waits for L2 or DRAM']:.2f}",
+        "waits tiles": f"{counts[1]['state: waits for L2 or DRAM']:.2f}",
+        "L1 base": f"{profile[L1]:.0f}%",
+        "L1 tiles": f"{counts[1][L1]:.0f}%",
+        "rounds three": f"{blocks / card().sms / 3:.2f}",
+        "rounds four": f"{blocks / card().sms / 4:.2f}",
+        "change 2": f"{points[2].ms / points[1].ms - 1:+.1%}",
+        "change 6": f"{points[6].ms / points[5].ms - 1:+.1%}",
         "fetches before": f"{counts[3]['LDG'] / 1e6:.0f}",
         "fetches after": f"{counts[4]['LDG'] / 1e6:.0f}",
         "reads before": f"{counts[4]['LDS'] / 1e6:.0f}",
@@ -161,7 +168,6 @@ def figures() -> dict[str, str]:
         "registers many": str(resources(STEPS[8]).registers),
         "slower 8": f"{1 - points[8].tflops / fastest.tflops:.0%}",
         "last waits": f"{last['state: waits for L2 or DRAM']:.2f}",
-        "last chosen": f"{last['state: another warp was chosen']:.2f}",
         "last between": f"{last[BETWEEN]:.2f}",
         "last slots": f"{last[SLOTS]:.0f}%",
         "last L1": f"{last[L1]:.0f}%",

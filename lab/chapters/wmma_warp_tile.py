@@ -13,7 +13,7 @@ from ..draw.tile_layouts import TileAccess, TileLayout, bank_layouts
 from ..experiments import counters
 from ..experiments.ceilings import card
 from ..records.timings import recorded
-from ..variants import PADDED_TILES
+from ..variants import PADDED_TILES, find_variant
 
 PRODUCTS = 256**3  # of 16 × 16 × 16, at 4096
 
@@ -38,20 +38,24 @@ def padding_player(run: Run) -> Player:
 
 
 def layouts() -> dict[str, Kernel]:
-    """Return 15 with two paddings, and 16 with the same tiles swizzled, by how the rows of A and B are laid out."""
-    swizzled = find("16").variant(BM=128, BN=128, BK=32, WM=64, WN=64, STAGES=4, BLOCKS=2)
-    return {"16, as in 15": PADDED_TILES[0], "32": PADDED_TILES[3], "none: kernel 16's swizzle": swizzled}
+    """Return 15 with two paddings, and 16 padded and swizzled, by how the rows of A and B are laid out."""
+    return {
+        "15, padded by 16 bytes": PADDED_TILES[0],
+        "15, padded by 32 bytes": PADDED_TILES[3],
+        "16, padded by 16 bytes": find_variant("16_mma", "padded"),
+        "16, swizzled": find("16"),
+    }
 
 
 def paddings() -> Table:
-    """Return what the layout of the tiles changes: sectors, wavefronts of the pipe to shared memory, and the share."""
+    """Return what the layout of the tiles changes: sectors, wavefronts of the pipe to shared memory, time and share."""
     rows = []
     for layout, kernel in layouts().items():
         counted = counters.counted(kernel, (4096,) * 3, "sectors")
         (timed,) = recorded(kernel, [4096], "tensor").points
         each = (f"{counted[name] / PRODUCTS:.2f}" for name in ("l1_fill_sectors", "l1_data_wavefronts"))
-        rows.append((layout, *each, f"{timed.percent_of_cublas:.1f}%"))
-    columns = ("padding of both tiles, bytes", "sectors", "wavefronts", "share of cuBLAS")
+        rows.append((layout, *each, f"{timed.ms:.3f}", f"{timed.percent_of_cublas:.1f}%"))
+    columns = ("kernel and both its tiles", "sectors", "wavefronts", "ms", "share of cuBLAS")
     return Table(columns, rows, f"For a product of 16 × 16 × 16, at 4096, all of one recording, {card().name}")
 
 
