@@ -12,7 +12,7 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, WIDTH, Figure, Page
-from ..experiments import clocks, profiles, sustained
+from ..experiments import profiles
 from ..experiments.ceilings import card
 from ..variants import HOPPER_STEPS, find_variant
 from .copy_engine import PRODUCT, SIZES, TWICE, chance, timed
@@ -60,11 +60,6 @@ def lost(kernel: Kernel) -> float:
     return units(profiles.measured(kernel)["SM cycles"])
 
 
-def lost_lasting(kernel: Kernel) -> float:
-    """Return `units` of a launch at 4096 in a lasting run, by the SMs' own clock."""
-    return units(sustained.of(kernel).ms * 1e3 * clocks.of(kernel).own_mhz)
-
-
 def gap(writing: int = 10, copy: int = 2) -> Figure:
     """Draw what an SM does between two tiles of C, in units of one pair's product, in 19 and in a block that stays.
 
@@ -92,7 +87,7 @@ def gap(writing: int = 10, copy: int = 2) -> Figure:
                     INK,
                 )
         sheet.boxes([(92 - first * wide, top + 3.6 * LINE, writing * wide, 18)], GREEN, INK)
-        sheet.text(92 + (pause / 2 - first) * wide, top + 2.6 * LINE + 14, f"{pause} units", "center")
+        sheet.text(92 + (pause / 2 - first) * wide, top + 2.6 * LINE + 14, f"{pause} units, supposed", "center")
     sheet.text(MARGIN, sheet.height - 8, "Dark: this tile of C. Pale: the next one. Copies: a line for each stage.")
     return sheet.finish(
         "Copies, products and writes of an SM round the end of a tile of C. In 19 no product runs for "
