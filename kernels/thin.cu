@@ -20,6 +20,7 @@ thin(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
     const size_t row = size_t(blockIdx.x / tilesN) * BM + warp * WM;
     const unsigned col = blockIdx.x % tilesN * BN + lane % WN;
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
+    const float scale = K > 0 ? alpha : 0.0f;              // without a product, alpha may be NaN
     let_next_begin();
     wait_for_last();
 
@@ -51,6 +52,6 @@ thin(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
             #pragma unroll
             for (int k = 0; k < deep; ++k) sum += sums[warp][s][m][k * WN + lane];
         Result<T, BITS>& to = C[(row + m) * N + col];
-        to = Result<T, BITS>(beta != 0.0f ? fmaf(alpha, sum, beta * float(to)) : alpha * sum);
+        to = Result<T, BITS>(beta != 0.0f ? fmaf(scale, sum, beta * float(to)) : scale * sum);
     }
 }
