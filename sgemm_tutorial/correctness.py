@@ -287,7 +287,7 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: T
     -------
     array of float64, shape (M, N)
         Infinity where one of result and reference is finite and the other is not, or both are not
-        and differ in kind (NaN, +∞, −∞). Where the result's type may overflow on the way, any
+        and differ in kind (NaN, +∞, −∞). Where the type of the sums may overflow on the way, any
         non-finite result is as good as another.
     """
     types = types or types_of(A.dtype)
@@ -307,14 +307,16 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: T
             rest += abs(beta) * _finite_size(wide_C)
         magnitude = abs(alpha) * product + rest if K else rest
         bound = n / (1 - n) * magnitude + lost * (2 * K * abs(alpha) + 2 if K else 2)
+        most = np.abs(reference) + bound  # that is stored
         if types.result != types.scalar:
-            bound = bound + (np.abs(reference) + bound) * (float(stored.eps) / 2) + float(stored.smallest_subnormal) / 2
+            bound = bound + most * (float(stored.eps) / 2) + float(stored.smallest_subnormal) / 2
         error = np.abs(got.astype(np.float64) - reference)
         ratio = np.where(np.isfinite(error), error / bound, np.inf)
 
         alike = (got == reference) | (np.isnan(got) & np.isnan(reference))
+        alike |= (got == np.copysign(np.inf, reference)) & (most > float(stored.max))
         may_overflow = ~(product * (1 + n) <= float(limits.max))  # or is NaN
-        may_overflow |= ~(magnitude * (1 + n) <= float(stored.max))
+        may_overflow |= ~(magnitude * (1 + n) <= float(limits.max))
         excused = ~np.isfinite(got) & (may_overflow | alike)
     return np.where(excused, 0.0, ratio)
 

@@ -64,12 +64,13 @@ def sized(types: Types, bits: int) -> Types:
     Raises
     ------
     ArgumentError
-        `bits` is neither.
+        `bits` is neither, or 16 where A's type has more.
     """
-    if bits not in (16, 32):
-        raise ArgumentError("BITS", str(bits), "16 or 32")
     wide = next((of for of, narrow in IN_16_BITS.items() if narrow == types), types)
-    return IN_16_BITS[wide] if bits == 16 else wide
+    found = {32: wide, 16: IN_16_BITS.get(wide)}.get(bits)
+    if found is None:
+        raise ArgumentError("BITS", str(bits), "16 or 32" if wide in IN_16_BITS else f"32, as A is {wide.name}")
+    return found
 
 
 def types_of(operand: np.dtype) -> Types:
