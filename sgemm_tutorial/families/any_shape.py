@@ -85,10 +85,11 @@ def _trial(
     division: tuple[int, int],
     tile: tuple[int, ...] = (64, 32, 3),
     scalars: tuple[float, float] = (-1.5, 0.75),
+    bits: int = 32,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return a case with a small tile unless another is given, divided so."""
-    return trial(shape, scalars, setting=tuple(setting(*tile).values()), division=division, **more)
+    """Return a case with a small tile unless another is given, divided so, and elements of C of so many bits."""
+    return trial(shape, scalars, setting=(*setting(*tile).values(), bits), division=division, **more)
 
 
 PAIR = (64, 32, 3, 2)
@@ -100,6 +101,11 @@ TRIALS = (
     _trial((130, 72, 200), (2, 5)),
     _trial((150, 40, 264), (6, 30), scalars=(1.0, 0.0)),
     _trial((60, 40, 1056), (2, 14)),
+    # Parts that meet in groups of eight: the last group is of a few parts, or of one; then groups of groups of groups.
+    _trial((60, 40, 1056), (2, 19)),
+    _trial((40, 20, 1050), (1, 9)),
+    _trial((70, 20, 1050), (2, 34), (64, 32, 3, 1, 2)),
+    _trial((3, 9, 4170), (1, 66)),
     # Clusters; the second block has no row of C, or a few.
     _trial((64, 33, 200), (2, 3), PAIR),
     _trial((330, 72, 200), (2, 3), PAIR),
@@ -120,6 +126,14 @@ TRIALS = (
     _trial((70, 40, 200), (2, 3), PAIR, scalars=(0.0, 2.0)),
     # More tiles than stages for a cluster, of one column of A each.
     _trial((130, 72, 1), (0, 2)),
+    # Two blocks on an SM, and C in 16 bits, whose rows begin at 16 bytes, or at 8, or anywhere.
+    _trial((70, 136, 200), (2, 3), (64, 128, 3, 1, 2), bits=16),
+    _trial((130, 72, 200), (2, 5), bits=16, scalars=(1.0, 0.0)),
+    _trial((35, 36, 200), (2, 3), bits=16),
+    _trial((35, 40, 200), (2, 3), bits=16, shift=(0, 0, 4)),
+    _trial((140, 71, 201), (4, 9), PAIR, bits=16),
+    _trial((200, 20, 1050), (2, 19), PAIR, bits=16),
+    _trial((70, 40, 200), (2, 3), bits=16, scalars=(0.0, 2.0)),
 )
 """Cases in which 22 is checked besides those that it chooses for: arguments of `check`."""
 

@@ -5,7 +5,7 @@ import ctypes
 import dataclasses
 import re
 import types
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import cupy
 import numpy as np
@@ -15,7 +15,7 @@ from lab import limits_of, resources
 from ptxsim import machine
 from sgemm_tutorial import ArgumentError, DeviceError, SimulationFault, check, find, gpu, operands, simulate, simulator
 from sgemm_tutorial.families import any_shape
-from sgemm_tutorial.families.any_shape import BK, KERNEL, PAD, PARAMETERS, SETTINGS, cost, setting, ways
+from sgemm_tutorial.families.any_shape import BK, KERNEL, PAD, PARAMETERS, SETTINGS, TOGETHER, cost, setting, ways
 from sgemm_tutorial.launch import SIMULATOR, Place, nothing
 from sgemm_tutorial.operands import BF16, FP16, INT_MAX
 
@@ -25,7 +25,11 @@ from .test_stream_k import ORDERS, in_order
 
 H200 = Place("sm_90", 132)
 SMALL, PAIRED = (KERNEL.variant(**setting(64, 32, 3, *cluster)) for cluster in ((), (2,)))
-each_setting = pytest.mark.parametrize("of", SETTINGS, ids=lambda of: f"{of['BM']}x{of['BN']}/{of['CLUSTER']}")
+ITSELF = KERNEL.family.itself(KERNEL)
+"""22 where it hands nothing over."""
+each_setting = pytest.mark.parametrize(
+    "of", SETTINGS, ids=lambda of: "{BM}x{BN}, clusters of {CLUSTER}, {BLOCKS} on an SM".format_map(of)
+)
 
 
 def shapes():
@@ -70,9 +74,9 @@ def test_every_way_adds_up(of):
             found = ways(values, shape, multiprocessors)
             assert found == sorted(found) and len({way[1:] for way in found}) == len(found) > 0
             for us, shared, clusters in found:
-                assert us == cost(of, shape, shared, clusters) > 0
+                assert us == cost(of, shape, shared, clusters, multiprocessors) > 0
                 assert 0 <= shared <= tiles and 1 <= clusters <= (shared * steps or tiles)
-                assert clusters * of["CLUSTER"] <= multiprocessors, "all are there at a time"
+                assert clusters * of["CLUSTER"] <= multiprocessors * of["BLOCKS"], "all are there at a time"
                 kernel = KERNEL.variant(**of).divided(shared, clusters)
                 division = kernel.resolve(operands.imagined(*shape, FP16), H200).division
                 assert division.blocks == clusters * of["CLUSTER"] and division.counts["shared"] == shared
@@ -91,7 +95,8 @@ def test_the_model_looks_at_shape_and_gpu_alone():
 
 def test_each_setting_is_the_quickest_somewhere():
     squares = [(n, n, n) for n in range(64, 6145, 64)]
-    of = [KERNEL.resolve(operands.imagined(*shape, FP16), H200).kernel for shape in (*shapes(), *squares)]
+    rare = [(550, 1828, 386), (155, 8833, 141), (74, 6158, 100)]
+    of = [ITSELF.resolve(operands.imagined(*shape, FP16), H200).kernel for shape in (*shapes(), *squares, *rare)]
     chosen = {tuple(kernel.parameters[name] for name in PARAMETERS) for kernel in of}
     assert chosen == {tuple(one.values()) for one in SETTINGS}
 
@@ -101,14 +106,14 @@ def test_a_longer_sum_never_costs_less():
         for M, N in ((1, 4096), (300, 300), (4096, 4096)):
             tiles, _ = tiles_and_steps(of, (M, N, 64))
             clusters = min(tiles, 132 // of["CLUSTER"])
-            times = [cost(of, (M, N, K), 0, clusters) for K in range(64, 4096, 64)]
+            times = [cost(of, (M, N, K), 0, clusters, 132) for K in range(64, 4096, 64)]
             assert times == sorted(times) and times[0] > any_shape.START
 
 
 def test_places_that_are_spread_share_nothing():
     """Every tile has a cluster of its own, so that a tile can be computed alone."""
     for shape in ((130, 72, 200), (1, 4096, 4096), (64, 64, 2**17), (4097, 4097, 4097)):
-        launch = KERNEL.resolve(operands.imagined(*shape, FP16), KERNEL.family.spread(H200))
+        launch = ITSELF.resolve(operands.imagined(*shape, FP16), KERNEL.family.spread(H200))
         tiles, _ = tiles_and_steps(launch.kernel.parameters, shape)
         assert launch.division.blocks == tiles * launch.kernel.parameters["CLUSTER"]
         assert not launch.division.counts["shared"] and not launch.division.workspace
@@ -125,13 +130,6 @@ def test_a_division_that_does_not_add_up(division):
     with pytest.raises(ArgumentError, match=f"division: got {shared} and {clusters}, needs {needs}"):
         SMALL.divided(*division).resolve(problem)
     assert SMALL.divided(9, 36).resolve(problem).blocks == 36
-
-
-def test_what_it_cannot_multiply_is_for_16():
-    for shape in ((0, 5, 3), (5, 0, 3), (5, 3, 0)):
-        for kernel in (KERNEL, SMALL):
-            assert kernel.resolve(operands.imagined(*shape, FP16)).kernel.name == "16_mma"
-    assert KERNEL.variant(T="__nv_bfloat16").resolve(operands.imagined(5, 3, 0, BF16)).kernel.types == BF16
 
 
 # Shares, and where parts meet.
@@ -170,10 +168,25 @@ def _key(of, shape):
     return tuple(of.values()), shape, 132
 
 
+def groups(parts):
+    """Yield the groups in which a tile's parts meet, (level, first part, members), as `equal_shares.cuh` makes them."""
+    level, left = 0, parts  # sums at this level
+    while left > 1:
+        for first in range(0, left, TOGETHER):
+            yield level, first * TOGETHER**level, min(TOGETHER, left - first)
+        level, left = level + 1, -(-left // TOGETHER)
+
+
+def test_groups():
+    assert list(groups(1)) == [] and list(groups(8)) == [(0, 0, 8)]
+    assert list(groups(9)) == [(0, 0, 8), (0, 8, 1), (1, 0, 2)]
+    assert list(groups(66))[-4:] == [(0, 64, 2), (1, 0, 8), (1, 64, 1), (2, 0, 2)]
+
+
 def test_shares_cover_every_step_and_no_two_parts_have_one_place():
     """Each place is inside the workspace, and a tile's parts are those of neighbouring shares, in order of k."""
     for tiles, steps, clusters, shared in divisions():
-        done, places, of_tile = defaultdict(list), set(), defaultdict(list)
+        done, places, tickets, of_tile = defaultdict(list), set(), set(), defaultdict(list)
         for cluster, pieces in enumerate(shares_of(tiles, steps, clusters, shared)):
             for tile, begin, end in pieces:
                 done[tile].append((begin, end))
@@ -191,28 +204,33 @@ def test_shares_cover_every_step_and_no_two_parts_have_one_place():
                 ((step + 1) * clusters - 1) // (shared * steps) for step in (tile * steps, (tile + 1) * steps - 1)
             )
             assert owners == list(range(first, last + 1)), "the kernel awaits these"
+            own = [owners[0] + tile + leader + level for level, leader, n in groups(len(owners)) if n > 1]
+            assert not tickets & set(own) and len(set(own)) == len(own) and max(own) < clusters + shared
+            tickets |= set(own)
 
 
-@pytest.mark.parametrize(("shape", "division"), [((128, 96, 640), (6, 11)), ((192, 64, 320), (2, 4))], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "division"), [((128, 96, 640), (6, 11)), ((192, 64, 320), (2, 4)), ((64, 64, 1344), (2, 19))], ids=str
+)
 def test_the_kernel_deals_out_these_shares(shape, division):
-    """It writes each part once, and C once, and reads each part once: so do the pieces above."""
+    """It writes each part and each group's sum once, a zero to each ticket, and C once: so do the pieces above."""
     (M, N, K), (shared, clusters) = shape, division
     tiles, steps = tiles_and_steps(SMALL.parameters, shape)
     pieces = [piece for pieces in shares_of(tiles, steps, clusters, shared) for piece in pieces]
-    parts = sum(end - begin < steps for _, begin, end in pieces)
-    assert parts > 2
+    parts = Counter(tile for tile, begin, end in pieces if end - begin < steps)
+    met = [members for of in parts.values() for _, _, members in groups(of) if members > 1]
+    assert sum(met) > 2
     A, B, _ = drawn(M, N, K)
     problem = operands.check(A, B, None, 1.0, 0.0, FP16)
     total = simulator.run(SMALL.divided(*division).resolve(problem), problem).total
-    counters = sum(
-        1 for tile in range(shared) if any(end - begin < steps for which, begin, end in pieces if which == tile)
-    )
-    assert total.global_store_bytes == 4 * (M * N + parts * 64 * 32 + counters * 4)
+    assert total.global_store_bytes == 4 * (M * N + sum(met) * 64 * 32 + len(met) * 4)
 
 
 DIVIDED = [
     (SMALL.divided(6, 30), (150, 40, 264)),
     (SMALL.divided(2, 14), (60, 40, 1056)),
+    (SMALL.divided(2, 19), (60, 40, 1056)),
+    (SMALL.divided(1, 66), (3, 9, 4170)),
     (SMALL.divided(9, 5), (130, 72, 200)),
     (SMALL.divided(2, 5), (130, 72, 201)),
     (PAIRED.divided(9, 7), (330, 72, 200)),
@@ -247,9 +265,30 @@ def test_the_same_bits_at_every_run_and_in_any_order(kernel, shape, monkeypatch)
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("if (before < parts - 1) return false;", "if (before < parts - 2) return false;"),  # one part too early
-        ("if (before == parts - 1) *ticket = 0;", ""),
-        ("(size_t(share) + piece.tile)", "size_t(share)"),  # a share's two parts in one place
+        ("number(leader + level)", "number(leader)"),  # groups of two levels in one place
+        ("number(leader + level)", "number(leader / 64 * 64 + level)"),  # two groups of a level, too
+        ("size_t(stride) * warps", "size_t(warps)"),  # the sums of groups lie further apart than parts
+    ],
+)
+def test_a_bug_in_groups_of_groups_is_found(old, new, monkeypatch):
+    """Half of the first group comes before the second, and half after it."""
+
+    def order(blocks):
+        late = (blocks % 10 >= 4) & (blocks % 10 < 8)
+        return np.concatenate([blocks[~late], blocks[late]])
+
+    monkeypatch.setattr(machine.Machine, "run", in_order(order, 1))
+    shape = (60, 40, 1056)
+    assert check(SMALL.divided(2, 19), *shape, on_gpu=False).passed
+    assert not check(SMALL.divided(2, 19).edited((old, new)), *shape, on_gpu=False).passed
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if (before < members - 1) return false;", "if (before < members - 2) return false;"),  # one part too early
+        ("if (before == members - 1) *ticket = 0;", ""),
+        ("(size_t(begins + part) + piece.tile)", "size_t(begins + part)"),  # a share's two parts in one place
         ("((step + 1) * clusters - 1) / all", "(step * clusters) / all"),
     ],
 )
@@ -274,7 +313,10 @@ def test_the_last_of_very_many_shares(narrow):
     problem = operands.check(A, B, None, 1.0, 0.0, FP16)
     with pytest.raises((SimulationFault, AssertionError)) if narrow else contextlib.nullcontext():
         ran = simulator.run(kernel.divided(1, MANY).resolve(problem), problem, blocks=[MANY - 1])
-        assert arrived(ran).tolist() == [1, 0, 0, 0], "the first of four warps has a row"
+        assert np.flatnonzero(arrived(ran)).tolist() == [4 * (MANY - 8)], (
+            "the first warp's ticket of the last eight parts"
+        )
+        assert len(arrived(ran)) == 4 * (MANY + 1)
         (workspace,) = (one.data.view(np.float32) for one in ran.execution.memory.buffers if one.name == "workspace")
         (left,) = np.flatnonzero(workspace == 64)[None]
         assert len(left) == 8 and set((left // (64 * 32)).tolist()) == {MANY - 1}
@@ -370,6 +412,23 @@ def test_it_waits_for_the_launch_before_it_reads_or_writes_anything(kernel):
     assert code.index("griddepcontrol.launch_dependents;") < wait
     first = re.search(r"(ld|st)\.global[^;]*\[%rd|cp\.async\.bulk\.tensor|atom\.", code)
     assert wait < first.start()
+
+
+# C in 16 bits.
+
+
+@pytest.mark.parametrize(
+    "kernel", [SMALL.divided(2, 19), PAIRED.divided(2, 5)], ids=lambda kernel: f"{kernel.division}"
+)
+@pytest.mark.parametrize("T", ["half", "__nv_bfloat16"])
+@pytest.mark.parametrize("shift", [0, 3])
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (-1.5, 0.75)])
+def test_a_c_of_16_bits_is_the_one_of_32_rounded_once(kernel, T, shift, alpha, beta):
+    wide, narrow = kernel.variant(T=T), kernel.variant(T=T, BITS=16)
+    A, B, C = drawn(60, 47 if shift else 40, 1056, shift, narrow.types)
+    wanted = simulate(wide, A, B, C.astype(np.float32), alpha, beta).C.astype(C.dtype)
+    got = simulate(narrow, A, B, C, alpha, beta).C
+    assert got.dtype == narrow.types.operand and got.tobytes() == wanted.tobytes()
 
 
 # The GPU's side of it, without a GPU.

@@ -247,10 +247,10 @@ def test_the_spot_check_sees_wrong_corners(M, N):
         return Rows(type("Row", (), {"get": lambda self, row=row: row})() for row in C)
 
     C = A @ B
-    bench_module._spot_check("k", on_device(C), A, B)
+    bench_module._spot_check("k", on_device(C), A, B, FP32)
     C[-1, -1] = np.nan
     with pytest.raises(TutorialError, match=rf"k is wrong .* \({M - 1}, {N - 1}\)"):
-        bench_module._spot_check("k", on_device(C), A, B)
+        bench_module._spot_check("k", on_device(C), A, B, FP32)
 
 
 @pytest.mark.skipif(gpu.available(), reason="there is a GPU")

@@ -262,8 +262,7 @@ def test_a_card_without_recordings_is_stood_in_for(monkeypatch):
     monkeypatch.setenv(cards.VARIABLE, "h100")
     assert cards.stand_in("ladder") == "" and cards.shown() == "h100"
     assert (
-        cards.stand_in("ladder", "squares")
-        == "There is no recording of this of the card h100: what follows is of h200."
+        cards.stand_in("ladder", "shapes") == "There is no recording of this of the card h100: what follows is of h200."
     )
     assert cards.shown() == "h200"
     with pytest.raises(ArgumentError, match=r"^names: got nothing, needs recordings that one of h100, h200 has"):
