@@ -19,7 +19,7 @@ ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
 IN_LAB = ("lab", "model", "records", "measure", "experiments", "draw", "chapters")
 """The lab's rooms: each may import those before it."""
 
-STATEMENTS = {"ptxsim": 4681, "sgemm_tutorial": 1845, "lab": 9010, "tools": 850}
+STATEMENTS = {"ptxsim": 4681, "sgemm_tutorial": 1910, "lab": 9010, "tools": 850}
 """How many statements a root may have, docstrings left out. What is over this must earn its place, or go.
 
 ptxsim has 1,400 more than a simulator of this book's kernels would need, for other people's: calls and local memory,
@@ -32,7 +32,9 @@ and tables that chapters compute from recordings, most of which were hidden cell
 choice, its copies of A and B, and launches that overlap, and the lab 50, for its chapter and recording. ptxsim has 28
 for products on tensor cores in float32 and int32: of 256³, 16 takes 0.7 of the time, and 17 takes 0.6. Another 24 of
 sgemm_tutorial have kernel 21 hand over to 13 what 13 does more quickly, and keep checks and recordings of 21 so. And
-70 notice that a file has changed without looking at each file at each call, which was up to half of a call's time.
+70 notice that a file has changed without looking at each file at each call, which was up to half of a call's time. 65
+are for 22's thin and tiny products, which a kernel without tensor cores does by a model of its own, and for its C in
+16 bits.
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
 WORDS, WORDS_OF_A_PAGE, WORDS_BEFORE_EXERCISES = 58_400, 1_950, 1_500
