@@ -17,7 +17,7 @@ from sgemm_tutorial import (
     find,
     kernel_from,
 )
-from sgemm_tutorial.operands import imagined
+from sgemm_tutorial.operands import check, imagined
 from sgemm_tutorial.own import CONTRACT
 
 MINE = """\
@@ -213,6 +213,38 @@ def test_a_copy_of_12_is_launched_as_12_is(tmp_path):
     path.write_text(path.read_text().replace("SHARING", "TOGETHER"))
     with pytest.raises(ArgumentError, match=r"my_autotuned\.cu: got arguments .*unsigned group\), needs "):
         find(str(path))
+
+
+@pytest.mark.parametrize("bits", [32, 16])
+@pytest.mark.parametrize("T", ["half", "__nv_bfloat16"])
+def test_a_copy_of_22_has_a_c_of_either_size(tmp_path, T, bits):
+    """Its type of C follows from T and BITS, given or in the file."""
+    path, book = tmp_path / "my_any_shape.cu", find("22").variant(T=T, BITS=bits)
+    itself = book.family.itself(book)
+    path.write_text(skeleton(book, ()))
+    mine = find(str(path))
+    assert (mine.types, mine.settled) == (book.types, False)
+    for shape in ((300, 300, 300), (64, 64, 4096), (14, 6, 5)):
+        problem = imagined(*shape, book.types)
+        got, want = mine.resolve(problem), itself.resolve(problem)
+        assert (got.kernel.parameters, got.division) == (want.kernel.parameters, want.division)
+    A, B = sg.matrices(40, 33, 70, on_gpu=False, types=book.types)
+    C = mine(A, B)
+    assert C.dtype == book.types.result and C.tobytes() == itself(A, B).tobytes()
+    given = kernel_from(find("22").path, **itself.resolve(check(A, B, None, 1, 0, book.types)).kernel.parameters)
+    assert given.types == book.types and given(A, B).tobytes() == C.tobytes()
+
+
+def test_a_copy_of_22_of_other_types_is_refused(tmp_path):
+    path = tmp_path / "my_any_shape.cu"
+    path.write_text(skeleton(find("22"), ()))
+    for given, text in (
+        ({"BITS": 8}, "BITS: got 8, needs 16 or 32"),
+        ({"BITS": 16, "T": "float"}, "BITS: got 16, needs 32, as A is FP32"),
+        ({"T": "float"}, r"my_any_shape\.cu: got arguments .*, needs "),
+    ):
+        with pytest.raises(ArgumentError, match=text):
+            kernel_from(path, **given)
 
 
 def test_comments_are_no_code(mine):

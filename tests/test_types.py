@@ -6,6 +6,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 import cupy
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -22,10 +23,12 @@ from sgemm_tutorial import (
 )
 from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.launch import Place
-from sgemm_tutorial.operands import BF16, FP16, FP32, FP64
+from sgemm_tutorial.operands import BF16, FP16, FP32, FP64, IN_16_BITS, SPLIT, sized
 
-each = pytest.mark.parametrize("types", [FP32, FP64, FP16, BF16], ids=lambda types: types.name)
-others = pytest.mark.parametrize("types", [FP64, FP16, BF16], ids=lambda types: types.name)
+SHORT = tuple(IN_16_BITS.values())
+each = pytest.mark.parametrize("types", [FP32, FP64, FP16, BF16, *SHORT], ids=lambda types: types.name)
+others = pytest.mark.parametrize("types", [FP64, FP16, BF16, *SHORT], ids=lambda types: types.name)
+short = pytest.mark.parametrize("types", SHORT, ids=lambda types: types.name)
 
 
 def drawn(M, N, K, types, seed=0):
@@ -41,7 +44,8 @@ def drawn(M, N, K, types, seed=0):
 def test_what_a_kernel_takes(types):
     A, B, C = drawn(3, 5, 4, types)
     problem = operands.check(A, B, C, 0.1, 1e39, types)
-    assert problem.alpha == types.result.type(0.1) and problem.alpha.dtype == problem.beta.dtype == types.result
+    scalar = np.dtype(np.float64 if types is FP64 else np.float32)
+    assert problem.alpha == scalar.type(0.1) and problem.alpha.dtype == problem.beta.dtype == types.scalar == scalar
     assert np.isinf(problem.beta) == (types is not FP64)
     assert operands.check(A, B, None, 1, 0, types).C.dtype == types.result
 
@@ -55,6 +59,8 @@ def test_what_a_kernel_takes(types):
         (FP16, 2, np.float16, "C: got dtype <f2, needs float32: C.astype(np.float32)"),
         (FP16, 0, BF16.operand, "A: got dtype bfloat16, needs float16: A.astype(np.float16)"),
         (BF16, 1, np.float32, "B: got dtype <f4, needs bfloat16: B.astype(ml_dtypes.bfloat16)"),
+        (SHORT[0], 2, np.float32, "C: got dtype <f4, needs float16: C.astype(np.float16)"),
+        (SHORT[1], 2, np.float16, "C: got dtype <f2, needs bfloat16: C.astype(ml_dtypes.bfloat16)"),
     ],
 )
 def test_other_types_are_refused(types, wrong, dtype, text):
@@ -91,6 +97,49 @@ def test_a_template_whose_sums_are_wider_takes_only_such_types():
         brain.variant(T="float")
 
 
+@pytest.mark.parametrize("types", [FP16, BF16], ids=lambda types: types.name)
+def test_a_c_of_16_bits_has_as_type(types):
+    narrow = sized(types, 16)
+    assert (narrow.operand, narrow.result, narrow.scalar) == (types.operand, types.operand, np.float32)
+    assert narrow == sized(narrow, 16) and types == sized(types, 32) == sized(narrow, 32)
+    assert narrow.name == f"{types.name} to {types.name}" and narrow.least_capability == types.least_capability
+
+
+@pytest.mark.parametrize(
+    ("types", "bits", "needs"),
+    [
+        (FP16, 8, "16 or 32"),
+        (SHORT[1], 0, "16 or 32"),
+        (FP16, "16", "16 or 32"),
+        (FP32, 16, "32, as A is FP32"),
+        (FP64, 16, "32, as A is FP64"),
+        (SPLIT, 16, "32, as A is FP32"),
+    ],
+)
+def test_a_c_of_other_bits_is_refused(types, bits, needs):
+    with pytest.raises(ArgumentError) as refused:
+        sized(types, bits)
+    assert str(refused.value) == f"BITS: got {bits}, needs {needs}"
+
+
+def test_variants_of_other_bits():
+    """Which leave the choice to the kernel; types follow T and BITS, in whatever order these are given."""
+    kernel = find("22")
+    narrow = kernel.variant(BITS=16)
+    assert narrow.types == IN_16_BITS[FP16] and narrow.parameters["BITS"] == 16 and not narrow.settled
+    brain = IN_16_BITS[BF16]
+    for found in (narrow.variant(T="__nv_bfloat16"), kernel.variant(T="__nv_bfloat16").variant(BITS=16)):
+        assert found.types == brain and not found.settled
+    assert kernel.variant(T="__nv_bfloat16", BITS=16).variant(T="half", BITS=32).types == FP16
+    assert narrow.variant(BM=64).types == narrow.types and narrow.variant(BM=64).settled
+    with pytest.raises(ArgumentError, match="BITS: got 8, needs 16 or 32"):
+        kernel.variant(BITS=8)
+    with pytest.raises(ArgumentError, match="T: got 'float', needs half or __nv_bfloat16"):
+        narrow.variant(T="float")
+    with pytest.raises(ArgumentError, match="BITS: got a parameter unknown to 20_persistent"):
+        find("20").variant(BITS=16)
+
+
 # Judging
 
 
@@ -100,7 +149,7 @@ class Imitation:
     name, parameters = "imitation", {"BM": 8, "BN": 8, "BK": 8}
 
     def __init__(self, types, arithmetic=None, spoil=None):
-        self.types, self.arithmetic, self.spoil = types, arithmetic or types.result, spoil
+        self.types, self.arithmetic, self.spoil = types, arithmetic or types.scalar, spoil
 
     def __call__(self, A, B, C, alpha, beta):
         of, to = self.arithmetic.type, self.arithmetic
@@ -128,7 +177,7 @@ def test_sums_in_a_lower_precision_fail(types, arithmetic):
 
 
 SPOILERS = {
-    "one element wrong": lambda A, B, C: C.__setitem__((3, 5), C[3, 5] + 0.01),
+    "one element wrong": lambda A, B, C: C.__setitem__((3, 5), 1.05 * C[3, 5] + 0.01),
     "one element not written": lambda A, B, C: C.__setitem__((3, 5), np.nan),
     "A overwritten": lambda A, B, C: A.__setitem__((3, 5), 7),
     "before A": lambda A, B, C: A.base.__setitem__(0, 0),
@@ -211,6 +260,83 @@ def test_k_past_the_bound(types, limit):
         check(Imitation(types), 1, 1, limit)
 
 
+def ratio(got, terms, types, C=0.0, beta=0.0):
+    """Return the error of a single result over its bound, of a sum of so many terms, or of βC besides."""
+    A, B = np.array([terms], types.operand), np.ones((len(terms), 1), types.operand)
+    got, C = (np.array([[one]], types.result) for one in (got, C))
+    return excess(got, A, B, C, 1.0, beta, types)[0, 0]
+
+
+@short
+@pytest.mark.parametrize("place", [0.0, 0.4, 0.9])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_one_rounding_to_16_bits_is_right_and_two_units_are_not(types, place, sign):
+    """Of a sum halfway between two numbers both are right; the next are a unit and a half off, and wrong."""
+    unit = float(ml_dtypes.finfo(types.result).eps)
+    low = 1 + int(place / unit) * unit
+    terms = [sign * low, sign * unit / 2]
+    for units, right in ((0, True), (1, True), (-1, False), (2, False)):
+        assert (ratio(sign * (low + units * unit), terms, types) <= 1) == right
+
+
+@short
+def test_a_sum_rounded_to_16_bits_is_right_and_two_units_more_or_less_are_not(types):
+    """Of positive numbers: where they cancel, the sum may be off by more."""
+    A, B, C = (np.abs(matrix) for matrix in drawn(30, 40, 50, types))
+    for beta in (0.0, 0.75):
+        reference = 1.5 * (A.astype(np.float64) @ B.astype(np.float64)) + beta * C.astype(np.float64)
+        got = reference.astype(types.result)
+        assert (excess(got, A, B, C, 1.5, beta, types) <= 1).all()
+        for by in (2, -2):
+            off = (got.view(np.int16) + np.int16(by)).view(types.result)
+            assert not (excess(off, A, B, C, 1.5, beta, types) <= 1).any()
+
+
+@short
+def test_subnormal_results_of_16_bits(types):
+    least = float(ml_dtypes.finfo(types.result).smallest_subnormal)
+    for terms, got, right in (
+        ([3 * least, 0.0], 3, True),
+        ([3 * least, 0.0], 4, False),
+        ([3 * least, 0.0], 2, False),
+        ([least], 0, False),
+    ):
+        assert (ratio(got * least, terms, types) <= 1) == right
+    A, B = (np.array([[value]], types.operand) for value in (least, 0.5))  # halfway to 0
+    for got, right in ((0.0, True), (least, True), (2 * least, False), (-least, False)):
+        got = np.array([[got]], types.result)
+        assert (excess(got, A, B, got, 1.0, 0.0, types)[0, 0] <= 1) == right
+
+
+def test_a_result_of_16_bits_is_infinite_only_where_the_sum_is_too_large_for_it():
+    """Though A and B, and what cancels in the sum, may be large."""
+    types, inf = IN_16_BITS[FP16], np.inf
+    for got, terms, right in (
+        (inf, [60000, 6000], True),
+        (65504, [60000, 6000], False),
+        (-inf, [60000, 6000], False),
+        (np.nan, [60000, 6000], False),
+        (-inf, [-60000, -6000], True),
+        (inf, [60000, 5000], False),
+        (64992, [60000, 5000], True),
+        (inf, [60000, 60000, -60000, -60000], False),
+        (0.0, [60000, 60000, -60000, -60000], True),
+        (inf, [inf, 1], True),
+        (-inf, [inf, 1], False),
+        (np.nan, [inf, -inf], True),
+        (inf, [inf, -inf], False),
+    ):
+        assert (ratio(got, terms, types) <= 1) == right, (got, terms)
+    assert ratio(inf, [60000], types, C=60000, beta=0.5) == 0 < 1 < ratio(inf, [60000], types, C=60000, beta=-0.5)
+
+
+def test_a_result_of_bfloat16_is_infinite_where_the_sum_is_too_large():
+    types = IN_16_BITS[BF16]
+    large = 2.0**127
+    for got, terms, right in ((np.inf, [large, large], True), (np.inf, [large, 2.0**126], False)):
+        assert (ratio(got, terms, types) <= 1) == right
+
+
 # cuBLAS
 
 
@@ -232,7 +358,7 @@ class FakeCublas:
         assert (handle, trans_a, trans_b) == ("handle", 0, 0)
         alpha, beta = (matrix(address, 1, 1, 1, scalar)[0, 0] for address in (alpha, beta))
         A, B, C = matrix(a, m, k, lda, operand), matrix(b, k, n, ldb, operand), matrix(c, m, n, ldc, result)
-        C[:] = alpha * (A.astype(result) @ B.astype(result)) + beta * C
+        C[:] = alpha * (A.astype(scalar) @ B.astype(scalar)) + beta * C.astype(scalar)
 
     def sgemm(self, *call):
         self.called.append("sgemm")
@@ -244,25 +370,31 @@ class FakeCublas:
 
     def gemmEx(self, *call):
         alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algorithm = call[6:]
-        operand = {cupy.cuda.runtime.CUDA_R_16F: FP16.operand, cupy.cuda.runtime.CUDA_R_16BF: BF16.operand}[a_type]
-        single = cupy.cuda.runtime.CUDA_R_32F
-        assert (b_type, c_type, compute, algorithm) == (a_type, single, 68, -1)
+        runtime = cupy.cuda.runtime
+        operand = {runtime.CUDA_R_16F: FP16.operand, runtime.CUDA_R_16BF: BF16.operand}[a_type]
+        assert (b_type, compute, algorithm) == (a_type, 68, -1) and c_type in (a_type, runtime.CUDA_R_32F)
         self.called.append("gemmEx")
-        self._gemm(call[:6], FP32.result, alpha, a, lda, b, ldb, beta, c, ldc, operand, FP32.result)
+        result = operand if c_type == a_type else FP32.result
+        self._gemm(call[:6], FP32.result, alpha, a, lda, b, ldb, beta, c, ldc, operand, result)
 
 
-@pytest.mark.parametrize("routine", [cublas.sgemm, cublas.dgemm, cublas.gemm_ex, cublas.gemm_ex_bf16])
+SHORT_ROUTINES = [cublas.Gemm("gemmEx", types) for types in SHORT]
+
+
+@pytest.mark.parametrize(
+    "routine", [cublas.sgemm, cublas.dgemm, cublas.gemm_ex, cublas.gemm_ex_bf16, *SHORT_ROUTINES], ids=str
+)
 def test_cublas_is_asked_for_the_same_types(routine, monkeypatch):
     library, types = FakeCublas(), routine.types
     monkeypatch.setattr(cublas, "_library", lambda: library)
     monkeypatch.setattr(cublas, "_handle", lambda: "handle")
     A, B, C = drawn(3, 5, 4, types)
     held = [SimpleNamespace(data=SimpleNamespace(ptr=matrix.ctypes.data), shape=matrix.shape) for matrix in (A, B, C)]
-    scalars = types.result.type(-1.5), types.result.type(0.75)
+    scalars = types.scalar.type(-1.5), types.scalar.type(0.75)
     before = C.copy()
     cublas.launch(operands.Problem(3, 5, 4, scalars[0], *held[:2], scalars[1], held[2], False, True, types))()
     assert library.called == [routine.name]
-    assert (excess(C, A, B, before, -1.5, 0.75) <= 1).all()
+    assert (excess(C, A, B, before, -1.5, 0.75, types) <= 1).all()
 
 
 # Launching

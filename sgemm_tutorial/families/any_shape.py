@@ -207,10 +207,8 @@ class AnyShape(Persistent):
             name: empty((rows, -(-columns // CHUNK) * CHUNK), problem.types.operand)
             for name, (rows, columns) in unfetchable(problem).items()
         }
-        if not copies:
-            return problem, nothing
-        made = dataclasses.replace(problem, **copies)
-        if problem.alpha == 0:  # neither A nor B is read
+        made = dataclasses.replace(problem, **copies) if copies else problem
+        if not copies or problem.alpha == 0:  # where neither A nor B is read
             return made, nothing
         for name, matrix in matrices.items():
             rows, columns = len(matrix) if name in copies else 0, matrix.shape[1]
@@ -229,8 +227,11 @@ class AnyShape(Persistent):
 def unfetchable(problem: Problem) -> dict[str, tuple[int, int]]:
     """Return rows and columns of those of A and B that the copy engine can't fetch as they are, by name."""
     M, N, K = problem.shape
-    matrices = zip(("A", "B"), ((M, K), (K, N)), problem.alignment, strict=False)
-    return {name: of for name, of, begins in matrices if of[1] % CHUNK or begins % ALIGNMENT}
+    return {
+        name: of
+        for name, of, begins in zip("AB", ((M, K), (K, N)), problem.alignment, strict=False)
+        if of[1] % CHUNK or begins % ALIGNMENT
+    }
 
 
 def copying(problem: Problem) -> float:
