@@ -81,9 +81,9 @@ def test_a_c_of_16_bits_is_the_one_of_32_rounded_once(of, alpha, beta):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("k < K && col < N", "k < K"),
-        ("k < K && row + m < M", "row + m < M"),
-        ("const int k = first + i * stride;", "const int k = first + i * deep;"),
+        ("k < depth && col < N", "k < depth"),
+        ("k < depth && row + m < M", "row + m < M"),
+        ("const unsigned k = first + i * stride;", "const unsigned k = first + i * deep;"),
         ("first += stride * ahead", "first += stride"),
         ("if (slice > 0 || lane >= WN || col >= N) return;", "if (slice > 0 || lane >= WN) return;"),
         ("if (row + m >= M) break;", ""),
