@@ -345,8 +345,8 @@ class FakeCublas:
 
     CUBLAS_OP_N, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT, CUBLASError = 0, 68, -1, RuntimeError
 
-    def __init__(self):
-        self.called = []
+    def __init__(self, types):
+        self.called, self.types = [], types
 
     @staticmethod
     def _gemm(sizes, scalar, alpha, a, lda, b, ldb, beta, c, ldc, operand, result):
@@ -372,9 +372,10 @@ class FakeCublas:
         alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algorithm = call[6:]
         runtime = cupy.cuda.runtime
         operand = {runtime.CUDA_R_16F: FP16.operand, runtime.CUDA_R_16BF: BF16.operand}[a_type]
-        assert (b_type, compute, algorithm) == (a_type, 68, -1) and c_type in (a_type, runtime.CUDA_R_32F)
+        result = operand if c_type == a_type else {runtime.CUDA_R_32F: FP32.result}[c_type]
+        assert (b_type, compute, algorithm) == (a_type, 68, -1)
+        assert (operand, result) == (self.types.operand, self.types.result)
         self.called.append("gemmEx")
-        result = operand if c_type == a_type else FP32.result
         self._gemm(call[:6], FP32.result, alpha, a, lda, b, ldb, beta, c, ldc, operand, result)
 
 
@@ -385,7 +386,7 @@ SHORT_ROUTINES = [cublas.Gemm("gemmEx", types) for types in SHORT]
     "routine", [cublas.sgemm, cublas.dgemm, cublas.gemm_ex, cublas.gemm_ex_bf16, *SHORT_ROUTINES], ids=str
 )
 def test_cublas_is_asked_for_the_same_types(routine, monkeypatch):
-    library, types = FakeCublas(), routine.types
+    library, types = FakeCublas(routine.types), routine.types
     monkeypatch.setattr(cublas, "_library", lambda: library)
     monkeypatch.setattr(cublas, "_handle", lambda: "handle")
     A, B, C = drawn(3, 5, 4, types)
