@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from statistics import geometric_mean, median
 
 from sgemm_tutorial.catalogue import find
@@ -15,7 +16,9 @@ from sgemm_tutorial.table import Table
 from ..draw.chart import COLOURS, Chart, dye
 from ..draw.division import Part, division
 from ..draw.figure import BODY, INK, Figure
+from ..experiments import sustained
 from ..experiments.ceilings import card
+from ..paths import RESULTS
 from ..records.shapes import FAMILIES, LAYERS, SHAPES, SQUARES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
@@ -23,8 +26,13 @@ from ..variants import ANY_SHAPE
 
 KERNEL, BEFORE = find("22_any_shape"), find("20_persistent")
 OVERLAP, OWN_NUMBER, WHOLE = ANY_SHAPE
-KINDS = "squares", "rows to copy", "M or N up to 64", "others"
-"""What the chart tells apart; a shape is of the first that fits."""
+SHORT = find("22", BITS=16)
+"""22 with a C of 16 bits."""
+WAYS = "rows fetched", "rows copied", "without tensor cores"
+"""How 22 does a product: tensor cores multiply its rows as they are, or as `pad` copies them, or `thin` does it all."""
+H100 = RESULTS / "h100/any_shape.json"
+KINDS = ("squares", *WAYS)
+"""What the chart tells apart; a product is of the first that fits."""
 
 
 def pieces(cluster: int, clusters: int, shared: int, tiles: int, steps: int) -> Iterator[tuple[int, int, int]]:
@@ -54,15 +62,9 @@ def picture(run: Run, shared: int, clusters: int) -> Figure:
 
 
 @lru_cache
-def points(kernel: Kernel = KERNEL) -> dict[Size, Point]:
+def points(kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> dict[Size, Point]:
     """Return the recorded points of 22, of 22 without a part, or of 20, by size."""
-    return {point.size: point for point in recorded(kernel, recording="any_shape").points}
-
-
-def shares_of(kernel: Kernel, sizes: Iterable[Size]) -> list[float]:
-    """Return the percentages of the better opponent's speed that are recorded of a kernel at those of some sizes."""
-    of = points(kernel)
-    return [of[size].percent_of_searched for size in sizes if size in of]
+    return {point.size: point for point in recorded(kernel, recording=recording).points}
 
 
 def launched(size: Size) -> Launch:
@@ -70,15 +72,25 @@ def launched(size: Size) -> Launch:
     return KERNEL.resolve(imagined(*size, types=KERNEL.types), Place(card().architecture, card().sms))
 
 
+@lru_cache
+def way(size: Size) -> str:
+    """Return which of `WAYS` a product goes."""
+    return WAYS[2 if launched(size).kernel.name != KERNEL.name else size[1] % 8 + size[2] % 8 > 0]
+
+
+def by_way() -> dict[str, list[Size]]:
+    """Return the shapes that go each of `WAYS`."""
+    return {name: [size for size in SHAPES if way(size) == name] for name in WAYS}
+
+
 def chosen(size: Size) -> tuple[str, int, float]:
-    """Return the tile that is launched, its shared tiles, and the µs that the model expects of it, without copies."""
+    """Return the tile that 22 takes, its shared tiles, and the µs that the model expects of it and of copies."""
     launch = launched(size)
-    of, blocks = launch.kernel.parameters, launch.division.blocks
-    if launch.kernel.name == any_shape.THIN.name:
-        return f"thin, {of['BM']}×{of['BN']}, {blocks} blocks", 0, any_shape.thin_cost(of, size)
-    shared, clusters = launch.division.counts["shared"], blocks // of["CLUSTER"]
+    of, shared = launch.kernel.parameters, launch.division.counts["shared"]
+    clusters = launch.division.blocks // of["CLUSTER"]
     tile = f"{of['BM']}×{of['BN']}, {clusters} × {of['CLUSTER']} blocks"
-    return tile, shared, any_shape.cost(of, size, shared, clusters, card().sms)
+    copying = any_shape.copying(imagined(*size, types=KERNEL.types))
+    return tile, shared, any_shape.cost(of, size, shared, clusters, card().sms) + copying
 
 
 def choices(sizes: Iterable[Size]) -> Table:
@@ -97,14 +109,15 @@ def times(of: Mapping[str, int]) -> tuple[float, ...]:
     return step, step * any_shape.SHARED, end, any_shape.PART + of["BM"] * of["BN"] * 4 / any_shape.ADD
 
 
-def setting(BM: int, BN: int, CLUSTER: int = 1) -> Mapping[str, int]:
-    """Return the setting with this tile, in such clusters."""
-    return next(of for of in any_shape.SETTINGS if (of["BM"], of["BN"], of["CLUSTER"]) == (BM, BN, CLUSTER))
+def setting(*of: int) -> Mapping[str, int]:
+    """Return the setting of this BM, BN, and CLUSTER and BLOCKS, which are 1 unless given."""
+    wanted = (*of, 1, 1)[:4]
+    return next(of for of in any_shape.SETTINGS if tuple(map(of.get, ("BM", "BN", "CLUSTER", "BLOCKS"))) == wanted)
 
 
 def tile_of(of: Mapping[str, int]) -> str:
     """Return a setting in a few characters."""
-    return f"{of['BM']}×{of['BN']}, clusters of {of['CLUSTER']}"
+    return f"{of['BM']}×{of['BN']}, " + ("two on an SM" if of["BLOCKS"] > 1 else f"clusters of {of['CLUSTER']}")
 
 
 def pencil(*settings: Mapping[str, int]) -> Table:
@@ -116,17 +129,12 @@ def pencil(*settings: Mapping[str, int]) -> Table:
 
 def worked(size: Size, *settings: Mapping[str, int]) -> Table:
     """Return the sum of the model's times for settings that cut each tile of a product into a few shares."""
-    K, memory = size[2], any_shape.HIDDEN * (any_shape.START + any_shape.moved(*size) / any_shape.MEMORY)
-    columns = []
+    K, memory, columns = size[2], hidden(size), []
     for of in settings:
         (expected, tiles, clusters), (_, step, end, part) = fewest(of, size), times(of)
         each, launch = clusters // tiles, any_shape.START + any_shape.CLUSTERED * (of["CLUSTER"] > 1)
-        steps = K // any_shape.BK // each
-        ran, sizes, parts = steps * step, [], each
-        while parts > 1:
-            sizes.append(min(parts, any_shape.TOGETHER))
-            parts = -(-parts // any_shape.TOGETHER)
-        met = len(sizes) * any_shape.MEET + sum(sizes) * part
+        groups = [each] if each <= any_shape.TOGETHER else [any_shape.TOGETHER, each // any_shape.TOGETHER]
+        ran, met = (steps := K // any_shape.BK // each) * step, len(groups) * any_shape.MEET + sum(groups) * part
         assert abs(launch + ran + end + met + memory - expected) < 0.001
         columns.append(
             (
@@ -135,14 +143,19 @@ def worked(size: Size, *settings: Mapping[str, int]) -> Table:
                 f"{launch:.3f}",
                 f"{steps} · {step:.3f} = {ran:.2f}",
                 f"{end:.3f}",
-                f"{len(sizes)} · {any_shape.MEET:.2f} + {sum(sizes)} · {part:.3f} = {met:.2f}",
+                f"{len(groups)} · {any_shape.MEET:.2f} + {sum(groups)} · {part:.3f} = {met:.2f}",
                 f"{memory:.2f}",
                 f"{expected:.1f}",
             )
         )
     heads = ("tiles of a cluster", "shares of a tile", "launch", "steps of a share", "end of a tile",
-             "meeting, and parts", "an eighth of memory's time", "sum, µs")  # fmt: skip
+             "meetings, and parts", f"{any_shape.HIDDEN:.0%} of memory's time", "sum, µs")  # fmt: skip
     return Table(("", *map(tile_of, settings)), list(zip(heads, *columns, strict=True)), times_of(size))
+
+
+def hidden(size: Size) -> float:
+    """Return the µs of memory's time that count where clusters take longer."""
+    return any_shape.HIDDEN * (any_shape.START + any_shape.moved(*size) / any_shape.MEMORY)
 
 
 def fewest(of: Mapping[str, int], size: Size) -> tuple[float, int, int]:
@@ -168,34 +181,21 @@ def better(size: Size) -> float:
     return points()[size].ms * points()[size].percent_of_searched / 100
 
 
-def copied(size: Size) -> bool:
-    """Whether A or B has rows that the copy engine cannot fetch."""
-    return size[1] % 8 + size[2] % 8 > 0
-
-
-FETCHED, COPIED = ([size for size in SHAPES if copied(size) == copies] for copies in (False, True))
-"""The shapes by whether 22 copies A or B."""
-
-
 def families() -> Table:
-    """Return how 22 does beside the better opponent, family by family, and for all shapes with and without copies."""
+    """Return how 22 does beside the better opponent, family by family, and for all shapes by the way that they go."""
     sizes = {"squares": SQUARES, **{name: sorted(set(of)) for name, of in FAMILIES.items()}}
-    sizes |= {"all shapes, rows fetched": FETCHED, "all shapes, rows copied": COPIED}
+    sizes |= {f"all shapes, {name}": of for name, of in by_way().items()} | {"all shapes": SHAPES}
     rows = []
     for name, of in sizes.items():
-        share = {size: points()[size].percent_of_searched for size in of}
-        least = min(of, key=share.__getitem__)
-        rows.append(
-            (
-                name,
-                len(of),
-                *won(of),
-                f"{geometric_mean(share.values()):.0f}%",
-                f"{share[least]:.0f}% at {times_of(least)}",
-            )
-        )
+        least, worst = min((points()[size].percent_of_searched, size) for size in of)
+        rows.append((name, len(of), *won(of), f"{mean(of):.0f}%", f"{least:.0f}% at {times_of(worst)}"))
     heads = ("family", "products", "over 105%", "under 95%", "geometric mean", "least")
     return Table(heads, rows, f"Percent of the better opponent's speed, {card().name}")
+
+
+def mean(sizes: Iterable[Size], of: Mapping[Size, Point] | None = None) -> float:
+    """Return the geometric mean of the percentages of the better opponent's speed, of 22's unless other points."""
+    return geometric_mean((of or points())[size].percent_of_searched for size in sizes)
 
 
 def won(sizes: Iterable[Size]) -> tuple[int, int]:
@@ -206,8 +206,7 @@ def won(sizes: Iterable[Size]) -> tuple[int, int]:
 
 def kind(size: Size) -> str:
     """Return which of `KINDS` a size is."""
-    fits = (size in SQUARES, copied(size), min(size[:2]) <= 64, True)
-    return next(name for name, fit in zip(KINDS, fits, strict=True) if fit)
+    return KINDS[0] if size in SQUARES else way(size)
 
 
 def chart() -> Figure:
@@ -228,22 +227,23 @@ def chart() -> Figure:
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     deep, vector, thin, odd, huge = (256, 256, 16384), (1, 4096, 4096), (64, 4096, 4096), (333, 777, 1999), (4095,) * 3
-    own, tiny, n512, n1024 = points(), (256,) * 3, (512,) * 3, (1024,) * 3
+    own, tiny, n512, n1024, two = points(), (256,) * 3, (512,) * 3, (1024,) * 3, (57, 2, 18)
     before, whole, number, late = (points(of) for of in (BEFORE, WHOLE, OWN_NUMBER, OVERLAP))
     beside = [[of[size].cublas_ms for of in (before, whole, number, late, own)] for size in before]
     chance = max(max(each) / min(each) - 1 for each in beside)
     saved, shares, shuffled = ({size: of[size].ms / own[size].ms - 1 for size in of} for of in (late, whole, number))
-    fetched = [size for size in own if not copied(size)]
-    off = [1e3 * own[size].ms / chosen(size)[2] - 1 for size in fetched]
-    large = [1e3 * own[size].ms / chosen(size)[2] - 1 for size in SQUARES if size[0] >= 3200]
+    off = {size: 1e3 * point.ms / chosen(size)[2] - 1 for size, point in own.items() if way(size) != WAYS[2]}
+    large = [off[size] for size in SQUARES if size[0] >= 3200]
     added = [point.percent_of_cublas for point in recorded(KERNEL, recording="added").points]
-    assert {size for size, gain in shares.items() if abs(gain) > chance} >= {deep, vector, thin}
+    lasting = [100 * sustained.cublas_ms(KERNEL, n) / sustained.of(KERNEL, n).ms for n in (2048, 3072, 4096, 8192)]
+    assert {size for size, gain in shares.items() if abs(gain) > chance} == {deep, vector, thin}
     gains = [gain for gain in shuffled.values() if gain > chance]
-    assert {size for size, gain in saved.items() if gain > chance} >= {tiny, n512} and min(saved.values()) > -chance
-    hands = [size for size in own if launched(size).kernel.name == any_shape.THIN.name]
-    assert not any(launched(size).division.counts["shared"] for size in (tiny, n512, n1024, odd, huge))
-    short, bf16 = KERNEL.variant(BITS=16), KERNEL.variant(T="__nv_bfloat16")
-    layers, third = shares_of(short, LAYERS), [size for size in SHAPES if size in points(bf16)]
+    assert {thin, huge} == {size for size, gain in shuffled.items() if gain <= chance}
+    overlapped = {size: gain for size, gain in saved.items() if gain > chance}
+    assert set(overlapped) == {tiny, n512, vector, odd} and min(saved.values()) > -chance
+    assert set(before) <= set(off) and not any(
+        launched(size).division.counts["shared"] for size in (tiny, n512, n1024, odd, huge)
+    )
     shown = {
         "deep": own[deep].ms,
         "deep before": before[deep].ms,
@@ -252,28 +252,30 @@ def figures() -> dict[str, str]:
         "odd": own[odd].ms,
         "odd before": before[odd].ms,
         "odd better": better(odd),
-        "small": own[tiny].ms,
         "small before": before[tiny].ms,
-        "small number": number[tiny].ms,
         "small better": better(tiny),
-        "vector": own[vector].ms,
-        "vector number": number[vector].ms,
-        "huge": own[huge].ms,
-        "huge before": before[huge].ms,
         "turn": own[n1024].ms,
-        "pair": own[57, 2, 18].ms,
-        "pair better": better((57, 2, 18)),
+        "two": own[two].ms,
+        "two better": better(two),
+        "two by 22": min(fewest(of, two)[0] for of in any_shape.SETTINGS) / 1e3,
+        "two copied": any_shape.copying(imagined(*two, types=KERNEL.types)) / 1e3,
         "cublas 4096": own[4096, 4096, 4096].cublas_ms,
     }
-    of_squares, of_fetched, of_copied = (
-        [own[size].percent_of_searched for size in sizes] for sizes in (SQUARES, FETCHED, COPIED)
-    )
     least = {
         "least": (1, 4097, 4097),
-        "column": (4096, 1, 4096),
-        "outer": (1024, 1024, 1),
         "long": (512, 512, 16384),
         **{f"s{n}": (n,) * 3 for n in (1408, 3200, 3840)},
+    }
+    assert min(own, key=lambda size: own[size].percent_of_searched) == least["least"]
+    means = {
+        "all": mean(SHAPES),
+        "squares": mean(SQUARES),
+        "fp16": mean(SHAPES[::3]),
+        "bf16": mean(SHAPES[::3], points(find("22", T="__nv_bfloat16"))),
+        "short": mean(SHAPES[::3], points(SHORT)),
+        "layers": mean(LAYERS, points(SHORT)),
+        "h100": mean(SHAPES, points(recording=H100)),
+        "h100 squares": mean(SQUARES, points(recording=H100)),
     }
     return {
         **{name: f"{1e3 * ms:.1f} µs" for name, ms in shown.items()},
@@ -281,34 +283,26 @@ def figures() -> dict[str, str]:
         "card": card().name,
         "sms": str(card().sms),
         "settings": str(len(any_shape.SETTINGS)),
-        "handed": str(len(hands)),
-        "third": str(len(third)),
-        "short mean": f"{geometric_mean(shares_of(short, third)):.0f}%",
-        "third mean": f"{geometric_mean(shares_of(KERNEL, third)):.0f}%",
-        "bf16 mean": f"{geometric_mean(shares_of(bf16, third)):.0f}%",
-        "layers": str(len(layers)),
-        "layers mean": f"{geometric_mean(layers):.0f}%",
-        "layers least": f"{min(layers):.0f}%",
         "chance": f"{chance:.0%}",
         "squares": str(len(SQUARES)),
-        "squares mean": f"{geometric_mean(of_squares):.1f}%",
-        "shapes won": str(won(SHAPES)[0]),
+        "shapes": str(len(SHAPES)),
         "shapes lost": str(won(SHAPES)[1]),
-        "fetched": str(len(fetched)),
-        "fetched shapes": str(len(of_fetched)),
-        "fetched mean": f"{geometric_mean(of_fetched):.0f}%",
-        "copied shapes": str(len(of_copied)),
-        "copied mean": f"{geometric_mean(of_copied):.0f}%",
-        "median": f"{median(map(abs, off)):.0%}",
-        "missed": str(sum(abs(each) > 0.2 for each in off)),
+        "layers least": f"{min(points(SHORT)[size].percent_of_searched for size in LAYERS):.0f}%",
+        "handed over": str(len(by_way()[WAYS[2]])),
+        **{f"{name} mean": f"{each:.0f}%" for name, each in means.items()},
+        "alone": str(len(off)),
+        "median": f"{median(map(abs, off.values())):.0%}",
+        "missed": str(sum(abs(each) > 0.2 for each in off.values())),
         "large": f"{min(large):.0%} to {max(large):.0%}",
         "shuffled": f"{min(gains):.0%} to {max(gains):.0%}",
-        "slower": str(len(gains)),
-        "overlap": f"{saved[n512]:.0%} and {saved[tiny]:.0%}",
+        "overlap": f"{min(overlapped.values()):.0%} to {max(overlapped.values()):.0%}",
         "memory": f"{any_shape.MEMORY / 1e6:.2f} MB",
+        "hidden": f"{any_shape.HIDDEN:.0%}",
+        "turn memory": f"{hidden(n1024):.2f} µs",
         "turn small": f"{fewest(setting(64, 64, 2), n1024)[0]:.1f} µs",
         "turn large": f"{fewest(setting(64, 128), n1024)[0]:.1f} µs",
         "in l2": str(sum(any_shape.moved(*size) <= card().l2_bytes for size in own)),
         "products": str(len(own)),
         "added": f"{min(added):.0f}% to {max(added):.0f}%",
+        "lasting": f"{min(lasting):.0f}% to {max(lasting):.0f}%",
     }
