@@ -159,7 +159,7 @@ def test_the_whole_plan_makes_a_whole_recording(monkeypatch, card, tmp_path, cap
     monkeypatch.setattr(driver, "draft_of", lambda plan, folder: tmp_path / "draft.json")
     plan = type(plan)(**vars(plan) | {"made_on": lambda: dict(made())})
     assert driver.record(plan, tmp_path) == []
-    assert drawn == [(4096,) * 3, (8192,) * 3], "the inputs of a size are drawn once"
+    assert drawn == [(side,) * 3 for side in (4096, 8192, 2048, 3072)], "the inputs of a size are drawn once"
     recording = files.load(tmp_path / "sustained.json", Recording[sustained.Sustained])
     assert recording.complete and [point.key for point in recording.points] == list(plan.keys())
     assert recording.settings == plan.settings and recording.provenance["power_limit_watts"] == 700
