@@ -130,7 +130,8 @@ def figures() -> dict[str, str]:
     assert asked == warps * (of["TM"] + of["TN"] * 32 / row) and once < asked / 1.9 and filled < 0.8 * once
     (slow,) = recorded(STEPS_NOT_COUNTED[0], [profiles.SIZE], "steps").points
     (again,) = recorded(BASE, [profiles.SIZE], "others").points
-    assert slow.ms > 1.3 * shared.ms and blocks == 2048 and shared.ms < again.ms < base.ms
+    assert slow.ms > 1.3 * shared.ms and blocks == 2048
+    assert abs(shared.ms / base.ms - 1) < 0.05 and abs(again.ms / base.ms - 1) < 0.03
     assert counts[1]["all"] < profile["all"]
     return {
         "from": f"{base.percent_of_cublas:.1f}%",
