@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from statistics import median
+
 from sgemm_tutorial.catalogue import LADDER, find
 from sgemm_tutorial.table import Table
 
@@ -10,21 +13,28 @@ from ..experiments.ceilings import card, load
 from ..model.ceilings import L2, READ
 from ..model.resources import kernel_occupancy, resources
 from ..model.sass import hot_loop, sass
+from ..records import published
 from ..records.timings import Point, recorded
 from ..variants import STEPS, STEPS_NOT_COUNTED
 
 BASE = find("23_register_l1")
-NAMES = {
-    0: "0 registers and L1",
-    1: "1 tiles in shared memory",
-    3: "3 tiles half as deep",
-    4: "4 fetch 16 bytes",
-    5: "5 read 16 bytes",
-    7: "7 inner loop written out",
-}
-"""What the chapter calls those of `STEPS` that it shows, by their numbers."""
+NAMES = (
+    "registers and L1",
+    "tiles in shared memory",
+    "read C last",
+    "tiles half as deep",
+    "fetch 16 bytes",
+    "read 16 bytes",
+    "ask for more shared memory",
+    "inner loop written out",
+    "allow 255 registers",
+)
+"""What the chapter calls each of `STEPS`."""
 
+SECTOR = 32
+"""Bytes in a sector."""
 SLOTS, FMA, L1 = "issue slots used, %", "FMA pipes used, %", "L1 and shared memory used, %"
+LONGEST = "waits for L2 or DRAM"
 BETWEEN = "cycles between a warp's instructions"
 """Metrics of `profiles`."""
 
@@ -41,23 +51,25 @@ def timed() -> list[Point]:
 
 
 def steps() -> Table:
-    """Return the steps shown: which template arguments change, blocks on an SM, instructions, speed and gain."""
-    points, rows, before = timed(), [], None
-    for at, name in NAMES.items():
-        step, speed = STEPS[at], points[at].tflops
-        blocks, instructions = kernel_occupancy(step, card()).blocks_per_sm, profiled(at)["all"] / 1e9
-        changes, gain = "", ""
-        if before is not None:
-            old = STEPS[before].parameters
-            changes = ": " + ", ".join(
-                f"{of} {old[of]} → {new}" for of, new in step.parameters.items() if old[of] != new
-            )
-            gain = f"{speed / points[before].tflops - 1:+.0%}"
-        rows.append((name + changes, blocks, f"{instructions:.2f}", f"{speed:.1f}", gain))
-        before = at
-    made = f"M = N = K = 4096, {recorded(STEPS, [profiles.SIZE], 'steps').made}"
+    """Return lpha-z's steps: the template argument that changes, blocks on an SM, our speed and gain, lpha-z's gain."""
+    points, theirs = timed(), [result for result in published.load() if result.source == "lpha-z notes"]
+    assert [result.kernel for result in theirs] == [step.label for step in STEPS]
+    theirs_gain = [new.of(old) for old, new in pairwise(theirs)]
+    assert theirs_gain[0] == max(theirs_gain) and 0.7 < points[8].tflops / points[7].tflops < 0.77
+    rows = []
+    for at, step in enumerate(STEPS):
+        old = STEPS[max(at - 1, 0)].parameters
+        changes = [f": {of} {old[of]} → {new}" for of, new in step.parameters.items() if old[of] != new]
+        gains = [f"{of[at].tflops / of[at - 1].tflops - 1:+.0%}" if at else "" for of in (points, theirs)]
+        blocks = kernel_occupancy(step, card()).blocks_per_sm
+        rows.append(
+            (" ".join([f"{at} {NAMES[at]}", *changes]).replace(" :", ":"), blocks, f"{points[at].tflops:.1f}", *gains)
+        )
     return Table(
-        ("step", "blocks on an SM", "instructions, billion", "TFLOP/s", "gain over the row before"), rows, made
+        ("step", "blocks on an SM", "TFLOP/s", "gain", "lpha-z's gain"),
+        rows,
+        f"M = N = K = 4096, {recorded(STEPS, [profiles.SIZE], 'steps').made}",
+        "lpha-z's card is a consumer GPU that the article doesn't name.",
     )
 
 
@@ -94,12 +106,14 @@ def busy() -> Table:
         "L1, one wavefront per read": L1,
         "issue slots, all instructions of the loop": SLOTS,
     }
+    from_l2 = 100 * profile["L2 sectors"] * SECTOR / l2_rate() / 1e9 / base.ms
     rows = [
-        (part, f"{ms:.2f}", f"{ms / base.ms:.0%}", f"{profile[metrics[part]]:.0f}%" if part in metrics else None)
+        (part, f"{ms:.2f}", f"{ms / base.ms:.0%}", f"{profile[metrics[part]] if part in metrics else from_l2:.0f}%")
         for part, ms in predictions().items()
     ]
     columns = ("part", "predicted, ms", f"of the {base.ms:.2f} ms measured", "busy, by the profiler")
-    return Table(columns, rows, f"M = N = K = {profiles.SIZE}, {card().name}")
+    note = "L2: the sectors that the profiler counts, at the speed measured for reads."
+    return Table(columns, rows, f"M = N = K = {profiles.SIZE}, {card().name}", note)
 
 
 def figures() -> dict[str, str]:
@@ -108,9 +122,7 @@ def figures() -> dict[str, str]:
     base, shared, fastest = (points[at] for at in (0, 1, 7))
     counts = [profiled(at) for at in range(len(STEPS))]
     profile, last, states = counts[0], counts[7], profiles.shares(counts[0])
-    assert (
-        max(states, key=states.get) == "waits for L2 or DRAM" and counts[1]["L2 sectors"] > 1.5 * profile["L2 sectors"]
-    )
+    assert max(states, key=states.get) == LONGEST
     assert max(said, key=said.get).startswith("issue slots") and max((SLOTS, FMA, L1), key=profile.get) == SLOTS
     predicted = [100 * of / base.ms for of in said.values()]
     assert abs(predicted[1] - profile[L1]) < 1 and abs(predicted[3] - profile[SLOTS]) < 1
@@ -130,12 +142,22 @@ def figures() -> dict[str, str]:
     assert asked == warps * (of["TM"] + of["TN"] * 32 / row) and once < asked / 1.9 and filled < 0.8 * once
     (slow,) = recorded(STEPS_NOT_COUNTED[0], [profiles.SIZE], "steps").points
     (again,) = recorded(BASE, [profiles.SIZE], "others").points
+    processes = [median(process.own.ms) for process in again.processes] or [again.ms]
     assert slow.ms > 1.3 * shared.ms and blocks == 2048
-    assert abs(shared.ms / base.ms - 1) < 0.05 and abs(again.ms / base.ms - 1) < 0.03
-    assert counts[1]["all"] < profile["all"]
+    assert abs(shared.ms / min(processes) - 1) < 0.02 and max(processes) / base.ms < 1.01
+    assert abs(base.percent_of_cublas - again.percent_of_cublas) < 1.1
+    assert counts[1]["all"] < profile["all"] and counts[8]["all"] < last["all"]
+    waiting = {name[7:]: of for name, of in last.items() if name.startswith("state: ") and "issued" not in name}
+    assert sorted(waiting, key=waiting.get)[-2:] in (
+        [LONGEST, "another warp was chosen"],
+        ["another warp was chosen", LONGEST],
+    )
+    read = profile["L2 sectors"] * SECTOR / l2_rate() / 1e9
+    unsaved = asked * ks * SECTOR / l2_rate() / 1e9
+    assert unsaved > 0.9 * max(said.values()) and read < 0.15 * base.ms
     return {
-        "from": f"{base.percent_of_cublas:.1f}%",
-        "to": f"{fastest.percent_of_cublas:.1f}%",
+        "from": f"about {again.percent_of_cublas:.0f}%",
+        "to": f"{fastest.percent_of_cublas:.0f}%",
         "card": card().name,
         "mhz": f"{card().boost_mhz / 1e3} GHz",
         **{f"ms {part}": f"{ms:.2f} ms" for part, ms in zip(("fma", "l1", "l2", "slots"), said.values(), strict=True)},
@@ -148,29 +170,22 @@ def figures() -> dict[str, str]:
         "once": f"{once:.0f}",
         "taken": f"{filled:.0f}",
         "between": f"{once - filled:.0f}",
-        "l2 taken": f"{counted['l2_sectors'] / ks:.0f}",
-        "waits": f"{states['waits for L2 or DRAM']:.0%}",
+        "l2 taken": f"{profile['L2 sectors'] / ks:.0f}",
+        "l2 read ms": f"{read:.2f} ms",
+        "unsaved ms": f"{unsaved:.2f} ms",
+        "waits": f"{states[LONGEST]:.0%}",
+        "base between": f"{profile[BETWEEN]:.2f}",
+        "cycles of k": f"{loop * profile[BETWEEN]:.0f}",
+        "issued of k": str(4 * loop),
         "idle": f"{100 - profile[SLOTS]:.0f}%",
-        "tiles gain": f"{points[3].tflops / base.tflops - 1:.0%}",
-        "base again": f"{again.ms:.2f} ms",
-        "l2 tiles": f"{counts[1]['L2 sectors'] / ks:.0f}",
-        "waits base": f"{profile['state: waits for L2 or DRAM']:.2f}",
-        "waits tiles": f"{counts[1]['state: waits for L2 or DRAM']:.2f}",
-        "L1 base": f"{profile[L1]:.0f}%",
-        "L1 tiles": f"{counts[1][L1]:.0f}%",
-        "rounds three": f"{blocks / card().sms / 3:.2f}",
-        "rounds four": f"{blocks / card().sms / 4:.2f}",
-        "change 2": f"{points[2].ms / points[1].ms - 1:+.1%}",
-        "change 6": f"{points[6].ms / points[5].ms - 1:+.1%}",
-        "fetches before": f"{counts[3]['LDG'] / 1e6:.0f}",
-        "fetches after": f"{counts[4]['LDG'] / 1e6:.0f}",
-        "reads before": f"{counts[4]['LDS'] / 1e6:.0f}",
-        "reads after": f"{counts[5]['LDS'] / 1e6:.0f}",
+        "quickest again": f"{min(processes):.2f} ms",
+        "slowest again": f"{max(processes):.2f} ms",
+        "rounds three": f"{blocks / card().sms / 18:.0%}",
+        "rounds four": f"{blocks / card().sms / 16:.0%}",
         "registers many": str(resources(STEPS[8]).registers),
-        "slower 8": f"{1 - points[8].tflops / fastest.tflops:.0%}",
-        "last waits": f"{last['state: waits for L2 or DRAM']:.2f}",
+        "last waits": f"{waiting[LONGEST]:.2f}",
+        "last ready": f"{waiting['another warp was chosen']:.2f}",
         "last between": f"{last[BETWEEN]:.2f}",
-        "last slots": f"{last[SLOTS]:.0f}%",
         "last L1": f"{last[L1]:.0f}%",
         "slow": f"{slow.ms:.2f} ms",
         "quick": f"{shared.ms:.2f} ms",
