@@ -171,6 +171,7 @@ def figures() -> dict[str, str]:
         "slowest": f"{2 * SIZE**3 / lasting[0].ms / 1e9:.0f}",
         "fastest": f"{2 * SIZE**3 / bursts[1][0] / 1e9:.0f}",
         "alike": f"{min(alike):.1%} to {max(alike):.1%}",
+        "turns more": f"{shares[RUNS[0]] - 1:.1%}",
         "joules": " against ".join(f"{run.joules:.3f} J" for run in lasting),
         "joules more": f"{lasting[0].joules / lasting[1].joules - 1:.1%}",
         "by joules": f"{lasting[1].joules / lasting[0].joules:.1%}",
