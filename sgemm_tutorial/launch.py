@@ -20,8 +20,7 @@ MULTIPROCESSORS = 132
 """Those of the simulated GPU: as many as the cards of the recorded measurements have."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A place where launches run: a GPU, or the simulator.
 
     Attributes

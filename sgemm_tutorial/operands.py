@@ -3,7 +3,7 @@
 import dataclasses
 import numbers
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 import ml_dtypes
@@ -110,8 +110,7 @@ def _alike(types: Types) -> bool:
 INT_MAX = 2**31 - 1  # the kernels take M, N and K as int
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """Checked operands of C ← αAB + βC: what a back end may rely on."""
 
     M: int

@@ -122,15 +122,20 @@ class _Watch:
     def unseen(self, paths: Collection[Path]) -> list[Path]:
         """Watch files, and return those of which changes may go unnoticed all the same.
 
-        Those are files that other computers write to, behind links, or in folders that are missing or not to be read.
+        Those are files that other computers write to, behind links, or in folders that are not to be read.
         """
         sure = {folder for folder in {path.parent for path in paths} if self._follow(folder)}
         return [path for path in paths if not (path.parent in sure and self._follow_file(path))]
 
     def _follow(self, folder: Path) -> bool:
-        """Watch a folder and those that it is in, the outermost first; return whether all changes will be noticed."""
-        above = all(self._add(outer, GONE) for outer in reversed(folder.parents))
-        return above and self._add(folder, CHANGED) and self._local(folder) and os.path.realpath(folder) == str(folder)
+        """Watch a folder and those that it is in, the outermost first; return whether all changes will be noticed.
+
+        Where it is missing, that is the nearest of those that it would be in, as long as that is still so at the end.
+        """
+        nearest = _nearest(folder)
+        above = all(self._add(outer, GONE) for outer in reversed(nearest.parents))
+        watched = above and self._add(nearest, CHANGED) and self._local(nearest)
+        return watched and os.path.realpath(nearest) == str(nearest) and nearest == _nearest(folder)
 
     def _follow_file(self, path: Path) -> bool:
         """Watch a file, which may have other names elsewhere; return whether changes to it will be noticed."""
@@ -145,6 +150,11 @@ class _Watch:
         """Whether only this computer writes there."""
         found = (ctypes.c_long * 32)()
         return _SYSTEM.statfs(os.fsencode(path), found) == 0 and found[0] in LOCAL
+
+
+def _nearest(folder: Path) -> Path:
+    """Return a folder, or the innermost of those that it would be in; a link that leads nowhere is there."""
+    return next((at for at in (folder, *folder.parents) if os.path.lexists(at)), folder)
 
 
 @lru_cache

@@ -1,6 +1,5 @@
 """The choice of 13's template arguments and of how its work is divided: what fits, what adds up, what pays."""
 
-import dataclasses
 import types
 
 import cupy
@@ -177,7 +176,7 @@ def test_each_stream_has_a_workspace_of_its_own(streams):
 
 def test_too_many_tiles_are_refused(streams):
     with pytest.raises(ArgumentError, match=r"C: got shape .* tiles, needs at most 2147483647 tiles"):
-        huge = dataclasses.replace(problem(2**31 - 1, 2**31 - 1, 8), C=np.zeros((1, 1), np.float32))
+        huge = problem(2**31 - 1, 2**31 - 1, 8)._replace(C=np.zeros((1, 1), np.float32))
         AUTOTUNED.launcher(huge)
 
 

@@ -63,6 +63,7 @@ def file(tmp_path):
 
 def old(path, text="one"):
     """Write a file as if long ago."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     os.utime(path, (1, 1))
 
@@ -157,7 +158,8 @@ def test_a_change_is_noticed_at_once(file, change):
 
 @watched
 def test_files_that_do_not_change_are_not_looked_at_again(file, monkeypatch):
-    assert looked_at(Files([file, file.with_name("missing.cuh")]), monkeypatch) == []
+    missing = file.with_name("missing.cuh"), file.parent / "missing" / "further" / "in.json"
+    assert looked_at(Files([file, *missing]), monkeypatch) == []
 
 
 @watched
@@ -189,6 +191,39 @@ def test_a_new_file_is_noticed(file, make):
         assert files.same() and files.same()
         make(file, new)
         assert not files.same()
+
+
+@pytest.mark.usefixtures("system")
+def test_folders_that_come_are_noticed(file):
+    missing = file.parent / "new" / "further" / "in.json"
+    old((ready := file.parents[1] / "ready") / "further" / missing.name)
+    files = Files([missing])
+    assert files.same() and files.same()
+    os.rename(ready, missing.parents[1])
+    assert not files.same()
+
+
+@pytest.mark.usefixtures("system")
+def test_a_folder_that_comes_during_the_look_is_noticed(file, monkeypatch):
+    """Between the question which folder is there and the watch on it."""
+    missing = file.parent / "new" / "in.json"
+    add = paths._Watch._add
+    with monkeypatch.context() as patched:
+        patched.setattr(paths._Watch, "_add", lambda *of: missing.parent.mkdir(exist_ok=True) or add(*of))
+        files = Files([missing])
+    missing.parent.mkdir(exist_ok=True)
+    assert files.same() and files.same()
+    old(missing)
+    assert not files.same()
+
+
+def test_a_link_to_a_folder_that_is_missing_is_followed_each_time(file):
+    target = file.parents[1] / "target"
+    os.symlink(target, file.parent / "link")
+    files = Files([file.parent / "link" / "in.json"])
+    assert files.same() and files.same()
+    old(target / "in.json")
+    assert not files.same()
 
 
 @watched

@@ -19,16 +19,16 @@ ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
 IN_LAB = ("lab", "model", "records", "measure", "experiments", "draw", "chapters")
 """The lab's rooms: each may import those before it."""
 
-STATEMENTS = {"ptxsim": 4796, "sgemm_tutorial": 1920, "lab": 9060, "tools": 850}
+STATEMENTS = {"ptxsim": 4796, "sgemm_tutorial": 1920, "lab": 9085, "tools": 850}
 """How many statements a root may have, docstrings left out. What is over this must earn its place, or go.
 
 ptxsim has 1,400 more than a simulator of this book's kernels would need, for other people's: calls and local memory,
 functions of floats, atomics, collectives of partial warps, named barriers, races in other orders of execution, and the
 reading of CUDA sources. The lab has 450 for the launches of other people's matrix products, and their mistakes, 150
 for what a power limit does to bursts, lasting runs and turns, and 150 for products on any number of GPUs and hosts:
-rings and a division in two dimensions, and a process for each GPU with sockets between them. Another 350 are figures
+rings and a division in two dimensions, and a process for each GPU with sockets between them. Another 375 are figures
 and tables that chapters compute from recordings, most of which were hidden cells of the notebooks before; these have
-300 statements less. 56 read the multiprocessors' own clock beside NVML's. Kernel 22 brings sgemm_tutorial 80, for its
+345 statements less. 56 read the multiprocessors' own clock beside NVML's. Kernel 22 brings sgemm_tutorial 80, for its
 choice, its copies of A and B, and launches that overlap, and the lab 50, for its chapter and recording. ptxsim has 28
 for products on tensor cores in float32 and int32: of 256³, 16 takes 0.7 of the time, and 17 takes 0.6. Another 24 of
 sgemm_tutorial have kernel 21 hand over to 13 what 13 does more quickly, and keep checks and recordings of 21 so. And

@@ -6,22 +6,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sgemm_tutorial import cublas
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import hopper
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, WIDTH, Figure, Page
-from ..experiments import profiles
+from ..experiments import profiles, sustained
 from ..experiments.ceilings import card
-from ..variants import HOPPER_STEPS, find_variant
+from ..measure.nsight import counted
+from ..records.timings import recorded
+from ..variants import HOPPER_STEPS, HOPPER_WIDTHS, find_variant
 from .copy_engine import PRODUCT, SIZES, TWICE, chance, timed
 
-KERNEL = find("20_persistent")
+EIGHTEEN, NINETEEN, KERNEL = (find(name) for name in ("18_wgmma", "19_producer_warp", "20_persistent"))
 TILE = KERNEL.parameters
 STEPS = (*HOPPER_STEPS, KERNEL)
 ALL = (2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192)
 """The sizes of `copy_engine.TWICE`, smallest first."""
+AT_ONCE = find_variant("20", "all at once")
+WITH_AND_WITHOUT = {256: STEPS[2:0:-1], 224: HOPPER_WIDTHS[1::-1], 192: HOPPER_WIDTHS[:1:-1]}
+"""20 with clusters and without, by the columns of its tile."""
 
 
 def shares(kernels: Sequence[Kernel], sizes: Sequence[int] = SIZES) -> np.ndarray:
@@ -47,29 +53,63 @@ ROUNDS, PAIRS = 4, 4096 // TILE["BK"]
 """Tiles of C that the busiest SM computes at 4096, and pairs of tiles of A and B for each."""
 
 
-def units(cycles: float) -> float:
-    """Return how many units, each of one pair's products, a tile of C costs beyond its products, by a launch's cycles.
+def tiles() -> float:
+    """Return how many tiles of C there are at 4096 for an SM, on average."""
+    return 4096**2 / (TILE["BM"] * TILE["BN"]) / card().sms
 
-    That is at 4096, on the busiest SM, by the products' cycles in the data sheet.
+
+def spent(kernel: Kernel) -> dict[str, float]:
+    """Return what an average SM does in the cycles of a launch at 4096, by Nsight Compute and the data sheet.
+
+    The profiler's share of cycles with tensor cores at work is one of the cycles in which an SM has a block.
     """
-    return cycles / ROUNDS / PRODUCT - PAIRS
+    of, products = profiles.measured(kernel), tiles() * PAIRS * PRODUCT
+    working = 100 * products / of["tensor cores used, %"]
+    paused, launch = working - products, of["SM cycles"]
+    return {
+        "launch": launch,
+        "products": products,
+        "paused": paused,
+        "units": paused / tiles() / PRODUCT,
+        "outside": launch - working,
+    }
 
 
-def lost(kernel: Kernel) -> float:
-    """Return `units` of a launch at 4096 by Nsight Compute's count of cycles."""
-    return units(profiles.measured(kernel)["SM cycles"])
+def spent_table() -> Table:
+    """Return `spent` of 19 and of 20."""
+    rows = [
+        ("a launch", "launch", ",.0f"),
+        ("products, by the data sheet", "products", ",.0f"),
+        ("pauses: a block is there, no products", "paused", ",.0f"),
+        ("the same, in units for each tile", "units", ".1f"),
+        ("no block: launch, drain, fewer tiles", "outside", ",.0f"),
+    ]
+    columns = [spent(kernel) for kernel in (NINETEEN, KERNEL)]
+    return Table(
+        ("cycles", NINETEEN.name, KERNEL.name),
+        [(text, *(format(of[name], how) for of in columns)) for text, name, how in rows],
+        f"An average SM in a profiled launch, M = N = K = 4096, {card().name}",
+    )
 
 
-def gap(writing: int = 10, copy: int = 2) -> Figure:
-    """Draw what an SM does between two tiles of C, in units of one pair's product, in 19 and in a block that stays.
+def gap(writing: int = 8, copy: int = 2) -> Figure:
+    """Draw what an SM does between two tiles of C, in 19 and in a block that stays and writes half of a tile late.
+
+    Lengths are in pairs' products, and free: nothing tells how long an SM writes.
 
     The copy of a pair begins when the pair that had its stage before has been multiplied.
     """
-    stages, first, end, wide = TILE["STAGES"], -5, 16, 24
+    stages, first, end, wide, half = TILE["STAGES"], -5, 16, 24, writing // 2
     sheet = Page(11 * LINE + 14)
-    for top, title, pause, begins in (  # begins: of the next tile's first copies
-        (0, "19: the block ends, another one begins", writing + copy, [writing] * stages),
-        (5 * LINE + 8, "A block that stays", writing, range(1 - stages, 1)),
+    for top, title, pause, begins, writes in (  # begins: of the next tile's first copies
+        (0, "19: the block ends, another one begins", writing + copy, [writing] * stages, [(0, writing)]),
+        (
+            5 * LINE + 8,
+            "20: the block stays, and writes half of its tile late",
+            half,
+            range(1 - stages, 1),
+            [(0, half), *((half + 1 + i, 0.7 * half / 4) for i in range(4))],
+        ),
     ):
         sheet.text(MARGIN, top + LINE, title, weight="bold")
         for i, name in enumerate(("copies", "products", "writes C")):
@@ -86,13 +126,14 @@ def gap(writing: int = 10, copy: int = 2) -> Figure:
                     (colour, dark),
                     INK,
                 )
-        sheet.boxes([(92 - first * wide, top + 3.6 * LINE, writing * wide, 18)], GREEN, INK)
-        sheet.text(92 + (pause / 2 - first) * wide, top + 2.6 * LINE + 14, f"{pause} units, supposed", "center")
+        sheet.boxes([(92 + (at - first) * wide, top + 3.6 * LINE, long * wide, 18) for at, long in writes], GREEN, INK)
+        sheet.text(92 + (pause / 2 - first) * wide, top + 2.6 * LINE + 14, "no products", "center")
     sheet.text(MARGIN, sheet.height - 8, "Dark: this tile of C. Pale: the next one. Copies: a line for each stage.")
     return sheet.finish(
-        "Copies, products and writes of an SM round the end of a tile of C. In 19 no product runs for "
-        f"{writing + copy} units: the tile is written, then the next block waits for its first copies. In a block that "
-        f"stays it is {writing} units: the tile is written, and the next tile's first copies are there."
+        "Copies, products and writes of an SM round the end of a tile of C, not to scale. In 19 no product runs while "
+        "the tile is written and the next block waits for its first copies. In 20 the block stays: no product runs "
+        "while half of the tile is written, the next tile's first copies are there, and the other half is written in "
+        "four parts beside the next tile's products."
     )
 
 
@@ -132,7 +173,7 @@ MOMENTS = (
         "full[0] lacks 16,384 bytes",
         ">",
         "36's half of B lands",
-        "1 arrival, −16,384 bytes",
+        "full[0] lacks 1 arrival, −16,384 bytes",
     ),
     ("", "", "", "announces 49,152 bytes, asks", "full[0] lacks 32,768 bytes"),
     ("37's half of B lands", "full[0]: phase over", "<", "its A and its half of B land", "full[0]: phase over"),
@@ -177,15 +218,13 @@ def change(kernel: Kernel, base: Kernel, size: int) -> str:
 
 def steps_table() -> Table:
     """Return what each step of 20 changes at each size, what all change together, and the noise."""
-    nineteen = find("19_producer_warp")
     steps = (
-        ("stay, write late", STEPS[0], nineteen),
+        ("stay, write late", STEPS[0], NINETEEN),
         ("in groups", STEPS[1], STEPS[0]),
         ("in clusters", STEPS[2], STEPS[1]),
-        ("late writing alone", STEPS[2], find_variant("20", "all at once")),
         ("width as chosen", KERNEL, STEPS[2]),
-        ("20 against 19", KERNEL, nineteen),
-        ("20 against 18", KERNEL, find("18_wgmma")),
+        ("20 against 18", KERNEL, EIGHTEEN),
+        ("late writing alone", STEPS[2], AT_ONCE),
     )
     same = {("width as chosen", size) for size in SIZES if chosen(size) == TILE["BN"]}  # KERNEL is STEPS[2] there
     rows = [
@@ -200,20 +239,127 @@ def steps_table() -> Table:
     )
 
 
+def sectors(kernel: Kernel, of: str = "l2_sectors") -> float:
+    """Return what Nsight Compute counts of a launch at 4096, by default the sectors read from L2, in millions."""
+    return counted(kernel, (4096,) * 3, "sectors")[of] / 1e6
+
+
+def asked(kernel: Kernel) -> tuple[float, float]:
+    """Return bytes that a block asks for in a cycle of its products, and sectors of all blocks at 4096, in millions."""
+    of = kernel.parameters
+    boxes = -(-of["BN"] // hopper.BOX)
+    pair = 2 * of["BK"] * (of["BM"] + boxes * hopper.BOX / of["CLUSTER"])
+    blocks = 4096 // of["BM"] * -(-4096 // of["BN"])
+    return pair / (PRODUCT * of["BN"] / TILE["BN"]), pair * PAIRS * blocks / 32e6
+
+
+def clustered(width: int) -> np.ndarray:
+    """Return by what fractions clusters change the shares at `ALL`, with tiles of so many columns."""
+    return np.divide(*shares(WITH_AND_WITHOUT[width], ALL)) - 1
+
+
+def traffic_table() -> Table:
+    """Return what clusters save of the traffic from L2, and what they gain, by the width of the tile."""
+    rows = []
+    for width, pair in WITH_AND_WITHOUT.items():
+        (by_cycle, all_of), (before, all_before) = map(asked, pair)
+        (reads, reads_before), gains = map(sectors, pair), clustered(width)
+        rows.append(
+            (
+                f"{width}",
+                f"{before:.0f} → {by_cycle:.0f}",
+                f"{all_before:.1f} → {all_of:.1f}",
+                f"{reads_before:.1f} → {reads:.1f}",
+                f"{gains.min():+.1%} to {gains.max():+.1%}",
+            )
+        )
+    return Table(
+        ("columns", "bytes a cycle", "sectors asked for", "sectors counted", "share, nine sizes"),
+        rows,
+        f"Without clusters → with them, {card().name}",
+        "Bytes that a block asks for in a cycle of its products. Millions of sectors from L2 at 4096.",
+    )
+
+
 def widths_table() -> Table:
-    """Return what the choice of a width gains, where it isn't 256 columns."""
+    """Return what the choice of a width should gain and gains, where it isn't 256 columns."""
+    columns = {size: [hopper.columns(of, size, size, card().sms) for of in hopper.WIDTHS] for size in ALL}
     rows = [
         (
             f"{size:,}",
             f"{rounds(size):.1f}",
             f"{chosen(size)}: {rounds(size, chosen(size)):.1f}",
+            f"{columns[size][0] / min(columns[size]) - 1:+.1%}",
             change(KERNEL, STEPS[2], size),
         )
         for size in ALL
         if chosen(size) != TILE["BN"]
     ]
     return Table(
-        ("M = N = K", "rounds of 256 columns", "chosen: rounds", "measured"),
+        ("M = N = K", "256 columns: rounds", "chosen: rounds", "by the formula", "measured"),
         rows,
         f"A width for each problem: change of the share, {card().name}",
     )
+
+
+def both(found: Sequence[float], how: str = ".1f", mark: str = "%") -> str:
+    """Return what the two recordings have."""
+    return " and ".join(f"{value:{how}}{mark}" for value in found)
+
+
+def figures() -> dict[str, str]:
+    """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
+    eighteen, nineteen, *steps, at_once, in_pairs = shares(
+        (EIGHTEEN, NINETEEN, *STEPS, AT_ONCE, find_variant("20", "in pairs"))
+    )
+    noise, limits = (np.array([[chance(size)] for size in sizes]) for sizes in (SIZES, ALL))
+    stay, groups, _, widths = (now / then - 1 for now, then in zip(steps, [nineteen, *steps], strict=False))
+    late, against, pairs = steps[2] / at_once - 1, steps[3] / eighteen - 1, in_pairs / steps[3] - 1
+    assert (stay[2] > noise[2]).all() and (abs(late) < noise).all() and rounds(2048) < 1 and (widths[1] > 0.25).all()
+    assert (groups < noise).all() and (groups[1] < 0).all() and (pairs[2] < 0).all() and (stay[2] > 0.03).all()
+    assert (against[0] < -noise[0]).all() and (against[1:3] > noise[1:3]).all() and (eighteen[2] > nineteen[2]).all()
+    before, now = spent(NINETEEN), spent(KERNEL)
+    most, fewer = 3 * before["units"] * PRODUCT, before["launch"] - now["launch"]
+    assert all(now[what] < before[what] for what in ("units", "outside")) and 0.2 < fewer / most < 0.25
+    gains = {width: clustered(width) for width in WITH_AND_WITHOUT}
+    sure = {width: (gain > limits).all(axis=1).sum() for width, gain in gains.items()}
+    assert (abs(gains[256]) < limits).all() and sure == {256: 0, 224: 6, 192: 9}
+    twin = shares(HOPPER_WIDTHS[2:], [3072, 4096])
+    long = [sustained.of(who).ms for who in (NINETEEN, KERNEL, cublas.gemm_ex)]
+    small = [point.percent_of_cublas for point in recorded(KERNEL, [256, 512, 1024], "others").points]
+    assert max(small) < 75 and {chosen(size) for size in ALL} == {256, 224, 192} and (twin[1, 1] < 90).all()
+    return {
+        "card": card().name,
+        "sms": f"{card().sms}",
+        "noise": f"{noise[2, 0]:.1%}",
+        "noise_3072": f"{noise[1, 0]:.1%}",
+        "both_before": both(nineteen[2]),
+        "both_18": both(eighteen[2]),
+        "both_shares": both(steps[3][2]),
+        "added": f"{recorded(KERNEL, [4096], 'added').points[0].percent_of_cublas:.1f}%",
+        "share_long": f"{long[2] / long[1]:.1%}",
+        "long_gain": f"{long[0] / long[1] - 1:.1%}",
+        "in_turns": both(steps[3][2] / nineteen[2] - 1, "+.1%", ""),
+        "example": f"from {nineteen[2, 0]:.1f}% to {steps[3][2, 0]:.1f}% is {steps[3][2, 0] / nineteen[2, 0] - 1:+.1%}",
+        "paused_19": f"{round(before['paused'], -2):,.0f}",
+        "tiles": f"{tiles():.2f}",
+        "units_19": f"{before['units']:.1f}",
+        "units_20": f"{now['units']:.1f}",
+        "most": f"{round(most, -2):,.0f}",
+        "most_share": f"{most / before['launch']:.1%}",
+        "fewer": f"{fewer:,}",
+        "fewer_share": f"{fewer / before['launch']:.1%}",
+        "late": both(late[2], "+.1%", ""),
+        "groups_l2": " to ".join(f"{sectors(step):.1f}" for step in STEPS[:2]),
+        "groups_dram": " to ".join(f"{sectors(step, 'dram_bytes'):.0f}" for step in STEPS[:2]),
+        "groups_3072": both(-groups[1], ".1%", ""),
+        "by_width": both(widths[1], "+.0%", ""),
+        "chosen": both(steps[3][1], ".0f"),
+        "twin": both(twin[1, 0], ".0f"),
+        "fixed": both(steps[2][1], ".0f"),
+        "unclustered": both(twin[0, 0], ".0f"),
+        "fixed_192": both(twin[1, 1], ".0f"),
+        "pairs": both(in_pairs[2]),
+        "pairs_less": both(-pairs[2], ".1%", ""),
+        "small": f"{min(small):.0f}% to {max(small):.0f}%",
+    }

@@ -132,7 +132,7 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
         fitting = next(text for text in texts if room(text) <= width)
         sheet.text(x + width / 2, y + 17, fitting, "center")
     sheet.lines([[(left, top - 6), (left, bottom - 2)]], INK)
-    note = f"Tile: steps. Pale: another {'block' if of == 'SM' else of} completes the tile. "
+    note = f"Tile: steps. Pale: another {'block completes the tile' if of == 'SM' else f'{of} completes it'}. "
     note += f"{longest} steps, {used:.0%} of the {of}s' time used."
     sheet.text(MARGIN, bottom + LINE, note)
     each = (

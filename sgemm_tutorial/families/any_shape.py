@@ -201,16 +201,18 @@ class AnyShape(Persistent):
 
     def fetchable(self, problem: Problem) -> tuple[Problem, Callable[[], None]]:
         """Return the problem with copies of A and B whose rows begin at multiples of 16 bytes, where they don't."""
-        matrices = {"A": problem.A, "B": problem.B}
+        extents = unfetchable(problem)
+        if not extents:
+            return problem, nothing
         arguments, empty = {}, cupy.empty if problem.on_gpu else np.empty
         copies = {
             name: empty((rows, -(-columns // CHUNK) * CHUNK), problem.types.operand)
-            for name, (rows, columns) in unfetchable(problem).items()
+            for name, (rows, columns) in extents.items()
         }
-        made = dataclasses.replace(problem, **copies) if copies else problem
-        if not copies or problem.alpha == 0:  # where neither A nor B is read
+        made = problem._replace(**copies)
+        if problem.alpha == 0:  # where neither A nor B is read
             return made, nothing
-        for name, matrix in matrices.items():
+        for name, matrix in (("A", problem.A), ("B", problem.B)):
             rows, columns = len(matrix) if name in copies else 0, matrix.shape[1]
             arguments |= {name: matrix, f"copy{name}": copies.get(name, matrix)}
             arguments |= {f"rows{name}": np.uint32(rows), f"columns{name}": np.uint32(columns)}

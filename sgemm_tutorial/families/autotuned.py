@@ -362,7 +362,7 @@ class StreamK(Family):
 
     def spread(self, place: Place) -> Place:
         """Return a place whose number of SMs is not known: there a share is a tile."""
-        return dataclasses.replace(place, multiprocessors=0)
+        return place._replace(multiprocessors=0)
 
 
 STREAM_K = Kernel(

@@ -7,7 +7,6 @@ problems on an H200.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -171,7 +170,7 @@ class Persistent(Fetched):
 
     def spread(self, place: Place) -> Place:
         """Return the place with an SM for each tile, so that no block does several."""
-        return dataclasses.replace(place, multiprocessors=INT_MAX)
+        return place._replace(multiprocessors=INT_MAX)
 
 
 class InParts(Persistent):

@@ -30,7 +30,7 @@ def among(kernel, shares):
 
     class Shared(type(kernel.family)):
         def divide(self, kernel, problem, place):
-            return super().divide(kernel, problem, dataclasses.replace(place, multiprocessors=shares))
+            return super().divide(kernel, problem, place._replace(multiprocessors=shares))
 
     return dataclasses.replace(kernel, family=Shared())
 

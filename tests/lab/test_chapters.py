@@ -93,16 +93,29 @@ def test_shares_go_by_kernel_size_and_recording():
 
 
 def test_the_gap_is_shorter_for_a_block_that_stays():
-    assert "no product runs for 12 units" in persistent.gap().alt and "stays it is 10 units" in persistent.gap().alt
-    assert "no product runs for 5 units" in persistent.gap(writing=4, copy=1).alt
+    """The next tile's products begin so many units earlier, each drawn as 24 pixels."""
+    assert persistent.gap().alt == persistent.gap(writing=4, copy=1).alt
+    assert persistent.gap(writing=4)._repr_html_() != persistent.gap()._repr_html_()
 
 
-def test_20_loses_less_at_the_end_of_a_tile_than_19():
-    """By Nsight Compute's cycles."""
-    nineteen = sg.find("19_producer_warp")
-    assert persistent.units(persistent.ROUNDS * (persistent.PAIRS + 3) * 1024) == 3
-    lost = persistent.lost
-    assert 1 < lost(nineteen) - lost(persistent.KERNEL) < 2 and 5 < lost(persistent.KERNEL) < 11
+def test_the_cycles_of_a_launch_are_all_accounted_for():
+    """By Nsight Compute's count, for 19 and for 20, which pauses less."""
+    nineteen, twenty = (persistent.spent(kernel) for kernel in (persistent.NINETEEN, persistent.KERNEL))
+    for of in (nineteen, twenty):
+        assert of["products"] + of["paused"] + of["outside"] == pytest.approx(of["launch"])
+        assert of["units"] * persistent.tiles() * 1024 == pytest.approx(of["paused"])
+    assert 0.5 < nineteen["units"] - twenty["units"] < 1 and nineteen["products"] == twenty["products"]
+    assert len(persistent.spent_table().rows) == len(nineteen)
+
+
+def test_clusters_ask_for_half_of_b():
+    """Tiles of 224 columns take four boxes of B, as those of 256 do."""
+    assert persistent.asked(persistent.STEPS[2]) == (32, pytest.approx(33.55, abs=0.01))
+    for width, pair in persistent.WITH_AND_WITHOUT.items():
+        (less, _), (more, _) = map(persistent.asked, pair)
+        assert [kernel.parameters["CLUSTER"] for kernel in pair] == [2, 1]
+        assert less / more == pytest.approx(0.7 if width == 192 else 2 / 3)
+        assert persistent.sectors(pair[0]) < persistent.sectors(pair[1])
 
 
 def test_each_half_of_b_is_asked_for_once_and_lands_in_both_blocks():

@@ -14,13 +14,6 @@ def test_nvml_tells_more_than_the_own_clock_of_kernels_on_tensor_cores_alone():
     assert abs(power.by_nvml(lab.clocks.of(find("13"))) - 1) < 0.01
     assert all(0.85 < power.by_nvml(of) < 0.95 for of in power.on_tensor_cores())
     assert {of.kernel[:2] for of in power.on_tensor_cores()} == {"14", "15", "16", "17", "18", "19", "20", "21"}
-    table = power.clocks_table()
-    assert [row[:2] for row in table.rows[:3]] == [
-        ("13_autotuned", "random"),
-        ("16_mma", "random"),
-        ("16_mma", "zeros"),
-    ]
-    assert all(row[-1].endswith("%") for row in table.rows)
 
 
 def test_what_the_page_says_of_20_and_cublas_holds():
@@ -32,9 +25,15 @@ def test_what_the_page_says_of_20_and_cublas_holds():
     assert all(ours[1] == theirs[1] for (_, how), (ours, theirs) in runs.items() if how == "in turns")
     shares = [theirs[0] / ours[0] for ours, theirs in runs.values()]
     assert all(1.03 < share < 1.04 for share in (shares[0], *shares[3:5])) and abs(shares[5] - 1) < 0.01
-    figures = power.figures()
-    cycles = [int(figures[f"by {source}"].replace(",", "")) for source in ("nsight", "nvml")]
-    assert cycles == sorted(set(cycles))
+    assert len(power.protocols_table().rows) == len(power.RUNS) and power.figures()
+    swings = power.course()._repr_html_()
+    assert "seconds" in swings and "nan" not in swings
+
+
+def test_a_lead_has_less_noise_than_a_gain_unless_recordings_differ_as_a_whole():
+    """At 4096 they hardly do."""
+    assert power.lead_noise(4096) < lab.chapters.copy_engine.chance(4096)
+    assert power.lead_noise(4096) > lab.chapters.copy_engine.chance(4096) / 2
 
 
 def test_a_cap_is_one_of_the_reasons_for_a_clock():
@@ -51,7 +50,7 @@ def test_nvml_names_a_power_cap_far_below_the_limit():
         assert with_cap > 0.95 * samples and max(run.samples.watts) < 0.7 * limit
     sixteen = lab.sustained.of(find("16"), 8192, "zeros")
     assert sixteen.watts > run.watts and sixteen.sm_mhz == lab.card().boost_mhz
-    assert power.capped(sixteen)[0] < 0.1 * len(sixteen.reasons) and len(power.reasons_table().rows) == 6
+    assert power.capped(sixteen)[0] < 0.1 * len(sixteen.reasons)
 
 
 def test_20_leads_in_turns_with_cublas_alone_only():
@@ -64,5 +63,7 @@ def test_one_variant_makes_most_of_the_noise_at_8192():
     moves = np.array([*lab.chapters.copy_engine.moves(8192).values()])
     far = np.sort((moves - moves.mean()) ** 2)
     assert far[-1] > 0.7 * far.sum()
+    ((_, parameters, *_), _), _ = [*lab.chapters.copy_engine.moves(8192)][np.argmax(abs(moves - moves.mean()))]
+    assert (dict(parameters)["BN"], dict(parameters)["CLUSTER"]) == (224, 1)
     chance = lab.chapters.copy_engine.chance
     assert chance(8192, far=1) < 0.5 * chance(8192) and chance(4096) == chance(4096, far=0)
