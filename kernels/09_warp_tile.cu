@@ -3,7 +3,7 @@
 // What changed: a warp's threads are no longer a strip of the block's tile but a tile of their own,
 // WM × WN. Lanes stand in squares of 2 × 2, for some GPUs (we counted on an H100 and an H200) serve a
 // wide read in half as many wavefronts where all lanes want the same as a certain neighbour. A thread
-// walks its tile to and fro, so that here each multiply-add has a factor in common with the last.
+// walks its tile to and fro: in source order, each multiply-add shares a factor with the one before.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. TM, TN: per thread. BLOCKS: blocks that one SM should hold, which limits the registers.

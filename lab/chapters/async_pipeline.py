@@ -1,5 +1,7 @@
 """Chapter 11: when groups of copies are under way, and what they bring."""
 
+from math import ceil
+
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.table import Table
 
@@ -10,7 +12,7 @@ from ..measure.nsight import counted
 from ..model.resources import resources
 from ..records.timings import recorded
 from ..variants import find_variant
-from . import account
+from . import account, register_banks
 from .warp_tile import local_accesses
 
 BUFFERED, RUNG = find("10_double_buffer"), find("11_async_pipeline")
@@ -18,9 +20,8 @@ SMALL_TILE = {"BM": 128, "BN": 128, "BK": 16, "WM": 64, "WN": 32, "TM": 8, "TN":
 """Two blocks of 256 threads to an SM, which leaves 128 registers for a thread."""
 TENS_WARP = {"WM": 128, "WN": 32}
 """The tile of a warp in 10."""
-DISPATCH = "state: dispatch"
-WAITS = ("dispatch", "another warp was chosen", "waits for shared memory")
-"""States of a warp, of which the page says how they change with the copies."""
+SINGLE = find("09_warp_tile").variant(**SMALL_TILE)
+"""09 with that tile."""
 ALIKE = "padded, fetch after k = 1"
 """A variant of 10 with all that 11 has, except the asynchronous copies."""
 LEFT, FIRST, ROW = 128, 186, 28  # pixels: the bars, the first trip, and from one bar to the next
@@ -55,35 +56,31 @@ def timeline(stages: int, tiles: int) -> Figure:
 
 
 def times() -> Table:
-    """Return the recorded times of 10 and 11 with two tiles, and how long dispatch holds a warp back."""
+    """Return the recorded times of 10 and 11 with two tiles, of 09 with one, and two waits of a warp."""
     kernels = {
         "10": BUFFERED,
         f"10, {ALIKE}": find_variant("10", ALIKE),
         "11, three stages": RUNG.variant(**TENS_WARP),
+        "09": SINGLE,
         "10 ": BUFFERED.variant(**SMALL_TILE),
-        f"10, {ALIKE} ": find_variant("10", ALIKE, **SMALL_TILE),
         "11, two stages": RUNG.variant(**SMALL_TILE, STAGES=2),
     }
     record = recorded(list(kernels.values()), [profiles.SIZE], "variants")
     ms = [record.select([kernel]).points[0].ms for kernel in kernels.values()]
-    waits = [counted(kernel, (profiles.SIZE,) * 3, "variant_profiles") for kernel in kernels.values()]
+    found = [counted(kernel, (profiles.SIZE,) * 3, "variant_profiles") for kernel in kernels.values()]
+    memory, dispatch = ([of[f"state: {wait}"] for of in found] for wait in ("waits for L2 or DRAM", "dispatch"))
     a, b, c, d, e, f = ms
-    assert a < c < b < 1.02 * a and f < 0.95 * d < d < e
-    assert waits[1][DISPATCH] == waits[2][DISPATCH]
-    spills = list(map(local_accesses, kernels.values()))
-    assert sum(spills) == spills[4] > 0
+    assert a < c < b < 1.02 * a and f < 0.98 * d < d < 0.98 * e
+    assert max(memory[4:]) < 0.1 < memory[3] and dispatch[3] < dispatch[5] < 0.6 * dispatch[4]
+    assert not any(map(local_accesses, kernels.values()))
     rows = [
-        (
-            letter,
-            " × ".join(str(kernel.parameters[side]) for side in ("BM", "BN", "BK")),
-            name.strip(),
-            f"{taken:.3f}",
-            f"{of[DISPATCH]:.2f}",
+        (" × ".join(str(kernel.parameters[side]) for side in ("BM", "BN", "BK")), name.strip(), *cycles, f"{taken:.3f}")
+        for (name, kernel), taken, *cycles in zip(
+            kernels.items(), ms, *([f"{each:.2f}" for each in of] for of in (memory, dispatch)), strict=True
         )
-        for letter, (name, kernel), taken, of in zip("abcdef", kernels.items(), ms, waits, strict=True)
     ]
-    heads = ("", "tile", "kernel", "ms at 4096", "dispatch, cycles")
-    return Table(heads, rows, f"A warp's tile is 128 × 32 in a to c, 64 × 32 in d to f: {record.made}")
+    heads = ("block's tile", "kernel", "waits for L2 or DRAM", "dispatch", "ms at 4096")
+    return Table(heads, rows, f"Warp tiles of 128 × 32 in the large tile, 64 × 32 in the small: {record.made}")
 
 
 def beside_ten() -> Table:
@@ -110,39 +107,51 @@ def figures() -> dict[str, str]:
         "early": find_variant("11", "fetch after k = 0"),
         "alike": find_variant("10", ALIKE),
         "like 10": RUNG.variant(**TENS_WARP),
+        "small 09": SINGLE,
         "small 10": BUFFERED.variant(**SMALL_TILE),
-        "small alike": find_variant("10", ALIKE, **SMALL_TILE),
         "small": RUNG.variant(**SMALL_TILE, STAGES=2),
+        "small early": find_variant("11", "fetch after k = 0", **SMALL_TILE, STAGES=2),
     }
-    ms |= {name: recorded(of, [profiles.SIZE], "variants").points[0].ms for name, of in kernels.items()}
-    assert abs(ms["10"] / ms["11"] - 1) < 0.01 and ms["11"] < ms["early"]
-    ratios = {ten.M: ten.ms / own.ms - 1 for ten, own in zip(recorded("10").points, recorded("11").points, strict=True)}
-    odd = [ratio for n, ratio in ratios.items() if n % 256]
-    assert min(odd) > 0 > max(ratio for n, ratio in ratios.items() if n % 256 == 0)
+    points = {name: recorded(of, [profiles.SIZE], "variants").points[0] for name, of in kernels.items()}
+    ms |= {name: point.ms for name, point in points.items()}
+    assert abs(ms["10"] / ms["11"] - 1) < 0.01 and ms["11"] < ms["early"] and ms["small"] > ms["small early"]
+    (three,) = recorded(RUNG, [profiles.SIZE], "variants").points
+    assert ms["two"] > three.ms and points["two"].ms_p10 < three.ms_p90
+    pairs = list(zip(recorded("10").points, recorded("11").points, strict=True))
+    assert all((own.ms < ten.ms) == bool(own.M % 256) for ten, own in pairs)
+    odd = [ten.ms / own.ms - 1 for ten, own in pairs if own.M % 256]
+    clear = sum(own.ms_p90 < ten.ms_p10 for ten, own in pairs)
+    assert clear > 0.8 * len(odd)
     capped, capped_own = (resources(find_variant(rung, "184 registers")) for rung in ("10", "11"))
     assert capped_own.spill_store_bytes == capped_own.spill_load_bytes == 0 < capped.spill_store_bytes
-    alike, small = (
-        counted(kernels[name], (profiles.SIZE,) * 3, "variant_profiles") for name in ("small alike", "small")
-    )
-    less = {name: alike[f"state: {name}"] - small[f"state: {name}"] for name in WAITS}
-    dispatch, ready, shared = less.values()
-    assert min(dispatch, ready, -shared) > 0
+    of = [counted(kernels[f"small{name}"], (profiles.SIZE,) * 3, "variant_profiles") for name in (" 09", " 10", "")]
+    cycles = [
+        register_banks.one_at_a_time(register_banks.reads(kernels[f"small{name}"])) for name in (" 09", " 10", "")
+    ]
+    computed = list(map(register_banks.dispatched, of, cycles))
+    assert all(0.45 < each / found["state: dispatch"] < 0.6 for each, found in zip(computed, of, strict=True))
+    blocks, busy = RUNG.grid(profiles.SIZE, profiles.SIZE), account.busy(RUNG)["issue slots"] / ms["11"]
+    rounds = blocks / card().sms
+    used = profiles.measured(RUNG)["issue slots used, %"] / 100
+    assert abs(used * rounds / ceil(rounds) - busy) < 0.01
     return {
         "card": card().name,
-        "odd least": f"{min(odd):.1%}",
         "odd most": f"{max(odd):.1%}",
-        "registers 11": str(resources(RUNG).registers),
+        "odd clear": f"{clear} of {len(odd)}",
         "spilled": str(capped.spill_store_bytes),
         "filled": str(capped.spill_load_bytes),
-        "less dispatch": f"{dispatch:.2f}",
-        "less ready": f"{ready:.2f}",
-        "more shared": f"{-shared:.2f}",
+        **{f"computed {name}": f"{each:.2f}" for name, each in zip(("09", "10", "11"), computed, strict=True)},
+        "blocks": str(blocks),
+        "sms": str(card().sms),
+        "rounds": f"{rounds:.2f}",
+        "of all": f"{busy:.0%}",
         "slots": f"{account.busy(BUFFERED)['issue slots']:.2f} ms",
         "floor": f"{account.busy(BUFFERED)['FP32 units']:.2f} ms",
         "ten": f"{ms['10']:.2f} ms",
         "copies": f"{ms['alike'] - ms['like 10']:.2f} ms",
-        "copies small": f"{ms['small alike'] - ms['small']:.2f} ms",
-        "unspilled": f"{ms['small 10'] - ms['small']:.2f} ms",
+        "against 09": f"{ms['small 09'] - ms['small']:.2f} ms",
+        "small": f"{ms['small']:.3f} ms",
+        "small early": f"{ms['small early']:.3f} ms",
         "two more": f"{ms['two'] / ms['11'] - 1:.1%}",
         "ms 11": f"{ms['11']:.3f} ms",
         "early": f"{ms['early']:.3f} ms",

@@ -93,6 +93,8 @@ def figures() -> dict[str, str]:
     assert abs(more / conflicts - 1) < 0.02 and abs(flat["instructions"] / counts["instructions"] - 1) < 0.01
     swizzled = milliseconds(find("08").variant(**now.parameters))
     assert swizzled < 0.95 * third < 0.95 * transposed < 0.9 * first < 0.9 * shallow
+    alone = [account.with_registers(kernel) or 0 for kernel in (old, now)]
+    assert alone[0] > 1.1 * alone[1] or not any(alone)
     found = {
         "pipeline": f"{busy[shared]:.2f} ms",
         "slots": f"{busy[slots]:.2f} ms",
@@ -101,31 +103,48 @@ def figures() -> dict[str, str]:
         "price": f"{transposed - third:.2f} ms",
         "more": f"{more / 1e6:.0f}",
         "less busy": f"{account.milliseconds(more):.2f} ms",
-        "conflict free": f"{swizzled:.2f} ms",
+        "conflict free": f"{transposed - swizzled:.2f} ms",
+        "untransposed": f"{third:.2f} ms",
+        "reads": f"{counts['shared_load_wavefronts'] / counts['l1_data_wavefronts']:.0%}",
+        "conflicts": f"{counts['shared_store_conflicts'] / counts['l1_data_wavefronts']:.0%}",
         "transposed here": f"{third:.2f} ms without transposing and {transposed:.2f} ms with it",
     }
-    flat, last = map(profile, made[-2:])
+    profiled = list(map(profile, made))
     *_, not_there, there = map(milliseconds, transposing(JUNSTAR92, blocks=2).values())
     three, turned = (milliseconds(find_variant("06", label, **own())) for label in ("three blocks", "A transposed"))
-    if not (fours and last and not_there and three):
-        names = ("whole", "fours", "third", "deeper", "transposed there")
-        return found | dict.fromkeys((*names, "waits flat", "waits"), "–")
-    waiting = [profiles.shares(of)["waits for shared memory"] for of in (flat, last)]
+    two = milliseconds(now.variant(BLOCKS=1))  # as many as fit: two
+    if not (fours and all(profiled) and not_there and three and two):
+        names = ("whole", "fours", "third", "deeper", "transposed there", "fetching", "dispatch")
+        others = ("shallow waits", "shared waits", "third transposed", "price of two")
+        return found | dict.fromkeys((*names, *others), "–")
+    flat, last = map(profiles.shares, profiled[-2:])
+    guards, fewer = (profiled[i]["all"] - profiled[i + 1]["all"] for i in (2, 3))
     assert (
         whole < 0.92 * unrolled
         and fours < 0.92 * whole
         and third < 0.95 * fours
         and milliseconds(now.variant(BK=32)) > 1.05 * transposed
-        and waiting[0] < waiting[1]
+        and flat["waits for shared memory"] < last["waits for shared memory"]
         and there < 0.95 * not_there
-        and three - turned < third - transposed < 0 < shallow - three < fours - third
+        and three - turned < third - transposed < 0 < shallow - three < fours - third < two - transposed
+        and max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
+        and 0.4 < fewer / guards < 0.6 < 0.85 < (whole - fours) / (unrolled - whole) < 1
+        and two - fours > transposed - third
     )
+
+    def cycles(state: str, *steps: int) -> str:
+        return " to ".join(f"{profiled[step][f'state: {state}']:.2f}" for step in steps)
+
     return found | {
-        "waits flat": f"{waiting[0]:.0%}",
-        "waits": f"{waiting[1]:.0%}",
+        "fetching": f"{last['waits for L2 or DRAM'] + last['barrier']:.0%}",
+        "shallow waits": cycles("waits for shared memory", 1) + " instead of " + cycles("waits for shared memory", 0),
+        "shared waits": cycles("waits for shared memory", -2, -1),
+        "dispatch": cycles("dispatch", -2, -1),
         "whole": f"{unrolled:.2f} to {whole:.2f} ms",
         "fours": f"{whole:.2f} to {fours:.2f} ms",
         "third": f"{fours - third:.2f} ms",
+        "third transposed": f"{two - transposed:.2f} ms",
+        "price of two": f"{two - fours:.2f} ms",
         "transposed there": f"{not_there:.2f} ms without and {there:.2f} ms with it",
         "deeper": f"{milliseconds(now.variant(BK=32)):.2f} ms",
     }
