@@ -51,8 +51,8 @@ def figures() -> dict[str, str]:
     losing, lost = zip(*((milliseconds(of), counted(of, (size,) * 3, "variant_profiles")) for of in both), strict=True)
     assert losing[1] > 1.02 * losing[0] and small["10"].ms > 1.4 * small["09"].ms
     assert lost[1][MEMORY] < 0.1 * lost[0][MEMORY] and lost[1][DISPATCH] > 2 * lost[0][DISPATCH]
-    shallow, deeper = milliseconds(find("09").variant(BK=8)), milliseconds(RUNG.variant(BK=16))
-    one_way = milliseconds(find_variant("10", "one way"))
+    others = find("09").variant(BK=8), RUNG.variant(BK=16), find_variant("10", "one way")
+    shallow, deeper, one_way = map(milliseconds, others)
     assert shallow > 1.1 * own.ms and point.ms < deeper and one_way - point.ms > own_gained
     pairs = list(zip(recorded("09").points, recorded("10").points, strict=True))
     return {
