@@ -41,10 +41,13 @@ def table(sizes: Iterable[int]) -> Table:
 
 
 def every() -> Table:
-    """Return all shares of cuBLAS at all sizes."""
-    of, numbers = points(), [kernel.name[:2] for kernel in RUNGS]
-    rows = [(size, *(f"{of[number, size].percent_of_cublas:.0f}%" for number in numbers)) for size in SIZES]
-    return Table(("size", *numbers), rows, f"Percent of cuBLAS, {card().name}")
+    """Return all shares of cuBLAS at all sizes, with a star at the fastest kernel of each."""
+    of, fastest, numbers = points(), best(), [kernel.name[:2] for kernel in RUNGS]
+    rows = [
+        (size, *(f"{'*' * (of[n, size] == fastest[size])}{of[n, size].percent_of_cublas:.0f}%" for n in numbers))
+        for size in SIZES
+    ]
+    return Table(("size", *numbers), rows, f"Percent of cuBLAS, {card().name}; * the fastest")
 
 
 def used(kernel: Kernel | str, size: int) -> float:
@@ -70,10 +73,18 @@ def rounds(kernel: Kernel | str, sizes: Iterable[int]) -> Figure:
     return sheet.finish("; ".join(texts) + ".")
 
 
-def fitted(kernel: Kernel | str) -> tuple[float, float]:
-    """Return the TFLOP/s that would be there if all were used, and by which part that is off; see `fitted_to`."""
-    of, number = points(), find(kernel).name[:2]
-    return fitted_to({size: of[number, size].tflops for size in SIZES}, {size: used(kernel, size) for size in SIZES})
+def level(kernel: Kernel | str) -> float:
+    """Return the TFLOP/s that a kernel would have if all were used, from its speed at 2048 alone."""
+    return points()[find(kernel).name[:2], 2048].tflops / used(kernel, 2048)
+
+
+def off(kernel: Kernel | str) -> float:
+    """Return how far `level` and the shares that are used stay away from the speeds; see `fitted_to`."""
+    of, number, sizes = points(), find(kernel).name[:2], [size for size in SIZES if size >= 1024]
+    speed, share = (
+        np.array(each) for each in zip(*((of[number, s].tflops, used(kernel, s)) for s in sizes), strict=True)
+    )
+    return np.sqrt(np.mean((speed - level(kernel) * share) ** 2)) / speed.mean()
 
 
 def fitted_to(speeds: dict[int, float], shares: dict[int, float]) -> tuple[float, float]:
@@ -87,11 +98,11 @@ def fitted_to(speeds: dict[int, float], shares: dict[int, float]) -> tuple[float
 
 
 def teeth(kernel: Kernel | str) -> Figure:
-    """Draw the recorded speed by size, what follows from `used` and one number, and cuBLAS's speed."""
-    number, of, (level, _) = find(kernel).name[:2], points(), fitted(kernel)
+    """Draw the recorded speed by size, what follows from `used` and `level`, and cuBLAS's speed."""
+    number, of, most = find(kernel).name[:2], points(), level(kernel)
     drawn = {
         f"{number}, measured": [(size, of[number, size].tflops) for size in SIZES],
-        f"{number}, computed": [(size, level * used(kernel, size)) for size in SIZES],
+        f"{number}, computed": [(size, most * used(kernel, size)) for size in SIZES],
         "cuBLAS": [(size, cublas(of[number, size])) for size in SIZES],
     }
     return lines(f"Kernel {number} and cuBLAS", drawn, "Across: M = N = K. Up: TFLOP/s.", " TFLOP/s")
@@ -110,7 +121,7 @@ def per_round(number: str) -> tuple[dict[int, int], dict[int, float]]:
 
 def figures() -> dict[str, str]:
     """Return the figures that the page's sentences name, by name, and assert what these say of them."""
-    of, fastest, (level, off) = points(), best(), fitted("11")
+    of, fastest, most = points(), best(), level("11")
     ahead = [point for point in fastest.values() if point.percent_of_cublas > 100]
     worst = min((size for size in SIZES if size >= 1024), key=lambda size: fastest[size].percent_of_cublas)
     assert {point.kernel[:2] for point in ahead} == {"08", "09"} and [
@@ -120,17 +131,25 @@ def figures() -> dict[str, str]:
     small, large = of["11", 2048], of["11", 2176]
     assert card().sms == 132 and large.ms > 2.1 * small.ms and find("03").grid(512, 512) == 256
     tie = max(abs(of["10", size].ms / of["11", size].ms - 1) for size in SIZES if size >= 2048)
-    _, per_k = per_round("11")
+    turns, per_k = per_round("11")
     assert max(per_k[size] for size in range(1024, 4097, 256)) < 1.03 * min(
         per_k[size] for size in range(1024, 4097, 256)
     ) and all(max(per_k[size - 128], per_k[size + 128]) < per_k[size] for size in per_k if size % 256)
     even = [per_k[size] for size in range(1024, 4097, 256)]
-    below = [level * used("11", size) / of["11", size].tflops - 1 for size in SIZES[:6]]
-    one_block = [rung.name[:2] for rung in RUNGS if kernel_occupancy(rung, card()).blocks_per_sm == 1]
-    assert tie < 0.011 and min(below) > 0 and one_block == ["10", "11"]
+    late = {size: 1e3 * of["11", size].ms - size**3 / (5e5 * most * used("11", size)) for size in SIZES[:7]}  # µs
+    edges = [turns[s] * (per_k[s] - (per_k[s - 128] + per_k[s + 128]) / 2) for s in per_k if s % 256]
+    assert tie < 0.011 and min(late.values()) > 0 and max(late[size] for size in SIZES[:7:2]) < 4 < 6 < late[384]
+    nine, misses = [of["09", size] for size in (1280, 1536)], {number: off(number) for number in ("08", "09", "11")}
+    assert [kernel_occupancy(find(number), card()).blocks_per_sm for number in misses] == [3, 2, 1]
+    assert misses["11"] < misses["09"] < 0.05 < misses["08"]
+    assert [find("09").grid(size, size) for size in (1280, 1536)] == [100, 144] and 6 < min(edges) < max(edges) < 16
     return {
         "twelve": str(len(twelve)),
-        "below": f"{max(below):.0%}",
+        "late": f"{min(late[size] for size in SIZES[:7:2]):.0f} to {max(late[size] for size in SIZES[:7:2]):.0f} µs",
+        "edges": f"{min(edges):.0f} to {max(edges):.0f} ns",
+        "nine": f"{nine[1].ms / nine[0].ms:.2f}",
+        "off 09": f"{misses['09']:.1%}",
+        "off 08": f"{misses['08']:.0%}",
         "sizes": str(len(fastest)),
         "ahead": str(len(ahead)),
         "worst": f"{worst:,}",
@@ -141,9 +160,9 @@ def figures() -> dict[str, str]:
         "small ms": f"{small.ms:.3f} ms",
         "large ms": f"{large.ms:.3f} ms",
         "longer": f"{large.ms / small.ms:.2f}",
-        "level": f"{level:.0f} TFLOP/s",
-        "off": f"{off:.1%}",
-        **{f"each k {size}": f"{per_k[size]:.1f} ns" for size in (2048, 2176)},
+        "level": f"{most:.1f} TFLOP/s",
+        "off": f"{misses['11']:.1%}",
+        "each k 2048": f"{per_k[2048]:.1f} ns",
         "each k": f"{min(even):.0f} to {max(even):.0f} ns",
         "cublas high": f"{cublas(small):.0f} TFLOP/s",
         "cublas low": f"{cublas(of['11', 2304]):.0f} TFLOP/s",

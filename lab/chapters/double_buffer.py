@@ -51,10 +51,15 @@ def figures() -> dict[str, str]:
     losing, lost = zip(*((milliseconds(of), counted(of, (size,) * 3, "variant_profiles")) for of in both), strict=True)
     assert losing[1] > 1.02 * losing[0] and small["10"].ms > 1.4 * small["09"].ms
     assert lost[1][MEMORY] < 0.1 * lost[0][MEMORY] and lost[1][DISPATCH] > 2 * lost[0][DISPATCH]
+    others = find("09").variant(BK=8), RUNG.variant(BK=16), find_variant("10", "one way")
+    shallow, deeper, one_way = map(milliseconds, others)
+    assert shallow > 1.1 * own.ms and point.ms < deeper and one_way - point.ms > own_gained
     pairs = list(zip(recorded("09").points, recorded("10").points, strict=True))
     return {
         "card": gpu.name,
         "before issued": f"{least:,}",
+        "instructions": f"{least * gpu.limits.warp_granularity:,}",
+        "deeper": f"{deeper:.2f} ms",
         "issued": f"{issued:,}",
         "idle": f"{now - issued:,}",
         "fewer": f"{fewer[BETWEEN]:.2f}",
@@ -64,8 +69,8 @@ def figures() -> dict[str, str]:
         "sms": str(gpu.sms),
         "before": f"{milliseconds(BEFORE):.2f} ms",
         "now": f"{milliseconds(RUNG):.2f} ms",
-        "one way": f"{milliseconds(find_variant('10', 'one way')):.2f} ms",
-        "shallow 09": f"{milliseconds(find('09').variant(BK=8)):.2f} ms",
+        "one way": f"{one_way:.2f} ms",
+        "shallow 09": f"{shallow:.2f} ms",
         "gained": f"{gained:.2f} ms",
         "own": f"{own.ms:.2f} ms",
         "own gained": f"{own_gained:.2f} ms",
