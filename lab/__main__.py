@@ -20,7 +20,7 @@ from ptxsim import bar
 from sgemm_tutorial import gpu, tuned
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.compiler import ARCHITECTURE
-from sgemm_tutorial.correctness import SuiteResult, cases, check, matrices, watched
+from sgemm_tutorial.correctness import SuiteResult, cases, checked, matrices, watched
 from sgemm_tutorial.errors import ArgumentError, TutorialError
 from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.kernel import Kernel
@@ -218,15 +218,15 @@ def _check(options: argparse.Namespace) -> int:
         raise ArgumentError(name, f"{value:g} alone", "--sizes too: the suite has its own")
     given = [{"M": M, "N": N, "K": K, "races": M * N * K <= WATCHED, **scalars} for M, N, K in sizes]
 
-    def checked(kernel: Kernel) -> SuiteResult:
+    def judged(kernel: Kernel) -> SuiteResult:
         with bar(given or cases(kernel, on_gpu), unit="case") as work:
             work.set_description(kernel.name)
-            return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in work))
+            return SuiteResult(tuple(checked(kernel, work, on_gpu, options.budget)))
 
     kernels = _kernels(
         CATALOGUE if options.name == "all" else [options.name], options.set, options.launch, options.json
     )
-    found, broken, interrupted = _each(kernels, checked)
+    found, broken, interrupted = _each(kernels, judged)
     if interrupted and not found:
         raise KeyboardInterrupt
     suites = list(found.values())
@@ -492,6 +492,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--alpha", type=float, help="with --sizes (default: 1)")
     add("--beta", type=float, help="with --sizes (default: 0)")
     add("--simulate", action="store_true", help="use the simulator even if there is a GPU")
+    more = "instructions that a simulated thread may execute before its loop is taken for endless (default: by size)"
+    add("--budget", type=int, default=0, help=more)
     add("--verbose", action="store_true", help="show every case, not only what fails")
 
     add = command(

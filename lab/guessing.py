@@ -21,6 +21,8 @@ FLAT = ("256", "128", "1024")  # threads of a block of one dimension
 TILE = ("(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)M", "(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)N", "T(?:HREAD_?)?M", "T(?:HREAD_?)?N")
 """Names of a block's rows and columns of C, and of a thread's."""
 MOST_THREADS, MOST_TRIALS = 1024, 100
+ENDLESS = 1 << 17  # instructions of a thread in a trial
+SAID = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)"
 
 
 def kernel_from(path: str | Path, launch: str = "", **parameters: int | str) -> Kernel:
@@ -65,7 +67,7 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
     raise ArgumentError(
         reading.path.name,
         f"no launch, and none that was tried gives a right product (blocks of {tried})",
-        "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)",
+        SAID,
     )
 
 
@@ -134,11 +136,16 @@ def _size(kernel: Kernel) -> tuple[int, int, int]:
 def _right(kernel: Kernel) -> bool:
     """Whether a kernel computes two products of other proportions: in one alone, too few blocks may be enough.
 
-    A fault says no. What doesn't compile, or the simulator doesn't know, is raised, for no launch would mend it.
+    A fault says no. What doesn't compile, or the simulator doesn't know, is raised, for no launch would mend it, and so
+    is a loop that never ends, for all trials together would take hours.
     """
     rows, columns, depth = _size(kernel)
     larger = [2 * rows] * 3 if kernel.family.rule.square else (2 * columns, rows, 2 * depth)
     try:
-        return all(check(kernel, *size, on_gpu=False).passed for size in ((rows, columns, depth), larger))
+        results = [check(kernel, *size, on_gpu=False, budget=ENDLESS) for size in ((rows, columns, depth), larger)]
     except ArgumentError:  # more shared memory than there is
         return False
+    for result in results:
+        if result.fault.startswith("endless"):
+            raise ArgumentError(kernel.path.name, result.fault, f"a loop that ends, or its launch: {SAID}")
+    return all(results)

@@ -1,6 +1,7 @@
 """Matrix products as people write them run as they are, and what is wrong with one is said."""
 
 import re
+import time
 
 import msgspec
 import numpy as np
@@ -445,3 +446,21 @@ def test_launches_in_the_kernels_own_names_are_tried_first(write):
     """There are more launches to try than there is time for; and a block that is said decides the grids."""
     assert guessed(write(FLAT), SIDE=8)[1].startswith("// launch: grid = (cdiv(M, SIDE), cdiv(N, SIDE)), block = SIDE")
     assert "grid = (cdiv(N, 8), cdiv(M, 8))" in guessed(write(PLAIN), "block = (8,8)")[1]
+
+
+def test_a_kernel_that_never_ends_is_stopped_soon(write, capsys):
+    """In a case of its suite, of which no other is run, and while its launch is looked for; more can be allowed."""
+    endless = PLAIN.replace("    if (row >= M", "    while (true) { C[0] = 1; }\n    if (row >= M")
+    launch = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)\n"
+    line = (launch + endless).partition("while")[0].count("\n") + 1
+    started = time.perf_counter()
+    assert main(["check", str(write(launch + endless)), "--simulate"]) == 1
+    said = capsys.readouterr().out
+    assert (
+        f"endless, line {line}" in said and f"in the loop of line {line}" in said and "No case after it was run" in said
+    )
+    with pytest.raises(ArgumentError, match=f"got endless: mine, line {line - 1}, .* needs a loop that ends"):
+        guessed(write(endless))
+    assert time.perf_counter() - started < 60  # seconds; it takes 3
+    assert main(["check", str(write(launch + endless)), "--simulate", "--budget", "1000"]) == 1
+    assert "more than 1,000 instructions" in capsys.readouterr().out
