@@ -54,7 +54,12 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
     if reading.keeps_contract:
         return by_contract(path, **parameters), ""
     if {"grid", "block"} <= reading.said.keys():
-        return written(reading, reading.said), ""
+        try:
+            return written(reading, reading.said), ""
+        except ArgumentError:
+            if not reading.by_host:
+                raise
+        reading = dataclasses.replace(reading, said={k: v for k, v in reading.said.items() if k not in reading.by_host})
     rule = written(reading, {"grid": "1", "block": "1"} | reading.said).family.rule  # or this says what is not plain
     kernels = _launched(reading)
     if "arguments" not in reading.said and {"N", "K"} <= {*rule.arguments}:  # some call A's columns n, and C's k

@@ -80,6 +80,8 @@ class Reading:
         Numbers that the host code passes, by the arguments' names.
     split : bool
         Whether FP32 is split for tensor cores.
+    by_host : frozenset of str
+        Keys of the launch that the host code alone says.
     """
 
     path: Path
@@ -89,6 +91,7 @@ class Reading:
     names: dict[str, str]
     passed: dict[str, str]
     split: bool
+    by_host: frozenset[str]
 
     @property
     def keeps_contract(self) -> bool:
@@ -124,7 +127,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     signature = _the_kernel(path.name, text, found, named[1] if named else "", told)
     declared = [one.name for one in signature.template or ()]
     said = _said(path.name, headers.get(signature, ""), declared) | _said("launch", launch, declared)
-    names, host, passed = constants(text), launches(text, signature.name), {}
+    names, host, passed, by_host = constants(text), launches(text, signature.name), {}, {"grid", "block"} - said.keys()
     local = {name: value for name, value in assigned(signature.body).items() if name.isupper()}
     names = {name: value for name, value in local.items() if _is_number(value, local | names)} | names
     if host:
@@ -145,7 +148,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     inside = (host[0].names if host else {}) | names
     values = _values(path.name, signature, parameters, said, inside)
     said = {key: text for key, text in said.items() if key in _KEYS}
-    return Reading(path, signature, values, said, names, passed, own.splits(text))
+    return Reading(path, signature, values, said, names, passed, own.splits(text), frozenset(by_host if host else ()))
 
 
 def written(reading: Reading, said: dict[str, str]) -> Kernel:

@@ -166,6 +166,32 @@ void run(size_t m, size_t n, size_t k, T const* alpha, T const* A, T const* B, T
 }
 """
 """With members of a dim3, a type that the host's template has, a number passed, and a kernel that nothing launches."""
+BY_MEMBERS = (
+    PLAIN.partition("int main")[0]
+    + """\
+void run(int M, int N, int K)
+{
+    dim3 grid, block;
+    block.x = 32;
+    block.y = 4;
+    if (N > 4096) { block.x = 64; }
+    grid.x = (N + block.x - 1) / block.x;
+    grid.y = (M + block.y - 1) / block.y;
+    product<<<grid, block>>>(A, B, C, M, N, K);
+}
+"""
+)
+BY_WHAT_CANNOT_BE_READ = (
+    PLAIN.partition("int main")[0]
+    + """\
+void run(const Shape& a, const Shape& b, int side)
+{
+    dim3 block(side, side);
+    dim3 grid(b.columns / block.x, a.rows / block.y);
+    product<<<grid, block>>>(A, B, C, a.rows, b.columns, a.columns);
+}
+"""
+)
 ROW_EACH = """\
 __global__ void rows(const float* A, const float* B, float* C, int M, int N, int K)
 {
@@ -191,6 +217,8 @@ STYLES = {
     "behind a byte order mark": ("\ufeff" + PLAIN, "arguments = A B C M N K"),
     "with the inner size called n": (INNER_N, "block = (16, 16), arguments = A B C M K N"),
     "over a type, with dimensions of a block in the grid": (BY_TYPE, "arguments = A B C M N K alpha beta 16"),
+    "with host code that sets the members of a dim3": (BY_MEMBERS, "block = ((32), (4), 1), arguments = A B C M N K"),
+    "with host code that cannot be read": (BY_WHAT_CANNOT_BE_READ, "block = (16, 16), arguments = A B C M N K"),
     "rows along x": (
         PLAIN.replace(
             "blockIdx.y * blockDim.y + threadIdx.y, col", "blockIdx.x * blockDim.x + threadIdx.x, col"
@@ -228,7 +256,9 @@ def test_what_a_launch_says_can_be_written_into_the_file(write, style):
     text, _ = STYLES[style]
     kernel, _ = guessed(write(text))
     bare = re.sub(r"(?m)^\ufeff|^// *launch:[^\n]*\n(?://[^\n]*\n)*", "", text)
-    bare = bare if text == BY_TYPE else bare.replace("<<<", "")  # its launch names what the host code declares
+    bare = (
+        bare if text in (BY_TYPE, BY_MEMBERS) else bare.replace("<<<", "")
+    )  # its launch names what the host code declares
     if "template <const int BM" in bare:
         bare = bare.replace("const int BM, const int BN, const int BK", "int BM = 16, int BN = 16, int BK = 16")
     again = kernel_from(write(f"// launch: {kernel.family.rule}\n{bare}", "again.cu"))
