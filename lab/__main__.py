@@ -29,7 +29,7 @@ from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table, Tabular
 
 from . import draw, interrupts, source
-from .diagnosis import diagnosis
+from .diagnosis import diagnosis, telling
 from .experiments import tune as tunings
 from .experiments.tune import tune
 from .guessing import guessed
@@ -249,7 +249,7 @@ def _check(options: argparse.Namespace) -> int:
             so = "These cases do not need what is missing." if suite else "Until then it cannot pass."
             parts.append(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. {so}")
         if not suite and not todo:
-            case, *hints = diagnosis(kernel, suite.failures().results[0])
+            case, *hints = diagnosis(kernel, telling(suite.failures().results))
             parts += ["", case, *hints] if hints else []
     if interrupted:
         parts.append(f"interrupted: {len(found)} of {len(kernels)} kernels checked")

@@ -47,6 +47,8 @@ a matrix product in another style, as it is: say its launch in a comment before 
 """For the command line."""
 
 SIZES = ("M", "N", "K")
+BLOCK, THREAD = r"blockIdx|group_index\s*\(\s*\)", r"threadIdx|thread_index\s*\(\s*\)"
+"""How CUDA C++ and cooperative groups call the place of a block and of a thread."""
 _HEADER = re.compile(r"//[ \t]*launch:(.*(?:\n[ \t]*//(?![ \t]*launch:).*)*)")
 _KEYS = ("grid", "block", "arguments", "shared", "layout", "sizes", "multiples", "rules", "kernel")
 _MEANT = {name.lower(): name for name in ROLES} | {
@@ -104,7 +106,14 @@ class Reading:
     @property
     def deep(self) -> bool:
         """Whether the grid or a block has more than one dimension."""
-        return bool(re.search(r"\b(?:blockIdx|threadIdx)\s*\.\s*[yz]\b", self.signature.body))
+        return bool(re.search(rf"\b(?:{BLOCK}|{THREAD})\s*\.\s*[yz]\b", self.code))
+
+    @property
+    def code(self) -> str:
+        """The kernel's body, and what its macros stand for."""
+        return " ".join(
+            (self.signature.body, *(text for name, text in self.names.items() if name in self.signature.body))
+        )
 
 
 def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Reading:
@@ -119,10 +128,10 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     text = own.read(path)
     found = signatures(text)
     named = re.search(r"\bkernel\s*=\s*(\w+)", launch)
-    headers = {}
-    for header in _HEADER.finditer(text):  # each is of the kernel that follows it
-        signature = next((one for one in found if one.start >= header.start()), None)
-        headers[signature] = header[1]
+    headers = {  # each is of the kernel that follows it
+        next((one for one in found if one.start >= header.start()), None): header[1]
+        for header in _HEADER.finditer(text)
+    }
     told = headers or {one: "" for one in found if launches(text, one.name)}
     signature = _the_kernel(path.name, text, found, named[1] if named else "", told)
     declared = [one.name for one in signature.template or ()]
@@ -302,9 +311,11 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
         target = (written or [pointers[2].name])[0]
         by_name = dict(zip((*(one.name for one in pointers if one.name != target), target), "ABC", strict=True))
     by_name = {name: role if role in ("A", "B", "C") else "?" for name, role in by_name.items()}
-    for one in arguments:
-        known = _FACTORS if one.type in scalars else _MEANT
-        by_name.setdefault(one.name, known.get(_plain(one.name)) or reading.passed.get(one.name, "?"))
+    by_name = {
+        one.name: (_FACTORS if one.type in scalars else _MEANT).get(_plain(one.name))
+        or reading.passed.get(one.name, "?")
+        for one in arguments
+    } | by_name
     if len(sizes) == 1:
         by_name[sizes[0].name] = "N"
     roles = tuple(by_name[one.name] for one in arguments)

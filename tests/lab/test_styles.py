@@ -192,6 +192,36 @@ void run(const Shape& a, const Shape& b, int side)
 }
 """
 )
+COARSE = """\
+#define SIDE 16
+#define COARSE 4
+__global__ void product(const float* A, const float* B, float* C, int n)
+{
+    __shared__ float a[SIDE][SIDE], b[SIDE][SIDE];
+    int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * SIDE + y, col = blockIdx.x * SIDE * COARSE + x;
+    float sum[COARSE] = {};
+    for (int at = 0; at < n; at += SIDE) {
+        a[y][x] = A[row * n + at + x];
+        for (int part = 0; part < COARSE; ++part) {
+            b[y][x] = B[(at + y) * n + col + part * SIDE];
+            __syncthreads();
+            for (int k = 0; k < SIDE; ++k) sum[part] += a[y][k] * b[k][x];
+            __syncthreads();
+        }
+    }
+    for (int part = 0; part < COARSE; ++part) C[row * n + col + part * SIDE] = sum[part];
+}
+"""
+"""A thread has elements that lie apart, in several tiles."""
+BY_GROUPS = PLAIN.replace("blockIdx.y", "block.group_index().y").replace("threadIdx.y", "block.thread_index().y")
+BY_GROUPS = BY_GROUPS.replace("#include <algorithm>", "#include <cooperative_groups.h>").replace(
+    "    int row", "    auto block = cooperative_groups::this_thread_block();\n    int row"
+)
+BY_MACROS = "#define TX threadIdx.x\n#define TY threadIdx.y\n#define BY blockIdx.y\n" + PLAIN.replace(
+    "threadIdx.x", "TX"
+).replace("threadIdx.y", "TY").replace("blockIdx.y", "BY")
+GUARDED = "template <bool GUARD = true>\n" + PLAIN.partition("__global__")[1] + PLAIN.partition("__global__")[2]
+GUARDED = GUARDED.replace("if (row >= M || col >= N)", "if (GUARD && (row >= M || col >= N))")
 ROW_EACH = """\
 __global__ void rows(const float* A, const float* B, float* C, int M, int N, int K)
 {
@@ -219,6 +249,10 @@ STYLES = {
     "over a type, with dimensions of a block in the grid": (BY_TYPE, "arguments = A B C M N K alpha beta 16"),
     "with host code that sets the members of a dim3": (BY_MEMBERS, "block = ((32), (4), 1), arguments = A B C M N K"),
     "with host code that cannot be read": (BY_WHAT_CANNOT_BE_READ, "block = (16, 16), arguments = A B C M N K"),
+    "with several tiles for a thread": (COARSE, "grid = (cdiv(N, SIDE * COARSE), cdiv(M, SIDE))"),
+    "by cooperative groups": (BY_GROUPS, "block = (16, 16), arguments = A B C M N K"),
+    "with macros for the indices": (BY_MACROS, "block = (16, 16), arguments = A B C M N K"),
+    "with a parameter that is no size": (GUARDED, "block = (16, 16), arguments = A B C M N K"),
     "rows along x": (
         PLAIN.replace(
             "blockIdx.y * blockDim.y + threadIdx.y, col", "blockIdx.x * blockDim.x + threadIdx.x, col"
@@ -243,7 +277,7 @@ def test_a_product_in_any_usual_style_is_checked_as_it_is(write, style):
     text, said = STYLES[style]
     kernel, _ = guessed(write(text))
     assert said in str(kernel.family.rule)
-    whole = {"multiples = 16"} if text in (SQUARE, BY_HOST) else {""}
+    whole = {"multiples = 16"} if text in (SQUARE, BY_HOST) else {"multiples = 64"} if text == COARSE else {""}
     kernel, _ = guessed(write(text), *whole) if "" not in whole else (kernel, "")
     suite = sg.suite(kernel, on_gpu=False)
     assert suite.passed, str(suite.failures())
@@ -262,7 +296,7 @@ def test_what_a_launch_says_can_be_written_into_the_file(write, style):
     if "template <const int BM" in bare:
         bare = bare.replace("const int BM, const int BN, const int BK", "int BM = 16, int BN = 16, int BK = 16")
     again = kernel_from(write(f"// launch: {kernel.family.rule}\n{bare}", "again.cu"))
-    A, B = sg.matrices(32, 32, 32, on_gpu=False, types=kernel.types)
+    A, B = sg.matrices(64, 64, 64, on_gpu=False, types=kernel.types)
     assert str(again.family.rule) == str(kernel.family.rule)
     assert np.array_equal(again(A, B), kernel(A, B)) and np.abs(kernel(A, B) - A.astype(float) @ B).max() < 1e-2
 
@@ -336,6 +370,9 @@ MISTAKES = {
         "= alpha * sum + beta * C[row * N + col]",
         "= -(alpha * sum + beta * C[row * N + col])",
     ),
+    "The result is α ABᵀ + βC: B is read column by column.": ("B[k * N + col]", "B[col * K + k]"),
+    "The result is α AᵀB + βC: A is read column by column.": ("A[row * K + k]", "A[k * M + row]"),
+    "The result is right, but C lies column by column": ("C[row * N + col]", "C[col * M + row]"),
     "The sums stop at k =": ("k < K;", "k < K / 8 * 8;"),
     "an index of rows is off by one": ("    C[row * N + col] = alpha", "    if (++row < M) C[row * N + col] = alpha"),
     "With another launch it is right": ("(cdiv(N, 16), cdiv(M, 16))", "(cdiv(M, 16), cdiv(N, 16))"),
@@ -352,6 +389,24 @@ def test_usual_mistakes_are_named(write, said):
     kernel = kernel_from(write(text.replace(old, new)))
     result = sg.check(kernel, 70, 36, 20, -1.5, 0.75, on_gpu=False)
     assert not result.passed and said in "\n".join(diagnosis(kernel, result))
+
+
+def test_the_mistake_is_looked_for_where_it_can_be_told(write, capsys):
+    """The first case that fails has three rows and K = 1, where much looks alike."""
+    launch = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = "
+    for text, said in (
+        (launch + "(16, 16)\n" + PLAIN.replace("C[row * N + col]", "C[col * M + row]"), "C lies column by column"),
+        (launch + "256\n" + PLAIN.replace("blockDim.x", "16").replace("blockDim.y", "16"), "Only every 16th row"),
+    ):
+        assert main(["check", str(write(text)), "--simulate"]) == 1
+        assert said in capsys.readouterr().out
+    kernel = kernel_from(write(text))
+    assert "Row 0 is right and no other: the grid" in diagnosis(kernel, sg.check(kernel, 9, 5, 4, on_gpu=False))[-2]
+
+
+def test_a_kernel_for_which_no_launch_is_right_is_told_why(write):
+    with pytest.raises(ArgumentError, match=r"none that was tried .* With one of them: The result is α ABᵀ \+ βC"):
+        guessed(write(PLAIN.replace("B[k * N + col]", "B[col * K + k]")))
 
 
 def test_sizes_that_a_kernel_does_not_claim_are_suggested(write):
