@@ -49,7 +49,7 @@ template <bool C, class T = void> using enable_if_t = typename enable_if<C, T>::
 }
 """
 HEADERS = {
-    "stdint": INTEGERS,
+    "stdint": INTEGERS + "namespace std { " + re.sub(r"typedef [^;]*?(\w+);\n", r"using ::\1; ", INTEGERS) + "}\n",
     "limits": LIMITS,
     "float": FLOATS,
     "math": MATHS,
@@ -65,8 +65,9 @@ GLIBC = {f"u{kind}": f"typedef unsigned {kind} u{kind};" for kind in ("int", "sh
 INCLUDED = re.compile(r'(?m)^([ \t]*#[ \t]*include[ \t]*)([<"])([^>"\n]+)[>"]')
 OF_CUDA = re.compile(
     r"cuda_(?:fp16|bf16|fp8|pipeline)\w*\.hp?p?|mma\.h|cooperative_groups.*|(?:cuda|nv|crt)/.*|vector_types\.h"
+    r"|curand_kernel\.h|cuComplex\.h|(?:cub|cutlass|cute)/.*"
 )
-"""Headers of CUDA that NVRTC can read; what others declare is the host's."""
+"""Headers that the device needs: NVRTC reads them, or says that it has none. All others are taken for the host's."""
 
 NO_INSTANCE = re.compile(r"compute_\w+:\n__nv_name_map")
 """How NVRTC's log begins where the source is right, and the name is not that of a function in it."""

@@ -133,9 +133,12 @@ def launches(text: str, kernel: str) -> list[HostLaunch]:
     for match in re.finditer(rf"\b{kernel}\b\s*(?:<([^<>;]*)>)?\s*<<<(.*?)>>>\s*\(", code, re.DOTALL):
         grid, block, shared = (*parts(match[2]), "", "", "")[:3]
         function = next((body for start, body in _bodies(code) if start <= match.start() < start + len(body)), "")
-        arguments = parts(code[match.end() : _closing(code, match.end() - 1) - 1])
-        names = assigned(function) | _dimensions(function)
-        found.append(HostLaunch(tuple(parts(match[1] or "")), grid, block, shared, tuple(arguments), names))
+        template, arguments = map(parts, (match[1] or "", code[match.end() : _closing(code, match.end() - 1) - 1]))
+        found.append(
+            HostLaunch(
+                tuple(template), grid, block, shared, tuple(arguments), assigned(function) | _dimensions(function)
+            )
+        )
     return found
 
 
@@ -270,8 +273,9 @@ def _dimensions(code: str) -> dict[str, str]:
     declared = (one for match in stated for one in parts(match[1] or match[2]))
     split = (re.fullmatch(r"(\w+)\s*(?:=\s*(?:dim3\s*)?(.+)|([({].*[)}])|)", one, re.DOTALL) for one in declared)
     found = {one[1]: one[2] or one[3] or "1" for one in split if one}
-    outer = "".join(piece for piece, _ in _outermost(code[1:-1]))
-    for name, axis, value in re.findall(r"\b(\w+)\s*\.\s*([xyz])\s*=([^;=]+);", outer):
+    for name, axis, value in re.findall(
+        r"\b(\w+)\s*\.\s*([xyz])\s*=([^;=]+);", "".join(piece for piece, _ in _outermost(code[1:-1]))
+    ):
         if name in found:
             at = "xyz".index(axis)
             sides = [*parts(re.sub(r"^[({](.*)[)}]$", r"\1", found[name], flags=re.DOTALL)), "1", "1"][:3]

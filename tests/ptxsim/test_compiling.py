@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ptxsim
-from ptxsim import ArgumentError
+from ptxsim import ArgumentError, CompileError
 from ptxsim.__main__ import argument, main
 
 SCALE = """#include <cuda_runtime.h>
@@ -56,6 +56,14 @@ def test_integers_of_the_headers_have_their_widths():
     checks = "".join(f'static_assert(sizeof({of}) * 8 == {of.strip("uint_")}, "");' for of in names)
     signs = 'static_assert(int8_t(-1) < 0 && uint64_t(-1) > 0, "");'
     ptxsim.compile(f"#include <stdint.h>\n{checks}{signs}\n__global__ void k() {{}}")
+    of_std = checks.replace("sizeof(", "sizeof(std::")
+    ptxsim.compile(f"#include <cstdint>\n{of_std}\n__global__ void k() {{}}")
+
+
+@pytest.mark.parametrize("header", ["cub/cub.cuh", "curand_kernel.h", "cutlass/cutlass.h"])
+def test_a_header_of_the_device_that_is_not_there_is_named(header):
+    with pytest.raises(CompileError, match=rf'open source file "{header}"'):
+        ptxsim.compile(f"#include <{header}>\n__global__ void k(float* a) {{ a[0] = 1; }}")
 
 
 def test_what_does_not_compile_is_said_with_its_line():
@@ -161,6 +169,7 @@ def test_arguments_as_the_command_reads_them():
     assert argument("int32:-5") == -5 and argument("float32:0.5").dtype == np.float32
     assert argument("ones:float64:2x3").shape == (2, 3) and argument("arange:int32:4").tolist() == [0, 1, 2, 3]
     assert argument("bool:1") and not argument("bool:0")
+    assert argument("-5") == -5 and type(argument("16")) is int and argument("2.5") == 2.5
     assert argument("random:float32:1000").std() == pytest.approx(1, rel=0.1)
 
 
