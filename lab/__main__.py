@@ -259,12 +259,14 @@ def _check(options: argparse.Namespace) -> int:
 
 def _one_row_each(suites: Sequence[SuiteResult]) -> Table:
     """Return one row per suite."""
-    rows = []
-    for suite in suites:
-        worst = max(suite.results, key=lambda result: result.worst_ratio)
-        where, verdict = "GPU" if worst.on_gpu else "simulator", "passed" if suite.passed else "FAILED"
-        passed = sum(result.passed for result in suite.results)
-        rows.append((worst.kernel, where, len(suite.results), passed, worst.worst_ratio, verdict))
+    worst = [max(suite.results, key=lambda result: result.worst_ratio) for suite in suites]
+    rows = [
+        (
+            *(of.kernel, "GPU" if of.on_gpu else "simulator", len(suite.results)),
+            *(sum(map(bool, suite.results)), of.worst_ratio, "passed" if suite.passed else "FAILED"),
+        )
+        for of, suite in zip(worst, suites, strict=True)
+    ]
     columns = ("kernel", "ran on", "cases", "passed", "worst error / bound", "verdict")
     return Table(columns, rows, note=watched([result for suite in suites for result in suite.results]))
 
@@ -420,7 +422,11 @@ def _trace(options: argparse.Namespace) -> int:
     except ValueError:  # an ArgumentError, or several
         raise ArgumentError("size", repr(options.size), "one size, 1 or more: M,N,K or a single number") from None
     A, B = matrices(M, N, K, on_gpu=False, types=kernel.types)
-    run = simulate(kernel, A, B, architecture=options.architecture, progress=None)
+    run = simulate(
+        *(kernel, A, B, np.zeros((M, N), kernel.types.result) if options.beta else None, options.alpha, options.beta),
+        architecture=options.architecture,
+        progress=None,
+    )
     data = {"kernel": kernel.name, "M": M, "N": N, "K": K, "architecture": options.architecture}
     _print(options, data | {"total": run.total, "lines": run.lines}, run)
     return PASSED
@@ -564,6 +570,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--set", **setting)
     add("--launch", **launch)
     add("--size", metavar="M,N,K", default="128", help="or one number; 128 takes a second (default: %(default)s)")
+    add("--alpha", type=float, default=1.0, help="(default: 1)")
+    add("--beta", type=float, default=0.0, help="other than 0, C holds zeros, and may be read (default: 0)")
     add("--architecture", **architecture)
     return parser
 

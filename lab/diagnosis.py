@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ptxsim import WARP
 from ptxsim.cuda_source import parts
 from sgemm_tutorial.correctness import CheckResult, check, draw
 from sgemm_tutorial.errors import ArgumentError, SimulationFault
@@ -34,6 +35,11 @@ def diagnosis(kernel: Kernel, failed: CheckResult, launched: bool = False) -> li
         return [*said, "It has more than 2³¹ elements, where an index of 32 bits overflows: compute it as a size_t."]
     if isinstance(kernel.family, Written) and not launched:
         said += _otherwise(kernel, failed)
+    if kernel.threads < WARP and re.search(r"__shfl_\w+sync", kernel.source):
+        said += [
+            f"The kernel shuffles, and a block has {kernel.threads} of the {WARP} threads of a warp. For warps, say",
+            f"// launch: grid = M * N, block = {WARP}, or how else it is launched.",
+        ]
     if failed.special and "atomicAdd" in kernel.path.read_text(encoding="utf-8"):
         said.append("In global memory, atomicAdd takes numbers below 1.2e-38 for zeros. The special values have some.")
     if failed.fault or not (M and N and K) or failed.special:

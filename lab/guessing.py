@@ -89,10 +89,9 @@ def _launched(reading: Reading) -> list[Kernel]:
     Those that only the source's own names make come first, and then those with the fewest threads.
     """
     found = {}
-    layouts = [{"layout": of} for of in ("row-major", "column-major")]
-    for (grid, block), layout in itertools.product(_ways(reading), layouts):
+    for (grid, block), layout in itertools.product(_ways(reading), ("row-major", "column-major")):
         try:
-            kernel = written(reading, {"grid": grid, "block": block} | layout | reading.said)
+            kernel = written(reading, {"grid": grid, "block": block, "layout": layout} | reading.said)
             if 1 <= kernel.threads <= MOST_THREADS:
                 family, of = kernel.family, kernel.parameters
                 grids = [family.grid(of, *size) for size in (_size(kernel), (1000, 3000, 2000))]

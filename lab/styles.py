@@ -21,7 +21,7 @@ from ptxsim.cuda_source import (
 from sgemm_tutorial import own
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.operands import FP16, FP32, IN_CUDA, SPLIT, named_in_cuda
+from sgemm_tutorial.operands import BF16, FP16, FP32, IN_CUDA, SPLIT, named_in_cuda, sized
 
 from .written import ROLES, Rule, Written
 
@@ -196,9 +196,11 @@ def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
     kinds = dict(zip(roles, (one.type.removesuffix("*") for one in reading.signature.arguments), strict=False))
     known = IN_CUDA | {_typename(reading.signature): named_in_cuda(reading.values.get("T", "float"))}
     types = known.get(kinds["A"])
+    if types in (FP16, BF16) and kinds["C"] == kinds["A"]:
+        types = sized(types, 16)
     if types is None or kinds["B"] != kinds["A"] or known.get(kinds["C"], FP16).operand != types.result:
         got = "A of {A}, B of {B} and C of {C}".format(**kinds)
-        needs = "all of float or of double, or A and B of half or __nv_bfloat16 and C of float"
+        needs = "all of float, double, half or __nv_bfloat16, or A and B of the last two and C of float"
         raise ArgumentError(reading.path.name, got, needs)
     fields = {"types": SPLIT if types == FP32 and reading.split else types} | fields
     path, entry = reading.path, reading.signature.name
@@ -300,7 +302,7 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
             raise ArgumentError("arguments", said, f"{len(arguments)} with A, B and C, as {reading.signature.name} has")
         return roles, not {"M", "N", "K"} <= {*roles}
     pointers = [one for one in arguments if one.type.endswith("*")]
-    scalars = ("float", "double", _typename(reading.signature))
+    scalars = ("float", "double", "half", _typename(reading.signature))
     sizes = [one for one in arguments if not one.type.endswith("*") and one.type not in scalars]
     if len(pointers) < 3 or not sizes:
         got = f"arguments ({', '.join(map(str, arguments))})"

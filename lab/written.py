@@ -24,6 +24,7 @@ SCALARS = {
     "bool": np.bool_,
     "float": np.float32,
     "double": np.float64,
+    "half": np.float16,
 }
 """NumPy's types of what is passed by value."""
 ROLES = ("A", "B", "C", "M", "N", "K", "alpha", "beta", "lda", "ldb", "ldc")
