@@ -21,7 +21,8 @@ FRAME = 16
 """Each function's variables in local memory begin at a multiple of this."""
 
 VARIABLE = re.compile(
-    r"(?m)^[ \t]*((?:\.(?:visible|extern|weak|common)\s+)*)\.(const|global)\s+(?:\.align\s+\d+\s+)?"
+    r"(?m)^[ \t]*((?:\.(?:visible|extern|weak|common)\s+)*)\.(const|global)\s+"
+    r"(?:\.attribute\(\.managed\)\s+)?(?:\.align\s+\d+\s+)?"
     r"(\.\w+)\s+([\w$]+)((?:\[\d*\])*)\s*(?:=\s*([^;]+))?;"
 )
 FUNCTION = re.compile(r"\.func\s+(?:\(([^)]*)\)\s*)?([\w$]+)\s*(?:\(([^)]*)\))?[\s.\w]*(?=\{)")

@@ -60,6 +60,27 @@ def test_integers_of_the_headers_have_their_widths():
     ptxsim.compile(f"#include <cstdint>\n{of_std}\n__global__ void k() {{}}")
 
 
+def test_functions_and_limits_of_std():
+    source = """#include <cmath>
+#include <limits>
+#include <utility>
+#include <algorithm>
+__managed__ int seven = 7;
+__global__ void k(float* a, double* b) {
+    a[0] = std::sqrt(a[1]) + std::exp(0.0f) + std::abs(-2.0f) + std::fmax(a[1], 5.0f);
+    b[0] = std::sqrt(b[1]) + std::fabs(-2.0) + std::numeric_limits<double>::epsilon();
+    a[2] = -std::numeric_limits<float>::infinity(), a[3] = std::numeric_limits<float>::lowest();
+    b[2] = std::numeric_limits<int>::max() + 1.0 + std::isnan(b[1]) + std::min(seven, 9);
+}"""
+    a, b = np.array([0, 9, 0, 0], np.float32), np.array([0, 9, 0], np.float64)
+    ptxsim.run(*ptxsim.compile(source), 1, 1, {"a": a, "b": b})
+    assert a.tolist() == [15, 9, -np.inf, float(np.finfo(np.float32).min)] and b.tolist() == [
+        5 + 2**-52,
+        9,
+        2.0**31 + 7,
+    ]
+
+
 @pytest.mark.parametrize("header", ["cub/cub.cuh", "curand_kernel.h", "cutlass/cutlass.h"])
 def test_a_header_of_the_device_that_is_not_there_is_named(header):
     with pytest.raises(CompileError, match=rf'open source file "{header}"'):
