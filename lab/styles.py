@@ -1,7 +1,7 @@
 """Kernels of readers who keep no contract: their launch is said in the file, in its host code or by the caller."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ a matrix product in another style, as it is: say its launch in a comment before 
     sizes         square, if it takes no other matrices.
     multiples     (64, 64, 8), if M, N and K must be multiples of these.
     rules         BLAS, if beta = 0 never reads C, and alpha = 0 and K = 0 never read A and B.
-    kernel        Its name, where the file has several.
+    kernel        Its name, where several of the file may be a product.
     NAME          The value of the template parameter of that name.
 """
 """For the command line."""
@@ -132,7 +132,8 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         next((one for one in found if one.start >= header.start()), None): header[1]
         for header in _HEADER.finditer(text)
     }
-    told = headers or {one: "" for one in found if launches(text, one.name)}
+    products = [one for one in found if sum(of.type.endswith("*") for of in one.arguments) >= 3]
+    told = headers or {one: "" for one in products if launches(text, one.name)} or products
     signature = _the_kernel(path.name, text, found, named[1] if named else "", told)
     declared = [one.name for one in signature.template or ()]
     said = _said(path.name, headers.get(signature, ""), declared) | _said("launch", launch, declared)
@@ -207,14 +208,17 @@ def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
     return Kernel(path.stem, "", reading.values, folder=path.resolve().parent, entry=entry, **fields)
 
 
-def _the_kernel(file: str, text: str, found: Sequence[Signature], name: str, headers: Mapping[Any, str]) -> Signature:
-    """Return the one kernel of a file, or the one that is named, or else the only one whose launch is said."""
-    names = ", ".join(one.name for one in found)
+def _the_kernel(file: str, text: str, found: Sequence[Signature], name: str, told: Collection[Signature]) -> Signature:
+    """Return the one kernel of a file, or the one that is named, or else the only one that is `told` of."""
     chosen = [one for one in found if one.name == name] if name else found
     if len(chosen) > 1:
-        chosen = [one for one in found if one in headers] or found
+        chosen = [one for one in found if one in told] or found
     if len(chosen) != 1:
-        got = f"{len(found)} __global__ functions ({names})" if found else "no __global__ function"
+        got = (
+            f"{len(found)} __global__ functions ({', '.join(one.name for one in found)})"
+            if found
+            else "no __global__ function"
+        )
         if not found and "__global__" in blanked(text):
             got = "a __global__ function that cannot be read"
         raise ArgumentError(file, got, "one, or the name of one: // launch: kernel = name" if found else "one")

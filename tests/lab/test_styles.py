@@ -329,6 +329,8 @@ def test_one_of_several_kernels(write):
     path = write(BLAS_LIKE + PLAIN.replace("product", "other"))
     assert kernel_from(path).function == "product"  # the only one whose launch is said
     assert guessed(path, "kernel = other")[0].function == "other"
+    helped = "__global__ void zero(float* C, int n) { C[threadIdx.x] = n; }\n" + PLAIN.replace("other", "product")
+    assert kernel_from(write(helped, "helped.cu")).function == "product"  # the only one with three matrices
     with pytest.raises(ArgumentError, match=r"got 2 __global__ functions \(product, other\), needs one, or the name"):
         kernel_from(write(PLAIN + PLAIN.replace("product", "other"), "both.cu"))
 
@@ -353,6 +355,12 @@ def test_a_launch_that_cannot_be_read(write, old, new, message):
     assert old in BLAS_LIKE
     with pytest.raises(ArgumentError, match=re.escape(message)):
         kernel_from(write(BLAS_LIKE.replace(old, new))).instance  # noqa: B018
+
+
+def test_dynamic_shared_memory_whose_bytes_nobody_says(write):
+    silent = DYNAMIC.replace("shared = 2 * 16 * 16 * sizeof(float),", "sizes = any,")
+    with pytest.raises(ArgumentError, match="a template parameter of that name, or // launch: shared = bytes"):
+        sg.check(kernel_from(write(silent)), 32, 32, 32, on_gpu=False)
 
 
 def test_what_a_kernel_does_not_take_is_refused(write):
