@@ -57,10 +57,11 @@ def extent(text: str) -> tuple[int, ...]:
 
 def report(ran: Run, source: list[str]) -> str:
     """Return the counts by line as a table."""
-    rows = [("line", *COLUMNS, "source")]
-    for line, counts in [*ran.lines.items(), ("all", ran.total)]:
-        text = source[line - 1].strip() if line != "all" and 0 < line <= len(source) else ""
-        rows.append((str(line), *(f"{number(counts):,}" for number in COLUMNS.values()), text))
+    texts = {line: text.strip() for line, text in enumerate(source, 1)}
+    rows = [("line", *COLUMNS, "source")] + [
+        (str(line), *(f"{number(counts):,}" for number in COLUMNS.values()), texts.get(line, ""))
+        for line, counts in [*ran.lines.items(), ("all", ran.total)]
+    ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=False)) + f"  {row[-1]}".rstrip()

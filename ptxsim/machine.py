@@ -18,7 +18,7 @@ from .decode import decode
 from .errors import ArgumentError, SimulationFault
 from .execution import Execution
 from .lanes import Threads
-from .limits import THREADS_MAX, WARP
+from .limits import WARP
 from .memory import GlobalMemory
 from .modules import plain
 from .progress import bar
@@ -241,7 +241,8 @@ class Machine:
     ) -> None:
         shape = extents("block", block)
         for argument, number, what, most in (
-            ("block", math.prod(shape), "threads per block", THREADS_MAX),
+            ("block", math.prod(shape), "threads per block", program.threads),
+            ("block", shape[2], "threads along z", 64),
             ("cluster", program.cluster, "blocks per cluster", BLOCKS_MAX),
             ("shared", program.shared_bytes, "bytes of shared memory per block", SHARED_MAX),
         ):
@@ -376,5 +377,4 @@ def extents(argument: str, given: Extent, least: int = 1) -> tuple[int, int, int
         raise ArgumentError(argument, repr(given), "a whole number, or up to three of them")
     if min(numbers) < least:
         raise ArgumentError(argument, repr(given), f"{least} or more")
-    x, y, z = (*map(int, numbers), 1, 1)[:3]
-    return x, y, z
+    return (*map(int, numbers), 1, 1)[:3]

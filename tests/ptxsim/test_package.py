@@ -122,11 +122,15 @@ def test_arguments_that_do_not_fit():
         (0, 32, "grid: got 0, needs 1 or more"),
         (1, (32, 0), r"block: got \(32, 0\), needs 1 or more"),
         (1, (8, 8, 32), "block: got 2048 threads per block"),
+        (1, (1, 2, 65), "block: got 65 threads along z, needs at most 64"),
         (1.5, 32, "grid: got 1.5, needs a whole number"),
         (1, (1, 1, 1, 1), "needs a whole number, or up to three"),
     ]:
         with pytest.raises(ptxsim.ArgumentError, match=match):
             ptxsim.run(PLACES, "places", grid, block, {"out": out})
+    bounded = PLACES.replace(".param .u64 out)", ".param .u64 out)\n.maxntid 16, 2, 1")
+    with pytest.raises(ptxsim.ArgumentError, match="block: got 33 threads per block, needs at most 32"):
+        ptxsim.run(bounded, "places", 1, 33, {"out": out})
     with pytest.raises(ptxsim.ArgumentError, match="out: got int, needs 8 bytes"):
         ptxsim.run(PLACES, "places", 1, 32, {"out": 5})
     with pytest.raises(ptxsim.ArgumentError, match=r"out: got strides \(4, 16\), needs np.ascontiguousarray\(out\)"):
