@@ -49,7 +49,7 @@ TUNED = "256:4096:128,8192"
 """Sizes that are tuned unless others are named."""
 TUNABLE = "13_autotuned"
 WATCHED = 1 << 20  # products that a case of --sizes has at most if races in global memory are looked for
-SHOWN = 5  # cases that fail, the cheap and telling ones first
+SHOWN, MORE = 5, "; the first 5 (--verbose shows all)"  # of the cases that fail, the cheap and telling ones first
 FOUND = "does not say how it is launched. This launch, found by trial, gives the right product:"
 T = TypeVar("T")
 
@@ -240,8 +240,9 @@ def _check(options: argparse.Namespace) -> int:
             parts.append(suite)
         elif not suite.passed:
             failed = suite.failures().results
-            title = f"{failed[0].kernel}: cases that fail, {len(failed)} of {len(suite.results)}"
-            title += f"; the first {SHOWN} (--verbose shows all)" * (len(failed) > SHOWN)
+            title = f"{failed[0].kernel}: cases that fail, {len(failed)} of {len(suite.results)}" + MORE * (
+                len(failed) > SHOWN
+            )
             parts.append(dataclasses.replace(SuiteResult(failed[:SHOWN]).table(), title=title))
     parts.append(_one_row_each(suites))
     for kernel, suite in found.items():
@@ -615,10 +616,11 @@ def in_terminal(part: Any) -> Any:
     if not isinstance(table, Table):
         return part.rich()
     cells, sides = table.laid_out()
-    columns = [rich.table.Column(Text(c), justify=side) for side, c in zip(sides, table.columns, strict=True)]
+    kept = [at for at in range(len(sides)) if not cells or any(row[at] for row in cells)]  # lines are short
+    columns = [rich.table.Column(Text(table.columns[at]), justify=sides[at]) for at in kept]
     drawn = rich.table.Table(*columns, title=Text(table.title), caption=Text(table.note))
     for row in cells:
-        drawn.add_row(*map(Text, row))
+        drawn.add_row(*(Text(row[at]) for at in kept))
     return drawn
 
 
