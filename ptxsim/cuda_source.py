@@ -267,15 +267,17 @@ def assigned(code: str) -> dict[str, str]:
 def _dimensions(code: str) -> dict[str, str]:
     """Return the values of type dim3 that a function declares, by name, with what it assigns to their members.
 
-    What it assigns in a block of its own, as under a condition, is left out.
+    What it assigns under a condition is left out.
     """
-    stated = re.finditer(r"\bdim3\s+(?:const\s+)?([^;]*);|\b(\w+\s*=\s*dim3\s*[({][^;]*);", code)
-    declared = (one for match in stated for one in parts(match[1] or match[2]))
+    declared = (
+        one
+        for match in re.finditer(r"\bdim3\s+(?:const\s+)?([^;]*);|\b(\w+\s*=\s*dim3\s*[({][^;]*);", code)
+        for one in parts(match[1] or match[2])
+    )
     split = (re.fullmatch(r"(\w+)\s*(?:=\s*(?:dim3\s*)?(.+)|([({].*[)}])|)", one, re.DOTALL) for one in declared)
     found = {one[1]: one[2] or one[3] or "1" for one in split if one}
-    for name, axis, value in re.findall(
-        r"\b(\w+)\s*\.\s*([xyz])\s*=([^;=]+);", "".join(piece for piece, _ in _outermost(code[1:-1]))
-    ):
+    certain = re.sub(r"\b(?:if\s*\([^{};]*\)|else)\s*(?:\{[^{}]*\}|[^{};]*;)", "", code)
+    for name, axis, value in re.findall(r"\b(\w+)\s*\.\s*([xyz])\s*=([^;=]+);", certain):
         if name in found:
             at = "xyz".index(axis)
             sides = [*parts(re.sub(r"^[({](.*)[)}]$", r"\1", found[name], flags=re.DOTALL)), "1", "1"][:3]
