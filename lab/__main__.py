@@ -20,7 +20,7 @@ from ptxsim import bar
 from sgemm_tutorial import gpu, tuned
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.compiler import ARCHITECTURE
-from sgemm_tutorial.correctness import SuiteResult, cases, check, matrices, watched
+from sgemm_tutorial.correctness import SuiteResult, cases, checked, matrices, watched
 from sgemm_tutorial.errors import ArgumentError, TutorialError
 from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.kernel import Kernel
@@ -29,7 +29,7 @@ from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table, Tabular
 
 from . import draw, interrupts, source
-from .diagnosis import diagnosis
+from .diagnosis import diagnosis, telling
 from .experiments import tune as tunings
 from .experiments.tune import tune
 from .guessing import guessed
@@ -49,7 +49,7 @@ TUNED = "256:4096:128,8192"
 """Sizes that are tuned unless others are named."""
 TUNABLE = "13_autotuned"
 WATCHED = 1 << 20  # products that a case of --sizes has at most if races in global memory are looked for
-SHOWN = 5  # cases that fail, the cheap and telling ones first
+SHOWN, MORE = 5, "; the first 5 (--verbose shows all)"  # of the cases that fail, the cheap and telling ones first
 FOUND = "does not say how it is launched. This launch, found by trial, gives the right product:"
 T = TypeVar("T")
 
@@ -218,15 +218,15 @@ def _check(options: argparse.Namespace) -> int:
         raise ArgumentError(name, f"{value:g} alone", "--sizes too: the suite has its own")
     given = [{"M": M, "N": N, "K": K, "races": M * N * K <= WATCHED, **scalars} for M, N, K in sizes]
 
-    def checked(kernel: Kernel) -> SuiteResult:
+    def judged(kernel: Kernel) -> SuiteResult:
         with bar(given or cases(kernel, on_gpu), unit="case") as work:
             work.set_description(kernel.name)
-            return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in work))
+            return SuiteResult(tuple(checked(kernel, work, on_gpu, options.budget)))
 
     kernels = _kernels(
         CATALOGUE if options.name == "all" else [options.name], options.set, options.launch, options.json
     )
-    found, broken, interrupted = _each(kernels, checked)
+    found, broken, interrupted = _each(kernels, judged)
     if interrupted and not found:
         raise KeyboardInterrupt
     suites = list(found.values())
@@ -240,8 +240,9 @@ def _check(options: argparse.Namespace) -> int:
             parts.append(suite)
         elif not suite.passed:
             failed = suite.failures().results
-            title = f"{failed[0].kernel}: cases that fail, {len(failed)} of {len(suite.results)}"
-            title += f"; the first {SHOWN} (--verbose shows all)" * (len(failed) > SHOWN)
+            title = f"{failed[0].kernel}: cases that fail, {len(failed)} of {len(suite.results)}" + MORE * (
+                len(failed) > SHOWN
+            )
             parts.append(dataclasses.replace(SuiteResult(failed[:SHOWN]).table(), title=title))
     parts.append(_one_row_each(suites))
     for kernel, suite in found.items():
@@ -249,7 +250,7 @@ def _check(options: argparse.Namespace) -> int:
             so = "These cases do not need what is missing." if suite else "Until then it cannot pass."
             parts.append(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. {so}")
         if not suite and not todo:
-            case, *hints = diagnosis(kernel, suite.failures().results[0])
+            case, *hints = diagnosis(kernel, telling(suite.failures().results))
             parts += ["", case, *hints] if hints else []
     if interrupted:
         parts.append(f"interrupted: {len(found)} of {len(kernels)} kernels checked")
@@ -259,12 +260,14 @@ def _check(options: argparse.Namespace) -> int:
 
 def _one_row_each(suites: Sequence[SuiteResult]) -> Table:
     """Return one row per suite."""
-    rows = []
-    for suite in suites:
-        worst = max(suite.results, key=lambda result: result.worst_ratio)
-        where, verdict = "GPU" if worst.on_gpu else "simulator", "passed" if suite.passed else "FAILED"
-        passed = sum(result.passed for result in suite.results)
-        rows.append((worst.kernel, where, len(suite.results), passed, worst.worst_ratio, verdict))
+    worst = [max(suite.results, key=lambda result: result.worst_ratio) for suite in suites]
+    rows = [
+        (
+            *(of.kernel, "GPU" if of.on_gpu else "simulator", len(suite.results)),
+            *(sum(map(bool, suite.results)), of.worst_ratio, "passed" if suite.passed else "FAILED"),
+        )
+        for of, suite in zip(worst, suites, strict=True)
+    ]
     columns = ("kernel", "ran on", "cases", "passed", "worst error / bound", "verdict")
     return Table(columns, rows, note=watched([result for suite in suites for result in suite.results]))
 
@@ -420,7 +423,11 @@ def _trace(options: argparse.Namespace) -> int:
     except ValueError:  # an ArgumentError, or several
         raise ArgumentError("size", repr(options.size), "one size, 1 or more: M,N,K or a single number") from None
     A, B = matrices(M, N, K, on_gpu=False, types=kernel.types)
-    run = simulate(kernel, A, B, architecture=options.architecture, progress=None)
+    run = simulate(
+        *(kernel, A, B, np.zeros((M, N), kernel.types.result) if options.beta else None, options.alpha, options.beta),
+        architecture=options.architecture,
+        progress=None,
+    )
     data = {"kernel": kernel.name, "M": M, "N": N, "K": K, "architecture": options.architecture}
     _print(options, data | {"total": run.total, "lines": run.lines}, run)
     return PASSED
@@ -492,6 +499,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--alpha", type=float, help="with --sizes (default: 1)")
     add("--beta", type=float, help="with --sizes (default: 0)")
     add("--simulate", action="store_true", help="use the simulator even if there is a GPU")
+    more = "instructions that a simulated thread may execute before its loop is taken for endless (default: by size)"
+    add("--budget", type=int, default=0, help=more)
     add("--verbose", action="store_true", help="show every case, not only what fails")
 
     add = command(
@@ -562,6 +571,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--set", **setting)
     add("--launch", **launch)
     add("--size", metavar="M,N,K", default="128", help="or one number; 128 takes a second (default: %(default)s)")
+    add("--alpha", type=float, default=1.0, help="(default: 1)")
+    add("--beta", type=float, default=0.0, help="other than 0, C holds zeros, and may be read (default: 0)")
     add("--architecture", **architecture)
     return parser
 
@@ -605,10 +616,11 @@ def in_terminal(part: Any) -> Any:
     if not isinstance(table, Table):
         return part.rich()
     cells, sides = table.laid_out()
-    columns = [rich.table.Column(Text(c), justify=side) for side, c in zip(sides, table.columns, strict=True)]
+    kept = [at for at in range(len(sides)) if not cells or any(row[at] for row in cells)]  # lines are short
+    columns = [rich.table.Column(Text(table.columns[at]), justify=sides[at]) for at in kept]
     drawn = rich.table.Table(*columns, title=Text(table.title), caption=Text(table.note))
     for row in cells:
-        drawn.add_row(*map(Text, row))
+        drawn.add_row(*(Text(row[at]) for at in kept))
     return drawn
 
 

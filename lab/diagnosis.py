@@ -3,11 +3,12 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ptxsim import WARP
 from ptxsim.cuda_source import parts
 from sgemm_tutorial.correctness import CheckResult, check, draw
 from sgemm_tutorial.errors import ArgumentError, SimulationFault
@@ -19,18 +20,26 @@ from .written import Written, exchanged
 NEAR = 1e-3  # relative to the largest element
 
 
-def diagnosis(kernel: Kernel, failed: CheckResult) -> list[str]:
+def diagnosis(kernel: Kernel, failed: CheckResult, launched: bool = False) -> list[str]:
     """Return what can be said of a case that failed, a line each.
 
-    The case is run again on the simulator, with the same sizes, scalars and standard-normal matrices.
+    The case is run again on the simulator, with the same sizes, scalars and standard-normal matrices. Unless the kernel
+    is `launched` in the only way to try, other ways are tried too.
     """
     M, N, K = failed.M, failed.N, failed.K
     kind, _, _ = failed.verdict.partition(":")
     said = [f"The case M = {M}, N = {N}, K = {K}, α = {failed.alpha:g}, β = {failed.beta:g}: {kind}"]
+    if failed.fault.startswith("endless"):
+        return [*said, "No case after it was run. If the loop does end, allow more instructions: --budget."]
     if failed.last_tile:
         return [*said, "It has more than 2³¹ elements, where an index of 32 bits overflows: compute it as a size_t."]
-    if isinstance(kernel.family, Written):
+    if isinstance(kernel.family, Written) and not launched:
         said += _otherwise(kernel, failed)
+    if kernel.threads < WARP and re.search(r"__shfl_\w+sync", kernel.source):
+        said += [
+            f"The kernel shuffles, and a block has {kernel.threads} of the {WARP} threads of a warp. For warps, say",
+            f"// launch: grid = M * N, block = {WARP}, or how else it is launched.",
+        ]
     if failed.special and "atomicAdd" in kernel.path.read_text(encoding="utf-8"):
         said.append("In global memory, atomicAdd takes numbers below 1.2e-38 for zeros. The special values have some.")
     if failed.fault or not (M and N and K) or failed.special:
@@ -50,6 +59,17 @@ def diagnosis(kernel: Kernel, failed: CheckResult) -> list[str]:
     row, column = (int(of) for of in np.argwhere(off)[0])
     said.append(f"C[{row}, {column}] is {got[row, column]:.6g} and should be {right[row, column]:.6g}.")
     return said + list(_likely(kernel, got, right, *wide, failed))
+
+
+def telling(failed: Sequence[CheckResult]) -> CheckResult:
+    """Return the first of some failures, or if it has wrong values, the first such one that is no row, column or dot.
+
+    What belongs to rows or columns is not to be told from much else where there are few of them, or where K is 1.
+    """
+    return next(
+        (of for of in failed if of.verdict == failed[0].verdict and min(of.M, of.N, of.K) > 2 and not of.special),
+        failed[0],
+    )
 
 
 def _otherwise(kernel: Kernel, failed: CheckResult) -> Iterator[str]:
@@ -99,7 +119,9 @@ def _likely(
     def alike(one: np.ndarray, other: np.ndarray) -> bool:
         return one.shape == other.shape and one.size > 0 and bool((np.abs(one - other) <= near).all())
 
-    as_columns = (A.ravel().reshape(K, M).T @ B.ravel().reshape(N, K).T).T.ravel().reshape(M, N)
+    At, Bt = A.ravel().reshape(K, M).T, B.ravel().reshape(N, K).T  # as a kernel sees them that reads by columns
+    by_columns = (of.alpha * product + of.beta * C.ravel().reshape(N, M).T).T.ravel().reshape(M, N)
+    as_columns = (At @ Bt).T.ravel().reshape(M, N)
     guesses = {
         "The result is αAB: β is not used.": of.alpha * product,
         "The result is AB + βC: α is not used.": product + of.beta * C,
@@ -110,12 +132,10 @@ def _likely(
         "The result is nothing but zeros: the sums are not written, or the loop over k does not run.": 0 * right,
         "The kernel reads its matrices column by column: say layout = column-major.": of.alpha * as_columns
         + of.beta * C,
+        "The result is right, but C lies column by column: its rows and columns are exchanged.": by_columns,
+        "The result is α ABᵀ + βC: B is read column by column.": of.alpha * A @ Bt + of.beta * C,
+        "The result is α AᵀB + βC: A is read column by column.": of.alpha * At @ B + of.beta * C,
     }
-    if M == N:
-        guesses["The result is the transpose of the right result: rows and columns of C are exchanged."] = right.T
-    if M == N == K:
-        guesses["The result is α ABᵀ + βC: B is read by columns."] = of.alpha * A @ B.T + of.beta * C
-        guesses["The result is α AᵀB + βC: A is read by columns."] = of.alpha * A.T @ B + of.beta * C
     for text, what in guesses.items():
         if alike(got, what) and not alike(right, what):
             yield text
@@ -139,6 +159,7 @@ def _likely(
             yield "with blocks of one dimension, or where each thread has more elements than it writes."
             return
         if 0 < len(at) < len(lines) and len(at) == at[-1] - at[0] + 1:
-            yield f"{name.capitalize()}s {at[0]} to {at[-1]} are right and no others: the grid has too few blocks,"
+            those = f"{name.capitalize()}s {at[0]} to {at[-1]} are right and no others" if len(at) > 1 else ""
+            yield (those or f"{name.capitalize()} {at[0]} is right and no other") + ": the grid has too few blocks,"
             yield "or its dimensions are exchanged."
             return

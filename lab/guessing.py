@@ -13,14 +13,17 @@ from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.own import kernel_from as by_contract
 
-from .styles import Reading, read, written
+from .diagnosis import diagnosis
+from .styles import BLOCK, THREAD, Reading, read, written
 from .written import exchanged
 
 USUAL = (16, 32)  # threads of a block along x and along y, where nothing else is named
 FLAT = ("256", "128", "1024")  # threads of a block of one dimension
 TILE = ("(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)M", "(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)N", "T(?:HREAD_?)?M", "T(?:HREAD_?)?N")
 """Names of a block's rows and columns of C, and of a thread's."""
-MOST_THREADS, MOST_TRIALS = 1024, 100
+MOST_THREADS, MOST_TRIALS, LOOKED_AT, ENDLESS = 1024, 100, 24, 1 << 17
+"""Of a block; launches to try; how many of these to look at for usual mistakes; instructions of a thread in each."""
+SAID = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)"
 
 
 def kernel_from(path: str | Path, launch: str = "", **parameters: int | str) -> Kernel:
@@ -52,7 +55,12 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
     if reading.keeps_contract:
         return by_contract(path, **parameters), ""
     if {"grid", "block"} <= reading.said.keys():
-        return written(reading, reading.said), ""
+        try:
+            return written(reading, reading.said), ""
+        except ArgumentError:
+            if not reading.by_host:
+                raise
+        reading = dataclasses.replace(reading, said={k: v for k, v in reading.said.items() if k not in reading.by_host})
     rule = written(reading, {"grid": "1", "block": "1"} | reading.said).family.rule  # or this says what is not plain
     kernels = _launched(reading)
     if "arguments" not in reading.said and {"N", "K"} <= {*rule.arguments}:  # some call A's columns n, and C's k
@@ -62,10 +70,16 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
         if _right(kernel):
             return kernel, f"// launch: {kernel.family.rule}"
     tried = ", ".join(dict.fromkeys(kernel.family.rule.block for kernel in kernels)) or "nothing"
+    told = (
+        line.rstrip(".")
+        for kernel in kernels[:LOOKED_AT]
+        for line in diagnosis(kernel, check(kernel, *_size(kernel), on_gpu=False), launched=True)[2:]
+    )
+    hint = next((f". With one of them: {line}" for line in told if line.startswith("The result")), "")
     raise ArgumentError(
         reading.path.name,
-        f"no launch, and none that was tried gives a right product (blocks of {tried})",
-        "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)",
+        f"no launch, and none that was tried gives a right product (blocks of {tried}){hint}",
+        SAID,
     )
 
 
@@ -75,10 +89,9 @@ def _launched(reading: Reading) -> list[Kernel]:
     Those that only the source's own names make come first, and then those with the fewest threads.
     """
     found = {}
-    layouts = [{"layout": of} for of in ("row-major", "column-major")]
-    for (grid, block), layout in itertools.product(_ways(reading), layouts):
+    for (grid, block), layout in itertools.product(_ways(reading), ("row-major", "column-major")):
         try:
-            kernel = written(reading, {"grid": grid, "block": block} | layout | reading.said)
+            kernel = written(reading, {"grid": grid, "block": block, "layout": layout} | reading.said)
             if 1 <= kernel.threads <= MOST_THREADS:
                 family, of = kernel.family, kernel.parameters
                 grids = [family.grid(of, *size) for size in (_size(kernel), (1000, 3000, 2000))]
@@ -95,10 +108,11 @@ def _launched(reading: Reading) -> list[Kernel]:
 
 def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
     """Yield grids and blocks to try, in the source's own names."""
-    body, names = reading.signature.body, {**reading.names, **reading.values}
-    sides = [name for name in names if re.search(rf"\b{name}\b", body) and name != "T"] + [*map(str, USUAL)]
+    body, names = reading.code, {**reading.names, **reading.values}
+    named = [name for name in names if re.search(rf"\b{name}\b", body) and name != "T" and names[name] not in (0, 1)]
+    sides = [*named, *map(str, USUAL)]
     tall, wide, rows, columns = (next((name for name in names if re.fullmatch(of, name, re.I)), "") for of in TILE)
-    high, deep = (bool(re.search(rf"\b{of}\s*\.\s*y\b", body)) for of in ("threadIdx", "blockIdx"))
+    high, deep = (bool(re.search(rf"\b(?:{of})\s*\.\s*y\b", body)) for of in (THREAD, BLOCK))
     if tall and wide:
         across, down = f"{wide} / {columns or rows}" if columns or rows else wide, f"{tall} / {rows}" if rows else tall
         flat = [f"{tall} * {wide}" + f" / {by}" * bool(by) for by in (f"({rows} * {columns})" * bool(columns), rows)]
@@ -112,7 +126,10 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
     blocks = [reading.said.get("block", of) for of in blocks]
     for block in dict.fromkeys(blocks):
         extents = parts(block[1:-1]) if block[0] == "(" else [block]
-        tiles = [(tall, wide)] if tall and wide else itertools.product(dict.fromkeys((*extents, *sides)), repeat=2)
+        coarse = [f"{one} * {by}" for one, by in itertools.product(extents, named) if one != by]
+        tiles = (
+            [(tall, wide)] if tall and wide else itertools.product(dict.fromkeys((*extents, *sides, *coarse)), repeat=2)
+        )
         for tm, tn in tiles:
             across, down = f"cdiv(N, {tn})", f"cdiv(M, {tm})"
             if deep:
@@ -127,18 +144,24 @@ def _size(kernel: Kernel) -> tuple[int, int, int]:
     """Return sizes that suit tiles of powers of two, and that tell rows from columns unless matrices are square."""
     rule = kernel.family.rule
     named = [int(text) for text in (*rule.names.values(), *kernel.parameters.values()) if str(text).isdecimal()]
-    side = 128 if any(32 < number <= 128 for number in named) else 32
+    products = (one * other for one, other in itertools.combinations(named, 2))  # where threads are coarsened
+    side = 128 if any(32 < number <= 128 for number in (*named, *products)) else 32
     return (side, side, side) if rule.square else (side, 2 * side, 64)
 
 
 def _right(kernel: Kernel) -> bool:
     """Whether a kernel computes two products of other proportions: in one alone, too few blocks may be enough.
 
-    A fault says no. What doesn't compile, or the simulator doesn't know, is raised, for no launch would mend it.
+    A fault says no. What doesn't compile, or the simulator doesn't know, is raised, for no launch would mend it, and so
+    is a loop that never ends, for all trials together would take hours.
     """
     rows, columns, depth = _size(kernel)
     larger = [2 * rows] * 3 if kernel.family.rule.square else (2 * columns, rows, 2 * depth)
     try:
-        return all(check(kernel, *size, on_gpu=False).passed for size in ((rows, columns, depth), larger))
+        results = [check(kernel, *size, on_gpu=False, budget=ENDLESS) for size in ((rows, columns, depth), larger)]
     except ArgumentError:  # more shared memory than there is
         return False
+    for result in results:
+        if result.fault.startswith("endless"):
+            raise ArgumentError(kernel.path.name, result.fault, f"a loop that ends, or its launch: {SAID}")
+    return all(results)

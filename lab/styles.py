@@ -1,7 +1,7 @@
 """Kernels of readers who keep no contract: their launch is said in the file, in its host code or by the caller."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ptxsim.cuda_source import (
 from sgemm_tutorial import own
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.operands import FP16, FP32, IN_CUDA, SPLIT, named_in_cuda
+from sgemm_tutorial.operands import BF16, FP16, FP32, IN_CUDA, SPLIT, named_in_cuda, sized
 
 from .written import ROLES, Rule, Written
 
@@ -41,12 +41,14 @@ a matrix product in another style, as it is: say its launch in a comment before 
     sizes         square, if it takes no other matrices.
     multiples     (64, 64, 8), if M, N and K must be multiples of these.
     rules         BLAS, if beta = 0 never reads C, and alpha = 0 and K = 0 never read A and B.
-    kernel        Its name, where the file has several.
+    kernel        Its name, where several of the file may be a product.
     NAME          The value of the template parameter of that name.
 """
 """For the command line."""
 
 SIZES = ("M", "N", "K")
+BLOCK, THREAD = r"blockIdx|group_index\s*\(\s*\)", r"threadIdx|thread_index\s*\(\s*\)"
+"""How CUDA C++ and cooperative groups call the place of a block and of a thread."""
 _HEADER = re.compile(r"//[ \t]*launch:(.*(?:\n[ \t]*//(?![ \t]*launch:).*)*)")
 _KEYS = ("grid", "block", "arguments", "shared", "layout", "sizes", "multiples", "rules", "kernel")
 _MEANT = {name.lower(): name for name in ROLES} | {
@@ -80,6 +82,8 @@ class Reading:
         Numbers that the host code passes, by the arguments' names.
     split : bool
         Whether FP32 is split for tensor cores.
+    by_host : frozenset of str
+        Keys of the launch that the host code alone says.
     """
 
     path: Path
@@ -89,6 +93,7 @@ class Reading:
     names: dict[str, str]
     passed: dict[str, str]
     split: bool
+    by_host: frozenset[str]
 
     @property
     def keeps_contract(self) -> bool:
@@ -101,7 +106,14 @@ class Reading:
     @property
     def deep(self) -> bool:
         """Whether the grid or a block has more than one dimension."""
-        return bool(re.search(r"\b(?:blockIdx|threadIdx)\s*\.\s*[yz]\b", self.signature.body))
+        return bool(re.search(rf"\b(?:{BLOCK}|{THREAD})\s*\.\s*[yz]\b", self.code))
+
+    @property
+    def code(self) -> str:
+        """The kernel's body, and what its macros stand for."""
+        return " ".join(
+            (self.signature.body, *(text for name, text in self.names.items() if name in self.signature.body))
+        )
 
 
 def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Reading:
@@ -116,15 +128,16 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     text = own.read(path)
     found = signatures(text)
     named = re.search(r"\bkernel\s*=\s*(\w+)", launch)
-    headers = {}
-    for header in _HEADER.finditer(text):  # each is of the kernel that follows it
-        signature = next((one for one in found if one.start >= header.start()), None)
-        headers[signature] = header[1]
-    told = headers or {one: "" for one in found if launches(text, one.name)}
+    headers = {  # each is of the kernel that follows it
+        next((one for one in found if one.start >= header.start()), None): header[1]
+        for header in _HEADER.finditer(text)
+    }
+    products = [one for one in found if sum(of.type.endswith("*") for of in one.arguments) >= 3]
+    told = headers or {one: "" for one in products if launches(text, one.name)} or products
     signature = _the_kernel(path.name, text, found, named[1] if named else "", told)
     declared = [one.name for one in signature.template or ()]
     said = _said(path.name, headers.get(signature, ""), declared) | _said("launch", launch, declared)
-    names, host, passed = constants(text), launches(text, signature.name), {}
+    names, host, passed, by_host = constants(text), launches(text, signature.name), {}, {"grid", "block"} - said.keys()
     local = {name: value for name, value in assigned(signature.body).items() if name.isupper()}
     names = {name: value for name, value in local.items() if _is_number(value, local | names)} | names
     if host:
@@ -145,7 +158,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     inside = (host[0].names if host else {}) | names
     values = _values(path.name, signature, parameters, said, inside)
     said = {key: text for key, text in said.items() if key in _KEYS}
-    return Reading(path, signature, values, said, names, passed, own.splits(text))
+    return Reading(path, signature, values, said, names, passed, own.splits(text), frozenset(by_host if host else ()))
 
 
 def written(reading: Reading, said: dict[str, str]) -> Kernel:
@@ -184,23 +197,28 @@ def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
     kinds = dict(zip(roles, (one.type.removesuffix("*") for one in reading.signature.arguments), strict=False))
     known = IN_CUDA | {_typename(reading.signature): named_in_cuda(reading.values.get("T", "float"))}
     types = known.get(kinds["A"])
+    if types in (FP16, BF16) and kinds["C"] == kinds["A"]:
+        types = sized(types, 16)
     if types is None or kinds["B"] != kinds["A"] or known.get(kinds["C"], FP16).operand != types.result:
         got = "A of {A}, B of {B} and C of {C}".format(**kinds)
-        needs = "all of float or of double, or A and B of half or __nv_bfloat16 and C of float"
+        needs = "all of float, double, half or __nv_bfloat16, or A and B of the last two and C of float"
         raise ArgumentError(reading.path.name, got, needs)
     fields = {"types": SPLIT if types == FP32 and reading.split else types} | fields
     path, entry = reading.path, reading.signature.name
     return Kernel(path.stem, "", reading.values, folder=path.resolve().parent, entry=entry, **fields)
 
 
-def _the_kernel(file: str, text: str, found: Sequence[Signature], name: str, headers: Mapping[Any, str]) -> Signature:
-    """Return the one kernel of a file, or the one that is named, or else the only one whose launch is said."""
-    names = ", ".join(one.name for one in found)
+def _the_kernel(file: str, text: str, found: Sequence[Signature], name: str, told: Collection[Signature]) -> Signature:
+    """Return the one kernel of a file, or the one that is named, or else the only one that is `told` of."""
     chosen = [one for one in found if one.name == name] if name else found
     if len(chosen) > 1:
-        chosen = [one for one in found if one in headers] or found
+        chosen = [one for one in found if one in told] or found
     if len(chosen) != 1:
-        got = f"{len(found)} __global__ functions ({names})" if found else "no __global__ function"
+        got = (
+            f"{len(found)} __global__ functions ({', '.join(one.name for one in found)})"
+            if found
+            else "no __global__ function"
+        )
         if not found and "__global__" in blanked(text):
             got = "a __global__ function that cannot be read"
         raise ArgumentError(file, got, "one, or the name of one: // launch: kernel = name" if found else "one")
@@ -288,7 +306,7 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
             raise ArgumentError("arguments", said, f"{len(arguments)} with A, B and C, as {reading.signature.name} has")
         return roles, not {"M", "N", "K"} <= {*roles}
     pointers = [one for one in arguments if one.type.endswith("*")]
-    scalars = ("float", "double", _typename(reading.signature))
+    scalars = ("float", "double", "half", _typename(reading.signature))
     sizes = [one for one in arguments if not one.type.endswith("*") and one.type not in scalars]
     if len(pointers) < 3 or not sizes:
         got = f"arguments ({', '.join(map(str, arguments))})"
@@ -299,9 +317,11 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
         target = (written or [pointers[2].name])[0]
         by_name = dict(zip((*(one.name for one in pointers if one.name != target), target), "ABC", strict=True))
     by_name = {name: role if role in ("A", "B", "C") else "?" for name, role in by_name.items()}
-    for one in arguments:
-        known = _FACTORS if one.type in scalars else _MEANT
-        by_name.setdefault(one.name, known.get(_plain(one.name)) or reading.passed.get(one.name, "?"))
+    by_name = {
+        one.name: (_FACTORS if one.type in scalars else _MEANT).get(_plain(one.name))
+        or reading.passed.get(one.name, "?")
+        for one in arguments
+    } | by_name
     if len(sizes) == 1:
         by_name[sizes[0].name] = "N"
     roles = tuple(by_name[one.name] for one in arguments)

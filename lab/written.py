@@ -24,6 +24,7 @@ SCALARS = {
     "bool": np.bool_,
     "float": np.float32,
     "double": np.float64,
+    "half": np.float16,
 }
 """NumPy's types of what is passed by value."""
 ROLES = ("A", "B", "C", "M", "N", "K", "alpha", "beta", "lda", "ldb", "ldc")
@@ -123,14 +124,19 @@ class Written(Family):
 
     def tile(self, of: Mapping[str, Any]) -> tuple[int, int]:
         """Return the rows and columns of C that a block has: as many as need no more blocks than one element does."""
-        one = math.prod(self.grid(of, 1, 1, 1))
+        first = self.grid(of, 1, 1, 1)
+        one = math.prod(first)
+        if self.rule.square:
+            grids = [self.grid(of, n, n, n) for n in range(1, WIDEST + 1)]
+            sides = [sum(grid[axis] <= blocks for grid in grids) for axis, blocks in enumerate(first)]
+            return (max((side for side in sides if side < WIDEST), default=UNTILED),) * 2
 
         def most(rows: bool, columns: bool) -> int:
             sides = ((n if rows else 1, n if columns else 1, 1) for n in range(WIDEST, 0, -1))
             found = next((max(size) for size in sides if math.prod(self.grid(of, *size)) <= one), 1)
             return UNTILED if found == WIDEST else found
 
-        return (most(True, True),) * 2 if self.rule.square else (most(True, False), most(False, True))
+        return most(True, False), most(False, True)
 
     def arguments_of(self, problem: Problem) -> dict[str, Any]:
         """Return the kernel's arguments in its order, matrices by their roles.
@@ -155,14 +161,13 @@ class Written(Family):
             A, B, M, N, leading = B, A, N, M, {"lda": N, "ldb": problem.K, "ldc": N}
         values = {"A": A, "B": B, "C": problem.C, "M": M, "N": N, "K": problem.K} | leading
         values |= {"alpha": problem.alpha, "beta": problem.beta}
-        made = {}
-        for number, (role, kind) in enumerate(zip(rule.arguments, rule.types, strict=True), 1):
-            value = values[role] if role in values else float(role)
-            if kind.endswith("*"):
-                made[role] = value
-            else:
-                made[f"argument {number}"] = SCALARS.get(kind, type(problem.alpha))(value)
-        return made
+        values |= {role: float(role) for role in rule.arguments if role not in values}
+        return {
+            role if kind.endswith("*") else f"argument {number}": values[role]
+            if kind.endswith("*")
+            else SCALARS.get(kind, type(problem.alpha))(values[role])
+            for number, (role, kind) in enumerate(zip(rule.arguments, rule.types, strict=True), 1)
+        }
 
     def claimed(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return cases of the suite as the kernel claims to handle them; those that it doesn't are left out."""

@@ -17,7 +17,7 @@ from .counting import BANKS, SECTOR, Counts, by_warp, sectors, wavefronts
 from .errors import ArgumentError, CompileError, Error, SimulationFault, UnsupportedInstruction
 from .fma import fma32, fma64
 from .limits import THREADS_MAX, WARP
-from .machine import Machine, Run, run
+from .machine import BUDGET, Machine, Run, run
 from .mbarriers import BYTES as MBARRIER_BYTES
 from .memory import Violation, past_alignment, require_aligned
 from .mma import PLACES
@@ -32,6 +32,7 @@ from .tracing import Access, Event
 __all__ = [
     "ALIGNMENT",
     "BANKS",
+    "BUDGET",
     "MAP_BYTES",
     "MBARRIER_BYTES",
     "PLACES",

@@ -14,7 +14,9 @@ from .compiling import ARCHITECTURE, compile
 from .errors import ArgumentError, Error, SimulationFault
 from .machine import BUDGET, Run, run
 
-ARGUMENT = "zeros, ones, arange, random or empty with a type and a size: A=zeros:float32:64x64; or a number: int32:5"
+ARGUMENT = (
+    "zeros, ones, arange, random or empty with a type and a size: A=zeros:float32:64x64; or a number: 5 or int64:5"
+)
 MAKE = {
     "zeros": lambda size: np.zeros(size),
     "empty": lambda size: np.zeros(size),  # the simulator takes reading it for a fault
@@ -33,10 +35,12 @@ COLUMNS = {
 }
 
 
-def argument(text: str) -> np.ndarray | np.generic:
+def argument(text: str) -> np.ndarray | np.generic | int | float:
     """Return the argument that a text describes."""
     try:
         kind, *parts = text.split(":")
+        if not parts:
+            return float(kind) if "." in kind else int(kind, 0)
         if kind in MAKE:
             dtype, extents = parts
             shape = [int(extent) for extent in extents.split("x")]
@@ -53,10 +57,11 @@ def extent(text: str) -> tuple[int, ...]:
 
 def report(ran: Run, source: list[str]) -> str:
     """Return the counts by line as a table."""
-    rows = [("line", *COLUMNS, "source")]
-    for line, counts in [*ran.lines.items(), ("all", ran.total)]:
-        text = source[line - 1].strip() if line != "all" and 0 < line <= len(source) else ""
-        rows.append((str(line), *(f"{number(counts):,}" for number in COLUMNS.values()), text))
+    texts = {line: text.strip() for line, text in enumerate(source, 1)}
+    rows = [("line", *COLUMNS, "source")] + [
+        (str(line), *(f"{number(counts):,}" for number in COLUMNS.values()), texts.get(line, ""))
+        for line, counts in [*ran.lines.items(), ("all", ran.total)]
+    ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=False)) + f"  {row[-1]}".rstrip()
@@ -87,7 +92,6 @@ def main(words: list[str] | None = None) -> int:
         texts = [of.rpartition("=") for of in options.arg]
         given = {name or f"argument {i}": of for i, (name, _, of) in enumerate(texts, 1)}
         arguments = {name: argument(of) for name, of in given.items()}
-        fresh = [name for name, of in given.items() if of.startswith("empty:")]
         ran = run(
             ptx,
             entry,
@@ -95,7 +99,7 @@ def main(words: list[str] | None = None) -> int:
             options.block,
             arguments,
             options.shared,
-            fresh=fresh,
+            fresh=[name for name, of in given.items() if of.startswith("empty:")],
             budget=options.budget,
             orders=options.orders,
         )

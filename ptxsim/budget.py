@@ -80,7 +80,7 @@ class Budget:
     def _describe(self, here: int) -> str:
         return (
             f"has executed more than {self.limit:,} instructions and is in the loop of {self.where(here)}, which seems "
-            "never to end; run(budget=...) allows more"
+            "never to end; a larger budget allows more"
         )
 
     def where(self, here: int) -> str:

@@ -19,21 +19,51 @@ INTEGERS = "".join(
     for bits, kind in ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))
     for sign in ("", "unsigned ")
 ).replace("typedef char", "typedef signed char")
-LIMITS = "#define INT_MAX 2147483647\n#define INT_MIN (-INT_MAX - 1)\n#define UINT_MAX 4294967295u\n"
 FLOATS = (
     "#define FLT_MAX 3.402823466e+38f\n#define FLT_MIN 1.175494351e-38f\n#define FLT_EPSILON 1.192092896e-07f\n"
     "#define DBL_MAX 1.7976931348623157e+308\n#define DBL_EPSILON 2.2204460492503131e-16\n"
 )
+LIMITS = (
+    "#define INT_MAX 2147483647\n#define INT_MIN (-INT_MAX - 1)\n#define UINT_MAX 4294967295u\n"
+    "namespace std { template <class T> struct numeric_limits; }\n"
+    + "".join(
+        f"template <> struct std::numeric_limits<{of}> {{\n"
+        f"static __host__ __device__ constexpr {of} max() {{ return {most}; }}\n"
+        f"static __host__ __device__ constexpr {of} lowest() {{ return {lowest}; }}\n"
+        f"static __host__ __device__ constexpr {of} min() {{ return {least}; }}\n"
+        f"static __host__ __device__ constexpr {of} epsilon() {{ return {epsilon}; }}\n"
+        f"static __device__ {of} infinity() {{ return {infinity}; }}\n}};\n"
+        for of, most, lowest, least, epsilon, infinity in (
+            ("int", "INT_MAX", "INT_MIN", "INT_MIN", "0", "0"),
+            ("unsigned", "UINT_MAX", "0", "0", "0", "0"),
+            ("float", "0x1.fffffep127f", "-0x1.fffffep127f", "0x1p-126f", "0x1p-23f", "__int_as_float(0x7f800000)"),
+            (
+                *("double", "0x1.fffffffffffffp1023", "-0x1.fffffffffffffp1023", "0x1p-1022", "0x1p-52"),
+                "__longlong_as_double(0x7ff0000000000000ll)",
+            ),
+        )
+    )
+)
 MATHS = (
     "#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#define NAN __int_as_float(0x7fffffff)\n#endif\n"
-    "#define M_PI 3.14159265358979323846\n"
+    "#define M_PI 3.14159265358979323846\nnamespace std { "
+    + re.sub(
+        r"(\w+) ",
+        r"using ::\1; ",
+        "abs acos asin atan atan2 cbrt ceil copysign cos cosh erf exp exp2 expm1 fabs floor fma fmax fmin fmod hypot "
+        "isfinite isinf isnan ldexp log log10 log1p log2 lround pow rint round sin sinh sqrt tan tanh trunc ",
+    )
+    + "}\n"
 )
 ALGORITHMS = """\
+#ifndef STD_ALGORITHMS
+#define STD_ALGORITHMS
 namespace std {
 template <class T> __host__ __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
 template <class T> __host__ __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
 template <class T> __host__ __device__ void swap(T& a, T& b) { T c = a; a = b; b = c; }
 }
+#endif
 """
 TRAITS = """\
 namespace std {
@@ -49,10 +79,10 @@ template <bool C, class T = void> using enable_if_t = typename enable_if<C, T>::
 }
 """
 HEADERS = {
-    "stdint": INTEGERS,
+    "stdint": INTEGERS + "namespace std { " + re.sub(r"typedef [^;]*?(\w+);\n", r"using ::\1; ", INTEGERS) + "}\n",
     "limits": LIMITS,
     "float": FLOATS,
-    "math": MATHS,
+    "math": MATHS + ALGORITHMS,
     "algorithm": ALGORITHMS,
     "utility": ALGORITHMS,
     "type_traits": TRAITS,
@@ -65,8 +95,9 @@ GLIBC = {f"u{kind}": f"typedef unsigned {kind} u{kind};" for kind in ("int", "sh
 INCLUDED = re.compile(r'(?m)^([ \t]*#[ \t]*include[ \t]*)([<"])([^>"\n]+)[>"]')
 OF_CUDA = re.compile(
     r"cuda_(?:fp16|bf16|fp8|pipeline)\w*\.hp?p?|mma\.h|cooperative_groups.*|(?:cuda|nv|crt)/.*|vector_types\.h"
+    r"|curand_kernel\.h|cuComplex\.h|(?:cub|cutlass|cute)/.*"
 )
-"""Headers of CUDA that NVRTC can read; what others declare is the host's."""
+"""Headers that the device needs: NVRTC reads them, or says that it has none. All others are taken for the host's."""
 
 NO_INSTANCE = re.compile(r"compute_\w+:\n__nv_name_map")
 """How NVRTC's log begins where the source is right, and the name is not that of a function in it."""

@@ -133,9 +133,12 @@ def launches(text: str, kernel: str) -> list[HostLaunch]:
     for match in re.finditer(rf"\b{kernel}\b\s*(?:<([^<>;]*)>)?\s*<<<(.*?)>>>\s*\(", code, re.DOTALL):
         grid, block, shared = (*parts(match[2]), "", "", "")[:3]
         function = next((body for start, body in _bodies(code) if start <= match.start() < start + len(body)), "")
-        arguments = parts(code[match.end() : _closing(code, match.end() - 1) - 1])
-        names = assigned(function) | _dimensions(function)
-        found.append(HostLaunch(tuple(parts(match[1] or "")), grid, block, shared, tuple(arguments), names))
+        template, arguments = map(parts, (match[1] or "", code[match.end() : _closing(code, match.end() - 1) - 1]))
+        found.append(
+            HostLaunch(
+                tuple(template), grid, block, shared, tuple(arguments), assigned(function) | _dimensions(function)
+            )
+        )
     return found
 
 
@@ -256,23 +259,29 @@ def _declared(text: str) -> Declared:
 def assigned(code: str) -> dict[str, str]:
     """Return the whole numbers that a text declares with a value, by name."""
     kind = r"(?:(?:static|constexpr|const|unsigned|long)\s+)*(?:int|unsigned|long|size_t|uint|auto|u?int\d\d_t)"
-    found = {}
-    for match in re.finditer(rf"\b{kind}\s+(\w+\s*=[^;]*);", code):
-        for one in parts(match[1]):
-            name, _, value = one.partition("=")
-            if re.fullmatch(r"\w+\s*", name) and value.strip():
-                found[name.strip()] = value.strip()
-    return found
+    declared = (one for match in re.finditer(rf"\b{kind}\s+(\w+\s*=[^;]*);", code) for one in parts(match[1]))
+    split = (one.partition("=") for one in declared)
+    return {name.strip(): value.strip() for name, _, value in split if re.fullmatch(r"\w+\s*", name) and value.strip()}
 
 
 def _dimensions(code: str) -> dict[str, str]:
-    """Return the values of type dim3 that a text declares, by name."""
-    found = {}
-    for match in re.finditer(r"\bdim3\s+(?:const\s+)?([^;]*);", code):
-        for one in parts(match[1]):
-            named = re.fullmatch(r"(\w+)\s*=?\s*(?:dim3\s*)?([({].*[)}]|[^({].*)", one, re.DOTALL)
-            if named:
-                found[named[1]] = named[2]
+    """Return the values of type dim3 that a function declares, by name, with what it assigns to their members.
+
+    What it assigns under a condition is left out.
+    """
+    declared = (
+        one
+        for match in re.finditer(r"\bdim3\s+(?:const\s+)?([^;]*);|\b(\w+\s*=\s*dim3\s*[({][^;]*);", code)
+        for one in parts(match[1] or match[2])
+    )
+    split = (re.fullmatch(r"(\w+)\s*(?:=\s*(?:dim3\s*)?(.+)|([({].*[)}])|)", one, re.DOTALL) for one in declared)
+    found = {one[1]: one[2] or one[3] or "1" for one in split if one}
+    certain = re.sub(r"\b(?:if\s*\([^{};]*\)|else)\s*(?:\{[^{}]*\}|[^{};]*;)", "", code)
+    for name, axis, value in re.findall(r"\b(\w+)\s*\.\s*([xyz])\s*=([^;=]+);", certain):
+        if name in found:
+            at = "xyz".index(axis)
+            sides = [*parts(re.sub(r"^[({](.*)[)}]$", r"\1", found[name], flags=re.DOTALL)), "1", "1"][:3]
+            found[name] = f"({', '.join([*sides[:at], f'({value.strip()})', *sides[at + 1 :]])})"
     return found
 
 

@@ -60,10 +60,9 @@ def _dominators(predecessors: list[list[int]]) -> list[int]:
 
 def spins(program: Program, watches: Callable[[str], bool]) -> frozenset[int]:
     """Return the basic blocks that end in a branch back over an instruction whose opcode `watches` a word of memory."""
-    found = set()
-    for tail, block in enumerate(program.blocks):
-        if block[-1].opcode.startswith("bra"):
-            head = program.targets[block[-1].operands[0].name]
-            if any(watches(of.opcode) for between in program.blocks[head : tail + 1] for of in between):
-                found.add(tail)
-    return frozenset(found)
+    back = {
+        tail: program.blocks[program.targets[block[-1].operands[0].name] : tail + 1]
+        for tail, block in enumerate(program.blocks)
+        if block[-1].opcode.startswith("bra")
+    }
+    return frozenset(tail for tail, loop in back.items() if any(watches(of.opcode) for block in loop for of in block))

@@ -102,10 +102,15 @@ class History:
         before = (was["lane"] - 1 == lanes) | (self.known[own, warp] >= was["epoch"])
         return before | ((was["strong"] > 0) & bool(self.order))
 
-    def _who(self, was: np.void, did: str) -> str:
+    def _who(self, was: np.void | dict[str, int], did: str) -> str:
         lane = int(was["lane"]) - 1
         block, thread = self.threads.block_name(self.threads.block[lane]), self.threads.thread[lane]
         return f"thread {self.threads.thread_name(thread)} of block {block} {did} in line {was['line']}"
+
+    def meeting(self, name: str, byte: int, lane: int) -> str:
+        """Return words for a store to a place where a lane stores something else in the same instruction."""
+        who = self._who({"lane": lane + 1, "line": self.line}, "writes something else there")
+        return f"writes {name} at byte {byte} just when {who}"
 
     def _mark(self, marks: np.ndarray, granules: np.ndarray, lanes: np.ndarray) -> None:
         made = np.empty(granules.shape, MARK)

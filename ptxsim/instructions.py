@@ -211,6 +211,11 @@ OPERATIONS = {
         )
         for t in ("u32", "u64")
     },
+    "mapa.u64": operation(
+        lambda a, rank: ((a - WINDOW) % (1 << RANK) | rank.astype(a.dtype) << a.dtype.type(RANK)) + WINDOW,
+        "u64 u32",
+        "u64",
+    ),
     "cvta.param.u64": operation(_same, "u64", "u64", "convert"),
     "cvta.shared.u64": operation(lambda a: a + WINDOW, "u64", "u64", "convert"),
     "cvta.to.shared.u64": operation(lambda a: a - WINDOW, "u64", "u64", "convert"),

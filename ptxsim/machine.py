@@ -18,7 +18,7 @@ from .decode import decode
 from .errors import ArgumentError, SimulationFault
 from .execution import Execution
 from .lanes import Threads
-from .limits import THREADS_MAX, WARP
+from .limits import WARP
 from .memory import GlobalMemory
 from .modules import plain
 from .progress import bar
@@ -49,6 +49,9 @@ TURNS = 4
 
 TOLERANCE = 1e-3
 """The difference, also relative, of floats that sums in another order are taken to explain."""
+
+PYTHON = {bool: "biuf", int: "iuf", float: "f"}
+"""The kinds of NumPy's types that Python's numbers may become."""
 
 Extent = int | tuple[int, ...]
 """The extent of a block or a grid: a whole number, or up to three of them, x first."""
@@ -117,8 +120,8 @@ def run(
         Blocks of the grid and threads of a block. Several numbers are the extents along x, y and z.
     arguments : mapping of str to array, NumPy scalar or TensorMap
         The kernel's arguments in order, by the names to use in messages. Arrays are passed by their addresses and
-        changed in place. Scalars, structs among them, have the size that the kernel declares. The matrix of a
-        tensor map is one of the arrays before it.
+        changed in place. Scalars, structs among them, have the size that the kernel declares; Python's numbers take the
+        type of a parameter of up to 4 bytes, or of a float. The matrix of a tensor map is one of the arrays before it.
     shared : int
         Bytes of dynamic shared memory.
     name : str, optional
@@ -238,7 +241,8 @@ class Machine:
     ) -> None:
         shape = extents("block", block)
         for argument, number, what, most in (
-            ("block", math.prod(shape), "threads per block", THREADS_MAX),
+            ("block", math.prod(shape), "threads per block", program.threads),
+            ("block", shape[2], "threads along z", 64),
             ("cluster", program.cluster, "blocks per cluster", BLOCKS_MAX),
             ("shared", program.shared_bytes, "bytes of shared memory per block", SHARED_MAX),
         ):
@@ -254,12 +258,21 @@ class Machine:
                 maps[program.address(mangled)] = value, memory.of(value.array)
                 continue
             if isinstance(value, np.ndarray):
+                if not value.flags.c_contiguous:
+                    raise ArgumentError(argument, f"strides {value.strides}", f"np.ascontiguousarray({argument})")
                 value = np.uint64(memory.add(argument, value, argument not in fresh))
             kind, _, count = kind.partition("[")
-            size = DTYPES[kind].itemsize * int(count.rstrip("]") or 1)
-            if getattr(value, "itemsize", None) != size:
-                came = str(getattr(value, "dtype", type(value).__name__))
-                raise ArgumentError(argument, came, f"{size} bytes, as the kernel declares")
+            of, size = DTYPES[kind], DTYPES[kind].itemsize * int(count.rstrip("]") or 1)
+            if of.kind in PYTHON.get(type(value), "") and (of.kind == "f" or (size <= 4 and abs(value) < 1 << 31)):
+                value = np.array(value).astype(of)[()]
+            came = getattr(value, "dtype", type(value).__name__)
+            if getattr(value, "itemsize", None) != size or (
+                kind[0] != "b" and came.kind in "iuf" and (came.kind == "f") != (of.kind == "f")
+            ):
+                needs = f"{size} bytes of type {kind}, as the kernel declares" + ": an array, or np.uint64" * (
+                    kind == "u64"
+                )
+                raise ArgumentError(argument, str(came), needs)
             parameters[mangled] = np.array([value])
         given = dict(variables)
         for variable in program.variables.values():
@@ -364,5 +377,4 @@ def extents(argument: str, given: Extent, least: int = 1) -> tuple[int, int, int
         raise ArgumentError(argument, repr(given), "a whole number, or up to three of them")
     if min(numbers) < least:
         raise ArgumentError(argument, repr(given), f"{least} or more")
-    x, y, z = (*map(int, numbers), 1, 1)[:3]
-    return x, y, z
+    return (*map(int, numbers), 1, 1)[:3]

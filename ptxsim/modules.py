@@ -7,6 +7,7 @@ Semantics: NVIDIA, "Parallel Thread Execution ISA", "State Spaces, Types, and Va
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -20,7 +21,8 @@ FRAME = 16
 """Each function's variables in local memory begin at a multiple of this."""
 
 VARIABLE = re.compile(
-    r"(?m)^[ \t]*((?:\.(?:visible|extern|weak|common)\s+)*)\.(const|global)\s+(?:\.align\s+\d+\s+)?"
+    r"(?m)^[ \t]*((?:\.(?:visible|extern|weak|common)\s+)*)\.(const|global)\s+"
+    r"(?:\.attribute\(\.managed\)\s+)?(?:\.align\s+\d+\s+)?"
     r"(\.\w+)\s+([\w$]+)((?:\[\d*\])*)\s*(?:=\s*([^;]+))?;"
 )
 FUNCTION = re.compile(r"\.func\s+(?:\(([^)]*)\)\s*)?([\w$]+)\s*(?:\(([^)]*)\))?[\s.\w]*(?=\{)")
@@ -117,7 +119,7 @@ def variables(ptx: str, used: set[str], sizes: dict[str, int]) -> dict[str, Modu
 
 def plain(name: str) -> str:
     """Return the name in the source of a variable or a kernel: w for ``_ZL1w`` or ``_ZN4here1wE``."""
-    if match := re.search(r"^_ZZ\w*?E(\d+)([A-Za-z_]\w*?)(?:_\d+)?$", name):
+    if match := re.search(r"^_ZZ\w*?E(\d+)([A-Za-z_]\w*?)(?:_(?:\$_)?\d+)?$", name):
         return match[2][: int(match[1])]
     found, rest = name, re.sub("^_ZN?", "", name) if name.startswith("_Z") else ""
     while match := re.match(r"L?(\d+)", rest):
@@ -161,11 +163,8 @@ def _local_variables(text: str, sizes: dict[str, int]) -> dict[str, Variable]:
     for kind, name, count in LOCAL.findall(text):
         size = -(-sizes.get(kind, 0) * int(count or 1) // FRAME) * FRAME
         largest[name] = max(size, largest.get(name, 0))
-    made, offset = {}, 0
-    for name, size in largest.items():
-        made[name] = Variable(name, offset, size)
-        offset += size
-    return made
+    offsets = accumulate(largest.values(), initial=0)
+    return {name: Variable(name, offset, size) for (name, size), offset in zip(largest.items(), offsets, strict=False)}
 
 
 def closing_brace(text: str, start: int = 0) -> int:

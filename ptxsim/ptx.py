@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ArgumentError, UnsupportedInstruction
-from .limits import WARP
+from .limits import THREADS_MAX, WARP
 from .modules import (
     BUILT_IN,
     CALL,
@@ -135,6 +135,8 @@ class Program:
         Basic block by label.
     cluster : int
         Thread blocks of a cluster, 1 if the kernel does not ask for clusters.
+    threads : int
+        How many threads a block may have: what its ``__launch_bounds__`` say, or what any block may have.
     variables : dict of str to ModuleVariable
         The module's variables that the kernel uses, by their mangled names.
     local : dict of str to Variable
@@ -151,6 +153,7 @@ class Program:
     blocks: list[list[Instruction]]
     targets: dict[str, int]
     cluster: int
+    threads: int
     variables: dict[str, ModuleVariable]
     local: dict[str, Variable]
     functions: dict[str, tuple[int, Function]]
@@ -225,6 +228,7 @@ PARAMETER_WINDOW = 0x10_0000_0000
 PARAMETER = re.compile(r"\.param(?:\s+\.align\s+\d+)?\s+\.(\w+)(?:\s+\.ptr\s[^,]*?\.align\s+\d+)?\s+([\w$]+)(\[\d+\])?")
 SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?$")
 LOCATION = re.compile(r"\.loc (\d+) (\d+) \d+(?:.* inlined_at (\d+) (\d+) \d+)?")
+BOUNDS = re.compile(r"\.(?:max|req)ntid\s+([\d, ]+)")
 CLUSTER = re.compile(r"\.reqnctapercluster (\d+), (\d+), (\d+)")
 TENSOR = re.compile(r"(\[\s*[%\w.$]+)\s*,\s*(\{[^}]*\})\s*\]")
 ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
@@ -299,6 +303,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     if others or cluster[1:] != ("1", "1"):
         raise UnsupportedInstruction(f"the simulator knows clusters of one dimension, not of {' × '.join(cluster)}")
 
+    bounds = re.findall(r"\d+", "".join(BOUNDS.findall(rest[: rest.index("{")])))
     reader, sizes = _Reader(), {kind: dtype.itemsize for kind, dtype in DTYPES.items()}
     called = functions(ptx, rest[start:end], sizes)
     places = {name: place or len(ptx) - len(rest) + start for name, (place, _) in called.items()}
@@ -331,6 +336,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
         blocks,
         targets,
         int(cluster[0]),
+        int(np.prod([int(number) for number in bounds])) if bounds else THREADS_MAX,
         variables(ptx, used, sizes),
         local,
         entries,

@@ -113,8 +113,14 @@ class AddressSpaces:
                 self._touch(addresses, lanes, values[0].dtype.itemsize * len(values), values)
             self.memory.store(addresses, values)
             if self.history and not self.history.order:
-                lost = self._differ(addresses, values)
-                refuse("race", lost, "writes to a place to which another thread writes something else just then")
+                refuse(
+                    "race",
+                    self._differ(addresses, values),
+                    lambda lane: self.history.meeting(
+                        *self.memory.name(int(addresses[lane])),
+                        self.threads.places(lanes)[addresses == addresses[lane]][-1],
+                    ),
+                )
             return
         addresses, block, thread = self._owned(addresses, lanes, as_warp)
         if space in OF_THREADS:

@@ -2,7 +2,7 @@
 
 Shared memory is reached through two proxies: threads' loads and stores use the generic proxy, the copy engine and
 ``wgmma`` use the async proxy, and ``fence.proxy.async`` makes a thread's earlier stores visible to the latter.
-``setmaxnreg``, ``prefetch.tensormap`` and ``griddepcontrol`` change no result, as each grid begins when the one before
+``setmaxnreg``, ``prefetch`` and ``griddepcontrol`` change no result, as each grid begins when the one before
 it has ended. Of the first, only the rule that a warp executes it as one is checked.
 Semantics: NVIDIA, "Parallel Thread Execution ISA", "mbarrier", "barrier.cluster", "membar/fence" and "setmaxnreg".
 """
@@ -39,7 +39,7 @@ FENCES = (
     "fence.proxy.async.shared::cta",
     "fence.mbarrier_init.release.cluster",
 )
-PREFETCH = "prefetch.tensormap"
+PREFETCH = re.compile(r"prefetch\.(?:tensormap|(?:(?:global|local)\.)?L[12](?:::evict_\w+)?)")
 GRIDS = ("griddepcontrol.launch_dependents", "griddepcontrol.wait")
 REGISTERS = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32")
 OPERANDS = {"init": (2,), "arrive": (2, 3), "arrive.expect_tx": (3,), "expect_tx": (2,), "complete_tx": (2,)}
@@ -79,7 +79,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     if REGISTERS.fullmatch(opcode) and len(operands) == 1 and isinstance(operands[0], Immediate):
         reject(instruction, operands[0].value % 8 or not 24 <= operands[0].value <= 256)
         return of_whole_warps(lambda batch, lanes: None, converged="setmaxnreg")
-    if (opcode == PREFETCH and len(operands) == 1) or (opcode in GRIDS and not operands):
+    if (PREFETCH.fullmatch(opcode) and len(operands) == 1) or (opcode in GRIDS and not operands):
         return None
     if WAIT.fullmatch(opcode) and len(operands) == 3 and isinstance(operands[0], Register) and not instruction.guard:
         return _wait(instruction, reader, address)

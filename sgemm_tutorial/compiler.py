@@ -111,7 +111,7 @@ def build(instance: Instance, architecture: str = ARCHITECTURE) -> Binary:
         raise ArgumentError(
             "SHARED_BYTES",
             f"none for {instance.expression}, which has an extern __shared__ array",
-            "a template parameter of that name, the array's bytes",
+            "the array's bytes: a template parameter of that name, or // launch: shared = bytes",
         )
     declared = sum(map(int, re.findall(r"\.shared .*\[(\d+)\];", binary.ptx)))
     if declared > DECLARED_MOST:  # where ptxas has run, it has said so

@@ -31,7 +31,7 @@ import operator
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -40,7 +40,7 @@ import cupy
 import ml_dtypes
 import numpy as np
 
-from ptxsim import Counts
+from ptxsim import BUDGET, Counts
 
 from . import compiler, gpu, operands, simulator
 from .catalogue import find
@@ -94,6 +94,9 @@ class Case:
         Template arguments in the source's order, T left out, for a kernel that would choose them.
     division : two of int, optional
         How many tiles have a block each, and how many blocks share the others, for a kernel that would choose that.
+    budget : int
+        Instructions that a thread may execute on the simulator; more are a loop that never ends. If 0, as many as the
+        sizes call for.
     """
 
     M: int
@@ -108,6 +111,7 @@ class Case:
     races: bool = False
     setting: Sequence[int] = ()
     division: Sequence[int] | None = None
+    budget: int = 0
 
     def of(self, types: Types) -> Self:
         """Return this case as a kernel of these types has it: sizes and scalars checked, the scalars rounded.
@@ -337,6 +341,7 @@ def check(
     races: bool = False,
     setting: Sequence[int] = (),
     division: Sequence[int] | None = None,
+    budget: int = 0,
 ) -> CheckResult:
     """Run a kernel on random matrices and judge the result.
 
@@ -353,7 +358,7 @@ def check(
     kernel : Kernel, str or callable
         A kernel or its name, or anything that is called like one, for example `cublas.sgemm`; float32 unless it has
         `types`. Unlike a call, a kernel leaves nothing to a quicker one.
-    M, N, K, alpha, beta, seed, shift, special, last_tile, races, setting, division
+    M, N, K, alpha, beta, seed, shift, special, last_tile, races, setting, division, budget
         The case; see `Case`.
     on_gpu : bool, optional
         On the GPU or simulated; on the GPU where there is one, unless given.
@@ -371,7 +376,7 @@ def check(
     DeviceError, CompileError, UnsupportedInstruction
         The kernel could not be run.
     """
-    case = Case(M, N, K, alpha, beta, seed, shift, special, last_tile, races, setting, division)
+    case = Case(M, N, K, alpha, beta, seed, shift, special, last_tile, races, setting, division, budget)
     return judged(kernel, case, on_gpu)[0]
 
 
@@ -411,7 +416,17 @@ def suite(kernel: Kernel | str, on_gpu: bool | None = None) -> SuiteResult:
     ArgumentError, DeviceError, CompileError, UnsupportedInstruction
         As for `check`.
     """
-    return SuiteResult(tuple(check(kernel, on_gpu=on_gpu, **case) for case in cases(kernel, on_gpu)))
+    return SuiteResult(tuple(checked(kernel, cases(kernel, on_gpu), on_gpu)))
+
+
+def checked(
+    kernel: Kernel | str, listed: Iterable[dict[str, Any]], on_gpu: bool | None = None, budget: int = 0
+) -> Iterator[CheckResult]:
+    """Yield what `check` says of each case, up to the first in which the kernel never ends: each would take so long."""
+    for case in listed:
+        yield (result := check(kernel, on_gpu=on_gpu, **case, budget=budget))
+        if result.fault.startswith("endless"):
+            return
 
 
 PLAIN, GENERAL = (1.0, 0.0), (-1.5, 0.75)
@@ -574,12 +589,13 @@ def _where(on_gpu: bool | None) -> bool:
     return gpu.available() if on_gpu is None else on_gpu
 
 
-def _simulate(launch: Launch, problem: Problem, blocks: Sequence[int] | None = None, races: bool = False) -> Counts:
+def _simulate(launch: Launch, problem: Problem, case: CheckResult, blocks: Sequence[int] | None = None) -> Counts:
     """Run a launch on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
     scalars = {"A": problem.alpha, "B": problem.alpha, "C": problem.beta}
     watched = not (blocks or launch.kernel.family.zeroed)  # matrices of which some blocks run are too large for it
     unread = {name for name, factor in scalars.items() if factor == 0 and watched}
-    return simulator.run(launch, problem, blocks=blocks, unwritten=unread, races=races).total
+    budget = case.budget or min((1 << 16) + 64 * case.M * case.N * (case.K + 1), BUDGET)  # one thread may do it all
+    return simulator.run(launch, problem, blocks=blocks, unwritten=unread, races=case.races, budget=budget).total
 
 
 def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, Counts, Launch | None]:
@@ -603,7 +619,7 @@ def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, 
         if isinstance(kernel, Kernel) and not case.on_gpu:
             problem = operands.check(*views, case.alpha, case.beta, types)
             launch = kernel.resolve(problem)
-            counts = _simulate(launch, problem, races=case.races)
+            counts = _simulate(launch, problem, case)
         else:
             kernel(*views, case.alpha, case.beta)
         got = inside[2].contents()
@@ -634,7 +650,7 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
         )
         a, b, c = draw(M - rows, N - cols, K, case.seed, types)
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
-        counts = _simulate(launch, problem, blocks)
+        counts = _simulate(launch, problem, case, blocks)
         got = np.array(C[rows:, cols:])
     return _verdict(case, got, (a, b, c), types, True), counts, launch
 

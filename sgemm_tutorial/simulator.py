@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim import Machine, TensorMap, parse
+from ptxsim import BUDGET, Machine, TensorMap, parse
 
 from . import compiler
 from .compiler import Instance
@@ -23,6 +23,7 @@ def run(
     progress: bool | None = False,
     unwritten: Collection[str] = (),
     races: bool = False,
+    budget: int = BUDGET,
 ) -> Machine:
     """Run a launch on a problem of NumPy arrays, updating ``problem.C``.
 
@@ -37,6 +38,8 @@ def run(
         Those of A, B and C that hold nothing: reading them before the kernel has written them is a fault.
     races : bool
         Whether to look for races in global memory too, which takes two to six times as long.
+    budget : int
+        Instructions that a thread may execute.
 
     Returns
     -------
@@ -54,7 +57,9 @@ def run(
     fresh = {*unwritten, "workspace"} | ({"C"} if problem.fresh_C and not launch.kernel.family.zeroed else set())
     try:
         program = parse(binary.ptx, binary.entry, launch.instance.dynamic_shared_bytes)
-        machine = Machine(program, launch.kernel.name, launch.block, arguments, fresh=fresh, trace=trace, careful=races)
+        machine = Machine(
+            program, launch.kernel.name, launch.block, arguments, fresh=fresh, trace=trace, budget=budget, careful=races
+        )
         machine.run(launch.grid, blocks, progress)
     except UnsupportedInstruction as error:
         raise UnsupportedInstruction(f"{launch.kernel.path.name}: {error}") from None

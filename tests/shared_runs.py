@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ptxsim import ptx
+from ptxsim import BUDGET, ptx
 from ptxsim.machine import Machine
 from ptxsim.memory import ALIGNMENT, GlobalMemory
 from ptxsim.tensor_map import TensorMap
@@ -47,8 +47,8 @@ class SharedMachine(Machine):
     run that was taken from an earlier one is simulated then.
     """
 
-    def __init__(self, text, name, threads, arguments, fresh=(), trace=(), careful=False):
-        self.careful = careful
+    def __init__(self, text, name, threads, arguments, fresh=(), trace=(), budget=BUDGET, careful=False):
+        self.budget, self.careful = budget, careful  # no budget changes what is left, unless the kernel never ends
         self.given = text, name, threads, arguments, fresh, trace
         self.left = self.first = None
         self.simulated = False
@@ -56,7 +56,7 @@ class SharedMachine(Machine):
     def simulate(self, blocks, only, progress):
         if not self.simulated:
             text, *others = self.given
-            super().__init__(ptx.parse(*text), *others, careful=self.careful)
+            super().__init__(ptx.parse(*text), *others, budget=self.budget, careful=self.careful)
             self.simulated = True
         super().run(blocks, only, progress)
 

@@ -107,6 +107,15 @@ def test_a_terminal_is_shown_every_cell_and_no_markup_is_taken_from_them():
         assert part in text
 
 
+def test_a_terminal_is_shown_no_empty_column_so_that_verdicts_have_room():
+    console = rich.console.Console(width=80, file=open("/dev/null", "w"), record=True)  # noqa: SIM115
+    columns = ("M", "N", "K", "α", "β", "inputs", "error / bound", "at", "wrong", "verdict")
+    cells = [(65, 65, 9, "-1.5", "0.75", "", 0.0, "", 0, "out of bounds, line 14")] * 2
+    console.print(__main__.in_terminal(Table(columns, cells, "cases that fail", "a note")))
+    text = console.export_text()
+    assert text.count("out of bounds, line 14") == 2 and "inputs" not in text
+
+
 def test_a_terminal_is_shown_the_table_of_a_result():
     result = check("02", 8, 8, 8, on_gpu=False)
     shown, table = __main__.in_terminal(result), __main__.in_terminal(result.table())

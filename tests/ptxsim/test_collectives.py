@@ -169,3 +169,25 @@ def test_cooperative_groups():
     for warp in range(2):
         who = np.flatnonzero(warps[warp] % 2)
         assert odd[32 * warp + who].tolist() == [i + 100 * len(who) for i in range(len(who))]
+
+
+def test_other_blocks_of_a_cluster_by_generic_addresses():
+    """As cooperative groups map them, with what else they are fetched ahead by."""
+    source = """
+#include <cooperative_groups.h>
+__global__ void __cluster_dims__(2, 1, 1) k(int* out) {
+    __shared__ int words[32], others[32];
+    auto cluster = cooperative_groups::this_cluster();
+    const unsigned rank = cluster.block_rank(), t = threadIdx.x;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(out));
+    words[t] = 100 * rank + t;
+    cluster.sync();
+    int* theirs = cluster.map_shared_rank(words, rank ^ 1);
+    cluster.map_shared_rank(others, rank ^ 1)[t] = theirs[31 - t];
+    cluster.sync();
+    out[32 * rank + t] = others[t];
+}"""
+    out = np.zeros((2, 32), np.int32)
+    run = launch(source, 2, 32, out=out)
+    assert np.array_equal(out, [100 * rank + 31 - T[:32] for rank in (0, 1)])
+    assert run.total.by_class["prefetch"] == 2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ptxsim
-from ptxsim import ArgumentError
+from ptxsim import ArgumentError, CompileError
 from ptxsim.__main__ import argument, main
 
 SCALE = """#include <cuda_runtime.h>
@@ -56,6 +56,35 @@ def test_integers_of_the_headers_have_their_widths():
     checks = "".join(f'static_assert(sizeof({of}) * 8 == {of.strip("uint_")}, "");' for of in names)
     signs = 'static_assert(int8_t(-1) < 0 && uint64_t(-1) > 0, "");'
     ptxsim.compile(f"#include <stdint.h>\n{checks}{signs}\n__global__ void k() {{}}")
+    of_std = checks.replace("sizeof(", "sizeof(std::")
+    ptxsim.compile(f"#include <cstdint>\n{of_std}\n__global__ void k() {{}}")
+
+
+def test_functions_and_limits_of_std():
+    source = """#include <cmath>
+#include <limits>
+#include <utility>
+#include <algorithm>
+__managed__ int seven = 7;
+__global__ void k(float* a, double* b) {
+    a[0] = std::sqrt(a[1]) + std::exp(0.0f) + std::abs(-2.0f) + std::fmax(a[1], 5.0f);
+    b[0] = std::sqrt(b[1]) + std::fabs(-2.0) + std::numeric_limits<double>::epsilon();
+    a[2] = -std::numeric_limits<float>::infinity(), a[3] = std::numeric_limits<float>::lowest();
+    b[2] = std::numeric_limits<int>::max() + 1.0 + std::isnan(b[1]) + std::min(seven, 9);
+}"""
+    a, b = np.array([0, 9, 0, 0], np.float32), np.array([0, 9, 0], np.float64)
+    ptxsim.run(*ptxsim.compile(source), 1, 1, {"a": a, "b": b})
+    assert a.tolist() == [15, 9, -np.inf, float(np.finfo(np.float32).min)] and b.tolist() == [
+        5 + 2**-52,
+        9,
+        2.0**31 + 7,
+    ]
+
+
+@pytest.mark.parametrize("header", ["cub/cub.cuh", "curand_kernel.h", "cutlass/cutlass.h"])
+def test_a_header_of_the_device_that_is_not_there_is_named(header):
+    with pytest.raises(CompileError, match=rf'open source file "{header}"'):
+        ptxsim.compile(f"#include <{header}>\n__global__ void k(float* a) {{ a[0] = 1; }}")
 
 
 def test_what_does_not_compile_is_said_with_its_line():
@@ -161,6 +190,7 @@ def test_arguments_as_the_command_reads_them():
     assert argument("int32:-5") == -5 and argument("float32:0.5").dtype == np.float32
     assert argument("ones:float64:2x3").shape == (2, 3) and argument("arange:int32:4").tolist() == [0, 1, 2, 3]
     assert argument("bool:1") and not argument("bool:0")
+    assert argument("-5") == -5 and type(argument("16")) is int and argument("2.5") == 2.5
     assert argument("random:float32:1000").std() == pytest.approx(1, rel=0.1)
 
 

@@ -69,7 +69,7 @@ def test_the_last_block_may_not_read_what_is_not(words):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("a[0] = t;", "writes to a place to which another thread writes something else just then"),
+        ("a[0] = t;", "writes a at byte 0 just when thread 95 of block 1 writes something else there in line 3"),
         ("if (b == 1) a[0] = 7; else if (b == 0) a[1] = a[0];", "which thread 95 of block 0 read in line 3"),
         ("a[b] = t / 32 + a[b];", "which thread 95 of block 0 read in line 3"),
         ("if (b == 0 && t < 32) { a[t ^ 1] = 7; a[t] = 8; }", "writes a at byte 0, which thread 1 of block 0 wrote"),

@@ -367,6 +367,8 @@ def reference(opcode):
         return COMPARE[modifiers[0]]
     if kind == "pred" and name == "not":
         return operator.not_
+    if opcode == "mapa.u64":  # of generic addresses
+        return lambda a, rank: (rank << RANK | (a - SHARED_WINDOW) % (1 << RANK)) + SHARED_WINDOW
     if name == "cvta":
         return {
             ("to", "global"): lambda a: a,

@@ -62,12 +62,15 @@ def test_beyond_a_variable_is_out_of_bounds():
 
 
 def test_names_in_the_source():
-    assert [plain(of) for of in ("w", "_ZL1w", "_ZN4here5smallE", "_Z1k", "$str$1", "_ZZ1kPfE1s")] == [
+    assert [
+        plain(of) for of in ("w", "_ZL1w", "_ZN4here5smallE", "_Z1k", "$str$1", "_ZZ1kPfE1s", "_ZZ1kPiE1s_$_3")
+    ] == [
         "w",
         "w",
         "small",
         "k",
         "$str$1",
+        "s",
         "s",
     ]
     assert plain("_Z3topILi5E4PairEvT0_i") == "top"  # top<5, Pair>(Pair, int)

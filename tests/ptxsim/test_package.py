@@ -122,13 +122,56 @@ def test_arguments_that_do_not_fit():
         (0, 32, "grid: got 0, needs 1 or more"),
         (1, (32, 0), r"block: got \(32, 0\), needs 1 or more"),
         (1, (8, 8, 32), "block: got 2048 threads per block"),
+        (1, (1, 2, 65), "block: got 65 threads along z, needs at most 64"),
         (1.5, 32, "grid: got 1.5, needs a whole number"),
         (1, (1, 1, 1, 1), "needs a whole number, or up to three"),
     ]:
         with pytest.raises(ptxsim.ArgumentError, match=match):
             ptxsim.run(PLACES, "places", grid, block, {"out": out})
+    bounded = PLACES.replace(".param .u64 out)", ".param .u64 out)\n.maxntid 16, 2, 1")
+    with pytest.raises(ptxsim.ArgumentError, match="block: got 33 threads per block, needs at most 32"):
+        ptxsim.run(bounded, "places", 1, 33, {"out": out})
     with pytest.raises(ptxsim.ArgumentError, match="out: got int, needs 8 bytes"):
         ptxsim.run(PLACES, "places", 1, 32, {"out": 5})
+    with pytest.raises(ptxsim.ArgumentError, match=r"out: got strides \(4, 16\), needs np.ascontiguousarray\(out\)"):
+        ptxsim.run(PLACES, "places", 1, 32, {"out": out.reshape(16, 4).T})
     with pytest.raises(ptxsim.SimulationFault, match=r"out of bounds: places, line 28, block 2, thread 0"):
         ptxsim.run(PLACES, "places", 3, 32, {"out": out})
     assert ptxsim.run(PLACES, "places", 3, 32, {"out": out}, blocks=[1]).total.by_class["global store"] == 1
+
+
+NUMBERS = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry numbers(.param .u64 out, .param .u32 n, .param .f32 x, .param .f64 y)
+{
+    .reg .b32 %r<2>;
+    .reg .f32 %f<2>;
+    .reg .f64 %fd<3>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [n]; ld.param.f32 %f1, [x]; ld.param.f64 %fd1, [y];
+    cvt.rn.f64.s32 %fd2, %r1;
+    st.global.f64 [%rd1], %fd2;
+    cvt.f64.f32 %fd2, %f1;
+    st.global.f64 [%rd1+8], %fd2;
+    st.global.f64 [%rd1+16], %fd1;
+    ret;
+}
+"""
+
+
+def test_numbers_of_python_take_the_parameters_types():
+    out = np.zeros(3)
+    ptxsim.run(NUMBERS, "numbers", 1, 1, {"out": out, "n": -7, "x": 3, "y": 0.1})
+    assert out.tolist() == [-7, 3, 0.1]
+    for name, value, message in [
+        ("n", 2.5, "n: got float, needs 4 bytes of type u32"),
+        ("n", 1 << 40, "n: got int, needs 4 bytes of type u32"),
+        ("n", np.float32(2), "n: got float32, needs 4 bytes of type u32"),
+        ("x", np.int32(2), "x: got int32, needs 4 bytes of type f32"),
+        ("y", np.int64(2), "y: got int64, needs 8 bytes of type f64"),
+        ("out", None, "out: got NoneType, needs 8 bytes of type u64, as the kernel declares: an array, or np.uint64"),
+    ]:
+        with pytest.raises(ptxsim.ArgumentError, match=message):
+            ptxsim.run(NUMBERS, "numbers", 1, 1, {"out": out, "n": 1, "x": 1.0, "y": 1.0} | {name: value})
