@@ -55,11 +55,6 @@ class Limits:
     max_threads_per_block: int = 1024
     max_registers_per_thread: int = 255
 
-    @property
-    def max_warps_per_sm(self) -> int:
-        """Warps resident at once, which is what occupancy is a fraction of."""
-        return self.max_threads_per_sm // WARP
-
 
 LIMITS = {
     limits.architecture: limits

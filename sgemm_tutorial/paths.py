@@ -26,8 +26,7 @@ def folder(module: Path, installed: str, in_checkout: str) -> Path:
 
 def own() -> Path:
     """Return the folder for what the reader has measured: ``~/.local/share/sgemm-tutorial``, or in $XDG_DATA_HOME."""
-    named = os.environ.get("XDG_DATA_HOME")
-    return Path(named or os.path.expanduser("~/.local/share")) / "sgemm-tutorial"  # there may be no home
+    return Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")) / "sgemm-tutorial"
 
 
 KERNELS = folder(Path(__file__), "kernels", "kernels")

@@ -71,10 +71,13 @@ def run(
 def run_instance(instance: Instance, blocks: int, arguments: Mapping[str, Any]) -> None:
     """Run a kernel that is no matrix product, on NumPy arrays by name: those named "copy…" hold nothing yet."""
     binary = compiler.build(instance)
-    fresh = {name for name in arguments if name.startswith("copy")}
-    Machine(parse(binary.ptx, binary.entry), instance.kernel, (instance.threads,), arguments, fresh=fresh).run(
-        (blocks,)
-    )
+    Machine(
+        parse(binary.ptx, binary.entry),
+        instance.kernel,
+        (instance.threads,),
+        arguments,
+        fresh={name for name in arguments if name.startswith("copy")},
+    ).run((blocks,))
 
 
 def given(launch: Launch, problem: Problem) -> dict[str, Any]:

@@ -119,7 +119,10 @@ def figures() -> dict[str, str]:
     longest = ("dispatch", "waits for shared memory", "waits for L2 or DRAM")
     waits = {name: profile[f"state: {name}"] for name in longest}
     assert min(waits.values()) > 0.4 and sum(waits.values()) > (between - 1 - chosen) / 2
-    used, warps = profile[SLOTS], profile["warps resident, %"] / 100 * limits.max_warps_per_sm / limits.warp_granularity
+    used, warps = (
+        profile[SLOTS],
+        profile["warps resident, %"] / 100 * limits.max_threads_per_sm / WARP / limits.warp_granularity,
+    )
     assert abs(warps / between * 100 / used - 1) < 0.01 and round(warps) == 4
     faster = [two.ms < one.ms for one, two in pairs if one.M >= 768]
     assert sum(faster) >= len(faster) - 1 and all(one.ms < two.ms for one, two in pairs if one.M <= 640)

@@ -188,7 +188,7 @@ def _row(name: str, top: float, bind: bool) -> Figure:
 
 def _places(gpus: Sequence[Gpu]) -> list[Layer]:
     """Draw an SM's places for warps, and how many of them are filled."""
-    most = sorted({gpu.limits.max_warps_per_sm for gpu in gpus})
+    most = sorted({gpu.limits.max_threads_per_sm // WARP for gpu in gpus})
     sizes = range(1, THREADS_MAX // WARP + 1)
     below = _place(max(most) - 1)[1] + 2 * LINE
 

@@ -98,7 +98,9 @@ def occupancy(threads: int, registers: int, shared_bytes: int, gpu: Gpu | Limits
 
     blocks = min(allowed.values())
     limiter = " and ".join(name for name in allowed if allowed[name] == blocks and needs[name])
-    return Occupancy(blocks, blocks * warps, blocks * warps / limits.max_warps_per_sm, needs, has, allowed, limiter)
+    return Occupancy(
+        blocks, blocks * warps, blocks * warps * WARP / limits.max_threads_per_sm, needs, has, allowed, limiter
+    )
 
 
 def _round_up(value: int, granularity: int) -> int:

@@ -608,7 +608,7 @@ def test_the_calculator_of_the_page_is_that_of_the_package(seen, book):
                     f"{name.capitalize()}: a block takes {fit.needs[name]:,} of {fit.has[name]:,}{unit}, "
                     f"room for {allowed}{binds}."
                 ) in limits, (kernel.name, gpu.name)
-            most = gpu.limits.max_warps_per_sm
+            most = gpu.limits.max_threads_per_sm // 32
             assert f"{fit.warps} of {most} warps: {100 * fit.fraction:.1f}%, limited by {fit.limiter}." in places
             assert f" {fit.blocks_per_sm} block" in places
     assert fitting > 100

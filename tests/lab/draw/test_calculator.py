@@ -22,7 +22,7 @@ def says(figures, fit, limits):
     said = " ".join(figure.alt for figure in figures)
     return (
         f"{fit.blocks_per_sm} block" in said
-        and f"{fit.warps} of {limits.max_warps_per_sm} warps: {100 * fit.fraction:.1f}%" in said
+        and f"{fit.warps} of {limits.max_threads_per_sm // WARP} warps: {100 * fit.fraction:.1f}%" in said
         and f"limited by {fit.limiter}." in said
         and all(f"{name.capitalize()}: a block takes {fit.needs[name]:,} of" in said for name in fit.needs)
         and all(f"room for {number}" in said for number in fit.limits.values())

@@ -130,7 +130,7 @@ def test_peak_rates_are_those_of_the_data_sheets(name, tflops):
 
 def test_limits_are_consistent():
     for limits in LIMITS.values():
-        assert limits.max_threads_per_sm == limits.max_warps_per_sm * WARP
+        assert limits.max_threads_per_sm % WARP == 0
         assert limits.max_shared_per_block + limits.shared_reserved_per_block <= limits.shared_per_sm
     assert {gpu.architecture for gpu in GPUS} < set(LIMITS)
     assert limits_of("sm_90a") is LIMITS["sm_90"]
