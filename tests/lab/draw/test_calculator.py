@@ -8,6 +8,7 @@ import lab
 import sgemm_tutorial as sg
 from lab.boards import GPUS
 from sgemm_tutorial import ArgumentError
+from sgemm_tutorial.hardware import WARP
 
 START = sg.find("05"), lab.find_gpu("H100")
 
