@@ -12,7 +12,7 @@ from ..records.timings import Point, load, recorded
 RUNG, SIZES = find("18_wgmma"), (2048, 3072, 4096, 8192)
 TWICE = ("hopper", "hopper_again")
 """Two recordings of one plan: the same code, measured twice."""
-STUDENT = {6: 2.447, 11: 2.201, 12: 2.179, 13: 2.16}
+STUDENT = {6: 2.447, 11: 2.201, 12: 2.179}
 """By degrees of freedom, how many standard deviations one in twenty differences exceeds, by Student's t."""
 CHUNK, BOX, DOWN = 16, 64, 3  # bytes; elements in a row of a box, and its pixels; pixels from row to row
 
@@ -28,20 +28,13 @@ def moves(size: int) -> dict:
     return {key: float(np.log(share / shares[0][key])) for key, share in shares[1].items()}
 
 
-def chance(size: int, far: int = 0) -> float:
+def chance(size: int) -> float:
     """Return the noise at M = N = K = `size`: by what fraction two kernels of a recording may differ by chance.
 
     Of what separates two recordings of the same code, a shift of all is left out. One difference in twenty of the rest
     exceeds what is returned, by `STUDENT` and the standard deviation.
-
-    Parameters
-    ----------
-    size : int
-    far : int, optional
-        So many kernels that moved farthest from the mean are left out.
     """
-    apart = np.array(list(moves(size).values()))
-    apart = apart[np.argsort(abs(apart - apart.mean()))][: len(apart) - far]
+    apart = list(moves(size).values())
     return float(STUDENT[len(apart) - 1] * np.std(apart, ddof=1))
 
 

@@ -12,8 +12,7 @@ from ..draw.figure import BLUE, ORANGE, WIDTH, Figure
 from ..experiments import clocks, sustained, two_gpus
 from ..experiments.ceilings import card
 from ..records import files
-from ..variants import HOPPER_STEPS, HOPPER_WIDTHS
-from . import copy_engine
+from . import copy_engine, persistent
 
 KERNEL, SIZE = find("20"), 8192
 """Of which the page asks whether it beats cuBLAS, and at which M = N = K."""
@@ -42,8 +41,9 @@ def protocols_table() -> Table:
         ms, mhz, watts = (
             f"{ours:{form}} | {theirs:{form}}" for ours, theirs, form in zip(*pair, (".3f", ",.0f", ".0f"), strict=True)
         )
-        share = pair[1][0] / pair[0][0]
-        rows.append((f"{NAMES[inputs]}, {how}", ms, f"{share:.1%}", mhz, "late" if how == "burst" else watts))
+        rows.append(
+            (f"{NAMES[inputs]}, {how}", ms, f"{pair[1][0] / pair[0][0]:.1%}", mhz, "late" if how == "burst" else watts)
+        )
     return Table(
         ("A and B, protocol", "ms: 20 | cuBLAS", "share of 20", "NVML's MHz", "NVML's watts"),
         rows,
@@ -69,12 +69,6 @@ def course() -> Figure:
     )
 
 
-def in_turns(kernel: Kernel, size: int = SIZE) -> float:
-    """Return a kernel's share of cuBLAS's speed in turns on random numbers."""
-    theirs = sustained.cublas_ms(kernel, size, "normal", "in turns")
-    return theirs / sustained.of(kernel, size, "normal", "in turns").ms
-
-
 def capped(run: sustained.Sustained) -> tuple[int, int]:
     """Return in how many samples of a run NVML names a power cap as a reason for the clock, and how many there are."""
     return sum(bool(reasons & POWER_CAP) for reasons in run.reasons), len(run.reasons)
@@ -82,14 +76,16 @@ def capped(run: sustained.Sustained) -> tuple[int, int]:
 
 def repeats() -> dict[str, list[float]]:
     """Return the shares of 20 in turns in % at 4096 and at 8192, by recording: the first three alike, then others."""
-    sizes = (4096, SIZE)
-    timed = copy_engine.timed
-    alike = {"sustained": [100 * in_turns(KERNEL, size) for size in sizes]}
-    alike |= {
-        name: [timed(KERNEL, size, name).percent_of_cublas for size in sizes] for name in (*copy_engine.TWICE, "added")
-    }
-    return alike | {
-        "two_gpus": [100 * two_gpus.of(cublas.gemm_ex, size).ms / two_gpus.of(KERNEL, size).ms for size in sizes]
+    sizes, how = (4096, SIZE), ("normal", "in turns")
+    return {
+        "sustained": [
+            100 * sustained.cublas_ms(KERNEL, size, *how) / sustained.of(KERNEL, size, *how).ms for size in sizes
+        ],
+        **{
+            name: [copy_engine.timed(KERNEL, size, name).percent_of_cublas for size in sizes]
+            for name in (*copy_engine.TWICE, "added")
+        },
+        "two_gpus": [100 * two_gpus.of(cublas.gemm_ex, size).ms / two_gpus.of(KERNEL, size).ms for size in sizes],
     }
 
 
@@ -106,29 +102,36 @@ def repeats_table() -> Table:
     )
 
 
-def by_nvml(of: clocks.Clocks) -> float:
-    """Return the multiprocessors' own clock in a lasting run as a fraction of NVML's."""
-    return of.own_mhz / of.nvml_mhz
-
-
-def on_tensor_cores() -> list[clocks.Clocks]:
-    """Return the recorded clocks of all kernels that use tensor cores."""
-    points = files.load("clocks", files.Recording[clocks.Clocks]).points
-    return [of for of in points if of.kernel >= "14"]
-
-
 def recording() -> files.Recording[sustained.Sustained]:
     """Return all that was recorded on the shown card, with its power limit in the provenance."""
     return files.load("sustained", files.Recording[sustained.Sustained])
 
 
-def lead_noise(size: int = SIZE) -> float:
-    """Return by what fraction a share of a recording may be off by chance, at M = N = K = `size`.
+def settled(who: Kernel | cublas.Gemm) -> tuple[float, float]:
+    """Return mean ms in the second half of a lasting run on random numbers, and its error, from means of 8 parts."""
+    ms = np.array(sustained.of(who, SIZE).samples.ms)
+    parts = [part.mean() for part in np.array_split(ms[len(ms) // 2 :], 8)]
+    return float(np.mean(parts)), float(np.std(parts, ddof=1) / np.sqrt(8))
 
-    A move is the difference of two such errors, what all shares of a recording have in common among them.
-    """
-    moved = np.array(list(copy_engine.moves(size).values()))
-    return float(copy_engine.STUDENT[len(moved)] * np.sqrt(np.mean(moved**2) / 2))
+
+def plateau(who: Kernel | cublas.Gemm) -> tuple[float, float]:
+    """Return medians of ms and of watts from 0.1 to 0.7 s of a lasting run on random numbers."""
+    seen = sustained.of(who, SIZE).samples
+    seconds = recording().settings["lasting_s"] * np.cumsum(seen.ms) / np.sum(seen.ms)
+    at = (seconds > 0.1) & (seconds < 0.7)
+    return float(np.median(np.array(seen.ms)[at])), float(np.median(np.array(seen.watts)[at]))
+
+
+def twins() -> np.ndarray:
+    """Return how far 20's share and that of the same code as a variant lie apart in a recording, and the noise."""
+    pairs = {size: (KERNEL, persistent.WITH_AND_WITHOUT[persistent.chosen(size)][0]) for size in persistent.ALL}
+    return np.array(
+        [
+            (abs(np.log(ours / theirs)), copy_engine.chance(size))
+            for size, pair in pairs.items()
+            for ours, theirs in persistent.shares(pair, [size])[:, 0].T
+        ]
+    )
 
 
 def figures() -> dict[str, str]:
@@ -136,31 +139,28 @@ def figures() -> dict[str, str]:
     limit, settings = recording().provenance["power_limit_watts"], recording().settings
     runs = {run: both(*run) for run in RUNS}
     shares = {run: theirs[0] / ours[0] for run, (ours, theirs) in runs.items()}
-    shared = [RUNS[0], *RUNS[3:5]]  # both kernels have one clock
-    alike, bursts = [shares[run] for run in shared], [runs[inputs, "burst"][0] for inputs in NAMES]
-    assert max(alike) - min(alike) < 0.002 and all(runs[run][0][1] == runs[run][1][1] for run in shared)
+    bursts = [runs[inputs, "burst"][0] for inputs in NAMES]
     assert abs(bursts[0][1] / bursts[1][1] - 1) < 0.01 and bursts[0][0] / bursts[1][0] > 1.15
     lasting, zeros = ([sustained.of(who, SIZE, of) for who in (KERNEL, cublas.gemm_ex)] for of in NAMES)
-    cycles = [run.ms * run.sm_mhz for run in lasting]
-    assert all(abs(run.joules / run.ms * 1e3 / limit - 1) < 0.015 for run in lasting) and cycles[0] < cycles[1]
-    lowers = [1 - by_nvml(of) for of in on_tensor_cores()]
-    assert min(lowers) > 0.08 and runs[RUNS[0]][0][2] > limit > zeros[0].watts + 200 > zeros[1].watts + 200
-    noise, leads = 100 * lead_noise(), [at_8192 - 100 for _, at_8192 in list(repeats().values())[:3]]
-    assert min(leads) > 0 and sum(lead > noise for lead in leads) == 2 and np.mean(leads) > noise / np.sqrt(3)
-    before, after = (copy_engine.timed(HOPPER_STEPS[0], 4096, name).percent_of_cublas for name in copy_engine.TWICE)
-    own = clocks.of(KERNEL)
+    assert (
+        all(abs(run.joules / run.ms * 1e3 / limit - 1) < 0.015 for run in lasting)
+        and zeros[0].sm_mhz == zeros[1].sm_mhz
+        and zeros[0].ms < zeros[1].ms
+        and zeros[0].watts < limit - 200
+    )
+    means, flat = ([of(who) for who in (KERNEL, cublas.gemm_ex)] for of in (settled, plateau))
+    mean = means[1][0] / means[0][0]
+    error = mean * np.hypot(*(wrong / ms for ms, wrong in means))
+    spent = [ms * watts for ms, watts in flat]
+    assert 0.5 * error < 1 - mean < 2 * error and flat[0][0] < flat[1][0] and spent[0] > 1.01 * spent[1]
+    in_bursts = [capped(sustained.of(who, SIZE, "zeros", "burst")) for who in (KERNEL, cublas.gemm_ex)]
+    assert in_bursts == [(0, 16), (16, 16)]
+    all_of, own, pairs = [share for _, share in repeats().values()], clocks.of(KERNEL, SIZE), twins()
+    assert min(all_of[:3]) > 101 and max(all_of[3:]) < 100 and 1 - own.own_mhz / own.nvml_mhz > 0.09
+    assert len(set(sustained.of(KERNEL, SIZE, "normal", "in turns").samples.sm_mhz)) == 3
     return {
         **{how: f"{shares['normal', how]:.1%}" for _, how in RUNS[:3]},
-        **{
-            f"twins {name}": " and ".join(
-                f"{copy_engine.timed(each, SIZE, name).percent_of_cublas:.1f}%" for each in (KERNEL, HOPPER_WIDTHS[1])
-            )
-            for name in copy_engine.TWICE
-        },
-        "twins 3072": " and ".join(
-            f"{copy_engine.timed(each, 3072, 'hopper_again').percent_of_cublas:.1f}%"
-            for each in (KERNEL, HOPPER_WIDTHS[3])
-        ),
+        "range": ", ".join(f"{share:.1f}" for share in sorted(all_of, reverse=True)),
         "card": card().name,
         "limit": f"{limit} W",
         "rest": f"{settings['rest']}",
@@ -170,39 +170,27 @@ def figures() -> dict[str, str]:
         "samples": f"{settings['samples']}",
         "slowest": f"{2 * SIZE**3 / lasting[0].ms / 1e9:.0f}",
         "fastest": f"{2 * SIZE**3 / bursts[1][0] / 1e9:.0f}",
-        "alike": f"{min(alike):.1%} to {max(alike):.1%}",
-        "turns more": f"{shares[RUNS[0]] - 1:.1%}",
+        "flat ms": " against ".join(f"{ms:.3f}" for ms, _ in flat),
+        "flat watts": " against ".join(f"{watts:.0f} W" for _, watts in flat),
+        "flat faster": f"{flat[1][0] / flat[0][0] - 1:.1%}",
+        "flat joules": f"{spent[0] / spent[1] - 1:.1%}",
+        "mean": f"{mean:.1%}",
+        "error": f"{100 * error:.1f}",
         "joules": " against ".join(f"{run.joules:.3f} J" for run in lasting),
-        "joules more": f"{lasting[0].joules / lasting[1].joules - 1:.1%}",
-        "by joules": f"{lasting[1].joules / lasting[0].joules:.1%}",
-        "product 20": f"{lasting[0].ms:.3f} ms · {lasting[0].sm_mhz:,} MHz",
-        "product cublas": f"{lasting[1].ms:.3f} ms · {lasting[1].sm_mhz:,} MHz",
-        "more cycles": f"{cycles[1] / cycles[0] - 1:.1%}",
-        "lower clock": f"{1 - lasting[0].sm_mhz / lasting[1].sm_mhz:.1%}",
-        "turns watts": f"{runs['normal', 'in turns'][0][2]:.0f} W",
-        "zeros watts": " and ".join(f"{run.watts} W" for run in zeros),
+        "counter watts": " and ".join(f"{run.joules / run.ms * 1e3:.0f}" for run in lasting),
+        "told watts": " and ".join(f"{run.watts}" for run in lasting),
+        "zeros watts": " against ".join(f"{run.watts} W" for run in zeros),
+        "zeros more": f"{zeros[0].joules / zeros[1].joules - 1:.0%}",
+        "zeros faster": f"{zeros[1].ms / zeros[0].ms - 1:.1%}",
         "zeros clock": f"{zeros[0].sm_mhz:,} MHz",
-        "zeros capped": "{} of {}".format(*capped(zeros[0])),
-        "zeros burst": f"{shares['zeros', 'burst']:.1%}",
-        "burst ms": " and ".join(f"{run[0]:.3f} ms" for run in bursts),
-        "burst clocks": " and ".join(f"{run[1]:,} MHz" for run in bursts),
-        "burst watts": f"{bursts[0][2]} W",
-        "burst jump": f"{max(sustained.of(cublas.gemm_ex, SIZE, 'normal', 'burst').samples.watts):.0f} W",
         "burst longer": f"{bursts[0][0] / bursts[1][0] - 1:.0%}",
+        "burst clocks": " and ".join(f"{run[1]:,} MHz" for run in bursts),
         "own 20": f"{own.own_mhz:,} MHz",
         "told 20": f"{own.nvml_mhz:,} MHz",
-        "least lower": f"{100 * min(lowers):.0f}",
-        "most lower": f"{max(lowers):.0%}",
-        "leads": ", ".join(f"{lead:.1f}" for lead in leads),
-        "lead noise": f"{noise:.1f}%",
-        "mean lead": f"{np.mean(leads):.1f}%",
-        "mean noise": f"{noise / np.sqrt(3):.1f}%",
         "lasting 4096": f"{sustained.of(cublas.gemm_ex).ms / sustained.of(KERNEL).ms:.1%}",
         "count": f"{len(copy_engine.moves(4096))}",
-        "moved from": f"{before:.1f}%",
-        "moved to": f"{after:.1f}%",
-        "moved by": f"{after / before - 1:+.1%}",
         "noise 8192": f"{copy_engine.chance(SIZE):.1%}",
-        "noise 3072": f"{copy_engine.chance(3072):.1%}",
-        "without": f"{copy_engine.chance(SIZE, far=1):.1%}",
+        "pairs": f"{len(pairs)}",
+        "apart": f"{np.sqrt(np.mean(pairs[:, 0] ** 2)):.1%}",
+        "beyond": {1: "One"}[np.count_nonzero(pairs[:, 0] > pairs[:, 1])],
     }

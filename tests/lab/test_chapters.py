@@ -108,24 +108,6 @@ def test_the_cycles_of_a_launch_are_all_accounted_for():
     assert len(persistent.spent_table().rows) == len(nineteen)
 
 
-def test_clusters_ask_for_half_of_b():
-    """Tiles of 224 columns take four boxes of B, as those of 256 do."""
-    assert persistent.asked(persistent.STEPS[2]) == (32, pytest.approx(33.55, abs=0.01))
-    for width, pair in persistent.WITH_AND_WITHOUT.items():
-        (less, _), (more, _) = map(persistent.asked, pair)
-        assert [kernel.parameters["CLUSTER"] for kernel in pair] == [2, 1]
-        assert less / more == pytest.approx(0.7 if width == 192 else 2 / 3)
-        assert persistent.sectors(pair[0]) < persistent.sectors(pair[1])
-
-
-def test_each_half_of_b_is_asked_for_once_and_lands_in_both_blocks():
-    figure = persistent.halves()
-    texts = re.findall(r">([^<]+)</text>", figure._repr_html_())
-    assert texts.count("B, rows 0 to 31") == texts.count("B, rows 32 to 63") == 2
-    assert texts.count("block 36 asks") == texts.count("block 37 asks") == 1
-    assert persistent.TILE["BK"] // persistent.TILE["CLUSTER"] == 32
-
-
 def test_the_time_line_counts_bytes_and_arrivals_as_the_barriers_do():
     """Each block announces its tile of A and all of B, and fetches its A and half of B, the half for both."""
     of = persistent.TILE
