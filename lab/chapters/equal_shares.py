@@ -24,7 +24,6 @@ from ..paths import RESULTS
 from ..records.shapes import FAMILIES, LAYERS, SHAPES, SQUARES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
-from ..source import Source
 from ..variants import ANY_SHAPE
 
 KERNEL, BEFORE = find("22_any_shape"), find("20_persistent")
@@ -35,7 +34,9 @@ SHORT = find("22", BITS=16)
 """22 with a C of 16 bits."""
 WAYS = "rows fetched", "rows copied", "without tensor cores"
 """How 22 does a product: tensor cores multiply its rows as they are, or as `pad` copies them, or `thin` does it all."""
-H100 = RESULTS / "h100/any_shape.json"
+H200, H100 = (RESULTS / f"{name}/any_shape.json" for name in ("h200", "h100"))
+LONG = 0.01
+"""The ms from which the table counts a launch as long."""
 KINDS = ("squares", *WAYS)
 """What the chart tells apart; a product is of the first that fits."""
 
@@ -83,9 +84,14 @@ def way(size: Size) -> str:
     return WAYS[2 if launched(size).kernel.name != KERNEL.name else size[1] % 8 + size[2] % 8 > 0]
 
 
-def by_way() -> dict[str, list[Size]]:
-    """Return the shapes that go each of `WAYS`."""
-    return {name: [size for size in SHAPES if way(size) == name] for name in WAYS}
+def by_way(recording: str | Path = "any_shape") -> dict[str, list[Size]]:
+    """Return the shapes that go each of `WAYS`, and those of fetched rows by whether 22 takes long."""
+    own, of = points(recording=recording), {name: [size for size in SHAPES if way(size) == name] for name in WAYS}
+    return {
+        f"{WAYS[0]}, under {1e3 * LONG:.0f} µs": [size for size in of[WAYS[0]] if own[size].ms < LONG],
+        f"{WAYS[0]}, {1e3 * LONG:.0f} µs or more": [size for size in of.pop(WAYS[0]) if own[size].ms >= LONG],
+        **of,
+    }
 
 
 def expected(size: Size) -> float:
@@ -95,16 +101,11 @@ def expected(size: Size) -> float:
     return any_shape.cost(of, size, launch.division.counts["shared"], clusters, card().sms) + copies
 
 
-def times(of: Mapping[str, int]) -> tuple[float, ...]:
-    """Return the model's µs for a setting: of a step, of a step of a share, after a tile, and of a part of a sum."""
-    step, end = any_shape.pace(of)
-    return step, step * any_shape.SHARED, end, any_shape.PART + of["BM"] * of["BN"] * 4 / any_shape.ADD
-
-
-def setting(*of: int) -> Mapping[str, int]:
+def setting(*wanted: int) -> Mapping[str, int]:
     """Return the setting of this BM, BN, and CLUSTER and BLOCKS, which are 1 unless given."""
-    wanted = (*of, 1, 1)[:4]
-    return next(of for of in any_shape.SETTINGS if tuple(map(of.get, ("BM", "BN", "CLUSTER", "BLOCKS"))) == wanted)
+    return next(
+        of for of in any_shape.SETTINGS if tuple(map(of.get, ("BM", "BN", "CLUSTER", "BLOCKS"))) == (*wanted, 1, 1)[:4]
+    )
 
 
 def tile_of(of: Mapping[str, int]) -> str:
@@ -114,52 +115,11 @@ def tile_of(of: Mapping[str, int]) -> str:
 
 def pencil(*settings: Mapping[str, int]) -> Table:
     """Return the model's µs of a step and of the end of a tile, for some settings."""
-    rows = [(tile_of(of), *(f"{us:.3f}" for us in any_shape.pace(of))) for of in settings]
-    return Table(("a block's tile", "a step", "end of a tile"), rows, f"µs by the model, {card().name}")
-
-
-def constants() -> Source:
-    """Return the lines of the model that hold its other constants."""
-    text = Path(any_shape.__file__).read_text(encoding="utf-8").splitlines()
-    first, last = (next(i for i, line in enumerate(text) if line.startswith(name)) for name in ("START", "HIDDEN"))
-    return Source("\n".join(text[first : last + 1]), "sgemm_tutorial/families/any_shape.py", "python", first + 1)
-
-
-def worked(size: Size, *settings: Mapping[str, int]) -> Table:
-    """Return how the model's times add up for settings that cut each tile of a product into a few shares."""
-    K, memory, moved, columns = size[2], hidden(size), any_shape.moved(*size) / 1e6, []
-    for of in settings:
-        (expected, tiles, clusters), (_, of_share, end, part) = fewest(of, size), times(of)
-        each, step = clusters // tiles, any_shape.pace(of)[0]
-        launch = any_shape.START + any_shape.CLUSTERED * (of["CLUSTER"] > 1)
-        groups = [each] if each <= any_shape.TOGETHER else [any_shape.TOGETHER, each // any_shape.TOGETHER]
-        ran, added, met = (
-            (steps := K // any_shape.BK // each) * of_share,
-            ("{}", "({} + {})")[len(groups) - 1].format(*groups),
-            len(groups) * any_shape.MEET + sum(groups) * part,
-        )
-        assert abs(launch + ran + end + met + memory - expected) < 0.001
-        columns.append(
-            (
-                f"{of['CLUSTER'] * of['BM']}×{of['BN']}, {tiles} of {K // any_shape.BK} steps",
-                f"{each}, so {clusters} clusters",
-                f"{launch:.2f}",
-                f"{steps} · {any_shape.SHARED} · {step:.3f} = {ran:.2f}",
-                f"{end:.3f}",
-                f"{any_shape.PART} + {of['BM'] * of['BN'] * 4:,} / {any_shape.ADD:,.0f} = {part:.3f}",
-                f"{len(groups)} · {any_shape.MEET:.2f} + {added} · {part:.3f} = {met:.2f}",
-                f"{any_shape.HIDDEN} · ({any_shape.START} + {moved:.1f} / {any_shape.MEMORY / 1e6}) = {memory:.2f}",
-                f"{expected:.1f}",
-            )
-        )
-    heads = ("tiles of C", "shares of a tile", "launch", "steps of a share", "end of a tile", "(a part)",
-             "meetings, parts", "memory", "sum, µs")  # fmt: skip
-    return Table(("", *map(tile_of, settings)), list(zip(heads, *columns, strict=True)), times_of(size))
-
-
-def hidden(size: Size) -> float:
-    """Return the µs of memory's time that count where clusters take longer."""
-    return any_shape.HIDDEN * (any_shape.START + any_shape.moved(*size) / any_shape.MEMORY)
+    return Table(
+        ("a block's tile", "a step", "end of a tile"),
+        [(tile_of(of), *(f"{us:.3f}" for us in any_shape.pace(of))) for of in settings],
+        f"µs by the model, {card().name}",
+    )
 
 
 def fewest(of: Mapping[str, int], size: Size) -> tuple[float, int, int]:
@@ -195,16 +155,18 @@ def outcome(groups: Mapping[str, tuple[Kernel, Iterable[Size]]]) -> Table:
         share = {size: points(kernel)[size].percent_of_searched for size in sizes}
         over, under = sum(each > 105 for each in share.values()), sum(each < 95 for each in share.values())
         least, at = min((each, size) for size, each in share.items())
-        centre = f"{median(share.values()):.0f}%", f"{geometric_mean(share.values()):.0f}%"
+        centre = (f"{of(share.values()):.0f}%" for of in (median, geometric_mean))
         rows.append((name, len(share), *centre, f"{over}, {under}", f"{least:.0f}% at {times_of(at)}"))
     heads = ("", "products", "median", "geometric mean", "over 105%, under 95%", "least")
     return Table(heads, rows, f"Percent of the better opponent's speed, {card().name}")
 
 
 def summary() -> Table:
-    """Return the outcome of all shapes by the way that they go, of squares, and of a network's layers."""
-    groups = by_way() | {"all shapes": SHAPES, "squares": SQUARES}
-    return outcome({name: (KERNEL, of) for name, of in groups.items()} | {"Llama 3 8B, C in FP16": (SHORT, LAYERS)})
+    """Return the outcome of the shapes by the way that they go, of squares, and of a network's layers."""
+    return outcome(
+        {name: (KERNEL, of) for name, of in (*by_way().items(), ("squares", SQUARES))}
+        | {"Llama 3 8B, C in FP16": (SHORT, LAYERS)}
+    )
 
 
 def families() -> Table:
@@ -246,8 +208,9 @@ def descriptor(kernel: Kernel) -> str:
     loop = hot_loop(sass(kernel))
     _, second, third, *_ = (i for i, each in enumerate(loop) if each.opcode.startswith("HGMMA"))
     first = int(re.search(r"gdesc\[UR(\d+)\]", loop[third].text)[1])
-    wanted = {f"UR{first + i}," for i in range(4)}
-    bring = [each.text for each in loop[second + 1 : third] if each.text.split()[1] in wanted]
+    bring = [
+        each.text for each in loop[second + 1 : third] if each.text.split()[1] in {f"UR{first + i}," for i in range(4)}
+    ]
     return "\n    ".join(
         [
             f"{sum(each.opcode == 'R2UR' for each in loop)} R2UR in a step's {len(loop)} instructions",
@@ -271,24 +234,31 @@ def chance(recording: str | Path = "any_shape") -> float:
 
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
-    deep, odd, n1024, tiny = (256, 256, 16384), (333, 777, 1999), (1024,) * 3, (256,) * 3
-    own, short, ways, quick = points(), points(SHORT), by_way(), (tiny, (512,) * 3, (1, 4096, 4096))
-    for recording in ("any_shape", H100):
+    deep, odd, n1024, tiny, few = (256, 256, 16384), (333, 777, 1999), (1024,) * 3, (256,) * 3, (64, 4096, 4096)
+    own, quick, n4095 = points(), (tiny, (512,) * 3, (1, 4096, 4096)), (4095,) * 3
+    means, overlapped = {}, {}
+    for name, recording in (("h200", H200), ("h100", H100)):
         now, before, whole, late = (points(of, recording) for of in (KERNEL, BEFORE, WHOLE, OVERLAP))
         assert before[tiny].ms > min(opponents(tiny, recording)) / 1e3 > late[tiny].ms > now[tiny].ms
         assert before[deep].ms > whole[deep].ms > now[deep].ms > max(opponents(deep, recording)) / 1e3
         assert before[odd].ms > min(opponents(odd, recording)) / 1e3 > now[odd].ms
         assert all(lost_by(of, recording)[size] > chance(recording) for of in (OVERLAP, OWN_NUMBER) for size in quick)
-        assert mean(ways[WAYS[1]], now) > 140 > mean(ways[WAYS[0]], now) > 100 > mean(LAYERS, points(SHORT, recording))
+        means[name] = [mean(of, now) for of in [*by_way(recording).values()][:2]] + [
+            mean(LAYERS, points(SHORT, recording))
+        ]
+        assert means[name][0] > 105 and max(means[name][1:]) < 96
+        overlapped[name] = [mean([size for size in late if way(size) == WAYS[0]], of) for of in (now, late)]
+    assert overlapped["h200"][0] > 100 > overlapped["h200"][1] and 100 > overlapped["h100"][0] > overlapped["h100"][1]
+    slight = [lost_by(OVERLAP, H200)[size] for size in (deep, few, n4095)] + [lost_by(WHOLE, H200)[tiny]]
+    assert -chance(H200) < min(slight) <= max(slight) < 0 and lost_by(OVERLAP, H100)[few] < -0.1
     off = [1e3 * point.ms / expected(size) - 1 for size, point in own.items() if way(size) != WAYS[2]]
-    added = [point.percent_of_cublas for point in recorded(KERNEL, recording="added").points]
     lasting = [100 * sustained.cublas_ms(KERNEL, n) / sustained.of(KERNEL, n).ms for n in (2048, 3072, 4096, 8192)]
+    copies = any_shape.copying(imagined(*n4095, types=KERNEL.types)) / 1e3
     shown = {
         "deep": own[deep].ms,
         "deep before": points(BEFORE)[deep].ms,
         "deep whole": points(WHOLE)[deep].ms,
         "deep better": better(deep),
-        "deep behind": own[deep].ms - better(deep),
         "odd": own[odd].ms,
         "odd before": points(BEFORE)[odd].ms,
         "odd better": better(odd),
@@ -297,62 +267,63 @@ def figures() -> dict[str, str]:
         "small late": points(OVERLAP)[tiny].ms,
         "small better": better(tiny),
         "turn": own[n1024].ms,
-        "ours 4095": own[(4095,) * 3].ms,
-        "cublas 4095": own[(4095,) * 3].cublas_ms,
+        "ours 4095": own[n4095].ms,
+        "cublas 4095": own[n4095].cublas_ms,
         "cublas 4096": own[(4096,) * 3].cublas_ms,
+        "few overlap": points(recording=H100)[few].ms,
+        "few late": points(OVERLAP, H100)[few].ms,
     }
-    assert shown["ours 4095"] > shown["cublas 4096"] and own[deep].searched.ms == better(deep)
-    behind = {
-        "least": (1, 4097, 4097),
-        "long": (512, 512, 16384),
-        **{f"s{n}": (n,) * 3 for n in (1408, 3200, 3840)},
-    }
-    assert all(own[size].percent_of_searched < 95 for size in behind.values()) and way(behind["least"]) == WAYS[2]
-    means = {
-        "fetched": mean(ways[WAYS[0]]),
-        "copied": mean(ways[WAYS[1]]),
-        "thin": mean(ways[WAYS[2]]),
-        "deep family": mean(set(FAMILIES["deep"])),
-        "layers": mean(LAYERS, short),
-        "h100 fetched": mean(ways[WAYS[0]], points(recording=H100)),
-        "h100 copied": mean(ways[WAYS[1]], points(recording=H100)),
-        "h100 layers": mean(LAYERS, points(SHORT, H100)),
-    }
-    with_overlap, without = (
-        geometric_mean(better(size) / points(of)[size].ms for size in points(BEFORE)) for of in (KERNEL, OVERLAP)
+    assert abs((shown["cublas 4096"] + copies) / shown["ours 4095"] - 1) < 0.05 and own[deep].searched.ms == better(
+        deep
     )
-    pair, alone = setting(64, 64, 2), fewest(setting(64, 128), n1024)[0]
-    assert launched(n1024).kernel.parameters.items() >= setting(64, 128).items() and 1e3 * own[n1024].ms < alone
+    behind = {"vector": (1, 4097, 4097), "long": (512, 512, 16384), "vgg": (784, 512, 4608)}
+    assert all(own[size].percent_of_searched < 95 for size in behind.values()) and way(behind["vector"]) == WAYS[2]
+    lost = {name: sum(own[size].percent_of_searched < 95 for size in set(FAMILIES[name])) for name in FAMILIES}
+    middle = [own[size].percent_of_searched for size in SQUARES if 1280 <= size[0] <= 4096]
+    pair, alone = fewest(setting(64, 64, 2), n1024)[0], fewest(setting(64, 128), n1024)[0]
+    wrong, traffic = 1 - 1e3 * own[n1024].ms / alone, any_shape.START + any_shape.moved(*n1024) / any_shape.MEMORY
+    assert launched(n1024).kernel.parameters.items() >= setting(64, 128).items() and wrong > pair / alone - 1 > 0
     return {
         **{name: f"{1e3 * ms:.1f} µs" for name, ms in shown.items()},
         **{name: f"{own[size].percent_of_searched:.0f}%" for name, size in behind.items()},
-        **{f"{name} mean": f"{each:.0f}%" for name, each in means.items()},
+        **{
+            f"{of_card} {name}": f"{each:.0f}%"
+            for of_card, found in means.items()
+            for name, each in zip(("brief", "lengthy", "llama"), found, strict=True)
+        },
         **{
             name: f"{min(lost_by(of)[size] for size in quick):.0%} to {max(lost_by(of)[size] for size in quick):.0%}"
             for name, of in (("shuffled", OWN_NUMBER), ("overlap", OVERLAP))
         },
-        **{name: f"{min(of):.0f}% to {max(of):.0f}%" for name, of in (("added", added), ("lasting", lasting))},
+        "lasting": f"{min(lasting):.0f}% to {max(lasting):.0f}%",
+        **{
+            f"{of_card} {name}": f"{each:.0f}%"
+            for of_card, found in overlapped.items()
+            for name, each in zip(("overlap", "no overlap"), found, strict=True)
+        },
+        **{f"{name} lost": f"{lost[name]} of {len(set(FAMILIES[name]))}" for name in ("layers", "deep", "vector")},
+        "deep share": f"{own[deep].percent_of_searched:.0f}%",
+        "deep share before": f"{points(BEFORE)[deep].percent_of_searched:.0f}%",
         "card": card().name,
+        "limit": f"{1e3 * LONG:.0f} µs",
         "sms": str(card().sms),
         "slots": str(card().sms // 2),
         "settings": str(len(any_shape.SETTINGS)),
         "chance": f"{chance():.0%}",
         "tried": str(max(point.searched.tried for point in own.values())),
         "shapes": str(len(SHAPES)),
-        "median": f"{median(own[size].percent_of_searched for size in SHAPES):.0f}%",
-        "layers least": f"{min(short[size].percent_of_searched for size in LAYERS):.0f}%",
         "shapes lost": str(sum(own[size].percent_of_searched < 95 for size in SHAPES)),
+        "middle": f"{geometric_mean(middle):.0f}%",
+        "copies 4095": f"{1e3 * copies:.0f} µs",
         "off": f"{median(map(abs, off)):.0%}",
         "alone": str(len(off)),
         "missed": str(sum(abs(each) > 0.2 for each in off)),
-        "stream": f"{with_overlap:.0%}",
-        "no stream": f"{without:.0%}",
         "their split": re.search(r"split K (\d+)", own[deep].searched.algorithm)[1],
-        "meeting": f"{any_shape.MEET + any_shape.TOGETHER * times(pair)[3]:.1f} µs",
-        "deep expected": f"{fewest(pair, deep)[0]:.1f} µs",
-        "turn memory": f"{hidden(n1024):.2f} µs",
-        "turn small": f"{fewest(pair, n1024)[0]:.1f} µs",
+        "turn memory": f"{any_shape.HIDDEN * traffic:.2f} µs",
+        "turn small": f"{pair:.1f} µs",
         "turn large": f"{alone:.1f} µs",
-        "turn off": f"{1 - 1e3 * own[n1024].ms / alone:.0%}",
+        "turn off": f"{wrong:.0%}",
+        "turn apart": f"{pair / alone - 1:.0%}",
         "in l2": str(sum(any_shape.moved(*size) <= card().l2_bytes for size in SHAPES)),
+        "llama in l2": str(sum(any_shape.moved(*size) <= card().l2_bytes for size in LAYERS)),
     }

@@ -52,11 +52,11 @@ def test_each_product_is_of_one_kind():
 @pytest.mark.parametrize("shares", [1, 4])
 def test_the_times_for_a_pencil_add_up_to_what_the_model_expects(of, shares):
     """Of one tile of 64 steps, whole or cut into four shares; a part of memory's time is not hidden behind it."""
-    step, of_share, end, part = page.times(of)
     model, shape = page.any_shape, (of["CLUSTER"] * of["BM"], of["BN"], 64 * 64)
-    M, N, K = shape
-    added = model.START + model.CLUSTERED * (of["CLUSTER"] > 1)
-    added += 64 * step + end if shares == 1 else 64 // shares * of_share + end + model.MEET + shares * part
+    (step, end), (M, N, K) = model.pace(of), shape
+    part = model.PART + of["BM"] * of["BN"] * 4 / model.ADD
+    added = model.START + model.CLUSTERED * (of["CLUSTER"] > 1) + end
+    added += 64 * step if shares == 1 else 64 // shares * step * model.SHARED + model.MEET + shares * part
     traffic = model.START + (2 * (M * K + K * N) + 4 * M * N) / model.MEMORY
     crowded = model.cost(of, shape, int(shares > 1), shares, multiprocessors=0)  # as many blocks on an SM as fit
     assert added + model.HIDDEN * traffic == pytest.approx(crowded)
