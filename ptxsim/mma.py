@@ -219,9 +219,8 @@ def products(run: list[Instruction], reader: Callable) -> Step:
     together: dict[int, list[int]] = {}  # the products of each A
     for product, row in enumerate(which["a"]):
         together.setdefault(row, []).append(product)
-    rows = list(together.values())
-    alike = len({tuple(which["b"][product] for product in row) for row in rows}) == 1
-    grids = [np.array(grid) for grid in ([rows] if alike else [[row] for row in rows])]
+    alike = len({tuple(which["b"][product] for product in row) for row in together.values()}) == 1
+    grids = [np.array([*together.values()])] if alike else [np.array([row]) for row in together.values()]
 
     def matrices(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
         """Return the elements of each operand's matrices: one place after the other, for all operands and warps."""

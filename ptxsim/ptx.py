@@ -423,7 +423,7 @@ def _instruction(statement: str, line: int, number: int) -> Instruction:
         raise UnsupportedInstruction(f"line {line}: the simulator cannot read: {statement}")
     negated, predicate, opcode, operands = match.groups()
     guard = (predicate, not negated) if predicate else None
-    if call := CALL.fullmatch(statement.partition(" ")[2] if predicate else statement):
+    if "call" in opcode and (call := CALL.fullmatch(statement.partition(" ")[2] if predicate else statement)):
         result, name, arguments = call.groups()
         passed = tuple(Symbol(of.strip()) for of in (arguments or "").split(",") if of.strip())
         opcode = f"call.{name}" if name in BUILT_IN else "call"

@@ -139,8 +139,7 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         if in_registers:
             held = batch.accumulators.hold(fragment, batch.registers.values, who, line)
             rows, places = PLACES["a", kind.size]
-            words = np.ascontiguousarray(held.table[:, who].T)
-            factors = kind.numbers(words).reshape(-1, *rows.shape)
+            factors = kind.numbers(np.ascontiguousarray(held.table[:, who].T)).reshape(-1, *rows.shape)
             left = np.empty((depth, ROWS, len(heads)), factors.dtype)
             left[places, rows] = factors.transpose(1, 2, 0)
         else:
