@@ -19,7 +19,6 @@ from .limits import WARP
 from .modules import (
     BUILT_IN,
     CALL,
-    VARIABLE,
     Function,
     ModuleVariable,
     Variable,
@@ -320,9 +319,6 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
         start = -(-shared_bytes // align) * align
         shared |= {name: Variable(plain(name), start, dynamic_shared_bytes) for _, name in dynamic}
         shared_bytes = start + dynamic_shared_bytes
-    used = (
-        set().union(*(re.findall(r"[\w$]+", of.body) for _, of in called.values())) if VARIABLE.search(ptx) else set()
-    )
     return Program(
         parameters,
         shared,
@@ -331,7 +327,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
         blocks,
         targets,
         int(cluster[0]),
-        variables(ptx, used, sizes),
+        variables(ptx, [of.body for _, of in called.values()], sizes),
         local,
         entries,
     )

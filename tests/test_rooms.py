@@ -19,7 +19,7 @@ ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
 IN_LAB = ("lab", "model", "records", "measure", "experiments", "draw", "chapters")
 """The lab's rooms: each may import those before it."""
 
-STATEMENTS = {"ptxsim": 4837, "sgemm_tutorial": 1920, "lab": 9060, "tools": 850}
+STATEMENTS = {"ptxsim": 4840, "sgemm_tutorial": 1920, "lab": 9060, "tools": 850}
 """How many statements a root may have, docstrings left out. What is over this must earn its place, or go.
 
 ptxsim has 1,400 more than a simulator of this book's kernels would need, for other people's: calls and local memory,
@@ -33,7 +33,7 @@ choice, its copies of A and B, and launches that overlap, and the lab 50, for it
 for products on tensor cores in float32 and int32: of 256³, 16 takes 0.7 of the time, and 17 takes 0.6. Another 24 of
 sgemm_tutorial have kernel 21 hand over to 13 what 13 does more quickly, and keep checks and recordings of 21 so. And
 70 notice that a file has changed without looking at each file at each call, which was up to half of a call's time.
-Another 156 of ptxsim make the simulated suites of 09 to 22 faster: it remembers what a pattern of addresses costs,
+Another 159 of ptxsim make the simulated suites of 09 to 22 faster: it remembers what a pattern of addresses costs,
 does consecutive plain arithmetic as one step, computes an operand's exponents once for all its products, and leaves
 out products of the zeros beyond a matrix's edges. And 65 of
 sgemm_tutorial are for 22's thin products, which another kernel does up to three times as quickly, and for a C of
