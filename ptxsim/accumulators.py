@@ -22,14 +22,17 @@ class HeldRegisters:
 
     Attributes
     ----------
+    table : array of uint32, shape (registers, lanes of the batch)
+        The present value in lanes where a register is free, and the future one where it is in flight.
     values : dict of str to array, shape (lanes of the batch,)
-        By name: the present value in lanes where the register is free, and the future one where it is in flight.
+        Its rows by the registers' names.
     group : array of int64, shape (lanes of the batch,)
         The group of the last multiplication that uses them, `LANDED` where none does.
     line : int
         The source line of that multiplication.
     """
 
+    table: np.ndarray
     values: dict[str, np.ndarray]
     group: np.ndarray
     line: int
@@ -72,13 +75,17 @@ class Accumulators:
         found = self.held.get(names[0])
         if found is None:
             others = [self.held[name] for name in names if name in self.held]
-            values = {}
-            for name in names:
-                value = registers.get(name, np.zeros(1, np.uint32))
-                values[name] = np.array(np.broadcast_to(value, len(self.committed)))
-            found = HeldRegisters(values, np.full(len(self.committed), LANDED, np.int64), line)
+            table = np.empty((len(names), len(self.committed)), np.uint32)
+            for row, name in zip(table, names, strict=True):
+                row[:] = registers[name].view(np.uint32) if name in registers else 0
+            found = HeldRegisters(
+                table, dict(zip(names, table, strict=True)), np.full(len(self.committed), LANDED, np.int64), line
+            )
         else:
             others = [] if found.values.keys() == set(names) else [found]
+            if not others and [*found.values] != names:  # in another order
+                found.table = np.stack([found.values[name] for name in names])
+                found.values = dict(zip(names, found.table, strict=True))
         if others:
             raise Violation("in flight", 0, f"uses registers of another wgmma, line {others[0].line}, not waited for")
         hasty = (found.group[lanes] == LANDED) & ~self.ordered[lanes]
@@ -126,7 +133,7 @@ class Accumulators:
         for group, reading in self.readings:
             due = group < first_pending[reading.lanes]
             if due.any():
-                self.proxy.end(reading.part(due))
+                self.proxy.end(reading if due.all() else reading.part(due))
             if not due.all():
                 unfinished.append((group[~due], reading.part(~due)))
         self.readings = unfinished

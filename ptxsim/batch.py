@@ -5,6 +5,7 @@ its active lanes.
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 
@@ -70,6 +71,8 @@ class Batch:
         The scheduler's.
     wait : MbarrierWait or ClusterWait, optional
         The wait that lanes have just begun, for the scheduler.
+    group : tuple of (Lanes, Group or None)
+        Lanes of whole warps that have exchanged values, for those that do so next, and the `exchange.Group` of them.
     brought : tuple of (array or None)
         What lanes bring to the named barrier at which they arrive: its number, its threads, and a predicate.
     """
@@ -99,6 +102,7 @@ class Batch:
         self.counter = AccessCounter(execution.tallies, threads, self.shared, code.clustered)
         self.tracer = Tracer(threads, execution.traced, execution.trace, execution.events, execution.memory, variables)
         self.wait: MbarrierWait | ClusterWait | None = None
+        self.group: tuple[Lanes, Any] = None, None
         self.brought: tuple[np.ndarray | None, ...] = ()
         self.left = np.ones(threads.warps * WARP, bool)
         self.left[threads.slot] = False

@@ -4,7 +4,6 @@ A warp's access to memory is one request. A request to global memory touches 32-
 shared memory takes wavefronts: one, unless lanes want different 4-byte words of the same of the 32 banks.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
@@ -210,7 +209,7 @@ class AccessCounter:
 
     def __init__(self, tallies: Mapping[int, Counts], threads: Threads, shared: SharedMemory, clustered: bool) -> None:
         self.tallies, self.threads, self.shared, self.clustered = tallies, threads, shared, clustered
-        self._lanes: tuple[Lanes, bytes] = NONE, b""  # those of the last access, and the digest of their slots
+        self._lanes: tuple[Lanes, int] = NONE, 0  # those of the last access, and the digest of their slots
 
     def count(
         self,
@@ -270,8 +269,9 @@ class AccessCounter:
         return numbers
 
 
-def _digest(numbers: np.ndarray) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(numbers), digest_size=16).digest()
+def _digest(numbers: np.ndarray) -> int:
+    """Return 64 bits that stand for the numbers: of all that are remembered, two are alike once in 10¹⁰ processes."""
+    return hash(numbers.tobytes())
 
 
 COUNTED = {
@@ -287,4 +287,4 @@ LINE = np.uint64(2**64 - 128)
 REMEMBERED, REMEMBERED_LANES = 1 << 16, 1 << 12
 """The most access patterns whose numbers are cached, some 30 MB, and the most lanes of one."""
 
-_counted: dict[tuple[str | int | bytes, ...], tuple[int, ...]] = {}
+_counted: dict[tuple[str | int, ...], tuple[int, ...]] = {}

@@ -173,14 +173,24 @@ class Decoder:
             plan.append((instruction, operation.function, reads, target.name, widened))
 
         def execute(batch: Batch, lanes: Lanes) -> None:
-            read, write = batch.registers.read, batch.registers.write
+            registers = batch.registers
+            known = registers.values if lanes is None else {}  # to look there first is quicker
             for instruction, function, reads, target, widened in plan:
                 try:
-                    values = [read(name, of, lanes, instruction) if name else of for name, of in reads]
+                    values = [
+                        (
+                            value
+                            if (value := known.get(name)) is not None and value.dtype is of
+                            else registers.read(name, of, lanes, instruction)
+                        )
+                        if name
+                        else of
+                        for name, of in reads
+                    ]
                 except Violation as violation:
                     raise batch.faults.complete(violation, instruction.line, lanes) from None
                 result = function(*values)
-                write(target, result if widened is _as_it_is else widened(result), lanes)
+                registers.write(target, result if widened is _as_it_is else widened(result), lanes)
 
         return execute
 
@@ -343,7 +353,7 @@ class Decoder:
             sources = [fetch(batch, lanes, width) for fetch in (factors, others, addends)]
             for start in range(0, len(run), at_once):
                 these = slice(start, start + at_once)
-                a, b, c = (values[rows[these]].reshape(-1) for values, rows in sources)
+                a, b, c = (values[rows[these] if len(rows) else these].reshape(-1) for values, rows in sources)
                 for name, result in zip(names[these], function(a, b, c).reshape(-1, width), strict=True):
                     batch.registers.write(name, result, lanes)
 
@@ -352,16 +362,19 @@ class Decoder:
     def _together(
         self, operands: list[Operand], kind: str, instruction: Instruction
     ) -> Callable[[Batch, Lanes, int], tuple[np.ndarray, np.ndarray]]:
-        """Return a function that fetches operands: a row for each distinct operand, and each operand's row number."""
+        """Return a function that fetches operands: a row of float64 for each distinct operand, and their row numbers.
+
+        There are no numbers if all are different.
+        """
         different = {operand: row for row, operand in enumerate(dict.fromkeys(operands))}
-        rows = np.array([different[operand] for operand in operands], np.int64)
+        rows = np.array([different[operand] for operand in operands if len(different) < len(operands)], np.int64)
         reads = [self._reader(operand, kind, instruction) for operand in different]
 
         def fetch(batch: Batch, lanes: Lanes, width: int) -> tuple[np.ndarray, np.ndarray]:
             values = [read(batch, lanes) for read in reads]
             if any(value.size != width for value in values):
                 values = [batch.threads.spread(value, lanes) for value in values]
-            return np.concatenate(values).reshape(-1, width), rows
+            return np.concatenate(values, dtype=np.float64).reshape(-1, width), rows
 
         return fetch
 

@@ -309,7 +309,9 @@ class Mbarriers:
 
 def grown(table: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Return a table extended with zeros to so many rows and columns."""
-    return np.pad(table, ((0, rows - len(table)), (0, columns - table.shape[1])))
+    wide = np.zeros((rows, columns), table.dtype)
+    wide[: len(table), : table.shape[1]] = table
+    return wide
 
 
 def most(keys: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

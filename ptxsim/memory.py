@@ -24,6 +24,7 @@ WARP_INTERVAL, INTERVAL = 11, 32  # the lowest bits of a stamp's barrier counts;
 ARRAYS = 1 << 40  # the address of the first array in global memory, and the distance between arrays
 RANK = 24  # the lowest bit of the block's rank in an address of a cluster's shared memory, as in ptxas's code
 SHARED_WINDOW = 0x20_8000_0000  # the first generic address of shared memory, far below those of the arrays
+WIDEST = np.dtype(np.complex128)  # 16 bytes, to load as one element where it doesn't matter what they are
 LOCAL_WINDOW = 0x30_0000_0000  # that of local memory
 
 
@@ -284,7 +285,7 @@ class SharedMemory:
         overlapping = kept != stamp  # several lanes of this access read the same granule
         if np.count_nonzero(overlapping):
             where = granule[overlapping]
-            both = np.broadcast_to(self._both(kept, stamp), kept.shape)[overlapping]
+            both = self._both(kept[overlapping], np.broadcast_to(stamp, kept.shape)[overlapping])
             self.read[where] = both
             if self.warpwise:  # of several stamps on one granule, the widest must stay
                 widest = both & SEVERAL == SEVERAL

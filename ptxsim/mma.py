@@ -15,8 +15,6 @@ tensor cores cut them off (P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025).
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
@@ -24,10 +22,9 @@ from .batch import Batch
 from .execution import Step
 from .lanes import Lanes
 from .limits import WARP
-from .memory import of_part, refuse
+from .memory import WIDEST, of_part, refuse
 from .ptx import Instruction, reject, unsupported
 from .tensor import (
-    CHUNK,
     Factors,
     accumulated,
     of_bf16,
@@ -137,10 +134,10 @@ def _load(instruction: Instruction, address: Callable, count: int, transposed: b
         addresses, giving = _rows(batch, lanes, locate, count)
         with of_part(np.flatnonzero(giving)):
             who = batch.threads.among(lanes, giving)
-            words = batch.spaces.load("shared", addresses, who, np.dtype(np.uint32), ROW // 4, as_warp=True)
+            (rows,) = batch.spaces.load("shared", addresses, who, WIDEST, 1, as_warp=True)
         batch.counter.count(line, "shared", "load", addresses, who, ROW)
         batch.tracer.access(line, "shared", "load", addresses, who, ROW)
-        held = np.stack(words, axis=1).reshape(-1, count, SIDE, ROW // 4)
+        held = rows.view(np.uint32).reshape(-1, count, SIDE, ROW // 4)
         if transposed:
             held = _turned(held)
         for i, register in enumerate(targets):
@@ -219,29 +216,32 @@ def products(run: list[Instruction], reader: Callable) -> Step:
         ]
 
     order = {name: _order(name, kind, shape) for name, shape in shapes.items()}
+    together: dict[int, list[int]] = {}  # the products of each A
+    for product, row in enumerate(which["a"]):
+        together.setdefault(row, []).append(product)
+    alike = len({tuple(which["b"][product] for product in row) for row in together.values()}) == 1
+    grids = [np.array([*together.values()])] if alike else [np.array([row]) for row in together.values()]
 
-    def matrices(batch: Batch, lanes: Lanes, name: str) -> Any:
+    def matrices(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
         """Return the elements of each operand's matrices: one place after the other, for all operands and warps."""
         words = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads[name]])
         elements = words.view(np.float32) if name == "c" else kind.numbers(words)
         of_warps = elements.reshape(-1, counts[name], words.shape[1] // WARP, order[name].size // counts[name])
         matrix = of_warps.transpose(1, 3, 0, 2).reshape(order[name].size, -1, of_warps.shape[2])[order[name]]
-        return matrix if name == "c" else Factors.of(matrix)
+        return matrix.reshape(*shapes[name][:: -1 if name == "a" else 1], *matrix.shape[1:])
 
     def execute(batch: Batch, lanes: Lanes) -> None:
-        operands = {name: matrices(batch, lanes, name) for name in "abc"}
-        result = np.empty((len(operands["c"]), len(run), operands["c"].shape[2]), np.float32)
-        at_once = max(CHUNK // result.shape[2], 1)
-        for start in range(0, len(run), at_once):
-            these = slice(start, start + at_once)
-            a, b = (operands[name].map(itemgetter((slice(None), which[name][these]))) for name in "ab")
-            c = operands["c"][:, which["c"][these]].reshape(128, -1)
-            part = result[:, these].reshape(c.shape)  # a view
-            for first in range(0, c.shape[1], CHUNK):
-                some = slice(first, first + CHUNK)
-                left = a.map(lambda held, some=some: held.reshape(kind.depth, 16, 1, -1)[..., some])
-                right = b.map(lambda held, some=some: held.reshape(kind.depth, 1, 8, -1)[..., some])
-                part[:, some] = accumulated(left, right, c[:, some].reshape(16, 8, -1)).reshape(len(c), -1)
+        """Multiply matrices of A, one above the other, by matrices of B, side by side, as these share their factors."""
+        a, b, c = (matrices(batch, lanes, name) for name in "abc")
+        result = np.empty((128, len(run), c.shape[3]), np.float32)
+        for grid in grids:
+            high, wide = grid.shape
+            left = a[:, :, np.array(which["a"])[grid[:, 0]]].swapaxes(1, 2).reshape(kind.depth, 16 * high, -1, 1)
+            right = b[:, :, np.array(which["b"])[grid[0]]].transpose(0, 3, 2, 1).reshape(kind.depth, 1, -1, 8 * wide)
+            before = c[:, :, np.array(which["c"])[grid]].transpose(2, 0, 4, 3, 1).reshape(16 * high, -1, 8 * wide)
+            sums = accumulated(Factors.of(left), Factors.of(right), before)
+            sums = sums.reshape(high, 16, -1, wide, 8).transpose(1, 4, 0, 3, 2)
+            result[:, grid] = sums.reshape(128, high, wide, -1)
         elements = np.empty_like(result)
         elements[order["c"]] = result
         elements = elements.reshape(counts["c"], WARP, len(run), -1).transpose(2, 0, 3, 1)

@@ -84,8 +84,8 @@ class Function:
         return sum(variable.size for variable in self.local.values())
 
 
-def variables(ptx: str, used: set[str], sizes: dict[str, int]) -> dict[str, ModuleVariable]:
-    """Return the variables that a kernel uses, by their names in the module; `sizes` are those of PTX's types.
+def variables(ptx: str, bodies: list[str], sizes: dict[str, int]) -> dict[str, ModuleVariable]:
+    """Return the variables that functions of these bodies use, by their names; `sizes` are those of PTX's types.
 
     Raises
     ------
@@ -94,7 +94,12 @@ def variables(ptx: str, used: set[str], sizes: dict[str, int]) -> dict[str, Modu
     """
     found = {match[4]: match for match in VARIABLE.finditer(ptx)}
     addresses = {name: VARIABLES + i * APART for i, name in enumerate(found)}
-    made, todo = {}, [name for name in found if name in used]
+    made = {}
+    todo = [
+        name
+        for name in found
+        if any(name in body and re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", body) for body in bodies)
+    ]
     while todo:
         name = todo.pop()
         linkage, _, kind, _, extents, value = found[name].groups()

@@ -74,7 +74,7 @@ class AsyncProxy:
         self.released = np.zeros(len(shared.wrote), np.int32)
         self.fences = np.zeros(len(barriers.block), np.int64)
         self.stores: list[tuple[np.ndarray, np.ndarray]] = []
-        shared.apart()
+        shared.alike = False  # nothing is in its shadows yet
         shared.watches.append(self)
         shared.ordered = self.ordered
         barriers.releasing = self.hold

@@ -19,7 +19,6 @@ from .limits import THREADS_MAX, WARP
 from .modules import (
     BUILT_IN,
     CALL,
-    VARIABLE,
     Function,
     ModuleVariable,
     Variable,
@@ -325,9 +324,6 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
         start = -(-shared_bytes // align) * align
         shared |= {name: Variable(plain(name), start, dynamic_shared_bytes) for _, name in dynamic}
         shared_bytes = start + dynamic_shared_bytes
-    used = (
-        set().union(*(re.findall(r"[\w$]+", of.body) for _, of in called.values())) if VARIABLE.search(ptx) else set()
-    )
     return Program(
         parameters,
         shared,
@@ -337,7 +333,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
         targets,
         int(cluster[0]),
         int(np.prod([int(number) for number in bounds])) if bounds else THREADS_MAX,
-        variables(ptx, used, sizes),
+        variables(ptx, [of.body for _, of in called.values()], sizes),
         local,
         entries,
     )
@@ -429,7 +425,7 @@ def _instruction(statement: str, line: int, number: int) -> Instruction:
         raise UnsupportedInstruction(f"line {line}: the simulator cannot read: {statement}")
     negated, predicate, opcode, operands = match.groups()
     guard = (predicate, not negated) if predicate else None
-    if call := CALL.fullmatch(statement.partition(" ")[2] if predicate else statement):
+    if "call" in opcode and (call := CALL.fullmatch(statement.partition(" ")[2] if predicate else statement)):
         result, name, arguments = call.groups()
         passed = tuple(Symbol(of.strip()) for of in (arguments or "").split(",") if of.strip())
         opcode = f"call.{name}" if name in BUILT_IN else "call"

@@ -113,7 +113,8 @@ class RegisterFile:
         if lanes is not None:
             before = self.values.get(name)
             if before is None or before.size < self.size:
-                whole = np.full(self.size, 0 if before is None else before.view(value.dtype), value.dtype)
+                rest = np.zeros(1, value.dtype) if before is None else before.view(value.dtype)
+                whole = rest.repeat(self.size)
             else:
                 whole = before.view(value.dtype).copy()
             whole[lanes] = value

@@ -20,7 +20,7 @@ from .lanes import Lanes, packed
 from .limits import WARP
 from .mbarriers import MbarrierWait
 from .memory import Violation
-from .ptx import CLUSTER_WAITS, LEAVES, WAITS, Instruction, meeting
+from .ptx import CLUSTER_WAITS, LEAVES, WAITS, Instruction, meeting, uncollected
 
 NOWHERE = -1  # in the place of the basic block at whose barrier a lane waits
 VOTE = "%vote"
@@ -70,8 +70,9 @@ class Scheduler:
         self.asleep: list[tuple[int, MbarrierWait | ClusterWait]] = []
         self.barrier = np.full(self.threads.size, NOWHERE, np.int64)
 
+    @uncollected
     def run(self) -> None:
-        """Execute until every lane has left the kernel.
+        """Execute until every lane has left the kernel, without garbage collection, as steps leave no cycles behind.
 
         Raises
         ------

@@ -16,6 +16,7 @@ multiple of 32 bytes, and its rows are a multiple of 16 bytes apart. (PTX asks 3
 needs at most 16.)
 """
 
+import itertools
 import re
 from collections.abc import Callable
 from typing import NamedTuple
@@ -26,7 +27,7 @@ from .batch import Batch
 from .errors import UnsupportedInstruction
 from .execution import Step
 from .fma import canonical
-from .lanes import Lanes
+from .lanes import Lanes, highest, lowest
 from .limits import WARP
 from .memory import ARRAYS, SHARED_WINDOW, of_part, refuse
 from .ptx import Instruction, Operand, Register, reject, unsupported
@@ -42,9 +43,11 @@ FRACTION = 25  # bits behind the point to which the H100 aligns its summands, tw
 LEAST_EXPONENT = {np.dtype(np.float16): -14, np.dtype(np.float32): -126}  # subnormals have it too
 NO_EXPONENT = -1000  # of zero: a product's is below any other's
 INFINITE = 128  # the exponent of infinity and NaN
+BIAS = 127  # of the exponents of float32
 LEAST_TOP = -133  # the exponent to which summands are aligned if none has a larger one
 MODEST = 40  # the largest exponent of factors that may be multiplied in float32
 TOGETHER = 1 << 16  # products to compute as one array: more would not fit the caches
+KEPT = np.int64(-(1 << 29))  # masks the bits that float32 has of a float64, rounded towards zero
 UNIT_ROUNDOFF = 2.0**-23  # of float32 when it is truncated
 
 TRANSFER = re.compile(
@@ -156,39 +159,88 @@ class Factors(NamedTuple):
 def accumulated(a: Factors, b: Factors, c: np.ndarray) -> np.ndarray:
     """Return what `multiply_accumulate` returns, for factors whose first axis is the depth.
 
-    It multiplies in float32 and adds in int32 where that is exact, which is far faster than float64. A product of two
-    factors of 11 bits has 22, so it is exact in float32 unless it is subnormal. Times its unit, it is an integer and a
-    fraction, and conversion to int32 truncates it. The integer is at most (2 - 2⁻¹⁰)²·2²⁵, and 16 of them are less than
-    2³¹. Neither product nor unit overflows if the exponents of factors are at most `MODEST`, and those to which
-    products are aligned are at least -2·`MODEST`: a unit is at most 2¹⁰⁵ then. A product that is subnormal is less than
-    1 after that, and is truncated to 0. Where all products are 0, any unit will do for them.
+    Beyond the edges of a matrix, rows, columns and depths are zeros, and a sum of nothing but zeros and c is c. So they
+    are left out if all factors are finite: a tile is seldom full in a small problem.
 
     Parameters
     ----------
     a, b : Factors
-        Their product broadcasts to shape (depth, rows, ...). b has one row.
+        Their product broadcasts to shape (depth, rows, ...), of four axes. b has one row.
     c : array of float32, shape (rows, ...)
     """
-    (a, across), (b, down), top = a, b, _exponents(c, LEAST_EXPONENT[c.dtype])
-    modest = len(a) <= SIZE and max(across.max(), down.max()) <= MODEST and top.max() < INFINITE
+    exponents = a.exponents, b.exponents
+    if min(map(lowest, exponents)) > NO_EXPONENT or max(map(highest, exponents)) == INFINITE:
+        return _sums(a, b, c)
+    result, spans = canonical(c + np.float32(0)), _alive(*(of != NO_EXPONENT for of in exponents))
+
+    def cut(of: np.ndarray) -> np.ndarray:
+        for axis, span in enumerate(spans):
+            if of.shape[axis] > 1:
+                of = of[(slice(None),) * axis + (span,)] if isinstance(span, slice) else of.take(span, axis)
+        return of
+
+    if spans:
+        where = tuple(spans[1:])
+        result[where] = _sums(a.map(cut), b.map(cut), c[where])
+    return result
+
+
+def _alive(a: np.ndarray, b: np.ndarray) -> list[slice | np.ndarray]:
+    """Return for each axis where both factors have elements that are not zero; an empty list if they nowhere have.
+
+    There may be gaps along the one axis, beside the depth, that both factors have.
+    """
+    spans: list[slice | np.ndarray] = []
+    for axis in range(a.ndim):
+        others = tuple(other for other in range(a.ndim) if other != axis)
+        (at,) = (a.any(axis=others) & b.any(axis=others)).nonzero()
+        if not len(at):
+            return []
+        ends, both = slice(int(at[0]), int(at[-1]) + 1), min(a.shape[axis], b.shape[axis]) > 1
+        spans.append(at if axis and both and ends.stop - ends.start > len(at) else ends)
+    return spans
+
+
+def _sums(a: Factors, b: Factors, c: np.ndarray) -> np.ndarray:
+    """Return what `accumulated` returns, of all elements.
+
+    It multiplies in float32 and adds in int32 where that is exact, which is far faster than float64. A product of two
+    factors of 11 bits has 22, so it is exact in float32 unless it is subnormal. Times its unit, it is an integer and a
+    fraction, and conversion to int32 truncates it. The integer is at most (2 - 2⁻¹⁰)²·2²⁵, and 16 of them are less than
+    2³¹. Neither product nor unit overflows if the exponents of factors are at most `MODEST`, and those to which
+    products are aligned are at least -2·`MODEST`: a unit is at most 2¹⁰⁵ then. A product or a c that is subnormal then
+    is less than 1 after that, and is truncated to 0. No sum is subnormal. Where all products are 0, the sum is c.
+    """
+    (a, across), (b, down) = a, b
+    biased = (c.view(np.uint32) << 1 >> 24).astype(np.int16)
+    modest = len(a) <= SIZE and max(highest(across), highest(down)) <= MODEST and highest(biased) < INFINITE + BIAS
+    biased -= BIAS
     result = np.empty(c.shape, np.float32)
-    at_once = max(TOGETHER // (len(a) * c[0].size), 1)
-    for first in range(0, len(c), at_once):
-        rows = slice(first, first + at_once)
-        most = (across[:, rows] + down).max(axis=0)
-        unit = FRACTION + 1023 - np.maximum(np.maximum(most, top[rows]), LEAST_TOP)
-        unit = (unit.astype(np.int64) << 52).view(np.float64)  # a power of two
-        total = np.trunc(c[rows] * unit)
-        if modest and ((most >= -2 * MODEST) | (most < NO_EXPONENT // 2)).all():
-            product = a[:, rows] * b
-            product *= np.minimum(unit, 2.0 ** (FRACTION + 2 * MODEST)).astype(np.float32)
-            total += product.astype(np.int32).sum(axis=0, dtype=np.int32)
+    wide = min(max(TOGETHER // (len(a) * c.shape[2]), 1), c.shape[1])
+    high = max(TOGETHER // (len(a) * c.shape[2] * wide), 1)
+    for row, column in itertools.product(range(0, len(c), high), range(0, c.shape[1], wide)):
+        rows, columns = slice(row, row + high), slice(column, column + wide)
+        these = slice(None), rows, columns if a.shape[2] > 1 else slice(None)
+        x, y, z = a[these], b[:, :, columns], c[rows, columns]
+        most = np.maximum.reduce(across[these] + down[:, :, columns])
+        low = most < -2 * MODEST
+        if modest and not (low & (most > NO_EXPONENT // 2)).any():
+            top = np.maximum(np.maximum(most, -2 * MODEST), biased[rows, columns]).astype(np.int32)
+            unit = (BIAS + FRACTION - top << 23).view(np.float32)  # a power of two
+            scaled = x * y
+            scaled *= unit
+            total = np.add.reduce(scaled.astype(np.int32), dtype=np.int32)
+            total = np.add(total, (z * unit).astype(np.int32), dtype=np.float64)
+            total.view(np.int64)[...] &= KEPT
+            part = total.astype(np.float32) * (BIAS - FRACTION + top << 23).view(np.float32)
+            result[rows, columns] = np.where(low, z + np.float32(0), part) if low.any() else part
         else:
-            product = np.multiply(a[:, rows], b, dtype=np.float64)
-            product *= unit
-            total += np.trunc(product, out=product).sum(axis=0)
-        total /= unit
-        result[rows] = _truncated(total)
+            top = np.maximum(np.maximum(most, _exponents(z, LEAST_EXPONENT[c.dtype])), LEAST_TOP)
+            unit = (FRACTION + 1023 - top.astype(np.int64) << 52).view(np.float64)
+            scaled = np.multiply(x, y, dtype=np.float64)
+            scaled *= unit
+            total = np.trunc(z * unit) + np.trunc(scaled, out=scaled).sum(axis=0)
+            result[rows, columns] = _truncated(total / unit)
     return result
 
 
@@ -225,7 +277,7 @@ def accumulation_bound(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 def _exponents(x: np.ndarray, least: int) -> np.ndarray:
     """Return the exponents of float32: at least `least` except for 0, and `INFINITE` for infinity and NaN."""
     exponents = (x.view(np.uint32) << 1 >> 24).astype(np.int16)
-    exponents -= 127
+    exponents -= BIAS
     np.maximum(exponents, least, out=exponents)
     exponents[x == 0] = NO_EXPONENT
     return exponents
@@ -234,7 +286,7 @@ def _exponents(x: np.ndarray, least: int) -> np.ndarray:
 def _truncated(x: np.ndarray) -> np.ndarray:
     """Return float64 truncated to float32: infinite beyond its range, and +0 below it."""
     fine = np.trunc(x * 2.0**149) * 2.0**-149  # multiples of the least float32
-    cut = (fine.view(np.int64) & -(1 << 29)).view(np.float64)  # of 53 bits, 24 are left
+    cut = (fine.view(np.int64) & KEPT).view(np.float64)  # of 53 bits, 24 are left
     return canonical(cut.astype(np.float32) + np.float32(0))
 
 

@@ -18,12 +18,11 @@ from functools import partial
 
 import numpy as np
 
-from .accumulators import HeldRegisters
 from .batch import Batch
 from .execution import Step
 from .lanes import Lanes
 from .limits import WARP
-from .memory import OF_WARP, of_part, refuse
+from .memory import OF_WARP, WIDEST, of_part, refuse
 from .mma import KINDS, PLACES, Kind
 from .ptx import Immediate, Instruction, Register, reject, unsupported
 from .tensor import Factors, accumulated, registers
@@ -34,7 +33,6 @@ GROUP = 128  # threads
 ROWS = 16  # of A, per warp
 ATOM = 8  # rows of 128 bytes, and chunks in each
 CHUNK = 16  # bytes: a row of a product's operand has two
-WARPS = 4  # to multiply as one array: more would not fit the caches
 
 MULTIPLY = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(16|8)\.f32\.(f16|bf16|tf32)\.\3")
 FENCE, COMMIT, WAIT = (f"wgmma.{name}.sync.aligned" for name in ("fence", "commit_group", "wait_group"))
@@ -124,10 +122,10 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         flat = addresses.reshape(-1).astype(np.uint64) + batch.spaces.window[heads]
         thread = batch.threads.thread[heads] | OF_WARP
         with of_part(np.repeat(np.arange(0, WARP * len(given), WARP, np.int64), addresses[0].size)):
-            words = batch.shared.load(flat, batch.threads.block[heads], thread, np.dtype(np.uint32), CHUNK // 4)
+            (chunks,) = batch.shared.load(flat, batch.threads.block[heads], thread, WIDEST, 1)
             offsets = batch.threads.block[heads] * batch.shared.pitch + addresses.reshape(-1)
             batch.accumulators.read(batch.proxy.begin(heads, offsets, flat))
-        elements = kind.numbers(np.ascontiguousarray(np.stack(words, axis=-1)).reshape(-1, CHUNK // 4))
+        elements = kind.numbers(chunks.view(np.uint32).reshape(-1, CHUNK // 4))
         if across:
             return elements.reshape(len(given), depth, count).transpose(0, 2, 1)
         return elements.reshape(len(given), count, depth)
@@ -141,7 +139,7 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         if in_registers:
             held = batch.accumulators.hold(fragment, batch.registers.values, who, line)
             rows, places = PLACES["a", kind.size]
-            factors = kind.numbers(_gathered(held, fragment, who, np.uint32)).reshape(-1, *rows.shape)
+            factors = kind.numbers(np.ascontiguousarray(held.table[:, who].T)).reshape(-1, *rows.shape)
             left = np.empty((depth, ROWS, len(heads)), factors.dtype)
             left[places, rows] = factors.transpose(1, 2, 0)
         else:
@@ -151,28 +149,17 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         held = batch.accumulators.hold(sums, batch.registers.values, who, line)
         rows, places = PLACES["c"]
         before = np.empty((ROWS, len(heads), columns // 8, 8), np.float32)
-        before[rows, :, :, places] = (
-            _gathered(held, sums, who, np.float32).reshape(len(heads), WARP, columns // 8, 4).transpose(1, 3, 0, 2)
-        )
+        elements = held.table[:, who].view(np.float32).reshape(columns // 8, 4, len(heads), WARP)
+        before[rows, :, :, places] = elements.transpose(3, 1, 2, 0)
         before[:, ~keep] = 0
         before = before.reshape(ROWS, len(heads), columns)
-        result = np.empty_like(before)
-        for start in range(0, len(heads), WARPS):
-            part = slice(start, start + WARPS)
-            pair = Factors.of(left[:, :, part, None]), Factors.of(right[:, None, part])
-            result[:, part] = accumulated(*pair, before[:, part])
-        spread = result.reshape(ROWS, len(heads), columns // 8, 8)[rows, :, :, places].transpose(2, 0, 3, 1)
-        for name, value in zip(sums, spread.reshape(-1, columns // 2).T, strict=True):
-            held.values[name].view(np.float32)[who] = value
+        result = accumulated(Factors.of(left[..., None]), Factors.of(right[:, None]), before)
+        spread = result.reshape(ROWS, len(heads), columns // 8, 8)[rows, :, :, places].transpose(3, 1, 2, 0)
+        held.table[:, who] = spread.reshape(-1, len(who)).view(np.uint32)
         first = batch.threads.spread(descriptors[0](batch, lanes), lanes)
         batch.tracer.event(line, "multiply", lanes, (first & np.uint64(0x3FFF)) << np.uint64(4))
 
     return of_whole_warps(execute, converged="wgmma")
-
-
-def _gathered(held: HeldRegisters, names: list[str], who: np.ndarray, dtype: type) -> np.ndarray:
-    """Return the values of held registers, a row per lane."""
-    return np.stack([held.values[name][who].view(dtype) for name in names], axis=1)
 
 
 def _addresses(
