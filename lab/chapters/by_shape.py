@@ -16,15 +16,13 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, profiles, sustained, tune
+from ..experiments import anatomy, sustained, tune
 from ..experiments.ceilings import card
 from ..records import files
 from ..records.files import Recording
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
-from . import account
-from . import register_banks as registers
 from .by_size import SIZES
 
 RUNG = find("13_autotuned")
@@ -33,7 +31,6 @@ TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
 SMALL, MEDIUM = (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1), (32, 64, 32, 32, 32, 8, 4, 4, 4, 4, 2, 1)
 LARGE = next(iter(autotuned.SETTINGS))
 """The settings of the last, the third and the first of these tiles."""
-BETWEEN = "cycles between a warp's instructions"
 LONG = 0.02
 """The ms from which a random product counts as long."""
 
@@ -145,15 +142,13 @@ def gains() -> Table:
         factors = [geometric_mean(of) for of in zip(*(parts[n] for n in some if n in parts), strict=True)]
         both = geometric_mean(before()[n, n, n].ms / found()[n, n, n].ms for n in some)
         texts = (f"{of:.2f}" for of in factors) if factors else (None, None)
-        careful = f"{sum(timed(n, TILES[0]) is not None for n in some)} of {len(some)}" if factors else None
-        rows.append((f"{low:,} to {high:,}", careful, *texts, f"{both:.2f}"))
+        rows.append((f"{low:,} to {high:,}", *texts, f"{both:.2f}"))
     return Table(
-        ("M = N = K", "12's tile: careful times", "all else, with 12's tile", "then the best tile", "both"),
+        ("M = N = K", "all else, with 12's tile", "then the best tile", "both"),
         rows,
         f"Times as fast as 12, geometric means, {card().name}",
-        "–: 12's tile was not timed. Careful times are medians in turns with cuBLAS. All others here are careful, but "
-        "12's tile has a brief time where it wasn't among the search's fastest. Where both are known, the brief one is "
-        "up to 4% longer.",
+        "–: 12's tile was not timed. It has a brief time where it wasn't among the search's fastest. Where both are "
+        "known, the brief one is up to 4% longer than the careful one.",
     )
 
 
@@ -216,24 +211,20 @@ def race() -> Table:
     random = f"{len(drawn()):,} random"
     shares[random, "model, plain cuBLAS"] = [point.percent_of_cublas for point in drawn()]
     shares[random, "model, better opponent"] = [point.percent_of_searched for point in drawn()]
-    days = (of.made.rpartition(", ")[2] for of in (tune.load(), recorded(RUNG, recording="shapes")))
     return Table(
         ("products", "13's setting, opponent", "mean", "least", "13 is behind at"),
         [(*names, *means(of), sum(each < 100 for each in of)) for names, of in shares.items()],
         f"Share of cuBLAS, {card().name}",
-        "In each row cuBLAS was timed beside 13. The model's rows are of {}, those of the search of {}. Times at "
-        "random products are medians of five brief ones.".format(*days),
+        "In each row cuBLAS was timed beside 13. Times at random products are medians of five brief ones.",
     )
 
 
 def figures() -> dict[str, str]:
     """Return the figures in chapter 13's sentences, by name."""
     late, squares, random, loop = slower(), [(n, n, n) for n in SIZES], drawn(), loop_alone()
-    old, new, rungs = profiles.measured(find("12")), anatomy.of(RUNG, (4096,) * 3).main.counts, (find("12"), RUNG)
+    new, steps = anatomy.of(RUNG, (4096,) * 3).main.counts, 512 * 512 / card().sms  # of each SM in 128×256
     misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in random]
-    worst, alone = max(late, key=late.get), [account.with_registers(rung) for rung in rungs]
-    cycles = [registers.measured("", rung) for rung in rungs]
-    predicted = map(registers.dispatched, (old, new), cycles)
+    worst, large = max(late, key=late.get), 1e3 * found()[4096, 4096, 4096].expected_ms
     own, long, theirs = raced()[4096, 4096, 4096], sustained.of(RUNG), sustained.of(cublas.sgemm)
     return {
         "card": card().name,
@@ -246,9 +237,9 @@ def figures() -> dict[str, str]:
         "median": f"{np.median(list(late.values())) - 1:.1%}",
         "worst": f"{late[worst] - 1:.0%}",
         "worst shape": times_of(worst).replace("×", " × "),
-        "too little": f"{error(640):.0%} and {error(896):.0%}",
         "random": f"{len(random):,}",
         "random error": f"{np.median(misses):.0%}",
+        "pace": f"{large:,.0f} µs for {steps:,.0f} steps on each SM, {large / steps:.2f} µs each",
         "of several": f"{autotuned.SETTINGS[SMALL][0]:.3f}",
         "fill": str(autotuned.FILL),
         "launch": str(autotuned.LAUNCH),
@@ -259,14 +250,8 @@ def figures() -> dict[str, str]:
         "medium 256 tried": f"{tried((256,) * 3)['32×64/4']:.1f} µs",
         "medium 512 timed": f"{1e3 * timed(512, '32×64/4'):.1f} µs",
         **{f"{name} timed": f"{1e3 * in_way(2560, whole):.1f} µs" for name, whole in (("equal", 0), ("hybrid", 132))},
-        "dispatch": "from {} to {}".format(*(of["state: dispatch"] for of in (old, new))),
-        "dispatch expected": "from {:.2f} to {:.2f}".format(*predicted),
-        "probe 12": f"{cycles[0]:.2f}",
-        "probe 13": f"{cycles[1]:.2f}",
-        "alone gap": f"{alone[0] - alone[1]:.2f} ms",
-        "gap": f"{before()[4096, 4096, 4096].ms - own.ms:.2f} ms",
-        "issued": f"{new['issue slots used, %']:.0f}%",
-        "ffma": f"{new['FFMA'] / WARP / new['all']:.0%}",
+        "issued": f"{new['issue slots used, %']:.1f}%",
+        "ffma": f"{new['FFMA'] / WARP / new['all']:.1%}",
         "peak": f"{own.tflops / card().fp32_tflops:.0%}",
         "short share": f"{own.percent_of_cublas:.0f}%",
         "short ms": f"{own.ms:.3f}",
@@ -305,12 +290,6 @@ def us(setting: tuple[int, ...], n: int, shares: int) -> float:
     """Return the µs that the model expects of a setting at M = N = K = n, with all tiles whole or all in shares."""
     tiles = n * n // (setting[0] * setting[1])
     return next(us for us, *way in by_model(setting, (n, n, n)) if way == [0 if shares else tiles, shares])
-
-
-def error(n: int) -> float:
-    """Return by how much of what was measured the model expects too little of its choice at M = N = K = n."""
-    point = found()[n, n, n]
-    return 1 - by_model(point.expected.setting, point.size)[0][0] / 1e3 / point.expected_ms
 
 
 def in_way(n: int, whole: int) -> float | None:

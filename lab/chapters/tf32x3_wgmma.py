@@ -2,11 +2,9 @@
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.hardware import KIB
-from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, GREEN, ORANGE, PALE, Figure, Page
-from ..experiments import counters
 from ..experiments.ceilings import card
 from ..records.timings import recorded
 
@@ -146,25 +144,3 @@ def sizes() -> Table:
         ],
         f"{card().name}; in turns, one process",
     )
-
-
-def per_step(kernel: Kernel) -> dict[str, float]:
-    """Return Nsight Compute's counters of a launch at 4096, divided by its steps of BK."""
-    size = 4096
-    steps = KERNEL.grid(size, size) * size // TILE["BK"]
-    return {name: count / steps for name, count in counters.counted(kernel, (size,) * 3, "sectors").items()}
-
-
-def wavefronts() -> Table:
-    """Return the wavefronts of a step, as `flows` has them and as counted; the copy engine's are not counted."""
-    (*_, fetched), (*_, split), (*_, read), (*_, multiplied) = flows()
-    each, of = KIB // WIDTH, per_step(KERNEL)
-    conflicts = of["shared_load_conflicts"] + of["shared_store_conflicts"]
-    rows = [
-        ("loads", (split // 2 + read) * each, f"{of['shared_load_wavefronts']:.0f}"),
-        ("stores", split // 2 * each, f"{of['shared_store_wavefronts']:.0f}"),
-        ("bank conflicts among these", 0, f"{conflicts:.0f}"),
-        ("reads by wgmma", multiplied * each, ""),
-        ("all, in a counter of its own", moving() - fetched * each, f"{of['l1_data_wavefronts']:,.0f}"),
-    ]
-    return Table(("wavefronts in a step", "by our table", "counted"), rows, card().name)
