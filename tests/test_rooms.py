@@ -28,15 +28,16 @@ reading of CUDA sources. The lab has 450 for the launches of other people's matr
 for what a power limit does to bursts, lasting runs and turns, and 150 for products on any number of GPUs and hosts:
 rings and a division in two dimensions, and a process for each GPU with sockets between them. Another 400 are figures
 and tables that chapters compute from recordings, with assertions that a sentence which compares them is true; most
-were hidden cells of the notebooks before, which have 345 statements less. 56 read the multiprocessors' own clock beside NVML's. Kernel 22 brings sgemm_tutorial 80, for its
-choice, its copies of A and B, and launches that overlap, and the lab 50, for its chapter and recording. ptxsim has 28
-for products on tensor cores in float32 and int32: of 256³, 16 takes 0.7 of the time, and 17 takes 0.6. Another 24 of
-sgemm_tutorial have kernel 21 hand over to 13 what 13 does more quickly, and keep checks and recordings of 21 so. And
-70 notice that a file has changed without looking at each file at each call, which was up to half of a call's time.
-Another 159 of ptxsim make the simulated suites of 09 to 22 faster: it remembers what a pattern of addresses costs,
-does consecutive plain arithmetic as one step, computes an operand's exponents once for all its products, and leaves
-out products of the zeros beyond a matrix's edges. And 65 of sgemm_tutorial are for 22's thin products, which another kernel does up to three times as quickly, and for a C of
-16 bits; 30 of the lab tell of them in 22's chapter.
+were hidden cells of the notebooks before, which have 345 statements less. 56 read the multiprocessors' own clock
+beside NVML's. Kernel 22 brings sgemm_tutorial 80, for its choice, its copies of A and B, and launches that overlap,
+and the lab 50, for its chapter and recording. ptxsim has 28 for products on tensor cores in float32 and int32: of
+256³, 16 takes 0.7 of the time, and 17 takes 0.6. Another 24 of sgemm_tutorial have kernel 21 hand over to 13 what 13
+does more quickly, and keep checks and recordings of 21 so. And 70 notice that a file has changed without looking at
+each file at each call, which was up to half of a call's time. Another 159 of ptxsim make the simulated suites of 09 to
+22 faster: it remembers what a pattern of addresses costs, does consecutive plain arithmetic as one step, computes an
+operand's exponents once for all its products, and leaves out products of the zeros beyond a matrix's edges. And 65 of
+sgemm_tutorial are for 22's thin products, which another kernel does up to three times as quickly, and for a C of 16
+bits; 30 of the lab tell of them in 22's chapter.
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
 WORDS, WORDS_OF_A_PAGE, WORDS_BEFORE_EXERCISES = 58_400, 1_950, 1_500
