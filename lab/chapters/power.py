@@ -1,4 +1,4 @@
-"""What the page on power and chance shows: 20 and cuBLAS by three protocols, their energy and clocks, and chance."""
+"""What the page on power and chance shows: 20 and cuBLAS in turns and alone, at which clocks, and chance."""
 
 import numpy as np
 
@@ -18,37 +18,54 @@ KERNEL, SIZE = find("20"), 8192
 """Of which the page asks whether it beats cuBLAS, and at which M = N = K."""
 POWER_CAP = 4
 """The bit of ``nvmlClocksEventReasonSwPowerCap`` in `Sustained.reasons`."""
-Means = tuple[float, float, float]
 NAMES = {"normal": "random", "zeros": "zeros"}
-RUNS = [(inputs, how) for inputs in ("normal", "zeros") for how in ("in turns", "lasting", "burst")]
+EQUAL = [
+    (size, *run)
+    for size in (SIZE, 4096)
+    for run in (("normal", "in turns"), ("zeros", "in turns"), ("zeros", "lasting"))
+]
+UNEQUAL = [(SIZE, "normal", "lasting"), (4096, "normal", "lasting")]
+"""Sizes, inputs and protocols in which NVML tells one clock for 20 and for cuBLAS, and in which it tells two."""
 
 
-def both(inputs: str, protocol: str) -> tuple[Means, Means]:
-    """Return medians of milliseconds, NVML's MHz and watts of `KERNEL` at `SIZE`, and those of cuBLAS."""
-    ours = sustained.of(KERNEL, SIZE, inputs, protocol)
+def both(size: int, inputs: str, protocol: str) -> np.ndarray:
+    """Return milliseconds, NVML's MHz, and the standard error of the first, of `KERNEL` and of cuBLAS.
+
+    In turns, they are medians, without an error. Of a lasting run they are means of the second half, and the error is
+    that of means of eight parts.
+    """
+    ours = sustained.of(KERNEL, size, inputs, protocol)
     if protocol == "in turns":
-        beside = (ours.cublas.ms, ours.cublas.sm_mhz, ours.cublas.watts)
-        return (ours.ms, ours.sm_mhz, ours.watts), tuple(map(np.median, beside))
-    theirs = sustained.of(cublas.gemm_ex, SIZE, inputs, protocol)
-    return (ours.ms, ours.sm_mhz, ours.watts), (theirs.ms, theirs.sm_mhz, theirs.watts)
+        return np.array([(np.median(of.ms), np.median(of.sm_mhz), 0) for of in (ours.samples, ours.cublas)])
+    found = []
+    for run in (ours, sustained.of(cublas.gemm_ex, size, inputs, protocol)):
+        ms, mhz = (np.array(values[len(values) // 2 :]) for values in (run.samples.ms, run.samples.sm_mhz))
+        found.append((ms.mean(), mhz.mean(), np.std([*map(np.mean, np.array_split(ms, 8))], ddof=1) / np.sqrt(8)))
+    return np.array(found)
 
 
-def protocols_table() -> Table:
-    """Return what 20 and cuBLAS take by each protocol, on random numbers and on zeros, and what NVML tells then."""
+def share(size: int, inputs: str, protocol: str) -> tuple[float, float]:
+    """Return the share of 20 in cuBLAS's speed in %, and its standard error in points."""
+    (ours, _, wrong), (theirs, _, also) = both(size, inputs, protocol)
+    return 100 * theirs / ours, 100 * theirs / ours * np.hypot(wrong / ours, also / theirs)
+
+
+def clocks_table() -> Table:
+    """Return what 20 and cuBLAS take at equal clocks, then at unequal ones: time, clock, and cycles by that clock."""
     rows = []
-    for inputs, how in RUNS:
-        pair = both(inputs, how)
-        ms, mhz, watts = (
-            f"{ours:{form}} | {theirs:{form}}" for ours, theirs, form in zip(*pair, (".3f", ",.0f", ".0f"), strict=True)
+    for size, inputs, how in (*EQUAL, *UNEQUAL):
+        (ms, mhz, _), (percent, wrong) = both(size, inputs, how).T, share(size, inputs, how)
+        values = (
+            " | ".join(format(each, form) for each in of)
+            for of, form in ((ms, ".3f"), (mhz, ",.0f"), (ms * mhz, ",.0f"))
         )
-        rows.append(
-            (f"{NAMES[inputs]}, {how}", ms, f"{pair[1][0] / pair[0][0]:.1%}", mhz, "late" if how == "burst" else watts)
-        )
+        told = f" ± {wrong:.1f}" if how == "lasting" else ""
+        rows.append((f"{size}, {NAMES[inputs]}, {how}", *values, f"{percent:.1f}%{told}"))
     return Table(
-        ("A and B, protocol", "ms: 20 | cuBLAS", "share of 20", "NVML's MHz", "NVML's watts"),
+        ("M = N = K, A and B, protocol", "ms: 20 | cuBLAS", "NVML's MHz", "thousands of cycles", "share of 20"),
         rows,
-        f"M = N = K = {SIZE}, {card().name}",
-        "Medians of 20 | of cuBLAS; in lasting runs, of the second half. Late: the sensor shows what was before.",
+        f"Kernel 20 and cuBLAS in FP16, {card().name}",
+        "In turns: medians. Lasting: means of the second half, the share with its standard error.",
     )
 
 
@@ -59,14 +76,20 @@ def course() -> Figure:
     chart = Chart(title, (0, seconds), (1.4, 2.4), names, "seconds", "ms of a launch", size=(WIDTH, 300))
     chart.ticks(range(int(seconds) + 1), (1.4, 1.6, 1.8, 2, 2.2, 2.4))
     for name, who, colour in zip(names, (KERNEL, cublas.gemm_ex), (BLUE, ORANGE), strict=True):
-        ms = np.array(sustained.of(who, SIZE).samples.ms)
-        line = np.stack((seconds * np.cumsum(ms) / ms.sum(), ms), axis=1).tolist()
+        line = seen(who)[:, :2].tolist()
         chart.line(line, colour, wide=1.2)
         chart.curve(name, line[-1:], colour)
     return chart.finish(
         f"{title}, ms of a launch. Both begin at 1.4 to 1.5, come to about 1.7 within a tenth of a second, and after "
         "0.7 seconds swing between 1.7 and 1.9, with single peaks above 2."
     )
+
+
+def seen(who: Kernel | cublas.Gemm) -> np.ndarray:
+    """Return seconds, ms and NVML's MHz with each sample of a lasting run on random numbers."""
+    samples = sustained.of(who, SIZE).samples
+    passed = recording().settings["lasting_s"] * np.cumsum(samples.ms) / np.sum(samples.ms)
+    return np.stack((passed, samples.ms, samples.sm_mhz), axis=1)
 
 
 def capped(run: sustained.Sustained) -> tuple[int, int]:
@@ -76,11 +99,9 @@ def capped(run: sustained.Sustained) -> tuple[int, int]:
 
 def repeats() -> dict[str, list[float]]:
     """Return the shares of 20 in turns in % at 4096 and at 8192, by recording: the first three alike, then others."""
-    sizes, how = (4096, SIZE), ("normal", "in turns")
+    sizes = (4096, SIZE)
     return {
-        "sustained": [
-            100 * sustained.cublas_ms(KERNEL, size, *how) / sustained.of(KERNEL, size, *how).ms for size in sizes
-        ],
+        "sustained": [share(size, "normal", "in turns")[0] for size in sizes],
         **{
             name: [copy_engine.timed(KERNEL, size, name).percent_of_cublas for size in sizes]
             for name in (*copy_engine.TWICE, "added")
@@ -90,36 +111,24 @@ def repeats() -> dict[str, list[float]]:
 
 
 def repeats_table() -> Table:
-    """Return `repeats`, and the conditions of each."""
-    under = {"added": "the same with β = 1, so C is read", "two_gpus": "alternates with products on two GPUs, too"}
+    """Return the like ones of `repeats`."""
     return Table(
-        ("recording", "4096", "8192", "conditions"),
+        ("recording", "4096", "8192", "samples of each"),
         [
-            (name, *(f"{share:.1f}%" for share in shares), under.get(name, "alternates with cuBLAS, β = 0"))
-            for name, shares in repeats().items()
+            (
+                name,
+                *(f"{percent:.1f}%" for percent in repeats()[name]),
+                "33, three processes" if "hopper" in name else "15, one process",
+            )
+            for name in ("sustained", *copy_engine.TWICE)
         ],
-        f"Share of cuBLAS's speed in turns, {card().name}",
+        f"Share of cuBLAS's speed in turns, random numbers, β = 0, {card().name}",
     )
 
 
 def recording() -> files.Recording[sustained.Sustained]:
     """Return all that was recorded on the shown card, with its power limit in the provenance."""
     return files.load("sustained", files.Recording[sustained.Sustained])
-
-
-def settled(who: Kernel | cublas.Gemm) -> tuple[float, float]:
-    """Return mean ms in the second half of a lasting run on random numbers, and its error, from means of 8 parts."""
-    ms = np.array(sustained.of(who, SIZE).samples.ms)
-    parts = [part.mean() for part in np.array_split(ms[len(ms) // 2 :], 8)]
-    return float(np.mean(parts)), float(np.std(parts, ddof=1) / np.sqrt(8))
-
-
-def plateau(who: Kernel | cublas.Gemm) -> tuple[float, float]:
-    """Return medians of ms and of watts from 0.1 to 0.7 s of a lasting run on random numbers."""
-    seen = sustained.of(who, SIZE).samples
-    seconds = recording().settings["lasting_s"] * np.cumsum(seen.ms) / np.sum(seen.ms)
-    at = (seconds > 0.1) & (seconds < 0.7)
-    return float(np.median(np.array(seen.ms)[at])), float(np.median(np.array(seen.watts)[at]))
 
 
 def twins() -> np.ndarray:
@@ -137,57 +146,55 @@ def twins() -> np.ndarray:
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
     limit, settings = recording().provenance["power_limit_watts"], recording().settings
-    runs = {run: both(*run) for run in RUNS}
-    shares = {run: theirs[0] / ours[0] for run, (ours, theirs) in runs.items()}
-    bursts = [runs[inputs, "burst"][0] for inputs in NAMES]
-    assert abs(bursts[0][1] / bursts[1][1] - 1) < 0.01 and bursts[0][0] / bursts[1][0] > 1.15
-    lasting, zeros = ([sustained.of(who, SIZE, of) for who in (KERNEL, cublas.gemm_ex)] for of in NAMES)
-    assert (
-        all(abs(run.joules / run.ms * 1e3 / limit - 1) < 0.015 for run in lasting)
-        and zeros[0].sm_mhz == zeros[1].sm_mhz
-        and zeros[0].ms < zeros[1].ms
-        and zeros[0].watts < limit - 200
+    small, large = np.array([*repeats().values()]).T
+    alone, leads = {size: share(size, *how) for size, *how in UNEQUAL}, [share(*run)[0] - 100 for run in EQUAL]
+    assert large[:3].min() > 101 and small[:3].min() < 100 < small[:3].max() and max(*small[3:], *large[3:]) < 100
+    assert 100 - alone[SIZE][0] < 1.5 * alone[SIZE][1] and 100 - alone[4096][0] > 2 * alone[4096][1]
+    equal, unequal = (np.array([both(*run) for run in runs]) for runs in (EQUAL, UNEQUAL))
+    slower, fewer = (100 - 100 * of[:, 0] / of[:, 1] for of in (unequal[:, :, 1], unequal[:, :, 0] * unequal[:, :, 1]))
+    assert min(leads) > 0 and (equal[:, 0, 1] == equal[:, 1, 1]).all() and (slower > fewer).all() and 0 < fewer[1] < 0.5
+    runs, zeros = (
+        [sustained.of(who, size, of) for size in sizes for who in (KERNEL, cublas.gemm_ex)]
+        for of, sizes in (("normal", (SIZE, 4096)), ("zeros", (SIZE,)))
     )
-    means, flat = ([of(who) for who in (KERNEL, cublas.gemm_ex)] for of in (settled, plateau))
-    mean = means[1][0] / means[0][0]
-    error = mean * np.hypot(*(wrong / ms for ms, wrong in means))
-    spent = [ms * watts for ms, watts in flat]
-    assert 0.5 * error < 1 - mean < 2 * error and flat[0][0] < flat[1][0] and spent[0] > 1.01 * spent[1]
-    in_bursts = [capped(sustained.of(who, SIZE, "zeros", "burst")) for who in (KERNEL, cublas.gemm_ex)]
-    assert in_bursts == [(0, 16), (16, 16)]
-    all_of, own, pairs = [share for _, share in repeats().values()], clocks.of(KERNEL, SIZE), twins()
-    assert min(all_of[:3]) > 101 and max(all_of[3:]) < 100 and 1 - own.own_mhz / own.nvml_mhz > 0.09
-    assert len(set(sustained.of(KERNEL, SIZE, "normal", "in turns").samples.sm_mhz)) == 3
+    assert all(abs(run.watts / limit - 1) < 0.015 for run in runs) and zeros[0].watts > 1.1 * zeros[1].watts
+    assert zeros[0].watts < 0.65 * limit and min(np.divide(*capped(run)) for run in zeros) > 0.95
+    turns, lines = both(*EQUAL[0])[:, 0], [seen(who) for who in (KERNEL, cublas.gemm_ex)]
+    flat = [np.median(line[(line[:, 0] > 0.1) & (line[:, 0] < 0.7), 1]) for line in lines]
+    late = [
+        [line[np.argmax(off), 0] for off in (of[1] > 1.1 * of[1, 0], of[2] < 0.9 * of[2, 0])]
+        for line in lines
+        for of in [line.T]
+    ]
+    told, pairs = files.load("clocks", files.Recording[clocks.Clocks]).points, twins()
+    own = [each.own_mhz / each.nvml_mhz for each in told if each.kernel >= "14"]
     return {
-        **{how: f"{shares['normal', how]:.1%}" for _, how in RUNS[:3]},
-        "range": ", ".join(f"{share:.1f}" for share in sorted(all_of, reverse=True)),
         "card": card().name,
         "limit": f"{limit} W",
-        "rest": f"{settings['rest']}",
-        "seconds": f"{settings['lasting_s']:g}",
-        "chunks": f"{settings['chunks']}",
-        "bursts": {2: "twice"}[settings["bursts"]],
+        "seconds": f"{settings['lasting_s']:g} s",
+        "rest": f"{settings['rest']} s",
         "samples": f"{settings['samples']}",
-        "slowest": f"{2 * SIZE**3 / lasting[0].ms / 1e9:.0f}",
-        "fastest": f"{2 * SIZE**3 / bursts[1][0] / 1e9:.0f}",
-        "flat ms": " against ".join(f"{ms:.3f}" for ms, _ in flat),
-        "flat watts": " against ".join(f"{watts:.0f} W" for _, watts in flat),
-        "flat faster": f"{flat[1][0] / flat[0][0] - 1:.1%}",
-        "flat joules": f"{spent[0] / spent[1] - 1:.1%}",
-        "mean": f"{mean:.1%}",
-        "error": f"{100 * error:.1f}",
-        "joules": " against ".join(f"{run.joules:.3f} J" for run in lasting),
-        "counter watts": " and ".join(f"{run.joules / run.ms * 1e3:.0f}" for run in lasting),
-        "told watts": " and ".join(f"{run.watts}" for run in lasting),
+        "ahead": f"{large[:3].min() - 100:.1f} to {large[:3].max() - 100:.1f}%",
+        "small behind": f"{100 - small[:3].min():.1f}%",
+        "small ahead": f"{small[:3].max() - 100:.1f}%",
+        **{f"behind {size}": f"{100 - percent:.1f}%" for size, (percent, _) in alone.items()},
+        **{f"alone {size}": f"{percent:.1f}%" for size, (percent, _) in alone.items()},
+        **{f"error {size}": f"{wrong:.1f}" for size, (_, wrong) in alone.items()},
+        "median 8192": f"{100 * runs[1].ms / runs[0].ms:.1f}%",
+        "leads": f"{min(leads[:3]):.1f} to {max(leads[:3]):.1f}%",
+        "small leads": f"{min(leads[3:]):.1f} to {max(leads[3:]):.1f}%",
+        "slower": " and ".join(f"{of:.1f}%" for of in slower),
+        "fewer": f"{fewer[0]:.1f}%",
         "zeros watts": " against ".join(f"{run.watts} W" for run in zeros),
-        "zeros more": f"{zeros[0].joules / zeros[1].joules - 1:.0%}",
-        "zeros faster": f"{zeros[1].ms / zeros[0].ms - 1:.1%}",
         "zeros clock": f"{zeros[0].sm_mhz:,} MHz",
-        "burst longer": f"{bursts[0][0] / bursts[1][0] - 1:.0%}",
-        "burst clocks": " and ".join(f"{run[1]:,} MHz" for run in bursts),
-        "own 20": f"{own.own_mhz:,} MHz",
-        "told 20": f"{own.nvml_mhz:,} MHz",
-        "lasting 4096": f"{sustained.of(cublas.gemm_ex).ms / sustained.of(KERNEL).ms:.1%}",
+        **{f"flat {who}": f"{ms:.3f} ms" for who, ms in zip(("20", "cuBLAS"), flat, strict=True)},
+        **{f"longer {who}": f"{by:.1%}" for who, by in zip(("20", "cuBLAS"), flat / turns - 1, strict=True)},
+        "slows": f"{max(first for first, _ in late):.2f} s",
+        "shows": " and ".join(f"{then:.2f}" for _, then in late[::-1]) + " s",
+        "own": f"{min(own):.2f} to {max(own):.2f}",
+        "cases": f"{len(own)}",
+        "added": f"{large[3]:.1f}%",
+        "two gpus": f"{large[4]:.1f}%",
         "count": f"{len(copy_engine.moves(4096))}",
         "noise 8192": f"{copy_engine.chance(SIZE):.1%}",
         "pairs": f"{len(pairs)}",
