@@ -11,13 +11,17 @@ from ..experiments import two_gpus
 LINK = 450e9
 """Bytes per second, one way, by NVLink's data sheet."""
 SIZES = (2048, 4096, 8192, 16384)
+PANELS = ("ahead", "columns")
+"""The ways in which panels come meanwhile: of B's rows, and of its columns."""
 
 
 def took() -> dict[int, float]:
     """Return the seconds in which halves of B came by themselves, by their bytes."""
-    each = [(gemm, size) for gemm in (cublas.sgemm, cublas.gemm_ex) for size in SIZES]
-    bytes_of = [size * size // 2 * gemm.types.operand.itemsize for gemm, size in each]
-    return {much: two_gpus.of(*at, 2, "ahead", True).ms / 1e3 for much, at in zip(bytes_of, each, strict=True)}
+    return {
+        size * size // 2 * gemm.types.operand.itemsize: two_gpus.of(gemm, size, 2, "ahead", True).ms / 1e3
+        for gemm in (cublas.sgemm, cublas.gemm_ex)
+        for size in SIZES
+    }
 
 
 def link() -> tuple[float, float]:
@@ -42,13 +46,15 @@ def figures() -> dict[str, str]:
 
     (rate, start), (near, far) = link(), (two_gpus.reach(16 << 20, there).rate for there in (False, True))
     apart = max(abs(seconds - much / rate - start) for much, seconds in took().items())
-    t, copied = 1e3 * ms(fp16, 4096), round(1e6 * 2**24 / rate, 1)
-    c, nccl = copied + 1e6 * start, 1e3 * ms(gemm_ex, 4096, "gathered", True)
+    t, copied, nccl = 1e3 * ms(fp16, 4096), round(1e6 * 2**24 / rate, 1), 1e3 * ms(gemm_ex, 4096, "gathered", True)
+    c = copied + 1e6 * start
     (whole, width, _), (halves, narrow, slower) = tiles(2048), tiles(1024)
     in_32, in_16 = (
-        sorted(ms(gemm, size, "columns") / ms(kernel, size, "columns") for size in SIZES)
-        for kernel, gemm in ((fp32, sgemm), (fp16, gemm_ex))
+        sorted(min(ms(gemm, size, way) for way in PANELS) / min(ms(of, size, way) for way in PANELS) for size in SIZES)
+        for of, gemm in ((fp32, sgemm), (fp16, gemm_ex))
     )
+    read = {size: ms(sgemm, size) / ms(sgemm, size, "direct") for size in SIZES}
+    assert read.pop(8192) > 1.5 and all(ms(of, 2048, "ahead") < ms(of, 2048, "columns") for of in (fp32, fp16))
     assert 0.75 < rate / LINK < 0.95 and far < LINK < near / 10 and t / 4 < c < 0.75 * t
     return {
         "fp32": f"{ms(fp32, 8192) / ms(fp32, 8192, 'columns'):.2f}",
@@ -70,6 +76,10 @@ def figures() -> dict[str, str]:
         "nccl": f"{nccl:.0f} µs",
         "peer": f"{1e3 * ms(gemm_ex, 4096, 'ahead', True):.0f} µs",
         "direct": " and ".join(f"{ms(k, 8192) / ms(k, 8192, 'direct'):.2f}" for k in (fp32, fp16)),
+        "direct cuBLAS": f"{ms(sgemm, 8192) / ms(sgemm, 8192, 'direct'):.2f}",
+        "direct others": f"{min(read.values()):.2f} to {max(read.values()):.2f}",
+        "direct ms": f"{ms(fp32, 8192, 'direct'):.1f} ms",
+        "through the link": f"{1e3 * (4096 // 128) * 8192 * 4096 * 4 / far:.1f} ms",
         "near": f"{near / 1e9:,.0f} GB/s",
         "far": f"{far / 1e9:.0f} GB/s",
         "share 32": f"{in_32[0]:.0%} to {in_32[-1]:.0%}",
