@@ -1,6 +1,5 @@
 """What was tuned is what 13 takes: on GPUs of that name, for that code, at those sizes, and nowhere else."""
 
-import dataclasses
 import json
 import types
 
@@ -41,7 +40,7 @@ def homes(tmp_path, monkeypatch):
 def on_gpu(size=SIZE, at=1 << 20):
     """Return a problem as if its matrices were on a GPU."""
     array = types.SimpleNamespace(data=types.SimpleNamespace(ptr=at))
-    return dataclasses.replace(operands.imagined(*size), A=array, B=array, C=array, on_gpu=True)
+    return operands.imagined(*size)._replace(A=array, B=array, C=array, on_gpu=True)
 
 
 def taken(problem, kernel=AUTOTUNED):

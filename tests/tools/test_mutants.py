@@ -313,7 +313,7 @@ def changed(before, after, rung="02"):
 def test_a_kernel_that_does_not_end(tmp_path, monkeypatch):
     monkeypatch.setattr(mutations, "PATIENCE", 0.2)
     mutant = changed("float acc = 0.0f;", 'float acc = 0.0f; while (K == 1) asm volatile("" ::: "memory");')
-    assert judge(mutant, tmp_path) == "M, N, K = 3, 5, 1, α = 1, β = 0: does not end"
+    assert judge(mutant, tmp_path) == "M, N, K = 3, 5, 1, α = 1, β = 0: endless"
 
 
 def test_patience_ends():
