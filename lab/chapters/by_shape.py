@@ -226,6 +226,12 @@ def figures() -> dict[str, str]:
     misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in random]
     worst, large = max(late, key=late.get), 1e3 * found()[4096, 4096, 4096].expected_ms
     own, long, theirs = raced()[4096, 4096, 4096], sustained.of(RUNG), sustained.of(cublas.sgemm)
+    point = found()[640, 640, 640]
+    short = {of.way.shares: 1e3 * of.ms for of in point.finalists if of.way.setting[:-1] == point.expected.setting[:-1]}
+    low = [
+        by_model(found()[n, n, n].expected.setting, (n,) * 3)[0][0] / found()[n, n, n].expected_ms for n in (640, 896)
+    ]
+    assert short[0] < short[132] and 880 < min(low) < max(low) < 920, "short shares cost more than expected"
     return {
         "card": card().name,
         "before": f"{geometric_mean(before()[size].percent_of_cublas for size in squares):.0f}%",
@@ -235,6 +241,9 @@ def figures() -> dict[str, str]:
         "tried": str(len(settings())),
         "searched": str(len(late)),
         "median": f"{np.median(list(late.values())) - 1:.1%}",
+        "late": ", ".join(
+            f"over {most}% at {sum(of > 1 + most / 100 for of in late.values())}" for most in (5, 10, 20)
+        ),
         "worst": f"{late[worst] - 1:.0%}",
         "worst shape": times_of(worst).replace("×", " × "),
         "random": f"{len(random):,}",
@@ -248,6 +257,8 @@ def figures() -> dict[str, str]:
         **sums(),
         "small 256 timed": f"{1e3 * timed(256, '16×32/4'):.2f} µs",
         "medium 256 tried": f"{tried((256,) * 3)['32×64/4']:.1f} µs",
+        "shares 640": f"{short[132]:.2f} µs",
+        "whole 640": f"{short[0]:.2f} µs",
         "medium 512 timed": f"{1e3 * timed(512, '32×64/4'):.1f} µs",
         **{f"{name} timed": f"{1e3 * in_way(2560, whole):.1f} µs" for name, whole in (("equal", 0), ("hybrid", 132))},
         "issued": f"{new['issue slots used, %']:.1f}%",
