@@ -332,6 +332,7 @@ def figures() -> dict[str, str]:
         "shapes": str(len(SHAPES)),
         "shapes slower": str(sum(own[size].percent_of_searched < 100 for size in SHAPES)),
         "shapes lost": str(sum(own[size].percent_of_searched < 95 for size in SHAPES)),
+        "lost under": "95%",
         "twice": str(len(twice)),
         "twice own": f"{max(apart[0]):.0%}",
         "twice better": f"{max(apart[1]):.0%}",
