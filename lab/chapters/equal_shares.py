@@ -36,7 +36,7 @@ WAYS = "rows fetched", "rows copied", "without tensor cores"
 """How 22 does a product: tensor cores multiply its rows as they are, or as `pad` copies them, or `thin` does it all."""
 H200, H100 = (RESULTS / f"{name}/any_shape.json" for name in ("h200", "h100"))
 LONG = 0.01
-"""The ms from which the table counts a launch as long."""
+"""The better opponent's ms from which the table counts a product as long."""
 KINDS = ("squares", *WAYS)
 """What the chart tells apart; a product is of the first that fits."""
 
@@ -85,11 +85,11 @@ def way(size: Size) -> str:
 
 
 def by_way(recording: str | Path = "any_shape") -> dict[str, list[Size]]:
-    """Return the shapes that go each of `WAYS`, and those of fetched rows by whether 22 takes long."""
-    own, of = points(recording=recording), {name: [size for size in SHAPES if way(size) == name] for name in WAYS}
+    """Return the shapes that go each of `WAYS`, and those of fetched rows by whether the better opponent takes long."""
+    of, limit = {name: [size for size in SHAPES if way(size) == name] for name in WAYS}, f"{1e3 * LONG:.0f} µs"
     return {
-        f"{WAYS[0]}, under {1e3 * LONG:.0f} µs": [size for size in of[WAYS[0]] if own[size].ms < LONG],
-        f"{WAYS[0]}, {1e3 * LONG:.0f} µs or more": [size for size in of.pop(WAYS[0]) if own[size].ms >= LONG],
+        f"{WAYS[0]}, opponent under {limit}": [size for size in of[WAYS[0]] if better(size, recording) < LONG],
+        f"{WAYS[0]}, opponent {limit} or more": [size for size in of.pop(WAYS[0]) if better(size, recording) >= LONG],
         **of,
     }
 
@@ -143,9 +143,9 @@ def measured() -> Table:
     return Table(heads, rows, f"µs of a launch, {card().name}")
 
 
-def better(size: Size) -> float:
+def better(size: Size, recording: str | Path = "any_shape") -> float:
     """Return the ms of the better opponent."""
-    return points()[size].ms * points()[size].percent_of_searched / 100
+    return points(recording=recording)[size].ms * points(recording=recording)[size].percent_of_searched / 100
 
 
 def outcome(groups: Mapping[str, tuple[Kernel, Iterable[Size]]]) -> Table:
@@ -236,7 +236,7 @@ def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     deep, odd, n1024, tiny, few = (256, 256, 16384), (333, 777, 1999), (1024,) * 3, (256,) * 3, (64, 4096, 4096)
     own, quick, n4095 = points(), (tiny, (512,) * 3, (1, 4096, 4096)), (4095,) * 3
-    means, overlapped = {}, {}
+    means, fetched = {}, [size for size in points(OVERLAP) if way(size) == WAYS[0]]
     for name, recording in (("h200", H200), ("h100", H100)):
         now, before, whole, late = (points(of, recording) for of in (KERNEL, BEFORE, WHOLE, OVERLAP))
         assert before[tiny].ms > min(opponents(tiny, recording)) / 1e3 > late[tiny].ms > now[tiny].ms
@@ -246,9 +246,15 @@ def figures() -> dict[str, str]:
         means[name] = [mean(of, now) for of in [*by_way(recording).values()][:2]] + [
             mean(LAYERS, points(SHORT, recording))
         ]
-        assert means[name][0] > 105 and max(means[name][1:]) < 96
-        overlapped[name] = [mean([size for size in late if way(size) == WAYS[0]], of) for of in (now, late)]
-    assert overlapped["h200"][0] > 100 > overlapped["h200"][1] and 100 > overlapped["h100"][0] > overlapped["h100"][1]
+        assert means[name][0] > 104 and max(means[name][1:]) < 96
+        assert [
+            size for size in fetched if (now[size].percent_of_searched > 100) != (late[size].percent_of_searched > 100)
+        ] == [n1024 if name == "h100" else (1, 4096, 4096)] and [
+            size for size in fetched if lost_by(OVERLAP, recording)[size] < 0
+        ] == [deep, few]
+        assert {size for size, each in lost_by(WHOLE, recording).items() if each > chance(recording)} == (
+            {deep, (1, 4096, 4096)} | ({few} if name == "h200" else set())
+        )
     slight = [lost_by(OVERLAP, H200)[size] for size in (deep, few, n4095)] + [lost_by(WHOLE, H200)[tiny]]
     assert -chance(H200) < min(slight) <= max(slight) < 0 and lost_by(OVERLAP, H100)[few] < -0.1
     off = [1e3 * point.ms / expected(size) - 1 for size, point in own.items() if way(size) != WAYS[2]]
@@ -270,6 +276,8 @@ def figures() -> dict[str, str]:
         "ours 4095": own[n4095].ms,
         "cublas 4095": own[n4095].cublas_ms,
         "cublas 4096": own[(4096,) * 3].cublas_ms,
+        "h100 deep": points(recording=H100)[deep].ms,
+        "h100 deep better": better(deep, H100),
         "few overlap": points(recording=H100)[few].ms,
         "few late": points(OVERLAP, H100)[few].ms,
     }
@@ -278,11 +286,26 @@ def figures() -> dict[str, str]:
     )
     behind = {"vector": (1, 4097, 4097), "long": (512, 512, 16384), "vgg": (784, 512, 4608)}
     assert all(own[size].percent_of_searched < 95 for size in behind.values()) and way(behind["vector"]) == WAYS[2]
+    assert sum(len(set(of)) for of in FAMILIES.values()) == len(set(SHAPES)) + 4
     lost = {name: sum(own[size].percent_of_searched < 95 for size in set(FAMILIES[name])) for name in FAMILIES}
     middle = [own[size].percent_of_searched for size in SQUARES if 1280 <= size[0] <= 4096]
     pair, alone = fewest(setting(64, 64, 2), n1024)[0], fewest(setting(64, 128), n1024)[0]
     wrong, traffic = 1 - 1e3 * own[n1024].ms / alone, any_shape.START + any_shape.moved(*n1024) / any_shape.MEMORY
     assert launched(n1024).kernel.parameters.items() >= setting(64, 128).items() and wrong > pair / alone - 1 > 0
+    assert all(
+        part in points(recording=of)[deep].searched.algorithm
+        for of, parts in ((H200, ("tile 64x128,", "split K 12")), (H100, ("tile 64x64,", "split K 8")))
+        for part in parts
+    )
+    assert launched(deep).kernel.parameters.items() >= setting(64, 64, 2).items() and (
+        launched(deep).division.blocks,
+        launched(deep).division.counts["shared"],
+    ) == (2 * 8 * 8, 8)
+    twice = [(own[size], point) for size, point in points(find("22", T="__nv_bfloat16")).items()]
+    apart = [
+        [max(of(a), of(b)) / min(of(a), of(b)) - 1 for a, b in twice]
+        for of in (lambda point: point.ms, lambda point: point.ms * point.percent_of_searched)
+    ]
     return {
         **{name: f"{1e3 * ms:.1f} µs" for name, ms in shown.items()},
         **{name: f"{own[size].percent_of_searched:.0f}%" for name, size in behind.items()},
@@ -296,11 +319,6 @@ def figures() -> dict[str, str]:
             for name, of in (("shuffled", OWN_NUMBER), ("overlap", OVERLAP))
         },
         "lasting": f"{min(lasting):.0f}% to {max(lasting):.0f}%",
-        **{
-            f"{of_card} {name}": f"{each:.0f}%"
-            for of_card, found in overlapped.items()
-            for name, each in zip(("overlap", "no overlap"), found, strict=True)
-        },
         **{f"{name} lost": f"{lost[name]} of {len(set(FAMILIES[name]))}" for name in ("layers", "deep", "vector")},
         "deep share": f"{own[deep].percent_of_searched:.0f}%",
         "deep share before": f"{points(BEFORE)[deep].percent_of_searched:.0f}%",
@@ -312,13 +330,22 @@ def figures() -> dict[str, str]:
         "chance": f"{chance():.0%}",
         "tried": str(max(point.searched.tried for point in own.values())),
         "shapes": str(len(SHAPES)),
+        "shapes slower": str(sum(own[size].percent_of_searched < 100 for size in SHAPES)),
         "shapes lost": str(sum(own[size].percent_of_searched < 95 for size in SHAPES)),
+        "lost under": "95%",
+        "twice": str(len(twice)),
+        "twice own": f"{max(apart[0]):.0%}",
+        "twice better": f"{max(apart[1]):.0%}",
+        "twice far": str(sum(each > 0.05 for each in apart[1])),
+        "fp16": f"{geometric_mean(a.percent_of_searched for a, _ in twice):.0f}%",
+        "bf16": f"{geometric_mean(b.percent_of_searched for _, b in twice):.0f}%",
         "middle": f"{geometric_mean(middle):.0f}%",
         "copies 4095": f"{1e3 * copies:.0f} µs",
         "off": f"{median(map(abs, off)):.0%}",
         "alone": str(len(off)),
         "missed": str(sum(abs(each) > 0.2 for each in off)),
         "their split": re.search(r"split K (\d+)", own[deep].searched.algorithm)[1],
+        "deep wide": f"{fewest(setting(64, 128), deep)[0]:.1f} µs",
         "turn memory": f"{any_shape.HIDDEN * traffic:.2f} µs",
         "turn small": f"{pair:.1f} µs",
         "turn large": f"{alone:.1f} µs",
