@@ -111,6 +111,8 @@ def figures() -> dict[str, str]:
         "small 10": BUFFERED.variant(**SMALL_TILE),
         "small": RUNG.variant(**SMALL_TILE, STAGES=2),
         "small early": find_variant("11", "fetch after k = 0", **SMALL_TILE, STAGES=2),
+        "tall": RUNG.variant(BM=256, BN=128),
+        "tall 10": BUFFERED.variant(BM=256, BN=128),
     }
     points = {name: recorded(of, [profiles.SIZE], "variants").points[0] for name, of in kernels.items()}
     ms |= {name: point.ms for name, point in points.items()}
@@ -129,15 +131,18 @@ def figures() -> dict[str, str]:
         register_banks.one_at_a_time(register_banks.reads(kernels[f"small{name}"])) for name in (" 09", " 10", "")
     ]
     computed = list(map(register_banks.dispatched, of, cycles))
-    assert all(0.45 < each / found["state: dispatch"] < 0.6 for each, found in zip(computed, of, strict=True))
+    assert all(0.45 < each / found["state: dispatch"] < 0.6 for each, found in zip(computed, of, strict=True)) and (
+        computed[0] < computed[2] < computed[1] and ms["tall"] > 1.05 * ms["tall 10"]
+    )
     blocks, busy = RUNG.grid(profiles.SIZE, profiles.SIZE), account.busy(RUNG)["issue slots"] / ms["11"]
     rounds = blocks / card().sms
-    used = profiles.measured(RUNG)["issue slots used, %"] / 100
-    assert abs(used * rounds / ceil(rounds) - busy) < 0.01
+    own, ten = map(profiles.measured, (RUNG, BUFFERED))
+    assert abs(own["issue slots used, %"] / 100 * rounds / ceil(rounds) - busy) < 0.01
     return {
         "card": card().name,
         "odd most": f"{max(odd):.1%}",
         "odd clear": f"{clear} of {len(odd)}",
+        "more": f"{(own['all'] - ten['all']) / (blocks * 8 * profiles.SIZE / RUNG.parameters['BK']):.0f}",
         "spilled": str(capped.spill_store_bytes),
         "filled": str(capped.spill_load_bytes),
         **{f"computed {name}": f"{each:.2f}" for name, each in zip(("09", "10", "11"), computed, strict=True)},
@@ -154,6 +159,8 @@ def figures() -> dict[str, str]:
         "small early": f"{ms['small early']:.3f} ms",
         "two more": f"{ms['two'] / ms['11'] - 1:.1%}",
         "ms 11": f"{ms['11']:.3f} ms",
+        "tall": f"{ms['tall']:.3f} ms",
+        "tall 10": f"{ms['tall 10']:.3f} ms",
         "early": f"{ms['early']:.3f} ms",
         "share at 1024": f"{recorded(RUNG, [1024]).points[0].percent_of_cublas:.0f}%",
     }

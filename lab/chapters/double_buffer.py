@@ -7,6 +7,7 @@ from ..experiments import profiles
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
 from ..model.resources import kernel_occupancy, resources
+from ..model.sass import hot_loop, sass
 from ..records.timings import recorded
 from ..variants import find_variant
 from .async_pipeline import SMALL_TILE
@@ -49,16 +50,25 @@ def figures() -> dict[str, str]:
     small = {rung: recorded(rung, [1024]).points[0] for rung in ("09", "10")}
     both = [kernel.variant(**SMALL_TILE) for kernel in (find("09"), RUNG)]
     losing, lost = zip(*((milliseconds(of), counted(of, (size,) * 3, "variant_profiles")) for of in both), strict=True)
-    assert losing[1] > 1.02 * losing[0] and small["10"].ms > 1.4 * small["09"].ms
-    assert lost[1][MEMORY] < 0.1 * lost[0][MEMORY] and lost[1][DISPATCH] > 2 * lost[0][DISPATCH]
+    assert (
+        losing[1] > 1.02 * losing[0]
+        and small["10"].ms > 1.4 * small["09"].ms
+        and lost[1][MEMORY] < 0.1 * lost[0][MEMORY]
+        and lost[1][DISPATCH] > 2 * lost[0][DISPATCH]
+    )
     others = find("09").variant(BK=8), RUNG.variant(BK=16), find_variant("10", "one way")
-    shallow, deeper, one_way = map(milliseconds, others)
-    assert shallow > 1.1 * own.ms and point.ms < deeper and one_way - point.ms > own_gained
+    (shallow, deeper, one_way), more = map(milliseconds, others), lost[1]["all"] / lost[0]["all"] - 1
+    assert (
+        shallow > 1.1 * own.ms
+        and point.ms < deeper < one_way
+        and 0 < more < losing[1] / losing[0] - 1
+        and len(hot_loop(sass(others[-1]))) > 1.9 * len(hot_loop(sass(RUNG)))
+    )
     pairs = list(zip(recorded("09").points, recorded("10").points, strict=True))
     return {
         "card": gpu.name,
         "before issued": f"{least:,}",
-        "instructions": f"{least * gpu.limits.warp_granularity:,}",
+        "instructions": f"{issued_per_tile(BEFORE) * gpu.limits.warp_granularity:,.0f}",
         "deeper": f"{deeper:.2f} ms",
         "issued": f"{issued:,}",
         "idle": f"{now - issued:,}",
@@ -69,7 +79,8 @@ def figures() -> dict[str, str]:
         "sms": str(gpu.sms),
         "before": f"{milliseconds(BEFORE):.2f} ms",
         "now": f"{milliseconds(RUNG):.2f} ms",
-        "one way": f"{one_way:.2f} ms",
+        "one way": f"{one_way - point.ms:.2f} ms",
+        "more": f"{more:.1%}",
         "shallow 09": f"{shallow:.2f} ms",
         "gained": f"{gained:.2f} ms",
         "own": f"{own.ms:.2f} ms",

@@ -13,7 +13,7 @@ from ..model.resources import kernel_occupancy, resources
 from ..records import cards
 from ..records.timings import recorded
 from ..variants import find_variant
-from . import account
+from . import account, resident
 
 JUNSTAR92 = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
 """The tile of junstar92's vectorised kernel."""
@@ -112,17 +112,20 @@ def figures() -> dict[str, str]:
     profiled = list(map(profile, made))
     two = milliseconds(now.variant(BLOCKS=1))  # as many as fit: two
     if not (fours and all(profiled) and two):
-        names = ("whole", "fours", "guards", "fewer", "third", "third transposed", "price of two", "deeper", "fetching")
-        return found | dict.fromkeys((*names, "dispatch", "shallow waits", "shared waits"), "–")
-    flat, last = map(profiles.shares, profiled[-2:])
+        names = ("whole", "fours", "guards", "fewer", "third", "third alone", "price of two", "deeper", "fetching")
+        return found | dict.fromkeys((*names, "dispatch", "shallow fetch", "shallow barrier"), "–")
+    last, alone = profiles.shares(profiled[-1]), [resident.milliseconds("07", blocks) for blocks in (2, 3)]
     guards, fewer = (profiled[i]["all"] - profiled[i + 1]["all"] for i in (2, 3))
     assert (
         whole < 0.92 * unrolled
         and fours < 0.92 * whole
         and third < 0.95 * fours
         and milliseconds(now.variant(BK=32)) > 1.05 * transposed
-        and flat["waits for shared memory"] < last["waits for shared memory"]
-        and third - transposed < 0 < fours - third < two - transposed
+        and profiled[2]["state: waits for shared memory"] < profiled[0]["state: waits for shared memory"]
+        and 0 < transposed - third < account.milliseconds(more) < third
+        and profiled[-1]["state: dispatch"] < profiled[-2]["state: dispatch"]
+        and abs(profiled[-2]["DRAM bytes"] / profiled[-3]["DRAM bytes"] - 1.5) < 0.02
+        and alone[0] > 1.05 * alone[1]
         and max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
         and 0.4 < fewer / guards < 0.6 < 0.85 < (whole - fours) / (unrolled - whole) < 1
         and two - fours > transposed - third
@@ -133,15 +136,15 @@ def figures() -> dict[str, str]:
 
     return found | {
         "fetching": f"{last['waits for L2 or DRAM'] + last['barrier']:.0%}",
-        "shallow waits": cycles("waits for shared memory", 1) + " instead of " + cycles("waits for shared memory", 0),
-        "shared waits": cycles("waits for shared memory", -2, -1),
+        "shallow fetch": cycles("waits for L2 or DRAM", 0, 2),
+        "shallow barrier": cycles("barrier", 0, 2),
         "dispatch": cycles("dispatch", -2, -1),
         "whole": f"{unrolled - whole:.2f} ms",
         "fours": f"{whole - fours:.2f} ms",
         "guards": f"{guards / 1e6:.0f}",
         "fewer": f"{fewer / 1e6:.0f}",
         "third": f"{fours - third:.2f} ms",
-        "third transposed": f"{two - transposed:.2f} ms",
+        "third alone": f"{alone[0] - alone[1]:.2f} ms",
         "price of two": f"{two - fours:.2f} ms",
         "deeper": f"{milliseconds(now.variant(BK=32)):.2f} ms",
     }

@@ -126,11 +126,15 @@ def figures() -> dict[str, str]:
     kernels = STRIPS, STRIPS_TO_AND_FRO, NEITHER, IN_ROWS, ONE_WAY, RUNG
     strips, turned, neither, rows, one_way, now = map(milliseconds, kernels)
     own = recorded("08", [profiles.SIZE]).points[0].ms
-    of, aligned = (nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles") for kernel in (RUNG, IN_ROWS))
+    of, aligned, single = (
+        nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles") for kernel in (RUNG, IN_ROWS, ONE_WAY)
+    )
     assert own > neither > strips > turned > 1.01 * rows > 1.01 * one_way > 1.01 * now
     assert [bool(local_accesses(kernel)) for kernel in kernels] == [False, True, True, False, False, False]
     shared, between = "waits for shared memory", "cycles between a warp's instructions"
-    assert all((of[f"state: {wait}"] > aligned[f"state: {wait}"]) == (wait == shared) for wait in account.WAITS)
+    assert all((of[f"state: {wait}"] > aligned[f"state: {wait}"]) == (wait == shared) for wait in account.WAITS) and (
+        single[f"state: {shared}"] < 0.5 * of[f"state: {shared}"] and of["all"] < aligned["all"]
+    )
     less = {wait: f"{aligned[f'state: {wait}'] - of[f'state: {wait}']:.2f}" for wait in account.WAITS}
     fetching = of["state: waits for L2 or DRAM"] + of["state: barrier"]
     pairs = list(zip(recorded("08").points, recorded("09").points, strict=True))
@@ -150,7 +154,8 @@ def figures() -> dict[str, str]:
         "instructions": f"{of['all'] / (profiles.SIZE**3 / WARP / 64):.1f}",
         "squares after": f"{rows - now:.2f} ms",
         "tile": f"{own - strips:.2f} ms",
-        "squares of strips": f"{strips - one_way:.2f} ms",
+        "squares of strips": f"{turned - now:.2f} to {strips - one_way:.2f} ms",
+        "more in rows": f"{(aligned['all'] - of['all']) / (RUNG.grid(profiles.SIZE, profiles.SIZE) * 8 * 128):.0f}",
         **{f"alone{name}": f"{ms:.2f} ms" for name, ms in zip(("", " one way", " 08"), alone, strict=True)},
         "fro after": f"{one_way - now:.2f} ms",
         "kept": f"{kept(RUNG):.0%}",
@@ -163,7 +168,7 @@ def figures() -> dict[str, str]:
         "shared rows": f"{aligned[f'state: {shared}']:.2f}",
         "shared squares": f"{of[f'state: {shared}']:.2f}",
         "less barrier": less["barrier"],
-        "less ready": less["another warp was chosen"],
+        "shared one way": f"{single[f'state: {shared}']:.2f}",
         "less dispatch": less["dispatch"],
         "blocks": str(RUNG.grid(1024, 1024)),
         "blocks 08": str(find("08").grid(1024, 1024)),
@@ -172,5 +177,6 @@ def figures() -> dict[str, str]:
         "between": f"{of[between]:.2f}",
         "slower": f"{len(slower)} of {len(pairs)}",
         "slower large": str(len(large)),
+        "slower 1024": next(f"{nine.ms / eight.ms - 1:.1%}" for eight, nine in pairs if nine.M == 1024),
         "card": card().name,
     }
