@@ -34,14 +34,11 @@ def both(size: int, inputs: str, protocol: str) -> np.ndarray:
     In turns, they are medians, without an error. Of a lasting run they are means of the second half, and the error is
     that of means of eight parts.
     """
-    ours = sustained.of(KERNEL, size, inputs, protocol)
     if protocol == "in turns":
+        ours = sustained.of(KERNEL, size, inputs, protocol)
         return np.array([(np.median(of.ms), np.median(of.sm_mhz), 0) for of in (ours.samples, ours.cublas)])
-    found = []
-    for run in (ours, sustained.of(cublas.gemm_ex, size, inputs, protocol)):
-        ms, mhz = (np.array(values[len(values) // 2 :]) for values in (run.samples.ms, run.samples.sm_mhz))
-        found.append((ms.mean(), mhz.mean(), np.std([*map(np.mean, np.array_split(ms, 8))], ddof=1) / np.sqrt(8)))
-    return np.array(found)
+    found = [persistent.lasting(who, size, inputs) for who in (KERNEL, cublas.gemm_ex)]
+    return np.array([(ms, mhz, wrong) for ms, wrong, mhz in found])
 
 
 def share(size: int, inputs: str, protocol: str) -> tuple[float, float]:
