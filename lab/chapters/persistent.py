@@ -302,8 +302,13 @@ def figures() -> dict[str, str]:
         [point.percent_of_cublas for point in recorded(KERNEL, sizes, of).points]
         for sizes, of in (([256, 512, 1024], "others"), ([512, 1024, 4096], "added"))
     )
-    assert max(small) < 75 and max(added[:2]) < 65 and (twin[1, 1] < 90).all()
-    assert {chosen(size) for size in ALL} == {256, 224, 192} and chosen(3072) == 192
+    assert (
+        max(small) < 75
+        and max(added[:2]) < 65
+        and (twin[1, 1] < 90).all()
+        and {chosen(size) for size in ALL} == {256, 224, 192}
+        and chosen(3072) == 192
+    )
     return {
         "card": card().name,
         "sms": f"{card().sms}",
