@@ -74,9 +74,9 @@ def steps() -> Table:
         ("step", "blocks on an SM", "TFLOP/s", "gain", "lpha-z's gain"),
         rows,
         f"M = N = K = {profiles.SIZE}, {recorded(STEPS[1:], [profiles.SIZE], 'steps').made}",
-        f"Row 0 took {', '.join(f'{ms:.2f}' for ms in sorted(apart))} ms, by process; against that of the steps, step 1's "
-        f"gain is {first:+.0%}. lpha-z's card is a consumer GPU that the article doesn't name. Nor does it explain step 6, "
-        "which leaves L1 and other blocks less room.",
+        f"Row 0 took {', '.join(f'{ms:.2f}' for ms in sorted(apart))} ms, by process; against that of the steps, step "
+        f"1's gain is {first:+.0%}. lpha-z's card is a consumer GPU that the article doesn't name. Nor does it explain "
+        "step 6, which leaves L1 and other blocks less room.",
     )
 
 
