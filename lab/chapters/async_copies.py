@@ -50,12 +50,11 @@ def ends(sizes: Iterable[tuple[int, int, int]] = counters.SHAPES) -> Table:
         assert worse == ncu and (K != 70 or all(abs(rule / ncu - 1) > 0.04 for rule in others))
         rows.append((f"{M} × {N} × {K}", *others, worse, ncu))
     (copies, by_rule), (same, more), (few, many) = (
-        # 12 was counted on this card alone
-        map(
-            counters.counted(kernel, (256, 256, 256), folder("h200") / "counters.json").get,
-            ("copy_instructions", "copy_wavefronts"),
+        (found["copy_instructions"], found["copy_wavefronts"])
+        for found in (
+            counters.counted(kernel, (256, 256, 256), folder("h200") / "counters.json")  # 12 was counted on no other
+            for kernel in (RUNG, STREAM_K, WMMA)
         )
-        for kernel in (RUNG, STREAM_K, WMMA)
     )
     assert same == copies and more > 1.6 * by_rule and many > 11 * few
     return Table(

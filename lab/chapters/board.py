@@ -24,7 +24,6 @@ def figures(kernel: Kernel | str) -> dict[str, str]:
     """
     kernel, size = find(kernel), profiles.SIZE
     (point,), profile = recorded(kernel, size).points, profiles.measured(kernel)
-    gap = profile["cycles between a warp's instructions"]
     found = {
         "ms": shown(point.ms),
         "share": f"{point.percent_of_cublas:.1f}%",
@@ -33,9 +32,8 @@ def figures(kernel: Kernel | str) -> dict[str, str]:
         "issue": f"{profile['issue slots used, %']:.0f}%",
         "fma": f"{profile['FMA pipes used, %']:.0f}%",
         "l1": f"{profile['L1 and shared memory used, %']:.0f}%",
-        "gap": f"{gap:.0f}",
+        "gap": format(profile["cycles between a warp's instructions"], ".0f"),
     }
     if earlier := climb(size).select(LADDER[: LADDER.index(kernel)]).points:
-        before = earlier[-1]
-        found |= {"ms before": shown(before.ms), "share before": f"{before.percent_of_cublas:.1f}%"}
+        found |= {"ms before": shown(earlier[-1].ms), "share before": f"{earlier[-1].percent_of_cublas:.1f}%"}
     return found
