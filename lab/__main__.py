@@ -49,7 +49,7 @@ TUNED = "256:4096:128,8192"
 """Sizes that are tuned unless others are named."""
 TUNABLE = "13_autotuned"
 WATCHED = 1 << 20  # products that a case of --sizes has at most if races in global memory are looked for
-SHOWN, MORE = 5, "; the first 5 (--verbose shows all)"  # of the cases that fail, the cheap and telling ones first
+SHOWN = 5  # cases that fail, the cheap and telling ones first
 FOUND = "does not say how it is launched. This launch, found by trial, gives the right product:"
 T = TypeVar("T")
 
@@ -240,8 +240,9 @@ def _check(options: argparse.Namespace) -> int:
             parts.append(suite)
         elif not suite.passed:
             failed = suite.failures().results
-            title = f"{failed[0].kernel}: cases that fail, {len(failed)} of {len(suite.results)}" + MORE * (
-                len(failed) > SHOWN
+            title = (
+                f"{failed[0].kernel}: cases that fail, {len(failed)} of {len(suite.results)}"
+                + f"; the first {SHOWN} (--verbose shows all)" * (len(failed) > SHOWN)
             )
             parts.append(dataclasses.replace(SuiteResult(failed[:SHOWN]).table(), title=title))
     parts.append(_one_row_each(suites))
