@@ -1,14 +1,15 @@
 """What chapter 21, on TF32×3 by wgmma, draws, predicts and compares."""
 
 from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.cublas import sgemm
 from sgemm_tutorial.hardware import KIB
 from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, GREEN, ORANGE, PALE, Figure, Page
+from ..experiments import profiles, sustained
 from ..experiments.ceilings import card
-from ..records.timings import recorded
 
-RATE, WIDTH = 1024, 128  # TF32 multiply-adds, and bytes of shared memory, per cycle and SM
+RATE = 1024  # TF32 multiply-adds per cycle and SM
 KERNEL = find("21_tf32x3_wgmma")
 TILE = KERNEL.parameters
 MULTIPLYING = 3 * TILE["BM"] * TILE["BN"] * TILE["BK"] // RATE
@@ -103,44 +104,29 @@ def who() -> Figure:
     )
 
 
-def flows() -> list[tuple[str, str, int]]:
-    """Return who moves what through shared memory for one step of BK, and how many KiB."""
+def flows() -> Table:
+    """Return who moves what through shared memory for one step of BK, how many KiB, and last their sum."""
     tile_a, tile_b = (4 * TILE["BK"] * TILE[side] // KIB for side in ("BM", "BN"))
     groups = (KERNEL.threads - 128) // 128  # that multiply
-    return [
+    rows = [
         ("1 thread", "has the copy engine bring tiles of A and B", tile_a + tile_b),
         ("3 warps", "read A, write its small parts", 2 * tile_a),
         (f"{4 * groups} warps", "read B into registers, and split it there", tile_b),
         (f"{4 * groups} warps", f"wgmma: A, A's small parts, A again, for {groups} warpgroups", 3 * tile_a * groups),
     ]
-
-
-def moving() -> int:
-    """Return the cycles that shared memory needs for one step of BK."""
-    return sum(kib for *_, kib in flows()) * KIB // WIDTH
-
-
-def flows_table() -> Table:
-    """Return `flows` and their sum."""
     return Table(
         ("who", "what", "KiB through shared memory"),
-        [*flows(), ("", "all", sum(kib for *_, kib in flows()))],
+        [*rows, ("", "all", sum(kib for *_, kib in rows))],
         f"A block, for each {TILE['BK']} of K",
     )
 
 
-def predicted_cycles(size: int) -> float:
-    """Return the cycles of the busiest SM, which has most tiles of C, if its tensor cores never wait."""
-    return -(-KERNEL.grid(size, size) // card().sms) * size / TILE["BK"] * MULTIPLYING
-
-
-def sizes() -> Table:
-    """Return recorded times by size, and those of cuBLAS in turns with them."""
+def alone() -> Table:
+    """Return what 17, 21 and SGEMM take at 4096 in lasting runs, and how they compare."""
+    size = profiles.SIZE
+    taken = {of.name: sustained.of(of).ms for of in (find("17"), KERNEL)} | {"SGEMM": sustained.of(sgemm).ms}
     return Table(
-        ("M = N = K", "ms", "cuBLAS's SGEMM, ms", "times its speed"),
-        [
-            (p.M, p.ms, p.cublas_ms, f"{p.percent_of_cublas / 100:.2f}")
-            for p in sorted(recorded(KERNEL, recording="tensor").points, key=lambda point: point.M)
-        ],
-        f"{card().name}; in turns, one process",
+        ("", "ms", "TFLOP/s", "of SGEMM's speed"),
+        [(of, f"{ms:.2f}", f"{2e-9 * size**3 / ms:.1f}", f"{taken['SGEMM'] / ms:.0%}") for of, ms in taken.items()],
+        f"M = N = K = {size}, each alone for {sustained.SECONDS:.0f} s, {card().name}",
     )
