@@ -16,9 +16,8 @@ from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, WIDTH, Figure,
 from ..experiments import profiles, sustained
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
-from ..records.timings import recorded
 from ..variants import HOPPER_STEPS, HOPPER_WIDTHS, find_variant
-from .copy_engine import PRODUCT, SIZES, TWICE, chance, timed
+from .copy_engine import SIZES, TWICE, chance, timed
 
 EIGHTEEN, NINETEEN, KERNEL = (find(name) for name in ("18_wgmma", "19_producer_warp", "20_persistent"))
 TILE = KERNEL.parameters
@@ -49,70 +48,27 @@ def rounds(size: int, width: int = TILE["BN"]) -> float:
     return -(-size // (2 * TILE["BM"])) * -(-size // width) / (card().sms // 2)
 
 
-ROUNDS, PAIRS = 4, 4096 // TILE["BK"]
-"""Tiles of C that the busiest SM computes at 4096, and pairs of tiles of A and B for each."""
-
-
-def tiles() -> float:
-    """Return how many tiles of C there are at 4096 for an SM, on average."""
-    return 4096**2 / (TILE["BM"] * TILE["BN"]) / card().sms
-
-
-def spent(kernel: Kernel) -> dict[str, float]:
-    """Return what an average SM does in the cycles of a launch at 4096, by Nsight Compute and the data sheet.
-
-    The profiler's share of cycles with tensor cores at work is one of the cycles in which an SM has a block.
-    """
-    of, products = profiles.measured(kernel), tiles() * PAIRS * PRODUCT
-    working = 100 * products / of["tensor cores used, %"]
-    paused, launch = working - products, of["SM cycles"]
-    return {
-        "launch": launch,
-        "products": products,
-        "paused": paused,
-        "units": paused / tiles() / PRODUCT,
-        "outside": launch - working,
-        "nanoseconds": of["nanoseconds"],
-    }
-
-
-def spent_table() -> Table:
-    """Return `spent` of 19 and of 20."""
-    rows = [
-        ("a launch", "launch", ",.0f"),
-        ("products, by the data sheet", "products", ",.0f"),
-        ("pauses: the rest of the time with a block", "paused", ",.0f"),
-        ("the same, in units for each tile", "units", ".1f"),
-        ("no block: launch, drain, fewer tiles", "outside", ",.0f"),
-        ("the launch in nanoseconds", "nanoseconds", ",.0f"),
-    ]
-    columns = [spent(kernel) for kernel in (NINETEEN, KERNEL)]
-    return Table(
-        ("cycles", NINETEEN.name, KERNEL.name),
-        [(text, *(format(of[name], how) for of in columns)) for text, name, how in rows],
-        f"An average SM in a profiled launch, M = N = K = 4096, {card().name}",
-    )
-
-
-def gap(writing: int = 8, copy: int = 2) -> Figure:
-    """Draw what an SM does between two tiles of C, in 19 and in a block that stays and writes half of a tile late.
+def gap(late: bool = False, writing: int = 8, copy: int = 2) -> Figure:
+    """Draw what an SM does between two tiles of C: in 19 and in a block that stays, or in one that also writes `late`.
 
     Lengths are in pairs' products, and free: nothing tells how long an SM writes.
 
     The copy of a pair begins when the pair that had its stage before has been multiplied.
     """
     stages, first, end, wide, half = TILE["STAGES"], -5, 16, 24, writing // 2
-    sheet = Page(11 * LINE + 14)
-    for top, title, pause, begins, writes in (  # begins: of the next tile's first copies
-        (0, "19: the block ends, another one begins", writing + copy, [writing] * stages, [(0, writing)]),
+    panels = (  # a title, a pause, when the next tile's first copies begin, and what is written when
+        ("19: the block ends, another one begins", writing + copy, [writing] * stages, [(0, writing)]),
+        ("The block stays", writing, range(1 - stages, 1), [(0, writing)]),
         (
-            5 * LINE + 8,
             "20: the block stays, and writes half of its tile late",
             half,
             range(1 - stages, 1),
             [(0, half), *((half + 1 + i, 0.7 * half / 4) for i in range(4))],
         ),
-    ):
+    )[2 * late : 2 + late]
+    sheet = Page(len(panels) * (5 * LINE + 8) + LINE - 2)
+    for panel, (title, pause, begins, writes) in enumerate(panels):
+        top = panel * (5 * LINE + 8)
         sheet.text(MARGIN, top + LINE, title, weight="bold")
         for i, name in enumerate(("copies", "products", "writes C")):
             sheet.text(82, top + (1.4 + i) * LINE + 15 + 3 * (i == 0), name, "right")
@@ -132,10 +88,15 @@ def gap(writing: int = 8, copy: int = 2) -> Figure:
         sheet.text(92 + (pause / 2 - first) * wide, top + 2.6 * LINE + 14, "no products", "center")
     sheet.text(MARGIN, sheet.height - 8, "Dark: this tile of C. Pale: the next one. Copies: a line for each stage.")
     return sheet.finish(
-        "Copies, products and writes of an SM round the end of a tile of C, not to scale. In 19 no product runs while "
-        "the tile is written and the next block waits for its first copies. In 20 the block stays: no product runs "
-        "while half of the tile is written, the next tile's first copies are there, and the other half is written in "
-        "four parts beside the next tile's products."
+        "Copies, products and writes of an SM round the end of a tile of C, not to scale. "
+        + (
+            "No product runs while half of the tile is written. The other half is written in four parts beside the "
+            "next tile's products."
+            if late
+            else "In 19 no product runs while the tile is written and the next block waits for its first copies. In a "
+            "block that stays no product runs while the tile is written, and meanwhile the next tile's first copies "
+            "arrive."
+        )
     )
 
 
@@ -212,11 +173,6 @@ def steps_table() -> Table:
     )
 
 
-def sectors(kernel: Kernel, of: str = "l2_sectors") -> float:
-    """Return what Nsight Compute counts of a launch at 4096, by default the sectors read from L2, in millions."""
-    return counted(kernel, (4096,) * 3, "sectors")[of] / 1e6
-
-
 def clustered(width: int) -> np.ndarray:
     """Return by what fractions clusters change the shares at `ALL`, with tiles of so many columns."""
     return np.divide(*shares(WITH_AND_WITHOUT[width], ALL)) - 1
@@ -258,13 +214,6 @@ def faster(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float
     return theirs[0] / ours[0], theirs[0] / ours[0] * np.hypot(ours[1] / ours[0], theirs[1] / theirs[0])
 
 
-def alone(now: Kernel | cublas.Gemm, then: Kernel | cublas.Gemm) -> str:
-    """Return by how much one is faster than another, each alone for seconds at 4096, with the standard error."""
-    times, wrong = faster(lasting(now), lasting(then))
-    assert times - 1 > 2 * wrong
-    return f"{times - 1:.1%} ± {100 * wrong:.1f}"
-
-
 def both(found: Sequence[float], how: str = ".1f", mark: str = "%") -> str:
     """Return what the two recordings have."""
     return " and ".join(f"{value:{how}}{mark}" for value in found)
@@ -272,89 +221,43 @@ def both(found: Sequence[float], how: str = ".1f", mark: str = "%") -> str:
 
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
-    eighteen, nineteen, *steps, at_once, in_pairs = shares(
-        (EIGHTEEN, NINETEEN, *STEPS, AT_ONCE, find_variant("20", "in pairs"))
-    )
+    eighteen, nineteen, *steps, at_once = shares((EIGHTEEN, NINETEEN, *STEPS, AT_ONCE))
     noise, limits = (np.array([[chance(size)] for size in sizes]) for sizes in (SIZES, ALL))
     stay, groups, _, widths = (now / then - 1 for now, then in zip(steps, [nineteen, *steps], strict=False))
-    late, against, pairs = steps[2] / at_once - 1, steps[3] / eighteen - 1, in_pairs / steps[3] - 1
-    assert (abs(late) < noise).all() and rounds(2048) < 1 and (widths[1] > 0.25).all()
-    assert (
-        not (abs(groups) > noise).all(axis=1).any() and not (stay[1] > noise[1]).all() and card().l2_bytes < 4 * 4096**2
-    )
-    assert (
-        (pairs[2] < 0).all()
-        and (against[0] < -noise[0]).all()
-        and (against[1:3] > noise[1:3]).all()
-        and (eighteen[2] > nineteen[2]).all()
-        and ((steps[3] / nineteen - 1)[0] < -noise[0]).sum() == 1
-        and (abs(groups[2]) < noise[2]).all()
-    )
-    before, now = spent(NINETEEN), spent(KERNEL)
-    most, fewer = 3 * before["units"] * PRODUCT, {what: before[what] - now[what] for what in before}
-    assert 0.1 < fewer["paused"] / most < 0.15 and abs(fewer["paused"] / fewer["launch"] - 0.5) < 0.02
-    assert (stay[2] > max(fewer["launch"] / before["launch"], noise[2, 0])).all()
-    asked = [512 * PAIRS * kib * 32 / 1e6 for kib in (16 + 32, 16 + 32 / 2)]  # 32 sectors are 1 KiB
-    reads = [sectors(step) for step in (STEPS[1], STEPS[2], KERNEL.variant())]
-    assert reads[0] < asked[0] and min(reads[1:]) > asked[1] and (np.diff(clustered(224)[-1]) > 0.05).all()
+    late, against = steps[2] / at_once - 1, steps[3] / eighteen - 1
+    assert (abs(late) < noise).all() and (stay[2] > noise[2]).all() and (widths[1] > 0.25).all() and rounds(2048) < 1
+    assert not (abs(groups) > noise).all(axis=1).any() and (eighteen[2] > nineteen[2]).all()
+    assert (against[0] < -noise[0]).all() and (against[1:3] > noise[1:3]).all()
+    before, now = (profiles.measured(kernel) for kernel in (NINETEEN, KERNEL))
+    fewer = before["SM cycles"] - now["SM cycles"]
+    idle = [100 - of["tensor cores used, %"] for of in (before, now)]
+    assert 0.5 < idle[0] - idle[1] < 1.5 and fewer > 0
+    alone, together = (counted(step, (4096,) * 3, "sectors")["l2_sectors"] for step in STEPS[1:3])
+    assert together < 0.9 * alone
     gains = {width: clustered(width) for width in WITH_AND_WITHOUT}
     sure = {width: (gain > limits).all(axis=1).sum() for width, gain in gains.items()}
     assert (abs(gains[256]) < limits).all() and sure == {256: 0, 224: 6, 192: 9}
-    twin = shares(HOPPER_WIDTHS[2:], [3072, 4096])
-    took = [[timed(who, 4096, of) for who in (KERNEL, NINETEEN)] for of in TWICE]
-    assert took[0][0].ms > took[0][1].ms and took[1][0].ms < took[1][1].ms
-    small, added = (
-        [point.percent_of_cublas for point in recorded(KERNEL, sizes, of).points]
-        for sizes, of in (([256, 512, 1024], "others"), ([512, 1024, 4096], "added"))
-    )
-    assert (
-        max(small) < 75
-        and max(added[:2]) < 65
-        and (twin[1, 1] < 90).all()
-        and {chosen(size) for size in ALL} == {256, 224, 192}
-        and chosen(3072) == 192
-    )
+    apart = shares(HOPPER_WIDTHS[2:3], [3072])[0, 0]
+    small = timed(KERNEL, 512, "others").percent_of_cublas
+    assert small < 75 and chosen(3072) == 192 and {chosen(size) for size in ALL} == {256, 224, 192}
     return {
         "card": card().name,
         "sms": f"{card().sms}",
         "noise": f"{noise[2, 0]:.1%}",
         "both_before": both(nineteen[2]),
-        "both_18": both(eighteen[2]),
         "both_shares": both(steps[3][2]),
-        "added": f"{added[2]:.1f}%",
-        "added_small": both(added[:2], ".0f"),
         "share_long": f"{lasting(cublas.gemm_ex)[0] / lasting(KERNEL)[0]:.1%}",
-        "long_gain": alone(KERNEL, NINETEEN),
-        "long_clusters": alone(KERNEL, STEPS[1]),
-        "in_turns": both(steps[3][2] / nineteen[2] - 1, "+.1%", ""),
         "example": f"from {nineteen[2, 0]:.1f}% to {steps[3][2, 0]:.1f}% is {steps[3][2, 0] / nineteen[2, 0] - 1:+.1%}",
-        "paused_19": f"{round(before['paused'], -2):,.0f}",
-        "tiles": f"{tiles():.2f}",
-        "units_19": f"{before['units']:.1f}",
-        "units_20": f"{now['units']:.1f}",
-        "most": f"{round(most, -2):,.0f}",
-        "most_share": f"{most / before['launch']:.1%}",
-        "fewer": f"{fewer['launch']:,}",
-        "fewer_share": f"{fewer['launch'] / before['launch']:.1%}",
-        "fewer_time": f"{fewer['nanoseconds'] / before['nanoseconds']:.1%}",
-        "hidden": f"{fewer['paused'] / most:.0%}",
-        "groups_dram": " → ".join(f"{sectors(step, 'dram_bytes'):.0f}" for step in STEPS[:2]),
-        "asked": " → ".join(f"{of:.1f}" for of in asked),
-        "reads": f"{reads[0]:.1f} → {reads[1]:.1f}",
-        "reads_again": f"{reads[2]:.1f}",
+        "stay": both(stay[2], "+.1%", ""),
+        "late": both(late[2], "+.1%", ""),
+        "idle_19": f"{idle[0]:.1f}%",
+        "idle_20": f"{idle[1]:.1f}%",
+        "cycles": f"{before['SM cycles']:,} → {now['SM cycles']:,}",
+        "fewer": f"{fewer / before['SM cycles']:.1%}",
+        "reads_fewer": f"{1 - together / alone:.0%}",
         "gains_192": f"{gains[192].min():.1%} to {gains[192].max():.1%}",
-        "gains_224": both(gains[224][-1], "+.1%", ""),
-        "by_width": both(widths[1], "+.0%", ""),
         "chosen": both(steps[3][1], ".0f"),
         "fixed": both(steps[2][1], ".0f"),
-        "unclustered": both(twin[0, 0], ".0f"),
-        "unclustered_gain": both(twin[0, 0] / steps[1][1] - 1, "+.0%", ""),
-        "twin": both(twin[1, 0], ".0f"),
-        "fixed_192": both(twin[1, 1], ".0f"),
-        **{
-            f"{what}_{of}": " and ".join(f"{getattr(point, what):.3f}" for point in points)
-            for of, points in zip(TWICE, took, strict=True)
-            for what in ("ms", "cublas_ms")
-        },
-        "small": f"{min(small):.0f}% to {max(small):.0f}%",
+        "unclustered_gain": both(apart / steps[1][1] - 1, "+.0%", ""),
+        "small": f"{small:.0f}%",
     }
