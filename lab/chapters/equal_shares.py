@@ -245,7 +245,7 @@ def figures() -> dict[str, str]:
     own, quick = points(), (tiny, (512,) * 3, (1, 4096, 4096))
     for recording in (H200, H100):
         now, before, whole = (points(of, recording) for of in (KERNEL, BEFORE, WHOLE))
-        assert before[tiny].ms > min(opponents(tiny, recording)) / 1e3 > now[tiny].ms
+        assert min(opponents(tiny, recording)) / 1e3 > now[tiny].ms < before[tiny].ms / 1.5
         assert before[DEEP].ms > 2 * whole[DEEP].ms > 5 * now[DEEP].ms and now[DEEP].ms > better(DEEP, recording)
         assert before[odd].ms > min(opponents(odd, recording)) / 1e3 > now[odd].ms
         assert all(lost_by(of, recording)[size] > 0 for of in (OVERLAP, OWN_NUMBER) for size in quick)
@@ -253,7 +253,8 @@ def figures() -> dict[str, str]:
         assert mean(brief, now) > 102 and max(mean(lengthy, now), mean(LAYERS, points(SHORT, recording))) < 98
     assert launched(tiny).kernel.parameters["BN"] < 128 and launched(tiny).division.blocks > 4
     assert all(part in points(recording=H100)[DEEP].searched.algorithm for part in ("tile 64x64,", "split K 8"))
-    assert lost_by(OVERLAP, H100)[few] < -0.1 and own[n4095].ms > own[(4096,) * 3].cublas_ms
+    assert lost_by(OVERLAP, H100)[few] < -0.1
+    assert own[(4096,) * 3].cublas_ms < own[n4095].ms < own[n4095].cublas_ms
     shown = {
         "deep": own[DEEP].ms,
         "deep before": points(BEFORE)[DEEP].ms,
@@ -278,16 +279,11 @@ def figures() -> dict[str, str]:
     ways = [any_shape.ways(tuple(of.values()), DEEP, card().sms)[0] for of in (pair, alone)]
     assert [of[1:] for of in ways] == [(8, 8 * 8), (8, 8 * 16)] and ways[0] < ways[1]
     off = [1e3 * point.ms / expected(size) - 1 for size, point in own.items() if way(size) != WAYS[2]]
-    again = {
-        size: point.ms * point.percent_of_searched for size, point in points(find("22", T="__nv_bfloat16")).items()
-    }
-    brief, lengthy, copied, _ = by_way().values()
+    brief, lengthy, *_ = by_way().values()
     return {
         **{name: f"{1e3 * ms:.1f} µs" for name, ms in shown.items()},
         "brief": f"{mean(brief):.0f}%",
         "lengthy": f"{mean(lengthy):.0f}%",
-        "copied": f"{mean(copied):.0f}%",
-        "llama": f"{mean(LAYERS, points(SHORT)):.0f}%",
         **{
             name: f"{min(lost_by(of)[size] for size in quick):.0%} to {max(lost_by(of)[size] for size in quick):.0%}"
             for name, of in (("shuffled", OWN_NUMBER), ("overlap", OVERLAP))
@@ -313,7 +309,5 @@ def figures() -> dict[str, str]:
         "shapes slower": str(sum(own[size].percent_of_searched < 100 for size in SHAPES)),
         "shapes lost": str(sum(own[size].percent_of_searched < 95 for size in SHAPES)),
         "lost under": "95%",
-        "twice": str(len(again)),
-        "twice far": str(sum(abs(of / better(size) / 1e2 - 1) > 0.05 for size, of in again.items())),
         "in l2": str(sum(any_shape.moved(*size) <= card().l2_bytes for size in SHAPES)),
     }
