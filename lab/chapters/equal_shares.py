@@ -137,7 +137,7 @@ def weighed(*ways: tuple[Mapping[str, int], int]) -> Table:
         spent = multiply, meeting(of, parts)[0], us - multiply - meeting(of, parts)[0], us
         rows.append((f"{of['BM']}×{of['BN']}, {parts}", steps, *(f"{each:.1f}" for each in spent)))
     heads = ("tile, parts", "steps of a share", "multiplying", "meeting", "the rest", "together")
-    return Table(heads, rows, f"{times_of(DEEP)}: µs by the model, {card().name}")
+    return Table(heads, rows, f"{times_of(DEEP)}: µs by the model, {card().name}", "Each is rounded.")
 
 
 def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
@@ -169,7 +169,7 @@ def outcome(groups: Mapping[str, tuple[Kernel, Iterable[Size]]]) -> Table:
         least, at = min((each, size) for size, each in share.items())
         centre = (f"{of(share.values()):.0f}%" for of in (median, geometric_mean))
         rows.append((name, len(share), *centre, under, f"{least:.0f}% at {times_of(at)}"))
-    heads = ("", "products", "median", "geometric mean", "under 95%", "least")
+    heads = ("", "products", "median", "geometric mean", "products under 95%", "least")
     return Table(heads, rows, f"Percent of the better opponent's speed, {card().name}")
 
 
@@ -278,6 +278,8 @@ def figures() -> dict[str, str]:
     (step, _), (meet, part) = any_shape.pace(pair), meeting(pair, 8)
     ways = [any_shape.ways(tuple(of.values()), DEEP, card().sms)[0] for of in (pair, alone)]
     assert [of[1:] for of in ways] == [(8, 8 * 8), (8, 8 * 16)] and ways[0] < ways[1]
+    deep = launched(DEEP)
+    assert deep.kernel.parameters.items() >= pair.items() and deep.division.blocks == 2 * 8 * 8
     off = [1e3 * point.ms / expected(size) - 1 for size, point in own.items() if way(size) != WAYS[2]]
     brief, lengthy, *_ = by_way().values()
     return {
