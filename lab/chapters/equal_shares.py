@@ -1,4 +1,4 @@
-"""Chapter 22: who gets which pieces, what the model expects, and all shapes beside cuBLAS."""
+"""Chapter 22 and its deeper page: who gets which pieces, what a division costs, and all shapes beside cuBLAS."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,19 +17,24 @@ from sgemm_tutorial.table import Table
 from ..draw.chart import COLOURS, Chart, dye
 from ..draw.division import Part, division
 from ..draw.figure import BODY, INK, Figure
-from ..experiments import sustained
 from ..experiments.ceilings import card
 from ..model.sass import hot_loop, sass
 from ..paths import RESULTS
-from ..records.shapes import FAMILIES, LAYERS, SHAPES, SQUARES
+from ..records.shapes import LAYERS, SHAPES, SQUARES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from ..variants import ANY_SHAPE
 
 KERNEL, BEFORE = find("22_any_shape"), find("20_persistent")
 OVERLAP, OWN_NUMBER, WHOLE = ANY_SHAPE
-EACH = BEFORE, WHOLE, OWN_NUMBER, OVERLAP, KERNEL
-"""What was timed at the examples: 20, 22 without a part of what it does, and 22."""
+EACH = {
+    BEFORE: "20",
+    WHOLE: "22, whole tiles",
+    OWN_NUMBER: "22, no shuffle",
+    OVERLAP: "22, no overlap",
+    KERNEL: "22",
+}
+"""What was timed at the examples, and its name in a table: 20, 22 without a part of what it does, and 22."""
 SHORT = find("22", BITS=16)
 """22 with a C of 16 bits."""
 WAYS = "rows fetched", "rows copied", "without tensor cores"
@@ -37,6 +42,8 @@ WAYS = "rows fetched", "rows copied", "without tensor cores"
 H200, H100 = (RESULTS / f"{name}/any_shape.json" for name in ("h200", "h100"))
 LONG = 0.01
 """The better opponent's ms from which the table counts a product as long."""
+DEEP = (256, 256, 16384)
+"""The product whose divisions the chapter weighs."""
 KINDS = ("squares", *WAYS)
 """What the chart tells apart; a product is of the first that fits."""
 
@@ -113,18 +120,24 @@ def tile_of(of: Mapping[str, int]) -> str:
     return f"{of['BM']}×{of['BN']}, " + ("two on an SM" if of["BLOCKS"] > 1 else f"clusters of {of['CLUSTER']}")
 
 
-def pencil(*settings: Mapping[str, int]) -> Table:
-    """Return the model's µs of a step and of the end of a tile, for some settings."""
-    return Table(
-        ("a block's tile", "a step", "end of a tile"),
-        [(tile_of(of), *(f"{us:.3f}" for us in any_shape.pace(of))) for of in settings],
-        f"µs by the model, {card().name}",
-    )
+def meeting(of: Mapping[str, int], parts: int) -> tuple[float, float]:
+    """Return the µs by the model of a tile's parts that meet, and of each part among them."""
+    part = any_shape.PART + of["BM"] * of["BN"] * 4 / any_shape.ADD
+    rounds = min(parts, any_shape.TOGETHER), -(-parts // any_shape.TOGETHER)
+    return sum(any_shape.MEET + added * part for added in rounds if added > 1), part
 
 
-def fewest(of: Mapping[str, int], size: Size) -> tuple[float, int, int]:
-    """Return the µs that the model expects of a setting at its best, its shared tiles, and its clusters."""
-    return any_shape.ways(tuple(of.values()), size, card().sms)[0]
+def weighed(*ways: tuple[Mapping[str, int], int]) -> Table:
+    """Return the model's µs of `DEEP` in some settings, with so many parts of each tile, and what they consist of."""
+    (M, N, K), rows = DEEP, []
+    for of, parts in ways:
+        tiles, steps = M // (of["BM"] * of["CLUSTER"]) * (N // of["BN"]), K // of["BK"] // parts
+        us = any_shape.cost(of, DEEP, tiles * (parts > 1), tiles * parts, card().sms)
+        multiply = steps * any_shape.pace(of)[0] * (any_shape.SHARED if parts > 1 else 1)
+        spent = multiply, meeting(of, parts)[0], us - multiply - meeting(of, parts)[0], us
+        rows.append((f"{of['BM']}×{of['BN']}, {parts}", steps, *(f"{each:.1f}" for each in spent)))
+    heads = ("tile, parts", "steps of a share", "multiplying", "meeting", "the rest", "together")
+    return Table(heads, rows, f"{times_of(DEEP)}: µs by the model, {card().name}", "Each is rounded.")
 
 
 def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
@@ -132,15 +145,14 @@ def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
     return sorted(10 * each.ms * each.percent_of_searched for each in (points(of, recording)[size] for of in EACH))
 
 
-def measured() -> Table:
-    """Return the times of 20, of 22 without a part, and of 22, beside the better opponent's in all five runs."""
+def measured(*of: Kernel) -> Table:
+    """Return the times of some of `EACH` beside the better opponent's in all five runs."""
     rows = [
-        (times_of(size), *(1e3 * points(of)[size].ms for of in EACH),
+        (times_of(size), *(1e3 * points(each)[size].ms for each in of),
          " to ".join(f"{us:#.3g}".rstrip(".") for us in opponents(size)[:: len(EACH) - 1]))
         for size in points(BEFORE)
     ]  # fmt: skip
-    heads = ("M×N×K", "20", "22, whole tiles", "22, no shuffle", "22, no overlap", "22", "better opponent")
-    return Table(heads, rows, f"µs of a launch, {card().name}")
+    return Table(("M×N×K", *map(EACH.get, of), "better opponent"), rows, f"µs of a launch, {card().name}")
 
 
 def better(size: Size, recording: str | Path = "any_shape") -> float:
@@ -153,11 +165,11 @@ def outcome(groups: Mapping[str, tuple[Kernel, Iterable[Size]]]) -> Table:
     rows = []
     for name, (kernel, sizes) in groups.items():
         share = {size: points(kernel)[size].percent_of_searched for size in sizes}
-        over, under = sum(each > 105 for each in share.values()), sum(each < 95 for each in share.values())
+        under = sum(each < 95 for each in share.values())
         least, at = min((each, size) for size, each in share.items())
         centre = (f"{of(share.values()):.0f}%" for of in (median, geometric_mean))
-        rows.append((name, len(share), *centre, f"{over}, {under}", f"{least:.0f}% at {times_of(at)}"))
-    heads = ("", "products", "median", "geometric mean", "over 105%, under 95%", "least")
+        rows.append((name, len(share), *centre, under, f"{least:.0f}% at {times_of(at)}"))
+    heads = ("", "products", "median", "geometric mean", "products under 95%", "least")
     return Table(heads, rows, f"Percent of the better opponent's speed, {card().name}")
 
 
@@ -167,11 +179,6 @@ def summary() -> Table:
         {name: (KERNEL, of) for name, of in (*by_way().items(), ("squares", SQUARES))}
         | {"Llama 3 8B, C in FP16": (SHORT, LAYERS)}
     )
-
-
-def families() -> Table:
-    """Return the outcome family by family; some products are in two."""
-    return outcome({name: (KERNEL, sorted(set(of))) for name, of in FAMILIES.items()})
 
 
 def mean(sizes: Iterable[Size], of: Mapping[Size, Point] | None = None) -> float:
@@ -233,95 +240,65 @@ def chance(recording: str | Path = "any_shape") -> float:
 
 
 def figures() -> dict[str, str]:
-    """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
-    deep, odd, n1024, tiny, few = (256, 256, 16384), (333, 777, 1999), (1024,) * 3, (256,) * 3, (64, 4096, 4096)
-    own, quick, n4095 = points(), (tiny, (512,) * 3, (1, 4096, 4096)), (4095,) * 3
-    means, fetched = {}, [size for size in points(OVERLAP) if way(size) == WAYS[0]]
-    for name, recording in (("h200", H200), ("h100", H100)):
-        now, before, whole, late = (points(of, recording) for of in (KERNEL, BEFORE, WHOLE, OVERLAP))
-        assert before[tiny].ms > min(opponents(tiny, recording)) / 1e3 > late[tiny].ms > now[tiny].ms
-        assert before[deep].ms > whole[deep].ms > now[deep].ms > max(opponents(deep, recording)) / 1e3
+    """Return the figures in the sentences of both pages, by their names for glue, after checking what they say."""
+    odd, tiny, n4095, few = (333, 777, 1999), (256,) * 3, (4095,) * 3, (64, 4096, 4096)
+    own, quick = points(), (tiny, (512,) * 3, (1, 4096, 4096))
+    for recording in (H200, H100):
+        now, before, whole = (points(of, recording) for of in (KERNEL, BEFORE, WHOLE))
+        assert min(opponents(tiny, recording)) / 1e3 > now[tiny].ms < before[tiny].ms / 1.5
+        assert before[DEEP].ms > 2 * whole[DEEP].ms > 5 * now[DEEP].ms and now[DEEP].ms > better(DEEP, recording)
         assert before[odd].ms > min(opponents(odd, recording)) / 1e3 > now[odd].ms
-        assert all(lost_by(of, recording)[size] > chance(recording) for of in (OVERLAP, OWN_NUMBER) for size in quick)
-        means[name] = [mean(of, now) for of in [*by_way(recording).values()][:2]] + [
-            mean(LAYERS, points(SHORT, recording))
-        ]
-        assert means[name][0] > 104 and max(means[name][1:]) < 96
-        assert [
-            size for size in fetched if (now[size].percent_of_searched > 100) != (late[size].percent_of_searched > 100)
-        ] == [n1024 if name == "h100" else (1, 4096, 4096)] and [
-            size for size in fetched if lost_by(OVERLAP, recording)[size] < 0
-        ] == [deep, few]
-        assert {size for size, each in lost_by(WHOLE, recording).items() if each > chance(recording)} == (
-            {deep, (1, 4096, 4096)} | ({few} if name == "h200" else set())
-        )
-    slight = [lost_by(OVERLAP, H200)[size] for size in (deep, few, n4095)] + [lost_by(WHOLE, H200)[tiny]]
-    assert -chance(H200) < min(slight) <= max(slight) < 0 and lost_by(OVERLAP, H100)[few] < -0.1
-    off = [1e3 * point.ms / expected(size) - 1 for size, point in own.items() if way(size) != WAYS[2]]
-    lasting = [100 * sustained.cublas_ms(KERNEL, n) / sustained.of(KERNEL, n).ms for n in (2048, 3072, 4096, 8192)]
-    copies = any_shape.copying(imagined(*n4095, types=KERNEL.types)) / 1e3
+        assert all(lost_by(of, recording)[size] > 0 for of in (OVERLAP, OWN_NUMBER) for size in quick)
+        brief, lengthy, *_ = by_way(recording).values()
+        assert mean(brief, now) > 102 and max(mean(lengthy, now), mean(LAYERS, points(SHORT, recording))) < 98
+    assert launched(tiny).kernel.parameters["BN"] < 128 and launched(tiny).division.blocks > 4
+    assert all(part in points(recording=H100)[DEEP].searched.algorithm for part in ("tile 64x64,", "split K 8"))
+    assert lost_by(OVERLAP, H100)[few] < -0.1
+    assert own[(4096,) * 3].cublas_ms < own[n4095].ms < own[n4095].cublas_ms
     shown = {
-        "deep": own[deep].ms,
-        "deep before": points(BEFORE)[deep].ms,
-        "deep whole": points(WHOLE)[deep].ms,
-        "deep better": better(deep),
+        "deep": own[DEEP].ms,
+        "deep before": points(BEFORE)[DEEP].ms,
+        "deep whole": points(WHOLE)[DEEP].ms,
+        "deep better": better(DEEP),
         "odd": own[odd].ms,
         "odd before": points(BEFORE)[odd].ms,
         "odd better": better(odd),
         "small": own[tiny].ms,
         "small before": points(BEFORE)[tiny].ms,
-        "small late": points(OVERLAP)[tiny].ms,
         "small better": better(tiny),
-        "turn": own[n1024].ms,
         "ours 4095": own[n4095].ms,
         "cublas 4095": own[n4095].cublas_ms,
         "cublas 4096": own[(4096,) * 3].cublas_ms,
-        "h100 deep": points(recording=H100)[deep].ms,
-        "h100 deep better": better(deep, H100),
+        "h100 deep": points(recording=H100)[DEEP].ms,
+        "h100 deep better": better(DEEP, H100),
         "few overlap": points(recording=H100)[few].ms,
         "few late": points(OVERLAP, H100)[few].ms,
     }
-    assert abs((shown["cublas 4096"] + copies) / shown["ours 4095"] - 1) < 0.05 and own[deep].searched.ms == better(
-        deep
-    )
-    behind = {"vector": (1, 4097, 4097), "long": (512, 512, 16384), "vgg": (784, 512, 4608)}
-    assert all(own[size].percent_of_searched < 95 for size in behind.values()) and way(behind["vector"]) == WAYS[2]
-    assert sum(len(set(of)) for of in FAMILIES.values()) == len(set(SHAPES)) + 4
-    lost = {name: sum(own[size].percent_of_searched < 95 for size in set(FAMILIES[name])) for name in FAMILIES}
-    middle = [own[size].percent_of_searched for size in SQUARES if 1280 <= size[0] <= 4096]
-    pair, alone = fewest(setting(64, 64, 2), n1024)[0], fewest(setting(64, 128), n1024)[0]
-    wrong, traffic = 1 - 1e3 * own[n1024].ms / alone, any_shape.START + any_shape.moved(*n1024) / any_shape.MEMORY
-    assert launched(n1024).kernel.parameters.items() >= setting(64, 128).items() and wrong > pair / alone - 1 > 0
-    assert all(
-        part in points(recording=of)[deep].searched.algorithm
-        for of, parts in ((H200, ("tile 64x128,", "split K 12")), (H100, ("tile 64x64,", "split K 8")))
-        for part in parts
-    )
-    assert launched(deep).kernel.parameters.items() >= setting(64, 64, 2).items() and (
-        launched(deep).division.blocks,
-        launched(deep).division.counts["shared"],
-    ) == (2 * 8 * 8, 8)
-    twice = [(own[size], point) for size, point in points(find("22", T="__nv_bfloat16")).items()]
-    apart = [
-        [max(of(a), of(b)) / min(of(a), of(b)) - 1 for a, b in twice]
-        for of in (lambda point: point.ms, lambda point: point.ms * point.percent_of_searched)
-    ]
+    pair, alone = setting(64, 64, 2), setting(64, 128)
+    (step, _), (meet, part) = any_shape.pace(pair), meeting(pair, 8)
+    ways = [any_shape.ways(tuple(of.values()), DEEP, card().sms)[0] for of in (pair, alone)]
+    assert [of[1:] for of in ways] == [(8, 8 * 8), (8, 8 * 16)] and ways[0] < ways[1]
+    deep = launched(DEEP)
+    assert deep.kernel.parameters.items() >= pair.items() and deep.division.blocks == 2 * 8 * 8
+    off = [1e3 * point.ms / expected(size) - 1 for size, point in own.items() if way(size) != WAYS[2]]
+    brief, lengthy, *_ = by_way().values()
     return {
         **{name: f"{1e3 * ms:.1f} µs" for name, ms in shown.items()},
-        **{name: f"{own[size].percent_of_searched:.0f}%" for name, size in behind.items()},
-        **{
-            f"{of_card} {name}": f"{each:.0f}%"
-            for of_card, found in means.items()
-            for name, each in zip(("brief", "lengthy", "llama"), found, strict=True)
-        },
+        "brief": f"{mean(brief):.0f}%",
+        "lengthy": f"{mean(lengthy):.0f}%",
         **{
             name: f"{min(lost_by(of)[size] for size in quick):.0%} to {max(lost_by(of)[size] for size in quick):.0%}"
             for name, of in (("shuffled", OWN_NUMBER), ("overlap", OVERLAP))
         },
-        "lasting": f"{min(lasting):.0f}% to {max(lasting):.0f}%",
-        **{f"{name} lost": f"{lost[name]} of {len(set(FAMILIES[name]))}" for name in ("layers", "deep", "vector")},
-        "deep share": f"{own[deep].percent_of_searched:.0f}%",
-        "deep share before": f"{points(BEFORE)[deep].percent_of_searched:.0f}%",
+        "step": f"{step:.3f} µs",
+        "times": f"{any_shape.SHARED:.2f} times",
+        "meet": f"{any_shape.MEET:.2f} µs",
+        "part": f"{part:.3f} µs",
+        "multiplying": f"32 · {step:.3f} · {any_shape.SHARED:.2f} = {32 * step * any_shape.SHARED:.1f} µs",
+        "meeting": f"{any_shape.MEET:.2f} + 8 · {part:.3f} = {meet:.1f} µs",
+        "expected": f"{ways[0][0]:.1f} µs",
+        "off": f"{median(map(abs, off)):.0%}",
+        "alone": str(len(off)),
         "card": card().name,
         "limit": f"{1e3 * LONG:.0f} µs",
         "sms": str(card().sms),
@@ -329,28 +306,10 @@ def figures() -> dict[str, str]:
         "settings": str(len(any_shape.SETTINGS)),
         "chance": f"{chance():.0%}",
         "tried": str(max(point.searched.tried for point in own.values())),
+        "fetched": str(len(brief) + len(lengthy)),
         "shapes": str(len(SHAPES)),
         "shapes slower": str(sum(own[size].percent_of_searched < 100 for size in SHAPES)),
         "shapes lost": str(sum(own[size].percent_of_searched < 95 for size in SHAPES)),
         "lost under": "95%",
-        "twice": str(len(twice)),
-        "twice own": f"{max(apart[0]):.0%}",
-        "twice better": f"{max(apart[1]):.0%}",
-        "twice far": str(sum(each > 0.05 for each in apart[1])),
-        "fp16": f"{geometric_mean(a.percent_of_searched for a, _ in twice):.0f}%",
-        "bf16": f"{geometric_mean(b.percent_of_searched for _, b in twice):.0f}%",
-        "middle": f"{geometric_mean(middle):.0f}%",
-        "copies 4095": f"{1e3 * copies:.0f} µs",
-        "off": f"{median(map(abs, off)):.0%}",
-        "alone": str(len(off)),
-        "missed": str(sum(abs(each) > 0.2 for each in off)),
-        "their split": re.search(r"split K (\d+)", own[deep].searched.algorithm)[1],
-        "deep wide": f"{fewest(setting(64, 128), deep)[0]:.1f} µs",
-        "turn memory": f"{any_shape.HIDDEN * traffic:.2f} µs",
-        "turn small": f"{pair:.1f} µs",
-        "turn large": f"{alone:.1f} µs",
-        "turn off": f"{wrong:.0%}",
-        "turn apart": f"{pair / alone - 1:.0%}",
         "in l2": str(sum(any_shape.moved(*size) <= card().l2_bytes for size in SHAPES)),
-        "llama in l2": str(sum(any_shape.moved(*size) <= card().l2_bytes for size in LAYERS)),
     }
