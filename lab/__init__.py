@@ -59,7 +59,7 @@ from .variants import (
 
 compiler.known = compiled.of
 timing.watch = sensors.read
-tuned.TABLES.extend(sorted(RESULTS.glob("*/tune.json")))
+tuned.TABLES.extend(sorted(RESULTS.glob("*/tune*.json")))
 
 __all__ = [
     "ARITHMETIC",

@@ -91,9 +91,9 @@ def plan() -> Plan:
 
 
 def variants_plan() -> Plan:
-    """Return the plan of profiles of variants of 04 to 11, and of kernels with fewer resident blocks."""
-    kernels = [variant for variant in variants.VARIANTS if "04" <= variant.name[:2] <= "11"]
-    items = [(kernel, (SIZE,) * 3) for kernel in dict.fromkeys((*kernels, *variants.RESIDENT))]
+    """Return the plan of profiles of variants of 04 to 11, with fewer resident blocks too, of 20's steps, and of 21."""
+    kernels = [variant for variant in variants.EVERY if "04" <= variant.name[:2] <= "11" or variant.name[:2] == "21"]
+    items = [(kernel, (SIZE,) * 3) for kernel in dict.fromkeys((*kernels, *variants.RESIDENT, *variants.HOPPER_STEPS))]
     return nsight.plan("variant_profiles", items, METRICS)
 
 

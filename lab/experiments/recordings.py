@@ -123,9 +123,11 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "two_gpus": two_gpus.plan,
     "reach": two_gpus.reach_plan,
     "tune": lambda: tune.plan((*SQUARES, *SHAPES)),
+    "tune_22": lambda: tune.tensor_plan((*SQUARES, *SHAPES, *LAYERS)),
     "squares": lambda: _timed("squares", (find("13"),), SQUARES, search=True),
     "shapes": lambda: _timed("shapes", (find("13"),), SHAPES, search=True),
     "random": tune.random_plan,
+    "random_22": lambda: tune.random_plan("random_22", tune.ON_TENSOR_CORES),
     "any_shape": _any_shape,
     # 21 as it is called: it leaves to 13 what 13 does more quickly.
     "fastest": lambda: plan(

@@ -10,11 +10,11 @@ import dataclasses
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
@@ -22,17 +22,17 @@ import numpy as np
 from sgemm_tutorial import correctness, cublas, gpu, operands, timing, tuned
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError, DeviceError, TutorialError
-from sgemm_tutorial.families import autotuned
+from sgemm_tutorial.families import any_shape, autotuned
 from sgemm_tutorial.families.autotuned import PARAMETERS, named
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Place
-from sgemm_tutorial.operands import FP32, Problem, imagined
+from sgemm_tutorial.operands import Problem, imagined
 from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from .. import cublaslt
 from ..measure.brief import brief
-from ..measure.driver import Plan, follow
+from ..measure.driver import Plan, compile_kernels, follow
 from ..measure.sweep import Field, Setting, ruled
 from ..records import files
 from ..records.files import Recording, Sized
@@ -199,7 +199,24 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]]) -> dict[
     }
 
 
+Hopeful = tuple[float, int, list[Way]]
+"""The least µs that a model expects of a setting, the setting's number, and its ways, the most promising first."""
+
 KERNEL = find("13")
+BESIDE = (
+    (64, 32, 8, 1, 2),
+    (64, 64, 6, 2, 2),
+    (64, 128, 8, 2, 1),
+    (64, 192, 6, 2, 1),
+    (64, 224, 5, 1, 1),
+    (64, 256, 5, 2, 1),
+    (128, 64, 8, 1, 1),
+    (128, 160, 5, 1, 1),
+    (128, 192, 5, 1, 1),
+    (128, 224, 4, 1, 1),
+    (128, 256, 4, 1, 1),
+)
+"""Settings of 22 that are tried besides `any_shape.PACES`: BM, BN, STAGES, CLUSTER and BLOCKS."""
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
 FINALISTS = 4
 """Settings that are timed precisely at each size, beside the model's choice."""
@@ -316,6 +333,78 @@ def taking_part(
     return ruled(Field(found, {}, PARAMETERS), architecture, progress)
 
 
+def _ways(kernels: Mapping[Setting, Kernel], every: Sequence[Setting], size: Size, place: Place) -> list[Hopeful]:
+    """Return the ways of 13 at a size that are among some kernels."""
+    found = []
+    for number, setting in enumerate(every):
+        kernel = fitted(setting, size, place.architecture, place.multiprocessors)
+        if not kernel:
+            continue
+        key = tuple(kernel.parameters.values())
+        divisions = [
+            (expected, way)
+            for expected, whole, shares in autotuned.ways(key, size, place.architecture, place.multiprocessors)
+            for way in [Way((*key[:-1], int(shares > 0)), whole, shares)]
+            if way.setting in kernels
+        ][:DIVISIONS]
+        if divisions:
+            found.append((divisions[0][0], number, [way for _, way in divisions]))
+    return found
+
+
+def _expected(size: Size, place: Place) -> tuple[Way, Kernel]:
+    """Return the choice of 13's model, and the kernel: launched even if it was ruled out."""
+    launch = KERNEL.resolve(imagined(*size), place)
+    kernel, counts = launch.kernel, launch.division.counts
+    return Way(tuple(kernel.parameters.values()), counts["whole"], counts["shares"]), kernel
+
+
+def _ways_on_tensor_cores(
+    kernels: Mapping[Setting, Kernel], every: Sequence[Setting], size: Size, place: Place
+) -> list[Hopeful]:
+    """Return the ways of 22 at a size."""
+    found = []
+    for number, setting in enumerate(every):
+        divisions = any_shape.ways(setting, size, place.multiprocessors)[:DIVISIONS]
+        found.append((divisions[0][0], number, [Way(setting, *division) for _, *division in divisions]))
+    return found
+
+
+def _expected_on_tensor_cores(size: Size, place: Place) -> tuple[Way, Kernel]:
+    """Return the choice of 22's model, if it leaves nothing to another kernel, and the kernel."""
+    kernel = ON_TENSOR_CORES.kernel
+    launch = kernel.family.itself(kernel).resolve(imagined(*size, kernel.types), place)
+    of = {name: launch.kernel.parameters[name] for name in any_shape.PARAMETERS}
+    way = Way(tuple(of.values()), launch.division.counts["shared"], launch.blocks // of["CLUSTER"])
+    return way, launch.kernel
+
+
+class Space(NamedTuple):
+    """A kernel to tune: its ways at a size, and the one that its model chooses."""
+
+    kernel: Kernel
+    ways: Callable[[Mapping[Setting, Kernel], Sequence[Setting], Size, Place], list[Hopeful]]
+    expected: Callable[[Size, Place], tuple[Way, Kernel]]
+
+
+ON_CUDA_CORES = Space(KERNEL, _ways, _expected)
+ON_TENSOR_CORES = Space(find("22"), _ways_on_tensor_cores, _expected_on_tensor_cores)
+
+
+def tensor_plan(sizes: Sequence[Size]) -> Plan:
+    """Return the plan of a recording of 22's settings, in FP16."""
+    every = [tuple(any_shape.setting(*of).values()) for of in (*any_shape.PACES, *BESIDE)]
+    kernel = ON_TENSOR_CORES.kernel
+    kernels = {of: kernel.variant(**dict(zip(any_shape.PARAMETERS, of, strict=True))) for of in every}
+
+    def measure(missing: list) -> Iterator[Tuned]:
+        compile_kernels(kernels.values(), gpu.architecture())
+        return map(Search(kernels, every, gpu.place(), ON_TENSOR_CORES).tune, [size for _, size in missing])
+
+    shared = {"settings": [list(setting) for setting in every], "inputs": "standard normal, repeated"}
+    return Plan("tune_22", Tuning, [(kernel, size) for size in sizes], measure, shared, takes=1.0)
+
+
 def plan(
     sizes: Sequence[Size],
     seconds: float = float("inf"),
@@ -340,7 +429,7 @@ def plan(
         begin, place = time.monotonic(), gpu.place()
         entered = taking_part([size for _, size in missing], place.architecture, place.multiprocessors, progress)
         ruled_out(entered.table())
-        search = Search(entered, every, place)
+        search = Search(entered.kernels, every, place)
         for _, size in missing:
             if time.monotonic() - begin < seconds:
                 yield search.tune(size)
@@ -349,14 +438,14 @@ def plan(
     return Plan("tune", Tuning, [(KERNEL, size) for size in sizes], measure, shared, takes=1.0)
 
 
-def random_plan() -> Plan:
+def random_plan(name: str = "random", space: Space = ON_CUDA_CORES) -> Plan:
     """Return the plan of times at random problems: the model's choice, cuBLAS, and the quickest of cuBLASLt."""
 
     def measure(missing: list) -> Iterator[Point]:
-        return map(Search(Field({}, {}, PARAMETERS), (), gpu.place()).race, [size for _, size in missing])
+        return map(Search({}, (), gpu.place(), space).race, [size for _, size in missing])
 
     shared = {"inputs": "standard normal, repeated", "turns": TURNS}
-    return Plan("random", Record, [(KERNEL, size) for size in RANDOM], measure, shared, takes=0.07)
+    return Plan(name, Record, [(space.kernel, size) for size in RANDOM], measure, shared, takes=0.07)
 
 
 class Search:
@@ -364,16 +453,25 @@ class Search:
 
     Parameters
     ----------
-    entered : Field
+    kernels : mapping of tuple to Kernel
+        Those that take part, by their settings.
     every : sequence of tuple
         All settings. Results are recorded by their numbers here.
     place : Place
         The GPU.
+    space : Space
+        What is tuned; 13 unless given.
     """
 
-    def __init__(self, entered: Field, every: Sequence[Setting], place: Place) -> None:
-        self._kernels, self._every, self._place = dict(entered.kernels), every, place
-        self._model = place.architecture, place.multiprocessors
+    def __init__(
+        self,
+        kernels: Mapping[Setting, Kernel],
+        every: Sequence[Setting],
+        place: Place,
+        space: Space = ON_CUDA_CORES,
+    ) -> None:
+        self._kernels, self._every, self._place, self._space = dict(kernels), every, place, space
+        self._model = place._replace(name="")  # no table is asked
         pool, _ = correctness.matrices(1, 0, POOL, on_gpu=False)
         with gpu.reported("making room for random numbers"):
             self._pool, self._clock = cupy.asarray(pool.ravel()), timing.DeviceClock()
@@ -390,20 +488,22 @@ class Search:
         """
         problem = self._problem(size)
         with gpu.reported("trying settings"):
-            tried = brief_look(self._ways(size), lambda way: brief(self._launch(way, problem), self._clock))
+            ways = sorted(self._space.ways(self._kernels, self._every, size, self._place), key=lambda of: of[0])
+            tried = brief_look(ways, lambda way: brief(self._launch(way, problem), self._clock))
         expected = self._expected(size)
         final = list(dict.fromkeys([way for _, _, way in tried[:FINALISTS]] + [expected]))
-        for way in final:
-            self._check(way, problem)
-        times = timing.time_interleaved(
-            {str(way): self._launch(way, problem) for way in final} | {"cuBLAS": cublas.launch(problem)}, **SAMPLING
-        )
+        launches = {str(way): self._launch(way, problem) for way in final}
+        for way, launch in launches.items():
+            _check(way, launch, problem)
+        times = timing.time_interleaved(launches | {"cuBLAS": cublas.launch(problem)}, **SAMPLING)
         timed = sorted((Timed(way, **times[str(way)].summary) for way in final), key=lambda one: one.ms)
-        kept: dict[str, tuple[int, int, int, float]] = {}
+        kept: dict[tuple[int, ...], tuple[int, int, int, float]] = {}  # by tile, and slices or blocks of a cluster
         for ms, number, way in tried:
-            kept.setdefault(tile_of(way.setting), (number, way.whole, way.shares, float(f"{1e3 * ms:.4g}")))
+            kept.setdefault(
+                (*way.setting[:2], way.setting[7]), (number, way.whole, way.shares, float(f"{1e3 * ms:.4g}"))
+            )
         return Tuned.of(
-            KERNEL,
+            self._space.kernel,
             size,
             cublas_ms=times["cuBLAS"].summary["ms"],
             best=timed[0].way,
@@ -420,24 +520,27 @@ class Search:
         DeviceError, TutorialError
             As for `tune`.
         """
-        problem, way = self._problem(size), self._expected(size)
-        self._check(way, problem)
+        problem = self._problem(size)
+        launch = gpu.launcher(self._space.kernel.resolve(problem, self._model), problem)
+        _check("the model's choice", launch, problem)
         offered = cublaslt.candidates(problem)
         with gpu.reported("racing"):
             best = min(offered, key=lambda candidate: brief(candidate.launch, self._clock), default=None)
-            launches = [self._launch(way, problem), cublas.launch(problem), *([best.launch] if best else [])]
+            launches = [launch, cublas.launch(problem), *([best.launch] if best else [])]
             turns = [[float(f"{brief(launch, self._clock):.4g}") for launch in launches] for _ in range(TURNS)]
         process = Process(*(Samples(list(ms), [], []) for ms in zip(*turns, strict=True)))
-        return Point.summing(1, [process], best and (best.text, len(offered)), **files.of(KERNEL, size))
+        return Point.summing(1, [process], best and (best.text, len(offered)), **files.of(self._space.kernel, size))
 
     def _problem(self, size: Size) -> Problem:
         """Return the problem of a size, with random numbers in A and B."""
         M, N, K = size
         with gpu.reported("making room for A, B and C"):
-            A, B, C = (cupy.empty(shape, np.float32) for shape in ((M, K), (K, N), (M, N)))
+            types = self._space.kernel.types
+            A, B = cupy.empty((M, K), types.operand), cupy.empty((K, N), types.operand)
+            C = cupy.empty((M, N), types.result)
             self._fill(A, 0)
             self._fill(B, A.size)
-        return operands.check(A, B, C, 1.0, 0.0, FP32)
+        return operands.check(A, B, C, 1.0, 0.0, types)
 
     def _launch(self, way: Way, problem: Problem) -> timing.Queue:
         """Return what queues a product in one way."""
@@ -450,45 +553,27 @@ class Search:
         for first in range(-(begin % POOL), flat.size, POOL):  # where the pool's first number goes
             flat[max(first, 0) : first + POOL] = self._pool[max(-first, 0) : flat.size - first]
 
-    def _ways(self, size: Size) -> list[tuple[float, int, list[Way]]]:
-        """Return each setting's least time by the model, its number and its ways, the most promising first."""
-        found = []
-        for number, setting in enumerate(self._every):
-            kernel = fitted(setting, size, *self._model)
-            if not kernel:
-                continue
-            key = tuple(kernel.parameters.values())
-            divisions = [
-                (expected, way)
-                for expected, whole, shares in autotuned.ways(key, size, *self._model)
-                for way in [Way((*key[:-1], int(shares > 0)), whole, shares)]
-                if way.setting in self._kernels
-            ][:DIVISIONS]
-            if divisions:
-                found.append((divisions[0][0], number, [way for _, way in divisions]))
-        return sorted(found, key=lambda of: of[0])
-
     def _expected(self, size: Size) -> Way:
-        """Return the model's choice. It is launched even if it was ruled out."""
-        launch = KERNEL.resolve(imagined(*size), Place(*self._model))  # a place without a name: no table is asked
-        kernel, counts = launch.kernel, launch.division.counts
-        self._kernels.setdefault(tuple(kernel.parameters.values()), kernel)
-        return Way(tuple(kernel.parameters.values()), counts["whole"], counts["shares"])
+        """Return the model's choice."""
+        way, kernel = self._space.expected(size, self._model)
+        self._kernels.setdefault(way.setting, kernel)
+        return way
 
-    def _check(self, way: Way, problem: Problem) -> None:
-        """Compare some rows of a way's result with float64."""
-        A, B, C = problem.A, problem.B, problem.C
-        rows = np.unique(np.linspace(0, len(C) - 1, ROWS).astype(np.int64))
-        with gpu.reported("checking"):
-            C.fill(np.nan)
-            self._launch(way, problem)()
-            right = bool((correctness.excess(C[rows], A[rows], B, C[rows], 1.0, 0.0) <= 1).all())
-        if not right:
-            raise TutorialError(f"{way} is wrong at M×N×K = {times_of((*C.shape, len(B)))}; nothing is made of it")
+
+def _check(what: str, launch: timing.Queue, problem: Problem) -> None:
+    """Compare some rows of a launch's result with float64."""
+    A, B, C = problem.A, problem.B, problem.C
+    rows = np.unique(np.linspace(0, len(C) - 1, ROWS).astype(np.int64))
+    with gpu.reported("checking"):
+        C.fill(np.nan)
+        launch()
+        right = bool((correctness.excess(C[rows], A[rows], B, C[rows], 1.0, 0.0) <= 1).all())
+    if not right:
+        raise TutorialError(f"{what} is wrong at M×N×K = {times_of((*C.shape, len(B)))}; nothing is made of it")
 
 
 def brief_look(
-    ways: Sequence[tuple[float, int, list[Way]]],
+    ways: Sequence[Hopeful],
     sample: Callable[[Way], float],
     now: Callable[[], float] = time.monotonic,
 ) -> list[tuple[float, int, Way]]:

@@ -1,10 +1,10 @@
 """Chooses the tile of kernel 22 for a problem, and divides its work among clusters of blocks that stay.
 
-A model gives the µs of each choice. It knows the times of a tile's multiply step and of its end, what L2 and memory
-give to all multiprocessors together, and the times of a launch and of parts of sums that meet. Products that are too
-thin or too small for tensor cores go to another kernel, `THIN`, which has a model of its own. Both were fitted to some
-40,000 times on an H200; on another GPU only the order of the choices counts. Nothing is measured at a call, and
-the same problem is always done in the same way.
+Where a table of this GPU has the size, it decides; see `tuned`. Elsewhere a model gives the µs of each choice. It knows
+the times of a tile's multiply step and of its end, what L2 and memory give to all multiprocessors together, and the
+times of a launch and of parts of sums that meet. Products that are too thin or too small for tensor cores go to another
+kernel, `THIN`, which has a model of its own. Both were fitted to some 40,000 times on an H200; on another GPU only the
+order of the choices counts. Nothing is measured at a call, and the same problem is always done in the same way.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
+from math import inf
 from typing import Any
 
 import cupy
@@ -19,7 +20,7 @@ import numpy as np
 
 from ptxsim import ALIGNMENT, SWIZZLE
 
-from .. import gpu, simulator
+from .. import gpu, simulator, tuned
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..kernel import Kernel
@@ -36,18 +37,16 @@ CHUNK = ALIGNMENT // 2
 PAD_BLOCKS = 1056
 """Blocks of `PAD` at most: eight for each SM of an H200."""
 
-START, CLUSTERED = 1.61, 0.02  # µs of a launch, and more of one in clusters
+START, CLUSTERED, HIDDEN = 1.61, 0.02, 0.13  # µs of a launch, and more in clusters; of a time that another hides
 L2, FAR, MEMORY = 15.3e6, 11.7e6, 3.59e6  # bytes per µs: from L2, from L2 where A and B are large, and from memory
 LARGE = 30e6  # bytes of A and B
 CROWD = 0.87e-3  # µs of a step for each cluster that wants the same rows of B, or of A
 LOW = 0.32  # of a step, what missing rows of A save
-RAGGED = 0.56  # how much longer the end of a tile takes where C's rows begin anywhere
-SHARED = 1.24  # times as long a step takes where tiles are cut into shares
+RAGGED, SHARED = 0.56, 1.24  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
 MEET, PART, ADD = 1.1, 0.068, 121e3  # µs where parts meet, and of a part; bytes of parts per µs
 TOGETHER = 8  # neighbouring parts that one warp adds
 ALONE = 0.58, 0.7  # of the times of a step and of a tile's end, where an SM has room for two blocks and has one
 COPY, COPIED = 1.26, 3.16e6  # µs to copy A or B, and bytes per µs
-HIDDEN = 0.13  # of a time that another hides
 PARTS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # of a tile's sum, where there are only a few tiles
 
 
@@ -157,7 +156,7 @@ class AnyShape(Persistent):
         return super().shared_bytes(of) + of["BM"] // 16 * PATCH_BYTES
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
-        """Return 22 with the quickest tile and division by the model, if not settled.
+        """Return 22 with the quickest tile and division, if not settled: as measured on this GPU, or by the model.
 
         `THIN` takes over what it does more quickly, unless the kernel is `itself` or has been edited. It also scales C
         where there is nothing to multiply.
@@ -169,6 +168,9 @@ class AnyShape(Persistent):
             return kernel
         found = [(*ways(tuple(of.values()), problem.shape, place.multiprocessors)[0], of) for of in SETTINGS]
         us, shared, clusters, of = min(found, key=lambda way: way[0])
+        if place.name and (way := tuned.best(dataclasses.replace(kernel, edits=()), place.name, problem.shape)):
+            # An edited kernel does it like the one that it is compared with.
+            us, shared, clusters, of = -inf, way.whole, way.shares, dict(zip(PARAMETERS, way.setting, strict=True))
         if self.hands_over and not kernel.edits and kernel.path == KERNEL.path:
             thin = min(THIN_SETTINGS, key=lambda of: thin_cost(of, problem.shape))
             if thin_cost(thin, problem.shape) < us + copying(problem):
@@ -339,17 +341,16 @@ THIN_PACES = {
 """BM, BN, WM and SLICES of `THIN` to choose among, and µs: of a launch, and of the loads that are ahead."""
 THIN_SETTINGS = tuple({"BM": BM, "BN": BN, "WM": WM, "WN": BN, "SLICES": slices} for BM, BN, WM, slices in THIN_PACES)
 """The same as template arguments."""
-AHEAD, NARROW = 8, 8
-"""Times that loads of `THIN` are ahead, and columns below which a tile is for one or two columns of C only."""
-MEASURED, LATER = 5, 0.5
-"""Rounds of loads that were measured at most, and the µs that each further one takes at least."""
+AHEAD, NARROW, MEASURED, LATER = 8, 8, 5, 0.5
+"""Times that loads of `THIN` are ahead, columns below which a tile is for one or two columns of C only, rounds of loads
+that were measured at most, and the µs that each further one takes at least."""
 
 
 def thin_cost(of: Mapping[str, int], shape: tuple[int, int, int]) -> float:
     """Return the µs that the model expects of `THIN` with these template arguments."""
     M, N, K = shape
     if of["BN"] < NARROW and N > 2:
-        return float("inf")
+        return inf
     launch, load = THIN_PACES[of["BM"], of["BN"], of["WM"], of["SLICES"]]
     deep, blocks = WARP // of["WN"] * of["SLICES"], -(-M // of["BM"]) * -(-N // of["BN"])
     times = -(-K // (deep * AHEAD))

@@ -53,7 +53,7 @@ def test_what_is_found_is_what_12_runs(shape, tmp_path, monkeypatch):
     every = list(autotuned.SETTINGS)
     place = gpu.place()
     entered = module.taking_part([shape], place.architecture, place.multiprocessors, progress=False, among=every)
-    search = Search(entered, every, place)
+    search = Search(entered.kernels, every, place)
     plan = dataclasses.replace(module.plan([shape]), measure=lambda missing: (search.tune(size) for _, size in missing))
     monkeypatch.setattr(module, "plan", lambda *_: plan)
     recording = module.tune([shape], progress=False)

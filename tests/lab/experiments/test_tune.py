@@ -158,7 +158,7 @@ def searching(monkeypatch, us, **more):
     fake = Gpu(monkeypatch, us, **more)
     monkeypatch.setattr(tune, "POOL", 1009)
     found = tune.taking_part([SIZE], *PLACE, progress=False, among=[GOOD, OTHER, ROW])
-    return fake, Search(found, [GOOD, OTHER, ROW], Place(*PLACE))
+    return fake, Search(found.kernels, [GOOD, OTHER, ROW], Place(*PLACE))
 
 
 def test_the_quickest_wins_and_the_models_choice_takes_part(monkeypatch):
