@@ -2,13 +2,13 @@
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
 from ..experiments import counters, profiles
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
-from ..model.predictions import predicted
 from ..model.resources import kernel_occupancy, resources
 from ..records import cards
 from ..records.timings import recorded
@@ -83,68 +83,78 @@ def figures() -> dict[str, str]:
 
     Of the variants, not every card's recordings have all. A figure that needs one of those is a dash then.
     """
-    old, now, made = find("06"), find("07"), list(steps().values())
+    made, now = list(steps().values()), find("07")
     first, shallow, unrolled, whole, fours, third, transposed = map(milliseconds, made)
-    busy, before, (shared, slots, _) = account.busy(now), account.busy(old), account.PARTS
-    assert max(busy, key=busy.get) == shared and max(before, key=before.get) == slots
-    assert abs(predicted(now, card())[1] / busy[shared] - 1) < 0.02
-    flat, counts = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in made[-2:])
-    more, conflicts = (counts[name] - flat[name] for name in ("l1_data_wavefronts", "shared_store_conflicts"))
-    assert abs(more / conflicts - 1) < 0.02 and abs(flat["instructions"] / counts["instructions"] - 1) < 0.01
-    swizzled = milliseconds(find("08").variant(**now.parameters))
-    assert swizzled < 0.95 * third < 0.95 * transposed < 0.9 * first < 0.9 * shallow
-    alone = [account.with_registers(kernel) or 0 for kernel in (old, now)]
-    assert alone[0] > 1.1 * alone[1] or not any(alone)
+    swizzled, bare = milliseconds(find("08").variant(**now.parameters)), find_variant("07", "no guards")
+    free = milliseconds(bare)
+    counts = counters.measured(now, *(account.SIZE,) * 3)
+    before, after = (profiles.measured(kernel)["all"] for kernel in (made[0], now))
+    rest = [
+        of["all"] - of["FFMA"] / WARP - of["LDS"] - of["LDG"] - of["STS"] for of in map(profiles.measured, made[::6])
+    ]
+    assert (
+        rest[1] < rest[0] / 3
+        and abs(after / before - transposed / first) < 0.01
+        and abs(free / transposed - 1) < 0.005
+        and swizzled < 0.95 * third < 0.95 * transposed < 0.9 * first < 0.9 * shallow
+    )
     found = {
-        "pipeline": f"{busy[shared]:.2f} ms",
-        "slots": f"{busy[slots]:.2f} ms",
-        "slots before": f"{before[slots]:.2f} ms",
+        "saved": f"{1 - after / before:.0%}",
+        "faster": f"{1 - transposed / first:.0%}",
+        "others": f"{rest[0] / 1e6:,.0f}",
+        "without guards": f"{free:.2f} ms",
         "shallow": f"{first:.2f} to {shallow:.2f} ms",
-        "price": f"{transposed - third:.2f} ms",
-        "more": f"{more / 1e6:.0f}",
-        "less busy": f"{account.milliseconds(more):.2f} ms",
-        "conflict free": f"{transposed - swizzled:.2f} ms",
+        "flat": f"{third:.2f} ms",
+        "turned": f"{transposed:.2f} ms",
         "swizzled": f"{swizzled:.2f} ms",
         "reads": f"{counts['shared_load_wavefronts'] / counts['l1_data_wavefronts']:.0%}",
         "conflicts": f"{counts['shared_store_conflicts'] / counts['l1_data_wavefronts']:.0%}",
-        "transposed here": f"{third:.2f} ms without transposing and {transposed:.2f} ms with it",
     }
-    profiled = list(map(profile, made))
-    two = milliseconds(now.variant(BLOCKS=1))  # as many as fit: two
-    if not (fours and all(profiled) and two):
-        names = ("whole", "fours", "guards", "fewer", "third", "third alone", "price of two", "deeper", "fetching")
-        return found | dict.fromkeys((*names, "dispatch", "shallow fetch", "shallow barrier"), "–")
-    last, alone = profiles.shares(profiled[-1]), [resident.milliseconds("07", blocks) for blocks in (2, 3)]
-    guards, fewer = (profiled[i]["all"] - profiled[i + 1]["all"] for i in (2, 3))
-    assert (
-        whole < 0.92 * unrolled
-        and fours < 0.92 * whole
-        and third < 0.95 * fours
-        and milliseconds(now.variant(BK=32)) > 1.05 * transposed
-        and profiled[2]["state: waits for shared memory"] < profiled[0]["state: waits for shared memory"]
-        and 0 < transposed - third < account.milliseconds(more) < third
-        and profiled[-1]["state: dispatch"] < profiled[-2]["state: dispatch"]
-        and abs(profiled[-2]["DRAM bytes"] / profiled[-3]["DRAM bytes"] - 1.5) < 0.02
-        and alone[0] > 1.05 * alone[1]
-        and max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
-        and 0.4 < fewer / guards < 0.6 < 0.85 < (whole - fours) / (unrolled - whole) < 1
-        and two - fours > transposed - third
+    flat, turned = (
+        milliseconds(kernel) for kernel in (find_variant("07", "A not transposed", BK=32), now.variant(BK=32))
     )
-
-    def cycles(state: str, *steps: int) -> str:
-        return " to ".join(f"{profiled[step][f'state: {state}']:.2f}" for step in steps)
-
+    profiled = list(map(profile, made))
+    if not (fours and flat and turned and all(profiled)):
+        names = ("whole", "fours", "guards", "fewer", "third", "more", "no guards", "l2", "flat deep", "turned deep")
+        return found | dict.fromkeys((*names, "price", "shared", "shared flat", "fetching"), "–")
+    last, guards, fewer, more = (
+        profiles.shares(profiled[-1]),
+        profiled[2]["all"] - profiled[3]["all"],
+        profiled[3]["all"] - profiled[4]["all"],
+        profiled[5]["all"] - profiled[4]["all"],
+    )
+    shorter = {state: profiled[3][f"state: {state}"] - profiled[4][f"state: {state}"] for state in profiles.STALLS}
+    alone = [resident.milliseconds("07", blocks) for blocks in (2, 3)]
+    waiting = [
+        sum(of[state] for state in ("waits for shared memory", "queue to shared memory full"))
+        for of in map(profiles.shares, profiled[-2:])
+    ]
+    assert (
+        max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
+        and fewer < 0.5 * guards
+        and 0.85 < (whole - fours) / (unrolled - whole) < 1
+        and max(shorter, key=shorter.get) == "waits for L2 or DRAM"
+        and more > 0
+        and third < 0.95 * fours
+        and alone[0] > 1.05 * alone[1]
+        and profile(bare)["all"] < 0.97 * after
+        and swizzled < 0.97 * flat < 0.97 * third < transposed < 0.95 * turned
+        and waiting[1] > 1.5 * waiting[0]
+        and waiting[1] > last["waits for L2 or DRAM"] + last["barrier"]
+    )
     return found | {
-        "fetching": f"{last['waits for L2 or DRAM'] + last['barrier']:.0%}",
-        "shallow fetch": cycles("waits for L2 or DRAM", 0, 2),
-        "shallow barrier": cycles("barrier", 0, 2),
-        "dispatch": cycles("dispatch", -2, -1),
         "whole": f"{unrolled - whole:.2f} ms",
         "fours": f"{whole - fours:.2f} ms",
+        "third": f"{fours - third:.2f} ms",
         "guards": f"{guards / 1e6:.0f}",
         "fewer": f"{fewer / 1e6:.0f}",
-        "third": f"{fours - third:.2f} ms",
-        "third alone": f"{alone[0] - alone[1]:.2f} ms",
-        "price of two": f"{two - fours:.2f} ms",
-        "deeper": f"{milliseconds(now.variant(BK=32)):.2f} ms",
+        "more": f"{more / 1e6:.0f}",
+        "no guards": f"{(after - profile(bare)['all']) / 1e6:.0f}",
+        "l2": " to ".join(f"{of['state: waits for L2 or DRAM']:.2f}" for of in profiled[3:5]),
+        "flat deep": f"{flat:.2f} ms",
+        "turned deep": f"{turned:.2f} ms",
+        "price": f"{transposed - flat:.2f} ms",
+        "shared": f"{waiting[1]:.0%}",
+        "shared flat": f"{waiting[0]:.0%}",
+        "fetching": f"{last['waits for L2 or DRAM'] + last['barrier']:.0%}",
     }
