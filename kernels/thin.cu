@@ -1,8 +1,9 @@
-// Not a rung: 22's way for products that are too thin or too small for tensor cores. A lane has a few rows of one column.
+// Not a rung: 22's way for products too thin or too small for tensor cores. A lane has a few rows of one column.
 //
-// A block has BM × BN elements of C, a warp WM × WN of them, with WN = BN up to 32: so many lanes have a column each, and
-// the others of the warp the next k. SLICES warps share the sums of the same elements, too. The loads of `ahead` k are
-// under way together. Rows may begin anywhere. BITS of an element of C: 32 for float, 16 for T.
+// A block has BM × BN elements of C, a warp WM × WN of them, with WN = BN up to 32: so many lanes have a column each,
+// and the others of the warp the next k. SLICES warps share the sums of the same elements, too. The loads of `ahead` k
+// are under way together: none has a guard, or the compiler would multiply before it loads the rest. Rows may begin
+// anywhere. BITS of an element of C: 32 for float, 16 for T.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include "overlap.cuh"
@@ -25,21 +26,39 @@ thin(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
     wait_for_last();
 
     float acc[WM] = {};
-    constexpr unsigned stride = deep * SLICES;
-    const unsigned depth = K;                              // a k past the end may be past 2³¹ too
-    for (unsigned first = slice * deep + lane / WN; first < depth; first += stride * ahead) {
+    constexpr int stride = deep * SLICES, round = stride * ahead;
+    const unsigned depth = K;                              // the loop may end past 2³¹
+    const unsigned begin = slice * deep + lane / WN;       // this lane's first k
+    const T* fromA[WM];                                    // rows past the end repeat the last one, and are not written
+    #pragma unroll
+    for (int m = 0; m < WM; ++m) fromA[m] = A + min(row + m, size_t(M) - 1) * K + begin;
+    const T* fromB = B + size_t(begin) * N + min(col, unsigned(N) - 1);
+    for (unsigned k = slice * deep; k < depth; k += round) {
+        const int last = int(K - k) - 1 - int(lane / WN);  // from this lane's k to its last; negative if it has none
         T a[WM][ahead], b[ahead];
-        #pragma unroll
-        for (int i = 0; i < ahead; ++i) {
-            const unsigned k = first + i * stride;
-            b[i] = k < depth && col < N ? B[size_t(k) * N + col] : T(0.0f);
+        auto load = [&](bool whole) {
             #pragma unroll
-            for (int m = 0; m < WM; ++m) a[m][i] = k < depth && row + m < M ? A[(row + m) * K + k] : T(0.0f);
-        }
+            for (int i = 0; i < ahead; ++i) {
+                const int at = whole ? i * stride : min(i * stride, last);  // past the end the last k again, but zero
+                const bool exists = whole || i * stride <= last;
+                const T there = fromB[ptrdiff_t(at) * N];
+                b[i] = exists ? there : T(0.0f);
+                #pragma unroll
+                for (int m = 0; m < WM; ++m) {
+                    const T there = fromA[m][at];
+                    a[m][i] = exists ? there : T(0.0f);
+                }
+            }
+        };
+        if (depth - k >= round) load(true);
+        else load(false);
         #pragma unroll
         for (int i = 0; i < ahead; ++i)
             #pragma unroll
             for (int m = 0; m < WM; ++m) acc[m] = fmaf(float(a[m][i]), float(b[i]), acc[m]);
+        #pragma unroll
+        for (int m = 0; m < WM; ++m) fromA[m] += round;
+        fromB += size_t(round) * N;
     }
     #pragma unroll
     for (int m = 0; m < WM; ++m) sums[warp][slice][m][lane] = acc[m];

@@ -325,25 +325,24 @@ class Thin(Family):
 
 
 THIN_PACES = {
-    (1, 8, 1, 32): (1.15, 0.84),
-    (1, 16, 1, 16): (0.7, 0.64),
-    (1, 32, 1, 8): (0.69, 0.45),
-    (2, 1, 2, 16): (5.1, 0.0),
-    (4, 1, 1, 2): (0.86, 0.61),
-    (8, 1, 2, 4): (3.54, 0.1),
-    (8, 2, 2, 2): (0.53, 1.3),
-    (8, 8, 2, 4): (1.15, 0.74),
-    (8, 16, 4, 4): (0.91, 0.73),
-    (8, 32, 2, 2): (0.91, 0.44),
-    (16, 8, 2, 1): (0.82, 0.49),
-    (32, 32, 8, 1): (0.71, 1.1),
+    (1, 8, 1, 16): (0.432, 1.188),
+    (1, 16, 1, 16): (1.105, 0.384),
+    (1, 32, 1, 8): (0.951, 0.273),
+    (4, 1, 1, 2): (1.177, 0.301),
+    (4, 8, 1, 8): (1.876, 0.68),
+    (4, 16, 2, 4): (1.278, 0.243),
+    (8, 2, 2, 2): (1.366, 0.445),
+    (8, 16, 2, 2): (1.181, 0.381),
+    (8, 32, 2, 2): (1.156, 0.342),
+    (16, 16, 4, 2): (1.262, 0.486),
+    (32, 32, 8, 1): (1.255, 0.311),
 }
 """BM, BN, WM and SLICES of `THIN` to choose among, and µs: of a launch, and of the loads that are ahead."""
 THIN_SETTINGS = tuple({"BM": BM, "BN": BN, "WM": WM, "WN": BN, "SLICES": slices} for BM, BN, WM, slices in THIN_PACES)
 """The same as template arguments."""
-AHEAD, NARROW, MEASURED, LATER = 8, 8, 5, 0.5
-"""Times that loads of `THIN` are ahead, columns below which a tile is for one or two columns of C only, rounds of loads
-that were measured at most, and the µs that each further one takes at least."""
+AHEAD, NARROW, NEAR = 8, 8, 50e6
+"""Times that loads of `THIN` are ahead, columns below which a tile is for one or two columns of C only, and bytes that
+come from L2."""
 
 
 def thin_cost(of: Mapping[str, int], shape: tuple[int, int, int]) -> float:
@@ -353,11 +352,11 @@ def thin_cost(of: Mapping[str, int], shape: tuple[int, int, int]) -> float:
         return inf
     launch, load = THIN_PACES[of["BM"], of["BN"], of["WM"], of["SLICES"]]
     deep, blocks = WARP // of["WN"] * of["SLICES"], -(-M // of["BM"]) * -(-N // of["BN"])
-    times = -(-K // (deep * AHEAD))
+    times, bytes_moved = -(-K // (deep * AHEAD)), moved(M, N, K)
     loads = blocks * (of["BM"] // of["WM"]) * of["SLICES"] * (of["WM"] + 1)  # of all warps, for one k of a lane
-    issued = loads * (1.6 * times * AHEAD + 9.0 * min(times * AHEAD, K / deep)) / 1e6
-    late = max(times - MEASURED, 0) * LATER
-    return launch + times * load + late + issued + blocks * 1.55e-3 + moved(M, N, K) * 0.079e-6
+    issued = loads * (3.12 * times * AHEAD + 1.57 * min(times * AHEAD, K / deep)) / 1e6
+    far = max(bytes_moved - NEAR, 0) * 0.169e-6
+    return launch + times * load + issued + blocks * 2.74e-3 + bytes_moved * 0.0342e-6 + far
 
 
 THIN = Kernel(
