@@ -1,9 +1,9 @@
 // 09 · Warp tile: block, warp and thread each have a tile of C within that of the one above.
 //
-// What changed: a warp's threads are no longer a strip of the block's tile but a tile of their own,
-// WM × WN. Lanes stand in squares of 2 × 2, for some GPUs (we counted on an H100 and an H200) serve a
-// wide read in half as many wavefronts where all lanes want the same as a certain neighbour. A thread
-// walks its tile to and fro: in source order, each multiply-add shares a factor with the one before.
+// What changed: lanes stand in squares of 2 × 2. Some GPUs (we counted on an H100 and an H200) serve a
+// wide read in half as many wavefronts if every lane wants the same words as a certain neighbour. Each
+// warp has a tile of its own, WM × WN, so squares fit however wide the block's tile is. A thread walks
+// its tile to and fro: in source order, each multiply-add shares a factor with the one before.
 //
 // BM, BN: rows and columns of C per block. BK: the depth of the tiles. WM, WN: rows and columns of
 // C per warp. TM, TN: per thread. BLOCKS: blocks that one SM should hold, which limits the registers.

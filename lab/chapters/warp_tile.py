@@ -1,6 +1,7 @@
 """Chapter 09: where the lanes of a warp stand, and what each of its changes brings."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.correctness import matrices
@@ -26,8 +27,13 @@ STRIPS = find("08_conflict_free").variant(BM=128, BN=128, BK=32, TM=8, TN=8, BLO
 STRIPS_TO_AND_FRO = find_variant("08", "to and fro", **STRIPS.parameters)
 IN_ROWS, ONE_WAY = find_variant("09", "lanes in rows"), find_variant("09", "one way")
 NEITHER = find_variant("09", "lanes in rows, one way")
+ANY = {
+    sides: find_variant("09", "any warp tile", WM=sides[0], WN=sides[1]) for sides in ((64, 32), (32, 64), (16, 128))
+}
+"""09 with warp tiles of any sides, by these; the last is as wide as the block's, like the strips of 08."""
 LARGE = RUNG.variant(BM=128, BN=256, BK=8, WM=128, WN=32, TM=16, TN=8, BLOCKS=1)
 """09 with the tile of 10."""
+COLUMNS = ("wavefronts to read, per k", "spills in the loop", "ms at 4096")
 WAVEFRONTS = ((BLUE, 0.4), (ORANGE, 0.4), (GREEN, 0.4), (PINK, 0.45))
 CELL, TOP = 46, 3 * LINE  # pixels
 
@@ -68,8 +74,8 @@ def lanes(runs: Mapping[str, Run], array: str = "Bs") -> Figure:
 
 def counted(kernel: Kernel) -> float:
     """Return the wavefronts of L1 and shared memory that Nsight Compute counted for each k of a warp."""
-    every = counters.measured(kernel, profiles.SIZE, profiles.SIZE, profiles.SIZE)["l1_data_wavefronts"]
-    return every / (profiles.SIZE**3 / WARP / (RUNG.parameters["TM"] * RUNG.parameters["TN"]))
+    size, elements = profiles.SIZE, RUNG.parameters["TM"] * RUNG.parameters["TN"]
+    return counters.measured(kernel, size, size, size)["l1_data_wavefronts"] / (size**3 / WARP / elements)
 
 
 def milliseconds(kernel: Kernel) -> float:
@@ -82,11 +88,49 @@ def local_accesses(kernel: Kernel) -> int:
     return sum(x.opcode.startswith(("LDL", "STL")) for x in hot_loop(sass(kernel)))
 
 
-def changes(spilling: bool = True) -> Table:
-    """Return what reading takes, the spills and the time: lanes in strips, rows or squares, in both orders.
+def _timed(kernel: Kernel) -> tuple[str, int, str]:
+    """Return the wavefronts that a warp needs for its reads at each k, simulated, the loop's spills, and the time."""
+    of = kernel.parameters
+    run = simulate(kernel, *matrices(of["BM"], of["BN"], of["BK"], on_gpu=False))
+    return (
+        f"{run.total.shared_load_wavefronts / (of['BK'] * kernel.threads // WARP):g}",
+        local_accesses(kernel),
+        f"{milliseconds(kernel):.3f}",
+    )
 
-    Without `spilling`, the kernels that spill in their main loop are left out, and the column of spills too.
-    """
+
+def path() -> Table:
+    """Return the way from 08 to 09: what reading takes, the spills and the time, with one change in each row."""
+    steps = {
+        "kernel 08": find("08"),
+        "a larger block tile": STRIPS,
+        "multiply-adds to and fro": STRIPS_TO_AND_FRO,
+        "lanes in squares, in a strip": ANY[16, 128],
+        "a rectangle for each warp: kernel 09": RUNG,
+    }
+    saved = (f"{before - ms:.3f}".replace("-", "−") for before, ms in pairwise(map(milliseconds, steps.values())))
+    return Table(
+        ("change", *COLUMNS, "saves, ms"),
+        [(words, *_timed(steps[words]), each) for words, each in zip(steps, ("", *saved), strict=True)],
+        f"From 08 to 09, one change in each row: {recorded(RUNG, [profiles.SIZE], 'variants').made}",
+    )
+
+
+def shapes() -> Table:
+    """Return what four warp tiles take, lanes in squares: words and wavefronts to read for each k, and the time."""
+    kernels = {(64, 32): RUNG, (128, 16): RUNG.variant(WM=128, WN=16)} | {sides: ANY[sides] for sides in list(ANY)[1:]}
+    rows = [(f"{WM} × {WN}", WM + WN, *_timed(kernel)[::2]) for (WM, WN), kernel in kernels.items()]
+    words, reading, ms = list(zip(*rows, strict=True))[1:]
+    assert words[0] == words[2] < words[1] == words[3] and {*reading} == {"8"} and ms[3] < ms[2] < ms[0] < ms[1]
+    return Table(
+        ("WM × WN", "different words, per k", *COLUMNS[::2]),
+        rows,
+        f"Warp tiles in a block tile of 128 × 128 × 32: {recorded(RUNG, [profiles.SIZE], 'variants').made}",
+    )
+
+
+def changes() -> Table:
+    """Return what reading takes, the spills and the time: lanes in strips, rows or squares, in both orders."""
     kernels = {
         ("strips (08)", "one way"): STRIPS,
         ("strips (08)", "to and fro"): STRIPS_TO_AND_FRO,
@@ -95,18 +139,10 @@ def changes(spilling: bool = True) -> Table:
         ("squares", "one way"): ONE_WAY,
         ("squares", "to and fro"): RUNG,
     }
-    record = recorded(list(kernels.values()), [profiles.SIZE], "variants")
-    (A, B), rows = matrices(128, 128, 32, on_gpu=False), []
-    for words, kernel in kernels.items():
-        wavefronts = simulate(kernel, A, B).total.shared_load_wavefronts / (32 * RUNG.threads // WARP)
-        for point in record.select([kernel]).points:  # not every card's recordings have all
-            spills = local_accesses(kernel)
-            if spilling or not spills:
-                rows.append((*words, f"{wavefronts:g}", *[spills][:spilling], f"{point.ms:.3f}"))
     return Table(
-        ("lanes", "order", "wavefronts to read, per k", *["spills in the loop"][:spilling], "ms at 4096"),
-        rows,
-        f"Tile of 128 × 128 × 32, two blocks per SM: {record.made}",
+        ("lanes", "order", *COLUMNS),
+        [(*words, *_timed(kernel)) for words, kernel in kernels.items()],
+        f"Tile of 128 × 128 × 32, two blocks per SM: {recorded(RUNG, [profiles.SIZE], 'variants').made}",
     )
 
 
@@ -116,67 +152,44 @@ def kept(kernel: Kernel) -> float:
     return sum(len(read) < 3 for read in reads) / len(reads)
 
 
-def waits() -> Table:
-    """Return how a warp spends its cycles: lanes in rows and in squares, and squares one way."""
-    return account.waits({"rows, to and fro": IN_ROWS, "squares, to and fro": RUNG, "squares, one way": ONE_WAY})
-
-
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     kernels = STRIPS, STRIPS_TO_AND_FRO, NEITHER, IN_ROWS, ONE_WAY, RUNG
     strips, turned, neither, rows, one_way, now = map(milliseconds, kernels)
-    own = recorded("08", [profiles.SIZE]).points[0].ms
-    of, aligned, single = (
-        nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles") for kernel in (RUNG, IN_ROWS, ONE_WAY)
-    )
-    assert own > neither > strips > turned > 1.01 * rows > 1.01 * one_way > 1.01 * now
+    edited, _, strip = map(milliseconds, ANY.values())
+    assert turned - strip > max(milliseconds(find("08")) - strips, strips - turned) and abs(edited / now - 1) < 0.003
+    assert neither > strips > turned > 1.01 * rows > 1.01 * one_way > 1.01 * now > 1.02 * strip
     assert [bool(local_accesses(kernel)) for kernel in kernels] == [False, True, True, False, False, False]
-    shared, between = "waits for shared memory", "cycles between a warp's instructions"
-    assert all((of[f"state: {wait}"] > aligned[f"state: {wait}"]) == (wait == shared) for wait in account.WAITS) and (
-        single[f"state: {shared}"] < 0.5 * of[f"state: {shared}"] and of["all"] < aligned["all"]
+    h100 = {
+        kernel: recorded(kernel, [profiles.SIZE], cards.folder("h100") / "variants.json").points[0].ms
+        for kernel in (IN_ROWS, RUNG)
+    }
+    of = nsight.counted(RUNG, (profiles.SIZE,) * 3, "variant_profiles")
+    share = (of["state: waits for L2 or DRAM"] + of["state: barrier"]) / of["cycles between a warp's instructions"]
+    (less, *same), (more, *other) = account.busy(RUNG).values(), account.busy("08").values()
+    slower = {
+        nine.M: nine.ms > eight.ms for eight, nine in zip(*(recorded(x).points for x in ("08", "09")), strict=True)
+    }
+    assert (
+        all(slow for M, slow in slower.items() if M <= 1024)
+        and less < 0.9 * more
+        and max(same) < 0.9 * now
+        and max(abs(a / b - 1) for a, b in zip(same, other, strict=True)) < 0.01
     )
-    less = {wait: f"{aligned[f'state: {wait}'] - of[f'state: {wait}']:.2f}" for wait in account.WAITS}
-    fetching = of["state: waits for L2 or DRAM"] + of["state: barrier"]
-    pairs = list(zip(recorded("08").points, recorded("09").points, strict=True))
-    slower = [nine.M for eight, nine in pairs if nine.ms > eight.ms]
-    large = [n for n in slower if n > 1024]
-    assert slower[: -len(large)] == [nine.M for _, nine in pairs if nine.M <= 1024]
-    alone = [account.with_registers(kernel) or 0 for kernel in (RUNG, ONE_WAY, find("08"))]
-    slots, h100 = account.busy(RUNG)["issue slots"], cards.folder("h100") / "variants.json"
-    assert alone[0] < slots < alone[1] < alone[2] and alone[1] - slots < one_way - now
-    turned_h100, now_h100 = (recorded(kernel, [profiles.SIZE], h100).points[0].ms for kernel in (ONE_WAY, RUNG))
-    assert turned_h100 > 1.01 * now_h100
     return {
-        "own 08": f"{own:.2f} ms",
-        "now": f"{now:.2f} ms",
-        "floor": f"{account.busy(RUNG)['FP32 units']:.2f} ms",
-        "slots": f"{slots:.2f} ms",
-        "instructions": f"{of['all'] / (profiles.SIZE**3 / WARP / 64):.1f}",
+        "own 08": f"{recorded('08', [profiles.SIZE]).points[0].ms:.2f} ms",
+        "now": f"{recorded('09', [profiles.SIZE]).points[0].ms:.2f} ms",
         "squares after": f"{rows - now:.2f} ms",
-        "tile": f"{own - strips:.2f} ms",
-        "squares of strips": f"{turned - now:.2f} to {strips - one_way:.2f} ms",
-        "more in rows": f"{(aligned['all'] - of['all']) / (RUNG.grid(profiles.SIZE, profiles.SIZE) * 8 * 128):.0f}",
-        **{f"alone{name}": f"{ms:.2f} ms" for name, ms in zip(("", " one way", " 08"), alone, strict=True)},
+        "squares h100": f"{h100[IN_ROWS] - h100[RUNG]:.2f} ms",
         "fro after": f"{one_way - now:.2f} ms",
         "kept": f"{kept(RUNG):.0%}",
         "kept one way": f"{kept(ONE_WAY):.0%}",
-        "order model": f"{alone[1] - slots:.2f} ms",
-        "fro h100": f"{turned_h100 - now_h100:.2f} ms",
-        "strips fro": f"{turned:.2f} ms",
-        "rows one way": f"{neither:.2f} ms",
-        "sooner": f"{aligned[between] - of[between]:.2f}",
-        "shared rows": f"{aligned[f'state: {shared}']:.2f}",
-        "shared squares": f"{of[f'state: {shared}']:.2f}",
-        "less barrier": less["barrier"],
-        "shared one way": f"{single[f'state: {shared}']:.2f}",
-        "less dispatch": less["dispatch"],
+        "lost": f"{now - strip:.2f} ms",
+        "strip": f"{1 - strip / now:.1%}",
+        "edited": f"{edited:.3f} ms",
+        "fetching": f"{share:.0%}",
         "blocks": str(RUNG.grid(1024, 1024)),
-        "blocks 08": str(find("08").grid(1024, 1024)),
         "sms": str(card().sms),
-        "fetching": f"{fetching:.2f}",
-        "between": f"{of[between]:.2f}",
-        "slower": f"{len(slower)} of {len(pairs)}",
-        "slower large": str(len(large)),
-        "slower 1024": next(f"{nine.ms / eight.ms - 1:.1%}" for eight, nine in pairs if nine.M == 1024),
+        "slower": f"{sum(slower.values())} of {len(slower)}",
         "card": card().name,
     }
