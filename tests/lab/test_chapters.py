@@ -7,6 +7,7 @@ import pytest
 import lab
 import sgemm_tutorial as sg
 from lab.chapters import board, by_shape, persistent, stream_k, tf32x3_wgmma, thread_tile_1d
+from lab.records.sizes import times_of
 
 
 @pytest.fixture(scope="module")
@@ -138,8 +139,9 @@ def test_a_regret_is_of_the_models_choice():
     for size, point in by_shape.found().items():
         assert point.expected == by_shape.chosen(size)
         assert slower[size] == 1 or point.expected != point.best
-    worst = [size for size in slower if f"{slower[size] - 1:.0%}" == by_shape.figures()["worst"]]
-    assert [lab.sizes.times_of(size).replace("×", " × ") for size in worst] == [by_shape.figures()["worst shape"]]
+    of = by_shape.figures()
+    worst = [size for size in slower if f"{slower[size] - 1:.0%}" == of["worst"]]
+    assert [times_of(size).replace("×", " × ") for size in worst] == [of["worst shape"]]
 
 
 def test_who_searches_makes_a_difference():
@@ -177,21 +179,23 @@ def test_the_pencil_of_chapter_13_comes_out():
 
 
 def test_a_meeting_has_a_price_and_shares_a_gain():
-    """What the pencil saves, as a multiple of the price: at 2560, and where the model took shares and lost."""
-    model, price = sg.autotuned, {}
-    for setting, n in ((by_shape.found()[640, 640, 640].expected.setting, 640), (by_shape.LARGE, 2048)):
-        of = model.named(setting)
-        steps, tiles = n // of["BK"], n * n // (of["BM"] * of["BN"])
-        pace, each = max(model.SETTINGS[setting]), -(-tiles * steps // 132)
-        assert tiles <= 132 and each < steps
-        parts = -(-steps // each) + 1
-        price[n] = (steps - each) * pace / (model.MEETING + parts * model.ADDING * 4 * of["BM"] * of["BN"])
-        (us, *way), *others = by_shape.by_model(setting, (n,) * 3)
-        assert way == [0, 132] and us < {tuple(way): us for us, *way in others}[tiles, 0], "it expects less"
-    assert [f"{price[n]:.1f}" for n in (640, 2048)] == ["1.2", "1.5"]
+    """Shares pay where the pencil saves twice their price; these are the squares at which both were timed."""
+    rows = by_shape.both_ways((640, 2048, 1408)).rows
+    assert [row[2] for row in rows] == ["1.2", "1.5", "1.7"]
+    assert [float(whole) < float(shares) for *_, whole, shares in rows] == [True, True, False]
+    assert by_shape.found()[2048, 2048, 2048].best.shares == 128 == 2048 * 2048 // (128 * 256), "whole tiles"
+    both = set()
+    for n in range(256, 4097, 128):
+        for of in (finalists := by_shape.found()[n, n, n].finalists):
+            tiles = -(-n // of.way.setting[0]) * -(-n // of.way.setting[1])
+            same = [at.way for at in finalists if at.way.setting[:-1] == of.way.setting[:-1]]
+            if of.way.shares in (0, tiles) and any(way.whole == 0 and way.shares not in (0, tiles) for way in same):
+                both.add(n)
+    assert both == {640, 1408, 2048}
     figures = by_shape.figures()
     paid = float(figures["price"].partition(" = ")[2].removesuffix(" µs"))
     assert 40 < float(figures["saved"].removesuffix(" µs")) / paid < 41
+    assert figures["saved"] == f"{155 * sg.autotuned.SETTINGS[by_shape.LARGE][0]:.0f} µs"
 
 
 def test_the_race_of_chapter_13_counts_what_is_behind():
