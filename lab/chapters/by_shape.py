@@ -1,4 +1,4 @@
-"""What chapter 13 and its deeper page compare: the model's choices, what the search found, and cuBLAS at any shape."""
+"""What chapter 13 and its deeper pages compare: the model's choices, what the search found, 12's loop, and cuBLAS."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -6,7 +6,6 @@ from statistics import geometric_mean
 
 import numpy as np
 
-from sgemm_tutorial import cublas
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.hardware import WARP
@@ -16,18 +15,21 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, sustained, tune
+from ..experiments import anatomy, profiles, tune
 from ..experiments.ceilings import card
-from ..records import files
-from ..records.files import Recording
+from ..model.sass import hot_loop, sass
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
+from . import register_banks
 from .by_size import SIZES
+from .stream_k import BETWEEN
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
 """Tiles that the charts show, as `tune.tile_of` names them. The search timed the last at few sizes."""
+RANGES = ((256, 640), (768, 896), (1024, 2048), (2176, 4096))
+"""Of squares: the first and the last."""
 SMALL, MEDIUM = (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1), (32, 64, 32, 32, 32, 8, 4, 4, 4, 4, 2, 1)
 LARGE = next(iter(autotuned.SETTINGS))
 """The settings of the last, the third and the first of these tiles."""
@@ -84,6 +86,12 @@ def timed(n: int, tile: str) -> float | None:
     return min((of.ms for of in found()[n, n, n].finalists if tune.tile_of(of.way.setting) == tile), default=None)
 
 
+def fastest(n: int, tile: str) -> float | None:
+    """Return the least µs that the search timed of a tile at M = N = K = n, carefully or else briefly."""
+    careful = timed(n, tile)
+    return 1e3 * careful if careful else tried((n, n, n)).get(tile)
+
+
 def share(size: Size, searches: str) -> float:
     """Return 13's percentage of cuBLAS where "only 13", "both" or "neither" searches."""
     if searches == "neither":
@@ -110,45 +118,70 @@ def steps() -> Table:
     """Return what the model knows of the steps of the charts' tiles: µs of one on an SM, and of each of several."""
     known = {tune.tile_of(setting): (autotuned.named(setting), paces) for setting, paces in autotuned.SETTINGS.items()}
     return Table(
-        ("tile/slices", "BK", "one block on the SM", "each of several", "TFLOP/s of all SMs"),
+        ("tile/slices", "BK", "blocks that fit on an SM", "µs of a step, alone", "µs, each of several"),
         [
-            (tile, of["BK"], max(paces), paces[0] if of["BLOCKS"] > 1 else None, rate(of, paces))
+            (tile, of["BK"], of["BLOCKS"], max(paces), paces[0] if of["BLOCKS"] > 1 else None)
             for tile in TILES
             for of, paces in [known[tile]]
         ],
-        f"µs of a step by the model, {card().name}",
+        f"In the model, {card().name}",
     )
 
 
-def by_twelves_tile() -> dict[int, tuple[float, float]]:
-    """Return by M = N = K how many times as fast 13 is as 12 with 12's tile, and with the best tile as with that one.
+def pencil(sizes: Iterable[int]) -> Table:
+    """Return by M = N = K what the model expects of the charts' tiles, and what the search timed of them."""
+    of = {tune.tile_of(setting): setting for setting in autotuned.SETTINGS}
 
-    Times of 13 are the search's, with the fastest of the settings and divisions that it tried. They are careful ones,
-    but 12's tile has a brief one where it wasn't among the fastest few.
-    """
-    gains = {}
-    for n in SIZES:
-        if us := tried((n, n, n)).get(TILES[0]):
-            ms = timed(n, TILES[0]) or us / 1e3
-            gains[n] = before()[n, n, n].ms / ms, ms / found()[n, n, n].ms
-    return gains
+    def both(n: int, tile: str) -> str:
+        best = fastest(n, tile)
+        return f"{by_model(of[tile], (n, n, n))[0][0]:,.1f} / {f'{best:,.1f}' if best else '–'}"
 
-
-def gains() -> Table:
-    """Return how many times as fast as 12 the loop and the tile make 13, by ranges of sizes."""
-    parts, rows = by_twelves_tile(), []
-    for low, high in ((256, 640), (768, 896), (1024, 2048), (2176, 4096)):
-        some = [n for n in SIZES if low <= n <= high]
-        factors = [geometric_mean(of) for of in zip(*(parts[n] for n in some if n in parts), strict=True)]
-        both = geometric_mean(before()[n, n, n].ms / found()[n, n, n].ms for n in some)
-        texts = (f"{of:.2f}" for of in factors) if factors else (None, None)
-        rows.append((f"{low:,} to {high:,}", *texts, f"{both:.2f}"))
     return Table(
-        ("M = N = K", "all else, with 12's tile", "then the best tile", "both"),
+        ("M = N = K", *TILES),
+        [(n, *(both(n, tile) for tile in TILES)) for n in sizes],
+        f"µs expected / measured, {card().name}",
+        "Measured: the tile's fastest setting in the search. –: the search didn't time this tile.",
+    )
+
+
+def both_ways(sizes: Iterable[int]) -> Table:
+    """Return what one setting took in whole tiles and in shares, and how many times the price the model saves."""
+    rows = []
+    for n in sizes:
+        point = found()[n, n, n]
+        setting, of = (*point.expected.setting[:-1], 1), autotuned.named(point.expected.setting)
+        us = {at.way.shares: 1e3 * at.ms for at in point.finalists if at.way.setting[:-1] == setting[:-1]}
+        tiles, steps, shares = n * n // (of["BM"] * of["BN"]), n // of["BK"], max(us)
+        parts = -(-shares // card().sms) * (-(-steps // -(-tiles * steps // shares)) + 1)  # of the busiest SM
+        price = autotuned.MEETING + autotuned.ADDING * 4 * of["BM"] * of["BN"] * parts
+        expected = {tuple(way): us for us, *way in by_model(setting, (n, n, n))}
+        times = 1 + (expected[tiles, 0] - expected[0, shares]) / price
+        rows.append((n, tune.tile_of(setting), *(f"{x:.1f}" for x in (times, us[min(us)], us[shares]))))
+    return Table(
+        ("M = N = K", "tile", "saved / price", "whole tiles, µs", "shares, µs"),
         rows,
-        f"Times as fast as 12, geometric means, {card().name}",
-        "–: 12's tile was not timed. It has a brief time where it wasn't among the search's fastest. Where both are "
-        "known, the brief one is up to 4% longer than the careful one.",
+        f"Measured times, {card().name}",
+        "At 2,048 the whole tiles are 128 shares of one tile each. At the others they are of code without sharing.",
+    )
+
+
+def ranges() -> Table:
+    """Return the shares of cuBLAS of 12, and of 13 with 12's tile, with the model's choices and with the search's."""
+    of = {ends: [found()[n, n, n] for n in SIZES if ends[0] <= n <= ends[1]] for ends in RANGES}
+    shares = {
+        ends: (
+            [before()[at.size].percent_of_cublas for at in points],
+            [1e5 * at.cublas_ms / us for at in points if (us := fastest(at.M, TILES[0]))],
+            [share(at.size, "neither") for at in points],
+            [100 * at.cublas_ms / at.ms for at in points],
+        )
+        for ends, points in of.items()
+    }
+    return Table(
+        ("M = N = K", "12", "13, always 128×256", "13, the model chooses", "13, the search chooses"),
+        [("{:,} to {:,}".format(*ends), *(means(of)[0] if of else None for of in row)) for ends, row in shares.items()],
+        f"Of plain cuBLAS, geometric means, {card().name}",
+        "–: 13 was not timed with this tile.",
     )
 
 
@@ -157,13 +190,7 @@ def loop_alone() -> dict[int, float]:
 
     Only sizes count at which the search timed this way carefully.
     """
-    return {n: before()[n, n, n].ms / ms - 1 for n in SIZES if (ms := in_way(n, 0))}
-
-
-def rate(of: dict[str, int], paces: tuple[float, float]) -> float:
-    """Return the TFLOP/s of a card whose SMs are full of steps of a setting, which take these µs."""
-    us = paces[0] if of["BLOCKS"] > 1 else max(paces)
-    return round(2e-6 * of["BM"] * of["BN"] * of["BK"] * card().sms / us, 1)
+    return {n: before()[n, n, n].ms / ms - 1 for n in SIZES if (ms := in_way(n, card().sms))}
 
 
 def tiles() -> Figure:
@@ -177,102 +204,99 @@ def tiles() -> Figure:
     )
 
 
-def choices(sizes: Iterable[Size]) -> Table:
-    """Return at each size what the model takes, what it expects, what the search measured of it, and what it found."""
-    rows = []
-    for size in sizes:
-        point = found()[size]
-        taken, best = (
-            f"{tune.tile_of(way.setting)}, {way.whole} + {way.shares}" for way in (point.expected, point.best)
-        )
-        us = by_model(point.expected.setting, size)[0][0], 1e3 * point.expected_ms, 1e3 * point.ms
-        expected, timed, fastest = (f"{each:#,.4g}".rstrip(".") for each in us)
-        rows.append((times_of(size), taken, expected, timed, best, fastest, f"{slower()[size] - 1:.1%}"))
-    return Table(
-        ("M×N×K", "the model takes", "expected µs", "measured µs", "fastest found", "its µs", "model slower by"),
-        rows,
-        f"Tile, whole tiles + shares, {card().name}",
-        "Where equal names have unequal times, the settings differ in thread tiles or BLOCKS.",
-    )
+def squares() -> Figure:
+    """Draw by size the shares of cuBLAS of 12, and of 13 with the model's choices and with the search's."""
+    of = {
+        "12": [(n, before()[n, n, n].percent_of_cublas) for n in SIZES],
+        "13, the model chooses": [(n, share((n, n, n), "neither")) for n in SIZES],
+        "13, the search chooses": [(n, share((n, n, n), "only 13")) for n in SIZES],
+        "cuBLAS": [(SIZES[0], 100.0), (SIZES[-1], 100.0)],
+    }
+    return lines("% of plain cuBLAS by size", of, "Across: M = N = K. Up: % of plain cuBLAS.", "%", log_x=True)
 
 
 def race() -> Table:
-    """Return the shares of cuBLAS, by who searches, and at random products the model's."""
-    who = {
-        "neither": "model, plain cuBLAS",
-        "only 13": "search, plain cuBLAS",
-        "both": "search, better opponent",
-    }
+    """Return 13's shares of cuBLAS: as both are called, and if both search."""
     shares = {
-        (name, text): [share(size, of) for size in sizes]
+        name: [[share(size, of) for size in sizes] for of in ("neither", "both")]
         for name, sizes in (("31 squares", [(n, n, n) for n in SIZES]), (f"{len(SHAPES)} others", SHAPES))
-        for of, text in who.items()
     }
-    random = f"{len(drawn()):,} random"
-    shares[random, "model, plain cuBLAS"] = [point.percent_of_cublas for point in drawn()]
-    shares[random, "model, better opponent"] = [point.percent_of_searched for point in drawn()]
+    shares[f"{len(drawn()):,} random"] = [[point.percent_of_cublas for point in drawn()], []]
     return Table(
-        ("products", "13's setting, opponent", "mean", "least", "13 is behind at"),
-        [(*names, *means(of), sum(each < 100 for each in of)) for names, of in shares.items()],
-        f"Share of cuBLAS, {card().name}",
-        "In each row cuBLAS was timed beside 13. Times at random products are medians of five brief ones.",
+        ("products", "as called: mean", "as called: 13 behind at", "both search: mean", "both search: 13 behind at"),
+        [
+            (
+                name,
+                *(cell for of in both for cell in ((means(of)[0], sum(p < 100 for p in of)) if of else (None, None))),
+            )
+            for name, both in shares.items()
+        ],
+        f"13's speed as a share of cuBLAS's, geometric means, {card().name}",
+    )
+
+
+def loops() -> Table:
+    """Return what the compiler made of the loops of 12 and 13, and what was measured of them."""
+    of = {find("12"): profiles.measured(find("12")), RUNG: anatomy.of(RUNG, (4096,) * 3).main.counts}
+    return Table(
+        ("", "12", "13"),
+        [
+            ("machine instructions of the loop", *(f"{len(hot_loop(sass(kernel))):,}" for kernel in of)),
+            ("cycles of an FFMA, all of them alone", *(f"{register_banks.measured('', each):.3f}" for each in of)),
+            (f"instructions at {profiles.SIZE}, millions", *(f"{at['all'] / 1e6:,.0f}" for at in of.values())),
+            ("cycles from a warp's instruction to its next", *(f"{at[BETWEEN]:.2f}" for at in of.values())),
+            ("of these, dispatch", *(f"{at['state: dispatch']:.2f}" for at in of.values())),
+        ],
+        card().name,
     )
 
 
 def figures() -> dict[str, str]:
-    """Return the figures in chapter 13's sentences, by name."""
-    late, squares, random, loop = slower(), [(n, n, n) for n in SIZES], drawn(), loop_alone()
+    """Return the figures in the sentences of chapter 13 and of the page on its loop, after checking what they say."""
+    squares, random, loop = [(n, n, n) for n in SIZES], drawn(), loop_alone()
+    late = {size: slower()[size] for size in (*squares, *SHAPES)}
     new, steps = anatomy.of(RUNG, (4096,) * 3).main.counts, 512 * 512 / card().sms  # of each SM in 128×256
     misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in random]
     worst, large = max(late, key=late.get), 1e3 * found()[4096, 4096, 4096].expected_ms
-    own, long, theirs = raced()[4096, 4096, 4096], sustained.of(RUNG), sustained.of(cublas.sgemm)
-    point = found()[640, 640, 640]
-    short = {of.way.shares: 1e3 * of.ms for of in point.finalists if of.way.setting[:-1] == point.expected.setting[:-1]}
-    low = [
-        by_model(found()[n, n, n].expected.setting, (n,) * 3)[0][0] / found()[n, n, n].expected_ms for n in (640, 896)
-    ]
-    assert short[0] < short[132] and 880 < min(low) < max(low) < 920, "short shares cost more than expected"
+    of = {
+        name: geometric_mean(before()[n, n, n].ms / found()[n, n, n].expected_ms for n in SIZES if low <= n <= high)
+        for name, (low, high) in (("small", RANGES[0]), ("large", RANGES[-1]))
+    }
+    beside = [1e3 * recorded(name, 2560).points[0].ms for name in ("11", "12")]
+    assert of["small"] > 3 and of["large"] < 1.1 and beside[0] > 1.2 * beside[1]
     return {
         "card": card().name,
         "before": f"{geometric_mean(before()[size].percent_of_cublas for size in squares):.0f}%",
         "alone": mean_and_least(squares, "neither")[0],
+        "small gain": f"{of['small']:.1f}",
+        "large gain": f"{of['large'] - 1:.0%}",
         "same": str(len(loop)),
         "same gains": f"{min(loop.values()):.1%} to {max(loop.values()):.1%}",
-        "tried": str(len(settings())),
         "searched": str(len(late)),
         "median": f"{np.median(list(late.values())) - 1:.1%}",
-        "late": ", ".join(
-            f"over {most}% at {sum(of > 1 + most / 100 for of in late.values())}" for most in (5, 10, 20)
-        ),
+        "late": str(sum(of > 1.1 for of in late.values())),
         "worst": f"{late[worst] - 1:.0%}",
         "worst shape": times_of(worst).replace("×", " × "),
         "random": f"{len(random):,}",
         "random error": f"{np.median(misses):.0%}",
         "pace": f"{large:,.0f} µs for {steps:,.0f} steps on each SM, {large / steps:.2f} µs each",
         "of several": f"{autotuned.SETTINGS[SMALL][0]:.3f}",
+        "one": f"{autotuned.SETTINGS[SMALL][1]:.3f}",
         "fill": str(autotuned.FILL),
         "launch": str(autotuned.LAUNCH),
         "meeting": str(autotuned.MEETING),
         "adding": f"{autotuned.ADDING * 1e6:.2f}",
         **sums(),
+        "equal timed": f"{1e3 * in_way(2560, 132):.1f} µs",
+        "eleven": f"{beside[0]:.0f} µs",
+        "twelve": f"{beside[1]:.0f} µs",
         "small 256 timed": f"{1e3 * timed(256, '16×32/4'):.2f} µs",
         "medium 256 tried": f"{tried((256,) * 3)['32×64/4']:.1f} µs",
-        "shares 640": f"{short[132]:.2f} µs",
-        "whole 640": f"{short[0]:.2f} µs",
         "medium 512 timed": f"{1e3 * timed(512, '32×64/4'):.1f} µs",
-        **{f"{name} timed": f"{1e3 * in_way(2560, whole):.1f} µs" for name, whole in (("equal", 0), ("hybrid", 132))},
+        "small 512 tried": f"{tried((512,) * 3)['16×32/4']:.1f} µs",
         "issued": f"{new['issue slots used, %']:.1f}%",
         "ffma": f"{new['FFMA'] / WARP / new['all']:.1%}",
-        "peak": f"{own.tflops / card().fp32_tflops:.0%}",
-        "short share": f"{own.percent_of_cublas:.0f}%",
-        "short ms": f"{own.ms:.3f}",
-        "lasting share": f"{theirs.ms / long.ms:.0%}",
-        "lasting ms": f"{long.ms:.3f}",
-        "lasting mhz": f"{long.sm_mhz:,}",
-        "boost mhz": f"{theirs.sm_mhz:,}",
-        "limit": str(files.load("sustained", Recording[sustained.Sustained]).provenance["power_limit_watts"]),
-        "lasting watts": str(long.watts),
-        "cublas watts": str(theirs.watts),
+        "peak": f"{raced()[4096, 4096, 4096].tflops / card().fp32_tflops:.0%}",
     }
 
 
@@ -283,6 +307,8 @@ def sums() -> dict[str, str]:
     part = f"{autotuned.ADDING * 4 * LARGE[0] * LARGE[1]:.2f}"
     return {
         "part": part,
+        "saved": f"{155 * large:.0f} µs",
+        "price": f"{meeting} + 2 · {part} = {meeting + 2 * float(part):.2f} µs",
         **{
             f"{name} {n}": f"{text} + {launch}{more} = {us(setting, n, shares):.{digits}f} µs"
             for name, setting, n, shares, text, more, digits in (
@@ -303,7 +329,7 @@ def us(setting: tuple[int, ...], n: int, shares: int) -> float:
     return next(us for us, *way in by_model(setting, (n, n, n)) if way == [0 if shares else tiles, shares])
 
 
-def in_way(n: int, whole: int) -> float | None:
-    """Return the careful ms of 12's tile at M = N = K = n, with so many whole tiles and a share for each SM."""
-    way = Way(LARGE, whole, card().sms)
+def in_way(n: int, shares: int) -> float | None:
+    """Return the careful ms of 12's tile at M = N = K = n, in so many shares and no whole tiles besides."""
+    way = Way(LARGE, 0, shares)
     return next((of.ms for of in found()[n, n, n].finalists if of.way == way), None)
