@@ -377,8 +377,7 @@ def _expected_on_tensor_cores(size: Size, place: Place) -> tuple[Way, Kernel]:
     kernel = ON_TENSOR_CORES.kernel
     launch = kernel.family.itself(kernel).resolve(imagined(*size, kernel.types), place)
     of = {name: launch.kernel.parameters[name] for name in any_shape.PARAMETERS}
-    way = Way(tuple(of.values()), launch.division.counts["shared"], launch.blocks // of["CLUSTER"])
-    return way, launch.kernel
+    return Way(tuple(of.values()), launch.division.counts["shared"], launch.blocks // of["CLUSTER"]), launch.kernel
 
 
 class Space(NamedTuple):
@@ -441,14 +440,14 @@ def plan(
     return Plan("tune", Tuning, [(KERNEL, size) for size in sizes], measure, shared, takes=1.0)
 
 
-def random_plan(name: str = "random", space: Space = ON_CUDA_CORES) -> Plan:
+def random_plan(name: str = "random", space: Space = ON_CUDA_CORES, sizes: Sequence[Size] = RANDOM) -> Plan:
     """Return the plan of times at random problems: the model's choice, cuBLAS, and the quickest of cuBLASLt."""
 
     def measure(missing: list) -> Iterator[Point]:
         return map(Search({}, (), gpu.place(), space).race, [size for _, size in missing])
 
     shared = {"inputs": "standard normal, repeated", "turns": TURNS}
-    return Plan(name, Record, [(space.kernel, size) for size in RANDOM], measure, shared, takes=0.07)
+    return Plan(name, Record, [(space.kernel, size) for size in sizes], measure, shared, takes=0.07)
 
 
 class Search:
