@@ -40,7 +40,7 @@ LADDER = (
     ),
     Kernel(
         "09_warp_tile",
-        "a tile of C for the warp, between the block's and the thread's",
+        "a tile of C for each warp, whose lanes stand in squares, so that neighbours share reads",
         {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "TM": 8, "TN": 8, "BLOCKS": 2},
     ),
     Kernel(
