@@ -22,20 +22,27 @@ def timed(kernel: Kernel, size: int, recording: str = TWICE[0]) -> Point:
     return recorded(kernel, [size], recording).points[0]
 
 
-def moves(size: int) -> dict:
-    """Return by what fraction each share at M = N = K = `size` rose from one recording to the other, by the point."""
+def twice(size: int) -> np.ndarray:
+    """Return the shares of cuBLAS in % at M = N = K = `size`, by recording of `TWICE`, and by the point in it."""
     shares = [{point.key: point.percent_of_cublas for point in load(name).points if size == point.M} for name in TWICE]
-    return {key: float(np.log(share / shares[0][key])) for key, share in shares[1].items()}
+    return np.array([[of[key] for key in shares[0]] for of in shares])
 
 
-def chance(size: int) -> float:
+def moves(size: int) -> np.ndarray:
+    """Return by what fraction each share at M = N = K = `size` rose from one recording to the other."""
+    return np.diff(np.log(twice(size)), axis=0)[0]
+
+
+def chance(size: int, by_median: bool = False) -> float:
     """Return the noise at M = N = K = `size`: by what fraction two kernels of a recording may differ by chance.
 
     Of what separates two recordings of the same code, a shift of all is left out. One difference in twenty of the rest
-    exceeds what is returned, by `STUDENT` and the standard deviation.
+    exceeds what is returned, by `STUDENT` and the standard deviation; or by the median of the differences' sizes, which
+    one large difference hardly changes.
     """
-    apart = list(moves(size).values())
-    return float(STUDENT[len(apart) - 1] * np.std(apart, ddof=1))
+    apart = moves(size)
+    spread = 1.48 * np.median(abs(apart - np.median(apart))) if by_median else np.std(apart, ddof=1)
+    return float(STUDENT[len(apart) - 1] * spread)
 
 
 PRODUCT = RUNG.parameters["BM"] * RUNG.parameters["BN"] * RUNG.parameters["BK"] // 2048

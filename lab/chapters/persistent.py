@@ -199,19 +199,11 @@ def widths_table() -> Table:
     )
 
 
-def lasting(who: Kernel | cublas.Gemm, size: int = 4096, inputs: str = "normal") -> tuple[float, float, float]:
-    """Return what one alone for seconds has in its second half: mean ms, its standard error, and mean MHz by NVML.
-
-    The error is that of the means of eight parts.
-    """
+def lasting(who: Kernel | cublas.Gemm, size: int = 4096, inputs: str = "normal") -> tuple[float, float]:
+    """Return what one alone for seconds has in its second half: mean ms, and mean MHz by NVML."""
     samples = sustained.of(who, size, inputs).samples
-    ms, mhz = (np.array(values[len(values) // 2 :]) for values in (samples.ms, samples.sm_mhz))
-    return ms.mean(), np.std([*map(np.mean, np.array_split(ms, 8))], ddof=1) / np.sqrt(8), mhz.mean()
-
-
-def faster(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
-    """Return how many times as fast the first is, and the standard error of that; of both, a time and its error."""
-    return theirs[0] / ours[0], theirs[0] / ours[0] * np.hypot(ours[1] / ours[0], theirs[1] / theirs[0])
+    ms, mhz = (np.mean(values[len(values) // 2 :]) for values in (samples.ms, samples.sm_mhz))
+    return float(ms), float(mhz)
 
 
 def both(found: Sequence[float], how: str = ".1f", mark: str = "%") -> str:

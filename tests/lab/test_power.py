@@ -1,54 +1,49 @@
-"""Two protocols, what NVML says of the clock, and chance."""
-
-import dataclasses
+"""Three protocols, what NVML says of the clock, and chance."""
 
 import numpy as np
 
 import lab
 from lab.chapters import power
-from sgemm_tutorial import cublas, find
+from lab.records.timings import load
+from sgemm_tutorial import find
 
 
 def test_20_leads_where_nvml_tells_one_clock_and_has_the_lower_one_alone_on_random_numbers():
     """By the recordings as they are."""
     for size in power.SIZES:
-        for run in power.RUNS[:3]:
-            (ms, mhz), (their_ms, their_mhz) = power.both(size, *run)[:, :2]
+        for run in (*power.RUNS[1:3], power.RUNS[4]):
+            (ms, mhz), (their_ms, their_mhz) = power.both(size, *run)
             assert mhz == their_mhz < lab.card().boost_mhz and ms < their_ms
-            assert size == 4096 or 1.03 < power.share(size, *run)[0] / 100 < 1.04
-        (ms, mhz, wrong), (their_ms, their_mhz, _) = power.both(size, *power.RUNS[3])
-        assert mhz < their_mhz and ms > their_ms and ms * mhz < their_ms * their_mhz and 0 < wrong < 0.02 * ms
-    assert len(power.clocks_table().rows) == 4 and power.figures()
+            assert size == 4096 or 1.03 < power.share(size, *run) / 100 < 1.04
+        (ms, mhz), (their_ms, their_mhz) = power.both(size, *power.RUNS[5])
+        assert mhz < their_mhz and ms > their_ms
+    assert power.protocols_table().rows[1][-1] == "103.4%" and power.figures()
     swings = power.course()._repr_html_()
     assert "seconds" in swings and "nan" not in swings
 
 
-def test_the_same_code_twice_in_a_recording_differs_by_less_than_the_noise():
-    """Nearly always."""
-    found = power.twins()
-    assert found.shape == (18, 2) and np.count_nonzero(found[:, 0] > found[:, 1]) < 3
+def test_a_burst_is_at_the_highest_clock_and_its_energy_is_not_known():
+    for inputs in ("zeros", "normal"):
+        assert power.both(8192, inputs, "burst")[:, 1].min() > 0.99 * lab.card().boost_mhz
+    assert [row[3] for row in power.protocols_table().rows if "alone" not in row[0]] == [""] * 4
 
 
-def test_a_cap_is_one_of_the_reasons_for_a_clock():
-    run = lab.sustained.of(find("16"), 8192, "zeros")
-    assert power.capped(dataclasses.replace(run, reasons=[0, 4, 1, 6])) == (2, 4)
-
-
-def test_nvml_names_a_power_cap_far_below_the_limit():
-    """For 20 and cuBLAS on zeros, and hardly for 16, which draws more."""
-    limit = power.recording().provenance["power_limit_watts"]
-    for who in (find("20"), cublas.gemm_ex):
-        run = lab.sustained.of(who, 8192, "zeros")
-        with_cap, samples = power.capped(run)
-        assert with_cap > 0.95 * samples and max(run.samples.watts) < 0.7 * limit
-    sixteen = lab.sustained.of(find("16"), 8192, "zeros")
-    assert sixteen.watts > run.watts and sixteen.sm_mhz == lab.card().boost_mhz
-    assert power.capped(sixteen)[0] < 0.1 * len(sixteen.reasons)
+def test_swings_return_when_they_are_made_to(monkeypatch):
+    passed = np.arange(0, 4, 0.012)
+    made = np.stack((passed, 2 + np.sin(passed * 2 * np.pi / 0.75), passed, passed), axis=1)
+    monkeypatch.setattr(power, "seen", lambda who, size: made)
+    assert abs(power.period(find("20"), 8192) - 0.75) < 0.02
 
 
 def test_one_variant_makes_most_of_the_noise_at_8192():
-    moves = np.array([*lab.chapters.copy_engine.moves(8192).values()])
+    moves = lab.chapters.copy_engine.moves(8192)
     far = np.sort((moves - moves.mean()) ** 2)
     assert far[-1] > 0.7 * far.sum()
-    ((_, parameters, *_), _), _ = [*lab.chapters.copy_engine.moves(8192)][np.argmax(abs(moves - moves.mean()))]
+    keys = [point.key for point in load("hopper").points if point.M == 8192]
+    ((_, parameters, *_), _), _ = keys[np.argmax(abs(moves - moves.mean()))]
     assert (dict(parameters)["BN"], dict(parameters)["CLUSTER"]) == (224, 1)
+
+
+def test_the_median_hardly_notices_that_variant():
+    chance = lab.chapters.copy_engine.chance
+    assert chance(8192, by_median=True) < 0.6 * chance(8192) and chance(4096, by_median=True) > 0.8 * chance(4096)
