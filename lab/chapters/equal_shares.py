@@ -329,6 +329,7 @@ def figures() -> dict[str, str]:
         "random mean": f"{mean(at_random, at_random):.0f}%",
         "random cublas": f"{geometric_mean(point.percent_of_cublas for point in at_random.values()):.0f}%",
         "random least": f"{min(point.percent_of_searched for point in at_random.values()):.0f}%",
+        "random under": "90%",
         "random lost": f"{sum(point.percent_of_searched < 90 for point in at_random.values()) / len(at_random):.0%}",
         "random fetched": str(sum(size[1] % 8 + size[2] % 8 == 0 for size in off)),
         "card": card().name,
