@@ -1,5 +1,6 @@
-"""What was tuned is what 13 takes: on GPUs of that name, for that code, at those sizes, and nowhere else."""
+"""What was tuned is what 13 and 22 take: on GPUs of that name, for that code, at those sizes, and nowhere else."""
 
+import dataclasses
 import json
 import types
 
@@ -7,11 +8,11 @@ import numpy as np
 import pytest
 
 from sgemm_tutorial import find, operands, simulator, tuned
-from sgemm_tutorial.families import autotuned
+from sgemm_tutorial.families import any_shape, autotuned
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.tuned import Way
 
-AUTOTUNED = find("13")
+AUTOTUNED, ANY_SHAPE = find("13"), find("22")
 SIZE = (640, 512, 768)
 SETTING = (128, 64, 8, 64, 32, 8, 8, 1, 4, 4, 3, 1)
 GPU = "NVIDIA Imaginary 80GB"
@@ -20,9 +21,9 @@ GPU = "NVIDIA Imaginary 80GB"
 HERE = Place("sm_90", 132, 0, GPU)
 
 
-def write(path, whole, shares=40, gpu=GPU, digest=None, size=SIZE):
+def write(path, whole, shares=40, gpu=GPU, digest=None, size=SIZE, setting=SETTING):
     M, N, K = size
-    best = {"setting": SETTING, "whole": whole, "shares": shares}
+    best = {"setting": setting, "whole": whole, "shares": shares}
     point = {"M": M, "N": N, "K": K, "digest": digest or AUTOTUNED.digest, "best": best, "tried": []}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"provenance": {"gpu": gpu, "cublas": "13"}, "complete": True, "points": [point]}))
@@ -120,3 +121,40 @@ def test_what_was_tuned_computes_the_same_simulated(homes):
 
 def test_a_way_is_one_of_its_kind():
     assert len({Way(SETTING, 1, 2), Way(SETTING, 1, 2), Way(SETTING, 2, 2)}) == 2
+
+
+def on_tensor_cores(kernel=ANY_SHAPE, place=HERE, size=SIZE):
+    """Return what a 22 that remembers nothing launches: name, template arguments, tiles that are shared, clusters."""
+    launch = dataclasses.replace(kernel).resolve(operands.imagined(*size, types=kernel.types), place)
+    of = tuple(launch.kernel.parameters.get(name) for name in any_shape.PARAMETERS)
+    clusters = launch.blocks // (launch.kernel.parameters.get("CLUSTER") or 1)
+    return launch.kernel.name, of, launch.division.counts.get("shared"), clusters
+
+
+IN_PAIRS = tuple(any_shape.setting(64, 64, 12, 2).values())
+SHARED = {"whole": 40, "shares": 64, "setting": IN_PAIRS}
+"""Of 22: all tiles of 640 × 512 are cut into shares, one for each of 64 clusters."""
+
+
+def test_22_takes_what_was_tuned_for_it(homes):
+    before = on_tensor_cores()
+    write(homes[1], **SHARED, digest=ANY_SHAPE.digest)
+    assert on_tensor_cores() == (ANY_SHAPE.name, IN_PAIRS, 40, 64) != before
+    assert on_tensor_cores(place=HERE._replace(name="")) == before, "the model decides"
+    assert on_tensor_cores(place=HERE._replace(name="NVIDIA Other")) == before
+    write(homes[1], **SHARED, digest="0" * 12)
+    assert on_tensor_cores() == before
+
+
+def test_an_edited_22_goes_the_way_of_the_one_that_it_is_compared_with(homes):
+    edited = ANY_SHAPE.edited(("    let_next_begin();\n", ""))
+    write(homes[1], **SHARED, digest=ANY_SHAPE.digest)
+    assert edited.digest != ANY_SHAPE.digest and on_tensor_cores(edited) == on_tensor_cores()
+    assert on_tensor_cores(edited)[1:] == (IN_PAIRS, 40, 64)
+
+
+def test_a_table_keeps_a_product_from_the_kernel_for_thin_ones(homes):
+    size = (57, 2, 18)
+    assert on_tensor_cores(size=size)[0] == any_shape.THIN.name
+    write(homes[1], 0, 1, digest=ANY_SHAPE.digest, size=size, setting=IN_PAIRS)
+    assert on_tensor_cores(size=size) == (ANY_SHAPE.name, IN_PAIRS, 0, 1)

@@ -22,7 +22,7 @@ from sgemm_tutorial import (
     timing,
     tuned,
 )
-from sgemm_tutorial.families import autotuned
+from sgemm_tutorial.families import any_shape, autotuned
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.timing import Timing
 from sgemm_tutorial.tuned import Way
@@ -272,6 +272,29 @@ def test_the_budget_ends_it_between_sizes(monkeypatch):
     plan = tune.plan(SIZES, 25, said.append)
     assert [p.size for p in plan.measure(list(plan.items))] == SIZES[:2]
     assert "spills" in str(said[0])
+
+
+THIN, TINY, LONG, ODD = (57, 2, 18), (256, 256, 256), (256, 256, 16384), (333, 777, 1999)
+
+
+def test_settings_of_22_are_searched_where_its_model_leaves_nothing_to_thin():
+    plan = tune.tensor_plan([THIN, TINY, LONG, ODD])
+    assert [(kernel.name, size) for kernel, size in plan.items] == [(find("22").name, of) for of in (TINY, LONG, ODD)]
+    assert {tuple(of.values()) for of in any_shape.SETTINGS} < set(map(tuple, plan.settings["settings"]))
+
+
+@pytest.mark.parametrize("size", [THIN, TINY, LONG, ODD], ids=str)
+def test_what_the_model_of_22_expects_to_be_quickest_is_among_the_ways(size):
+    """It is the first of them if only the model's own settings take part, also where `thin` would take over."""
+    every, place = [tuple(of.values()) for of in any_shape.SETTINGS], Place(*PLACE)
+    expected, kernel = tune._expected_on_tensor_cores(size, place)
+    found = tune._ways_on_tensor_cores({}, every, size, place)
+    _, number, ways = min(found, key=lambda of: of[0])
+    assert ways[0] == expected and kernel.name == find("22").name and expected.setting == every[number]
+    assert all(0 < len(ways) <= tune.DIVISIONS and {way.setting for way in ways} == {every[n]} for _, n, ways in found)
+    launched = kernel.variant(**dict(zip(any_shape.PARAMETERS, expected.setting, strict=True)))
+    launched = launched.divided(expected.whole, expected.shares).resolve(operands.imagined(*size, kernel.types), place)
+    assert launched.blocks == expected.shares * launched.kernel.parameters["CLUSTER"], "as `Search` launches it"
 
 
 def test_the_reader_s_table_is_what_the_dispatch_reads(tmp_path, monkeypatch):
