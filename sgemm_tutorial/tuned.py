@@ -1,7 +1,7 @@
-"""Looks up the quickest ways to do products with 13 on a GPU, in the reader's own table or in those that are handed in.
+"""Looks up the quickest ways to do products with 13 or 22, in the reader's own table or in those that are handed in.
 
 A table counts for the GPU of its name, and for the code that it was measured with. Nothing is guessed from it: the
-model of `families.autotuned` decides for all other sizes.
+models of `families.autotuned` and `families.any_shape` decide for all other sizes. The reader's own holds 13 alone.
 """
 
 import os
@@ -28,7 +28,8 @@ class Way:
     setting : tuple of int
         The template arguments in the source's order.
     whole, shares : int
-        Blocks that have a tile each, and blocks that share the others.
+        Of 13, blocks that have a tile each, and blocks that share the others; of 22, tiles that are shared, and
+        clusters.
     """
 
     setting: tuple[int, ...]

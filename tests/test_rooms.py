@@ -38,7 +38,7 @@ each file at each call, which was up to half of a call's time. Another 159 of pt
 operand's exponents once for all its products, and leaves out products of the zeros beyond a matrix's edges. And 65 of
 sgemm_tutorial are for 22's thin products, which another kernel does up to three times as quickly, and for a C of 16
 bits; 30 of the lab tell of them in 22's chapter. Another 30 of the lab search 22's settings too, whose table brings a
-fiftieth to squares and a twentieth to other shapes, and try it at random products.
+hundredth to squares and a thirtieth to other shapes, and try it at random products.
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
 WORDS, WORDS_OF_A_PAGE, WORDS_BEFORE_EXERCISES = 58_400, 1_950, 1_500
