@@ -31,15 +31,16 @@ from sgemm_tutorial.table import Table, Tabular
 from . import draw, interrupts, source
 from .diagnosis import diagnosis, telling
 from .experiments import tune as tunings
+from .experiments.counters import METRICS
 from .experiments.tune import tune
 from .guessing import guessed
-from .measure import sweep
+from .measure import nsight, sweep
 from .measure.bench import BenchError, bench
 from .model.resources import kernel_occupancy, resources, resources_table
 from .model.sass import sass_mix, sass_table
 from .records import timings
 from .records.compare import compare
-from .records.sizes import parse_sizes
+from .records.sizes import Size, parse_sizes, times_of
 from .records.timings import Record, no_gpu, recorded
 from .skeletons import GAPS, skeleton, unfinished
 from .styles import LAUNCH
@@ -73,6 +74,7 @@ examples:
   python -m lab tune --sizes 1024,1x4096x4096 --budget 60
   python -m lab tune my_kernel.cu --set BM=64,128 --set BN=64,128 --sizes 1024
   python -m lab trace naive --size 64,64,64 --json | jq .total.global_load_sectors
+  python -m lab counters my_kernel.cu --set BM=64 --size 2048
 
 exit status:
   0 all went well   1 a check failed   2 bad usage, or it could not be done   130 interrupted
@@ -417,12 +419,33 @@ def _saved(options: argparse.Namespace, path: str | Path, left: int) -> int:
     return INTERRUPTED if left and options.budget == math.inf else PASSED
 
 
+def _one_size(text: str) -> Size:
+    """Return a size that was written as M,N,K or as a single number."""
+    try:
+        (size,) = parse_sizes(text.replace(",", "x"))
+    except ValueError:  # an ArgumentError, or several
+        raise ArgumentError("size", repr(text), "one size, 1 or more: M,N,K or a single number") from None
+    return size
+
+
+def _counters(options: argparse.Namespace) -> int:
+    (kernel,) = _kernels([options.name], options.set, options.launch, options.json or options.once)
+    size = _one_size(options.size)
+    if options.once:  # under Nsight Compute
+        nsight.launch([(kernel, size)])
+        return PASSED
+    given = [f"--set={each}" for each in options.set] + [f"--launch={options.launch}"] * bool(options.launch)
+    again = ["-m", "lab", "counters", options.name, "--size", options.size, *given, "--once"]
+    (counts,) = nsight.count(again, [kernel.function], METRICS)
+    rows = [(name, METRICS[name], count) for name, count in counts.items()]
+    table = Table(("counter", "Nsight Compute's name", "of a launch"), rows, f"{kernel} at {times_of(size)}")
+    _print(options, {"kernel": kernel.name, "size": size, "counts": counts}, table)
+    return PASSED
+
+
 def _trace(options: argparse.Namespace) -> int:
     (kernel,) = _kernels([options.name], options.set, options.launch, options.json)
-    try:
-        ((M, N, K),) = parse_sizes(options.size.replace(",", "x"))
-    except ValueError:  # an ArgumentError, or several
-        raise ArgumentError("size", repr(options.size), "one size, 1 or more: M,N,K or a single number") from None
+    M, N, K = _one_size(options.size)
     A, B = matrices(M, N, K, on_gpu=False, types=kernel.types)
     run = simulate(
         *(kernel, A, B, np.zeros((M, N), kernel.types.result) if options.beta else None, options.alpha, options.beta),
@@ -575,6 +598,19 @@ def _parser() -> argparse.ArgumentParser:
     add("--alpha", type=float, default=1.0, help="(default: 1)")
     add("--beta", type=float, default=0.0, help="other than 0, C holds zeros, and may be read (default: 0)")
     add("--architecture", **architecture)
+
+    add = command(
+        "counters",
+        _counters,
+        "read the GPU's own counters of a launch",
+        "Runs the kernel once under Nsight Compute's ncu, which must be on the PATH and may need permission to read "
+        "counters. Without a GPU, trace counts the same on the simulator.",
+    )
+    add("name", metavar="NAME", help="which kernel, or a file")
+    add("--set", **setting)
+    add("--launch", **launch)
+    add("--size", metavar="M,N,K", default="1024", help="or one number (default: %(default)s)")
+    add("--once", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 

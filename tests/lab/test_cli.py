@@ -17,8 +17,9 @@ import rich.console
 
 from lab import __main__
 from lab.__main__ import main
+from lab.experiments.counters import METRICS
 from lab.experiments.tune import Tuning
-from lab.measure import sweep
+from lab.measure import nsight, sweep
 from lab.measure.bench import BenchError
 from lab.records import cards, files
 from ptxsim import cache
@@ -224,6 +225,36 @@ def test_trace_of_every_kernel(run, kernel):
     assert (status, err) == (0, "") and json.loads(out)["total"]["flops"] > 0
 
 
+def test_counters(run, tmp_path, monkeypatch):
+    """A stand-in for ncu says what it was asked, and what it should launch is launched."""
+    asked, launched = [], []
+
+    def ncu(command, **_):
+        asked.append(command)
+        inner = command[command.index("-m") :]
+        assert main(inner[2:]) == 0
+        names = ["ID", "Kernel Name", *METRICS.values()]
+        values = ["0", "mine<16, 16>(int)", *map(str, range(len(METRICS)))]
+        return subprocess.CompletedProcess(
+            command, 0, "\n".join(",".join(f'"{each}"' for each in row) for row in (names, names, values)), ""
+        )
+
+    (tmp_path / "mine.cu").write_text(find("03").source.replace("shared_tile(", "mine("))
+    monkeypatch.setattr(nsight.subprocess, "run", ncu)
+    monkeypatch.setattr(nsight.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(nsight, "launch", launched.extend)
+    how = ("mine.cu", "--set", "BM=16", "--set", "BN=16", "--set", "BK=16", "--size", "64,32,96")
+    status, out, err = run("counters", *how, "--json")
+    assert (status, err) == (0, "") and json.loads(out)["counts"] == {name: i for i, name in enumerate(METRICS)}
+    status, out, _ = run("counters", *how)
+    assert status == 0 and METRICS["l2_sectors"] in out
+    assert [size for _, size in launched] == [(64, 32, 96)] * 2
+    assert {kernel.parameters["BM"] for kernel, _ in launched} == {16} and "regex:^(mine)$" in asked[0]
+    monkeypatch.setattr(nsight.shutil, "which", lambda name: None)
+    status, _, err = run("counters", *how)
+    assert status == 2 and err.endswith("ncu, Nsight Compute's command line, is not on the PATH\n")
+
+
 def test_trace(run):
     status, out, err = run("trace", "03", "--size", "64,32,96")
     assert (status, err) == (0, "")
@@ -243,6 +274,7 @@ def test_trace(run):
         (("list", "--architecture", "sm_1"), "error: architecture"),
         (("check", "01", "--sizes", "4x4", "--simulate"), "error: sizes"),
         (("trace", "01", "--size", "1,2"), "error: size: got '1,2'"),
+        (("counters", "01", "--size", "0"), "error: size: got '0'"),
         (("trace", "01", "--size", "1:9:1"), "error: size: got '1:9:1', needs one size"),
         (("bench", "--sizes", "0"), "error: sizes"),
         (("bench", "--recording", "nothing"), "error: name: got nothing"),
@@ -293,7 +325,19 @@ def test_help_names_every_command_and_gives_examples(capsys):
         main(["--help"])
     out = capsys.readouterr().out
     assert caught.value.code == 0
-    for word in ("list", "show", "check", "bench", "compare", "tune", "trace", "new", "examples:", "exit status:"):
+    for word in (
+        "list",
+        "show",
+        "check",
+        "bench",
+        "compare",
+        "tune",
+        "trace",
+        "counters",
+        "new",
+        "examples:",
+        "exit status:",
+    ):
         assert word in out
 
 
