@@ -282,7 +282,6 @@ def figures() -> dict[str, str]:
     return {
         "card": card().name,
         "sms": f"{card().sms}",
-        "noise": f"{noise[2, 0]:.1%}",
         "both_before": both(nineteen[2]),
         "both_shares": both(steps[3][2]),
         "share_long": f"{lasting(cublas.gemm_ex)[0] / lasting(KERNEL)[0]:.1%}",
