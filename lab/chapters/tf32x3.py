@@ -72,8 +72,10 @@ def same_as_cublas() -> tuple[int, float]:
     return sum(ours == theirs for ours, theirs in found), mean
 
 
-def exactness(kernels: Mapping[str, Kernel | Gemm], kinds: tuple[str, ...] = split_errors.KINDS) -> Table:
-    """Return the errors of kernels, and of cuBLAS's routine, at the least and the greatest recorded K.
+def exactness(
+    kernels: Mapping[str, Kernel | Gemm], kinds: tuple[str, ...] = split_errors.KINDS, at: tuple[int, ...] = (0, -1)
+) -> Table:
+    """Return the errors of kernels, and of cuBLAS's routine, at the least and the greatest recorded K, or at others.
 
     Parameters
     ----------
@@ -81,12 +83,14 @@ def exactness(kernels: Mapping[str, Kernel | Gemm], kinds: tuple[str, ...] = spl
         By the name that a column is to have.
     kinds : tuple of str
         Of matrices, as `split_errors.KINDS` has them.
+    at : tuple of int
+        Places of K in `split_errors.DEPTHS`.
     """
     depths = split_errors.DEPTHS
     rows = [
         (kind, K, *(f"{split_errors.of(kernel, kind, K).worst:.1e}" for kernel in kernels.values()))
         for kind in kinds
-        for K in (depths[0], depths[-1])
+        for K in (depths[place] for place in at)
     ]
     return Table(
         ("matrices", "K", *kernels),
