@@ -62,6 +62,7 @@ def test_its_commands_are_understood():
         "show",
         "check",
         "trace",
+        "counters",
         "bench",
         "compare",
         "tune",
