@@ -1,6 +1,6 @@
-"""The page behind chapter 11: what an asynchronous copy costs at its two ends, and what one more column adds."""
+"""The page behind chapter 11: a rule for the wavefronts of asynchronous copies, and where it fails."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -11,12 +11,14 @@ from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.simulation import Run, simulate
 from sgemm_tutorial.table import Table
 
-from ..experiments import counters, profiles
+from ..boards import find_gpu
+from ..experiments import counters
 from ..records.cards import folder
-from ..records.timings import recorded
-from . import account
 
-BUFFERED, RUNG, STREAM_K = map(find, ("10", "11", "12"))
+RUNG, STREAM_K = map(find, ("11", "12"))
+RECORDED = folder("h200") / "counters.json"
+BLOCKS = {"11": 2, "12": 64, "15": 4, "16": 2, "17": 4}
+"""The kernels with copies that were counted, and how many blocks of each make a product of 256 × 256 × 256."""
 
 
 def _one_warp(access: Access, warp: int, kind: str) -> tuple[int, int]:
@@ -29,17 +31,22 @@ def _one_warp(access: Access, warp: int, kind: str) -> tuple[int, int]:
 
 
 def copy_wavefronts(run: Run) -> list[int]:
-    """Return the wavefronts of a traced run's copies: by writing end, reading end, sectors, and worse end."""
-    totals, before = np.zeros(4, int), {}
+    """Return the wavefronts of a traced run's copies by four rules, and the sectors that they read.
+
+    The rules: the writing end, the reading end, sectors, and the worse end. Copies of 16 bytes pass L1 by, so each rule
+    takes their writing end. A copy of nothing, beyond an edge, writes zeros and reads no byte.
+    """
+    totals, before = np.zeros(5, int), {}
     for access in run.trace:
         source = before.get(access.block)
         before[access.block] = access
-        if (access.space, access.kind) == ("shared", "store"):
-            through_l1 = source is not None and (source.line, source.kind, source.width) == (access.line, "load", 4)
+        if (access.space, access.kind) == ("shared", "store") and access.width >= 4:  # 12 also stores flags, of a byte
+            reads = source is not None and (source.line, source.kind) == (access.line, "load")
             for warp in np.unique(access.threads // WARP):
                 to, _ = _one_warp(access, warp, "store")
-                banks, pieces = _one_warp(source, warp, "load") if through_l1 else (0, 0)
-                totals += (to, *((banks, pieces) if through_l1 else (to, to)), max(to, banks))
+                banks, pieces = _one_warp(source, warp, "load") if reads else (0, 0)
+                rules = (banks, pieces, max(to, banks)) if access.width == 4 else (to, to, to)
+                totals += (to, *rules, pieces)
     return totals.tolist()
 
 
@@ -47,59 +54,35 @@ def ends(sizes: Iterable[tuple[int, int, int]] = counters.SHAPES) -> Table:
     """Return the wavefronts of 11's copies by four rules, and those that Nsight Compute counted."""
     rows = []
     for M, N, K in sizes:
-        ncu = counters.measured(RUNG, M, N, K)["copy_wavefronts"]
-        *others, worse = copy_wavefronts(simulate(RUNG, *matrices(M, N, K, on_gpu=False), trace=range(RUNG.grid(M, N))))
-        assert worse == ncu and (K != 70 or all(abs(rule / ncu - 1) > 0.04 for rule in others))
-        rows.append((f"{M} × {N} × {K}", *others, worse, ncu))
-    others, counts = (  # 12 was counted on no other card
-        [counters.counted(kernel, size, folder("h200") / "counters.json")["copy_wavefronts"] for size in sizes]
-        for kernel in (STREAM_K, RUNG)
-    )
-    assert [more - own for more, own in zip(others, counts, strict=True)] == [8 * 1024, 8 * 1024, 0]
+        counts = counters.measured(RUNG, M, N, K)
+        *others, worse, pieces = copy_wavefronts(
+            simulate(RUNG, *matrices(M, N, K, on_gpu=False), trace=range(RUNG.grid(M, N)))
+        )
+        assert (worse, pieces) == (counts["copy_wavefronts"], counts["copy_sectors"])
+        assert K == 256 or all(abs(rule / worse - 1) > 0.03 for rule in others)
+        rows.append((f"{M} × {N} × {K}", *others, worse, counts["copy_wavefronts"]))
+    return Table(("M × N × K", "the writing end", "the reading end", "sectors read", "the worse end", "counted"), rows)
+
+
+def elsewhere(blocks: Mapping[str, int] = BLOCKS) -> Table:
+    """Return what the worse end makes of each kernel's copies at 256, and the H200's counts: no other card has all."""
+    size, rows = counters.SHAPES[0], []
+    for kernel in map(find, blocks):
+        counts = counters.counted(kernel, size, RECORDED)
+        operands = matrices(*size, on_gpu=False, types=kernel.types)
+        *_, rule, pieces = copy_wavefronts(simulate(kernel, *operands, trace=range(blocks[kernel.name[:2]])))
+        rows.append((kernel.name[:2], rule, counts["copy_wavefronts"], pieces, counts["copy_sectors"]))
+    ragged, large = (counters.counted(STREAM_K, size, RECORDED) for size in (counters.SHAPES[2], counters.LARGE))
+    parts = [large[name] for name in ("shared_load_wavefronts", "copy_wavefronts", "l1_data_wavefronts")]
+    assert [counted - rule for _, rule, counted, *_ in rows] == [0, 8 * 1024, 6080, 4 * 256, 0]
+    assert [counted - ours for *_, ours, counted in rows] == [0, 16 * 1024, 8 * 1024, 0, 0]
+    assert ragged["copy_wavefronts"] == 5448 and parts[0] + parts[1] > 1.1 * parts[2]
     return Table(
-        ("M × N × K", "the writing end", "the reading end", "sectors read", "the worse end", "counted"),
+        ("kernel", "the worse end", "wavefronts counted", "sectors by the addresses", "sectors counted"),
         rows,
-        note=f"Counted for kernel 12 on the H200: {others[0]:,}, {others[1]:,} and {others[2]:,}.",
-    )
-
-
-def all_wavefronts() -> Table:
-    """Return everything that passes through L1 and shared memory at 4096 in 10 and 11, as it was counted."""
-    names = {
-        "shared_load_wavefronts": "reads of the tiles",
-        "shared_store_wavefronts": "stores to the tiles",
-        "copy_wavefronts": "copies",
-    }
-    runs = ten, eleven = [counters.measured(kernel, *(profiles.SIZE,) * 3) for kernel in (BUFFERED, RUNG)]
-    rest = [of["l1_data_wavefronts"] - sum(map(of.get, names)) for of in runs]
-    busy, taken = account.milliseconds(eleven["l1_data_wavefronts"]), recorded(RUNG, [profiles.SIZE]).points[0].ms
-    assert (
-        0.7 < (eleven["shared_load_requests"] - ten["shared_load_requests"]) / rest[1] < 1
-        and 0.95 * rest[0] < eleven["copy_wavefronts"] == (8 * 16 + 16 * 4) * 512**2 < rest[0]
-        and 1 / 3 < busy / taken < 0.4
-    )
-    rows = [(name, *(of[counter] for of in runs)) for counter, name in names.items()]
-    rows += [("the rest", *rest), ("all", *(of["l1_data_wavefronts"] for of in runs))]
-    return Table(
-        ("wavefronts", "10", "11"),
-        rows,
-        f"M = N = K = {profiles.SIZE}, counted by Nsight Compute",
-        f"At one in a cycle, those of 11 take {busy:.2f} ms. The kernel takes {taken:.2f} ms.",
-    )
-
-
-def odd_rows() -> Table:
-    """Return what 10 and 11 do where rows of A are a multiple of 16 bytes apart, and where not."""
-    names = {
-        "global_load_requests": "requests for A and B",
-        "global_load_sectors": "sectors that they touch",
-    }
-    runs = [counters.measured(kernel, 256, 256, K) for kernel in (BUFFERED, RUNG) for K in (256, 257)]
-    rows = [(name, *(of[counter] for of in runs)) for counter, name in names.items()]
-    requests, pieces = ((odd / even, two / one) for _, even, odd, one, two in rows)
-    assert 4 < requests[0] < 4.1 and requests[1] < 1.03 and pieces[0] > 4 and 1.305 < pieces[1] < 1.315
-    return Table(
-        ("", *(f"{kernel}, K = {K}" for kernel in (10, 11) for K in (256, 257))),
-        rows,
-        "256 × 256 × K, counted by Nsight Compute",
+        f"256 × 256 × 256, {find_gpu('H200').name}",
+        f"Kernel 12 at 131 × 67 × 70: {ragged['copy_wavefronts']:,} wavefronts of copies. Kernel 12 at 4096, in "
+        "millions: {:.0f} of reads of the tiles, {:.0f} of copies, {:.0f} of all kinds.".format(
+            *(part / 1e6 for part in parts)
+        ),
     )

@@ -68,14 +68,10 @@ def times() -> Table:
     )
 
 
-def transposing(tile: dict[str, int], blocks: int) -> dict[str, Kernel]:
-    """Return 06 and 07 with this tile, each with its tile of A as it lies in A and transposed."""
-    return {
-        "06": find("06").variant(**tile),
-        "06, transposed": find_variant("06", "A transposed", **tile),
-        "07, not transposed": find_variant("07", "A not transposed", **tile, BLOCKS=blocks),
-        "07": find("07").variant(**tile, BLOCKS=blocks),
-    }
+def pair(tile: dict[str, int], blocks: int) -> tuple[Kernel, Kernel]:
+    """Return 07 with this tile, its tile of A as it lies in A, and transposed."""
+    tile = tile | {"BLOCKS": blocks}
+    return find_variant("07", "A not transposed", **tile), find("07").variant(**tile)
 
 
 def figures() -> dict[str, str]:
