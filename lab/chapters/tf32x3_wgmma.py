@@ -8,7 +8,6 @@ from sgemm_tutorial.table import Table
 from ..draw.figure import BLUE, GREEN, ORANGE, PALE, Figure, Page
 from ..experiments import profiles, sustained
 from ..experiments.ceilings import card
-from .persistent import lasting
 
 RATE = 1024  # TF32 multiply-adds per cycle and SM
 KERNEL = find("21_tf32x3_wgmma")
@@ -124,13 +123,10 @@ def flows() -> Table:
 
 def alone() -> Table:
     """Return what 17, 21 and SGEMM take at 4096 in lasting runs, and how they compare."""
-    size, theirs = profiles.SIZE, lasting(sgemm)
-    taken = {of.name: lasting(of) for of in (find("17"), KERNEL)} | {"SGEMM": theirs}
+    size, theirs = profiles.SIZE, sustained.of(sgemm).ms
+    taken = {of.name: sustained.of(of).ms for of in (find("17"), KERNEL)} | {"SGEMM": theirs}
     return Table(
         ("", "ms", "TFLOP/s", "of SGEMM's speed"),
-        [
-            (of, f"{ours[0]:.2f}", f"{2e-9 * size**3 / ours[0]:.1f}", f"{theirs[0] / ours[0]:.0%}")
-            for of, ours in taken.items()
-        ],
+        [(of, f"{ms:.2f}", f"{2e-9 * size**3 / ms:.1f}", f"{theirs / ms:.0%}") for of, ms in taken.items()],
         f"M = N = K = {size}, each alone for {sustained.SECONDS:.0f} s, {card().name}",
     )
