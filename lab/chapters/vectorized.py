@@ -132,7 +132,6 @@ def figures() -> dict[str, str]:
     shorter = {state: profiled[3][f"state: {state}"] - profiled[4][f"state: {state}"] for state in profiles.STALLS}
     grown = {state: [of[f"state: {state}"] for of in profiled[:2]] for state in list(profiles.STALLS)[:2]}
     alone, states = [resident.milliseconds("07", blocks) for blocks in (2, 3)], profiles.shares(profiled[-1])
-    waiting = states["waits for shared memory"] + states["queue to shared memory full"]
     assert (
         max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
         and fewer < 0.5 * guards
@@ -160,5 +159,5 @@ def figures() -> dict[str, str]:
         "flat deep": f"{flat:.2f} ms",
         "turned deep": f"{turned:.2f} ms",
         "price": f"{transposed - flat:.2f} ms",
-        "shared": f"{waiting:.0%}",
+        "shared": f"{states['waits for shared memory'] + states['queue to shared memory full']:.0%}",
     }
