@@ -10,6 +10,7 @@ from ..experiments import counters, profiles
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
 from ..model.resources import kernel_occupancy, resources
+from ..model.sass import sass_mix
 from ..records import cards
 from ..records.timings import recorded
 from ..variants import find_variant
@@ -61,7 +62,7 @@ def times() -> Table:
         shown = f"{counts['all'] / 1e6:,.0f}" if counts else "–", f"{ms:.3f}" if ms else "–"
         rows.append((name, used.registers, kernel_occupancy(kernel, card()).blocks_per_sm, *shown))
     return Table(
-        ("each with those above it", "registers", "blocks per SM", "instructions, millions", "ms"),
+        ("change, added to those above", "registers", "blocks per SM", "instructions, millions", "ms"),
         rows,
         f"From 06 to 07, M = N = K = {account.SIZE}, {card().name}",
         "No kernel here spills.",
@@ -81,50 +82,52 @@ def figures() -> dict[str, str]:
     """
     made, now = list(steps().values()), find("07")
     first, shallow, unrolled, whole, fours, third, transposed = map(milliseconds, made)
-    swizzled, bare = milliseconds(find("08").variant(**now.parameters)), find_variant("07", "no guards")
-    free = milliseconds(bare)
+    swizzled = milliseconds(find("08").variant(**now.parameters))
     counts = counters.measured(now, *(account.SIZE,) * 3)
     before, after = (profiles.measured(kernel)["all"] for kernel in (made[0], now))
+    loop, busy, four = sass_mix(now)["loop"], account.busy(now), transposing(JUNSTAR92, blocks=1)
+    *wanted, flat_used, used = (resources(kernel).registers for kernel in (*list(four.values())[2:], *made[-2:]))
     rest = [
         of["all"] - of["FFMA"] / WARP - of["LDS"] - of["LDG"] - of["STS"] for of in map(profiles.measured, made[::6])
     ]
     assert (
         rest[1] < rest[0] / 3
+        and loop["LDG"] == 4 * loop["LDG.128"]
+        and busy["shared memory and L1"] == max(busy.values())
+        and used < flat_used < used + 8 < wanted[1] < 0.8 * wanted[0]
         and abs(after / before - transposed / first) < 0.01
-        and abs(free / transposed - 1) < 0.005
         and swizzled < 0.95 * third < 0.95 * transposed < 0.9 * first < 0.9 * shallow
     )
     found = {
         "saved": f"{1 - after / before:.0%}",
         "faster": f"{1 - transposed / first:.0%}",
         "others": f"{rest[0] / 1e6:,.0f}",
-        "without guards": f"{free:.2f} ms",
-        "shallow": f"{first:.2f} to {shallow:.2f} ms",
+        "wide": f"{loop['LDG.128']}",
+        "narrow": f"{loop['LDG']}",
+        "wanted flat": f"{wanted[0]}",
+        "wanted turned": f"{wanted[1]}",
+        "busy": f"{busy['shared memory and L1']:.2f} ms",
+        "depth": f"{shallow - first:.2f} ms",
         "flat": f"{third:.2f} ms",
         "turned": f"{transposed:.2f} ms",
         "swizzled": f"{swizzled:.2f} ms",
         "reads": f"{counts['shared_load_wavefronts'] / counts['l1_data_wavefronts']:.0%}",
         "conflicts": f"{counts['shared_store_conflicts'] / counts['l1_data_wavefronts']:.0%}",
     }
-    flat, turned = (
-        milliseconds(kernel) for kernel in (find_variant("07", "A not transposed", BK=32), now.variant(BK=32))
-    )
+    deep = find_variant("07", "A not transposed", BK=32), now.variant(BK=32)
+    flat, turned = map(milliseconds, deep)
     profiled = list(map(profile, made))
     if not (fours and flat and turned and all(profiled)):
-        names = ("whole", "fours", "guards", "fewer", "third", "more", "no guards", "l2", "flat deep", "turned deep")
-        return found | dict.fromkeys((*names, "price", "shared", "shared flat", "fetching"), "–")
-    last, guards, fewer, more = (
-        profiles.shares(profiled[-1]),
+        names = ("whole", "fours", "guards", "fewer", "third", "more", "l2", "price", "shared", "alone")
+        return found | dict.fromkeys((*names, "flat deep", "turned deep", "depth shared", "depth l2"), "–")
+    guards, fewer, more = (
         profiled[2]["all"] - profiled[3]["all"],
         profiled[3]["all"] - profiled[4]["all"],
         profiled[5]["all"] - profiled[4]["all"],
     )
     shorter = {state: profiled[3][f"state: {state}"] - profiled[4][f"state: {state}"] for state in profiles.STALLS}
-    alone = [resident.milliseconds("07", blocks) for blocks in (2, 3)]
-    waiting = [
-        sum(of[state] for state in ("waits for shared memory", "queue to shared memory full"))
-        for of in map(profiles.shares, profiled[-2:])
-    ]
+    grown = {state: [of[f"state: {state}"] for of in profiled[:2]] for state in list(profiles.STALLS)[:2]}
+    alone, states = [resident.milliseconds("07", blocks) for blocks in (2, 3)], profiles.shares(profiled[-1])
     assert (
         max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
         and fewer < 0.5 * guards
@@ -133,10 +136,10 @@ def figures() -> dict[str, str]:
         and more > 0
         and third < 0.95 * fours
         and alone[0] > 1.05 * alone[1]
-        and profile(bare)["all"] < 0.97 * after
+        and abs(unrolled / shallow - 1) < 0.005
+        and all(deeper < shallower for deeper, shallower in grown.values())
+        and sass_mix(deep[0])["loop"]["LDL"] > 0
         and swizzled < 0.97 * flat < 0.97 * third < transposed < 0.95 * turned
-        and waiting[1] > 1.5 * waiting[0]
-        and waiting[1] > last["waits for L2 or DRAM"] + last["barrier"]
     )
     return found | {
         "whole": f"{unrolled - whole:.2f} ms",
@@ -145,12 +148,12 @@ def figures() -> dict[str, str]:
         "guards": f"{guards / 1e6:.0f}",
         "fewer": f"{fewer / 1e6:.0f}",
         "more": f"{more / 1e6:.0f}",
-        "no guards": f"{(after - profile(bare)['all']) / 1e6:.0f}",
+        "depth l2": " to ".join(f"{cycles:.2f}" for cycles in grown["waits for L2 or DRAM"]),
+        "depth shared": " to ".join(f"{cycles:.2f}" for cycles in grown["waits for shared memory"]),
+        "alone": " to ".join(f"{ms:.2f}" for ms in alone) + " ms",
         "l2": " to ".join(f"{of['state: waits for L2 or DRAM']:.2f}" for of in profiled[3:5]),
         "flat deep": f"{flat:.2f} ms",
         "turned deep": f"{turned:.2f} ms",
         "price": f"{transposed - flat:.2f} ms",
-        "shared": f"{waiting[1]:.0%}",
-        "shared flat": f"{waiting[0]:.0%}",
-        "fetching": f"{last['waits for L2 or DRAM'] + last['barrier']:.0%}",
+        "shared": f"{states['waits for shared memory'] + states['queue to shared memory full']:.0%}",
     }

@@ -34,6 +34,8 @@ ANY = {
 LARGE = RUNG.variant(BM=128, BN=256, BK=8, WM=128, WN=32, TM=16, TN=8, BLOCKS=1)
 """09 with the tile of 10."""
 COLUMNS = ("wavefronts to read, per k", "spills in the loop", "ms at 4096")
+BETWEEN, BARRIER = "cycles between a warp's instructions", "state: barrier"
+SHARED, L2 = "state: waits for shared memory", "state: waits for L2 or DRAM"
 WAVEFRONTS = ((BLUE, 0.4), (ORANGE, 0.4), (GREEN, 0.4), (PINK, 0.45))
 CELL, TOP = 46, 3 * LINE  # pixels
 
@@ -100,19 +102,19 @@ def _timed(kernel: Kernel) -> tuple[str, int, str]:
 
 
 def path() -> Table:
-    """Return the way from 08 to 09: what reading takes, the spills and the time, with one change in each row."""
+    """Return the way from 08 to 09, a row for each step: what reading takes, the spills, the time and what is saved."""
     steps = {
-        "kernel 08": find("08"),
-        "a larger block tile": STRIPS,
+        "kernel 08, in its own tile": find("08"),
+        "08 in 09's tile": STRIPS,
         "multiply-adds to and fro": STRIPS_TO_AND_FRO,
-        "lanes in squares, in a strip": ANY[16, 128],
-        "a rectangle for each warp: kernel 09": RUNG,
+        "a rectangle for each warp: in_rows": IN_ROWS,
+        "lanes in squares: kernel 09": RUNG,
     }
-    saved = (f"{before - ms:.3f}".replace("-", "−") for before, ms in pairwise(map(milliseconds, steps.values())))
+    saved = (f"{before - ms:.3f}" for before, ms in pairwise(map(milliseconds, steps.values())))
     return Table(
-        ("change", *COLUMNS, "saves, ms"),
+        ("step", *COLUMNS, "saves, ms"),
         [(words, *_timed(steps[words]), each) for words, each in zip(steps, ("", *saved), strict=True)],
-        f"From 08 to 09, one change in each row: {recorded(RUNG, [profiles.SIZE], 'variants').made}",
+        f"From 08 to 09, step by step: {recorded(RUNG, [profiles.SIZE], 'variants').made}",
     )
 
 
@@ -121,7 +123,7 @@ def shapes() -> Table:
     kernels = {(64, 32): RUNG, (128, 16): RUNG.variant(WM=128, WN=16)} | {sides: ANY[sides] for sides in list(ANY)[1:]}
     rows = [(f"{WM} × {WN}", WM + WN, *_timed(kernel)[::2]) for (WM, WN), kernel in kernels.items()]
     words, reading, ms = list(zip(*rows, strict=True))[1:]
-    assert words[0] == words[2] < words[1] == words[3] and {*reading} == {"8"} and ms[3] < ms[2] < ms[0] < ms[1]
+    assert words[0] == words[2] < words[1] == words[3] and {*reading} == {"8"} and ms[3] < ms[2] < min(ms[:2])
     return Table(
         ("WM × WN", "different words, per k", *COLUMNS[::2]),
         rows,
@@ -155,23 +157,31 @@ def kept(kernel: Kernel) -> float:
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     kernels = STRIPS, STRIPS_TO_AND_FRO, NEITHER, IN_ROWS, ONE_WAY, RUNG
-    strips, turned, neither, rows, one_way, now = map(milliseconds, kernels)
-    edited, _, strip = map(milliseconds, ANY.values())
-    assert turned - strip > max(milliseconds(find("08")) - strips, strips - turned) and abs(edited / now - 1) < 0.003
-    assert neither > strips > turned > 1.01 * rows > 1.01 * one_way > 1.01 * now > 1.02 * strip
+    strips, turned, neither, rows, one_way, now, edited, _, strip = map(milliseconds, (*kernels, *ANY.values()))
+    assert (
+        rows - now > max(milliseconds(find("08")) - strips, strips - turned, turned - rows)
+        and abs(edited / now - 1) < 0.003
+        and neither > strips > turned > 1.01 * rows > 1.01 * one_way > 1.01 * now > 1.02 * strip
+    )
     assert [bool(local_accesses(kernel)) for kernel in kernels] == [False, True, True, False, False, False]
     h100 = {
         kernel: recorded(kernel, [profiles.SIZE], cards.folder("h100") / "variants.json").points[0].ms
         for kernel in (IN_ROWS, RUNG)
     }
-    of = nsight.counted(RUNG, (profiles.SIZE,) * 3, "variant_profiles")
-    share = (of["state: waits for L2 or DRAM"] + of["state: barrier"]) / of["cycles between a warp's instructions"]
-    (less, *same), (more, *other) = account.busy(RUNG).values(), account.busy("08").values()
-    slower = {
-        nine.M: nine.ms > eight.ms for eight, nine in zip(*(recorded(x).points for x in ("08", "09")), strict=True)
-    }
+    of, before, rectangle, wide = (
+        nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")
+        for kernel in (RUNG, IN_ROWS, ANY[64, 32], ANY[16, 128])
+    )
+    (less, *same), (more, *other), share = *(account.busy(x).values() for x in (RUNG, "08")), profiles.shares(of)
+    sizes = list(zip(*(recorded(rung).points for rung in ("07", "08", "09")), strict=True))
+    slower = {nine.M: nine.ms / eight.ms - 1 for _, eight, nine in sizes if nine.ms > eight.ms}
+    small = [[nine.ms / each[i].ms - 1 for each in sizes if (nine := each[2]).M <= 1024] for i in (1, 0)]
     assert (
-        all(slow for M, slow in slower.items() if M <= 1024)
+        min(map(min, small)) > 0
+        and before[SHARED] < of[SHARED]
+        and all(of[fallen] < before[fallen] for fallen in (BARRIER, L2, BETWEEN))
+        and wide[BARRIER] < rectangle[BARRIER]
+        and wide[L2] > rectangle[L2]
         and less < 0.9 * more
         and max(same) < 0.9 * now
         and max(abs(a / b - 1) for a, b in zip(same, other, strict=True)) < 0.01
@@ -185,11 +195,21 @@ def figures() -> dict[str, str]:
         "kept": f"{kept(RUNG):.0%}",
         "kept one way": f"{kept(ONE_WAY):.0%}",
         "lost": f"{now - strip:.2f} ms",
-        "strip": f"{1 - strip / now:.1%}",
         "edited": f"{edited:.3f} ms",
-        "fetching": f"{share:.0%}",
+        "fetching": f"{share['waits for L2 or DRAM'] + share['barrier']:.0%}",
+        "shared": f"{share['waits for shared memory'] + share['queue to shared memory full']:.0%}",
+        "dispatch": f"{share['dispatch']:.0%}",
+        "ready": f"{share['another warp was chosen']:.0%}",
+        "waits shared": f"{before[SHARED]:.2f} to {of[SHARED]:.2f}",
+        "waits all": f"{before[BETWEEN]:.2f} to {of[BETWEEN]:.2f}",
+        "strip barrier": f"{wide[BARRIER]:.2f} instead of {rectangle[BARRIER]:.2f}",
+        "strip l2": f"{wide[L2]:.2f} instead of {rectangle[L2]:.2f}",
         "blocks": str(RUNG.grid(1024, 1024)),
         "sms": str(card().sms),
-        "slower": f"{sum(slower.values())} of {len(slower)}",
+        "slower": f"{len(slower)} of {len(sizes)}",
+        "small": f"{min(small[0]):.0%} to {max(small[0]):.0%}",
+        "small 07": f"{min(small[1]):.0%} to {max(small[1]):.0%}",
+        "larger": f"{sum(M > 1024 for M in slower)}",
+        "most": f"{max(lost for M, lost in slower.items() if M > 1024):.0%}",
         "card": card().name,
     }
