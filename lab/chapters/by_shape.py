@@ -15,15 +15,12 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, profiles, tune
+from ..experiments import anatomy, tune
 from ..experiments.ceilings import card
-from ..model.sass import hot_loop, sass
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
-from . import register_banks
 from .by_size import SIZES
-from .stream_k import BETWEEN
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
@@ -222,22 +219,6 @@ def race() -> Table:
             for name, both in shares.items()
         ],
         f"13's speed as a share of cuBLAS's, geometric means, {card().name}",
-    )
-
-
-def loops() -> Table:
-    """Return what the compiler made of the loops of 12 and 13, and what was measured of them."""
-    of = {find("12"): profiles.measured(find("12")), RUNG: anatomy.of(RUNG, (4096,) * 3).main.counts}
-    return Table(
-        ("", "12", "13"),
-        [
-            ("machine instructions of the loop", *(f"{len(hot_loop(sass(kernel))):,}" for kernel in of)),
-            ("cycles of an FFMA, all of them alone", *(f"{register_banks.measured('', each):.3f}" for each in of)),
-            (f"instructions at {profiles.SIZE}, millions", *(f"{at['all'] / 1e6:,.0f}" for at in of.values())),
-            ("cycles from a warp's instruction to its next", *(f"{at[BETWEEN]:.2f}" for at in of.values())),
-            ("of these, dispatch", *(f"{at['state: dispatch']:.2f}" for at in of.values())),
-        ],
-        card().name,
     )
 
 
