@@ -1,15 +1,17 @@
 """Chapter 11: when groups of copies are under way, and what they bring."""
 
 from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, INK, ORANGE, PALE, TITLE, WIDTH, Figure, Page
 from ..experiments import profiles
 from ..experiments.ceilings import card
+from ..measure.nsight import counted
 from ..model.resources import resources
 from ..records.timings import Point, recorded
 from ..variants import find_variant
-from .warp_tile import LARGE, local_accesses, milliseconds
+from .warp_tile import ANY, LARGE, local_accesses, milliseconds
 
 BUFFERED, RUNG = find("10_double_buffer"), find("11_async_pipeline")
 SMALL_TILE = {"BM": 128, "BN": 128, "BK": 16, "WM": 64, "WN": 32, "TM": 8, "TN": 8, "BLOCKS": 2}
@@ -23,6 +25,10 @@ PLACES = {
         find_variant("10", "fetch before the loop", **SMALL_TILE),
     ),
     "10, fetch at k = 0: as it is": (BUFFERED, BUFFERED.variant(**SMALL_TILE)),
+    "10, padded, fetch at k = 1": (
+        find_variant("10", "padded, fetch after k = 1"),
+        find_variant("10", "padded, fetch after k = 1", **SMALL_TILE),
+    ),
     "11, fetch at k = 0": (
         find_variant("11", "fetch after k = 0"),
         find_variant("11", "fetch after k = 0", **SMALL_TILE, STAGES=2),
@@ -71,13 +77,16 @@ def timeline(stages: int, tiles: int) -> Figure:
 def times() -> Table:
     """Return the recorded times of 09 to 11 in two tiles, by the place of the fetch in the loop."""
     taken = [list(map(milliseconds, kernels)) for kernels in PLACES.values()]
-    (one, single), (early, small_early), (ten, small_ten), (first, small_first), (own, small) = taken
+    (one, single), (early, small_early), (ten, small_ten), (padded, worst), (first, small_first), (own, small) = taken
     assert ten < own < 1.005 * ten and 1.02 * own < first < early < 0.75 * one and first < 1.03 * own
     assert small_first < small < 0.98 * single < single < small_early < small_ten and small < 0.97 * small_early
-    assert not any(local_accesses(kernel) for kernels in PLACES.values() for kernel in kernels)
+    assert own < padded < first and small_ten < worst
+    spilling = [kernel for kernels in PLACES.values() for kernel in kernels if local_accesses(kernel)]
+    assert spilling == [PLACES["10, padded, fetch at k = 1"][1]]
     rows = [(name, *(f"{ms:.3f}" for ms in each)) for name, each in zip(PLACES, taken, strict=True)]
     heads = ("ms", "128 × 256 × 8, one block on an SM", "128 × 128 × 16, two blocks")
-    return Table(heads, rows, f"M = N = K = {profiles.SIZE}, {card().name}")
+    note = "In the small tile, the padded 10 spills."
+    return Table(heads, rows, f"M = N = K = {profiles.SIZE}, {card().name}", note)
 
 
 def _ahead() -> dict[str, list[Point]]:
@@ -94,35 +103,52 @@ def stages() -> Table:
     rows = [
         (name, *(f"{each.ms:.3f}" for each in points), *("–",) * (3 - len(points))) for name, points in _ahead().items()
     ]
-    return Table(("ms", "2 stages", "3 stages", "4 stages"), rows, f"M = N = K = {profiles.SIZE}, {card().name}")
+    note = "–: four stages are more than 48 KiB."
+    return Table(("ms", "2 stages", "3 stages", "4 stages"), rows, f"M = N = K = {profiles.SIZE}, {card().name}", note)
+
+
+def _trip(kernel: Kernel) -> float:
+    """Return the cycles of a trip round the main loop at 4096, where an SM has four blocks, or four pairs of them."""
+    return profiles.measured(kernel)["SM cycles"] / (4 * profiles.SIZE // kernel.parameters["BK"])
+
+
+def _dispatch(kernel: Kernel) -> float:
+    """Return for how many cycles between its instructions a warp is held back inside the SM, at 4096."""
+    return counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")["state: dispatch"]
 
 
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
-    (_, single), (_, small_early), (ten, small_ten), (first, small_first), (own, small) = (
+    (_, single), (_, small_early), (ten, small_ten), _, (first, small_first), (own, small) = (
         map(milliseconds, kernels) for kernels in PLACES.values()
     )
     like_ten = milliseconds(RUNG.variant(**TENS_WARP))
     large, shallow, tensor = _ahead().values()
     gains = [points[0].ms / points[1].ms - 1 for points in (large, shallow, tensor)]
-    assert own < like_ten < 1.01 * own and 0 < max(gains[:2]) < 0.01 and gains[2] > 0.1
-    assert shallow[1].ms_p10 < shallow[2].ms_p90
+    scatter = max(point.ms_p90 / point.ms_p10 - 1 for point in (*large, *shallow))
+    assert own < like_ten < 1.01 * own and 0 < max(gains[:2]) < 2 * scatter < 0.01 and gains[2] > 0.1
+    assert shallow[1].ms_p10 < shallow[2].ms_p90 and own / ten - 1 < scatter
     pairs = list(zip(recorded("10").points, recorded("11").points, strict=True))
     assert all((new.ms < old.ms) == bool(new.M % 256) for old, new in pairs)
     odd = [old.ms / new.ms - 1 for old, new in pairs if new.M % 256]
     clear = sum(new.ms_p90 < old.ms_p10 for old, new in pairs)
     assert clear > 0.8 * len(odd)
-    capped, capped_own = (resources(find_variant(rung, "184 registers")) for rung in ("10", "11"))
-    assert capped_own.spill_store_bytes == capped_own.spill_load_bytes == 0 < capped.spill_store_bytes
     names = "state: waits for L2 or DRAM", "cycles between a warp's instructions"
     waits, gap = map(profiles.measured(BUFFERED).get, names)
     registers = [resources(kernel).registers for kernel in (BUFFERED, RUNG)]
-    assert waits < 0.02 * gap and registers[0] < registers[1]
+    trips = {kernel.name[:2]: _trip(kernel) for kernel in (BUFFERED, RUNG, find("15"))}
+    dispatch, better = [_dispatch(PLACES[name][1]) for name in list(PLACES)[2::3]], milliseconds(ANY[16, 128])
+    assert waits < 0.02 * gap and registers[0] < registers[1] and trips["15"] < 0.6 * trips["11"]
+    assert dispatch[0] > 1.5 * dispatch[1] and better < min(small_first, small)
     return {
         "card": card().name,
         "waits": f"{waits:.2f}",
         "gap 10": f"{gap:.2f}",
         **{f"registers {rung}": str(of) for rung, of in zip(("10", "11"), registers, strict=True)},
+        **{f"trip {rung}": f"{cycles:,.0f}" for rung, cycles in trips.items()},
+        **{f"dispatch {rung}": f"{of:.2f}" for rung, of in zip(("10", "11"), dispatch, strict=True)},
+        "09 deeper": f"{better:.3f} ms",
+        "scatter": f"{scatter:.1%}",
         "slower": f"{own / ten - 1:.1%}",
         "like ten": f"{like_ten:.3f} ms",
         "against 10": f"{min(small_early, small_ten) / min(small_first, small) - 1:.0%}",

@@ -15,15 +15,12 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, profiles, tune
+from ..experiments import anatomy, tune
 from ..experiments.ceilings import card
-from ..model.sass import hot_loop, sass
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
-from . import register_banks
 from .by_size import SIZES
-from .stream_k import BETWEEN
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
@@ -129,39 +126,28 @@ def steps() -> Table:
 
 
 def pencil(sizes: Iterable[int]) -> Table:
-    """Return by M = N = K what the model expects of the charts' tiles, and what the search timed of them."""
-    of = {tune.tile_of(setting): setting for setting in autotuned.SETTINGS}
+    """Return by M = N = K what the model expects of four settings, what they took, and the search's fastest."""
+    of = {tune.tile_of(setting): setting[:-1] for setting in autotuned.SETTINGS}
 
-    def both(n: int, tile: str) -> str:
-        best = fastest(n, tile)
-        return f"{by_model(of[tile], (n, n, n))[0][0]:,.1f} / {f'{best:,.1f}' if best else '–'}"
+    def both(point: tune.Tuned, tile: str) -> str:
+        expected, *plan = by_model((*of[tile], 1), point.size)[0]
+        same = [
+            1e3 * at.ms
+            for at in point.finalists
+            if (at.way.setting[:-1], [at.way.whole, at.way.shares]) == (of[tile], plan)
+        ]
+        same += [us for number, *at, us in point.tried if (settings()[number][:-1], at) == (of[tile], plan)]
+        return f"{expected:,.1f} / {f'{same[0]:,.1f}' if same else '–'}"
 
     return Table(
-        ("M = N = K", *TILES),
-        [(n, *(both(n, tile) for tile in TILES)) for n in sizes],
+        ("M = N = K", *TILES, "the search's fastest"),
+        [
+            (n, *(both(at, tile) for tile in TILES), f"{tune.tile_of(at.best.setting)}: {1e3 * at.ms:,.1f}")
+            for n in sizes
+            for at in [found()[n, n, n]]
+        ],
         f"µs expected / measured, {card().name}",
-        "Measured: the tile's fastest setting in the search. –: the search didn't time this tile.",
-    )
-
-
-def both_ways(sizes: Iterable[int]) -> Table:
-    """Return what one setting took in whole tiles and in shares, and how many times the price the model saves."""
-    rows = []
-    for n in sizes:
-        point = found()[n, n, n]
-        setting, of = (*point.expected.setting[:-1], 1), autotuned.named(point.expected.setting)
-        us = {at.way.shares: 1e3 * at.ms for at in point.finalists if at.way.setting[:-1] == setting[:-1]}
-        tiles, steps, shares = n * n // (of["BM"] * of["BN"]), n // of["BK"], max(us)
-        parts = -(-shares // card().sms) * (-(-steps // -(-tiles * steps // shares)) + 1)  # of the busiest SM
-        price = autotuned.MEETING + autotuned.ADDING * 4 * of["BM"] * of["BN"] * parts
-        expected = {tuple(way): us for us, *way in by_model(setting, (n, n, n))}
-        times = 1 + (expected[tiles, 0] - expected[0, shares]) / price
-        rows.append((n, tune.tile_of(setting), *(f"{x:.1f}" for x in (times, us[min(us)], us[shares]))))
-    return Table(
-        ("M = N = K", "tile", "saved / price", "whole tiles, µs", "shares, µs"),
-        rows,
-        f"Measured times, {card().name}",
-        "At 2,048 the whole tiles are 128 shares of one tile each. At the others they are of code without sharing.",
+        "Measured: the same setting in the same division. –: no such time is recorded.",
     )
 
 
@@ -177,11 +163,12 @@ def ranges() -> Table:
         )
         for ends, points in of.items()
     }
+    brief = sum(not timed(n, TILES[0]) for n in SIZES if n > RANGES[0][1])
     return Table(
         ("M = N = K", "12", "13, always 128×256", "13, the model chooses", "13, the search chooses"),
         [("{:,} to {:,}".format(*ends), *(means(of)[0] if of else None for of in row)) for ends, row in shares.items()],
         f"Of plain cuBLAS, geometric means, {card().name}",
-        "–: 13 was not timed with this tile.",
+        f"–: 13 was not timed with this tile. {brief} times of its larger sizes are of the search's brief first pass.",
     )
 
 
@@ -235,22 +222,6 @@ def race() -> Table:
     )
 
 
-def loops() -> Table:
-    """Return what the compiler made of the loops of 12 and 13, and what was measured of them."""
-    of = {find("12"): profiles.measured(find("12")), RUNG: anatomy.of(RUNG, (4096,) * 3).main.counts}
-    return Table(
-        ("", "12", "13"),
-        [
-            ("machine instructions of the loop", *(f"{len(hot_loop(sass(kernel))):,}" for kernel in of)),
-            ("cycles of an FFMA, all of them alone", *(f"{register_banks.measured('', each):.3f}" for each in of)),
-            (f"instructions at {profiles.SIZE}, millions", *(f"{at['all'] / 1e6:,.0f}" for at in of.values())),
-            ("cycles from a warp's instruction to its next", *(f"{at[BETWEEN]:.2f}" for at in of.values())),
-            ("of these, dispatch", *(f"{at['state: dispatch']:.2f}" for at in of.values())),
-        ],
-        card().name,
-    )
-
-
 def figures() -> dict[str, str]:
     """Return the figures in the sentences of chapter 13 and of the page on its loop, after checking what they say."""
     squares, random, loop = [(n, n, n) for n in SIZES], drawn(), loop_alone()
@@ -258,22 +229,32 @@ def figures() -> dict[str, str]:
     new, steps = anatomy.of(RUNG, (4096,) * 3).main.counts, 512 * 512 / card().sms  # of each SM in 128×256
     misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in random]
     worst, large = max(late, key=late.get), 1e3 * found()[4096, 4096, 4096].expected_ms
-    of = {
-        name: geometric_mean(before()[n, n, n].ms / found()[n, n, n].expected_ms for n in SIZES if low <= n <= high)
-        for name, (low, high) in (("small", RANGES[0]), ("large", RANGES[-1]))
-    }
+    gains = {n: before()[n, n, n].ms / found()[n, n, n].expected_ms for n in SIZES}
+    large_gain = geometric_mean(gains[n] for n in SIZES if n >= RANGES[-1][0])
     beside = [1e3 * recorded(name, 2560).points[0].ms for name in ("11", "12")]
-    assert of["small"] > 3 and of["large"] < 1.1 and beside[0] > 1.2 * beside[1]
+    assert max(gains.values()) == gains[256] > 2 * gains[640] and large_gain < 1.1 and beside[0] > 1.2 * beside[1]
+    beyond = [f"{point.percent_of_cublas:.0f}%" for point in recorded(RUNG, [8192, 16384], "squares").points]
+    point = found()[640, 640, 640]
+    least = {whole: us for us, whole, _ in reversed(by_model(point.expected.setting, point.size))}
+    both = {at.way.whole: 1e3 * at.ms for at in point.finalists if at.way.setting[:-1] == point.expected.setting[:-1]}
+    assert least[0] < least[100] and both[0] > both[100] and set(both) == {0, 100}
+    fairly = [point.percent_of_searched for point in random]
     return {
         "card": card().name,
         "before": f"{geometric_mean(before()[size].percent_of_cublas for size in squares):.0f}%",
         "alone": mean_and_least(squares, "neither")[0],
-        "small gain": f"{of['small']:.1f}",
-        "large gain": f"{of['large'] - 1:.0%}",
+        "gain at 256": f"{gains[256]:.0f}",
+        "gain at 640": f"{gains[640]:.1f}",
+        "large gain": f"{large_gain - 1:.0%}",
+        "at 8192": beyond[0],
+        "at 16384": beyond[1],
+        "random fairly": f"{geometric_mean(fairly):.0f}%",
+        "random behind": f"{sum(each < 100 for each in fairly)}",
         "same": str(len(loop)),
         "same gains": f"{min(loop.values()):.1%} to {max(loop.values()):.1%}",
         "searched": str(len(late)),
         "median": f"{np.median(list(late.values())) - 1:.1%}",
+        "mean": f"{np.mean(list(late.values())) - 1:.1%}",
         "late": str(sum(of > 1.1 for of in late.values())),
         "worst": f"{late[worst] - 1:.0%}",
         "worst shape": times_of(worst).replace("×", " × "),
@@ -287,6 +268,8 @@ def figures() -> dict[str, str]:
         "meeting": str(autotuned.MEETING),
         "adding": f"{autotuned.ADDING * 1e6:.2f}",
         **sums(),
+        **{f"{name} expected": f"{least[whole]:.1f}" for name, whole in (("shared", 0), ("whole", 100))},
+        **{f"{name} timed": f"{both[whole]:.1f}" for name, whole in (("shared", 0), ("whole", 100))},
         "equal timed": f"{1e3 * in_way(2560, 132):.1f} µs",
         "eleven": f"{beside[0]:.0f} µs",
         "twelve": f"{beside[1]:.0f} µs",
