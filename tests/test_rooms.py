@@ -42,7 +42,7 @@ hundredth to squares and a thirtieth to other shapes, and try it at random produ
 hardware's counters of any kernel.
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
-WORDS, WORDS_OF_A_PAGE, WORDS_BEFORE_EXERCISES = 58_400, 1_950, 1_500
+WORDS, WORDS_OF_A_PAGE, WORDS_BEFORE_EXERCISES = 58_620, 1_950, 1_500
 """How many words of prose the book may have, exercises and solutions included; a page; and a page without them."""
 NO_PROSE = re.compile(
     r"```.*?```|\$\$.*?\$\$|\{[\w:-]+\}`[^`]*`|`[^`]*`|\$[^$]*\$|\]\([^)]*\)|^[|:][^\n]*$", re.DOTALL | re.MULTILINE

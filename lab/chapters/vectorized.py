@@ -85,8 +85,8 @@ def figures() -> dict[str, str]:
     swizzled = milliseconds(find("08").variant(**now.parameters))
     counts = counters.measured(now, *(account.SIZE,) * 3)
     before, after = (profiles.measured(kernel)["all"] for kernel in (made[0], now))
-    loop, busy, four = sass_mix(now)["loop"], account.busy(now), transposing(JUNSTAR92, blocks=1)
-    *wanted, flat_used, used = (resources(kernel).registers for kernel in (*list(four.values())[2:], *made[-2:]))
+    loop, busy = sass_mix(now)["loop"], account.busy(now)
+    *wanted, flat_used, used = (resources(kernel).registers for kernel in (*pair(JUNSTAR92, 1), *made[-2:]))
     rest = [
         of["all"] - of["FFMA"] / WARP - of["LDS"] - of["LDG"] - of["STS"] for of in map(profiles.measured, made[::6])
     ]
