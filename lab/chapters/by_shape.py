@@ -291,6 +291,7 @@ def sums() -> dict[str, str]:
     return {
         "part": part,
         "saved": f"{155 * large:.0f} µs",
+        "third": f"{fill} · {large} = {fill * large:.1f} µs",
         "price": f"{meeting} + 2 · {part} = {meeting + 2 * float(part):.2f} µs",
         **{
             f"{name} {n}": f"{text} + {launch}{more} = {us(setting, n, shares):.{digits}f} µs"
