@@ -166,11 +166,12 @@ class AnyShape(Persistent):
             return THIN.variant(**own)
         if kernel.settled:
             return kernel
-        found = [(*ways(tuple(of.values()), problem.shape, place.multiprocessors)[0], of) for of in SETTINGS]
-        us, shared, clusters, of = min(found, key=lambda way: way[0])
         if place.name and (way := tuned.best(dataclasses.replace(kernel, edits=()), place.name, problem.shape)):
             # An edited kernel does it like the one that it is compared with.
             us, shared, clusters, of = -inf, way.whole, way.shares, dict(zip(PARAMETERS, way.setting, strict=True))
+        else:
+            expected = ((*ways(tuple(of.values()), problem.shape, place.multiprocessors)[0], of) for of in SETTINGS)
+            us, shared, clusters, of = min(expected, key=lambda way: way[0])
         if self.hands_over and not kernel.edits and kernel.path == KERNEL.path:
             thin = min(THIN_SETTINGS, key=lambda of: thin_cost(of, problem.shape))
             if thin_cost(thin, problem.shape) < us + copying(problem):
