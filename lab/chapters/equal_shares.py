@@ -122,8 +122,8 @@ def missed(timed: Mapping[Size, Point]) -> dict[Size, float]:
         problem = imagined(*size, types=KERNEL.types)
         launch = KERNEL.resolve(problem, tune.H200)
         if launch.kernel.name == KERNEL.name:
-            of, shared = launch.kernel.parameters, launch.division.counts["shared"]
-            us = any_shape.cost(of, size, shared, launch.blocks // of["CLUSTER"], tune.H200.multiprocessors)
+            way = tune.way_on_tensor_cores(launch)
+            us = any_shape.cost(launch.kernel.parameters, size, way.whole, way.shares, tune.H200.multiprocessors)
             found[size] = 1e3 * point.ms / (us + any_shape.copying(problem)) - 1
     return found
 

@@ -25,7 +25,7 @@ from sgemm_tutorial.errors import ArgumentError, DeviceError, TutorialError
 from sgemm_tutorial.families import any_shape, autotuned
 from sgemm_tutorial.families.autotuned import PARAMETERS, named
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.launch import Place
+from sgemm_tutorial.launch import Launch, Place
 from sgemm_tutorial.operands import Problem, imagined
 from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
@@ -375,8 +375,14 @@ def _expected_on_tensor_cores(size: Size, place: Place) -> tuple[Way, Kernel]:
     """Return the choice of 22's model, if it leaves nothing to another kernel, and the kernel."""
     kernel = ON_TENSOR_CORES.kernel
     launch = kernel.family.itself(kernel).resolve(imagined(*size, kernel.types), place)
-    of = {name: launch.kernel.parameters[name] for name in any_shape.PARAMETERS}
-    return Way(tuple(of.values()), launch.division.counts["shared"], launch.blocks // of["CLUSTER"]), launch.kernel
+    return way_on_tensor_cores(launch), launch.kernel
+
+
+def way_on_tensor_cores(launch: Launch) -> Way:
+    """Return the way in which 22 does what it launches."""
+    of = launch.kernel.parameters
+    setting = tuple(of[name] for name in any_shape.PARAMETERS)
+    return Way(setting, launch.division.counts["shared"], launch.blocks // of["CLUSTER"])
 
 
 class Space(NamedTuple):
@@ -393,16 +399,19 @@ ON_TENSOR_CORES = Space(find("22"), _ways_on_tensor_cores, _expected_on_tensor_c
 
 def tensor_plan(sizes: Sequence[Size]) -> Plan:
     """Return the plan of a recording of 22's settings, in FP16, where its model does not leave a size to `THIN`."""
-    every = [tuple(any_shape.setting(*of).values()) for of in (*any_shape.PACES, *BESIDE)]
-    kernel = ON_TENSOR_CORES.kernel
-    kernels = {of: kernel.variant(**dict(zip(any_shape.PARAMETERS, of, strict=True))) for of in every}
+    kernel, tried = ON_TENSOR_CORES.kernel, [any_shape.setting(*of) for of in (*any_shape.PACES, *BESIDE)]
+    kernels = {tuple(of.values()): kernel.variant(**of) for of in tried}
 
     def measure(missing: list) -> Iterator[Tuned]:
         compile_kernels(kernels.values(), gpu.architecture())
-        return map(Search(kernels, every, gpu.place(), ON_TENSOR_CORES).tune, [size for _, size in missing])
+        return map(Search(kernels, list(kernels), gpu.place(), ON_TENSOR_CORES).tune, [size for _, size in missing])
 
-    shared = {"settings": [list(setting) for setting in every], "inputs": "standard normal, repeated"}
-    own = (size for size in sizes if kernel.resolve(imagined(*size, kernel.types), H200).kernel.name == kernel.name)
+    shared = {"settings": [list(setting) for setting in kernels], "inputs": "standard normal, repeated"}
+    own = [  # some layers are among the shapes
+        size
+        for size in dict.fromkeys(sizes)
+        if kernel.resolve(imagined(*size, kernel.types), H200).kernel.name == kernel.name
+    ]
     return Plan("tune_22", Tuning, [(kernel, size) for size in own], measure, shared, takes=1.0)
 
 
