@@ -99,7 +99,7 @@ def waits(kernels: Mapping[str, Kernel]) -> Table:
     """Return how a warp of some profiled variants spends the cycles from one instruction to its next at 4096."""
     columns = []
     for of in (counted(kernel, (SIZE,) * 3, "variant_profiles") for kernel in kernels.values()):
-        *spent, total = [of[f"state: {wait}"] for wait in WAITS] + [of["cycles between a warp's instructions"]]
+        *spent, total = [of[f"state: {wait}"] for wait in WAITS] + [of[profiles.BETWEEN]]
         cycles = (*spent, total - sum(spent), total)
         columns.append((*(f"{each:.2f}" for each in cycles), f"{of['all'] / 1e6:,.0f}"))
     names = (*WAITS.values(), "all else, 1 of it to issue", "in all", "instructions of all warps, millions")

@@ -114,7 +114,7 @@ def _trip(kernel: Kernel) -> float:
 
 def _dispatch(kernel: Kernel) -> float:
     """Return for how many cycles between its instructions a warp is held back inside the SM, at 4096."""
-    return counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")["state: dispatch"]
+    return counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")[profiles.DISPATCH]
 
 
 def figures() -> dict[str, str]:
@@ -133,8 +133,7 @@ def figures() -> dict[str, str]:
     odd = [old.ms / new.ms - 1 for old, new in pairs if new.M % 256]
     clear = sum(new.ms_p90 < old.ms_p10 for old, new in pairs)
     assert clear > 0.8 * len(odd)
-    names = "state: waits for L2 or DRAM", "cycles between a warp's instructions"
-    waits, gap = map(profiles.measured(BUFFERED).get, names)
+    waits, gap = map(profiles.measured(BUFFERED).get, (profiles.L2, profiles.BETWEEN))
     registers = [resources(kernel).registers for kernel in (BUFFERED, RUNG)]
     trips = {kernel.name[:2]: _trip(kernel) for kernel in (BUFFERED, RUNG, find("15"))}
     dispatch, better = [_dispatch(PLACES[name][1]) for name in list(PLACES)[2::3]], milliseconds(ANY[16, 128])

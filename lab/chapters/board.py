@@ -32,7 +32,7 @@ def figures(kernel: Kernel | str) -> dict[str, str]:
         "issue": f"{profile['issue slots used, %']:.0f}%",
         "fma": f"{profile['FMA pipes used, %']:.0f}%",
         "l1": f"{profile['L1 and shared memory used, %']:.0f}%",
-        "gap": format(profile["cycles between a warp's instructions"], ".0f"),
+        "gap": format(profile[profiles.BETWEEN], ".0f"),
     }
     if earlier := climb(size).select(LADDER[: LADDER.index(kernel)]).points:
         found |= {"ms before": shown(earlier[-1].ms), "share before": f"{earlier[-1].percent_of_cublas:.1f}%"}

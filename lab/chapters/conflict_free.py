@@ -14,6 +14,7 @@ from ..draw.figure import MARGIN, PALE, WIDTH, Page
 from ..draw.warp import lane_colour
 from ..experiments import banks, counters
 from ..experiments.ceilings import card
+from ..experiments.profiles import BETWEEN
 from ..measure import nsight
 from ..model.resources import kernel_occupancy
 from ..records.timings import recorded
@@ -104,7 +105,7 @@ def figures() -> dict[str, str]:
     fewer = account.milliseconds(account.SIZE**3 / WARP * lost)  # from the wavefronts lost per multiply-add of a warp
     new, wide = (nsight.counted(kernel, (account.SIZE,) * 3, "variant_profiles") for kernel in (now, larger))
     idle, less = (idle_ms(of, ms[name]) for of, name in ((new, ""), (wide, "larger")))
-    filled, between = "issue slots used, %", "cycles between a warp's instructions"
+    filled = "issue slots used, %"
     assert ms[""] - ms["larger"] < 2 * (idle - less) and abs(wide[filled] - new[filled]) < 1
     counted = {name: counters.measured(kernel, *(account.SIZE,) * 3) for name, kernel in own.items()}
     assert counted[""]["shared_store_conflicts"] < 0.02 * counted["not swizzled"]["shared_store_conflicts"]
@@ -135,7 +136,7 @@ def figures() -> dict[str, str]:
         "idle": f"{idle:.2f} ms",
         "idle larger": f"{less:.2f} ms",
         "filled": f"{new[filled]:.0f}%",
-        "between": f"{new[between]:.2f}",
+        "between": f"{new[BETWEEN]:.2f}",
         "dispatch": f"{waits['dispatch']:.2f}",
         "memory": f"{waits['waits for L2 or DRAM']:.2f}",
         "shared memory": f"{waits['waits for shared memory']:.2f}",

@@ -5,6 +5,7 @@ from sgemm_tutorial.kernel import Kernel
 
 from ..experiments import profiles
 from ..experiments.ceilings import card
+from ..experiments.profiles import BARRIER, BETWEEN, DISPATCH, L2
 from ..measure.nsight import counted
 from ..model.resources import kernel_occupancy, resources
 from ..records.timings import recorded
@@ -16,8 +17,6 @@ RUNG, BEFORE = find("10_double_buffer"), LARGE
 """10, and 09 with its template arguments."""
 BOTH = BEFORE, RUNG
 EARLY = find_variant("10", "fetch before the loop")
-BETWEEN, MEMORY = "cycles between a warp's instructions", "state: waits for L2 or DRAM"
-BARRIER, DISPATCH = "state: barrier", "state: dispatch"
 
 
 def cycles_per_tile(kernel: Kernel) -> float:
@@ -45,15 +44,15 @@ def figures() -> dict[str, str]:
     assert 0 < own_gained < 0.1 * gained and before > 1.6 * least > now > issued
     # Of the cycles between a warp's instructions, the two waits that the chapter is about are nearly all that goes.
     earlier, later = (counted(kernel, (size,) * 3, "variant_profiles") for kernel in BOTH)
-    fewer = {name: earlier[name] - later[name] for name in (BETWEEN, MEMORY, BARRIER)}
-    assert 0.9 < (fewer[MEMORY] + fewer[BARRIER]) / fewer[BETWEEN] < 1
+    fewer = {name: earlier[name] - later[name] for name in (BETWEEN, L2, BARRIER)}
+    assert 0.9 < (fewer[L2] + fewer[BARRIER]) / fewer[BETWEEN] < 1
     small = {rung: recorded(rung, [1024]).points[0] for rung in ("09", "10")}
     both = [kernel.variant(**SMALL_TILE) for kernel in (find("09"), RUNG)]
     losing, lost = zip(*((milliseconds(of), counted(of, (size,) * 3, "variant_profiles")) for of in both), strict=True)
     assert (
         losing[1] > 1.02 * losing[0]
         and small["10"].ms > 1.4 * small["09"].ms
-        and lost[1][MEMORY] < 0.1 * lost[0][MEMORY]
+        and lost[1][L2] < 0.1 * lost[0][L2]
         and lost[1][DISPATCH] > 2 * lost[0][DISPATCH]
     )
     others = BEFORE.variant(BK=32), EARLY, find_variant("10", EARLY.label, **SMALL_TILE)
@@ -69,7 +68,7 @@ def figures() -> dict[str, str]:
         "issued": f"{issued:,}",
         "idle": f"{now - issued:,}",
         "fewer": f"{fewer[BETWEEN]:.2f}",
-        "fewer memory": f"{fewer[MEMORY]:.2f}",
+        "fewer memory": f"{fewer[L2]:.2f}",
         "fewer barrier": f"{fewer[BARRIER]:.2f}",
         "slower": f"{sum(ten.ms > nine.ms for nine, ten in pairs)} of {len(pairs)}",
         "sms": str(gpu.sms),
@@ -94,7 +93,7 @@ def figures() -> dict[str, str]:
         **{
             f"{name} {rung}": f"{of[state]:.2f}"
             for rung, of in zip(("09", "10"), lost, strict=True)
-            for name, state in (("L2", MEMORY), ("dispatch", DISPATCH))
+            for name, state in (("L2", L2), ("dispatch", DISPATCH))
         },
         "registers before": f"{resources(BEFORE).registers}",
         "registers now": f"{resources(RUNG).registers}",

@@ -13,12 +13,13 @@ from sgemm_tutorial.tuned import Way
 
 from ..experiments import anatomy, tune
 from ..experiments.ceilings import card
+from ..experiments.profiles import BETWEEN
 from ..records.shapes import FAMILIES, FAMILY_OF, SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from .by_shape import LONG, RUNG, drawn, found, mean_and_least, raced, tried
 
-CYCLES, BETWEEN = "SM cycles", "cycles between a warp's instructions"
+CYCLES = "SM cycles"
 SHORT = 500
 """The K below which a random product's K counts as short."""
 

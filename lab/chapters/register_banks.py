@@ -14,6 +14,7 @@ from sgemm_tutorial.table import Table
 
 from ..experiments import banks, profiles
 from ..experiments.ceilings import card
+from ..experiments.profiles import BETWEEN, DISPATCH, SHARED
 from ..measure import nsight
 from ..model.sass import hot_loop, operands, read_anew, sass
 from ..records import cards
@@ -23,7 +24,6 @@ from . import account
 
 Reads = Sequence[set[int]]
 """Of each FFMA, in order, the registers that it reads and that the one before it has not kept."""
-DISPATCH = "state: dispatch"
 RUNGS = LADDER[4:11]
 """05 to 11, which read fragments into registers or could."""
 SHOWN = (
@@ -107,7 +107,7 @@ def waits(kernels: Mapping[str, Kernel]) -> Table:
     rows = []
     for name, kernel in kernels.items():
         of = nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")
-        cycles = [of["cycles between a warp's instructions"], of["state: waits for shared memory"], of[DISPATCH]]
+        cycles = [of[BETWEEN], of[SHARED], of[DISPATCH]]
         cycles.append(dispatched(of, one_at_a_time(reads(kernel))))
         assert abs(cycles[-1] - cycles[-2]) < 0.16
         rows.append((name, *(f"{each:.2f}" for each in cycles)))

@@ -8,6 +8,7 @@ from sgemm_tutorial.table import Table
 from ..boards import find_gpu
 from ..experiments import profiles
 from ..experiments.ceilings import card
+from ..experiments.profiles import BETWEEN
 from ..measure.nsight import counted
 from ..model.resources import kernel_occupancy
 from ..records.checks import Fit, load
@@ -16,7 +17,7 @@ from ..records.timings import recorded
 from ..variants import EVERY, RESIDENT
 from . import account
 
-BETWEEN, L1, WAIT = "cycles between a warp's instructions", "L1 and shared memory used, %", "waits for L2 or DRAM"
+L1, WAIT = "L1 and shared memory used, %", "waits for L2 or DRAM"
 KERNELS = {(kernel.name[:2], kernel_occupancy(kernel, find_gpu("H200")).blocks_per_sm): kernel for kernel in RESIDENT}
 """02, 04 and 07 by number and the blocks that fit. The machine code is the same, and so is the size of L1."""
 

@@ -26,7 +26,6 @@ BEFORE, KERNEL = find("11_async_pipeline"), find("12_stream_k")
 TILE = KERNEL.parameters
 PART = 4 * TILE["BM"] * TILE["BN"]
 """Bytes of a part of a tile's sum."""
-BETWEEN = "cycles between a warp's instructions"
 FRESH = ("workspace", "C")
 """Arrays that hold nothing before the kernel writes them."""
 
@@ -128,7 +127,7 @@ def loops() -> Table:
                 f"{len(hot_loop(sass(kernel))):,}",
                 f"{register_banks.measured('', kernel):.3f}",
                 f"{counts['all'] / 1e6:,.0f}",
-                f"{counts[BETWEEN]:.2f}",
+                f"{counts[profiles.BETWEEN]:.2f}",
                 f"{counts['state: dispatch']:.2f}",
                 f"{step_cycles(kernel):,.0f}",
             )
@@ -174,7 +173,7 @@ def figures() -> dict[str, str]:
     )
     profile = [profiles.measured(kernel) for kernel in (BEFORE, KERNEL)]
     per_step = step_cycles(KERNEL) / step_cycles(BEFORE)
-    more, slower = (profile[1][name] / profile[0][name] for name in ("all", BETWEEN))
+    more, slower = (profile[1][name] / profile[0][name] for name in ("all", profiles.BETWEEN))
     assert abs(more * slower / per_step - 1) < 0.002
     means = [
         f"{geometric_mean(point.percent_of_cublas for point in points):.0f}%"
@@ -196,7 +195,7 @@ def figures() -> dict[str, str]:
         "part": f"{ADDING * PART:.2f} µs",
         "more": f"{more - 1:.1%}",
         "slower": f"{slower - 1:.1%}",
-        "between": f"{profile[1][BETWEEN]:.2f}",
+        "between": f"{profile[1][profiles.BETWEEN]:.2f}",
         "waits": f"{profile[1]['state: waits for L2 or DRAM']:.2f}",
         "short": f"{min(large):.0%} to {max(large):.0%}",
         "worked": f"{busiest(2176)[1]} · {step:.3f} + {besides:.1f} + {MEETING:.2f} + {max(parts(2176))} · "

@@ -115,7 +115,7 @@ def figures() -> dict[str, str]:
     counted, predicted = account.per_multiply_add(new["l1_data_wavefronts"]), cycles(now, card())[PIPELINE]
     assert abs(predicted / counted - 1) < 0.02
     profile, limits = profiles.measured(now), card().limits
-    between, chosen = profile["cycles between a warp's instructions"], profile["state: another warp was chosen"]
+    between, chosen = profile[profiles.BETWEEN], profile["state: another warp was chosen"]
     longest = ("dispatch", "waits for shared memory", "waits for L2 or DRAM")
     waits = {name: profile[f"state: {name}"] for name in longest}
     assert min(waits.values()) > 0.4 and sum(waits.values()) > (between - 1 - chosen) / 2

@@ -14,6 +14,7 @@ from ..accesses import owners, request
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PINK, WIDTH, Figure, Page
 from ..experiments import counters, profiles
 from ..experiments.ceilings import card
+from ..experiments.profiles import BARRIER, BETWEEN, L2, SHARED
 from ..measure import nsight
 from ..model.sass import hot_loop, sass
 from ..records import cards
@@ -34,8 +35,6 @@ ANY = {
 LARGE = RUNG.variant(BM=128, BN=256, BK=8, WM=128, WN=32, TM=16, TN=8, BLOCKS=1)
 """09 with the tile of 10."""
 COLUMNS = ("wavefronts to read, per k", "spills in the loop", "ms at 4096")
-BETWEEN, BARRIER = "cycles between a warp's instructions", "state: barrier"
-SHARED, L2 = "state: waits for shared memory", "state: waits for L2 or DRAM"
 WAVEFRONTS = ((BLUE, 0.4), (ORANGE, 0.4), (GREEN, 0.4), (PINK, 0.45))
 CELL, TOP = 46, 3 * LINE  # pixels
 

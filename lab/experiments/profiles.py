@@ -60,6 +60,12 @@ MEANINGS = {
 }
 """The meaning of each state of `STALLS`, after NVIDIA's "Warp Stall Reasons" in the Profiling Guide."""
 
+BETWEEN = "cycles between a warp's instructions"
+BARRIER, DISPATCH, SHARED, L2 = (
+    f"state: {state}" for state in ("barrier", "dispatch", "waits for shared memory", "waits for L2 or DRAM")
+)
+"""Those of `METRICS` that several chapters compare: the cycles, and a few of the states among them."""
+
 METRICS = (
     INSTRUCTIONS
     | {
@@ -67,7 +73,7 @@ METRICS = (
         for ours, theirs in STALLS.items()
     }
     | {
-        "cycles between a warp's instructions": "smsp__average_warp_latency_per_inst_issued.ratio",
+        BETWEEN: "smsp__average_warp_latency_per_inst_issued.ratio",
         "issue slots used, %": "smsp__issue_active.avg.pct_of_peak_sustained_active",
         "FMA pipes used, %": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
         "FP64 pipes used, %": "sm__inst_executed_pipe_fp64.avg.pct_of_peak_sustained_active",
@@ -121,14 +127,14 @@ def shares(of: Mapping[str, int | float]) -> dict[str, float]:
     of : mapping of str to number
         By the names of `METRICS`.
     """
-    all_of_it = of["cycles between a warp's instructions"]
+    all_of_it = of[BETWEEN]
     found = {state: of[f"state: {state}"] / all_of_it for state in STALLS}
     return found | {"other": 1 - sum(found.values())}
 
 
 def account(kernel: Kernel) -> Table:
     """Return the cycles in each state from one instruction of a warp to its next, and the meaning of each state."""
-    between, shares = measured(kernel)["cycles between a warp's instructions"], states(kernel)
+    between, shares = measured(kernel)[BETWEEN], states(kernel)
     rows = [
         (state, f"{between * shares[state]:.2f}", f"{shares[state]:.0%}", MEANINGS[state])
         for state in sorted(shares, key=shares.get, reverse=True)
