@@ -9,6 +9,7 @@ import numpy as np
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.hardware import WARP
+from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import imagined
 from sgemm_tutorial.table import Table
@@ -17,10 +18,13 @@ from sgemm_tutorial.tuned import Way
 from ..draw import Figure, lines
 from ..experiments import anatomy, tune
 from ..experiments.ceilings import card
+from ..model.sass import hot_loop, sass
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
+from ..variants import find_variant
 from .by_size import SIZES
+from .register_banks import one_at_a_time, reads
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
@@ -30,6 +34,14 @@ RANGES = ((256, 640), (768, 896), (1024, 2048), (2176, 4096))
 SMALL, MEDIUM = (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1), (32, 64, 32, 32, 32, 8, 4, 4, 4, 4, 2, 1)
 LARGE = next(iter(autotuned.SETTINGS))
 """The settings of the last, the third and the first of these tiles."""
+UNDONE = (
+    "fragments of this k",
+    "barrier between steps",
+    "remainder last, in a branch of its own",
+    "columns in order",
+    "all four as in 12",
+)
+"""Labels of the variants of 13 with a change of its loop undone."""
 LONG = 0.02
 """The ms from which a random product counts as long."""
 
@@ -184,6 +196,35 @@ def loop_alone() -> dict[int, float]:
     Only sizes count at which the search timed this way carefully.
     """
     return {n: before()[n, n, n].ms / ms - 1 for n in SIZES if (ms := in_way(n, card().sms))}
+
+
+def undone() -> dict[str, tuple[Kernel, float]]:
+    """Return 13 with its largest tile, and without what its loop does better than 12's, by name, with the ms."""
+    kernels = {label: find_variant("13", label) for label in ("largest tile", *UNDONE)}
+    kernels["with 12's thread tile and buffers, too"] = find_variant("13", UNDONE[-1], TM=16, TN=8, STAGES=3)
+    return {
+        name: (kernel, recorded(kernel, [4096], "variants").points[0].ms)
+        for name, kernel in (*kernels.items(), ("kernel 12", find("12")))
+    }
+
+
+def loops() -> Table:
+    """Return what each costs, and what the compiler made of it."""
+    ms = undone()["largest tile"][1]
+    return Table(
+        ("", "instructions of a step", "cycles per FFMA, by its registers", "ms", "longer than 13"),
+        [
+            (
+                name,
+                len(hot_loop(sass(kernel))),
+                f"{one_at_a_time(reads(kernel)):.3f}",
+                f"{took:.3f}",
+                f"{took / ms - 1:+.1%}",
+            )
+            for name, (kernel, took) in undone().items()
+        ],
+        f"M = N = K = 4096, {card().name}",
+    )
 
 
 def tiles() -> Figure:
