@@ -34,15 +34,18 @@ RANGES = ((256, 640), (768, 896), (1024, 2048), (2176, 4096))
 SMALL, MEDIUM = (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1), (32, 64, 32, 32, 32, 8, 4, 4, 4, 4, 2, 1)
 LARGE = next(iter(autotuned.SETTINGS))
 """The settings of the last, the third and the first of these tiles."""
-UNDONE = (
-    "",
-    "fragments of this k",
-    "barrier between steps",
-    "remainder last, in a branch of its own",
-    "columns in order",
-    "all four as in 12",
-)
-"""Labels of the variants of 13 with a change of its loop undone."""
+UNDONE = {
+    "13": {},
+    "fragments of this k": {},
+    "barrier between steps": {},
+    "remainder last, in a branch of its own": {},
+    "columns in order": {},
+    "all four as in 12": {},
+    "threads of 16 × 8": {"TM": 16, "TN": 8},
+    "three buffers": {"STAGES": 3},
+    "tiles row by row": {},
+}
+"""Variants of 13 with something as in 12, by what the page calls them: by their labels, or else by parameters."""
 LONG = 0.02
 """The ms from which a random product counts as long."""
 
@@ -140,25 +143,23 @@ def steps() -> Table:
 
 def miss(point: tune.Tuned) -> float:
     """Return how many times as long the model's choice takes as the model expects."""
-    us, *division = by_model(point.expected.setting, point.size)[0]
-    assert division == [point.expected.whole, point.expected.shares]
-    return 1e3 * point.expected_ms / us
+    return 1e3 * point.expected_ms / by_model(point.expected.setting, point.size)[0][0]
+
+
+def divided(way: Way) -> str:
+    """Return a way's tile and division."""
+    return f"{tune.tile_of(way.setting)}, {way.whole} + {way.shares}"
 
 
 def pencil(sizes: Iterable[int]) -> Table:
     """Return by M = N = K what the model chooses, what that should take and took, and the fastest of the search."""
-
-    def named(way: Way) -> str:
-        return f"{tune.tile_of(way.setting)}, {way.whole} + {way.shares}"
-
     return Table(
         ("M = N = K", "the model's choice", "µs expected", "µs measured", "the search's fastest", "its µs"),
         [
-            (n, named(at.expected), *(f"{us:,.{1 if us < 100 else 0}f}" for us in times[:2]), named(at.best), times[2])
-            for n in sizes
-            for at in [found()[n, n, n]]
-            for ms in [1e3 * at.expected_ms]
-            for times in [(ms / miss(at), ms, f"{1e3 * at.ms:,.{1 if ms < 100 else 0}f}")]
+            (at.M, divided(at.expected), *texts[:2], divided(at.best), texts[2])
+            for at in [found()[n, n, n] for n in sizes]
+            for times in [(at.expected_ms / miss(at), at.expected_ms, at.ms)]
+            for texts in [[f"{1e3 * ms:,.{1 if ms < 0.1 else 0}f}" for ms in times]]
         ],
         f"Tile, whole tiles + shares; {card().name}",
     )
@@ -199,21 +200,24 @@ def loop_alone() -> dict[int, float]:
     return {n: before()[n, n, n].ms / ms - 1 for n in SIZES if (ms := in_way(n, card().sms))}
 
 
-def undone() -> dict[str, tuple[Kernel, float]]:
-    """Return 13 with its largest tile, and without what its loop does better than 12's, by name, with the ms."""
-    kernels = {label or "13": find_variant("13", label) for label in UNDONE}
-    kernels["all four, 12's thread tile and buffers"] = find_variant("13", UNDONE[-1], TM=16, TN=8, STAGES=3)
-    return {name: (kernel, recorded(kernel, [4096], "variants").points[0].ms) for name, kernel in kernels.items()}
+@lru_cache
+def undone() -> dict[str, tuple[Kernel, float, float]]:
+    """Return these, each with the cycles that an FFMA takes by its registers, and the ms at 4096."""
+    return {
+        name: (of, one_at_a_time(reads(of)), recorded(of, [4096], "variants").points[0].ms)
+        for name, more in UNDONE.items()
+        for of in [find_variant("13", "" if more or name == "13" else name, **more)]
+    }
 
 
 def loops() -> Table:
-    """Return what each costs, and what the compiler made of it."""
-    least = undone()["13"][1]
+    """Return what each of them costs, and what the compiler made of it."""
+    _, cycles, ms = undone()["13"]
     return Table(
-        ("", "instructions of a step", "cycles per FFMA, by its registers", "ms", "longer than 13"),
+        ("as in 12", "instructions of a step", "cycles of an FFMA, by its registers", "more cycles", "ms", "longer"),
         [
-            (name, len(hot_loop(sass(of))), f"{one_at_a_time(reads(of)):.3f}", f"{ms:.3f}", f"{ms / least - 1:.1%}")
-            for name, (of, ms) in undone().items()
+            (name, len(hot_loop(sass(of))), f"{a:.3f}", f"{a / cycles - 1:+.1%}", f"{b:.3f}", f"{b / ms - 1:+.1%}")
+            for name, (of, a, b) in undone().items()
         ],
         f"M = N = K = 4096, {card().name}",
     )
@@ -241,9 +245,31 @@ def squares() -> Figure:
     return lines("% of plain cuBLAS by size", of, "Across: M = N = K. Up: % of plain cuBLAS.", "%", log_x=True)
 
 
+def loop_figures() -> dict[str, str]:
+    """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
+    sizes, (_, cycles, ms) = loop_alone(), undone()["13"]
+    more = {name: (a / cycles - 1, b / ms - 1) for name, (_, a, b) in undone().items()}
+    changes = [longer for _, longer in more.values()][1:5]
+    assert all(abs(a - b) < 0.004 for a, b in (more["columns in order"], more["threads of 16 × 8"]))
+    assert 0.02 < min(changes) < max(changes) < more["all four as in 12"][1] < sum(changes) / 1.5
+    assert before()[4096, 4096, 4096].ms / ms - 1 < more["all four as in 12"][1]
+    assert more["fragments of this k"][0] < 0.02 and more["remainder last, in a branch of its own"][0] < 0
+    assert max(abs(more[name][1]) for name in ("three buffers", "tiles row by row")) < 0.002
+    return {
+        "same": str(len(sizes)),
+        "same gains": f"{min(sizes.values()):.1%} to {max(sizes.values()):.1%}",
+        "least": f"{min(changes):.1%}",
+        "most": f"{max(changes):.1%}",
+        "sum": f"{sum(changes):.0%}",
+        "twelve": f"{before()[4096, 4096, 4096].ms / ms - 1:.1%}",
+        **{f"{name}, registers": f"{a:.1%}" for name, (a, _) in more.items()},
+        **{name: f"{b:.1%}" for name, (_, b) in more.items()},
+    }
+
+
 def figures() -> dict[str, str]:
-    """Return the figures in the sentences of chapter 13 and of the page on its loop, after checking what they say."""
-    squares, random, loop = [(n, n, n) for n in SIZES], drawn(), loop_alone()
+    """Return the figures in the sentences of chapter 13, after checking what they say."""
+    squares, random = [(n, n, n) for n in SIZES], drawn()
     late = {size: slower()[size] for size in (*squares, *SHAPES)}
     new, steps = anatomy.of(RUNG, (4096,) * 3).main.counts, 512 * 512 / card().sms  # of each SM in 128×256
     misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in random]
@@ -264,8 +290,6 @@ def figures() -> dict[str, str]:
         "gain at 256": f"{gains[256]:.0f}",
         "gain at 640": f"{gains[640]:.1f}",
         "large gain": f"{large_gain - 1:.0%}",
-        "same": str(len(loop)),
-        "same gains": f"{min(loop.values()):.1%} to {max(loop.values()):.1%}",
         "close": f"{max(abs(miss(of) - 1) for of in right):.1%}",
         "fair squares": mean_and_least(squares, "both")[0],
         "fair others": mean_and_least(SHAPES, "both")[0],
