@@ -9,6 +9,7 @@ import numpy as np
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.hardware import WARP
+from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import imagined
 from sgemm_tutorial.table import Table
@@ -17,10 +18,13 @@ from sgemm_tutorial.tuned import Way
 from ..draw import Figure, lines
 from ..experiments import anatomy, tune
 from ..experiments.ceilings import card
+from ..model.sass import hot_loop, sass
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
+from ..variants import find_variant
 from .by_size import SIZES
+from .register_banks import one_at_a_time, reads
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
@@ -30,6 +34,18 @@ RANGES = ((256, 640), (768, 896), (1024, 2048), (2176, 4096))
 SMALL, MEDIUM = (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1), (32, 64, 32, 32, 32, 8, 4, 4, 4, 4, 2, 1)
 LARGE = next(iter(autotuned.SETTINGS))
 """The settings of the last, the third and the first of these tiles."""
+UNDONE = {
+    "13": {},
+    "fragments of this k": {},
+    "barrier between steps": {},
+    "remainder last, in a branch of its own": {},
+    "columns in order": {},
+    "all four as in 12": {},
+    "threads of 16 × 8": {"TM": 16, "TN": 8},
+    "three buffers": {"STAGES": 3},
+    "tiles row by row": {},
+}
+"""Variants of 13 with something as in 12, by what the page calls them: by their labels, or else by parameters."""
 LONG = 0.02
 """The ms from which a random product counts as long."""
 
@@ -125,48 +141,52 @@ def steps() -> Table:
     )
 
 
+def miss(point: tune.Tuned) -> float:
+    """Return how many times as long the model's choice takes as the model expects."""
+    return 1e3 * point.expected_ms / by_model(point.expected.setting, point.size)[0][0]
+
+
+def divided(way: Way) -> str:
+    """Return a way's tile and division."""
+    return f"{tune.tile_of(way.setting)}, {way.whole} + {way.shares}"
+
+
 def pencil(sizes: Iterable[int]) -> Table:
-    """Return by M = N = K what the model expects of four settings, what they took, and the search's fastest."""
-    of = {tune.tile_of(setting): setting[:-1] for setting in autotuned.SETTINGS}
-
-    def both(point: tune.Tuned, tile: str) -> str:
-        expected, *plan = by_model((*of[tile], 1), point.size)[0]
-        same = [
-            1e3 * at.ms
-            for at in point.finalists
-            if (at.way.setting[:-1], [at.way.whole, at.way.shares]) == (of[tile], plan)
-        ]
-        same += [us for number, *at, us in point.tried if (settings()[number][:-1], at) == (of[tile], plan)]
-        return f"{expected:,.1f} / {f'{same[0]:,.1f}' if same else '–'}"
-
+    """Return by M = N = K what the model chooses, what that should take and took, and the fastest of the search."""
     return Table(
-        ("M = N = K", *TILES, "the search's fastest"),
+        ("M = N = K", "the model's choice", "µs expected", "µs measured", "the search's fastest", "its µs"),
         [
-            (n, *(both(at, tile) for tile in TILES), f"{tune.tile_of(at.best.setting)}: {1e3 * at.ms:,.1f}")
-            for n in sizes
-            for at in [found()[n, n, n]]
+            (at.M, divided(at.expected), *texts[:2], divided(at.best), texts[2])
+            for at in [found()[n, n, n] for n in sizes]
+            for times in [(at.expected_ms / miss(at), at.expected_ms, at.ms)]
+            for texts in [[f"{1e3 * ms:,.{1 if ms < 0.1 else 0}f}" for ms in times]]
         ],
-        f"µs expected / measured, {card().name}",
-        "Measured: the same setting in the same division. –: no such time is recorded.",
+        f"Tile, whole tiles + shares; {card().name}",
     )
 
 
-def ranges() -> Table:
-    """Return the shares of cuBLAS of 12, and of 13 with 12's tile, with the model's choices and with the search's."""
+def by_range() -> dict[tuple[int, int], tuple[list[float], list[float], list[float]]]:
+    """Return by range the shares of cuBLAS of 12, and of 13 with 12's tile and with the model's choices."""
     of = {ends: [found()[n, n, n] for n in SIZES if ends[0] <= n <= ends[1]] for ends in RANGES}
-    shares = {
+    return {
         ends: (
             [before()[at.size].percent_of_cublas for at in points],
             [1e5 * at.cublas_ms / us for at in points if (us := fastest(at.M, TILES[0]))],
             [share(at.size, "neither") for at in points],
-            [100 * at.cublas_ms / at.ms for at in points],
         )
         for ends, points in of.items()
     }
+
+
+def ranges() -> Table:
+    """Return the means of these shares."""
     brief = sum(not timed(n, TILES[0]) for n in SIZES if n > RANGES[0][1])
     return Table(
-        ("M = N = K", "12", "13, always 128×256", "13, the model chooses", "13, the search chooses"),
-        [("{:,} to {:,}".format(*ends), *(means(of)[0] if of else None for of in row)) for ends, row in shares.items()],
+        ("M = N = K", "12", "13, always 128×256", "13, the model chooses"),
+        [
+            ("{:,} to {:,}".format(*ends), *(means(of)[0] if of else None for of in row))
+            for ends, row in by_range().items()
+        ],
         f"Of plain cuBLAS, geometric means, {card().name}",
         f"–: 13 was not timed with this tile. {brief} times of its larger sizes are of the search's brief first pass.",
     )
@@ -178,6 +198,29 @@ def loop_alone() -> dict[int, float]:
     Only sizes count at which the search timed this way carefully.
     """
     return {n: before()[n, n, n].ms / ms - 1 for n in SIZES if (ms := in_way(n, card().sms))}
+
+
+@lru_cache
+def undone() -> dict[str, tuple[Kernel, float, float]]:
+    """Return these, each with the cycles that an FFMA takes by its registers, and the ms at 4096."""
+    return {
+        name: (of, one_at_a_time(reads(of)), recorded(of, [4096], "variants").points[0].ms)
+        for name, more in UNDONE.items()
+        for of in [find_variant("13", "" if more or name == "13" else name, **more)]
+    }
+
+
+def loops() -> Table:
+    """Return what each of them costs, and what the compiler made of it."""
+    _, cycles, ms = undone()["13"]
+    return Table(
+        ("as in 12", "instructions of a step", "more cycles, by the registers", "ms", "longer than 13"),
+        [
+            (name, len(hot_loop(sass(of))), f"{a / cycles - 1:+.1%}", f"{b:.3f}", f"{round(b / ms - 1, 3) + 0.0:+.1%}")
+            for name, (of, a, b) in undone().items()
+        ],
+        f"M = N = K = 4096, {card().name}",
+    )
 
 
 def tiles() -> Figure:
@@ -202,43 +245,44 @@ def squares() -> Figure:
     return lines("% of plain cuBLAS by size", of, "Across: M = N = K. Up: % of plain cuBLAS.", "%", log_x=True)
 
 
-def race() -> Table:
-    """Return 13's shares of cuBLAS: as both are called, and if both search."""
-    shares = {
-        name: [[share(size, of) for size in sizes] for of in ("neither", "both")]
-        for name, sizes in (("31 squares", [(n, n, n) for n in SIZES]), (f"{len(SHAPES)} others", SHAPES))
+def loop_figures() -> dict[str, str]:
+    """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
+    sizes, (_, cycles, ms) = loop_alone(), undone()["13"]
+    more = {name: (a / cycles - 1, b / ms - 1) for name, (_, a, b) in undone().items()}
+    changes = [longer for _, longer in more.values()][1:5]
+    assert all(abs(a - b) < 0.004 for a, b in (more["columns in order"], more["threads of 16 × 8"]))
+    assert 0.02 < min(changes) < max(changes) < more["all four as in 12"][1] < sum(changes) / 1.5
+    assert before()[4096, 4096, 4096].ms / ms - 1 < more["all four as in 12"][1]
+    assert more["fragments of this k"][0] < 0.02 and more["remainder last, in a branch of its own"][0] < 0
+    assert max(abs(more[name][1]) for name in ("three buffers", "tiles row by row")) < 0.002
+    return {
+        "same": str(len(sizes)),
+        "same gains": f"{min(sizes.values()):.1%} to {max(sizes.values()):.1%}",
+        "least": f"{min(changes):.1%}",
+        "most": f"{max(changes):.1%}",
+        "sum": f"{sum(changes):.0%}",
+        "twelve": f"{before()[4096, 4096, 4096].ms / ms - 1:.1%}",
+        **{f"{name}, registers": f"{a:.1%}" for name, (a, _) in more.items()},
+        **{name: f"{b:.1%}" for name, (_, b) in more.items()},
     }
-    shares[f"{len(drawn()):,} random"] = [[point.percent_of_cublas for point in drawn()], []]
-    return Table(
-        ("products", "as called: mean", "as called: 13 behind at", "both search: mean", "both search: 13 behind at"),
-        [
-            (
-                name,
-                *(cell for of in both for cell in ((means(of)[0], sum(p < 100 for p in of)) if of else (None, None))),
-            )
-            for name, both in shares.items()
-        ],
-        f"13's speed as a share of cuBLAS's, geometric means, {card().name}",
-    )
 
 
 def figures() -> dict[str, str]:
-    """Return the figures in the sentences of chapter 13 and of the page on its loop, after checking what they say."""
-    squares, random, loop = [(n, n, n) for n in SIZES], drawn(), loop_alone()
+    """Return the figures in the sentences of chapter 13, after checking what they say."""
+    squares, random = [(n, n, n) for n in SIZES], drawn()
     late = {size: slower()[size] for size in (*squares, *SHAPES)}
     new, steps = anatomy.of(RUNG, (4096,) * 3).main.counts, 512 * 512 / card().sms  # of each SM in 128×256
     misses = [abs(by_model(chosen(p.size).setting, p.size)[0][0] / 1e3 / p.ms - 1) for p in random]
     worst, large = max(late, key=late.get), 1e3 * found()[4096, 4096, 4096].expected_ms
     gains = {n: before()[n, n, n].ms / found()[n, n, n].expected_ms for n in SIZES}
     large_gain = geometric_mean(gains[n] for n in SIZES if n >= RANGES[-1][0])
-    beside = [1e3 * recorded(name, 2560).points[0].ms for name in ("11", "12")]
-    assert max(gains.values()) == gains[256] > 2 * gains[640] and large_gain < 1.1 and beside[0] > 1.2 * beside[1]
-    beyond = [f"{point.percent_of_cublas:.0f}%" for point in recorded(RUNG, [8192, 16384], "squares").points]
-    point = found()[640, 640, 640]
-    least = {whole: us for us, whole, _ in reversed(by_model(point.expected.setting, point.size))}
-    both = {at.way.whole: 1e3 * at.ms for at in point.finalists if at.way.setting[:-1] == point.expected.setting[:-1]}
-    assert least[0] < least[100] and both[0] > both[100] and set(both) == {0, 100}
-    fairly = [point.percent_of_searched for point in random]
+    assert max(gains.values()) == gains[256] > 2 * gains[640] and large_gain < 1.1
+    wrong, right = [[found()[n, n, n] for n in of] for of in ((640, 896), (256, 512, 2560, 4096))]
+    assert all(of.expected.whole == of.best.shares == 0 and 1.09 < miss(of) < 1.13 for of in wrong)
+    assert all(of.expected_ms < 1.025 * of.ms for of in right)
+    small, middle, _, high = [[geometric_mean(of) if of else 0.0 for of in row] for row in by_range().values()]
+    assert small[2] > 3 * small[0] and middle[2] - middle[1] > 2 * (middle[1] - middle[0])
+    assert abs(high[2] / high[1] - 1) < 0.01 < 0.05 < high[1] / high[0] - 1
     return {
         "card": card().name,
         "before": f"{geometric_mean(before()[size].percent_of_cublas for size in squares):.0f}%",
@@ -246,15 +290,12 @@ def figures() -> dict[str, str]:
         "gain at 256": f"{gains[256]:.0f}",
         "gain at 640": f"{gains[640]:.1f}",
         "large gain": f"{large_gain - 1:.0%}",
-        "at 8192": beyond[0],
-        "at 16384": beyond[1],
-        "random fairly": f"{geometric_mean(fairly):.0f}%",
-        "random behind": f"{sum(each < 100 for each in fairly)}",
-        "same": str(len(loop)),
-        "same gains": f"{min(loop.values()):.1%} to {max(loop.values()):.1%}",
+        "close": f"{max(abs(miss(of) - 1) for of in right):.1%}",
+        "fair squares": mean_and_least(squares, "both")[0],
+        "fair others": mean_and_least(SHAPES, "both")[0],
+        "others": str(len(SHAPES)),
         "searched": str(len(late)),
         "median": f"{np.median(list(late.values())) - 1:.1%}",
-        "mean": f"{np.mean(list(late.values())) - 1:.1%}",
         "late": str(sum(of > 1.1 for of in late.values())),
         "worst": f"{late[worst] - 1:.0%}",
         "worst shape": times_of(worst).replace("×", " × "),
@@ -268,11 +309,7 @@ def figures() -> dict[str, str]:
         "meeting": str(autotuned.MEETING),
         "adding": f"{autotuned.ADDING * 1e6:.2f}",
         **sums(),
-        **{f"{name} expected": f"{least[whole]:.1f}" for name, whole in (("shared", 0), ("whole", 100))},
-        **{f"{name} timed": f"{both[whole]:.1f}" for name, whole in (("shared", 0), ("whole", 100))},
         "equal timed": f"{1e3 * in_way(2560, 132):.1f} µs",
-        "eleven": f"{beside[0]:.0f} µs",
-        "twelve": f"{beside[1]:.0f} µs",
         "small 256 timed": f"{1e3 * timed(256, '16×32/4'):.2f} µs",
         "medium 256 tried": f"{tried((256,) * 3)['32×64/4']:.1f} µs",
         "medium 512 timed": f"{1e3 * timed(512, '32×64/4'):.1f} µs",

@@ -1,25 +1,22 @@
-"""The page beside chapter 13: shapes at which 13 loses, what cuBLAS launches, and why it takes longer at 4096."""
+"""The page beside chapter 13: shapes at which 13 loses, and what cuBLAS launches."""
 
-import math
 import re
 from collections.abc import Iterable
+from itertools import product
 from statistics import geometric_mean
 
 import numpy as np
 
 from sgemm_tutorial import cublas
 from sgemm_tutorial.table import Table
-from sgemm_tutorial.tuned import Way
 
 from ..experiments import anatomy, tune
 from ..experiments.ceilings import card
-from ..experiments.profiles import BETWEEN
 from ..records.shapes import FAMILIES, FAMILY_OF, SHAPES
 from ..records.sizes import Size, times_of
-from ..records.timings import Point, recorded
-from .by_shape import LONG, RUNG, drawn, found, mean_and_least, raced, tried
+from ..records.timings import Point
+from .by_shape import LONG, divided, drawn, found, mean_and_least, means, raced, tried
 
-CYCLES = "SM cycles"
 SHORT = 500
 """The K below which a random product's K counts as short."""
 
@@ -46,11 +43,6 @@ def why(point: Point) -> str:
     if point.N > 1 and point.N % 4:
         return "N % 4 > 0"
     return "K < 4" if point.K < 4 else "long K"
-
-
-def _divided(way: Way) -> str:
-    """Return a way's tile and division."""
-    return f"{tune.tile_of(way.setting)}, {way.whole} + {way.shares}"
 
 
 def _theirs(algorithm: str) -> str | None:
@@ -87,28 +79,35 @@ def one_more() -> Table:
             point = points[tuple(n if i == at else 2048 for i in range(3))]
             times = [(p.ms, p.ms * p.percent_of_searched / 100) for p in (point, square)]
             changes = (f"{round(new / old - 1, 3) + 0.0:+.1%}" for new, old in zip(*times, strict=True))
-            rows.append((f"{name} = {n:,}", _divided(found()[point.size].best), 1e3 * point.ms, *changes))
+            rows.append((f"{name} = {n:,}", divided(found()[point.size].best), 1e3 * point.ms, *changes))
     columns = ("", "13: tile, whole + shares", "13, µs", "13 against 2048", "opponent against 2048")
     return Table(columns, rows, card().name)
 
 
-def by_time() -> Table:
-    """Return 13's shares at random products, by its time."""
-    rows = []
-    for time, low, high in (("below 10 µs", 0, 0.01), ("10 to 20 µs", 0.01, LONG), ("above 20 µs", LONG, 1000)):
-        some = [point for point in drawn() if low <= point.ms < high]
-        both = [[point.percent_of_cublas for point in some], [point.percent_of_searched for point in some]]
-        means = (f"{geometric_mean(of):.0f}%" for of in both)
-        rows.append((time, len(some), *means, sum(of < 100 for of in both[1])))
-    columns = ("13's time", "products", "of cuBLAS", "of the better", "behind the better")
-    return Table(columns, rows, card().name)
-
-
-def losses_of(ragged: bool, short: bool) -> str:
-    """Return at how many long random products 13 is behind, if 4 divides N or doesn't, and K is short or isn't."""
+def alike(ragged: bool, short: bool) -> list[float]:
+    """Return 13's shares at the long random products where 4 doesn't divide N or does, and K is short or isn't."""
     points = [p for p in drawn() if p.ms >= LONG and (p.N % 4 > 0, p.K < SHORT) == (ragged, short)]
-    losses = [point for point in points if point.percent_of_searched < 100]
-    return f"{len(losses)} of {len(points)}"
+    return [point.percent_of_searched for point in points]
+
+
+def kinds() -> Table:
+    """Return 13's shares at long random products, by what N and K are like."""
+    return Table(
+        ("N", "K", "products", "13 behind at", "mean", "at the worst"),
+        [
+            (
+                "not a multiple of 4" if ragged else "a multiple of 4",
+                f"{'below' if short else 'from'} {SHORT}{'' if short else ' on'}",
+                len(shares),
+                sum(of < 100 for of in shares),
+                *means(shares),
+            )
+            for ragged in (False, True)
+            for short in (False, True)
+            for shares in [alike(ragged, short)]
+        ],
+        f"Of the better opponent, products of {1e3 * LONG:.0f} µs or more, {card().name}",
+    )
 
 
 def launched(sizes: Iterable[Size]) -> Table:
@@ -120,7 +119,7 @@ def launched(sizes: Iterable[Size]) -> Table:
         tile = "×".join(map(str, reversed(anatomy.tile_of(main.name) or ()))) or None
         assert not tile or re.search("sm80_xmma_gemm|cutlass_80_simt_sgemm", main.name)
         grid = "×".join(map(str, main.grid))
-        rows.append((times_of(size), tile, grid, len(point.launches), _divided(found()[size].best)))
+        rows.append((times_of(size), tile, grid, len(point.launches), divided(found()[size].best)))
     columns = ("M×N×K", "cuBLAS's tile", "grid", "launches", "13: tile, whole + shares")
     return Table(columns, rows, "Plain cuBLAS, and what 13's search found")
 
@@ -135,20 +134,12 @@ def figures() -> dict[str, str]:
     ours = [way.shares * way.setting[0] * way.setting[1] // (point.M * point.N) for way, point in deep]
     theirs = [int(point.searched.algorithm.split()[-1]) for _, point in deep]
     assert all(point.M == point.N < 1024 < point.K for _, point in deep)
-    assert [mine == other for mine, other in zip(ours, theirs, strict=True)].count(True) == 2
-    square, odd = found()[2048, 2048, 2048].best, found()[2048, 2049, 2048].best
-    assert square.shares == 128 and odd.setting[:2] == (128, 64)
-    added = recorded(RUNG, recording="added").points
-    worst = min(drawn(), key=lambda point: point.percent_of_searched)
-    assert min(point.percent_of_cublas for point in added) > 100 and worst.N % 4 and worst.K < SHORT
+    brief = [point.percent_of_searched for point in drawn() if point.ms < LONG]
+    mean = {of: geometric_mean(alike(*of)) for of in product((False, True), repeat=2)}
+    worst = [mean_and_least([size for size in SHAPES if FAMILY_OF[size] == of], "both") for of in FAMILIES]
+    assert sum(float(least[:-1]) < 100 for _, least in worst) == 6
+    assert mean[True, True] < 100 < min(mean[False, False], mean[True, False], mean[False, True])
     ragged = [size for size in SHAPES if size[1] > 1 and size[1] % 4]
-    ours_at, theirs_at = (anatomy.of(what, (4096,) * 3).main for what in (RUNG, cublas.sgemm))
-    ratios = {name: theirs_at.counts[name] / ours_at.counts[name] for name in (CYCLES, "all", BETWEEN)}
-    left = ratios[CYCLES] / ratios["all"] / ratios[BETWEEN]
-    tiles, sms = math.prod(theirs_at.grid), card().sms
-    busiest = math.ceil(tiles / sms)
-    idle = busiest / (tiles / sms)
-    assert ratios[BETWEEN] < 1 and abs(left / idle - 1) < 0.005 and abs(left / ratios["all"] - 1) < 0.01
     return {
         "card": card().name,
         "shapes": str(len(SHAPES)),
@@ -160,28 +151,12 @@ def figures() -> dict[str, str]:
         "short ahead": str(sum(points[size].K < 4 for size in SHAPES) - len(groups["K < 4"])),
         "parts": "{}, {} and {}".format(*ours),
         "their parts": "{}, {} and {}".format(*theirs),
-        "added": str(len(added)),
         "row in shares": f"{tried((2049, 2048, 2048))['128×256']:.0f} µs",
         "column": f"{points[2048, 2047, 2048].ms / points[2048, 2048, 2048].ms - 1:.0%}",
         "limit": f"{1e3 * LONG:.0f} µs",
         "random": f"{len(drawn()):,}",
-        "neither": losses_of(ragged=False, short=False),
-        "ragged": losses_of(ragged=True, short=False),
-        "shallow": losses_of(ragged=False, short=True),
-        "both": losses_of(ragged=True, short=True),
-        "random least": times_of(worst.size),
-        "least share": f"{worst.percent_of_searched:.0f}%",
-        **{
-            f"{name} ffma": f"{at.counts['FFMA'] / 32 / at.counts['all']:.0%}"
-            for name, at in (("ours", ours_at), ("cublas", theirs_at))
-        },
+        "brief": str(len(brief)),
+        "brief mean": means(brief)[0],
+        "brief behind": str(sum(of < 100 for of in brief)),
         "ragged ahead": str(len(ragged) - len(groups["N % 4 > 0"])),
-        "cycles ratio": f"{ratios[CYCLES]:.3f}",
-        "instructions ratio": f"{ratios['all']:.3f}",
-        "between ratio": f"{ratios[BETWEEN]:.3f}",
-        "product": f"{ratios['all'] * ratios[BETWEEN] * idle:.3f}",
-        "their tiles": str(tiles),
-        "sms": str(sms),
-        "busiest": str(busiest),
-        "idle ratio": f"{idle:.3f}",
     }

@@ -191,18 +191,6 @@ def test_a_meeting_has_a_price_and_shares_a_gain():
     assert figures["saved"] == f"{155 * sg.autotuned.SETTINGS[by_shape.LARGE][0]:.0f} µs"
 
 
-def test_the_race_of_chapter_13_counts_what_is_behind():
-    for row, sizes in zip(
-        by_shape.race().rows, ([(n, n, n) for n in range(256, 4097, 128)], lab.shapes.SHAPES), strict=False
-    ):
-        points, found = [by_shape.raced()[size] for size in sizes], [by_shape.found()[size] for size in sizes]
-        shares = (
-            [100 * of.cublas_ms / of.ms / by_shape.slower()[of.size] for of in found],
-            [at.percent_of_searched for at in points],
-        )
-        assert (row[2], row[4]) == tuple(sum(share < 100 for share in of) for of in shares)
-
-
 def test_sentences_of_chapter_13_that_have_no_figure():
     """Who is ahead where, by the model and by the search."""
     sizes = range(256, 4097, 128)
@@ -212,18 +200,12 @@ def test_sentences_of_chapter_13_that_have_no_figure():
     assert expected[256] == "16×32/4" and expected[512] == "32×64/4"
     assert expected[896] == "64×128/2"
     assert min(by_shape.tried((896,) * 3), key=by_shape.tried((896,) * 3).get) == "32×64/4"
-    figures, expects = by_shape.figures(), []
-    for _, *cells, best in by_shape.pencil((256, 512, 896, 1024, 2560, 4096)).rows:
-        both = [[float(us.replace(",", "")) for us in cell.split(" / ") if us != "–"] for cell in cells]
-        tile = by_shape.TILES[both.index(min(both))]
-        expects.append(best.partition(":")[0].partition("/")[0] == tile.partition("/")[0])
-        assert len(min(both)) == 2, "what is expected to be the fastest was timed"
-        assert all(abs(of[0] / of[1] - 1) < 0.1 for of in both if len(of) == 2), "less than a tenth"
-    assert expects == [True, True, False, True, True, True], "in five of the six rows"
+    figures, table = by_shape.figures(), by_shape.pencil((256, 512, 640, 896, 2560, 4096))
+    off = [float(row[3].replace(",", "")) / float(row[2].replace(",", "")) - 1 for row in table.rows]
+    assert [abs(of) < 0.02 for of in off] == [True, True, False, False, True, True], "four of the six sizes"
     rows = [[float(of.rstrip("%")) if of else None for of in row[1:]] for row in by_shape.ranges().rows]
-    assert rows[0][1] is None and all(row[0] < row[1] < row[3] for row in rows[1:])
-    assert 1.8 < (rows[1][3] - rows[1][1]) / (rows[1][2] - rows[1][1]) < 2, "nearly twice as much"
-    assert abs(rows[3][1] - rows[3][2]) < 1, "hardly above 2,176"
+    assert rows[0][1] is None and all(row[0] < row[1] for row in rows[1:])
+    assert abs(rows[3][1] - rows[3][2]) < 1, "hardly from 2,176 on"
     assert all(0 < longer < 0.12 for longer in by_shape.loop_alone().values())
     assert by_shape.timed(256, "16×32/4") == found[256, 256, 256].expected_ms, "a whole tile for each block"
     assert by_shape.timed(512, "32×64/4") == found[512, 512, 512].expected_ms
