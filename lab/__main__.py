@@ -438,7 +438,7 @@ def _counters(options: argparse.Namespace) -> int:
     again = ["-m", "lab", "counters", options.name, "--size", options.size, *given, "--once"]
     (counts,) = nsight.count(again, [kernel.function], METRICS)
     rows = [(name, METRICS[name], count) for name, count in counts.items()]
-    table = Table(("counter", "Nsight Compute's name", "of a launch"), rows, f"{kernel} at {times_of(size)}")
+    table = Table(("counter", "Nsight Compute's name", "of a launch"), rows, f"{kernel.expression} at {times_of(size)}")
     _print(options, {"kernel": kernel.name, "size": size, "counts": counts}, table)
     return PASSED
 

@@ -247,7 +247,7 @@ def test_counters(run, tmp_path, monkeypatch):
     status, out, err = run("counters", *how, "--json")
     assert (status, err) == (0, "") and json.loads(out)["counts"] == {name: i for i, name in enumerate(METRICS)}
     status, out, _ = run("counters", *how)
-    assert status == 0 and METRICS["l2_sectors"] in out
+    assert status == 0 and METRICS["l2_sectors"] in out and out.splitlines()[0] == "mine<16, 16, 16> at 64×32×96"
     assert [size for _, size in launched] == [(64, 32, 96)] * 2
     assert {kernel.parameters["BM"] for kernel, _ in launched} == {16} and "regex:^(mine)$" in asked[0]
     monkeypatch.setattr(nsight.shutil, "which", lambda name: None)
