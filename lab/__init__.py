@@ -53,7 +53,6 @@ from .variants import (
     PADDED_TILES,
     STEP_IN_FP64,
     STEPS,
-    STEPS_NOT_COUNTED,
     find_variant,
 )
 
@@ -76,7 +75,6 @@ __all__ = [
     "READ",
     "RESULTS",
     "STEPS",
-    "STEPS_NOT_COUNTED",
     "STEP_IN_FP64",
     "Source",
     "accuracy",

@@ -1,4 +1,4 @@
-"""Accuracy by type: the table of kernels by error and speed."""
+"""Accuracy by type: the table of kernels by correct digits and speed, and what its sentences say of the errors."""
 
 import numpy as np
 
@@ -12,48 +12,56 @@ from ..experiments.ceilings import card
 from ..records import files
 from ..records.checks import Checksum
 from ..variants import IN_BF16
+from .tf32x3 import same_as_cublas
 
+FP32 = cublas.sgemm
+FP16, BF16 = find("16"), IN_BF16[1]
 CHOICES = (
-    ("FP32, on FP32 units", find("11")),
-    ("FP32, cuBLAS", cublas.sgemm),
-    ("FP32, tensor cores 8.0+", find("17_tf32x3")),
+    ("FP32, any", find("13")),
+    ("FP32, 8.0+", find("17_tf32x3")),
     ("FP32, Hopper", find("21_tf32x3_wgmma")),
-    ("FP16, tensor cores 8.0+", find("16")),
-    ("FP16, Hopper", find("20")),
-    ("FP16, Hopper, any shape", find("22")),
+    ("FP16, 8.0+", FP16),
+    ("FP16, Hopper", find("22")),
+    ("BF16, 8.0+", BF16),
+    ("FP32, cuBLAS", FP32),
     ("FP16, cuBLAS", cublas.gemm_ex),
-    ("BF16, tensor cores 8.0+", IN_BF16[1]),
 )
-"""Matrices and hardware, and the kernel or cuBLAS's routine for them.
-
-8.0+ stands for tensor cores from compute capability 8.0 on.
-"""
+"""Type and hardware, and the kernel or cuBLAS's routine for them. 8.0+ is a compute capability."""
+ALIKE = {find("22"): FP16}
+"""Kernels whose errors aren't recorded, and the one with their bits."""
 DEPTH = 4096
-"""The K of the errors shown."""
-TYPICAL = {"normal": 2 / np.pi * np.sqrt(DEPTH), "positive": 1}
-"""How many times as large as a typical element of C |A||B| is, by the kind of matrices."""
+"""The K of the digits shown."""
+
+
+def relative(kernel: Kernel | cublas.Gemm, kind: str, K: int = DEPTH) -> float:
+    """Return the recorded error (rms), relative to a typical element of C.
+
+    The recording's errors are relative to |A||B|. Of positive matrices that is C. Of normal ones it is K · 2/π, and
+    an element of C is √K (rms).
+    """
+    return split_errors.of(kernel, kind, K).rms * (2 / np.pi * np.sqrt(K) if kind == "normal" else 1)
 
 
 def choices() -> Table:
-    """Return the kernels to choose from, with their errors at K = `DEPTH` and their lasting speeds."""
-    check_alike(find("16"), find("20"), find("22"))
+    """Return the kernels to choose from, with their correct digits at K = `DEPTH` and their lasting speeds."""
+    check_alike(FP16, find("20"), find("22"))
     check_alike(*IN_BF16[1:3])
-    rows, sgemm = [], sustained.of(cublas.sgemm).ms
+    rows, sgemm = [], sustained.of(FP32).ms
     for need, kernel in CHOICES:
-        errors = [None, None] if kernel in (find("20"), find("22")) else [error(kernel, kind) for kind in TYPICAL]
+        right = [None if kernel == find("13") else digits(kernel, kind) for kind in ("normal", "positive")]
         lasting = (long := sustained.lasted(kernel)) and f"{sgemm / long[0]:,.0%}"
-        rows.append((need, kernel.name, *errors, lasting))
+        rows.append((need, kernel.name, *right, lasting))
     return Table(
-        ("A and B, hardware", "kernel", "rms error, normal", "positive", "of SGEMM's speed"),
+        ("type and GPU", "kernel", "digits, both signs", "digits, one sign", "speed"),
         rows,
-        f"Errors relative to |A||B| at M = N = 2048, K = {DEPTH}; speed at M = N = K = 4096, {card().name}",
-        "In brackets: how many decimal digits of a typical element of C are right.",
+        f"Digits at M = N = 2048, K = {DEPTH}; speed at M = N = K = 4096, of SGEMM's, on {card().name}",
     )
 
 
-def error(kernel: Kernel | cublas.Gemm, kind: str) -> str:
-    """Return the rms error at K = `DEPTH`, and how many decimal digits of a typical element of C are right."""
-    return f"{(rms := split_errors.of(kernel, kind, DEPTH).rms):.1e} ({-np.log10(rms * TYPICAL[kind]):.1f})"
+def digits(kernel: Kernel | cublas.Gemm, kind: str) -> str:
+    """Return how many decimal digits of a typical element of C are right, in brackets if another kernel's."""
+    right = f"{-np.log10(relative(ALIKE.get(kernel, kernel), kind)):.1f}"
+    return f"({right})" if kernel in ALIKE else right
 
 
 def check_alike(*kernels: Kernel) -> None:
@@ -66,3 +74,23 @@ def check_alike(*kernels: Kernel) -> None:
     """
     if len({files.point("checksums", Checksum, kernel, 0).sha256 for kernel in kernels}) != 1:
         raise AssertionError(f"{', '.join(map(str, kernels))} gave different bits")
+
+
+def figures() -> dict[str, str]:
+    """Return the figures that the page's sentences name, by name, and assert what these say of them."""
+    cases = [(kind, K) for kind in split_errors.KINDS for K in split_errors.DEPTHS]
+    split, found = (find("17"), find("21")), {}
+    for kernel in (*split, FP32, FP16, BF16):
+        found[kernel] = {case: split_errors.of(kernel, *case) for case in cases}
+    errors = {
+        kernel: np.array([(each.rms, each.worst) for each in found[kernel].values()]) for kernel in (*split, FP32)
+    }
+    assert len(cases) == 16 and all((errors[kernel] < errors[FP32]).all() for kernel in split)
+    assert same_as_cublas()[0] == 2 * len(cases)
+    assert all(found[FP16]["wide", K].lost == 1 and found[BF16]["wide", K].lost == 0 for K in split_errors.DEPTHS)
+    deep = found[FP16]["positive", 65536]
+    assert deep.mean < -0.99 * deep.rms
+    return {
+        "times": f"{sustained.of(FP32).ms / sustained.of(cublas.gemm_ex).ms:.0f}",
+        "bias": f"{-deep.mean:.1e}",
+    }

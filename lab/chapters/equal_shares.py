@@ -28,14 +28,8 @@ from ..variants import ANY_SHAPE
 
 KERNEL, BEFORE = find("22_any_shape"), find("20_persistent")
 OVERLAP, OWN_NUMBER, WHOLE = ANY_SHAPE
-EACH = {
-    BEFORE: "20",
-    WHOLE: "22, whole tiles",
-    OWN_NUMBER: "22, no shuffle",
-    OVERLAP: "22, no overlap",
-    KERNEL: "22",
-}
-"""What was timed at the examples, and its name in a table: 20, 22 without a part of what it does, and 22."""
+EACH = (BEFORE, *ANY_SHAPE, KERNEL)
+"""What was timed at the examples: 20, 22 without a part of what it does, and 22."""
 SHORT = find("22", BITS=16)
 """22 with a C of 16 bits."""
 WAYS = "rows fetched", "rows copied", "without tensor cores"
@@ -110,22 +104,11 @@ def searched() -> dict[Size, tune.Tuned]:
     return {point.size: point for point in found if point.digest == KERNEL.digest}
 
 
-def saved(sizes: Iterable[Size]) -> float:
-    """Return by what share the model's choice takes longer than what the search found, in the mean of some sizes."""
-    return geometric_mean(searched()[size].expected_ms / searched()[size].ms for size in sizes) - 1
-
-
-def missed(timed: Mapping[Size, Point]) -> dict[Size, float]:
-    """Return by what share of an expected time, copies included, the model of an H200 misses what 22 does itself."""
-    found = {}
-    for size, point in timed.items():
-        problem = imagined(*size, types=KERNEL.types)
-        launch = KERNEL.resolve(problem, tune.H200)
-        if launch.kernel.name == KERNEL.name:
-            way = tune.way_on_tensor_cores(launch)
-            us = any_shape.cost(launch.kernel.parameters, size, way.whole, way.shares, tune.H200.multiprocessors)
-            found[size] = 1e3 * point.ms / (us + any_shape.copying(problem)) - 1
-    return found
+def by_model(number: int) -> str:
+    """Return the mean speed on an H200 of a group of `by_way`, by its number, as if the model had chosen everywhere."""
+    sizes, found = [*by_way(H200).values()][number], searched()
+    quicker = geometric_mean(found[size].ms / found[size].expected_ms for size in sizes)
+    return f"{quicker * mean(sizes, points(recording=H200)):.0f}%"
 
 
 def setting(*wanted: int) -> Mapping[str, int]:
@@ -135,11 +118,6 @@ def setting(*wanted: int) -> Mapping[str, int]:
     )
 
 
-def tile_of(of: Mapping[str, int]) -> str:
-    """Return a setting in a few characters."""
-    return f"{of['BM']}×{of['BN']}, " + ("two on an SM" if of["BLOCKS"] > 1 else f"clusters of {of['CLUSTER']}")
-
-
 def meeting(of: Mapping[str, int], parts: int) -> tuple[float, float]:
     """Return the µs by the model of a tile's parts that meet, and of each part among them."""
     part = any_shape.PART + of["BM"] * of["BN"] * 4 / any_shape.ADD
@@ -147,17 +125,24 @@ def meeting(of: Mapping[str, int], parts: int) -> tuple[float, float]:
     return sum(any_shape.MEET + added * part for added in rounds if added > 1), part
 
 
+def tried(size: Size) -> dict[tuple[tuple[int, ...], int], float]:
+    """Return the µs of what the search on an H200 tried at a size, by the setting and how many tiles were shared."""
+    every = tune.load(H200.with_name("tune_22.json")).settings["settings"]
+    return {(tuple(every[number]), shared): us for number, shared, _, us in searched()[size].tried}
+
+
 def weighed(*ways: tuple[Mapping[str, int], int]) -> Table:
-    """Return the model's µs of `DEEP` in some settings, with so many parts of each tile, and what they consist of."""
+    """Return the model's µs of `DEEP` in some settings, with so many parts of each tile, beside measured ones."""
     (M, N, K), rows = DEEP, []
     for of, parts in ways:
         tiles, steps = M // (of["BM"] * of["CLUSTER"]) * (N // of["BN"]), K // of["BK"] // parts
-        us = any_shape.cost(of, DEEP, tiles * (parts > 1), tiles * parts, card().sms)
+        us = any_shape.cost(of, DEEP, tiles * (parts > 1), tiles * parts, tune.H200.multiprocessors)
         multiply = steps * any_shape.pace(of)[0] * (any_shape.SHARED if parts > 1 else 1)
-        spent = multiply, meeting(of, parts)[0], us - multiply - meeting(of, parts)[0], us
-        rows.append((f"{of['BM']}×{of['BN']}, {parts}", steps, *(f"{each:.1f}" for each in spent)))
-    heads = ("tile, parts", "steps of a share", "multiplying", "meeting", "the rest", "together")
-    return Table(heads, rows, f"{times_of(DEEP)}: µs by the model, {card().name}", "Each is rounded.")
+        ran = tried(DEEP).get((tuple(map(of.get, any_shape.PARAMETERS)), tiles * (parts > 1)))
+        shown = multiply, meeting(of, parts)[0], us, ran or 1e3 * points(WHOLE, H200)[DEEP].ms
+        rows.append((f"{of['BM']}×{of['BN']}, {parts}", *(f"{each:.1f}" for each in shown)))
+    heads = "tile, parts", "multiplying", "meeting", "model, with all else", "measured"
+    return Table(heads, rows, f"{times_of(DEEP)} in clusters of two, µs on an H200")
 
 
 def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
@@ -165,14 +150,28 @@ def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
     return sorted(10 * each.ms * each.percent_of_searched for each in (points(of, recording)[size] for of in EACH))
 
 
-def measured(*of: Kernel) -> Table:
-    """Return the times of some of `EACH` beside the better opponent's in all five runs."""
+def shared(size: Size) -> int:
+    """Return how many tiles 22 cuts into shares on the shown card."""
+    return launched(size).division.counts.get("shared", 0)
+
+
+def measured() -> Table:
+    """Return the times of 20, of 22 and of 22 with whole tiles, beside the better opponent's in all five runs."""
     rows = [
-        (times_of(size), *(1e3 * points(each)[size].ms for each in of),
+        (times_of(size), shared(size), *(1e3 * points(each)[size].ms for each in (BEFORE, WHOLE, KERNEL)),
          " to ".join(f"{us:#.3g}".rstrip(".") for us in opponents(size)[:: len(EACH) - 1]))
         for size in points(BEFORE)
     ]  # fmt: skip
-    return Table(("M×N×K", *map(EACH.get, of), "better opponent"), rows, f"µs of a launch, {card().name}")
+    heads = "M×N×K", "tiles shared", "20", "22, whole tiles", "22", "better opponent"
+    return Table(heads, rows, f"µs of a launch, {card().name}")
+
+
+def longer() -> Table:
+    """Return by how much longer 22 takes without overlap and without the shuffle, on both cards."""
+    lost = [lost_by(of, recording) for of in (OVERLAP, OWN_NUMBER) for recording in (H200, H100)]
+    rows = [(times_of(size), *(f"{each[size]:+.0%}".replace("-0%", "0%") for each in lost)) for size in points(BEFORE)]
+    heads = "M×N×K", *(f"no {of}, {on}" for of in ("overlap", "shuffle") for on in ("H200", "H100"))
+    return Table(heads, rows, "How much longer 22 takes without overlap, and without the shuffle")
 
 
 def better(size: Size, recording: str | Path = "any_shape") -> float:
@@ -254,27 +253,29 @@ def lost_by(kernel: Kernel, recording: str | Path = "any_shape") -> dict[Size, f
 
 
 def chance(recording: str | Path = "any_shape") -> float:
-    """Return by how much cuBLAS's five times of the same product differ at most."""
-    beside = ([points(of, recording)[size].cublas_ms for of in EACH] for size in points(BEFORE, recording))
-    return max(max(each) / min(each) - 1 for each in beside)
+    """Return by how much two times of the same launch differ at most: of 22's, with its shares and without any."""
+    return max(abs(lost) for size, lost in lost_by(WHOLE, recording).items() if not shared(size))
 
 
 def figures() -> dict[str, str]:
     """Return the figures in the sentences of both pages, by their names for glue, after checking what they say."""
     odd, tiny, n4095, few = (333, 777, 1999), (256,) * 3, (4095,) * 3, (64, 4096, 4096)
-    own, quick = points(), (tiny, (512,) * 3, (1024,) * 3)
+    own, quick, pair = points(), (tiny, (512,) * 3, (1024,) * 3), setting(64, 64, 2)
     for recording in (H200, H100):
         now, before, whole = (points(of, recording) for of in (KERNEL, BEFORE, WHOLE))
         assert min(opponents(tiny, recording)) / 1e3 > now[tiny].ms < before[tiny].ms / 1.5
         assert before[DEEP].ms > 2 * whole[DEEP].ms > 5 * now[DEEP].ms and now[DEEP].ms > better(DEEP, recording)
         assert before[odd].ms > min(opponents(odd, recording)) / 1e3 > now[odd].ms
-        assert all(lost_by(of, recording)[size] > 0 for of in (OVERLAP, OWN_NUMBER) for size in quick)
+        assert all(lost_by(OVERLAP, recording)[size] > chance(recording) for size in quick)
         brief, lengthy, *_ = by_way(recording).values()
         assert mean(brief, now) > 102 and max(mean(lengthy, now), mean(LAYERS, points(SHORT, recording))) < 99
-    assert launched(tiny).kernel.parameters["BN"] < 128 and launched(tiny).division.blocks > 4
-    assert all(part in points(recording=H100)[DEEP].searched.algorithm for part in ("tile 64x64,", "split K 8"))
-    assert lost_by(OVERLAP, H100)[few] < -0.1
+    assert launched(tiny).kernel.parameters.items() >= setting(64, 32).items()
+    named = (H100, DEEP, "64x64,.* K 8$"), (H200, DEEP, "64x128,.* K 12$"), (H200, few, "64x32,.* K 1$")
+    assert all(re.search(of, points(recording=on)[size].searched.algorithm) for on, size, of in named)
+    assert lost_by(OVERLAP, H100)[few] < -0.1 and not any(map(shared, (*quick, odd, n4095)))
     assert own[(4096,) * 3].cublas_ms < own[n4095].ms < own[n4095].cublas_ms
+    uncut = next(us for (of, cut), us in tried(few).items() if of[:2] == (64, 32) and not cut) / 1e3
+    assert uncut > 1.2 * better(few, H200)
     shown = {
         "deep": own[DEEP].ms,
         "deep before": points(BEFORE)[DEEP].ms,
@@ -293,55 +294,50 @@ def figures() -> dict[str, str]:
         "h100 deep better": better(DEEP, H100),
         "few overlap": points(recording=H100)[few].ms,
         "few late": points(OVERLAP, H100)[few].ms,
+        "few better": better(few, H200),
+        "few uncut": uncut,
     }
-    pair, alone = setting(64, 64, 2), setting(64, 128)
     (step, _), (meet, part) = any_shape.pace(pair), meeting(pair, 8)
-    ways = [any_shape.ways(tuple(of.values()), DEEP, card().sms)[0] for of in (pair, alone)]
-    assert [of[1:] for of in ways] == [(8, 8 * 8), (8, 8 * 16)] and ways[0] < ways[1]
-    deep = launched(DEEP)
-    assert deep.kernel.parameters.items() >= pair.items() and deep.division.blocks == 2 * 8 * 8
-    at_random, tuned = points(recording=H200.with_name("random_22.json")), searched().keys()
-    off, rest = missed(at_random), tuned - {*SQUARES}
-    assert tuned == {size for size in (*SQUARES, *SHAPES, *LAYERS) if way(size) != WAYS[2]}
-    assert not at_random.keys() & {*SQUARES, *SHAPES, *LAYERS} and 0 < saved(SQUARES) < saved(rest)
-    assert searched()[DEEP].best == searched()[DEEP].expected
+    assert launched(DEEP).kernel.parameters.items() >= pair.items() and launched(DEEP).blocks == 2 * 8 * shared(DEEP)
+    ways = ((pair, 8), (setting(128, 64, 2), 16), (setting(128, 128, 2), 32))
+    multiplying, *others = ([float(of) for of in column] for column in [*zip(*weighed(*ways).rows, strict=True)][1:])
+    assert multiplying[::-1] == sorted(multiplying) and all(of == sorted(of) for of in others)
+    at_random = points(recording=H200.with_name("random_22.json"))
+    assert searched().keys() == {size for size in (*SQUARES, *SHAPES, *LAYERS) if way(size) != WAYS[2]}
+    assert not at_random.keys() & {*SQUARES, *SHAPES, *LAYERS} and searched()[DEEP].best == searched()[DEEP].expected
     brief, lengthy, *_ = by_way().values()
     return {
         **{name: f"{1e3 * ms:.1f} µs" for name, ms in shown.items()},
         "brief": f"{mean(brief):.0f}%",
         "lengthy": f"{mean(lengthy):.0f}%",
-        **{
-            name: f"{min(lost_by(of)[size] for size in quick):.0%} to {max(lost_by(of)[size] for size in quick):.0%}"
-            for name, of in (("shuffled", OWN_NUMBER), ("overlap", OVERLAP))
-        },
+        "brief by model": by_model(0),
+        "lengthy by model": by_model(1),
         "step": f"{step:.3f} µs",
         "times": f"{any_shape.SHARED:.2f} times",
         "meet": f"{any_shape.MEET:.2f} µs",
         "part": f"{part:.3f} µs",
         "multiplying": f"32 · {step:.3f} · {any_shape.SHARED:.2f} = {32 * step * any_shape.SHARED:.1f} µs",
         "meeting": f"{any_shape.MEET:.2f} + 8 · {part:.3f} = {meet:.1f} µs",
-        "expected": f"{ways[0][0]:.1f} µs",
-        "off": f"{median(map(abs, off.values())):.0%}",
-        "off at": str(len(off)),
-        "saved": f"{saved(SQUARES):.1%}",
-        "saved elsewhere": f"{saved(rest):.1%}",
         "random": str(len(at_random)),
         "random mean": f"{mean(at_random, at_random):.0f}%",
-        "random cublas": f"{geometric_mean(point.percent_of_cublas for point in at_random.values()):.0f}%",
         "random least": f"{min(point.percent_of_searched for point in at_random.values()):.0f}%",
         "random under": "90%",
         "random lost": f"{sum(point.percent_of_searched < 90 for point in at_random.values()) / len(at_random):.0%}",
-        "random fetched": str(sum(size[1] % 8 + size[2] % 8 == 0 for size in off)),
+        "random fetched": str(sum(size[1] % 8 + size[2] % 8 == 0 for size in at_random)),
         "card": card().name,
         "limit": f"{1e3 * LONG:.0f} µs",
         "sms": str(card().sms),
         "slots": str(card().sms // 2),
         "settings": str(len(any_shape.SETTINGS)),
-        "chance": f"{chance():.0%}",
+        "chance": f"{max(map(chance, (H200, H100))):.1%}",
+        **{
+            name: f"{min(lost):.0%} to {max(lost):.0%}"
+            for name, of in (("shuffled", OWN_NUMBER), ("overlap", OVERLAP))
+            for lost in [[lost_by(of, on)[size] for on in (H200, H100) for size in quick]]
+        },
         "tried": str(max(point.searched.tried for point in own.values())),
         "fetched": str(len(brief) + len(lengthy)),
         "shapes": str(len(SHAPES)),
-        "shapes slower": str(sum(own[size].percent_of_searched < 100 for size in SHAPES)),
         "shapes lost": str(sum(own[size].percent_of_searched < 95 for size in SHAPES)),
         "lost under": "95%",
         "in l2": str(sum(any_shape.moved(*size) <= card().l2_bytes for size in SHAPES)),

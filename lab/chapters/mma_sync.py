@@ -84,7 +84,6 @@ def figures() -> dict[str, str]:
     larger = [1 - points["16"][size].ms / same[size].ms for size in (*COMPARED, 4096)]
     limits = [max(parts(of.parameters["BM"], of.parameters["BN"]).values()) for of in (TILES, MMA)]
     ones, rival_ones = (sustained.of(of, inputs="ones").ms for of in (MMA, cublas.gemm_ex))
-    burst, rival_burst = (sustained.of(of, inputs="zeros", protocol="burst").ms for of in (MMA, cublas.gemm_ex))
     small = {of: {point.M: point.ms for point in recorded(of, recording=OTHERS).points} for of in ("15", "16")}
     (lasting_before, share_before), (lasting, share) = map(sustained.lasted, (TILES, MMA))
     busy_before, busy = (profiles.measured(of)["tensor cores used, %"] for of in (TILES, MMA))
@@ -107,7 +106,6 @@ def figures() -> dict[str, str]:
         "at_1024": f"{small['16'][1024]:.4f} ms",
         "before_1024": f"{small['15'][1024]:.4f} ms",
         "first": f"{1 - same[2048].ms / points['15'][2048].ms:.0%}",
-        "burst_share": f"{rival_burst / burst:.0%}",
         "least_mhz": f"{min(clocks):,} MHz",
         "swizzled": "{:.1f} and {:.1f}".format(*over["16, not swizzled"]),
         "padded": "{:.2f} and {:.2f}".format(*over["16, padded as 15"]),

@@ -398,7 +398,7 @@ ON_TENSOR_CORES = Space(find("22"), _ways_on_tensor_cores, _expected_on_tensor_c
 
 
 def tensor_plan(sizes: Sequence[Size]) -> Plan:
-    """Return the plan of a recording of 22's settings, in FP16, where its model does not leave a size to `THIN`."""
+    """Return the plan of a recording of 22's settings, in FP16, where its model leaves a size to no other kernel."""
     kernel, tried = ON_TENSOR_CORES.kernel, [any_shape.setting(*of) for of in (*any_shape.PACES, *BESIDE)]
     kernels = {tuple(of.values()): kernel.variant(**of) for of in tried}
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
-from math import inf
+from math import ceil, inf, log2
 from typing import Any
 
 import cupy
@@ -158,8 +158,8 @@ class AnyShape(Persistent):
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
         """Return 22 with the quickest tile and division, if not settled: as measured on this GPU, or by the model.
 
-        `THIN` takes over what it does more quickly, unless the kernel is `itself` or has been edited. It also scales C
-        where there is nothing to multiply.
+        `THIN`, `WIDE` and `TALL` take over what they do more quickly, unless the kernel is `itself` or has been edited.
+        `THIN` also scales C where there is nothing to multiply.
         """
         own = {name: kernel.parameters[name] for name in ("T", "BITS")}
         if not (problem.M and problem.N and problem.K):
@@ -173,9 +173,9 @@ class AnyShape(Persistent):
             expected = ((*ways(tuple(of.values()), problem.shape, place.multiprocessors)[0], of) for of in SETTINGS)
             us, shared, clusters, of = min(expected, key=lambda way: way[0])
         if self.hands_over and not kernel.edits and kernel.path == KERNEL.path:
-            thin = min(THIN_SETTINGS, key=lambda of: thin_cost(of, problem.shape))
-            if thin_cost(thin, problem.shape) < us + copying(problem):
-                return THIN.variant(**own, **thin)
+            quicker, other, settings = min(_others(problem, place.multiprocessors), key=lambda way: way[0])
+            if quicker < us + copying(problem):
+                return other.variant(**own, **settings)
         return dataclasses.replace(kernel, parameters=kernel.parameters | of, division=(shared, clusters), settled=True)
 
     def itself(self, kernel: Kernel) -> Kernel:
@@ -320,9 +320,13 @@ PAD = Kernel("pad", "rows that begin at multiples of 16 bytes", {"THREADS": 256}
 
 
 class Thin(Family):
-    """The family of `THIN`, whose launches may overlap."""
+    """The family of `THIN`, `WIDE` and `TALL`, whose launches may overlap."""
 
     overlaps = True
+
+
+def _setting(BM: int, BN: int, WM: int, SLICES: int) -> dict[str, int]:
+    return {"BM": BM, "BN": BN, "WM": WM, "WN": BN, "SLICES": SLICES}
 
 
 THIN_PACES = {
@@ -339,7 +343,7 @@ THIN_PACES = {
     (32, 32, 8, 1): (1.255, 0.311),
 }
 """BM, BN, WM and SLICES of `THIN` to choose among, and µs: of a launch, and of the loads that are ahead."""
-THIN_SETTINGS = tuple({"BM": BM, "BN": BN, "WM": WM, "WN": BN, "SLICES": slices} for BM, BN, WM, slices in THIN_PACES)
+THIN_SETTINGS = tuple(_setting(*of) for of in THIN_PACES)
 """The same as template arguments."""
 AHEAD, NARROW, NEAR = 8, 8, 50e6
 """Times that loads of `THIN` are ahead, columns below which a tile is for one or two columns of C only, and bytes that
@@ -360,14 +364,35 @@ def thin_cost(of: Mapping[str, int], shape: tuple[int, int, int]) -> float:
     return launch + times * load + issued + blocks * 2.74e-3 + bytes_moved * 0.0342e-6 + far
 
 
-THIN = Kernel(
-    "thin",
-    "products too thin or too small for tensor cores",
-    {"T": "half"} | THIN_SETTINGS[-1] | {"BITS": 32},
-    (9, 0),
-    types=FP16,
-    family=Thin(),
-)
+def _kernel(name: str, idea: str, of: Mapping[str, int]) -> Kernel:
+    return Kernel(name, idea, {"T": "half", **of, "BITS": 32}, (9, 0), types=FP16, family=Thin())
+
+
+THIN = _kernel("thin", "products too thin or too small for tensor cores", THIN_SETTINGS[-1])
+WIDE = _kernel("wide", "one or two rows times a wide matrix", _setting(1, 32, 1, 16))
+TALL = _kernel("tall", "a tall matrix times one, two or four columns", _setting(16, 1, 4, 2))
+ONCE, PER_SM, FROM_MEMORY = 1.5, 0.048e6, 4.2e6
+"""µs of a launch of `WIDE` or `TALL`, and the bytes per µs of a matrix that is read once: by an SM, and by all."""
+
+
+def _others(problem: Problem, multiprocessors: int) -> Iterator[tuple[float, Kernel, dict[str, int]]]:
+    """Yield the µs that the model expects of what could do a problem instead of 22, and its template arguments."""
+    (M, N, K), once = problem.shape, []
+    yield from ((thin_cost(of, problem.shape), THIN, of) for of in THIN_SETTINGS)
+    if M <= 2 and not unfetchable(problem):
+        BN = 64 if N >= 6144 or K * N > 32e6 else 32 if N >= 2048 else 16
+        slices = 2 ** ceil(log2(max(K * BN / 2048, 1)))  # as many as there are k for, or fit
+        slices = 16 if M == 2 else min(slices, 32 if N < 220 * BN else 16)
+        once.append((WIDE, _setting(M, BN, M, slices), 1))
+    if N in (1, 2, 4) and K % CHUNK == 0 and not any(begins % ALIGNMENT for begins in problem.alignment[:2]):
+        slices = min(2 ** round(log2(max(32768 / M, 1))), 8 if N == 4 else 16)
+        once.append((TALL, _setting(max(4, 32 // slices), N, 4, slices), max(1 + N**2 / 20, 256 / K)))
+    for kernel, of, more in once:  # `more`: for more sums, or idle lanes
+        bytes_read, blocks = 2 * max(M, N) * K, -(-M // of["BM"]) * -(-N // of["BN"])
+        rate = min(PER_SM * min(blocks, multiprocessors) / more, FROM_MEMORY)
+        yield ONCE + bytes_read / rate, kernel, of
+
+
 FIRST = {"T": "half"} | SETTINGS[-1] | {"BITS": 32}
 KERNEL = Kernel(
     "22_any_shape",

@@ -61,7 +61,7 @@ def test_the_times_for_a_pencil_add_up_to_what_the_model_expects(of, shares):
     assert added + model.HIDDEN * traffic == pytest.approx(crowded)
 
 
-@pytest.mark.parametrize("of", [page.setting(64, 64, 2), page.setting(128, 256, 2)], ids=page.tile_of)
+@pytest.mark.parametrize("of", [page.setting(64, 64, 2), page.setting(128, 256, 2)], ids=str)
 def test_the_shuffle_alone_keeps_descriptors_in_uniform_registers(of):
     def moved(kernel):
         opcodes = [instruction.opcode for instruction in lab.hot_loop(lab.sass(kernel.variant(**of)))]
