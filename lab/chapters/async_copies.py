@@ -1,6 +1,6 @@
 """The page behind chapter 11: a rule for the wavefronts of asynchronous copies, and where it fails."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -13,12 +13,13 @@ from sgemm_tutorial.table import Table
 
 from ..boards import find_gpu
 from ..experiments import counters
-from ..records.cards import folder
+from ..records import cards
+from ..variants import PADDED_TILES, find_variant
 
 RUNG, STREAM_K = map(find, ("11", "12"))
-RECORDED = folder("h200") / "counters.json"
-BLOCKS = {"11": 2, "12": 64, "15": 4, "16": 2, "17": 4}
-"""The kernels with copies that were counted, and how many blocks of each make a product of 256 × 256 × 256."""
+SHIFTED = find_variant("11", "B at 16 bytes"), find_variant("12", "B at 32 bytes")
+"""11 and 12 with the tile of B shifted by 16 bytes: 11's to where 12's is, and 12's to a multiple of 32 bytes."""
+RECORDED = cards.folder("h200") / "counters.json"
 
 
 def _one_warp(access: Access, warp: int, kind: str) -> tuple[int, int]:
@@ -51,38 +52,42 @@ def copy_wavefronts(run: Run) -> list[int]:
 
 
 def ends(sizes: Iterable[tuple[int, int, int]] = counters.SHAPES) -> Table:
-    """Return the wavefronts of 11's copies by four rules, and those that Nsight Compute counted."""
+    """Return the wavefronts of 11's copies by four rules, and those that Nsight Compute counted, on every card."""
     rows = []
-    for M, N, K in sizes:
-        counts = counters.measured(RUNG, M, N, K)
+    for size in sizes:
+        of = [counters.counted(RUNG, size, cards.folder(card) / "counters.json") for card in cards.recorded()]
         *others, worse, pieces = copy_wavefronts(
-            simulate(RUNG, *matrices(M, N, K, on_gpu=False), trace=range(RUNG.grid(M, N)))
+            simulate(RUNG, *matrices(*size, on_gpu=False), trace=range(RUNG.grid(*size[:2])))
         )
-        assert (worse, pieces) == (counts["copy_wavefronts"], counts["copy_sectors"])
-        assert K == 256 or all(abs(rule / worse - 1) > 0.03 for rule in others)
-        rows.append((f"{M} × {N} × {K}", *others, worse, counts["copy_wavefronts"]))
+        assert {(counts["copy_wavefronts"], counts["copy_sectors"]) for counts in of} == {(worse, pieces)}
+        assert size[2] == 256 or all(abs(rule / worse - 1) > 0.03 for rule in others)
+        rows.append((" × ".join(map(str, size)), *others, worse, worse))
     return Table(("M × N × K", "the writing end", "the reading end", "sectors read", "the worse end", "counted"), rows)
 
 
-def elsewhere(blocks: Mapping[str, int] = BLOCKS) -> Table:
-    """Return what the worse end makes of each kernel's copies at 256, and the H200's counts: no other card has all."""
-    size, rows = counters.SHAPES[0], []
-    for kernel in map(find, blocks):
-        counts = counters.counted(kernel, size, RECORDED)
-        operands = matrices(*size, on_gpu=False, types=kernel.types)
-        *_, rule, pieces = copy_wavefronts(simulate(kernel, *operands, trace=range(blocks[kernel.name[:2]])))
-        rows.append((kernel.name[:2], rule, counts["copy_wavefronts"], pieces, counts["copy_sectors"]))
-    ragged, large = (counters.counted(STREAM_K, size, RECORDED) for size in (counters.SHAPES[2], counters.LARGE))
-    parts = [large[name] for name in ("shared_load_wavefronts", "copy_wavefronts", "l1_data_wavefronts")]
-    assert [counted - rule for _, rule, counted, *_ in rows] == [0, 8 * 1024, 6080, 4 * 256, 0]
-    assert [counted - ours for *_, ours, counted in rows] == [0, 16 * 1024, 8 * 1024, 0, 0]
-    assert ragged["copy_wavefronts"] == 5448 and parts[0] + parts[1] > 1.1 * parts[2]
+def by_sixteen() -> Table:
+    """Return how many wavefronts and sectors copies of 16 bytes take at 4096, by the H200's counts."""
+    many, few, sixteen, rows = 4096**3 // 128**2, 4096**3 // 256**2, find("16"), []  # copies of 11's B, and of 16's A
+    for kernel, recording, copies, what, moved, others_read, K in (
+        (RUNG, "counters", many, "11: B", "a row of 512 bytes", 4, 4096),
+        (sixteen.variant(BK=64, STAGES=3), "sectors", few, "16, BK = 64: A", "four rows of 128 bytes", 16, 4096),
+        (sixteen, "sectors", few, "16: A", "eight rows of 64 bytes", 16, 4096),
+        (sixteen, "sectors", few * 4128 // 4096, "16, K = 4128: A", "eight rows of 64 bytes", 16, 4128),
+        (STREAM_K, "counters", many, "12: B", "a row of 512 bytes", 4, 4096),
+        (SHIFTED[0], "counters", many, "11, shifted by 16 bytes: B", "a row of 512 bytes", 4, 4096),
+        (SHIFTED[1], "counters", many, "12, shifted by 16 bytes: B", "a row of 512 bytes", 4, 4096),
+        (PADDED_TILES[3], "sectors", many, "15, padded by 32 bytes", "two or eight rows", 16, 4096),
+        (PADDED_TILES[0], "sectors", many, "15, padded by 16 bytes", "two or eight rows", 16, 4096),
+    ):
+        counts = counters.counted(kernel, (4096, 4096, K), RECORDED.with_stem(recording))
+        others, rest = (counts[f"copy_{of}"] - copies for of in ("instructions", "requests"))
+        waves, pieces = counts["copy_wavefronts"] - 4 * others, counts["copy_sectors"] - others_read * rest
+        rows.append((what, moved, waves / copies, pieces / copies))
+    found = [(round(waves, 1), round(pieces)) for *_, waves, pieces in rows]
+    assert found == [(4, 16), (4, 16), (8, 16), (8, 16), (12, 32), (12, 32), (8, 16), (8.1, 16), (11.9, 24)]
     return Table(
-        ("kernel", "the worse end", "wavefronts counted", "sectors by the addresses", "sectors counted"),
-        rows,
-        f"256 × 256 × 256, {find_gpu('H200').name}",
-        f"Kernel 12 at 131 × 67 × 70: {ragged['copy_wavefronts']:,} wavefronts of copies. Kernel 12 at 4096, in "
-        "millions: {:.0f} of reads of the tiles, {:.0f} of copies, {:.0f} of all kinds.".format(
-            *(part / 1e6 for part in parts)
-        ),
+        ("kernel and tile", "a copy moves", "wavefronts", "sectors"),
+        [(*of[:2], f"{waves:g}", pieces) for of, (waves, pieces) in zip(rows, found, strict=True)],
+        f"Of one copy; M = N = K = 4096 unless named, {find_gpu('H200').name}",
+        "Computed from the sums of all copies: those that aren't named are taken at four wavefronts each.",
     )
