@@ -33,7 +33,7 @@ EACH = (BEFORE, *ANY_SHAPE, KERNEL)
 SHORT = find("22", BITS=16)
 """22 with a C of 16 bits."""
 WAYS = "rows fetched", "rows copied", "without tensor cores"
-"""How 22 does a product: tensor cores multiply its rows as they are, or as `pad` copies them, or `thin` does it all."""
+"""How 22 does a product: tensor cores multiply its rows as they are, or as `pad` copies them, or other kernels do it."""
 H200, H100 = (RESULTS / f"{name}/any_shape.json" for name in ("h200", "h100"))
 LONG = 0.01
 """The better opponent's ms from which the table counts a product as long."""
@@ -160,7 +160,7 @@ def measured() -> Table:
     rows = [
         (times_of(size), shared(size), *(1e3 * points(each)[size].ms for each in (BEFORE, WHOLE, KERNEL)),
          " to ".join(f"{us:#.3g}".rstrip(".") for us in opponents(size)[:: len(EACH) - 1]))
-        for size in points(BEFORE)
+        for size in lost_by(WHOLE)
     ]  # fmt: skip
     heads = "M×N×K", "tiles shared", "20", "22, whole tiles", "22", "better opponent"
     return Table(heads, rows, f"µs of a launch, {card().name}")
@@ -169,7 +169,7 @@ def measured() -> Table:
 def longer() -> Table:
     """Return by how much longer 22 takes without overlap and without the shuffle, on both cards."""
     lost = [lost_by(of, recording) for of in (OVERLAP, OWN_NUMBER) for recording in (H200, H100)]
-    rows = [(times_of(size), *(f"{each[size]:+.0%}".replace("-0%", "0%") for each in lost)) for size in points(BEFORE)]
+    rows = [(times_of(size), *(f"{each[size]:+.0%}".replace("-0%", "0%") for each in lost)) for size in lost[0]]
     heads = "M×N×K", *(f"no {of}, {on}" for of in ("overlap", "shuffle") for on in ("H200", "H100"))
     return Table(heads, rows, "How much longer 22 takes without overlap, and without the shuffle")
 
@@ -247,9 +247,9 @@ def descriptor(kernel: Kernel) -> str:
 
 
 def lost_by(kernel: Kernel, recording: str | Path = "any_shape") -> dict[Size, float]:
-    """Return what share of its time 22 takes longer without a part of what it does."""
+    """Return what share of its time 22 takes longer without a part of what it does, where it hands nothing over."""
     own, without = (points(of, recording) for of in (KERNEL, kernel))
-    return {size: point.ms / own[size].ms - 1 for size, point in without.items()}
+    return {size: point.ms / own[size].ms - 1 for size, point in without.items() if way(size) != WAYS[2]}
 
 
 def chance(recording: str | Path = "any_shape") -> float:
@@ -268,8 +268,9 @@ def figures() -> dict[str, str]:
         assert before[odd].ms > min(opponents(odd, recording)) / 1e3 > now[odd].ms
         assert all(lost_by(OVERLAP, recording)[size] > chance(recording) for size in quick)
         brief, lengthy, *_ = by_way(recording).values()
-        assert mean(brief, now) > 102 and max(mean(lengthy, now), mean(LAYERS, points(SHORT, recording))) < 99
+        assert mean(brief, now) > 102 and mean(lengthy, now) < 99 and mean(LAYERS, points(SHORT, recording)) < 101
     assert launched(tiny).kernel.parameters.items() >= setting(64, 32).items()
+    assert mean(LAYERS, points(SHORT, H200)) > 99
     named = (H100, DEEP, "64x64,.* K 8$"), (H200, DEEP, "64x128,.* K 12$"), (H200, few, "64x32,.* K 1$")
     assert all(re.search(of, points(recording=on)[size].searched.algorithm) for on, size, of in named)
     assert lost_by(OVERLAP, H100)[few] < -0.1 and not any(map(shared, (*quick, odd, n4095)))
