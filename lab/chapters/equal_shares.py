@@ -33,7 +33,7 @@ EACH = (BEFORE, *ANY_SHAPE, KERNEL)
 SHORT = find("22", BITS=16)
 """22 with a C of 16 bits."""
 WAYS = "rows fetched", "rows copied", "without tensor cores"
-"""How 22 does a product: tensor cores multiply its rows as they are, or as `pad` copies them, or other kernels do it."""
+"""How 22 does a product: tensor cores multiply its rows as they are, or as `pad` copies them, or others do it."""
 H200, H100 = (RESULTS / f"{name}/any_shape.json" for name in ("h200", "h100"))
 LONG = 0.01
 """The better opponent's ms from which the table counts a product as long."""
