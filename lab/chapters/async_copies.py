@@ -14,9 +14,9 @@ from sgemm_tutorial.table import Table
 from ..boards import find_gpu
 from ..experiments import counters
 from ..records import cards
-from ..variants import PADDED_TILES, find_variant
+from ..variants import find_variant
 
-RUNG, STREAM_K = map(find, ("11", "12"))
+RUNG = find("11")
 SHIFTED = find_variant("11", "B at 16 bytes"), find_variant("12", "B at 32 bytes")
 """11 and 12 with the tile of B shifted by 16 bytes: 11's to where 12's is, and 12's to a multiple of 32 bytes."""
 RECORDED = cards.folder("h200") / "counters.json"
@@ -65,29 +65,17 @@ def ends(sizes: Iterable[tuple[int, int, int]] = counters.SHAPES) -> Table:
     return Table(("M × N × K", "the writing end", "the reading end", "sectors read", "the worse end", "counted"), rows)
 
 
-def by_sixteen() -> Table:
-    """Return how many wavefronts and sectors copies of 16 bytes take at 4096, by the H200's counts."""
-    many, few, sixteen, rows = 4096**3 // 128**2, 4096**3 // 256**2, find("16"), []  # copies of 11's B, and of 16's A
-    for kernel, recording, copies, what, moved, others_read, K in (
-        (RUNG, "counters", many, "11: B", "a row of 512 bytes", 4, 4096),
-        (sixteen.variant(BK=64, STAGES=3), "sectors", few, "16, BK = 64: A", "four rows of 128 bytes", 16, 4096),
-        (sixteen, "sectors", few, "16: A", "eight rows of 64 bytes", 16, 4096),
-        (sixteen, "sectors", few * 4128 // 4096, "16, K = 4128: A", "eight rows of 64 bytes", 16, 4128),
-        (STREAM_K, "counters", many, "12: B", "a row of 512 bytes", 4, 4096),
-        (SHIFTED[0], "counters", many, "11, shifted by 16 bytes: B", "a row of 512 bytes", 4, 4096),
-        (SHIFTED[1], "counters", many, "12, shifted by 16 bytes: B", "a row of 512 bytes", 4, 4096),
-        (PADDED_TILES[3], "sectors", many, "15, padded by 32 bytes", "two or eight rows", 16, 4096),
-        (PADDED_TILES[0], "sectors", many, "15, padded by 16 bytes", "two or eight rows", 16, 4096),
-    ):
-        counts = counters.counted(kernel, (4096, 4096, K), RECORDED.with_stem(recording))
-        others, rest = (counts[f"copy_{of}"] - copies for of in ("instructions", "requests"))
-        waves, pieces = counts["copy_wavefronts"] - 4 * others, counts["copy_sectors"] - others_read * rest
-        rows.append((what, moved, waves / copies, pieces / copies))
-    found = [(round(waves, 1), round(pieces)) for *_, waves, pieces in rows]
-    assert found == [(4, 16), (4, 16), (8, 16), (8, 16), (12, 32), (12, 32), (8, 16), (8.1, 16), (11.9, 24)]
+def shifted() -> Table:
+    """Return what was predicted of 11 and 12 with B's tile elsewhere, the counts of the other kernel, and counted."""
+    found = [
+        [counters.counted(kernel, (256,) * 3, RECORDED)[f"copy_{what}"] for what in ("sectors", "wavefronts")]
+        for kernel in (RUNG, find("12"), *SHIFTED)
+    ]
+    assert found == [[24_576, 12_288], [40_960, 20_480], [40_960, 20_480], [24_576, 16_384]]
+    names = ("11", "12", "11, B shifted by 16 bytes", "12, B shifted to a multiple of 32")
+    expected = ((None, None), (None, None), found[1], found[0])
     return Table(
-        ("kernel and tile", "a copy moves", "wavefronts", "sectors"),
-        [(*of[:2], f"{waves:g}", pieces) for of, (waves, pieces) in zip(rows, found, strict=True)],
-        f"Of one copy; M = N = K = 4096 unless named, {find_gpu('H200').name}",
-        "Computed from the sums of all copies: those that aren't named are taken at four wavefronts each.",
+        ("kernel", "sectors predicted", "sectors counted", "wavefronts predicted", "wavefronts counted"),
+        [(name, of[0], got[0], of[1], got[1]) for name, of, got in zip(names, expected, found, strict=True)],
+        f"Sums over all copies, M = N = K = 256, {find_gpu('H200').name}",
     )
