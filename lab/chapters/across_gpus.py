@@ -136,6 +136,8 @@ def figures() -> dict[str, str]:
     assert all(speeds[at] <= computed[at] for at in speeds if at <= 1024)
     (theirs,) = (of for of in published.load() if (of.source, of.kernel, of.table) == ("junstar92", "cuBLAS", "ladder"))
     assert np.isclose(theirs.gflops / theirs.tflops / 1e3, 1e9 / 2**30, rtol=1e-3)
+    boehm = {(of.source, of.kernel[:2]): of.gflops for of in published.load() if of.kernel[:2] in ("6:", "7:", "8:")}
+    assert len(boehm) == 6 and all(boehm[source, "6:"] >= speed for (source, _), speed in boehm.items())
     steps = {name: of["07"] / of["05"] - 1 for name, of in every.items()}
     A6000, H100, _, T4, H200 = (label for label, _ in SHOWN)
     assert (
