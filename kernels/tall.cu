@@ -3,6 +3,7 @@
 // A block has BM rows of C and its BN columns; a warp has WM rows, and SLICES warps share the sums of the same. A lane
 // has eight neighbouring k at a time. Rows of A and B itself begin at multiples of 16 bytes, K is a multiple of eight, and
 // N is BN. BITS of an element of C: 32 for float, 16 for T.
+#include "add_lanes.cuh"
 #include "eight.cuh"
 #include "overlap.cuh"
 #include "result.cuh"
@@ -37,12 +38,7 @@ tall(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
                 for (int m = 0; m < WM; ++m)
                     acc[m][n] = fmaf(float(a[m].of[i]), float(b[(i * BN + n) / 8].of[(i * BN + n) % 8]), acc[m][n]);
     }
-    #pragma unroll
-    for (int far = 16; far > 0; far /= 2)                  // adds up the lanes' sums
-        #pragma unroll
-        for (int m = 0; m < WM; ++m)
-            #pragma unroll
-            for (int n = 0; n < BN; ++n) acc[m][n] += __shfl_xor_sync(~0u, acc[m][n], far);
+    add_lanes<1>(acc);
     if (lane == 0)
         #pragma unroll
         for (int m = 0; m < WM; ++m)

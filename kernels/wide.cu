@@ -3,6 +3,7 @@
 // A block has BM rows and BN columns of C; each of its SLICES warps has other k. A lane has eight columns and eight k at
 // a time, one after the other. Rows of A and B begin at multiples of 16 bytes, and M is BM. BITS of an element of C: 32
 // for float, 16 for T.
+#include "add_lanes.cuh"
 #include "eight.cuh"
 #include "overlap.cuh"
 #include "result.cuh"
@@ -38,12 +39,7 @@ wide(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
                     #pragma unroll
                     for (int n = 0; n < 8; ++n) acc[m][n] = fmaf(float(a[m].of[i]), float(b[i].of[n]), acc[m][n]);
     }
-    #pragma unroll
-    for (int far = 16; far >= across; far /= 2)            // adds up the sums of other k
-        #pragma unroll
-        for (int m = 0; m < BM; ++m)
-            #pragma unroll
-            for (int n = 0; n < 8; ++n) acc[m][n] += __shfl_xor_sync(~0u, acc[m][n], far);
+    add_lanes<across>(acc);
     if (lane < across)
         #pragma unroll
         for (int m = 0; m < BM; ++m)

@@ -4,7 +4,8 @@ Where a table of this GPU has the size, it decides; see `tuned`. Elsewhere a mod
 the times of a tile's multiply step and of its end, what L2 and memory give to all multiprocessors together, and the
 times of a launch and of parts of sums that meet. Products that are too thin or too small for tensor cores go to another
 kernel, `THIN`, which has a model of its own. Both were fitted to some 40,000 times on an H200; on another GPU only the
-order of the choices counts. Nothing is measured at a call, and the same problem is always done in the same way.
+order of the choices counts. Vectors and pairs of them go to `WIDE` or `TALL`, whose model has three constants. Nothing
+is measured at a call, and the same problem is always done in the same way.
 """
 
 from __future__ import annotations
@@ -325,7 +326,7 @@ class Thin(Family):
     overlaps = True
 
 
-def _setting(BM: int, BN: int, WM: int, SLICES: int) -> dict[str, int]:
+def _thin_setting(BM: int, BN: int, WM: int, SLICES: int) -> dict[str, int]:
     return {"BM": BM, "BN": BN, "WM": WM, "WN": BN, "SLICES": SLICES}
 
 
@@ -343,7 +344,7 @@ THIN_PACES = {
     (32, 32, 8, 1): (1.255, 0.311),
 }
 """BM, BN, WM and SLICES of `THIN` to choose among, and µs: of a launch, and of the loads that are ahead."""
-THIN_SETTINGS = tuple(_setting(*of) for of in THIN_PACES)
+THIN_SETTINGS = tuple(_thin_setting(*of) for of in THIN_PACES)
 """The same as template arguments."""
 AHEAD, NARROW, NEAR = 8, 8, 50e6
 """Times that loads of `THIN` are ahead, columns below which a tile is for one or two columns of C only, and bytes that
@@ -364,29 +365,32 @@ def thin_cost(of: Mapping[str, int], shape: tuple[int, int, int]) -> float:
     return launch + times * load + issued + blocks * 2.74e-3 + bytes_moved * 0.0342e-6 + far
 
 
-def _kernel(name: str, idea: str, of: Mapping[str, int]) -> Kernel:
+def _thin_kernel(name: str, idea: str, of: Mapping[str, int]) -> Kernel:
     return Kernel(name, idea, {"T": "half", **of, "BITS": 32}, (9, 0), types=FP16, family=Thin())
 
 
-THIN = _kernel("thin", "products too thin or too small for tensor cores", THIN_SETTINGS[-1])
-WIDE = _kernel("wide", "one or two rows times a wide matrix", _setting(1, 32, 1, 16))
-TALL = _kernel("tall", "a tall matrix times one, two or four columns", _setting(16, 1, 4, 2))
+THIN = _thin_kernel("thin", "products too thin or too small for tensor cores", THIN_SETTINGS[-1])
+WIDE = _thin_kernel("wide", "one or two rows times a wide matrix", _thin_setting(1, 32, 1, 16))
+TALL = _thin_kernel("tall", "a tall matrix times one, two or four columns", _thin_setting(16, 1, 4, 2))
 ONCE, PER_SM, FROM_MEMORY = 1.5, 0.048e6, 4.2e6
 """µs of a launch of `WIDE` or `TALL`, and the bytes per µs of a matrix that is read once: by an SM, and by all."""
 
 
 def _others(problem: Problem, multiprocessors: int) -> Iterator[tuple[float, Kernel, dict[str, int]]]:
-    """Yield the µs that the model expects of what could do a problem instead of 22, and its template arguments."""
-    (M, N, K), once = problem.shape, []
+    """Yield the µs that the model expects of what could do a problem instead of 22, and its template arguments.
+
+    Those of `WIDE` and `TALL` follow from the shape alone, by rules that suited an H200.
+    """
+    (M, N, K), copied, once = problem.shape, unfetchable(problem), []
     yield from ((thin_cost(of, problem.shape), THIN, of) for of in THIN_SETTINGS)
-    if M <= 2 and not unfetchable(problem):
+    if M <= 2 and not copied:
         BN = 64 if N >= 6144 or K * N > 32e6 else 32 if N >= 2048 else 16
         slices = 2 ** ceil(log2(max(K * BN / 2048, 1)))  # as many as there are k for, or fit
         slices = 16 if M == 2 else min(slices, 32 if N < 220 * BN else 16)
-        once.append((WIDE, _setting(M, BN, M, slices), 1))
-    if N in (1, 2, 4) and K % CHUNK == 0 and not any(begins % ALIGNMENT for begins in problem.alignment[:2]):
+        once.append((WIDE, _thin_setting(M, BN, M, slices), 1))
+    if N in (1, 2, 4) and "A" not in copied and problem.alignment[1] % ALIGNMENT == 0:
         slices = min(2 ** round(log2(max(32768 / M, 1))), 8 if N == 4 else 16)
-        once.append((TALL, _setting(max(4, 32 // slices), N, 4, slices), max(1 + N**2 / 20, 256 / K)))
+        once.append((TALL, _thin_setting(max(4, 32 // slices), N, 4, slices), max(1 + N**2 / 20, 256 / K)))
     for kernel, of, more in once:  # `more`: for more sums, or idle lanes
         bytes_read, blocks = 2 * max(M, N) * K, -(-M // of["BM"]) * -(-N // of["BN"])
         rate = min(PER_SM * min(blocks, multiprocessors) / more, FROM_MEMORY)
