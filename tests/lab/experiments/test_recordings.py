@@ -121,8 +121,11 @@ def global_accesses_agree(measured, total):
     equal = list(EQUAL)
     if copies_begin_between(measured):
         equal.remove("global_load_sectors")
-        twice = measured["global_load_sectors"] - total.global_load_sectors
-        assert 0 < twice < measured["copy_sectors"] / 5
+        sectors, once = measured["global_load_sectors"], total.global_load_sectors
+        if measured["of"].kernel == "12_stream_k":  # few of its loads are copies
+            assert once < sectors < 1.015 * once
+        else:
+            assert once < sectors < measured["copy_sectors"] <= 2 * once
     assert {name: getattr(total, name) for name in equal} == {name: measured[name] for name in equal}
 
 
