@@ -49,6 +49,11 @@ ADDED, ADDED_SIZES = ("13", "16", "21", "20", "22"), sizes_of((512, 1024, *range
 PITCHES = sizes_of([*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), (2048, 2049, 2048)])
 """Problems at which kernels without shared memory are timed: their rows start in different banks of the L1 cache."""
 
+STEPS = (*variants.STEPS, *variants.STEPS_TESTED, variants.STEP_IN_FP64, *variants.STEPS_NOT_COUNTED)
+STEP_SIZES = sizes_of([(4096, 4096, 4096), (3168, 4096, 4096)])
+"""Kernel 23 and its steps, and where they are timed: the second problem is a whole number of rounds, with three or with
+four blocks on each of 132 SMs."""
+
 SAMPLING: dict[str, Any] = {"samples": 15, "least_samples": 7, "seconds": 0.25, "warm_s": (0.05, 0.1)}
 IN_THREE: dict[str, Any] = {"samples": 11, "least_samples": 5, "seconds": 0.12, "warm_s": (0.05, 0.1)}
 IN_SHORT: dict[str, Any] = {"samples": 7, "least_samples": 5, "seconds": 0.08, "warm_s": (0.02, 0.04)}
@@ -133,7 +138,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "fastest": lambda: plan(
         "fastest", [(find("21"), size) for size in (*SQUARES, *SHAPES[::3])], search=True, **IN_SHORT
     ),
-    "steps": lambda: _timed("steps", (*variants.STEPS, variants.STEP_IN_FP64, *variants.STEPS_NOT_COUNTED), FULL),
+    "steps": lambda: _timed("steps", STEPS, STEP_SIZES, processes=3),
     "launch_cost": launch_cost.plan,
     "ceilings": ceilings.plan,
     "banks": banks.plan,
