@@ -3,7 +3,6 @@
 from . import (
     account,
     across_gpus,
-    async_copies,
     async_pipeline,
     board,
     by_shape,
@@ -39,7 +38,6 @@ from . import (
 __all__ = [
     "account",
     "across_gpus",
-    "async_copies",
     "async_pipeline",
     "board",
     "by_shape",

@@ -9,6 +9,7 @@ from ..experiments import profiles
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
 from ..model.resources import resources
+from ..records import cards
 from ..records.timings import Point, recorded
 from ..variants import find_variant
 from .warp_tile import ANY, LARGE, local_accesses, milliseconds
@@ -139,6 +140,14 @@ def figures() -> dict[str, str]:
     dispatch, better = [_dispatch(PLACES[name][1]) for name in list(PLACES)[2::3]], milliseconds(ANY[16, 128])
     assert waits < 0.02 * gap and registers[0] < registers[1] and trips["15"] < 0.6 * trips["11"]
     assert dispatch[0] > 1.5 * dispatch[1] and better < min(small_first, small)
+    begun, shifted = (
+        counted(kernel, (profiles.SIZE,) * 3, cards.folder("h200") / "counters.json")
+        for kernel in (RUNG, find_variant("11", "B at 16 bytes"))
+    )
+    of_b, copied, pipe = begun["copy_instructions"] // 3, "copy_wavefronts", "l1_data_wavefronts"  # twice as many of A
+    assert 2 * (2 * of_b * 1 + of_b * 4) == begun[copied] == 2 * of_b * 4 + of_b * 4  # simulated twice; A's as read
+    assert counted(RUNG, (profiles.SIZE,) * 3, "counters")[copied] == begun[copied]
+    assert shifted[copied] - begun[copied] > 9 * (shifted[pipe] - begun[pipe])
     return {
         "card": card().name,
         "waits": f"{waits:.2f}",
@@ -159,5 +168,7 @@ def figures() -> dict[str, str]:
         "gain tensor": f"{gains[2]:.0%}",
         "odd most": f"{max(odd):.1%}",
         "odd clear": f"{clear} of {len(odd)}",
+        "sectors": f"{begun['l1_fill_sectors'] / 1e6:.0f} million",
+        "sectors shifted": f"{shifted['l1_fill_sectors'] / 1e6:.0f} million",
         "share at 1024": f"{recorded(RUNG, [1024]).points[0].percent_of_cublas:.0f}%",
     }

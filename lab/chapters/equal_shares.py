@@ -167,20 +167,20 @@ def measured() -> Table:
 
 
 def longer() -> Table:
-    """Return by how much longer 22 takes without overlap and without the shuffle, on both cards, chance in brackets."""
+    """Return by how much longer 22 takes without each of its two gains, on both cards, chance in brackets."""
     lost = [lost_by(of, recording) for of in (OVERLAP, OWN_NUMBER) for recording in (H200, H100)]
     rows = [
         (
             times_of(size),
             *(
-                ("({:+.0%})" if by_chance(each[size]) else "{:+.0%}").format(each[size]).replace("-0%", "0%")
+                ("({:+.0%})" if by_chance(size, each[size]) else "{:+.0%}").format(each[size]).replace("-0%", "0%")
                 for each in lost
             ),
         )
         for size in lost[0]
     ]
-    heads = "M×N×K", *(f"no {of}, {on}" for of in ("overlap", "shuffle") for on in ("H200", "H100"))
-    return Table(heads, rows, "How much longer 22 takes without overlap, and without the shuffle (in brackets: chance)")
+    heads = "M×N×K", *(f"without {of}, {on}" for of in ("let_next_begin", "shuffle") for on in ("H200", "H100"))
+    return Table(heads, rows, "How much longer a launch of 22 takes (in brackets: within chance)")
 
 
 def better(size: Size, recording: str | Path = "any_shape") -> float:
@@ -248,8 +248,7 @@ def descriptor(kernel: Kernel) -> str:
     ]
     return "\n    ".join(
         [
-            ", ".join(f"{sum(of in each.opcode for each in loop)} {of}" for of in ("R2UR", "MOV", "IADD3.X"))
-            + f" in a step's {len(loop)} instructions",
+            f"{sum(each.opcode == 'R2UR' for each in loop)} R2UR in a step's {len(loop)} instructions",
             *bring,
             loop[third].text,
         ]
@@ -262,14 +261,30 @@ def lost_by(kernel: Kernel, recording: str | Path = "any_shape") -> dict[Size, f
     return {size: point.ms / own[size].ms - 1 for size, point in without.items() if way(size) != WAYS[2]}
 
 
-def chance(recording: str | Path = "any_shape") -> float:
-    """Return by how much two times of the same launch differ at most: of 22's, with its shares and without any."""
-    return max(abs(lost) for size, lost in lost_by(WHOLE, recording).items() if not shared(size))
+def apart(lost: float) -> float:
+    """Return by how much the longer of two times exceeds the shorter, given by how much one exceeds the other."""
+    return max(1 + lost, 1 / (1 + lost)) - 1
 
 
-def by_chance(lost: float) -> bool:
-    """Say whether two times of the same launch differ by as much, on either card."""
-    return abs(lost) <= max(map(chance, (H200, H100)))
+def chance() -> float:
+    """Return by how much two times of the same launch differ at most: 22's, with its shares and without any."""
+    return max(apart(lost) for on in (H200, H100) for size, lost in lost_by(WHOLE, on).items() if not shared(size))
+
+
+def spread(size: Size) -> float:
+    """Return by how much one process's samples of a time differ at most, of 22 or 22 without a part, on either card."""
+    samples = (
+        process.own.ms
+        for on in (H200, H100)
+        for of in (KERNEL, *ANY_SHAPE)
+        for process in points(of, on)[size].processes
+    )
+    return max(max(ms) / min(ms) - 1 for ms in samples)
+
+
+def by_chance(size: Size, lost: float) -> bool:
+    """Say whether two times of the same launch differ by as much, or samples of one at this size."""
+    return apart(lost) <= max(chance(), spread(size))
 
 
 def figures() -> dict[str, str]:
@@ -288,13 +303,14 @@ def figures() -> dict[str, str]:
     )
     named = (H100, DEEP, "64x64,.* K 8$"), (H200, DEEP, "64x128,.* K 12$"), (H200, few, "64x32,.* K 1$")
     assert all(re.search(of, points(recording=on)[size].searched.algorithm) for on, size, of in named)
-    assert (
-        lost_by(OVERLAP, H100)[few] < -0.1
-        and not any(map(shared, (*quick, odd, n4095)))
-        and all(lost_by(OVERLAP, on)[size] < 0 for on in (H200, H100) for size in (DEEP, few, n4095))
-        and [by_chance(lost_by(of, on)[size]) for of in (OVERLAP, OWN_NUMBER) for on in (H200, H100) for size in quick]
-        == [*[False] * 11, True]
-    )
+    (late, late_too), (own_number, own_number_too) = [
+        [{size: lost for size, lost in lost_by(of, on).items() if not by_chance(size, lost)} for on in (H200, H100)]
+        for of in (OVERLAP, OWN_NUMBER)
+    ]
+    assert late.keys() == {*quick} == late_too.keys() - {few} and late_too[few] < 0 < min(map(late_too.get, quick))
+    assert own_number.keys() == lost_by(OWN_NUMBER).keys() - {n4095} and own_number_too.keys() == {*quick[:2]}
+    assert not any(map(shared, (*quick, odd, n4095))) and way(odd) == way(n4095) == WAYS[1] != way(few) == way(DEEP)
+    assert spread(odd) > chance() > max(spread(size) for size in lost_by(OVERLAP) if size != odd)
     assert own[(4096,) * 3].cublas_ms < own[n4095].ms < own[n4095].cublas_ms
     uncut = next(us for (of, cut), us in tried(few).items() if of[:2] == (64, 32) and not cut) / 1e3
     assert uncut > 1.2 * better(few, H200)
@@ -351,11 +367,16 @@ def figures() -> dict[str, str]:
         "sms": str(card().sms),
         "slots": str(card().sms // 2),
         "settings": str(len(any_shape.SETTINGS)),
-        "chance": f"{max(map(chance, (H200, H100))):.1%}",
+        "chance": f"{chance():.1%}",
+        "shuffled too": " and ".join(f"{lost:.0%}" for lost in own_number_too.values()),
+        "odd spread": f"{spread(odd):.0%}",
+        "few cost": f"{apart(late_too[few]):.0%}",
         **{
             name: f"{min(lost):.0%} to {max(lost):.0%}"
-            for name, of in (("shuffled", OWN_NUMBER), ("overlap", OVERLAP))
-            for lost in [[x for on in (H200, H100) for x in map(lost_by(of, on).get, quick) if not by_chance(x)]]
+            for name, lost in (
+                ("overlap", [of[size] for of in (late, late_too) for size in quick]),
+                ("shuffled", own_number.values()),
+            )
         },
         "tried": str(max(point.searched.tried for point in own.values())),
         "fetched": str(len(brief) + len(lengthy)),

@@ -68,3 +68,12 @@ def test_the_shuffle_alone_keeps_descriptors_in_uniform_registers(of):
         return opcodes.count("R2UR"), sum(opcode.startswith("HGMMA") for opcode in opcodes)
 
     assert (moved(page.OWN_NUMBER), moved(page.KERNEL)) == ((16, 4), (0, 4))
+
+
+def test_the_shuffle_brings_stages_into_uniform_registers_too():
+    """A stage is the remainder of a division by their number, 12, which takes multiplications."""
+    of, wide = page.setting(64, 32), []
+    for kernel in (page.OWN_NUMBER, page.KERNEL):
+        loop = lab.hot_loop(lab.sass(kernel.variant(**of)))
+        wide.append(sum(instruction.opcode.startswith("UIMAD") for instruction in loop))
+    assert of["STAGES"] == 12 and wide == [0, 2]

@@ -1,11 +1,11 @@
-"""What chapters 09 to 12 compute: pictures of lanes and of groups of copies, and the rules of copies and registers."""
+"""What chapters 09 to 12 compute: pictures of lanes, and the rules of registers."""
 
 import numpy as np
 import pytest
 
 import lab
 import sgemm_tutorial as sg
-from lab.chapters import account, async_copies, double_buffer, register_banks, warp_tile
+from lab.chapters import account, double_buffer, register_banks, warp_tile
 
 
 def traced(kernel, *size):
@@ -41,13 +41,6 @@ def test_spills_in_the_main_loop_are_found():
 def test_a_block_takes_less_time_for_a_tile_with_two_stages():
     before, now = map(double_buffer.cycles_per_tile, (double_buffer.BEFORE, double_buffer.RUNG))
     assert 128 * 256 * 8 / 128 < now < before
-
-
-def test_a_copy_takes_its_worse_end():
-    """A warp copies 8 words of each of 4 rows of A. The tile's padding spreads them; rows of 256 words do not."""
-    spread, piled = (async_copies.copy_wavefronts(traced(async_copies.RUNG, 128, 256, K)) for K in (8, 256))
-    assert spread[0] == spread[3]  # rows of 8 words: one of 32 lies behind the other
-    assert piled[0] < piled[1] == piled[3] <= piled[2]
 
 
 def test_ffmas_read_what_the_one_before_has_not_kept():

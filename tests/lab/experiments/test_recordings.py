@@ -111,7 +111,7 @@ PRODUCTS = {"14": 16**3, "15": 16**3, "16": 16 * 8 * 16, "17": 16 * 8 * 8}
 def copies_begin_between(measured):
     """Whether copies of 16 bytes go to rows of a tile that begin between multiples of 32 bytes: see chapter 15."""
     point = measured["of"]
-    begins = {"11_async_pipeline": point.label == "B at 16 bytes", "12_stream_k": not point.label}
+    begins = {"11_async_pipeline": point.label == "B at 16 bytes", "12_stream_k": True}
     begins["15_wmma_warp_tile"] = point.label != "padded by 16 and 16"
     return measured["copy_instructions"] and point.N % 4 == 0 and begins.get(point.kernel, False)
 
