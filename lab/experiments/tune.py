@@ -363,26 +363,33 @@ def _expected(size: Size, place: Place) -> tuple[Way, Kernel]:
 def _ways_on_tensor_cores(
     kernels: Mapping[Setting, Kernel], every: Sequence[Setting], size: Size, place: Place
 ) -> list[Hopeful]:
-    """Return the ways of 22 at a size."""
+    """Return the ways of 22 at a size, and of `any_shape.DEEP`."""
     found = []
     for number, setting in enumerate(every):
-        divisions = any_shape.ways(setting, size, place.multiprocessors)[:DIVISIONS]
-        found.append((divisions[0][0], number, [Way(setting, *division) for _, *division in divisions]))
+        if len(setting) == len(any_shape.PARAMETERS):
+            divisions = any_shape.ways(setting, size, place.multiprocessors)[:DIVISIONS]
+        else:
+            of = dict(zip(any_shape.DEEP_PARAMETERS, setting, strict=True))
+            parts = {part: any_shape.deep_cost(of, size, part, place.multiprocessors) for part in any_shape.DEEP_PARTS}
+            divisions = sorted((us, 0, part) for part, us in parts.items() if us < float("inf"))[:DIVISIONS]
+        if divisions:
+            found.append((divisions[0][0], number, [Way(setting, *division) for _, *division in divisions]))
     return found
 
 
 def _expected_on_tensor_cores(size: Size, place: Place) -> tuple[Way, Kernel]:
-    """Return the choice of 22's model, if it leaves nothing to another kernel, and the kernel."""
+    """Return the choice of 22's model, and the kernel."""
     kernel = ON_TENSOR_CORES.kernel
-    launch = kernel.family.itself(kernel).resolve(imagined(*size, kernel.types), place)
+    launch = kernel.resolve(imagined(*size, kernel.types), place)
     return way_on_tensor_cores(launch), launch.kernel
 
 
 def way_on_tensor_cores(launch: Launch) -> Way:
-    """Return the way in which 22 does what it launches."""
-    of = launch.kernel.parameters
-    setting = tuple(of[name] for name in any_shape.PARAMETERS)
-    return Way(setting, launch.division.counts["shared"], launch.blocks // of["CLUSTER"])
+    """Return the way in which 22, or `any_shape.DEEP`, does what it launches."""
+    of, counts = launch.kernel.parameters, launch.division.counts
+    if "parts" in counts:
+        return Way(tuple(of[name] for name in any_shape.DEEP_PARAMETERS), 0, counts["parts"])
+    return Way(tuple(of[name] for name in any_shape.PARAMETERS), counts["shared"], launch.blocks // of["CLUSTER"])
 
 
 class Space(NamedTuple):
@@ -398,9 +405,10 @@ ON_TENSOR_CORES = Space(find("22"), _ways_on_tensor_cores, _expected_on_tensor_c
 
 
 def tensor_plan(sizes: Sequence[Size]) -> Plan:
-    """Return the plan of a recording of 22's settings, in FP16, where its model leaves a size to no other kernel."""
+    """Return the plan of a recording of settings of 22 and of `any_shape.DEEP`, in FP16, where a model chooses them."""
     kernel, tried = ON_TENSOR_CORES.kernel, [any_shape.setting(*of) for of in (*any_shape.PACES, *BESIDE)]
     kernels = {tuple(of.values()): kernel.variant(**of) for of in tried}
+    kernels |= {tuple(of.values()): any_shape.DEEP.variant(**of) for of in any_shape.DEEP_SETTINGS}
 
     def measure(missing: list) -> Iterator[Tuned]:
         compile_kernels(kernels.values(), gpu.architecture())
@@ -410,7 +418,7 @@ def tensor_plan(sizes: Sequence[Size]) -> Plan:
     own = [  # some layers are among the shapes
         size
         for size in dict.fromkeys(sizes)
-        if kernel.resolve(imagined(*size, kernel.types), H200).kernel.name == kernel.name
+        if kernel.resolve(imagined(*size, kernel.types), H200).kernel.name in (kernel.name, any_shape.DEEP.name)
     ]
     return Plan("tune_22", Tuning, [(kernel, size) for size in own], measure, shared, takes=1.0)
 
@@ -510,7 +518,8 @@ class Search:
         kept: dict[tuple[int, ...], tuple[int, int, int, float]] = {}  # by tile, and slices or blocks of a cluster
         for ms, number, way in tried:
             kept.setdefault(
-                (*way.setting[:2], way.setting[7]), (number, way.whole, way.shares, float(f"{1e3 * ms:.4g}"))
+                (len(way.setting), *way.setting[:2], way.setting[7]),
+                (number, way.whole, way.shares, float(f"{1e3 * ms:.4g}")),
             )
         return Tuned.of(
             self._space.kernel,

@@ -4,8 +4,9 @@ Where a table of this GPU has the size, it decides; see `tuned`. Elsewhere a mod
 the times of a tile's multiply step and of its end, what L2 and memory give to all multiprocessors together, and the
 times of a launch and of parts of sums that meet. Products that are too thin or too small for tensor cores go to another
 kernel, `THIN`, which has a model of its own. Both were fitted to some 40,000 times on an H200; on another GPU only the
-order of the choices counts. Vectors and pairs of them go to `WIDE` or `TALL`, whose model has three constants. Nothing
-is measured at a call, and the same problem is always done in the same way.
+order of the choices counts. Vectors and pairs of them go to `WIDE` or `TALL`, whose model has three constants. A
+small C with a long K goes to `DEEP`, whose model was fitted to 6,708 times. Nothing is measured at a call, and the same
+problem is always done in the same way.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from .. import gpu, simulator, tuned
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..kernel import Kernel
-from ..launch import Box, Division, Family, Place, nothing, trial
+from ..launch import MULTIPROCESSORS, Box, Division, Family, Place, nothing, trial
 from ..operands import FP16, INT_MAX, Problem
-from .hopper import BOX, Persistent
+from .hopper import BOX, Fetched, Persistent
 
 PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "STAGES", "THREADS", "CLUSTER", "BLOCKS")
 """22's template parameters between T and BITS, in the source's order."""
@@ -159,7 +160,7 @@ class AnyShape(Persistent):
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
         """Return 22 with the quickest tile and division, if not settled: as measured on this GPU, or by the model.
 
-        `THIN`, `WIDE` and `TALL` take over what they do more quickly, unless the kernel is `itself` or has been edited.
+        `THIN`, `WIDE`, `TALL` and `DEEP` take over what they do more quickly, unless it is `itself` or a variant.
         `THIN` also scales C where there is nothing to multiply.
         """
         own = {name: kernel.parameters[name] for name in ("T", "BITS")}
@@ -167,13 +168,18 @@ class AnyShape(Persistent):
             return THIN.variant(**own)
         if kernel.settled:
             return kernel
-        if place.name and (way := tuned.best(dataclasses.replace(kernel, edits=()), place.name, problem.shape)):
-            # An edited kernel does it like the one that it is compared with.
+        hands_over = self.hands_over and kernel.path == KERNEL.path and not (kernel.edits or kernel.label)
+        way = place.name and tuned.best(dataclasses.replace(kernel, edits=()), place.name, problem.shape)
+        if way and len(way.setting) == len(PARAMETERS):
+            # A variant does it like the kernel that it is compared with.
             us, shared, clusters, of = -inf, way.whole, way.shares, dict(zip(PARAMETERS, way.setting, strict=True))
+        elif way and hands_over:
+            of = dict(zip(DEEP_PARAMETERS, way.setting, strict=True))
+            return DEEP.variant(**own, **of).divided(way.whole, way.shares)
         else:
             expected = ((*ways(tuple(of.values()), problem.shape, place.multiprocessors)[0], of) for of in SETTINGS)
             us, shared, clusters, of = min(expected, key=lambda way: way[0])
-        if self.hands_over and not kernel.edits and kernel.path == KERNEL.path:
+        if hands_over:
             quicker, other, settings = min(_others(problem, place.multiprocessors), key=lambda way: way[0])
             if quicker < us + copying(problem):
                 return other.variant(**own, **settings)
@@ -227,7 +233,9 @@ class AnyShape(Persistent):
 
     def boxes(self, of: Mapping[str, Any], problem: Problem) -> tuple[Box, ...]:
         """Return the boxes: one of A has as many rows as a tile, or as A if it has fewer."""
-        return Box("mapA", "A", min(of["BM"], -(-problem.M // 8) * 8), BOX), Box("mapB", "B", BK // of["CLUSTER"], BOX)
+        return Box("mapA", "A", min(of["BM"], -(-problem.M // 8) * 8), BOX), Box(
+            "mapB", "B", BK // of.get("CLUSTER", 1), BOX
+        )
 
 
 def unfetchable(problem: Problem) -> dict[str, tuple[int, int]]:
@@ -312,8 +320,13 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
         while parts > 1:  # groups of parts, and of their sums
             total += MEET + min(parts, TOGETHER) * part
             parts = -(-parts // TOGETHER)
-    traffic = START + moved(M, N, K) / MEMORY
-    return max(total, traffic) + HIDDEN * min(total, traffic)
+    return _with_traffic(total, shape)
+
+
+def _with_traffic(us: float, shape: tuple[int, int, int]) -> float:
+    """Return the µs of a launch whose blocks take so many, and which moves A, B and C meanwhile."""
+    traffic = START + moved(*shape) / MEMORY
+    return max(us, traffic) + HIDDEN * min(us, traffic)
 
 
 PAD = Kernel("pad", "rows that begin at multiples of 16 bytes", {"THREADS": 256}, (9, 0))
@@ -376,6 +389,92 @@ ONCE, PER_SM, FROM_MEMORY = 1.5, 0.048e6, 4.2e6
 """µs of a launch of `WIDE` or `TALL`, and the bytes per µs of a matrix that is read once: by an SM, and by all."""
 
 
+class Deep(Fetched):
+    """The family of `DEEP`: a tile of C for the blocks of a cluster, or of several clusters."""
+
+    overlaps = True
+    fetchable, boxes = AnyShape.fetchable, AnyShape.boxes
+
+    def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
+        """Return the kernel itself."""
+        return kernel
+
+    def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
+        """Return SPLIT blocks for each tile, times the second number of the kernel's division: the parts of its sum."""
+        of, parts = kernel.parameters, kernel.division[1] if kernel.division else 1
+        tiles, blocks = -(-problem.M // of["BM"]) * -(-problem.N // of["BN"]), parts * of["SPLIT"]
+        if parts == 1:
+            return Division(tiles * blocks, {"parts": 1}, last=blocks)
+        words = tiles * parts * of["BM"] * of["BN"]
+        return Division(tiles * blocks, {"parts": parts}, words, tiles * of["SPLIT"], last=blocks)
+
+
+DEEP_PARAMETERS = (*PARAMETERS[:-2], "SPLIT")
+"""The template parameters of `DEEP` between T and BITS, in the source's order."""
+
+
+def deep_setting(BM: int, BN: int, STAGES: int, SPLIT: int) -> dict[str, int]:
+    """Return template arguments of `DEEP`."""
+    return dict(zip(DEEP_PARAMETERS, (BM, BN, BK, 16, BN, STAGES, 2 * BM + WARP, SPLIT), strict=True))
+
+
+DEEP_PACES = {
+    (64, 32, 12): (0.191, 0.686),
+    (64, 64, 12): (0.17, 0.899),
+    (64, 128, 8): (0.256, 1.701),
+    (64, 192, 6): (0.331, 2.228),
+    (64, 256, 5): (0.398, 2.901),
+    (128, 64, 8): (0.225, 1.734),
+    (128, 128, 6): (0.382, 2.506),
+    (128, 192, 5): (0.546, 3.508),
+    (128, 256, 4): (0.647, 4.51),
+}
+"""BM, BN and STAGES of `DEEP` to choose among, and the µs of a multiply step and of a tile's end."""
+SPLITS = {2: (66, 0.652), 3: (39, 0.618), 4: (30, 0.472), 6: (17, 0.652), 8: (15, 0.759)}
+"""SPLIT of `DEEP` to choose among: such clusters on an H200 at a time, and the µs in which their sums meet."""
+DEEP_SETTINGS = tuple(deep_setting(*of, SPLIT) for of in DEEP_PACES for SPLIT in SPLITS)
+"""The same as template arguments."""
+DEEP_PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Clusters that may share a tile."""
+DEEP_LOW, DEEP_RAGGED = 0.463, 0.908e-4  # as LOW; µs to write a sum where C's rows begin anywhere
+DEEP_MEET, DEEP_PART = 1.49, 0.926e-4  # µs where parts meet, and of a sum in a part
+
+
+def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], parts: int, multiprocessors: int) -> float:
+    """Return the µs that the model expects of `DEEP`, without copies; inf where clusters wait for others to end."""
+    (M, N, K), BM, BN, SPLIT = shape, of["BM"], of["BN"], of["SPLIT"]
+    (step, end), (resident, meeting) = DEEP_PACES[BM, BN, of["STAGES"]], SPLITS[SPLIT]
+    down, across, resident = -(-M // BM), -(-N // BN), resident * multiprocessors // MULTIPROCESSORS
+    clusters = down * across * parts
+    steps = -(-K // BK)
+    if clusters > (resident if parts > 1 else 2 * resident) or 2 * parts * SPLIT > steps:
+        return inf
+    rows, columns = min(BM, -(-M // 8) * 8), min(BN, -(-N // BOX) * BOX)  # that a block fetches
+    fetched = (rows + columns) * SWIZZLE * SPLIT * min(clusters, resident)
+    step = max(
+        step * (1 - DEEP_LOW * (1 - rows / BM)),
+        fetched / (FAR if 2 * (M * K + K * N) > LARGE else L2),
+        CROWD * max(down, across) * max(1, BOX / (-(-N // CHUNK) * CHUNK)),
+    )
+    sums = min(M, BM) * min(N, BN)
+    end = end * (1 + sums / (BM * BN)) / 2 + meeting + DEEP_RAGGED * sums / SPLIT * (N % 4 > 0)
+    total = START + -(-clusters // resident) * (-(-steps // (parts * SPLIT)) * step + end)
+    if parts > 1:
+        total += DEEP_MEET + DEEP_PART * parts * sums / SPLIT
+    return _with_traffic(total, shape)
+
+
+@lru_cache(maxsize=4096)
+def deepest(shape: tuple[int, int, int], multiprocessors: int) -> tuple[float, int, dict[str, int]]:
+    """Return the µs that the model expects of `DEEP`'s quickest way, a tile's parts, and the template arguments."""
+    ways = ((deep_cost(of, shape, parts, multiprocessors), parts, of) for of in DEEP_SETTINGS for parts in DEEP_PARTS)
+    return min(ways, key=lambda way: way[0])
+
+
+DEEP_FIRST = {"T": "half"} | DEEP_SETTINGS[0] | {"BITS": 32}
+DEEP = Kernel("deep", "a small C with a long K", DEEP_FIRST, (9, 0), types=FP16, exact=True, family=Deep(DEEP_FIRST, 2))
+
+
 def _others(problem: Problem, multiprocessors: int) -> Iterator[tuple[float, Kernel, dict[str, int]]]:
     """Yield the µs that the model expects of what could do a problem instead of 22, and its template arguments.
 
@@ -383,6 +482,8 @@ def _others(problem: Problem, multiprocessors: int) -> Iterator[tuple[float, Ker
     """
     (M, N, K), copied, once = problem.shape, unfetchable(problem), []
     yield from ((thin_cost(of, problem.shape), THIN, of) for of in THIN_SETTINGS)
+    us, parts, of = deepest(problem.shape, multiprocessors)
+    yield us + copying(problem), DEEP.divided(0, parts), of
     if M <= 2 and not copied:
         BN = 64 if N >= 6144 or K * N > 32e6 else 32 if N >= 2048 else 16
         slices = 2 ** ceil(log2(max(K * BN / 2048, 1)))  # as many as there are k for, or fit
