@@ -18,7 +18,7 @@ from sgemm_tutorial.tuned import Way
 from ..draw import Figure, lines
 from ..experiments import anatomy, tune
 from ..experiments.ceilings import card
-from ..model.sass import hot_loop, sass
+from ..model.sass import hot_loop, operands, sass
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
@@ -35,16 +35,18 @@ SMALL, MEDIUM = (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1), (32, 64, 32, 32, 32, 
 LARGE = next(iter(autotuned.SETTINGS))
 """The settings of the last, the third and the first of these tiles."""
 UNDONE = {
-    "13": {},
-    "fragments of this k": {},
-    "barrier between steps": {},
-    "remainder last, in a branch of its own": {},
-    "columns in order": {},
-    "all four as in 12": {},
-    "threads of 16 × 8": {"TM": 16, "TN": 8},
-    "three buffers": {"STAGES": 3},
+    "nothing": ("", {}),
+    "fragments one k ahead": ("fragments of this k", {}),
+    "the barrier within the step": ("barrier between steps", {}),
+    "remainder first (now every copy asks)": ("remainder last", {}),
+    "remainder first (now a branch chooses)": ("remainder last, in a branch of its own", {}),
+    "the order of the sums": ("columns in order", {}),
+    "all four (a branch chooses)": ("all four as in 12", {}),
+    "all four, with 12's TM, TN, STAGES": ("all four as in 12", {"TM": 16, "TN": 8, "STAGES": 3}),
 }
-"""Variants of 13 with something as in 12, by what the page calls them: by their labels, or else by parameters."""
+"""Variants of 13 by what is undone in them: their labels and parameters."""
+NEAR = 24
+"""A read is near if fewer FFMAs than these stand before the first that uses what it brings."""
 LONG = 0.02
 """The ms from which a random product counts as long."""
 
@@ -199,26 +201,35 @@ def loop_alone() -> dict[int, float]:
     return {n: before()[n, n, n].ms / ms - 1 for n in SIZES if (ms := in_way(n, card().sms))}
 
 
+def made(kernel: Kernel) -> tuple[int, int]:
+    """Return how many of a loop's reads of fragments are near, and how many FFMAs have all operands in one bank."""
+    loop = hot_loop(sass(kernel))
+    before_use = [
+        next(n for n, of in enumerate(operands(loop[at:] + loop[:at])) if {*of.sources} & {*range(first, first + 4)})
+        for at, read in enumerate(loop)
+        if read.opcode == "LDS.128"
+        for first in [int(read.text.split(" R")[1].split(",")[0])]
+    ]
+    return sum(n < NEAR for n in before_use), sum(len({r % 2 for r in of.sources}) == 1 for of in operands(loop))
+
+
 @lru_cache
-def undone() -> dict[str, tuple[Kernel, float, float]]:
-    """Return these, each with the cycles that an FFMA takes by its registers, and the ms at 4096."""
-    return {
-        name: (of, one_at_a_time(reads(of)), recorded(of, [4096], "variants").points[0].ms)
-        for name, more in UNDONE.items()
-        for of in [find_variant("13", "" if more or name == "13" else name, **more)]
-    }
+def undone() -> dict[str, tuple[int, int, float]]:
+    """Return what the compiler made of these and of 12 itself, and their ms at 4096."""
+    variants = [find_variant("13", label, **more) for label, more in UNDONE.values()]
+    timed = [(*made(of), recorded(of, [4096], "variants").points[0].ms) for of in variants]
+    return dict(zip(UNDONE, timed, strict=True)) | {"12 itself": (*made(find("12")), before()[4096, 4096, 4096].ms)}
 
 
 def loops() -> Table:
     """Return what each of them costs, and what the compiler made of it."""
-    _, cycles, ms = undone()["13"]
     return Table(
-        ("as in 12", "instructions of a step", "more cycles, by the registers", "ms", "longer than 13"),
+        ("undone in 13", "near reads", "FFMAs in one bank", "ms", "longer than 13"),
         [
-            (name, len(hot_loop(sass(of))), f"{a / cycles - 1:+.1%}", f"{b:.3f}", f"{round(b / ms - 1, 3) + 0.0:+.1%}")
-            for name, (of, a, b) in undone().items()
+            (name, *counts, f"{ms:.3f}", f"{round(ms / undone()['nothing'][-1] - 1, 3) + 0.0:+.1%}")
+            for name, (*counts, ms) in undone().items()
         ],
-        f"M = N = K = 4096, {card().name}",
+        f"Of a step's 48 reads and 1,024 FFMAs; ms at M = N = K = 4096, {card().name}",
     )
 
 
@@ -246,21 +257,25 @@ def squares() -> Figure:
 
 def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
-    sizes, (plain, cycles, ms) = loop_alone(), undone()["13"]
-    more = {name: (a / cycles - 1, b / ms - 1) for name, (_, a, b) in undone().items()}
-    changes = [longer for _, longer in more.values()][1:5]
-    assert all(abs(more[name][0] - more[name][1]) < 0.004 for name in ("columns in order", "threads of 16 × 8"))
-    assert max(*changes, before()[4096, 4096, 4096].ms / ms - 0.95) < more["all four as in 12"][1] < sum(changes) / 1.5
-    assert more["remainder last, in a branch of its own"][0] < 0 < more["fragments of this k"][0] < 0.02
-    assert 0.02 < min(*changes, max(changes) - more["barrier between steps"][0]) < max(changes) / 2
-    assert abs(more["three buffers"][1]) < 0.002 and sum("BRA" in str(each) for each in hot_loop(sass(plain))) == 1
+    sizes, code = loop_alone(), hot_loop(sass(RUNG))
+    names = ("nothing", "fragments", "barrier", "asks", "branch", "order", "every", "alike", "twelve")
+    near, banks, ms = (dict(zip(names, of, strict=True)) for of in zip(*undone().values(), strict=True))
+    more = {name: of / ms["nothing"] - 1 for name, of in ms.items()}
+    of_barrier = [one_at_a_time(reads(find_variant("13", label))) for label in ("barrier between steps", "")]
+    assert len(operands(code)) == 1024 and sum(each.opcode == "LDS.128" for each in code) == 48
+    assert near["nothing"] == near["branch"] == near["order"] == 0 == sum(list(banks.values())[:5]) < banks["order"]
+    assert min(near[name] for name in ("fragments", "barrier", "every", "alike")) > 3 * near["twelve"]
+    assert 0.02 < more["order"] < 0.03 < 0.045 < more["branch"] < more["asks"] < 0.065 < 0.08 < more["fragments"]
+    assert more["fragments"] < more["barrier"] < more["every"] < 1.001 * more["alike"] and more["twelve"] < 0.09
     return {
         "same": str(len(sizes)),
         "same gains": f"{min(sizes.values()):.1%} to {max(sizes.values()):.1%}",
-        "twelve": f"{before()[4096, 4096, 4096].ms / ms - 1:.1%}",
-        **{f"{name}, registers": f"{a:.1%}" for name, (a, _) in more.items()},
-        **{name: f"{b:.1%}" for name, (_, b) in more.items()},
-        **{f"{name}, left": f"{(1 + b) / (1 + a) - 1:.0%}" for name, (a, b) in more.items()},
+        "instructions": f"{len(code):,}",
+        "near": str(NEAR),
+        "one bank": str(banks["order"]),
+        "registers": f"{of_barrier[0] / of_barrier[1] - 1:.1%}",
+        **{f"near, {name}": str(of) for name, of in near.items()},
+        **{name: f"{of:.1%}" for name, of in more.items()},
     }
 
 
@@ -279,7 +294,9 @@ def figures() -> dict[str, str]:
     assert all(of.expected_ms < 1.025 * of.ms for of in right)
     small, middle, _, high = [[geometric_mean(of) if of else 0.0 for of in row] for row in by_range().values()]
     assert small[2] > 3 * small[0] and middle[2] - middle[1] > 2 * (middle[1] - middle[0])
-    assert abs(high[2] / high[1] - 1) < 0.01 < 0.05 < high[1] / high[0] - 1
+    issued, ffma = new["issue slots used, %"] / 100, new["FFMA"] / WARP / new["all"]
+    peak = raced()[4096, 4096, 4096].tflops / card().fp32_tflops
+    assert abs(high[2] / high[1] - 1) < 0.01 < 0.05 < high[1] / high[0] - 1 and abs(issued * ffma / peak - 1) < 0.015
     return {
         "card": card().name,
         "before": f"{geometric_mean(before()[size].percent_of_cublas for size in squares):.0f}%",
@@ -311,9 +328,11 @@ def figures() -> dict[str, str]:
         "medium 256 tried": f"{tried((256,) * 3)['32×64/4']:.1f} µs",
         "medium 512 timed": f"{1e3 * timed(512, '32×64/4'):.1f} µs",
         "small 512 tried": f"{tried((512,) * 3)['16×32/4']:.1f} µs",
-        "issued": f"{new['issue slots used, %']:.1f}%",
-        "ffma": f"{new['FFMA'] / WARP / new['all']:.1%}",
-        "peak": f"{raced()[4096, 4096, 4096].tflops / card().fp32_tflops:.0%}",
+        "issued": f"{issued:.1%}",
+        "ffma": f"{ffma:.1%}",
+        "useful": f"{issued * ffma:.0%}",
+        "left": f"{1 / issued / ffma:.2f} times",
+        "peak": f"{peak:.0%}",
     }
 
 
@@ -325,7 +344,6 @@ def sums() -> dict[str, str]:
     return {
         "part": part,
         "saved": f"{155 * large:.0f} µs",
-        "third": f"{fill} · {large} = {fill * large:.1f} µs",
         "price": f"{meeting} + 2 · {part} = {meeting + 2 * float(part):.2f} µs",
         **{
             f"{name} {n}": f"{text} + {launch}{more} = {us(setting, n, shares):.{digits}f} µs"

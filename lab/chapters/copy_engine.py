@@ -33,16 +33,14 @@ def moves(size: int) -> np.ndarray:
     return np.diff(np.log(twice(size)), axis=0)[0]
 
 
-def chance(size: int, by_median: bool = False) -> float:
+def chance(size: int, without_farthest: bool = False) -> float:
     """Return the noise at M = N = K = `size`: by what fraction two kernels of a recording may differ by chance.
 
     Of what separates two recordings of the same code, a shift of all is left out. One difference in twenty of the rest
-    exceeds what is returned, by `STUDENT` and the standard deviation; or by the median of the differences' sizes, which
-    one large difference hardly changes.
+    exceeds what is returned, by `STUDENT` and the standard deviation, perhaps `without_farthest` of them all.
     """
-    apart = moves(size)
-    spread = 1.48 * np.median(abs(apart - np.median(apart))) if by_median else np.std(apart, ddof=1)
-    return float(STUDENT[len(apart) - 1] * spread)
+    apart = sorted(moves(size) - np.mean(moves(size)), key=abs)[: -1 if without_farthest else None]
+    return float(STUDENT[len(apart) - 1] * np.std(apart, ddof=1))
 
 
 PRODUCT = RUNG.parameters["BM"] * RUNG.parameters["BN"] * RUNG.parameters["BK"] // 2048

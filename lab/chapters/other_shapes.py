@@ -15,10 +15,10 @@ from ..experiments.ceilings import card
 from ..records.shapes import FAMILIES, FAMILY_OF, SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point
-from .by_shape import LONG, divided, drawn, found, mean_and_least, means, raced, tried
+from .by_shape import LONG, drawn, found, mean_and_least, means, raced, share
 
-SHORT = 500
-"""The K below which a random product's K counts as short."""
+BANDS = ((8, 128), (128, 512), (512, 2048), (2048, 11601))
+"""Of random products' K: the first, and the first beyond."""
 
 
 def families() -> Table:
@@ -28,8 +28,9 @@ def families() -> Table:
         sizes = [size for size in SHAPES if FAMILY_OF[size] == family]
         example = times_of(sizes[len(sizes) // 2])
         rows.append((family, example, len(sizes), *mean_and_least(sizes, "both")))
-    columns = ("family", "for example", "shapes", "mean", "at the worst")
-    return Table(columns, rows, f"Of the better opponent, {card().name}")
+    return Table(
+        ("family", "for example", "shapes", "mean", "at the worst"), rows, f"Of the better opponent, {card().name}"
+    )
 
 
 def lost() -> list[Point]:
@@ -45,25 +46,13 @@ def why(point: Point) -> str:
     return "K < 4" if point.K < 4 else "long K"
 
 
-def _theirs(algorithm: str) -> str | None:
-    """Return cuBLASLt's tile and the parts of K. It stores matrices by columns, so its rows are our columns."""
-    tile = re.search(r"tile (\d+)x(\d+).*split K (\d+)", algorithm)
-    return tile and f"{tile[2]}×{tile[1]}, {tile[3]}"
-
-
 def behind() -> Table:
     """Return where 13 is behind, by group."""
     points = sorted(lost(), key=lambda point: ("N % 4 > 0", "K < 4", "long K").index(why(point)))
     return Table(
-        ("M×N×K", "group", "13's tile", "of the better", "cuBLASLt's tile, parts of K"),
+        ("M×N×K", "group", "of plain cuBLAS", "of the better opponent"),
         [
-            (
-                times_of(point.size),
-                why(point),
-                tune.tile_of(found()[point.size].best.setting),
-                f"{point.percent_of_searched:.1f}%",
-                _theirs(point.searched.algorithm),
-            )
+            (times_of(point.size), why(point), f"{point.percent_of_cublas:.1f}%", f"{point.percent_of_searched:.1f}%")
             for point in points
         ],
         card().name,
@@ -79,84 +68,86 @@ def one_more() -> Table:
             point = points[tuple(n if i == at else 2048 for i in range(3))]
             times = [(p.ms, p.ms * p.percent_of_searched / 100) for p in (point, square)]
             changes = (f"{round(new / old - 1, 3) + 0.0:+.1%}" for new, old in zip(*times, strict=True))
-            rows.append((f"{name} = {n:,}", divided(found()[point.size].best), 1e3 * point.ms, *changes))
-    columns = ("", "13: tile, whole + shares", "13, µs", "13 against 2048", "opponent against 2048")
+            rows.append((f"{name} = {n:,}", tune.tile_of(found()[point.size].best.setting), 1e3 * point.ms, *changes))
+    columns = ("", "13's tile", "13, µs", "13 against 2048", "opponent against 2048")
     return Table(columns, rows, card().name)
 
 
-def alike(ragged: bool, short: bool) -> list[float]:
-    """Return 13's shares at the long random products where 4 doesn't divide N or does, and K is short or isn't."""
-    points = [p for p in drawn() if p.ms >= LONG and (p.N % 4 > 0, p.K < SHORT) == (ragged, short)]
-    return [point.percent_of_searched for point in points]
+def alike(ragged: bool, band: tuple[int, int]) -> list[Point]:
+    """Return the long random products whose N isn't a multiple of 4, or is, and whose K is in a range."""
+    return [p for p in drawn() if p.ms >= LONG and (p.N % 4 > 0) == ragged and band[0] <= p.K < band[1]]
+
+
+def losses(points: list[Point]) -> int:
+    """Return at how many points 13 is behind the better opponent."""
+    return sum(point.percent_of_searched < 100 for point in points)
 
 
 def kinds() -> Table:
     """Return 13's shares at long random products, by what N and K are like."""
     return Table(
-        ("N", "K", "products", "13 behind at", "mean", "at the worst"),
+        ("K", "N a multiple of 4", "other N"),
         [
             (
-                "not a multiple of 4" if ragged else "a multiple of 4",
-                f"{'below' if short else 'from'} {SHORT}{'' if short else ' on'}",
-                len(shares),
-                sum(of < 100 for of in shares),
-                *means(shares),
+                f"{band[0]:,} to {band[1] - 1:,}",
+                *(
+                    f"{means([p.percent_of_searched for p in of])[0]}, behind at {losses(of)} of {len(of)}"
+                    for of in (alike(False, band), alike(True, band))
+                ),
             )
-            for ragged in (False, True)
-            for short in (False, True)
-            for shares in [alike(ragged, short)]
+            for band in BANDS
         ],
-        f"Of the better opponent, products of {1e3 * LONG:.0f} µs or more, {card().name}",
+        f"Mean of the better opponent, products of {1e3 * LONG:.0f} µs or more, {card().name}",
     )
 
 
 def launched(sizes: Iterable[Size]) -> Table:
-    """Return what plain cuBLAS launches, and what 13's search found."""
+    """Return what plain cuBLAS launches."""
     rows = []
     for size in sizes:
         point = anatomy.of(cublas.sgemm, size)
         main = next((one for one in point.launches if anatomy.tile_of(one.name)), point.main)
         tile = "×".join(map(str, reversed(anatomy.tile_of(main.name) or ()))) or None
-        assert not tile or re.search("sm80_xmma_gemm|cutlass_80_simt_sgemm", main.name)
-        grid = "×".join(map(str, main.grid))
-        rows.append((times_of(size), tile, grid, len(point.launches), divided(found()[size].best)))
-    columns = ("M×N×K", "cuBLAS's tile", "grid", "launches", "13: tile, whole + shares")
-    return Table(columns, rows, "Plain cuBLAS, and what 13's search found")
+        adds = [re.search("(?i)split_?k", one.name) for one in point.launches[1:]]
+        assert all(adds) and (not tile or re.search("sm80_xmma_gemm|cutlass_80_simt_sgemm", main.name))
+        rows.append((times_of(size), tile, "×".join(map(str, main.grid)), len(point.launches)))
+    return Table(("M×N×K", "tile", "grid", "launches"), rows, f"Plain cuBLAS, {card().name}")
 
 
 def figures() -> dict[str, str]:
     """Return the figures in the page's sentences, by name, after checking what they say."""
-    points, losses = raced(), lost()
-    groups = {name: [point for point in losses if why(point) == name] for name in ("N % 4 > 0", "K < 4", "long K")}
+    points, ours = raced(), [raced()[size] for size in SHAPES]
     again = [points[size].percent_of_cublas / 100 * of.ms / of.cublas_ms for size, of in found().items()]
     chance = np.percentile(np.abs(np.log(again)), 90)
-    deep = [(found()[point.size].best, point) for point in groups["long K"]]
-    ours = [way.shares * way.setting[0] * way.setting[1] // (point.M * point.N) for way, point in deep]
-    theirs = [int(point.searched.algorithm.split()[-1]) for _, point in deep]
-    assert all(point.M == point.N < 1024 < point.K for _, point in deep)
-    brief = [point.percent_of_searched for point in drawn() if point.ms < LONG]
-    mean = {of: geometric_mean(alike(*of)) for of in product((False, True), repeat=2)}
+    brief, long = [[p for p in drawn() if (p.ms < LONG) == of] for of in (True, False)]
+    risky, odd = alike(True, BANDS[0]) + alike(True, BANDS[1]), [p for p in ours if p.N > 1 and p.N % 4]
+    mean = {of: geometric_mean(p.percent_of_searched for p in alike(*of)) for of in product((False, True), BANDS)}
+    assert {of for of in mean if mean[of] < 100} == set(product((True,), BANDS[:2]))
     worst = [mean_and_least([size for size in SHAPES if FAMILY_OF[size] == of], "both") for of in FAMILIES]
-    assert sum(float(least[:-1]) < 100 for _, least in worst) == 6
-    assert mean[True, True] < 100 < min(mean[False, False], mean[True, False], mean[False, True])
-    ragged = [size for size in SHAPES if size[1] > 1 and size[1] % 4]
+    assert sum(float(least[:-1]) < 100 for _, least in worst) == 6 and (losses(odd), len(lost())) == (5, 10)
+    shares = {of.way.shares: of.ms for of in found()[2049, 2048, 2048].finalists if of.way.setting[:2] == (128, 256)}
     return {
         "card": card().name,
         "shapes": str(len(SHAPES)),
-        "behind": str(len(losses)),
+        "behind": str(len(lost())),
+        "behind plain": str(sum(point.percent_of_cublas < 100 for point in ours)),
+        "model behind plain": str(sum(share(size, "neither") < 100 for size in SHAPES)),
+        "fewer": str(sum(point.searched.tried < 8 for point in ours)),
         "chance": f"{chance:.1%}",
-        "most chance": f"{max(np.abs(np.log(again))):.0%}",
-        "beyond": str(sum(point.percent_of_searched < 100 * (1 - chance) for point in losses)),
-        **{name: str(len(of)) for name, of in groups.items()},
-        "short ahead": str(sum(points[size].K < 4 for size in SHAPES) - len(groups["K < 4"])),
-        "parts": "{}, {} and {}".format(*ours),
-        "their parts": "{}, {} and {}".format(*theirs),
-        "row in shares": f"{tried((2049, 2048, 2048))['128×256']:.0f} µs",
-        "column": f"{points[2048, 2047, 2048].ms / points[2048, 2048, 2048].ms - 1:.0%}",
+        "beyond": str(sum(point.percent_of_searched < 100 * (1 - chance) for point in lost())),
+        "odd ahead": str(len(odd) - losses(odd)),
+        "row in shares": f"{1e3 * shares[card().sms]:.0f} µs",
+        "row whole": f"{1e3 * found()[2049, 2048, 2048].ms:.0f} µs",
+        "column": f"{points[2048, 2047, 2048].ms / points[2048, 2048, 2048].ms - 1:.1%}",
         "limit": f"{1e3 * LONG:.0f} µs",
         "random": f"{len(drawn()):,}",
+        "random behind": str(losses(drawn())),
         "brief": str(len(brief)),
-        "brief mean": means(brief)[0],
-        "brief behind": str(sum(of < 100 for of in brief)),
-        "ragged ahead": str(len(ragged) - len(groups["N % 4 > 0"])),
+        "brief mean": means([p.percent_of_searched for p in brief])[0],
+        "brief behind": str(losses(brief)),
+        "long behind": str(losses(long)),
+        "risky": str(len(risky)),
+        "risky behind": str(losses(risky)),
+        "risky part": f"{losses(risky) / losses(long):.0%}",
+        "risky large": str(sum(p.M >= 512 for p in risky)),
     }
