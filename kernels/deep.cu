@@ -50,7 +50,7 @@ deep(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
     const unsigned rank = blockIdx.x % SPLIT, cluster = blockIdx.x / SPLIT, part = cluster % parts;
     const unsigned tile = cluster / parts, tilesM = (unsigned(M) + BM - 1) / BM;
     const size_t row0 = tile % tilesM * size_t(BM), col0 = tile / tilesM * size_t(BN);
-    const unsigned rows = min(BM, (M + 7) / 8 * 8);        // of A that are fetched for a tile
+    const unsigned rows = min(unsigned(BM), (unsigned(M) + 7) / 8 * 8);  // of A that are fetched for a tile
     const unsigned warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
     const unsigned steps = (unsigned(K) + BK - 1) / BK, shares = parts * SPLIT, share = part * SPLIT + rank;

@@ -27,9 +27,9 @@ from ..records.timings import Point, load, recorded
 from ..variants import ANY_SHAPE
 
 KERNEL, BEFORE = find("22_any_shape"), find("20_persistent")
-OVERLAP, OWN_NUMBER, WHOLE = ANY_SHAPE
+ALONE, OVERLAP, OWN_NUMBER, WHOLE = ANY_SHAPE
 EACH = (BEFORE, *ANY_SHAPE, KERNEL)
-"""What was timed at the examples: 20, 22 without a part of what it does, and 22."""
+"""What was timed at the examples: 20, 22 alone, also without a part of what it does, and 22 as it is called."""
 SHORT = find("22", BITS=16)
 """22 with a C of 16 bits."""
 WAYS = "rows fetched", "rows copied", "without tensor cores"
@@ -75,16 +75,17 @@ def points(kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> dict
     return {point.size: point for point in recorded(kernel, recording=recording).points}
 
 
-def launched(size: Size) -> Launch:
+def launched(size: Size, kernel: Kernel = KERNEL) -> Launch:
     """Return what 22 launches for a product on the shown card, by its table if it has one, else by the model."""
     place = Place(card().architecture, card().sms, name=load("any_shape").provenance["gpu"])
-    return KERNEL.resolve(imagined(*size, types=KERNEL.types), place)
+    return kernel.resolve(imagined(*size, types=KERNEL.types), place)
 
 
 @lru_cache
 def way(size: Size) -> str:
     """Return which of `WAYS` a product goes."""
-    return WAYS[2 if launched(size).kernel.name != KERNEL.name else size[1] % 8 + size[2] % 8 > 0]
+    name = launched(size).kernel.name
+    return WAYS[2 if name not in (KERNEL.name, any_shape.DEEP.name) else size[1] % 8 + size[2] % 8 > 0]
 
 
 def by_way(recording: str | Path = "any_shape") -> dict[str, list[Size]]:
@@ -151,14 +152,14 @@ def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
 
 
 def shared(size: Size) -> int:
-    """Return how many tiles 22 cuts into shares on the shown card."""
-    return launched(size).division.counts.get("shared", 0)
+    """Return how many tiles 22 alone cuts into shares on the shown card."""
+    return launched(size, ALONE).division.counts.get("shared", 0)
 
 
 def measured() -> Table:
     """Return the times of 20, of 22 and of 22 with whole tiles, beside the better opponent's in all five runs."""
     rows = [
-        (times_of(size), shared(size), *(1e3 * points(each)[size].ms for each in (BEFORE, WHOLE, KERNEL)),
+        (times_of(size), shared(size), *(1e3 * points(each)[size].ms for each in (BEFORE, WHOLE, ALONE)),
          " to ".join(f"{us:#.3g}".rstrip(".") for us in opponents(size)[:: len(EACH) - 1]))
         for size in lost_by(WHOLE)
     ]  # fmt: skip
@@ -257,7 +258,7 @@ def descriptor(kernel: Kernel) -> str:
 
 def lost_by(kernel: Kernel, recording: str | Path = "any_shape") -> dict[Size, float]:
     """Return what share of its time 22 takes longer without a part of what it does, where it hands nothing over."""
-    own, without = (points(of, recording) for of in (KERNEL, kernel))
+    own, without = (points(of, recording) for of in (ALONE, kernel))
     return {size: point.ms / own[size].ms - 1 for size, point in without.items() if way(size) != WAYS[2]}
 
 
@@ -273,12 +274,7 @@ def chance() -> float:
 
 def spread(size: Size) -> float:
     """Return by how much one process's samples of a time differ at most, of 22 or 22 without a part, on either card."""
-    samples = (
-        process.own.ms
-        for on in (H200, H100)
-        for of in (KERNEL, *ANY_SHAPE)
-        for process in points(of, on)[size].processes
-    )
+    samples = (process.own.ms for on in (H200, H100) for of in ANY_SHAPE for process in points(of, on)[size].processes)
     return max(max(ms) / min(ms) - 1 for ms in samples)
 
 
@@ -290,14 +286,18 @@ def by_chance(size: Size, lost: float) -> bool:
 def figures() -> dict[str, str]:
     """Return the figures in the sentences of both pages, by their names for glue, after checking what they say."""
     odd, tiny, n4095, few = (333, 777, 1999), (256,) * 3, (4095,) * 3, (64, 4096, 4096)
-    own, quick, pair = points(), (tiny, (512,) * 3, (1024,) * 3), setting(64, 64, 2)
+    own, alone, quick, pair = points(), points(ALONE), (tiny, (512,) * 3, (1024,) * 3), setting(64, 64, 2)
     for recording in (H200, H100):
-        now, before, whole = (points(of, recording) for of in (KERNEL, BEFORE, WHOLE))
+        now, before, whole = (points(of, recording) for of in (ALONE, BEFORE, WHOLE))
         assert min(opponents(tiny, recording)) / 1e3 > now[tiny].ms < before[tiny].ms / 1.5
         assert before[DEEP].ms > 2 * whole[DEEP].ms > 5 * now[DEEP].ms and now[DEEP].ms > better(DEEP, recording)
         assert before[odd].ms > min(opponents(odd, recording)) / 1e3 > now[odd].ms
         brief, lengthy, *_ = by_way(recording).values()
-        assert mean(brief, now) > 102 and mean(lengthy, now) < 99 and mean(LAYERS, points(SHORT, recording)) < 101
+        assert (
+            mean(brief, points(recording=recording)) > 102
+            and mean(lengthy, points(recording=recording)) < 99
+            and mean(LAYERS, points(SHORT, recording)) < 101
+        )
     assert (
         launched(tiny).kernel.parameters.items() >= setting(64, 32).items() and mean(LAYERS, points(SHORT, H200)) > 99
     )
@@ -315,7 +315,7 @@ def figures() -> dict[str, str]:
     uncut = next(us for (of, cut), us in tried(few).items() if of[:2] == (64, 32) and not cut) / 1e3
     assert uncut > 1.2 * better(few, H200)
     shown = {
-        "deep": own[DEEP].ms,
+        "deep": alone[DEEP].ms,
         "deep before": points(BEFORE)[DEEP].ms,
         "deep whole": points(WHOLE)[DEEP].ms,
         "deep better": better(DEEP),
@@ -328,15 +328,16 @@ def figures() -> dict[str, str]:
         "ours 4095": own[n4095].ms,
         "cublas 4095": own[n4095].cublas_ms,
         "cublas 4096": own[(4096,) * 3].cublas_ms,
-        "h100 deep": points(recording=H100)[DEEP].ms,
+        "h100 deep": points(ALONE, H100)[DEEP].ms,
         "h100 deep better": better(DEEP, H100),
-        "few overlap": points(recording=H100)[few].ms,
+        "few overlap": points(ALONE, H100)[few].ms,
         "few late": points(OVERLAP, H100)[few].ms,
         "few better": better(few, H200),
         "few uncut": uncut,
     }
     (step, _), (meet, part) = any_shape.pace(pair), meeting(pair, 8)
-    assert launched(DEEP).kernel.parameters.items() >= pair.items() and launched(DEEP).blocks == 2 * 8 * shared(DEEP)
+    launch = launched(DEEP, ALONE)
+    assert launch.kernel.parameters.items() >= pair.items() and launch.blocks == 2 * 8 * shared(DEEP)
     ways = ((pair, 8), (setting(128, 64, 2), 16), (setting(128, 128, 2), 32))
     multiplying, *others = ([float(of) for of in column] for column in [*zip(*weighed(*ways).rows, strict=True)][1:])
     assert multiplying[::-1] == sorted(multiplying) and all(of == sorted(of) for of in others)
