@@ -73,8 +73,6 @@ def figures() -> dict[str, str]:
         "with nccl": f"{t / (nccl + t / 2):.2f}",
         "nccl": f"{nccl:.0f} µs",
         "peer": f"{1e3 * ms(gemm_ex, 4096, 'ahead', True):.0f} µs",
-        "direct": " and ".join(f"{ms(k, 8192) / ms(k, 8192, 'direct'):.2f}" for k in (fp32, fp16)),
-        "direct cuBLAS": f"{ms(sgemm, 8192) / ms(sgemm, 8192, 'direct'):.2f}",
         "near": f"{near / 1e9:,.0f} GB/s",
         "far": f"{far / 1e9:.0f} GB/s",
         "share 32": f"{in_32[0]:.0%} to {in_32[-1]:.0%}",

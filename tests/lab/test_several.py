@@ -302,5 +302,4 @@ def test_figures_of_the_link():
     assert far < link < several_gpus.LINK / 1e9 < near
     numbers = [float(found[name].split()[0]) for name in ("quarter", "bytes", "start", "both")]
     assert sum(numbers[:3]) == pytest.approx(numbers[3]) and float(found["fp16"]) < float(found["times"]) < 2
-    assert all(float(times) < 1 for times in found["direct"].split(" and "))
     assert float(found["apart"].split()[0]) < numbers[2] / 5, "one line fits all copies"
