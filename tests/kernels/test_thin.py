@@ -5,7 +5,7 @@ import pytest
 
 from lab.skeletons import skeleton
 from sgemm_tutorial import check, find, kernel_from, operands, simulate
-from sgemm_tutorial.families.any_shape import AHEAD, KERNEL, TALL, THIN, THIN_SETTINGS, WIDE, thin_cost
+from sgemm_tutorial.families.any_shape import AHEAD, DEEP, KERNEL, TALL, THIN, THIN_SETTINGS, WIDE, thin_cost
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import BF16, FP16, IN_16_BITS
 
@@ -105,13 +105,14 @@ def test_a_bug_in_it_is_found(old, new):
     assert not check(broken, 13, 11, 2 * loaded(of) + 3, *scalars, on_gpu=False, shift=1).passed
 
 
-@pytest.mark.parametrize("kernel", [THIN, WIDE, TALL], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", [THIN, WIDE, TALL, DEEP], ids=lambda kernel: kernel.name)
 def test_it_waits_for_the_launch_before_it_reads_or_writes_anything(kernel):
     """The simulator begins a grid when the one before has ended; a GPU needs the wait for that."""
     ptx = kernel.build("compute_90").ptx
     code = ptx[ptx.index(".entry") :]
     wait = code.index("griddepcontrol.wait;")
-    assert code.index("griddepcontrol.launch_dependents;") < wait < min(map(code.index, ("ld.global", "st.global")))
+    reads = [at for name in ("ld.global", "st.global", "cp.async.bulk") if (at := code.find(name)) >= 0]
+    assert code.index("griddepcontrol.launch_dependents;") < wait < min(reads)
 
 
 # When it is chosen.
@@ -124,7 +125,7 @@ def test_it_takes_thin_and_tiny_products(T, bits):
         found = taken(shape, kernel, types=kernel.types)
         assert (found.name, found.parameters["T"], found.parameters["BITS"]) == ("thin", T, bits)
         assert found.types == kernel.types
-    for shape in ((256, 256, 256), (64, 4096, 4096), (4097, 4097, 4097)):
+    for shape in ((256, 256, 256), (512, 4096, 1024), (4097, 4097, 4097)):
         found = taken(shape, kernel, types=kernel.types)
         assert (found.name, found.parameters["T"], found.parameters["BITS"]) == ("22_any_shape", T, bits)
 
