@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sgemm_tutorial.catalogue import CATALOGUE, LADDER, find
-from sgemm_tutorial.families import any_shape
 from sgemm_tutorial.kernel import Kernel
 
 from .. import variants
 from ..measure.bench import plan
 from ..measure.driver import Plan
-from ..records.shapes import LAYERS, RANDOM, SHAPES, SQUARES
+from ..records.shapes import HELD_OUT, LAYERS, SHAPES, SQUARES
 from ..records.sizes import Size, sizes_of
 from . import (
     accuracy,
@@ -54,9 +53,6 @@ STEPS = (*variants.STEPS, *variants.STEPS_TESTED, variants.STEP_IN_FP64, *varian
 STEP_SIZES = sizes_of([(4096, 4096, 4096), (3168, 4096, 4096)])
 """Kernel 23 and its steps, and where they are timed: the second problem is a whole number of rounds, with three or with
 four blocks on each of 132 SMs."""
-
-HELD_OUT = RANDOM[400:]
-"""Random problems of which no time had a part in 22's models."""
 
 SAMPLING: dict[str, Any] = {"samples": 15, "least_samples": 7, "seconds": 0.25, "warm_s": (0.05, 0.1)}
 IN_THREE: dict[str, Any] = {"samples": 11, "least_samples": 5, "seconds": 0.12, "warm_s": (0.05, 0.1)}
@@ -105,14 +101,12 @@ AWKWARD = [(256, 256, 16384), (1, 4096, 4096), (64, 4096, 4096), (333, 777, 1999
 def _any_shape() -> Plan:
     """Return the plan of times of 22 at all shapes, and at some of them without a part of what it does, and of 20.
 
-    BF16 and a C of 16 bits are timed at every third shape, and the latter at a network's layers; 22 alone, where its
-    model leaves a shape to `any_shape.DEEP`.
+    BF16 and a C of 16 bits are timed at every third shape, and the latter at a network's layers.
     """
     sizes, short = sizes_of([256, 512, 1024, *AWKWARD]), find("22", BITS=16)
     items = [(find("22"), size) for size in (*SQUARES, *SHAPES, *sizes)]
     items += [(kernel, size) for size in SHAPES[::3] for kernel in (find("22", T="__nv_bfloat16"), short)]
     items += [(short, size) for size in LAYERS]
-    items += [(variants.ANY_SHAPE[0], size) for size in SHAPES if tune.chosen(size) == any_shape.DEEP.name]
     items += [(kernel, size) for size in sizes for kernel in (*variants.ANY_SHAPE, find("20"))]
     return plan("any_shape", list(dict.fromkeys(items)), search=True, **IN_SHORT)
 
