@@ -231,6 +231,16 @@ def mean(sizes: Iterable[Size], of: Mapping[Size, Point] | None = None) -> float
     return geometric_mean((of or points())[size].percent_of_searched for size in sizes)
 
 
+def at_random_products(points: Mapping[Size, Point], kind: str, fetched: bool) -> Iterator[tuple[str, str]]:
+    """Yield the figures of random products whose rows can be fetched, or can't, by their names."""
+    of = {size: each for size, each in points.items() if (size[1] % 8 + size[2] % 8 == 0) == fetched}
+    share = [each.percent_of_searched for each in of.values()]
+    yield kind, str(len(of))
+    yield f"{kind} mean", f"{mean(of, of):.0f}%"
+    yield f"{kind} lost", f"{sum(each < 90 for each in share) / len(of):.0%}"
+    yield f"{kind} least", f"{min(share):.0f}%"
+
+
 def kind(size: Size) -> str:
     """Return which of `KINDS` a size is."""
     return KINDS[0] if size in SQUARES else way(size)
@@ -386,11 +396,12 @@ def figures() -> dict[str, str]:
         "resident": str(resident),
         "resident sms": str(6 * resident),
         "random": str(len(at_random)),
-        "random mean": f"{mean(at_random, at_random):.0f}%",
-        "random least": f"{min(point.percent_of_searched for point in at_random.values()):.0f}%",
         "random under": "90%",
-        "random lost": f"{sum(point.percent_of_searched < 90 for point in at_random.values()) / len(at_random):.0%}",
-        "random fetched": str(sum(size[1] % 8 + size[2] % 8 == 0 for size in at_random)),
+        **{
+            f"random {name}": text
+            for kind, fetched in (("fetched", True), ("copied", False))
+            for name, text in at_random_products(at_random, kind, fetched)
+        },
         "card": card().name,
         "limit": f"{1e3 * LONG:.0f} µs",
         "sms": str(card().sms),

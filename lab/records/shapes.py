@@ -132,6 +132,6 @@ SHAPES: tuple[Size, ...] = tuple(FAMILY_OF)
 RANDOM: tuple[Size, ...] = tuple(_drawn(1000, 8, 11_600, seed=28))
 """Random problems, at which nothing of 13 is fitted and nothing searched: they say what the model alone is worth."""
 
-ROUNDED: tuple[Size, ...] = tuple(tuple(-(-side // 8) * 8 for side in size) for size in _drawn(500, 8, 11_600, seed=23))
-HELD_OUT: tuple[Size, ...] = (*_drawn(500, 8, 11_600, seed=22), *ROUNDED)
+_ROUNDED = [tuple(-(-side // 8) * 8 for side in size) for size in _drawn(500, 8, 11_600, seed=23)]
+HELD_OUT: tuple[Size, ...] = tuple(dict.fromkeys((*_drawn(500, 8, 11_600, seed=22), *_ROUNDED)))
 """The same for 22; sides of the second half are multiples of eight, so that rows begin at multiples of 16 bytes."""
