@@ -152,6 +152,8 @@ def figures() -> dict[str, str]:
     T4, H200, A6000, H100 = (label for label, _ in SHOWN)
     assert (
         all(boehm[at, lost] < boehm[at, "6"] for at in (A6000, H100) for lost in "78")
+        and boehm[A6000, "9"] > boehm[A6000, "6"]
+        and boehm[H100, "9"] < boehm[H100, "6"]
         and abs(sheet[A6000]["09"] - sheet[H100]["09"]) < 2
         and shares[A6000]["09"] > shares[H100]["09"]
         and {mhz for of in pairs["07", published.SIZE][0].processes for mhz in of.own.sm_mhz} == {1980}
