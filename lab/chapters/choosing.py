@@ -79,9 +79,8 @@ def check_alike(*kernels: Kernel) -> None:
 def figures() -> dict[str, str]:
     """Return the figures that the page's sentences name, by name, and assert what these say of them."""
     cases = [(kind, K) for kind in split_errors.KINDS for K in split_errors.DEPTHS]
-    split, found = (find("17"), find("21")), {}
-    for kernel in (*split, FP32, FP16, BF16):
-        found[kernel] = {case: split_errors.of(kernel, *case) for case in cases}
+    split, burst = (find("17"), find("21")), [sustained.of(of, protocol="burst").ms for of in (FP32, cublas.gemm_ex)]
+    found = {of: {case: split_errors.of(of, *case) for case in cases} for of in (*split, FP32, FP16, BF16)}
     errors = {
         kernel: np.array([(each.rms, each.worst) for each in found[kernel].values()]) for kernel in (*split, FP32)
     }
@@ -91,10 +90,15 @@ def figures() -> dict[str, str]:
         each.lost == (kernel == FP16 and case[0] == "wide") for kernel in found for case, each in found[kernel].items()
     )
     deep, shorter = found[FP16]["positive", 65536], [found[split[0]]["positive", K] for K in split_errors.DEPTHS]
-    assert deep.mean < -0.99 * deep.rms and 0.99 < shorter[0].mean / shorter[-1].mean < 1.01
+    share = [found[BF16]["positive", K].mean / found[FP16]["positive", K].mean for K in split_errors.DEPTHS]
+    assert deep.mean < -0.99 * deep.rms and 0.99 < shorter[0].mean / shorter[-1].mean < 1.01 and share == sorted(share)
     return {
         "times": f"{sustained.of(FP32).ms / sustained.of(cublas.gemm_ex).ms:.0f}",
         "bias": f"{-1e4 * deep.mean:.1f} · 10⁻⁴",
         "bias 17": f"{-1e7 * shorter[0].mean:.1f} · 10⁻⁷",
-        "rms 17": f"{1e7 * shorter[0].rms:.1f} · 10⁻⁷ to {1e7 * shorter[-1].rms:.1f} · 10⁻⁷",
+        "bias 4096": f"{-1e5 * found[FP16]['positive', 4096].mean:.2f} · 10⁻⁵",
+        "share": f"{share[1]:.0%}",
+        "share deep": f"{share[-1]:.0%}",
+        "burst times": f"{burst[0] / burst[1]:.0f}",
+        "MHz": f"{sustained.of(cublas.gemm_ex).sm_mhz:,} MHz",
     }
