@@ -16,7 +16,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, tune
+from ..experiments import anatomy, sustained, tune
 from ..experiments.ceilings import card
 from ..model.sass import hot_loop, operands, sass
 from ..records.shapes import SHAPES
@@ -296,6 +296,9 @@ def figures() -> dict[str, str]:
     assert small[2] > 3 * small[0] and middle[2] - middle[1] > 2 * (middle[1] - middle[0])
     issued, ffma = new["issue slots used, %"] / 100, new["FFMA"] / WARP / new["all"]
     peak = raced()[4096, 4096, 4096].tflops / card().fp32_tflops
+    behind = [size for size in late if share(size, "neither") < 100]
+    assert {(n, n, n) for n in (513, 896, 1025)} == {size for size in behind if len({*size}) == 1}
+    assert share((4096,) * 3, "neither") / 100 - 0.01 > sustained.lasted(RUNG)[1] > share((16384,) * 3, "neither") / 100
     assert abs(high[2] / high[1] - 1) < 0.01 < 0.05 < high[1] / high[0] - 1 and abs(issued * ffma / peak - 1) < 0.015
     return {
         "card": card().name,
@@ -309,12 +312,17 @@ def figures() -> dict[str, str]:
         "fair others": mean_and_least(SHAPES, "both")[0],
         "others": str(len(SHAPES)),
         "searched": str(len(late)),
+        "behind": str(len(behind)),
+        **{f"share {n}": f"{share((n, n, n), 'neither'):.0f}%" for n in (513, 896, 1025, 4096, 16384)},
+        "lasting": f"{sustained.lasted(RUNG)[1]:.0%}",
+        "listed": str(len({setting[:11] for setting in settings()})),
         "median": f"{np.median(list(late.values())) - 1:.1%}",
         "late": str(sum(of > 1.1 for of in late.values())),
         "worst": f"{late[worst] - 1:.0%}",
         "worst shape": times_of(worst).replace("×", " × "),
         "random": f"{len(random):,}",
-        "random error": f"{np.median(misses):.0%}",
+        "random error": f"{np.median(misses):.0%} in the median",
+        "random p90": f"{np.quantile(misses, 0.9):.0%}",
         "pace": f"{large:,.0f} µs for {steps:,.0f} steps on each SM, {large / steps:.2f} µs each",
         "of several": f"{autotuned.SETTINGS[SMALL][0]:.3f}",
         "one": f"{autotuned.SETTINGS[SMALL][1]:.3f}",

@@ -33,14 +33,13 @@ def moves(size: int) -> np.ndarray:
     return np.diff(np.log(twice(size)), axis=0)[0]
 
 
-def chance(size: int, without_farthest: bool = False) -> float:
+def chance(size: int) -> float:
     """Return the noise at M = N = K = `size`: by what fraction two kernels of a recording may differ by chance.
 
     Of what separates two recordings of the same code, a shift of all is left out. One difference in twenty of the rest
-    exceeds what is returned, by `STUDENT` and the standard deviation, perhaps `without_farthest` of them all.
+    exceeds what is returned, by `STUDENT` and the standard deviation.
     """
-    apart = sorted(moves(size) - np.mean(moves(size)), key=abs)[: -1 if without_farthest else None]
-    return float(STUDENT[len(apart) - 1] * np.std(apart, ddof=1))
+    return float(STUDENT[len(moves(size)) - 1] * np.std(moves(size), ddof=1))
 
 
 PRODUCT = RUNG.parameters["BM"] * RUNG.parameters["BN"] * RUNG.parameters["BK"] // 2048

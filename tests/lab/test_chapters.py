@@ -200,6 +200,14 @@ def test_sentences_of_chapter_13_that_have_no_figure():
     assert expected[256] == "16×32/4" and expected[512] == "32×64/4"
     assert expected[896] == "64×128/2"
     assert min(by_shape.tried((896,) * 3), key=by_shape.tried((896,) * 3).get) == "32×64/4"
+    for n, tile, known in ((256, "32×64/4", by_shape.MEDIUM), (512, "16×32/4", by_shape.SMALL)):
+        quickest = next(
+            by_shape.settings()[of]
+            for of, *_ in found[n, n, n].tried
+            if lab.tune.tile_of(by_shape.settings()[of]) == tile
+        )
+        assert quickest[:11] != known[:11], "another setting with the same tile"
+    assert all(of.way.shares for of in found[2560, 2560, 2560].finalists), "whole tiles alone were not timed carefully"
     figures, table = by_shape.figures(), by_shape.pencil((256, 512, 640, 896, 2560, 4096))
     off = [float(row[3].replace(",", "")) / float(row[2].replace(",", "")) - 1 for row in table.rows]
     assert [abs(of) < 0.02 for of in off] == [True, True, False, False, True, True], "four of the six sizes"

@@ -43,7 +43,7 @@ def test_one_variant_makes_most_of_the_noise_at_8192():
     assert (dict(parameters)["BN"], dict(parameters)["CLUSTER"]) == (224, 1)
 
 
-def test_without_that_variant_there_is_less_noise():
-    chance = lab.chapters.copy_engine.chance
-    assert chance(8192, without_farthest=True) < 0.5 * chance(8192)
-    assert 0.7 * chance(4096) < chance(4096, without_farthest=True) < chance(4096)
+def test_by_the_median_move_that_variant_adds_little_noise():
+    (noise, by_median, of_share), (less, less_by_median, _) = power.noises(8192), power.noises(4096)
+    assert by_median < 0.6 * noise < noise < of_share
+    assert 0.8 * less < less_by_median < less
