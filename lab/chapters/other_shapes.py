@@ -149,6 +149,7 @@ def figures() -> dict[str, str]:
         "shapes": str(len(SHAPES)),
         "model behind plain": str(sum(share(size, "neither") < 100 for size in SHAPES)),
         "chance": f"{np.percentile(again, 90):.1%}",
+        "margin": "2%",
         "odd ahead": str(len(odd) - losses(odd)),
         "row in shares": f"{1e3 * shared[0]:.0f} µs",
         "row whole": f"{1e3 * row.ms:.0f} µs",
