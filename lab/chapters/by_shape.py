@@ -41,6 +41,9 @@ UNDONE = {
     "remainder first (now every copy asks)": ("remainder last", {}),
     "remainder first (now a branch chooses)": ("remainder last, in a branch of its own", {}),
     "the order of the sums": ("columns in order", {}),
+    "TM, TN = 8, 16 (now 16, 8, as in 12)": ("", {"TM": 16, "TN": 8}),
+    "four buffers (now three, as in 12)": ("", {"STAGES": 3}),
+    "one branch around the copies": ("copies turned off one by one", {}),
     "all four (a branch chooses)": ("all four as in 12", {}),
     "all four, with 12's TM, TN, STAGES": ("all four as in 12", {"TM": 16, "TN": 8, "STAGES": 3}),
 }
@@ -201,8 +204,8 @@ def loop_alone() -> dict[int, float]:
     return {n: before()[n, n, n].ms / ms - 1 for n in SIZES if (ms := in_way(n, card().sms))}
 
 
-def made(kernel: Kernel) -> tuple[int, int]:
-    """Return how many of a loop's reads of fragments are near, and how many FFMAs have all operands in one bank."""
+def made(kernel: Kernel) -> tuple[int, float]:
+    """Return how many of a loop's reads of fragments are near, and its cycles per FFMA by the model of registers."""
     loop = hot_loop(sass(kernel))
     before_use = [
         next(n for n, of in enumerate(operands(loop[at:] + loop[:at])) if {*of.sources} & {*range(first, first + 4)})
@@ -210,11 +213,12 @@ def made(kernel: Kernel) -> tuple[int, int]:
         if read.opcode == "LDS.128"
         for first in [int(read.text.split(" R")[1].split(",")[0])]
     ]
-    return sum(n < NEAR for n in before_use), sum(len({r % 2 for r in of.sources}) == 1 for of in operands(loop))
+    assert len(before_use) == 48 and (min(before_use) < 16) == (min(before_use) < 32), "whatever the limit"
+    return sum(n < NEAR for n in before_use), one_at_a_time(reads(kernel))
 
 
 @lru_cache
-def undone() -> dict[str, tuple[int, int, float]]:
+def undone() -> dict[str, tuple[int, float, float]]:
     """Return what the compiler made of these and of 12 itself, and their ms at 4096."""
     variants = [find_variant("13", label, **more) for label, more in UNDONE.values()]
     timed = [(*made(of), recorded(of, [4096], "variants").points[0].ms) for of in variants]
@@ -224,12 +228,12 @@ def undone() -> dict[str, tuple[int, int, float]]:
 def loops() -> Table:
     """Return what each of them costs, and what the compiler made of it."""
     return Table(
-        ("undone in 13", "near reads", "FFMAs in one bank", "ms", "longer than 13"),
+        ("undone in 13", "near reads of 48", "cycles per FFMA", "ms", "longer than 13"),
         [
-            (name, *counts, f"{ms:.3f}", f"{round(ms / undone()['nothing'][-1] - 1, 3) + 0.0:+.1%}")
-            for name, (*counts, ms) in undone().items()
+            (name, near, f"{cycles:.2f}", f"{ms:.3f}", f"{round(ms / undone()['nothing'][-1] - 1, 3) + 0.0:+.1%}")
+            for name, (near, cycles, ms) in undone().items()
         ],
-        f"Of a step's 48 reads and 1,024 FFMAs; ms at M = N = K = 4096, {card().name}",
+        f"ms at M = N = K = 4096, {card().name}",
     )
 
 
@@ -257,25 +261,41 @@ def squares() -> Figure:
 
 def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
-    sizes, code = loop_alone(), hot_loop(sass(RUNG))
-    names = ("nothing", "fragments", "barrier", "asks", "branch", "order", "every", "alike", "twelve")
-    near, banks, ms = (dict(zip(names, of, strict=True)) for of in zip(*undone().values(), strict=True))
+    sizes, code, way = loop_alone(), hot_loop(sass(RUNG)), chosen((4096, 4096, 4096))
+    names = (
+        "nothing",
+        "fragments",
+        "barrier",
+        "asks",
+        "branch",
+        "order",
+        *("tile", "buffers", "copies", "every", "alike", "twelve"),
+    )
+    near, cycles, ms = (dict(zip(names, of, strict=True)) for of in zip(*undone().values(), strict=True))
     more = {name: of / ms["nothing"] - 1 for name, of in ms.items()}
-    of_barrier = [one_at_a_time(reads(find_variant("13", label))) for label in ("barrier between steps", "")]
-    assert len(operands(code)) == 1024 and sum(each.opcode == "LDS.128" for each in code) == 48
-    assert near["nothing"] == near["branch"] == near["order"] == 0 == sum(list(banks.values())[:5]) < banks["order"]
-    assert min(near[name] for name in ("fragments", "barrier", "every", "alike")) > 3 * near["twelve"]
-    assert 0.02 < more["order"] < 0.03 < 0.045 < more["branch"] < more["asks"] < 0.065 < 0.08 < more["fragments"]
-    assert more["fragments"] < more["barrier"] < more["every"] < 1.001 * more["alike"] and more["twelve"] < 0.09
+    control = [
+        recorded(find_variant("13", label, **others), [4096], "variants").points[0].cublas_ms
+        for label, others in UNDONE.values()
+    ]
+    singly = sum(more[name] for name in ("fragments", "barrier", "branch", "order"))
+    assert [name for name in names if not near[name]] == ["nothing", "branch", "order", "buffers"]
+    assert near["fragments"] > near["barrier"] > near["copies"] and near["alike"] > 4 * near["twelve"] > 0
+    assert sorted(names, key=more.get)[-4:] == ["fragments", "barrier", "every", "alike"] and 4096 not in sizes
+    assert cycles["branch"] < cycles["nothing"] and more["branch"] < more["asks"] and singly > 0.25
+    assert max(control) / min(control) - 1 < 0.001 < 0.02 < more["order"] and len(operands(code)) == 1024
     return {
         "same": str(len(sizes)),
+        "same sizes": f"{min(sizes):,} to {max(sizes):,}",
         "same gains": f"{min(sizes.values()):.1%} to {max(sizes.values()):.1%}",
         "instructions": f"{len(code):,}",
         "near": str(NEAR),
-        "one bank": str(banks["order"]),
-        "registers": f"{of_barrier[0] / of_barrier[1] - 1:.1%}",
-        **{f"near, {name}": str(of) for name, of in near.items()},
-        **{name: f"{of:.1%}" for name, of in more.items()},
+        "control": f"{max(control) / min(control) - 1:.1%}",
+        "singly": f"{singly:.0%}",
+        "whole": str(way.whole),
+        "shares": str(way.shares),
+        "processes": str(len(before()[4096, 4096, 4096].processes)),
+        **{f"near, {name}": str(near[name]) for name in ("alike", "twelve")},
+        **{name: f"{more[name]:.1%}" for name in ("asks", "branch", "every", "twelve")},
     }
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from itertools import product
+from itertools import pairwise, product
 from statistics import geometric_mean
 
 import numpy as np
@@ -17,8 +17,8 @@ from ..records.sizes import Size, times_of
 from ..records.timings import Point
 from .by_shape import LONG, drawn, found, mean_and_least, means, raced, share
 
-BANDS = ((8, 128), (128, 512), (512, 2048), (2048, 11601))
-"""Of random products' K: the first, and the first beyond."""
+TIMES = (0, 10, 20, 50, 200, np.inf)
+"""Of random products, in µs: where one line of their table ends, and the next begins."""
 
 
 def families() -> Table:
@@ -50,9 +50,21 @@ def behind() -> Table:
     """Return where 13 is behind, by group."""
     points = sorted(lost(), key=lambda point: ("N % 4 > 0", "K < 4", "long K").index(why(point)))
     return Table(
-        ("M×N×K", "group", "of plain cuBLAS", "of the better opponent"),
+        (
+            "M×N×K",
+            "group",
+            "of plain cuBLAS",
+            "of the better opponent",
+            "cuBLASLt's fastest: number, tile by columns, parts of K",
+        ),
         [
-            (times_of(point.size), why(point), f"{point.percent_of_cublas:.1f}%", f"{point.percent_of_searched:.1f}%")
+            (
+                times_of(point.size),
+                why(point),
+                f"{point.percent_of_cublas:.1f}%",
+                f"{point.percent_of_searched:.1f}%",
+                re.sub("algorithm |tile |split K |stages [^,]*, |, tile number 0.*", "", point.searched.algorithm),
+            )
             for point in points
         ],
         card().name,
@@ -61,43 +73,43 @@ def behind() -> Table:
 
 def one_more() -> Table:
     """Return what a row, a column or a k more or less than 2,048 costs 13, and the better opponent."""
-    points, rows = raced(), []
-    square = points[2048, 2048, 2048]
-    for at, name in enumerate("MNK"):
-        for n in (2047, 2049):
-            point = points[tuple(n if i == at else 2048 for i in range(3))]
-            times = [(p.ms, p.ms * p.percent_of_searched / 100) for p in (point, square)]
-            changes = (f"{round(new / old - 1, 3) + 0.0:+.1%}" for new, old in zip(*times, strict=True))
-            rows.append((f"{name} = {n:,}", tune.tile_of(found()[point.size].best.setting), 1e3 * point.ms, *changes))
+    points, rows, square = raced(), [], raced()[2048, 2048, 2048]
+    for at, n in ((0, 2048), *product(range(3), (2047, 2049))):
+        point = points[tuple(n if i == at else 2048 for i in range(3))]
+        times = [(p.ms, p.ms * p.percent_of_searched / 100) for p in (point, square)]
+        changes = (f"{round(new / old - 1, 3) + 0.0:+.1%}" for new, old in zip(*times, strict=True))
+        name = f"{'MNK'[at]} = {n:,}" if n % 2 else "all 2,048"
+        rows.append((name, tune.tile_of(found()[point.size].best.setting), 1e3 * point.ms, *changes))
     columns = ("", "13's tile", "13, µs", "13 against 2048", "opponent against 2048")
     return Table(columns, rows, card().name)
 
 
-def alike(ragged: bool, band: tuple[int, int]) -> list[Point]:
-    """Return the long random products whose N isn't a multiple of 4, or is, and whose K is in a range."""
-    return [p for p in drawn() if p.ms >= LONG and (p.N % 4 > 0) == ragged and band[0] <= p.K < band[1]]
+def losses(points: list[Point], below: float = 100) -> int:
+    """Return at how many points 13 has less than this percentage of the better opponent."""
+    return sum(point.percent_of_searched < below for point in points)
 
 
-def losses(points: list[Point]) -> int:
-    """Return at how many points 13 is behind the better opponent."""
-    return sum(point.percent_of_searched < 100 for point in points)
+def risky(point: Point) -> bool:
+    """Return whether the N of a product is no multiple of 4, and its K is below 512."""
+    return point.N % 4 > 0 and point.K < 512
 
 
 def kinds() -> Table:
-    """Return 13's shares at long random products, by what N and K are like."""
+    """Return 13's shares at random products, by how long they take, and whether they are risky."""
     return Table(
-        ("K", "N a multiple of 4", "other N"),
+        ("13's µs", "N % 4 > 0 and K < 512", "all others"),
         [
             (
-                f"{band[0]:,} to {band[1] - 1:,}",
+                f"{low} to {high}" if high < np.inf else f"{low} and more",
                 *(
-                    f"{means([p.percent_of_searched for p in of])[0]}, behind at {losses(of)} of {len(of)}"
-                    for of in (alike(False, band), alike(True, band))
+                    f"{means([p.percent_of_searched for p in of])[0]}, {losses(of, 98)} of {len(of)}"
+                    for which in (True, False)
+                    for of in [[p for p in drawn() if low <= 1e3 * p.ms < high and risky(p) == which]]
                 ),
             )
-            for band in BANDS
+            for low, high in pairwise(TIMES)
         ],
-        f"Mean of the better opponent, products of {1e3 * LONG:.0f} µs or more, {card().name}",
+        f"Mean of the better opponent, and behind it by over 2%; {card().name}",
     )
 
 
@@ -116,38 +128,39 @@ def launched(sizes: Iterable[Size]) -> Table:
 
 def figures() -> dict[str, str]:
     """Return the figures in the page's sentences, by name, after checking what they say."""
-    points, ours = raced(), [raced()[size] for size in SHAPES]
-    again = [points[size].percent_of_cublas / 100 * of.ms / of.cublas_ms for size, of in found().items()]
-    chance = np.percentile(np.abs(np.log(again)), 90)
-    brief, long = [[p for p in drawn() if (p.ms < LONG) == of] for of in (True, False)]
-    risky, odd = alike(True, BANDS[0]) + alike(True, BANDS[1]), [p for p in ours if p.N > 1 and p.N % 4]
-    mean = {of: geometric_mean(p.percent_of_searched for p in alike(*of)) for of in product((False, True), BANDS)}
-    assert {of for of in mean if mean[of] < 100} == set(product((True,), BANDS[:2]))
-    worst = [mean_and_least([size for size in SHAPES if FAMILY_OF[size] == of], "both") for of in FAMILIES]
-    assert sum(float(least[:-1]) < 100 for _, least in worst) == 6 and (losses(odd), len(lost())) == (5, 10)
-    shares = {of.way.shares: of.ms for of in found()[2049, 2048, 2048].finalists if of.way.setting[:2] == (128, 256)}
+    again = [abs(np.log(share(size, "only 13") / 100 * of.ms / of.cublas_ms)) for size, of in found().items()]
+    long, odd = [p for p in drawn() if p.ms >= LONG], [raced()[size] for size in SHAPES if size[1] % 4]
+    lost_by = {of: losses([p for p in long if risky(p) == of], 98) for of in (True, False)}
+    row, column = (found()[size] for size in ((2049, 2048, 2048), (2048, 2049, 2048)))
+    shared = [
+        next(of.ms for of in at.finalists if (*of.way.setting[:2], of.way.shares) == (128, 256, card().sms))
+        for at in (row, column)
+    ]
+    assert [
+        of
+        for of in product((False, True), repeat=2)
+        if geometric_mean(p.percent_of_searched for p in long if (p.N % 4 > 0, p.K < 512) == of) < 100
+    ] == [(True, True)], "in one of the four groups"
+    assert [float(row[1].split("%")[0]) < 100 for row in kinds().rows] == [low >= 1e3 * LONG for low in TIMES[:-1]]
+    assert (losses(odd), len(lost()), losses(lost(), 98)) == (5, 10, 9) and lost_by[True] < lost_by[False]
+    assert (row.best.whole, column.best.whole) == (33 * 4, 16 * 33) and row.ms < shared[0] and column.ms < shared[1]
     return {
         "card": card().name,
         "shapes": str(len(SHAPES)),
-        "behind": str(len(lost())),
-        "behind plain": str(sum(point.percent_of_cublas < 100 for point in ours)),
         "model behind plain": str(sum(share(size, "neither") < 100 for size in SHAPES)),
-        "fewer": str(sum(point.searched.tried < 8 for point in ours)),
-        "chance": f"{chance:.1%}",
-        "beyond": str(sum(point.percent_of_searched < 100 * (1 - chance) for point in lost())),
+        "chance": f"{np.percentile(again, 90):.1%}",
+        "margin": "2%",
         "odd ahead": str(len(odd) - losses(odd)),
-        "row in shares": f"{1e3 * shares[card().sms]:.0f} µs",
-        "row whole": f"{1e3 * found()[2049, 2048, 2048].ms:.0f} µs",
-        "column": f"{points[2048, 2047, 2048].ms / points[2048, 2048, 2048].ms - 1:.1%}",
+        "row in shares": f"{1e3 * shared[0]:.0f} µs",
+        "row whole": f"{1e3 * row.ms:.0f} µs",
+        "column in shares": f"{1e3 * shared[1]:.0f} µs",
+        "column whole": f"{1e3 * column.ms:.0f} µs",
+        "column": f"{raced()[2048, 2047, 2048].ms / raced()[2048, 2048, 2048].ms - 1:.1%}",
         "limit": f"{1e3 * LONG:.0f} µs",
         "random": f"{len(drawn()):,}",
+        "random behind plain": str(sum(point.percent_of_cublas < 100 for point in drawn())),
         "random behind": str(losses(drawn())),
-        "brief": str(len(brief)),
-        "brief mean": means([p.percent_of_searched for p in brief])[0],
-        "brief behind": str(losses(brief)),
-        "long behind": str(losses(long)),
-        "risky": str(len(risky)),
-        "risky behind": str(losses(risky)),
-        "risky part": f"{losses(risky) / losses(long):.0%}",
-        "risky large": str(sum(p.M >= 512 for p in risky)),
+        "random tied": str(losses(drawn()) - losses(drawn(), 98)),
+        "risky lost": str(lost_by[True]),
+        "others lost": str(lost_by[False]),
     }
