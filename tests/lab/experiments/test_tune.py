@@ -286,15 +286,19 @@ def test_settings_of_22_are_searched_where_its_model_leaves_nothing_to_thin():
 @pytest.mark.parametrize("size", [THIN, TINY, LONG, ODD], ids=str)
 def test_what_the_model_of_22_expects_to_be_quickest_is_among_the_ways(size):
     """It is the first of them if only the model's own settings take part, also where `thin` would take over."""
-    every, place = [tuple(of.values()) for of in any_shape.SETTINGS], Place(*PLACE)
+    every, place = [tuple(of.values()) for of in (*any_shape.SETTINGS, *any_shape.DEEP_SETTINGS)], Place(*PLACE)
     expected, kernel = tune._expected_on_tensor_cores(size, place)
     found = tune._ways_on_tensor_cores({}, every, size, place)
     _, number, ways = min(found, key=lambda of: of[0])
-    assert ways[0] == expected and kernel.name == find("22").name and expected.setting == every[number]
+    names = any_shape.PARAMETERS if kernel.name == find("22").name else any_shape.DEEP_PARAMETERS
+    assert (kernel.name == any_shape.DEEP.name) == (size in (LONG, ODD))
+    assert ways[0] == expected and expected.setting == every[number]
     assert all(0 < len(ways) <= tune.DIVISIONS and {way.setting for way in ways} == {every[n]} for _, n, ways in found)
-    launched = kernel.variant(**dict(zip(any_shape.PARAMETERS, expected.setting, strict=True)))
+    launched = kernel.variant(**dict(zip(names, expected.setting, strict=True)))
     launched = launched.divided(expected.whole, expected.shares).resolve(operands.imagined(*size, kernel.types), place)
-    assert launched.blocks == expected.shares * launched.kernel.parameters["CLUSTER"], "as `Search` launches it"
+    of, tiles = launched.kernel.parameters, launched.kernel.grid(*size[:2])
+    blocks = expected.shares * (of["CLUSTER"] if "CLUSTER" in of else of["SPLIT"] * tiles)
+    assert launched.blocks == blocks, "as `Search` launches it"
 
 
 def test_the_reader_s_table_is_what_the_dispatch_reads(tmp_path, monkeypatch):
