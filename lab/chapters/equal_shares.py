@@ -34,9 +34,11 @@ SHORT = find("22", BITS=16)
 """22 with a C of 16 bits."""
 WAYS = "rows fetched", "rows copied", "without tensor cores"
 """How 22 does a product: tensor cores multiply its rows as they are, or as `pad` copies them, or others do it."""
-H200, H100 = (RESULTS / f"{name}/any_shape.json" for name in ("h200", "h100"))
+H200, H100, RANDOM = (RESULTS / f"{name}.json" for name in ("h200/any_shape", "h100/any_shape", "h200/random_22"))
 LONG = 0.01
 """The better opponent's ms from which the table counts a product as long."""
+LOW = 95
+"""The percentage of the better opponent's speed under which a product counts as lost."""
 DEEP = (256, 256, 16384)
 """The product whose divisions the chapter weighs."""
 KINDS = ("squares", *WAYS)
@@ -89,8 +91,9 @@ def way(size: Size) -> str:
 
 
 def by_way(recording: str | Path = "any_shape") -> dict[str, list[Size]]:
-    """Return the shapes that go each of `WAYS`, and those of fetched rows by whether the better opponent takes long."""
-    of, limit = {name: [size for size in SHAPES if way(size) == name] for name in WAYS}, f"{1e3 * LONG:.0f} µs"
+    """Return a recording's shapes that go each of `WAYS`, the first by whether the better opponent takes long."""
+    sizes, limit = points(recording=recording) if recording == RANDOM else SHAPES, f"{1e3 * LONG:.0f} µs"
+    of = {name: [size for size in sizes if way(size) == name] for name in WAYS}
     return {
         f"{WAYS[0]}, opponent under {limit}": [size for size in of[WAYS[0]] if better(size, recording) < LONG],
         f"{WAYS[0]}, opponent {limit} or more": [size for size in of.pop(WAYS[0]) if better(size, recording) >= LONG],
@@ -103,13 +106,6 @@ def searched() -> dict[Size, tune.Tuned]:
     """Return what the search found on an H200, by size."""
     found = tune.load(H200.with_name("tune_22.json")).points
     return {point.size: point for point in found if point.digest == KERNEL.digest}
-
-
-def by_model(number: int) -> str:
-    """Return the mean speed on an H200 of a group of `by_way`, by its number, as if the model had chosen everywhere."""
-    sizes, found = [*by_way(H200).values()][number], searched()
-    quicker = geometric_mean(found[size].ms / found[size].expected_ms for size in sizes)
-    return f"{quicker * mean(sizes, points(recording=H200)):.0f}%"
 
 
 def setting(*wanted: int) -> Mapping[str, int]:
@@ -152,11 +148,11 @@ def weighed(*ways: tuple[Mapping[str, int], int]) -> Table:
     for of, parts in ways:
         tiles, steps = M // (of["BM"] * of["CLUSTER"]) * (N // of["BN"]), K // of["BK"] // parts
         us = any_shape.cost(of, DEEP, tiles * (parts > 1), tiles * parts, tune.H200.multiprocessors)
-        multiply = steps * any_shape.pace(of)[0] * (any_shape.SHARED if parts > 1 else 1)
+        multiply, meet = steps * any_shape.pace(of)[0] * (any_shape.SHARED if parts > 1 else 1), meeting(of, parts)[0]
         ran = tried(DEEP).get((tuple(map(of.get, any_shape.PARAMETERS)), tiles * (parts > 1)))
-        shown = multiply, meeting(of, parts)[0], us, ran or 1e3 * points(WHOLE, H200)[DEEP].ms
-        rows.append((f"{of['BM']}×{of['BN']}, {parts}", *(f"{each:.1f}" for each in shown)))
-    heads = "tile, parts", "multiplying", "meeting", "model, with all else", "measured"
+        model = (f"{each:.2f}" for each in (multiply, meet, us - multiply - meet, us))
+        rows.append((f"{of['BM']}×{of['BN']}, {parts}", *model, f"{ran or 1e3 * points(WHOLE, H200)[DEEP].ms:.1f}"))
+    heads = "tile, parts", "multiplying", "meeting", "all else", "model's total", "measured"
     return Table(heads, rows, f"{times_of(DEEP)} in clusters of two, µs on an H200")
 
 
@@ -174,11 +170,17 @@ def measured() -> Table:
     """Return the times of 20, of 22 with whole tiles, alone and as called, beside the better opponent's in all runs."""
     rows = [
         (times_of(size), shared(size), *(1e3 * points(each)[size].ms for each in (BEFORE, WHOLE, ALONE, KERNEL)),
+         {KERNEL.name: "22 alone"}.get(name := launched(size).kernel.name, f"{name}.cu"),
          " to ".join(f"{us:#.3g}".rstrip(".") for us in opponents(size)[:: len(EACH) - 1]))
         for size in lost_by(WHOLE)
     ]  # fmt: skip
-    heads = "M×N×K", "tiles shared", "20", "22, whole tiles", "with shares", "as called", "better opponent, six runs"
-    return Table(heads, rows, f"µs of a launch, {card().name}")
+    heads = ("M×N×K", "tiles shared", "20", "22 alone, no shares", "22 alone", "22 as called", "that is now",
+             "better opponent, six runs")  # fmt: skip
+    return Table(
+        heads,
+        rows,
+        f"µs of a launch, {card().name} (where 22 alone shares no tile, both its times are of the same work)",
+    )
 
 
 def longer() -> Table:
@@ -186,7 +188,7 @@ def longer() -> Table:
     lost = [lost_by(of, recording) for of in (OVERLAP, OWN_NUMBER) for recording in (H200, H100)]
     rows = [
         (
-            times_of(size),
+            times_of(size) + "*" * (launched(size).kernel.name != KERNEL.name),
             *(
                 ("({:+.0%})" if by_build(each[size]) else "{:+.0%}").format(each[size]).replace("-0%", "0%")
                 for each in lost
@@ -194,9 +196,11 @@ def longer() -> Table:
         )
         for size in lost[0]
     ]
-    heads = "M×N×K", *(f"without {of}, {on}" for of in ("let_next_begin", "shuffle") for on in ("H200", "H100"))
+    heads = "M×N×K", *(f"without {of}, {on}" for of in ("early call", "shuffle") for on in ("H200", "H100"))
     return Table(
-        heads, rows, "How much longer a launch of 22 alone takes (in brackets: no more than between two builds)"
+        heads,
+        rows,
+        "How much longer a launch of 22 alone takes (in brackets: as between builds; *: now called as another kernel)",
     )
 
 
@@ -205,40 +209,26 @@ def better(size: Size, recording: str | Path = "any_shape") -> float:
     return points(recording=recording)[size].ms * points(recording=recording)[size].percent_of_searched / 100
 
 
-def outcome(groups: Mapping[str, tuple[Kernel, Iterable[Size]]]) -> Table:
-    """Return how kernels do beside the better opponent at groups of products."""
-    rows = []
-    for name, (kernel, sizes) in groups.items():
-        share = {size: points(kernel)[size].percent_of_searched for size in sizes}
-        under = sum(each < 95 for each in share.values())
-        least, at = min((each, size) for size, each in share.items())
-        centre = (f"{of(share.values()):.0f}%" for of in (median, geometric_mean))
-        rows.append((name, len(share), *centre, under, f"{least:.0f}% at {times_of(at)}"))
-    heads = ("", "products", "median", "geometric mean", "products under 95%", "least")
-    return Table(heads, rows, f"Percent of the better opponent's speed, {card().name}")
-
-
 def summary() -> Table:
-    """Return the outcome of the shapes by the way that they go, of squares, and of a network's layers."""
-    return outcome(
-        {name: (KERNEL, of) for name, of in (*by_way().items(), ("squares", SQUARES))}
-        | {"Llama 3 8B, C in FP16": (SHORT, LAYERS)}
-    )
+    """Return 22's mean speed by the ways that products go, of squares and of layers, and of random products."""
+    cells: dict[str, list[str]] = {}
+    for recording in (H200, H100, RANDOM):
+        of = {name: (KERNEL, sizes) for name, sizes in by_way(recording).items()}
+        if recording != RANDOM:
+            of |= {"squares": (KERNEL, SQUARES), "Llama 3 8B, C in FP16": (SHORT, LAYERS)}
+        for name, (kernel, sizes) in of.items():
+            share = [points(kernel, recording)[size].percent_of_searched for size in sizes]
+            low = sum(each < LOW for each in share)
+            cells.setdefault(name, []).append(f"{geometric_mean(share):.0f}% ({low} of {len(share)})")
+    rows = [(name, *each, *[""] * (3 - len(each))) for name, each in cells.items()]
+    heads = "", "H200", "H100", "new products, H200"
+    title = f"22's mean speed in percent of the better opponent's (in brackets: products under {LOW}%)"
+    return Table(heads, rows, title)
 
 
 def mean(sizes: Iterable[Size], of: Mapping[Size, Point] | None = None) -> float:
     """Return the geometric mean of the percentages of the better opponent's speed, of 22's unless other points."""
     return geometric_mean((of or points())[size].percent_of_searched for size in sizes)
-
-
-def at_random_products(points: Mapping[Size, Point], kind: str, fetched: bool) -> Iterator[tuple[str, str]]:
-    """Yield the figures of random products whose rows can be fetched, or can't, by their names."""
-    of = {size: each for size, each in points.items() if (size[1] % 8 + size[2] % 8 == 0) == fetched}
-    share = [each.percent_of_searched for each in of.values()]
-    yield kind, str(len(of))
-    yield f"{kind} mean", f"{mean(of, of):.0f}%"
-    yield f"{kind} lost", f"{sum(each < 90 for each in share) / len(of):.0%}"
-    yield f"{kind} least", f"{min(share):.0f}%"
 
 
 def kind(size: Size) -> str:
@@ -253,7 +243,7 @@ def chart() -> Figure:
         for size in (*SQUARES, *SHAPES)
         for point in [points()[size]]
     }
-    drawn = Chart("22 and the better of cuBLAS and cuBLASLt", (5e-7, 2e4), (25, 500), (),
+    drawn = Chart("22 as called and the better of cuBLAS and cuBLASLt", (5e-7, 2e4), (25, 500), (),
                   "GFLOP of the product", "Percent of the better opponent's speed", (), "xy", top=124)  # fmt: skip
     drawn.ticks([10.0**n for n in range(-6, 5, 2)], (25, 50, 100, 200, 400))
     drawn.line([(5e-7, 100), (2e4, 100)], INK, wide=1)
@@ -299,8 +289,8 @@ def chance() -> float:
 
 
 def by_build(lost: float) -> bool:
-    """Say whether two builds that do the same differ by as much."""
-    return apart(lost) <= chance()
+    """Say whether two builds that do the same differ by as many percent, as the table prints them."""
+    return round(apart(lost), 2) <= round(chance(), 2)
 
 
 def repeated() -> float:
@@ -327,89 +317,112 @@ def figures() -> dict[str, str]:
     assert (
         launched(tiny).kernel.parameters.items() >= setting(64, 32).items() and mean(LAYERS, points(SHORT, H200)) > 102
     )
-    named = (H100, DEEP, "64x64,.* K 8$"), (H200, few, "64x32,.* K 1$")
-    assert all(re.search(of, points(recording=on)[size].searched.algorithm) for on, size, of in named)
     (late, late_too), (own_number, own_number_too) = [
         [{size: lost for size, lost in lost_by(of, on).items() if not by_build(lost)} for on in (H200, H100)]
         for of in (OVERLAP, OWN_NUMBER)
     ]
     row = (1, 4096, 4096)
-    assert late.keys() == {*quick, row, odd} == late_too.keys() - {few} and late_too[few] < 0 < min(late.values())
+    assert late.keys() == {*quick, row, odd} and late_too.keys() == {*quick, row, few} and late_too[few] < 0
+    assert min(late.values()) > 0 and launched(quick[2], ALONE).blocks == 128
     assert own_number.keys() == lost_by(OWN_NUMBER).keys() - {n4095, few}
     assert own_number_too.keys() == {*quick[:2], row, odd} and min(own_number_too.values()) > 0
     assert not any(map(shared, (*quick, odd, n4095))) and way(odd) == way(n4095) == WAYS[1] != way(few) == way(DEEP)
-    assert repeated() < chance() / 8
-    assert own[(4096,) * 3].cublas_ms < own[n4095].ms < own[n4095].cublas_ms
-    uncut = min(us for (of, cut), us in tried(few).items() if of[:2] == (64, 32) and not cut) / 1e3
-    assert uncut > 1.2 * better(few, H200)
+    assert repeated() < chance() / 8 and own[(4096,) * 3].cublas_ms < own[n4095].ms < own[n4095].cublas_ms
     shown = {
         "deep": alone[DEEP].ms,
         "deep before": points(BEFORE)[DEEP].ms,
         "deep whole": points(WHOLE)[DEEP].ms,
         "deep better": better(DEEP),
-        "odd": own[odd].ms,
+        "odd": alone[odd].ms,
         "odd before": points(BEFORE)[odd].ms,
         "odd better": better(odd),
-        "small": own[tiny].ms,
+        "small": alone[tiny].ms,
         "small before": points(BEFORE)[tiny].ms,
         "small better": better(tiny),
         "ours 4095": own[n4095].ms,
         "cublas 4095": own[n4095].cublas_ms,
         "cublas 4096": own[(4096,) * 3].cublas_ms,
-        "h100 deep": points(ALONE, H100)[DEEP].ms,
-        "h100 deep better": better(DEEP, H100),
         "few overlap": points(ALONE, H100)[few].ms,
         "few late": points(OVERLAP, H100)[few].ms,
-        "few better": better(few, H200),
-        "few uncut": uncut,
     }
-    (step, _), (meet, part) = any_shape.pace(pair), meeting(pair, 8)
+    traffic = any_shape.START + any_shape.moved(*DEEP) / any_shape.MEMORY
+    (step, end), (meet, part) = any_shape.pace(pair), meeting(pair, 8)
     launch = launched(DEEP, ALONE)
     assert launch.kernel.parameters.items() >= pair.items() and launch.blocks == 2 * 8 * shared(DEEP)
     ways = ((pair, 8), (setting(128, 64, 2), 16), (setting(128, 128, 2), 32))
     multiplying, *others = ([float(of) for of in column] for column in [*zip(*weighed(*ways).rows, strict=True)][1:])
     assert multiplying[::-1] == sorted(multiplying) and all(of == sorted(of) for of in others)
-    at_random = points(recording=H200.with_name("random_22.json"))
+    at_random, (short, long, *_) = points(recording=RANDOM), by_way(RANDOM).values()
+    poor = sorted((at_random[size].percent_of_searched, size) for size in long)
+    assert mean(short, at_random) > 105 and mean(long, at_random) < 95
+    assert not at_random.keys() & {*SQUARES, *SHAPES, *LAYERS}
     assert searched().keys() == {size for size in (*SQUARES, *SHAPES, *LAYERS) if way(size) != WAYS[2]}
     gained, best = in_clusters(), searched()[DEEP].best
-    assert not at_random.keys() & {*SQUARES, *SHAPES, *LAYERS} and searched()[DEEP].best != searched()[DEEP].expected
+    assert best != searched()[DEEP].expected and len(searched()[DEEP].expected.setting) == len(
+        any_shape.DEEP_PARAMETERS
+    )
     assert best.setting == tuple(pair.values()) and min(gained.values()) > 0 and few in gained and DEEP not in gained
-    least = min(tried(DEEP, any_shape.DEEP_PARAMETERS).items(), key=lambda of: of[1])[0][0]
-    resident = any_shape.SPLITS[least[-1]][0]
-    assert least[-1] == 6
-    brief, lengthy, *_ = by_way().values()
+    blocks = {
+        split: min(us for (of, _), us in tried(DEEP, any_shape.DEEP_PARAMETERS).items() if of[-1] == split)
+        for split in any_shape.SPLITS
+    }
+    shares = tried(DEEP)[best.setting, best.whole]
+    assert sorted(blocks, key=blocks.get)[:2] == [6, 2] and shares < blocks[6]
+    small = {
+        of: min(us for (its, _), us in tried(tiny).items() if its[:2] == of) for of in ((128, 64), (64, 64), (64, 32))
+    }
+    assert [*small.values()] == sorted(small.values(), reverse=True)
+    picked = [points(of, H200)[DEEP].searched.ms * 1e3 for of in EACH]
+    slow = [us for us in picked if us > 1e3 * max(points(of, H200)[DEEP].cublas_ms for of in EACH)]
+    assert len(slow) == 3 and len(picked) == 6 and max({*picked} - {*slow}) < min(opponents(DEEP, H200)) + 0.1
+    unknown = [
+        size for size in SHAPES
+        if size in searched() and size not in gained
+        and searched()[size].best.setting not in {tuple(of.values()) for of in any_shape.SETTINGS}
+    ]  # fmt: skip
+    lost = {size for size in SHAPES if points(recording=H200)[size].percent_of_searched < LOW}
+    kinds = {
+        "deep": [size for size in SHAPES if max(size[:2]) <= 512 and size[2] >= 16384],
+        "flat": [size for size in SHAPES if size[2] <= 16],
+    }
+    assert all(len(lost & {*of}) / len(of) > 2 * len(lost) / len(SHAPES) for of in kinds.values())
     return {
         **{name: f"{1e3 * ms:.1f} µs" for name, ms in shown.items()},
-        "brief": f"{mean(brief):.0f}%",
-        "lengthy": f"{mean(lengthy):.0f}%",
-        "brief by model": by_model(0),
-        "lengthy by model": by_model(1),
+        "new brief": f"{mean(short, at_random):.0f}%",
+        "new lengthy": f"{mean(long, at_random):.0f}%",
+        "new low": f"{sum(each < 90 for each, _ in poor) / len(poor):.0%}",
+        "new under": "90%",
+        "new least": f"{poor[0][0]:.0f}%",
+        "new least at": times_of(poor[0][1]),
         "step": f"{step:.3f} µs",
         "times": f"{any_shape.SHARED:.2f} times",
         "meet": f"{any_shape.MEET:.2f} µs",
         "part": f"{part:.3f} µs",
-        "multiplying": f"32 · {step:.3f} · {any_shape.SHARED:.2f} = {32 * step * any_shape.SHARED:.1f} µs",
-        "meeting": f"{any_shape.MEET:.2f} + 8 · {part:.3f} = {meet:.1f} µs",
+        "multiplying": f"32 · {step:.3f} · {any_shape.SHARED:.2f} = {32 * step * any_shape.SHARED:.2f} µs",
+        "meeting": f"{any_shape.MEET:.2f} + 8 · {part:.3f} = {meet:.2f} µs",
+        "launch": f"{any_shape.START + any_shape.CLUSTERED:.2f} µs",
+        "end": f"{end:.2f} µs",
+        "hidden": f"{any_shape.HIDDEN:.0%}",
+        "traffic": f"{traffic:.2f} µs",
+        "else": f"{any_shape.START + any_shape.CLUSTERED + end + any_shape.HIDDEN * traffic:.2f} µs",
         "in clusters": str(len(gained)),
         "alone longer": f"{geometric_mean(1 + lost for lost in gained.values()) - 1:.0%}",
-        "alone longest": f"{max(gained.values()):.0%}",
-        "resident": str(resident),
-        "resident sms": str(6 * resident),
-        "random": str(len(at_random)),
-        "random under": "90%",
-        **{
-            f"random {name}": text
-            for kind, fetched in (("fetched", True), ("copied", False))
-            for name, text in at_random_products(at_random, kind, fetched)
-        },
+        "deep six": f"{blocks[6]:.1f} µs",
+        "deep two": f"{blocks[2]:.1f} µs",
+        "deep shares": f"{shares:.1f} µs",
+        **{f"small {rows}x{columns}": f"{us:.2f} µs" for (rows, columns), us in small.items()},
+        **{f"small {name}": f"{lost_by(of, H200)[tiny]:.0%}" for name, of in (("late", OVERLAP), ("own", OWN_NUMBER))},
+        "picked slow": f"{median(slow):.1f} µs",
+        "picked": f"{median({*picked} - {*slow}):.1f} µs",
+        "unknown": str(len(unknown)),
+        **{f"{name} all": str(len(of)) for name, of in kinds.items()},
+        **{f"{name} lost": str(len(lost & {*of})) for name, of in kinds.items()},
         "card": card().name,
         "limit": f"{1e3 * LONG:.0f} µs",
         "sms": str(card().sms),
-        "slots": str(card().sms // 2),
         "settings": str(len(any_shape.SETTINGS)),
         "chance": f"{chance():.1%}",
         "repeated": f"{repeated():.1%}",
-        "few cost": f"{apart(late_too[few]):.0%}",
         **{
             name: f"{min(lost):.0%} to {max(lost):.0%}"
             for name, lost in (
@@ -419,9 +432,7 @@ def figures() -> dict[str, str]:
             )
         },
         "tried": str(max(point.searched.tried for point in own.values())),
-        "fetched": str(len(brief) + len(lengthy)),
         "shapes": str(len(SHAPES)),
-        "shapes lost": str(sum(own[size].percent_of_searched < 95 for size in SHAPES)),
-        "lost under": "95%",
-        "in l2": str(sum(any_shape.moved(*size) <= card().l2_bytes for size in SHAPES)),
+        "shapes lost": str(len(lost)),
+        "lost under": f"{LOW}%",
     }

@@ -1,5 +1,7 @@
 """Chapter 22's pieces against what they promise, and against the kernel that deals them out."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,13 @@ def test_the_shuffle_brings_stages_into_uniform_registers_too():
         loop = lab.hot_loop(lab.sass(kernel.variant(**of)))
         wide.append(sum(instruction.opcode.startswith("UIMAD") for instruction in loop))
     assert of["STAGES"] == 12 and wide == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("use", "moved", "in_large"),
+    [("if (warp >=", 16, 0), ("here.row += warp", 16, 16), ("describe(&As[stage][warp", 8, 8)],
+)
+def test_a_branch_that_is_not_uniform_keeps_both_descriptors_from_being(use, moved, in_large):
+    own = dataclasses.replace(page.KERNEL, edits=((use, use.replace("warp", "threadIdx.x / 32")),), label=use)
+    loops = [lab.hot_loop(lab.sass(own.variant(**page.setting(*of)))) for of in ((64, 32), (128, 256, 2))]
+    assert [[each.opcode for each in loop].count("R2UR") for loop in loops] == [moved, in_large]
