@@ -153,6 +153,7 @@ def figures() -> dict[str, str]:
         and burst < 0.99 < burst_zeros < found[SIZE, *RUNS[0]] / 100 - 0.02
         and clocks[0] < 0.97 * clocks[1]
         and np.less(*[line[:, 2].mean() for line in steady])
+        and (both(SIZE, *RUNS[2])[:, 0] < 0.99 * np.array([flat, theirs])).all()
         and min(line[:, 3].mean() for line in steady) > limit
         and 0.9 < min(periods) < max(periods) < 1.05
     )

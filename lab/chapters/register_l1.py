@@ -103,6 +103,7 @@ def figures() -> dict[str, str]:
     assert whole[0] > 2 * there[0] and whole[2] < there[2] / 2 and -0.2 < whole[7] < there[7] * 0.6
     assert all(abs(whole[at] - there[at]) < 0.02 for at in (1, 3, 4, 5, 6))
     assert max(abs(each[at]) for each in (whole, there) for at in (1, 5, 6)) < 0.025 and 0.015 < noise < 0.025
+    assert max(there[1], whole[1], gains(timed(path=H100))[1]) < -noise
     assert abs(after.ms / before.ms - 1) < 0.005 and theirs[0] > 0.2 and theirs[7] > 0 and theirs[1] > theirs[5] > 0.03
     (_, first, deep, four), (two_whole, _, three) = timed(WHOLE, H200)[:4], recorded(STEPS_TESTED, [WHOLE], H200).points
     one, two, many = (recorded(k, [SQUARE], H200).points[0] for k in (STEPS[0], *STEPS_TESTED[:2]))
@@ -143,6 +144,8 @@ def figures() -> dict[str, str]:
         **{f"whole {at}": f"{abs(whole[at - 1]):.0%}" for at in (1, 3, 8)},
         **{f"theirs {at}": f"{abs(theirs[at - 1]):.0%}" for at in (1, 2, 6, 8)},
         "noise": f"{noise:.0%}",
+        "loss 2": f"{-there[1]:.1%}",
+        "loss 2 h100": f"{-gains(timed(path=H100))[1]:.1%}",
         "h100": f"{before.ms:.2f} ms and {after.ms:.2f} ms",
         **{f"tflops {name}": f"{each.tflops:.1f}" for name, each in (("deep", deep), ("three", three), ("four", four))},
         **{f"whole {name}": f"{each.tflops:.1f}" for name, each in (("two", two_whole), ("first", first))},
