@@ -172,17 +172,17 @@ class AnyShape(Persistent):
         way = place.name and tuned.best(dataclasses.replace(kernel, edits=()), place.name, problem.shape)
         if way and len(way.setting) == len(PARAMETERS):
             # A variant does it like the kernel that it is compared with.
-            us, shared, clusters, of = -inf, way.whole, way.shares, dict(zip(PARAMETERS, way.setting, strict=True))
+            shared, clusters, of = way.whole, way.shares, dict(zip(PARAMETERS, way.setting, strict=True))
         elif way and hands_over:
             of = dict(zip(DEEP_PARAMETERS, way.setting, strict=True))
             return DEEP.variant(**own, **of).divided(way.whole, way.shares)
         else:
             expected = ((*ways(tuple(of.values()), problem.shape, place.multiprocessors)[0], of) for of in SETTINGS)
             us, shared, clusters, of = min(expected, key=lambda way: way[0])
-        if hands_over:
-            quicker, other, settings = min(_others(problem, place.multiprocessors), key=lambda way: way[0])
-            if quicker < us + copying(problem):
-                return other.variant(**own, **settings)
+            if hands_over:
+                quicker, other, settings = min(_others(problem, place.multiprocessors), key=lambda way: way[0])
+                if quicker < us + copying(problem):
+                    return other.variant(**own, **settings)
         return dataclasses.replace(kernel, parameters=kernel.parameters | of, division=(shared, clusters), settled=True)
 
     def itself(self, kernel: Kernel) -> Kernel:
@@ -303,13 +303,9 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
     if of["BLOCKS"] > 1 and blocks <= multiprocessors:
         step, end = step * ALONE[0], end * ALONE[1]
     rows, columns = min(BM, M), min(-(-BN // BOX) * BOX, N)  # that a block fetches
-    fetched, large = (rows + columns / CLUSTER) * SWIZZLE * blocks, 2 * (M * K + K * N) > LARGE
+    fetched = (rows + columns / CLUSTER) * SWIZZLE * blocks
     alike = min(down, clusters / across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))  # clusters that want the same lines
-    step = max(
-        step * (1 - LOW * (1 - rows / BM)),
-        fetched / (FAR if large else L2),
-        CROWD * max(alike, min(across, clusters / down)),
-    )
+    step = _step(step * (1 - LOW * (1 - rows / BM)), fetched, max(alike, min(across, clusters / down)), shape)
     end *= (1 + rows / BM * min(1, N / BN)) / 2 * (1 + RAGGED * (N % 4 > 0))
     total = START + CLUSTERED * (CLUSTER > 1)
     total += (whole * steps + share) * step * (SHARED if shared else 1) + (whole + -(-share // steps)) * end
@@ -321,6 +317,11 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
             total += MEET + min(parts, TOGETHER) * part
             parts = -(-parts // TOGETHER)
     return _with_traffic(total, shape)
+
+
+def _step(us: float, fetched: float, alike: float, shape: tuple[int, int, int]) -> float:
+    """Return the µs of a step that takes so many alone, if all fetch so many bytes, and so many want the same lines."""
+    return max(us, fetched / (FAR if 2 * shape[2] * (shape[0] + shape[1]) > LARGE else L2), CROWD * alike)
 
 
 def _with_traffic(us: float, shape: tuple[int, int, int]) -> float:
@@ -403,10 +404,9 @@ class Deep(Fetched):
         """Return SPLIT blocks for each tile, times the second number of the kernel's division: the parts of its sum."""
         of, parts = kernel.parameters, kernel.division[1] if kernel.division else 1
         tiles, blocks = -(-problem.M // of["BM"]) * -(-problem.N // of["BN"]), parts * of["SPLIT"]
-        if parts == 1:
-            return Division(tiles * blocks, {"parts": 1}, last=blocks)
-        words = tiles * parts * of["BM"] * of["BN"]
-        return Division(tiles * blocks, {"parts": parts}, words, tiles * of["SPLIT"], last=blocks)
+        met = tiles * (parts > 1)  # tiles whose parts meet in the workspace
+        words, tickets = met * parts * of["BM"] * of["BN"], met * of["SPLIT"]
+        return Division(tiles * blocks, {"parts": parts}, words, tickets, last=blocks)
 
 
 DEEP_PARAMETERS = (*PARAMETERS[:-2], "SPLIT")
@@ -445,17 +445,13 @@ def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], parts: int, mu
     (M, N, K), BM, BN, SPLIT = shape, of["BM"], of["BN"], of["SPLIT"]
     (step, end), (resident, meeting) = DEEP_PACES[BM, BN, of["STAGES"]], SPLITS[SPLIT]
     down, across, resident = -(-M // BM), -(-N // BN), resident * multiprocessors // MULTIPROCESSORS
-    clusters = down * across * parts
-    steps = -(-K // BK)
+    clusters, steps = down * across * parts, -(-K // BK)
     if clusters > (resident if parts > 1 else 2 * resident) or 2 * parts * SPLIT > steps:
         return inf
     rows, columns = min(BM, -(-M // 8) * 8), min(BN, -(-N // BOX) * BOX)  # that a block fetches
     fetched = (rows + columns) * SWIZZLE * SPLIT * min(clusters, resident)
-    step = max(
-        step * (1 - DEEP_LOW * (1 - rows / BM)),
-        fetched / (FAR if 2 * (M * K + K * N) > LARGE else L2),
-        CROWD * max(down, across) * max(1, BOX / (-(-N // CHUNK) * CHUNK)),
-    )
+    alike = max(down, across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))
+    step = _step(step * (1 - DEEP_LOW * (1 - rows / BM)), fetched, alike, shape)
     sums = min(M, BM) * min(N, BN)
     end = end * (1 + sums / (BM * BN)) / 2 + meeting + DEEP_RAGGED * sums / SPLIT * (N % 4 > 0)
     total = START + -(-clusters // resident) * (-(-steps // (parts * SPLIT)) * step + end)
@@ -467,8 +463,10 @@ def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], parts: int, mu
 @lru_cache(maxsize=4096)
 def deepest(shape: tuple[int, int, int], multiprocessors: int) -> tuple[float, int, dict[str, int]]:
     """Return the µs that the model expects of `DEEP`'s quickest way, a tile's parts, and the template arguments."""
-    ways = ((deep_cost(of, shape, parts, multiprocessors), parts, of) for of in DEEP_SETTINGS for parts in DEEP_PARTS)
-    return min(ways, key=lambda way: way[0])
+    return min(
+        ((deep_cost(of, shape, parts, multiprocessors), parts, of) for of in DEEP_SETTINGS for parts in DEEP_PARTS),
+        key=lambda way: way[0],
+    )
 
 
 DEEP_FIRST = {"T": "half"} | DEEP_SETTINGS[0] | {"BITS": 32}

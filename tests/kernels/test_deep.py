@@ -19,7 +19,7 @@ from sgemm_tutorial.operands import FP16, IN_16_BITS
 from sgemm_tutorial.tuned import Way
 
 from .test_half_kernels import drawn
-from .test_thin import GENERAL, H200, TYPES, each_type, taken
+from .test_thin import GENERAL, H200, TYPES, each_type
 
 
 def deep(BM, BN, SPLIT, parts=1, **more):
@@ -107,25 +107,7 @@ def test_a_bug_in_it_is_found(old, new):
     assert not all(result.passed for result in results)
 
 
-# When it is chosen.
-
-
-@each_type
-@pytest.mark.parametrize(
-    ("shape", "name"),
-    [
-        ((128, 128, 16384), "deep"),
-        ((64, 4096, 4096), "deep"),
-        ((139, 229, 3877), "deep"),
-        ((4096, 4096, 4096), "22_any_shape"),
-        ((512, 512, 512), "22_any_shape"),
-        ((1024, 1024, 64), "22_any_shape"),
-    ],
-)
-def test_it_takes_a_small_c_with_a_long_k(T, bits, shape, name):
-    kernel = KERNEL.variant(T=T, BITS=bits)
-    found = taken(shape, kernel, types=kernel.types)
-    assert (found.name, found.parameters["T"], found.parameters["BITS"]) == (name, T, bits)
+# When it is chosen; see `test_once` too.
 
 
 def test_neither_22_itself_nor_a_variant_hands_over():

@@ -129,6 +129,12 @@ def test_a_bug_in_them_is_found(kernel, shape, old, new):
         ((4096, 4, 4096), "tall"),
         ((4096, 3, 4096), "deep"),
         ((4096, 1, 4097), "thin"),
+        ((128, 128, 16384), "deep"),
+        ((64, 4096, 4096), "deep"),
+        ((139, 229, 3877), "deep"),
+        ((4096, 4096, 4096), "22_any_shape"),
+        ((512, 512, 512), "22_any_shape"),
+        ((1024, 1024, 64), "22_any_shape"),
     ],
 )
 def test_each_takes_what_it_does_most_quickly(T, bits, shape, name):
