@@ -185,52 +185,47 @@ def figures() -> dict[str, str]:
     ladders = {(of.label, of.kernel): of for of in published.load() if of.table == "ladder"}
     theirs = ladders["RTX 3080, junstar92", "cuBLAS"]
     assert np.isclose(theirs.gflops / theirs.tflops / 1e3, 1e9 / 2**30, rtol=1e-3)
-    return longer | {
-        **{
-            f"{name} {rung}": f"{shares[at][rung]:.1f}%"
-            for name, at in (("A6000", A6000), ("H100", H100))
-            for rung in ("05", "07")
-        },
-        **{
-            f"{name} step": f"{shares[at]['07'] / shares[at]['05'] - 1:.0%}"
-            for name, at in (("A6000", A6000), ("H100", H100))
-        },
-        **{
-            f"{name} tile": f"{boehm[at, '9'] / boehm[at, '6'] - 1:+.0%}"
-            for name, at in (("A6000", A6000), ("H100", H100))
-        },
-        **{
-            f"{name} GFLOP {number}": f"{boehm[at, number]:,.0f}"
-            for name, at in (("A6000", A6000), ("H100", H100))
-            for number in "69"
-        },
-        "median": f"{max(map(abs, above)):.1%}",
-        "cold": f"{least:.0%}",
-        "cold others": f"{others[0][0]:.0%}",
-        "theirs ms": f"{theirs.ms:.3f} ms",
-        "theirs": f"{1e3 * theirs.tflops:,.0f}",
-        "theirs said": f"{theirs.gflops:,.0f}",
-        "all pairs": str(len(pairs)),
-        "counted": str(len(apart)),
-        "02 bump": ", ".join(f"{by:+.1%}" for by in bump[:4]),
-        "02 after": f"{-100 * max(bump[4:]):.1f} to {-min(bump[4:]):.1%}",
-        "near": f"{max(abs(later(*pairs[key])) for key in pairs if key not in FAR):.0%}",
-        "warp": f"{shares[A6000]['09']:.0f}%",
-        "warp moved": f"{shares[H100]['09']:.0f}%",
-        "T4": f"{shares[T4]['07']:.0f}%",
-        "T4 sheet": f"{sheet[T4]['07']:.0f}%",
-        "T4 rate": f"{ladders[T4, 'cuBLAS'].tflops:.2f} TFLOP/s",
-        "T4 least": f"{find_gpu('T4').boost_mhz * sheet[T4]['cuBLAS'] / 100:.0f} MHz",
-        "T4 even": f"{find_gpu('T4').boost_mhz * sheet[T4]['07'] / sheet[H200]['07']:.0f} MHz",
-        "teeth": f"{wave_share(81, 68):.0%}",
-        "teeth 64": f"{min(wave_share((size // 64) ** 2, 68) for size in misses):.0%}",
-        "off 07": f"{off_07:.1%}",
-        "flat 07": f"{flat_07:.1%}",
-        "ours": f"{every[H200]['07']:.0f}%",
-        "ours sheet": f"{sheet[H200]['07']:.0f}%",
-        "too high": f"{max(computed[size] / speeds[size] - 1 for size in speeds if size <= 1024):.0%}",
-        "off": f"{off:.1%}",
-        "flat": f"{flat:.1%}",
-        "off 64": f"{off_64:.1%}",
-        "flat 64": f"{flat_64:.1%}",
-    }
+    return (
+        longer
+        | {
+            **{
+                f"{name} {what}": text
+                for name, at in (("A6000", A6000), ("H100", H100))  # Boehm's code on both
+                for what, text in (
+                    *((rung, f"{shares[at][rung]:.1f}%") for rung in ("05", "07")),
+                    ("step", f"{shares[at]['07'] / shares[at]['05'] - 1:.0%}"),
+                    ("tile", f"{boehm[at, '9'] / boehm[at, '6'] - 1:+.0%}"),
+                    *((f"GFLOP {number}", f"{boehm[at, number]:,.0f}") for number in "69"),
+                )
+            },
+            "median": f"{max(map(abs, above)):.1%}",
+            "cold": f"{least:.0%}",
+            "cold others": f"{others[0][0]:.0%}",
+            "theirs ms": f"{theirs.ms:.3f} ms",
+            "theirs": f"{1e3 * theirs.tflops:,.0f}",
+            "theirs said": f"{theirs.gflops:,.0f}",
+            "all pairs": str(len(pairs)),
+            "counted": str(len(apart)),
+            "02 bump": ", ".join(f"{by:+.1%}" for by in bump[:4]),
+            "02 after": f"{-100 * max(bump[4:]):.1f} to {-min(bump[4:]):.1%}",
+            "near": f"{max(abs(later(*pairs[key])) for key in pairs if key not in FAR):.0%}",
+            "warp": f"{shares[A6000]['09']:.0f}%",
+            "warp moved": f"{shares[H100]['09']:.0f}%",
+            "T4": f"{shares[T4]['07']:.0f}%",
+            "T4 sheet": f"{sheet[T4]['07']:.0f}%",
+            "T4 rate": f"{ladders[T4, 'cuBLAS'].tflops:.2f} TFLOP/s",
+            "T4 least": f"{find_gpu('T4').boost_mhz * sheet[T4]['cuBLAS'] / 100:.0f} MHz",
+            "T4 even": f"{find_gpu('T4').boost_mhz * sheet[T4]['07'] / sheet[H200]['07']:.0f} MHz",
+            "teeth": f"{wave_share(81, 68):.0%}",
+            "teeth 64": f"{min(wave_share((size // 64) ** 2, 68) for size in misses):.0%}",
+            "off 07": f"{off_07:.1%}",
+            "flat 07": f"{flat_07:.1%}",
+            "ours": f"{every[H200]['07']:.0f}%",
+            "ours sheet": f"{sheet[H200]['07']:.0f}%",
+            "too high": f"{max(computed[size] / speeds[size] - 1 for size in speeds if size <= 1024):.0%}",
+            "off": f"{off:.1%}",
+            "flat": f"{flat:.1%}",
+            "off 64": f"{off_64:.1%}",
+            "flat 64": f"{flat_64:.1%}",
+        }
+    )

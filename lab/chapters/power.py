@@ -96,9 +96,8 @@ def noises(size: int) -> np.ndarray:
     """Return the noise of a gain and of a share of cuBLAS, then both by the median move, as the page reckons them."""
     moves = copy_engine.moves(size)
     robust = [1.4826 * np.median(abs(each)) for each in (moves - np.median(moves), moves / np.sqrt(2))]
-    return copy_engine.STUDENT[len(moves) - 1] * np.array(
-        [np.std(moves, ddof=1), np.sqrt(np.mean(moves**2) / 2), *robust]
-    )
+    others = copy_engine.STUDENT[len(moves) - 1] * np.array([np.sqrt(np.mean(moves**2) / 2), *robust])
+    return np.array([copy_engine.chance(size), *others])
 
 
 def recording() -> files.Recording[sustained.Sustained]:

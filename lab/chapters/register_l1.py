@@ -97,13 +97,13 @@ def figures() -> dict[str, str]:
     used = [profiled(at)[L1] for at in range(9)]
     assert abs(gained[0]) < 0.05 and -0.3 < gained[7] < -0.23 and used[4] > max(used[:4] + used[5:]) + 10
     # The H200's: whole waves, and the kernels that test what the steps are due to; then the H100's, and lpha-z's.
-    there, whole, theirs = gains(timed(path=H200)), gains(timed(WHOLE, H200)), gains(THEIRS)
+    there, whole, on_h100, theirs = map(gains, (timed(path=H200), timed(WHOLE, H200), timed(path=H100), THEIRS))
     before, after = timed(path=H100)[:2]
     noise = max(max(of.medians) / min(of.medians) - 1 for size in (SQUARE, WHOLE) for of in timed(size, H200))
     assert whole[0] > 2 * there[0] and whole[2] < there[2] / 2 and -0.2 < whole[7] < there[7] * 0.6
     assert all(abs(whole[at] - there[at]) < 0.02 for at in (1, 3, 4, 5, 6))
     assert max(abs(each[at]) for each in (whole, there) for at in (1, 5, 6)) < 0.025 and 0.015 < noise < 0.025
-    assert max(there[1], whole[1], gains(timed(path=H100))[1]) < -noise
+    assert max(there[1], whole[1], on_h100[1]) < -noise
     assert abs(after.ms / before.ms - 1) < 0.005 and theirs[0] > 0.2 and theirs[7] > 0 and theirs[1] > theirs[5] > 0.03
     (_, first, deep, four), (two_whole, _, three) = timed(WHOLE, H200)[:4], recorded(STEPS_TESTED, [WHOLE], H200).points
     one, two, many = (recorded(k, [SQUARE], H200).points[0] for k in (STEPS[0], *STEPS_TESTED[:2]))
@@ -145,7 +145,7 @@ def figures() -> dict[str, str]:
         **{f"theirs {at}": f"{abs(theirs[at - 1]):.0%}" for at in (1, 2, 6, 8)},
         "noise": f"{noise:.0%}",
         "loss 2": f"{-there[1]:.1%}",
-        "loss 2 h100": f"{-gains(timed(path=H100))[1]:.1%}",
+        "loss 2 h100": f"{-on_h100[1]:.1%}",
         "h100": f"{before.ms:.2f} ms and {after.ms:.2f} ms",
         **{f"tflops {name}": f"{each.tflops:.1f}" for name, each in (("deep", deep), ("three", three), ("four", four))},
         **{f"whole {name}": f"{each.tflops:.1f}" for name, each in (("two", two_whole), ("first", first))},

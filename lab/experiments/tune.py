@@ -406,11 +406,6 @@ ON_CUDA_CORES = Space(KERNEL, _ways, _expected)
 ON_TENSOR_CORES = Space(find("22"), _ways_on_tensor_cores, _expected_on_tensor_cores)
 
 
-def chosen(size: Size) -> str:
-    """Return the name of the kernel that 22's model launches on an H200."""
-    return ON_TENSOR_CORES.kernel.resolve(imagined(*size, ON_TENSOR_CORES.kernel.types), H200).kernel.name
-
-
 def tensor_plan(sizes: Sequence[Size]) -> Plan:
     """Return the plan of a recording of settings of 22 and of `any_shape.DEEP`, in FP16, where a model chooses them."""
     kernel, tried = ON_TENSOR_CORES.kernel, [any_shape.setting(*of) for of in (*any_shape.PACES, *BESIDE)]
@@ -423,7 +418,9 @@ def tensor_plan(sizes: Sequence[Size]) -> Plan:
 
     shared = {"settings": [list(setting) for setting in kernels], "inputs": "standard normal, repeated"}
     own = [  # some layers are among the shapes
-        size for size in dict.fromkeys(sizes) if chosen(size) in (kernel.name, any_shape.DEEP.name)
+        size
+        for size in dict.fromkeys(sizes)
+        if kernel.resolve(imagined(*size, kernel.types), H200).kernel.name in (kernel.name, any_shape.DEEP.name)
     ]
     return Plan("tune_22", Tuning, [(kernel, size) for size in own], measure, shared, takes=1.0)
 
