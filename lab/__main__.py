@@ -20,7 +20,7 @@ from ptxsim import bar
 from sgemm_tutorial import gpu, tuned
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.compiler import ARCHITECTURE
-from sgemm_tutorial.correctness import SuiteResult, cases, checked, matrices, watched
+from sgemm_tutorial.correctness import SuiteResult, cases, matrices, watched
 from sgemm_tutorial.errors import ArgumentError, TutorialError
 from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.kernel import Kernel
@@ -28,7 +28,7 @@ from sgemm_tutorial.own import CONTRACT, FILES, SUFFIX, kernel_from
 from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table, Tabular
 
-from . import draw, interrupts, source
+from . import draw, interrupts, side_by_side, source
 from .diagnosis import diagnosis, telling
 from .experiments import tune as tunings
 from .experiments.counters import METRICS
@@ -221,9 +221,10 @@ def _check(options: argparse.Namespace) -> int:
     given = [{"M": M, "N": N, "K": K, "races": M * N * K <= WATCHED, **scalars} for M, N, K in sizes]
 
     def judged(kernel: Kernel) -> SuiteResult:
-        with bar(given or cases(kernel, on_gpu), unit="case") as work:
+        listed = given or cases(kernel, on_gpu)
+        with bar(side_by_side.checked(kernel, listed, on_gpu, options.budget), total=len(listed), unit="case") as work:
             work.set_description(kernel.name)
-            return SuiteResult(tuple(checked(kernel, work, on_gpu, options.budget)))
+            return SuiteResult(tuple(work))
 
     kernels = _kernels(
         CATALOGUE if options.name == "all" else [options.name], options.set, options.launch, options.json

@@ -17,8 +17,11 @@ class ArgumentError(Error, ValueError):
     """
 
     def __init__(self, argument: str, got: str, needs: str) -> None:
-        super().__init__(f"{argument}: got {got}, needs {needs}")
+        super().__init__(argument, got, needs)  # what it is made of, so that it reaches another process
         self.argument, self.got, self.needs = argument, got, needs
+
+    def __str__(self) -> str:
+        return f"{self.argument}: got {self.got}, needs {self.needs}"
 
 
 class CompileError(Error):

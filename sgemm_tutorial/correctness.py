@@ -200,6 +200,11 @@ class CheckResult(Tabular, Case):
         return self.wrong == 0 and self.guards_intact and not self.fault
 
     @property
+    def endless(self) -> bool:
+        """Whether the kernel would never have ended, on the simulator."""
+        return self.fault.startswith("endless")
+
+    @property
     def verdict(self) -> str:
         """The verdict in words."""
         wrong = "wrong values" if self.wrong else "" if self.guards_intact else "wrote outside C"
@@ -425,7 +430,7 @@ def checked(
     """Yield what `check` says of each case, up to the first in which the kernel never ends: each would take so long."""
     for case in listed:
         yield (result := check(kernel, on_gpu=on_gpu, **case, budget=budget))
-        if result.fault.startswith("endless"):
+        if result.endless:
             return
 
 

@@ -1,0 +1,62 @@
+"""Checks a kernel on several cases at once, a process each: the simulator uses one core."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import lru_cache
+from typing import Any
+
+from sgemm_tutorial import correctness
+from sgemm_tutorial.correctness import CheckResult
+from sgemm_tutorial.kernel import Kernel
+
+SOON = 1.0
+"""Seconds in which cases are checked here, one by one: about what it takes to start other processes."""
+MOST = 8  # processes, as each may take half a gigabyte
+
+
+def checked(
+    kernel: Kernel, listed: Sequence[dict[str, Any]], on_gpu: bool | None, budget: int
+) -> Iterator[CheckResult]:
+    """Yield what `correctness.checked` does, in the same order; on the simulator, several cases at once.
+
+    Raises
+    ------
+    MemoryError
+        A process was killed, as systems do that run out of memory.
+    ArgumentError, CompileError, DeviceError, UnsupportedInstruction
+        As for `correctness.check`.
+    """
+    began, rest = time.monotonic(), iter(listed)
+    for result in correctness.checked(kernel, rest, on_gpu, budget):
+        yield result
+        if not result.on_gpu and time.monotonic() - began > SOON:
+            break
+    else:
+        return
+    waiting: list[Future[CheckResult]] = []
+    try:
+        for case in rest:
+            waiting.append(_processes().submit(correctness.check, kernel, on_gpu=False, **case, budget=budget))
+        for future in waiting:
+            yield (result := future.result())
+            if result.endless:
+                return
+    except BrokenProcessPool:
+        _processes.cache_clear()
+        raise MemoryError("a process that checked a case was killed, as happens where memory runs out") from None
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+@lru_cache(maxsize=1)
+def _processes() -> ProcessPoolExecutor:
+    """Return the processes, which leave Ctrl-C to this one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    context = multiprocessing.get_context("spawn")  # a fork would copy locks of this process's threads
+    return ProcessPoolExecutor(min(cores, MOST), context, signal.signal, (signal.SIGINT, signal.SIG_IGN))
