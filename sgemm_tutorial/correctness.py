@@ -436,8 +436,9 @@ def checked(
 
 PLAIN, GENERAL = (1.0, 0.0), (-1.5, 0.75)
 """α and β that change nothing, and α and β that both change the result."""
-LONG = 1001
-"""A K larger than anything a kernel might hold at once, such as a row of A in an array."""
+LONG, WIDE = 2100, 1100
+"""A K larger than anything that a kernel might hold at once, such as a row of A in an array; and more rows or columns
+than a block has threads, for kernels that have a thread each for them."""
 
 
 def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None) -> list[dict[str, Any]]:
@@ -453,7 +454,7 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
     - all edges at once, several tiles in both directions;
     - each matrix alone off its 512-byte boundary, to one that is a multiple of 16 bytes, of 8, or of one element;
     - trivial and general α and β; α = 0 and K = 0, where A and B are not read; infinities and NaNs;
-    - a long sum;
+    - a long sum; more rows, and more columns, than a block has threads;
     - the last tile of matrices with more than 2³² elements, on the simulator.
 
     A kernel that has a choice has cases of its own first: settings and divisions that it chooses for large problems
@@ -536,8 +537,8 @@ def _cases(kernel: Callable[..., Any]) -> list[dict[str, Any]]:
         # Several edges, several tiles.
         trial((BM - 1, BN - 1, BK - 1), PLAIN),
         trial((BM + 1, BN + 1, BK + 1), PLAIN, shift=1),
-        trial((2 * BM + 3, 3, 5), GENERAL),
-        trial((3, 2 * BN + 5, 5), GENERAL),
+        trial((max(2 * BM + 3, WIDE), 3, 5), GENERAL),
+        trial((3, max(2 * BN + 5, WIDE), 5), GENERAL),
         *(trial((BM, BN, tiles * BK), PLAIN) for tiles in range(2, stages + 1)),
         trial((2 * BM, 2 * BN, deep * BK), PLAIN),
         trial((2 * BM, BN - 1, 2 * BK - 1), GENERAL),

@@ -452,7 +452,7 @@ def test_a_thread_that_writes_what_another_one_writes_too_is_found(tmp_path, oth
     found = check(racing, 9, 31, 9, on_gpu=False, races=True)
     assert "race" in found.verdict and "unordered" in found.verdict and "global races" in str(found)
     results = suite(racing, on_gpu=False)
-    assert {result.races for result in results.failures().results} == {True}
+    assert all(not result for result in results.results if result.races)
     assert f"looked for in 2 of {len(results.results)} cases" in str(results)
 
 
@@ -483,7 +483,9 @@ def test_the_suite_suits_a_tile_of_one_row_or_column(tmp_path, sizes):
     assert result.passed and len(result.results) > 50, result.failures()
 
 
-@pytest.mark.parametrize("limit", ["k < 100 && k < K", "k < 1000 && k < K"])
+@pytest.mark.parametrize(
+    "limit", ["k < 100 && k < K", "k < 2048 && k < K", "row < 1024 && k < K", "col < 1024 && k < K"]
+)
 def test_a_sum_that_stops_early_is_found_though_there_is_no_BK(tmp_path, limit):
     assert not suite(own(tmp_path, RIGHT.replace("k < K", limit)), on_gpu=False)
 
