@@ -236,7 +236,7 @@ def beside() -> dict[str, list[int | float]]:
     """Return what the compiler made of the loops of 12 and 13, and what was measured of them."""
     of = {find("12"): profiles.measured(find("12")), RUNG: anatomy.of(RUNG, (4096, 4096, 4096)).main.counts}
     return {
-        "of 1,024 FFMAs, with several registers of one bank alone": [one_bank(kernel) for kernel in of],
+        "FFMAs of 1,024 that read several registers, all of one bank": [one_bank(kernel) for kernel in of],
         "cycles of an FFMA, all of them alone": [banks.cycles(banks.LOOP, 2, kernel) for kernel in of],
         "instructions at 4096, millions": [counts["all"] / 1e6 for counts in of.values()],
         "cycles from a warp's instruction to its next": [counts[profiles.BETWEEN] for counts in of.values()],
@@ -301,9 +301,10 @@ def loop_figures() -> dict[str, str]:
         "processes": str(len(times[-1].processes)),
         "instructions": f"{len(code):,}",
         "covered": str(covered(RUNG)),
-        "one bank": str(one[1]),
+        "clashing": str(one[1]),
         "in order": str(in_order),
         "span": f"{span:.1%}",
+        "order": f"{order:.1%}",
         "singly": f"{singly:.0%}",
         "every": f"{every:.1%}",
         "twelve": f"{twelve:.1%}",

@@ -87,6 +87,7 @@ def kinds() -> Table:
             for odd, short in product((True, False), repeat=2)
         ],
         f"Mean of the opponent, and how many are behind it by over 2%; {card().name}",
+        "The sides were drawn on a logarithmic scale.",
     )
 
 
