@@ -16,7 +16,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, sustained, tune
+from ..experiments import anatomy, banks, profiles, sustained, tune
 from ..experiments.ceilings import card
 from ..model.sass import hot_loop, operands, sass
 from ..records.shapes import SHAPES
@@ -24,7 +24,7 @@ from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from ..variants import find_variant
 from .by_size import SIZES
-from .register_banks import one_at_a_time, reads
+from .register_banks import reads
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
@@ -36,20 +36,17 @@ LARGE = next(iter(autotuned.SETTINGS))
 """The settings of the last, the third and the first of these tiles."""
 UNDONE = {
     "nothing": ("", {}),
-    "fragments one k ahead": ("fragments of this k", {}),
-    "the barrier within the step": ("barrier between steps", {}),
-    "remainder first (now every copy asks)": ("remainder last", {}),
-    "remainder first (now a branch chooses)": ("remainder last, in a branch of its own", {}),
-    "the order of the sums": ("columns in order", {}),
-    "TM, TN = 8, 16 (now 16, 8, as in 12)": ("", {"TM": 16, "TN": 8}),
-    "four buffers (now three, as in 12)": ("", {"STAGES": 3}),
-    "one branch around the copies": ("copies turned off one by one", {}),
-    "all four (a branch chooses)": ("all four as in 12", {}),
-    "all four, with 12's TM, TN, STAGES": ("all four as in 12", {"TM": 16, "TN": 8, "STAGES": 3}),
+    "1. fragments one k ahead": ("fragments of this k", {}),
+    "2. the barrier within the step: now reads of k = 0 follow it": ("barrier between steps", {}),
+    "3. the remainder first: now a branch chooses": ("remainder last, in a branch of its own", {}),
+    "3. the remainder first: now every copy asks": ("remainder last", {}),
+    "4. the order of the sums": ("columns in order", {}),
+    "one branch that skips a thread's six copies: now each is turned off": ("copies turned off one by one", {}),
+    "four buffers: now three, as in 12": ("", {"STAGES": 3}),
+    "tiles in bands: now row by row, as in 12": ("tiles row by row", {}),
+    "1 to 4 together (a branch chooses)": ("all four as in 12", {}),
 }
 """Variants of 13 by what is undone in them: their labels and parameters."""
-NEAR = 24
-"""A read is near if fewer FFMAs than these stand before the first that uses what it brings."""
 LONG = 0.02
 """The ms from which a random product counts as long."""
 
@@ -204,42 +201,58 @@ def loop_alone() -> dict[int, float]:
     return {n: before()[n, n, n].ms / ms - 1 for n in SIZES if (ms := in_way(n, card().sms))}
 
 
-def made(kernel: Kernel) -> tuple[int, float]:
-    """Return how many of a loop's reads of fragments are near, and its cycles per FFMA by the model of registers."""
+def covered(kernel: Kernel) -> int:
+    """Return the least number of FFMAs between a read of fragments and the first that uses one, in the hot loop."""
     loop = hot_loop(sass(kernel))
-    before_use = [
+    return min(
         next(n for n, of in enumerate(operands(loop[at:] + loop[:at])) if {*of.sources} & {*range(first, first + 4)})
         for at, read in enumerate(loop)
         if read.opcode == "LDS.128"
         for first in [int(read.text.split(" R")[1].split(",")[0])]
-    ]
-    assert len(before_use) == 48 and (min(before_use) < 16) == (min(before_use) < 32), "whatever the limit"
-    return sum(n < NEAR for n in before_use), one_at_a_time(reads(kernel))
+    )
 
 
 @lru_cache
-def undone() -> dict[str, tuple[int, float, Point]]:
-    """Return what the compiler made of these and of 12 itself, and their times at 4096."""
-    variants = [find_variant("13", label, **more) for label, more in UNDONE.values()]
-    timed = [(*made(of), recorded(of, [4096], "variants").points[0]) for of in variants]
-    return dict(zip(UNDONE, timed, strict=True)) | {"12 itself": (*made(find("12")), before()[4096, 4096, 4096])}
+def undone() -> dict[str, Point]:
+    """Return the times at 4096 of these and of 12 itself."""
+    variants = {name: find_variant("13", label, **more) for name, (label, more) in UNDONE.items()}
+    timed = {name: recorded(of, [4096], "variants").points[0] for name, of in variants.items()}
+    return timed | {"12 itself": before()[4096, 4096, 4096]}
 
 
 def loops() -> Table:
-    """Return what each of them costs, and what the compiler made of it."""
+    """Return what each of them costs."""
+    least = undone()["nothing"].ms
+    rows = [(name, f"{of.ms:.3f}", f"{round(of.ms / least - 1, 3) + 0.0:+.1%}") for name, of in undone().items()]
+    return Table(("undone in 13", "ms", "longer than 13"), rows, f"M = N = K = 4096, {card().name}")
+
+
+def one_bank(kernel: Kernel) -> int:
+    """Return how many FFMAs of a hot loop read several registers, all of one bank."""
+    return sum(len(read) > 1 and len({name % 2 for name in read}) == 1 for read in reads(kernel))
+
+
+def beside() -> dict[str, list[int | float]]:
+    """Return what the compiler made of the loops of 12 and 13, and what was measured of them."""
+    of = {find("12"): profiles.measured(find("12")), RUNG: anatomy.of(RUNG, (4096, 4096, 4096)).main.counts}
+    return {
+        "FFMAs of 1,024 that read several registers, all of one bank": [one_bank(kernel) for kernel in of],
+        "cycles of an FFMA, all of them alone": [banks.cycles(banks.LOOP, 2, kernel) for kernel in of],
+        "instructions at 4096, millions": [counts["all"] / 1e6 for counts in of.values()],
+        "cycles from a warp's instruction to its next": [counts[profiles.BETWEEN] for counts in of.values()],
+        "of these, dispatch": [counts[profiles.DISPATCH] for counts in of.values()],
+    }
+
+
+def compared() -> Table:
+    """Return the same as a table."""
     return Table(
-        ("undone in 13", "near reads of 48", "cycles per FFMA", "ms", "longer than 13"),
+        ("", "12", "13"),
         [
-            (
-                name,
-                near,
-                f"{cycles:.2f}",
-                f"{of.ms:.3f}",
-                f"{round(of.ms / undone()['nothing'][-1].ms - 1, 3) + 0.0:+.1%}",
-            )
-            for name, (near, cycles, of) in undone().items()
+            (name, *(f"{each:,.{0 if each > 3 else 3 if 'alone' in name else 2}f}" for each in of))
+            for name, of in beside().items()
         ],
-        f"ms at M = N = K = 4096, {card().name}",
+        card().name,
     )
 
 
@@ -267,38 +280,36 @@ def squares() -> Figure:
 
 def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
-    sizes, code, way = loop_alone(), hot_loop(sass(RUNG)), chosen((4096, 4096, 4096))
-    names = (
-        "nothing",
-        "fragments",
-        "barrier",
-        "asks",
-        "branch",
-        "order",
-        *("tile", "buffers", "copies", "every", "alike", "twelve"),
-    )
-    near, cycles, timed = (dict(zip(names, of, strict=True)) for of in zip(*undone().values(), strict=True))
-    more = {name: of.ms / timed["nothing"].ms - 1 for name, of in timed.items()}
-    control = [timed[name].cublas_ms for name in names if name != "twelve"]
-    singly = sum(more[name] for name in ("fragments", "barrier", "branch", "order"))
-    assert [name for name in names if not near[name]] == ["nothing", "branch", "order", "buffers"]
-    assert near["fragments"] > near["barrier"] > near["copies"] and near["alike"] > 4 * near["twelve"] > 0
-    assert sorted(names, key=more.get)[-4:] == ["fragments", "barrier", "every", "alike"] and 4096 not in sizes
-    assert cycles["branch"] < cycles["nothing"] and more["branch"] < more["asks"] and singly > 0.25
-    assert max(control) / min(control) - 1 < 0.001 < 0.02 < more["order"] and len(operands(code)) == 1024
+    sizes, times, code = loop_alone(), [*undone().values()], hot_loop(sass(RUNG))
+    more = [of.ms / times[0].ms - 1 for of in times]
+    _, fragments, barrier, branch, asks, order, copies, buffers, bands, every, twelve = more
+    span = max(max(own) / min(own) - 1 for of in times[:-1] for own in [of.processes[0].own.ms])
+    control, in_order = [of.cublas_ms for of in times[:-1]], one_bank(find_variant("13", "columns in order"))
+    one, ffma, instructions, between, dispatch = beside().values()
+    factors = [of[0] / of[1] for of in (instructions, between)]
+    singly, late = fragments + barrier + branch + order, between[0] - between[1]
+    assert 4096 not in sizes and len(operands(code)) == 1024 and max(control) / min(control) - 1 < 0.001
+    assert barrier > fragments > copies > asks > branch > order > 2 * span > span > 5 * max(abs(buffers), abs(bands))
+    assert singly > 1.5 * every > 2 * twelve and 50 * one[1] < in_order < one[0]
+    assert covered(RUNG) > 60 and not covered(find_variant("13", "fragments of this k"))
+    assert ffma[0] / ffma[1] - 1 > twelve and abs(factors[0] * factors[1] - 1 - twelve) < 0.001
+    assert 0.45 < (dispatch[0] - dispatch[1]) / late < 0.55
     return {
         "same": str(len(sizes)),
         "same sizes": f"{min(sizes):,} to {max(sizes):,}",
         "same gains": f"{min(sizes.values()):.1%} to {max(sizes.values()):.1%}",
+        "processes": str(len(times[-1].processes)),
         "instructions": f"{len(code):,}",
-        "near": str(NEAR),
-        "control": f"{max(control) / min(control) - 1:.1%}",
+        "covered": str(covered(RUNG)),
+        "clashing": str(one[1]),
+        "in order": str(in_order),
+        "span": f"{span:.1%}",
+        "order": f"{order:.1%}",
         "singly": f"{singly:.0%}",
-        "whole": str(way.whole),
-        "shares": str(way.shares),
-        "processes": str(len(before()[4096, 4096, 4096].processes)),
-        **{f"near, {name}": str(near[name]) for name in ("alike", "twelve")},
-        **{name: f"{more[name]:.1%}" for name in ("asks", "branch", "every", "twelve")},
+        "every": f"{every:.1%}",
+        "twelve": f"{twelve:.1%}",
+        "alone": f"{ffma[0] / ffma[1] - 1:.0%}",
+        "product": " · ".join(f"{of:.3f}" for of in factors) + f" = {factors[0] * factors[1]:.3f}",
     }
 
 

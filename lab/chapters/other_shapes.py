@@ -2,72 +2,49 @@
 
 import re
 from collections.abc import Iterable
-from itertools import pairwise, product
+from itertools import product
 from statistics import geometric_mean
-
-import numpy as np
 
 from sgemm_tutorial import cublas
 from sgemm_tutorial.table import Table
 
 from ..experiments import anatomy, tune
 from ..experiments.ceilings import card
-from ..records.shapes import FAMILIES, FAMILY_OF, SHAPES
+from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point
-from .by_shape import LONG, drawn, found, mean_and_least, means, raced, share
+from .by_shape import LONG, divided, drawn, found, raced, settings
 
-TIMES = (0, 10, 20, 50, 200, np.inf)
-"""Of random products, in µs: where one line of their table ends, and the next begins."""
-
-
-def families() -> Table:
-    """Return 13's share of the better opponent, by family."""
-    rows = []
-    for family in FAMILIES:
-        sizes = [size for size in SHAPES if FAMILY_OF[size] == family]
-        example = times_of(sizes[len(sizes) // 2])
-        rows.append((family, example, len(sizes), *mean_and_least(sizes, "both")))
-    return Table(
-        ("family", "for example", "shapes", "mean", "at the worst"), rows, f"Of the better opponent, {card().name}"
-    )
+GROUPS = {
+    "odd": lambda size: size[1] > 1 and size[1] % 4 > 0,
+    "short": lambda size: size[2] < 4,
+    "deep": lambda size: size[2] >= 16384,
+}
+"""To which of three groups a shape belongs."""
 
 
 def lost() -> list[Point]:
-    """Return the points at which 13 is behind the better opponent, the worst first."""
-    points = sorted((raced()[size] for size in SHAPES), key=lambda point: point.percent_of_searched)
-    return [point for point in points if point.percent_of_searched < 100]
-
-
-def why(point: Point) -> str:
-    """Return the group of a point at which 13 is behind: the first that fits."""
-    if point.N > 1 and point.N % 4:
-        return "N % 4 > 0"
-    return "K < 4" if point.K < 4 else "long K"
+    """Return the points at which 13 is behind the better opponent, those with the most multiply-adds first."""
+    behind = [raced()[size] for size in SHAPES if raced()[size].percent_of_searched < 100]
+    return sorted(behind, key=lambda point: -point.M * point.N * point.K)
 
 
 def behind() -> Table:
-    """Return where 13 is behind, by group."""
-    points = sorted(lost(), key=lambda point: ("N % 4 > 0", "K < 4", "long K").index(why(point)))
+    """Return where 13 is behind."""
     return Table(
-        (
-            "M×N×K",
-            "group",
-            "of plain cuBLAS",
-            "of the better opponent",
-            "cuBLASLt's fastest: number, tile by columns, parts of K",
-        ),
+        ("M×N×K", "13's tile, whole tiles + shares", "13, µs", "of plain cuBLAS", "of the opponent"),
         [
             (
                 times_of(point.size),
-                why(point),
+                divided(found()[point.size].best),
+                f"{1e3 * point.ms:,.1f}",
                 f"{point.percent_of_cublas:.1f}%",
                 f"{point.percent_of_searched:.1f}%",
-                re.sub("algorithm |tile |split K |stages [^,]*, |, tile number 0.*", "", point.searched.algorithm),
             )
-            for point in points
+            for point in lost()
         ],
         card().name,
+        "Those with the most multiply-adds first.",
     )
 
 
@@ -81,7 +58,7 @@ def one_more() -> Table:
         name = f"{'MNK'[at]} = {n:,}" if n % 2 else "all 2,048"
         rows.append((name, tune.tile_of(found()[point.size].best.setting), 1e3 * point.ms, *changes))
     columns = ("", "13's tile", "13, µs", "13 against 2048", "opponent against 2048")
-    return Table(columns, rows, card().name)
+    return Table(columns, rows, f"{card().name}, 13 with searched settings")
 
 
 def losses(points: list[Point], below: float = 100) -> int:
@@ -89,27 +66,28 @@ def losses(points: list[Point], below: float = 100) -> int:
     return sum(point.percent_of_searched < below for point in points)
 
 
-def risky(point: Point) -> bool:
-    """Return whether the N of a product is no multiple of 4, and its K is below 512."""
-    return point.N % 4 > 0 and point.K < 512
+def group(odd: bool, short: bool, long: bool) -> list[Point]:
+    """Return the random products with N no multiple of 4 or one, K below 512 or not, that take `LONG` or not."""
+    return [p for p in drawn() if (p.N % 4 > 0, p.K < 512, p.ms >= LONG) == (odd, short, long)]
 
 
 def kinds() -> Table:
-    """Return 13's shares at random products, by how long they take, and whether they are risky."""
+    """Return 13's shares at random products, by N, K and how long they take."""
     return Table(
-        ("13's µs", "N % 4 > 0 and K < 512", "all others"),
+        ("N", "K", f"below {1e3 * LONG:.0f} µs", f"{1e3 * LONG:.0f} µs and more"),
         [
             (
-                f"{low} to {high}" if high < np.inf else f"{low} and more",
+                "not a multiple of 4" if odd else "a multiple of 4",
+                "below 512" if short else "512 and more",
                 *(
-                    f"{means([p.percent_of_searched for p in of])[0]}, {losses(of, 98)} of {len(of)}"
-                    for which in (True, False)
-                    for of in [[p for p in drawn() if low <= 1e3 * p.ms < high and risky(p) == which]]
+                    f"{geometric_mean(p.percent_of_searched for p in of):.1f}%, {losses(of, 98)} of {len(of)}"
+                    for of in (group(odd, short, long) for long in (False, True))
                 ),
             )
-            for low, high in pairwise(TIMES)
+            for odd, short in product((True, False), repeat=2)
         ],
-        f"Mean of the better opponent, and behind it by over 2%; {card().name}",
+        f"Mean of the opponent, and how many are behind it by over 2%; {card().name}",
+        "The sides were drawn on a logarithmic scale.",
     )
 
 
@@ -120,47 +98,29 @@ def launched(sizes: Iterable[Size]) -> Table:
         point = anatomy.of(cublas.sgemm, size)
         main = next((one for one in point.launches if anatomy.tile_of(one.name)), point.main)
         tile = "×".join(map(str, reversed(anatomy.tile_of(main.name) or ()))) or None
+        family = re.findall("xmma|cutlass|Gemv", main.name)[0].lower()
         adds = [re.search("(?i)split_?k", one.name) for one in point.launches[1:]]
-        assert all(adds) and (not tile or re.search("sm80_xmma_gemm|cutlass_80_simt_sgemm", main.name))
-        rows.append((times_of(size), tile, "×".join(map(str, main.grid)), len(point.launches)))
-    return Table(("M×N×K", "tile", "grid", "launches"), rows, f"Plain cuBLAS, {card().name}")
+        assert all(adds)
+        rows.append((times_of(size), family, tile, "×".join(map(str, main.grid)), len(point.launches)))
+    return Table(("M×N×K", "family", "tile", "grid", "launches"), rows, f"Plain cuBLAS, {card().name}")
 
 
 def figures() -> dict[str, str]:
     """Return the figures in the page's sentences, by name, after checking what they say."""
-    again = [abs(np.log(share(size, "only 13") / 100 * of.ms / of.cublas_ms)) for size, of in found().items()]
-    long, odd = [p for p in drawn() if p.ms >= LONG], [raced()[size] for size in SHAPES if size[1] % 4]
-    lost_by = {of: losses([p for p in long if risky(p) == of], 98) for of in (True, False)}
-    row, column = (found()[size] for size in ((2049, 2048, 2048), (2048, 2049, 2048)))
-    shared = [
-        next(of.ms for of in at.finalists if (*of.way.setting[:2], of.way.shares) == (128, 256, card().sms))
-        for at in (row, column)
-    ]
-    assert [
-        of
-        for of in product((False, True), repeat=2)
-        if geometric_mean(p.percent_of_searched for p in long if (p.N % 4 > 0, p.K < 512) == of) < 100
-    ] == [(True, True)], "in one of the four groups"
-    assert [float(row[1].split("%")[0]) < 100 for row in kinds().rows] == [low >= 1e3 * LONG for low in TIMES[:-1]]
-    assert (losses(odd), len(lost()), losses(lost(), 98)) == (5, 10, 9) and lost_by[True] < lost_by[False]
-    assert (row.best.whole, column.best.whole) == (33 * 4, 16 * 33) and row.ms < shared[0] and column.ms < shared[1]
+    means = {of: geometric_mean(p.percent_of_searched for p in group(*of)) for of in product((True, False), repeat=3)}
+    plain = [of for of in lost() if of.percent_of_cublas < 100]
+    of_group = {name: [raced()[size] for size in SHAPES if belongs(size)] for name, belongs in GROUPS.items()}
+    assert [of for of, mean in means.items() if mean < 100] == [(True, True, True)], "in one of the groups"
+    assert abs(means[True, False, True] / means[False, False, True] - 1) < 0.01, "with a larger K, N doesn't matter"
+    assert len(lost()) == 10 == sum(map(losses, of_group.values())) and losses(lost(), 98) == 9
+    assert [of.size for of in plain if found()[of.size].cublas_ms < found()[of.size].ms] == [of.size for of in plain]
+    assert (len(plain), losses(plain, 98)) == (5, 4)
+    assert [found()[2048 + m, 2049 - m, 2048].best.whole for m in (1, 0)] == [33 * 4, 16 * 33]
     return {
         "card": card().name,
         "shapes": str(len(SHAPES)),
-        "model behind plain": str(sum(share(size, "neither") < 100 for size in SHAPES)),
-        "chance": f"{np.percentile(again, 90):.1%}",
-        "margin": "2%",
-        "odd ahead": str(len(odd) - losses(odd)),
-        "row in shares": f"{1e3 * shared[0]:.0f} µs",
-        "row whole": f"{1e3 * row.ms:.0f} µs",
-        "column in shares": f"{1e3 * shared[1]:.0f} µs",
-        "column whole": f"{1e3 * column.ms:.0f} µs",
-        "column": f"{raced()[2048, 2047, 2048].ms / raced()[2048, 2048, 2048].ms - 1:.1%}",
-        "limit": f"{1e3 * LONG:.0f} µs",
+        "ahead": str(len(SHAPES) - len(lost())),
+        **{name: f"{losses(of)} of {len(of)}" for name, of in of_group.items()},
+        "settings": str(len(settings())),
         "random": f"{len(drawn()):,}",
-        "random behind plain": str(sum(point.percent_of_cublas < 100 for point in drawn())),
-        "random behind": str(losses(drawn())),
-        "random tied": str(losses(drawn()) - losses(drawn(), 98)),
-        "risky lost": str(lost_by[True]),
-        "others lost": str(lost_by[False]),
     }
