@@ -52,11 +52,15 @@ def figures() -> dict[str, str]:
         for of, gemm in ((fp32, sgemm), (fp16, gemm_ex))
     )
     assert 0.75 < rate / LINK < 0.95 and far < LINK < near / 10 and t / 4 < c < 0.75 * t
-    assert slower > 1 and whole == 128 and all(
-        ms(of, size, "held") < 1.01 * ms(of, size, way)
-        for of in (fp32, fp16)
-        for size in SIZES
-        for way in ("gathered", "columns")
+    assert (
+        slower > 1
+        and whole == 128
+        and all(
+            ms(of, size, "held") < 1.01 * ms(of, size, way)
+            for of in (fp32, fp16)
+            for size in SIZES
+            for way in ("gathered", "columns")
+        )
     )
     return {
         "own memory": f"{own:,} GB/s",
