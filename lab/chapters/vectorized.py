@@ -118,20 +118,18 @@ def figures() -> dict[str, str]:
     flat, turned = map(milliseconds, deep)
     profiled = list(map(profile, made))
     if not (fours and flat and turned and all(profiled)):
-        names = ("ideas", "back", "whole", "fours", "guards", "fewer", "third", "more", "l2", "shared", "alone")
+        names = ("ideas", "back", "whole", "fours", "guards", "fewer", "third", "more", "shared", "alone")
         return found | dict.fromkeys((*names, "flat deep", "turned deep"), "–")
     guards, fewer, more = (
         profiled[2]["all"] - profiled[3]["all"],
         profiled[3]["all"] - profiled[4]["all"],
         profiled[5]["all"] - profiled[4]["all"],
     )
-    shorter = {state: profiled[3][f"state: {state}"] - profiled[4][f"state: {state}"] for state in profiles.STALLS}
     alone, states = [resident.milliseconds("07", blocks) for blocks in (2, 3)], profiles.shares(profiled[-1])
     assert (
         max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
         and fewer < 0.5 * guards
         and 0.85 < (whole - fours) / (unrolled - whole) < 1
-        and max(shorter, key=shorter.get) == "waits for L2 or DRAM"
         and more > 0
         and third < 0.95 * fours
         and alone[0] > 1.05 * alone[1]
@@ -150,7 +148,6 @@ def figures() -> dict[str, str]:
         "fewer": f"{fewer / 1e6:.0f}",
         "more": f"{more / 1e6:.0f}",
         "alone": " to ".join(f"{ms:.2f}" for ms in alone) + " ms",
-        "l2": " to ".join(f"{of['state: waits for L2 or DRAM']:.2f}" for of in profiled[3:5]),
         "flat deep": f"{flat:.2f} ms",
         "turned deep": f"{turned:.2f} ms",
         "shared": f"{states['waits for shared memory'] + states['queue to shared memory full']:.0%}",
