@@ -123,7 +123,8 @@ def figures() -> dict[str, str]:
         profile[SLOTS],
         profile["warps resident, %"] / 100 * limits.max_threads_per_sm / WARP / limits.warp_granularity,
     )
-    assert abs(warps / between * 100 / used - 1) < 0.01 and round(warps) == 4
+    whole = slots / pairs[-1][1].ms
+    assert abs(warps / between * 100 / used - 1) < 0.01 and round(warps) == 4 and 0.95 * used < 100 * whole < used
     faster = [two.ms < one.ms for one, two in pairs if one.M >= 768]
     assert sum(faster) >= len(faster) - 1 and all(one.ms < two.ms for one, two in pairs if one.M <= 640)
     square, column = milliseconds(now.variant(BM=64, TM=4)), milliseconds(before)
@@ -134,13 +135,15 @@ def figures() -> dict[str, str]:
         "predicted": f"{predicted:.3f}",
         "counted": f"{counted:.3f}",
         "slots": f"{slots:.2f} ms",
+        "bound": f"{account.milliseconds(account.SIZE**3 / WARP * (1 + 12 / 128 + 2 * (1 / 64 + 1 / 128)) / 4):.2f} ms",
         "registers ms": f"{registers:.2f} ms" if registers else "–",
         "others": f"{1 - account.SIZE**3 / WARP / new['instructions']:.0%}",
         "between": f"{between:.2f}",
-        "chosen": f"{chosen:.2f}",
         "waiting": f"{between - 1 - chosen:.2f}",
         "registers": f"{resources(now).registers}",
         "slots active": f"{used:.0f}%",
+        "slots in all": f"{whole:.0%}",
+        "SMs": f"{card().sms}",
         "slots empty": f"{100 - used:.0f}%",
         "warps": f"{warps:.2f}",
         "square": f"{1 - square / column:.0%}" if square else "–",

@@ -5,7 +5,9 @@ the event's last record, and a copy reads what is there when it runs. A wait tha
 """
 
 import contextlib
+import json
 import random
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +17,8 @@ from lab import several
 from sgemm_tutorial.operands import FP32
 
 from ..examples import floats
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class Machine:
@@ -148,3 +152,30 @@ def test_in_any_order_that_the_events_allow(monkeypatch, machine, way, gpus):
     machine.run()
     for part, got in zip(parts, found, strict=True):
         assert np.allclose(got, 5 * product[part.rows, part.columns], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("machine", range(8), indirect=True)
+def test_on_two_of_the_chapter_in_any_order_that_the_events_allow(machine):
+    """The function as the page shows it, after its imports. What it waits for at its end is all that was queued."""
+    cells = json.loads((ROOT / "book" / "several_gpus.ipynb").read_text(encoding="utf-8"))["cells"]
+    (lines,) = [cell["source"] for cell in cells if cell.get("id") == "two-gpus-alone"]
+
+    class Device(contextlib.nullcontext):
+        def synchronize(self):
+            machine.run()
+
+    def kernel(A, B, C):
+        machine.current.add(lambda: np.matmul(A, B, out=C))
+
+    names = {
+        "several": several,
+        "Device": Device,
+        "Stream": machine.Stream,
+        "Event": lambda: Event(disable_timing=True),
+        "memcpyPeerAsync": several.cupy.cuda.runtime.memcpyPeerAsync,
+    }
+    exec("".join(line for line in lines if not line.startswith("from ")), names)
+    parts, product = parts_of(machine, (7, 9, 12), 2, "columns")
+    names["on_two"](kernel, parts)
+    for part in parts:
+        assert np.allclose(np.concatenate(part.C, axis=1), product[part.rows], rtol=1e-5, atol=1e-5)
