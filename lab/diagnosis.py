@@ -29,7 +29,7 @@ def diagnosis(kernel: Kernel, failed: CheckResult, launched: bool = False) -> li
     M, N, K = failed.M, failed.N, failed.K
     kind, _, _ = failed.verdict.partition(":")
     said = [f"The case M = {M}, N = {N}, K = {K}, α = {failed.alpha:g}, β = {failed.beta:g}: {kind}"]
-    if failed.fault.startswith("endless"):
+    if failed.endless:
         return [*said, "No case after it was run. If the loop does end, allow more instructions: --budget."]
     if failed.last_tile:
         return [*said, "It has more than 2³¹ elements, where an index of 32 bits overflows: compute it as a size_t."]

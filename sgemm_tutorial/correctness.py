@@ -207,8 +207,7 @@ class CheckResult(Tabular, Case):
     @property
     def verdict(self) -> str:
         """The verdict in words."""
-        wrong = "wrong values" if self.wrong else "" if self.guards_intact else "wrote outside C"
-        return self.fault or wrong or "passed"
+        return self.fault or ("wrong values" if self.wrong else "passed" if self.guards_intact else "wrote outside C")
 
     def table(self) -> Table:
         """Return the verdict as a table of one row."""
