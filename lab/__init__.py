@@ -28,7 +28,6 @@ from .experiments import (
 )
 from .experiments.accuracy import error
 from .experiments.ceilings import card
-from .experiments.scoreboard import scoreboard
 from .guessing import guessed, kernel_from
 from .launching import launch
 from .measure import sensors, sweep
@@ -36,7 +35,7 @@ from .measure.bench import bench_or_recording
 from .model import compiled, predictions, roofline, waves
 from .model.ceilings import ARITHMETIC, DRAM, MMA_FP16, MMA_TF32, READ
 from .model.occupancy import occupancy
-from .model.resources import kernel_occupancy, obstacle, resources, resources_table
+from .model.resources import kernel_occupancy, loops_table, obstacle, resources, resources_table
 from .model.sass import hot_loop, operands, read_anew, sass, sass_class, sass_mix, sass_table
 from .model.waves import tile_share, wave_share
 from .paths import RESULTS
@@ -105,6 +104,7 @@ __all__ = [
     "launch",
     "launch_cost",
     "limits_of",
+    "loops_table",
     "obstacle",
     "occupancy",
     "operands",
@@ -122,7 +122,6 @@ __all__ = [
     "sass_class",
     "sass_mix",
     "sass_table",
-    "scoreboard",
     "sectors",
     "several",
     "shapes",

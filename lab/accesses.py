@@ -1,6 +1,5 @@
 """Reads a simulated run's trace: one warp's request to memory, and which thread computes which element of C."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +16,7 @@ WORD = 4  # bytes, what a bank serves at once
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """One execution of one load or store by one warp; unpacks into ``lanes, offsets, width``.
+    """One execution of one load or store by one warp.
 
     Attributes
     ----------
@@ -52,9 +51,6 @@ class Request:
     offsets: np.ndarray
     width: int
     element: int
-
-    def __iter__(self) -> Iterator[np.ndarray | int]:
-        yield from (self.lanes, self.offsets, self.width)
 
     @property
     def sectors(self) -> int:

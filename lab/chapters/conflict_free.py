@@ -23,12 +23,9 @@ from . import account
 
 PADDINGS = ("", "not swizzled", "padded by 4", "padded by 1")
 """What is done to the tile of A in 08: swizzled as it is, or one of these changes instead."""
+BEFORE = find("07").variant(**find("08").parameters)
+"""07 with the template arguments of 08."""
 LEFT, TOP, HEIGHT, BANKS = 64, 58, 26, 32
-
-
-def before() -> Kernel:
-    """Return 07 with the template arguments of 08."""
-    return find("07").variant(**find("08").parameters)
 
 
 def paddings(**of: int) -> dict[str, Kernel]:
@@ -40,7 +37,7 @@ def one_at_a_time() -> Table:
     """Return the bank conflicts of 07 in 08's tile, with each of the two changes, and what they take at 4096."""
     A, B = matrices(128, 128, 512, on_gpu=False)
     steps = {
-        "07": before(),
+        "07": BEFORE,
         "columns and rows in groups of four": find_variant("08", "not swizzled", **find("08").parameters),
         "tile of A swizzled: 08": find("08"),
     }
@@ -91,7 +88,7 @@ def figures() -> dict[str, str]:
     """Return the figures that the chapter's sentences name, by name, and assert what these say of them."""
     old, now = find("07"), find("08")
     larger, own = now.variant(BM=128, BN=128, BLOCKS=2), paddings(**now.parameters)
-    tiles = {"07": before(), "larger": larger, "places": now.variant(**old.parameters)}
+    tiles = {"07": BEFORE, "larger": larger, "places": now.variant(**old.parameters)}
     timed = {name: recorded(kernel, account.SIZE, "variants").points[0] for name, kernel in (own | tiles).items()}
     ms = {name: each.ms for name, each in timed.items()}
     (point,), (first,) = recorded(now, account.SIZE).points, recorded(old, account.SIZE).points

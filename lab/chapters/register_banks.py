@@ -1,7 +1,4 @@
-"""The page behind chapter 09: what it costs an FFMA to read its registers, predicted and measured.
-
-Not every card's recordings have the measurement. Where it is missing, `measured` is None, and two tables are empty.
-"""
+"""The page behind chapter 09: what it costs an FFMA to read its registers, predicted and measured."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -17,7 +14,6 @@ from ..experiments.ceilings import card
 from ..experiments.profiles import BETWEEN, DISPATCH, SHARED
 from ..measure import nsight
 from ..model.sass import hot_loop, operands, read_anew, sass
-from ..records import cards
 from ..records.timings import recorded
 from ..variants import find_variant
 from . import account
@@ -46,17 +42,15 @@ def pattern(name: str) -> list[set[int]]:
     return read_anew(banks.sequence(banks.PROBES[2], name))
 
 
-def measured(name: str, kernel: Kernel | None = None) -> float | None:
-    """Return the recorded cycles per FFMA of a pattern or of a kernel's FFMAs, if this card has them."""
-    if "banks" not in cards.recordings():
-        return None
+def measured(name: str, kernel: Kernel | None = None) -> float:
+    """Return the recorded cycles per FFMA of a pattern or of a kernel's FFMAs."""
     return banks.cycles(banks.LOOP if kernel else name, 2, kernel)
 
 
 def patterns(models: Mapping[str, Callable[[Reads], float]]) -> Table:
     """Return the cycles per FFMA of some patterns of registers, by each model and measured."""
     rows = []
-    for name in banks.PATTERNS if measured(SHOWN[0]) else ():
+    for name in banks.PATTERNS:
         found, said = measured(name), [model(pattern(name)) for model in models.values()]
         assert abs(said[-1] / found - 1) < 0.02, name
         if name in SHOWN:
@@ -70,11 +64,10 @@ def loops(models: Mapping[str, Callable[[Reads], float]]) -> Table:
     """Return the same of the FFMAs of each rung's main loop, in their order and without what stands between them."""
     rows = []
     for kernel in (*RUNGS, find("12"), *(find_variant(rung, "one way") for rung in ("09", "10", "11"))):
-        if found := measured("", kernel):
-            sequence = read_anew(banks.sequence(kernel, banks.LOOP))
-            said = [model(sequence) for model in models.values()]
-            assert (said[-1] < 0.975 * found) == (said[0] > 1.01) and abs(said[-1] / found - 1) < 0.07, kernel.name
-            rows.append((f"{kernel.name[:2]} {kernel.label}", *(f"{cycles:.2f}" for cycles in (*said, found))))
+        found, sequence = measured("", kernel), read_anew(banks.sequence(kernel, banks.LOOP))
+        said = [model(sequence) for model in models.values()]
+        assert (said[-1] < 0.975 * found) == (said[0] > 1.01) and abs(said[-1] / found - 1) < 0.07, kernel.name
+        rows.append((f"{kernel.name[:2]} {kernel.label}", *(f"{cycles:.2f}" for cycles in (*said, found))))
     return Table(
         ("FFMAs of", *models, "measured"),
         rows,

@@ -18,6 +18,7 @@ from sgemm_tutorial.table import Table
 from ..experiments import profiles
 from ..experiments.ceilings import card
 from ..model.sass import hot_loop, sass
+from ..model.waves import wave_share
 from ..records import cards
 from ..records.timings import Point, recorded
 from . import by_size, register_banks
@@ -44,12 +45,6 @@ def parts(size: int) -> list[int]:
     ends = np.arange(steps, total + 1, steps)  # of the tiles' steps; every share has some steps of its own
     first, last = ((of * shares - 1) // total for of in (ends - steps + 1, ends))
     return (last - first + 1).tolist()
-
-
-def full(size: int) -> float:
-    """Return the part of the SMs' time that 11's rounds of whole tiles use."""
-    tiles, sms = KERNEL.grid(size, size), card().sms
-    return tiles / sms / -(-tiles // sms)
 
 
 def pace() -> tuple[float, float]:
@@ -160,6 +155,7 @@ def races(kernel: Kernel, A: np.ndarray, B: np.ndarray, multiprocessors: int, or
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     of, (step, besides) = times(), pace()
+    full = {n: wave_share(KERNEL.grid(n, n), card().sms) for n in of}  # of the SMs' time, in 11's rounds of whole tiles
     late = {size: longer(size) for size in of}
     large, small = ([late[size][1] for size in of if (size >= 640) == above] for above in (True, False))
     lost = [n for n, (before, after) in of.items() if after.ms > 1.001 * before.ms]
@@ -168,7 +164,7 @@ def figures() -> dict[str, str]:
         all((eleven > 0) == (size % 256 > 0) for size, (eleven, _) in late.items())
         and max(small) < 0 < min(large)
         and sorted(max(parts(size)) for size in of if size < 640) == [17, 22, 32]
-        and all((full(n) > 0.96) == (n in lost) for n in of)
+        and all((full[n] > 0.96) == (n in lost) for n in of)
         and abs(of[3456][1].ms / of[3456][0].ms - 1) < 0.001
     )
     profile = [profiles.measured(kernel) for kernel in (BEFORE, KERNEL)]
@@ -183,7 +179,7 @@ def figures() -> dict[str, str]:
         "mean before": means[0],
         "mean": means[1],
         **{f"lost {n}": f"{of[n][1].ms / of[n][0].ms - 1:.1%}" for n in (2048, 3584)},
-        "full": "{:.0%} to {:.0%}".format(*(function(map(full, lost)) for function in (min, max))),
+        "full": "{:.0%} to {:.0%}".format(*(function(map(full.get, lost)) for function in (min, max))),
         "after large": f"{of[4096][1].ms:.2f} ms",
         "before large": f"{of[4096][0].ms:.2f} ms",
         "behind": str(sum(after.percent_of_cublas < 100 for _, after in of.values())),

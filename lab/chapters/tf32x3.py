@@ -1,6 +1,6 @@
 """What chapter 17 and its deeper pages compute: the split of a number, what sums lose, and how exact the result is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -109,19 +109,30 @@ def positive(kernels: Mapping[str, Kernel | Gemm]) -> Table:
     return Table(("K", *kernels), rows, title)
 
 
-def board() -> Table:
-    """Return at 4096 what was predicted of 17's speed, and 17, 13 and SGEMM, each alone."""
+def alone(names: Sequence[str], predicted: Mapping[str, float] | None = None, share: str = ".0%") -> Table:
+    """Return what kernels and SGEMM take at 4096, each alone, below predicted milliseconds if there are any.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The kernels.
+    predicted : mapping of str to float, optional
+    share : str
+        The format of their speeds as a part of SGEMM's.
+    """
     size, sgemm = profiles.SIZE, sustained.of(cublas.sgemm).ms
-    ideal = 6 * size**3 / ceilings.load()[MMA_TF32].tera_per_second / 1e9
-    rows = [("predicted for 17", ideal), *((of.name, sustained.of(of).ms) for of in map(find, ("17", "13")))]
+    rows = (predicted or {}) | {of.name: sustained.of(of).ms for of in map(find, names)} | {"SGEMM": sgemm}
     return Table(
         ("", "ms", "TFLOP/s", "of SGEMM's speed"),
-        [
-            (name, f"{ms:.2f}", f"{2 * size**3 / ms / 1e9:.1f}", f"{sgemm / ms:.1%}")
-            for name, ms in (*rows, ("SGEMM", sgemm))
-        ],
+        [(name, f"{ms:.2f}", f"{2e-9 * size**3 / ms:.1f}", f"{sgemm / ms:{share}}") for name, ms in rows.items()],
         f"M = N = K = {size}, each alone for {sustained.SECONDS:.0f} s, {card().name}",
     )
+
+
+def board() -> Table:
+    """Return at 4096 what was predicted of 17's speed, and 17, 13 and SGEMM, each alone."""
+    ideal = 6 * profiles.SIZE**3 / ceilings.load()[MMA_TF32].tera_per_second / 1e9
+    return alone(("17", "13"), {"predicted for 17": ideal}, ".1%")
 
 
 def at_256() -> dict[int, tuple[float, float, float]]:

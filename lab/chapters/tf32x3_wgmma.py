@@ -1,13 +1,10 @@
 """What chapter 21, on TF32×3 by wgmma, draws, predicts and compares."""
 
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.cublas import sgemm
 from sgemm_tutorial.hardware import KIB
 from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, GREEN, ORANGE, PALE, Figure, Page
-from ..experiments import profiles, sustained
-from ..experiments.ceilings import card
 
 RATE = 1024  # TF32 multiply-adds per cycle and SM
 KERNEL = find("21_tf32x3_wgmma")
@@ -118,15 +115,4 @@ def flows() -> Table:
         ("who", "what", "KiB through shared memory"),
         [*rows, ("", "all", sum(kib for *_, kib in rows))],
         f"A block, for each {TILE['BK']} of K",
-    )
-
-
-def alone() -> Table:
-    """Return what 17, 21 and SGEMM take at 4096 in lasting runs, and how they compare."""
-    size, theirs = profiles.SIZE, sustained.of(sgemm).ms
-    taken = {of.name: sustained.of(of).ms for of in (find("17"), KERNEL)} | {"SGEMM": theirs}
-    return Table(
-        ("", "ms", "TFLOP/s", "of SGEMM's speed"),
-        [(of, f"{ms:.2f}", f"{2e-9 * size**3 / ms:.1f}", f"{theirs / ms:.0%}") for of, ms in taken.items()],
-        f"M = N = K = {size}, each alone for {sustained.SECONDS:.0f} s, {card().name}",
     )

@@ -1,4 +1,4 @@
-"""What chapter 07 compares: the kernels from 06 to 07, one change at a time, and a tile of A transposed or not."""
+"""What chapter 07 and its deeper page compare: 06 to 07, one change at a time, and a tile of A transposed or not."""
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
@@ -14,15 +14,14 @@ from ..model.sass import sass_mix
 from ..records import cards
 from ..records.timings import recorded
 from ..variants import find_variant
-from . import account, resident
+from . import account, conflict_free, resident
 
 JUNSTAR92 = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
 """The tile of junstar92's vectorised kernel."""
-
-
-def own() -> dict[str, int]:
-    """Return the tile of 07."""
-    return {name: find("07").parameters[name] for name in ("BM", "BN", "BK", "TM", "TN")}
+OWN = {name: find("07").parameters[name] for name in JUNSTAR92}
+"""The tile of 07."""
+FEWER = {("padded by 4", 32): 4, ("padded by 4", 16): 2, ("padded by 4", 8): 1, ("", 32): 7}
+"""How many conflicts fewer a store of 08 has than not swizzled, by what is done instead and by BK."""
 
 
 def milliseconds(kernel: Kernel) -> float | None:
@@ -41,13 +40,12 @@ def profile(kernel: Kernel) -> dict[str, int | float]:
 
 def steps() -> dict[str, Kernel]:
     """Return the kernels from 06 to 07, each with one change more than the one before it."""
-    tile = own()
     return {
         "06": find("06"),
-        "BK = 16 instead of 32": find("06").variant(**tile),
-        "the loop over k unrolled completely": find_variant("06", "unrolled completely", **tile),
-        "whole tiles without guards": find_variant("06", "unrolled completely, whole tiles apart", **tile),
-        "four floats at once": find_variant("07", "A not transposed", **tile, BLOCKS=1),
+        "BK = 16 instead of 32": find("06").variant(**OWN),
+        "the loop over k unrolled completely": find_variant("06", "unrolled completely", **OWN),
+        "whole tiles without guards": find_variant("06", "unrolled completely, whole tiles apart", **OWN),
+        "four floats at once": find_variant("07", "A not transposed", **OWN, BLOCKS=1),
         "registers for a third block": find_variant("07", "A not transposed"),
         "the tile of A transposed: 07": find("07"),
     }
@@ -73,6 +71,59 @@ def pair(tile: dict[str, int], blocks: int) -> tuple[Kernel, Kernel]:
     """Return 07 with this tile, its tile of A as it lies in A, and transposed."""
     tile = tile | {"BLOCKS": blocks}
     return find_variant("07", "A not transposed", **tile), find("07").variant(**tile)
+
+
+def turned() -> list[tuple[Kernel, Kernel, float]]:
+    """Return 07 not transposed and transposed, as it was timed, and how many conflicts more each store of A has.
+
+    The first pair has 07's own tile, the last one `JUNSTAR92`.
+    """
+    pairs = pair(OWN, 3), pair(OWN, 1), pair({**OWN, "BK": 32}, 3), pair(JUNSTAR92, 2)
+    return [(flat, after, after.parameters["BK"] / 4 - 1) for flat, after in pairs]
+
+
+def layouts() -> list[tuple[Kernel, Kernel, float]]:
+    """Return 08 not swizzled and as `FEWER` has it, and by how many conflicts a store has more: a negative number."""
+    made = {
+        BK: conflict_free.paddings(BM=128 if BK == 8 else 64, BN=128, BK=BK, BLOCKS=2 if BK == 8 else 3)
+        for _, BK in FEWER
+    }
+    return [(made[BK]["not swizzled"], made[BK][label], -fewer) for (label, BK), fewer in FEWER.items()]
+
+
+def change(before: Kernel, after: Kernel, conflicts: float) -> tuple[float, float]:
+    """Return how many ms longer the second kernel takes at 4096, and the price of so many conflicts more of a store.
+
+    At a cycle each, they take 4 · conflicts / BN of the time that the multiply-adds take.
+    """
+    multiply_adds = account.milliseconds(account.SIZE**3 / card().limits.fp32_lanes)
+    return milliseconds(after) - milliseconds(before), 4 * conflicts / after.parameters["BN"] * multiply_adds
+
+
+def shape(kernel: Kernel) -> str:
+    """Return the sides of a kernel's tiles."""
+    return " × ".join(str(kernel.parameters[name]) for name in ("BM", "BN", "BK"))
+
+
+def prices(pairs: list[tuple[Kernel, Kernel, float]], before: str, after: str) -> Table:
+    """Return what kernels take at 4096 before and after a change of layout, and the price of the conflicts it adds."""
+    rows = [
+        (
+            ", ".join(filter(None, (new.label, shape(new), str(new.parameters["BLOCKS"])))),
+            *(f"{milliseconds(kernel):.3f}" for kernel in (old, new)),
+            f"{changed:+.2f}",
+            f"{conflicts:+g}",
+            f"{price:+.2f}",
+        )
+        for old, new, conflicts in pairs
+        for changed, price in [change(old, new, conflicts)]
+    ]
+    return Table(
+        ("tile, BLOCKS", before, after, "change", "conflicts", "price"),
+        rows,
+        f"ms at M = N = K = {account.SIZE}, {card().name}",
+        "BLOCKS: how many blocks an SM should hold at least. Conflicts: of each store, by the addresses.",
+    )
 
 
 def figures() -> dict[str, str]:

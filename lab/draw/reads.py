@@ -31,7 +31,6 @@ LANES_AT, ROWS_AT = 4 * LINE + 24, 5 * LINE + 13  # pixels from the top
 def warp_reads(
     name: str,
     runs: Sequence[Run],
-    predicted: Sequence[Mapping[str, int]] = (),
     arrays: Sequence[str] = ("A", "B", "As", "Bs"),
     warp: int = 0,
 ) -> Player:
@@ -46,8 +45,6 @@ def warp_reads(
         Of the player.
     runs : sequence of Run
         Simulated with ``trace=[block]``, of problems of one K.
-    predicted : sequence of mapping of str to int, optional
-        For each run, a formula's totals for the warp: "requests", "sectors" or "wavefronts".
     arrays : sequence of str
         Show requests to these.
     warp : int
@@ -68,14 +65,11 @@ def warp_reads(
     rows = max(in_rows(r)[1] for of in asked for r in of)
     height = max(8.0, min(14.0, 256 / rows))
     panels, longest = [], Counter[str]()
-    for totals in (*map(_totals, asked), *predicted):
-        longest |= Counter(totals)
-    if not predicted:
-        del longest["requests"]  # the steps count them
+    for totals in map(_totals, asked):
+        longest |= totals
     places = zip(*(places for _, places in steps), strict=True)
-    in_all = predicted or [{} for _ in runs]
-    for run, of, depth, at, expected in zip(runs, asked, depths, places, in_all, strict=True):
-        pictures = list(_pictures(of, depth, expected, longest, rows, height))
+    for run, of, depth, at in zip(runs, asked, depths, places, strict=True):
+        pictures = list(_pictures(of, depth, longest, rows, height))
         frames = {(step,): pictures[place] for step, place in enumerate(at)}
         panels.append([Layer((), {(): frame(run.kernel.name, rows, height)}), Layer((0,), frames)])
     names = " and of ".join(run.kernel.name for run in runs)
@@ -149,12 +143,11 @@ def under(rows: int, height: float) -> float:
 def _pictures(
     of: Sequence[Request],
     depths: Sequence[int],
-    predicted: Mapping[str, int],
     longest: Mapping[str, int],
     rows: int,
     height: float,
 ) -> Iterator[Figure]:
-    """Draw each request, and the running total beside the predicted total.
+    """Draw each request, and the running totals.
 
     `longest` says which number is a bar as wide as the picture, the same in all pictures side by side.
     """
@@ -170,25 +163,16 @@ def _pictures(
         sheet.text(MARGIN, y, f"each row: {row}")
         for noun in longest:
             y += LINE
-            _progress(sheet, y, noun, so_far[noun], predicted.get(noun, 0), longest[noun])
+            sheet.text(MARGIN, y - 2, f"{plural(so_far[noun], noun[:-1])} so far")
+            sheet.boxes([(MARGIN, y + 3, so_far[noun] * (WIDTH - 2 * MARGIN) / longest[noun], 5)], BLUE)
         yield sheet.finish(f"{r.kernel}, k = {k}: {in_words(r)}")
 
 
 def _totals(of: Sequence[Request]) -> Counter[str]:
-    """Return how many requests there are, and how many sectors and wavefronts they need."""
+    """Return how many sectors and wavefronts some requests need."""
     sectors = sum(r.sectors for r in of if r.space == "global")
     wavefronts = sum(r.wavefronts for r in of if r.space == "shared")
-    return +Counter(requests=len(of), sectors=sectors, wavefronts=wavefronts)
-
-
-def _progress(sheet: Page, y: float, noun: str, so_far: int, predicted: int, longest: int) -> None:
-    """Write how many there have been, of how many if that is predicted, and draw both as a bar and its outline."""
-    width = (WIDTH - 2 * MARGIN) / longest
-    of = f", {predicted:,} predicted in all" if predicted else ""
-    sheet.text(MARGIN, y - 2, f"{plural(so_far, noun[:-1])} so far{of}")
-    sheet.boxes([(MARGIN, y + 3, so_far * width, 5)], BLUE)
-    if predicted:
-        sheet.boxes([(MARGIN, y + 3, predicted * width, 5)], edgecolor=INK, linewidth=0.7)
+    return +Counter(sectors=sectors, wavefronts=wavefronts)
 
 
 def draw_request(sheet: Page, r: Request, height: float) -> None:

@@ -70,11 +70,10 @@ def load(path: str | Path = "accuracy") -> list[Error]:
     points = files.load(path, Recording[Error]).points
     for name in KERNELS:
         files.find(points, find(name), "accuracy")
-    return [replace(p, total=_or_nan(p.total), arithmetic=_or_nan(p.arithmetic)) for p in points]
-
-
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value
+    return [
+        replace(of, **{name: math.nan for name in ("total", "arithmetic") if getattr(of, name) is None})
+        for of in points
+    ]
 
 
 def plan() -> Plan:

@@ -7,7 +7,7 @@ banks or four.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from random import Random
@@ -20,10 +20,9 @@ from sgemm_tutorial.catalogue import LADDER
 from sgemm_tutorial.compiler import ARCHITECTURE, Binary
 from sgemm_tutorial.errors import CompileError
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.table import Table
 
 from ..measure.driver import Item, Plan
-from ..model.sass import Operands, disassembled, hot_loop, operands, read_anew, sass
+from ..model.sass import Operands, disassembled, hot_loop, operands, sass
 from ..records import files
 from ..records.files import Measured, Recording
 from ..variants import find_variant
@@ -109,10 +108,6 @@ def _pattern(text: str) -> Iterator[Operands]:
         yield Operands(SOURCES + 4 + place % 32, tuple(sources), tuple(map(str.isupper, signs)))
 
 
-Model = Callable[[Sequence[set[int]]], float]
-"""Predicts the cycles of a multiply-add from the registers that each one has to read again."""
-
-
 def cycles(name: str, warps: int = 4, kernel: Kernel | None = None) -> float:
     """Return the recorded cycles of a pattern, or with `LOOP` those of a kernel; see `Cycles`.
 
@@ -122,17 +117,6 @@ def cycles(name: str, warps: int = 4, kernel: Kernel | None = None) -> float:
         There is no such recording.
     """
     return files.point("banks", Cycles, kernel or PROBES[warps], name, warps).cycles
-
-
-def table(names: Sequence[str] = tuple(PATTERNS), models: Mapping[str, Model] | None = None) -> Table:
-    """Return a row for each pattern: the cycles that models predict, by their names, and those that are recorded."""
-    rows = []
-    for name in names:
-        read, measured = read_anew(sequence(PROBES[1], name)), (f"{cycles(name, warps):.2f}" for warps in PROBES)
-        rows.append((name, PATTERNS[name], *(f"{model(read):.2f}" for model in (models or {}).values()), *measured))
-    made, warps = files.load("banks", Recording[Cycles]).made, (f"{n} warp{'s' * (n > 1)}" for n in PROBES)
-    columns = ("registers that each multiply-add reads", "", *(models or {}), *warps)
-    return Table(columns, rows, "Cycles from one FFMA of a scheduler to its next", f"Measured on {made}.")
 
 
 STEPS = 512  # rounds of the loop

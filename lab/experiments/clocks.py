@@ -8,12 +8,11 @@ two elements of C.
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import cupy
 import numpy as np
 
-from sgemm_tutorial import correctness, gpu, operands
+from sgemm_tutorial import gpu
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.timing import Queue
@@ -23,7 +22,7 @@ from ..measure.sensors import Sensors
 from ..records import files
 from ..records.files import Recording, Sized
 from ..records.sizes import sizes_of
-from .sustained import INPUTS, middle
+from .sustained import middle, problems
 
 READ = (
     'asm volatile("mov.u32 %0, %%clock;" : "=r"({0}Cycles)); '
@@ -94,16 +93,12 @@ def counting(kernel: Kernel) -> Kernel:
 def measure(missing: Sequence[Item]) -> Iterator[Clocks]:
     """Measure the missing items one after the other on this machine's GPU."""
     sensors = Sensors()
-    for size, group in groupby(missing, key=lambda item: item[1]):
-        normal = correctness.matrices(*size, on_gpu=True)
-        for kernel, _, inputs in group:
-            A, B = (INPUTS[inputs](matrix).astype(kernel.types.operand) for matrix in normal)
-            problem = operands.check(A, B, None, 1.0, 0.0, kernel.types)
-            with gpu.reported(kernel.name):
-                launch = counting(kernel.resolve(problem, gpu.place()).kernel).launcher(problem)
-                seen = _seen(launch, problem.C, sensors)
-            own, nvml, watts = map(middle, zip(*seen, strict=True))
-            yield Clocks.of(kernel, size, inputs=inputs, own_mhz=own, nvml_mhz=nvml, watts=watts)
+    for (kernel, size, inputs), problem in problems(missing):
+        with gpu.reported(kernel.name):
+            launch = counting(kernel.resolve(problem, gpu.place()).kernel).launcher(problem)
+            seen = _seen(launch, problem.C, sensors)
+        own, nvml, watts = map(middle, zip(*seen, strict=True))
+        yield Clocks.of(kernel, size, inputs=inputs, own_mhz=own, nvml_mhz=nvml, watts=watts)
 
 
 def _seen(launch: Queue, C: cupy.ndarray, sensors: Sensors) -> list[tuple[float, int | None, float | None]]:

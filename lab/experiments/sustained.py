@@ -169,17 +169,23 @@ class Meter(Sensors):
 Seen = tuple[int | None, float | None, int | None, int | None]
 
 
+def problems(missing: Sequence[Item]) -> Iterator[tuple[Item, operands.Problem]]:
+    """Yield items of a kernel, a size, a kind of A and B, and more, with their problems on this machine's GPU."""
+    for size, group in groupby(missing, key=lambda item: item[1]):
+        normal = correctness.matrices(*size, on_gpu=True)
+        for item in group:
+            kernel, _, inputs, *_ = item
+            A, B = (INPUTS[inputs](matrix).astype(kernel.types.operand) for matrix in normal)
+            yield item, operands.check(A, B, None, 1.0, 0.0, kernel.types)
+
+
 def measure(missing: Sequence[Item]) -> Iterator[Sustained]:
     """Measure the missing items one after the other on this machine's GPU."""
     meter = Meter()
-    for size, group in groupby(missing, key=lambda item: item[1]):
-        normal = correctness.matrices(*size, on_gpu=True)
-        for kernel, _, inputs, protocol in group:
-            A, B = (INPUTS[inputs](matrix).astype(kernel.types.operand) for matrix in normal)
-            problem = operands.check(A, B, None, 1.0, 0.0, kernel.types)
-            with gpu.reported(kernel.name):
-                found = PROTOCOLS[protocol](kernel.launcher(problem), cublas.launch(problem), meter)
-            yield Sustained.of(kernel, size, inputs=inputs, protocol=protocol, **found)
+    for (kernel, size, inputs, protocol), problem in problems(missing):
+        with gpu.reported(kernel.name):
+            found = PROTOCOLS[protocol](kernel.launcher(problem), cublas.launch(problem), meter)
+        yield Sustained.of(kernel, size, inputs=inputs, protocol=protocol, **found)
 
 
 def burst(launch: Queue, theirs: Queue, meter: Meter) -> dict[str, Any]:

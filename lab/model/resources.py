@@ -6,7 +6,7 @@ arguments, options and compiler. So most answers need no compilation; for any ot
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.compiler import ARCHITECTURE
@@ -19,6 +19,7 @@ from ..boards import Gpu
 from . import compiled
 from .compiled import Resources
 from .occupancy import Occupancy, occupancy
+from .sass import sass_mix
 
 
 def resources(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Resources:
@@ -124,4 +125,25 @@ def resources_table(kernels: Iterable[Kernel | str], architecture: str = ARCHITE
         rows,
         title=f"What the compiler allots for {architecture}",
         note=note,
+    )
+
+
+def loops_table(kernels: Mapping[str, Kernel], architecture: str = ARCHITECTURE) -> Table:
+    """Return a column for each kernel: its hot loop's instructions per FFMA, its registers, and the warps on an SM."""
+    columns = []
+    for kernel in kernels.values():
+        loop = sass_mix(kernel, architecture)["loop"]
+        loads = sum(count for name, count in loop.items() if name.startswith(("LDG", "LDS")))
+        counts = [loads, loop["integer, address"], loop.get("predicate", 0) + loop.get("move, select", 0)]
+        counts += [sum(loop.values()) - sum(counts), sum(loop.values())]
+        each = (f"{count / loop['FFMA']:.2f}" for count in counts)
+        columns.append((*each, resources(kernel, architecture).registers, kernel_occupancy(kernel, architecture).warps))
+    names = (
+        *("loads", "address arithmetic", "comparisons, selections, moves", "multiply-adds and others"),
+        *("all instructions", "registers of a thread", "warps on an SM"),
+    )
+    return Table(
+        ("count", *kernels),
+        list(zip(names, *columns, strict=True)),
+        "Instructions of the loop for each multiply-add, and what a thread and an SM hold",
     )

@@ -340,10 +340,10 @@ def test_save(drawn, tmp_path):
 
 
 def test_request_of_the_naive_kernel():
-    lanes, offsets, width = found = request(traced(NAIVE))
-    assert lanes.tolist() == list(range(32))
-    assert offsets.tolist() == [row * 64 * 4 for row in range(32)]  # a column of A
-    assert (width, found.sectors, found.cost) == (4, 32, "32 sectors")
+    found = request(traced(NAIVE))
+    assert found.lanes.tolist() == list(range(32))
+    assert found.offsets.tolist() == [row * 64 * 4 for row in range(32)]  # a column of A
+    assert (found.width, found.sectors, found.cost) == (4, 32, "32 sectors")
     assert set(request(traced(NAIVE), array="B", step=5).offsets.tolist()) == {5 * 64 * 4}  # one element of B
     assert request(traced(NAIVE), kind="store", array="C").sectors == 32
 

@@ -7,7 +7,7 @@ import sgemm_tutorial as sg
 from lab.experiments import banks
 from lab.experiments.banks import LENGTH, LOOP, PATTERNS, PROBES, sequence
 from lab.model.sass import SassInstruction, disassembled, operands, read_anew
-from lab.records import cards, files
+from lab.records import cards
 from sgemm_tutorial.errors import ArgumentError, CompileError
 
 
@@ -92,21 +92,6 @@ def test_what_was_kept_in_the_same_place_is_not_read_anew():
 def card(monkeypatch):
     """A card that has this recording."""
     monkeypatch.setenv(cards.VARIABLE, next(card for card in cards.recorded() if "banks" in cards.recordings(card)))
-
-
-def test_the_table_holds_what_was_recorded_and_what_models_say(card):
-    names = ("three of one bank", "two kept")
-    table = banks.table(names, {"registers read": lambda reads: sum(map(len, reads)) / len(reads)})
-    assert table.columns[2:] == ("registers read", "1 warp", "2 warps", "4 warps")
-    assert [row[:3] for row in table.rows] == [(names[0], "000", "3.00"), (names[1], "EO0", "1.00")]
-    for name, row in zip(names, table.rows, strict=True):
-        assert row[3:] == tuple(f"{banks.cycles(name, warps):.2f}" for warps in (1, 2, 4))
-    made = files.load("banks", files.Recording[banks.Cycles]).provenance
-    assert table.note == f"Measured on {made['gpu']}, {made['date'][:10]}."
-
-
-def test_all_patterns_are_in_the_table(card):
-    assert [row[0] for row in banks.table().rows] == list(banks.PATTERNS)
 
 
 def test_what_is_not_recorded_is_an_error(card):
