@@ -86,25 +86,6 @@ def energy_table() -> Table:
     )
 
 
-def parts_table() -> Table:
-    """Return what 20 and cuBLAS take in `PARTS` of their lasting runs on random numbers at `SIZE`."""
-    rows = [
-        (
-            f"{first:g} to {last:g}",
-            *(f"{ms:.3f}" for ms, _ in found),
-            *(f"{watts:.0f}" for _, watts in found),
-            f"{found[1][0] / found[0][0]:.1%}",
-        )
-        for first, last in PARTS
-        for found in [part(first, last)]
-    ]
-    return Table(
-        ("seconds", "20, ms", "cuBLAS, ms", "20, W", "cuBLAS, W", "speed of 20 by cuBLAS's"),
-        rows,
-        f"Parts of both runs alone on random numbers: means, watts by NVML, M = N = K = {SIZE}",
-    )
-
-
 def part(first: float, last: float, size: int = SIZE) -> np.ndarray:
     """Return mean milliseconds and NVML's mean watts in a part of a lasting run, of `KERNEL` and of cuBLAS."""
     runs = (seen(who, size) for who in BOTH)
