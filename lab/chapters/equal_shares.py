@@ -191,7 +191,7 @@ def longer() -> Table:
             "{BM} × {BN}".format(**launched(size, ALONE, on).kernel.parameters),
             f"{1e3 * points(ALONE, on)[size].ms:#.3g}".rstrip("."),
             *(
-                f"{1e3 * points(of, on)[size].ms:#.3g}".rstrip(".") + f" ({lost_by(of, on)[size]:+.0%})" + "*" * within
+                f"{1e3 * points(of, on)[size].ms:#.3g}".rstrip(".") + f" ({lost_by(of, on)[size]:+z.0%})" + "*" * within
                 for of in (OVERLAP, OWN_NUMBER)
                 for within in [by_build(size, lost_by(of, on)[size])]
             ),
