@@ -39,8 +39,8 @@ LONG = 0.01
 """The better opponent's ms from which the table counts a product as long."""
 LOW = 95
 """The percentage of the better opponent's speed under which a product counts as lost."""
-DEEP = (256, 256, 16384)
-"""The product whose divisions the chapter weighs."""
+TINY, DEEP = (256, 256, 256), (256, 256, 16384)
+"""The smallest product, and the one whose divisions the chapter weighs."""
 KINDS = ("squares", *WAYS)
 """What the chart tells apart; a product is of the first that fits."""
 
@@ -77,9 +77,9 @@ def points(kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> dict
     return {point.size: point for point in recorded(kernel, recording=recording).points}
 
 
-def launched(size: Size, kernel: Kernel = KERNEL) -> Launch:
-    """Return what 22 launches for a product on the shown card, by its table if it has one, else by the model."""
-    place = Place(card().architecture, card().sms, name=load("any_shape").provenance["gpu"])
+def launched(size: Size, kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> Launch:
+    """Return what 22 launches for a product on a recording's card, by its table if it has one, else by the model."""
+    place = Place(card().architecture, card().sms, name=load(recording).provenance["gpu"])
     return kernel.resolve(imagined(*size, types=KERNEL.types), place)
 
 
@@ -184,24 +184,28 @@ def measured() -> Table:
 
 
 def longer() -> Table:
-    """Return by how much longer 22 alone takes without each of its two gains; in brackets what another build may."""
-    lost = [lost_by(of, recording) for of in (OVERLAP, OWN_NUMBER) for recording in (H200, H100)]
+    """Return the µs of 22 alone, and without each of its two gains, where 22 is called; in brackets: as by a build."""
     rows = [
         (
-            times_of(size) + "*" * (launched(size).kernel.name != KERNEL.name),
+            f"{times_of(size)}, {name}",
+            "{BM} × {BN}".format(**launched(size, ALONE, on).kernel.parameters),
+            f"{1e3 * points(ALONE, on)[size].ms:#.3g}".rstrip("."),
             *(
-                ("({:+.0%})" if by_build(each[size]) else "{:+.0%}").format(each[size]).replace("-0%", "0%")
-                for each in lost
+                f"{1e3 * points(of, on)[size].ms:#.3g}".rstrip(".") + f" ({lost_by(of, on)[size]:+z.0%})" + "*" * within
+                for of in (OVERLAP, OWN_NUMBER)
+                for within in [by_build(size, lost_by(of, on)[size])]
             ),
         )
-        for size in lost[0]
+        for size in called()
+        for name, on in (("H200", H200), ("H100", H100))
     ]
-    heads = "M×N×K", *(f"without {of}, {on}" for of in ("early call", "shuffle") for on in ("H200", "H100"))
-    return Table(
-        heads,
-        rows,
-        "How much longer a launch of 22 alone takes (in brackets: as between builds; *: now called as another kernel)",
-    )
+    heads = "M×N×K, card", "tile", "22 alone", "without early call", "without shuffle"
+    return Table(heads, rows, "µs of a launch (*: two builds that do the same differ by as much)")
+
+
+def called() -> list[Size]:
+    """Return the products at which both gains were timed and that 22 does when it is called."""
+    return [size for size in lost_by(OVERLAP) if launched(size, recording=H200).kernel.name == KERNEL.name]
 
 
 def better(size: Size, recording: str | Path = "any_shape") -> float:
@@ -283,29 +287,23 @@ def apart(lost: float) -> float:
     return max(1 + lost, 1 / (1 + lost)) - 1
 
 
-def chance() -> float:
-    """Return by how much two builds that do the same differ at most: 22's, with its shares and without any."""
-    return max(apart(lost) for on in (H200, H100) for size, lost in lost_by(WHOLE, on).items() if not shared(size))
+def chance(smallest: bool) -> float:
+    """Return by how much two builds that do the same differ at most: 22's, with its shares and without any.
+
+    At the smallest product, or at all others.
+    """
+    lost = {(size, on): lost for on in (H200, H100) for size, lost in lost_by(WHOLE, on).items() if not shared(size)}
+    return max(apart(each) for (size, _), each in lost.items() if (size == TINY) == smallest)
 
 
-def by_build(lost: float) -> bool:
+def by_build(size: Size, lost: float) -> bool:
     """Say whether two builds that do the same differ by as many percent, as the table prints them."""
-    return round(apart(lost), 2) <= round(chance(), 2)
-
-
-def repeated() -> float:
-    """Return by how much two times of one build differ at most on an H200: of 22 as called, and alone."""
-    called, alone = (points(of, H200) for of in (KERNEL, ALONE))
-    return max(
-        apart(alone[size].ms / called[size].ms - 1)
-        for size in lost_by(WHOLE)
-        if launched(size).kernel.name == KERNEL.name
-    )
+    return round(apart(lost), 2) <= round(chance(size == TINY), 2)
 
 
 def figures() -> dict[str, str]:
     """Return the figures in the sentences of both pages, by their names for glue, after checking what they say."""
-    odd, tiny, n4095, few = (333, 777, 1999), (256,) * 3, (4095,) * 3, (64, 4096, 4096)
+    odd, tiny, n4095, few = (333, 777, 1999), TINY, (4095,) * 3, (64, 4096, 4096)
     own, alone, quick, pair = points(), points(ALONE), (tiny, (512,) * 3, (1024,) * 3), setting(64, 64, 2)
     for recording in (H200, H100):
         now, before, whole = (points(of, recording) for of in (ALONE, BEFORE, WHOLE))
@@ -317,17 +315,20 @@ def figures() -> dict[str, str]:
     assert (
         launched(tiny).kernel.parameters.items() >= setting(64, 32).items() and mean(LAYERS, points(SHORT, H200)) > 102
     )
-    (late, late_too), (own_number, own_number_too) = [
-        [{size: lost for size, lost in lost_by(of, on).items() if not by_build(lost)} for on in (H200, H100)]
+    late, late_too, own_number, own_number_too = [
+        {size: lost_by(of, on)[size] for size in called() if not by_build(size, lost_by(of, on)[size])}
         for of in (OVERLAP, OWN_NUMBER)
+        for on in (H200, H100)
     ]
-    row = (1, 4096, 4096)
-    assert late.keys() == {*quick, row, odd} and late_too.keys() == {*quick, row, few} and late_too[few] < 0
-    assert min(late.values()) > 0 and launched(quick[2], ALONE).blocks == 128
-    assert own_number.keys() == lost_by(OWN_NUMBER).keys() - {n4095, few}
-    assert own_number_too.keys() == {*quick[:2], row, odd} and min(own_number_too.values()) > 0
+    costs = {size: [lost_by(OVERLAP, on)[size] for on in (H200, H100)] for size in (DEEP, few)}
+    assert late.keys() == late_too.keys() == {*quick} and max(map(max, costs.values())) < -0.015
+    assert own_number.keys() == {*quick, DEEP} and own_number_too.keys() == {*quick[:2]}
+    assert min(map(min, map(dict.values, (late, late_too, own_number, own_number_too)))) > 0.05
+    assert all(shared(size) for size in costs) and launched(quick[2], ALONE).blocks == 128
+    tiles = [[launched(size, ALONE, on).kernel.parameters for size in called()] for on in (H200, H100)]
+    assert [ours == theirs for ours, theirs in zip(*tiles, strict=True)] == [True, False, False, True, True]
     assert not any(map(shared, (*quick, odd, n4095))) and way(odd) == way(n4095) == WAYS[1] != way(few) == way(DEEP)
-    assert repeated() < chance() / 8 and own[(4096,) * 3].cublas_ms < own[n4095].ms < own[n4095].cublas_ms
+    assert own[(4096,) * 3].cublas_ms < own[n4095].ms < own[n4095].cublas_ms
     shown = {
         "deep": alone[DEEP].ms,
         "deep before": points(BEFORE)[DEEP].ms,
@@ -342,8 +343,6 @@ def figures() -> dict[str, str]:
         "ours 4095": own[n4095].ms,
         "cublas 4095": own[n4095].cublas_ms,
         "cublas 4096": own[(4096,) * 3].cublas_ms,
-        "few overlap": points(ALONE, H100)[few].ms,
-        "few late": points(OVERLAP, H100)[few].ms,
     }
     traffic = any_shape.START + any_shape.moved(*DEEP) / any_shape.MEMORY
     (step, end), (meet, part) = any_shape.pace(pair), meeting(pair, 8)
@@ -421,16 +420,16 @@ def figures() -> dict[str, str]:
         "limit": f"{1e3 * LONG:.0f} µs",
         "sms": str(card().sms),
         "settings": str(len(any_shape.SETTINGS)),
-        "chance": f"{chance():.1%}",
-        "repeated": f"{repeated():.1%}",
+        "chance": f"{chance(True):.1%}",
+        "chance else": f"{chance(False):.1%}",
         **{
             name: f"{min(lost):.0%} to {max(lost):.0%}"
             for name, lost in (
-                ("overlap", [of[size] for of in (late, late_too) for size in (*quick, row)]),
+                ("overlap", [*late.values(), *late_too.values()]),
                 ("shuffled", own_number.values()),
-                ("shuffled too", own_number_too.values()),
             )
         },
+        "costs few": " and ".join(f"{-lost:.0%}" for lost in costs[few]),
         "tried": str(max(point.searched.tried for point in own.values())),
         "shapes": str(len(SHAPES)),
         "shapes lost": str(len(lost)),

@@ -22,8 +22,8 @@ NAMES = {"in turns": "in turns", "lasting": "alone"}
 """Protocols, as the page calls them."""
 RUNS = [(inputs, protocol) for inputs in ("zeros", "normal") for protocol in NAMES]
 """Inputs and protocols."""
-STEADY = (0.2, 0.7)
-"""Seconds of a lasting run at `SIZE` between which its times are steady and NVML's clock has followed."""
+PARTS = ((0.2, 0.7), (2, 3), (3, 4))
+"""Seconds of a lasting run: while its times are steady, and two swings of its second half."""
 
 
 def both(size: int, inputs: str, protocol: str) -> np.ndarray:
@@ -56,9 +56,48 @@ def protocols_table() -> Table:
             for inputs, how in RUNS
         ],
         f"A launch in FP16, M = N = K = {SIZE}, {card().name}",
-        "In turns: medians. Alone: means of the second half. By medians, the last share would be "
-        f"{100 * sustained.cublas_ms(KERNEL, SIZE) / sustained.of(KERNEL, SIZE).ms:.1f}%.",
+        f"In turns: medians. Alone: means of the second half. By medians, the last share is {by_medians():.1f}%.",
     )
+
+
+def by_medians(size: int = SIZE) -> float:
+    """Return the share of 20 in cuBLAS's speed in %, alone on random numbers, by medians of the second halves."""
+    return 100 * sustained.cublas_ms(KERNEL, size) / sustained.of(KERNEL, size).ms
+
+
+def energies(size: int, inputs: str) -> np.ndarray:
+    """Return the joules of a launch alone, of `KERNEL` and of cuBLAS, by the card's counter."""
+    return np.array([sustained.of(who, size, inputs).joules for who in BOTH])
+
+
+def energy_table() -> Table:
+    """Return what a launch at `SIZE` alone takes: clock, energy, power, time."""
+    rows = [
+        (f"{name}, {who}", f"{mhz:,.0f}", f"{joules:.3f}", f"{1000 * joules / ms:.0f}", f"{ms:.3f}")
+        for inputs, name in (("zeros", "zeros"), ("normal", "random"))
+        for who, joules, (ms, mhz) in zip(
+            ("20", "cuBLAS"), energies(SIZE, inputs), both(SIZE, inputs, "lasting"), strict=True
+        )
+    ]
+    return Table(
+        ("alone", "MHz by NVML", "joules", "joules by time, W", "ms"),
+        rows,
+        f"A launch, means of the second half, M = N = K = {SIZE}, {card().name}",
+    )
+
+
+def part(first: float, last: float, size: int = SIZE) -> np.ndarray:
+    """Return mean milliseconds and NVML's mean watts in a part of a lasting run, of `KERNEL` and of cuBLAS."""
+    runs = (seen(who, size) for who in BOTH)
+    return np.array([run[(run[:, 0] > first) & (run[:, 0] <= last)].mean(axis=0)[[1, 3]] for run in runs])
+
+
+def repeats(size: int) -> np.ndarray:
+    """Return the shares of 20 in cuBLAS's speed in % in turns, all five, the earliest first.
+
+    Both recordings of `copy_engine.TWICE` time this code twice: as 20, and as its last step but for its width.
+    """
+    return np.append(persistent.shares((KERNEL, persistent.STEPS[2]), [size])[:, 0, ::-1].T, share(size, *RUNS[2]))
 
 
 def course() -> Figure:
@@ -84,22 +123,6 @@ def seen(who: Kernel | cublas.Gemm, size: int = SIZE) -> np.ndarray:
     return np.stack((passed, samples.ms, samples.sm_mhz, samples.watts), axis=1)
 
 
-def period(who: Kernel | cublas.Gemm, size: int) -> float:
-    """Return the seconds after which the swings of a lasting run are most like those before."""
-    passed, ms = seen(who, size)[:, :2].T
-    even = np.interp(np.arange(1, passed[-1], 0.01), passed, ms)
-    alike = np.correlate(even - even.mean(), even - even.mean(), "full")[even.size - 1 :]
-    return (40 + np.argmax(alike[40:180])) / 100
-
-
-def noises(size: int) -> np.ndarray:
-    """Return the noise of a gain and of a share of cuBLAS, then both by the median move, as the page reckons them."""
-    moves = copy_engine.moves(size)
-    robust = [1.4826 * np.median(abs(each)) for each in (moves - np.median(moves), moves / np.sqrt(2))]
-    others = copy_engine.STUDENT[len(moves) - 1] * np.array([np.sqrt(np.mean(moves**2) / 2), *robust])
-    return np.array([copy_engine.chance(size), *others])
-
-
 def recording() -> files.Recording[sustained.Sustained]:
     """Return all that was recorded on the shown card, with its power limit in the provenance."""
     return files.load("sustained", files.Recording[sustained.Sustained])
@@ -109,65 +132,53 @@ def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
     limit, settings = recording().provenance["power_limit_watts"], recording().settings
     found = {(size, *run): share(size, *run) for size in SIZES for run in RUNS}
+    again = {size: repeats(size) for size in SIZES}
     for size in SIZES:
         zeros_turns, zeros_alone, turns, alone = (found[size, *run] for run in RUNS)
-        assert abs(zeros_turns - zeros_alone) < 0.5 > abs(zeros_turns - turns) and min(zeros_alone, turns) > alone + 1.8
+        by_clock = [np.divide(*both(size, inputs, "lasting")[:, 1]) for inputs in ("zeros", "normal")]
         assert (
-            abs(np.divide(*both(size, *RUNS[1])[:, 1]) - 1) < 0.005 < 0.015 < 1 - np.divide(*both(size, *RUNS[3])[:, 1])
+            abs(zeros_turns - zeros_alone) < 0.5 > abs(zeros_turns - turns)
+            and min(zeros_alone, turns) > alone + 1.8
+            and abs(alone - by_medians(size)) < 0.7 < 1 < again[size].min() - alone
+            and by_clock[0] == 1 > by_clock[1] + 0.01
         )
-    zeros, random = ([sustained.of(who, SIZE, inputs) for who in BOTH] for inputs in ("zeros", "normal"))
-    mixed, free, drawn = (
+    zeros, mixed, free = (
+        [sustained.of(who, SIZE, "zeros") for who in BOTH],
         sustained.of(KERNEL, SIZE, *RUNS[2]),
         sustained.of(find("16"), SIZE, "zeros"),
-        [np.mean(run.samples.watts[len(run.samples.watts) // 2 :]) for run in random],
     )
-    longer, theirs_longer = both(SIZE, "normal", "lasting")[:, 0] / both(SIZE, "zeros", "lasting")[:, 0] - 1
-    lines, clocks = [seen(who) for who in BOTH], both(SIZE, "normal", "lasting")[:, 1]
-    early, steady, swings = (
-        [line[(line[:, 0] > first) & (line[:, 0] < last)] for line in lines]
-        for first, last in ((0, STEADY[0]), STEADY, (STEADY[1], 9))
-    )
-    (flat, theirs), (start, theirs_start) = [np.median(line[:, 1]) for line in steady], [line[0, 1] for line in lines]
-    watts = np.concatenate(swings)[:, 3]
-    periods = [period(who, size) for who in BOTH for size in SIZES]
-    burst, burst_zeros = (
-        sustained.cublas_ms(KERNEL, SIZE, inputs, "burst") / sustained.of(KERNEL, SIZE, inputs, "burst").ms
-        for inputs in ("normal", "zeros")
-    )
+    dearer = {
+        (size, inputs): np.divide(*energies(size, inputs)) - 1 for size in SIZES for inputs in ("zeros", "normal")
+    }
+    powers = np.ravel([1000 * energies(size, "normal") / both(size, *RUNS[3])[:, 0] for size in SIZES])
+    (steady, *swings), turns_watts = [part(*of) for of in PARTS], np.mean(mixed.samples.watts + mixed.cublas.watts)
     assert (
-        zeros[0].sm_mhz < 0.9 * card().boost_mhz
-        and zeros[1].watts < zeros[0].watts < 0.75 * limit
-        and longer > theirs_longer + 0.05
-        and max(abs(watts / limit - 1) for watts in drawn) < 0.015
+        zeros[1].watts < zeros[0].watts < 0.75 * limit
+        and all(set(run.samples.sm_mhz[len(run.reasons) // 2 :]) == {zeros[0].sm_mhz} for run in zeros)
+        and zeros[0].sm_mhz < 0.9 * card().boost_mhz == 0.9 * free.sm_mhz
         and all(run.reasons.count(4) > 0.95 * len(run.reasons) for run in zeros)
         and free.watts > zeros[0].watts
-        and free.sm_mhz == card().boost_mhz
         and free.reasons.count(0) > 0.9 * len(free.reasons)
-        and np.min(mixed.samples.watts + mixed.cublas.watts) > limit
-        and 0.8 < found[SIZE, *RUNS[3]] - found[SIZE, *RUNS[1]] * clocks[0] / clocks[1] < 1.5
-        and abs(np.mean(mixed.samples.watts + mixed.cublas.watts) / np.mean([line[:, 3].mean() for line in steady]) - 1)
-        < 0.02
-        and flat < theirs
-        and start > theirs_start
-        and burst < 0.99 < burst_zeros < found[SIZE, *RUNS[0]] / 100 - 0.02
-        and clocks[0] < 0.97 * clocks[1]
-        and np.less(*[line[:, 2].mean() for line in steady])
-        and (both(SIZE, *RUNS[2])[:, 0] < 0.99 * np.array([flat, theirs])).all()
-        and min(line[:, 3].mean() for line in steady) > limit
-        and 0.9 < min(periods) < max(periods) < 1.05
+        and min(dearer.values()) > 0.005
+        and dearer[SIZE, "zeros"] > dearer[SIZE, "normal"]
+        and 0.98 * limit < powers.min() < powers.max() < 1.005 * limit
+        and steady[0, 0] < steady[1, 0]
+        and all(ms > theirs for (ms, _), (theirs, _) in swings)
+        and (both(SIZE, *RUNS[2])[:, 0] < steady[:, 0]).all()
+        and min(steady[:, 1].min(), turns_watts) > 1.03 * limit > 1.03 * np.max([one[:, 1] for one in swings])
+        and abs(swings[0][0, 1] - swings[0][1, 1]) < 0.01 * limit
+        and settings["warm_s"] == [0.25, 0.3]
+        and PARTS[0][0] < settings["warm_s"][0]
     )
-    shares, gains = persistent.shares([KERNEL], SIZES)[0], np.divide(*persistent.shares(AFTER_BEFORE, SIZES)) - 1
-    noise, of_share, robust, robust_share = np.transpose([noises(size) for size in SIZES])
+    gains = np.divide(*persistent.shares(AFTER_BEFORE, SIZES)) - 1
+    noise, by_repeats = np.transpose(
+        [(copy_engine.chance(size), 2.776 * np.sqrt(2) * np.std(np.log(again[size]), ddof=1)) for size in SIZES]
+    )
     assert (
-        (gains[1] > noise[1]).all()
-        and 0 < gains[0].min() < robust[0] < gains[0].max() < noise[0] > 1.5 * robust[0]
-        and (gains[1] > robust[1]).all()
-        and shares[0].min() / 100 - 1 < of_share[0] < shares[0].max() / 100 - 1
-        and robust_share[0] < shares[0].min() / 100 - 1
-        and (abs(shares[1] / 100 - 1) < min(of_share[1], robust_share[1])).all()
-        and all(
-            np.log(found[size, *RUNS[2]] / found[size, *RUNS[3]]) > by for size, by in zip(SIZES, of_share, strict=True)
-        )
+        (gains[1] > max(noise[1], by_repeats[1])).all()
+        and 0 < gains[0].min() < gains[0].max() < min(noise[0], by_repeats[0])
+        and again[SIZE].min() > 101.5
+        and again[4096].min() < 100 < again[4096].max()
     )
     return {
         "card": card().name,
@@ -176,35 +187,26 @@ def figures() -> dict[str, str]:
         "seconds": f"{settings['lasting_s']:g} s",
         "rest": f"{settings['rest']:g} s",
         "sample": f"{2 * both(SIZE, *RUNS[2])[0, 0]:.1f} ms",
-        **{f"{' '.join(run)} {size}": f"{percent:.1f}%" for (size, *run), percent in found.items()},
-        "burst": f"{burst:.1%}",
-        "burst zeros": f"{burst_zeros:.1%}",
+        "alone": f"{found[SIZE, *RUNS[3]]:.1f}%",
+        **{" ".join(run): f"{found[4096, *run]:.1f}%" for run in RUNS},
+        "repeats": f"{again[SIZE].min():.1f}% to {again[SIZE].max():.1f}%",
         "zeros 20": f"{zeros[0].watts} W",
         "zeros cublas": f"{zeros[1].watts} W",
-        "longer": f"{longer:.0%}",
-        "their longer": f"{theirs_longer:.0%}",
-        "clock 20": f"{clocks[0]:,.0f} MHz",
-        "clock cublas": f"{clocks[1]:,.0f} MHz",
-        "drawn": " and ".join(f"{watts:.1f} W" for watts in drawn),
-        "capped": " and ".join(f"{run.reasons.count(4)} of {len(run.reasons)}" for run in zeros),
+        "zeros clock": f"{zeros[0].sm_mhz:,} MHz",
         "free": f"{free.watts} W",
-        "turns last": f"{2 * np.sum(mixed.samples.ms + mixed.cublas.ms) / 1e3:.1f} s",
-        "turns watts": f"{np.mean(mixed.samples.watts + mixed.cublas.watts):.0f} W",
-        "by clock": f"{found[SIZE, *RUNS[1]] * clocks[0] / clocks[1]:.1f}%",
-        "peaks": " and ".join(f"{line[:, 3].max():.0f} W" for line in early),
-        "steady watts": " and ".join(f"{line[:, 3].mean():.0f} W" for line in steady),
-        "start": f"{start:.3f} and {theirs_start:.3f} ms",
-        "steady": f"{flat:.3f} and {theirs:.3f} ms",
-        "still ahead": f"{theirs / flat - 1:.1%}",
-        "period": f"{min(periods):.2f} to {max(periods):.2f} s",
-        "swings": f"{watts.min():.0f} and {watts.max():.0f} W",
-        "again": persistent.both(shares[0]),
-        "again 4096": persistent.both(shares[1]),
+        "dearer zeros": f"{dearer[SIZE, 'zeros']:.0%}",
+        **{f"dearer {size}": f"{dearer[size, 'normal']:.1%}" for size in SIZES},
+        **{f"slower {size}": f"{100 / found[size, *RUNS[3]] - 1:.1%}" for size in SIZES},
+        "powers": f"{powers.min():.0f} to {powers.max():.0f} W",
+        "steady": f"{steady[1, 0] / steady[0, 0] - 1:.1%}",
+        "turns lead": f"{found[SIZE, *RUNS[2]] / 100 - 1:.1%}",
+        "turns watts": f"{turns_watts:.0f} W",
         "gains 4096": persistent.both(100 * gains[1], "+.1f"),
         "gains 8192": persistent.both(100 * gains[0], "+.1f"),
         "noise": f"{noise[0]:.1%}",
-        "robust": f"{robust[0]:.1%}",
-        "share noise": f"{of_share[0]:.1%}",
-        "robust share": f"{robust_share[0]:.1%}",
-        "far": f"{np.min(copy_engine.moves(SIZE)):.1%}",
+        "noise 4096": f"{noise[1]:.1%}",
+        "by repeats": f"{by_repeats[0]:.1%}",
+        "by repeats 4096": f"{by_repeats[1]:.1%}",
+        "far": f"{-np.min(copy_engine.moves(SIZE)):.1%}",
+        **{f"added {size}": f"{copy_engine.timed(KERNEL, size, 'added').percent_of_cublas:.1f}%" for size in SIZES},
     }
