@@ -380,8 +380,11 @@ def check(
     DeviceError, CompileError, UnsupportedInstruction
         The kernel could not be run.
     """
-    case = Case(M, N, K, alpha, beta, seed, shift, special, last_tile, races, setting, division, budget)
-    return judged(kernel, case, on_gpu)[0]
+    return judged(
+        kernel,
+        Case(M, N, K, alpha, beta, seed, shift, special, last_tile, races, setting, division, budget),
+        on_gpu,
+    )[0]
 
 
 def judged(
