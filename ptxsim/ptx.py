@@ -85,6 +85,19 @@ class Address:
 Operand = Register | Immediate | Symbol | Address | tuple["Operand", ...]
 
 
+def registers_of(operands: tuple[Operand | None, ...]) -> list[str]:
+    """Return the registers of operands, including those in addresses and vectors."""
+    names: list[str] = []
+    for operand in operands:
+        if isinstance(operand, Register):
+            names.append(operand.name)
+        elif isinstance(operand, Address):
+            names += registers_of((operand.base,))
+        elif isinstance(operand, tuple):
+            names += registers_of(operand)
+    return names
+
+
 @part
 class Instruction:
     """One PTX instruction.
