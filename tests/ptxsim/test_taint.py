@@ -94,7 +94,7 @@ WRONG = {
     "a store or none": (GUARDED.format("%1", "%2"), "branches on"),
     "arithmetic": ("a[t] = __float_as_int(sqrtf(float(x)) * 3.f);", "stores"),
     "false by two": (
-        f"{PREDICATES.format('setp.lt.s32 p, %1, -9; setp.lt.s32 q, %1, -8; and.pred')}a[t] = y;",
+        f"{PREDICATES.format('setp.eq.s32 p, %1, -9; setp.eq.s32 q, %1, -8; and.pred')}a[t] = y;",
         "stores",
     ),
     "matched": ("int y;\n__match_all_sync(0xffff, x, &y);\na[t] = y;", "stores"),
