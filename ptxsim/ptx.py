@@ -210,7 +210,8 @@ REFUSED = {
 def unsupported(instruction: Instruction) -> UnsupportedInstruction:
     """Return the exception that refuses an instruction."""
     reason = next((f", as {why}" for form, why in REFUSED.items() if re.fullmatch(form, instruction.text)), "")
-    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {instruction.text}{reason}")
+    what = "grid.sync()" if "%envreg" in instruction.text else instruction.text  # which reads where blocks wait
+    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {what}{reason}")
 
 
 def reject(instruction: Instruction, when: Any) -> None:

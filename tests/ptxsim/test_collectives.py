@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from .cuda import fault, launch, per_thread
+from .cuda import fault, launch, per_thread, refused
 
 T = np.arange(64, dtype=np.int32)
 LANE = T % 32
@@ -192,3 +192,12 @@ __global__ void __cluster_dims__(2, 1, 1) k(int* out) {
     run = launch(source, 2, 32, out=out)
     assert np.array_equal(out, [100 * rank + 31 - T[:32] for rank in (0, 1)])
     assert run.total.by_class["prefetch"] == 2
+
+
+def test_a_grid_does_not_meet():
+    source = """#include <cooperative_groups.h>
+__global__ void k(int* a) { a[0] = 1; cooperative_groups::this_grid().sync(); a[1] = 2; }"""
+    said = refused(source, 1, 32, a=np.zeros(2, np.int32))
+    assert said.endswith(
+        "does not know: grid.sync(), as there are no launches for which a grid's blocks wait for each other"
+    )

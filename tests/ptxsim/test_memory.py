@@ -400,7 +400,7 @@ def test_another_blocks_barrier_does_not_help():
 STUCK = {
     "half of the threads": (
         0,
-        "thread 16 of its block never reaches: that one has left the kernel",
+        "thread 16 of its block never reaches: that one has left the kernel .GPUs from Volta on let this pass",
         """
         if (t < 16)
             __syncthreads();  // here
