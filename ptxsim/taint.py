@@ -12,7 +12,7 @@ import numpy as np
 from .lanes import Lanes
 from .limits import WARP
 from .memory import LOCAL_WINDOW, Violation, of_part, refuse
-from .ptx import DTYPES, LEAVES, Address, Instruction, Operand, Register, registers_of
+from .ptx import DTYPES, LEAVES, Address, Instruction, Operand, Register, meeting, registers_of
 from .registers import RegisterFile
 
 STORES = ("st", "atom.", "red.", "wmma.store")
@@ -93,6 +93,8 @@ class Taint:
         part = np.searchsorted(self.threads.places(lanes), self.threads.places(taking))
         with of_part(part):
             self._require_none(self.marks(places, taking), "uses as an address")
+            if meeting(opcode):
+                self._require_none(self.marks(registers_of(tuple(reads)), taking), "brings to a barrier")
             if opcode.startswith(STORES) and not any(of in opcode for of in OWN):
                 marks = self.marks(registers_of(tuple(reads)), taking)
                 if places and not any(of in opcode for of in (".global", ".shared")):

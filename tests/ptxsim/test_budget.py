@@ -77,7 +77,7 @@ WAITS = {
         "If it waits for what line 3 reads to change, that must be volatile or atomic",
     ),
     "it stores": ("int i = 1;\nwhile (i) i = flag[i] |= 1;", ""),
-    "it counts": ("float x = *flag;\nwhile (x < 9) x = sinf(x);\n*flag = x;", ""),
+    "it counts": ("float x = *flag;\nwhile (x < 9) x = x * 0.5f;\n*flag = x;", ""),
 }
 
 

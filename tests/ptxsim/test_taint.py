@@ -109,6 +109,7 @@ WRONG = {
     "handed on": ("x = __shfl_xor_sync(0xffff, x, 15);\nif (t == 3) a[t] = x;", "stores"),
     "asked for by it": ("x = __shfl_sync(0xffff, t, x & 7);\na[t] = x;", "stores"),
     "voted on": ("if (__any_sync(0xffff, x == 3)) a[t] = 1;", "branches on"),
+    "counted": ("a[t] = __syncthreads_count(x == 3);", "brings to a barrier"),
     "in a reduction": ("a[t] = __reduce_add_sync(0xffff, x);", "stores"),
 }
 
