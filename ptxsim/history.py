@@ -107,7 +107,7 @@ class History:
         """Return words for what would have ordered an earlier access and the present one of a lane."""
         if (self.pending[:, self.warp[lane], self.warp[was["lane"] - 1]] >= was["epoch"]).any():
             return "it has read the signal for that, and lacks a fence after it that is for the other's block too"
-        return "a release or fence before a signal, and an acquire or fence after reading it, would order them"
+        return "a barrier, or a release or fence before a signal and an acquire or fence after it, would order them"
 
     def _who(self, was: np.void | dict[str, int], did: str) -> str:
         lane = int(was["lane"]) - 1

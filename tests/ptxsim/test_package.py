@@ -56,8 +56,8 @@ def test_it_declares_what_it_imports():
 def test_the_table_names_every_kind_of_fault():
     """As far as the source spells them out."""
     source = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
-    kinds = set(re.findall(r'(?:Violation|refuse|SimulationFault|self\._refuse)\(\s*"([a-z ]+)"', source))
-    table = "".join(re.findall(r"^\| ([a-z, ]+) \|", README, re.MULTILINE))
+    kinds = set(re.findall(r'(?:Violation|refuse|SimulationFault|self\._refuse)\(\s*"([a-z -]+)"', source))
+    table = "".join(re.findall(r"^\| ([a-z, -]+) \|", README, re.MULTILINE))
     assert len(kinds) >= 11 and all(kind in table for kind in kinds), kinds
 
 
