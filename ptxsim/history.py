@@ -106,7 +106,7 @@ class History:
     def _lacks(self, was: np.void, lane: int) -> str:
         """Return words for what would have ordered an earlier access and the present one of a lane."""
         if (self.pending[:, self.warp[lane], self.warp[was["lane"] - 1]] >= was["epoch"]).any():
-            return "it has read the signal for that, and lacks a fence after it that is for the other's block too"
+            return "no fence with both threads in its scope follows the read by which it learned of that"
         return "a barrier, or a release or fence before a signal and an acquire or fence after it, would order them"
 
     def _who(self, was: np.void | dict[str, int], did: str) -> str:

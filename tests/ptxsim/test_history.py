@@ -65,7 +65,7 @@ def test_the_last_block_may_not_read_what_is_not(words):
     assert found.kind == "race" and found.line == 9
     assert "reads parts at byte 4, which thread 1 of block 0 wrote in line 3, unordered: " in str(found)
     heard = words in (UNORDERED["no fence after"], UNORDERED["acquired for the block"], UNORDERED["only released"])
-    assert ("it has read the signal for that, and lacks a fence after it" in str(found)) == heard
+    assert ("no fence with both threads in its scope follows the read" in str(found)) == heard
     assert ("a release or fence before a signal and an acquire" in str(found)) != heard
 
 
