@@ -7,8 +7,9 @@ sources: launches, signatures, constants. All other modules are the package's ow
 Inside, `ptx` parses and `decode` turns each instruction into a function of a `Batch`, which is some blocks of the grid;
 `scheduler` runs a batch and `machine` runs a grid of batches. `registers`, `memory`, `spaces` and `distributed` hold
 data, `copies`, `proxy`, `accumulators`, `mbarriers` and `clusters` check asynchronous work, `counting` and `tracing`
-observe. `history` knows what happened before what. `instructions`, `functions`, `rounding`, `fma`, `calls`, `atomics`,
-`exchange`, `sync`, `tensor`, `mma`, `wgmma` and `tma` know the instructions.
+observe. `history` knows what happened before what, `taint` what shuffles have left undefined. `instructions`,
+`functions`, `rounding`, `fma`, `calls`, `atomics`, `exchange`, `sync`, `tensor`, `mma`, `wgmma` and `tma` know the
+instructions.
 """
 
 from . import cuda_source

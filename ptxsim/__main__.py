@@ -15,7 +15,8 @@ from .errors import ArgumentError, Error, SimulationFault
 from .machine import BUDGET, Run, run
 
 ARGUMENT = (
-    "zeros, ones, arange, random or empty with a type and a size: A=zeros:float32:64x64; or a number: 5 or int64:5"
+    "zeros, ones, arange, random or empty with a type and a size: A=zeros:float32:64x64; or a number: 5 or int64:5; or "
+    "null, a null pointer (structs are for ptxsim.run in Python only)"
 )
 MAKE = {
     "zeros": lambda size: np.zeros(size),
@@ -35,10 +36,12 @@ COLUMNS = {
 }
 
 
-def argument(text: str) -> np.ndarray | np.generic | int | float:
+def argument(text: str) -> np.ndarray | np.generic | int | float | None:
     """Return the argument that a text describes."""
     try:
         kind, *parts = text.split(":")
+        if text == "null":
+            return None
         if not parts:
             return float(kind) if "." in kind else int(kind, 0)
         if kind in MAKE:

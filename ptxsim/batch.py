@@ -25,6 +25,7 @@ from .proxy import AsyncProxy
 from .ptx import Instruction
 from .registers import RegisterFile, special
 from .spaces import AddressSpaces
+from .taint import Taint
 from .tracing import Access as Access
 from .tracing import Event as Event
 from .tracing import Tracer
@@ -47,6 +48,8 @@ class Batch:
     threads : Threads
         The lanes.
     registers : RegisterFile
+    taint : Taint
+        Which registers hold something that a shuffle left undefined.
     shared : SharedMemory
     local : LocalMemory
     stack : Stack
@@ -96,6 +99,7 @@ class Batch:
         self.registers = RegisterFile(
             threads, special(threads, execution.shape, grid, cluster), self.accumulators, self.faults
         )
+        self.taint = Taint(self.registers)
         self.local = LocalMemory(threads.size, program.functions[""][1].frame)
         self.stack = Stack(self.local, self.registers)
         self.spaces = AddressSpaces(threads, execution.memory, self.shared, self.local, self.barriers, code.clustered)

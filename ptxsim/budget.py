@@ -1,10 +1,16 @@
 """Gives each thread of a batch a budget of instructions, so that a kernel which never ends is found."""
 
+import re
+
 import numpy as np
 
 from .lanes import NONE, Lanes
 from .memory import Violation
 from .ptx import Program
+
+READS = re.compile(r"ld\.(?!param|const|local)")
+CHANGES = re.compile(r"st|atom|red|bar|mbarrier|call|ld\.(?:volatile|relaxed|acquire)")
+"""What changes memory, may let others do so, or reads it anew."""
 
 
 class Budget:
@@ -80,7 +86,20 @@ class Budget:
     def _describe(self, here: int) -> str:
         return (
             f"has executed more than {self.limit:,} instructions and is in the loop of {self.where(here)}, which seems "
-            "never to end; a larger budget allows more"
+            f"never to end; a larger budget allows more{self._waits(here)}"
+        )
+
+    def _waits(self, here: int) -> str:
+        """Return words for a loop that changes nothing: it may wait for memory that is read once, before it."""
+        head, tail = self.loop(here)
+        loop = [of for block in self.blocks[head : tail + 1] for of in block]
+        reads = [of.line for of in loop if READS.match(of.opcode)]
+        if any(CHANGES.match(of.opcode) for of in loop) or not (reads or all(of.opcode[:3] == "bra" for of in loop)):
+            return ""
+        what = f"what line {reads[0]} reads" if reads else "memory"
+        return (
+            f". If it waits for {what} to change, that must be volatile or atomic: the compiler may read other memory "
+            "once, before the loop"
         )
 
     def where(self, here: int) -> str:

@@ -116,7 +116,7 @@ def fetch(memory: GlobalMemory, addresses: np.ndarray, sizes: np.ndarray, width:
         dtype = np.dtype(np.uint8 if size % 4 else np.uint32)
         elements = data.view(dtype)
         with of_part(lanes):
-            require_aligned(addresses[lanes], width)
+            require_aligned(addresses[lanes], width, memory.where)
             loaded = memory.load(addresses[lanes], dtype, size // dtype.itemsize)
         for i, element in enumerate(loaded):
             elements[lanes, i] = element

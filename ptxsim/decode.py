@@ -31,6 +31,7 @@ from .ptx import (
     Register,
     Symbol,
     meeting,
+    registers_of,
     reject,
     uncollected,
     unsupported,
@@ -137,15 +138,15 @@ class Decoder:
         self.program = program
         self._types: dict[str, np.dtype | None] = {}
 
-    def steps(self, block: list[Instruction], in_order: bool) -> list[tuple[Instruction, Step]]:
-        """Return the steps of a basic block; the scheduler handles the branch or barrier at its end."""
+    def steps(self, block: list[Instruction], in_order: bool) -> list[tuple[Instruction, Step, list[Instruction]]]:
+        """Return the steps of a basic block, as in `Code`; the scheduler handles the branch or barrier at its end."""
         steps = []
         for plain, runs in groupby(_runs(block, in_order), self._is_plain):
             for first, *others in [[of for run in runs for of in run]] if plain else runs:
                 decoded = self._plain if plain else self._run if others else None
                 step = decoded([first, *others]) if decoded else self._step(first)
                 if step:
-                    steps.append((first, step))
+                    steps.append((first, step, [] if plain else [first, *others]))
         return steps
 
     def _is_plain(self, run: list[Instruction]) -> bool:
@@ -175,7 +176,10 @@ class Decoder:
         def execute(batch: Batch, lanes: Lanes) -> None:
             registers = batch.registers
             known = registers.values if lanes is None else {}  # to look there first is quicker
+            tainted = bool(batch.taint.of)
             for instruction, function, reads, target, widened in plan:
+                if tainted:
+                    batch.taint.follow([instruction], lanes)
                 try:
                     values = [
                         (
@@ -634,19 +638,6 @@ def _exit(batch: Batch, lanes: Lanes) -> None:
         batch.clusters.leave(batch.threads.places(lanes))
 
 
-def _named(operands: tuple[Operand | None, ...]) -> list[str]:
-    """Return the registers of operands, including those in addresses and vectors."""
-    names: list[str] = []
-    for operand in operands:
-        if isinstance(operand, Register):
-            names.append(operand.name)
-        elif isinstance(operand, Address):
-            names += _named((operand.base,))
-        elif isinstance(operand, tuple):
-            names += _named(operand)
-    return names
-
-
 def _mix(block: list[Instruction]) -> dict[int, tuple[Counter[str], int]]:
     lines: dict[int, tuple[Counter[str], int]] = {}
     for (line, opcode), count in Counter((instruction.line, instruction.opcode) for instruction in block).items():
@@ -730,7 +721,7 @@ def _runs(block: list[Instruction], in_order: bool) -> list[list[Instruction]]:
         target, sources = instruction.operands[:1], instruction.operands[1:]
         if target and isinstance(target[0], Address):
             target, sources = (), instruction.operands
-        writes, reads = _named(target), _named(sources)
+        writes, reads = registers_of(target), registers_of(sources)
         if instruction.guard:
             reads.append(instruction.guard[0])
         here = 0

@@ -39,7 +39,8 @@ class SimulationFault(Error):  # noqa: N818 - the field's word
     ----------
     kind : str
         "out of bounds", "misaligned", "uninitialised", "race", "in flight", "barrier", "deadlock", "proxy",
-        "divergence", "gone", "endless", "division by zero", "shuffle", "assertion", "trap" or "stack overflow".
+        "divergence", "gone", "endless", "read-only", "division by zero", "shuffle", "assertion", "trap" or "stack
+        overflow".
     kernel : str
         The kernel's name.
     detail : str

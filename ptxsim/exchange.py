@@ -1,7 +1,8 @@
 """Decodes the instructions by which the lanes of a warp exchange values: shuffles, votes, matches and reductions.
 
 A mask names the lanes that take part. Those of them that have not left the kernel must be here, with the same mask. A
-lane that wants the value of one that takes no part gets `UNDEFINED`, as PTX promises no value. Semantics: NVIDIA,
+lane that wants the value of one that takes no part gets `UNDEFINED`, as PTX promises no value, and `taint` follows it.
+Semantics: NVIDIA,
 "Parallel Thread Execution ISA", "shfl.sync", "vote.sync", "match.sync", "redux.sync", "activemask" and "elect.sync".
 """
 
@@ -16,7 +17,8 @@ from .execution import Step
 from .lanes import Lanes, packed
 from .limits import WARP
 from .memory import refuse
-from .ptx import Instruction, Register, Symbol, reject
+from .ptx import Instruction, Register, Symbol, registers_of, reject
+from .taint import joined, mark
 
 EVERY = np.uint32(0xFFFF_FFFF)
 """The mask of a whole warp."""
@@ -101,6 +103,11 @@ class Group:
         bits = self.mask[:, None] >> np.arange(WARP, dtype=np.uint32) & np.uint32(1)
         return (bits > 0) & (self.table >= 0)[self.row]
 
+    def sources(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the place of the lane that each one wants of its warp, and whether that takes part with it."""
+        source = self.table[self.row, wanted]
+        return source, (source >= 0) & (self.mask >> wanted.astype(np.uint32) & np.uint32(1) > 0)
+
     def values(self, given: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
         """Return for each lane the values of the 32 lanes of its warp, and `otherwise` for those that take no part."""
         return np.where(self.takes(), given[self.table[self.row]], otherwise)
@@ -129,8 +136,7 @@ def _shuffle(group: Group, way: str, value: np.ndarray, of: np.ndarray, clamp: n
             valid[None].repeat(value.size // WARP, axis=0).reshape(-1),  # far faster than tile()
         )
     wanted, valid = _wanted(way, group.lane, of, clamp)
-    source = group.table[group.row, wanted]
-    known = (source >= 0) & (group.mask >> wanted.astype(np.uint32) & np.uint32(1) > 0)
+    source, known = group.sources(wanted)
     return (value[source] if known.all() else np.where(known, value[source], UNDEFINED)), valid
 
 
@@ -208,6 +214,17 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
             batch.group = lanes, group if group.full else None
         if group.whole:
             batch.join(lanes)
+        if batch.taint.of or (act is _shuffle and not group.full):
+            mine, others = (batch.taint.marks(registers_of(of), lanes) for of in (sources[:1], sources[1:]))
+            mine = batch.threads.spread(mine, lanes)
+            if act is _shuffle:
+                wanted, _ = _wanted(*said, group.lane, *given[1:])
+                source, known = group.sources(wanted)
+                mine = np.where(known, mine[source], mark(instruction.line, wanted))
+            else:
+                mine = others = group.values(mine, np.int64(0)).max(axis=1)
+            for register, marks in zip(targets, (joined([mine, others]), others)[skipped:], strict=False):
+                batch.taint.give(register.name, marks, lanes)
         for register, value in zip(targets, act(group, *said, *given)[skipped:], strict=False):
             batch.registers.write(register.name, value, lanes)
 

@@ -25,8 +25,9 @@ class Code:
 
     Attributes
     ----------
-    steps : list of list of (Instruction, Step)
-        The steps of each basic block. One step may do several instructions; it is paired with the first of them.
+    steps : list of list of (Instruction, Step, list of Instruction)
+        The steps of each basic block. One step may do several instructions; the first of them comes with it, and those
+        whose operands to look at before it, if some are undefined: none if the step does so itself.
     mix : list of dict of int to (Counter, int)
         For each basic block and source line, the number of instructions by class and the floating-point operations
         of one thread.
@@ -51,7 +52,7 @@ class Code:
         Basic blocks that end in a branch back, in a loop in which a thread may wait for a word of memory to change.
     """
 
-    steps: list[list[tuple[Instruction, Step]]]
+    steps: list[list[tuple[Instruction, Step, list[Instruction]]]]
     mix: list[dict[int, tuple[Counter[str], int]]]
     granule: int
     warpwise: bool

@@ -65,7 +65,10 @@ class FaultWriter:
         """
         who = f"thread {self.threads.thread_name(self.threads.thread[other])} of its {party}"
         if other_line is None:
-            detail = f"waits at a barrier that {who} never reaches: that one has left the kernel"
+            detail = (
+                f"waits at a barrier that {who} never reaches: that one has left the kernel "
+                "(GPUs from Volta on let this pass: they wait for the threads that are still there)"
+            )
         else:
             detail = (
                 f"waits at a barrier while {who} waits at another barrier instruction, line {other_line}: "

@@ -92,8 +92,9 @@ class History:
                 if race.any():
                     lane = int(np.flatnonzero(race)[0])
                     where = f"{buffer.name} at byte {int(granules[lane]) * self.granule}"
-                    does = "writes" if writes else "reads"
-                    raise Violation("race", lane, f"{does} {where}, which {self._who(was[lane], did)}, unordered")
+                    does, lacks = "writes" if writes else "reads", self._lacks(was[lane], lanes[lane])
+                    detail = f"{does} {where}, which {self._who(was[lane], did)}, unordered: {lacks}"
+                    raise Violation("race", lane, detail)
             self._mark(marks["wrote" if writes else "read"], granules, lanes)
 
     def _known(self, was: np.ndarray, lanes: np.ndarray) -> np.ndarray:
@@ -101,6 +102,12 @@ class History:
         warp, own = self.warp[was["lane"] - 1], self.warp[lanes]
         before = (was["lane"] - 1 == lanes) | (self.known[own, warp] >= was["epoch"])
         return before | ((was["strong"] > 0) & bool(self.order))
+
+    def _lacks(self, was: np.void, lane: int) -> str:
+        """Return words for what would have ordered an earlier access and the present one of a lane."""
+        if (self.pending[:, self.warp[lane], self.warp[was["lane"] - 1]] >= was["epoch"]).any():
+            return "no fence with both threads in its scope follows the read by which it learned of that"
+        return "a barrier, or a release or fence before a signal and an acquire or fence after it, would order them"
 
     def _who(self, was: np.void | dict[str, int], did: str) -> str:
         lane = int(was["lane"]) - 1

@@ -53,6 +53,9 @@ TOLERANCE = 1e-3
 PYTHON = {bool: "biuf", int: "iuf", float: "f"}
 """The kinds of NumPy's types that Python's numbers may become."""
 
+MEMBERS = {bool: np.bool_, int: np.int32, float: np.float32}
+"""What Python's numbers become as members of a struct."""
+
 Extent = int | tuple[int, ...]
 """The extent of a block or a grid: a whole number, or up to three of them, x first."""
 
@@ -96,7 +99,7 @@ def run(
     entry: str,
     grid: Extent,
     block: Extent,
-    arguments: Mapping[str, np.ndarray | np.generic | TensorMap],
+    arguments: Mapping[str, Any],
     shared: int = 0,
     *,
     name: str | None = None,
@@ -118,10 +121,13 @@ def run(
         The name of the kernel in the module, mangled if it is.
     grid, block : int or tuple of int
         Blocks of the grid and threads of a block. Several numbers are the extents along x, y and z.
-    arguments : mapping of str to array, NumPy scalar or TensorMap
+    arguments : mapping of str to array, NumPy scalar, number, tuple, TensorMap or None
         The kernel's arguments in order, by the names to use in messages. Arrays are passed by their addresses and
-        changed in place. Scalars, structs among them, have the size that the kernel declares; Python's numbers take the
-        type of a parameter of up to 4 bytes, or of a float. The matrix of a tensor map is one of the arrays before it.
+        changed in place; None is a null pointer. Scalars have the size that the kernel declares; Python's numbers take
+        the type of a parameter of up to 4 bytes, or of a float. A tuple is a struct: its members lie as C has them, an
+        array among them is its address, and Python's numbers become int32, float32 or bool. The array at place 2 of an
+        argument A is called ``A[2]``. A scalar of a structured type is a struct, too, or an array of one such element.
+        The matrix of a tensor map is one of the arrays before it.
     shared : int
         Bytes of dynamic shared memory.
     name : str, optional
@@ -167,8 +173,8 @@ def run(
             raise
         findings += [
             f"{of} differs with {order}: element {place} is {found}, not {usual}"
-            for of, mine in (given[0] | given[1]).items()
-            for place, found, usual in _difference((there | these)[of], mine)
+            for of, mine in _arrays(given[0] | given[1]).items()
+            for place, found, usual in _difference(_arrays(there | these)[of], mine)
         ]
     return Run(
         execution.name,
@@ -181,10 +187,57 @@ def run(
     )
 
 
-def _difference(found: Any, usual: Any) -> list[tuple[int, Any, Any]]:
+def _arrays(given: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the arrays among arguments, those in structs too, by their names in messages."""
+    found = {}
+    for name, value in given.items():
+        if isinstance(value, np.ndarray):
+            found[name] = value
+        if isinstance(value, tuple):
+            found |= _arrays({f"{name}[{place}]": member for place, member in enumerate(value)})
+    return found
+
+
+def _passed(memory: GlobalMemory, name: str, value: Any, fresh: Collection[str]) -> Any:
+    """Return what a kernel gets for an argument: an array's address, a struct for a tuple, the value itself otherwise.
+
+    Raises
+    ------
+    ArgumentError
+        An array is not contiguous, or a struct cannot have a member of that type.
+    """
+    if isinstance(value, np.ndarray):
+        if not value.flags.c_contiguous:
+            raise ArgumentError(name, f"strides {value.strides}", f"np.ascontiguousarray({name})")
+        return np.uint64(memory.add(name, value, name not in fresh))
+    if not isinstance(value, tuple):
+        return value
+    members = []
+    for place, of in enumerate(value):
+        member = np.uint64(0) if of is None else _passed(memory, f"{name}[{place}]", of, fresh)
+        if type(member) in MEMBERS and (type(member) is not int or -(1 << 31) <= member < 1 << 31):
+            member = MEMBERS[type(member)](member)
+        if not isinstance(member, np.generic):
+            needs = "an array, None, a NumPy scalar, a tuple, a bool, a float, or an int of 32 bits"
+            raise ArgumentError(f"{name}[{place}]", repr(of), needs)
+        members.append(member)
+    struct = np.zeros((), np.dtype([(f"f{place}", of.dtype) for place, of in enumerate(members)], align=True))
+    struct[()] = tuple(members)
+    return struct[()]
+
+
+def _described(came: Any, value: Any) -> str:
+    """Return words for an argument that came, and is passed as that value."""
+    if isinstance(came, np.ndarray):
+        return f"an array of {came.dtype}, passed by its address of 8 bytes"
+    dtype = getattr(value, "dtype", type(value).__name__)
+    if getattr(dtype, "names", None):
+        return f"a struct of {dtype.itemsize} bytes: {', '.join(str(of[0]) for of in dtype.fields.values())}"
+    return str(dtype)
+
+
+def _difference(found: np.ndarray, usual: np.ndarray) -> list[tuple[int, Any, Any]]:
     """Return place and values of the first element that differs; floats may, as in another order of sums."""
-    if not isinstance(found, np.ndarray):
-        return []
     found, usual = found.reshape(-1), usual.reshape(-1)
     equal = found == usual
     if found.dtype.kind == "f":
@@ -231,7 +284,7 @@ class Machine:
         program: Program,
         name: str,
         block: Extent,
-        arguments: Mapping[str, np.ndarray | np.generic | TensorMap],
+        arguments: Mapping[str, Any],
         fresh: Collection[str] = (),
         trace: Collection[int] = (),
         budget: int = BUDGET,
@@ -257,22 +310,23 @@ class Machine:
             if isinstance(value, TensorMap):
                 maps[program.address(mangled)] = value, memory.of(value.array)
                 continue
-            if isinstance(value, np.ndarray):
-                if not value.flags.c_contiguous:
-                    raise ArgumentError(argument, f"strides {value.strides}", f"np.ascontiguousarray({argument})")
-                value = np.uint64(memory.add(argument, value, argument not in fresh))
-            kind, _, count = kind.partition("[")
-            of, size = DTYPES[kind], DTYPES[kind].itemsize * int(count.rstrip("]") or 1)
+            if kind[-1] == "]" and isinstance(value, np.ndarray) and value.dtype.names and value.size == 1:
+                value = value.reshape(-1)[0]
+            came, value = value, _passed(memory, argument, value, fresh)
+            if value is None and kind == "u64":
+                value = np.uint64(0)
+            bare, _, count = kind.partition("[")
+            of, size = DTYPES[bare], DTYPES[bare].itemsize * int(count.rstrip("]") or 1)
             if of.kind in PYTHON.get(type(value), "") and (of.kind == "f" or (size <= 4 and abs(value) < 1 << 31)):
                 value = np.array(value).astype(of)[()]
-            came = getattr(value, "dtype", type(value).__name__)
+            dtype = getattr(value, "dtype", None)
             if getattr(value, "itemsize", None) != size or (
-                kind[0] != "b" and came.kind in "iuf" and (came.kind == "f") != (of.kind == "f")
+                kind[0] != "b" and dtype.kind in "iuf" and (dtype.kind == "f") != (of.kind == "f")
             ):
-                needs = f"{size} bytes of type {kind}, as the kernel declares" + ": an array, or np.uint64" * (
-                    kind == "u64"
-                )
-                raise ArgumentError(argument, str(came), needs)
+                needs = f"{size} bytes of type {kind}, as the kernel declares"
+                needs += ": an array, None, or np.uint64" * (kind == "u64")
+                needs += ": a tuple of the struct's members" * bool(count)
+                raise ArgumentError(argument, _described(came, value), needs)
             parameters[mangled] = np.array([value])
         given = dict(variables)
         for variable in program.variables.values():

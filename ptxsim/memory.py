@@ -20,6 +20,7 @@ OF_WARP = 1024  # above all threads' numbers; added to that of a warp's first th
 OF_SOME = OF_WARP | 1  # added likewise, "several threads of this warp, each on its own"
 SEVERAL = 2047  # in a thread's place, "threads of several warps"
 ALIGNMENT = 512  # bytes
+NULL = 1 << 16  # addresses below this come of a null pointer
 WARP_INTERVAL, INTERVAL = 11, 32  # the lowest bits of a stamp's barrier counts; the thread is below them
 ARRAYS = 1 << 40  # the address of the first array in global memory, and the distance between arrays
 RANK = 24  # the lowest bit of the block's rank in an address of a cluster's shared memory, as in ptxas's code
@@ -63,11 +64,13 @@ def of_part(part: np.ndarray) -> Iterator[None]:
         raise Violation(violation.kind, part[violation.lane], violation.detail) from None
 
 
-def require_aligned(addresses: np.ndarray, width: int) -> None:
-    """Raise Violation unless every address is a multiple of the access width in bytes."""
+def require_aligned(
+    addresses: np.ndarray, width: int, where: Callable[[int], str] = lambda address: f"at address {address:#x}"
+) -> None:
+    """Raise Violation unless every address is a multiple of the access width in bytes; `where` names an address."""
     if int(np.bitwise_or.reduce(addresses)) & width - 1:
         lane = np.flatnonzero(addresses & np.uint64(width - 1))[0]
-        raise Violation("misaligned", lane, f"a {width}-byte access at address {int(addresses[lane]):#x}")
+        raise Violation("misaligned", lane, f"a {width}-byte access {where(int(addresses[lane]))}")
 
 
 @dataclass
@@ -115,7 +118,7 @@ class GlobalMemory:
 
     def locate(self, addresses: np.ndarray, width: int) -> list[tuple[Buffer, np.ndarray | None, np.ndarray]]:
         """Return (buffer, its lanes or None for all, byte offsets) for each array that is accessed."""
-        require_aligned(addresses, width)
+        require_aligned(addresses, width, self.where)
         for buffer in self.buffers:  # nearly always, one instruction walks one array
             offsets = addresses - np.uint64(buffer.base)
             if highest(offsets) <= buffer.data.size - width:
@@ -129,6 +132,15 @@ class GlobalMemory:
                 found.append((buffer, np.flatnonzero(inside), offsets[inside]))
                 homeless &= ~inside
         refuse("out of bounds", homeless, lambda lane: self._describe(int(addresses[lane]), width))
+        return found
+
+    def written(self, addresses: np.ndarray, width: int) -> list[tuple[Buffer, np.ndarray | None, np.ndarray]]:
+        """Return what `locate` does, for lanes that write; raise Violation if an array is read-only."""
+        found = self.locate(addresses, width)
+        for buffer, lanes, _ in found:
+            if not buffer.data.flags.writeable:
+                detail = f"writes {buffer.name}, a NumPy array that is read-only; a copy of it would not be"
+                raise Violation("read-only", 0 if lanes is None else lanes[0], detail)
         return found
 
     def load(self, addresses: np.ndarray, dtype: np.dtype, count: int) -> list[np.ndarray]:
@@ -150,7 +162,7 @@ class GlobalMemory:
     def store(self, addresses: np.ndarray, values: list[np.ndarray]) -> None:
         """Store one element per lane and value; the values' dtype gives the width."""
         dtype = values[0].dtype
-        for buffer, lanes, offsets in self.locate(addresses, dtype.itemsize * len(values)):
+        for buffer, lanes, offsets in self.written(addresses, dtype.itemsize * len(values)):
             elements, first = buffer.elements(dtype), buffer.first(offsets, dtype)
             for i, value in enumerate(values):
                 elements[first + i] = value if lanes is None or value.size == 1 else value[lanes]
@@ -179,6 +191,13 @@ class GlobalMemory:
                 lane = lane if lanes is None else lanes[lane]
                 raise Violation("uninitialised", lane, f"reads {buffer.name} at byte {place}, never written")
 
+    def where(self, address: int) -> str:
+        """Return words for an address: the array that it points into, if there is one, with the place in it."""
+        for buffer in self.buffers:
+            if 0 <= (place := address - buffer.base) < buffer.data.size:
+                return f"at address {address:#x}, {buffer.name} at byte {place}"
+        return f"at address {address:#x}"
+
     def _describe(self, address: int, width: int) -> str:
         for buffer in self.buffers:
             offset = address - buffer.base
@@ -188,7 +207,8 @@ class GlobalMemory:
                 if offset < size and offset >= 0:
                     where = "across its end"
                 return f"a {width}-byte access to {buffer.name} ({size:,} bytes), {where}, address {address:#x}"
-        return f"a {width}-byte access at address {address:#x}, in no array"
+        null = ": a null pointer" * (address < NULL)
+        return f"a {width}-byte access at address {address:#x}, in no array{null}"
 
 
 class SharedMemory:
@@ -374,7 +394,7 @@ class SharedMemory:
 
     def placed(self, addresses: np.ndarray, block: np.ndarray, width: int, behind: int = 0) -> np.ndarray:
         """Return the offsets in the batch's memory of addresses without ranks."""
-        require_aligned(addresses, width)
+        require_aligned(addresses, width, self._where)
         most = self.size - width - behind
         if highest(addresses) > most:
             lane = np.flatnonzero(addresses > np.uint64(most))[0] if most >= 0 else 0
@@ -438,6 +458,9 @@ class SharedMemory:
             if variable.offset <= address < variable.offset + variable.size:
                 return f"{variable.name}{of} at byte {address - variable.offset}"
         return f"shared memory{of} at byte {address}"
+
+    def _where(self, address: int) -> str:
+        return f"at address {address:#x}, {self.name(address)}"
 
     @staticmethod
     def warp(block: np.ndarray, thread: np.ndarray) -> np.ndarray:

@@ -85,6 +85,19 @@ class Address:
 Operand = Register | Immediate | Symbol | Address | tuple["Operand", ...]
 
 
+def registers_of(operands: tuple[Operand | None, ...]) -> list[str]:
+    """Return the registers of operands, including those in addresses and vectors."""
+    names: list[str] = []
+    for operand in operands:
+        if isinstance(operand, Register):
+            names.append(operand.name)
+        elif isinstance(operand, Address):
+            names += registers_of((operand.base,))
+        elif isinstance(operand, tuple):
+            names += registers_of(operand)
+    return names
+
+
 @part
 class Instruction:
     """One PTX instruction.
@@ -197,7 +210,8 @@ REFUSED = {
 def unsupported(instruction: Instruction) -> UnsupportedInstruction:
     """Return the exception that refuses an instruction."""
     reason = next((f", as {why}" for form, why in REFUSED.items() if re.fullmatch(form, instruction.text)), "")
-    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {instruction.text}{reason}")
+    what = "grid.sync()" if "%envreg" in instruction.text else instruction.text  # which reads where blocks wait
+    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {what}{reason}")
 
 
 def reject(instruction: Instruction, when: Any) -> None:

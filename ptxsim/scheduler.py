@@ -79,7 +79,7 @@ class Scheduler:
         SimulationFault
             A check failed, or lanes wait for what never comes.
         """
-        execution, batch, count = self.execution, self.batch, len(self.blocks)
+        execution, batch, count, tainted = self.execution, self.batch, len(self.blocks), self.batch.taint.of
         before, warps = None, self.threads.warps  # the lanes of the last round, which often go on, and their warps
         while self.ready or self.spinning:
             if not self.ready:
@@ -95,7 +95,9 @@ class Scheduler:
             except Violation as violation:
                 line = self.blocks[self.budget.loop(here)[1]][-1].line
                 raise batch.faults.complete(violation, line, lanes) from None
-            for instruction, step in execution.code.steps[here]:
+            for instruction, step, run in execution.code.steps[here]:
+                if tainted:
+                    batch.taint.follow(run, lanes)
                 batch.do(instruction, step, lanes)
             self._leave(here, lanes)
             if self.asleep and batch.barriers.changes != changes:
@@ -120,6 +122,8 @@ class Scheduler:
                 batch.convergence.alone(batch.wait.lanes, f"has waited at an mbarrier, line {last.line},")
             staying = self._passed(here + 1, batch.wait)
         elif last.opcode in LEAVES:
+            if batch.taint.of:
+                batch.taint.follow([last], lanes)
             going, staying = batch.registers.split(last, lanes)
             if last.opcode == "call":
                 self._arrive(calls.enter(batch, last, going, here + 1), going)

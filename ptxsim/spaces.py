@@ -147,7 +147,7 @@ class AddressSpaces:
         loaded = self.load(space, addresses, lanes, dtype, 1)
         every = np.arange(len(addresses), dtype=np.int64)
         if space == "global":
-            for buffer, part, offsets in self.memory.locate(addresses, dtype.itemsize):
+            for buffer, part, offsets in self.memory.written(addresses, dtype.itemsize):
                 part = every if part is None else part
                 if self.history:
                     self.history.touch(buffer, offsets, self.threads.places(lanes)[part], dtype.itemsize, True)

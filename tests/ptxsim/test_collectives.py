@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from ptxsim.exchange import UNDEFINED
-
-from .cuda import fault, launch, per_thread
+from .cuda import fault, launch, per_thread, refused
 
 T = np.arange(64, dtype=np.int32)
 LANE = T % 32
@@ -44,23 +42,26 @@ def test_part_of_a_warp_shuffles():
     int t = threadIdx.x, x = t;
     if (t < 16) x = __shfl_xor_sync(0xffff, t, 3);
     else if (t < 24) x = __shfl_down_sync(0xff0000, t, 4);
-    a[t] = x;
+    if (t < 20 || t >= 24) a[t] = x;
 }"""
     a = np.zeros(32, np.int32)
     launch(source, 1, 32, a=a)
     assert a[:16].tolist() == [t ^ 3 for t in range(16)]
-    assert a[16:20].tolist() == [20, 21, 22, 23] and (a[20:24].view(np.uint32) == UNDEFINED).all()
+    assert a[16:20].tolist() == [20, 21, 22, 23] and a[20:24].tolist() == [0] * 4
     assert a[24:].tolist() == [*range(24, 32)]
 
 
 def test_lanes_that_have_left_need_not_come():
-    source = (
-        "__global__ void k(int* a) { int t = threadIdx.x; if (t >= 20) return; a[t] = __shfl_sync(~0u, t, t ^ 4); }"
-    )
+    source = """__global__ void k(int* a) {
+    int t = threadIdx.x;
+    if (t >= 20) return;
+    int x = __shfl_sync(~0u, t, t ^ 4);
+    if (t < 16) a[t] = x;
+}"""
     a = np.zeros(24, np.int32)
     for block in (32, 24):  # the last warp need not have 32 threads either
         launch(source, 1, block, a=a)
-        assert a[:16].tolist() == [t ^ 4 for t in range(16)] and (a[16:20].view(np.uint32) == UNDEFINED).all()
+        assert a.tolist() == [*(t ^ 4 for t in range(16)), *[0] * 8]
 
 
 WRONG = {
@@ -191,3 +192,12 @@ __global__ void __cluster_dims__(2, 1, 1) k(int* out) {
     run = launch(source, 2, 32, out=out)
     assert np.array_equal(out, [100 * rank + 31 - T[:32] for rank in (0, 1)])
     assert run.total.by_class["prefetch"] == 2
+
+
+def test_a_grid_does_not_meet():
+    source = """#include <cooperative_groups.h>
+__global__ void k(int* a) { a[0] = 1; cooperative_groups::this_grid().sync(); a[1] = 2; }"""
+    said = refused(source, 1, 32, a=np.zeros(2, np.int32))
+    assert said.endswith(
+        "does not know: grid.sync(), as there are no launches for which a grid's blocks wait for each other"
+    )

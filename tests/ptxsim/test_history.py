@@ -63,7 +63,10 @@ def test_the_last_block_may_not_read_what_is_not(words):
     assert given["sum"][0] == 5 * 63 * 32
     found = fault(the_last(words), 5, 64, **arrays(parts=320, count=1, sum=1), _orders=1)
     assert found.kind == "race" and found.line == 9
-    assert "reads parts at byte 4, which thread 1 of block 0 wrote in line 3, unordered" in str(found)
+    assert "reads parts at byte 4, which thread 1 of block 0 wrote in line 3, unordered: " in str(found)
+    heard = words in (UNORDERED["no fence after"], UNORDERED["acquired for the block"], UNORDERED["only released"])
+    assert ("no fence with both threads in its scope follows the read" in str(found)) == heard
+    assert ("a release or fence before a signal and an acquire" in str(found)) != heard
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from ptxsim import SimulationFault
 from ptxsim.memory import GlobalMemory
 
 from ..examples import floats
-from .cuda import line_of, probe, run_bits, simulate
+from .cuda import launch, line_of, probe, run_bits, simulate
 
 
 def fault(kernel, *, M=1, columns=None, depth=64, **more):
@@ -83,18 +83,19 @@ def test_the_first_row_of_threads_past_an_empty_matrix():
 
 
 @pytest.mark.parametrize(
-    ("body", "width"),
+    ("body", "width", "array", "byte"),
     [
-        ("const float4 x = *reinterpret_cast<const float4*>(A + 3 * t);  // here\nC[t] = x.x + x.w;", 16),
-        ("const float2 x = *reinterpret_cast<const float2*>(A + t);  // here\nC[t] = x.x + x.y;", 8),
-        ("*reinterpret_cast<float4*>(C + (t & 16) + (t == 1)) = make_float4(1, 2, 3, 4);  // here", 16),
+        ("const float4 x = *reinterpret_cast<const float4*>(A + 3 * t);  // here\nC[t] = x.x + x.w;", 16, "A", 12),
+        ("const float2 x = *reinterpret_cast<const float2*>(A + t);  // here\nC[t] = x.x + x.y;", 8, "A", 4),
+        ("*reinterpret_cast<float4*>(C + (t & 16) + (t == 1)) = make_float4(1, 2, 3, 4);  // here", 16, "C", 4),
     ],
 )
-def test_misaligned(body, width):
+def test_misaligned(body, width, array, byte):
     found = fault(probe(body), depth=128)
     assert (found.kind, found.block, found.thread) == ("misaligned", 0, 1)
     assert f"a {width}-byte access at address" in str(found)
     assert address_in(found) % width
+    assert found.detail.endswith(f", {array} at byte {byte}")
 
 
 def test_misaligned_in_shared_memory():
@@ -109,6 +110,21 @@ def test_misaligned_in_shared_memory():
         )
     )
     assert (found.kind, found.thread) == ("misaligned", 1)
+    assert found.detail == "a 16-byte access at address 0xc, s at byte 12"
+
+
+@pytest.mark.parametrize("body", ["A[t] = 1;", "atomicAdd(A + t, 1.f);", "(t < 7 ? B : A)[t] = 1;"])
+def test_a_read_only_array(body):
+    source = f"__global__ void k(float* A, float* B) {{ int t = threadIdx.x;\n{body} }}"
+    A, B = floats(32), floats(32)
+    A.flags.writeable = False
+    with pytest.raises(
+        SimulationFault, match=r"read-only: k, line 2, .*writes A, a NumPy array that is read-only"
+    ) as caught:
+        launch(source, 1, 32, A=A, B=B)
+    assert caught.value.thread == (7 if "7" in body else 0)
+    launch(source.replace(body, "B[t] = A[t];"), 1, 32, A=A, B=B)
+    assert np.array_equal(A, B)
 
 
 def test_a_view_keeps_its_alignment():
@@ -384,7 +400,7 @@ def test_another_blocks_barrier_does_not_help():
 STUCK = {
     "half of the threads": (
         0,
-        "thread 16 of its block never reaches: that one has left the kernel",
+        "thread 16 of its block never reaches: that one has left the kernel .GPUs from Volta on let this pass",
         """
         if (t < 16)
             __syncthreads();  // here

@@ -1,0 +1,96 @@
+"""What a kernel gets for its arguments: structs by value with the addresses of arrays in them, and null pointers."""
+
+import numpy as np
+import pytest
+
+from ptxsim import ArgumentError, SimulationFault
+from ptxsim.__main__ import main
+
+from .cuda import launch
+
+MATRIX = """
+struct Matrix { int width, height; float* elements; };
+__global__ void k(Matrix from, float factor, Matrix to) {
+    int i = threadIdx.x;
+    if (i < from.height) to.elements[i] = factor * from.elements[i * from.width];
+}"""
+
+
+def test_a_struct_with_the_address_of_an_array():
+    a, b = np.arange(12, dtype=np.float32), np.zeros(4, np.float32)
+    run = launch(MATRIX, 1, 32, **{"from": (3, np.int32(4), a)}, factor=2.0, to=(1, 4, b), _orders=2)
+    assert b.tolist() == [0, 6, 12, 18] and run.findings == []
+    with pytest.raises(SimulationFault, match=r"out of bounds: .* to to\[2\] \(16 bytes\), 0 bytes past its end"):
+        launch(MATRIX, 1, 32, **{"from": (1, 12, a)}, factor=2, to=(1, 4, b))
+    with pytest.raises(SimulationFault, match=r"uninitialised: .*reads from\[2\] at byte 0"):
+        launch(MATRIX, 1, 32, **{"from": (3, 4, a)}, factor=2, to=(1, 4, b), _fresh=["from[2]"])
+
+
+def test_arrays_in_structs_are_compared_in_other_orders():
+    source = """struct Count { int* next; };
+__global__ void k(Count c, int* a) { a[0] = 1; if (threadIdx.x == 0) c.next[atomicAdd(a + 1, 1)] = blockIdx.x; }"""
+    run = launch(source, 2, 32, c=(np.zeros(2, np.int32),), a=np.zeros(2, np.int32), _orders=4)
+    assert run.findings[0].startswith("c[0] differs with the last warp first: element 0 is 1, not 0")
+
+
+MIXED = """
+struct Part { bool on; short few; double wide; };
+struct Whole { char small; Part part; float* null; float3 place; };
+__global__ void k(Whole w, double* out, unsigned size) {
+    out[0] = w.small; out[1] = w.part.on; out[2] = w.part.few; out[3] = w.part.wide;
+    out[4] = w.null == nullptr; out[5] = w.place.y; out[6] = sizeof(Whole);
+}"""
+
+
+def test_members_lie_as_c_has_them():
+    out = np.zeros(7)
+    whole = (np.int8(-5), (True, np.int16(300), np.float64(0.1)), None, (1.5, 2.5, 3.5))
+    launch(MIXED, 1, 1, w=whole, out=out, size=0)
+    assert out.tolist() == [-5, 1, 300, 0.1, 1, 2.5, 48]
+
+
+def test_structured_scalars_and_arrays():
+    dtype = np.dtype([("width", "i4"), ("height", "i4"), ("elements", "u8")])
+    b, nothing = np.zeros(4, np.float32), np.zeros((), dtype)
+    for struct in (nothing, nothing[()], nothing.reshape(1), np.void(bytes(16))):
+        launch(MATRIX, 1, 32, **{"from": struct}, factor=2, to=(1, 4, b))
+    pair = np.array([(3, 4)], [("x", "i4"), ("y", "i4")])
+    out = np.zeros(2, np.int32)
+    launch("__global__ void k(int2* p, int* o) { o[0] = p->x; o[1] = p->y; }", 1, 1, p=pair, o=out)
+    assert out.tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (
+            (1, 2),
+            r"to: got a struct of 8 bytes: int32, int32, needs 16 bytes of type b8\[16\], as the kernel declares: a",
+        ),
+        (np.zeros(4, np.float32), "to: got an array of float32, passed by its address of 8 bytes, needs 16 bytes"),
+        (np.zeros(3, [("a", "f4")]), "to: got an array of "),
+        ((1, 2, "x"), r"to\[2\]: got 'x', needs an array, None"),
+        ((1, 1 << 31, None), r"to\[1\]: got 2147483648, needs .* an int of 32 bits"),
+        ((1, 2, np.zeros((4, 4), np.float32).T), r"to\[2\]: got strides .*, needs np.ascontiguousarray\(to\[2\]\)"),
+        (None, "to: got NoneType, needs 16 bytes"),
+    ],
+)
+def test_structs_that_do_not_fit(given, message):
+    with pytest.raises(ArgumentError, match=message):
+        launch(MATRIX, 1, 32, **{"from": (1, 2, None)}, factor=1, to=given)
+
+
+ADD = "__global__ void add(float* a, const float* bias) { if (bias) a[threadIdx.x] += bias[threadIdx.x]; }"
+
+
+def test_none_is_a_null_pointer(tmp_path, capsys):
+    a = np.ones(32, np.float32)
+    launch(ADD, 1, 32, a=a, bias=None)
+    assert (a == 1).all()
+    with pytest.raises(SimulationFault, match="address 0x0, in no array: a null pointer"):
+        launch(ADD.replace("if (bias)", ""), 1, 32, a=a, bias=None)
+    with pytest.raises(ArgumentError, match="n: got NoneType, needs 4 bytes"):
+        launch("__global__ void k(int* a, int n) { a[0] = n; }", 1, 1, a=np.zeros(1, np.int32), n=None)
+    (tmp_path / "add.cu").write_text(ADD)
+    assert main(["run", str(tmp_path / "add.cu"), "--arg", "a=ones:float32:32", "--arg", "bias=null"]) == 0
+    assert "a: [1. 1." in capsys.readouterr().out
