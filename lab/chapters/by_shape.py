@@ -16,7 +16,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, sustained, tune
+from ..experiments import anatomy, tune
 from ..experiments.ceilings import card
 from ..model.sass import hot_loop, operands, sass
 from ..records.shapes import SHAPES
@@ -34,8 +34,8 @@ RANGES = ((256, 640), (768, 896), (1024, 2048), (2176, 4096))
 SMALL, MEDIUM = (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1), (32, 64, 32, 32, 32, 8, 4, 4, 4, 4, 2, 1)
 LARGE = next(iter(autotuned.SETTINGS))
 """The settings of the last, the third and the first of these tiles."""
-SHARED = (32, 128, 16, 16, 64, 4, 8, 2, 4, 4, 2, 1)
-"""The setting that the search timed at 640 in whole tiles and in shares."""
+SHARED, MANY = (32, 128, 16, 16, 64, 4, 8, 2, 4, 4, 2, 1), (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3, 1)
+"""Settings that the search timed in whole tiles and in shares: at 640, and at 1408."""
 UNDONE = {
     "nothing": ("", {}),
     "fragments one k ahead": ("fragments of this k", {}),
@@ -309,27 +309,30 @@ def figures() -> dict[str, str]:
     squares, random = [(n, n, n) for n in SIZES], drawn()
     late = {size: slower()[size] for size in (*squares, *SHAPES)}
     new, steps = anatomy.of(RUNG, (4096,) * 3).main.counts, 512 * 512 / card().sms  # of each SM in 128×256
-    long = [p for p in random if min(p.cublas_ms, p.ms * p.percent_of_searched / 100) >= LONG]
+    long = [p for p in random if p.ms >= LONG]
     worst, large = max(late, key=late.get), 1e3 * found()[4096, 4096, 4096].expected_ms
     gains = {n: before()[n, n, n].ms / found()[n, n, n].expected_ms for n in SIZES}
     large_gain = geometric_mean(gains[n] for n in SIZES if n >= RANGES[-1][0])
     assert max(gains.values()) == gains[256] > 2 * gains[640] and large_gain < 1.1
-    assert abs(before()[256, 256, 256].ms / before()[640, 640, 640].ms - 1) < 0.01
     wrong, right = [[found()[n, n, n] for n in of] for of in ((640, 896), (256, 512, 2560, 4096))]
-    assert all(of.expected.whole == of.best.shares == 0 and 1.09 < miss(of) < 1.13 for of in wrong)
-    assert all(of.expected_ms < 1.025 * of.ms for of in right)
+    assert all(of.expected.whole == of.best.shares == 0 for of in wrong) and max(map(miss, right)) < 1.02
     low, high_up = [max(late[n, n, n] for n in SIZES if (n >= 1152) == up) for up in (False, True)]
-    assert low > 1.1 > 1.06 > high_up and min(late[n, n, n] for n in (513, 1025)) > 1.1
-    whole, equal = [in_way(640, *of, SHARED) for of in ((0, 100), (132, 0))]
-    few, many = [in_way(1408, *of, (64, 128, 8, 64, 64, 8, 16, 1, 4, 4, 4, 1)) for of in ((0, 242), (396, 0))]
-    assert whole < equal and few > many and chosen((640,) * 3)[1:] == (0, 132) and chosen((1408,) * 3)[1:] == (242, 0)
+    (equal, whole), (many, few) = [
+        [in_way(n, *of, tile) for of in ways]
+        for n, tile, ways in ((640, SHARED, ((132, 0), (0, 100))), (1408, MANY, ((396, 0), (0, 242))))
+    ]
+    assert (
+        equal > whole
+        and many < few
+        and low > 1.1 > 1.06 > high_up
+        and late[513, 513, 513] > late[1025, 1025, 1025] > 1.1
+    )
     small, middle, _, high = [[geometric_mean(of) if of else 0.0 for of in row] for row in by_range().values()]
     assert small[2] > 3 * small[0] and middle[2] - middle[1] > 2 * (middle[1] - middle[0])
     issued, ffma = new["issue slots used, %"] / 100, new["FFMA"] / WARP / new["all"]
     peak = raced()[4096, 4096, 4096].tflops / card().fp32_tflops
     behind = [size for size in late if share(size, "neither") < 100]
     assert {(n, n, n) for n in (513, 896, 1025)} == {size for size in behind if len({*size}) == 1}
-    assert share((4096,) * 3, "neither") / 100 - 0.01 > sustained.lasted(RUNG)[1] > 1.03
     assert abs(high[2] / high[1] - 1) < 0.01 < 0.05 < high[1] / high[0] - 1 and abs(issued * ffma / peak - 1) < 0.015
     return {
         "card": card().name,
@@ -349,8 +352,7 @@ def figures() -> dict[str, str]:
         "others": str(len(SHAPES)),
         "searched": str(len(late)),
         "behind": str(len(behind)),
-        **{f"share {n}": f"{share((n, n, n), 'neither'):.0f}%" for n in (513, 896, 1025, 4096)},
-        "lasting": f"{sustained.lasted(RUNG)[1]:.0%}",
+        **{f"share {n}": f"{share((n, n, n), 'neither'):.0f}%" for n in (513, 896, 1025)},
         "listed": str(len({setting[:11] for setting in settings()})),
         "median": f"{np.median(list(late.values())) - 1:.1%}",
         "late": str(sum(of > 1.1 for of in late.values())),
@@ -384,9 +386,6 @@ def figures() -> dict[str, str]:
         "small 256 timed": f"{1e3 * timed(256, '16×32/4'):.2f} µs",
         "best 256 timed": f"{1e3 * found()[256, 256, 256].ms:.2f} µs",
         "best 256 raced": f"{1e3 * raced()[256, 256, 256].ms:.2f} µs",
-        "medium 256 tried": f"{tried((256,) * 3)['32×64/4']:.1f} µs",
-        "medium 512 timed": f"{1e3 * timed(512, '32×64/4'):.1f} µs",
-        "small 512 tried": f"{tried((512,) * 3)['16×32/4']:.1f} µs",
         "issued": f"{issued:.1%}",
         "ffma": f"{ffma:.1%}",
         "useful": f"{issued * ffma:.0%}",
@@ -398,7 +397,7 @@ def figures() -> dict[str, str]:
 def sums() -> dict[str, str]:
     """Return the model's sums as a pencil writes them."""
     small, medium, alone = (max(autotuned.SETTINGS[of]) for of in (SMALL, MEDIUM, SHARED))
-    fill, launch, meeting, several = (autotuned.FILL, autotuned.LAUNCH, autotuned.MEETING, autotuned.SETTINGS[SMALL][0])
+    fill, launch, meeting = autotuned.FILL, autotuned.LAUNCH, autotuned.MEETING
     part = f"{autotuned.ADDING * 4 * SHARED[0] * SHARED[1]:.2f}"
     return {
         "part": part,
@@ -409,8 +408,6 @@ def sums() -> dict[str, str]:
             for name, setting, n, shares, text, more, digits in (
                 ("small", SMALL, 256, 0, f"(8 + {fill}) · {small}", "", 2),
                 ("medium", MEDIUM, 256, 0, f"(8 + {fill}) · {medium}", "", 2),
-                ("small", SMALL, 512, 0, f"(16 + {fill}) · 4 · {several:.3f}", "", 1),
-                ("medium", MEDIUM, 512, 0, f"(16 + {fill}) · {medium}", "", 1),
                 ("whole", SHARED, 640, 0, f"(40 + {fill}) · {alone}", "", 1),
                 ("equal", SHARED, 640, 132, f"(31 + {fill}) · {alone}", f" + {meeting} + 3 · {part}", 1),
             )
@@ -425,6 +422,6 @@ def us(setting: tuple[int, ...], n: int, shares: int) -> float:
 
 
 def in_way(n: int, shares: int, whole: int = 0, setting: tuple[int, ...] = LARGE) -> float | None:
-    """Return the careful ms of a setting at M = N = K = n, in so many shares and whole tiles; 12's tile unless given."""
+    """Return the careful ms of so many shares and whole tiles at M = N = K = n, in 12's tile unless told."""
     way = Way((*setting[:-1], int(shares > 0)), whole, shares)
     return next((of.ms for of in found()[n, n, n].finalists if of.way == way), None)

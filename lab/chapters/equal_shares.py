@@ -176,10 +176,11 @@ def weighed(*ways: tuple[Mapping[str, int], int]) -> Table:
         brief = tried(LONG).get((tuple(map(of.get, any_shape.PARAMETERS)), tiles * (parts > 1)))
         ran = 1e3 * points(WHOLE, H200)[LONG].ms if parts == 1 else brief if tiles * parts == 64 else None
         rows.append((parts, steps, *(f"{each:.2f}" for each in (*us, sum(us))), ran))
-    heads = "parts", "steps", "multiplying", "meeting", "all else", "model's total", "measured"
-    title = f"{times_of(LONG)} in tiles of {of['BM']} × {of['BN']}, in clusters of two, µs on an H200"
     return Table(
-        heads, rows, title, "Measured: one part as in the table of times below, eight in the search's first pass."
+        ("parts", "steps", "multiplying", "meeting", "all else", "model's total", "measured"),
+        rows,
+        f"{times_of(LONG)} in tiles of {of['BM']} × {of['BN']}, in clusters of two, µs on an H200",
+        "Measured: one part as in the table of times below, eight in the search's first pass.",
     )
 
 
@@ -208,9 +209,12 @@ def measured() -> Table:
         for name, us in [(launched(size).kernel.name, (1e3 * points()[size].ms, *opponents(size)[:: len(EACH) - 1]))]
         for called, least, most in [[f"{each:#.3g}".rstrip(".") for each in us]]
     ]
-    heads = "M×N×K", "20", "22 alone, no shares", "22 alone", "22 as called", "better opponent, six runs"
-    title = f"µs of a launch, {card().name}; in the last two lines, 20 hands over to 16, and 22 copies A and B"
-    return Table(heads, rows, title, "–: 22 alone shares no tile there.")
+    return Table(
+        ("M×N×K", "20", "22 alone, no shares", "22 alone", "22 as called", "better opponent, six runs"),
+        rows,
+        f"µs of a launch, {card().name}; in the last two lines, 20 hands over to 16, and 22 copies A and B",
+        "–: 22 alone shares no tile there.",
+    )
 
 
 def longer() -> Table:
