@@ -374,6 +374,7 @@ def figures() -> dict[str, str]:
         "pace": f"{large:,.0f} µs for {steps:,.0f} steps on each SM, {large / steps:.2f} µs each",
         "of several": f"{autotuned.SETTINGS[SMALL][0]:.3f}",
         "one": f"{autotuned.SETTINGS[SMALL][1]:.3f}",
+        "shared one": f"{max(autotuned.SETTINGS[SHARED]):.3f}",
         "fill": str(autotuned.FILL),
         "launch": str(autotuned.LAUNCH),
         "meeting": str(autotuned.MEETING),

@@ -213,7 +213,7 @@ def measured() -> Table:
         ("M×N×K", "20", "22 alone, no shares", "22 alone", "22 as called", "better opponent, six runs"),
         rows,
         f"µs of a launch, {card().name}; in the last two lines, 20 hands over to 16, and 22 copies A and B",
-        "–: 22 alone shares no tile there.",
+        "–: 22 alone shares no tile there. wide.cu is for one or two rows.",
     )
 
 
@@ -414,6 +414,8 @@ def figures() -> dict[str, str]:
         "step": f"{step:.3f} µs",
         "times": f"{any_shape.SHARED:.2f}",
         "meet": f"{any_shape.MEET:.2f} µs",
+        "fixed": f"{any_shape.PART} µs",
+        "adds": f"{any_shape.ADD:,.0f} bytes per µs",
         "part": f"{any_shape.PART} + 64 · 64 · 4 / {any_shape.ADD:,.0f} = {part:.3f} µs",
         "multiplying": f"32 · {step:.3f} · {any_shape.SHARED:.2f} = {32 * step * any_shape.SHARED:.2f} µs",
         "meeting": f"{any_shape.MEET:.2f} + 8 · {part:.3f} = {meet:.2f} µs",
