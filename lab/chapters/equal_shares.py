@@ -202,7 +202,7 @@ def measured() -> Table:
             1e3 * points(BEFORE)[size].ms,
             1e3 * points(WHOLE)[size].ms if shared(size) else None,
             1e3 * points(ALONE)[size].ms,
-            called + f", {name}.cu" * (name != KERNEL.name),
+            called + f" ({name}.cu)" * (name != KERNEL.name),
             f"{least} to {most}",
         )
         for size in lost_by(WHOLE)
@@ -210,7 +210,7 @@ def measured() -> Table:
         for called, least, most in [[f"{each:#.3g}".rstrip(".") for each in us]]
     ]
     return Table(
-        ("M×N×K", "20", "22 alone, no shares", "22 alone", "22 as called", "better opponent, six runs"),
+        ("M×N×K", "20", "22 alone, no shares", "22 alone", "22 as called (now by)", "better opponent, six runs"),
         rows,
         f"µs of a launch, {card().name}; in the last two lines, 20 hands over to 16, and 22 copies A and B",
         "–: 22 alone shares no tile there. wide.cu is for one or two rows.",
