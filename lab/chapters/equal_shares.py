@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import any_shape
@@ -35,11 +35,11 @@ SHORT = find("22", BITS=16)
 WAYS = "rows fetched", "rows copied", "without tensor cores"
 """How 22 does a product: tensor cores multiply its rows as they are, or as `pad` copies them, or others do it."""
 H200, H100, RANDOM = (RESULTS / f"{name}.json" for name in ("h200/any_shape", "h100/any_shape", "h200/random_22"))
-LONG = 0.01
-"""The better opponent's ms from which the table counts a product as long."""
+BRIEF = 0.01
+"""The better opponent's ms under which the table counts a product as brief."""
 LOW = 95
 """The percentage of the better opponent's speed under which a product counts as lost."""
-TINY, DEEP = (256, 256, 256), (256, 256, 16384)
+TINY, LONG = (256, 256, 256), (256, 256, 16384)
 """The smallest product, and the one whose divisions the chapter weighs."""
 KINDS = ("squares", *WAYS)
 """What the chart tells apart; a product is of the first that fits."""
@@ -92,11 +92,11 @@ def way(size: Size) -> str:
 
 def by_way(recording: str | Path = "any_shape") -> dict[str, list[Size]]:
     """Return a recording's shapes that go each of `WAYS`, the first by whether the better opponent takes long."""
-    sizes, limit = points(recording=recording) if recording == RANDOM else SHAPES, f"{1e3 * LONG:.0f} µs"
+    sizes, limit = points(recording=recording) if recording == RANDOM else SHAPES, f"{1e3 * BRIEF:.0f} µs"
     of = {name: [size for size in sizes if way(size) == name] for name in WAYS}
     return {
-        f"{WAYS[0]}, opponent under {limit}": [size for size in of[WAYS[0]] if better(size, recording) < LONG],
-        f"{WAYS[0]}, opponent {limit} or more": [size for size in of.pop(WAYS[0]) if better(size, recording) >= LONG],
+        f"{WAYS[0]}, opponent under {limit}": [size for size in of[WAYS[0]] if better(size, recording) < BRIEF],
+        f"{WAYS[0]}, opponent {limit} or more": [size for size in of.pop(WAYS[0]) if better(size, recording) >= BRIEF],
         **of,
     }
 
@@ -115,9 +115,9 @@ def setting(*wanted: int) -> Mapping[str, int]:
     )
 
 
-def meeting(of: Mapping[str, int], parts: int) -> tuple[float, float]:
-    """Return the µs by the model of a tile's parts that meet, and of each part among them."""
-    part = any_shape.PART + of["BM"] * of["BN"] * 4 / any_shape.ADD
+def meeting(of: Mapping[str, int], parts: int, digits: int = 9) -> tuple[float, float]:
+    """Return the µs by the model of a tile's parts that meet, and of each part among them, to so many digits."""
+    part = round(any_shape.PART + of["BM"] * of["BN"] * 4 / any_shape.ADD, digits)
     rounds = min(parts, any_shape.TOGETHER), -(-parts // any_shape.TOGETHER)
     return sum(any_shape.MEET + added * part for added in rounds if added > 1), part
 
@@ -135,25 +135,53 @@ def tried(size: Size, of: Iterable[str] = any_shape.PARAMETERS) -> dict[tuple[tu
     }
 
 
-def in_clusters() -> dict[Size, float]:
-    """Return the shapes for which the search on an H200 chose `any_shape.DEEP`, and how much longer 22 alone takes."""
-    names = any_shape.DEEP_PARAMETERS
-    taken = [size for size in SHAPES if size in searched() and len(searched()[size].best.setting) == len(names)]
-    return {size: min(tried(size).values()) / min(tried(size, names).values()) - 1 for size in taken}
+def finals(size: Size, of: Iterable[str] = any_shape.PARAMETERS) -> dict[tuple[int, ...], float]:
+    """Return the µs of what the search timed carefully in the end, the quickest first, by the setting."""
+    many, ran = len(tuple(of)), searched()[size].finalists
+    return {each.way.setting: 1e3 * each.ms for each in ran if len(each.way.setting) == many}
+
+
+def both() -> list[float]:
+    """Return how many times as long 22 alone takes as `any_shape.DEEP`, at the shapes where both were finalists."""
+    raced = [(finals(size), finals(size, any_shape.DEEP_PARAMETERS)) for size in SHAPES if size in searched()]
+    return [min(own.values()) / min(other.values()) for own, other in raced if own and other]
+
+
+def used() -> dict[str, list[Size]]:
+    """Return the shapes at which the search on an H200 chose what 20 lacks, by what that is."""
+    best = {size: searched()[size].best for size in SHAPES if size in searched()}
+    own = {size: of for size, of in best.items() if len(of.setting) == len(any_shape.PARAMETERS)}
+    return {
+        "narrow": [size for size, of in own.items() if min(of.setting[:2]) < 128],
+        "copied": [size for size in best if way(size) == WAYS[1]],
+        "cut": [size for size, of in own.items() if of.whole and size[2] > any_shape.BK],  # of one step none is cut
+        "in clusters": [size for size in best if size not in own],
+    }
+
+
+def remainder(of: Mapping[str, int]) -> list[float]:
+    """Return the µs by the model of a launch at `LONG` besides steps and meetings: its own, a tile's end, memory's."""
+    traffic = any_shape.START + any_shape.moved(*LONG) / any_shape.MEMORY
+    launch = any_shape.START + any_shape.CLUSTERED * (of["CLUSTER"] > 1)
+    return [round(us, 2) for us in (launch, any_shape.pace(of)[1], any_shape.HIDDEN * traffic)]
 
 
 def weighed(*ways: tuple[Mapping[str, int], int]) -> Table:
-    """Return the model's µs of `DEEP` in some settings, with so many parts of each tile, beside measured ones."""
-    (M, N, K), rows = DEEP, []
+    """Return a pencil's µs of `LONG` in some settings, with so many parts of each tile, beside measured ones."""
+    (M, N, K), rows = LONG, []
     for of, parts in ways:
-        tiles, steps = M // (of["BM"] * of["CLUSTER"]) * (N // of["BN"]), K // of["BK"] // parts
-        us = any_shape.cost(of, DEEP, tiles * (parts > 1), tiles * parts, tune.H200.multiprocessors)
-        multiply, meet = steps * any_shape.pace(of)[0] * (any_shape.SHARED if parts > 1 else 1), meeting(of, parts)[0]
-        ran = tried(DEEP).get((tuple(map(of.get, any_shape.PARAMETERS)), tiles * (parts > 1)))
-        model = (f"{each:.2f}" for each in (multiply, meet, us - multiply - meet, us))
-        rows.append((f"{of['BM']}×{of['BN']}, {parts}", *model, f"{ran or 1e3 * points(WHOLE, H200)[DEEP].ms:.1f}"))
-    heads = "tile, parts", "multiplying", "meeting", "all else", "model's total", "measured"
-    return Table(heads, rows, f"{times_of(DEEP)} in clusters of two, µs on an H200")
+        tiles, steps = M // (of["BM"] * of["CLUSTER"]) * (N // of["BN"]), K // any_shape.BK // parts
+        multiply = steps * any_shape.pace(of)[0] * (any_shape.SHARED if parts > 1 else 1)
+        us = [round(each, 2) for each in (multiply, meeting(of, parts, 3)[0], sum(remainder(of)))]
+        brief = tried(LONG).get((tuple(map(of.get, any_shape.PARAMETERS)), tiles * (parts > 1)))
+        ran = 1e3 * points(WHOLE, H200)[LONG].ms if parts == 1 else brief if tiles * parts == 64 else None
+        rows.append((parts, steps, *(f"{each:.2f}" for each in (*us, sum(us))), ran))
+    return Table(
+        ("parts", "steps", "multiplying", "meeting", "all else", "model's total", "measured"),
+        rows,
+        f"{times_of(LONG)} in tiles of {of['BM']} × {of['BN']}, in clusters of two, µs on an H200",
+        "Measured: one part as in the table of times below, eight in the search's first pass.",
+    )
 
 
 def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
@@ -169,17 +197,23 @@ def shared(size: Size) -> int:
 def measured() -> Table:
     """Return the times of 20, of 22 with whole tiles, alone and as called, beside the better opponent's in all runs."""
     rows = [
-        (times_of(size), shared(size), *(1e3 * points(each)[size].ms for each in (BEFORE, WHOLE, ALONE, KERNEL)),
-         {KERNEL.name: "22 alone"}.get(name := launched(size).kernel.name, f"{name}.cu"),
-         " to ".join(f"{us:#.3g}".rstrip(".") for us in opponents(size)[:: len(EACH) - 1]))
+        (
+            times_of(size),
+            1e3 * points(BEFORE)[size].ms,
+            1e3 * points(WHOLE)[size].ms if shared(size) else None,
+            1e3 * points(ALONE)[size].ms,
+            called + f" ({name}.cu)" * (name != KERNEL.name),
+            f"{least} to {most}",
+        )
         for size in lost_by(WHOLE)
-    ]  # fmt: skip
-    heads = ("M×N×K", "tiles shared", "20", "22 alone, no shares", "22 alone", "22 as called", "that is now",
-             "better opponent, six runs")  # fmt: skip
+        for name, us in [(launched(size).kernel.name, (1e3 * points()[size].ms, *opponents(size)[:: len(EACH) - 1]))]
+        for called, least, most in [[f"{each:#.3g}".rstrip(".") for each in us]]
+    ]
     return Table(
-        heads,
+        ("M×N×K", "20", "22 alone, no shares", "22 alone", "22 as called (now by)", "better opponent, six runs"),
         rows,
-        f"µs of a launch, {card().name} (where 22 alone shares no tile, both its times are of the same work)",
+        f"µs of a launch, {card().name}; in the last two lines, 20 hands over to 16, and 22 copies A and B",
+        "–: 22 alone shares no tile there. wide.cu is for one or two rows.",
     )
 
 
@@ -214,9 +248,9 @@ def better(size: Size, recording: str | Path = "any_shape") -> float:
 
 
 def summary() -> Table:
-    """Return 22's mean speed by the ways that products go, of squares and of layers, and of random products."""
+    """Return 22's mean speed by the ways that products go, of random products, and of shapes, squares and layers."""
     cells: dict[str, list[str]] = {}
-    for recording in (H200, H100, RANDOM):
+    for recording in (RANDOM, H200):
         of = {name: (KERNEL, sizes) for name, sizes in by_way(recording).items()}
         if recording != RANDOM:
             of |= {"squares": (KERNEL, SQUARES), "Llama 3 8B, C in FP16": (SHORT, LAYERS)}
@@ -224,9 +258,9 @@ def summary() -> Table:
             share = [points(kernel, recording)[size].percent_of_searched for size in sizes]
             low = sum(each < LOW for each in share)
             cells.setdefault(name, []).append(f"{geometric_mean(share):.0f}% ({low} of {len(share)})")
-    rows = [(name, *each, *[""] * (3 - len(each))) for name, each in cells.items()]
-    heads = "", "H200", "H100", "new products, H200"
-    title = f"22's mean speed in percent of the better opponent's (in brackets: products under {LOW}%)"
+    rows = [(name, *([None] * (2 - len(each))), *each) for name, each in cells.items()]
+    heads = "", "new products, the model chose", "searched at these products"
+    title = f"22's mean speed in percent of the better opponent's, H200 SXM (in brackets: products under {LOW}%)"
     return Table(heads, rows, title)
 
 
@@ -308,83 +342,57 @@ def figures() -> dict[str, str]:
     for recording in (H200, H100):
         now, before, whole = (points(of, recording) for of in (ALONE, BEFORE, WHOLE))
         assert min(opponents(tiny, recording)) / 1e3 > now[tiny].ms < before[tiny].ms / 1.5
-        assert before[DEEP].ms > 2 * whole[DEEP].ms > 5 * now[DEEP].ms and now[DEEP].ms > better(DEEP, recording)
+        assert before[LONG].ms > 2 * whole[LONG].ms > 5 * now[LONG].ms and now[LONG].ms > better(LONG, recording)
         assert before[odd].ms > min(opponents(odd, recording)) / 1e3 > now[odd].ms
-        brief, lengthy, *_ = by_way(recording).values()
-        assert mean(brief, points(recording=recording)) > 102 and mean(lengthy, points(recording=recording)) < 100
-    assert (
-        launched(tiny).kernel.parameters.items() >= setting(64, 32).items() and mean(LAYERS, points(SHORT, H200)) > 102
-    )
+    assert launched(tiny).kernel.parameters.items() >= setting(64, 32).items()
+    assert {launched(size, BEFORE).kernel.name for size in (odd, n4095)} == {"16_mma"}
     late, late_too, own_number, own_number_too = [
         {size: lost_by(of, on)[size] for size in called() if not by_build(size, lost_by(of, on)[size])}
         for of in (OVERLAP, OWN_NUMBER)
         for on in (H200, H100)
     ]
-    costs = {size: [lost_by(OVERLAP, on)[size] for on in (H200, H100)] for size in (DEEP, few)}
+    costs = {size: [lost_by(OVERLAP, on)[size] for on in (H200, H100)] for size in (LONG, few)}
     assert late.keys() == late_too.keys() == {*quick} and max(map(max, costs.values())) < -0.015
-    assert own_number.keys() == {*quick, DEEP} and own_number_too.keys() == {*quick[:2]}
+    assert own_number.keys() == {*quick, LONG} and own_number_too.keys() == {*quick[:2]}
     assert min(map(min, map(dict.values, (late, late_too, own_number, own_number_too)))) > 0.05
     assert all(shared(size) for size in costs) and launched(quick[2], ALONE).blocks == 128
     tiles = [[launched(size, ALONE, on).kernel.parameters for size in called()] for on in (H200, H100)]
     assert [ours == theirs for ours, theirs in zip(*tiles, strict=True)] == [True, False, False, True, True]
-    assert not any(map(shared, (*quick, odd, n4095))) and way(odd) == way(n4095) == WAYS[1] != way(few) == way(DEEP)
+    assert not any(map(shared, (*quick, odd, n4095))) and way(odd) == way(n4095) == WAYS[1] != way(few) == way(LONG)
     assert own[(4096,) * 3].cublas_ms < own[n4095].ms < own[n4095].cublas_ms
     shown = {
-        "deep": alone[DEEP].ms,
-        "deep before": points(BEFORE)[DEEP].ms,
-        "deep whole": points(WHOLE)[DEEP].ms,
-        "deep better": better(DEEP),
+        "deep": alone[LONG].ms,
+        "deep before": points(BEFORE)[LONG].ms,
+        "deep whole": points(WHOLE)[LONG].ms,
+        "deep better": better(LONG),
         "odd": alone[odd].ms,
         "odd before": points(BEFORE)[odd].ms,
         "odd better": better(odd),
         "small": alone[tiny].ms,
         "small before": points(BEFORE)[tiny].ms,
         "small better": better(tiny),
-        "ours 4095": own[n4095].ms,
         "cublas 4095": own[n4095].cublas_ms,
         "cublas 4096": own[(4096,) * 3].cublas_ms,
     }
-    traffic = any_shape.START + any_shape.moved(*DEEP) / any_shape.MEMORY
-    (step, end), (meet, part) = any_shape.pace(pair), meeting(pair, 8)
-    launch = launched(DEEP, ALONE)
-    assert launch.kernel.parameters.items() >= pair.items() and launch.blocks == 2 * 8 * shared(DEEP)
-    ways = ((pair, 8), (setting(128, 64, 2), 16), (setting(128, 128, 2), 32))
-    multiplying, *others = ([float(of) for of in column] for column in [*zip(*weighed(*ways).rows, strict=True)][1:])
-    assert multiplying[::-1] == sorted(multiplying) and all(of == sorted(of) for of in others)
+    (step, _), (meet, part), (launch, end, memory) = any_shape.pace(pair), meeting(pair, 8, 3), remainder(pair)
+    chosen, wide, widest = launched(LONG, ALONE), setting(128, 64, 2), setting(128, 128, 2)
+    assert chosen.kernel.parameters.items() >= pair.items() and chosen.blocks == 2 * 8 * shared(LONG)
+    ours, many, more = [weighed(of).rows[0][2:] for of in ((pair, 8), (wide, 16), (widest, 32))]
+    assert all((float(ours[i]) < float(many[i]) < float(more[i])) == (i > 0) for i in (0, 1, 3, 4))
     at_random, (short, long, *_) = points(recording=RANDOM), by_way(RANDOM).values()
     poor = sorted((at_random[size].percent_of_searched, size) for size in long)
-    assert mean(short, at_random) > 105 and mean(long, at_random) < 95
-    assert not at_random.keys() & {*SQUARES, *SHAPES, *LAYERS}
-    assert searched().keys() == {size for size in (*SQUARES, *SHAPES, *LAYERS) if way(size) != WAYS[2]}
-    gained, best = in_clusters(), searched()[DEEP].best
-    assert best != searched()[DEEP].expected and len(searched()[DEEP].expected.setting) == len(
-        any_shape.DEEP_PARAMETERS
-    )
-    assert best.setting == tuple(pair.values()) and min(gained.values()) > 0 and few in gained and DEEP not in gained
-    blocks = {
-        split: min(us for (of, _), us in tried(DEEP, any_shape.DEEP_PARAMETERS).items() if of[-1] == split)
-        for split in any_shape.SPLITS
-    }
-    shares = tried(DEEP)[best.setting, best.whole]
-    assert sorted(blocks, key=blocks.get)[:2] == [6, 2] and shares < blocks[6]
-    small = {
-        of: min(us for (its, _), us in tried(tiny).items() if its[:2] == of) for of in ((128, 64), (64, 64), (64, 32))
-    }
-    assert [*small.values()] == sorted(small.values(), reverse=True)
-    picked = [points(of, H200)[DEEP].searched.ms * 1e3 for of in EACH]
-    slow = [us for us in picked if us > 1e3 * max(points(of, H200)[DEEP].cublas_ms for of in EACH)]
-    assert len(slow) == 3 and len(picked) == 6 and max({*picked} - {*slow}) < min(opponents(DEEP, H200)) + 0.1
-    unknown = [
-        size for size in SHAPES
-        if size in searched() and size not in gained
-        and searched()[size].best.setting not in {tuple(of.values()) for of in any_shape.SETTINGS}
-    ]  # fmt: skip
+    assert mean(short, at_random) > 105 > 95 > mean(long, at_random)
+    answers, best, ratio = used(), searched()[LONG].best, both()
+    assert best.setting == tuple(pair.values()) and {few} < {*answers["in clusters"]} and {LONG} < {*answers["cut"]}
+    deep = finals(LONG, any_shape.DEEP_PARAMETERS)
+    (six, *_), (two, *_) = [[us for of, us in deep.items() if of[-1] == split] for split in (6, 2)]
+    assert [*deep.values()][:2] == [six, two] and finals(LONG)[best.setting] < six
+    careful, tiles = finals(tiny), [tuple(setting(*of).values()) for of in ((128, 64), (64, 64), (64, 32))]
+    small = [tried(tiny)[of, 0] for of in tiles]
+    assert small == sorted(small, reverse=True) and apart(careful[tiles[1]] / careful[tiles[2]] - 1) < chance(True)
     lost = {size for size in SHAPES if points(recording=H200)[size].percent_of_searched < LOW}
-    kinds = {
-        "deep": [size for size in SHAPES if max(size[:2]) <= 512 and size[2] >= 16384],
-        "flat": [size for size in SHAPES if size[2] <= 16],
-    }
-    assert all(len(lost & {*of}) / len(of) > 2 * len(lost) / len(SHAPES) for of in kinds.values())
+    worst = min(lost, key=lambda size: points(recording=H200)[size].percent_of_searched)
+    assert {*answers["cut"], *((4096, N, 4096) for N in (8, 16, 32))} < lost and worst == (1, 4097, 4097)
     return {
         **{name: f"{1e3 * ms:.1f} µs" for name, ms in shown.items()},
         "new brief": f"{mean(short, at_random):.0f}%",
@@ -394,30 +402,44 @@ def figures() -> dict[str, str]:
         "new least": f"{poor[0][0]:.0f}%",
         "new least at": times_of(poor[0][1]),
         "step": f"{step:.3f} µs",
-        "times": f"{any_shape.SHARED:.2f} times",
+        "times": f"{any_shape.SHARED:.2f}",
         "meet": f"{any_shape.MEET:.2f} µs",
-        "part": f"{part:.3f} µs",
+        "fixed": f"{any_shape.PART} µs",
+        "adds": f"{any_shape.ADD:,.0f} bytes per µs",
+        "part": f"{any_shape.PART} + 64 · 64 · 4 / {any_shape.ADD:,.0f} = {part:.3f} µs",
         "multiplying": f"32 · {step:.3f} · {any_shape.SHARED:.2f} = {32 * step * any_shape.SHARED:.2f} µs",
         "meeting": f"{any_shape.MEET:.2f} + 8 · {part:.3f} = {meet:.2f} µs",
-        "launch": f"{any_shape.START + any_shape.CLUSTERED:.2f} µs",
+        "launch": f"{launch:.2f} µs",
         "end": f"{end:.2f} µs",
         "hidden": f"{any_shape.HIDDEN:.0%}",
-        "traffic": f"{traffic:.2f} µs",
-        "else": f"{any_shape.START + any_shape.CLUSTERED + end + any_shape.HIDDEN * traffic:.2f} µs",
-        "in clusters": str(len(gained)),
-        "alone longer": f"{geometric_mean(1 + lost for lost in gained.values()) - 1:.0%}",
-        "deep six": f"{blocks[6]:.1f} µs",
-        "deep two": f"{blocks[2]:.1f} µs",
-        "deep shares": f"{shares:.1f} µs",
-        **{f"small {rows}x{columns}": f"{us:.2f} µs" for (rows, columns), us in small.items()},
-        **{f"small {name}": f"{lost_by(of, H200)[tiny]:.0%}" for name, of in (("late", OVERLAP), ("own", OWN_NUMBER))},
-        "picked slow": f"{median(slow):.1f} µs",
-        "picked": f"{median({*picked} - {*slow}):.1f} µs",
-        "unknown": str(len(unknown)),
-        **{f"{name} all": str(len(of)) for name, of in kinds.items()},
-        **{f"{name} lost": str(len(lost & {*of})) for name, of in kinds.items()},
+        "moved": f"{any_shape.moved(*LONG) / 1e6:.2f} MB",
+        "rate": f"{any_shape.MEMORY / 1e6:.2f} MB",
+        "start": f"{any_shape.START:.2f} µs",
+        "traffic": f"{any_shape.START + any_shape.moved(*LONG) / any_shape.MEMORY:.2f} µs",
+        "else": f"{launch:.2f} + {end:.2f} + {memory:.2f} = {launch + end + memory:.2f} µs",
+        "wide multiplying": f"16 · {any_shape.pace(wide)[0]} · {any_shape.SHARED:.2f} = {many[0]} µs",
+        "wide meeting": f"2 · {any_shape.MEET:.2f} + (8 + 2) · {meeting(wide, 16, 3)[1]:.3f} = {many[1]} µs",
+        "wide total": f"{many[3]} µs",
+        "brief": f"{ours[4]:.1f} µs",
+        "wide brief": f"{many[4]:.1f} µs",
+        "widest brief": f"{more[4]:.1f} µs",
+        "copying": f"{any_shape.COPY + 4 * (333 * 1999 + 1999 * 777) / any_shape.COPIED:.1f} µs",
+        **{f"at {name}": str(len(of)) for name, of in answers.items()},
+        "cut mean": f"{mean(answers['cut'], points(recording=H200)):.0f}%",
+        "no tensor cores": str(len(SHAPES) - len([size for size in SHAPES if size in searched()])),
+        "both": str(len(ratio)),
+        "both deep": str(sum(of > 1 for of in ratio)),
+        "both deep by": f"{geometric_mean(of for of in ratio if of > 1) - 1:.0%}",
+        "both own": str(sum(of < 1 for of in ratio)),
+        "both own by": f"{1 / geometric_mean(of for of in ratio if of < 1) - 1:.0%}",
+        "deep six": f"{six:.1f} µs",
+        "deep two": f"{two:.1f} µs",
+        **{f"small {name}": f"{us:.2f} µs" for name, us in zip(("128x64", "64x64", "64x32"), small, strict=True)},
+        **{f"careful {name}": f"{careful[of]:.2f} µs" for name, of in zip(("64x64", "64x32"), tiles[1:], strict=True)},
+        "worst": times_of(worst),
+        "worst at": f"{points(recording=H200)[worst].percent_of_searched:.0f}%",
         "card": card().name,
-        "limit": f"{1e3 * LONG:.0f} µs",
+        "limit": f"{1e3 * BRIEF:.0f} µs",
         "sms": str(card().sms),
         "settings": str(len(any_shape.SETTINGS)),
         "chance": f"{chance(True):.1%}",

@@ -63,6 +63,22 @@ def test_the_times_for_a_pencil_add_up_to_what_the_model_expects(of, shares):
     assert added + model.HIDDEN * traffic == pytest.approx(crowded)
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "parts"), [(64, 64, 2), (64, 64, 4), (64, 64, 8), (128, 64, 16), (128, 128, 32)]
+)
+def test_the_pencil_only_rounds(rows, columns, parts):
+    of, tiles = page.setting(rows, columns, 2), 256 // (2 * rows) * (256 // columns)
+    expected = page.any_shape.cost(of, page.LONG, tiles, tiles * parts, multiprocessors=132)
+    assert float(page.weighed((of, parts)).rows[0][5]) == pytest.approx(expected, abs=0.02)
+
+
+def test_who_chose_for_what_chapter_22_counts():
+    every = {*page.SQUARES, *page.SHAPES, *page.LAYERS}
+    assert page.searched().keys() == {size for size in every if page.way(size) != page.WAYS[2]}
+    assert not page.points(recording=page.RANDOM).keys() & every, "new products"
+    assert page.launched((1024,) * 3, page.ALONE).blocks == 128, "as the deeper page writes it"
+
+
 @pytest.mark.parametrize("of", [page.setting(64, 64, 2), page.setting(128, 256, 2)], ids=str)
 def test_the_shuffle_alone_keeps_descriptors_in_uniform_registers(of):
     def moved(kernel):
