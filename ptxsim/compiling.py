@@ -21,7 +21,9 @@ OF_CUDA = re.compile(
 )
 """Headers that the device needs, and NVRTC reads. All others are taken for the host's."""
 
-LIBRARY = re.compile(r'(?m)^[ \t]*#[ \t]*include[ \t]*[<"]((cub|thrust|cutlass|cute|curand)\b[^>"\n]*|(curand)_\w+\.h)[>"]')
+LIBRARY = re.compile(
+    r'(?m)^[ \t]*#[ \t]*include[ \t]*[<"]((cub|thrust|cutlass|cute|curand)\b[^>"\n]*|(curand)_\w+\.h)[>"]'
+)
 """Headers of libraries, which only the host's code may use here."""
 GIVEN = "nvcc.h"
 """The name of the text that stands before every source."""
@@ -97,8 +99,10 @@ def compile(
                 raise
             entry, ptx, _, _ = nvrtc.compiled(prepared(files), name, architecture, (*OPTIONS, AS_DEVICE))
     except CompileError as error:
-        raise ArgumentError("name", repr(name), needs) if NO_INSTANCE.search(str(error)) else _explained(
-            str(error), files
+        raise (
+            ArgumentError("name", repr(name), needs)
+            if NO_INSTANCE.search(str(error))
+            else _explained(str(error), files)
         ) from None
     return Compiled(ptx, entry)
 

@@ -117,7 +117,7 @@ def signatures(text: str, known: Mapping[str, set[str]] | None = None) -> list[S
     names = ["__global__", *(name for name, words in known.items() if "__global__" in words and "{" not in words)]
     for match in re.finditer(rf"\b(?:{'|'.join(names)})\b", code):
         named = re.compile(r"(?!__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__)\b(\w+)\s*\(").search(
-            code, match.end()
+            code, match.end(), match.end() + len(re.match("[^;{}]*", code[match.end() :])[0])
         )
         end = named and _closing(code, named.end() - 1)
         brace = named and re.compile(r"\s*\{").match(code, end)
@@ -342,7 +342,7 @@ def _outermost(code: str) -> Iterator[tuple[str, str]]:
     yield code[last:], ""
 
 
-_DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__", "constexpr"}
+_DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 _CLASSES = {"struct", "class", "union", "enum"}
 _NEITHER = {"using", "typedef", "static_assert", "namespace", "friend", "asm"}
 _IN_BRACKETS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
@@ -371,7 +371,7 @@ def for_device(text: str, known: Mapping[str, set[str]]) -> str:
                     blank(start, last + found.end())
                 continue
             head = _ALIGNMENT.sub("", code[start:at])
-            kind = set(re.findall(r"\w+", head)) & _CLASSES and not head.rstrip().endswith(")")
+            kind = set(re.findall(r"\w+", _without_arguments(head))) & _CLASSES and not head.rstrip().endswith(")")
             ends = kind or "(" not in head or head.rstrip().endswith("=")  # with a semicolon
             end = (code.find(";", at + len(body)) + 1 if ends else 0) or at + len(body)
             if _is_class_of_host(head, body, known) if kind else _is_hosts(head, known):
@@ -400,6 +400,13 @@ def _behind_macros(declaration: str, known: Mapping[str, set[str]]) -> int:
     return at
 
 
+def _without_arguments(code: str) -> str:
+    """Return a text without the parameters and arguments of templates."""
+    while code != (shorter := re.sub("<[^<>]*>", "", code)):
+        code = shorter
+    return code
+
+
 def _has_hosts_type(code: str) -> bool:
     """Whether a text names types that only the host has."""
     of_std = re.findall(r"(?<!cuda::)\bstd::(\w+)", code)
@@ -415,12 +422,12 @@ def _is_class_of_host(head: str, body: str, known: Mapping[str, set[str]]) -> bo
 
 def _is_hosts(declaration: str, known: Mapping[str, set[str]]) -> bool:
     """Whether a declaration outside classes is a function or a variable of the host, which NVRTC would refuse."""
-    before, shorter = "", _ALIGNMENT.sub("", declaration)
-    while shorter != before:  # without the arguments of templates
-        before, shorter = shorter, re.sub("<[^<>]*>", "", shorter)
-    before = re.sub(r"\boperator\s*[^\w\s]+|\btemplate\b", "operator", before).partition("=")[0]
-    words = [word for word in re.findall(r"\w+", before) if word != "operator"]
-    if len(words) < 2 or words[0] in _NEITHER or _words(declaration, known) & _DEVICE:
+    plain = _without_arguments(_ALIGNMENT.sub("", declaration))
+    before = re.sub(r"\boperator\s*[^\w\s]+|\btemplate\b", "operator", plain).partition("=")[0]
+    words, meant = [word for word in re.findall(r"\w+", before) if word != "operator"], _words(declaration, known)
+    if len(words) < 2 or words[0] in _NEITHER or meant & _DEVICE:
         return False
+    if "constexpr" in meant:
+        return _has_hosts_type(declaration)
     constant = "const" in words and not re.search(r"\*(?!\s*const)", before) and not _has_hosts_type(before)
     return "(" in before or not (constant or words[0] in _CLASSES)

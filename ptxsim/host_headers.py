@@ -15,8 +15,7 @@ FLOATS = (
     "#define FLT_MAX 3.402823466e+38f\n#define FLT_MIN 1.175494351e-38f\n#define FLT_EPSILON 1.192092896e-07f\n"
     "#define DBL_MAX 1.7976931348623157e+308\n#define DBL_EPSILON 2.2204460492503131e-16\n"
 )
-LIMITS = (
-    """\
+LIMITS = """\
 #define CHAR_BIT 8
 #define SCHAR_MIN (-128)
 #define SCHAR_MAX 127
@@ -36,44 +35,42 @@ LIMITS = (
 #define LLONG_MIN (-LLONG_MAX - 1)
 #define ULLONG_MAX 18446744073709551615ull
 namespace std { template <class T> struct numeric_limits { static constexpr bool is_specialized = false; }; }
-"""
-    + "".join(
-        f"template <> struct std::numeric_limits<{of}> {{\n"
-        "static constexpr bool is_specialized = true;\n"
-        f"static constexpr bool is_integer = {str(epsilon == '0').lower()};\n"
-        f"static constexpr bool is_signed = {str(lowest != '0').lower()};\n"
-        f"static __host__ __device__ constexpr {of} max() {{ return {most}; }}\n"
-        f"static __host__ __device__ constexpr {of} lowest() {{ return {lowest}; }}\n"
-        f"static __host__ __device__ constexpr {of} min() {{ return {least}; }}\n"
-        f"static __host__ __device__ constexpr {of} epsilon() {{ return {epsilon}; }}\n"
-        f"static __device__ {of} infinity() {{ return {infinity}; }}\n"
-        f"static __device__ {of} quiet_NaN() {{ return {nan}; }}\n}};\n"
-        for of, most, lowest, least, epsilon, infinity, nan in (
-            *(
-                (kind, f"{name}_MAX", *[f"{name}_MIN" if signed else "0"] * 2, "0", "0", "0")
-                for kind, name, signed in (
-                    ("char", "CHAR", True),
-                    ("signed char", "SCHAR", True),
-                    ("unsigned char", "UCHAR", False),
-                    ("short", "SHRT", True),
-                    ("unsigned short", "USHRT", False),
-                    ("int", "INT", True),
-                    ("unsigned", "UINT", False),
-                    ("long", "LONG", True),
-                    ("unsigned long", "ULONG", False),
-                    ("long long", "LLONG", True),
-                    ("unsigned long long", "ULLONG", False),
-                )
-            ),
-            (
-                *("float", "0x1.fffffep127f", "-0x1.fffffep127f", "0x1p-126f", "0x1p-23f"),
-                *("__int_as_float(0x7f800000)", "__int_as_float(0x7fffffff)"),
-            ),
-            (
-                *("double", "0x1.fffffffffffffp1023", "-0x1.fffffffffffffp1023", "0x1p-1022", "0x1p-52"),
-                *("__longlong_as_double(0x7ff0000000000000ll)", "__longlong_as_double(0x7fffffffffffffffll)"),
-            ),
-        )
+""" + "".join(
+    f"template <> struct std::numeric_limits<{of}> {{\n"
+    "static constexpr bool is_specialized = true;\n"
+    f"static constexpr bool is_integer = {str(epsilon == '0').lower()};\n"
+    f"static constexpr bool is_signed = {str(lowest != '0').lower()};\n"
+    f"static __host__ __device__ constexpr {of} max() {{ return {most}; }}\n"
+    f"static __host__ __device__ constexpr {of} lowest() {{ return {lowest}; }}\n"
+    f"static __host__ __device__ constexpr {of} min() {{ return {least}; }}\n"
+    f"static __host__ __device__ constexpr {of} epsilon() {{ return {epsilon}; }}\n"
+    f"static __device__ {of} infinity() {{ return {infinity}; }}\n"
+    f"static __device__ {of} quiet_NaN() {{ return {nan}; }}\n}};\n"
+    for of, most, lowest, least, epsilon, infinity, nan in (
+        *(
+            (kind, f"{name}_MAX", *[f"{name}_MIN" if signed else "0"] * 2, "0", "0", "0")
+            for kind, name, signed in (
+                ("char", "CHAR", True),
+                ("signed char", "SCHAR", True),
+                ("unsigned char", "UCHAR", False),
+                ("short", "SHRT", True),
+                ("unsigned short", "USHRT", False),
+                ("int", "INT", True),
+                ("unsigned", "UINT", False),
+                ("long", "LONG", True),
+                ("unsigned long", "ULONG", False),
+                ("long long", "LLONG", True),
+                ("unsigned long long", "ULLONG", False),
+            )
+        ),
+        (
+            *("float", "0x1.fffffep127f", "-0x1.fffffep127f", "0x1p-126f", "0x1p-23f"),
+            *("__int_as_float(0x7f800000)", "__int_as_float(0x7fffffff)"),
+        ),
+        (
+            *("double", "0x1.fffffffffffffp1023", "-0x1.fffffffffffffp1023", "0x1p-1022", "0x1p-52"),
+            *("__longlong_as_double(0x7ff0000000000000ll)", "__longlong_as_double(0x7fffffffffffffffll)"),
+        ),
     )
 )
 TRAITS = """\
