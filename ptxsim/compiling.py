@@ -111,7 +111,9 @@ def _explained(log: str, files: tuple[tuple[str, str], ...]) -> CompileError:
     """Return the error for a log, which names the library that the simulator lacks if that is the reason."""
     for _, text in files:
         for header, *of in LIBRARY.findall(text):
-            if re.search(r'\b{0}::|namespace {0}\b|"{0}\w*" is undefined'.format("".join(of)), log):
+            if header not in dict(files) and re.search(
+                r'\b{0}::|namespace {0}\b|"{0}\w*" is undefined'.format("".join(of)), log
+            ):
                 return CompileError(f"kernels cannot use {header} here: write what they need of it in CUDA\n{log}")
     return CompileError(log)
 

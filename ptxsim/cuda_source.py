@@ -425,9 +425,9 @@ def _is_hosts(declaration: str, known: Mapping[str, set[str]]) -> bool:
     plain = _without_arguments(_ALIGNMENT.sub("", declaration))
     before = re.sub(r"\boperator\s*[^\w\s]+|\btemplate\b", "operator", plain).partition("=")[0]
     words, meant = [word for word in re.findall(r"\w+", before) if word != "operator"], _words(declaration, known)
-    if len(words) < 2 or words[0] in _NEITHER or meant & _DEVICE:
+    if not words or words[0] in _NEITHER or meant & _DEVICE:
         return False
     if "constexpr" in meant:
         return _has_hosts_type(declaration)
     constant = "const" in words and not re.search(r"\*(?!\s*const)", before) and not _has_hosts_type(before)
-    return "(" in before or not (constant or words[0] in _CLASSES)
+    return "(" in before or (len(words) > 1 and not (constant or words[0] in _CLASSES))

@@ -152,8 +152,8 @@ template <class T> struct decay : decay_plain<typename remove_reference<T>::type
 template <class T> __host__ __device__ typename remove_reference<T>::type&& declval() noexcept;
 """
 WHOLE = ("char", "short", "int", "long", "long long")
-OF_A_TYPE = """remove_const remove_volatile remove_cv remove_reference remove_pointer remove_extent add_const add_pointer
-make_unsigned make_signed underlying_type decay"""
+OF_A_TYPE = """remove_const remove_volatile remove_cv remove_reference remove_pointer remove_extent add_const
+add_pointer make_unsigned make_signed underlying_type decay"""
 OF_TYPES = """is_const is_reference is_array is_pointer is_void is_floating_point is_integral is_arithmetic is_scalar
 is_signed is_unsigned is_enum is_class is_empty is_trivially_copyable"""
 TRAITS = (
@@ -191,8 +191,8 @@ template <class T> __host__ __device__ constexpr const T& clamp(const T& a, cons
 template <class T> __host__ __device__ void swap(T& a, T& b) { T c = a; a = b; b = c; }
 }
 """
-OF_ONE = """acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor lgamma log log10 log1p log2
-logb nearbyint rint round sin sinh sqrt tan tanh tgamma trunc"""
+OF_ONE = """acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor lgamma log log10 log1p
+log2 logb nearbyint rint round sin sinh sqrt tan tanh tgamma trunc"""
 OF_TWO = "atan2 copysign fdim fmax fmin fmod hypot nextafter pow remainder"
 OF_OTHERS = """abs fma frexp ilogb isfinite isinf isnan ldexp llrint llround lrint lround modf remquo scalbln scalbn
 signbit"""

@@ -184,7 +184,9 @@ def ends(opcode: str) -> bool:
 REFUSED = {
     r".*%clock.*": "time passes differently here",
     r".*%globaltimer.*": "time passes differently here, by which cuda::barrier and cuda::pipeline wait",
-    r"mbarrier\.arrive\S* [^_].*": "mbarriers have no tokens here, which cuda::barrier and cuda::pipeline take",
+    r"mbarrier\.arrive\S* [^_].*": (
+        "mbarriers have no tokens here, which cuda::barrier and cuda::pipeline take: use __syncthreads() or a parity"
+    ),
     r"(w|wg)?mma\..*": "of tensor cores it knows FP16, BF16 and TF32 in the shapes that its README lists",
     r".*%(smid|nsmid|warpid|nwarpid|gridid)\b.*": "blocks and warps have no places on a chip here",
     r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
