@@ -191,8 +191,8 @@ template <class T> __host__ __device__ constexpr const T& clamp(const T& a, cons
 template <class T> __host__ __device__ void swap(T& a, T& b) { T c = a; a = b; b = c; }
 }
 """
-OF_ONE = """acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor lgamma log log10 log1p
-log2 logb nearbyint rint round sin sinh sqrt tan tanh tgamma trunc"""
+OF_ONE = """acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor lgamma log log10
+log1p log2 logb nearbyint rint round sin sinh sqrt tan tanh tgamma trunc"""
 OF_TWO = "atan2 copysign fdim fmax fmin fmod hypot nextafter pow remainder"
 OF_OTHERS = """abs fma frexp ilogb isfinite isinf isnan ldexp llrint llround lrint lround modf remquo scalbln scalbn
 signbit"""

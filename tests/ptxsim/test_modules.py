@@ -310,9 +310,10 @@ def test_shared_variables_beside_the_kernels():
     assert [(of.name, of.offset, of.size) for of in program.shared.values()] == [("own", 0, 4), ("both", 16, 32)]
     assert program.shared_bytes == 48
     out = np.zeros(8, np.uint32)
-    ptxsim.run(ptx.replace("st.shared.u32 [own], %r8;", ""), "k", 2, 8, {"out": out, "n": np.uint32(5)})
+    ptx = ptx.replace("st.shared.u32 [own], %r8;", "")
+    ptxsim.run(ptx, "k", 2, 8, {"out": out, "n": np.uint32(5)})
     assert out.tolist() == [21] * 8
-    with pytest.raises(ptxsim.SimulationFault, match="uninitialised: k, line .* reads both"):
+    with pytest.raises(ptxsim.SimulationFault, match=r"uninitialised: k, line .* both"):
         ptxsim.run(ptx.replace("st.shared.u32 [%r3], %r8;", ""), "k", 1, 8, {"out": out, "n": np.uint32(5)})
 
 
