@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from .cuda_source import for_device, macros, signatures
+from .cuda_source import device_words, for_device, macros, signatures
 from .errors import ArgumentError, CompileError, Error
 from .host_headers import ALWAYS, HEADERS
 
@@ -127,6 +127,7 @@ def prepared(files: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
         Names and texts, of the source file and then of headers.
     """
     here, wanted, known = dict(files), set(), macros("\n".join(text for _, text in files))
+    used = set().union(*(device_words(text, known) for _, text in files))
 
     def included(found: re.Match[str]) -> str:
         stem = re.sub(r"^c(?!uda)|\.h$", "", found[3])
@@ -137,6 +138,6 @@ def prepared(files: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
         wanted.add(stem)
         return f'{found[1]}"{stem}.h"'
 
-    (name, source), *others = ((name, INCLUDED.sub(included, for_device(text, known))) for name, text in files)
+    (name, source), *others = ((name, INCLUDED.sub(included, for_device(text, known, used))) for name, text in files)
     given = ((GIVEN, ALWAYS), *((f"{stem}.h", "#pragma once\n" + HEADERS[stem]) for stem in sorted(wanted)))
     return (name, f'#include "{GIVEN}"\n#line 1\n{source}'), *others, *given

@@ -116,9 +116,9 @@ def signatures(text: str, known: Mapping[str, set[str]] | None = None) -> list[S
     known = macros(text) if known is None else known
     names = ["__global__", *(name for name, words in known.items() if "__global__" in words and "{" not in words)]
     for match in re.finditer(rf"\b(?:{'|'.join(names)})\b", code):
-        named = re.compile(r"(?!__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__)\b(\w+)\s*\(").search(
-            code, match.end(), match.end() + len(re.match("[^;{}]*", code[match.end() :])[0])
-        )
+        named = re.compile(
+            r"(?!__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__|__attribute__)\b(\w+)\s*\("
+        ).search(code, match.end(), match.end() + len(re.match("[^;{}]*", code[match.end() :])[0]))
         end = named and _closing(code, named.end() - 1)
         brace = named and re.compile(r"\s*\{").match(code, end)
         if not brace:
@@ -344,18 +344,27 @@ def _outermost(code: str) -> Iterator[tuple[str, str]]:
 
 _DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 _CLASSES = {"struct", "class", "union", "enum"}
-_NEITHER = {"using", "typedef", "static_assert", "namespace", "friend", "asm"}
+_NEITHER = {"static_assert", "namespace", "friend", "asm"}
 _IN_BRACKETS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _ALIGNMENT = re.compile(rf"\b(?:alignas|__align__|__builtin_align__|__attribute__)\s*{_IN_BRACKETS}")
 _OF_STD = set(re.findall(r"\w+", ALWAYS + "".join(HEADERS.values())))
 
 
-def for_device(text: str, known: Mapping[str, set[str]]) -> str:
+def device_words(text: str, known: Mapping[str, set[str]]) -> set[str]:
+    """Return the words in the functions, and classes with functions, of the device; `known` are the `macros`."""
+    parts_of_device = (
+        head[max(map(head.rfind, ";{}")) + 1 :] + body
+        for head, body in _outermost(_DIRECTIVE.sub(_spaces, blanked(text)))
+    )
+    return set().union(*(words for part in parts_of_device if (words := _words(part, known)) & _DEVICE))
+
+
+def for_device(text: str, known: Mapping[str, set[str]], used: set[str]) -> str:
     """Return a source without the parts that only a host compiler understands, every other character where it was.
 
     Functions that are neither ``__global__`` nor ``__device__`` are blanked, as are variables of the host, and classes
-    that are the host's. `known` are the `macros` of the source and of its headers. A line behind a source with kernels
-    makes the names in its namespaces known.
+    that are the host's. `known` are the `macros`, and `used` the `device_words`, of the source and of its headers. A
+    line behind a source with kernels makes the names in its namespaces known.
     """
     made, last = list(text), 0
     code = _DIRECTIVE.sub(_spaces, blanked(text))
@@ -374,7 +383,7 @@ def for_device(text: str, known: Mapping[str, set[str]]) -> str:
             kind = set(re.findall(r"\w+", _without_arguments(head))) & _CLASSES and not head.rstrip().endswith(")")
             ends = kind or "(" not in head or head.rstrip().endswith("=")  # with a semicolon
             end = (code.find(";", at + len(body)) + 1 if ends else 0) or at + len(body)
-            if _is_class_of_host(head, body, known) if kind else _is_hosts(head, known):
+            if _is_class_of_host(head, body, known, used) if kind else _is_hosts(head, known):
                 blank(start, end)
             break
         else:
@@ -413,8 +422,10 @@ def _has_hosts_type(code: str) -> bool:
     return any(name not in _OF_STD for name in of_std) or bool(re.search(r"\bcuda\w+_t\b", code))
 
 
-def _is_class_of_host(head: str, body: str, known: Mapping[str, set[str]]) -> bool:
-    """Whether a class has types or functions of the host, and nothing that is, or may be by a macro, the device's."""
+def _is_class_of_host(head: str, body: str, known: Mapping[str, set[str]], used: set[str]) -> bool:
+    """Whether a class has types or functions of the host, is not used, and has nothing that may be the device's."""
+    if used.intersection(re.findall(r"\w+", _without_arguments(head).partition(":")[0])[-1:]):
+        return False
     if _words(head, known) & _DEVICE or "__device__" in _words(body, known) or re.search(r"\b[A-Z][A-Z_]+\s+\w", body):
         return False
     return _has_hosts_type(body) or bool(re.search(r"\)[\w\s]*(?::[^{};]*)?\{", body))
@@ -427,7 +438,7 @@ def _is_hosts(declaration: str, known: Mapping[str, set[str]]) -> bool:
     words, meant = [word for word in re.findall(r"\w+", before) if word != "operator"], _words(declaration, known)
     if not words or words[0] in _NEITHER or meant & _DEVICE:
         return False
-    if "constexpr" in meant:
+    if words[0] in ("using", "typedef") or "constexpr" in meant:
         return _has_hosts_type(declaration)
     constant = "const" in words and not re.search(r"\*(?!\s*const)", before) and not _has_hosts_type(before)
     return "(" in before or (len(words) > 1 and not (constant or words[0] in _CLASSES))

@@ -250,5 +250,6 @@ ALWAYS = (
 HEADERS = {
     "stdint": INTEGERS + "namespace std { " + re.sub(r"typedef [^;]*?(\w+);\n", r"using ::\1; ", INTEGERS) + "}\n",
     "float": FLOATS,
+    "cuda": "typedef struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; } CUtensorMap;\n",
 }
 """The text that stands for each header with more, without ``.h`` or the ``c`` before it."""

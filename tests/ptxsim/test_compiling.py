@@ -98,6 +98,8 @@ def test_a_library_is_the_hosts_alone(header, use):
         ptxsim.compile(source.replace("a[0] = 1", use))
     with pytest.raises(CompileError, match=r"^kernel\.cu does not compile"):  # for another reason
         ptxsim.compile(source.replace("a[0] = 1", "oops"))
+    with pytest.raises(CompileError, match=r"^kernel\.cu does not compile"):  # with a header of one's own
+        ptxsim.compile(source.replace("a[0] = 1", use), headers={header: ""})
 
 
 def test_what_does_not_compile_is_said_with_its_line():
@@ -300,6 +302,9 @@ def test_a_kernel_whose_annotation_is_a_macro(head):
         "namespace tools {\nvoid host() { std::string s; }\n}",
         "namespace tools::deep {\nvoid host() { std::string s; }\n}",
         "struct Timer *timer = nullptr;",
+        "using Words = std::vector<std::string>; using std::cout; typedef std::chrono::duration<float> Seconds;",
+        "template <class T> class Matrix { T* a; public: Matrix(int n) { cudaMalloc(&a, n); } };",
+        "main() { return 0; }",
         "extern \"C\" {\nint host(int n) { return getenv(\"N\"); }\n}",
         "auto square = [](int a) { return std::to_string(a); };",
     ],
@@ -339,6 +344,8 @@ __global__ void k(double* out) {
         "#define ALIGN(n) __align__(n)\ntypedef struct ALIGN(8) { int a, b; } Pair;",
         "struct alignas(2 * sizeof(int)) Pair { int a, b; };",
         "struct Pair { std::size_t b; };",
+        "struct Pair { int a, b; Pair() : a(0), b(0) {} };",
+        "struct N { static constexpr int n() { return 1; } };\nstruct Pair { int a[N::n()], b; __device__ int f() { return a[0]; } };",
         "struct Pair { int b; Pair(int n = 0) : b(n) {} static constexpr int n = 2; __device__ void f() {} };",
     ],
 )
@@ -409,6 +416,13 @@ template <class T, std::enable_if_t<std::is_integral<T>::value, int> = 0> __devi
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> __device__ T g(T x) {{ return 2 * x; }}
 __global__ void k(double* out) {{ out[0] = g(1) + g(1.5f) + {made}; }}"""
     assert value(source) == 1 + 3 + 3 + 1 + 8 + 8
+
+
+def test_attributes_and_tensor_maps():
+    source = """#include <cuda.h>
+__attribute__((noinline)) __device__ int f(int x) { return x + sizeof(CUtensorMap) + alignof(CUtensorMap); }
+__global__ void __attribute__((used)) k(double* out) { out[0] = f(1); }"""
+    assert value(source) == 1 + 128 + 64
 
 
 def test_headers_that_nvrtc_has():
