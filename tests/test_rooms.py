@@ -40,9 +40,9 @@ sgemm_tutorial are for 22's thin products, which another kernel does up to three
 bits; 30 of the lab tell of them in 22's chapter. Another 30 of the lab search 22's settings too, whose table brings a
 hundredth to squares and a thirtieth to other shapes, and try it at random products; 25 read the
 hardware's counters of any kernel. And 22 of sgemm_tutorial choose two more kernels, for vectors and pairs of them,
-which are up to twice as quick; 52 choose one for a small C with a long K, which takes a ninth less time there. Another 100 of
-ptxsim take other people's sources as nvcc does: annotations in macros, variables of the host, aligned structs, classes
-that kernels use, and shared memory of functions.
+which are up to twice as quick; 52 choose one for a small C with a long K, which takes a ninth less time there.
+Another 100 of ptxsim take other people's sources as nvcc does: annotations in macros, variables of the host, aligned
+structs, classes that kernels use, and shared memory of functions.
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
 WORDS, WORDS_OF_A_PAGE, WORDS_BEFORE_EXERCISES = 59_050, 1_950, 1_500

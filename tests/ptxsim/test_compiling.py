@@ -345,7 +345,8 @@ __global__ void k(double* out) {
         "struct alignas(2 * sizeof(int)) Pair { int a, b; };",
         "struct Pair { std::size_t b; };",
         "struct Pair { int a, b; Pair() : a(0), b(0) {} };",
-        "struct N { static constexpr int n() { return 1; } };\nstruct Pair { int a[N::n()], b; __device__ int f() { return a[0]; } };",
+        "struct N { static constexpr int n() { return 1; } };\n"
+        "struct Pair { int a[N::n()], b; __device__ int f() { return a[0]; } };",
         "struct Pair { int b; Pair(int n = 0) : b(n) {} static constexpr int n = 2; __device__ void f() {} };",
     ],
 )
