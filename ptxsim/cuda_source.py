@@ -433,7 +433,7 @@ def _is_class_of_host(head: str, body: str, known: Mapping[str, set[str]], used:
 
 def _is_hosts(declaration: str, known: Mapping[str, set[str]]) -> bool:
     """Whether a declaration outside classes is a function or a variable of the host, which NVRTC would refuse."""
-    plain = _without_arguments(_ALIGNMENT.sub("", declaration))
+    plain = _without_arguments(declaration)
     before = re.sub(r"\boperator\s*[^\w\s]+|\btemplate\b", "operator", plain).partition("=")[0]
     words, meant = [word for word in re.findall(r"\w+", before) if word != "operator"], _words(declaration, known)
     if not words or words[0] in _NEITHER or meant & _DEVICE:

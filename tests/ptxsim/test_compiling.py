@@ -337,10 +337,10 @@ __global__ void k(double* out) {
 @pytest.mark.parametrize(
     "kind",
     [
-        "typedef struct __align__(8) { int a, b; } Pair;",
-        "typedef struct alignas(8) { int a, b; } Pair;",
-        "typedef struct __attribute__((aligned(8))) { int a, b; } Pair;",
-        "typedef struct __builtin_align__(8) { int a, b; } Pair;",
+        "typedef struct __align__(8) { int a, b; } Pair, *Pairs;",
+        "typedef struct alignas(8) { int a, b; } Pair, *Pairs;",
+        "typedef struct __attribute__((aligned(8))) { int a, b; } Pair, *Pairs;",
+        "typedef struct __builtin_align__(8) { int a, b; } Pair, *Pairs;",
         "#define ALIGN(n) __align__(n)\ntypedef struct ALIGN(8) { int a, b; } Pair;",
         "struct alignas(2 * sizeof(int)) Pair { int a, b; };",
         "struct Pair { std::size_t b; };",
