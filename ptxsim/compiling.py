@@ -131,7 +131,9 @@ def prepared(files: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
 
     def included(found: re.Match[str]) -> str:
         stem = re.sub(r"^c(?!uda)|\.h$", "", found[3])
-        if found[3] in here or OF_CUDA.fullmatch(found[3]):
+        if found[3] in here:
+            return f'{found[1]}"{found[3]}"'
+        if OF_CUDA.fullmatch(found[3]):
             return found[0]
         if stem not in HEADERS:
             return ""

@@ -289,8 +289,9 @@ def test_a_kernel_whose_annotation_is_a_macro(head):
         "float *d_A, *d_B;",
         'const char* names[] = {"a", "b"};',
         "static float table[4] = {1, 2, 3, 4};",
+        "float two[2] = {1, 2}, last = 3;",
         "std::map<int, std::string> table = {{1, \"a;\"}};",
-        "const std::vector<int> sizes{64, 128};",
+        "const std::vector<int> sizes{64, 128}, more;",
         "constexpr std::string_view word = \"word\";",
         "std::ofstream log(\"log.txt\");",
         "int host(int n);",
@@ -320,8 +321,8 @@ def test_a_kernel_cannot_read_a_variable_of_the_host():
 
 
 def test_what_else_stands_outside_functions_stays():
-    source = """typedef unsigned long long u64; using u8 = unsigned char; enum Kind { A, B = 7 }; struct Later;
-static_assert(sizeof(u64) == 8, ""); const int SIZE = 4; const float* const NOTHING = nullptr;
+    source = """typedef unsigned long long u64; using u8 = unsigned char; using Size = std::size_t; enum Kind { A, B = 7 };
+struct Later; static_assert(sizeof(u64) == 8, ""); const int SIZE = 4; const float* const NOTHING = nullptr;
 __constant__ float table[SIZE] = {1, 2, 3, 4}; __device__ int counter; constexpr int cubes[] = {1, 8, 27};
 template <typename T> struct Of; template <> struct Of<int> { static constexpr int value = 9; };
 template <typename T> __device__ T twice(T a); template <typename T> __device__ T twice(T a) { return 2 * a; }
@@ -329,7 +330,8 @@ template __device__ int twice<int>(int); template <class T> constexpr T half = T
 namespace inner { __device__ int three() { return 3; } void host() { std::string s; } }
 __global__ void k(double* out); extern __shared__ float dynamic[];
 __global__ void k(double* out) {
-    out[0] = SIZE + table[2] + counter + cubes[1] + Of<int>::value + twice(u8(5)) + B + inner::three() + half<float>;
+    out[0] = (NOTHING == nullptr) - 1 + Size(SIZE) + table[2] + counter + cubes[1] + Of<int>::value + twice(u8(5));
+    out[0] += B + inner::three() + half<float>;
 }"""
     assert value(source) == 4 + 3 + 0 + 8 + 9 + 10 + 7 + 3 + 0.5
 
