@@ -19,7 +19,7 @@ ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
 IN_LAB = ("lab", "model", "records", "measure", "experiments", "draw", "chapters")
 """The lab's rooms: each may import those before it."""
 
-STATEMENTS = {"ptxsim": 4945, "sgemm_tutorial": 1994, "lab": 9164, "tools": 850}
+STATEMENTS = {"ptxsim": 4946, "sgemm_tutorial": 1994, "lab": 9164, "tools": 850}
 """How many statements a root may have, docstrings left out. What is over this must earn its place, or go.
 
 ptxsim has 1,400 more than a simulator of this book's kernels would need, for other people's: calls and local memory,

@@ -321,8 +321,9 @@ def test_a_kernel_cannot_read_a_variable_of_the_host():
 
 
 def test_what_else_stands_outside_functions_stays():
-    source = """typedef unsigned long long u64; using u8 = unsigned char; using Size = std::size_t; enum Kind { A, B = 7 };
-struct Later; static_assert(sizeof(u64) == 8, ""); const int SIZE = 4; const float* const NOTHING = nullptr;
+    source = """typedef unsigned long long u64; using u8 = unsigned char; using Size = std::size_t;
+enum Kind { A, B = 7 }; struct Later; static_assert(sizeof(u64) == 8, "");
+const int SIZE = 4; const float* const NOTHING = nullptr;
 __constant__ float table[SIZE] = {1, 2, 3, 4}; __device__ int counter; constexpr int cubes[] = {1, 8, 27};
 template <typename T> struct Of; template <> struct Of<int> { static constexpr int value = 9; };
 template <typename T> __device__ T twice(T a); template <typename T> __device__ T twice(T a) { return 2 * a; }
