@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from .errors import ArgumentError
+from .host_headers import ALWAYS, HEADERS
 
 _NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_DIRECTIVE = re.compile(r"(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*")
+_MACRO = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)\n]*\))?((?:[^\n]*\\\n)*[^\n]*)")
 _QUALIFIERS = {"const", "volatile", "__restrict__", "__restrict", "restrict", "__grid_constant__", "struct"}
 _TYPES = {"unsigned int": "unsigned", "uint": "unsigned", "uint32_t": "unsigned", "int32_t": "int"} | dict.fromkeys(
     ("size_t", "std::size_t", "uint64_t", "unsigned long", "unsigned long long", "unsigned long long int"), "size_t"
@@ -89,19 +92,38 @@ def parts(text: str, separator: str = ",") -> list[str]:
     return [part.strip() for part in found] if text.strip() else []
 
 
-def signatures(text: str) -> list[Signature]:
-    """Return the kernels that a source defines, in its order."""
-    code, found = blanked(text), []
-    for match in re.finditer(r"\b__global__\b", code):
-        named = re.compile(r"(?!__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__)\b(\w+)\s*\(").search(
-            code, match.end()
-        )
+def macros(text: str) -> dict[str, set[str]]:
+    """Return the words, and braces, to which the macros of a source expand, by the macros' names."""
+    found: dict[str, set[str]] = {}
+    for name, value in _MACRO.findall(blanked(text)):
+        found.setdefault(name, set()).update(re.findall(r"\w+|\{", value))
+    for _ in found:  # a macro may name another, but not without end
+        wider = {name: _expanded(words, found) for name, words in found.items()}
+        if wider == found:
+            break
+        found = wider
+    return found
+
+
+def _expanded(words: set[str], known: Mapping[str, set[str]]) -> set[str]:
+    """Return words, and those to which the macros among them expand."""
+    return words.union(*(known[word] for word in words & known.keys()))
+
+
+def signatures(text: str, known: Mapping[str, set[str]] | None = None) -> list[Signature]:
+    """Return the kernels that a source defines, in its order; `known` are the `macros`, by default its own."""
+    code, found = _DIRECTIVE.sub(_spaces, blanked(text)), []
+    known = macros(text) if known is None else known
+    names = ["__global__", *(name for name, words in known.items() if "__global__" in words and "{" not in words)]
+    for match in re.finditer(rf"\b(?:{'|'.join(names)})\b", code):
+        named = re.compile(
+            r"(?!__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__|__attribute__)\b(\w+)\s*\("
+        ).search(code, match.end(), match.end() + len(re.match("[^;{}]*", code[match.end() :])[0]))
         end = named and _closing(code, named.end() - 1)
         brace = named and re.compile(r"\s*\{").match(code, end)
         if not brace:
             continue
-        before = code[: match.start()]
-        head = re.search(r"[^;{}]*\Z", re.sub(r"(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", _spaces, before))
+        head = re.search(r"[^;{}]*\Z", code[: match.start()])
         begun = head.start() + len(head[0]) - len(head[0].lstrip())
         template = re.search(r"template\s*<(.*)>", head[0], re.DOTALL)
         bounds = re.search(r"__launch_bounds__\s*(\()", code[begun : named.start()])
@@ -304,7 +326,7 @@ def _bodies(code: str) -> Iterator[tuple[int, str]]:
     at = 0
     while (at := code.find("{", at)) >= 0:
         end = _closing(code, at, "{}")
-        if re.search(r"\b(?:namespace(?:\s+\w+)?|extern\s*)\s*\Z", code[:at].rstrip()):
+        if re.search(r"\b(?:namespace(?:\s+[\w:]+)?|extern\s*)\s*\Z", code[:at].rstrip()):
             at += 1
             continue
         yield at, code[at:end]
@@ -320,27 +342,103 @@ def _outermost(code: str) -> Iterator[tuple[str, str]]:
     yield code[last:], ""
 
 
-_HOSTS = re.compile(
-    r"(?s)(?!.*(?:__device__|\b[A-Z][A-Z_]+\s+\w))(?=.*(?:(?<!cuda::)\bstd::|\bcuda\w+_t\b|\)[\w\s]*(?::[^{};]*)?\{))"
-)
-"""A class with types or functions of the host, and nothing, macros neither, that may be the device's."""
+_DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
+_CLASSES = {"struct", "class", "union", "enum"}
+_NEITHER = {"static_assert", "namespace", "friend", "asm"}
+_IN_BRACKETS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+_ALIGNMENT = re.compile(rf"\b(?:alignas|__align__|__builtin_align__|__attribute__)\s*{_IN_BRACKETS}")
+_OF_STD = set(re.findall(r"\w+", ALWAYS + "".join(HEADERS.values())))
 
 
-def for_device(text: str) -> str:
+def device_words(text: str, known: Mapping[str, set[str]]) -> set[str]:
+    """Return the words in the functions, and classes with functions, of the device; `known` are the `macros`."""
+    parts_of_device = (
+        head[max(map(head.rfind, ";{}")) + 1 :] + body
+        for head, body in _outermost(_DIRECTIVE.sub(_spaces, blanked(text)))
+    )
+    return set().union(*(words for part in parts_of_device if (words := _words(part, known)) & _DEVICE))
+
+
+def for_device(text: str, known: Mapping[str, set[str]], used: set[str]) -> str:
     """Return a source without the parts that only a host compiler understands, every other character where it was.
 
-    Functions that are neither ``__global__`` nor ``__device__`` are blanked, and classes that are the host's. A line
-    behind a source with kernels makes the names in its namespaces known.
+    Functions that are neither ``__global__`` nor ``__device__`` are blanked, as are variables of the host, and classes
+    that are the host's. `known` are the `macros`, and `used` the `device_words`, of the source and of its headers. A
+    line behind a source with kernels makes the names in its namespaces known.
     """
     made, last = list(text), 0
-    code = re.sub(r"(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", _spaces, blanked(text))
-    for at, body in _bodies(code):
-        head = re.search(r"(?:[^;}\s][^;}]*)?\Z", code[last:at])  # directives before it stay
-        words = set(re.findall(r"\w+", head[0]))
-        kind = words & {"struct", "class", "union", "enum"} and not head[0].rstrip().endswith(")")
-        end = (code.find(";", at + len(body)) + 1 if kind else 0) or at + len(body)
-        if not words & {"__global__", "__device__", "constexpr"} and (_HOSTS.match(body) if kind else "(" in head[0]):
-            made[last + head.start() : end] = re.sub(r"[^\n]", " ", text[last + head.start() : end])
+    code = _DIRECTIVE.sub(_spaces, blanked(text))
+
+    def blank(start: int, end: int) -> None:
+        made[start:end] = re.sub(r"[^\n]", " ", text[start:end])
+
+    for at, body in [*_bodies(code), (len(code), "")]:
+        for found in re.finditer(r"[^;{}\s][^;{}]*(;|\Z)", code[last:at]):  # directives before it stay
+            start = last + found.start() + _behind_macros(found[0], known)
+            if found[1]:
+                if _is_hosts(code[start : last + found.end() - 1], known):
+                    blank(start, last + found.end())
+                continue
+            head = _ALIGNMENT.sub("", code[start:at])
+            kind = set(re.findall(r"\w+", _without_arguments(head))) & _CLASSES and not head.rstrip().endswith(")")
+            ends = kind or "(" not in head or head.rstrip().endswith("=")  # with a semicolon
+            end = (code.find(";", at + len(body)) + 1 if ends else 0) or at + len(body)
+            if _is_class_of_host(head, body, known, used) if kind else _is_hosts(head, known):
+                blank(start, end)
+            break
+        else:
+            end = at + len(body)
         last = end
+    for annotated in re.finditer(r"\]\s*((?:__(?:host|device)__\s*)+)(?=[({])", code):  # a lambda is where it stands
+        blank(*annotated.span(1))
     spaces = re.findall(r"\bnamespace\s+(\w[\w:]*)\s*\{", code)
-    return "".join([*made, *(f"\nusing namespace {name};" for name in spaces if "__global__" in code)])
+    kernels = "__global__" in _words(code, known)
+    return "".join([*made, *(f"\nusing namespace {name};" for name in spaces if kernels)])
+
+
+def _words(code: str, known: Mapping[str, set[str]]) -> set[str]:
+    """Return the words of a text, and those to which the macros among them expand."""
+    return _expanded(set(re.findall(r"\w+", code)), known)
+
+
+def _behind_macros(declaration: str, known: Mapping[str, set[str]]) -> int:
+    """Return where a declaration begins behind macros that stand for whole functions."""
+    at = 0
+    while (match := re.compile(r"\s*(\w+)\s*\(").match(declaration, at)) and "{" in known.get(match[1], ()):
+        at = _closing(declaration, match.end() - 1)
+    return at
+
+
+def _without_arguments(code: str) -> str:
+    """Return a text without the parameters and arguments of templates."""
+    while code != (shorter := re.sub("<[^<>]*>", "", code)):
+        code = shorter
+    return code
+
+
+def _has_hosts_type(code: str) -> bool:
+    """Whether a text names types that only the host has."""
+    of_std = re.findall(r"(?<!cuda::)\bstd::(\w+)", code)
+    return any(name not in _OF_STD for name in of_std) or bool(re.search(r"\bcuda\w+_t\b", code))
+
+
+def _is_class_of_host(head: str, body: str, known: Mapping[str, set[str]], used: set[str]) -> bool:
+    """Whether a class has types or functions of the host, is not used, and has nothing that may be the device's."""
+    if used.intersection(re.findall(r"\w+", _without_arguments(head).partition(":")[0])[-1:]):
+        return False
+    if _words(head, known) & _DEVICE or "__device__" in _words(body, known) or re.search(r"\b[A-Z][A-Z_]+\s+\w", body):
+        return False
+    return _has_hosts_type(body) or bool(re.search(r"\)[\w\s]*(?::[^{};]*)?\{", body))
+
+
+def _is_hosts(declaration: str, known: Mapping[str, set[str]]) -> bool:
+    """Whether a declaration outside classes is a function or a variable of the host, which NVRTC would refuse."""
+    plain = _without_arguments(declaration)
+    before = re.sub(r"\boperator\s*[^\w\s]+|\btemplate\b", "operator", plain).partition("=")[0]
+    words, meant = [word for word in re.findall(r"\w+", before) if word != "operator"], _words(declaration, known)
+    if not words or words[0] in _NEITHER or meant & _DEVICE:
+        return False
+    if words[0] in ("using", "typedef") or "constexpr" in meant:
+        return _has_hosts_type(declaration)
+    constant = "const" in words and not re.search(r"\*(?!\s*const)", before) and not _has_hosts_type(before)
+    return "(" in before or (len(words) > 1 and not (constant or words[0] in _CLASSES))

@@ -25,6 +25,7 @@ VARIABLE = re.compile(
     r"(?:\.attribute\(\.managed\)\s+)?(?:\.align\s+\d+\s+)?"
     r"(\.\w+)\s+([\w$]+)((?:\[\d*\])*)\s*(?:=\s*([^;]+))?;"
 )
+SHARED = re.compile(r"(?m)^[ \t]*(?:\.(?:visible|weak)\s+)*(\.shared\s+\.align\s+\d+\s+\.\w+\s+([\w$]+)(?:\[\d+\])?);")
 FUNCTION = re.compile(r"\.func\s+(?:\(([^)]*)\)\s*)?([\w$]+)\s*(?:\(([^)]*)\))?[\s.\w]*(?=\{)")
 LOCAL = re.compile(r"\.(?:local|param)\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?")
 CALL = re.compile(r"call(?:\.uni)?\s+(?:\(\s*([\w$]+)\s*\)\s*,\s*)?([\w$]+)\s*(?:,\s*\(([^)]*)\)\s*)?")
@@ -95,11 +96,7 @@ def variables(ptx: str, bodies: list[str], sizes: dict[str, int]) -> dict[str, M
     found = {match[4]: match for match in VARIABLE.finditer(ptx)}
     addresses = {name: VARIABLES + i * APART for i, name in enumerate(found)}
     made = {}
-    todo = [
-        name
-        for name in found
-        if any(name in body and re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", body) for body in bodies)
-    ]
+    todo = [name for name in found if _used(name, bodies)]
     while todo:
         name = todo.pop()
         linkage, _, kind, _, extents, value = found[name].groups()
@@ -122,14 +119,29 @@ def variables(ptx: str, bodies: list[str], sizes: dict[str, int]) -> dict[str, M
     return made
 
 
+def shared_variables(ptx: str, bodies: list[str]) -> dict[str, str]:
+    """Return the declarations of variables in shared memory that functions of these bodies use, by their names.
+
+    A variable that belongs to a function used twice, or by two kernels, stands beside the kernels. Of those that stand
+    in a kernel, a body uses only its own.
+    """
+    return {name: text for text, name in SHARED.findall(ptx) if _used(name, bodies)}
+
+
+def _used(name: str, bodies: list[str]) -> bool:
+    """Whether a function of these bodies uses a name."""
+    return any(name in body and re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", body) for body in bodies)
+
+
 def plain(name: str) -> str:
     """Return the name in the source of a variable or a kernel: w for ``_ZL1w`` or ``_ZN4here1wE``."""
     if match := re.search(r"^_ZZ\w*?E(\d+)([A-Za-z_]\w*?)(?:_(?:\$_)?\d+)?$", name):
         return match[2][: int(match[1])]
-    found, rest = name, re.sub("^_ZN?", "", name) if name.startswith("_Z") else ""
+    nested, rest = name.startswith("_ZN"), re.sub("^_ZN?", "", name) if name.startswith("_Z") else ""
+    found = name
     while match := re.match(r"L?(\d+)", rest):
         end = match.end() + int(match[1])
-        found, rest = rest[match.end() : end], rest[end:]
+        found, rest = rest[match.end() : end], rest[end:] if nested else ""  # what follows may be a parameter's type
     return found
 
 

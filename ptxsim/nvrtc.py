@@ -38,7 +38,9 @@ OPTIONS = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 """The options of every compilation. Without ``--no-cache``, a driver would keep results and leave out their logs."""
 
 
-def compiled(files: tuple[tuple[str, str], ...], expression: str, architecture: str) -> tuple[str, str, str, str]:
+def compiled(
+    files: tuple[tuple[str, str], ...], expression: str, architecture: str, options: tuple[str, ...] = ()
+) -> tuple[str, str, str, str]:
     """Compile one function, or return what an earlier call has kept of it.
 
     Parameters
@@ -49,6 +51,8 @@ def compiled(files: tuple[tuple[str, str], ...], expression: str, architecture: 
         The function, or the instance of a template, for example ``"shared_tile<32, 32, 32>"``.
     architecture : str
         ``"sm_90"``, or ``"compute_90"`` for PTX alone.
+    options : tuple of str, optional
+        Options of NVRTC beside those of every compilation.
 
     Returns
     -------
@@ -64,7 +68,7 @@ def compiled(files: tuple[tuple[str, str], ...], expression: str, architecture: 
     """
 
     def key(architecture: str) -> tuple[Any, ...]:
-        return files, expression, (f"-arch={architecture}", *OPTIONS), toolchain(), _text()
+        return files, expression, (f"-arch={architecture}", *OPTIONS, *options), toolchain(), _text()
 
     def make() -> tuple[str, ...]:
         if architecture.startswith("compute"):
@@ -73,7 +77,7 @@ def compiled(files: tuple[tuple[str, str], ...], expression: str, architecture: 
                 entry, ptx, _, log = real
                 return entry, ptx, "", re.sub(r"(?m)^ptxas .*\n?", "", log).strip()
         try:
-            return _nvrtc(files, expression, (f"-arch={architecture}", *OPTIONS, *_headers()))
+            return _nvrtc(files, expression, (f"-arch={architecture}", *OPTIONS, *options, *_headers()))
         except CompileError as error:  # it would be the same the next time
             return (str(error),)
 

@@ -25,6 +25,7 @@ from .modules import (
     closing_brace,
     functions,
     plain,
+    shared_variables,
     variables,
 )
 
@@ -196,7 +197,9 @@ def ends(opcode: str) -> bool:
 REFUSED = {
     r".*%clock.*": "time passes differently here",
     r".*%globaltimer.*": "time passes differently here, by which cuda::barrier and cuda::pipeline wait",
-    r"mbarrier\.arrive\S* [^_].*": "mbarriers have no tokens here, which cuda::barrier and cuda::pipeline take",
+    r"mbarrier\.arrive\S* [^_].*": (
+        "mbarriers have no tokens here, which cuda::barrier and cuda::pipeline take: use __syncthreads() or a parity"
+    ),
     r"(w|wg)?mma\..*": "of tensor cores it knows FP16, BF16 and TF32 in the shapes that its README lists",
     r".*%(smid|nsmid|warpid|nwarpid|gridid)\b.*": "blocks and warps have no places on a chip here",
     r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
@@ -332,6 +335,10 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
         targets |= {label: number + len(blocks) for label, number in bodies[name][1].items()}
         blocks += bodies[name][0]
         local |= function.local
+    texts = [of.body for _, of in called.values()]
+    for name, declaration in shared_variables(ptx, texts).items():
+        if name not in reader.shared:
+            reader.declare(" ".join(declaration.split()))
     shared, shared_bytes = reader.shared, reader.shared_bytes
     if dynamic := DYNAMIC.findall(before):  # one array under several names
         align = max(int(align) for align, _ in dynamic)
@@ -347,7 +354,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
         targets,
         int(cluster[0]),
         int(np.prod([int(number) for number in bounds])) if bounds else THREADS_MAX,
-        variables(ptx, [of.body for _, of in called.values()], sizes),
+        variables(ptx, texts, sizes),
         local,
         entries,
     )
@@ -396,17 +403,22 @@ class _Reader:
                 for name in re.split(", ?", names):
                     if self.register_types.setdefault(name.partition("<")[0], kind[1:]) != kind[1:]:
                         raise UnsupportedInstruction(f"line {line}: {name} has another type before: {statement}")
-            elif variable := SHARED.fullmatch(statement):
-                align, kind, name, count = variable.groups()
-                self.shared_bytes = -(-self.shared_bytes // int(align)) * int(align)
-                size = DTYPES[kind].itemsize * int(count or 1)
-                self.shared[name] = Variable(plain(name), self.shared_bytes, size)
-                self.shared_bytes += size
-            elif not statement.startswith(IGNORED):
+            elif not (self.declare(statement) or statement.startswith(IGNORED)):
                 raise UnsupportedInstruction(f"line {line}: the simulator does not know the directive: {statement}")
         if not blocks[-1]:
             blocks.pop()
         return blocks, targets
+
+    def declare(self, statement: str) -> bool:
+        """Place a variable in shared memory behind the others; return whether the statement declares one."""
+        variable = SHARED.fullmatch(statement)
+        if variable:
+            align, kind, name, count = variable.groups()
+            self.shared_bytes = -(-self.shared_bytes // int(align)) * int(align)
+            size = DTYPES[kind].itemsize * int(count or 1)
+            self.shared[name] = Variable(plain(name), self.shared_bytes, size)
+            self.shared_bytes += size
+        return variable is not None
 
 
 def _located(body: str, line: int) -> str:

@@ -8,6 +8,7 @@ import pytest
 import ptxsim
 from ptxsim.errors import UnsupportedInstruction
 from ptxsim.modules import plain
+from ptxsim.ptx import parse
 
 from .cuda import fault, launch, per_thread, refused
 
@@ -74,6 +75,7 @@ def test_names_in_the_source():
         "s",
     ]
     assert plain("_Z3topILi5E4PairEvT0_i") == "top"  # top<5, Pair>(Pair, int)
+    assert [plain(of) for of in ("_Z4fill6Matrix", "_ZL4fill6MatrixS_", "_ZN4here4fillE6Matrix")] == ["fill"] * 3
 
 
 def test_messages_have_the_name_in_the_source():
@@ -267,3 +269,69 @@ def test_more_shared_memory_than_a_block_may_have():
         ptxsim.ArgumentError, match="shared: got 232449 bytes of shared memory per block, needs at most"
     ):
         launch(source, 1, 8, shared=(227 << 10) + 1, a=np.zeros(8, np.int32))
+
+
+SHARED_BESIDE = """
+.shared .align 4 .b8 narrow[4];
+.shared .align 16 .b8 _ZZ3sumiE4both[32];
+.weak .shared .align 8 .b8 more[8];
+
+.visible .entry other(.param .u64 out)
+{
+    .shared .align 4 .b8 own[64];
+    mov.u32 %r1, more;
+    ret;
+}
+.visible .entry k(.param .u64 out, .param .u32 n)
+{
+    .reg .b32 %r<9>;
+    .reg .b64 %rd<9>;
+    .shared .align 4 .b8 own[4];
+    ld.param.u64 %rd1, [out];
+    ld.param.u32 %r8, [n];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd2, %r1, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    mov.u32 %r2, _ZZ3sumiE4both;
+    mad.lo.u32 %r3, %r1, 4, %r2;
+    st.shared.u32 [%r3], %r8;
+    st.shared.u32 [own], %r8;
+    ld.shared.u32 %r4, [%r3];
+    add.u32 %r4, %r4, %r2;
+    st.global.u32 [%rd3], %r4;
+    ret;
+}"""
+
+
+def test_shared_variables_beside_the_kernels():
+    """Each block of a kernel that uses one has it, aligned and behind the kernel's own."""
+    ptx = f".version 8.0\n.target sm_90\n.address_size 64\n{SHARED_BESIDE}"
+    program = parse(ptx, "k", 10)
+    assert [(of.name, of.offset, of.size) for of in program.shared.values()] == [("own", 0, 4), ("both", 16, 32)]
+    assert program.shared_bytes == 48
+    out = np.zeros(8, np.uint32)
+    ptx = ptx.replace("st.shared.u32 [own], %r8;", "")
+    ptxsim.run(ptx, "k", 2, 8, {"out": out, "n": np.uint32(5)})
+    assert out.tolist() == [21] * 8
+    with pytest.raises(ptxsim.SimulationFault, match=r"uninitialised: k, line .* both"):
+        ptxsim.run(ptx.replace("st.shared.u32 [%r3], %r8;", ""), "k", 1, 8, {"out": out, "n": np.uint32(5)})
+
+
+def test_a_function_with_shared_memory_that_is_used_twice():
+    source = """__device__ int sum(int v) {
+    __shared__ int s[32];
+    s[threadIdx.x] = v;
+    __syncthreads();
+    for (int i = 0; i < 32; i++) v += s[i];
+    __syncthreads();
+    return v;
+}
+__global__ void once(int* a) { a[threadIdx.x] = sum(1); }
+__global__ void twice(int* a) { a[threadIdx.x] = sum(2) + sum(a[threadIdx.x]); }"""
+    for name, expected in (("once", 33), ("twice", 66 + 33 * 3)):
+        a = np.full(32, 3, np.int32)
+        launch(source, 2 if name == "once" else 1, 32, name, a=a)
+        assert a.tolist() == [expected] * 32
+    broken = source.replace("    __syncthreads();\n    return", "    return")
+    found = fault(broken, 1, 32, "twice", a=np.zeros(32, np.int32), _orders=4)
+    assert found.kind == "race" and " s " in str(found)
