@@ -74,11 +74,11 @@ def pair(tile: dict[str, int], blocks: int) -> tuple[Kernel, Kernel]:
 
 
 def turned() -> list[tuple[Kernel, Kernel, float]]:
-    """Return 07 not transposed and transposed, as it was timed, and how many conflicts more each store of A has.
+    """Return 07 not transposed and transposed, and how many conflicts more each store of A has.
 
-    The first pair has 07's own tile, the last one `JUNSTAR92`.
+    The first two pairs have 07's own tile, the last one `JUNSTAR92`.
     """
-    pairs = pair(OWN, 3), pair(OWN, 1), pair({**OWN, "BK": 32}, 3), pair(JUNSTAR92, 2)
+    pairs = pair(OWN, 3), pair(OWN, 1), pair(JUNSTAR92, 2)
     return [(flat, after, after.parameters["BK"] / 4 - 1) for flat, after in pairs]
 
 
@@ -109,20 +109,20 @@ def prices(pairs: list[tuple[Kernel, Kernel, float]], before: str, after: str) -
     """Return what kernels take at 4096 before and after a change of layout, and the price of the conflicts it adds."""
     rows = [
         (
-            ", ".join(filter(None, (new.label, shape(new), str(new.parameters["BLOCKS"])))),
+            f"{shape(new)}, {new.parameters['BLOCKS']}" + (f", {new.label or 'swizzled'}" if conflicts < 0 else ""),
             *(f"{milliseconds(kernel):.3f}" for kernel in (old, new)),
-            f"{changed:+.2f}",
+            f"{round(milliseconds(new), 3) - round(milliseconds(old), 3):+.3f}",  # of the times as shown
             f"{conflicts:+g}",
-            f"{price:+.2f}",
+            f"{price:+.3f}",
         )
         for old, new, conflicts in pairs
-        for changed, price in [change(old, new, conflicts)]
+        for _, price in [change(old, new, conflicts)]
     ]
     return Table(
         ("tile, BLOCKS", before, after, "change", "conflicts", "price"),
         rows,
         f"ms at M = N = K = {account.SIZE}, {card().name}",
-        "BLOCKS: how many blocks an SM should hold at least. Conflicts: of each store, by the addresses.",
+        "Times: medians. BLOCKS: how many blocks an SM should hold at least. Conflicts: change for each store of A.",
     )
 
 
