@@ -55,13 +55,15 @@ def mma(shape, type_, a, b):
 # ldmatrix.
 
 
+@pytest.mark.parametrize("spelling", ["m8n8.x{}", "x{}.m8n8"])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_a_load_of_matrices(count, transposed):
+def test_a_load_of_matrices(count, transposed, spelling):
     """Rows lie 48 bytes apart, in the order in which the first lanes name them; no other address counts."""
+    load = ldmatrix(count, transposed, f"t < {8 * count} ? at + t * 48 : at + 1")
     kernel = probe(
         LOADED
-        + ldmatrix(count, transposed, f"t < {8 * count} ? at + t * 48 : at + 1")
+        + load.replace(f"m8n8.x{count}", spelling.format(count))
         + "\nfor (int i = 0; i < 4; ++i) c[4 * t + i] = r[i];",
     )
     numbers = np.arange(1024, dtype=np.uint16)
