@@ -126,10 +126,11 @@ def _kernels(
     found = []
     for name in names:
         own = values if name in theirs else {}
-        kernel, guess = guessed(name, launch, **own) if name in files else (find(name, **own), "")
+        kernel, guess, told = guessed(name, launch, **own) if name in files else (find(name, **own), "", ())
         found.append(kernel)
-        if guess:
-            print(f"{kernel.path.name} {FOUND}\n{guess}\n", file=sys.stderr if quiet else sys.stdout)
+        lines = [*told, *([f"{kernel.path.name} {FOUND}", guess] if guess else [])]
+        if lines:
+            print(*lines, "", sep="\n", file=sys.stderr if quiet else sys.stdout)
     return found
 
 

@@ -49,17 +49,24 @@ def kernel_from(path: str | Path, launch: str = "", **parameters: int | str) -> 
     return guessed(path, launch, **parameters)[0]
 
 
-def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tuple[Kernel, str]:
-    """Return what `kernel_from` does, and the comment that says its launch, if that had to be guessed."""
+def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tuple[Kernel, str, tuple[str, ...]]:
+    """Return what `kernel_from` does, the comment that says its launch if that had to be guessed, and what to tell.
+
+    That is a line for the launch of the file's host code, if it is taken or cannot be read, and for what seems wrong.
+    """
     reading = read(path, launch, parameters)
     if reading.keeps_contract:
-        return by_contract(path, **parameters), ""
+        return by_contract(path, **parameters), "", ()
+    host = f"The launch in {reading.host} of {reading.path.name}"
+    told = reading.doubts
     if {"grid", "block"} <= reading.said.keys():
         try:
-            return written(reading, reading.said), ""
-        except ArgumentError:
+            kernel = written(reading, reading.said)
+            return kernel, "", (f"{host} is taken: {kernel.family.rule}", *told) if reading.by_host else told
+        except ArgumentError as error:
             if not reading.by_host:
                 raise
+            told = (f"{host} cannot be read: {' '.join(error.argument.split())}", *told)
         reading = dataclasses.replace(reading, said={k: v for k, v in reading.said.items() if k not in reading.by_host})
     rule = written(reading, {"grid": "1", "block": "1"} | reading.said).family.rule  # or this says what is not plain
     kernels = _launched(reading)
@@ -68,14 +75,14 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
         kernels += _launched(dataclasses.replace(reading, said=reading.said | said))
     for kernel in kernels:
         if _right(kernel):
-            return kernel, f"// launch: {kernel.family.rule}"
+            return kernel, f"// launch: {kernel.family.rule}", told
     tried = ", ".join(dict.fromkeys(kernel.family.rule.block for kernel in kernels)) or "nothing"
-    told = (
+    likely = (
         line.rstrip(".")
         for kernel in kernels[:LOOKED_AT]
         for line in diagnosis(kernel, check(kernel, *_size(kernel), on_gpu=False), launched=True)[2:]
     )
-    hint = next((f". With one of them: {line}" for line in told if line.startswith("The result")), "")
+    hint = next((f". With one of them: {line}" for line in likely if line.startswith("The result")), "")
     raise ArgumentError(
         reading.path.name,
         f"no launch, and none that was tried gives a right product (blocks of {tried}){hint}",

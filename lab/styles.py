@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ptxsim.cuda_source import (
+    Declared,
     HostLaunch,
     Signature,
     assigned,
@@ -14,7 +15,6 @@ from ptxsim.cuda_source import (
     constants,
     evaluate,
     extents,
-    launches,
     parts,
     signatures,
 )
@@ -23,6 +23,7 @@ from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import BF16, FP16, FP32, IN_CUDA, SPLIT, named_in_cuda, sized
 
+from . import host_code
 from .written import ROLES, Rule, Written
 
 LAUNCH = """\
@@ -84,6 +85,10 @@ class Reading:
         Whether FP32 is split for tensor cores.
     by_host : frozenset of str
         Keys of the launch that the host code alone says.
+    host : str
+        Which of the host code's launches is taken, in words; empty if none is.
+    doubts : tuple of str
+        What seems wrong with it, a line each.
     """
 
     path: Path
@@ -94,6 +99,8 @@ class Reading:
     passed: dict[str, str]
     split: bool
     by_host: frozenset[str]
+    host: str = ""
+    doubts: tuple[str, ...] = ()
 
     @property
     def keeps_contract(self) -> bool:
@@ -125,7 +132,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         As `kernel_from` does, but for a launch that is not said.
     """
     path = Path(path)
-    text = own.read(path)
+    text = host_code.read(own.read(path))
     found = signatures(text)
     named = re.search(r"\bkernel\s*=\s*(\w+)", launch)
     headers = {  # each is of the kernel that follows it
@@ -133,11 +140,14 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         for header in _HEADER.finditer(text)
     }
     products = [one for one in found if sum(of.type.endswith("*") for of in one.arguments) >= 3]
-    told = headers or {one: "" for one in products if launches(text, one.name)} or products
+    told = headers or {one: "" for one in products if host_code.launches(text, one.name)} or products
     signature = _the_kernel(path.name, text, found, named[1] if named else "", told)
     declared = [one.name for one in signature.template or ()]
     said = _said(path.name, headers.get(signature, ""), declared) | _said("launch", launch, declared)
-    names, host, passed, by_host = constants(text), launches(text, signature.name), {}, {"grid", "block"} - said.keys()
+    names, passed, by_host = constants(text), {}, {"grid", "block"} - said.keys()
+    listed = host_code.launches(text, signature.name)
+    host, lines = [launch for launch, _ in listed], [line for _, line in listed]
+    taken, doubts = "", ()
     local = {name: value for name, value in assigned(signature.body).items() if name.isupper()}
     names = {name: value for name, value in local.items() if _is_number(value, local | names)} | names
     if host:
@@ -146,6 +156,8 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         instance = zip(declared, host[0].template, strict=False)
         said = {name: of for name, of in instance if of != _typename(signature)} | said
         called = [*zip(signature.arguments, host[0].arguments, strict=False)]
+        taken = f"line {lines[0]}" + f", the first of {len(lines)}" * (len(lines) > 1)
+        doubts = _doubts(lines[0], called)
         fixed = {name: value for name, value in names.items() if name.isupper()}
         passed = {one.name: str(evaluate(text, fixed)) for one, text in called if _is_number(text, fixed)}
         roles = (
@@ -158,7 +170,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     inside = (host[0].names if host else {}) | names
     values = _values(path.name, signature, parameters, said, inside)
     said = {key: text for key, text in said.items() if key in _KEYS}
-    return Reading(path, signature, values, said, names, passed, own.splits(text), frozenset(by_host if host else ()))
+    return Reading(path, signature, values, said, names, passed, own.splits(text), frozenset(by_host if host else ()), taken, doubts)
 
 
 def written(reading: Reading, said: dict[str, str]) -> Kernel:
@@ -242,6 +254,19 @@ def _of_host(host: HostLaunch, signature: Signature) -> dict[str, str]:
     said = {key: " ".join(host.names.get(text, text).split()) for key, text in said.items()}
     given = {_MEANT.get(_plain(one.name)): text for one, text in zip(signature.arguments, host.arguments, strict=False)}
     return said | ({"sizes": "square"} if given.get("M", 0) == given.get("N", 1) else {})
+
+
+def _doubts(line: int, called: Sequence[tuple[Declared, str]]) -> tuple[str, ...]:
+    """Return what is strange in the arguments that host code passes: matrices or sizes in another order."""
+    by_name = [(_MEANT.get(_plain(one.name)), _MEANT.get(_plain(text)), one.name, text) for one, text in called]
+    return tuple(
+        f"Line {line} passes {', '.join(text for *_, text in of)} for {', '.join(name for *_, name, _ in of)}: "
+        "check that order. Here each argument is what its name in the kernel says."
+        for group in (SIZES, ("A", "B", "C"))
+        if (of := [one for one in by_name if one[0] in group])
+        and {one[0] for one in of} == {one[1] for one in of}
+        and any(one[0] != one[1] for one in of)
+    )
 
 
 def _values(

@@ -282,10 +282,10 @@ def write(tmp_path):
 @pytest.mark.parametrize("style", STYLES)
 def test_a_product_in_any_usual_style_is_checked_as_it_is(write, style):
     text, said = STYLES[style]
-    kernel, _ = guessed(write(text))
+    kernel, *_ = guessed(write(text))
     assert said in str(kernel.family.rule)
     whole = {"multiples = 16"} if text in (SQUARE, BY_HOST) else {"multiples = 64"} if text == COARSE else {""}
-    kernel, _ = guessed(write(text), *whole) if "" not in whole else (kernel, "")
+    kernel, *_ = guessed(write(text), *whole) if "" not in whole else (kernel, "")
     suite = sg.suite(kernel, on_gpu=False)
     assert suite.passed, str(suite.failures())
     assert len(suite.results) >= 5 and {result.K > 1 for result in suite.results} >= {True}
@@ -295,7 +295,7 @@ def test_a_product_in_any_usual_style_is_checked_as_it_is(write, style):
 def test_what_a_launch_says_can_be_written_into_the_file(write, style):
     """The guess, as a comment before the kernel, is what gets the kernel launched the same way without guessing."""
     text, _ = STYLES[style]
-    kernel, _ = guessed(write(text))
+    kernel, *_ = guessed(write(text))
     bare = re.sub(r"(?m)^\ufeff|^// *launch:[^\n]*\n(?://[^\n]*\n)*", "", text)
     bare = (
         bare if text in (BY_TYPE, BY_MEMBERS) else bare.replace("<<<", "")
@@ -469,7 +469,7 @@ __global__ void flat(int M, int N, int K, float alpha, const float* A, const flo
 
 def test_a_launch_with_too_few_blocks_is_not_what_is_found(write):
     """A flat block of 32 × 32 threads: in a small product, one row of blocks of 1,024 rows would be enough too."""
-    kernel, rule = guessed(write(FLAT), SIDE=32)
+    kernel, rule, _ = guessed(write(FLAT), SIDE=32)
     assert "cdiv(M, SIDE)" in rule and sg.check(kernel, 70, 200, 20, on_gpu=False).passed
 
 
@@ -482,7 +482,7 @@ def test_what_no_launch_would_mend_is_said(write):
 
 def test_the_launch_found_does_not_hang_on_the_sizes_tried(write):
     """Where N = 2 M, a grid of N / 32 blocks of 16 rows would be enough."""
-    kernel, rule = guessed(write(ROW_EACH))
+    kernel, rule, _ = guessed(write(ROW_EACH))
     assert "N" not in str(rule).partition("block")[0] and sg.check(kernel, 200, 10, 20, on_gpu=False).passed
 
 
@@ -498,7 +498,7 @@ def test_sizes_that_are_exchanged_are_suggested(write):
 
 def test_tiles_that_the_kernel_names_itself(write):
     inside = SQUARE.replace("#define TILE 16", "").replace("{\n", "{\n    const int TILE = 8;\n", 1)
-    _, rule = guessed(write(inside))
+    _, rule, _ = guessed(write(inside))
     assert "block = (TILE, TILE)" in rule
 
 
