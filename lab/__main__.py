@@ -219,11 +219,14 @@ def _check(options: argparse.Namespace) -> int:
     if scalars and not sizes:
         name, value = next(iter(scalars.items()))
         raise ArgumentError(name, f"{value:g} alone", "--sizes too: the suite has its own")
+    if options.budget is not None and options.budget < 1:
+        raise ArgumentError("budget", str(options.budget), "a number of instructions, at least 1")
+    budget = options.budget or 0
     given = [{"M": M, "N": N, "K": K, "races": M * N * K <= WATCHED, **scalars} for M, N, K in sizes]
 
     def judged(kernel: Kernel) -> SuiteResult:
         listed = given or cases(kernel, on_gpu)
-        with bar(side_by_side.checked(kernel, listed, on_gpu, options.budget), total=len(listed), unit="case") as work:
+        with bar(side_by_side.checked(kernel, listed, on_gpu, budget), total=len(listed), unit="case") as work:
             work.set_description(kernel.name)
             return SuiteResult(tuple(work))
 
@@ -526,7 +529,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--beta", type=float, help="with --sizes (default: 0)")
     add("--simulate", action="store_true", help="use the simulator even if there is a GPU")
     more = "instructions that a simulated thread may execute before its loop is taken for endless (default: by size)"
-    add("--budget", type=int, default=0, help=more)
+    add("--budget", metavar="COUNT", type=int, help=more)
     add("--verbose", action="store_true", help="show every case, not only what fails")
 
     add = command(

@@ -186,6 +186,8 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
         if said.get(key, most[0]) not in most:
             raise ArgumentError(key, said[key], " or ".join(most))
     multiples = extents(said.get("multiples", "1"), reading.names | reading.values)
+    if min(multiples) < 1:
+        raise ArgumentError("multiples", said["multiples"], "numbers of at least 1")
     theirs = {one.name: role for one, role in zip(reading.signature.arguments, roles, strict=True) if role in SIZES}
     rule = Rule(
         said["grid"],
@@ -201,6 +203,8 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
     )
     family = Written(rule)
     family.grid(reading.values, 1, 1, 1), family.block(reading.values)  # they are numbers, or this says why not
+    if family.shared_bytes(reading.values) < 0:
+        raise ArgumentError("shared", said["shared"], "a number of bytes, 0 or more")
     return _kernel(reading, roles, family=family, label=str(rule))  # recordings tell launches apart
 
 
@@ -287,7 +291,7 @@ def _values(
     for name, one in known.items():
         text = said.get(one.name, one.default)
         if name in given:
-            values[name] = given[name]
+            values[name] = own.held(name, given[name])
         elif name == "T":
             values[name] = text or "float"
         elif text is None:

@@ -180,6 +180,8 @@ class Written(Family):
                 continue
             if any(np.ravel(case.get("shift", 0))) and not rule.strict:
                 continue
+            if case["K"] == 0 and rule.multiples[2] > 1 and not rule.strict:  # a multiple that nobody calls
+                continue
             case["alpha"] = case["alpha"] if "alpha" in rule.arguments else 1.0
             case["beta"] = case["beta"] if "beta" in rule.arguments else 0.0
             for name, multiple in zip("MNK", rule.multiples, strict=True):

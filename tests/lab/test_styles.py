@@ -175,8 +175,6 @@ void run(int M, int N, int K)
         dim3 grid, block;
         block.x = 32;
         block.y = 4;
-        if (N > 4096) { block.x = 64; }
-        if (N > 8192) block.x = 128; else block.y = 4;
         grid.x = (N + block.x - 1) / block.x;
         grid.y = (M + block.y - 1) / block.y;
         product<<<grid, block>>>(A, B, C, M, N, K);
