@@ -2,8 +2,9 @@
 
 import dataclasses
 import itertools
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,38 +76,53 @@ def telling(failed: Sequence[CheckResult]) -> CheckResult:
 def _otherwise(kernel: Kernel, failed: CheckResult) -> Iterator[str]:
     """Yield how a launch may be said so that the kernel is right: for whole tiles alone, or with another layout."""
     rule, of = kernel.family.rule, kernel.parameters
+    if rule.multiples == (1, 1, 1) and not math.prod(kernel.family.grid(of, 1, 1, 1)):
+        yield f"For M = N = K = 1 the grid {rule.grid} has no blocks, and a GPU refuses such a launch: it rounds down."
     BM, BN = kernel.family.tile(of)
-    whole = BM, BN, of.get("BK", max(BM, BN))
+    whole = tuple(4 if side < 3 else side for side in (BM, BN, of.get("BK", max(BM, BN))))
     whole = (max(whole),) * 3 if rule.square else whole
-    sizes = [2 * size for size in whole] if rule.square else [2 * whole[0], 4 * whole[1], 2 * whole[2]]
-    scalars = {"alpha": failed.alpha, "beta": failed.beta}
-    case = kernel.family.claimed([dict(zip("MNK", sizes, strict=True)) | scalars])
+    sizes = tuple(2 * size for size in whole) if rule.square else (2 * whole[0], 4 * whole[1], 2 * whole[2])
+    asked = {"alpha": failed.alpha, "beta": failed.beta, "races": failed.races}
 
-    def right(**fields: Any) -> bool:
+    def right(*listed: Sequence[int], **fields: Any) -> bool:
         other = dataclasses.replace(kernel, family=Written(dataclasses.replace(rule, **fields)))
+        cases = kernel.family.claimed([dict(zip("MNK", sizes, strict=True)) | asked for sizes in listed])
         try:
-            return all(check(other, **one, on_gpu=False).passed for one in case)
+            return bool(cases) and all(check(other, **one, on_gpu=False).passed for one in cases)
         except ArgumentError:
             return False
 
-    if right():
-        if any(size % by for size, by in zip((failed.M, failed.N, failed.K), whole, strict=True)):
+    if right(sizes):
+        least = _least(whole, rule.square, right)
+        if any(size % by for size, by in zip((failed.M, failed.N, failed.K), least, strict=True)):
             of_tiles = ", ".join(f"{name} = {size}" for name, size in zip("MNK", sizes, strict=True))
             yield f"With whole tiles ({of_tiles}) it is right. If it is meant for such sizes only, put this above it:"
-            yield f"// launch: {dataclasses.replace(rule, multiples=whole)}"
+            yield f"// launch: {dataclasses.replace(rule, multiples=least)}"
         return
     inner = re.fullmatch(r"\((.*)\)", rule.grid)
     turned = ", ".join(reversed(parts(inner[1]))) if inner else rule.grid
     others = [{"column_major": not rule.column_major}, {"grid": f"({turned})"}]
-    for sizes in itertools.combinations("MNK", 2):
-        if {*sizes} <= {*rule.arguments}:
-            other = exchanged(rule, *sizes)
+    for pair in itertools.combinations("MNK", 2):
+        if {*pair} <= {*rule.arguments}:
+            other = exchanged(rule, *pair)
             others.append({"arguments": other.arguments, "names": other.names})
     for fields in others:
-        if right(**fields):
+        if right(sizes, **fields):
             yield "With another launch it is right for whole tiles. Put this above the kernel:"
             yield f"// launch: {dataclasses.replace(rule, **fields)}"
             return
+
+
+def _least(whole: tuple[int, ...], square: bool, right: Callable[..., bool]) -> tuple[int, ...]:
+    """Return the least multiples, of those that divide a tile, at which a kernel is right; or else the tile's sizes."""
+    found = [*whole]
+    for axis, side in enumerate(whole[:1] if square else whole):
+        for step in (1, 2, 4, 8, 16, 32, 64):
+            tried = (step,) * 3 if square else (*found[:axis], step, *whole[axis + 1 :])
+            if side % step == 0 and right([of + by for of, by in zip(whole, tried, strict=True)], tried):
+                found = [*tried]
+                break
+    return tuple(found)
 
 
 def _likely(
