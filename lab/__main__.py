@@ -258,7 +258,10 @@ def _check(options: argparse.Namespace) -> int:
             so = "These cases do not need what is missing." if suite else "Until then it cannot pass."
             parts.append(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. {so}")
         if not suite and not todo:
-            case, *hints = diagnosis(kernel, telling(suite.failures().results))
+            told, *others = [telling(suite.failures().results), *suite.failures().results]
+            case, *hints = diagnosis(kernel, told)
+            races = [of.fault for of in others if of.fault.startswith("race")]
+            hints += [f"Another case has a {race}" for race in races[:1] if not told.fault]
             parts += ["", case, *hints] if hints else []
     if interrupted:
         parts.append(f"interrupted: {len(found)} of {len(kernels)} kernels checked")

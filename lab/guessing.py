@@ -14,8 +14,8 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.own import kernel_from as by_contract
 
 from .diagnosis import diagnosis
-from .styles import BLOCK, THREAD, Reading, read, written
-from .written import exchanged
+from .styles import BLOCK, SIZES, THREAD, Reading, read, written
+from .written import Rule
 
 USUAL = (16, 32)  # threads of a block along x and along y, where nothing else is named
 FLAT = ("256", "128", "1024")  # threads of a block of one dimension
@@ -70,19 +70,24 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
         reading = dataclasses.replace(reading, said={k: v for k, v in reading.said.items() if k not in reading.by_host})
     rule = written(reading, {"grid": "1", "block": "1"} | reading.said).family.rule  # or this says what is not plain
     kernels = _launched(reading)
-    if "arguments" not in reading.said and {"N", "K"} <= {*rule.arguments}:  # some call A's columns n, and C's k
-        said = {"arguments": " ".join(exchanged(rule, "N", "K").arguments)}
-        kernels += _launched(dataclasses.replace(reading, said=reading.said | said))
-    for kernel in kernels:
+    others = () if "arguments" in reading.said or rule.square else _renamed(reading, rule, kernels)
+    for kernel in itertools.chain(kernels, others):
         if _right(kernel):
             return kernel, f"// launch: {kernel.family.rule}", told
     tried = ", ".join(dict.fromkeys(kernel.family.rule.block for kernel in kernels)) or "nothing"
-    likely = (
-        line.rstrip(".")
-        for kernel in kernels[:LOOKED_AT]
-        for line in diagnosis(kernel, check(kernel, *_size(kernel), on_gpu=False), launched=True)[2:]
-    )
-    hint = next((f". With one of them: {line}" for line in likely if line.startswith("The result")), "")
+    hint = ""
+    for kernel in kernels[:LOOKED_AT]:
+        lines = diagnosis(kernel, check(kernel, *_size(kernel), on_gpu=False), launched=True)
+        transposed = re.fullmatch(r"If .*: (transposed = (.*))", lines[-1])
+        if transposed and "transposed" not in reading.said:
+            (other,) = guessed(path, f"{kernel.family.rule}, {transposed[1]}", **parameters)[:1]
+            if _right(other):
+                doubt = f"It reads {transposed[2]} column by column, as if it lay transposed: check that this is meant."
+                return other, f"// launch: {other.family.rule}", (*told, doubt)
+        likely = [line.rstrip(".") for line in lines if line.startswith("The result")]
+        if likely:
+            hint = f". With one of them: {likely[0]}"
+            break
     raise ArgumentError(
         reading.path.name,
         f"no launch, and none that was tried gives a right product (blocks of {tried}){hint}",
@@ -111,6 +116,23 @@ def _launched(reading: Reading) -> list[Kernel]:
     rows = [kernel for *_, kernel in ordered if not kernel.family.rule.column_major]
     columns = [kernel for *_, kernel in ordered if kernel.family.rule.column_major]
     return rows[:MOST_TRIALS] + columns[:MOST_TRIALS]
+
+
+def _renamed(reading: Reading, rule: Rule, kernels: list[Kernel]) -> Iterator[Kernel]:
+    """Yield the launches that are right for square matrices, with M, N and K in other orders.
+
+    Some call A's columns n and C's k, and some call the rows N; where all sizes are equal, names make no difference.
+    """
+    for kernel in kernels:
+        rows, columns, depth = _size(kernel)
+        if not _passes(kernel, (max(rows, columns, depth),) * 3):
+            continue
+        for order in itertools.islice(itertools.permutations(SIZES), 1, None):
+            roles = dict(zip(SIZES, order, strict=True))
+            of = kernel.family.rule
+            said = {"grid": of.grid, "block": of.block, "layout": "column-major" if of.column_major else "row-major"}
+            said["arguments"] = " ".join(roles.get(role, role) for role in rule.arguments)
+            yield written(reading, reading.said | said)
 
 
 def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
@@ -163,12 +185,19 @@ def _right(kernel: Kernel) -> bool:
     is a loop that never ends, for all trials together would take hours.
     """
     rows, columns, depth = _size(kernel)
-    larger = [2 * rows] * 3 if kernel.family.rule.square else (2 * columns, rows, 2 * depth)
-    try:
-        results = [check(kernel, *size, on_gpu=False, budget=ENDLESS) for size in ((rows, columns, depth), larger)]
-    except ArgumentError:  # more shared memory than there is
-        return False
-    for result in results:
+    larger = (2 * rows,) * 3 if kernel.family.rule.square else (2 * columns, rows, 2 * depth)
+    return _passes(kernel, (rows, columns, depth), larger)
+
+
+def _passes(kernel: Kernel, *sizes: tuple[int, int, int]) -> bool:
+    """Whether a kernel computes products of these sizes; see `_right`."""
+    for size in sizes:
+        try:
+            result = check(kernel, *size, on_gpu=False, budget=ENDLESS)
+        except ArgumentError:  # more shared memory than there is
+            return False
         if result.fault.startswith("endless"):
             raise ArgumentError(kernel.path.name, result.fault, f"a loop that ends, or its launch: {SAID}")
-    return all(results)
+        if not result:
+            return False
+    return True

@@ -39,6 +39,7 @@ a matrix product in another style, as it is: say its launch in a comment before 
                   number. Left out, names and types tell. Without alpha it is 1, without beta 0.
     shared        Bytes of dynamic shared memory.
     layout        column-major, if matrices lie so.
+    transposed    B, if the product is A times the transpose of a B with N rows; A, or A B, likewise.
     sizes         square, if it takes no other matrices.
     multiples     (64, 64, 8), if M, N and K must be multiples of these.
     rules         BLAS, if beta = 0 never reads C, and alpha = 0 and K = 0 never read A and B.
@@ -51,7 +52,7 @@ SIZES = ("M", "N", "K")
 BLOCK, THREAD = r"blockIdx|group_index\s*\(\s*\)", r"threadIdx|thread_index\s*\(\s*\)"
 """How CUDA C++ and cooperative groups call the place of a block and of a thread."""
 _HEADER = re.compile(r"//[ \t]*launch:(.*(?:\n[ \t]*//(?![ \t]*launch:).*)*)")
-_KEYS = ("grid", "block", "arguments", "shared", "layout", "sizes", "multiples", "rules", "kernel")
+_KEYS = ("grid", "block", "arguments", "shared", "layout", "transposed", "sizes", "multiples", "rules", "kernel")
 _MEANT = {name.lower(): name for name in ROLES} | {
     name: role
     for role, names in {
@@ -170,7 +171,18 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     inside = (host[0].names if host else {}) | names
     values = _values(path.name, signature, parameters, said, inside)
     said = {key: text for key, text in said.items() if key in _KEYS}
-    return Reading(path, signature, values, said, names, passed, own.splits(text), frozenset(by_host if host else ()), taken, doubts)
+    return Reading(
+        path,
+        signature,
+        values,
+        said,
+        names,
+        passed,
+        own.splits(text),
+        frozenset(by_host if host else ()),
+        taken,
+        doubts,
+    )
 
 
 def written(reading: Reading, said: dict[str, str]) -> Kernel:
@@ -182,9 +194,16 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
         The launch can't be read, or the role of an argument is not plain.
     """
     roles, square = _roles(reading, said.get("arguments", ""))
-    for key, most in (("layout", ("row-major", "column-major")), ("sizes", ("any", "square")), ("rules", ("BLAS",))):
+    for key, most in (
+        ("layout", ("row-major", "column-major")),
+        ("sizes", ("any", "square")),
+        ("rules", ("BLAS",)),
+        ("transposed", ("A", "B", "A B")),
+    ):
         if said.get(key, most[0]) not in most:
             raise ArgumentError(key, said[key], " or ".join(most))
+    if "transposed" in said and said.get("layout") == "column-major":
+        raise ArgumentError("transposed", said["transposed"], "layout = row-major: say how matrices lie row by row")
     multiples = extents(said.get("multiples", "1"), reading.names | reading.values)
     if min(multiples) < 1:
         raise ArgumentError("multiples", said["multiples"], "numbers of at least 1")
@@ -196,6 +215,7 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
         tuple(one.type for one in reading.signature.arguments),
         said.get("shared", "0"),
         column_major=said.get("layout") == "column-major",
+        transposed=said.get("transposed", ""),
         multiples=(multiples * 3)[:3],
         square=square or said.get("sizes") == "square",
         strict="rules" in said,
@@ -353,6 +373,9 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
     } | by_name
     if len(sizes) == 1:
         by_name[sizes[0].name] = "N"
+    unknown, left = [one.name for one in sizes if by_name[one.name] == "?"], {*SIZES} - {*by_name.values()}
+    if len(unknown) == len(left) == 1:  # n, m and p
+        by_name[unknown[0]] = left.pop()
     roles = tuple(by_name[one.name] for one in arguments)
     for role, one in zip(roles, arguments, strict=True):
         if role == "?" or (role in ROLES and roles.count(role) > 1):
