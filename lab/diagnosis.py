@@ -184,7 +184,7 @@ def _likely(
         return
     for name, wide in {"M": M, "K": K, "N - 1": N - 1, "N + 1": N + 1}.items():
         if wide != N and _stored(right, got, wide, near):
-            yield f"Rows of C begin {wide} elements apart, and should {N}: its leading dimension is {name} in place of N."
+            yield f"Rows of C begin {wide} elements apart, not {N}: its leading dimension is {name}, and should be N."
             return
     good = np.abs(got - right) <= near
     for name, lines in (("row", good.all(axis=1)), ("column", good.all(axis=0))):

@@ -24,7 +24,7 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import BF16, FP16, FP32, IN_CUDA, SPLIT, named_in_cuda, sized
 
 from . import host_code
-from .written import ROLES, Rule, Written
+from .written import ROLES, SCALARS, Rule, Written
 
 LAUNCH = """\
 a matrix product in another style, as it is: say its launch in a comment before the kernel.
@@ -49,9 +49,15 @@ a matrix product in another style, as it is: say its launch in a comment before 
 """For the command line."""
 
 SIZES = ("M", "N", "K")
+AS_IT_IS = "which cannot be checked as it is"
 BLOCK, THREAD = r"blockIdx|group_index\s*\(\s*\)", r"threadIdx|thread_index\s*\(\s*\)"
 """How CUDA C++ and cooperative groups call the place of a block and of a thread."""
-_HEADER = re.compile(r"//[ \t]*launch:(.*(?:\n[ \t]*//(?![ \t]*launch:).*)*)")
+_HEADER = re.compile(
+    r"//[ \t]*launch[ \t]*:(.*(?:\n[ \t]*//(?![ \t]*launch[ \t]*:).*)*)|/\*[\s*]*launch[ \t]*:((?:[^*]|\*(?!/))*)\*/",
+    re.IGNORECASE,
+)
+_MEANT_SO = re.compile(r"(?://|/\*)[ \t*]*\w+[ \t]*:?[^\n]*\b(?:grid\s*=[^\n]*\bblock|block\s*=[^\n]*\bgrid)\s*=")
+"""A comment that says a launch, and one that may be meant to."""
 _KEYS = ("grid", "block", "arguments", "shared", "layout", "transposed", "sizes", "multiples", "rules", "kernel")
 _MEANT = {name.lower(): name for name in ROLES} | {
     name: role
@@ -136,10 +142,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     text = host_code.read(own.read(path))
     found = signatures(text)
     named = re.search(r"\bkernel\s*=\s*(\w+)", launch)
-    headers = {  # each is of the kernel that follows it
-        next((one for one in found if one.start >= header.start()), None): header[1]
-        for header in _HEADER.finditer(text)
-    }
+    headers = _headers(text, found)
     products = [one for one in found if sum(of.type.endswith("*") for of in one.arguments) >= 3]
     told = headers or {one: "" for one in products if host_code.launches(text, one.name)} or products
     signature = _the_kernel(path.name, text, found, named[1] if named else "", told)
@@ -171,6 +174,9 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     inside = (host[0].names if host else {}) | names
     values = _values(path.name, signature, parameters, said, inside)
     said = {key: text for key, text in said.items() if key in _KEYS}
+    for meant in _MEANT_SO.finditer(_HEADER.sub(host_code.spaces, text)):
+        line = text[: meant.start()].count("\n") + 1
+        doubts = (*doubts, f"The comment in line {line} is not read, as it does not begin with // launch:")
     return Reading(
         path,
         signature,
@@ -261,10 +267,25 @@ def _the_kernel(file: str, text: str, found: Sequence[Signature], name: str, tol
     return chosen[0]
 
 
+def _headers(text: str, found: Sequence[Signature]) -> dict[Signature, str]:
+    """Return what the comments of a file say of launches, each for the kernel that follows it, or else the last one.
+
+    Where none follows, or between ``/*`` and ``*/``, that is no launch unless it names a grid or a block.
+    """
+    headers: dict[Signature, str] = {}
+    for header in _HEADER.finditer(text):
+        following = next((one for one in found if one.start >= header.start()), None)
+        if header[1] and following:
+            headers[following] = header[1]
+        elif found and re.search(r"\b(?:grid|block)\s*=", header[1] or header[2] or ""):
+            headers.setdefault(following or found[-1], header[1] or header[2])
+    return headers
+
+
 def _said(where: str, text: str, parameters: Sequence[str]) -> dict[str, str]:
     """Return what a text says of a launch, by key."""
     said = {}
-    for part in parts(re.sub(r"\n[ \t]*//", " ", text)):
+    for part in parts(re.sub(r"\n[ \t]*(?://|\*)?", " ", text)):
         key, equals, value = (word.strip() for word in part.partition("="))
         if not (equals and value) or key not in (*_KEYS, *parameters):
             raise ArgumentError(where, part, f"KEY = VALUE with one of {', '.join((*_KEYS, *parameters))}")
@@ -346,6 +367,11 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
     go by their names.
     """
     file, arguments, body = reading.path.name, reading.signature.arguments, reading.signature.body
+    pointers = [one for one in arguments if one.type.endswith("*")]
+    for one in arguments:
+        if one not in pointers and one.type not in (*SCALARS, _typename(reading.signature)):
+            needs = "a copy of the kernel that takes each number as an argument of its own, such as int M"
+            raise ArgumentError(file, f"{one}, no number, {AS_IT_IS}", needs)
     if said:
         roles = tuple(said.split())
         for role in roles:
@@ -354,12 +380,18 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
         if len(roles) != len(arguments) or not {"A", "B", "C"} <= {*roles}:
             raise ArgumentError("arguments", said, f"{len(arguments)} with A, B and C, as {reading.signature.name} has")
         return roles, not {"M", "N", "K"} <= {*roles}
-    pointers = [one for one in arguments if one.type.endswith("*")]
     scalars = ("float", "double", "half", _typename(reading.signature))
     sizes = [one for one in arguments if not one.type.endswith("*") and one.type not in scalars]
     if len(pointers) < 3 or not sizes:
         got = f"arguments ({', '.join(map(str, arguments))})"
-        raise ArgumentError(file, got, "pointers to A, B and C of a matrix product, and its sizes")
+        needs = "pointers to A, B and C of a matrix product, and its sizes"
+        constant = ": if these are constants, make a copy of the kernel that takes int M, int N, int K"
+        constant *= len(pointers) >= 3
+        raise ArgumentError(file, got, needs + constant)
+    more = [one.name for one in pointers if _plain(one.name) not in (*"abc",)]
+    if len(pointers) > 3 and more:
+        needs = "A, B and C: a copy of the kernel without what is more than a product, alpha and beta by value"
+        raise ArgumentError(file, f"pointers {', '.join(more)}, {AS_IT_IS}", needs)
     by_name = {one.name: _plain(one.name).upper() for one in pointers}
     if len(pointers) == 3 and {*by_name.values()} != {"A", "B", "C"}:
         written = [one.name for one in pointers if re.search(rf"\b{one.name}\s*\[[^;=]*\]\s*[-+*/]?=(?!=)", body)]

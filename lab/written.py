@@ -22,6 +22,7 @@ SCALARS = {
     "long long": np.int64,
     "short": np.int16,
     "bool": np.bool_,
+    "char": np.int8,
     "float": np.float32,
     "double": np.float64,
     "half": np.float16,
