@@ -24,6 +24,7 @@ from sgemm_tutorial.correctness import SuiteResult, cases, matrices, watched
 from sgemm_tutorial.errors import ArgumentError, TutorialError
 from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.operands import INT_MAX
 from sgemm_tutorial.own import CONTRACT, FILES, SUFFIX, kernel_from
 from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table, Tabular
@@ -115,6 +116,9 @@ def _kernels(
     So is a launch. One that had to be guessed is printed, on stderr if `quiet`.
     """
     values = {name: _value(value) for name, _, value in (setting.partition("=") for setting in settings)}
+    for name, value in values.items():
+        if isinstance(value, int) and value > INT_MAX:
+            raise ArgumentError(name, f"{value:,}", f"at most {INT_MAX:,}, as it is an int")
     files = [name for name in names if str(name).endswith(FILES)]
     theirs = files or names
     if values and len(theirs) != 1:

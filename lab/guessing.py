@@ -57,7 +57,7 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
     reading = read(path, launch, parameters)
     if reading.keeps_contract:
         return by_contract(path, **parameters), "", ()
-    host = f"The launch in {reading.host} of {reading.path.name}"
+    host = f"The launch in {reading.host}"
     told = reading.doubts
     if {"grid", "block"} <= reading.said.keys():
         try:

@@ -25,16 +25,18 @@ def read(text: str) -> str:
     What ``#if 0`` leaves out is blank, and the names that the source gives to types of elements and sizes are those
     types.
     """
-    lines, stack = text.split("\n"), [False]  # whether each level is left out
+    lines, stack = text.split("\n"), [(False, False)]  # whether a branch is left out, and whether those after it are
     for number, line in enumerate(lines):
         found = _DIRECTIVE.match(line)
         if found and found[1].startswith("if"):
-            stack.append(stack[-1] or (found[1] == "if" and found[2].partition("/")[0].strip() in ("0", "false")))
+            value = found[2].partition("/")[0].strip() if found[1] == "if" else ""
+            outer = stack[-1][0]
+            stack.append((outer or value in ("0", "false"), outer or value in ("1", "true")))
         elif found and len(stack) > 1:
-            last = stack.pop()
+            _, after = stack.pop()
             if found[1] != "endif":
-                stack.append(stack[-1] or (found[1] == "elif" and last))
-        elif stack[-1]:
+                stack.append((after, after))
+        elif stack[-1][0]:
             lines[number] = " " * len(line)
     text = re.sub(r"\bstd\s*::\s*(?=(?:size_t|ptrdiff_t|u?int\d\d_t)\b)", "", "\n".join(lines))
     for plain, old, new, other in _ALIAS.findall(blanked(text)):

@@ -160,7 +160,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         instance = zip(declared, host[0].template, strict=False)
         said = {name: of for name, of in instance if of != _typename(signature)} | said
         called = [*zip(signature.arguments, host[0].arguments, strict=False)]
-        taken = f"line {lines[0]}" + f", the first of {len(lines)}" * (len(lines) > 1)
+        taken = f"line {lines[0]} of {path.name}" + f", the first of {len(lines)}," * (len(lines) > 1)
         doubts = _doubts(lines[0], called)
         fixed = {name: value for name, value in names.items() if name.isupper()}
         passed = {one.name: str(evaluate(text, fixed)) for one, text in called if _is_number(text, fixed)}
@@ -332,7 +332,7 @@ def _values(
     for name, one in known.items():
         text = said.get(one.name, one.default)
         if name in given:
-            values[name] = own.held(name, given[name])
+            values[name] = given[name]
         elif name == "T":
             values[name] = text or "float"
         elif text is None:

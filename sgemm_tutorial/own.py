@@ -10,7 +10,7 @@ from . import paths
 from .errors import ArgumentError
 from .families import any_shape, autotuned, hopper
 from .kernel import Kernel
-from .operands import FP32, IN_CUDA, INT_MAX, SPLIT, Types, named_in_cuda, sized
+from .operands import FP32, IN_CUDA, SPLIT, Types, named_in_cuda, sized
 
 SUFFIX = ".cu"
 FILES = (SUFFIX, ".cuh")
@@ -139,7 +139,7 @@ def _values(file: str, template: Sequence[Declared], given: dict[str, int | str]
     values: dict[str, int | str] = {}
     for _, name, default, _ in template:
         if name in given:
-            values[name] = held(name, given[name])
+            values[name] = given[name]
         elif default is None:
             raise ArgumentError(name, "no value", f"one, given (--set {name}=64) or in {file} (int {name} = 64)")
         else:
@@ -149,19 +149,6 @@ def _values(file: str, template: Sequence[Declared], given: dict[str, int | str]
                 needs = "a whole number, made of numbers and parameters before it"
                 raise ArgumentError(name, f"the default {default}", needs) from None
     return values
-
-
-def held(name: str, value: int | str) -> int | str:
-    """Return a template argument that is given.
-
-    Raises
-    ------
-    ArgumentError
-        It is a whole number that no int holds.
-    """
-    if isinstance(value, int) and abs(value) > INT_MAX:
-        raise ArgumentError(name, f"{value:,}", f"at most {INT_MAX:,}, as it is an int")
-    return value
 
 
 def _types(file: str, arguments: Sequence[Declared], values: dict[str, int | str]) -> Types:
