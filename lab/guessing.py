@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptxsim.cuda_source import parts
+from ptxsim.cuda_source import extents, parts
 from sgemm_tutorial.correctness import check
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
@@ -88,9 +88,11 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
         if likely:
             hint = f". With one of them: {likely[0]}"
             break
+    large = ", ".join(_too_large(reading))
+    large = f"; not {large}, which has more than {MOST_THREADS:,} threads" if large else ""
     raise ArgumentError(
         reading.path.name,
-        f"no launch, and none that was tried gives a right product (blocks of {tried}){hint}",
+        f"no launch, and none that was tried gives a right product (blocks of {tried}{large}){hint}",
         SAID,
     )
 
@@ -116,6 +118,16 @@ def _launched(reading: Reading) -> list[Kernel]:
     rows = [kernel for *_, kernel in ordered if not kernel.family.rule.column_major]
     columns = [kernel for *_, kernel in ordered if kernel.family.rule.column_major]
     return rows[:MOST_TRIALS] + columns[:MOST_TRIALS]
+
+
+def _too_large(reading: Reading) -> Iterator[str]:
+    """Yield the blocks in the source's own names alone that have more threads than a GPU allows."""
+    for block in dict.fromkeys(block for _, block in _ways(reading) if not re.search(r"\b\d", block)):
+        try:
+            if math.prod(extents(block, reading.names | reading.values)) > MOST_THREADS:
+                yield block
+        except ArgumentError:  # no whole number
+            continue
 
 
 def _renamed(reading: Reading, rule: Rule, kernels: list[Kernel]) -> Iterator[Kernel]:

@@ -495,6 +495,12 @@ __global__ void flat(int M, int N, int K, float alpha, const float* A, const flo
 """
 
 
+def test_a_block_that_no_gpu_has_is_named_where_no_launch_is_found(write, monkeypatch):
+    monkeypatch.setattr("lab.guessing.MOST_TRIALS", 2)
+    with pytest.raises(ArgumentError, match=r"not SIDE \* SIDE, which has more than 1,024 threads\), needs"):
+        guessed(write(FLAT.replace("SIDE>", "SIDE = 64>")))
+
+
 def test_a_launch_with_too_few_blocks_is_not_what_is_found(write):
     """A flat block of 32 × 32 threads: in a small product, one row of blocks of 1,024 rows would be enough too."""
     kernel, rule, _ = guessed(write(FLAT), SIDE=32)
