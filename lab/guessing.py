@@ -26,6 +26,10 @@ MOST_THREADS, MOST_TRIALS, LOOKED_AT, ENDLESS = 1024, 100, 24, 1 << 17
 SAID = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)"
 
 
+class _EndlessError(ArgumentError):
+    """A launch that was tried seems never to end."""
+
+
 def kernel_from(path: str | Path, launch: str = "", **parameters: int | str) -> Kernel:
     """Return the kernel in a CUDA file, to call, check, trace and time like those of the book.
 
@@ -71,9 +75,18 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
     rule = written(reading, {"grid": "1", "block": "1"} | reading.said).family.rule  # or this says what is not plain
     kernels = _launched(reading)
     others = () if "arguments" in reading.said or rule.square else _renamed(reading, rule, kernels)
+    endless, enough = None, 0
     for kernel in itertools.chain(kernels, others):
-        if _right(kernel):
-            return kernel, f"// launch: {kernel.family.rule}", told
+        threads = kernel.threads * math.prod(kernel.family.grid(kernel.parameters, *_size(kernel)))
+        try:
+            if threads >= enough and _right(kernel):
+                return kernel, f"// launch: {kernel.family.rule}", told
+        except _EndlessError as error:  # or few threads with much to do, each
+            if endless:
+                raise
+            endless, enough = error, 8 * threads
+    if endless:
+        raise endless
     tried = ", ".join(dict.fromkeys(kernel.family.rule.block for kernel in kernels)) or "nothing"
     hint = ""
     for kernel in kernels[:LOOKED_AT]:
@@ -209,7 +222,7 @@ def _passes(kernel: Kernel, *sizes: tuple[int, int, int]) -> bool:
         except ArgumentError:  # more shared memory than there is
             return False
         if result.fault.startswith("endless"):
-            raise ArgumentError(kernel.path.name, result.fault, f"a loop that ends, or its launch: {SAID}")
+            raise _EndlessError(kernel.path.name, result.fault, f"a loop that ends, or its launch: {SAID}")
         if not result:
             return False
     return True

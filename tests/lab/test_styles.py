@@ -600,6 +600,24 @@ def test_a_kernel_that_never_ends_is_stopped_soon(write, capsys):
     assert "more than 1,000 instructions" in capsys.readouterr().out
 
 
+def test_few_threads_with_much_to_do_are_not_an_endless_kernel(write):
+    """A loop over the grid is right with any launch; with one of few threads each takes long."""
+    text = (
+        PLAIN.partition("{\n")[0]
+        + """{
+    for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < M * N; at += gridDim.x * blockDim.x) {
+        float sum = 0;
+        for (int k = 0; k < K; ++k) sum += A[at / N * K + k] * B[k * N + at % N];
+        C[at] = sum;
+    }
+}
+"""
+    )
+    host = "int main() { int sms = 0; ask(&sms); long M = 100, N = 200, K = 300;"
+    kernel, rule, _ = guessed(write(f"{text}{host} product<<<sms, 256>>>(A, B, C, M, N, K); }}"))
+    assert sg.check(kernel, 20, 30, 40, on_gpu=False).passed and not re.search("block = [MNK]|, K[)]", rule)
+
+
 def test_a_warp_for_each_element_by_the_contract_is_told_how_it_is_launched(write, capsys):
     text = """template <int BM = 1, int BN = 1>
 __global__ void product(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)
@@ -643,7 +661,7 @@ def hosted(before, grid, block="dim3(16, 16)"):
         ("", "dim3(-(-N / 16), -(-M / 16))", "grid = dim3(((N) / (16)), ((M) / (16)))"),
         ("", "dim3(ceil(N / 16.0), ceil((float)M / 16))", "grid = dim3(ceil(N / 16.0), ceil((float)M / 16))"),
         ("const int t = 16;\n", "dim3((N + t - 1) / t, (M + t - 1) / t)", "grid = dim3((N + t - 1) / t"),
-        ("{ int t = 8; use(t); }\nint t = 16;\n", "dim3(cdiv(N, t), cdiv(M, t))", "grid = dim3(cdiv(N, t)"),
+        ("int t = 16;\n{ int t = 8; use(t); }\n", "dim3(cdiv(N, t), cdiv(M, t))", "grid = dim3(cdiv(N, t)"),
         ("dim3 g;\ng = dim3(cdiv(N, 16), cdiv(M, 16));\n", "g", "grid = (cdiv(N, 16), cdiv(M, 16))"),
         ("#if 0\nproduct<<<1, 1>>>(A, B, C, M, N, K);\n#else\n", "dim3(cdiv(N, 16), cdiv(M, 16))", "grid = dim3(cdiv"),
         ("#if 1\n#elif 1\nproduct<<<1, 1>>>(A, B, C, M, N, K);\n#endif\n", "dim3(N, M)", "grid = dim3(N, M)"),
@@ -749,7 +767,8 @@ def test_no_sums_without_terms_where_multiples_are_claimed(write):
 def test_multiples_are_not_advised_where_they_do_not_help(write):
     """The race is there whatever the sizes."""
     racing = BLAS_LIKE.replace("float sum = 0;", "C[row * N + (col + 1) % N] *= beta;\n    float sum = 0;")
-    kernel = kernel_from(write(racing.replace("beta * C[row * N + col]", "C[row * N + col]")))
+    racing = racing.replace("beta * C[row * N + col]", "C[row * N + col]").replace("k < K", "k < K / 16 * 16")
+    kernel = kernel_from(write(racing))
     result = sg.check(kernel, 17, 20, 8, 1.5, 0.5, on_gpu=False, races=True)
     assert result.fault.startswith("race")
     assert "whole tiles" not in "\n".join(diagnosis(kernel, result))
