@@ -600,7 +600,7 @@ def test_a_kernel_that_never_ends_is_stopped_soon(write, capsys):
     assert "more than 1,000 instructions" in capsys.readouterr().out
 
 
-def test_few_threads_with_much_to_do_are_not_an_endless_kernel(write):
+def test_few_threads_with_much_to_do_are_not_an_endless_kernel(write, monkeypatch):
     """A loop over the grid is right with any launch; with one of few threads each takes long."""
     text = (
         PLAIN.partition("{\n")[0]
@@ -613,6 +613,7 @@ def test_few_threads_with_much_to_do_are_not_an_endless_kernel(write):
 }
 """
     )
+    monkeypatch.setattr("lab.guessing.ENDLESS", 1 << 14)
     host = "int main() { int sms = 0; ask(&sms); long M = 100, N = 200, K = 300;"
     kernel, rule, _ = guessed(write(f"{text}{host} product<<<sms, 256>>>(A, B, C, M, N, K); }}"))
     assert sg.check(kernel, 20, 30, 40, on_gpu=False).passed and not re.search("block = [MNK]|, K[)]", rule)
