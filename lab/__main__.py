@@ -24,6 +24,7 @@ from sgemm_tutorial.correctness import SuiteResult, cases, matrices, watched
 from sgemm_tutorial.errors import ArgumentError, TutorialError
 from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.operands import INT_MAX
 from sgemm_tutorial.own import CONTRACT, FILES, SUFFIX, kernel_from
 from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table, Tabular
@@ -115,6 +116,9 @@ def _kernels(
     So is a launch. One that had to be guessed is printed, on stderr if `quiet`.
     """
     values = {name: _value(value) for name, _, value in (setting.partition("=") for setting in settings)}
+    for name, value in values.items():
+        if isinstance(value, int) and value > INT_MAX:
+            raise ArgumentError(name, f"{value:,}", f"at most {INT_MAX:,}, as it is an int")
     files = [name for name in names if str(name).endswith(FILES)]
     theirs = files or names
     if values and len(theirs) != 1:
@@ -126,10 +130,11 @@ def _kernels(
     found = []
     for name in names:
         own = values if name in theirs else {}
-        kernel, guess = guessed(name, launch, **own) if name in files else (find(name, **own), "")
+        kernel, guess, told = guessed(name, launch, **own) if name in files else (find(name, **own), "", ())
         found.append(kernel)
-        if guess:
-            print(f"{kernel.path.name} {FOUND}\n{guess}\n", file=sys.stderr if quiet else sys.stdout)
+        lines = [*told, *([f"{kernel.path.name} {FOUND}", guess] if guess else [])]
+        if lines:
+            print(*lines, "", sep="\n", file=sys.stderr if quiet else sys.stdout)
     return found
 
 
@@ -218,11 +223,14 @@ def _check(options: argparse.Namespace) -> int:
     if scalars and not sizes:
         name, value = next(iter(scalars.items()))
         raise ArgumentError(name, f"{value:g} alone", "--sizes too: the suite has its own")
+    if options.budget is not None and options.budget < 1:
+        raise ArgumentError("budget", str(options.budget), "a number of instructions, at least 1")
+    budget = options.budget or 0
     given = [{"M": M, "N": N, "K": K, "races": M * N * K <= WATCHED, **scalars} for M, N, K in sizes]
 
     def judged(kernel: Kernel) -> SuiteResult:
         listed = given or cases(kernel, on_gpu)
-        with bar(side_by_side.checked(kernel, listed, on_gpu, options.budget), total=len(listed), unit="case") as work:
+        with bar(side_by_side.checked(kernel, listed, on_gpu, budget), total=len(listed), unit="case") as work:
             work.set_description(kernel.name)
             return SuiteResult(tuple(work))
 
@@ -254,7 +262,10 @@ def _check(options: argparse.Namespace) -> int:
             so = "These cases do not need what is missing." if suite else "Until then it cannot pass."
             parts.append(f"{kernel.path.name} is not finished: TODO in {_lines(todo)}. {so}")
         if not suite and not todo:
-            case, *hints = diagnosis(kernel, telling(suite.failures().results))
+            told, *others = [telling(suite.failures().results), *suite.failures().results]
+            case, *hints = diagnosis(kernel, told)
+            races = [of.fault for of in others if of.fault.startswith("race")]
+            hints += [f"Another case has a {race}" for race in races[:1] if not told.fault]
             parts += ["", case, *hints] if hints else []
     if interrupted:
         parts.append(f"interrupted: {len(found)} of {len(kernels)} kernels checked")
@@ -525,7 +536,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--beta", type=float, help="with --sizes (default: 0)")
     add("--simulate", action="store_true", help="use the simulator even if there is a GPU")
     more = "instructions that a simulated thread may execute before its loop is taken for endless (default: by size)"
-    add("--budget", type=int, default=0, help=more)
+    add("--budget", metavar="COUNT", type=int, help=more)
     add("--verbose", action="store_true", help="show every case, not only what fails")
 
     add = command(

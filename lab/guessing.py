@@ -7,15 +7,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptxsim.cuda_source import parts
+from ptxsim.cuda_source import extents, parts
 from sgemm_tutorial.correctness import check
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.own import kernel_from as by_contract
 
 from .diagnosis import diagnosis
-from .styles import BLOCK, THREAD, Reading, read, written
-from .written import exchanged
+from .styles import BLOCK, SIZES, THREAD, Reading, read, written
+from .written import Rule
 
 USUAL = (16, 32)  # threads of a block along x and along y, where nothing else is named
 FLAT = ("256", "128", "1024")  # threads of a block of one dimension
@@ -24,6 +24,10 @@ TILE = ("(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)M", "(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)
 MOST_THREADS, MOST_TRIALS, LOOKED_AT, ENDLESS = 1024, 100, 24, 1 << 17
 """Of a block; launches to try; how many of these to look at for usual mistakes; instructions of a thread in each."""
 SAID = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)"
+
+
+class _EndlessError(ArgumentError):
+    """A launch that was tried seems never to end."""
 
 
 def kernel_from(path: str | Path, launch: str = "", **parameters: int | str) -> Kernel:
@@ -49,36 +53,59 @@ def kernel_from(path: str | Path, launch: str = "", **parameters: int | str) -> 
     return guessed(path, launch, **parameters)[0]
 
 
-def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tuple[Kernel, str]:
-    """Return what `kernel_from` does, and the comment that says its launch, if that had to be guessed."""
+def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tuple[Kernel, str, tuple[str, ...]]:
+    """Return what `kernel_from` does, the comment that says its launch if that had to be guessed, and what to tell.
+
+    That is a line for the launch of the file's host code, if it is taken or cannot be read, and for what seems wrong.
+    """
     reading = read(path, launch, parameters)
     if reading.keeps_contract:
-        return by_contract(path, **parameters), ""
+        return by_contract(path, **parameters), "", ()
+    host = f"The launch in {reading.host}"
+    told = reading.doubts
     if {"grid", "block"} <= reading.said.keys():
         try:
-            return written(reading, reading.said), ""
-        except ArgumentError:
+            kernel = written(reading, reading.said)
+            return kernel, "", (f"{host} is taken: {kernel.family.rule}", *told) if reading.by_host else told
+        except ArgumentError as error:
             if not reading.by_host:
                 raise
+            told = (f"{host} cannot be read: {' '.join(error.argument.split())}", *told)
         reading = dataclasses.replace(reading, said={k: v for k, v in reading.said.items() if k not in reading.by_host})
     rule = written(reading, {"grid": "1", "block": "1"} | reading.said).family.rule  # or this says what is not plain
     kernels = _launched(reading)
-    if "arguments" not in reading.said and {"N", "K"} <= {*rule.arguments}:  # some call A's columns n, and C's k
-        said = {"arguments": " ".join(exchanged(rule, "N", "K").arguments)}
-        kernels += _launched(dataclasses.replace(reading, said=reading.said | said))
-    for kernel in kernels:
-        if _right(kernel):
-            return kernel, f"// launch: {kernel.family.rule}"
+    others = () if "arguments" in reading.said or rule.square else _renamed(reading, rule, kernels)
+    endless, enough = None, 0
+    for kernel in itertools.chain(kernels, others):
+        threads = kernel.threads * math.prod(kernel.family.grid(kernel.parameters, *_size(kernel)))
+        try:
+            if threads >= enough and _right(kernel):
+                return kernel, f"// launch: {kernel.family.rule}", told
+        except _EndlessError as error:  # or few threads with much to do, each
+            if endless:
+                raise
+            endless, enough = error, 8 * threads
+    if endless:
+        raise endless
     tried = ", ".join(dict.fromkeys(kernel.family.rule.block for kernel in kernels)) or "nothing"
-    told = (
-        line.rstrip(".")
-        for kernel in kernels[:LOOKED_AT]
-        for line in diagnosis(kernel, check(kernel, *_size(kernel), on_gpu=False), launched=True)[2:]
-    )
-    hint = next((f". With one of them: {line}" for line in told if line.startswith("The result")), "")
+    hint = ""
+    for kernel in kernels[:LOOKED_AT]:
+        lines = diagnosis(kernel, check(kernel, *_size(kernel), on_gpu=False), launched=True)
+        transposed = re.fullmatch(r"If .*: (transposed = (.*))", lines[-1])
+        if transposed and "transposed" not in reading.said:
+            (other,) = guessed(path, f"{kernel.family.rule}, {transposed[1]}", **parameters)[:1]
+            if _right(other):
+                doubt = f"It reads {transposed[2]} column by column, as if it lay transposed: check that this is meant."
+                return other, f"// launch: {other.family.rule}", (*told, doubt)
+        likely = [line.rstrip(".") for line in lines if line.startswith("The result")]
+        if likely:
+            hint = f". With one of them: {likely[0]}"
+            break
+    large = ", ".join(_too_large(reading))
+    large = f"; not {large}, which has more than {MOST_THREADS:,} threads" if large else ""
     raise ArgumentError(
         reading.path.name,
-        f"no launch, and none that was tried gives a right product (blocks of {tried}){hint}",
+        f"no launch, and none that was tried gives a right product (blocks of {tried}{large}){hint}",
         SAID,
     )
 
@@ -104,6 +131,33 @@ def _launched(reading: Reading) -> list[Kernel]:
     rows = [kernel for *_, kernel in ordered if not kernel.family.rule.column_major]
     columns = [kernel for *_, kernel in ordered if kernel.family.rule.column_major]
     return rows[:MOST_TRIALS] + columns[:MOST_TRIALS]
+
+
+def _too_large(reading: Reading) -> Iterator[str]:
+    """Yield the blocks in the source's own names alone that have more threads than a GPU allows."""
+    for block in dict.fromkeys(block for _, block in _ways(reading) if not re.search(r"\b\d", block)):
+        try:
+            if math.prod(extents(block, reading.names | reading.values)) > MOST_THREADS:
+                yield block
+        except ArgumentError:  # no whole number
+            continue
+
+
+def _renamed(reading: Reading, rule: Rule, kernels: list[Kernel]) -> Iterator[Kernel]:
+    """Yield the launches that are right for square matrices, with M, N and K in other orders.
+
+    Some call A's columns n and C's k, and some call the rows N; where all sizes are equal, names make no difference.
+    """
+    for kernel in kernels:
+        rows, columns, depth = _size(kernel)
+        if not _passes(kernel, (max(rows, columns, depth),) * 3):
+            continue
+        for order in itertools.islice(itertools.permutations(SIZES), 1, None):
+            roles = dict(zip(SIZES, order, strict=True))
+            of = kernel.family.rule
+            said = {"grid": of.grid, "block": of.block, "layout": "column-major" if of.column_major else "row-major"}
+            said["arguments"] = " ".join(roles.get(role, role) for role in rule.arguments)
+            yield written(reading, reading.said | said)
 
 
 def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
@@ -156,12 +210,19 @@ def _right(kernel: Kernel) -> bool:
     is a loop that never ends, for all trials together would take hours.
     """
     rows, columns, depth = _size(kernel)
-    larger = [2 * rows] * 3 if kernel.family.rule.square else (2 * columns, rows, 2 * depth)
-    try:
-        results = [check(kernel, *size, on_gpu=False, budget=ENDLESS) for size in ((rows, columns, depth), larger)]
-    except ArgumentError:  # more shared memory than there is
-        return False
-    for result in results:
+    larger = (2 * rows,) * 3 if kernel.family.rule.square else (2 * columns, rows, 2 * depth)
+    return _passes(kernel, (rows, columns, depth), larger)
+
+
+def _passes(kernel: Kernel, *sizes: tuple[int, int, int]) -> bool:
+    """Whether a kernel computes products of these sizes; see `_right`."""
+    for size in sizes:
+        try:
+            result = check(kernel, *size, on_gpu=False, budget=ENDLESS)
+        except ArgumentError:  # more shared memory than there is
+            return False
         if result.fault.startswith("endless"):
-            raise ArgumentError(kernel.path.name, result.fault, f"a loop that ends, or its launch: {SAID}")
-    return all(results)
+            raise _EndlessError(kernel.path.name, result.fault, f"a loop that ends, or its launch: {SAID}")
+        if not result:
+            return False
+    return True

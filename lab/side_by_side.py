@@ -34,6 +34,8 @@ def checked(
     began, rest = time.monotonic(), iter(listed)
     for result in correctness.checked(kernel, rest, on_gpu, budget):
         yield result
+        if result.endless:
+            return
         if not result.on_gpu and time.monotonic() - began > SOON:
             break
     else:

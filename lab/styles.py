@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ptxsim.cuda_source import (
+    Declared,
     HostLaunch,
     Signature,
     assigned,
@@ -14,7 +15,6 @@ from ptxsim.cuda_source import (
     constants,
     evaluate,
     extents,
-    launches,
     parts,
     signatures,
 )
@@ -23,7 +23,8 @@ from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import BF16, FP16, FP32, IN_CUDA, SPLIT, named_in_cuda, sized
 
-from .written import ROLES, Rule, Written
+from . import host_code
+from .written import ROLES, SCALARS, Rule, Written
 
 LAUNCH = """\
 a matrix product in another style, as it is: say its launch in a comment before the kernel.
@@ -38,6 +39,7 @@ a matrix product in another style, as it is: say its launch in a comment before 
                   number. Left out, names and types tell. Without alpha it is 1, without beta 0.
     shared        Bytes of dynamic shared memory.
     layout        column-major, if matrices lie so.
+    transposed    B, if the product is A times the transpose of a B with N rows; A, or A B, likewise.
     sizes         square, if it takes no other matrices.
     multiples     (64, 64, 8), if M, N and K must be multiples of these.
     rules         BLAS, if beta = 0 never reads C, and alpha = 0 and K = 0 never read A and B.
@@ -47,10 +49,16 @@ a matrix product in another style, as it is: say its launch in a comment before 
 """For the command line."""
 
 SIZES = ("M", "N", "K")
+AS_IT_IS = "which cannot be checked as it is"
 BLOCK, THREAD = r"blockIdx|group_index\s*\(\s*\)", r"threadIdx|thread_index\s*\(\s*\)"
 """How CUDA C++ and cooperative groups call the place of a block and of a thread."""
-_HEADER = re.compile(r"//[ \t]*launch:(.*(?:\n[ \t]*//(?![ \t]*launch:).*)*)")
-_KEYS = ("grid", "block", "arguments", "shared", "layout", "sizes", "multiples", "rules", "kernel")
+_HEADER = re.compile(
+    r"//[ \t]*launch[ \t]*:(.*(?:\n[ \t]*//(?![ \t]*launch[ \t]*:).*)*)|/\*[\s*]*launch[ \t]*:((?:[^*]|\*(?!/))*)\*/",
+    re.IGNORECASE,
+)
+_MEANT_SO = re.compile(r"(?://|/\*)[ \t*]*\w+[ \t]*:?[^\n]*\b(?:grid\s*=[^\n]*\bblock|block\s*=[^\n]*\bgrid)\s*=")
+"""A comment that says a launch, and one that may be meant to."""
+_KEYS = ("grid", "block", "arguments", "shared", "layout", "transposed", "sizes", "multiples", "rules", "kernel")
 _MEANT = {name.lower(): name for name in ROLES} | {
     name: role
     for role, names in {
@@ -84,6 +92,10 @@ class Reading:
         Whether FP32 is split for tensor cores.
     by_host : frozenset of str
         Keys of the launch that the host code alone says.
+    host : str
+        Which of the host code's launches is taken, in words; empty if none is.
+    doubts : tuple of str
+        What seems wrong with it, a line each.
     """
 
     path: Path
@@ -94,6 +106,8 @@ class Reading:
     passed: dict[str, str]
     split: bool
     by_host: frozenset[str]
+    host: str = ""
+    doubts: tuple[str, ...] = ()
 
     @property
     def keeps_contract(self) -> bool:
@@ -125,19 +139,19 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         As `kernel_from` does, but for a launch that is not said.
     """
     path = Path(path)
-    text = own.read(path)
+    text = host_code.read(own.read(path))
     found = signatures(text)
     named = re.search(r"\bkernel\s*=\s*(\w+)", launch)
-    headers = {  # each is of the kernel that follows it
-        next((one for one in found if one.start >= header.start()), None): header[1]
-        for header in _HEADER.finditer(text)
-    }
+    headers = _headers(text, found)
     products = [one for one in found if sum(of.type.endswith("*") for of in one.arguments) >= 3]
-    told = headers or {one: "" for one in products if launches(text, one.name)} or products
+    told = headers or {one: "" for one in products if host_code.launches(text, one.name)} or products
     signature = _the_kernel(path.name, text, found, named[1] if named else "", told)
     declared = [one.name for one in signature.template or ()]
     said = _said(path.name, headers.get(signature, ""), declared) | _said("launch", launch, declared)
-    names, host, passed, by_host = constants(text), launches(text, signature.name), {}, {"grid", "block"} - said.keys()
+    names, passed, by_host = constants(text), {}, {"grid", "block"} - said.keys()
+    listed = host_code.launches(text, signature.name)
+    host, lines = [launch for launch, _ in listed], [line for _, line in listed]
+    taken, doubts = "", ()
     local = {name: value for name, value in assigned(signature.body).items() if name.isupper()}
     names = {name: value for name, value in local.items() if _is_number(value, local | names)} | names
     if host:
@@ -146,6 +160,8 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         instance = zip(declared, host[0].template, strict=False)
         said = {name: of for name, of in instance if of != _typename(signature)} | said
         called = [*zip(signature.arguments, host[0].arguments, strict=False)]
+        taken = f"line {lines[0]} of {path.name}" + f", the first of {len(lines)}," * (len(lines) > 1)
+        doubts = _doubts(lines[0], called)
         fixed = {name: value for name, value in names.items() if name.isupper()}
         passed = {one.name: str(evaluate(text, fixed)) for one, text in called if _is_number(text, fixed)}
         roles = (
@@ -158,7 +174,22 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     inside = (host[0].names if host else {}) | names
     values = _values(path.name, signature, parameters, said, inside)
     said = {key: text for key, text in said.items() if key in _KEYS}
-    return Reading(path, signature, values, said, names, passed, own.splits(text), frozenset(by_host if host else ()))
+    names = {name: value for name, value in names.items() if name not in SIZES}  # those of one product in host code
+    for meant in _MEANT_SO.finditer(_HEADER.sub(host_code.spaces, text)):
+        line = text[: meant.start()].count("\n") + 1
+        doubts = (*doubts, f"The comment in line {line} is not read, as it does not begin with // launch:")
+    return Reading(
+        path,
+        signature,
+        values,
+        said,
+        names,
+        passed,
+        own.splits(text),
+        frozenset(by_host if host else ()),
+        taken,
+        doubts,
+    )
 
 
 def written(reading: Reading, said: dict[str, str]) -> Kernel:
@@ -170,10 +201,19 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
         The launch can't be read, or the role of an argument is not plain.
     """
     roles, square = _roles(reading, said.get("arguments", ""))
-    for key, most in (("layout", ("row-major", "column-major")), ("sizes", ("any", "square")), ("rules", ("BLAS",))):
+    for key, most in (
+        ("layout", ("row-major", "column-major")),
+        ("sizes", ("any", "square")),
+        ("rules", ("BLAS",)),
+        ("transposed", ("A", "B", "A B")),
+    ):
         if said.get(key, most[0]) not in most:
             raise ArgumentError(key, said[key], " or ".join(most))
+    if "transposed" in said and said.get("layout") == "column-major":
+        raise ArgumentError("transposed", said["transposed"], "layout = row-major: say how matrices lie row by row")
     multiples = extents(said.get("multiples", "1"), reading.names | reading.values)
+    if min(multiples) < 1:
+        raise ArgumentError("multiples", said["multiples"], "numbers of at least 1")
     theirs = {one.name: role for one, role in zip(reading.signature.arguments, roles, strict=True) if role in SIZES}
     rule = Rule(
         said["grid"],
@@ -182,6 +222,7 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
         tuple(one.type for one in reading.signature.arguments),
         said.get("shared", "0"),
         column_major=said.get("layout") == "column-major",
+        transposed=said.get("transposed", ""),
         multiples=(multiples * 3)[:3],
         square=square or said.get("sizes") == "square",
         strict="rules" in said,
@@ -189,6 +230,8 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
     )
     family = Written(rule)
     family.grid(reading.values, 1, 1, 1), family.block(reading.values)  # they are numbers, or this says why not
+    if family.shared_bytes(reading.values) < 0:
+        raise ArgumentError("shared", said["shared"], "a number of bytes, 0 or more")
     return _kernel(reading, roles, family=family, label=str(rule))  # recordings tell launches apart
 
 
@@ -225,10 +268,25 @@ def _the_kernel(file: str, text: str, found: Sequence[Signature], name: str, tol
     return chosen[0]
 
 
+def _headers(text: str, found: Sequence[Signature]) -> dict[Signature, str]:
+    """Return what the comments of a file say of launches, each for the kernel that follows it, or else the last one.
+
+    Where none follows, or between ``/*`` and ``*/``, that is no launch unless it names a grid or a block.
+    """
+    headers: dict[Signature, str] = {}
+    for header in _HEADER.finditer(text):
+        following = next((one for one in found if one.start >= header.start()), None)
+        if header[1] and following:
+            headers[following] = header[1]
+        elif found and re.search(r"\b(?:grid|block)\s*=", header[1] or header[2] or ""):
+            headers.setdefault(following or found[-1], header[1] or header[2])
+    return headers
+
+
 def _said(where: str, text: str, parameters: Sequence[str]) -> dict[str, str]:
     """Return what a text says of a launch, by key."""
     said = {}
-    for part in parts(re.sub(r"\n[ \t]*//", " ", text)):
+    for part in parts(re.sub(r"\n[ \t]*(?://|\*)?", " ", text)):
         key, equals, value = (word.strip() for word in part.partition("="))
         if not (equals and value) or key not in (*_KEYS, *parameters):
             raise ArgumentError(where, part, f"KEY = VALUE with one of {', '.join((*_KEYS, *parameters))}")
@@ -242,6 +300,19 @@ def _of_host(host: HostLaunch, signature: Signature) -> dict[str, str]:
     said = {key: " ".join(host.names.get(text, text).split()) for key, text in said.items()}
     given = {_MEANT.get(_plain(one.name)): text for one, text in zip(signature.arguments, host.arguments, strict=False)}
     return said | ({"sizes": "square"} if given.get("M", 0) == given.get("N", 1) else {})
+
+
+def _doubts(line: int, called: Sequence[tuple[Declared, str]]) -> tuple[str, ...]:
+    """Return what is strange in the arguments that host code passes: matrices or sizes in another order."""
+    by_name = [(_MEANT.get(_plain(one.name)), _MEANT.get(_plain(text)), one.name, text) for one, text in called]
+    return tuple(
+        f"Line {line} passes {', '.join(text for *_, text in of)} for {', '.join(name for *_, name, _ in of)}: "
+        "check that order. Here each argument is what its name in the kernel says."
+        for group in (SIZES, ("A", "B", "C"))
+        if (of := [one for one in by_name if one[0] in group])
+        and {one[0] for one in of} == {one[1] for one in of}
+        and any(one[0] != one[1] for one in of)
+    )
 
 
 def _values(
@@ -297,6 +368,11 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
     go by their names.
     """
     file, arguments, body = reading.path.name, reading.signature.arguments, reading.signature.body
+    pointers = [one for one in arguments if one.type.endswith("*")]
+    for one in arguments:
+        if one not in pointers and one.type not in (*SCALARS, _typename(reading.signature)):
+            needs = "a copy of the kernel that takes each number as an argument of its own, such as int M"
+            raise ArgumentError(file, f"{one}, no number, {AS_IT_IS}", needs)
     if said:
         roles = tuple(said.split())
         for role in roles:
@@ -305,12 +381,18 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
         if len(roles) != len(arguments) or not {"A", "B", "C"} <= {*roles}:
             raise ArgumentError("arguments", said, f"{len(arguments)} with A, B and C, as {reading.signature.name} has")
         return roles, not {"M", "N", "K"} <= {*roles}
-    pointers = [one for one in arguments if one.type.endswith("*")]
     scalars = ("float", "double", "half", _typename(reading.signature))
     sizes = [one for one in arguments if not one.type.endswith("*") and one.type not in scalars]
     if len(pointers) < 3 or not sizes:
         got = f"arguments ({', '.join(map(str, arguments))})"
-        raise ArgumentError(file, got, "pointers to A, B and C of a matrix product, and its sizes")
+        needs = "pointers to A, B and C of a matrix product, and its sizes"
+        constant = ": if these are constants, make a copy of the kernel that takes int M, int N, int K"
+        constant *= len(pointers) >= 3
+        raise ArgumentError(file, got, needs + constant)
+    more = [one.name for one in pointers if _plain(one.name) not in (*"abc",)]
+    if len(pointers) > 3 and more:
+        needs = "A, B and C: a copy of the kernel without what is more than a product, alpha and beta by value"
+        raise ArgumentError(file, f"pointers {', '.join(more)}, {AS_IT_IS}", needs)
     by_name = {one.name: _plain(one.name).upper() for one in pointers}
     if len(pointers) == 3 and {*by_name.values()} != {"A", "B", "C"}:
         written = [one.name for one in pointers if re.search(rf"\b{one.name}\s*\[[^;=]*\]\s*[-+*/]?=(?!=)", body)]
@@ -324,6 +406,9 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
     } | by_name
     if len(sizes) == 1:
         by_name[sizes[0].name] = "N"
+    unknown, left = [one.name for one in sizes if by_name[one.name] == "?"], {*SIZES} - {*by_name.values()}
+    if len(unknown) == len(left) == 1:  # n, m and p
+        by_name[unknown[0]] = left.pop()
     roles = tuple(by_name[one.name] for one in arguments)
     for role, one in zip(roles, arguments, strict=True):
         if role == "?" or (role in ROLES and roles.count(role) > 1):

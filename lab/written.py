@@ -22,6 +22,7 @@ SCALARS = {
     "long long": np.int64,
     "short": np.int16,
     "bool": np.bool_,
+    "char": np.int8,
     "float": np.float32,
     "double": np.float64,
     "half": np.float16,
@@ -49,6 +50,9 @@ class Rule:
     column_major : bool
         Whether the matrices lie column by column. Then the kernel is given Bᵀ and Aᵀ, which lie in memory as B and A
         do row by row, and computes Cᵀ.
+    transposed : str
+        ``"A"``, ``"B"`` or ``"A B"``: these matrices lie transposed, row by row. The kernel is then given a copy that
+        does, so that B has N rows of K elements.
     multiples : tuple of int
         M, N and K have to be multiples of these.
     square : bool
@@ -66,6 +70,7 @@ class Rule:
     types: tuple[str, ...]
     shared: str = "0"
     column_major: bool = False
+    transposed: str = ""
     multiples: tuple[int, int, int] = (1, 1, 1)
     square: bool = False
     strict: bool = False
@@ -74,6 +79,7 @@ class Rule:
     def __str__(self) -> str:
         said = [f"grid = {self.grid}", f"block = {self.block}", f"arguments = {' '.join(self.arguments)}"]
         said += [f"shared = {self.shared}"] * (self.shared != "0") + ["layout = column-major"] * self.column_major
+        said += [f"transposed = {self.transposed}"] * bool(self.transposed)
         said += [f"multiples = {self.multiples}"] * (self.multiples != (1, 1, 1)) + ["sizes = square"] * self.square
         return ", ".join(said + ["rules = BLAS"] * self.strict)
 
@@ -157,6 +163,10 @@ class Written(Family):
                 raise ArgumentError(name, str(size), f"{needs}: the kernel takes no other sizes")
         A, B, M, N = problem.A, problem.B, problem.M, problem.N
         leading = {"lda": problem.K, "ldb": N, "ldc": N}
+        if "A" in rule.transposed:
+            A, leading["lda"] = A.T.copy(), M
+        if "B" in rule.transposed:
+            B, leading["ldb"] = B.T.copy(), problem.K
         if rule.column_major:
             A, B, M, N, leading = B, A, N, M, {"lda": N, "ldb": problem.K, "ldc": N}
         values = {"A": A, "B": B, "C": problem.C, "M": M, "N": N, "K": problem.K} | leading
@@ -179,6 +189,8 @@ class Written(Family):
             if case.get("last_tile") and re.search(r"[MN]\s*\*\s*[MN]", rule.grid):  # no block has a tile
                 continue
             if any(np.ravel(case.get("shift", 0))) and not rule.strict:
+                continue
+            if case["K"] == 0 and rule.multiples[2] > 1 and not rule.strict:  # a multiple that nobody calls
                 continue
             case["alpha"] = case["alpha"] if "alpha" in rule.arguments else 1.0
             case["beta"] = case["beta"] if "beta" in rule.arguments else 0.0

@@ -175,8 +175,6 @@ void run(int M, int N, int K)
         dim3 grid, block;
         block.x = 32;
         block.y = 4;
-        if (N > 4096) { block.x = 64; }
-        if (N > 8192) block.x = 128; else block.y = 4;
         grid.x = (N + block.x - 1) / block.x;
         grid.y = (M + block.y - 1) / block.y;
         product<<<grid, block>>>(A, B, C, M, N, K);
@@ -282,10 +280,10 @@ def write(tmp_path):
 @pytest.mark.parametrize("style", STYLES)
 def test_a_product_in_any_usual_style_is_checked_as_it_is(write, style):
     text, said = STYLES[style]
-    kernel, _ = guessed(write(text))
+    kernel, *_ = guessed(write(text))
     assert said in str(kernel.family.rule)
     whole = {"multiples = 16"} if text in (SQUARE, BY_HOST) else {"multiples = 64"} if text == COARSE else {""}
-    kernel, _ = guessed(write(text), *whole) if "" not in whole else (kernel, "")
+    kernel, *_ = guessed(write(text), *whole) if "" not in whole else (kernel, "")
     suite = sg.suite(kernel, on_gpu=False)
     assert suite.passed, str(suite.failures())
     assert len(suite.results) >= 5 and {result.K > 1 for result in suite.results} >= {True}
@@ -295,7 +293,7 @@ def test_a_product_in_any_usual_style_is_checked_as_it_is(write, style):
 def test_what_a_launch_says_can_be_written_into_the_file(write, style):
     """The guess, as a comment before the kernel, is what gets the kernel launched the same way without guessing."""
     text, _ = STYLES[style]
-    kernel, _ = guessed(write(text))
+    kernel, *_ = guessed(write(text))
     bare = re.sub(r"(?m)^\ufeff|^// *launch:[^\n]*\n(?://[^\n]*\n)*", "", text)
     bare = (
         bare if text in (BY_TYPE, BY_MEMBERS) else bare.replace("<<<", "")
@@ -389,6 +387,34 @@ MISTAKES = {
     "The result is α AᵀB + βC: A is read column by column.": ("A[row * K + k]", "A[k * M + row]"),
     "The result is right, but C lies column by column": ("C[row * N + col]", "C[col * M + row]"),
     "The sums stop at k =": ("k < K;", "k < K / 8 * 8;"),
+    "The sums begin at k = 1:": ("k = 0;", "k = 1;"),
+    "The sums lack the terms k = 3, 7, 11, ... of 20": ("k < K; ++k)", "k < K; k += 1 + (k % 4 == 2))"),
+    "The terms of the sums are not added once each: k = 0.": ("float sum = 0;", "float sum = A[row * K] * B[col];"),
+    "The result is α(AB + βC): α multiplies C, too.": ("alpha * sum + beta", "alpha * sum + alpha * beta"),
+    "The result is βAB + αC: α and β are exchanged.": ("alpha * sum + beta", "beta * sum + alpha"),
+    "as a ReLU makes it": (
+        "= alpha * sum + beta * C[row * N + col]",
+        "= fmaxf(alpha * sum + beta * C[row * N + col], 0)",
+    ),
+    "The result is right, but for its fractions": (
+        "= alpha * sum + beta * C[row * N + col]",
+        "= int(alpha * sum + beta * C[row * N + col])",
+    ),
+    "Each element is a whole number": (
+        "= alpha * sum + beta * C[row * N + col]",
+        "= roundf(alpha * sum) + roundf(beta * C[row * N + col])",
+    ),
+    "The result is nearly right": ("alpha * sum", "1.0005f * alpha * sum"),
+    "All is right but for row 0: an index of rows begins at 1.": ("if (row >= M", "if (row == 0 || row >= M"),
+    "All is right but for rows 0 to 1: an index of rows begins at 2.": ("if (row >= M", "if (row <= 1 || row >= M"),
+    "Rows of C begin 35 elements apart, not 36: its leading dimension is N - 1": (
+        "    C[row * N + col] = alpha * sum + beta * C[row * N + col]",
+        "    C[row * (N - 1) + col] = alpha * sum + beta * C[row * N + col]",
+    ),
+    "add to the launch: transposed = A B": (
+        "A[row * K + k] * B[k * N + col]",
+        "A[k * M + row] * B[col * K + k]",
+    ),
     "an index of rows is off by one": ("    C[row * N + col] = alpha", "    if (++row < M) C[row * N + col] = alpha"),
     "With another launch it is right": ("(cdiv(N, 16), cdiv(M, 16))", "(cdiv(M, 16), cdiv(N, 16))"),
     "Only every 16th row is right": ("(16, 16)\n", "(16, 1)\n"),
@@ -420,8 +446,10 @@ def test_the_mistake_is_looked_for_where_it_can_be_told(write, capsys):
 
 
 def test_a_kernel_for_which_no_launch_is_right_is_told_why(write):
-    with pytest.raises(ArgumentError, match=r"none that was tried .* With one of them: The result is α ABᵀ \+ βC"):
-        guessed(write(PLAIN.replace("B[k * N + col]", "B[col * K + k]")))
+    with pytest.raises(
+        ArgumentError, match=r"none that was tried .* With one of them: The result is 0 where it should be"
+    ):
+        guessed(write(PLAIN.replace("= sum;", "= fmaxf(sum, 0);")))
 
 
 def test_sizes_that_a_kernel_does_not_claim_are_suggested(write):
@@ -467,9 +495,15 @@ __global__ void flat(int M, int N, int K, float alpha, const float* A, const flo
 """
 
 
+def test_a_block_that_no_gpu_has_is_named_where_no_launch_is_found(write, monkeypatch):
+    monkeypatch.setattr("lab.guessing.MOST_TRIALS", 2)
+    with pytest.raises(ArgumentError, match=r"not SIDE \* SIDE, which has more than 1,024 threads\), needs"):
+        guessed(write(FLAT.replace("SIDE>", "SIDE = 64>")))
+
+
 def test_a_launch_with_too_few_blocks_is_not_what_is_found(write):
     """A flat block of 32 × 32 threads: in a small product, one row of blocks of 1,024 rows would be enough too."""
-    kernel, rule = guessed(write(FLAT), SIDE=32)
+    kernel, rule, _ = guessed(write(FLAT), SIDE=32)
     assert "cdiv(M, SIDE)" in rule and sg.check(kernel, 70, 200, 20, on_gpu=False).passed
 
 
@@ -482,7 +516,7 @@ def test_what_no_launch_would_mend_is_said(write):
 
 def test_the_launch_found_does_not_hang_on_the_sizes_tried(write):
     """Where N = 2 M, a grid of N / 32 blocks of 16 rows would be enough."""
-    kernel, rule = guessed(write(ROW_EACH))
+    kernel, rule, _ = guessed(write(ROW_EACH))
     assert "N" not in str(rule).partition("block")[0] and sg.check(kernel, 200, 10, 20, on_gpu=False).passed
 
 
@@ -498,7 +532,7 @@ def test_sizes_that_are_exchanged_are_suggested(write):
 
 def test_tiles_that_the_kernel_names_itself(write):
     inside = SQUARE.replace("#define TILE 16", "").replace("{\n", "{\n    const int TILE = 8;\n", 1)
-    _, rule = guessed(write(inside))
+    _, rule, _ = guessed(write(inside))
     assert "block = (TILE, TILE)" in rule
 
 
@@ -566,6 +600,25 @@ def test_a_kernel_that_never_ends_is_stopped_soon(write, capsys):
     assert "more than 1,000 instructions" in capsys.readouterr().out
 
 
+def test_few_threads_with_much_to_do_are_not_an_endless_kernel(write, monkeypatch):
+    """A loop over the grid is right with any launch; with one of few threads each takes long."""
+    text = (
+        PLAIN.partition("{\n")[0]
+        + """{
+    for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < M * N; at += gridDim.x * blockDim.x) {
+        float sum = 0;
+        for (int k = 0; k < K; ++k) sum += A[at / N * K + k] * B[k * N + at % N];
+        C[at] = sum;
+    }
+}
+"""
+    )
+    monkeypatch.setattr("lab.guessing.ENDLESS", 1 << 14)
+    host = "int main() { int sms = 0; ask(&sms); long M = 100, N = 200, K = 300;"
+    kernel, rule, _ = guessed(write(f"{text}{host} product<<<sms, 256>>>(A, B, C, M, N, K); }}"))
+    assert sg.check(kernel, 20, 30, 40, on_gpu=False).passed and not re.search("block = [MNK]|, K[)]", rule)
+
+
 def test_a_warp_for_each_element_by_the_contract_is_told_how_it_is_launched(write, capsys):
     text = """template <int BM = 1, int BN = 1>
 __global__ void product(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)
@@ -591,3 +644,244 @@ def test_trace_of_a_kernel_that_reads_c(write, capsys):
     assert "reads C at byte 0, never written" in capsys.readouterr().err
     assert main(["trace", str(write(text)), "--size", "16", "--alpha", "2", "--beta", "0.5"]) == 0
     assert "alpha * sum + beta * C" in capsys.readouterr().out
+
+
+HOST = PLAIN.partition("int main")[0] + "void run(const float* A, const float* B, float* C, int M, int N, int K) {{\n"
+LAUNCHED = "{}product<<<{}, {}>>>(A, B, C, M, N, K);\n}}\n"
+
+
+def hosted(before, grid, block="dim3(16, 16)"):
+    return HOST.replace("{{", "{") + LAUNCHED.format(before, grid, block)
+
+
+@pytest.mark.parametrize(
+    ("before", "grid", "taken"),
+    [
+        ("", "dim3(ceil(N / 16), std::ceil(M / 16))", "grid = dim3((N / 16), (M / 16))"),
+        ("", "dim3(ceil((float)(N / 16)), M / 16)", "grid = dim3(((float)(N / 16)), M / 16)"),
+        ("", "dim3(-(-N / 16), -(-M / 16))", "grid = dim3(((N) / (16)), ((M) / (16)))"),
+        ("", "dim3(ceil(N / 16.0), ceil((float)M / 16))", "grid = dim3(ceil(N / 16.0), ceil((float)M / 16))"),
+        ("const int t = 16;\n", "dim3((N + t - 1) / t, (M + t - 1) / t)", "grid = dim3((N + t - 1) / t"),
+        ("int t = 16;\n{ int t = 8; use(t); }\n", "dim3(cdiv(N, t), cdiv(M, t))", "grid = dim3(cdiv(N, t)"),
+        ("dim3 g;\ng = dim3(cdiv(N, 16), cdiv(M, 16));\n", "g", "grid = (cdiv(N, 16), cdiv(M, 16))"),
+        ("#if 0\nproduct<<<1, 1>>>(A, B, C, M, N, K);\n#else\n", "dim3(cdiv(N, 16), cdiv(M, 16))", "grid = dim3(cdiv"),
+        ("#if 1\n#elif 1\nproduct<<<1, 1>>>(A, B, C, M, N, K);\n#endif\n", "dim3(N, M)", "grid = dim3(N, M)"),
+        ("// product<<<1, 1>>>(A, B, C, M, N, K);\n", "dim3(cdiv(N, 16), cdiv(M, 16))", "grid = dim3(cdiv"),
+    ],
+)
+def test_a_launch_in_host_code_means_what_it_does_in_c(write, before, grid, taken):
+    kernel, guess, told = guessed(write(hosted(before, grid).replace("#else\n", "#endif\n")))
+    assert not guess and len(told) == 1
+    assert re.match(r"The launch in line \d+ of mine.cu is taken: ", told[0]) and taken in told[0]
+    rounded_down = "(N / 16)" in taken or "(16)" in taken
+    grid = (1, 2) if rounded_down else (20, 40) if "dim3(N, M)" in taken else (2, 3)
+    assert kernel.family.grid({}, 40, 20, 1) == grid
+
+
+@pytest.mark.parametrize(
+    ("before", "grid", "block"),
+    [
+        ("int x = N / 8; x++;\n", "dim3(x, cdiv(M, 16))", "dim3(16, 16)"),
+        ("int x = 1; if (N > 16) x = cdiv(N, 16);\n", "dim3(x, cdiv(M, 16))", "dim3(16, 16)"),
+        ("int t = 8;\nwhile (t < 16) t *= 2;\n", "dim3(cdiv(N, 16), cdiv(M, 16))", "dim3(t, t)"),
+        ('int t = 0; scanf("%d", &t);\n', "dim3(cdiv(N, 16), cdiv(M, 16))", "dim3(t, t)"),
+        ("int t = 0; std::cin >> t;\n", "dim3(cdiv(N, 16), cdiv(M, 16))", "dim3(t, t)"),
+        ("dim3 g(1, 1); if (N > 16) { g.x = cdiv(N, 16); }\n", "g", "dim3(16, 16)"),
+        ("", "dim3(cdiv(N, 16), 1 - -M / 16)", "dim3(16, 16)"),
+    ],
+)
+def test_what_host_code_changes_is_not_known(write, before, grid, block):
+    """Then the launch is found by trial, and this is told."""
+    _, guess, told = guessed(write(hosted(before, grid, block)))
+    assert "grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)" in guess
+    assert len(told) == 1 and re.match(r"The launch in line \d+ of mine.cu cannot be read: ", told[0])
+
+
+def test_a_grid_that_rounds_down_to_nothing_is_named(write):
+    kernel = kernel_from(write(hosted("", "dim3(ceil(N / 16), ceil(M / 16))")))
+    said = diagnosis(kernel, sg.check(kernel, 20, 20, 20, on_gpu=False))
+    assert "has no blocks, and a GPU refuses such a launch" in said[1]
+    assert said[3].endswith("multiples = (16, 16, 1)")
+
+
+def test_arguments_that_host_code_passes_in_another_order(write, capsys):
+    text = hosted("", "dim3(cdiv(N, 16), cdiv(M, 16))")
+    for passed, told in (
+        ("A, B, C, N, M, K", "passes N, M, K for M, N, K"),
+        ("B, A, C, M, N, K", "B, A, C for A, B, C"),
+    ):
+        path = write(text.replace("(A, B, C, M, N, K);", f"({passed});"))
+        assert told in guessed(path)[2][1]
+    assert len(guessed(write(text))[2]) == 1
+    two = text.replace("product<<<", "product<<<dim3(1, 1), 1>>>(A, B, C, M, N, K);\nproduct<<<")
+    assert main(["check", str(write(two)), "--sizes", "1", "--simulate"]) == 0
+    assert "The launch in line 13 of mine.cu, the first of 2, is taken" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{}// launch: grid = (cdiv(N, 8), cdiv(M, 8)), block = (8, 8)\n", ""),
+        ("/* Launch: grid = (cdiv(N, 8), cdiv(M, 8)),\n * block = (8, 8) */\n{}", ""),
+        ("// lauch: grid = (cdiv(N, 8), cdiv(M, 8)), block = (8, 8)\n{}", "The comment in line 1 is not read"),
+        ("{}// launch: as you like\n", ""),
+    ],
+)
+def test_where_a_comment_says_a_launch(write, text, told):
+    kernel, guess, lines = guessed(write(text.format(PLAIN.partition("int main")[0])))
+    assert bool(guess) == ("lauch" in text or "like" in text)
+    assert kernel.threads == (256 if guess else 64)
+    assert [line.startswith(told) for line in lines] == [True] * bool(told)
+
+
+@pytest.mark.parametrize(
+    ("launch", "message"),
+    [
+        ("multiples = (0, 1, 1)", "multiples: got (0, 1, 1), needs numbers of at least 1"),
+        ("shared = -5", "shared: got -5, needs a number of bytes, 0 or more"),
+        ("transposed = C", "transposed: got C, needs A or B or A B"),
+        ("transposed = B, layout = column-major", "transposed: got B, needs layout = row-major"),
+    ],
+)
+def test_launches_that_make_no_sense(write, launch, message):
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        guessed(write(BLAS_LIKE), launch)
+
+
+def test_numbers_that_make_no_sense_are_refused_at_once(write, capsys):
+    for budget in ("0", "-1"):
+        assert main(["check", str(write(PLAIN)), "--budget", budget]) == 2
+        assert "needs a number of instructions, at least 1" in capsys.readouterr().err
+    for text in (FLAT, FLAT.replace("int SIDE", "int BM, int BN").replace("SIDE", "BM")):
+        name = "SIDE" if text == FLAT else "BM"
+        assert main(["check", str(write(text)), "--set", f"{name}=1000000000000"]) == 2
+        assert f"{name}: got 1,000,000,000,000, needs at most 2,147,483,647" in capsys.readouterr().err
+
+
+def test_no_sums_without_terms_where_multiples_are_claimed(write):
+    path = write(BY_HOST)
+    some, strict = (kernel_from(path, f"multiples = (16, 16, 16){rules}") for rules in ("", ", rules = BLAS"))
+    depths = [{case["K"] for case in sg.correctness.cases(kernel, on_gpu=False)} for kernel in (some, strict)]
+    assert 0 not in depths[0] and 0 in depths[1]
+
+
+def test_multiples_are_not_advised_where_they_do_not_help(write):
+    """The race is there whatever the sizes."""
+    racing = BLAS_LIKE.replace("float sum = 0;", "C[row * N + (col + 1) % N] *= beta;\n    float sum = 0;")
+    racing = racing.replace("beta * C[row * N + col]", "C[row * N + col]").replace("k < K", "k < K / 16 * 16")
+    kernel = kernel_from(write(racing))
+    result = sg.check(kernel, 17, 20, 8, 1.5, 0.5, on_gpu=False, races=True)
+    assert result.fault.startswith("race")
+    assert "whole tiles" not in "\n".join(diagnosis(kernel, result))
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind"),
+    [
+        ("typedef double real;", "real"),
+        ("using real = __nv_bfloat16;", "real"),
+        ("#include <cuda_fp16.h>\nusing real = __half;", "real"),
+    ],
+)
+def test_elements_under_other_names(write, declared, kind):
+    text = PLAIN.replace("#include <algorithm>", f"#include <cuda_bf16.h>\n{declared}").replace("float* ", f"{kind}* ")
+    text = text.replace("A[row * K + k] * B[k * N + col]", "(float)A[row * K + k] * (float)B[k * N + col]")
+    text = text.replace("float sum", "double sum" if "double" in declared else "float sum").replace(
+        "(float)", "(double)" if "double" in declared else "(float)"
+    )
+    kernel, *_ = guessed(write(text))
+    assert sg.check(kernel, 20, 30, 40, on_gpu=False).passed and kernel.types != sg.operands.FP32
+
+
+def test_sizes_and_templates_under_other_names(write):
+    wide = PLAIN.replace("int M, int N, int K", "std::uint32_t M, std::int64_t N, uint32_t K")
+    kernel, *_ = guessed(write(wide.replace("#include <algorithm>", "#include <cstdint>")))
+    assert sg.check(kernel, 20, 30, 40, on_gpu=False).passed
+    assert kernel.family.rule.types[3:] == ("unsigned", "long long", "unsigned")
+    named = "typedef float number;\ntemplate <class Real>\n" + hosted("", "dim3(cdiv(N, 16), cdiv(M, 16))")
+    named = named.replace("float*", "Real*").replace("product<<<", "product<number><<<").replace("#include", "// ")
+    kernel, *_ = guessed(write(named))
+    assert kernel.parameters == {"T": "float"} and sg.check(kernel, 20, 30, 40, on_gpu=False).passed
+
+
+@pytest.mark.parametrize(
+    ("which", "old", "new"),
+    [
+        ("B", "B[k * N + col]", "B[col * K + k]"),
+        ("A", "A[row * K + k]", "A[k * M + row]"),
+        ("A B", "A[row * K + k] * B[k * N + col]", "A[k * M + row] * B[col * K + k]"),
+    ],
+)
+def test_products_of_transposed_matrices(write, which, old, new):
+    """They are found, and that is told; such a launch can be said, too."""
+    path = write(PLAIN.replace(old, new))
+    _, rule, told = guessed(path)
+    assert rule.endswith(f"transposed = {which}") and told == (
+        f"It reads {which} column by column, as if it lay transposed: check that this is meant.",
+    )
+    assert sg.suite(kernel_from(path, rule.removeprefix("// launch: ")), on_gpu=False).passed
+    leading = PLAIN.replace(old, new).replace("k * M", "k * lda").replace("col * K", "col * ldb")
+    path = write(leading.replace("int K)", "int K, int lda, int ldb)"))
+    said = f"grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16), transposed = {which}"
+    assert sg.check(kernel_from(path, said), 20, 30, 40, on_gpu=False).passed
+
+
+@pytest.mark.parametrize(
+    ("sizes", "roles"),
+    [
+        ("int N, int M, int K", "N M K"),
+        ("int n, int m, int p", "n m p"),
+        ("int p, int n, int m", "p n m"),
+    ],
+)
+def test_rows_and_columns_under_exchanged_names(write, sizes, roles):
+    rows, inner, columns = ("N", "K", "M") if "N" in sizes else ("n", "m", "p")
+    text = PLAIN.replace("int M, int N, int K", sizes).replace("row >= M", f"row >= {rows}")
+    text = text.replace("col >= N", f"col >= {columns}").replace("k < K", f"k < {inner}")
+    text = text.replace("* K + k", f"* {inner} + k").replace("* N + col", f"* {columns} + col")
+    kernel, rule, _ = guessed(write(text))
+    place = dict(zip(roles.split(), rule.partition("arguments = A B C ")[2].split(), strict=True))
+    assert (place[rows], place[columns], place[inner]) == ("M", "N", "K")
+    assert sg.check(kernel, 20, 30, 40, on_gpu=False).passed
+
+
+def test_the_case_that_is_explained_is_a_long_one(write, capsys):
+    """With K = 1, a last tile that is left out is all there is; and a race of blocks is named beside what it leaves."""
+    launch = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)\n"
+    assert main(["check", str(write(launch + PLAIN.replace("k < K", "k < K / 16 * 16"))), "--simulate"]) == 1
+    assert "The sums stop at k = 16 of" in capsys.readouterr().out
+    split = PLAIN.replace("int k = 0; k < K", "int k = blockIdx.z * K / 4; k < (blockIdx.z + 1) * K / 4")
+    launch = launch.replace("M, 16)),", "M, 16), 4),")
+    assert main(["check", str(write(launch + split.replace("] = sum", "] += sum"))), "--simulate"]) == 1
+    said = capsys.readouterr().out
+    assert "The sums begin at k = " in said and "Another case has a race: mine, line" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            "float* A, float* B, float* C, Sizes of",
+            "got Sizes of, no number, which cannot be checked as it is, needs a",
+        ),
+        ("float* A, float* B, float* C, int3 of", "got int3 of, no number, which cannot be checked as it is, needs a"),
+        ("float* A, float* B, float* C", "if these are constants, make a copy of the kernel that takes int M"),
+        (
+            "float* x, float* w, float* bias, float* y, int M, int N, int K",
+            "got pointers x, w, bias, y, which cannot be checked as it is, needs A, B and C: a copy",
+        ),
+    ],
+)
+def test_kernels_that_cannot_be_checked_as_they_are(write, arguments, message):
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        guessed(write(f"struct Sizes {{ int M; }};\n__global__ void k({arguments}) {{ }}"))
+
+
+def test_an_endless_kernel_is_told_after_its_first_case(write, capsys):
+    """Even where that one takes longer than other processes take to start."""
+    endless = PLAIN.replace("    if (row >= M", "    while (true) { C[0] = 1; }\n    if (row >= M")
+    launch = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)\n"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lab.side_by_side.SOON", 0.0)
+        assert main(["check", str(write(launch + endless)), "--simulate"]) == 1
+    assert "mine: cases that fail, 1 of 1" in capsys.readouterr().out

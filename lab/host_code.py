@@ -1,0 +1,137 @@
+"""Reads a launch in host code as C++ has it: names as they stand there, and division of whole numbers."""
+
+import re
+
+from ptxsim import cuda_source
+from ptxsim.cuda_source import HostLaunch, blanked
+
+_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)")
+_ELEMENTS = (
+    r"float|double|half|__half|__nv_bfloat16|nv_bfloat16|(?:unsigned[ \t]+)?int|unsigned|size_t|u?int(?:32|64)_t"
+)
+_ALIAS = re.compile(
+    rf"\btypedef[ \t]+({_ELEMENTS})[ \t]+(\w+)[ \t]*;|\busing[ \t]+(\w+)[ \t]*=[ \t]*({_ELEMENTS})[ \t]*;"
+)
+_CHANGES = re.compile(
+    r"(?<![.\w])(\w+)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*(\w+)|(\w+)\s*(?:\+\+|--)|[(,=]\s*&\s*(\w+)|>>\s*(\w+)\s*\Z"
+)
+_DECLARES = re.compile(r"\s*(?:for\s*\(\s*)?(?!return\b|else\b)(?:[\w:]+(?:<[^<>]*>)?[\s*&]+)+\w+\s*(?:[=({,]|\Z)")
+_FLOATING = r"\b\d+\.\d*|\.\d+\b|\b\d+[eE]|\bfloat\b|\bdouble\b"
+
+
+def read(text: str) -> str:
+    """Return a source as its launch is read from it, each line where it was.
+
+    What ``#if 0`` leaves out is blank, and the names that the source gives to types of elements and sizes are those
+    types.
+    """
+    lines, stack = text.split("\n"), [(False, False)]  # whether a branch is left out, and whether those after it are
+    for number, line in enumerate(lines):
+        found = _DIRECTIVE.match(line)
+        if found and found[1].startswith("if"):
+            value = found[2].partition("/")[0].strip() if found[1] == "if" else ""
+            outer = stack[-1][0]
+            stack.append((outer or value in ("0", "false"), outer or value in ("1", "true")))
+        elif found and len(stack) > 1:
+            _, after = stack.pop()
+            if found[1] != "endif":
+                stack.append((after, after))
+        elif stack[-1][0]:
+            lines[number] = " " * len(line)
+    text = re.sub(r"\bstd\s*::\s*(?=(?:size_t|ptrdiff_t|u?int\d\d_t)\b)", "", "\n".join(lines))
+    for plain, old, new, other in _ALIAS.findall(blanked(text)):
+        if not re.search(rf"\b(?:typename|class)\s+{old or new}\b", text):
+            text = re.sub(rf"(?<!typedef )(?<!using )\b{old or new}\b(?![ \t]*;)", plain or other, text)
+    return text
+
+
+def spaces(found: re.Match[str]) -> str:
+    """Return what is as long and has as many lines, and nothing else."""
+    return re.sub(r"[^\n]", " ", found[0])
+
+
+def launches(text: str, kernel: str) -> list[tuple[HostLaunch, int]]:
+    """Return the launches of a kernel in host code, each with its line.
+
+    A launch knows the names that it sees, but for those that its function changes.
+    """
+    code, found = blanked(text), []
+    for match in re.finditer(rf"\b{kernel}\b\s*(?:<[^<>;]*>)?\s*<<<", code):
+        begin, end, seen = _function(code, match.start())
+        statement = code[match.start() :].partition(";")[0]
+        alone = f"{seen.replace('<<<', '   ')}{statement};" + "}" * seen.count("{")
+        for launch in cuda_source.launches(alone, kernel):
+            names = {name: of for name, of in launch.names.items() if name not in _changed(code[begin:end], seen)}
+            names = {name: _whole(of, names) for name, of in names.items()}
+            grid, block, shared = (_whole(of, names) for of in (launch.grid, launch.block, launch.shared))
+            launch = launch._replace(grid=grid, block=block, shared=shared, names=names)
+            found.append((launch, code[: match.start()].count("\n") + 1))
+    return found
+
+
+def _function(code: str, at: int) -> tuple[int, int, str]:
+    """Return where the function around a place begins and ends, and what the place sees of it.
+
+    It doesn't see into blocks that are closed. Namespaces are looked into.
+    """
+    opened, last = [], at
+    for brace in re.finditer("[{}]", code[:at]):
+        if brace[0] == "}":
+            opened = opened[:-1]
+        elif opened or not re.search(r"\b(?:namespace(?:\s+\w+)?|extern)\s*\Z", code[: brace.start()].rstrip()):
+            opened.append(brace.start())
+    if not opened:
+        return at, at, ""
+    depth = len(opened)
+    for brace in re.finditer("[{}]", code[at:]):
+        depth += 1 if brace[0] == "{" else -1
+        last = at + brace.end()
+        if not depth:
+            break
+    seen = code[opened[0] : at]
+    while (shorter := re.sub(r"\{[^{}]*;[^{}]*\}", "", seen)) != seen:
+        seen = shorter
+    return opened[0], last, seen
+
+
+def _changed(function: str, seen: str) -> set[str]:
+    """Return the names that a function assigns again, increments, reads from a stream or gives the address of.
+
+    A dim3 with a member that is assigned under a condition is one of them. A dim3 that is declared without a value and
+    then assigned once is not.
+    """
+    found: list[str] = []
+    for statement in re.split("[;{}]", function):
+        begun = _DECLARES.match(statement)
+        changes = [next(filter(None, names)) for names in _CHANGES.findall(statement)]
+        declared = re.findall(r"(\w+)\s*=(?!=)", statement) if begun else []
+        for name in declared:
+            changes.remove(name)
+        found += changes
+    unsure = re.findall(r"\b(?:if\s*\([^{};]*\)|else)\s*(?:\{([^{}]*)\}|([^{};]*;))", function)
+    members = {name for one in unsure for name in re.findall(r"(\w+)\s*\.\s*[xyz]\s*=", " ".join(one))}
+    bare = {name for names in re.findall(r"\bdim3\s+([\w\s,]+);", seen) for name in re.findall(r"\w+", names)}
+    return members | {name for name in found if name not in bare or found.count(name) > 1}
+
+
+def _whole(text: str, names: dict[str, str]) -> str:
+    """Return arithmetic so that `evaluate` has C++'s result, or something that it refuses.
+
+    A quotient of whole numbers is whole before ``ceil`` sees it, and C++ rounds a negative one towards zero.
+    """
+    begun = re.search(r"\b(?:std\s*::\s*)?ceilf?\s*(?=\()", text)
+    if begun:
+        end, depth = begun.end(), 0
+        for end in range(begun.end(), len(text)):
+            depth += (text[end] == "(") - (text[end] == ")")
+            if not depth:
+                break
+        inner, rest = text[begun.end() : end + 1], text[end + 1 :]
+        known = [inner, *(names.get(word, "") for word in re.findall(r"[A-Za-z_]\w*", inner))]
+        within = re.search(r"(?:float|double)\s*>?\s*\)?\s*\([^()]*/", inner)  # (float)(a / b): whole, too
+        floating = any(re.search(_FLOATING, one) for one in known) and not within
+        quotient = f"ceil{inner}" if floating else _whole(inner, names) if "/" in inner else inner
+        return text[: begun.start()] + quotient + _whole(rest, names)
+    text = re.sub(r"-\s*\(\s*-\s*([\w.]+|\([^()]*\))\s*/\s*([\w.]+|\([^()]*\))\s*\)", r"((\1) / (\2))", text)
+    negative = "/" in text and re.search(r"(?:\A|[(,*/+?:=-])\s*-\s*[\w(]", text)
+    return f"negative({text})" if negative else text
