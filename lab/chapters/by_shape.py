@@ -38,13 +38,13 @@ LARGE = next(iter(autotuned.SETTINGS))
 UNDONE = {
     "nothing": ("", {}),
     "1. fragments one k ahead": ("fragments of this k", {}),
-    "2. the barrier before the last FFMAs: now behind them": ("barrier between steps", {}),
+    "2. the barrier before the last FFMAs: now behind them, and read(0) behind it": ("barrier between steps", {}),
     "3. the remainder first: now a branch chooses": ("remainder last, in a branch of its own", {}),
     "3. the remainder first: now every copy asks": ("remainder last", {}),
     "4. the order of the sums": ("columns in order", {}),
     "one branch that skips a thread's six copies: now each is turned off": ("copies turned off one by one", {}),
     "four buffers: now three, as in 12": ("", {"STAGES": 3}),
-    "a thread's tile of 8 × 16: now 16 × 8, as in 12": ("", {"TM": 16, "TN": 8}),
+    "a thread's tile of 8 × 16: now 16 × 8, as in 12; one word spills": ("", {"TM": 16, "TN": 8}),
     "tiles in bands: now row by row, as in 12": ("tiles row by row", {}),
     "1 to 4 together (a branch chooses)": ("all four as in 12", {}),
     "the same, with 12's thread's tile and buffers": ("all four as in 12", {"TM": 16, "TN": 8, "STAGES": 3}),
@@ -220,7 +220,7 @@ def undone() -> dict[str, Point]:
     """Return the times at 4096 of these and of 12 itself."""
     variants = {name: find_variant("13", label, **more) for name, (label, more) in UNDONE.items()}
     timed = {name: recorded(of, [4096], "variants").points[0] for name, of in variants.items()}
-    return timed | {"12 itself": before()[4096, 4096, 4096]}
+    return timed | {"12 itself, all in shares; another recording": before()[4096, 4096, 4096]}
 
 
 def loops() -> Table:
@@ -246,11 +246,14 @@ def beside() -> dict[str, list[int | float]]:
         "instructions at 4096, millions": [counts["all"] / 1e6 for counts in of.values()],
         "cycles from a warp's instruction to its next": [counts[profiles.BETWEEN] for counts in of.values()],
         **{
-            f"of these, {state}": [counts[f"state: {state}"] for counts in of.values()]
-            for state in (
-                *("dispatch", "fixed latency", "waits for shared memory", "barrier"),
-                *("another warp was chosen", "waits for L2 or DRAM"),
-            )
+            f"of these, {state}{meaning}": [counts[f"state: {state}"] for counts in of.values()]
+            for state, meaning in {
+                "dispatch": ": the warp is ready, but held back",
+                "fixed latency": ": it waits for the result of arithmetic",
+                **dict.fromkeys(
+                    ("waits for shared memory", "barrier", "another warp was chosen", "waits for L2 or DRAM"), ""
+                ),
+            }.items()
         },
     }
 
@@ -323,10 +326,8 @@ def loop_figures() -> dict[str, str]:
         "clashing": str(one[2]),
         "in order": str(in_order),
         "span": f"{span:.1%}",
-        "order": f"{order:.1%}",
         "singly": f"{singly:.0%}",
         "every": f"{every:.1%}",
-        "each clash": f"{1 + one[1] / 1024:.2f}",
         "alone": f"{ffma[1]:.2f}",
         "model": f"{one_at_a_time(reads(find('12'))):.2f}",
         "product": " · ".join(f"{of:.2f}" for of in factors) + f" = {factors[0] * factors[1]:.2f}",
