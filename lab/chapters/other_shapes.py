@@ -138,8 +138,14 @@ def figures() -> dict[str, str]:
         "shapes": str(len(SHAPES)),
         "ahead": str(len(SHAPES) - len(lost())),
         **{name: f"{losses(of)} of {len(of)}" for name, of in of_group.items()},
+        **{
+            f"{name} by": " to ".join(f"{100 - end(p for p in shares if p < 100):.0f}%" for end in (max, min))
+            for name, shares in ((name, [p.percent_of_searched for p in of]) for name, of in of_group.items())
+        },
+        "random by": " to ".join(f"{100 - mean:.0f}%" for mean in odd[:2]),
         "settings": str(len(settings())),
         "random": f"{len(drawn()):,}",
+        "long": f"{1e3 * LONG:.0f} µs",
         "least short": f"{min(short):.0f}%",
         "branch": next(
             f"{of.ms / undone()['nothing'].ms - 1:.1%}" for name, of in undone().items() if "six copies" in name

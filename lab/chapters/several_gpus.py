@@ -16,13 +16,13 @@ SIZES = (2048, 4096, 8192, 16384)
 def took() -> dict[int, float]:
     """Return the seconds in which halves of B came by themselves, by their bytes."""
     return {
-        size * size // 2 * kernel.types.operand.itemsize: coming(kernel, size, "ahead")
+        size * size // 2 * kernel.types.operand.itemsize: coming(kernel, size)
         for kernel in map(find, ("autotuned", "persistent"))
         for size in SIZES
     }
 
 
-def coming(kernel: Kernel, size: int, way: str) -> float:
+def coming(kernel: Kernel, size: int, way: str = "ahead") -> float:
     """Return the seconds in which what a way brings came by itself, timed with cuBLAS's matrices of these types."""
     return two_gpus.of({"FP32": cublas.sgemm, "FP16": cublas.gemm_ex}[kernel.types.name], size, 2, way, True).ms / 1e3
 
@@ -53,7 +53,7 @@ def figures() -> dict[str, str]:
         (two_gpus.reach(16 << 20, there).rate for there in (False, True)),
     )
     apart = max(abs(seconds - much / rate - start) for much, seconds in took().items())
-    t, c, own = 1e3 * ms(fp16, 4096), round(1e6 * coming(fp16, 4096, "ahead"), 1), find_gpu("H200").bandwidth_gbs
+    t, c, own = 1e3 * ms(fp16, 4096), round(1e6 * coming(fp16, 4096), 1), find_gpu("H200").bandwidth_gbs
     (whole, width, _), (halves, narrow, slower) = tiles(2048), tiles(1024)
     in_32, in_16 = (
         sorted(ms(gemm, size, "columns") / ms(of, size, "columns") for size in SIZES)
