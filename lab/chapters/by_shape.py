@@ -18,13 +18,14 @@ from sgemm_tutorial.tuned import Way
 from ..draw import Figure, lines
 from ..experiments import anatomy, banks, profiles, tune
 from ..experiments.ceilings import card
+from ..model.resources import resources
 from ..model.sass import hot_loop, operands, sass
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from ..variants import find_variant
 from .by_size import SIZES
-from .register_banks import reads
+from .register_banks import one_at_a_time, reads
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
@@ -39,14 +40,16 @@ SHARED, MANY = (32, 128, 16, 16, 64, 4, 8, 2, 4, 4, 2, 1), (64, 128, 8, 32, 64, 
 UNDONE = {
     "nothing": ("", {}),
     "1. fragments one k ahead": ("fragments of this k", {}),
-    "2. the barrier within the step: now reads of k = 0 follow it": ("barrier between steps", {}),
+    "2. the barrier before the last FFMAs: now behind them, and read(0) behind it": ("barrier between steps", {}),
     "3. the remainder first: now a branch chooses": ("remainder last, in a branch of its own", {}),
     "3. the remainder first: now every copy asks": ("remainder last", {}),
     "4. the order of the sums": ("columns in order", {}),
     "one branch that skips a thread's six copies: now each is turned off": ("copies turned off one by one", {}),
     "four buffers: now three, as in 12": ("", {"STAGES": 3}),
+    "a thread's tile of 8 × 16: now 16 × 8, as in 12; one word spills": ("", {"TM": 16, "TN": 8}),
     "tiles in bands: now row by row, as in 12": ("tiles row by row", {}),
     "1 to 4 together (a branch chooses)": ("all four as in 12", {}),
+    "the same, with 12's thread's tile and buffers": ("all four as in 12", {"TM": 16, "TN": 8, "STAGES": 3}),
 }
 """Variants of 13 by what is undone in them: their labels and parameters."""
 LONG = 0.02
@@ -219,7 +222,7 @@ def undone() -> dict[str, Point]:
     """Return the times at 4096 of these and of 12 itself."""
     variants = {name: find_variant("13", label, **more) for name, (label, more) in UNDONE.items()}
     timed = {name: recorded(of, [4096], "variants").points[0] for name, of in variants.items()}
-    return timed | {"12 itself": before()[4096, 4096, 4096]}
+    return timed | {"12 itself, all in shares; another recording": before()[4096, 4096, 4096]}
 
 
 def loops() -> Table:
@@ -235,21 +238,32 @@ def one_bank(kernel: Kernel) -> int:
 
 
 def beside() -> dict[str, list[int | float]]:
-    """Return what the compiler made of the loops of 12 and 13, and what was measured of them."""
-    of = {find("12"): profiles.measured(find("12")), RUNG: anatomy.of(RUNG, (4096, 4096, 4096)).main.counts}
+    """Return what the compiler made of the loops of 11, 12 and 13, and what was measured of them."""
+    of = {find(name): profiles.measured(find(name)) for name in ("11", "12")} | {
+        RUNG: anatomy.of(RUNG, (4096,) * 3).main.counts
+    }
     return {
         "FFMAs of 1,024 that read several registers, all of one bank": [one_bank(kernel) for kernel in of],
         "cycles of an FFMA, all of them alone": [banks.cycles(banks.LOOP, 2, kernel) for kernel in of],
         "instructions at 4096, millions": [counts["all"] / 1e6 for counts in of.values()],
         "cycles from a warp's instruction to its next": [counts[profiles.BETWEEN] for counts in of.values()],
-        "of these, dispatch": [counts[profiles.DISPATCH] for counts in of.values()],
+        **{
+            f"of these, {state}{meaning}": [counts[f"state: {state}"] for counts in of.values()]
+            for state, meaning in {
+                "dispatch": ": the warp is ready, but held back",
+                "fixed latency": ": it waits for the result of arithmetic",
+                **dict.fromkeys(
+                    ("waits for shared memory", "barrier", "another warp was chosen", "waits for L2 or DRAM"), ""
+                ),
+            }.items()
+        },
     }
 
 
 def compared() -> Table:
     """Return the same as a table."""
     return Table(
-        ("", "12", "13"),
+        ("", "11", "12", "13"),
         [
             (name, *(f"{each:,.{0 if each > 3 else 3 if 'alone' in name else 2}f}" for each in of))
             for name, of in beside().items()
@@ -283,35 +297,49 @@ def squares() -> Figure:
 def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
     sizes, times, code = loop_alone(), [*undone().values()], hot_loop(sass(RUNG))
-    more = [of.ms / times[0].ms - 1 for of in times]
-    _, fragments, barrier, branch, asks, order, copies, buffers, bands, every, twelve = more
+    _, fragments, barrier, branch, asks, order, copies, buffers, tile, bands, every, alike, twelve = (
+        of.ms / times[0].ms - 1 for of in times
+    )
     span = max(max(own) / min(own) - 1 for of in times[:-1] for own in [of.processes[0].own.ms])
     control, in_order = [of.cublas_ms for of in times[:-1]], one_bank(find_variant("13", "columns in order"))
-    one, ffma, instructions, between, dispatch = beside().values()
-    factors = [of[0] / of[1] for of in (instructions, between)]
-    singly, late = fragments + barrier + branch + order, between[0] - between[1]
+    one, ffma, instructions, between, dispatch, fixed, shared, meeting, *_ = beside().values()
+    factors, (eleven, late) = [of[1] / of[2] for of in (instructions, between)], [of - between[2] for of in between[:2]]
+    cycles = profiles.measured(find("12"))["SM cycles"] / anatomy.of(RUNG, (4096,) * 3).main.counts["SM cycles"]
+    singly, spilled = fragments + barrier + branch + order, resources(find_variant("13", "", TM=16, TN=8))
     assert 4096 not in sizes and len(operands(code)) == 1024 and max(control) / min(control) - 1 < 0.001
     assert barrier > fragments > copies > asks > branch > order > 2 * span > span > 5 * max(abs(buffers), abs(bands))
-    assert singly > 1.5 * every > 2 * twelve and 50 * one[1] < in_order < one[0]
-    assert covered(RUNG) > 60 and not covered(find_variant("13", "fragments of this k"))
-    assert ffma[0] / ffma[1] - 1 > twelve and abs(factors[0] * factors[1] - 1 - twelve) < 0.001
-    assert 0.45 < (dispatch[0] - dispatch[1]) / late < 0.55
+    assert singly > 1.5 * every > 2 * twelve and 50 * one[2] < in_order < one[1] and abs(alike - every) < span < tile
+    assert (
+        covered(RUNG) > 60
+        and not covered(find_variant("13", "fragments of this k"))
+        and 0 < cycles - factors[0] * factors[1] < 0.006
+    )
+    assert (
+        spilled.spill_store_bytes == 4
+        and (ffma[1] / ffma[2] - 1 > twelve and one[0] < in_order / 10 and ffma[0] / ffma[2] < 1.025)
+        and (0.45 < (dispatch[1] - dispatch[2]) / late < 0.55 and dispatch[0] < dispatch[2])
+        and 0.4 < eleven / late < 0.6
+    )
     return {
         "same": str(len(sizes)),
         "same sizes": f"{min(sizes):,} to {max(sizes):,}",
         "same gains": f"{min(sizes.values()):.1%} to {max(sizes.values()):.1%}",
-        "processes": str(len(times[-1].processes)),
-        "instructions": f"{len(code):,}",
         "covered": str(covered(RUNG)),
-        "clashing": str(one[1]),
+        "clashing": str(one[2]),
         "in order": str(in_order),
         "span": f"{span:.1%}",
-        "order": f"{order:.1%}",
         "singly": f"{singly:.0%}",
         "every": f"{every:.1%}",
-        "twelve": f"{twelve:.1%}",
-        "alone": f"{ffma[0] / ffma[1] - 1:.0%}",
-        "product": " · ".join(f"{of:.3f}" for of in factors) + f" = {factors[0] * factors[1]:.3f}",
+        "alone": f"{ffma[1]:.2f}",
+        "model": f"{one_at_a_time(reads(find('12'))):.2f}",
+        "product": " · ".join(f"{of:.2f}" for of in factors) + f" = {factors[0] * factors[1]:.2f}",
+        "cycles": f"{cycles:.3f}",
+        "late": f"{late:.2f}",
+        "late fixed": f"{fixed[1] - fixed[2]:.2f}",
+        "late shared": f"{shared[1] + meeting[1] - shared[2] - meeting[2]:.2f}",
+        "eleven": f"{eleven:.2f}",
+        "to 12": f"{between[1] - between[0]:.2f}",
+        "dispatch to 12": f"{dispatch[1] - dispatch[0]:.2f}",
     }
 
 

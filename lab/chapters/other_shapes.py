@@ -2,18 +2,20 @@
 
 import re
 from collections.abc import Iterable
-from itertools import product
+from itertools import pairwise, product
 from statistics import geometric_mean
+
+import numpy as np
 
 from sgemm_tutorial import cublas
 from sgemm_tutorial.table import Table
 
-from ..experiments import anatomy, tune
+from ..experiments import anatomy
 from ..experiments.ceilings import card
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point
-from .by_shape import LONG, divided, drawn, found, raced, settings
+from .by_shape import LONG, divided, drawn, found, raced, settings, undone
 
 GROUPS = {
     "odd": lambda size: size[1] > 1 and size[1] % 4 > 0,
@@ -21,6 +23,8 @@ GROUPS = {
     "deep": lambda size: size[2] >= 16384,
 }
 """To which of three groups a shape belongs."""
+DEPTHS = 8, 256, 512, 1024, 2048, 12000
+"""Bounds of K by which the table has random products."""
 
 
 def lost() -> list[Point]:
@@ -44,7 +48,8 @@ def behind() -> Table:
             for point in lost()
         ],
         card().name,
-        "Those with the most multiply-adds first.",
+        "Those with the most multiply-adds first. 64×128/2, 0 + 128: tiles of 64×128, two groups of warps divide the "
+        "depth of a step, no tile has a block of its own, and 128 blocks share all.",
     )
 
 
@@ -56,8 +61,8 @@ def one_more() -> Table:
         times = [(p.ms, p.ms * p.percent_of_searched / 100) for p in (point, square)]
         changes = (f"{round(new / old - 1, 3) + 0.0:+.1%}" for new, old in zip(*times, strict=True))
         name = f"{'MNK'[at]} = {n:,}" if n % 2 else "all 2,048"
-        rows.append((name, tune.tile_of(found()[point.size].best.setting), 1e3 * point.ms, *changes))
-    columns = ("", "13's tile", "13, µs", "13 against 2048", "opponent against 2048")
+        rows.append((name, divided(found()[point.size].best), 1e3 * point.ms, *changes))
+    columns = ("", "13's tile, whole tiles + shares", "13, µs", "13 against 2048", "opponent against 2048")
     return Table(columns, rows, f"{card().name}, 13 with searched settings")
 
 
@@ -66,28 +71,35 @@ def losses(points: list[Point], below: float = 100) -> int:
     return sum(point.percent_of_searched < below for point in points)
 
 
-def group(odd: bool, short: bool, long: bool) -> list[Point]:
-    """Return the random products with N no multiple of 4 or one, K below 512 or not, that take `LONG` or not."""
-    return [p for p in drawn() if (p.N % 4 > 0, p.K < 512, p.ms >= LONG) == (odd, short, long)]
+def group(odd: bool, long: bool, depths: tuple[int, int] = (8, 12000)) -> list[float]:
+    """Return 13's shares at random products with N no multiple of 4 or one, that take `LONG` or not, by K's bounds."""
+    return [
+        p.percent_of_searched
+        for p in drawn()
+        if (p.N % 4 > 0, p.ms >= LONG) == (odd, long) and depths[0] <= p.K < depths[1]
+    ]
 
 
 def kinds() -> Table:
-    """Return 13's shares at random products, by N, K and how long they take."""
+    """Return 13's shares at random products that take `LONG`, by K and N."""
     return Table(
-        ("N", "K", f"below {1e3 * LONG:.0f} µs", f"{1e3 * LONG:.0f} µs and more"),
+        ("K", "4 doesn't divide N", "10% to 90%", "4 divides N", "10% to 90%"),
         [
             (
-                "not a multiple of 4" if odd else "a multiple of 4",
-                "below 512" if short else "512 and more",
+                f"{least:,} to {below - 1:,}" if below < 12000 else f"{least:,} and more",
                 *(
-                    f"{geometric_mean(p.percent_of_searched for p in of):.1f}%, {losses(of, 98)} of {len(of)}"
-                    for of in (group(odd, short, long) for long in (False, True))
+                    text
+                    for of in (group(odd, True, (least, below)) for odd in (True, False))
+                    for text in (
+                        f"{geometric_mean(of):.1f}% of {len(of)}",
+                        "{:.0f}% to {:.0f}%".format(*np.quantile(of, (0.1, 0.9))),
+                    )
                 ),
             )
-            for odd, short in product((True, False), repeat=2)
+            for least, below in pairwise(DEPTHS)
         ],
-        f"Mean of the opponent, and how many are behind it by over 2%; {card().name}",
-        "The sides were drawn on a logarithmic scale.",
+        f"Mean of the opponent's speed, products of {1e3 * LONG:.0f} µs and more, {card().name}",
+        "Each time is the median of five turns of single launches.",
     )
 
 
@@ -107,20 +119,36 @@ def launched(sizes: Iterable[Size]) -> Table:
 
 def figures() -> dict[str, str]:
     """Return the figures in the page's sentences, by name, after checking what they say."""
-    means = {of: geometric_mean(p.percent_of_searched for p in group(*of)) for of in product((True, False), repeat=3)}
+    odd, even, short = (
+        [geometric_mean(group(N, long, ends)) for N in sides for ends in pairwise(depths)]
+        for sides, long, depths in (
+            ((True,), True, DEPTHS),
+            ((False,), True, DEPTHS),
+            ((True, False), False, DEPTHS[::5]),
+        )
+    )
     plain = [of for of in lost() if of.percent_of_cublas < 100]
     of_group = {name: [raced()[size] for size in SHAPES if belongs(size)] for name, belongs in GROUPS.items()}
-    assert [of for of, mean in means.items() if mean < 100] == [(True, True, True)], "in one of the groups"
-    assert abs(means[True, False, True] / means[False, False, True] - 1) < 0.01, "with a larger K, N doesn't matter"
-    assert len(lost()) == 10 == sum(map(losses, of_group.values())) and losses(lost(), 98) == 9
+    assert [len(lost()), sum(map(losses, of_group.values())), losses(lost(), 98)] == [10, 10, 9]
+    assert (len(plain), losses(plain, 98)) == (5, 4) and max(odd[:2]) < 98 < 100 < min(*odd[2:], *even, *short)
     assert [of.size for of in plain if found()[of.size].cublas_ms < found()[of.size].ms] == [of.size for of in plain]
-    assert (len(plain), losses(plain, 98)) == (5, 4)
     assert [found()[2048 + m, 2049 - m, 2048].best.whole for m in (1, 0)] == [33 * 4, 16 * 33]
     return {
         "card": card().name,
         "shapes": str(len(SHAPES)),
         "ahead": str(len(SHAPES) - len(lost())),
         **{name: f"{losses(of)} of {len(of)}" for name, of in of_group.items()},
+        **{
+            f"{name} by": " to ".join(f"{100 - end(p for p in shares if p < 100):.0f}%" for end in (max, min))
+            for name, shares in ((name, [p.percent_of_searched for p in of]) for name, of in of_group.items())
+        },
+        "random by": " to ".join(f"{100 - mean:.0f}%" for mean in odd[:2]),
         "settings": str(len(settings())),
         "random": f"{len(drawn()):,}",
+        "long": f"{1e3 * LONG:.0f} µs",
+        "least short": f"{min(short):.0f}%",
+        "branch": next(
+            f"{of.ms / undone()['nothing'].ms - 1:.1%}" for name, of in undone().items() if "six copies" in name
+        ),
+        "split": raced()[2560, 2560, 2560].searched.algorithm.partition(", ")[2],
     }

@@ -14,7 +14,7 @@ from ..model.sass import sass_mix
 from ..records import cards
 from ..records.timings import recorded
 from ..variants import find_variant
-from . import account, conflict_free, resident
+from . import account, conflict_free
 
 JUNSTAR92 = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
 """The tile of junstar92's vectorised kernel."""
@@ -137,7 +137,6 @@ def figures() -> dict[str, str]:
     counts = counters.measured(now, *(account.SIZE,) * 3)
     before, after = (profiles.measured(kernel)["all"] for kernel in (made[0], now))
     loop, busy = sass_mix(now)["loop"], account.busy(now)
-    *wanted, flat_used, used = (resources(kernel).registers for kernel in (*pair(JUNSTAR92, 1), *made[-2:]))
     rest = [
         of["all"] - of["FFMA"] / WARP - of["LDS"] - of["LDG"] - of["STS"] for of in map(profiles.measured, made[::6])
     ]
@@ -145,7 +144,6 @@ def figures() -> dict[str, str]:
         rest[1] < rest[0] / 3
         and loop["LDG"] == 4 * loop["LDG.128"]
         and busy["shared memory and L1"] == max(busy.values())
-        and used < flat_used < used + 8 < wanted[1] < 0.8 * wanted[0]
         and abs(after / before - transposed / first) < 0.01
         and swizzled < 0.95 * third < 0.95 * transposed < 0.9 * first < 0.9 * shallow
     )
@@ -155,8 +153,6 @@ def figures() -> dict[str, str]:
         "others": f"{rest[0] / 1e6:,.0f}",
         "wide": f"{loop['LDG.128']}",
         "narrow": f"{loop['LDG']}",
-        "wanted flat": f"{wanted[0]}",
-        "wanted turned": f"{wanted[1]}",
         "busy": f"{busy['shared memory and L1']:.2f} ms",
         "depth": f"{shallow - first:.2f} ms",
         "flat": f"{third:.2f} ms",
@@ -169,21 +165,19 @@ def figures() -> dict[str, str]:
     flat, turned = map(milliseconds, deep)
     profiled = list(map(profile, made))
     if not (fours and flat and turned and all(profiled)):
-        names = ("ideas", "back", "whole", "fours", "guards", "fewer", "third", "more", "shared", "alone")
+        names = ("ideas", "whole", "fours", "guards", "fewer", "third", "more")
         return found | dict.fromkeys((*names, "flat deep", "turned deep"), "–")
     guards, fewer, more = (
         profiled[2]["all"] - profiled[3]["all"],
         profiled[3]["all"] - profiled[4]["all"],
         profiled[5]["all"] - profiled[4]["all"],
     )
-    alone, states = [resident.milliseconds("07", blocks) for blocks in (2, 3)], profiles.shares(profiled[-1])
     assert (
         max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
         and fewer < 0.5 * guards
         and 0.85 < (whole - fours) / (unrolled - whole) < 1
         and more > 0
         and third < 0.95 * fours
-        and alone[0] > 1.05 * alone[1]
         and abs(unrolled / shallow - 1) < 0.005
         and third - flat < (shallow - first) / 4
         and sass_mix(deep[0])["loop"]["LDL"] > 0
@@ -191,15 +185,12 @@ def figures() -> dict[str, str]:
     )
     return found | {
         "ideas": f"{unrolled - fours:.2f} ms",
-        "back": f"{shallow - first + transposed - third:.2f} ms",
         "whole": f"{unrolled - whole:.2f} ms",
         "fours": f"{whole - fours:.2f} ms",
         "third": f"{fours - third:.2f} ms",
         "guards": f"{guards / 1e6:.0f}",
         "fewer": f"{fewer / 1e6:.0f}",
         "more": f"{more / 1e6:.0f}",
-        "alone": " to ".join(f"{ms:.2f}" for ms in alone) + " ms",
         "flat deep": f"{flat:.2f} ms",
         "turned deep": f"{turned:.2f} ms",
-        "shared": f"{states['waits for shared memory'] + states['queue to shared memory full']:.0%}",
     }
