@@ -25,7 +25,7 @@ PROTECTED = re.compile(
     | `[^`]*`                                   # code
     | \$\$.*?\$\$ | \$[^$]*\$                   # formulas
     | \[[^\]]*\](?:\([^)]*\)|:)?                # links, and footnotes
-    | <[^>]*>                                   # HTML
+    | <[a-zA-Z/!][^>]*>                         # HTML, and not a comparison
     """,
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )

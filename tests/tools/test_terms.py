@@ -45,6 +45,7 @@ def test_terms_and_how_they_are_written():
         ("a {term}`group <warp>` is a warp", "a {term}`group <warp>` is a warp"),
         ("warped, sub-warp, SMs", "warped, sub-warp, {term}`SMs <SM>`"),
         ("sm and Sm and SM", "sm and Sm and {term}`SM`"),
+        ("k < 0\n\n```\nk >= 0; warp\n```\na warp", "k < 0\n\n```\nk >= 0; warp\n```\na {term}`warp`"),
     ],
 )
 def test_prose_is_linked_and_nothing_else(before, after):
