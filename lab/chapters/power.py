@@ -153,7 +153,7 @@ def figures() -> dict[str, str]:
         and max(run.watts for run in zeros) < 0.75 * limit
         and min(dearer.values()) > 0.05
         and 0.98 * limit < powers.min() < powers.max() < 1.005 * limit
-        and rested < 0.2 * limit
+        and abs(rested - sustained.of(KERNEL, SIZE).samples.watts[0]) < 5 < rested < 0.2 * limit
         and settings["warm_s"] == [0.25, 0.3]
     )
     gains, noise = np.divide(*persistent.shares(AFTER_BEFORE, SIZES)) - 1, [copy_engine.chance(size) for size in SIZES]
