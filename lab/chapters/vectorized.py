@@ -20,8 +20,14 @@ JUNSTAR92 = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
 """The tile of junstar92's vectorised kernel."""
 OWN = {name: find("07").parameters[name] for name in JUNSTAR92}
 """The tile of 07."""
-FEWER = {("padded by 4", 32): 4, ("padded by 4", 16): 2, ("padded by 4", 8): 1, ("", 32): 7}
-"""How many conflicts fewer a store of 08 has than not swizzled, by what is done instead and by BK."""
+FEWER = {("padded by 4", 32): 4, ("padded by 4", 16): 2, ("padded by 4", 8): 1, ("", 32): 7} | {
+    **{("", 16): 3, ("", 8): 1},
+    **{("padded by 1", 32): 7, ("padded by 1", 16): 2, ("padded by 1", 8): 0},
+}
+"""How many conflicts fewer a store of 08 has than not swizzled, by what is done instead and by BK.
+
+In the first four, nothing else changes; in the others, the number of instructions does.
+"""
 
 
 def milliseconds(kernel: Kernel) -> float | None:
@@ -76,9 +82,9 @@ def pair(tile: dict[str, int], blocks: int) -> tuple[Kernel, Kernel]:
 def turned() -> list[tuple[Kernel, Kernel, float]]:
     """Return 07 not transposed and transposed, and how many conflicts more each store of A has.
 
-    The first two pairs have 07's own tile, the last one `JUNSTAR92`.
+    The first two pairs have 07's own tile, the third is deeper, the last one has `JUNSTAR92`.
     """
-    pairs = pair(OWN, 3), pair(OWN, 1), pair(JUNSTAR92, 2)
+    pairs = pair(OWN, 3), pair(OWN, 1), pair(OWN | {"BK": 32}, 3), pair(JUNSTAR92, 2)
     return [(flat, after, after.parameters["BK"] / 4 - 1) for flat, after in pairs]
 
 
@@ -105,24 +111,24 @@ def shape(kernel: Kernel) -> str:
     return " × ".join(str(kernel.parameters[name]) for name in ("BM", "BN", "BK"))
 
 
-def prices(pairs: list[tuple[Kernel, Kernel, float]], before: str, after: str) -> Table:
-    """Return what kernels take at 4096 before and after a change of layout, and the price of the conflicts it adds."""
+def prices(pairs: list[tuple[Kernel, Kernel, float]], before: str) -> Table:
+    """Return how a change of layout changes the time at 4096, the price of the conflicts it adds, and instructions."""
     rows = [
         (
-            f"{shape(new)}, {new.parameters['BLOCKS']}" + (f", {new.label or 'swizzled'}" if conflicts < 0 else ""),
-            *(f"{milliseconds(kernel):.3f}" for kernel in (old, new)),
-            f"{round(milliseconds(new), 3) - round(milliseconds(old), 3):+.3f}",  # of the times as shown
+            f"{shape(new)}, {kernel_occupancy(new, card()).blocks_per_sm}"
+            + (f", {new.label or 'swizzled'}" if conflicts < 0 else ""),
+            f"{milliseconds(old):.3f}",
+            *(f"{ms:+.3f}" for ms in change(old, new, conflicts)),
             f"{conflicts:+g}",
-            f"{price:+.3f}",
+            f"{profile(new)['all'] / profile(old)['all'] - 1:+.1%}",
         )
         for old, new, conflicts in pairs
-        for _, price in [change(old, new, conflicts)]
     ]
     return Table(
-        ("tile, BLOCKS", before, after, "change", "conflicts", "price"),
+        ("tile, blocks on an SM", before, "change", "price", "conflicts", "instructions"),
         rows,
         f"ms at M = N = K = {account.SIZE}, {card().name}",
-        "Times: medians. BLOCKS: how many blocks an SM should hold at least. Conflicts: change for each store of A.",
+        "Times: medians. Conflicts: change for each store of A. Instructions: change of all that are executed.",
     )
 
 

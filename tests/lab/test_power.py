@@ -11,13 +11,13 @@ from sgemm_tutorial import find
 def test_20_leads_where_nvml_tells_one_clock_and_has_the_lower_one_alone_on_random_numbers():
     """By the recordings as they are."""
     for size in power.SIZES:
-        for run in power.RUNS[:3]:
+        for run in (power.RUNS[1], power.RUNS[2], power.RUNS[4]):
             (ms, mhz), (their_ms, their_mhz) = power.both(size, *run)
             assert mhz == their_mhz < lab.card().boost_mhz and ms < their_ms
             assert size == 4096 or 1.03 < power.share(size, *run) / 100 < 1.04
-        (ms, mhz), (their_ms, their_mhz) = power.both(size, *power.RUNS[3])
+        (ms, mhz), (their_ms, their_mhz) = power.both(size, *power.RUNS[5])
         assert mhz < their_mhz and ms > their_ms
-    assert power.protocols_table().rows[0][-1] == "103.4%" and power.figures()
+    assert power.protocols_table().rows[1][-2] == "103.4%" and power.figures()
     swings = power.course()._repr_html_()
     assert "seconds" in swings and "nan" not in swings
 
@@ -47,6 +47,6 @@ def test_five_timings_of_20_are_of_one_code_and_confirm_the_noise_without_that_v
 
 
 def test_parts_of_a_run_are_means_between_two_moments(monkeypatch):
-    made = np.stack((np.arange(8), np.arange(8) ** 2, np.ones(8), 100 * np.arange(8)), axis=1)
+    made = np.stack((np.arange(8), np.arange(8) ** 2), axis=1)
     monkeypatch.setattr(power, "seen", lambda who, size: made)
-    assert power.part(2, 4).tolist() == [[12.5, 350]] * 2
+    assert power.part(2, 4).tolist() == [12.5] * 2
