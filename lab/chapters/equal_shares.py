@@ -438,7 +438,6 @@ def figures() -> dict[str, str]:
         "deep six": f"{six[1]:.1f} µs",
         "deep share": f"{better(LONG) / alone[LONG].ms:.0%}",
         **{f"late {size[0]}": f"{1e3 * points(OVERLAP)[size].ms:.2f} µs" for size in quick},
-        "late better": " to ".join(f"{us:.2f}" for us in opponents(quick[2])[:: len(EACH) - 1]),
         **{f"small {name}": f"{us:.2f} µs" for name, us in zip(("128x64", "64x64", "64x32"), small, strict=True)},
         **{f"careful {name}": f"{careful[of]:.2f} µs" for name, of in zip(("64x64", "64x32"), tiles[1:], strict=True)},
         "worst": times_of(worst),
