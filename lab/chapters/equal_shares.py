@@ -344,6 +344,7 @@ def figures() -> dict[str, str]:
         assert min(opponents(tiny, recording)) / 1e3 > now[tiny].ms < before[tiny].ms / 1.5
         assert before[LONG].ms > 2 * whole[LONG].ms > 5 * now[LONG].ms and now[LONG].ms > better(LONG, recording)
         assert before[odd].ms > min(opponents(odd, recording)) / 1e3 > now[odd].ms
+        assert [1e3 * points(OVERLAP, recording)[of].ms > opponents(of, recording)[0] for of in quick] == [0, 0, 1]
     assert launched(tiny).kernel.parameters.items() >= setting(64, 32).items()
     assert {launched(size, BEFORE).kernel.name for size in (odd, n4095)} == {"16_mma"}
     late, late_too, own_number, own_number_too = [
@@ -365,6 +366,8 @@ def figures() -> dict[str, str]:
         "deep before": points(BEFORE)[LONG].ms,
         "deep whole": points(WHOLE)[LONG].ms,
         "deep better": better(LONG),
+        "deep model": searched()[LONG].expected_ms,
+        "deep shares": searched()[LONG].ms,
         "odd": alone[odd].ms,
         "odd before": points(BEFORE)[odd].ms,
         "odd better": better(odd),
@@ -384,9 +387,9 @@ def figures() -> dict[str, str]:
     assert mean(short, at_random) > 105 > 95 > mean(long, at_random)
     answers, best, ratio = used(), searched()[LONG].best, both()
     assert best.setting == tuple(pair.values()) and {few} < {*answers["in clusters"]} and {LONG} < {*answers["cut"]}
-    deep = finals(LONG, any_shape.DEEP_PARAMETERS)
-    (six, *_), (two, *_) = [[us for of, us in deep.items() if of[-1] == split] for split in (6, 2)]
-    assert [*deep.values()][:2] == [six, two] and finals(LONG)[best.setting] < six
+    six, models = next(iter(finals(LONG, any_shape.DEEP_PARAMETERS).items())), searched()[LONG].expected
+    assert six[0][-1] == models.setting[-1] == 6 and finals(LONG)[best.setting] < six[1]
+    assert not any(searched()[size].expected.whole for size in answers["cut"]), "the model shares no tiles there"
     careful, tiles = finals(tiny), [tuple(setting(*of).values()) for of in ((128, 64), (64, 64), (64, 32))]
     small = [tried(tiny)[of, 0] for of in tiles]
     assert small == sorted(small, reverse=True) and apart(careful[tiles[1]] / careful[tiles[2]] - 1) < chance(True)
@@ -422,8 +425,7 @@ def figures() -> dict[str, str]:
         "wide total": f"{many[3]} µs",
         "brief": f"{ours[4]:.1f} µs",
         "wide brief": f"{many[4]:.1f} µs",
-        "widest brief": f"{more[4]:.1f} µs",
-        "copying": f"{any_shape.COPY + 4 * (333 * 1999 + 1999 * 777) / any_shape.COPIED:.1f} µs",
+        "wide step": f"{any_shape.pace(wide)[0]} µs",
         **{f"at {name}": str(len(of)) for name, of in answers.items()},
         "cut mean": f"{mean(answers['cut'], points(recording=H200)):.0f}%",
         "no tensor cores": str(len(SHAPES) - len([size for size in SHAPES if size in searched()])),
@@ -432,8 +434,10 @@ def figures() -> dict[str, str]:
         "both deep by": f"{geometric_mean(of for of in ratio if of > 1) - 1:.0%}",
         "both own": str(sum(of < 1 for of in ratio)),
         "both own by": f"{1 / geometric_mean(of for of in ratio if of < 1) - 1:.0%}",
-        "deep six": f"{six:.1f} µs",
-        "deep two": f"{two:.1f} µs",
+        "both shared": str(sum(len(finals(size, any_shape.DEEP_PARAMETERS)) > 0 for size in answers["cut"])),
+        "deep six": f"{six[1]:.1f} µs",
+        "deep share": f"{better(LONG) / alone[LONG].ms:.0%}",
+        **{f"late {size[0]}": f"{1e3 * points(OVERLAP)[size].ms:.2f} µs" for size in quick},
         **{f"small {name}": f"{us:.2f} µs" for name, us in zip(("128x64", "64x64", "64x32"), small, strict=True)},
         **{f"careful {name}": f"{careful[of]:.2f} µs" for name, of in zip(("64x64", "64x32"), tiles[1:], strict=True)},
         "worst": times_of(worst),
