@@ -1,9 +1,9 @@
 // The loop over K: multiplies tiles of A and B while the next ones come.
 //
-// It differs from 12's in four things. What K has beyond whole steps comes first, before k = 0, so that no later step
-// needs a guard. The barrier comes before the last fragments of a pair are used up, so that multiply-adds hide it.
-// Fragments are read one k ahead. And a sum's register is odd where its factor from B has an even one, so that a
-// multiply-add seldom needs two numbers from one register bank.
+// It differs from 12's in four ideas, besides a thread's tile and the number of buffers. What K has beyond whole steps
+// comes first, before k = 0, so that no later step needs a guard. The barrier comes before the last fragments of a pair
+// are used up, so that multiply-adds cover the first reads behind it. Fragments are read one k ahead. And a sum's
+// register is odd where its factor from B has an even one, so that a multiply-add seldom needs two numbers from one bank.
 #pragma once
 #include "fetch.cuh"
 
