@@ -59,6 +59,11 @@ ACCESS = re.compile(
 
 STRONG = re.compile(r"(?:ld|st)\.(?:volatile|(relaxed|acquire|release)\.(\w+))")
 
+SIGNAL = re.compile(
+    r"mbarrier\.|membar\.|fence\.|(?:ld|st|atom|red)\S*\.(?:volatile|relaxed|acquire|release|acq_rel)\b"
+)
+"""What may order accesses, beside barriers."""
+
 MODULES = {
     "wmma.": tensor,
     "mma.": mma,
@@ -113,15 +118,16 @@ def decode(program: Program) -> Code:
     last = [block[-1] for block in program.blocks]
     barriers = ["" if of.operands == EVERYONE and meeting(of.opcode) == "sync" else meeting(of.opcode) for of in last]
     barriers = ["block" if meeting(of.opcode) and not how else how for of, how in zip(last, barriers, strict=True)]
+    flags = any(
+        re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", opcode) for opcode in opcodes
+    ) or any(how in ("sync", "arrive") for how in barriers)
     return Code(
         steps,
         mix=[_mix(block) for block in program.blocks],
         granule=min([4, *(_access(opcode)[2].itemsize for opcode in shared)]),
         finest=min([4, *(found[2].itemsize for found in map(_access, opcodes) if found and found[0] != "param")]),
-        flags=any(
-            re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", opcode) for opcode in opcodes
-        )
-        or any(how in ("sync", "arrive") for how in barriers),
+        flags=flags,
+        signals=not flags and not proxies and any(SIGNAL.match(opcode) for opcode in opcodes),
         barriers=barriers,
         spins=spins(program, lambda opcode: bool(STRONG.match(opcode)) or opcode.startswith("atom.")),
         warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),

@@ -205,15 +205,19 @@ REFUSED = {
     r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
     r".*%envreg.*": "there are no launches for which a grid's blocks wait for each other",
     r"call.*\b(malloc|free)\b.*": "it has no heap",
+    r"v(add|sub|absdiff|min|max|avrg|shl|shr|mad|set)[24]?\..*": (
+        "it has few video instructions: take the bytes apart with shifts"
+    ),
     r"(brkpt|pmevent).*": "there is no debugger to go to",
 }
 """The instructions that the simulator refuses for a reason, by their texts."""
 
 
-def unsupported(instruction: Instruction) -> UnsupportedInstruction:
-    """Return the exception that refuses an instruction."""
-    reason = next((f", as {why}" for form, why in REFUSED.items() if re.fullmatch(form, instruction.text)), "")
+def unsupported(instruction: Instruction, why: str = "") -> UnsupportedInstruction:
+    """Return the exception that refuses an instruction: for that reason, or for one that its text tells."""
+    why = why or next((why for form, why in REFUSED.items() if re.fullmatch(form, instruction.text)), "")
     what = "grid.sync()" if "%envreg" in instruction.text else instruction.text  # which reads where blocks wait
+    reason = f", as {why}" if why else ""
     return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {what}{reason}")
 
 
