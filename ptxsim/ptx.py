@@ -26,6 +26,7 @@ from .modules import (
     functions,
     plain,
     shared_variables,
+    used,
     variables,
 )
 
@@ -347,7 +348,8 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     if dynamic := DYNAMIC.findall(before):  # one array under several names
         align = max(int(align) for align, _ in dynamic)
         start = -(-shared_bytes // align) * align
-        shared |= {name: Variable(plain(name), start, dynamic_shared_bytes) for _, name in dynamic}
+        names = [name for _, name in dynamic if used(name, texts)]
+        shared |= {name: Variable(plain(name), start, dynamic_shared_bytes) for name in names}
         shared_bytes = start + dynamic_shared_bytes
     return Program(
         parameters,

@@ -9,6 +9,7 @@ from ptxsim import SimulationFault
 from ptxsim.memory import GlobalMemory
 
 from ..examples import floats
+from .cuda import fault as launched_fault
 from .cuda import launch, line_of, probe, run_bits, simulate
 
 
@@ -231,6 +232,13 @@ def test_shared_memory_that_a_launch_adds():
     assert bits.tolist() == [31 - t + 100 * (t % 3) for t in range(32)]
     stored = {access.array: access.offsets.tolist() for access in run.trace if access.kind == "store"}
     assert stored["d"] == list(range(0, 128, 4)) and stored["s"] == [0, 4, 8]
+
+
+def test_it_has_the_name_that_the_kernel_has_for_it():
+    source = """
+__global__ void other(float* a) { extern __shared__ float first[]; first[threadIdx.x] = 1; a[0] = first[0]; }
+__global__ void k(float* a) { extern __shared__ float second[]; second[threadIdx.x] = 1; a[0] = second[63]; }"""
+    assert "reads second at byte 252" in str(launched_fault(source, 1, 64, "k", 256, a=np.zeros(1, np.float32)))
 
 
 @pytest.mark.parametrize(("size", "thread", "byte"), [(100, 25, 116), (4, 1, 20)])
