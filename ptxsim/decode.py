@@ -53,7 +53,7 @@ FMAS = ("fma.rn.f32", "fma.rn.f64")
 ACCESS = re.compile(
     r"(ld|st)(?:\.(?:weak|volatile|(?:relaxed|acquire|release)\.(?:cta|cluster|gpu|sys)))?"
     r"(?:\.(global|const|local|param|shared(?:::cta|::cluster)?))?"
-    r"(?:\.(?:nc|ca|cg|cs|lu|cv|wb|wt|L1::\w+|L2::\d+B))*(?:\.v([24]))?\.(\w+)"
+    r"(?:\.(?:nc|ca|cg|cs|lu|cv|wb|wt|L[12]::\w+))*(?:\.v([24]))?\.(\w+)"
 )
 """A load or store: head, state space, elements and type. Hints for caches and orders are ignored."""
 
@@ -108,8 +108,13 @@ def decode(program: Program) -> Code:
     UnsupportedInstruction
         The simulator does not know an instruction.
     """
-    decoder = Decoder(program)
-    opcodes = {instruction.opcode for block in program.blocks for instruction in block}
+    decoder, every = Decoder(program), [instruction for block in program.blocks for instruction in block]
+    opcodes = {instruction.opcode for instruction in every}
+    for arrival in [of for of in every if of.opcode.startswith("mbarrier.arrive") and of.operands]:
+        token = arrival.operands[0]
+        reject(
+            arrival, isinstance(token, Register) and any(token.name in registers_of(of.operands[1:]) for of in every)
+        )
     proxies = any(_module(opcode) in (tma, wgmma) for opcode in opcodes)
     clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
     aligned = proxies or clustered or any(opcode.startswith("setmaxnreg.") for opcode in opcodes)
@@ -471,7 +476,9 @@ class Decoder:
         access = _access(instruction.opcode)
         reject(instruction, access is None)
         space, kind, dtype, count = access
-        address, values = instruction.operands if kind == "store" else instruction.operands[::-1]
+        operands = instruction.operands[: -1 if "::cache_hint" in instruction.opcode else None]
+        reject(instruction, len(operands) != 2)
+        address, values = operands if kind == "store" else operands[::-1]
         values = values if isinstance(values, tuple) else (values,)
         reject(instruction, len(values) != count)
         width, line = dtype.itemsize * count, instruction.line

@@ -462,6 +462,8 @@ def _instruction(statement: str, line: int, number: int) -> Instruction:
         passed = tuple(Symbol(of.strip()) for of in (arguments or "").split(",") if of.strip())
         opcode = f"call.{name}" if name in BUILT_IN else "call"
         return Instruction(opcode, (Symbol(name), (Symbol(result),) * bool(result), passed), guard, line, statement)
+    if opcode.startswith("createpolicy."):  # one for caches, which has no effect on results: 0 stands for it
+        opcode, operands = "mov.b64", operands.partition(",")[0] + ", 0"
     if opcode == "ret" and number:
         opcode = "return"
     try:
@@ -487,9 +489,11 @@ def _operand(text: str) -> Operand:
         if base[0].isdigit():
             return Address(None, int(base, 0))
         return Address(_operand(base), int(offset))
+    if "|" in text:  # a shuffle's result, and whether it is valid
+        first, _, second = text.partition("|")
+        return _operand(first), _operand(second)
     if text.startswith("%"):
-        first, _, second = text.partition("|")  # a shuffle's result, and whether it is valid
-        return (Register(first), Register(second)) if second else Register(text)
+        return Register(text)
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}", text):
         return Immediate(int(text[2:], 16))
     if text == "WARP_SZ":
