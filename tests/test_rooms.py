@@ -47,8 +47,8 @@ Another 169 of ptxsim tell other people what their kernels do wrong: 97 follow t
 undefined, 40 take structs with the addresses of arrays, and the others name read-only arrays, misaligned places, and
 what loops and races lack.
 Another 100 of ptxsim take other people's sources as nvcc does: annotations in macros, variables of the host, aligned
-structs, classes that kernels use, and shared memory of functions. And 33 have it find no races where mbarriers or fences
-order shared memory, and take atomics in clusters, hints for caches, and tokens that nobody reads.
+structs, classes that kernels use, and shared memory of functions. And 33 have it find no race where an mbarrier or
+a fence orders shared memory, and take atomics in clusters, hints for caches, and tokens that nobody reads.
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
 WORDS, WORDS_OF_A_PAGE, WORDS_BEFORE_EXERCISES = 59_050, 1_950, 1_500
