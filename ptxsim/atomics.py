@@ -16,8 +16,9 @@ from .functions import FUNCTIONS
 from .instructions import OPERATIONS as BASIC
 from .lanes import Lanes
 from .memory import of_part
-from .ptx import DTYPES, Instruction, Register, Symbol, reject
+from .ptx import DTYPES, Instruction, Register, Symbol, reject, unsupported
 from .rounding import least, most
+from .spaces import CLUSTER
 
 OPERATIONS = FUNCTIONS | BASIC
 
@@ -42,6 +43,8 @@ CHANGES: dict[str, Callable[..., np.ndarray]] = {
 }
 """Functions that return the new value of a word, given the old one and the operands."""
 
+OTHERS = "it has no atomics on distributed shared memory, that of a cluster's other blocks"
+
 FENCE = re.compile(r"membar\.(cta|gl|sys)|fence(?:\.(?:sc|acq_rel|acquire|release))?\.(cta|cluster|gpu|sys)")
 
 
@@ -62,7 +65,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     Raises
     ------
     UnsupportedInstruction
-        The instruction, or one of its operands, is not known.
+        The instruction, or one of its operands, is not known; or it changes another block's shared memory.
     """
     if fence := FENCE.fullmatch(instruction.opcode):
         scope = fence[1] or fence[2]
@@ -70,6 +73,8 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     head, *words, written = instruction.opcode.split(".")  # which compilers write in several orders
     of = {kind: [word for word in words if word in kind] for kind in (ORDERS, SCOPES, SPACES, tuple(CHANGES))}
     order, scope, space, name = (next(iter(found), "") for found in of.values())
+    if CLUSTER in words:
+        raise unsupported(instruction, OTHERS)
     reject(instruction, not name or len(words) > sum(map(len, of.values())) + ("noftz" in words))
     kind = HALVES.get(written, written)
     target, where, *sources = (Symbol("_"),) * (head == "red") + instruction.operands
@@ -86,11 +91,15 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
         found = np.empty(len(addresses), dtype)
         everywhere = [(space, addresses, np.arange(len(addresses), dtype=np.int64))]
         for home, there, part in batch.spaces.homes(addresses, lanes) if space == "generic" else everywhere:
+            who = batch.threads.at(lanes, part)
+            if home == CLUSTER:
+                if any(far for _, far in batch.spaces.parts(there, who)):
+                    raise unsupported(instruction, OTHERS)
+                home = "shared"
             reject(instruction, home not in ("global", "shared"))
             if home == "shared":
                 batch.watch().line = instruction.line
             change = OPERATIONS["add.ftz.f32"].function if home + name + written == "globaladdf32" else usual
-            who = batch.threads.at(lanes, part)
             with of_part(part), batch.strong(order, scope):
                 for elements, places, some in batch.spaces.words(home, there, who, dtype):
                     found[part[some]] = one_by_one(elements, places, [of[part[some]] for of in operands], change)

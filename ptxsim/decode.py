@@ -53,11 +53,16 @@ FMAS = ("fma.rn.f32", "fma.rn.f64")
 ACCESS = re.compile(
     r"(ld|st)(?:\.(?:weak|volatile|(?:relaxed|acquire|release)\.(?:cta|cluster|gpu|sys)))?"
     r"(?:\.(global|const|local|param|shared(?:::cta|::cluster)?))?"
-    r"(?:\.(?:nc|ca|cg|cs|lu|cv|wb|wt|L1::\w+|L2::\d+B))*(?:\.v([24]))?\.(\w+)"
+    r"(?:\.(?:nc|ca|cg|cs|lu|cv|wb|wt|L[12]::\w+))*(?:\.v([24]))?\.(\w+)"
 )
 """A load or store: head, state space, elements and type. Hints for caches and orders are ignored."""
 
 STRONG = re.compile(r"(?:ld|st)\.(?:volatile|(relaxed|acquire|release)\.(\w+))")
+
+SIGNAL = re.compile(
+    r"mbarrier\.|membar\.|fence\.|(?:ld|st|atom|red)\S*\.(?:volatile|relaxed|acquire|release|acq_rel)\b"
+)
+"""What may order accesses, beside barriers."""
 
 MODULES = {
     "wmma.": tensor,
@@ -103,8 +108,13 @@ def decode(program: Program) -> Code:
     UnsupportedInstruction
         The simulator does not know an instruction.
     """
-    decoder = Decoder(program)
-    opcodes = {instruction.opcode for block in program.blocks for instruction in block}
+    decoder, every = Decoder(program), [instruction for block in program.blocks for instruction in block]
+    opcodes = {instruction.opcode for instruction in every}
+    for arrival in [of for of in every if of.opcode.startswith("mbarrier.arrive") and of.operands]:
+        token = arrival.operands[0]
+        reject(
+            arrival, isinstance(token, Register) and any(token.name in registers_of(of.operands[1:]) for of in every)
+        )
     proxies = any(_module(opcode) in (tma, wgmma) for opcode in opcodes)
     clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
     aligned = proxies or clustered or any(opcode.startswith("setmaxnreg.") for opcode in opcodes)
@@ -113,15 +123,16 @@ def decode(program: Program) -> Code:
     last = [block[-1] for block in program.blocks]
     barriers = ["" if of.operands == EVERYONE and meeting(of.opcode) == "sync" else meeting(of.opcode) for of in last]
     barriers = ["block" if meeting(of.opcode) and not how else how for of, how in zip(last, barriers, strict=True)]
+    flags = any(
+        re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", opcode) for opcode in opcodes
+    ) or any(how in ("sync", "arrive") for how in barriers)
     return Code(
         steps,
         mix=[_mix(block) for block in program.blocks],
         granule=min([4, *(_access(opcode)[2].itemsize for opcode in shared)]),
         finest=min([4, *(found[2].itemsize for found in map(_access, opcodes) if found and found[0] != "param")]),
-        flags=any(
-            re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", opcode) for opcode in opcodes
-        )
-        or any(how in ("sync", "arrive") for how in barriers),
+        flags=flags,
+        signals=not flags and not proxies and any(SIGNAL.match(opcode) for opcode in opcodes),
         barriers=barriers,
         spins=spins(program, lambda opcode: bool(STRONG.match(opcode)) or opcode.startswith("atom.")),
         warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
@@ -465,7 +476,9 @@ class Decoder:
         access = _access(instruction.opcode)
         reject(instruction, access is None)
         space, kind, dtype, count = access
-        address, values = instruction.operands if kind == "store" else instruction.operands[::-1]
+        operands = instruction.operands[: -1 if "::cache_hint" in instruction.opcode else None]
+        reject(instruction, len(operands) != 2)
+        address, values = operands if kind == "store" else operands[::-1]
         values = values if isinstance(values, tuple) else (values,)
         reject(instruction, len(values) != count)
         width, line = dtype.itemsize * count, instruction.line

@@ -45,6 +45,9 @@ class Code:
         Bytes of the narrowest access to any memory, 4 at most.
     flags : bool
         Whether words of shared memory, or barriers of some warps, may order accesses to shared memory.
+    signals : bool
+        Whether mbarriers, fences or strong accesses may order accesses to shared memory, of which no history is kept
+        unless it is asked for.
     barriers : list of str
         The barrier at which each basic block ends: "warp" or "block" for a whole one; "sync", "arrive" or "red.popc",
         for example, for a named barrier or a vote; "" if none.
@@ -61,6 +64,7 @@ class Code:
     loop_exits: frozenset[int] | None
     finest: int
     flags: bool
+    signals: bool
     barriers: list[str]
     spins: frozenset[int]
 

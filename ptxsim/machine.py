@@ -159,9 +159,20 @@ def run(
         The PTX contains something that the simulator does not know.
     """
     program, given, name = parse(ptx, entry, shared), (dict(arguments), dict(variables)), name or plain(entry)
-    before = copy.deepcopy(given) if orders else given
     machine = Machine(program, name, block, arguments, fresh, trace, budget, variables, orders > 0)
-    machine.run(grid, blocks, progress)
+    doubtful = not orders and machine.execution.code.signals
+    before = copy.deepcopy(given) if orders or doubtful else given
+    try:
+        machine.run(grid, blocks, progress)
+    except SimulationFault as fault:
+        if not doubtful or fault.kind != "race":
+            raise
+        for arrays, old in zip(map(_arrays, given), map(_arrays, before), strict=True):
+            for name_of, array in arrays.items():
+                if array.flags.writeable:
+                    array[...] = old[name_of]
+        machine = Machine(program, name, block, arguments, fresh, trace, budget, variables, True)
+        machine.run(grid, blocks, progress)  # the history knows what else than barriers orders accesses
     execution, findings = machine.execution, []
     for order in [*ORDERS, *(f"random order {seed}" for seed in range(orders))][:orders]:
         there, these = copy.deepcopy(before)

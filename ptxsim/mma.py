@@ -37,7 +37,10 @@ from .warps import of_whole_warps
 SIDE = 8  # rows of a matrix that ldmatrix moves, and halves in each
 ROW = 16  # bytes of such a row
 
-MOVE = re.compile(r"(ld|st)matrix\.sync\.aligned(\.m8n8)?\.x([124])(?(2)|\.m8n8)(\.trans)?\.shared(?:::cta)?\.b16")
+MOVE = re.compile(
+    r"(ld|st)matrix\.sync\.aligned(?=.*\.m8n8)(?!.*m8n8.*m8n8)(?:\.m8n8)?\.x([124])(?:\.m8n8)?(\.trans)?(?:\.m8n8)?"
+    r"\.shared(?:::cta)?\.b16"
+)
 MULTIPLY = re.compile(r"mma\.sync\.aligned\.m16n8k(16|8)\.row\.col\.f32\.(f16|bf16|tf32)\.\2\.f32")
 
 _lane = np.arange(WARP, dtype=np.int64)[:, None]
@@ -115,7 +118,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
         The shape or the type is not known.
     """
     if (match := MOVE.fullmatch(instruction.opcode)) and len(instruction.operands) == 2:
-        count, transposed = int(match[3]), bool(match[4])
+        count, transposed = int(match[2]), bool(match[3])
         if match[1] == "ld":
             return _load(instruction, address, count, transposed)
         return _store(instruction, reader, address, count, transposed)

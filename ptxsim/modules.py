@@ -96,7 +96,7 @@ def variables(ptx: str, bodies: list[str], sizes: dict[str, int]) -> dict[str, M
     found = {match[4]: match for match in VARIABLE.finditer(ptx)}
     addresses = {name: VARIABLES + i * APART for i, name in enumerate(found)}
     made = {}
-    todo = [name for name in found if _used(name, bodies)]
+    todo = [name for name in found if used(name, bodies)]
     while todo:
         name = todo.pop()
         linkage, _, kind, _, extents, value = found[name].groups()
@@ -125,10 +125,10 @@ def shared_variables(ptx: str, bodies: list[str]) -> dict[str, str]:
     A variable that belongs to a function used twice, or by two kernels, stands beside the kernels. Of those that stand
     in a kernel, a body uses only its own.
     """
-    return {name: text for text, name in SHARED.findall(ptx) if _used(name, bodies)}
+    return {name: text for text, name in SHARED.findall(ptx) if used(name, bodies)}
 
 
-def _used(name: str, bodies: list[str]) -> bool:
+def used(name: str, bodies: list[str]) -> bool:
     """Whether a function of these bodies uses a name."""
     return any(name in body and re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", body) for body in bodies)
 

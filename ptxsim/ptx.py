@@ -26,6 +26,7 @@ from .modules import (
     functions,
     plain,
     shared_variables,
+    used,
     variables,
 )
 
@@ -205,15 +206,19 @@ REFUSED = {
     r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
     r".*%envreg.*": "there are no launches for which a grid's blocks wait for each other",
     r"call.*\b(malloc|free)\b.*": "it has no heap",
+    r"v(add|sub|absdiff|min|max|avrg|shl|shr|mad|set)[24]?\..*": (
+        "it has few video instructions: take the bytes apart with shifts"
+    ),
     r"(brkpt|pmevent).*": "there is no debugger to go to",
 }
 """The instructions that the simulator refuses for a reason, by their texts."""
 
 
-def unsupported(instruction: Instruction) -> UnsupportedInstruction:
-    """Return the exception that refuses an instruction."""
-    reason = next((f", as {why}" for form, why in REFUSED.items() if re.fullmatch(form, instruction.text)), "")
+def unsupported(instruction: Instruction, why: str = "") -> UnsupportedInstruction:
+    """Return the exception that refuses an instruction: for that reason, or for one that its text tells."""
+    why = why or next((why for form, why in REFUSED.items() if re.fullmatch(form, instruction.text)), "")
     what = "grid.sync()" if "%envreg" in instruction.text else instruction.text  # which reads where blocks wait
+    reason = f", as {why}" if why else ""
     return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {what}{reason}")
 
 
@@ -343,7 +348,8 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     if dynamic := DYNAMIC.findall(before):  # one array under several names
         align = max(int(align) for align, _ in dynamic)
         start = -(-shared_bytes // align) * align
-        shared |= {name: Variable(plain(name), start, dynamic_shared_bytes) for _, name in dynamic}
+        names = [name for _, name in dynamic if used(name, texts)]
+        shared |= {name: Variable(plain(name), start, dynamic_shared_bytes) for name in names}
         shared_bytes = start + dynamic_shared_bytes
     return Program(
         parameters,
@@ -456,6 +462,8 @@ def _instruction(statement: str, line: int, number: int) -> Instruction:
         passed = tuple(Symbol(of.strip()) for of in (arguments or "").split(",") if of.strip())
         opcode = f"call.{name}" if name in BUILT_IN else "call"
         return Instruction(opcode, (Symbol(name), (Symbol(result),) * bool(result), passed), guard, line, statement)
+    if opcode.startswith("createpolicy."):  # one for caches, which has no effect on results: 0 stands for it
+        opcode, operands = "mov.b64", operands.partition(",")[0] + ", 0"
     if opcode == "ret" and number:
         opcode = "return"
     try:
@@ -481,9 +489,11 @@ def _operand(text: str) -> Operand:
         if base[0].isdigit():
             return Address(None, int(base, 0))
         return Address(_operand(base), int(offset))
+    if "|" in text:  # a shuffle's result, and whether it is valid
+        first, _, second = text.partition("|")
+        return _operand(first), _operand(second)
     if text.startswith("%"):
-        first, _, second = text.partition("|")  # a shuffle's result, and whether it is valid
-        return (Register(first), Register(second)) if second else Register(text)
+        return Register(text)
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}", text):
         return Immediate(int(text[2:], 16))
     if text == "WARP_SZ":

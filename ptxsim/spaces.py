@@ -92,7 +92,7 @@ class AddressSpaces:
         if space != CLUSTER:
             return self.shared.load(addresses, block, thread, dtype, count, behind)
         values = [np.empty(len(addresses), dtype) for _ in range(count)]
-        for part, far in self._parts(addresses, lanes):
+        for part, far in self.parts(addresses, lanes):
             with of_part(part):
                 if far:
                     loaded = self.distributed.load(self.threads.places(lanes)[part], addresses[part], dtype, count)
@@ -129,7 +129,7 @@ class AddressSpaces:
         if space != CLUSTER:
             self.shared.store(addresses, block, thread, values)
             return
-        for part, far in self._parts(addresses, lanes):
+        for part, far in self.parts(addresses, lanes):
             pieces = [value if value.size == 1 else value[part] for value in values]
             with of_part(part):
                 if far:
@@ -155,9 +155,10 @@ class AddressSpaces:
             return
         _, block, thread = self._owned(addresses, lanes, False)
         self.shared.store(addresses, block, thread, loaded)
+        within, block = self.shared.located(addresses, block)
         yield (
             self.shared.data.view(dtype),
-            self.shared.placed(addresses, block, dtype.itemsize) // dtype.itemsize,
+            self.shared.placed(within, block, dtype.itemsize) // dtype.itemsize,
             every,
         )
 
@@ -182,6 +183,14 @@ class AddressSpaces:
         if self.history:
             words = self.threads.spread(addresses, lanes).tolist()
             self.history.pass_on(words, self.threads.places(lanes), reads, writes)
+
+    def parts(self, addresses: np.ndarray, lanes: Lanes) -> Iterator[tuple[np.ndarray, bool]]:
+        """Yield the places of addresses in other blocks' shared memories with True, and of the rest with False."""
+        own = self.threads.pick(self.window, lanes)
+        far = (addresses >> np.uint64(RANK) != own >> np.uint64(RANK)) & self.clustered
+        for kind in (True, False):
+            if (far == kind).any():
+                yield np.flatnonzero(far == kind), kind
 
     def _touch(self, addresses: np.ndarray, lanes: Lanes, width: int, values: list[np.ndarray] | None = None) -> None:
         """Tell the history of an access to global memory: a load, or a store of these values where others are."""
@@ -212,11 +221,3 @@ class AddressSpaces:
         if as_warp:
             thread = thread & -WARP | OF_WARP
         return threads.spread(addresses, lanes), threads.pick(threads.block, lanes), thread
-
-    def _parts(self, addresses: np.ndarray, lanes: Lanes) -> Iterator[tuple[np.ndarray, bool]]:
-        """Yield the places of addresses in other blocks' shared memories with True, and of the rest with False."""
-        own = self.threads.pick(self.window, lanes)
-        far = (addresses >> np.uint64(RANK) != own >> np.uint64(RANK)) & self.clustered
-        for kind in (True, False):
-            if (far == kind).any():
-                yield np.flatnonzero(far == kind), kind

@@ -124,10 +124,10 @@ def _meeting(instruction: Instruction, relaxed: bool, aligned: bool) -> Step:
 
 
 def _operation(instruction: Instruction, reader: Callable, address: Callable, name: str, far: bool) -> Step:
-    """Decode ``init [at], arrivals``, ``arrive _, [at], times`` and the like."""
+    """Decode ``init [at], arrivals``, ``arrive _, [at], times`` and the like; nothing reads a token in place of _."""
     operands = instruction.operands
     if name.startswith("arrive"):
-        reject(instruction, operands[0] != Symbol("_"))
+        reject(instruction, operands[0] != Symbol("_") and (far or not isinstance(operands[0], Register)))
         operands = operands[1:]
     locate = address(operands[0], instruction)
     read = reader(operands[1] if len(operands) > 1 else Immediate(1), "u32", instruction)

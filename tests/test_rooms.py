@@ -19,7 +19,7 @@ ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
 IN_LAB = ("lab", "model", "records", "measure", "experiments", "draw", "chapters")
 """The lab's rooms: each may import those before it."""
 
-STATEMENTS = {"ptxsim": 5118, "sgemm_tutorial": 1994, "lab": 9410, "tools": 850}
+STATEMENTS = {"ptxsim": 5151, "sgemm_tutorial": 1994, "lab": 9410, "tools": 850}
 """How many statements a root may have, docstrings left out. What is over this must earn its place, or go.
 
 ptxsim has 1,400 more than a simulator of this book's kernels would need, for other people's: calls and local memory,
@@ -47,7 +47,8 @@ Another 169 of ptxsim tell other people what their kernels do wrong: 97 follow t
 undefined, 40 take structs with the addresses of arrays, and the others name read-only arrays, misaligned places, and
 what loops and races lack.
 Another 100 of ptxsim take other people's sources as nvcc does: annotations in macros, variables of the host, aligned
-structs, classes that kernels use, and shared memory of functions.
+structs, classes that kernels use, and shared memory of functions. And 33 have it find no race where an mbarrier or
+a fence orders shared memory, and take atomics in clusters, hints for caches, and tokens that nobody reads.
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
 WORDS, WORDS_OF_A_PAGE, WORDS_BEFORE_EXERCISES = 59_050, 1_950, 1_500

@@ -154,4 +154,36 @@ def test_those_of_a_cluster_are_refused():
     source = """__global__ void k(int* a) {
     asm volatile("atom.shared::cluster.add.u32 %0, [%1], 1;" : "=r"(a[0]) : "r"(a[1]));
 }"""
-    assert "does not know: atom.shared::cluster.add.u32" in refused(source, 1, 1, a=np.zeros(2, np.int32))
+    message = refused(source, 1, 1, a=np.zeros(2, np.int32))
+    assert "does not know: atom.shared::cluster.add.u32" in message and "distributed shared memory" in message
+
+
+OWN = """#include <cooperative_groups.h>
+__global__ void __cluster_dims__(2) k(int* a, int rank) {
+    __shared__ int s;
+    auto cluster = cooperative_groups::this_cluster();
+    if (threadIdx.x == 0) s = blockIdx.x;
+    cluster.sync();
+    atomicAdd(WHERE, 1);
+    cluster.sync();
+    if (threadIdx.x == 0) a[blockIdx.x] = s;
+}"""
+OF_RANK = "cluster.map_shared_rank(&s, rank < 0 ? cluster.block_rank() : rank)"
+
+
+@pytest.mark.parametrize("where", ["&s", OF_RANK])
+def test_in_the_own_shared_memory_of_each_block_of_a_cluster(where):
+    a = np.zeros(4, np.int32)
+    launch(OWN.replace("WHERE", where), 4, 64, a=a, rank=-1)
+    assert a.tolist() == [64, 65, 66, 67]
+
+
+def test_in_that_of_another_block_they_are_refused():
+    message = refused(OWN.replace("WHERE", OF_RANK), 4, 64, a=np.zeros(4, np.int32), rank=1)
+    assert "atom.add.u32" in message and "no atomics on distributed shared memory" in message
+
+
+def test_video_instructions_are_refused_with_what_to_do():
+    source = "__global__ void k(unsigned* a) { a[0] = __vabsdiffu4(a[0], a[1]); }"
+    message = refused(source, 1, 1, a=np.zeros(2, np.uint32))
+    assert "does not know: vabsdiff4" in message and "take the bytes apart with shifts" in message

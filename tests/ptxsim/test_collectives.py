@@ -201,3 +201,9 @@ __global__ void k(int* a) { a[0] = 1; cooperative_groups::this_grid().sync(); a[
     assert said.endswith(
         "does not know: grid.sync(), as there are no launches for which a grid's blocks wait for each other"
     )
+
+
+def test_an_elected_lane_without_its_number():
+    body = 'asm volatile("{ .reg .pred p; elect.sync _|p, 0xfffffff0; selp.u32 %0, 1, 0, p; }" : "=r"(o[t]));'
+    got = per_thread(f"if (t % 32 > 3) {body}", T, out=np.uint32)
+    assert np.flatnonzero(got).tolist() == [4, 36]

@@ -159,3 +159,49 @@ def test_deadlocks_of_other_orders():
     atomicExch(a + one, 0);
 }""".replace("FIRST", "true")
     assert fault(source, 1, 64, **arrays(a=2)).kind == "deadlock"
+
+
+HANDED = """#include <cuda/atomic>
+__global__ void k(const int* in, int* out) {
+    __shared__ alignas(8) unsigned long long bar;
+    __shared__ int s[32], word;
+    __shared__ volatile int flag;
+    const int lane = threadIdx.x % 32;
+    const unsigned at = __cvta_generic_to_shared(&bar);
+    cuda::atomic_ref<int, cuda::thread_scope_block> count(word);
+    out[threadIdx.x] += 1;
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared.b64 [%0], 32;" :: "r"(at));
+        word = flag = 0;
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        s[lane] = in[lane];
+        GIVE
+    } else {
+        TAKE
+        out[lane] += s[31 - lane];
+    }
+}"""
+MBARRIER = (
+    'asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(at) : "memory");',
+    """asm volatile("{\\n.reg .pred P;\\nL: mbarrier.try_wait.parity.shared.b64 P, [%0], 0;\\n@!P bra L;\\n}"
+                 :: "r"(at) : "memory");""",
+)
+ATOMIC = "count.fetch_add(1, cuda::memory_order_release);", "while (count.load(cuda::memory_order_acquire) < 32);"
+FLAG = (
+    "__threadfence_block(); __syncwarp(); if (lane == 0) flag = 1;",
+    "if (lane == 0) while (!flag); __syncwarp(); __threadfence_block();",
+)
+
+
+@pytest.mark.parametrize(("give", "take"), [MBARRIER, ATOMIC, FLAG], ids=["mbarrier", "atomic", "flag"])
+def test_what_else_than_barriers_hands_on_shared_memory_without_other_orders(give, take):
+    """Where the quick check finds a race, it runs again with all arrays as they were, and the history decides."""
+    given, out = np.arange(32, dtype=np.int32), np.zeros(64, np.int32)
+    given.flags.writeable = False
+    source = HANDED.replace("GIVE", give)
+    launch(source.replace("TAKE", take), 1, 64, **{"in": given, "out": out})
+    assert out.tolist() == [32 - lane for lane in range(32)] + [1] * 32
+    found = fault(source.replace("TAKE", "__syncwarp();"), 1, 64, **{"in": given, "out": out})
+    assert found.kind == "race" and "reads s at byte" in str(found) and "in line 16" in str(found)

@@ -70,6 +70,18 @@ def test_producer_and_consumer(role):
     assert run.total.by_class["wait"] == 14 and run.total.by_class["arrive"] >= 14  # a wait is over at the first try
 
 
+def test_a_token_that_nobody_reads():
+    body = """
+    if (t == 0) init(&full, 64);
+    __syncthreads();
+    asm volatile("{ .reg .b64 token; mbarrier.arrive.shared::cta.b64 token, [%0]; }" :: "r"(at(&full)) : "memory");
+    wait(&full, 0);
+    c[t] = t;
+"""
+    got, _ = run_bits(waiting(body))
+    assert got.tolist() == list(range(64))
+
+
 def test_phases_and_bytes():
     """A phase is over when arrivals and bytes are all there, in whatever order they come; parities alternate."""
     body = """

@@ -9,6 +9,7 @@ from ptxsim import SimulationFault
 from ptxsim.memory import GlobalMemory
 
 from ..examples import floats
+from .cuda import fault as launched_fault
 from .cuda import launch, line_of, probe, run_bits, simulate
 
 
@@ -231,6 +232,13 @@ def test_shared_memory_that_a_launch_adds():
     assert bits.tolist() == [31 - t + 100 * (t % 3) for t in range(32)]
     stored = {access.array: access.offsets.tolist() for access in run.trace if access.kind == "store"}
     assert stored["d"] == list(range(0, 128, 4)) and stored["s"] == [0, 4, 8]
+
+
+def test_it_has_the_name_that_the_kernel_has_for_it():
+    source = """
+__global__ void other(float* a) { extern __shared__ float first[]; first[threadIdx.x] = 1; a[0] = first[0]; }
+__global__ void k(float* a) { extern __shared__ float second[]; second[threadIdx.x] = 1; a[0] = second[63]; }"""
+    assert "reads second at byte 252" in str(launched_fault(source, 1, 64, "k", 256, a=np.zeros(1, np.float32)))
 
 
 @pytest.mark.parametrize(("size", "thread", "byte"), [(100, 25, 116), (4, 1, 20)])
@@ -516,3 +524,20 @@ def test_a_branch_that_a_whole_block_takes_may_hold_a_barrier():
 def test_threads_may_store_to_one_place_in_global_memory():
     assert run_bits(probe("c[0] = 5;"), columns=1)[0].tolist() == [5]
     assert run_bits(probe("c[0] = t | 32;"), columns=1)[0][0] in range(32, 64)
+
+
+def test_hints_for_caches_change_nothing():
+    source = """
+__global__ void k(const float4* from, float4* to) {
+    float4 v;
+    unsigned long long policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.L2::evict_unchanged.b64 %0, 0.5;" : "=l"(policy));
+    asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.L2::256B.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(from + threadIdx.x), "l"(policy));
+    asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;"
+                 :: "l"(to + threadIdx.x), "f"(v.w), "f"(v.y), "f"(v.z), "f"(v.x), "l"(policy) : "memory");
+}"""
+    given, to = np.arange(128, dtype=np.float32), np.zeros((32, 4), np.float32)
+    run = launch(source, 1, 32, **{"from": given, "to": to})
+    assert np.array_equal(to, given.reshape(32, 4)[:, [3, 1, 2, 0]])
+    assert run.total.global_load_bytes == run.total.global_store_bytes == 512

@@ -55,15 +55,15 @@ def mma(shape, type_, a, b):
 # ldmatrix.
 
 
-@pytest.mark.parametrize("spelling", ["m8n8.x{}", "x{}.m8n8"])
+@pytest.mark.parametrize("spelling", ["m8n8.x{}{}", "x{}.m8n8{}", "x{}{}.m8n8"])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_a_load_of_matrices(count, transposed, spelling):
     """Rows lie 48 bytes apart, in the order in which the first lanes name them; no other address counts."""
-    load = ldmatrix(count, transposed, f"t < {8 * count} ? at + t * 48 : at + 1")
+    load, trans = ldmatrix(count, transposed, f"t < {8 * count} ? at + t * 48 : at + 1"), ".trans" * transposed
     kernel = probe(
         LOADED
-        + load.replace(f"m8n8.x{count}", spelling.format(count))
+        + load.replace(f"m8n8.x{count}{trans}", spelling.format(count, trans))
         + "\nfor (int i = 0; i < 4; ++i) c[4 * t + i] = r[i];",
     )
     numbers = np.arange(1024, dtype=np.uint16)
@@ -339,6 +339,7 @@ def test_constants_will_do_for_registers():
         "stmatrix.sync.aligned.m8n8.x1.b16",  # at a generic address
         "stmatrix.sync.aligned.m16n8.x1.trans.shared.b8",  # not for compute capability 9.0
         "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8",
+        "ldmatrix.sync.aligned.m8n8.x2.m8n8.shared.b16",
     ],
 )
 def test_other_matrices_are_refused(opcode):
