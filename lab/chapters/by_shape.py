@@ -25,7 +25,7 @@ from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from ..variants import find_variant
 from .by_size import SIZES
-from .register_banks import one_at_a_time, reads
+from .register_banks import reads
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
@@ -244,12 +244,13 @@ def beside() -> dict[str, list[int | float]]:
     }
     return {
         "FFMAs of 1,024 that read several registers, all of one bank": [one_bank(kernel) for kernel in of],
-        "cycles of an FFMA, all of them alone": [banks.cycles(banks.LOOP, 2, kernel) for kernel in of],
+        "cycles from a warp's FFMA to its next, alone": [2 * banks.cycles(banks.LOOP, 2, kernel) for kernel in of],
         "instructions at 4096, millions": [counts["all"] / 1e6 for counts in of.values()],
         "cycles from a warp's instruction to its next": [counts[profiles.BETWEEN] for counts in of.values()],
         **{
             f"of these, {state}{meaning}": [counts[f"state: {state}"] for counts in of.values()]
             for state, meaning in {
+                "issued": "",
                 "dispatch": ": the warp is ready, but held back",
                 "fixed latency": ": it waits for the result of arithmetic",
                 **dict.fromkeys(
@@ -264,10 +265,7 @@ def compared() -> Table:
     """Return the same as a table."""
     return Table(
         ("", "11", "12", "13"),
-        [
-            (name, *(f"{each:,.{0 if each > 3 else 3 if 'alone' in name else 2}f}" for each in of))
-            for name, of in beside().items()
-        ],
+        [(name, *(f"{each:,.{0 if each > 3 else 2}f}" for each in of)) for name, of in beside().items()],
         card().name,
     )
 
@@ -302,7 +300,7 @@ def loop_figures() -> dict[str, str]:
     )
     span = max(max(own) / min(own) - 1 for of in times[:-1] for own in [of.processes[0].own.ms])
     control, in_order = [of.cublas_ms for of in times[:-1]], one_bank(find_variant("13", "columns in order"))
-    one, ffma, instructions, between, dispatch, fixed, shared, meeting, *_ = beside().values()
+    one, ffma, instructions, between, _, dispatch, *_ = beside().values()
     factors, (eleven, late) = [of[1] / of[2] for of in (instructions, between)], [of - between[2] for of in between[:2]]
     cycles = profiles.measured(find("12"))["SM cycles"] / anatomy.of(RUNG, (4096,) * 3).main.counts["SM cycles"]
     singly, spilled = fragments + barrier + branch + order, resources(find_variant("13", "", TM=16, TN=8))
@@ -330,14 +328,9 @@ def loop_figures() -> dict[str, str]:
         "span": f"{span:.1%}",
         "singly": f"{singly:.0%}",
         "every": f"{every:.1%}",
-        "alone": f"{ffma[1]:.2f}",
-        "model": f"{one_at_a_time(reads(find('12'))):.2f}",
         "product": " · ".join(f"{of:.2f}" for of in factors) + f" = {factors[0] * factors[1]:.2f}",
-        "cycles": f"{cycles:.3f}",
         "late": f"{late:.2f}",
-        "late fixed": f"{fixed[1] - fixed[2]:.2f}",
-        "late shared": f"{shared[1] + meeting[1] - shared[2] - meeting[2]:.2f}",
-        "eleven": f"{eleven:.2f}",
+        "alone to 12": f"{ffma[1] - ffma[0]:.2f}",
         "to 12": f"{between[1] - between[0]:.2f}",
         "dispatch to 12": f"{dispatch[1] - dispatch[0]:.2f}",
     }

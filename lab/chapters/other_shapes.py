@@ -48,8 +48,8 @@ def behind() -> Table:
             for point in lost()
         ],
         card().name,
-        "Those with the most multiply-adds first. 64×128/2, 0 + 128: tiles of 64×128, two groups of warps divide the "
-        "depth of a step, no tile has a block of its own, and 128 blocks share all.",
+        "Those with the most multiply-adds first. The first has 8 · 197 = 1,576 tiles: 1,452 have a block each, and "
+        "124 blocks share the rest. With 0 + 128, 128 blocks share all. /2: two groups of warps divide a step's depth.",
     )
 
 
@@ -98,7 +98,7 @@ def kinds() -> Table:
             )
             for least, below in pairwise(DEPTHS)
         ],
-        f"Mean of the opponent's speed, products of {1e3 * LONG:.0f} µs and more, {card().name}",
+        f"Geometric mean of the opponent's speed, products that take 13 {1e3 * LONG:.0f} µs or more, {card().name}",
         "Each time is the median of five turns of single launches.",
     )
 
@@ -132,7 +132,11 @@ def figures() -> dict[str, str]:
     assert [len(lost()), sum(map(losses, of_group.values())), losses(lost(), 98)] == [10, 10, 9]
     assert (len(plain), losses(plain, 98)) == (5, 4) and max(odd[:2]) < 98 < 100 < min(*odd[2:], *even, *short)
     assert [of.size for of in plain if found()[of.size].cublas_ms < found()[of.size].ms] == [of.size for of in plain]
-    assert [found()[2048 + m, 2049 - m, 2048].best.whole for m in (1, 0)] == [33 * 4, 16 * 33]
+    assert [found()[of].best.whole for of in ((2049, 2048, 2048), (2048, 2049, 2048), lost()[0].size)] == [
+        33 * 4,
+        16 * 33,
+        8 * 197 - 124,
+    ]
     return {
         "card": card().name,
         "shapes": str(len(SHAPES)),
@@ -142,7 +146,12 @@ def figures() -> dict[str, str]:
             f"{name} by": " to ".join(f"{100 - end(p for p in shares if p < 100):.0f}%" for end in (max, min))
             for name, shares in ((name, [p.percent_of_searched for p in of]) for name, of in of_group.items())
         },
-        "random by": " to ".join(f"{100 - mean:.0f}%" for mean in odd[:2]),
+        "random behind": f"{losses(drawn())} of {len(drawn()):,}",
+        "random least": f"{min(p.percent_of_searched for p in drawn()):.0f}%",
+        **{
+            f"random {name}": f"{sum(of < 100 for of in shares)} of {len(shares)}"
+            for name, shares in (("odd", group(True, True)), ("even", group(False, True)))
+        },
         "settings": str(len(settings())),
         "random": f"{len(drawn()):,}",
         "long": f"{1e3 * LONG:.0f} µs",
@@ -150,5 +159,4 @@ def figures() -> dict[str, str]:
         "branch": next(
             f"{of.ms / undone()['nothing'].ms - 1:.1%}" for name, of in undone().items() if "six copies" in name
         ),
-        "split": raced()[2560, 2560, 2560].searched.algorithm.partition(", ")[2],
     }
