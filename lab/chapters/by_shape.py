@@ -352,7 +352,10 @@ def figures() -> dict[str, str]:
     )
     wrong, right = [[found()[n, n, n] for n in of] for of in ((640, 896), (256, 512, 2560, 4096))]
     assert all(of.expected.whole == of.best.shares == 0 for of in wrong) and max(map(miss, right)) < 1.02
-    low, high_up = [max(late[n, n, n] for n in SIZES if (n >= 1152) == up) for up in (False, True)]
+    brief, (least, *_, low), (*_, high_up) = [
+        sorted(late[n, n, n] for n in SIZES if first <= n <= last)
+        for first, last in ((256, 512), (640, 1024), (1152, 4096))
+    ]
     (equal, whole), (many, few) = [
         [in_way(n, *of, tile) for of in ways]
         for n, tile, ways in ((640, SHARED, ((132, 0), (0, 100))), (1408, MANY, ((396, 0), (0, 242))))
@@ -360,7 +363,7 @@ def figures() -> dict[str, str]:
     assert (
         equal > whole
         and many < few
-        and low > 1.1 > 1.06 > high_up
+        and low > 1.1 > least > 1.06 > high_up > brief[-1]
         and late[513, 513, 513] > late[1025, 1025, 1025] > 1.1
     )
     small, middle, _, high = [[geometric_mean(of) if of else 0.0 for of in row] for row in by_range().values()]
@@ -381,7 +384,8 @@ def figures() -> dict[str, str]:
         "close": f"{max(abs(miss(of) - 1) for of in right):.1%}",
         **{f"miss {of.M}": f"{miss(of) - 1:.0%}" for of in wrong},
         "late from 1152": f"{high_up - 1:.0%}",
-        "late below": f"{low - 1:.0%}",
+        "late to 512": f"{brief[-1] - 1:.1%}",
+        "late below": f"{least - 1:.0%} to {low - 1:.0%}",
         **{f"late {n}": f"{late[n, n, n] - 1:.0%}" for n in (513, 1025)},
         "fair squares": mean_and_least(squares, "both")[0],
         "fair others": mean_and_least(SHAPES, "both")[0],

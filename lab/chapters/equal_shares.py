@@ -389,7 +389,12 @@ def figures() -> dict[str, str]:
     assert best.setting == tuple(pair.values()) and {few} < {*answers["in clusters"]} and {LONG} < {*answers["cut"]}
     six, models = next(iter(finals(LONG, any_shape.DEEP_PARAMETERS).items())), searched()[LONG].expected
     assert six[0][-1] == models.setting[-1] == 6 and finals(LONG)[best.setting] < six[1]
-    assert not any(searched()[size].expected.whole for size in answers["cut"]), "the model shares no tiles there"
+    assert (
+        not any(searched()[size].expected.whole for size in answers["cut"])  # the model shares no tiles there
+        and {(8192,) * 3, (16384,) * 3} == {of for of in SQUARES if of in searched() and searched()[of].best.whole}
+        and all(101 < points(recording=H200)[(n,) * 3].percent_of_searched < 103 for n in (8192, 16384))
+        and max(lost_by(WHOLE, on)[tiny] for on in (H200, H100)) < 0
+    )
     careful, tiles = finals(tiny), [tuple(setting(*of).values()) for of in ((128, 64), (64, 64), (64, 32))]
     small = [tried(tiny)[of, 0] for of in tiles]
     assert small == sorted(small, reverse=True) and apart(careful[tiles[1]] / careful[tiles[2]] - 1) < chance(True)
