@@ -215,13 +215,12 @@ def _terms(A: np.ndarray, B: np.ndarray, got: np.ndarray, near: float) -> str:
     if not 1 < K <= min(M * N, MOST_TERMS):
         return ""
     terms = (A[:, None, :] * B.T[None]).reshape(M * N, K)
-    weights = np.linalg.lstsq(terms, got.ravel(), rcond=None)[0]
-    kept = np.flatnonzero(np.round(weights))
-    if np.abs(terms @ np.round(weights) - got.ravel()).max() > near or not kept.size:
+    times = np.round(np.linalg.lstsq(terms, got.ravel(), rcond=None)[0])  # that each term is added
+    kept, lost = np.flatnonzero(times), np.flatnonzero(times == 0)
+    if np.abs(terms @ times - got.ravel()).max() > near or not kept.size:
         return ""
-    lost = np.flatnonzero(np.round(weights) == 0)
     if not lost.size:
-        often = np.flatnonzero(np.round(weights) != 1)
+        often = np.flatnonzero(times != 1)
         return f"The terms of the sums are not added once each: k = {_few(often)}." if often.size else ""
     if kept.size == kept[-1] + 1:
         return f"The sums stop at k = {kept.size} of {K}: a last tile, or a remainder of K, is left out."

@@ -93,7 +93,7 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
         lines = diagnosis(kernel, check(kernel, *_size(kernel), on_gpu=False), launched=True)
         transposed = re.fullmatch(r"If .*: (transposed = (.*))", lines[-1])
         if transposed and "transposed" not in reading.said:
-            (other,) = guessed(path, f"{kernel.family.rule}, {transposed[1]}", **parameters)[:1]
+            other = kernel_from(path, f"{kernel.family.rule}, {transposed[1]}", **parameters)
             if _right(other):
                 doubt = f"It reads {transposed[2]} column by column, as if it lay transposed: check that this is meant."
                 return other, f"// launch: {other.family.rule}", (*told, doubt)
@@ -221,7 +221,7 @@ def _passes(kernel: Kernel, *sizes: tuple[int, int, int]) -> bool:
             result = check(kernel, *size, on_gpu=False, budget=ENDLESS)
         except ArgumentError:  # more shared memory than there is
             return False
-        if result.fault.startswith("endless"):
+        if result.endless:
             raise _EndlessError(kernel.path.name, result.fault, f"a loop that ends, or its launch: {SAID}")
         if not result:
             return False

@@ -3,7 +3,7 @@
 import re
 
 from ptxsim import cuda_source
-from ptxsim.cuda_source import HostLaunch, blanked
+from ptxsim.cuda_source import OPENS_NAMESPACE, HostLaunch, blanked, closing
 
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)")
 _ELEMENTS = (
@@ -45,11 +45,6 @@ def read(text: str) -> str:
     return text
 
 
-def spaces(found: re.Match[str]) -> str:
-    """Return what is as long and has as many lines, and nothing else."""
-    return re.sub(r"[^\n]", " ", found[0])
-
-
 def launches(text: str, kernel: str) -> list[tuple[HostLaunch, int]]:
     """Return the launches of a kernel in host code, each with its line.
 
@@ -57,11 +52,12 @@ def launches(text: str, kernel: str) -> list[tuple[HostLaunch, int]]:
     """
     code, found = blanked(text), []
     for match in re.finditer(rf"\b{kernel}\b\s*(?:<[^<>;]*>)?\s*<<<", code):
-        begin, end, seen = _function(code, match.start())
+        function, seen = _function(code, match.start())
+        changed = _changed(function, seen)
         statement = code[match.start() :].partition(";")[0]
         alone = f"{seen.replace('<<<', '   ')}{statement};" + "}" * seen.count("{")
         for launch in cuda_source.launches(alone, kernel):
-            names = {name: of for name, of in launch.names.items() if name not in _changed(code[begin:end], seen)}
+            names = {name: of for name, of in launch.names.items() if name not in changed}
             names = {name: _whole(of, names) for name, of in names.items()}
             grid, block, shared = (_whole(of, names) for of in (launch.grid, launch.block, launch.shared))
             launch = launch._replace(grid=grid, block=block, shared=shared, names=names)
@@ -69,29 +65,23 @@ def launches(text: str, kernel: str) -> list[tuple[HostLaunch, int]]:
     return found
 
 
-def _function(code: str, at: int) -> tuple[int, int, str]:
-    """Return where the function around a place begins and ends, and what the place sees of it.
+def _function(code: str, at: int) -> tuple[str, str]:
+    """Return the body of the function around a place, empty if there is none, and what the place sees of it.
 
     It doesn't see into blocks that are closed. Namespaces are looked into.
     """
-    opened, last = [], at
+    opened: list[int] = []
     for brace in re.finditer("[{}]", code[:at]):
         if brace[0] == "}":
             opened = opened[:-1]
-        elif opened or not re.search(r"\b(?:namespace(?:\s+\w+)?|extern)\s*\Z", code[: brace.start()].rstrip()):
+        elif opened or not OPENS_NAMESPACE.search(code[: brace.start()].rstrip()):
             opened.append(brace.start())
     if not opened:
-        return at, at, ""
-    depth = len(opened)
-    for brace in re.finditer("[{}]", code[at:]):
-        depth += 1 if brace[0] == "{" else -1
-        last = at + brace.end()
-        if not depth:
-            break
+        return "", ""
     seen = code[opened[0] : at]
     while (shorter := re.sub(r"\{[^{}]*;[^{}]*\}", "", seen)) != seen:
         seen = shorter
-    return opened[0], last, seen
+    return code[opened[0] : closing(code, opened[0], "{}")], seen
 
 
 def _changed(function: str, seen: str) -> set[str]:
@@ -121,12 +111,8 @@ def _whole(text: str, names: dict[str, str]) -> str:
     """
     begun = re.search(r"\b(?:std\s*::\s*)?ceilf?\s*(?=\()", text)
     if begun:
-        end, depth = begun.end(), 0
-        for end in range(begun.end(), len(text)):
-            depth += (text[end] == "(") - (text[end] == ")")
-            if not depth:
-                break
-        inner, rest = text[begun.end() : end + 1], text[end + 1 :]
+        end = closing(text, begun.end())
+        inner, rest = text[begun.end() : end], text[end:]
         known = [inner, *(names.get(word, "") for word in re.findall(r"[A-Za-z_]\w*", inner))]
         within = re.search(r"(?:float|double)\s*>?\s*\)?\s*\([^()]*/", inner)  # (float)(a / b): whole, too
         floating = any(re.search(_FLOATING, one) for one in known) and not within

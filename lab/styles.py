@@ -17,6 +17,7 @@ from ptxsim.cuda_source import (
     extents,
     parts,
     signatures,
+    spaces,
 )
 from sgemm_tutorial import own
 from sgemm_tutorial.errors import ArgumentError
@@ -175,7 +176,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     values = _values(path.name, signature, parameters, said, inside)
     said = {key: text for key, text in said.items() if key in _KEYS}
     names = {name: value for name, value in names.items() if name not in SIZES}  # those of one product in host code
-    for meant in _MEANT_SO.finditer(_HEADER.sub(host_code.spaces, text)):
+    for meant in _MEANT_SO.finditer(_HEADER.sub(spaces, text)):
         line = text[: meant.start()].count("\n") + 1
         doubts = (*doubts, f"The comment in line {line} is not read, as it does not begin with // launch:")
     return Reading(

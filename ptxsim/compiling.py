@@ -91,20 +91,15 @@ def compile(
     if not name and len(kernels) != 1:
         raise ArgumentError("name", "none", needs)
     name, files = name or kernels[0].name, ((file, source), *texts.items())
-    try:
+    for options in (OPTIONS, (*OPTIONS, AS_DEVICE)):
         try:
-            entry, ptx, _, _ = nvrtc.compiled(prepared(files), name, architecture, OPTIONS)
+            entry, ptx, _, _ = nvrtc.compiled(prepared(files), name, architecture, options)
+            return Compiled(ptx, entry)
         except CompileError as error:
-            if AS_DEVICE not in str(error):
-                raise
-            entry, ptx, _, _ = nvrtc.compiled(prepared(files), name, architecture, (*OPTIONS, AS_DEVICE))
-    except CompileError as error:
-        raise (
-            ArgumentError("name", repr(name), needs)
-            if NO_INSTANCE.search(str(error))
-            else _explained(str(error), files)
-        ) from None
-    return Compiled(ptx, entry)
+            log = str(error)
+        if AS_DEVICE not in log:
+            break
+    raise ArgumentError("name", repr(name), needs) if NO_INSTANCE.search(log) else _explained(log, files)
 
 
 def _explained(log: str, files: tuple[tuple[str, str], ...]) -> CompileError:

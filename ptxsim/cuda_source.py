@@ -15,6 +15,8 @@ from .errors import ArgumentError
 from .host_headers import ALWAYS, HEADERS
 
 _NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+OPENS_NAMESPACE = re.compile(r"\b(?:namespace(?:\s+[\w:]+)?|extern\s*)\s*\Z")
+"""The end of a text without strings before a brace that opens a namespace, or what is ``extern "C"``."""
 _DIRECTIVE = re.compile(r"(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*")
 _MACRO = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)\n]*\))?((?:[^\n]*\\\n)*[^\n]*)")
 _QUALIFIERS = {"const", "volatile", "__restrict__", "__restrict", "restrict", "__grid_constant__", "struct"}
@@ -112,14 +114,14 @@ def _expanded(words: set[str], known: Mapping[str, set[str]]) -> set[str]:
 
 def signatures(text: str, known: Mapping[str, set[str]] | None = None) -> list[Signature]:
     """Return the kernels that a source defines, in its order; `known` are the `macros`, by default its own."""
-    code, found = _DIRECTIVE.sub(_spaces, blanked(text)), []
+    code, found = _DIRECTIVE.sub(spaces, blanked(text)), []
     known = macros(text) if known is None else known
     names = ["__global__", *(name for name, words in known.items() if "__global__" in words and "{" not in words)]
     for match in re.finditer(rf"\b(?:{'|'.join(names)})\b", code):
         named = re.compile(
             r"(?!__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__|__attribute__)\b(\w+)\s*\("
         ).search(code, match.end(), match.end() + len(re.match("[^;{}]*", code[match.end() :])[0]))
-        end = named and _closing(code, named.end() - 1)
+        end = named and closing(code, named.end() - 1)
         brace = named and re.compile(r"\s*\{").match(code, end)
         if not brace:
             continue
@@ -133,9 +135,9 @@ def signatures(text: str, known: Mapping[str, set[str]] | None = None) -> list[S
                 named[1],
                 tuple(map(_declared, parts(template[1]))) if template else None,
                 tuple(map(_declared, parts(re.sub("<[^<>]*>", "", code[named.end() : end - 1])))),  # Some<T, 4>: Some
-                parts(code[at + 1 : _closing(code, at) - 1])[0] if bounds else "",
+                parts(code[at + 1 : closing(code, at) - 1])[0] if bounds else "",
                 begun,
-                code[brace.end() : _closing(code, brace.end() - 1, "{}") - 1],
+                code[brace.end() : closing(code, brace.end() - 1, "{}") - 1],
             )
         )
     return found
@@ -155,7 +157,7 @@ def launches(text: str, kernel: str) -> list[HostLaunch]:
     for match in re.finditer(rf"\b{kernel}\b\s*(?:<([^<>;]*)>)?\s*<<<(.*?)>>>\s*\(", code, re.DOTALL):
         grid, block, shared = (*parts(match[2]), "", "", "")[:3]
         function = next((body for start, body in _bodies(code) if start <= match.start() < start + len(body)), "")
-        template, arguments = map(parts, (match[1] or "", code[match.end() : _closing(code, match.end() - 1) - 1]))
+        template, arguments = map(parts, (match[1] or "", code[match.end() : closing(code, match.end() - 1) - 1]))
         found.append(
             HostLaunch(
                 tuple(template), grid, block, shared, tuple(arguments), assigned(function) | _dimensions(function)
@@ -177,7 +179,7 @@ def extents(text: str, names: Mapping[str, int | str]) -> tuple[int, ...]:
             break
         text = str(names[text.strip()])
     inner = re.fullmatch(r"\s*(?:dim3)?\s*[({](.*)[)}]\s*", text, re.DOTALL)
-    if inner and _closing(text, re.search(r"[({]", text).start(), "{}" if "{" in text else "()") >= len(text.rstrip()):
+    if inner and closing(text, re.search(r"[({]", text).start(), "{}" if "{" in text else "()") >= len(text.rstrip()):
         return tuple(evaluate(part, names) for part in parts(inner[1]))
     return (evaluate(text, names),)
 
@@ -307,7 +309,7 @@ def _dimensions(code: str) -> dict[str, str]:
     return found
 
 
-def _closing(code: str, at: int, brackets: str = "()") -> int:
+def closing(code: str, at: int, brackets: str = "()") -> int:
     """Return the place behind the bracket that closes the one at a place, or the text's end if none does."""
     depth = 0
     for place in range(at, len(code)):
@@ -317,7 +319,8 @@ def _closing(code: str, at: int, brackets: str = "()") -> int:
     return len(code)
 
 
-def _spaces(found: re.Match[str]) -> str:
+def spaces(found: re.Match[str]) -> str:
+    """Return what is as long as a match and has as many lines, and nothing else."""
     return re.sub(r"[^\n]", " ", found[0])
 
 
@@ -325,8 +328,8 @@ def _bodies(code: str) -> Iterator[tuple[int, str]]:
     """Yield where each outermost pair of braces opens, and what is in it; those of namespaces are looked into."""
     at = 0
     while (at := code.find("{", at)) >= 0:
-        end = _closing(code, at, "{}")
-        if re.search(r"\b(?:namespace(?:\s+[\w:]+)?|extern\s*)\s*\Z", code[:at].rstrip()):
+        end = closing(code, at, "{}")
+        if OPENS_NAMESPACE.search(code[:at].rstrip()):
             at += 1
             continue
         yield at, code[at:end]
@@ -354,7 +357,7 @@ def device_words(text: str, known: Mapping[str, set[str]]) -> set[str]:
     """Return the words in the functions, and classes with functions, of the device; `known` are the `macros`."""
     parts_of_device = (
         head[max(map(head.rfind, ";{}")) + 1 :] + body
-        for head, body in _outermost(_DIRECTIVE.sub(_spaces, blanked(text)))
+        for head, body in _outermost(_DIRECTIVE.sub(spaces, blanked(text)))
     )
     return set().union(*(words for part in parts_of_device if (words := _words(part, known)) & _DEVICE))
 
@@ -367,7 +370,7 @@ def for_device(text: str, known: Mapping[str, set[str]], used: set[str]) -> str:
     line behind a source with kernels makes the names in its namespaces known.
     """
     made, last = list(text), 0
-    code = _DIRECTIVE.sub(_spaces, blanked(text))
+    code = _DIRECTIVE.sub(spaces, blanked(text))
 
     def blank(start: int, end: int) -> None:
         made[start:end] = re.sub(r"[^\n]", " ", text[start:end])
@@ -391,9 +394,9 @@ def for_device(text: str, known: Mapping[str, set[str]], used: set[str]) -> str:
         last = end
     for annotated in re.finditer(r"\]\s*((?:__(?:host|device)__\s*)+)(?=[({])", code):  # a lambda is where it stands
         blank(*annotated.span(1))
-    spaces = re.findall(r"\bnamespace\s+(\w[\w:]*)\s*\{", code)
+    namespaces = re.findall(r"\bnamespace\s+(\w[\w:]*)\s*\{", code)
     kernels = "__global__" in _words(code, known)
-    return "".join([*made, *(f"\nusing namespace {name};" for name in spaces if kernels)])
+    return "".join([*made, *(f"\nusing namespace {name};" for name in namespaces if kernels)])
 
 
 def _words(code: str, known: Mapping[str, set[str]]) -> set[str]:
@@ -405,7 +408,7 @@ def _behind_macros(declaration: str, known: Mapping[str, set[str]]) -> int:
     """Return where a declaration begins behind macros that stand for whole functions."""
     at = 0
     while (match := re.compile(r"\s*(\w+)\s*\(").match(declaration, at)) and "{" in known.get(match[1], ()):
-        at = _closing(declaration, match.end() - 1)
+        at = closing(declaration, match.end() - 1)
     return at
 
 

@@ -417,8 +417,7 @@ class _Reader:
 
     def declare(self, statement: str) -> bool:
         """Place a variable in shared memory behind the others; return whether the statement declares one."""
-        variable = SHARED.fullmatch(statement)
-        if variable:
+        if variable := SHARED.fullmatch(statement):
             align, kind, name, count = variable.groups()
             self.shared_bytes = -(-self.shared_bytes // int(align)) * int(align)
             size = DTYPES[kind].itemsize * int(count or 1)
